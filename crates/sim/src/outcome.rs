@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a run found out, as plain serialisable data. Raw sums and histograms; percentages are made in crates/report.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use wakelab_machine::Distance;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// As the workload says.
+    Completed,
+    /// The scenario's `limit_ns` came first.
+    LimitReached,
+    /// Nothing could ever happen again: so many tasks wait for each other.
+    Deadlock {
+        /// Tasks that wait.
+        waiting: u64,
+    },
+}
+
+/// CPU time by what it was spent on, in nanoseconds summed over all CPUs. The fields add up to CPUs x elapsed time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeUse {
+    /// The workload's own work, as it would take with idle SMT siblings and full capacity.
+    pub work_ns: u64,
+    /// What work and overheads took longer because SMT siblings were busy or the CPU has less capacity.
+    pub slowdown_ns: u64,
+    /// Refilling caches after migrations.
+    pub cache_refill_ns: u64,
+    /// Context switches.
+    pub switch_ns: u64,
+    /// The fixed part of wake-ups.
+    pub wakeup_ns: u64,
+    /// Placement decisions: their fixed part and their reads.
+    pub select_ns: u64,
+    /// Newly-idle and periodic balancing: fixed part and reads.
+    pub balance_ns: u64,
+    /// Sending and handling interrupts between CPUs.
+    pub ipi_ns: u64,
+    /// Timer and device interrupts.
+    pub interrupt_ns: u64,
+    /// Scheduler ticks.
+    pub tick_ns: u64,
+    /// fork and exit.
+    pub fork_exit_ns: u64,
+    /// Waking up from idle states.
+    pub idle_exit_ns: u64,
+    /// Nothing to do.
+    pub idle_ns: u64,
+}
+
+/// How often something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Wake-ups of blocked tasks, forks excluded.
+    pub wakeups: u64,
+    /// Tasks started by fork.
+    pub forks: u64,
+    /// Tasks switched in.
+    pub switches_in: u64,
+    /// Tasks switched out.
+    pub switches_out: u64,
+    /// Switches out of a task that was still runnable.
+    pub preemptions: u64,
+    /// Placement decisions.
+    pub selects: u64,
+    /// Of which went past target and prev into a search.
+    pub searches: u64,
+    /// Idle CPUs that a search found but another wake-up had claimed.
+    pub lost_claims: u64,
+    /// Interrupts sent to other CPUs.
+    pub ipis: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Newly-idle balancing attempts.
+    pub newly_idle_balances: u64,
+    /// Periodic balancing attempts.
+    pub periodic_balances: u64,
+    /// Tasks moved by balancing.
+    pub pulled: u64,
+}
+
+/// A histogram of nanoseconds: hdrhistogram with 3 significant digits, written out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// `(highest value of the bucket, how many)`, ascending, empty buckets left out.
+    pub buckets: Vec<(u64, u64)>,
+    /// Number of values.
+    pub count: u64,
+    /// Largest value, exact.
+    pub max_ns: u64,
+    /// Sum of all values, exact.
+    pub sum_ns: u64,
+}
+
+/// Reads of other CPUs' state, by distance.
+pub type Reads = [u64; Distance::COUNT];
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The seed it ran with.
+    pub seed: u64,
+    /// How it ended.
+    pub ending: Ending,
+    /// Simulated time at the end.
+    pub elapsed_ns: u64,
+    /// Length of the measured part.
+    pub makespan_ns: u64,
+    /// Units counted in the measured part.
+    pub units: u64,
+    /// From the start of a wake-up to the switch-in of the wakee.
+    pub wakeup_latency: Histogram,
+    /// From becoming runnable by any way but a wake-up (preempted, forked) to the switch-in.
+    pub queue_delay: Histogram,
+    /// CPU time during which a CPU idled, unclaimed, while a task allowed there waited behind another on another CPU.
+    pub idle_while_runnable_ns: u64,
+    /// Switch-ins of a task on another CPU than the last one, by distance between the two.
+    pub migrations: Reads,
+    /// Reads of placement decisions.
+    pub select_reads: Reads,
+    /// Reads of enqueueing (wake-up preemption).
+    pub enqueue_reads: Reads,
+    /// Reads of balancing.
+    pub balance_reads: Reads,
+    /// Why each CPU was chosen: decisions by reason, by the name of enum wl_reason.
+    pub reasons: BTreeMap<String, u64>,
+    /// Why each target was chosen, by the name of enum wl_affine_reason.
+    pub affine_reasons: BTreeMap<String, u64>,
+    /// Where the time went.
+    pub time: TimeUse,
+    /// How often what happened.
+    pub counts: Counts,
+    /// CPU time that each task received, in the workload's order, in nanoseconds.
+    pub task_cpu_time_ns: Vec<u64>,
+}

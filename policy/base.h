@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * base.h - integers, arithmetic, loops and atomics, the same for a native build and for BPF.
+ *
+ * The policy is freestanding: no libc, no kernel headers. It is compiled by gcc or clang into a library that the
+ * simulator links, and by clang for the BPF target into the scheduler. What differs between the two builds is here
+ * and nowhere else.
+ *
+ * A host defines, before including core.h:
+ *	WL_MAX_CPUS		a power of two: 4096 natively, 1024 for BPF (the defaults below)
+ *	wl_claim_idle(p, cpu)	test-and-clear of the host's idle mask: 1 if the CPU was idle and unclaimed, else 0
+ * and, for BPF, includes vmlinux.h or its own integer types first (WL_HAVE_TYPES).
+ */
+#ifndef WL_BASE_H
+#define WL_BASE_H
+
+#ifndef WL_HAVE_TYPES
+typedef __UINT8_TYPE__ u8;
+typedef __UINT16_TYPE__ u16;
+typedef __UINT32_TYPE__ u32;
+typedef __UINT64_TYPE__ u64;
+typedef __INT8_TYPE__ s8;
+typedef __INT16_TYPE__ s16;
+typedef __INT32_TYPE__ s32;
+typedef __INT64_TYPE__ s64;
+#endif
+
+#ifdef __bpf__
+#ifndef WL_MAX_CPUS
+#define WL_MAX_CPUS 1024
+#endif
+#else
+#ifndef WL_MAX_CPUS
+#define WL_MAX_CPUS 4096
+#endif
+#endif
+_Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a power of two");
+
+#define WL_MASK_WORDS  (WL_MAX_CPUS / 64)
+#define WL_INLINE      static inline __attribute__((always_inline, unused))
+#define WL_CACHE_LINE  64
+#define WL_ALIGN_LINE  __attribute__((aligned(WL_CACHE_LINE)))
+#define WL_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define WL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/*
+ * wl_hide(): clang folds `x & (MAX - 1)` away where it can prove the bound, and the verifier, which cannot, then
+ * rejects the access. An empty asm that claims to change x keeps the mask next to the access.
+ */
+#ifdef __bpf__
+#define wl_hide(x) __asm__ volatile("" : "+r"(x))
+#else
+#define wl_hide(x) ((void)0)
+#endif
+
+/*
+ * wl_for(i, lo, hi): i from lo up to and not including hi. In BPF the open-coded number iterator, so that the
+ * verifier checks the body once. `break` and `continue` work in both builds; `return` from inside does not: it would
+ * leak the iterator.
+ */
+#ifdef __bpf__
+#ifndef bpf_for
+#error "a BPF host includes bpf_helpers.h (bpf_for) before the policy"
+#endif
+#define wl_for(i, lo, hi) bpf_for((i), (lo), (hi))
+#else
+#define wl_for(i, lo, hi) for ((i) = (lo); (i) < (hi); (i)++)
+#endif
+
+/* Atomic add, and atomic add that returns the old value. Relaxed is enough: counters order nothing else. */
+#ifdef __bpf__
+#define wl_atomic_add(ptr, v)	    ((void)__sync_fetch_and_add((ptr), (v)))
+#define wl_atomic_fetch_add(ptr, v) __sync_fetch_and_add((ptr), (v))
+#define wl_read_once(x)		    (*(volatile __typeof__(x) *)&(x))
+#define wl_write_once(x, v)	    (*(volatile __typeof__(x) *)&(x) = (v))
+#else
+#define wl_atomic_add(ptr, v)	    ((void)__atomic_fetch_add((ptr), (v), __ATOMIC_RELAXED))
+#define wl_atomic_fetch_add(ptr, v) __atomic_fetch_add((ptr), (v), __ATOMIC_RELAXED)
+#define wl_read_once(x)		    (*(volatile __typeof__(x) *)&(x))
+#define wl_write_once(x, v)	    (*(volatile __typeof__(x) *)&(x) = (v))
+#endif
+
+/* Division by zero gives 0 in BPF and traps natively: 0 everywhere, by definition here. */
+WL_INLINE u64 wl_div(u64 a, u64 b)
+{
+	return b ? a / b : 0;
+}
+
+/* a * b / 2^shift without a 128-bit product, for shift in 0..32 and results below 2^64; excess bits are lost. */
+WL_INLINE u64 wl_mul_shift(u64 a, u32 b, u32 shift)
+{
+	u64 low = (a & 0xffffffffULL) * b;
+	u64 high = (a >> 32) * b;
+
+	return (low >> shift) + (high << (32 - shift));
+}
+
+#endif /* WL_BASE_H */

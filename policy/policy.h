@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * policy.h - the one interface between a scheduling policy and its host: events in, decisions out.
+ *
+ * Two hosts exist: the simulator (crates/sim) and the sched_ext scheduler (crates/scx). A host includes core.h, which
+ * defines what is declared here. The rules, in short (docs/contract.md has them in full):
+ *
+ *   - The host owns queues; the policy owns keys. One queue a CPU, ordered by (vtime, arrival).
+ *   - All state is passed in. struct wl_policy holds topology and CPUs; struct wl_task belongs to the host.
+ *   - Every event carries now_ns. The policy has no clock and no randomness of its own: its rotors are state.
+ *   - Every event is idempotent: told twice, it changes nothing the second time.
+ *   - Decisions are data: the answer, the reason, and how many reads of other CPUs' state it took, by distance.
+ *   - All pulling happens in dispatch, on the CPU that pulls.
+ */
+#ifndef WL_POLICY_H
+#define WL_POLICY_H
+
+#include "base.h"
+#include "topology.h"
+
+#define WL_CPU_NONE	(-1)
+#define WL_WEIGHT_NICE_0 1024
+
+/* ------------------------------------------------------------------ the axes of a policy */
+
+enum wl_idle_axis {
+	WL_IDLE_SCAN,	     /* idle_scan.h */
+	WL_IDLE_SMT_BALANCE, /* idle_smt_balance.h */
+	WL_NR_IDLE,
+};
+
+enum wl_scan_form {
+	WL_SCAN_4_15, /* no recent CPU */
+	WL_NR_SCAN_FORM,
+};
+
+enum wl_rotor {
+	WL_ROTOR_PUBLISHED, /* one counter a CPU, incremented at each use */
+	WL_ROTOR_MIXED,	    /* the same counter, mixed: two uses a search no longer make an even stride */
+	WL_NR_ROTOR,
+};
+
+enum wl_affine_axis {
+	WL_AFFINE_OFF,	  /* target = prev, always */
+	WL_AFFINE_ALWAYS, /* wake_affine.h */
+	WL_NR_AFFINE,
+};
+
+enum wl_affine_form {
+	WL_AFFINE_3_10, /* the load rules */
+	WL_AFFINE_4_15, /* and: pull whenever this is idle */
+	WL_NR_AFFINE_FORM,
+};
+
+enum wl_cluster_axis {
+	WL_CLUSTER_OFF, /* no CLS level */
+	WL_NR_CLUSTER,
+};
+
+enum wl_groups_axis {
+	WL_GROUPS_TASK_WEIGHT, /* a CPU's load is the sum of its tasks' weights */
+	WL_NR_GROUPS,
+};
+
+enum wl_queue_axis {
+	WL_QUEUE_CFS_2018, /* run_queue.h */
+	WL_NR_QUEUE,
+};
+
+/* A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from names and TOML. */
+struct wl_params {
+	u32 idle;
+	u32 scan_form;
+	u32 rotor;
+	u32 affine;
+	u32 affine_form;
+	u32 cluster;
+	u32 groups;
+	u32 queue;
+	/* tunables, as the kernel's sysctls of the same names after scaling by 1 + log2(min(CPUs, 8)) */
+	u64 latency_ns;		    /* one turn of all runnable tasks of a CPU */
+	u64 min_granularity_ns;	    /* the least slice */
+	u64 wakeup_granularity_ns;  /* how far behind a waking task must be to preempt */
+	u64 migration_cost_ns;	    /* a CPU whose idle periods are shorter on average does not pull */
+	u64 tick_ns;		    /* the host's tick; balancing intervals are multiples of it */
+};
+
+/* ------------------------------------------------------------------ state of a CPU */
+
+enum wl_cpu_state {
+	WL_CPU_UNKNOWN, /* nothing reported yet: counts as idle */
+	WL_CPU_IDLE,
+	WL_CPU_BUSY,
+};
+
+/* What other CPUs read is in the first line; what only the CPU itself touches is in the others. */
+struct wl_cpu {
+	u32 state;	/* enum wl_cpu_state: flips at context switches only */
+	u32 nr_queued;	/* runnable tasks waiting on it */
+	u32 nr_running; /* 1 while a task of the policy runs on it, else 0 */
+	u32 curr_weight;
+	u64 load;	/* sum of weights of the tasks runnable on it, the running one included */
+	u64 min_vtime;	/* monotone floor of its queue's keys */
+	u64 curr_vtime; /* vtime of the running task when it started */
+	u64 curr_start_ns;
+	u64 curr_slice_ns;
+
+	u64 idle_since_ns WL_ALIGN_LINE;
+	u64 avg_idle_ns;
+	u64 avg_scan_ns;
+	u64 max_idle_balance_cost_ns;
+	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when periodic balancing is due */
+	u32 balance_failed[WL_MAX_LEVELS];
+	u32 rotor;
+	u32 probe_rotor;      /* where the search for an idle CPU to kick starts */
+	u32 balance_marked;   /* a tick found balancing due: the next dispatch does it */
+	u32 has_idle_cores;   /* of the LLC; valid in the LLC's first CPU only */
+} WL_ALIGN_LINE;
+
+struct wl_counter { /* how many CPUs of a domain are busy; a cache line of its own */
+	u32 busy;
+	u32 unused[15];
+} WL_ALIGN_LINE;
+
+struct wl_policy {
+	struct wl_params params;
+	struct wl_topo topo;
+	struct wl_counter counter[WL_MAX_CPUS];
+	struct wl_cpu cpu[WL_MAX_CPUS];
+};
+
+/* ------------------------------------------------------------------ a task's record, kept by the host */
+
+enum wl_task_place {
+	WL_PLACE_NONE,	  /* not runnable */
+	WL_PLACE_QUEUED,  /* waiting on cpu */
+	WL_PLACE_RUNNING, /* running on cpu */
+};
+
+struct wl_task {
+	u64 vtime;	     /* weighted run time, relative to the min_vtime of cpu */
+	u64 sum_exec_ns;     /* CPU time received, as charged */
+	u64 run_start_ns;    /* when it was last switched in or charged */
+	u64 slice_ns;	     /* the slice it was last given */
+	u64 slice_used_ns;   /* of which it ran so much */
+	u64 flip_stamp_ns;   /* decay stamp of wakee_flips */
+	u64 last_wakee;	     /* id of the task it woke last */
+	u32 wakee_flips;
+	u32 weight;	     /* 1024 at nice 0 */
+	u32 place;	     /* enum wl_task_place */
+	s32 cpu;	     /* home: the CPU whose load it counts in, or which it last ran on */
+	s32 recent_cpu;	     /* the one before */
+	u32 nr_allowed;	     /* CPUs in allowed[] that exist; nr_cpus means all */
+	u64 id;		     /* the host's name for it (pid); never used to order anything */
+	u32 flags;	     /* WL_TASK_* */
+	u32 unused;
+	u64 allowed[WL_MASK_WORDS];
+};
+
+#define WL_TASK_NEW	1u /* not placed since fork: its key is still to be set */
+#define WL_TASK_KTHREAD 2u /* a kernel thread */
+
+/* ------------------------------------------------------------------ answers */
+
+struct wl_reads { /* reads of CPUs' and groups' state, by distance from the reader */
+	u32 at[WL_NR_DIST];
+};
+
+enum wl_reason {
+	WL_REASON_NONE,
+	WL_REASON_ONLY_ALLOWED,	  /* one CPU allowed: nothing to choose */
+	WL_REASON_TARGET_IDLE,	  /* wake-affine's choice was idle */
+	WL_REASON_PREV_IDLE,	  /* prev was idle and shares target's LLC */
+	WL_REASON_RECENT_IDLE,	  /* the CPU before prev was (Linux 5.2 on) */
+	WL_REASON_IDLE_CORE,	  /* scan, step 1 */
+	WL_REASON_IDLE_CPU,	  /* scan, step 2 */
+	WL_REASON_IDLE_SIBLING,	  /* scan, step 3 */
+	WL_REASON_BALANCE_MOVED,  /* smt-balance: an idle CPU of a group with more room */
+	WL_REASON_BALANCE_STAYED, /* smt-balance: an idle CPU in target's own group */
+	WL_REASON_NONE_IDLE,	  /* the search found no idle CPU: queued on target */
+	WL_REASON_FORK_LOCAL,	  /* fork or exec: stayed in the local group */
+	WL_REASON_FORK_IDLEST,	  /* fork or exec: the idlest CPU of the idlest group */
+	WL_NR_REASON,
+};
+
+enum wl_affine_reason {
+	WL_AFFINE_SAME_CPU,    /* this is prev */
+	WL_AFFINE_DISABLED,    /* affine=off */
+	WL_AFFINE_NOT_ALLOWED, /* the wakee may not run on this */
+	WL_AFFINE_NO_DOMAIN,   /* no domain spans both */
+	WL_AFFINE_THIS_IDLE,   /* pulled: this is idle (4.15) */
+	WL_AFFINE_SYNC_ALONE,  /* pulled: sync, and the waker runs alone on this (4.15) */
+	WL_AFFINE_ZERO_LOAD,   /* pulled: nothing else on this */
+	WL_AFFINE_LOAD,	       /* pulled: this is loaded less */
+	WL_AFFINE_MEAN_LOAD,   /* pulled: both together are below this's mean load per task */
+	WL_AFFINE_PREV,	       /* not pulled */
+	WL_AFFINE_NOT_ASKED,   /* fork, exec */
+	WL_NR_AFFINE_REASON,
+};
+
+#define WL_WAKE_SYNC 1u /* the waker says that it is about to sleep */
+#define WL_WAKE_FORK 2u /* the first placement of a new task */
+#define WL_WAKE_EXEC 4u /* placement at exec */
+#define WL_WAKE_IRQ  8u /* from an interrupt: the waker is whatever task was current */
+
+struct wl_select_in {
+	s32 this_cpu;
+	s32 prev_cpu;
+	u32 flags; /* WL_WAKE_* */
+	u32 unused;
+	u64 now_ns;
+};
+
+struct wl_decision {
+	s32 cpu;
+	u32 reason;	   /* enum wl_reason */
+	u32 affine_reason; /* enum wl_affine_reason */
+	u32 claimed;	   /* 1: cpu was idle and is now claimed for this task */
+	s32 target;	   /* what wake-affine handed to the idle search */
+	u32 lost_claims;   /* idle CPUs that another wake-up claimed first; the search went on */
+	u32 scan_timed;	   /* 1: the host hands the share of time of step_reads back by wl_scan_took() */
+	u32 searched;	   /* 1: the idle search went past target and prev */
+	struct wl_reads reads;	    /* all */
+	struct wl_reads step_reads; /* of which in the timed step */
+};
+
+enum wl_enqueue_why {
+	WL_ENQ_WAKEUP,
+	WL_ENQ_FORK,
+	WL_ENQ_SLICE_END, /* ran its slice, or was preempted: still runnable */
+	WL_ENQ_MOVED,	  /* its queue changed: affinity, hotplug, a policy just attached */
+};
+
+struct wl_enqueue_out {
+	s32 cpu;	/* queue: the CPU asked for, or the nearest allowed one */
+	u32 preempt;	/* 1: the running task of cpu should give way */
+	u64 key;	/* order in the queue */
+	u64 slice_ns;
+	struct wl_reads reads;
+};
+
+enum wl_dispatch_do {
+	WL_DISPATCH_OWN,     /* run the head of the own queue; if empty, keep the previous task or idle */
+	WL_DISPATCH_PULL,    /* move tasks from the queue of cpu, then run the head of the own queue */
+	WL_DISPATCH_NOTHING, /* the own queue is empty and nothing is worth pulling */
+};
+
+enum wl_balance_why {
+	WL_BALANCE_NONE,
+	WL_BALANCE_NEWLY_IDLE,
+	WL_BALANCE_PERIODIC,
+};
+
+struct wl_dispatch_out {
+	u32 what;     /* enum wl_dispatch_do */
+	s32 cpu;      /* whose queue to pull from */
+	u32 why;      /* enum wl_balance_why */
+	u32 level;    /* topology level at which the imbalance was found */
+	u64 max_load; /* budget for wl_may_move() */
+	u32 max_tasks;
+	u32 unused;
+	struct wl_reads reads;
+};
+
+struct wl_move_out {
+	u32 move;     /* 1: take it */
+	u32 stop;     /* 1: the budget is used up, stop iterating */
+	u64 key;      /* its key in the new queue */
+	u64 slice_ns;
+};
+
+struct wl_tick_out {
+	u32 resched;	 /* the running task's slice is used up and others wait */
+	u32 balance_due; /* mainline: balance now; sched_ext: the next dispatch does */
+	s32 kick_cpu;	 /* an idle CPU that should look for work, or WL_CPU_NONE */
+	u32 unused;
+	struct wl_reads reads;
+};
+
+struct wl_timer_out {
+	u64 next_ns;   /* when to call again; 0: never */
+	s32 kick_cpu;  /* or WL_CPU_NONE */
+	u32 unused;
+};
+
+/* ------------------------------------------------------------------ events and questions */
+
+/*
+ * WL_FN is how an entry point is linked: `static inline` natively, `__noinline` (a global function with arg:nonnull
+ * pointers, verified once) for BPF. WL_ARG marks a pointer that is never null.
+ */
+#ifndef WL_FN
+#define WL_FN static inline __attribute__((unused))
+#endif
+#ifndef WL_ARG
+#define WL_ARG
+#endif
+
+/* Decisions. */
+
+/* Where should a waking, new or exec'ing task run? waker may be null (from an interrupt on an idle CPU). */
+WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG, struct wl_task *wakee WL_ARG,
+		    struct wl_task *waker, struct wl_decision *out WL_ARG);
+/* How long the whole wl_select() took, for a decision with scan_timed; the policy takes step_reads' share of it. */
+WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG, u64 elapsed_ns);
+/* The task joins the queue of cpu: its key and slice, and whether the running task gives way. Counts it there. */
+WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u32 why, u64 now_ns,
+		     struct wl_enqueue_out *out WL_ARG);
+/* cpu needs something to run. Called again after each pull, until it answers OWN or NOTHING. */
+WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_dispatch_out *out WL_ARG);
+/* During a pull to cpu: may t, queued on d->cpu, come? Uses up d's budget and counts t on cpu if so. */
+WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		      struct wl_dispatch_out *d WL_ARG, struct wl_move_out *out WL_ARG);
+/* A tick on a busy cpu; t is its running task, or null where the policy does not know it. */
+WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns, struct wl_tick_out *out WL_ARG);
+/* A periodic timer of the host; groups use it. */
+WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *out WL_ARG);
+
+/* State. None of these answers anything. */
+
+WL_FN int wl_busy(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
+WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
+WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
+/* Charges what ran since running or the last tick. runnable: it will be queued again, or goes on later. */
+WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns, u32 runnable);
+WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
+WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
+WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight, u32 flags);
+WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight, u64 now_ns);
+/* t->allowed was rewritten by the host: recount it. */
+WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG);
+WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
+
+#endif /* WL_POLICY_H */
