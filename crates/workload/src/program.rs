@@ -79,12 +79,17 @@ pub struct Task {
 }
 
 /// A pipe or a socket: bounded, first in first out, readers and writers wait in the order in which they came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
     /// Bytes it holds before a writer blocks.
     pub capacity_bytes: u64,
     /// A message takes this much of the capacity more than its bytes (a socket buffer's overhead).
     pub overhead_bytes: u64,
+    /// A writer that waits is woken once its message fits and at least so much is free; 0: once its message fits.
+    /// Linux wakes a unix socket's writers when a quarter of the buffer is left, and a pipe's when a whole page is
+    /// free: without it every message read from a full channel would wake a writer. At most `capacity_bytes`.
+    #[serde(default)]
+    pub wake_room_bytes: u64,
     /// Whether its wake-ups say `sync`: pipes and sockets do.
     pub sync: bool,
 }
@@ -119,7 +124,8 @@ pub enum Op {
         /// Work of the system call before the message is in.
         work_ns: u64,
     },
-    /// Take one message out, blocking while there is none; wakes the first writer that waits and now fits.
+    /// Take one message out, blocking while there is none; wakes the first writer that waits and now fits (see
+    /// [`Channel::wake_room_bytes`]).
     Recv {
         /// Where.
         channel: ChannelIndex,
