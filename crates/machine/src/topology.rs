@@ -4,7 +4,15 @@
 //! A topology is a tree (CPU, core, cluster, last-level cache, NUMA node) plus a matrix of distances between nodes.
 //! Shapes that Linux could not have booted on are refused, with the two CPUs that contradict each other.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
+
+use crate::MachineError;
+use crate::check::{check_topology, remote_distances};
+
+/// Most CPUs that a machine may have: the policy's tables have this size.
+pub const MAX_CPUS: usize = 4096;
 
 /// How far apart two CPUs are: the smallest thing that they share. Same values as `enum wl_dist` in policy/topology.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -78,4 +86,168 @@ pub struct Topology {
     pub cpus: Vec<Cpu>,
     /// `node_distance[a][b]` as ACPI's SLIT states it: 10 on the diagonal, symmetric.
     pub node_distance: Vec<Vec<u32>>,
+}
+
+impl Topology {
+    /// Number of CPUs.
+    pub fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Number of NUMA nodes.
+    pub fn nr_nodes(&self) -> usize {
+        self.node_distance.len()
+    }
+
+    /// How far CPU `a` is from CPU `b`. Between nodes it walks the distance matrix; who asks at every event takes
+    /// [`Topology::distances`] once instead.
+    ///
+    /// # Panics
+    /// If either CPU does not exist.
+    pub fn distance(&self, a: u32, b: u32) -> Distance {
+        let (x, y) = (&self.cpus[a as usize], &self.cpus[b as usize]);
+        near(a == b, x, y).unwrap_or_else(|| {
+            let remote = remote_distances(&self.node_distance);
+            numa(&remote, self.node_distance[x.node as usize][y.node as usize])
+        })
+    }
+
+    /// A table that answers [`Topology::distance`] without walking anything.
+    pub fn distances(&self) -> Distances {
+        let remote = remote_distances(&self.node_distance);
+        let nr_nodes = self.nr_nodes();
+        let mut between = vec![Distance::Node; nr_nodes * nr_nodes];
+        for a in 0..nr_nodes {
+            for b in (0..nr_nodes).filter(|&b| b != a) {
+                between[a * nr_nodes + b] = numa(&remote, self.node_distance[a][b]);
+            }
+        }
+        Distances { cpus: self.cpus.clone(), nr_nodes, between }
+    }
+
+    /// The distances that two CPUs of this machine can have, nearest first.
+    pub fn distances_present(&self) -> Vec<Distance> {
+        let mut found = [false; Distance::COUNT];
+        let table = self.distances();
+        // A distance shows between a CPU and the first CPU of another part of what they share, so the first CPU of
+        // every core is enough to compare with.
+        let mut first_of_core: Vec<u32> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (cpu, at) in self.cpus.iter().enumerate() {
+            if seen.insert(at.core) {
+                first_of_core.push(cpu as u32);
+            }
+        }
+        for cpu in 0..self.nr_cpus() as u32 {
+            found[Distance::Cpu.index()] = true;
+            for &other in &first_of_core {
+                found[table.between(cpu, other).index()] = true;
+            }
+        }
+        Distance::ALL.into_iter().filter(|d| found[d.index()]).collect()
+    }
+
+    /// The CPUs of `cpu`'s core, itself included, ascending.
+    pub fn siblings(&self, cpu: u32) -> Vec<u32> {
+        self.cpus_like(cpu, |c| c.core)
+    }
+
+    /// The CPUs of `cpu`'s cluster, itself included, ascending; those of its core where there are no clusters.
+    pub fn cluster_cpus(&self, cpu: u32) -> Vec<u32> {
+        if self.cpus[cpu as usize].cluster.is_none() {
+            return self.siblings(cpu);
+        }
+        self.cpus_like(cpu, |c| c.cluster)
+    }
+
+    /// The CPUs behind `cpu`'s last-level cache, itself included, ascending.
+    pub fn llc_cpus(&self, cpu: u32) -> Vec<u32> {
+        self.cpus_like(cpu, |c| c.llc)
+    }
+
+    /// The CPUs of `cpu`'s NUMA node, itself included, ascending.
+    pub fn node_cpus(&self, cpu: u32) -> Vec<u32> {
+        self.cpus_like(cpu, |c| c.node)
+    }
+
+    /// Hardware threads of the core that has most.
+    pub fn max_threads(&self) -> usize {
+        let mut threads = BTreeMap::new();
+        for cpu in &self.cpus {
+            *threads.entry(cpu.core).or_insert(0) += 1;
+        }
+        threads.into_values().max().unwrap_or(0)
+    }
+
+    /// Refuses what Linux could not have booted on, and what wakelab has no levels for: parts that do not nest, a
+    /// distance matrix that is not symmetric or does not nest, more than three remote distances, more than
+    /// [`MAX_CPUS`] CPUs.
+    pub fn check(&self) -> Result<(), MachineError> {
+        Ok(check_topology(self)?)
+    }
+
+    /// Numbers cores, clusters and LLCs from 0 in the order of their first CPU. Nodes keep theirs: they are rows of the
+    /// distance matrix.
+    pub(crate) fn renumber(&mut self) {
+        let mut ids: [BTreeMap<u32, u32>; 3] = Default::default();
+        let mut number = |kind: usize, id: u32| {
+            let next = ids[kind].len() as u32;
+            *ids[kind].entry(id).or_insert(next)
+        };
+        for cpu in &mut self.cpus {
+            cpu.core = number(0, cpu.core);
+            cpu.cluster = cpu.cluster.map(|id| number(1, id));
+            cpu.llc = number(2, cpu.llc);
+        }
+    }
+
+    fn cpus_like<T: PartialEq>(&self, cpu: u32, part: impl Fn(&Cpu) -> T) -> Vec<u32> {
+        let wanted = part(&self.cpus[cpu as usize]);
+        (0..self.nr_cpus() as u32).filter(|&c| part(&self.cpus[c as usize]) == wanted).collect()
+    }
+}
+
+/// Distances between CPUs, tabulated. Made by [`Topology::distances`].
+#[derive(Clone, Debug)]
+pub struct Distances {
+    cpus: Vec<Cpu>,
+    nr_nodes: usize,
+    between: Vec<Distance>,
+}
+
+impl Distances {
+    /// How far CPU `a` is from CPU `b`.
+    ///
+    /// # Panics
+    /// If either CPU does not exist.
+    pub fn between(&self, a: u32, b: u32) -> Distance {
+        let (x, y) = (&self.cpus[a as usize], &self.cpus[b as usize]);
+        near(a == b, x, y).unwrap_or_else(|| self.between[x.node as usize * self.nr_nodes + y.node as usize])
+    }
+}
+
+/// The distance inside a node; `None` for CPUs of different nodes.
+fn near(same_cpu: bool, x: &Cpu, y: &Cpu) -> Option<Distance> {
+    if same_cpu {
+        Some(Distance::Cpu)
+    } else if x.core == y.core {
+        Some(Distance::Smt)
+    } else if x.cluster.is_some() && x.cluster == y.cluster {
+        Some(Distance::Cluster)
+    } else if x.llc == y.llc {
+        Some(Distance::Llc)
+    } else if x.node == y.node {
+        Some(Distance::Node)
+    } else {
+        None
+    }
+}
+
+/// The rank of a distance between nodes among all that the machine has.
+fn numa(remote: &[u32], distance: u32) -> Distance {
+    match remote.partition_point(|&d| d < distance) {
+        0 => Distance::Numa1,
+        1 => Distance::Numa2,
+        _ => Distance::Numa3,
+    }
 }

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Refuses machines that cannot be: shapes that no Linux booted on, and costs that no machine has.
+//!
+//! Domains must be a tree: all CPUs of a core in one cluster, of a cluster in one last-level cache, of a last-level
+//! cache in one node. The per-CPU form of a topology could say otherwise (a cycle of "is inside" shows there as two CPUs
+//! that contradict each other), and every later table relies on it. Nodes must nest too: at each distance, "at most that far apart" has
+//! to divide the nodes into separate sets. Linux copes with sets that overlap (a ring of four nodes); wakelab's levels
+//! are partitions, so it refuses them rather than guess.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Fault, Part};
+use crate::{Costs, Cpu, Distance, MAX_CPUS, Topology};
+
+/// ACPI's distance of a node from itself.
+pub(crate) const LOCAL_DISTANCE: u32 = 10;
+/// ACPI's largest distance; 255 means unreachable.
+const MAX_DISTANCE: u32 = 254;
+/// Remote distances that can be told apart: [`Distance::Numa1`] to [`Distance::Numa3`].
+const MAX_REMOTE_DISTANCES: usize = 3;
+/// Linux's cpu_capacity of the fastest core.
+pub(crate) const MAX_CAPACITY: u32 = 1024;
+/// A second: far more than any of these costs.
+const MAX_COST_NS: u64 = 1_000_000_000;
+const MAX_TRANSFER_PS: u64 = 100_000_000;
+/// HZ from 10 to 10,000.
+const TICK_PERIOD_NS: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
+const MAX_IDLE_STATES: usize = 16;
+
+pub(crate) fn check_topology(topology: &Topology) -> Result<(), Fault> {
+    check_size(topology.nr_cpus() as u64)?;
+    check_node_distances(&topology.node_distance)?;
+    check_cpus(topology)?;
+    check_tree(topology)
+}
+
+/// Refuses a number of CPUs that wakelab has no room for.
+pub(crate) fn check_size(nr_cpus: u64) -> Result<(), Fault> {
+    if nr_cpus == 0 || nr_cpus > MAX_CPUS as u64 {
+        return Err(Fault::new(Part::Topology, format!("{nr_cpus} CPUs"), format!("1 to {MAX_CPUS} CPUs")));
+    }
+    Ok(())
+}
+
+fn check_node_distances(matrix: &[Vec<u32>]) -> Result<(), Fault> {
+    let nr_nodes = matrix.len();
+    if nr_nodes == 0 {
+        return Err(Fault::new(
+            Part::Topology,
+            "no NUMA node",
+            "at least one node, at distance 10 from itself",
+        ));
+    }
+    if nr_nodes > MAX_CPUS {
+        return Err(Fault::new(Part::Topology, format!("{nr_nodes} nodes"), "no more nodes than CPUs"));
+    }
+    for (a, row) in matrix.iter().enumerate() {
+        if row.len() != nr_nodes {
+            return Err(Fault::new(
+                Part::NodeRow(a),
+                format!("node {a} has {} distances", row.len()),
+                format!("{nr_nodes}, one to each node"),
+            ));
+        }
+    }
+    for (a, row) in matrix.iter().enumerate() {
+        for (b, &d) in row.iter().enumerate() {
+            check_node_distance(matrix, a, b, d)?;
+        }
+    }
+    check_nodes_nest(matrix)
+}
+
+fn check_node_distance(matrix: &[Vec<u32>], a: usize, b: usize, d: u32) -> Result<(), Fault> {
+    let fault = |what, expected: String| Err(Fault::new(Part::NodeRow(a), what, expected));
+    if a == b {
+        if d != LOCAL_DISTANCE {
+            return fault(format!("node {a} is at distance {d} from itself"), LOCAL_DISTANCE.to_string());
+        }
+        return Ok(());
+    }
+    if d <= LOCAL_DISTANCE {
+        return fault(
+            format!("nodes {a} and {b} are at distance {d}, no farther than a node from itself"),
+            format!("{} to {MAX_DISTANCE}", LOCAL_DISTANCE + 1),
+        );
+    }
+    if d > MAX_DISTANCE {
+        return fault(
+            format!("nodes {a} and {b} are at distance {d}"),
+            format!("{} to {MAX_DISTANCE}", LOCAL_DISTANCE + 1),
+        );
+    }
+    if matrix[b][a] != d {
+        return fault(
+            format!(
+                "node {a} is at distance {d} from node {b}, but node {b} at {} from node {a}",
+                matrix[b][a]
+            ),
+            "a symmetric matrix".into(),
+        );
+    }
+    Ok(())
+}
+
+fn check_nodes_nest(matrix: &[Vec<u32>]) -> Result<(), Fault> {
+    let remote = remote_distances(matrix);
+    if remote.len() > MAX_REMOTE_DISTANCES {
+        return Err(Fault::new(
+            Part::NodeRow(0),
+            format!("{} distances between nodes: {remote:?}", remote.len()),
+            format!("at most {MAX_REMOTE_DISTANCES} different ones"),
+        ));
+    }
+    for &reach in &remote {
+        // If "within reach" divides the nodes into sets, the first node within reach of a node names its set.
+        let set: Vec<usize> = matrix
+            .iter()
+            .enumerate()
+            .map(|(a, row)| row.iter().position(|&d| d <= reach).unwrap_or(a))
+            .collect();
+        for (a, row) in matrix.iter().enumerate() {
+            for (b, &d) in row.iter().enumerate() {
+                if (d <= reach) == (set[a] == set[b]) {
+                    continue;
+                }
+                let (middle, x, y) = match (d <= reach, set[a] < set[b]) {
+                    (false, _) => (set[a], a, b),
+                    (true, true) => (a, set[a], b),
+                    (true, false) => (b, set[b], a),
+                };
+                return Err(Fault::new(
+                    Part::NodeRow(a),
+                    format!(
+                        "distances do not nest: nodes {x} and {y} are each within {reach} of node {middle}, but at {} \
+                         from each other",
+                        matrix[x][y]
+                    ),
+                    format!("nodes within {reach} of each other to be separate sets"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The distinct distances between different nodes, ascending.
+pub(crate) fn remote_distances(matrix: &[Vec<u32>]) -> Vec<u32> {
+    let mut remote: Vec<u32> = Vec::new();
+    for (a, row) in matrix.iter().enumerate() {
+        for (b, &d) in row.iter().enumerate() {
+            if let (true, Err(at)) = (a != b, remote.binary_search(&d)) {
+                remote.insert(at, d);
+            }
+        }
+    }
+    remote
+}
+
+fn check_cpus(topology: &Topology) -> Result<(), Fault> {
+    let nr_nodes = topology.nr_nodes();
+    let mut used = vec![false; nr_nodes];
+    let with_cluster = topology.cpus[0].cluster.is_some();
+    for (cpu, at) in topology.cpus.iter().enumerate() {
+        let Some(node) = used.get_mut(at.node as usize) else {
+            return Err(Fault::new(
+                Part::Cpu(cpu),
+                format!("CPU {cpu} is in node {}", at.node),
+                format!("a node below {nr_nodes}, the size of the distance matrix"),
+            ));
+        };
+        *node = true;
+        if at.capacity == 0 || at.capacity > MAX_CAPACITY {
+            return Err(Fault::new(
+                Part::Cpu(cpu),
+                format!("CPU {cpu} has capacity {}", at.capacity),
+                format!("1 to {MAX_CAPACITY}"),
+            ));
+        }
+        if at.cluster.is_some() != with_cluster {
+            let (with, without) = if with_cluster { (0, cpu) } else { (cpu, 0) };
+            return Err(Fault::new(
+                Part::Cpu(cpu),
+                format!("CPU {with} is in a cluster and CPU {without} is not"),
+                "a cluster for every CPU, or for none",
+            ));
+        }
+    }
+    if let Some(empty) = used.iter().position(|used| !used) {
+        return Err(Fault::new(
+            Part::NodeRow(empty),
+            format!("node {empty} has no CPUs"),
+            "nodes with CPUs only: leave the others out of the matrix",
+        ));
+    }
+    Ok(())
+}
+
+/// Each part must lie inside one part of the next larger kind.
+fn check_tree(topology: &Topology) -> Result<(), Fault> {
+    type Id = fn(&Cpu) -> Option<u32>;
+    let kinds: [(&str, Id); 4] = [
+        ("core", |c| Some(c.core)),
+        ("cluster", |c| c.cluster),
+        ("LLC", |c| Some(c.llc)),
+        ("node", |c| Some(c.node)),
+    ];
+    for (i, &(inner, inner_of)) in kinds.iter().enumerate() {
+        for &(outer, outer_of) in &kinds[i + 1..] {
+            must_contain(topology, inner, inner_of, outer, outer_of)?;
+        }
+    }
+    let mut core_capacity: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+    for (cpu, at) in topology.cpus.iter().enumerate() {
+        let &mut (first, capacity) = core_capacity.entry(at.core).or_insert((cpu, at.capacity));
+        if capacity != at.capacity {
+            return Err(Fault::new(
+                Part::Cpu(cpu),
+                format!(
+                    "core {} has capacity {capacity} (CPU {first}) and {} (CPU {cpu})",
+                    at.core, at.capacity
+                ),
+                "one capacity for all threads of a core",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn must_contain(
+    topology: &Topology,
+    inner: &str,
+    inner_of: fn(&Cpu) -> Option<u32>,
+    outer: &str,
+    outer_of: fn(&Cpu) -> Option<u32>,
+) -> Result<(), Fault> {
+    let mut home: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+    for (cpu, at) in topology.cpus.iter().enumerate() {
+        let (Some(part), Some(whole)) = (inner_of(at), outer_of(at)) else { continue };
+        let &mut (first, first_whole) = home.entry(part).or_insert((cpu, whole));
+        if first_whole != whole {
+            return Err(Fault::new(
+                Part::Cpu(cpu),
+                format!(
+                    "{inner} {part} is in {outer} {first_whole} (CPU {first}) and in {outer} {whole} (CPU {cpu})"
+                ),
+                format!("all CPUs of a {inner} in one {outer}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses costs that do not fit the topology or that no machine has.
+pub(crate) fn check_costs(topology: &Topology, costs: &Costs) -> Result<(), Fault> {
+    check_smt_speed(topology, &costs.smt_speed)?;
+    check_by_distance("line_transfer_ps", &costs.line_transfer_ps, MAX_TRANSFER_PS)?;
+    check_by_distance("ipi_flight_ns", &costs.ipi_flight_ns, MAX_COST_NS)?;
+    check_by_distance("cache_refill_ns", &costs.cache_refill_ns, MAX_COST_NS)?;
+    for (key, ns) in [
+        ("wakeup_ns", costs.wakeup_ns),
+        ("select_ns", costs.select_ns),
+        ("balance_ns", costs.balance_ns),
+        ("switch_thread_ns", costs.switch_thread_ns),
+        ("switch_process_ns", costs.switch_process_ns),
+        ("ipi_send_ns", costs.ipi_send_ns),
+        ("ipi_handle_ns", costs.ipi_handle_ns),
+        ("tick_ns", costs.tick_ns),
+        ("interrupt_ns", costs.interrupt_ns),
+        ("fork_ns", costs.fork_ns),
+        ("exit_ns", costs.exit_ns),
+    ] {
+        if ns > MAX_COST_NS {
+            return Err(Fault::new(
+                Part::Cost(key),
+                format!("`{key}` is {ns}"),
+                format!("at most {MAX_COST_NS}"),
+            ));
+        }
+    }
+    if !TICK_PERIOD_NS.contains(&costs.tick_period_ns) {
+        return Err(Fault::new(
+            Part::Cost("tick_period_ns"),
+            format!("`tick_period_ns` is {}", costs.tick_period_ns),
+            format!("{} to {}", TICK_PERIOD_NS.start(), TICK_PERIOD_NS.end()),
+        ));
+    }
+    if costs.tick_ns >= costs.tick_period_ns {
+        return Err(Fault::new(
+            Part::Cost("tick_ns"),
+            format!("`tick_ns` is {}", costs.tick_ns),
+            format!("less than `tick_period_ns`, {}", costs.tick_period_ns),
+        ));
+    }
+    if costs.switch_process_ns < costs.switch_thread_ns {
+        return Err(Fault::new(
+            Part::Cost("switch_process_ns"),
+            format!("`switch_process_ns` is {}", costs.switch_process_ns),
+            format!("at least `switch_thread_ns`, {}", costs.switch_thread_ns),
+        ));
+    }
+    check_idle_states(costs)
+}
+
+fn check_smt_speed(topology: &Topology, speed: &[u32]) -> Result<(), Fault> {
+    let fault = |what: String, expected: String| Err(Fault::new(Part::Cost("smt_speed"), what, expected));
+    let threads = topology.max_threads();
+    if speed.len() < threads {
+        return fault(
+            format!("`smt_speed` has {} entries and a core has {threads} threads", speed.len()),
+            "an entry for each number of busy threads".into(),
+        );
+    }
+    if speed.len() > MAX_CPUS {
+        return fault(format!("`smt_speed` has {} entries", speed.len()), format!("at most {MAX_CPUS}"));
+    }
+    if speed.first() != Some(&1024) {
+        return fault(
+            "`smt_speed` does not begin with 1024".into(),
+            "the speed of a thread alone, 1024".into(),
+        );
+    }
+    for (i, pair) in speed.windows(2).enumerate() {
+        if pair[1] > pair[0] || pair[1] == 0 {
+            return fault(
+                format!("`smt_speed` goes from {} to {} with {} busy threads", pair[0], pair[1], i + 2),
+                "speeds that do not rise, and are at least 1".into(),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_by_distance(key: &'static str, table: &[u64; Distance::COUNT], max: u64) -> Result<(), Fault> {
+    for pair in Distance::ALL.windows(2) {
+        let (near, far) = (table[pair[0].index()], table[pair[1].index()]);
+        if far < near {
+            return Err(Fault::new(
+                Part::Cost(key),
+                format!("`{key}` falls from {near} at `{}` to {far} at `{}`", pair[0].name(), pair[1].name()),
+                "values that do not fall with distance",
+            ));
+        }
+    }
+    let largest = table[Distance::COUNT - 1];
+    if largest > max {
+        return Err(Fault::new(Part::Cost(key), format!("`{key}` has {largest}"), format!("at most {max}")));
+    }
+    Ok(())
+}
+
+fn check_idle_states(costs: &Costs) -> Result<(), Fault> {
+    let states = &costs.idle_states;
+    let fault = |what: String, expected: String| Err(Fault::new(Part::Cost("idle_states"), what, expected));
+    if states.is_empty() || states.len() > MAX_IDLE_STATES {
+        return fault(
+            format!("`idle_states` has {} entries", states.len()),
+            format!("1 to {MAX_IDLE_STATES}"),
+        );
+    }
+    if states[0].after_ns != 0 {
+        return fault(
+            format!("the first of `idle_states` begins after {} ns", states[0].after_ns),
+            "`after_ns = 0`".into(),
+        );
+    }
+    for (i, state) in states.iter().enumerate() {
+        if state.after_ns > MAX_COST_NS || state.exit_latency_ns > MAX_COST_NS {
+            return fault(
+                format!(
+                    "idle state {i} is {{ after_ns = {}, exit_latency_ns = {} }}",
+                    state.after_ns, state.exit_latency_ns
+                ),
+                format!("at most {MAX_COST_NS} each"),
+            );
+        }
+    }
+    for pair in states.windows(2) {
+        if pair[1].after_ns <= pair[0].after_ns || pair[1].exit_latency_ns < pair[0].exit_latency_ns {
+            return fault(
+                format!(
+                    "`idle_states` go from {} to {} ns of idling and from {} to {} ns of exit latency",
+                    pair[0].after_ns, pair[1].after_ns, pair[0].exit_latency_ns, pair[1].exit_latency_ns
+                ),
+                "deeper states to begin later and to take no less to leave".into(),
+            );
+        }
+    }
+    Ok(())
+}

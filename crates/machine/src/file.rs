@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads a machine file.
+//!
+//! ```toml
+//! description = "one line"
+//!
+//! [topology]                  # the regular form: how many of what inside what
+//! sockets = 2
+//! nodes_per_socket = 1        # 1 if left out
+//! llcs_per_node = 1           # 1 if left out
+//! cores_per_llc = 22          # or clusters_per_llc and cores_per_cluster
+//! threads_per_core = 2        # 1 if left out
+//! numbering = "linux-x86"     # or "consecutive"; needed where a core has several threads
+//! capacity = 1024             # or one a CPU, [1024, 512, ..]; 1024 if left out
+//! node_distance = [[10, 21], [21, 10]]    # needed with several nodes
+//!
+//! [costs]                     # every key of `Costs`, each with a source
+//! wakeup_ns = { value = 500, source = "estimate: .." }
+//! line_transfer_ps = { value = { cpu = 0, smt = 7_600, llc = 44_000, numa1 = 118_000 }, source = ".." }
+//! ```
+//!
+//! An irregular machine lists its CPUs instead of counts, in any order:
+//! `cpus = [{ cpu = 0, core = 0, cluster = 0, llc = 0, node = 0, capacity = 512 }, ..]`, `cluster` and `capacity` optional.
+//! Parts may have any numbers there; they are renumbered in the order of their first CPU, nodes excepted: those are rows of `node_distance`.
+//!
+//! Tables by distance need a value for every distance that the machine has. Where it has none, the value of the next
+//! nearer distance stands in; nothing reads it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use toml::Spanned;
+
+use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_costs, check_size, check_topology};
+use crate::counts::{Counts, Numbering};
+use crate::error::{Fault, Part};
+use crate::{Costs, Cpu, Distance, IdleState, Machine, MachineError, Topology};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineFile {
+    description: String,
+    topology: Spanned<TopologyFile>,
+    costs: CostsFile,
+}
+
+/// A file that has costs only: what `host` takes beside the topology from sysfs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostsOnlyFile {
+    costs: CostsFile,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TopologyFile {
+    sockets: Option<Spanned<u32>>,
+    nodes_per_socket: Option<Spanned<u32>>,
+    llcs_per_node: Option<Spanned<u32>>,
+    clusters_per_llc: Option<Spanned<u32>>,
+    cores_per_llc: Option<Spanned<u32>>,
+    cores_per_cluster: Option<Spanned<u32>>,
+    threads_per_core: Option<Spanned<u32>>,
+    numbering: Option<Spanned<Numbering>>,
+    capacity: Option<Spanned<Capacity>>,
+    cpus: Option<Spanned<Vec<Spanned<CpuFile>>>>,
+    node_distance: Option<Spanned<Vec<Spanned<Vec<u32>>>>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpuFile {
+    cpu: u32,
+    core: u32,
+    cluster: Option<u32>,
+    llc: u32,
+    node: u32,
+    capacity: Option<u32>,
+}
+
+enum Capacity {
+    Same(u32),
+    Each(Vec<u32>),
+}
+
+impl<'de> Deserialize<'de> for Capacity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct CapacityVisitor;
+        impl<'de> Visitor<'de> for CapacityVisitor {
+            type Value = Capacity;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                write!(f, "1 to {MAX_CAPACITY}, or a list of that for each CPU")
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Capacity, E> {
+                u32::try_from(value)
+                    .map(Capacity::Same)
+                    .map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(value), &self))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Capacity, A::Error> {
+                let mut each = Vec::new();
+                while let Some(capacity) = seq.next_element()? {
+                    each.push(capacity);
+                }
+                Ok(Capacity::Each(each))
+            }
+        }
+        deserializer.deserialize_any(CapacityVisitor)
+    }
+}
+
+/// A figure and where it is from.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sourced<T> {
+    value: T,
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ByDistance {
+    cpu: Option<u64>,
+    smt: Option<u64>,
+    cluster: Option<u64>,
+    llc: Option<u64>,
+    node: Option<u64>,
+    numa1: Option<u64>,
+    numa2: Option<u64>,
+    numa3: Option<u64>,
+}
+
+impl ByDistance {
+    fn given(&self) -> [Option<u64>; Distance::COUNT] {
+        [self.cpu, self.smt, self.cluster, self.llc, self.node, self.numa1, self.numa2, self.numa3]
+    }
+}
+
+type Figure<T> = Spanned<Sourced<T>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostsFile {
+    smt_speed: Figure<Vec<u32>>,
+    line_transfer_ps: Figure<ByDistance>,
+    wakeup_ns: Figure<u64>,
+    select_ns: Figure<u64>,
+    balance_ns: Figure<u64>,
+    switch_thread_ns: Figure<u64>,
+    switch_process_ns: Figure<u64>,
+    ipi_send_ns: Figure<u64>,
+    ipi_flight_ns: Figure<ByDistance>,
+    ipi_handle_ns: Figure<u64>,
+    idle_states: Figure<Vec<IdleState>>,
+    cache_refill_ns: Figure<ByDistance>,
+    tick_period_ns: Figure<u64>,
+    tick_ns: Figure<u64>,
+    interrupt_ns: Figure<u64>,
+    fork_ns: Figure<u64>,
+    exit_ns: Figure<u64>,
+}
+
+/// Costs, their sources, and the place of each in the file.
+pub(crate) struct SourcedCosts {
+    pub(crate) costs: Costs,
+    pub(crate) sources: BTreeMap<String, String>,
+    spans: BTreeMap<&'static str, Range<usize>>,
+}
+
+/// What is wrong, and at which bytes of the text.
+struct Located {
+    span: Range<usize>,
+    what: String,
+    expected: String,
+}
+
+impl Located {
+    fn new(span: Range<usize>, what: impl Into<String>, expected: impl Into<String>) -> Self {
+        Located { span, what: what.into(), expected: expected.into() }
+    }
+
+    fn in_file(self, text: &str, file: &str) -> MachineError {
+        MachineError::File {
+            file: file.to_owned(),
+            line: line_of(text, self.span.start),
+            what: self.what,
+            expected: self.expected,
+        }
+    }
+}
+
+/// Line of a byte, counted from 1.
+pub(crate) fn line_of(text: &str, byte: usize) -> usize {
+    1 + text.as_bytes()[..byte.min(text.len())].iter().filter(|&&b| b == b'\n').count()
+}
+
+/// Reads a whole machine file; `name` becomes the machine's name, `file` stands in messages.
+pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine, MachineError> {
+    if text.trim().is_empty() {
+        let found = Located::new(0..0, "the file is empty", "`description`, [topology] and [costs]");
+        return Err(found.in_file(text, file));
+    }
+    parse(text)
+        .and_then(|parsed: MachineFile| {
+            let (topology, places) = topology(parsed.topology)?;
+            let sourced = costs(parsed.costs, &topology)?;
+            check_costs(&topology, &sourced.costs).map_err(|f| located(f, &places, &sourced.spans))?;
+            Ok(Machine {
+                name: name.to_owned(),
+                description: parsed.description,
+                topology,
+                costs: sourced.costs,
+                sources: sourced.sources,
+            })
+        })
+        .map_err(|located| located.in_file(text, file))
+}
+
+/// Reads a file that has only `[costs]`, for a topology from elsewhere.
+pub(crate) fn read_costs(text: &str, topology: &Topology, file: &str) -> Result<SourcedCosts, MachineError> {
+    parse(text)
+        .and_then(|parsed: CostsOnlyFile| {
+            let sourced = costs(parsed.costs, topology)?;
+            check_costs(topology, &sourced.costs)
+                .map_err(|f| located(f, &Places::default(), &sourced.spans))?;
+            Ok(sourced)
+        })
+        .map_err(|located| located.in_file(text, file))
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Located> {
+    toml::from_str(text).map_err(|e| {
+        let message = e.message().trim().replace('\n', ", ");
+        // serde's own messages say what they expected; the syntax errors of TOML do not.
+        match message.split_once(", expected ") {
+            Some((what, expected)) => Located::new(e.span().unwrap_or(0..0), what, expected),
+            None => Located::new(e.span().unwrap_or(0..0), message, "a machine file (machines/README.md)"),
+        }
+    })
+}
+
+/// Where the parts of a topology stand in the file.
+#[derive(Default)]
+struct Places {
+    topology: Range<usize>,
+    /// By CPU number; empty for a machine given by counts.
+    cpus: Vec<Range<usize>>,
+    node_rows: Vec<Range<usize>>,
+}
+
+fn located(fault: Fault, places: &Places, costs: &BTreeMap<&'static str, Range<usize>>) -> Located {
+    let span = match fault.part {
+        Part::Topology => None,
+        Part::Cpu(cpu) => places.cpus.get(cpu),
+        Part::NodeRow(row) => places.node_rows.get(row),
+        Part::Cost(key) => costs.get(key),
+    };
+    Located::new(span.unwrap_or(&places.topology).clone(), fault.what, fault.expected)
+}
+
+fn topology(file: Spanned<TopologyFile>) -> Result<(Topology, Places), Located> {
+    let mut places = Places { topology: file.span(), ..Places::default() };
+    let file = file.into_inner();
+    let mut cpus =
+        if file.cpus.is_some() { listed_cpus(&file, &mut places)? } else { counted_cpus(&file, &places)? };
+    set_capacities(&mut cpus, file.capacity)?;
+    let node_distance = match file.node_distance {
+        Some(rows) => {
+            let rows = rows.into_inner();
+            places.node_rows = rows.iter().map(Spanned::span).collect();
+            rows.into_iter().map(Spanned::into_inner).collect()
+        }
+        None if cpus.iter().all(|c| c.node == 0) => vec![vec![LOCAL_DISTANCE]],
+        None => {
+            return Err(Located::new(
+                places.topology,
+                "several nodes and no `node_distance`",
+                "the matrix of ACPI's SLIT, e.g. [[10, 21], [21, 10]]",
+            ));
+        }
+    };
+    let mut topology = Topology { cpus, node_distance };
+    check_topology(&topology).map_err(|fault| located(fault, &places, &BTreeMap::new()))?;
+    topology.renumber();
+    Ok((topology, places))
+}
+
+/// CPUs from counts.
+fn counted_cpus(file: &TopologyFile, places: &Places) -> Result<Vec<Cpu>, Located> {
+    let missing = |key: &str| {
+        Located::new(
+            places.topology.clone(),
+            format!("[topology] has no `{key}`"),
+            "counts, or a list `cpus`",
+        )
+    };
+    let positive = |key: &str, count: &Option<Spanned<u32>>| match count {
+        Some(count) if *count.get_ref() == 0 => {
+            Err(Located::new(count.span(), format!("`{key}` is 0"), "at least 1"))
+        }
+        Some(count) => Ok(Some(*count.get_ref())),
+        None => Ok(None),
+    };
+    let sockets = positive("sockets", &file.sockets)?.ok_or_else(|| missing("sockets"))?;
+    let nodes_per_socket = positive("nodes_per_socket", &file.nodes_per_socket)?.unwrap_or(1);
+    let clusters_per_llc = positive("clusters_per_llc", &file.clusters_per_llc)?;
+    let (key, cores, other_key, other) = if clusters_per_llc.is_some() {
+        ("cores_per_cluster", &file.cores_per_cluster, "cores_per_llc", &file.cores_per_llc)
+    } else {
+        ("cores_per_llc", &file.cores_per_llc, "cores_per_cluster", &file.cores_per_cluster)
+    };
+    if let Some(other) = other {
+        return Err(Located::new(
+            other.span(),
+            format!(
+                "`{other_key}` in a machine {} clusters",
+                if clusters_per_llc.is_some() { "with" } else { "without" }
+            ),
+            format!("`{key}`, with `clusters_per_llc` only where LLCs have clusters"),
+        ));
+    }
+    let counts = Counts {
+        nodes: sockets.saturating_mul(nodes_per_socket),
+        llcs_per_node: positive("llcs_per_node", &file.llcs_per_node)?.unwrap_or(1),
+        clusters_per_llc,
+        cores: positive(key, cores)?.ok_or_else(|| missing(key))?,
+        threads: positive("threads_per_core", &file.threads_per_core)?.unwrap_or(1),
+    };
+    check_size(counts.nr_cpus()).map_err(|fault| located(fault, places, &BTreeMap::new()))?;
+    let numbering = match &file.numbering {
+        Some(numbering) => *numbering.get_ref(),
+        None if counts.threads == 1 => Numbering::Consecutive,
+        None => {
+            return Err(Located::new(
+                places.topology.clone(),
+                "cores with several threads and no `numbering`",
+                "\"linux-x86\" (first threads of all cores first) or \"consecutive\" (threads of a core adjacent)",
+            ));
+        }
+    };
+    Ok(counts.expand(numbering, MAX_CAPACITY))
+}
+
+/// CPUs from a list.
+fn listed_cpus(file: &TopologyFile, places: &mut Places) -> Result<Vec<Cpu>, Located> {
+    for (key, span) in [
+        ("sockets", file.sockets.as_ref().map(Spanned::span)),
+        ("nodes_per_socket", file.nodes_per_socket.as_ref().map(Spanned::span)),
+        ("llcs_per_node", file.llcs_per_node.as_ref().map(Spanned::span)),
+        ("clusters_per_llc", file.clusters_per_llc.as_ref().map(Spanned::span)),
+        ("cores_per_llc", file.cores_per_llc.as_ref().map(Spanned::span)),
+        ("cores_per_cluster", file.cores_per_cluster.as_ref().map(Spanned::span)),
+        ("threads_per_core", file.threads_per_core.as_ref().map(Spanned::span)),
+        ("numbering", file.numbering.as_ref().map(Spanned::span)),
+        ("capacity", file.capacity.as_ref().map(Spanned::span)),
+    ] {
+        if let Some(span) = span {
+            return Err(Located::new(
+                span,
+                format!("`{key}` beside a list of CPUs"),
+                "counts or `cpus`, not both",
+            ));
+        }
+    }
+    let Some(list) = &file.cpus else { return Ok(Vec::new()) };
+    let at_topology =
+        |fault| located(fault, &Places { topology: list.span(), ..Places::default() }, &BTreeMap::new());
+    check_size(list.get_ref().len() as u64).map_err(at_topology)?;
+    let nr_cpus = list.get_ref().len();
+    let mut by_number: Vec<Option<&Spanned<CpuFile>>> = vec![None; nr_cpus];
+    for entry in list.get_ref() {
+        let cpu = entry.get_ref().cpu;
+        let Some(slot) = by_number.get_mut(cpu as usize) else {
+            return Err(Located::new(
+                entry.span(),
+                format!("CPU {cpu} in a list of {nr_cpus}"),
+                format!("each of 0 to {} once", nr_cpus - 1),
+            ));
+        };
+        if slot.replace(entry).is_some() {
+            return Err(Located::new(entry.span(), format!("CPU {cpu} is listed twice"), "each CPU once"));
+        }
+    }
+    // As many entries as CPUs, none twice, none out of range: every slot is taken.
+    let entries: Vec<&Spanned<CpuFile>> = by_number.into_iter().flatten().collect();
+    places.cpus = entries.iter().map(|e| e.span()).collect();
+    Ok(entries
+        .iter()
+        .map(|entry| {
+            let e = entry.get_ref();
+            let capacity = e.capacity.unwrap_or(MAX_CAPACITY);
+            Cpu { core: e.core, cluster: e.cluster, llc: e.llc, node: e.node, capacity }
+        })
+        .collect())
+}
+
+fn set_capacities(cpus: &mut [Cpu], capacity: Option<Spanned<Capacity>>) -> Result<(), Located> {
+    let Some(capacity) = capacity else { return Ok(()) };
+    let span = capacity.span();
+    match capacity.into_inner() {
+        Capacity::Same(capacity) => cpus.iter_mut().for_each(|cpu| cpu.capacity = capacity),
+        Capacity::Each(each) if each.len() == cpus.len() => {
+            cpus.iter_mut().zip(each).for_each(|(cpu, capacity)| cpu.capacity = capacity);
+        }
+        Capacity::Each(each) => {
+            return Err(Located::new(
+                span,
+                format!("`capacity` has {} entries", each.len()),
+                format!("one for each of {} CPUs, or one number for all", cpus.len()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn costs(file: CostsFile, topology: &Topology) -> Result<SourcedCosts, Located> {
+    let present = topology.distances_present();
+    let mut notes = Notes::default();
+    let costs = Costs {
+        smt_speed: notes.take("smt_speed", file.smt_speed)?,
+        line_transfer_ps: notes.take_table("line_transfer_ps", file.line_transfer_ps, &present)?,
+        wakeup_ns: notes.take("wakeup_ns", file.wakeup_ns)?,
+        select_ns: notes.take("select_ns", file.select_ns)?,
+        balance_ns: notes.take("balance_ns", file.balance_ns)?,
+        switch_thread_ns: notes.take("switch_thread_ns", file.switch_thread_ns)?,
+        switch_process_ns: notes.take("switch_process_ns", file.switch_process_ns)?,
+        ipi_send_ns: notes.take("ipi_send_ns", file.ipi_send_ns)?,
+        ipi_flight_ns: notes.take_table("ipi_flight_ns", file.ipi_flight_ns, &present)?,
+        ipi_handle_ns: notes.take("ipi_handle_ns", file.ipi_handle_ns)?,
+        idle_states: notes.take("idle_states", file.idle_states)?,
+        cache_refill_ns: notes.take_table("cache_refill_ns", file.cache_refill_ns, &present)?,
+        tick_period_ns: notes.take("tick_period_ns", file.tick_period_ns)?,
+        tick_ns: notes.take("tick_ns", file.tick_ns)?,
+        interrupt_ns: notes.take("interrupt_ns", file.interrupt_ns)?,
+        fork_ns: notes.take("fork_ns", file.fork_ns)?,
+        exit_ns: notes.take("exit_ns", file.exit_ns)?,
+    };
+    Ok(SourcedCosts { costs, sources: notes.sources, spans: notes.spans })
+}
+
+/// Collects sources and places while figures are taken out of a file.
+#[derive(Default)]
+struct Notes {
+    sources: BTreeMap<String, String>,
+    spans: BTreeMap<&'static str, Range<usize>>,
+}
+
+impl Notes {
+    fn take<T>(&mut self, key: &'static str, figure: Figure<T>) -> Result<T, Located> {
+        let span = figure.span();
+        let Sourced { value, source } = figure.into_inner();
+        if source.trim().is_empty() {
+            return Err(Located::new(
+                span,
+                format!("`{key}` has an empty source"),
+                "where it is from, or \"estimate: ..\"",
+            ));
+        }
+        self.sources.insert(key.to_owned(), source);
+        self.spans.insert(key, span);
+        Ok(value)
+    }
+
+    fn take_table(
+        &mut self,
+        key: &'static str,
+        figure: Figure<ByDistance>,
+        present: &[Distance],
+    ) -> Result<[u64; Distance::COUNT], Located> {
+        let span = figure.span();
+        let given = self.take(key, figure)?.given();
+        let mut table = [0; Distance::COUNT];
+        let mut nearer = 0;
+        for distance in Distance::ALL {
+            match given[distance.index()] {
+                Some(value) => nearer = value,
+                None if present.contains(&distance) => {
+                    let names: Vec<&str> = present.iter().map(|d| d.name()).collect();
+                    return Err(Located::new(
+                        span,
+                        format!("`{key}` has no value for `{}`", distance.name()),
+                        format!("one for each distance of this machine: {}", names.join(", ")),
+                    ));
+                }
+                None => {}
+            }
+            table[distance.index()] = nearer;
+        }
+        Ok(table)
+    }
+}
