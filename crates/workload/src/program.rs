@@ -86,7 +86,7 @@ pub struct Channel {
     /// A message takes this much of the capacity more than its bytes (a socket buffer's overhead).
     pub overhead_bytes: u64,
     /// A writer that waits is woken once its message fits and at least so much is free; 0: once its message fits.
-    /// Linux wakes a unix socket's writers when a quarter of the buffer is left, and a pipe's when a whole page is
+    /// Linux wakes a unix socket's writers when at most a quarter of the buffer is used, and a pipe's when a whole page is
     /// free: without it every message read from a full channel would wake a writer. At most `capacity_bytes`.
     #[serde(default)]
     pub wake_room_bytes: u64,

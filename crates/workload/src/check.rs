@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whether a workload can run at all, whatever it came from: a file, a recording, or JSON.
+//!
+//! What passes here has indices in range, balanced loops, a tree of parents each of which forks each child once,
+//! messages that fit into their channels, and no endless loop that takes no time. It may still deadlock: the
+//! simulator finds that out.
+
+use thiserror::Error;
+
+use crate::program::{Channel, End, Op, Task, Workload};
+
+/// Most tasks of a workload.
+pub const TASKS_MAX: u64 = 1 << 22;
+/// Most operations of a workload, over all tasks.
+pub const OPS_MAX: u64 = 1 << 26;
+/// Longest single piece of work, sleep or run: about 13 days.
+pub const TIME_NS_MAX: u64 = 1 << 50;
+/// Heaviest task or group (Linux's MAX_SHARES).
+pub const WEIGHT_MAX: u32 = 1 << 18;
+/// Deepest nesting of loops.
+pub const LOOP_DEPTH_MAX: usize = 64;
+
+/// What is wrong with a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CheckError {
+    /// The whole of it.
+    #[error("{0}")]
+    Workload(String),
+    /// A channel.
+    #[error("channel {channel}: {message}")]
+    Channel {
+        /// Its index.
+        channel: usize,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// A task.
+    #[error("task {task} ({name}): {message}")]
+    Task {
+        /// Its index.
+        task: usize,
+        /// Its name.
+        name: String,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// One operation of a task.
+    #[error("task {task} ({name}), operation {op}: {message}")]
+    Op {
+        /// The task's index.
+        task: usize,
+        /// Its name.
+        name: String,
+        /// The operation's index, from 0.
+        op: usize,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+}
+
+impl Workload {
+    /// Refuses what cannot run. Time is linear in the number of operations.
+    ///
+    /// # Errors
+    /// The first thing found wrong, by task and operation.
+    pub fn check(&self) -> Result<(), CheckError> {
+        let whole = |message: String| Err(CheckError::Workload(message));
+        if self.tasks.is_empty() {
+            return whole("it has no tasks".to_owned());
+        }
+        if self.tasks.len() as u64 > TASKS_MAX {
+            return whole(format!("{} tasks; at most {TASKS_MAX} are possible", self.tasks.len()));
+        }
+        let ops: u64 = self.tasks.iter().map(|task| task.program.len() as u64).sum();
+        if ops > OPS_MAX {
+            return whole(format!("{ops} operations; at most {OPS_MAX} are possible"));
+        }
+        if let End::After { duration_ns } = self.end
+            && !(1..=TIME_NS_MAX).contains(&duration_ns)
+        {
+            return whole(format!("it ends after {duration_ns} ns; expected 1 to {TIME_NS_MAX}"));
+        }
+        for (index, channel) in self.channels.iter().enumerate() {
+            check_channel(channel).map_err(|message| CheckError::Channel { channel: index, message })?;
+        }
+        let mut forked = vec![false; self.tasks.len()];
+        for (index, task) in self.tasks.iter().enumerate() {
+            let name = || task.name.clone();
+            self.check_task(task).map_err(|message| CheckError::Task {
+                task: index,
+                name: name(),
+                message,
+            })?;
+            self.check_program(index, task, &mut forked).map_err(|(op, message)| CheckError::Op {
+                task: index,
+                name: name(),
+                op,
+                message,
+            })?;
+        }
+        self.check_parents(&forked)
+    }
+
+    fn check_task(&self, task: &Task) -> Result<(), String> {
+        if task.weight == 0 || task.weight > WEIGHT_MAX {
+            return Err(format!("weight {}; expected 1 to {WEIGHT_MAX}", task.weight));
+        }
+        if task.start_ns > TIME_NS_MAX {
+            return Err(format!("starts at {} ns; expected at most {TIME_NS_MAX}", task.start_ns));
+        }
+        if let Some(allowed) = &task.allowed {
+            if allowed.is_empty() {
+                return Err("no CPU is allowed".to_owned());
+            }
+            if !allowed.is_sorted_by(|a, b| a < b) {
+                return Err("the allowed CPUs are not in ascending order".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_program(&self, index: usize, task: &Task, forked: &mut [bool]) -> Result<(), (usize, String)> {
+        let mut loops: Vec<Loop> = Vec::new();
+        for (at, op) in task.program.iter().enumerate() {
+            let fail = |message: String| Err((at, message));
+            self.check_op(op).map_err(|message| (at, message))?;
+            if op_takes_time(op)
+                && let Some(innermost) = loops.last_mut()
+            {
+                innermost.takes_time = true;
+            }
+            match *op {
+                Op::LoopBegin { times } => {
+                    if loops.len() == LOOP_DEPTH_MAX {
+                        return fail(format!("more than {LOOP_DEPTH_MAX} nested loops"));
+                    }
+                    if times.is_none() && self.end == End::AllExited {
+                        return fail(
+                            "an endless loop, but the run ends when all tasks have exited".to_owned(),
+                        );
+                    }
+                    loops.push(Loop { begin: at, times, takes_time: false });
+                }
+                Op::LoopEnd => {
+                    let Some(ended) = loops.pop() else {
+                        return fail("the end of a loop that did not begin".to_owned());
+                    };
+                    if ended.times.is_none() && !ended.takes_time {
+                        return Err((ended.begin, "an endless loop that takes no time".to_owned()));
+                    }
+                    // A loop of no rounds takes no time, whatever is in it.
+                    if ended.takes_time
+                        && ended.times != Some(0)
+                        && let Some(outer) = loops.last_mut()
+                    {
+                        outer.takes_time = true;
+                    }
+                }
+                Op::Fork { task: child } => {
+                    let child = child as usize;
+                    match self.tasks.get(child) {
+                        None => return fail(format!("forks task {child} of {}", self.tasks.len())),
+                        Some(task) if task.parent != Some(index as u32) => {
+                            return fail(format!("forks task {child}, whose parent is another"));
+                        }
+                        Some(_) if forked[child] => return fail(format!("forks task {child} a second time")),
+                        Some(_) => {}
+                    }
+                    if loops.iter().any(|open| open.times != Some(1)) {
+                        return fail(format!("forks task {child} inside a loop; a task is forked once"));
+                    }
+                    forked[child] = true;
+                }
+                _ => {}
+            }
+        }
+        match loops.last() {
+            Some(open) => Err((open.begin, "a loop that does not end".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_op(&self, op: &Op) -> Result<(), String> {
+        let index = |what: &str, index: u32, count: usize| {
+            if (index as usize) < count { Ok(()) } else { Err(format!("{what} {index} of {count}")) }
+        };
+        let time = |what: &str, ns: u64| {
+            if ns <= TIME_NS_MAX { Ok(()) } else { Err(format!("{what} of {ns} ns; at most {TIME_NS_MAX}")) }
+        };
+        match *op {
+            Op::Compute { work_ns, spread_percent } => {
+                if spread_percent > 100 {
+                    return Err(format!("a spread of {spread_percent} percent; expected 0 to 100"));
+                }
+                time("work", work_ns)
+            }
+            Op::Send { channel, bytes, work_ns } => {
+                index("channel", channel, self.channels.len())?;
+                let Channel { capacity_bytes, overhead_bytes, .. } = self.channels[channel as usize];
+                let needed = u64::from(bytes).saturating_add(overhead_bytes);
+                if needed > capacity_bytes {
+                    return Err(format!(
+                        "a message that takes {needed} bytes never fits into channel {channel} of {capacity_bytes}"
+                    ));
+                }
+                time("work", work_ns)
+            }
+            Op::Recv { channel, work_ns } => {
+                index("channel", channel, self.channels.len())?;
+                time("work", work_ns)
+            }
+            Op::Sleep { delay_ns, .. } => time("a sleep", delay_ns),
+            Op::Signal { signal, .. } | Op::Wait { signal } => index("signal", signal, self.signals as usize),
+            Op::OpenGate { gate } | Op::WaitGate { gate } => index("gate", gate, self.gates as usize),
+            Op::Fork { .. }
+            | Op::Join
+            | Op::LoopBegin { .. }
+            | Op::LoopEnd
+            | Op::Yield
+            | Op::MarkBegin
+            | Op::MarkEnd
+            | Op::Count { .. }
+            | Op::Exit => Ok(()),
+        }
+    }
+
+    /// Every task with a parent is forked by it, and no task is its own ancestor.
+    fn check_parents(&self, forked: &[bool]) -> Result<(), CheckError> {
+        let fail = |task: usize, message: String| {
+            Err(CheckError::Task { task, name: self.tasks[task].name.clone(), message })
+        };
+        for (index, task) in self.tasks.iter().enumerate() {
+            let Some(parent) = task.parent else { continue };
+            if parent as usize >= self.tasks.len() {
+                return fail(index, format!("its parent is task {parent} of {}", self.tasks.len()));
+            }
+            if !forked[index] {
+                return fail(index, format!("its parent, task {parent}, never forks it"));
+            }
+        }
+        // Of each task the walk towards the root that met it first, from 1. A walk that meets itself is a cycle.
+        let mut met_by = vec![0_usize; self.tasks.len()];
+        for start in 0..self.tasks.len() {
+            let walk = start + 1;
+            let mut next = Some(start);
+            while let Some(at) = next {
+                if met_by[at] == walk {
+                    return fail(at, "it is its own ancestor".to_owned());
+                }
+                if met_by[at] != 0 {
+                    break;
+                }
+                met_by[at] = walk;
+                next = self.tasks[at].parent.map(|parent| parent as usize);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A loop that is open while a program is walked through.
+struct Loop {
+    begin: usize,
+    times: Option<u64>,
+    takes_time: bool,
+}
+
+fn op_takes_time(op: &Op) -> bool {
+    match *op {
+        Op::Compute { work_ns, .. } | Op::Send { work_ns, .. } | Op::Recv { work_ns, .. } => work_ns > 0,
+        Op::Sleep { delay_ns, .. } => delay_ns > 0,
+        _ => false,
+    }
+}
+
+fn check_channel(channel: &Channel) -> Result<(), String> {
+    let Channel { capacity_bytes, overhead_bytes, wake_room_bytes, .. } = *channel;
+    if capacity_bytes == 0 || capacity_bytes > TIME_NS_MAX {
+        return Err(format!("capacity of {capacity_bytes} bytes; expected 1 to {TIME_NS_MAX}"));
+    }
+    if overhead_bytes > capacity_bytes {
+        return Err(format!("overhead of {overhead_bytes} bytes a message, capacity of {capacity_bytes}"));
+    }
+    if wake_room_bytes > capacity_bytes {
+        return Err(format!("wakes writers at {wake_room_bytes} free bytes, capacity of {capacity_bytes}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can be wrong with a workload, and where in its file.
+
+use thiserror::Error;
+
+use crate::check::CheckError;
+
+/// Why there is no workload.
+#[derive(Debug, Error)]
+pub enum WorkloadError {
+    /// The file says something impossible.
+    #[error("{file}:{line}:{column}: {message}")]
+    File {
+        /// The file, as it was named.
+        file: String,
+        /// From 1.
+        line: usize,
+        /// In characters, from 1.
+        column: usize,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {file}: {source}")]
+    Read {
+        /// The file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The `NAME:key=value,...` is wrong.
+    #[error("workload '{spec}': {message}")]
+    Spec {
+        /// As it was given.
+        spec: String,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// The file expanded, but to something that cannot run.
+    #[error("{file}: {source}")]
+    Check {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        source: CheckError,
+    },
+}
+
+/// A file's name and text: turns byte offsets into lines and columns.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceText {
+    pub(crate) file: String,
+    pub(crate) text: String,
+}
+
+impl SourceText {
+    /// The error that `message` is, at a byte offset.
+    pub(crate) fn error(&self, offset: usize, message: impl Into<String>) -> WorkloadError {
+        let offset =
+            (0..=offset.min(self.text.len())).rev().find(|&i| self.text.is_char_boundary(i)).unwrap_or(0);
+        let before = &self.text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        WorkloadError::File {
+            file: self.file.clone(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message: message.into(),
+        }
+    }
+}
+
+/// `a, b and c`, for error texts.
+pub(crate) fn list<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
+    let words: Vec<S> = words.into_iter().collect();
+    match words.split_last() {
+        None => "none".to_owned(),
+        Some((last, [])) => last.as_ref().to_owned(),
+        Some((last, rest)) => {
+            let rest: Vec<&str> = rest.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", rest.join(", "), last.as_ref())
+        }
+    }
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The format of workload files: TOML in, a template out. docs/workloads.md describes the format; expand.rs gives it
+//! meaning.
+//!
+//! The TOML tree is walked by hand, not through serde, because every value keeps its place in the file: an expression
+//! that overflows when it is evaluated is reported at its operator.
+
+use serde::Serialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{SourceText, WorkloadError, list};
+use crate::expr::{Expr, ExprError, Range, Reference};
+use crate::expr_parse::{parse_expr, parse_range, parse_reference};
+use crate::program::{Op, Source};
+
+/// A value of the tree with its place.
+type Node<'a> = Spanned<DeValue<'a>>;
+type Result<T> = std::result::Result<T, WorkloadError>;
+
+/// A workload file, parsed but not expanded.
+#[derive(Clone, Debug)]
+pub struct WorkloadFile {
+    pub(crate) source: SourceText,
+    pub(crate) description: Description,
+    pub(crate) lets: Vec<(String, Expr)>,
+    pub(crate) channels: Vec<ChannelTemplate>,
+    pub(crate) signals: Vec<PlainTemplate>,
+    pub(crate) gates: Vec<PlainTemplate>,
+    pub(crate) tasks: Vec<TaskTemplate>,
+    pub(crate) end_after_ns: Option<Expr>,
+    pub(crate) rate: bool,
+}
+
+/// What a workload is and what can be set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// The name in the file.
+    pub name: String,
+    /// One line.
+    pub summary: String,
+    /// Some more lines: the model, and where its figures are from.
+    pub text: String,
+    /// In the file's order.
+    pub params: Vec<Param>,
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Param {
+    /// As in `NAME:key=value`; a unit comes last in it.
+    pub name: String,
+    /// What it is if it is not given.
+    pub default: String,
+    /// One line.
+    pub help: String,
+    /// What it may be.
+    pub allowed: Allowed,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allowed {
+    /// A number.
+    Range {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// One of these words.
+    Choices(Vec<String>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlainTemplate {
+    pub(crate) name: String,
+    pub(crate) offset: usize,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) each: Vec<Range>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelTemplate {
+    pub(crate) array: PlainTemplate,
+    pub(crate) capacity_bytes: Expr,
+    pub(crate) overhead_bytes: Expr,
+    pub(crate) wake_room_bytes: Expr,
+    pub(crate) sync: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TaskTemplate {
+    pub(crate) array: PlainTemplate,
+    pub(crate) start_ns: Expr,
+    pub(crate) process: Option<Expr>,
+    pub(crate) weight: Expr,
+    pub(crate) allowed: Option<Vec<Expr>>,
+    pub(crate) last_cpu: Option<Expr>,
+    pub(crate) program: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) offset: usize,
+    pub(crate) kind: StepKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum StepKind {
+    Op(OpTemplate),
+    Fork {
+        task: Reference,
+    },
+    /// `None`: for ever.
+    Repeat {
+        times: Option<Expr>,
+        body: Vec<Step>,
+    },
+    For {
+        range: Range,
+        body: Vec<Step>,
+    },
+    If {
+        condition: Expr,
+        then: Vec<Step>,
+        otherwise: Vec<Step>,
+    },
+}
+
+/// Operations that expand to themselves.
+#[derive(Clone, Debug)]
+pub(crate) enum OpTemplate {
+    Compute { work_ns: Expr, spread_percent: Expr },
+    Send { channel: Reference, bytes: Expr, work_ns: Expr },
+    Recv { channel: Reference, work_ns: Expr },
+    Sleep { delay_ns: Expr, source: Source },
+    Signal { signal: Reference, sync: Expr },
+    Wait { signal: Reference },
+    OpenGate { gate: Reference },
+    WaitGate { gate: Reference },
+    Count { units: Expr },
+    Plain(Op),
+}
+
+impl WorkloadFile {
+    /// Parses the text of a workload file; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// With line and column: TOML that is none, unknown or missing keys, expressions that are none.
+    pub fn parse(file: &str, text: &str) -> Result<WorkloadFile> {
+        let source = SourceText { file: file.to_owned(), text: text.to_owned() };
+        let tree = DeTable::parse(&source.text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            source.error(offset, error.message().trim().replace('\n', ", "))
+        })?;
+        let reader = Reader { source: &source };
+        let mut top = Fields::new(&reader, tree.get_ref(), tree.span().start, "the file");
+        let name = reader.text(top.required("name")?)?;
+        let summary = reader.text(top.required("summary")?)?;
+        let text = top.optional("text").map(|node| reader.text(node)).transpose()?.unwrap_or_default();
+        let params = top.each_table("params", |fields| reader.param(fields))?;
+        let lets = top.each_table("let", |fields| {
+            Ok((reader.name(fields.required("name")?)?, reader.expr(fields.required("value")?)?))
+        })?;
+        let channels = top.each_table("channels", |fields| reader.channel(fields))?;
+        let signals = top.each_table("signals", |fields| reader.array(fields))?;
+        let gates = top.each_table("gates", |fields| reader.array(fields))?;
+        let tasks = top.each_table("tasks", |fields| reader.task(fields))?;
+        let end_after_ns = top.optional("end-after-ns").map(|node| reader.expr(node)).transpose()?;
+        let measure = top.required("measure")?;
+        let rate = reader.one_of(measure, &["makespan", "rate"])? == "rate";
+        top.finish()?;
+        reader.unique_params(&params)?;
+        let description =
+            Description { name, summary, text, params: params.into_iter().map(|(_, p)| p).collect() };
+        drop(tree);
+        Ok(WorkloadFile { source, description, lets, channels, signals, gates, tasks, end_after_ns, rate })
+    }
+
+    /// What it is and what can be set.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+}
+
+/// The keys of one table; what was not asked for is unknown.
+struct Fields<'t, 'r> {
+    reader: &'r Reader<'r>,
+    table: &'t DeTable<'t>,
+    offset: usize,
+    what: &'static str,
+    known: Vec<&'static str>,
+}
+
+impl<'t, 'r> Fields<'t, 'r> {
+    fn new(reader: &'r Reader<'r>, table: &'t DeTable<'t>, offset: usize, what: &'static str) -> Self {
+        Fields { reader, table, offset, what, known: Vec::new() }
+    }
+
+    fn optional(&mut self, key: &'static str) -> Option<&'t Node<'t>> {
+        self.known.push(key);
+        self.table.get(key)
+    }
+
+    fn required(&mut self, key: &'static str) -> Result<&'t Node<'t>> {
+        let (offset, what) = (self.offset, self.what);
+        self.optional(key)
+            .ok_or_else(|| self.reader.source.error(offset, format!("{what} lacks the key '{key}'")))
+    }
+
+    /// An expression, or the integer `default`.
+    fn expr_or(&mut self, key: &'static str, default: i64) -> Result<Expr> {
+        let offset = self.offset;
+        self.optional(key).map_or(Ok(Expr::literal(default, offset)), |node| self.reader.expr(node))
+    }
+
+    /// An array of tables: what `read` makes of each.
+    fn each_table<T>(
+        &mut self,
+        key: &'static str,
+        mut read: impl FnMut(&mut Fields<'t, 'r>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let reader = self.reader;
+        let Some(node) = self.optional(key) else { return Ok(Vec::new()) };
+        let array = node.get_ref().as_array().ok_or_else(|| reader.expected(node, "an array of tables"))?;
+        array
+            .iter()
+            .map(|entry| {
+                let table = entry.get_ref().as_table().ok_or_else(|| reader.expected(entry, "a table"))?;
+                let mut fields = Fields::new(reader, table, entry.span().start, key);
+                let value = read(&mut fields)?;
+                fields.finish()?;
+                Ok(value)
+            })
+            .collect()
+    }
+
+    /// Refuses the first key that nobody asked for.
+    fn finish(self) -> Result<()> {
+        let unknown =
+            self.table.keys().filter(|key| !self.known.iter().any(|known| *known == key.get_ref().as_ref()));
+        match unknown.min_by_key(|key| key.span().start) {
+            None => Ok(()),
+            Some(key) => Err(self.reader.source.error(
+                key.span().start,
+                format!("unknown key '{}' in {}; there are {}", key.get_ref(), self.what, list(&self.known)),
+            )),
+        }
+    }
+}
+
+struct Reader<'s> {
+    source: &'s SourceText,
+}
+
+impl Reader<'_> {
+    fn expected(&self, node: &Node<'_>, what: &str) -> WorkloadError {
+        self.source.error(node.span().start, format!("expected {what}, found {}", kind(node.get_ref())))
+    }
+
+    fn text(&self, node: &Node<'_>) -> Result<String> {
+        node.get_ref().as_str().map(str::to_owned).ok_or_else(|| self.expected(node, "a string"))
+    }
+
+    fn one_of(&self, node: &Node<'_>, words: &[&'static str]) -> Result<&'static str> {
+        let text = self.text(node)?;
+        words.iter().find(|word| **word == text).copied().ok_or_else(|| {
+            self.source.error(node.span().start, format!("expected one of {}, found '{text}'", list(words)))
+        })
+    }
+
+    /// A name that expressions can use.
+    fn name(&self, node: &Node<'_>) -> Result<String> {
+        let text = self.text(node)?;
+        match parse_reference(&text, 0) {
+            Ok(reference) if reference.name == text => Ok(text),
+            _ => Err(self.source.error(
+                node.span().start,
+                format!("'{text}' is no name: expected letters, digits and _, and hyphens before letters"),
+            )),
+        }
+    }
+
+    fn unsigned(&self, node: &Node<'_>) -> Result<u64> {
+        let integer = node.get_ref().as_integer().ok_or_else(|| self.expected(node, "an integer"))?;
+        match i64::from_str_radix(integer.as_str(), integer.radix())
+            .ok()
+            .and_then(|value| u64::try_from(value).ok())
+        {
+            Some(value) => Ok(value),
+            None => Err(self.source.error(node.span().start, "expected an integer from 0 to 2^63 - 1")),
+        }
+    }
+
+    /// Where the contents of a string begin, if it is written without escapes; else where the string begins.
+    fn inside(&self, node: &Node<'_>, contents: &str) -> usize {
+        let span = node.span();
+        let raw = self.source.text.get(span.clone()).unwrap_or_default();
+        let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
+        match raw.get(quotes..) {
+            Some(rest) if rest.starts_with(contents) => span.start + quotes,
+            _ => span.start,
+        }
+    }
+
+    fn parsed<T>(
+        &self,
+        node: &Node<'_>,
+        what: &str,
+        parse: impl Fn(&str, usize) -> std::result::Result<T, ExprError>,
+    ) -> Result<T> {
+        let text = node.get_ref().as_str().ok_or_else(|| self.expected(node, what))?;
+        parse(text, self.inside(node, text)).map_err(|error| self.source.error(error.offset, error.message))
+    }
+
+    /// A string with an expression, an integer, or a boolean.
+    fn expr(&self, node: &Node<'_>) -> Result<Expr> {
+        match node.get_ref() {
+            DeValue::Integer(_) => {
+                Ok(Expr::literal(i64::try_from(self.unsigned(node)?).unwrap_or(i64::MAX), node.span().start))
+            }
+            DeValue::Boolean(value) => Ok(Expr::literal(i64::from(*value), node.span().start)),
+            _ => self.parsed(node, "an integer or a string with an expression", parse_expr),
+        }
+    }
+
+    fn reference(&self, node: &Node<'_>) -> Result<Reference> {
+        self.parsed(node, "a string with a name, as in \"data[g, i]\"", parse_reference)
+    }
+
+    fn strings<'t>(&self, node: &'t Node<'t>) -> Result<&'t [Node<'t>]> {
+        Ok(node.get_ref().as_array().ok_or_else(|| self.expected(node, "an array"))?)
+    }
+
+    fn param(&self, fields: &mut Fields<'_, '_>) -> Result<(usize, Param)> {
+        let at = fields.required("name")?;
+        let name = self.name(at)?;
+        let default = fields.required("default")?;
+        let help = self.text(fields.required("help")?)?;
+        if let Some(choices) = fields.optional("choices") {
+            let choices = self
+                .strings(choices)?
+                .iter()
+                .map(|choice| self.text(choice))
+                .collect::<Result<Vec<String>>>()?;
+            let text = self.text(default)?;
+            if !choices.contains(&text) {
+                let message = format!("the default '{text}' is none of the choices {}", list(&choices));
+                return Err(self.source.error(default.span().start, message));
+            }
+            return Ok((
+                at.span().start,
+                Param { name, default: text, help, allowed: Allowed::Choices(choices) },
+            ));
+        }
+        let min = fields.optional("min").map(|node| self.unsigned(node)).transpose()?.unwrap_or(0);
+        let max = self.unsigned(fields.required("max")?)?;
+        let value = self.unsigned(default)?;
+        if !(min..=max).contains(&value) {
+            let message = format!("the default {value} is not from {min} to {max}");
+            return Err(self.source.error(default.span().start, message));
+        }
+        let allowed = Allowed::Range { min, max };
+        Ok((at.span().start, Param { name, default: value.to_string(), help, allowed }))
+    }
+
+    fn unique_params(&self, params: &[(usize, Param)]) -> Result<()> {
+        for (index, (offset, param)) in params.iter().enumerate() {
+            if params[..index].iter().any(|(_, earlier)| earlier.name == param.name) {
+                return Err(self.source.error(*offset, format!("a second parameter '{}'", param.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys that all arrays of objects have.
+    fn array(&self, fields: &mut Fields<'_, '_>) -> Result<PlainTemplate> {
+        let node = fields.required("name")?;
+        let name = self.name(node)?;
+        let condition = fields.optional("if").map(|node| self.expr(node)).transpose()?;
+        let each = match fields.optional("each") {
+            None => Vec::new(),
+            Some(node) => self
+                .strings(node)?
+                .iter()
+                .map(|range| self.parsed(range, "a string", parse_range))
+                .collect::<Result<_>>()?,
+        };
+        Ok(PlainTemplate { name, offset: node.span().start, condition, each })
+    }
+
+    fn channel(&self, fields: &mut Fields<'_, '_>) -> Result<ChannelTemplate> {
+        Ok(ChannelTemplate {
+            array: self.array(fields)?,
+            capacity_bytes: self.expr(fields.required("capacity-bytes")?)?,
+            overhead_bytes: fields.expr_or("overhead-bytes", 0)?,
+            wake_room_bytes: fields.expr_or("wake-room-bytes", 0)?,
+            sync: fields.expr_or("sync", 1)?,
+        })
+    }
+
+    fn task(&self, fields: &mut Fields<'_, '_>) -> Result<TaskTemplate> {
+        let allowed = match fields.optional("allowed") {
+            None => None,
+            Some(node) => Some(self.strings(node)?.iter().map(|cpu| self.expr(cpu)).collect::<Result<_>>()?),
+        };
+        Ok(TaskTemplate {
+            array: self.array(fields)?,
+            start_ns: fields.expr_or("start-ns", 0)?,
+            process: fields.optional("process").map(|node| self.expr(node)).transpose()?,
+            weight: fields.expr_or("weight", 1024)?,
+            allowed,
+            last_cpu: fields.optional("last-cpu").map(|node| self.expr(node)).transpose()?,
+            program: self.steps(fields.required("program")?)?,
+        })
+    }
+
+    fn steps(&self, node: &Node<'_>) -> Result<Vec<Step>> {
+        self.strings(node)?.iter().map(|step| self.step(step)).collect()
+    }
+
+    fn step(&self, node: &Node<'_>) -> Result<Step> {
+        let offset = node.span().start;
+        if node.get_ref().is_str() {
+            let word = self.one_of(node, &PLAIN_STEPS.map(|(word, _)| word))?;
+            let op = PLAIN_STEPS.iter().find(|(known, _)| *known == word).map_or(Op::Exit, |(_, op)| *op);
+            return Ok(Step { offset, kind: StepKind::Op(OpTemplate::Plain(op)) });
+        }
+        let table = node
+            .get_ref()
+            .as_table()
+            .ok_or_else(|| self.expected(node, "an operation: a table or a word"))?;
+        let Some(word) = STEP_KEYS.iter().find(|key| table.contains_key(**key)) else {
+            let message = format!("expected an operation with one of the keys {}", list(STEP_KEYS));
+            return Err(self.source.error(offset, message));
+        };
+        let mut fields = Fields::new(self, table, offset, "the operation");
+        let subject = fields.required(word)?;
+        let kind = match *word {
+            "fork" => StepKind::Fork { task: self.reference(subject)? },
+            "repeat" => {
+                let endless = subject.get_ref().as_str() == Some("forever");
+                let times = if endless { None } else { Some(self.expr(subject)?) };
+                StepKind::Repeat { times, body: self.steps(fields.required("do")?)? }
+            }
+            "for" => StepKind::For {
+                range: self.parsed(subject, "a string, as in \"i in 0..fds\"", parse_range)?,
+                body: self.steps(fields.required("do")?)?,
+            },
+            "if" => StepKind::If {
+                condition: self.expr(subject)?,
+                then: self.steps(fields.required("do")?)?,
+                otherwise: fields
+                    .optional("else")
+                    .map(|node| self.steps(node))
+                    .transpose()?
+                    .unwrap_or_default(),
+            },
+            _ => StepKind::Op(self.op(word, subject, &mut fields)?),
+        };
+        fields.finish()?;
+        Ok(Step { offset, kind })
+    }
+
+    /// The operation that the key `word` with the value `subject` says; `word` is one of [`STEP_KEYS`].
+    fn op(&self, word: &str, subject: &Node<'_>, fields: &mut Fields<'_, '_>) -> Result<OpTemplate> {
+        Ok(match word {
+            "compute-ns" => OpTemplate::Compute {
+                work_ns: self.expr(subject)?,
+                spread_percent: fields.expr_or("spread-percent", 0)?,
+            },
+            "send" => OpTemplate::Send {
+                channel: self.reference(subject)?,
+                bytes: self.expr(fields.required("bytes")?)?,
+                work_ns: fields.expr_or("work-ns", 0)?,
+            },
+            "recv" => {
+                OpTemplate::Recv { channel: self.reference(subject)?, work_ns: fields.expr_or("work-ns", 0)? }
+            }
+            "sleep-ns" => OpTemplate::Sleep {
+                delay_ns: self.expr(subject)?,
+                source: match fields.optional("source").map(|node| self.one_of(node, &["timer", "device"])) {
+                    Some(Ok("device")) => Source::Device,
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(_)) | None => Source::Timer,
+                },
+            },
+            "signal" => {
+                OpTemplate::Signal { signal: self.reference(subject)?, sync: fields.expr_or("sync", 0)? }
+            }
+            "wait" => OpTemplate::Wait { signal: self.reference(subject)? },
+            "open-gate" => OpTemplate::OpenGate { gate: self.reference(subject)? },
+            "wait-gate" => OpTemplate::WaitGate { gate: self.reference(subject)? },
+            _ => OpTemplate::Count { units: self.expr(subject)? },
+        })
+    }
+}
+
+/// An operation without arguments is one of these words.
+const PLAIN_STEPS: [(&str, Op); 5] = [
+    ("join", Op::Join),
+    ("yield", Op::Yield),
+    ("mark-begin", Op::MarkBegin),
+    ("mark-end", Op::MarkEnd),
+    ("exit", Op::Exit),
+];
+
+/// An operation is a table with one of these.
+const STEP_KEYS: [&str; 13] = [
+    "compute-ns",
+    "send",
+    "recv",
+    "sleep-ns",
+    "fork",
+    "signal",
+    "wait",
+    "open-gate",
+    "wait-gate",
+    "count",
+    "repeat",
+    "for",
+    "if",
+];
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
