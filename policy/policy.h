@@ -93,7 +93,7 @@ enum wl_cpu_state {
 	WL_CPU_BUSY,
 };
 
-/* What other CPUs read is in the first line; what only the CPU itself touches is in the others. */
+/* What other CPUs read and write is in the first line; what only the CPU itself touches is in the next two. */
 struct wl_cpu {
 	u32 state;	/* enum wl_cpu_state: flips at context switches only */
 	u32 nr_queued;	/* runnable tasks waiting on it */
@@ -101,20 +101,20 @@ struct wl_cpu {
 	u32 curr_weight;
 	u64 load;	/* sum of weights of the tasks runnable on it, the running one included */
 	u64 min_vtime;	/* monotone floor of its queue's keys */
-	u64 curr_vtime; /* vtime of the running task when it started */
+	u64 curr_vtime; /* vtime of the running task at curr_start_ns */
 	u64 curr_start_ns;
-	u64 curr_slice_ns;
+	u32 balance_marked; /* bit l: balancing at level l is due at the next dispatch */
 
 	u64 idle_since_ns WL_ALIGN_LINE;
 	u64 avg_idle_ns;
 	u64 avg_scan_ns;
 	u64 max_idle_balance_cost_ns;
-	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when periodic balancing is due */
-	u32 balance_failed[WL_MAX_LEVELS];
+	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when periodic balancing is due; 0: never asked */
+	u16 balance_failed[WL_MAX_LEVELS];  /* per level, periodic pulls since one last moved a task */
 	u32 rotor;
-	u32 probe_rotor;      /* where the search for an idle CPU to kick starts */
-	u32 balance_marked;   /* a tick found balancing due: the next dispatch does it */
-	u32 has_idle_cores;   /* of the LLC; valid in the LLC's first CPU only */
+	u32 newly_idle_left; /* bit l: newly-idle balancing at level l was not tried since a task last ran here */
+
+	u32 has_idle_cores WL_ALIGN_LINE; /* of the LLC; valid in the LLC's first CPU only */
 } WL_ALIGN_LINE;
 
 struct wl_counter { /* how many CPUs of a domain are busy; a cache line of its own */
@@ -125,6 +125,7 @@ struct wl_counter { /* how many CPUs of a domain are busy; a cache line of its o
 struct wl_policy {
 	struct wl_params params;
 	struct wl_topo topo;
+	u32 overloaded WL_ALIGN_LINE; /* 1: some CPU has, or lately had, two tasks or more; else nothing can be pulled */
 	struct wl_counter counter[WL_MAX_CPUS];
 	struct wl_cpu cpu[WL_MAX_CPUS];
 };
@@ -138,7 +139,7 @@ enum wl_task_place {
 };
 
 struct wl_task {
-	u64 vtime;	     /* weighted run time, relative to the min_vtime of cpu */
+	u64 vtime;	     /* weighted run time, in the terms of cpu's queue: lag is vtime - its min_vtime */
 	u64 sum_exec_ns;     /* CPU time received, as charged */
 	u64 run_start_ns;    /* when it was last switched in or charged */
 	u64 slice_ns;	     /* the slice it was last given */
@@ -224,6 +225,19 @@ struct wl_decision {
 	struct wl_reads step_reads; /* of which in the timed step */
 };
 
+/* Bundled, because a BPF function takes five arguments at most. */
+struct wl_enqueue_in {
+	u32 cpu;
+	u32 why; /* enum wl_enqueue_why */
+	u64 now_ns;
+};
+
+struct wl_move_in {
+	u32 cpu; /* to where: the CPU that pulls */
+	u32 unused;
+	u64 now_ns;
+};
+
 enum wl_enqueue_why {
 	WL_ENQ_WAKEUP,
 	WL_ENQ_FORK,
@@ -303,13 +317,13 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		    struct wl_task *waker, struct wl_decision *out WL_ARG);
 /* How long the whole wl_select() took, for a decision with scan_timed; the policy takes step_reads' share of it. */
 WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG, u64 elapsed_ns);
-/* The task joins the queue of cpu: its key and slice, and whether the running task gives way. Counts it there. */
-WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u32 why, u64 now_ns,
+/* The task joins the queue of in->cpu: its key and slice, and whether the running task gives way. Counts it there. */
+WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, const struct wl_enqueue_in *in WL_ARG,
 		     struct wl_enqueue_out *out WL_ARG);
 /* cpu needs something to run. Called again after each pull, until it answers OWN or NOTHING. */
 WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_dispatch_out *out WL_ARG);
-/* During a pull to cpu: may t, queued on d->cpu, come? Uses up d's budget and counts t on cpu if so. */
-WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+/* During a pull to in->cpu: may t, queued on d->cpu, come? Uses up d's budget and counts t on in->cpu if so. */
+WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, const struct wl_move_in *in WL_ARG,
 		      struct wl_dispatch_out *d WL_ARG, struct wl_move_out *out WL_ARG);
 /* A tick on a busy cpu; t is its running task, or null where the policy does not know it. */
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns, struct wl_tick_out *out WL_ARG);
@@ -318,6 +332,8 @@ WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *
 
 /* State. None of these answers anything. */
 
+/* Once, before all else, when params and topo are filled in and the rest is zero: start values of every CPU. */
+WL_FN int wl_init(struct wl_policy *p WL_ARG);
 WL_FN int wl_busy(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);

@@ -43,6 +43,7 @@ struct wl_level {
 	u32 imbalance_pct; /* 110 for SMT, 117 inside an LLC, 125 beyond (Linux's sd_init) */
 	u32 has_counters;  /* its domains have a busy counter (levels 1 .. llc_level - 1) */
 	u32 counter_base;  /* counter of domain d: counter[counter_base + d] */
+	u32 wake_affine;   /* wake-ups, forks and exec may cross it: its nodes are at most 30 apart (Linux) */
 	u16 dom_of[WL_MAX_CPUS];   /* CPU -> domain */
 	u16 first[WL_MAX_CPUS];    /* domain -> index of its first CPU in cpus[] */
 	u16 weight[WL_MAX_CPUS];   /* domain -> number of CPUs */

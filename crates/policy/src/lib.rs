@@ -1,2 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Skeleton.
+//! The scheduling policy core of `policy/`, built natively, behind a safe API.
+//!
+//! A [`PolicySpec`] names a policy; [`Tables`] are a machine's domain levels as that policy sees them; a [`Policy`] is
+//! one instance of the C state, told what happens and asked where tasks go. There may be any number of instances.
+//! What each call means is in `policy/policy.h`; what holds between policy and host is in `docs/contract.md`.
+//!
+//! ```
+//! use wakelab_policy::{EnqueueWhy, Policy, PolicySpec, Reason, SelectIn, Task};
+//! # use wakelab_machine::{Cpu, Topology};
+//! # let cpu = |core| Cpu { core, cluster: None, llc: 0, node: 0, capacity: 1024 };
+//! # let topology = Topology { cpus: vec![cpu(0), cpu(1)], node_distance: vec![vec![10]] };
+//! let spec: PolicySpec = "linux-4.15+idle=smt-balance".parse()?;
+//! let mut policy = Policy::new(&spec, &topology, 1_000_000)?;
+//! let mut task = Task::default();
+//! policy.task_init(&mut task, 1, 1024, 0);
+//! policy.set_idle_mask(1, true);
+//! let decision = policy.select(&SelectIn { prev_cpu: 1, ..SelectIn::default() }, &mut task, None);
+//! assert_eq!((decision.cpu, decision.reason()), (1, Reason::TargetIdle));
+//! let queued = policy.enqueue(&mut task, 1, EnqueueWhy::Wakeup, 0);
+//! assert_eq!(queued.cpu, 1);
+//! # Ok::<(), wakelab_policy::Error>(())
+//! ```
+
+mod error;
+mod ffi;
+mod names;
+mod policy;
+mod spec;
+mod tables;
+
+pub use error::Error;
+pub use ffi::{
+    Decision, Dispatch, Enqueue, MAX_CPUS, MAX_LEVELS, Move, Params, Reads, SelectIn, TASK_KTHREAD, TASK_NEW,
+    Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
+};
+pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Reason};
+pub use policy::Policy;
+pub use spec::{
+    Affine, AffineForm, Axis, AxisValue, Cluster, Groups, Idle, NamedPolicy, PolicySpec, Queue, Rotor,
+    ScanForm, Tunables,
+};
+pub use tables::{Level, Tables};

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Compiles policy/ with whatever C compiler there is.
+//!
+//! `WAKELAB_WERROR` turns warnings into errors: our CI sets it, so that a newer compiler's warning never breaks
+//! a user's build. `WAKELAB_SANITIZE` adds the address and undefined-behaviour sanitizers to the C code and to
+//! what links it; use a target directory of its own for it.
+
+use std::env;
+
+fn main() {
+    println!("cargo:rerun-if-changed=../../policy");
+    for file in ["native.c", "host_memory.h", "build.rs"] {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    for variable in ["WAKELAB_WERROR", "WAKELAB_SANITIZE"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    let sanitize = env::var_os("WAKELAB_SANITIZE").is_some();
+
+    let mut build = cc::Build::new();
+    // The policy is the hottest code of a simulation, so it is optimised in debug builds too.
+    build.file("native.c").include("../../policy").std("gnu11").opt_level(2);
+    build.flag("-ffreestanding").flag("-Wall").flag("-Wextra");
+    if env::var_os("WAKELAB_WERROR").is_some() {
+        build.flag("-Werror");
+    }
+    if sanitize {
+        for flag in ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] {
+            build.flag(flag);
+            println!("cargo:rustc-link-arg={flag}");
+        }
+    }
+    build.compile("wakelab_policy");
+}

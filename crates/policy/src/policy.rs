@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One instance of the policy's C state, and its entry points.
+//!
+//! The instance lives in zeroed memory of its own, of which a small machine touches little. All calls take `&mut self`,
+//! so the C code never runs twice at a time on one instance; it holds no global, so instances do not meet.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::{NonNull, null_mut};
+use std::slice;
+
+use wakelab_machine::Topology;
+
+use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
+use crate::{
+    Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, SelectIn, Tables,
+    Task, Tick, Timer,
+};
+
+/// One instance of a policy on one machine, with the memory host's idle mask.
+///
+/// Every method that takes a CPU panics if the machine does not have it.
+#[derive(Debug)]
+pub struct Policy {
+    state: NonNull<Instance>,
+    layout: Layout,
+    params: Params,
+    tables: Tables,
+}
+
+// SAFETY: the instance is owned memory without ties to a thread, and is reached through `&mut self` only (idle_mask
+// reads one word through `&self`, and nothing writes while that borrow lasts).
+unsafe impl Send for Policy {}
+
+impl Policy {
+    /// The policy `spec` on `topology`, under a host whose tick has the period `tick_ns`.
+    pub fn new(spec: &PolicySpec, topology: &Topology, tick_ns: u64) -> Result<Policy, Error> {
+        Policy::with_tables(spec, Tables::build(topology, spec)?, tick_ns)
+    }
+
+    /// As [`Policy::new`], with tables that exist already.
+    pub fn with_tables(spec: &PolicySpec, tables: Tables, tick_ns: u64) -> Result<Policy, Error> {
+        let params = spec.params(tables.nr_cpus(), tick_ns)?;
+        // SAFETY: returns a constant.
+        let size = unsafe { ffi::wl_native_instance_size() } as usize;
+        let layout = Layout::from_size_align(size, 64).expect("an instance is a few megabytes");
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(state) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        let policy = Policy { state: state.cast(), layout, params, tables };
+        // SAFETY: the memory is initialised (zero), of this size, and nobody else has it.
+        let bytes = unsafe { slice::from_raw_parts_mut(state.as_ptr(), size) };
+        policy.tables.write_image(&params, MAX_CPUS, bytes)?;
+        // SAFETY: params and topology are in place, the rest is zero, as wl_init() wants it.
+        unsafe { ffi::wl_native_init(policy.raw()) };
+        Ok(policy)
+    }
+
+    /// The machine's levels as this policy sees them.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Axes and tunables as the C code has them.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Where should the task run? `waker` is the task current on `this_cpu`, if there is one.
+    ///
+    /// # Panics
+    /// If `this_cpu` does not exist. `prev_cpu` may be anything.
+    pub fn select(&mut self, input: &SelectIn, wakee: &mut Task, waker: Option<&mut Task>) -> Decision {
+        self.check(input.this_cpu as u32);
+        let waker = waker.map_or(null_mut(), |task| task as *mut Task);
+        let mut out = Decision::default();
+        // SAFETY: all pointers are to live objects or null where C allows it.
+        unsafe { ffi::wl_native_select(self.raw(), input, wakee, waker, &mut out) };
+        out
+    }
+
+    /// How long the whole [`Policy::select`] on `cpu` took, for a decision with `scan_timed`.
+    pub fn scan_took(&mut self, cpu: u32, decision: &Decision, elapsed_ns: u64) {
+        self.check(cpu);
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_scan_took(self.raw(), cpu, decision, elapsed_ns) };
+    }
+
+    /// The task joins the queue of `cpu`.
+    pub fn enqueue(&mut self, task: &mut Task, cpu: u32, why: EnqueueWhy, now_ns: u64) -> Enqueue {
+        self.check(cpu);
+        let input = EnqueueIn { cpu, why: why as u32, now_ns };
+        let mut out = Enqueue::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_enqueue(self.raw(), task, &input, &mut out) };
+        out
+    }
+
+    /// `cpu` needs something to run. To be called again after each pull, until the answer is no pull.
+    pub fn dispatch(&mut self, cpu: u32, now_ns: u64) -> Dispatch {
+        self.check(cpu);
+        let mut out = Dispatch::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_dispatch(self.raw(), cpu, now_ns, &mut out) };
+        out
+    }
+
+    /// During the pull `dispatch` to `cpu`: may this task, queued on `dispatch.cpu`, come?
+    pub fn may_move(&mut self, task: &mut Task, cpu: u32, now_ns: u64, dispatch: &mut Dispatch) -> Move {
+        self.check(cpu);
+        let input = MoveIn { cpu, unused: 0, now_ns };
+        let mut out = Move::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_may_move(self.raw(), task, &input, dispatch, &mut out) };
+        out
+    }
+
+    /// A tick on the busy `cpu`; `task` is what runs there, if it is the policy's.
+    pub fn tick(&mut self, cpu: u32, task: Option<&mut Task>, now_ns: u64) -> Tick {
+        self.check(cpu);
+        let task = task.map_or(null_mut(), |task| task as *mut Task);
+        let mut out = Tick::default();
+        // SAFETY: live objects, or null where C allows it.
+        unsafe { ffi::wl_native_tick(self.raw(), cpu, task, now_ns, &mut out) };
+        out
+    }
+
+    /// The host's periodic timer.
+    pub fn timer(&mut self, now_ns: u64) -> Timer {
+        let mut out = Timer::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_timer(self.raw(), now_ns, &mut out) };
+        out
+    }
+
+    /// `cpu` switched from its idle task to another.
+    pub fn busy(&mut self, cpu: u32, now_ns: u64) {
+        self.check(cpu);
+        // SAFETY: live object.
+        unsafe { ffi::wl_native_busy(self.raw(), cpu, now_ns) };
+    }
+
+    /// `cpu` switched to its idle task.
+    pub fn idle(&mut self, cpu: u32, now_ns: u64) {
+        self.check(cpu);
+        // SAFETY: live object.
+        unsafe { ffi::wl_native_idle(self.raw(), cpu, now_ns) };
+    }
+
+    /// The task was switched in on `cpu`.
+    pub fn running(&mut self, task: &mut Task, cpu: u32, now_ns: u64) {
+        self.check(cpu);
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_running(self.raw(), task, cpu, now_ns) };
+    }
+
+    /// The task is switched out on `cpu`; `runnable` if it still could run.
+    pub fn stopping(&mut self, task: &mut Task, cpu: u32, now_ns: u64, runnable: bool) {
+        self.check(cpu);
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_stopping(self.raw(), task, cpu, now_ns, u32::from(runnable)) };
+    }
+
+    /// The task becomes runnable on `cpu`.
+    pub fn runnable(&mut self, task: &mut Task, cpu: u32, now_ns: u64) {
+        self.check(cpu);
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_runnable(self.raw(), task, cpu, now_ns) };
+    }
+
+    /// The task is no longer runnable, or leaves its queue to be queued anew.
+    pub fn quiescent(&mut self, task: &mut Task, now_ns: u64) {
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_quiescent(self.raw(), task, now_ns) };
+    }
+
+    /// A task's record begins; every CPU is allowed until [`Policy::set_affinity`] says otherwise.
+    pub fn task_init(&mut self, task: &mut Task, id: u64, weight: u32, flags: u32) {
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_task_init(self.raw(), task, id, weight, flags) };
+    }
+
+    /// The task's weight changes from `now_ns` on.
+    pub fn task_weight(&mut self, task: &mut Task, weight: u32, now_ns: u64) {
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_task_weight(self.raw(), task, weight, now_ns) };
+    }
+
+    /// The task is gone.
+    pub fn task_exit(&mut self, task: &mut Task, now_ns: u64) {
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_task_exit(self.raw(), task, now_ns) };
+    }
+
+    /// On which CPUs the task may run; `None` or no CPU at all means everywhere.
+    pub fn set_affinity(&mut self, task: &mut Task, allowed: Option<&[u32]>) {
+        task.allowed.fill(0);
+        for &cpu in allowed.unwrap_or(&[]) {
+            self.check(cpu);
+            task.allowed[cpu as usize / 64] |= 1 << (cpu % 64);
+        }
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_task_affinity(self.raw(), task) };
+    }
+
+    /// The memory host's idle mask: `idle` when the CPU idles with nothing queued and nothing on its way.
+    pub fn set_idle_mask(&mut self, cpu: u32, idle: bool) {
+        self.check(cpu);
+        // SAFETY: live object, and the CPU exists.
+        unsafe { ffi::wl_native_set_idle_mask(self.raw(), cpu, u32::from(idle)) };
+    }
+
+    /// Whether the idle mask has `cpu`: it idles, and no search has claimed it since.
+    pub fn idle_mask(&self, cpu: u32) -> bool {
+        self.check(cpu);
+        // SAFETY: live object, and the CPU exists; the call only reads.
+        unsafe { ffi::wl_native_idle_mask(self.raw(), cpu) != 0 }
+    }
+
+    fn raw(&self) -> *mut Instance {
+        self.state.as_ptr()
+    }
+
+    fn check(&self, cpu: u32) {
+        assert!(
+            (cpu as usize) < self.tables.nr_cpus(),
+            "CPU {cpu} of a machine with {}",
+            self.tables.nr_cpus()
+        );
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        // SAFETY: allocated in with_tables() with this layout, and not used after this.
+        unsafe { dealloc(self.state.as_ptr().cast(), self.layout) };
+    }
+}

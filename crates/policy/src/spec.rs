@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Policies by name: one choice on each axis, and tunables.
+//!
+//! Text is a named policy and any number of overrides, `linux-4.15+idle=smt-balance+latency-ns=6000000`. As data a
+//! policy is its axes, so that a stored scenario means the same when a name's meaning is refined.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Params};
+
+/// One value of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisValue {
+    /// The word in `AXIS=VALUE`.
+    pub name: &'static str,
+    /// One line for people.
+    pub description: &'static str,
+}
+
+/// One axis of a policy, for listing what is possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// The word in `AXIS=VALUE`.
+    pub name: &'static str,
+    /// One line for people.
+    pub description: &'static str,
+    /// What may be chosen.
+    pub values: &'static [AxisValue],
+}
+
+/// Declares the enumeration of an axis. Its values are those of policy.h, counted from 0 in order.
+macro_rules! axis {
+    ($name:ident, $axis:literal, $description:literal, { $($variant:ident = $text:literal, $about:literal;)* }) => {
+        #[doc = $description]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name {
+            $(#[doc = $about] #[serde(rename = $text)] $variant,)*
+        }
+
+        impl $name {
+            const AXIS: Axis = Axis {
+                name: $axis,
+                description: $description,
+                values: &[$(AxisValue { name: $text, description: $about },)*],
+            };
+            const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// The word in `AXIS=VALUE`.
+            pub fn name(self) -> &'static str {
+                Self::AXIS.values[self as usize].name
+            }
+
+            fn parse(value: &str) -> Result<$name, Error> {
+                Self::ALL.iter().copied().find(|choice| choice.name() == value).ok_or_else(|| Error::UnknownValue {
+                    axis: $axis,
+                    value: value.to_string(),
+                    choices: list(Self::AXIS.values.iter().map(|value| value.name)),
+                })
+            }
+        }
+    };
+}
+
+axis!(Idle, "idle", "How an idle CPU is searched for a waking task.", {
+    Scan = "scan", "Scan the LLC: an idle core, then an idle CPU within a limit, then an idle sibling.";
+    SmtBalance = "smt-balance", "Descend by counters of busy CPUs, one random comparison a level.";
+});
+axis!(ScanForm, "form", "Which kernel's form of `scan`.", {
+    Linux4_15 = "4.15", "No recent CPU; the limit of the idle-CPU step follows average idle and scan times.";
+});
+axis!(Rotor, "rotor", "Where `smt-balance` takes its random numbers from.", {
+    Published = "published", "One counter a CPU, as published; its even stride misses half of an even number of cores.";
+    Mixed = "mixed", "The same counter, mixed.";
+});
+axis!(Affine, "affine", "Whether a wakee may be pulled to its waker's CPU.", {
+    Off = "off", "Never: the search starts at the previous CPU.";
+    Always = "always", "Whenever loads allow it.";
+});
+axis!(AffineForm, "affine-form", "Which kernel's form of `affine=always`.", {
+    Linux3_10 = "3.10", "The load rules.";
+    Linux4_15 = "4.15", "The load rules, and pull to an idle CPU or to a sync waker that runs alone.";
+});
+axis!(Cluster, "cluster", "Whether clusters of cores are a level of their own.", {
+    Off = "off", "No: inside an LLC cores are compared directly.";
+});
+axis!(Groups, "groups", "How task groups weigh on CPUs.", {
+    TaskWeight = "task-weight", "Groups are ignored: a CPU's load is the sum of its tasks' weights.";
+});
+axis!(Queue, "queue", "Order of a CPU's queue, slices, wake-up preemption and sleeper credit.", {
+    Cfs2018 = "cfs-2018", "Linux's fair scheduler around 4.15, with weighted virtual time.";
+});
+
+/// Overrides of tunables; `None` is the kernel's default for the machine's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Tunables {
+    /// One turn of all runnable tasks of a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<u64>,
+    /// The least slice when many tasks share a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_granularity_ns: Option<u64>,
+    /// How far behind a waking task must be to preempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakeup_granularity_ns: Option<u64>,
+    /// A CPU whose idle periods are shorter on average does not pull; a task that ran later than that ago is hot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration_cost_ns: Option<u64>,
+}
+
+/// A tunable: its name, what it is, its least value, and how to reach it.
+struct Tunable {
+    name: &'static str,
+    description: &'static str,
+    least: u64,
+    at: fn(&mut Tunables) -> &mut Option<u64>,
+}
+
+/// A second: the kernel's own limit for these sysctls, and far from where any product in run_queue.h overflows.
+const TUNABLE_MAX_NS: u64 = 1_000_000_000;
+
+const TUNABLES: [Tunable; 4] = [
+    Tunable {
+        name: "latency-ns",
+        description: "One turn of all runnable tasks of a CPU; 6 ms, scaled by the machine's size.",
+        least: 1,
+        at: |tunables| &mut tunables.latency_ns,
+    },
+    Tunable {
+        name: "min-granularity-ns",
+        description: "The least slice when many tasks share a CPU; 0.75 ms, scaled by the machine's size.",
+        least: 1,
+        at: |tunables| &mut tunables.min_granularity_ns,
+    },
+    Tunable {
+        name: "wakeup-granularity-ns",
+        description: "How far behind a waking task must be to preempt; 1 ms, scaled by the machine's size.",
+        least: 0,
+        at: |tunables| &mut tunables.wakeup_granularity_ns,
+    },
+    Tunable {
+        name: "migration-cost-ns",
+        description: "CPUs that idle for less do not pull, tasks that ran so lately stay; 0.5 ms.",
+        least: 0,
+        at: |tunables| &mut tunables.migration_cost_ns,
+    },
+];
+
+/// A policy: one choice on each axis, and its tunables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PolicySpec {
+    /// The idle search.
+    pub idle: Idle,
+    /// Its form, if it is `scan`.
+    pub form: ScanForm,
+    /// Its random numbers, if it is `smt-balance`.
+    pub rotor: Rotor,
+    /// Wake-affine.
+    pub affine: Affine,
+    /// Its form, if it is `always`.
+    pub affine_form: AffineForm,
+    /// The cluster level.
+    pub cluster: Cluster,
+    /// Task groups.
+    pub groups: Groups,
+    /// The run queue.
+    pub queue: Queue,
+    /// Overrides of the kernel's defaults.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tunables: Tunables,
+}
+
+/// A policy with a name.
+#[derive(Clone, Debug)]
+pub struct NamedPolicy {
+    /// The first word of a policy.
+    pub name: &'static str,
+    /// One line for people.
+    pub description: &'static str,
+    /// Its axes.
+    pub spec: PolicySpec,
+    /// Where it differs from the kernel that it is named after, one sentence each.
+    pub approximations: &'static [&'static str],
+}
+
+static NAMED: [NamedPolicy; 1] = [NamedPolicy {
+    name: "linux-4.15",
+    description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
+    spec: PolicySpec {
+        idle: Idle::Scan,
+        form: ScanForm::Linux4_15,
+        rotor: Rotor::Published,
+        affine: Affine::Always,
+        affine_form: AffineForm::Linux4_15,
+        cluster: Cluster::Off,
+        groups: Groups::TaskWeight,
+        queue: Queue::Cfs2018,
+        tunables: Tunables {
+            latency_ns: None,
+            min_granularity_ns: None,
+            wakeup_granularity_ns: None,
+            migration_cost_ns: None,
+        },
+    },
+    approximations: &[
+        "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+        "wake_wide is absent: wakers of many tasks are not told from others.",
+        "CPU capacity is not looked at: all CPUs count alike.",
+        "Fork and exec go to the group with most idle CPUs, then least load; 4.15 compares runnable load with a margin.",
+        "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
+        "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
+        "Balancing intervals do not double while a level is balanced.",
+        "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
+        "Buddies (next, last, skip) and the batch and idle classes are absent.",
+        "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+    ],
+}];
+
+impl PolicySpec {
+    /// All policies with a name.
+    pub fn named() -> &'static [NamedPolicy] {
+        &NAMED
+    }
+
+    /// What may follow the name as `AXIS=VALUE`.
+    pub fn axes() -> &'static [Axis] {
+        const AXES: [Axis; 8] = [
+            Idle::AXIS,
+            ScanForm::AXIS,
+            Rotor::AXIS,
+            Affine::AXIS,
+            AffineForm::AXIS,
+            Cluster::AXIS,
+            Groups::AXIS,
+            Queue::AXIS,
+        ];
+        &AXES
+    }
+
+    /// What may follow the name as `TUNABLE=NANOSECONDS`: names and descriptions.
+    pub fn tunables() -> impl Iterator<Item = (&'static str, &'static str)> {
+        TUNABLES.iter().map(|tunable| (tunable.name, tunable.description))
+    }
+
+    /// The struct that the C code wants, for a machine of so many CPUs under a host with this tick.
+    pub fn params(&self, nr_cpus: usize, tick_ns: u64) -> Result<Params, Error> {
+        if !(1..=TUNABLE_MAX_NS).contains(&tick_ns) {
+            return Err(Error::BadTick { tick_ns });
+        }
+        let mut tunables = self.tunables;
+        for tunable in &TUNABLES {
+            if let Some(value) = *(tunable.at)(&mut tunables) {
+                tunable.check(value, || value.to_string())?;
+            }
+        }
+        // Defaults and their scaling: kernel/sched/fair.c of 4.15, get_update_sysctl_factor() with
+        // SCHED_TUNABLESCALING_LOG. migration_cost is the one that the kernel does not scale.
+        let factor = u64::from(1 + nr_cpus.clamp(1, 8).ilog2());
+        Ok(Params {
+            idle: self.idle as u32,
+            scan_form: self.form as u32,
+            rotor: self.rotor as u32,
+            affine: self.affine as u32,
+            affine_form: self.affine_form as u32,
+            cluster: self.cluster as u32,
+            groups: self.groups as u32,
+            queue: self.queue as u32,
+            latency_ns: tunables.latency_ns.unwrap_or(6_000_000 * factor),
+            min_granularity_ns: tunables.min_granularity_ns.unwrap_or(750_000 * factor),
+            wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(1_000_000 * factor),
+            migration_cost_ns: tunables.migration_cost_ns.unwrap_or(500_000),
+            tick_ns,
+        })
+    }
+
+    /// Each axis with the chosen value, in the order of [`PolicySpec::axes`].
+    fn choices(&self) -> [(&'static str, &'static str); 8] {
+        [
+            (Idle::AXIS.name, self.idle.name()),
+            (ScanForm::AXIS.name, self.form.name()),
+            (Rotor::AXIS.name, self.rotor.name()),
+            (Affine::AXIS.name, self.affine.name()),
+            (AffineForm::AXIS.name, self.affine_form.name()),
+            (Cluster::AXIS.name, self.cluster.name()),
+            (Groups::AXIS.name, self.groups.name()),
+            (Queue::AXIS.name, self.queue.name()),
+        ]
+    }
+
+    fn set(&mut self, axis: &str, value: &str, text: &str) -> Result<(), Error> {
+        match axis {
+            "idle" => self.idle = Idle::parse(value)?,
+            "form" => self.form = ScanForm::parse(value)?,
+            "rotor" => self.rotor = Rotor::parse(value)?,
+            "affine" => self.affine = Affine::parse(value)?,
+            "affine-form" => self.affine_form = AffineForm::parse(value)?,
+            "cluster" => self.cluster = Cluster::parse(value)?,
+            "groups" => self.groups = Groups::parse(value)?,
+            "queue" => self.queue = Queue::parse(value)?,
+            _ => {
+                let Some(tunable) = TUNABLES.iter().find(|tunable| tunable.name == axis) else {
+                    return Err(Error::UnknownAxis {
+                        axis: axis.to_string(),
+                        text: text.to_string(),
+                        choices: all_axes(),
+                    });
+                };
+                *(tunable.at)(&mut self.tunables) = Some(tunable.parse(value)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tunable {
+    fn parse(&self, value: &str) -> Result<u64, Error> {
+        // Digits only: u64's own parser would take a plus sign.
+        let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+        let number = value.parse().ok().filter(|_| digits).ok_or_else(|| self.error(value.to_string()))?;
+        self.check(number, || value.to_string())?;
+        Ok(number)
+    }
+
+    fn check(&self, number: u64, value: impl Fn() -> String) -> Result<(), Error> {
+        if (self.least..=TUNABLE_MAX_NS).contains(&number) { Ok(()) } else { Err(self.error(value())) }
+    }
+
+    fn error(&self, value: String) -> Error {
+        Error::BadTunable { tunable: self.name, value, least: self.least, most: TUNABLE_MAX_NS }
+    }
+}
+
+impl FromStr for PolicySpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<PolicySpec, Error> {
+        let mut words = text.split('+');
+        let name = words.next().unwrap_or("");
+        let Some(named) = NAMED.iter().find(|named| named.name == name) else {
+            return Err(Error::UnknownPolicy {
+                name: name.to_string(),
+                choices: list(NAMED.iter().map(|named| named.name)),
+            });
+        };
+        let mut spec = named.spec.clone();
+        let mut given: Vec<&str> = Vec::new();
+        for word in words {
+            let Some((axis, value)) = word.split_once('=') else {
+                return Err(Error::NoValue { text: word.to_string(), choices: all_axes() });
+            };
+            if given.contains(&axis) {
+                return Err(Error::GivenTwice { axis: axis.to_string(), text: text.to_string() });
+            }
+            given.push(axis);
+            spec.set(axis, value, word)?;
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    /// The nearest name, then what differs from it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let differs = |named: &&NamedPolicy| {
+            self.choices().iter().zip(named.spec.choices()).filter(|(own, its)| **own != *its).count()
+        };
+        let nearest = NAMED.iter().min_by_key(differs).expect("there are names");
+        f.write_str(nearest.name)?;
+        for (own, its) in self.choices().into_iter().zip(nearest.spec.choices()) {
+            if own != its {
+                write!(f, "+{}={}", own.0, own.1)?;
+            }
+        }
+        let mut tunables = self.tunables;
+        for tunable in &TUNABLES {
+            if let Some(value) = *(tunable.at)(&mut tunables) {
+                write!(f, "+{}={value}", tunable.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(names: impl Iterator<Item = &'static str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn all_axes() -> String {
+    list(PolicySpec::axes().iter().map(|axis| axis.name).chain(TUNABLES.iter().map(|tunable| tunable.name)))
+}
+
+fn is_default(tunables: &Tunables) -> bool {
+    *tunables == Tunables::default()
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A machine's domain levels as flat tables: what policy/topology.h describes, computed once for every host.
+//!
+//! A level is a partition of the CPUs. Levels nest, so all of them can order the CPUs the same way: by the lowest CPU
+//! of the outermost domain, then of the next inner one, and so on. That order makes the groups of a domain consecutive
+//! and puts a domain at the same place of `cpus` at every level; inside one domain of a level, `cpus` is ascending.
+
+use wakelab_machine::{Distance, Topology};
+
+use crate::{Cluster, Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
+
+/// `cluster_of` of a CPU without a cluster.
+const NO_CLUSTER: u16 = 0xffff;
+
+/// Nodes farther apart than this take part in neither wake-affine nor fork placement (Linux's RECLAIM_DISTANCE).
+const WAKE_AFFINE_DISTANCE_MAX: u32 = 30;
+
+/// One level: `struct wl_level`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// What its domains share; level 0 has [`Distance::Cpu`].
+    pub kind: Distance,
+    /// Loads may differ by so much before balancing acts: 110 for SMT, 117 inside an LLC, 125 beyond (Linux's sd_init).
+    pub imbalance_pct: u32,
+    /// Its domains have a counter of busy CPUs.
+    pub has_counters: bool,
+    /// The counter of its first domain.
+    pub counter_base: u32,
+    /// Wake-ups, forks and execs may cross it.
+    pub wake_affine: bool,
+    /// CPU to domain.
+    pub dom_of: Vec<u16>,
+    /// Domain to the index of its first CPU in `cpus`.
+    pub first: Vec<u16>,
+    /// Domain to its number of CPUs.
+    pub weight: Vec<u16>,
+    /// Domain to its first group, a domain of the level below.
+    pub child: Vec<u16>,
+    /// Domain to its number of groups.
+    pub nr_child: Vec<u16>,
+    /// All CPUs, by domain, then by number.
+    pub cpus: Vec<u16>,
+    /// CPU to its index in `cpus`.
+    pub pos: Vec<u16>,
+}
+
+impl Level {
+    /// The CPUs of a domain, ascending.
+    pub fn domain(&self, domain: usize) -> &[u16] {
+        let first = self.first[domain] as usize;
+        &self.cpus[first..first + self.weight[domain] as usize]
+    }
+}
+
+/// All levels: `struct wl_topo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tables {
+    /// Level 0 first.
+    pub levels: Vec<Level>,
+    /// The highest level whose CPUs share the LLC.
+    pub llc_level: usize,
+    /// 1 if level 1 is SMT, else 0.
+    pub smt_level: usize,
+    /// Cluster of each CPU, 0xffff for none.
+    pub cluster_of: Vec<u16>,
+}
+
+/// A partition in the making: what it is, whether wake-ups may cross it, and for each CPU the lowest CPU of its domain.
+struct Partition {
+    kind: Distance,
+    wake_affine: bool,
+    lowest: Vec<u32>,
+}
+
+impl Tables {
+    /// The levels of `topology` that `spec` uses.
+    pub fn build(topology: &Topology, spec: &PolicySpec) -> Result<Tables, Error> {
+        match spec.cluster {
+            Cluster::Off => Tables::with_cluster_level(topology, false),
+        }
+    }
+
+    /// As [`Tables::build`], with the level of clusters or without it, whatever a policy says.
+    pub fn with_cluster_level(topology: &Topology, clusters: bool) -> Result<Tables, Error> {
+        let nr_cpus = topology.cpus.len();
+        if nr_cpus == 0 || nr_cpus > MAX_CPUS {
+            return Err(Error::CpuCount { nr_cpus, max_cpus: MAX_CPUS });
+        }
+        topology.check().map_err(|error| Error::Topology(error.to_string()))?;
+
+        let mut kept =
+            vec![Partition { kind: Distance::Cpu, wake_affine: true, lowest: (0..nr_cpus as u32).collect() }];
+        for partition in partitions(topology, clusters) {
+            // A level that groups nothing is dropped: it spans what the level below spans.
+            if partition.lowest != kept[kept.len() - 1].lowest {
+                kept.push(partition);
+            }
+        }
+        let mut order: Vec<u32> = (0..nr_cpus as u32).collect();
+        order.sort_by_key(|&cpu| {
+            let outer: Vec<u32> = kept.iter().rev().map(|partition| partition.lowest[cpu as usize]).collect();
+            outer
+        });
+        let mut levels: Vec<Level> = kept.iter().map(|partition| level(partition, &order)).collect();
+        for index in 1..levels.len() {
+            let (below, above) = levels.split_at_mut(index);
+            add_groups(&below[index - 1], &mut above[0]);
+        }
+        let llc_level = levels.iter().rposition(|level| level.kind <= Distance::Llc).unwrap_or(0);
+        let mut counter_base = 0;
+        for level in levels.iter_mut().take(llc_level).skip(1) {
+            level.has_counters = true;
+            level.counter_base = counter_base;
+            counter_base += level.first.len() as u32;
+        }
+        assert!(
+            levels.len() <= MAX_LEVELS && counter_base as usize <= nr_cpus,
+            "levels that group nothing are gone"
+        );
+        Ok(Tables {
+            llc_level,
+            smt_level: usize::from(levels.get(1).is_some_and(|level| level.kind == Distance::Smt)),
+            cluster_of: cluster_of(topology),
+            levels,
+        })
+    }
+
+    /// Number of CPUs.
+    pub fn nr_cpus(&self) -> usize {
+        self.cluster_of.len()
+    }
+
+    /// How far two CPUs are apart, as the policy counts its reads.
+    ///
+    /// # Panics
+    /// If either CPU does not exist.
+    pub fn distance(&self, a: u32, b: u32) -> Distance {
+        let (a, b) = (a as usize, b as usize);
+        let shared = self.levels.iter().find(|level| level.dom_of[a] == level.dom_of[b]);
+        let kind = shared.map_or(Distance::Numa3, |level| level.kind);
+        if kind > Distance::Cluster
+            && self.cluster_of[a] == self.cluster_of[b]
+            && self.cluster_of[a] != NO_CLUSTER
+        {
+            Distance::Cluster
+        } else {
+            kind
+        }
+    }
+
+    /// Bytes that [`Tables::write_image`] needs.
+    pub fn image_len(max_cpus: usize) -> usize {
+        size_of::<Params>() + 16 + 2 * max_cpus + MAX_LEVELS * (24 + 14 * max_cpus)
+    }
+
+    /// Writes `params` and these tables in the layout of the head of `struct wl_policy`, for a host whose
+    /// `WL_MAX_CPUS` is `max_cpus` (a power of two). `image` must be zero; what lies behind the head is left alone.
+    ///
+    /// # Panics
+    /// If `image` is shorter than [`Tables::image_len`].
+    pub fn write_image(&self, params: &Params, max_cpus: usize, image: &mut [u8]) -> Result<(), Error> {
+        if self.nr_cpus() > max_cpus {
+            return Err(Error::CpuCount { nr_cpus: self.nr_cpus(), max_cpus });
+        }
+        let mut at = Writer { image, offset: 0 };
+        let axes = [
+            params.idle,
+            params.scan_form,
+            params.rotor,
+            params.affine,
+            params.affine_form,
+            params.cluster,
+            params.groups,
+            params.queue,
+        ];
+        axes.into_iter().for_each(|axis| at.u32(axis));
+        at.u64(params.latency_ns);
+        at.u64(params.min_granularity_ns);
+        at.u64(params.wakeup_granularity_ns);
+        at.u64(params.migration_cost_ns);
+        at.u64(params.tick_ns);
+
+        at.u32(self.nr_cpus() as u32);
+        at.u32(self.levels.len() as u32);
+        at.u32(self.llc_level as u32);
+        at.u32(self.smt_level as u32);
+        at.u16s(&self.cluster_of, max_cpus);
+        for level in &self.levels {
+            at.u32(level.kind as u32);
+            at.u32(level.first.len() as u32);
+            at.u32(level.imbalance_pct);
+            at.u32(u32::from(level.has_counters));
+            at.u32(level.counter_base);
+            at.u32(u32::from(level.wake_affine));
+            for table in [
+                &level.dom_of,
+                &level.first,
+                &level.weight,
+                &level.child,
+                &level.nr_child,
+                &level.cpus,
+                &level.pos,
+            ] {
+                at.u16s(table, max_cpus);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every level that Linux would have, smallest first, also those that group nothing.
+fn partitions(topology: &Topology, clusters: bool) -> Vec<Partition> {
+    let cpus = &topology.cpus;
+    let node = |cpu: usize| cpus[cpu].node as usize;
+    let mut made = vec![Partition {
+        kind: Distance::Smt,
+        wake_affine: true,
+        lowest: lowest(cpus.len(), |a, b| cpus[a].core == cpus[b].core),
+    }];
+    if clusters {
+        made.push(Partition {
+            kind: Distance::Cluster,
+            wake_affine: true,
+            lowest: lowest(cpus.len(), |a, b| match (cpus[a].cluster, cpus[b].cluster) {
+                (Some(x), Some(y)) => x == y,
+                _ => cpus[a].core == cpus[b].core,
+            }),
+        });
+    }
+    made.push(Partition {
+        kind: Distance::Llc,
+        wake_affine: true,
+        lowest: lowest(cpus.len(), |a, b| cpus[a].llc == cpus[b].llc),
+    });
+    made.push(Partition {
+        kind: Distance::Node,
+        wake_affine: true,
+        lowest: lowest(cpus.len(), |a, b| node(a) == node(b)),
+    });
+
+    let matrix = &topology.node_distance;
+    let mut remote: Vec<u32> = Vec::new();
+    for (a, row) in matrix.iter().enumerate() {
+        remote.extend(row.iter().enumerate().filter(|&(b, _)| b != a).map(|(_, &distance)| distance));
+    }
+    remote.sort_unstable();
+    remote.dedup();
+    for (kind, reach) in [Distance::Numa1, Distance::Numa2, Distance::Numa3].into_iter().zip(remote) {
+        made.push(Partition {
+            kind,
+            wake_affine: reach <= WAKE_AFFINE_DISTANCE_MAX,
+            lowest: lowest(cpus.len(), |a, b| node(a) == node(b) || matrix[node(a)][node(b)] <= reach),
+        });
+    }
+    made
+}
+
+/// For each CPU the lowest that `together` says is in its domain.
+fn lowest(nr_cpus: usize, together: impl Fn(usize, usize) -> bool) -> Vec<u32> {
+    let mut heads: Vec<usize> = Vec::new();
+    let mut of = Vec::with_capacity(nr_cpus);
+    for cpu in 0..nr_cpus {
+        let head = heads.iter().copied().find(|&head| together(head, cpu)).unwrap_or_else(|| {
+            heads.push(cpu);
+            cpu
+        });
+        of.push(head as u32);
+    }
+    of
+}
+
+/// The tables of one level but for its groups, from the order of all CPUs by their domains.
+fn level(partition: &Partition, order: &[u32]) -> Level {
+    let nr_cpus = order.len();
+    let mut made = Level {
+        kind: partition.kind,
+        imbalance_pct: match partition.kind {
+            Distance::Cpu | Distance::Smt => 110,
+            Distance::Cluster | Distance::Llc => 117,
+            _ => 125,
+        },
+        has_counters: false,
+        counter_base: 0,
+        wake_affine: partition.wake_affine,
+        dom_of: vec![0; nr_cpus],
+        first: Vec::new(),
+        weight: Vec::new(),
+        child: Vec::new(),
+        nr_child: Vec::new(),
+        cpus: order.iter().map(|&cpu| cpu as u16).collect(),
+        pos: vec![0; nr_cpus],
+    };
+    let same = |a: u16, b: u16| partition.lowest[a as usize] == partition.lowest[b as usize];
+    let mut first = 0;
+    for domain in made.cpus.chunk_by_mut(|&a, &b| same(a, b)) {
+        domain.sort_unstable();
+        for (index, &cpu) in domain.iter().enumerate() {
+            made.dom_of[cpu as usize] = made.first.len() as u16;
+            made.pos[cpu as usize] = (first + index) as u16;
+        }
+        made.first.push(first as u16);
+        made.weight.push(domain.len() as u16);
+        first += domain.len();
+    }
+    made
+}
+
+/// A level's groups: the domains below that start where its domains do.
+fn add_groups(below: &Level, level: &mut Level) {
+    let group_at = |index: u16| below.dom_of[below.cpus[index as usize] as usize];
+    for (&first, &weight) in level.first.iter().zip(&level.weight) {
+        let child = group_at(first);
+        level.child.push(child);
+        level.nr_child.push(group_at(first + (weight - 1)) + 1 - child);
+    }
+}
+
+/// Clusters numbered from 0 in the order of their lowest CPU.
+fn cluster_of(topology: &Topology) -> Vec<u16> {
+    let mut ids: Vec<u32> = Vec::new();
+    let mut number = |id: u32| {
+        ids.iter().position(|&known| known == id).unwrap_or_else(|| {
+            ids.push(id);
+            ids.len() - 1
+        }) as u16
+    };
+    topology.cpus.iter().map(|cpu| cpu.cluster.map_or(NO_CLUSTER, &mut number)).collect()
+}
+
+/// Appends integers in the machine's byte order.
+struct Writer<'a> {
+    image: &'a mut [u8],
+    offset: usize,
+}
+
+impl Writer<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.image[self.offset..self.offset + bytes.len()].copy_from_slice(bytes);
+        self.offset += bytes.len();
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_ne_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_ne_bytes());
+    }
+
+    /// An array of `room` entries, of which the first are `values`.
+    fn u16s(&mut self, values: &[u16], room: usize) {
+        let end = self.offset + 2 * room;
+        values.iter().for_each(|value| self.bytes(&value.to_ne_bytes()));
+        self.offset = end;
+    }
+}
