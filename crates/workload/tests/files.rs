@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Workload files of one's own: the whole format once, every way to be wrong, and mutated files that must not panic.
+
+use proptest::prelude::*;
+use wakelab_workload::{Channel, End, Measure, Op, Source, Task, Workload, WorkloadFile, presets};
+
+const HEAD: &str = "name = \"t\"\nsummary = \"s\"\nmeasure = \"makespan\"\n";
+
+fn expand(body: &str, settings: &[(&str, &str)]) -> Result<Workload, String> {
+    let settings: Vec<(String, String)> =
+        settings.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    let file = WorkloadFile::parse("t.toml", &format!("{HEAD}{body}")).map_err(|error| error.to_string())?;
+    file.expand("t", &settings).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_key_once() {
+    let body = r#"
+end-after-ns = "twice * 1_000"
+[[params]]
+name = "n"
+default = 2
+min = 1
+max = 9
+help = "how many"
+[[params]]
+name = "how"
+default = "fast"
+choices = ["fast", "slow"]
+help = "how"
+[[let]]
+name = "twice"
+value = "2 * n"
+[[channels]]
+name = "c"
+each = ["i in 1..n + 1"]
+capacity-bytes = "100 * i"
+overhead-bytes = 7
+wake-room-bytes = 50
+sync = false
+[[signals]]
+name = "first"
+[[signals]]
+name = "done"
+each = ["i in 0..n"]
+[[gates]]
+name = "unused"
+if = "how == 'slow'"
+each = ["i in 0..n"]
+[[gates]]
+name = "go"
+[[tasks]]
+name = "main"
+start-ns = 5
+weight = 335
+allowed = ["n", 0, "n"]
+last-cpu = 0
+program = [
+    { for = "i in 0..n", do = [{ fork = "worker[i]" }] },
+    { sleep-ns = 10, source = "device" },
+    { sleep-ns = 11 },
+    { open-gate = "go" },
+    { wait = "done[n - 1]" },
+    { if = "how == 'fast'", do = [{ compute-ns = 3 }], else = ["yield"] },
+    "mark-begin", "join", "mark-end", "yield", "exit",
+]
+[[tasks]]
+name = "worker"
+each = ["i in 0..n"]
+process = "0"
+program = [
+    { wait-gate = "go" },
+    { repeat = "forever", do = [
+        { send = "c[i + 1]", bytes = 20, work-ns = 4 },
+        { recv = "c[i + 1]", work-ns = 6 },
+        { repeat = "n", do = [{ compute-ns = "self", spread-percent = 9 }] },
+        { count = "i" },
+    ] },
+    { signal = "done[i]", sync = true },
+]
+"#;
+    let channel =
+        |capacity_bytes| Channel { capacity_bytes, overhead_bytes: 7, wake_room_bytes: 50, sync: false };
+    let worker = |number: u32, i: u32| Task {
+        name: "worker".to_owned(),
+        parent: Some(0),
+        start_ns: 0,
+        process: 0,
+        weight: 1024,
+        allowed: None,
+        last_cpu: None,
+        program: vec![
+            Op::WaitGate { gate: 0 },
+            Op::LoopBegin { times: None },
+            Op::Send { channel: i, bytes: 20, work_ns: 4 },
+            Op::Recv { channel: i, work_ns: 6 },
+            Op::LoopBegin { times: Some(2) },
+            Op::Compute { work_ns: u64::from(number), spread_percent: 9 },
+            Op::LoopEnd,
+            Op::Count { units: u64::from(i) },
+            Op::LoopEnd,
+            Op::Signal { signal: 1 + i, sync: true },
+        ],
+    };
+    let mut expected = Workload {
+        name: "t".to_owned(),
+        tasks: vec![
+            Task {
+                name: "main".to_owned(),
+                parent: None,
+                start_ns: 5,
+                process: 0,
+                weight: 335,
+                allowed: Some(vec![0, 2]),
+                last_cpu: Some(0),
+                program: vec![
+                    Op::Fork { task: 1 },
+                    Op::Fork { task: 2 },
+                    Op::Sleep { delay_ns: 10, source: Source::Device },
+                    Op::Sleep { delay_ns: 11, source: Source::Timer },
+                    Op::OpenGate { gate: 0 },
+                    Op::Wait { signal: 2 },
+                    Op::Compute { work_ns: 3, spread_percent: 0 },
+                    Op::MarkBegin,
+                    Op::Join,
+                    Op::MarkEnd,
+                    Op::Yield,
+                    Op::Exit,
+                ],
+            },
+            worker(1, 0),
+            worker(2, 1),
+        ],
+        channels: vec![channel(100), channel(200)],
+        signals: 3,
+        gates: 1,
+        end: End::After { duration_ns: 4000 },
+        measure: Measure::Makespan,
+    };
+    assert_eq!(expand(body, &[]), Ok(expected.clone()));
+    // The other choice: two more gates before "go", and yield instead of compute.
+    expected.name = "t:how=slow".to_owned();
+    expected.gates = 3;
+    expected.tasks[0].program[4] = Op::OpenGate { gate: 2 };
+    expected.tasks[0].program[6] = Op::Yield;
+    expected.tasks[1].program[0] = Op::WaitGate { gate: 2 };
+    expected.tasks[2].program[0] = Op::WaitGate { gate: 2 };
+    assert_eq!(expand(body, &[("how", "slow")]), Ok(expected));
+    let json = serde_json::to_string(&expand(body, &[]).unwrap()).unwrap();
+    assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), expand(body, &[]).unwrap());
+}
+
+/// A file with one task whose program is `program`, at line 6 from column 12 on.
+fn with_program(program: &str) -> String {
+    format!(
+        "[[tasks]]\nname = \"a\"\nprogram = [{program}]\n[[channels]]\nname = \"c\"\ncapacity-bytes = 10\n"
+    )
+}
+
+#[test]
+fn wrong_programs_name_line_and_column() {
+    for (program, error) in [
+        (r#"{ compute-ns = "1 / 0" }"#, "t.toml:6:30: division by zero"),
+        (
+            r#"{ compute-ns = "9_000_000_000_000_000_000 * 2" }"#,
+            "t.toml:6:54: overflow: the result does not fit into 64 bits",
+        ),
+        (r#"{ compute-ns = "0 - 1" }"#, "t.toml:6:30: work is -1; expected 0 to 1125899906842624"),
+        (r#"{ compute-ns = "n" }"#, "t.toml:6:28: unknown name 'n'; there are self"),
+        (
+            r#"{ compute-ns = 1, spread-percent = 101 }"#,
+            "t.toml:6:47: spread-percent is 101; expected 0 to 100",
+        ),
+        (
+            r#"{ compute-ns = 1.5 }"#,
+            "t.toml:6:27: expected an integer or a string with an expression, found a float",
+        ),
+        (r#"{ compute-ns = -1 }"#, "t.toml:6:27: expected an integer from 0 to 2^63 - 1"),
+        (
+            r#"{ compute-ns = 1, bytes = 2 }"#,
+            "t.toml:6:30: unknown key 'bytes' in the operation; there are compute-ns and spread-percent",
+        ),
+        (
+            r#"{ comptue-ns = 1 }"#,
+            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, fork, signal, wait, open-gate, wait-gate, count, repeat, for and if",
+        ),
+        (
+            r#""jion""#,
+            "t.toml:6:12: expected one of join, yield, mark-begin, mark-end and exit, found 'jion'",
+        ),
+        (r#"7"#, "t.toml:6:12: expected an operation: a table or a word, found an integer"),
+        (r#"{ send = "c" }"#, "t.toml:6:12: the operation lacks the key 'bytes'"),
+        (r#"{ send = "d", bytes = 1 }"#, "t.toml:6:22: no 'd' among the channels; there are c"),
+        (r#"{ send = "c[0]", bytes = 1 }"#, "t.toml:6:22: 'c' has 0 indices, found 1"),
+        (
+            r#"{ send = "c", bytes = 11 }"#,
+            "t.toml: task 0 (a), operation 0: a message that takes 11 bytes never fits into channel 0 of 10",
+        ),
+        (r#"{ fork = "a" }"#, "t.toml: task 0 (a): it is its own ancestor"),
+        (r#"{ wait = "s" }"#, "t.toml:6:22: no 's' among the signals; there are none"),
+        (
+            r#"{ repeat = "forever", do = [{ compute-ns = 1 }] }"#,
+            "t.toml: task 0 (a), operation 0: an endless loop, but the run ends when all tasks have exited",
+        ),
+        (r#"{ repeat = 1 }"#, "t.toml:6:12: the operation lacks the key 'do'"),
+        (r#"{ for = "i", do = [] }"#, "t.toml:6:22: expected 'in', as in 'i in 0..fds', found the end"),
+        (
+            r#"{ for = "i in 0..2", do = [{ for = "i in 0..2", do = [] }] }"#,
+            "t.toml:6:39: the name 'i' means something else already",
+        ),
+        (
+            r#"{ for = "i in 0..1_000_000_000_000", do = [] }"#,
+            "t.toml:6:12: more than 67108864 operations; make the workload smaller",
+        ),
+        (
+            r#"{ sleep-ns = 1, source = "disk" }"#,
+            "t.toml:6:37: expected one of timer and device, found 'disk'",
+        ),
+        (r#"{ compute-ns = "\u0031 / 0" }"#, "t.toml:6:29: division by zero"),
+    ] {
+        assert_eq!(expand(&with_program(program), &[]), Err(error.to_owned()), "{program}");
+    }
+}
+
+#[test]
+fn wrong_files_name_line_and_column() {
+    let task = "[[tasks]]\nname = \"a\"\nprogram = []\n";
+    for (body, error) in [
+        (String::new(), "t.toml: it has no tasks"),
+        ("x".to_owned(), "t.toml:4:2: key with no value, expected `=`"),
+        (
+            "x = 1".to_owned(),
+            "t.toml:4:1: unknown key 'x' in the file; there are name, summary, text, params, let, channels, signals, gates, tasks, end-after-ns and measure",
+        ),
+        ("tasks = 3".to_owned(), "t.toml:4:9: expected an array of tables, found an integer"),
+        ("[[tasks]]\nname = \"a\"".to_owned(), "t.toml:4:1: tasks lacks the key 'program'"),
+        (
+            "[[tasks]]\nname = \"a b\"\nprogram = []".to_owned(),
+            "t.toml:5:8: 'a b' is no name: expected letters, digits and _, and hyphens before letters",
+        ),
+        (format!("{task}weight = 0"), "t.toml:7:10: weight is 0; expected 1 to 262144"),
+        (format!("{task}allowed = []"), "t.toml: task 0 (a): no CPU is allowed"),
+        (format!("{task}allowed = [70000]"), "t.toml:7:12: a CPU is 70000; expected 0 to 65535"),
+        (format!("{task}each = [\"i in 0..5_000_000\"]"), "t.toml:5:8: 'a' makes more than 4194304 tasks"),
+        (
+            format!("{task}each = [\"i in 0..9_000_000_000\", \"j in 0..9_000_000_000\"]"),
+            "t.toml:5:8: 'a' makes more than 4194304 tasks",
+        ),
+        (format!("{task}{task}"), "t.toml:8:8: a second 'a' among the tasks"),
+        (
+            format!("{task}[[params]]\nname = \"n\"\ndefault = 5\nmax = 4\nhelp = \"\""),
+            "t.toml:9:11: the default 5 is not from 0 to 4",
+        ),
+        (
+            format!("{task}[[params]]\nname = \"n\"\ndefault = \"x\"\nchoices = [\"y\"]\nhelp = \"\""),
+            "t.toml:9:11: the default 'x' is none of the choices y",
+        ),
+        (
+            format!("{task}[[let]]\nname = \"self\"\nvalue = 1"),
+            "t.toml:9:9: the name 'self' means something else already",
+        ),
+        (
+            format!("{task}[[channels]]\nname = \"c\"\ncapacity-bytes = 5\nwake-room-bytes = 6"),
+            "t.toml: channel 0: wakes writers at 6 free bytes, capacity of 5",
+        ),
+    ] {
+        assert_eq!(expand(&body, &[]), Err(error.to_owned()), "{body}");
+    }
+    let second = "[[params]]\nname = \"n\"\ndefault = 1\nmax = 4\nhelp = \"\"\n";
+    assert_eq!(expand(&second.repeat(2), &[]), Err("t.toml:10:8: a second parameter 'n'".to_owned()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Presets with bytes replaced, removed or doubled: an error with a place, or a workload that passes its check.
+    #[test]
+    fn mutated_files_never_panic(which in 0_usize..3, edits in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..4, any::<u8>()), 1..6)) {
+        let name = presets().nth(which).unwrap();
+        let path = format!("{}/../../workloads/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let mut bytes = std::fs::read(path).unwrap();
+        for (index, what, byte) in edits {
+            let at = index.index(bytes.len());
+            match what {
+                0 => bytes[at] = byte,
+                1 => { bytes.remove(at); }
+                2 => bytes.truncate(at + 1),
+                _ => bytes.insert(at, bytes[at]),
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        match WorkloadFile::parse("m.toml", &text) {
+            Err(error) => prop_assert!(error.to_string().starts_with("m.toml:"), "{}", error),
+            Ok(file) => {
+                // Small settings where the parameters survived, so that a case stays quick.
+                let small = |key: &str| file.description().params.iter().any(|param| param.name == key);
+                let settings: Vec<_> = ["groups", "fds", "pairs", "tasks"].iter().filter(|key| small(key)).map(|key| (key.to_string(), "2".to_owned())).collect();
+                if let Ok(workload) = file.expand("m", &settings) {
+                    prop_assert_eq!(workload.check(), Ok(()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn random_specs_never_panic(spec in "(hackbench|spin|pingpong|x)?[:]?([a-z-]{1,8}=[0-9a-z_-]{0,6},?){0,3}\\PC{0,4}") {
+        let _ = Workload::parse_spec(&spec);
+    }
+
+    #[test]
+    fn small_hackbenches_send_what_they_receive(groups in 1_u64..4, fds in 1_u64..5, loops in 1_u64..9) {
+        let found = Workload::parse_spec(&format!("hackbench:groups={groups},fds={fds},loops={loops}")).unwrap();
+        prop_assert_eq!(found.tasks.len() as u64, 1 + 2 * groups * fds);
+        let mut balance = vec![0_i64; found.channels.len()];
+        for task in &found.tasks {
+            let mut times = 1;
+            for op in &task.program {
+                match *op {
+                    Op::LoopBegin { times: Some(count) } => times = count as i64,
+                    Op::LoopEnd => times = 1,
+                    Op::Send { channel, .. } => balance[channel as usize] += times,
+                    Op::Recv { channel, .. } => balance[channel as usize] -= times,
+                    _ => {}
+                }
+            }
+        }
+        prop_assert!(balance.iter().all(|&difference| difference == 0));
+    }
+}
+
+/// The example of docs/workloads.md is a workload.
+#[test]
+fn the_example_of_the_guide_expands() {
+    let guide = include_str!("../../../docs/workloads.md");
+    let (_, rest) = guide.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let settings = [("tasks".to_owned(), "3".to_owned())];
+    let ring = WorkloadFile::parse("example", example).unwrap().expand("example", &settings).unwrap();
+    assert_eq!(
+        (ring.tasks.len(), ring.channels.len(), ring.end),
+        (3, 3, End::After { duration_ns: 100_000_000 })
+    );
+    assert!(ring.tasks[2].program.contains(&Op::Send { channel: 0, bytes: 1, work_ns: 400 }));
+}
