@@ -4,12 +4,18 @@
 mod check;
 mod costs;
 mod counts;
+mod cpulist;
 mod error;
 mod file;
+mod host;
 mod presets;
+mod show;
 mod topology;
+mod write;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use costs::{Costs, IdleState};
 pub use error::MachineError;
 pub use presets::presets;
+pub use show::CostRow;
 pub use topology::{Cpu, Distance, Distances, MAX_CPUS, Topology};
 
 /// A machine as the simulator sees it.
@@ -34,13 +41,34 @@ pub struct Machine {
     pub sources: BTreeMap<String, String>,
 }
 
+/// Largest machine file that is read; one with 4,096 CPUs has a tenth of that.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
 impl Machine {
-    /// The machine that [`presets`] lists under this name.
-    pub fn preset(name: &str) -> Result<Machine, MachineError> {
-        if let Some(machine) = presets::built_in(name) {
-            return machine;
+    /// What the user meant by a machine: the name of a preset, `host`, or the path of a machine file.
+    pub fn load(name_or_path: &str) -> Result<Machine, MachineError> {
+        if presets().iter().any(|(name, _)| *name == name_or_path) {
+            return Machine::preset(name_or_path);
         }
-        Err(unknown(name))
+        let path = Path::new(name_or_path);
+        let is_path = path.extension().is_some_and(|e| e == "toml") || path.components().count() > 1;
+        if !is_path && !path.is_file() {
+            return Err(unknown(name_or_path));
+        }
+        Machine::from_toml(&read_text(name_or_path)?, name_or_path)
+    }
+
+    /// The machine that [`presets`] lists under this name; `host` reads `/sys`.
+    pub fn preset(name: &str) -> Result<Machine, MachineError> {
+        if name == presets::HOST {
+            return Machine::from_sysfs(Path::new("/sys"));
+        }
+        presets::built_in(name).unwrap_or_else(|| Err(unknown(name)))
+    }
+
+    /// The machine whose sysfs is mounted at `root`, with generic costs.
+    pub fn from_sysfs(root: &Path) -> Result<Machine, MachineError> {
+        host::read_host(root)
     }
 
     /// Reads the text of a machine file (format: machines/README.md). `file_name` stands in messages, and its stem is
@@ -58,25 +86,27 @@ impl Machine {
     }
 }
 
+/// The text of a machine file.
+fn read_text(file: &str) -> Result<String, MachineError> {
+    let fault = |reason: String| MachineError::Read { file: file.to_owned(), reason };
+    let mut bytes = Vec::new();
+    let opened = File::open(file).and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+    opened.map_err(|e| fault(e.to_string()))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(fault(format!("more than {MAX_FILE_BYTES} bytes; expected a machine file")));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        MachineError::File {
+            file: file.to_owned(),
+            line: 1 + e.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count(),
+            what: format!("byte {at} is not UTF-8"),
+            expected: "a text file in TOML".into(),
+        }
+    })
+}
+
 fn unknown(name: &str) -> MachineError {
     let known: Vec<&str> = presets().iter().map(|(name, _)| *name).collect();
     MachineError::Unknown { name: name.to_owned(), known: known.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn smp_8_is_eight_cores_behind_one_llc() {
-        let machine = Machine::preset("smp-8").unwrap();
-        machine.check().unwrap();
-        let topology = &machine.topology;
-        assert_eq!((topology.nr_cpus(), topology.nr_nodes(), topology.max_threads()), (8, 1, 1));
-        assert_eq!(topology.siblings(3), [3]);
-        assert_eq!(topology.llc_cpus(3), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(topology.distances_present(), [Distance::Cpu, Distance::Llc]);
-        assert_eq!(machine.costs.line_transfer_ps[Distance::Llc.index()], 40_000);
-        assert_eq!(machine.sources.len(), 17);
-    }
 }

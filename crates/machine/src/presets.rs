@@ -8,13 +8,25 @@ use crate::{Machine, MachineError};
 pub(crate) const HOST: &str = "host";
 
 /// Names and descriptions, in the order in which they are listed; `host` is last.
-const PRESETS: [(&str, &str); 2] = [
+const PRESETS: [(&str, &str); 5] = [
+    ("xeon-2s22c2t", "88 CPUs: 2 sockets x 22 cores x 2 threads, LLC per socket; Xeon E5-2699 v4"),
+    ("xeon-x5650-2s", "12 CPUs: 2 sockets x 6 cores, SMT off (assumed), LLC per socket; Xeon X5650"),
+    ("power9-2s22c4t", "176 CPUs: 2 sockets x 22 cores x 4 threads, LLC per pair of cores (8 CPUs); POWER9"),
     ("smp-8", "8 CPUs: 1 socket x 8 cores, no SMT, one LLC; desktop class"),
     (HOST, "the machine that wakelab runs on, from sysfs; its costs are estimates"),
 ];
 
 /// `machines/NAME.toml`.
-const FILES: [(&str, &str); 1] = [("smp-8", include_str!("../../../machines/smp-8.toml"))];
+const FILES: [(&str, &str); 4] = [
+    ("xeon-2s22c2t", include_str!("../../../machines/xeon-2s22c2t.toml")),
+    ("xeon-x5650-2s", include_str!("../../../machines/xeon-x5650-2s.toml")),
+    ("power9-2s22c4t", include_str!("../../../machines/power9-2s22c4t.toml")),
+    ("smp-8", include_str!("../../../machines/smp-8.toml")),
+];
+
+/// Costs of `host`, file name first.
+pub(crate) const HOST_COSTS: (&str, &str) =
+    ("machines/host-costs.toml", include_str!("../../../machines/host-costs.toml"));
 
 /// The machines known by name, each with a line for people. `host` is one of them.
 pub fn presets() -> &'static [(&'static str, &'static str)] {

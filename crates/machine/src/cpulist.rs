@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Lists of CPUs as Linux writes them: `0-3,8,10-11`.
+
+use crate::MAX_CPUS;
+
+/// Reads a list; the answer is sorted and has no CPU twice. Spaces and line ends around parts do not matter, and an
+/// empty text is an empty list.
+pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |digits: &str| match digits.parse::<u32>() {
+            Ok(n) if (n as usize) < MAX_CPUS => Ok(n),
+            _ => Err(format!("`{part}` in a list of CPUs")),
+        };
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(format!("`{part}` in a list of CPUs"));
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// Writes an ascending list, with ranges where CPUs follow each other.
+pub(crate) fn format(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let parts: Vec<String> = ranges
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_linux_writes() {
+        assert_eq!(parse("0-3,8,10-11\n").unwrap(), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(parse("5").unwrap(), [5]);
+        assert_eq!(parse("\n").unwrap(), []);
+        assert_eq!(parse("2,0-2").unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn refuses_what_is_no_list() {
+        for text in ["a", "1-", "-1", "3-2", "0-99999999", "4096", "0x1", "1-2-3"] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(text), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn writes_ranges() {
+        assert_eq!(format(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
+        assert_eq!(format(&[]), "");
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads the topology of a running machine from sysfs, as Linux's scheduler sees it.
+//!
+//! Read, below the root (normally `/sys`):
+//! - `devices/system/cpu/online`: the CPUs. Their numbers must have no gaps, as recordings name CPUs by number.
+//! - `devices/system/cpu/cpuN/topology/core_cpus_list` (before Linux 5.3 `thread_siblings_list`): the core;
+//! - `.../topology/cluster_cpus_list`: the cluster;
+//! - `.../cache/indexM/{level,type,shared_cpu_list}`: the last-level cache is that of the highest level;
+//! - `.../cpu_capacity`: the capacity, where cores differ;
+//! - `devices/system/node/nodeN/{cpulist,distance}`: the nodes. Those without CPUs are left out.
+//!
+//! What is missing is replaced as Linux does (a core of one thread, the package as last-level cache, one node), and the
+//! machine's description says so. Like Linux, a cluster that is no more than a core or no less than an LLC is none, and an
+//! LLC that spans nodes (sub-NUMA clustering) ends at the node.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_topology};
+use crate::presets::{HOST, HOST_COSTS};
+use crate::{Cpu, Machine, MachineError, Topology, cpulist, file};
+
+/// The machine whose sysfs is at `root`.
+pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
+    let mut sysfs = Sysfs { root: root.join("devices/system"), guesses: Vec::new() };
+    let topology = sysfs.topology()?;
+    let costs = file::read_costs(HOST_COSTS.1, &topology, HOST_COSTS.0)?;
+    let mut description =
+        format!("{} CPUs, from {}; costs are estimates", topology.nr_cpus(), root.display());
+    for guess in &sysfs.guesses {
+        description.push_str("; ");
+        description.push_str(guess);
+    }
+    Ok(Machine { name: HOST.to_owned(), description, topology, costs: costs.costs, sources: costs.sources })
+}
+
+struct Sysfs {
+    root: PathBuf,
+    /// What was missing and what stands in for it.
+    guesses: Vec<&'static str>,
+}
+
+impl Sysfs {
+    fn topology(&mut self) -> Result<Topology, MachineError> {
+        let nr_cpus = self.nr_cpus()?;
+        let (node_of, node_distance) = self.nodes(nr_cpus)?;
+        let all: Vec<u32> = (0..nr_cpus).collect();
+
+        let core =
+            self.partition(nr_cpus, "core", &["topology/core_cpus_list", "topology/thread_siblings_list"])?;
+        let core = core.unwrap_or_else(|| self.guess(all.clone(), "cores are missing in sysfs: one a CPU"));
+        let llc = match self.last_level_cache(nr_cpus)? {
+            Some(llc) => llc,
+            None => {
+                let package = ["die_cpus_list", "package_cpus_list", "core_siblings_list"];
+                let files: Vec<String> = package.iter().map(|file| format!("topology/{file}")).collect();
+                let files: Vec<&str> = files.iter().map(String::as_str).collect();
+                let package =
+                    self.partition(nr_cpus, "package", &files)?.unwrap_or_else(|| vec![0; all.len()]);
+                self.guess(package, "caches are missing in sysfs: the package stands for the LLC")
+            }
+        };
+        // Number LLCs by (LLC, node): one that spans nodes is cut there.
+        let mut numbers = BTreeMap::new();
+        let llc: Vec<u32> = llc
+            .iter()
+            .zip(&node_of)
+            .map(|(&llc, &node)| {
+                let next = numbers.len() as u32;
+                *numbers.entry((llc, node)).or_insert(next)
+            })
+            .collect();
+        let cluster = self
+            .partition(nr_cpus, "cluster", &["topology/cluster_cpus_list"])?
+            .filter(|cluster| !same_partition(cluster, &core) && !same_partition(cluster, &llc));
+
+        let mut cpus = Vec::new();
+        for cpu in all {
+            let at = cpu as usize;
+            let capacity = self.number(cpu, "cpu_capacity")?.unwrap_or(MAX_CAPACITY);
+            let cluster = cluster.as_ref().map(|cluster| cluster[at]);
+            cpus.push(Cpu { core: core[at], cluster, llc: llc[at], node: node_of[at], capacity });
+        }
+        let mut topology = Topology { cpus, node_distance };
+        check_topology(&topology).map_err(|fault| self.fault(&self.root, fault.what, fault.expected))?;
+        topology.renumber();
+        Ok(topology)
+    }
+
+    fn nr_cpus(&self) -> Result<u32, MachineError> {
+        let path = self.root.join("cpu/online");
+        let text = match read(&path)? {
+            Some(text) => text,
+            None => return Err(self.fault(&path, "no such file", "sysfs, with a list of CPUs there")),
+        };
+        let online = self.list(&path, &text)?;
+        if let Some((expected, _)) = (0..).zip(&online).find(|(expected, cpu)| expected != *cpu) {
+            return Err(self.fault(
+                &path,
+                format!("CPU {expected} is offline, and {} is online", cpulist::format(&online)),
+                "CPU numbers without gaps: bring it online, or describe the machine in a file",
+            ));
+        }
+        if online.is_empty() {
+            return Err(self.fault(&path, "no CPU is online", "at least one"));
+        }
+        Ok(online.len() as u32)
+    }
+
+    /// The node of each CPU, and the distances between nodes that have CPUs.
+    fn nodes(&mut self, nr_cpus: u32) -> Result<(Vec<u32>, Vec<Vec<u32>>), MachineError> {
+        let single = (vec![0; nr_cpus as usize], vec![vec![LOCAL_DISTANCE]]);
+        // A row of `distance` has an entry for each node that is online, in the order of their numbers.
+        let ids = numbered(&self.root.join("node"), "node")?;
+        if ids.is_empty() {
+            return Ok(self.guess(single, "nodes are missing in sysfs: one"));
+        }
+        let mut node_of = vec![None; nr_cpus as usize];
+        let mut rows: Vec<(usize, Vec<u32>)> = Vec::new();
+        for (column, id) in ids.iter().enumerate() {
+            let folder = self.root.join(format!("node/node{id}"));
+            let path = folder.join("cpulist");
+            let cpus = self.list(&path, &read(&path)?.unwrap_or_default())?;
+            let mut has_cpus = false;
+            for cpu in cpus {
+                if let Some(node) = node_of.get_mut(cpu as usize) {
+                    has_cpus = true;
+                    if node.replace(rows.len() as u32).is_some() {
+                        return Err(self.fault(
+                            &path,
+                            format!("CPU {cpu} is in two nodes"),
+                            "each CPU in one node",
+                        ));
+                    }
+                }
+            }
+            if !has_cpus {
+                continue;
+            }
+            let path = folder.join("distance");
+            let text = read(&path)?.unwrap_or_default();
+            let row: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
+            match row {
+                Ok(row) if row.len() == ids.len() => rows.push((column, row)),
+                _ => {
+                    let expected = format!("{} distances, one to each node", ids.len());
+                    return Err(self.fault(&path, format!("`{}`", text.trim()), expected));
+                }
+            }
+        }
+        let mut of_cpu = Vec::new();
+        for (cpu, node) in node_of.into_iter().enumerate() {
+            match node {
+                Some(node) => of_cpu.push(node),
+                None => {
+                    let path = self.root.join("node");
+                    return Err(self.fault(
+                        &path,
+                        format!("CPU {cpu} is in no node"),
+                        "each CPU in one node",
+                    ));
+                }
+            }
+        }
+        let columns: Vec<usize> = rows.iter().map(|(column, _)| *column).collect();
+        let matrix =
+            rows.iter().map(|(_, row)| columns.iter().map(|&column| row[column]).collect()).collect();
+        Ok((of_cpu, matrix))
+    }
+
+    /// For each CPU the first CPU of its last-level cache; `None` where caches are missing.
+    fn last_level_cache(&self, nr_cpus: u32) -> Result<Option<Vec<u32>>, MachineError> {
+        let mut files = Vec::new();
+        for cpu in 0..nr_cpus {
+            let folder = self.cpu(cpu, "cache");
+            let mut last: Option<(u32, PathBuf)> = None;
+            for index in numbered(&folder, "index")? {
+                let index = folder.join(format!("index{index}"));
+                let kind = read(&index.join("type"))?.unwrap_or_default();
+                let level = self.number_at(&index.join("level"))?;
+                let shared = index.join("shared_cpu_list");
+                if let (Some(level), true, true) = (level, kind.trim() != "Instruction", shared.exists())
+                    && last.as_ref().is_none_or(|(highest, _)| level > *highest)
+                {
+                    last = Some((level, shared));
+                }
+            }
+            match last {
+                Some((_, path)) => files.push(path),
+                None => return Ok(None),
+            }
+        }
+        self.partition_from(nr_cpus, "cache", &files).map(Some)
+    }
+
+    /// For each CPU the first CPU of its part, from the first of `files` that all CPUs have; `None` if there is none.
+    fn partition(&self, nr_cpus: u32, what: &str, files: &[&str]) -> Result<Option<Vec<u32>>, MachineError> {
+        for file in files {
+            let paths: Vec<PathBuf> = (0..nr_cpus).map(|cpu| self.cpu(cpu, file)).collect();
+            if paths.iter().all(|path| path.exists()) {
+                return self.partition_from(nr_cpus, what, &paths).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The lists must agree: each has its own CPU, and CPUs of one list have the same list.
+    fn partition_from(&self, nr_cpus: u32, what: &str, paths: &[PathBuf]) -> Result<Vec<u32>, MachineError> {
+        let mut lists = Vec::new();
+        for (cpu, path) in paths.iter().enumerate() {
+            let mut list = self.list(path, &read(path)?.unwrap_or_default())?;
+            // Offline CPUs beyond the last one online are still listed by some caches.
+            list.retain(|&other| other < nr_cpus);
+            if !list.contains(&(cpu as u32)) {
+                let found = format!("`{}`", cpulist::format(&list));
+                return Err(self.fault(
+                    path,
+                    found,
+                    format!("the CPUs of CPU {cpu}'s {what}, itself included"),
+                ));
+            }
+            lists.push(list);
+        }
+        for (cpu, list) in lists.iter().enumerate() {
+            let first = list[0] as usize;
+            if lists[first] != *list {
+                return Err(self.fault(
+                    &paths[cpu],
+                    format!(
+                        "`{}`, but CPU {first} says `{}`",
+                        cpulist::format(list),
+                        cpulist::format(&lists[first])
+                    ),
+                    format!("one list for all CPUs of a {what}"),
+                ));
+            }
+        }
+        Ok(lists.iter().map(|list| list[0]).collect())
+    }
+
+    fn cpu(&self, cpu: u32, file: &str) -> PathBuf {
+        self.root.join(format!("cpu/cpu{cpu}/{file}"))
+    }
+
+    fn number(&self, cpu: u32, file: &str) -> Result<Option<u32>, MachineError> {
+        self.number_at(&self.cpu(cpu, file))
+    }
+
+    fn number_at(&self, path: &Path) -> Result<Option<u32>, MachineError> {
+        let Some(text) = read(path)? else { return Ok(None) };
+        match text.trim().parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(self.fault(path, format!("`{}`", text.trim()), "a number")),
+        }
+    }
+
+    fn list(&self, path: &Path, text: &str) -> Result<Vec<u32>, MachineError> {
+        cpulist::parse(text).map_err(|what| self.fault(path, what, "a list as `0-3,8`"))
+    }
+
+    fn guess<T>(&mut self, value: T, said: &'static str) -> T {
+        self.guesses.push(said);
+        value
+    }
+
+    /// Files of sysfs have one line.
+    fn fault(&self, path: &Path, what: impl Into<String>, expected: impl Into<String>) -> MachineError {
+        MachineError::File {
+            file: path.display().to_string(),
+            line: 1,
+            what: what.into(),
+            expected: expected.into(),
+        }
+    }
+}
+
+/// The text of a file, or `None` if there is no such file.
+fn read(path: &Path) -> Result<Option<String>, MachineError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(MachineError::Read { file: path.display().to_string(), reason: e.to_string() }),
+    }
+}
+
+/// The numbers of a folder's entries `PREFIX0`, `PREFIX1`, .., ascending; none if there is no such folder.
+fn numbered(folder: &Path, prefix: &str) -> Result<Vec<u32>, MachineError> {
+    let fault =
+        |e: std::io::Error| MachineError::Read { file: folder.display().to_string(), reason: e.to_string() };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(fault(e)),
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(fault)?.file_name();
+        if let Some(Ok(number)) = name.to_str().and_then(|name| name.strip_prefix(prefix)).map(str::parse) {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Whether two partitions, each CPU named by the number of its part, are the same.
+fn same_partition(a: &[u32], b: &[u32]) -> bool {
+    let (mut forth, mut back) = (BTreeMap::new(), BTreeMap::new());
+    a.iter().zip(b).all(|(&a, &b)| *forth.entry(a).or_insert(b) == b && *back.entry(b).or_insert(a) == a)
+}
