@@ -2,10 +2,10 @@
 //! Refuses machines that cannot be: shapes that no Linux booted on, and costs that no machine has.
 //!
 //! Domains must be a tree: all CPUs of a core in one cluster, of a cluster in one last-level cache, of a last-level
-//! cache in one node. The per-CPU form of a topology could say otherwise (a cycle of "is inside" shows there as two CPUs
-//! that contradict each other), and every later table relies on it. Nodes must nest too: at each distance, "at most that far apart" has
-//! to divide the nodes into separate sets. Linux copes with sets that overlap (a ring of four nodes); wakelab's levels
-//! are partitions, so it refuses them rather than guess.
+//! cache in one node. The per-CPU form of a topology could say otherwise (a cycle of "is inside" shows there as two
+//! CPUs that contradict each other), and every later table relies on it. Nodes must nest too: at each distance, "at
+//! most that far apart" has to divide the nodes into separate sets. Linux copes with sets that overlap (a ring of
+//! four nodes); wakelab's levels are partitions, so it refuses them rather than guess.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What things cost on a machine. Every figure comes from a machine file and carries its source there.
 //!
-//! Integer units throughout: nanoseconds (`_ns`), or picoseconds (`_ps`) where a nanosecond is too coarse. Arrays by
-//! distance are indexed by [`Distance::index`](crate::Distance::index).
+//! Integer units throughout: nanoseconds (`_ns`), or picoseconds (`_ps`) where a nanosecond is too coarse. Arrays
+//! by distance are indexed by [`Distance::index`](crate::Distance::index).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! From counts (sockets, nodes a socket, .. threads a core) to a table of CPUs.
 //!
-//! Cores are counted in the order of the tree. Which CPU number a thread gets differs between platforms:
-//! x86 firmware lists the first threads of all cores before the second ones; POWER's lists the threads of a core one after
-//! another. Without SMT both are the same.
+//! Cores are counted in the order of the tree. Which CPU number a thread gets differs between platforms: x86
+//! firmware lists the first threads of all cores before the second ones; POWER's lists the threads of a core one
+//! after another. Without SMT both are the same.
 
 use serde::Deserialize;
 

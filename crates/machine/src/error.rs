@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What can be wrong with a machine, and where.
 //!
-//! The checks work on a [`Topology`](crate::Topology) or [`Costs`](crate::Costs) and do not know whether it came from a
-//! file. They answer a [`Fault`] that names the part at fault; who read a file turns the part into a line.
+//! The checks work on a [`Topology`](crate::Topology) or [`Costs`](crate::Costs) and do not know whether it came
+//! from a file. They answer a [`Fault`] that names the part at fault; who read a file turns the part into a line.
 
 use thiserror::Error;
 

@@ -19,12 +19,12 @@
 //! line_transfer_ps = { value = { cpu = 0, smt = 7_600, llc = 44_000, numa1 = 118_000 }, source = ".." }
 //! ```
 //!
-//! An irregular machine lists its CPUs instead of counts, in any order:
-//! `cpus = [{ cpu = 0, core = 0, cluster = 0, llc = 0, node = 0, capacity = 512 }, ..]`, `cluster` and `capacity` optional.
-//! Parts may have any numbers there; they are renumbered in the order of their first CPU, nodes excepted: those are rows of `node_distance`.
+//! An irregular machine lists its CPUs instead of counts, in any order: `cpus = [{ cpu = 0, core = 0, cluster = 0,
+//! llc = 0, node = 0, capacity = 512 }, ..]`, `cluster` and `capacity` optional. Parts may have any numbers there;
+//! they are renumbered in the order of their first CPU, nodes excepted: those are rows of `node_distance`.
 //!
-//! Tables by distance need a value for every distance that the machine has. Where it has none, the value of the next
-//! nearer distance stands in; nothing reads it.
+//! Tables by distance need a value for every distance that the machine has. Where it has none, the value of the
+//! next nearer distance stands in; nothing reads it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -266,8 +266,10 @@ fn located(fault: Fault, places: &Places, costs: &BTreeMap<&'static str, Range<u
 fn topology(file: Spanned<TopologyFile>) -> Result<(Topology, Places), Located> {
     let mut places = Places { topology: file.span(), ..Places::default() };
     let file = file.into_inner();
-    let mut cpus =
-        if file.cpus.is_some() { listed_cpus(&file, &mut places)? } else { counted_cpus(&file, &places)? };
+    let mut cpus = match &file.cpus {
+        Some(list) => listed_cpus(&file, list, &mut places)?,
+        None => counted_cpus(&file, &places)?,
+    };
     set_capacities(&mut cpus, file.capacity)?;
     let node_distance = match file.node_distance {
         Some(rows) => {
@@ -347,7 +349,11 @@ fn counted_cpus(file: &TopologyFile, places: &Places) -> Result<Vec<Cpu>, Locate
 }
 
 /// CPUs from a list.
-fn listed_cpus(file: &TopologyFile, places: &mut Places) -> Result<Vec<Cpu>, Located> {
+fn listed_cpus(
+    file: &TopologyFile,
+    list: &Spanned<Vec<Spanned<CpuFile>>>,
+    places: &mut Places,
+) -> Result<Vec<Cpu>, Located> {
     for (key, span) in [
         ("sockets", file.sockets.as_ref().map(Spanned::span)),
         ("nodes_per_socket", file.nodes_per_socket.as_ref().map(Spanned::span)),
@@ -367,7 +373,6 @@ fn listed_cpus(file: &TopologyFile, places: &mut Places) -> Result<Vec<Cpu>, Loc
             ));
         }
     }
-    let Some(list) = &file.cpus else { return Ok(Vec::new()) };
     let at_topology =
         |fault| located(fault, &Places { topology: list.span(), ..Places::default() }, &BTreeMap::new());
     check_size(list.get_ref().len() as u64).map_err(at_topology)?;

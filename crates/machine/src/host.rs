@@ -9,9 +9,9 @@
 //! - `.../cpu_capacity`: the capacity, where cores differ;
 //! - `devices/system/node/nodeN/{cpulist,distance}`: the nodes. Those without CPUs are left out.
 //!
-//! What is missing is replaced as Linux does (a core of one thread, the package as last-level cache, one node), and the
-//! machine's description says so. Like Linux, a cluster that is no more than a core or no less than an LLC is none, and an
-//! LLC that spans nodes (sub-NUMA clustering) ends at the node.
+//! What is missing is replaced as Linux does (a core of one thread, the package as last-level cache, one node), and
+//! the machine's description says so. Like Linux, a cluster that is no more than a core or no less than an LLC is
+//! none, and an LLC that spans nodes (sub-NUMA clustering) ends at the node.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -195,7 +195,8 @@ impl Sysfs {
         self.partition_from(nr_cpus, "cache", &files).map(Some)
     }
 
-    /// For each CPU the first CPU of its part, from the first of `files` that all CPUs have; `None` if there is none.
+    /// For each CPU the first CPU of its part, from the first of `files` that all CPUs have; `None` if there is
+    /// none.
     fn partition(&self, nr_cpus: u32, what: &str, files: &[&str]) -> Result<Option<Vec<u32>>, MachineError> {
         for file in files {
             let paths: Vec<PathBuf> = (0..nr_cpus).map(|cpu| self.cpu(cpu, file)).collect();

@@ -71,8 +71,8 @@ impl Machine {
         host::read_host(root)
     }
 
-    /// Reads the text of a machine file (format: machines/README.md). `file_name` stands in messages, and its stem is
-    /// the machine's name.
+    /// Reads the text of a machine file (format: machines/README.md). `file_name` stands in messages, and its stem
+    /// is the machine's name.
     pub fn from_toml(text: &str, file_name: &str) -> Result<Machine, MachineError> {
         let stem = Path::new(file_name).file_stem().map_or(file_name.into(), |stem| stem.to_string_lossy());
         file::read_machine(text, &stem, file_name)

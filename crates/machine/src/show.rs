@@ -17,8 +17,8 @@ pub struct CostRow {
 }
 
 impl Machine {
-    /// The tree of nodes, last-level caches, clusters and cores with their CPUs, one line each, equal neighbours drawn
-    /// once, and below it the distances between nodes:
+    /// The tree of nodes, last-level caches, clusters and cores with their CPUs, one line each, equal neighbours
+    /// drawn once, and below it the distances between nodes:
     ///
     /// ```text
     /// power9-2s22c4t: 176 CPUs

@@ -14,7 +14,8 @@ use crate::check::{check_topology, remote_distances};
 /// Most CPUs that a machine may have: the policy's tables have this size.
 pub const MAX_CPUS: usize = 4096;
 
-/// How far apart two CPUs are: the smallest thing that they share. Same values as `enum wl_dist` in policy/topology.h.
+/// How far apart two CPUs are: the smallest thing that they share. Same values as `enum wl_dist` in
+/// policy/topology.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -186,8 +187,8 @@ impl Topology {
         Ok(check_topology(self)?)
     }
 
-    /// Numbers cores, clusters and LLCs from 0 in the order of their first CPU. Nodes keep theirs: they are rows of the
-    /// distance matrix.
+    /// Numbers cores, clusters and LLCs from 0 in the order of their first CPU. Nodes keep theirs: they are rows of
+    /// the distance matrix.
     pub(crate) fn renumber(&mut self) {
         let mut ids: [BTreeMap<u32, u32>; 3] = Default::default();
         let mut number = |kind: usize, id: u32| {

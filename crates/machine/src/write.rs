@@ -6,8 +6,8 @@ use toml::{Table, Value};
 use crate::{Costs, Distance, Machine, MachineError};
 
 impl Machine {
-    /// The text of a machine file with one line a CPU, which [`Machine::from_toml`] reads back as the same topology and costs.
-    /// Errors if a figure is too large for TOML, which no checked machine has.
+    /// The text of a machine file with one line a CPU, which [`Machine::from_toml`] reads back as the same topology
+    /// and costs. Errors if a figure is too large for TOML, which no checked machine has.
     pub fn to_toml(&self) -> Result<String, MachineError> {
         let mut text =
             format!("description = {}\n\n[topology]\ncpus = [\n", Value::from(self.description.as_str()));

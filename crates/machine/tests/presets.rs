@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The presets, checked by hand: how many CPUs, who is whose sibling, how far apart CPUs are, and how they are found by name.
+//! The presets, checked by hand: how many CPUs, who is whose sibling, how far apart CPUs are, and how they are
+//! found by name.
 
 use std::fs;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Properties of reading: machines of any counts survive being written out CPU by CPU, and no text makes the reader panic.
+//! Properties of reading: machines of any counts survive being written out CPU by CPU, and no text makes the reader
+//! panic.
 
 use proptest::prelude::*;
 use wakelab_machine::{Distance, Machine};
