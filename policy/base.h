@@ -9,7 +9,14 @@
  * A host defines, before including core.h:
  *	WL_MAX_CPUS		a power of two: 4096 natively, 1024 for BPF (the defaults below)
  *	wl_claim_idle(p, cpu)	test-and-clear of the host's idle mask: 1 if the CPU was idle and unclaimed, else 0
- * and, for BPF, includes vmlinux.h or its own integer types first (WL_HAVE_TYPES).
+ * and, for BPF, includes vmlinux.h or its own integer types first (WL_HAVE_TYPES), then bpf_helpers.h, and says how
+ * functions are linked:
+ *	#define WL_FN __noinline	every WL_FN function is global, and the verifier checks it once
+ *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
+ * Inlined into one program instead, the searches are too complex for the verifier.
+ *
+ * What BPF asks of the code below: loops are wl_for; every array index is hidden and masked where it is used
+ * (access.h does both); functions take five arguments at most and keep little on the stack (512 bytes a call chain).
  */
 #ifndef WL_BASE_H
 #define WL_BASE_H
@@ -54,6 +61,16 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 
 /*
+ * wl_unused(): an argument that this policy does not need. clang passes garbage for an argument that it can see is not
+ * read, and the verifier refuses the call, so BPF pretends to read it.
+ */
+#ifdef __bpf__
+#define wl_unused(x) __asm__ volatile("" : : "r"(x))
+#else
+#define wl_unused(x) ((void)(x))
+#endif
+
+/*
  * wl_for(i, lo, hi): i from lo up to and not including hi. In BPF the open-coded number iterator, so that the
  * verifier checks the body once. `break` and `continue` work in both builds; `return` from inside does not: it would
  * leak the iterator.
@@ -84,6 +101,21 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 WL_INLINE u64 wl_div(u64 a, u64 b)
 {
 	return b ? a / b : 0;
+}
+
+/* Number of bits set. Neither libgcc nor a BPF instruction is needed. */
+WL_INLINE u32 wl_popcount(u64 x)
+{
+	x -= (x >> 1) & 0x5555555555555555ULL;
+	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
+	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (x * 0x0101010101010101ULL) >> 56;
+}
+
+/* Exponential average: an eighth of the way from old to the sample. Unsigned, since BPF v3 has no signed division. */
+WL_INLINE u64 wl_average(u64 old, u64 sample)
+{
+	return sample >= old ? old + (sample - old) / 8 : old - (old - sample) / 8;
 }
 
 /* a * b / 2^shift without a 128-bit product, for shift in 0..32 and results below 2^64; excess bits are lost. */

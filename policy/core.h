@@ -1,100 +1,277 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* core.h - what a host includes: the interface and every file that implements it. */
+/*
+ * core.h - what a host includes: the interface and every file that implements it.
+ *
+ * The entry points are here, and so is every choice by axis: an axis is an enumeration in policy.h, a file for each of
+ * its values, and one switch in this file.
+ */
 #ifndef WL_CORE_H
 #define WL_CORE_H
+
 #include "policy.h"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG, struct wl_task *wakee WL_ARG,
-		    struct wl_task *waker, struct wl_decision *out WL_ARG)
+#include "access.h"
+#include "account.h"
+#include "idle_scan.h"
+#include "idle_smt_balance.h"
+#include "wake_affine.h"
+#include "placement.h"
+#include "run_queue.h"
+#include "balance.h"
+
+/* ------------------------------------------------------------------ select */
+
+/* The axis `affine`. */
+WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
+			       const struct wl_task *t, const struct wl_task *waker,
+			       struct wl_decision *out)
 {
+	switch (p->params.affine) {
+	case WL_AFFINE_ALWAYS:
+		return wl_affine_always(p, s, t, waker, out);
+	default:
+		out->affine_reason = WL_AFFINE_DISABLED;
+		return s->prev;
+	}
+}
+
+/* The axis `idle`: what happens past target and prev. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+			     struct wl_decision *out)
+{
+	switch (p->params.idle) {
+	case WL_IDLE_SMT_BALANCE:
+		return wl_search_smt_balance(p, s, t, out);
+	default:
+		return wl_search_scan(p, s, t, out);
+	}
+}
+
+/* The common front of every idle search, then the search. */
+WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+			      struct wl_decision *out)
+{
+	int cpu;
+
+	out->cpu = s->target;
+	out->claimed = 1;
+	out->reason = WL_REASON_TARGET_IDLE;
+	wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->target));
+	if (wl_take_idle(p, s->target, out))
+		return;
+	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target)) {
+		out->cpu = s->prev;
+		out->reason = WL_REASON_PREV_IDLE;
+		wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->prev));
+		if (wl_take_idle(p, s->prev, out))
+			return;
+	}
+	out->searched = 1;
+	cpu = wl_idle_search(p, s, t, out);
+	out->cpu = cpu;
+	if (cpu < 0) {
+		out->cpu = s->target;
+		out->claimed = 0;
+		out->reason = WL_REASON_NONE_IDLE;
+	}
+}
+
+WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
+		    struct wl_task *wakee WL_ARG, struct wl_task *waker,
+		    struct wl_decision *out WL_ARG)
+{
+	u32 nr_cpus = p->topo.nr_cpus;
+	struct wl_search s = {.this_cpu = in->this_cpu, .prev = in->prev_cpu, .flags = in->flags};
+
+	__builtin_memset(out, 0, sizeof(*out));
+	out->affine_reason = WL_AFFINE_NOT_ASKED;
+	if (s.this_cpu >= nr_cpus)
+		s.this_cpu = 0;
+	if (s.prev >= nr_cpus)
+		s.prev = s.this_cpu;
+	s.prev = wl_nearest_allowed(p, wakee, s.prev);
+	s.target = s.prev;
+
+	if (wakee->nr_allowed == 1) {
+		out->cpu = s.prev;
+		out->reason = WL_REASON_ONLY_ALLOWED;
+		wl_read_at(&out->reads, wl_distance(p, s.this_cpu, s.prev));
+		out->claimed = wl_take_idle(p, s.prev, out);
+	} else if (s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)) {
+		wl_place_new(p, &s, wakee, out);
+	} else {
+		s.target = wl_affine_target(p, &s, wakee, waker, out);
+		wl_place_woken(p, &s, wakee, out);
+	}
+	out->target = s.target;
 	return 0;
 }
 
-WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG, u64 elapsed_ns)
+WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG,
+		       u64 elapsed_ns)
 {
+	wl_scan_average(p, cpu, d, elapsed_ns);
 	return 0;
 }
 
-WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, const struct wl_enqueue_in *in WL_ARG,
-		     struct wl_enqueue_out *out WL_ARG)
+/* ------------------------------------------------------------------ queues: the axis `queue` has one value yet */
+
+WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
+		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG)
 {
+	__builtin_memset(out, 0, sizeof(*out));
+	wl_queue_enqueue(p, t, in, out);
 	return 0;
 }
 
-WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_dispatch_out *out WL_ARG)
+WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
+		      struct wl_dispatch_out *out WL_ARG)
 {
+	wl_unused(now_ns);
+	__builtin_memset(out, 0, sizeof(*out));
+	wl_balance_dispatch(p, cpu, out);
 	return 0;
 }
 
-WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, const struct wl_move_in *in WL_ARG,
-		      struct wl_dispatch_out *d WL_ARG, struct wl_move_out *out WL_ARG)
+WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
+		      const struct wl_move_in *in WL_ARG, struct wl_dispatch_out *d WL_ARG,
+		      struct wl_move_out *out WL_ARG)
 {
+	__builtin_memset(out, 0, sizeof(*out));
+	wl_balance_move(p, t, in, d, out);
 	return 0;
 }
 
-WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns, struct wl_tick_out *out WL_ARG)
+WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
+		  struct wl_tick_out *out WL_ARG)
 {
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	__builtin_memset(out, 0, sizeof(*out));
+	out->kick_cpu = WL_CPU_NONE;
+	if (t)
+		out->resched = wl_queue_tick(p, t, cpu, now_ns);
+	wl_balance_mark(p, cpu, now_ns);
+	out->balance_due = wl_read_once(c->balance_marked) != 0;
+	if (wl_read_once(c->nr_queued))
+		out->kick_cpu = wl_balance_kick(p, cpu, now_ns, &out->reads);
 	return 0;
 }
 
+/* groups=task-weight has nothing to do at intervals. */
 WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *out WL_ARG)
 {
+	wl_unused(p);
+	wl_unused(now_ns);
+	__builtin_memset(out, 0, sizeof(*out));
+	out->kick_cpu = WL_CPU_NONE;
 	return 0;
 }
+
+/* ------------------------------------------------------------------ state */
 
 WL_FN int wl_init(struct wl_policy *p WL_ARG)
 {
+	u32 nr_cpus = p->topo.nr_cpus, i;
+
+	wl_for (i, 0, nr_cpus) {
+		struct wl_cpu *c = wl_cpu_of(p, i);
+
+		c->min_vtime = WL_VTIME_START;
+		c->max_idle_balance_cost_ns = p->params.migration_cost_ns;
+		c->avg_idle_ns = 2 * p->params.migration_cost_ns;
+		c->newly_idle_left = ~0u;
+		c->has_idle_cores = 1;
+	}
 	return 0;
 }
 
 WL_FN int wl_busy(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 {
+	wl_account_busy(p, cpu, now_ns);
 	return 0;
 }
 
 WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 {
+	wl_account_idle(p, cpu, now_ns);
 	return 0;
 }
 
 WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
+	wl_queue_running(p, t, cpu, now_ns);
 	return 0;
 }
 
-WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns, u32 runnable)
+/* The task's record knows its CPU; a host that missed an event may think of another. */
+WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		      u32 runnable)
 {
+	wl_unused(cpu);
+	wl_queue_stopping(p, t, now_ns, runnable);
 	return 0;
 }
 
+/* Nothing yet: a task counts from wl_enqueue() or wl_running() on. Groups will want to know. */
 WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
+	wl_unused(p);
+	wl_unused(t);
+	wl_unused(cpu);
+	wl_unused(now_ns);
 	return 0;
 }
 
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
+	wl_charge(p, t, now_ns);
+	wl_place(p, t, WL_PLACE_NONE, t->cpu);
 	return 0;
 }
 
-WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight, u32 flags)
+WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight,
+		       u32 flags)
 {
+	__builtin_memset(t, 0, sizeof(*t));
+	t->id = id;
+	t->weight = weight ? weight : 1;
+	t->flags = flags;
+	t->cpu = WL_CPU_NONE;
+	t->recent_cpu = WL_CPU_NONE;
+	t->nr_allowed = p->topo.nr_cpus;
 	return 0;
 }
 
-WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight, u64 now_ns)
+WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight,
+			 u64 now_ns)
 {
+	wl_queue_weight(p, t, weight ? weight : 1, now_ns);
 	return 0;
 }
 
+/* Bits beyond the machine do not count; a mask without any other means everywhere, as Linux falls back. */
 WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 {
+	u32 nr_cpus = p->topo.nr_cpus, nr = 0, words = (nr_cpus + 63) / 64, i, index;
+	u64 word;
+
+	wl_for (i, 0, words) {
+		index = i;
+		wl_hide(index);
+		word = t->allowed[index & (WL_MASK_WORDS - 1)];
+		if (nr_cpus - i * 64 < 64)
+			word &= (1ULL << ((nr_cpus - i * 64) & 63)) - 1;
+		nr += wl_popcount(word);
+	}
+	t->nr_allowed = nr ? nr : nr_cpus;
 	return 0;
 }
 
 WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
+	wl_charge(p, t, now_ns);
+	wl_place(p, t, WL_PLACE_NONE, t->cpu);
 	return 0;
 }
 
-#endif
+#endif /* WL_CORE_H */

@@ -18,7 +18,7 @@
 #include "base.h"
 #include "topology.h"
 
-#define WL_CPU_NONE	(-1)
+#define WL_CPU_NONE	 (-1)
 #define WL_WEIGHT_NICE_0 1024
 
 /* ------------------------------------------------------------------ the axes of a policy */
@@ -36,7 +36,7 @@ enum wl_scan_form {
 
 enum wl_rotor {
 	WL_ROTOR_PUBLISHED, /* one counter a CPU, incremented at each use */
-	WL_ROTOR_MIXED,	    /* the same counter, mixed: two uses a search no longer make an even stride */
+	WL_ROTOR_MIXED, /* the same counter, mixed: two uses a search no longer make an even stride */
 	WL_NR_ROTOR,
 };
 
@@ -78,11 +78,11 @@ struct wl_params {
 	u32 groups;
 	u32 queue;
 	/* tunables, as the kernel's sysctls of the same names after scaling by 1 + log2(min(CPUs, 8)) */
-	u64 latency_ns;		    /* one turn of all runnable tasks of a CPU */
-	u64 min_granularity_ns;	    /* the least slice */
-	u64 wakeup_granularity_ns;  /* how far behind a waking task must be to preempt */
-	u64 migration_cost_ns;	    /* a CPU whose idle periods are shorter on average does not pull */
-	u64 tick_ns;		    /* the host's tick; balancing intervals are multiples of it */
+	u64 latency_ns;		   /* one turn of all runnable tasks of a CPU */
+	u64 min_granularity_ns;	   /* the least slice */
+	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
+	u64 migration_cost_ns; /* a CPU whose idle periods are shorter on average does not pull */
+	u64 tick_ns;	       /* the host's tick; balancing intervals are multiples of it */
 };
 
 /* ------------------------------------------------------------------ state of a CPU */
@@ -109,8 +109,8 @@ struct wl_cpu {
 	u64 avg_idle_ns;
 	u64 avg_scan_ns;
 	u64 max_idle_balance_cost_ns;
-	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when periodic balancing is due; 0: never asked */
-	u16 balance_failed[WL_MAX_LEVELS];  /* per level, periodic pulls since one last moved a task */
+	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when it is due; 0: never asked */
+	u16 balance_failed[WL_MAX_LEVELS];  /* per level, periodic pulls since one moved a task */
 	u32 rotor;
 	u32 newly_idle_left; /* bit l: newly-idle balancing at level l was not tried since a task last ran here */
 
@@ -125,7 +125,8 @@ struct wl_counter { /* how many CPUs of a domain are busy; a cache line of its o
 struct wl_policy {
 	struct wl_params params;
 	struct wl_topo topo;
-	u32 overloaded WL_ALIGN_LINE; /* 1: some CPU has, or lately had, two tasks or more; else nothing can be pulled */
+	/* 1: some CPU has, or lately had, two tasks: newly-idle balancing may find something. */
+	u32 overloaded WL_ALIGN_LINE;
 	struct wl_counter counter[WL_MAX_CPUS];
 	struct wl_cpu cpu[WL_MAX_CPUS];
 };
@@ -139,21 +140,21 @@ enum wl_task_place {
 };
 
 struct wl_task {
-	u64 vtime;	     /* weighted run time, in the terms of cpu's queue: lag is vtime - its min_vtime */
-	u64 sum_exec_ns;     /* CPU time received, as charged */
-	u64 run_start_ns;    /* when it was last switched in or charged */
-	u64 slice_ns;	     /* the slice it was last given */
-	u64 slice_used_ns;   /* of which it ran so much */
-	u64 flip_stamp_ns;   /* decay stamp of wakee_flips */
-	u64 last_wakee;	     /* id of the task it woke last */
+	u64 vtime; /* weighted run time, in the terms of cpu's queue: lag is vtime - its min_vtime */
+	u64 sum_exec_ns;   /* CPU time received, as charged */
+	u64 run_start_ns;  /* when it was last switched in or charged */
+	u64 slice_ns;	   /* the slice it was last given */
+	u64 slice_used_ns; /* of which it ran so much */
+	u64 flip_stamp_ns; /* decay stamp of wakee_flips */
+	u64 last_wakee;	   /* id of the task it woke last */
 	u32 wakee_flips;
-	u32 weight;	     /* 1024 at nice 0 */
-	u32 place;	     /* enum wl_task_place */
-	s32 cpu;	     /* home: the CPU whose load it counts in, or which it last ran on */
-	s32 recent_cpu;	     /* the one before */
-	u32 nr_allowed;	     /* CPUs in allowed[] that exist; nr_cpus means all */
-	u64 id;		     /* the host's name for it (pid); never used to order anything */
-	u32 flags;	     /* WL_TASK_* */
+	u32 weight;	/* 1024 at nice 0 */
+	u32 place;	/* enum wl_task_place */
+	s32 cpu;	/* home: the CPU whose load it counts in, or which it last ran on */
+	s32 recent_cpu; /* the one before */
+	u32 nr_allowed; /* CPUs in allowed[] that exist; nr_cpus means all */
+	u64 id;		/* the host's name for it (pid); never used to order anything */
+	u32 flags;	/* WL_TASK_* */
 	u32 unused;
 	u64 allowed[WL_MASK_WORDS];
 };
@@ -219,8 +220,8 @@ struct wl_decision {
 	u32 claimed;	   /* 1: cpu was idle and is now claimed for this task */
 	s32 target;	   /* what wake-affine handed to the idle search */
 	u32 lost_claims;   /* idle CPUs that another wake-up claimed first; the search went on */
-	u32 scan_timed;	   /* 1: the host hands the share of time of step_reads back by wl_scan_took() */
-	u32 searched;	   /* 1: the idle search went past target and prev */
+	u32 scan_timed; /* 1: the host hands the share of time of step_reads back by wl_scan_took() */
+	u32 searched;	/* 1: the idle search went past target and prev */
 	struct wl_reads reads;	    /* all */
 	struct wl_reads step_reads; /* of which in the timed step */
 };
@@ -246,16 +247,16 @@ enum wl_enqueue_why {
 };
 
 struct wl_enqueue_out {
-	s32 cpu;	/* queue: the CPU asked for, or the nearest allowed one */
-	u32 preempt;	/* 1: the running task of cpu should give way */
-	u64 key;	/* order in the queue */
+	s32 cpu;     /* queue: the CPU asked for, or the nearest allowed one */
+	u32 preempt; /* 1: the running task of cpu should give way */
+	u64 key;     /* order in the queue */
 	u64 slice_ns;
 	struct wl_reads reads;
 };
 
 enum wl_dispatch_do {
-	WL_DISPATCH_OWN,     /* run the head of the own queue; if empty, keep the previous task or idle */
-	WL_DISPATCH_PULL,    /* move tasks from the queue of cpu, then run the head of the own queue */
+	WL_DISPATCH_OWN, /* run the head of the own queue; if empty, keep the previous task or idle */
+	WL_DISPATCH_PULL, /* move tasks from the queue of cpu, then run the head of the own queue */
 	WL_DISPATCH_NOTHING, /* the own queue is empty and nothing is worth pulling */
 };
 
@@ -277,9 +278,9 @@ struct wl_dispatch_out {
 };
 
 struct wl_move_out {
-	u32 move;     /* 1: take it */
-	u32 stop;     /* 1: the budget is used up, stop iterating */
-	u64 key;      /* its key in the new queue */
+	u32 move; /* 1: take it */
+	u32 stop; /* 1: the budget is used up, stop iterating */
+	u64 key;  /* its key in the new queue */
 	u64 slice_ns;
 };
 
@@ -292,8 +293,8 @@ struct wl_tick_out {
 };
 
 struct wl_timer_out {
-	u64 next_ns;   /* when to call again; 0: never */
-	s32 kick_cpu;  /* or WL_CPU_NONE */
+	u64 next_ns;  /* when to call again; 0: never */
+	s32 kick_cpu; /* or WL_CPU_NONE */
 	u32 unused;
 };
 
@@ -313,20 +314,25 @@ struct wl_timer_out {
 /* Decisions. */
 
 /* Where should a waking, new or exec'ing task run? waker may be null (from an interrupt on an idle CPU). */
-WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG, struct wl_task *wakee WL_ARG,
-		    struct wl_task *waker, struct wl_decision *out WL_ARG);
+WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
+		    struct wl_task *wakee WL_ARG, struct wl_task *waker,
+		    struct wl_decision *out WL_ARG);
 /* How long the whole wl_select() took, for a decision with scan_timed; the policy takes step_reads' share of it. */
-WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG, u64 elapsed_ns);
+WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG,
+		       u64 elapsed_ns);
 /* The task joins the queue of in->cpu: its key and slice, and whether the running task gives way. Counts it there. */
-WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, const struct wl_enqueue_in *in WL_ARG,
-		     struct wl_enqueue_out *out WL_ARG);
+WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
+		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG);
 /* cpu needs something to run. Called again after each pull, until it answers OWN or NOTHING. */
-WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_dispatch_out *out WL_ARG);
+WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
+		      struct wl_dispatch_out *out WL_ARG);
 /* During a pull to in->cpu: may t, queued on d->cpu, come? Uses up d's budget and counts t on in->cpu if so. */
-WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, const struct wl_move_in *in WL_ARG,
-		      struct wl_dispatch_out *d WL_ARG, struct wl_move_out *out WL_ARG);
+WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
+		      const struct wl_move_in *in WL_ARG, struct wl_dispatch_out *d WL_ARG,
+		      struct wl_move_out *out WL_ARG);
 /* A tick on a busy cpu; t is its running task, or null where the policy does not know it. */
-WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns, struct wl_tick_out *out WL_ARG);
+WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
+		  struct wl_tick_out *out WL_ARG);
 /* A periodic timer of the host; groups use it. */
 WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *out WL_ARG);
 
@@ -338,11 +344,14 @@ WL_FN int wl_busy(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
 /* Charges what ran since running or the last tick. runnable: it will be queued again, or goes on later. */
-WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns, u32 runnable);
+WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		      u32 runnable);
 WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
-WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight, u32 flags);
-WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight, u64 now_ns);
+WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight,
+		       u32 flags);
+WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight,
+			 u64 now_ns);
 /* t->allowed was rewritten by the host: recount it. */
 WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG);
 WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);

@@ -38,19 +38,19 @@ enum wl_dist {
 };
 
 struct wl_level {
-	u32 kind;	   /* enum wl_dist */
+	u32 kind; /* enum wl_dist */
 	u32 nr_doms;
 	u32 imbalance_pct; /* 110 for SMT, 117 inside an LLC, 125 beyond (Linux's sd_init) */
 	u32 has_counters;  /* its domains have a busy counter (levels 1 .. llc_level - 1) */
 	u32 counter_base;  /* counter of domain d: counter[counter_base + d] */
-	u32 wake_affine;   /* wake-ups, forks and exec may cross it: its nodes are at most 30 apart (Linux) */
+	u32 wake_affine;   /* wake-ups, forks and execs may cross it: nodes at most 30 apart */
 	u16 dom_of[WL_MAX_CPUS];   /* CPU -> domain */
-	u16 first[WL_MAX_CPUS];    /* domain -> index of its first CPU in cpus[] */
+	u16 first[WL_MAX_CPUS];	   /* domain -> index of its first CPU in cpus[] */
 	u16 weight[WL_MAX_CPUS];   /* domain -> number of CPUs */
-	u16 child[WL_MAX_CPUS];    /* domain -> its first group, a domain of the level below */
+	u16 child[WL_MAX_CPUS];	   /* domain -> its first group, a domain of the level below */
 	u16 nr_child[WL_MAX_CPUS]; /* domain -> number of groups */
-	u16 cpus[WL_MAX_CPUS];     /* all CPUs, by domain, then by number */
-	u16 pos[WL_MAX_CPUS];      /* CPU -> its index in cpus[] */
+	u16 cpus[WL_MAX_CPUS];	   /* all CPUs, by domain, then by number */
+	u16 pos[WL_MAX_CPUS];	   /* CPU -> its index in cpus[] */
 };
 
 struct wl_topo {
@@ -58,7 +58,7 @@ struct wl_topo {
 	u32 nr_levels; /* including level 0 */
 	u32 llc_level; /* the highest level whose CPUs share the LLC; 0 if every CPU has its own */
 	u32 smt_level; /* 1 if level 1 is SMT, else 0 */
-	u16 cluster_of[WL_MAX_CPUS]; /* for distances also where the policy drops the level; 0xffff: no cluster */
+	u16 cluster_of[WL_MAX_CPUS]; /* also where the policy drops the level; 0xffff: no cluster */
 	struct wl_level level[WL_MAX_LEVELS];
 };
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host_memory.h - a host that is nothing but memory: the policy's state and the idle mask that searches claim from.
+ * host_memory.h - a host that is nothing but memory: the policy's state and the idle mask that
+ * searches claim from.
  *
- * The simulator's native build (native.c) and the parity program (BPF) include this file before core.h, so that both
- * give wl_claim_idle() the same meaning. A mask bit is set while its CPU idles unclaimed; whoever tells the policy
- * about idling also keeps the mask. There is no mask in the kernel's sched_ext build: the kernel has its own.
+ * The simulator's native build (native.c) and the parity program (BPF) include this file before
+ * core.h, so that both give wl_claim_idle() the same meaning. A mask bit is set while its CPU idles
+ * unclaimed; whoever tells the policy about idling also keeps the mask. There is no mask in the
+ * kernel's sched_ext build: the kernel has its own.
  *
- * Natively the policy is the first member of an instance, and there are as many instances as wanted. A BPF function
- * may not step outside the object that it was passed, so the BPF program has the one global `wl_memory`.
+ * Natively the policy is the first member of an instance, and there are as many instances as
+ * wanted. A BPF function may not step outside the object that it was passed, so the BPF program has
+ * the one global `wl_memory`.
  */
 #ifndef WL_HOST_MEMORY_H
 #define WL_HOST_MEMORY_H
@@ -29,7 +32,7 @@ _Static_assert(__builtin_offsetof(struct wl_memory, policy) == 0, "wl_memory_of(
 
 /* The word and the bit of a CPU in a mask. */
 #define wl_memory_word(cpu) (((cpu) / 64) & (WL_MASK_WORDS - 1))
-#define wl_memory_bit(cpu)  (1ULL << ((cpu)&63))
+#define wl_memory_bit(cpu)  (1ULL << ((cpu) & 63))
 
 WL_INLINE void wl_memory_set_idle(struct wl_policy *p, u32 cpu, u32 idle)
 {
@@ -38,9 +41,11 @@ WL_INLINE void wl_memory_set_idle(struct wl_policy *p, u32 cpu, u32 idle)
 	(void)p;
 	wl_hide(word);
 	if (idle)
-		__sync_fetch_and_or(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)], wl_memory_bit(cpu));
+		__sync_fetch_and_or(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
+				    wl_memory_bit(cpu));
 	else
-		__sync_fetch_and_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)], ~wl_memory_bit(cpu));
+		__sync_fetch_and_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
+				     ~wl_memory_bit(cpu));
 }
 
 WL_INLINE u32 wl_memory_is_idle(struct wl_policy *p, u32 cpu)
@@ -60,7 +65,8 @@ WL_INLINE u32 wl_claim_idle(struct wl_policy *p, u32 cpu)
 
 	(void)p;
 	wl_hide(word);
-	old = __sync_fetch_and_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)], ~wl_memory_bit(cpu));
+	old = __sync_fetch_and_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
+				   ~wl_memory_bit(cpu));
 	return (old >> (cpu & 63)) & 1;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * native.c - the policy built for this machine: the memory host, and an exported wrapper for every entry point.
+ * native.c - the policy built for this machine: the memory host, and an exported wrapper for every
+ * entry point.
  *
- * The wrappers exist because entry points are static: a program may hold several policies' code one day, and nothing
- * but these names is visible to the linker.
+ * Entry points are static, so these names are all that the linker sees of the policy.
  */
 #include "host_memory.h"
 #include "core.h"
@@ -26,8 +26,10 @@ u32 wl_native_idle_mask(struct wl_policy *p, u32 cpu)
 	return wl_memory_is_idle(p, cpu);
 }
 
-int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct wl_task *wakee, struct wl_task *waker, struct wl_decision *out);
-int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct wl_task *wakee, struct wl_task *waker, struct wl_decision *out)
+int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct wl_task *wakee,
+		     struct wl_task *waker, struct wl_decision *out);
+int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct wl_task *wakee,
+		     struct wl_task *waker, struct wl_decision *out)
 {
 	return wl_select(p, in, wakee, waker, out);
 }
@@ -38,8 +40,10 @@ int wl_native_scan_took(struct wl_policy *p, u32 cpu, const struct wl_decision *
 	return wl_scan_took(p, cpu, d, elapsed_ns);
 }
 
-int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_enqueue_in *in, struct wl_enqueue_out *out);
-int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
+int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_enqueue_in *in,
+		      struct wl_enqueue_out *out);
+int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_enqueue_in *in,
+		      struct wl_enqueue_out *out)
 {
 	return wl_enqueue(p, t, in, out);
 }
@@ -50,14 +54,18 @@ int wl_native_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_dispa
 	return wl_dispatch(p, cpu, now_ns, out);
 }
 
-int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in, struct wl_dispatch_out *d, struct wl_move_out *out);
-int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in, struct wl_dispatch_out *d, struct wl_move_out *out)
+int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
+		       struct wl_dispatch_out *d, struct wl_move_out *out);
+int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
+		       struct wl_dispatch_out *d, struct wl_move_out *out)
 {
 	return wl_may_move(p, t, in, d, out);
 }
 
-int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns, struct wl_tick_out *out);
-int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns, struct wl_tick_out *out)
+int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
+		   struct wl_tick_out *out);
+int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
+		   struct wl_tick_out *out)
 {
 	return wl_tick(p, cpu, t, now_ns, out);
 }

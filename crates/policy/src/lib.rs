@@ -15,8 +15,8 @@
 //! let mut task = Task::default();
 //! policy.task_init(&mut task, 1, 1024, 0);
 //! policy.set_idle_mask(1, true);
-//! let decision = policy.select(&SelectIn { prev_cpu: 1, ..SelectIn::default() }, &mut task, None);
-//! assert_eq!((decision.cpu, decision.reason()), (1, Reason::TargetIdle));
+//! let decision = policy.select(&SelectIn { this_cpu: 1, prev_cpu: 1, ..SelectIn::default() }, &mut task, None);
+//! assert_eq!((decision.cpu, decision.reason(), decision.claimed), (1, Reason::TargetIdle, 1));
 //! let queued = policy.enqueue(&mut task, 1, EnqueueWhy::Wakeup, 0);
 //! assert_eq!(queued.cpu, 1);
 //! # Ok::<(), wakelab_policy::Error>(())

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * access.h - reaching CPUs, levels and masks by number, and counting what that costs.
+ *
+ * Whatever a number is, an access stays inside the array: BPF's verifier demands it, and natively it makes a host's
+ * mistake harmless. Reads of other CPUs' state are counted by the code that makes them, at their distance from the
+ * CPU that searches; a task's own record and the topology tables, which never change, are free.
+ */
+#ifndef WL_ACCESS_H
+#define WL_ACCESS_H
+
+#include "policy.h"
+
+#define WL_NO_CLUSTER 0xffff
+
+WL_INLINE struct wl_cpu *wl_cpu_of(struct wl_policy *p, u32 cpu)
+{
+	wl_hide(cpu);
+	return &p->cpu[cpu & (WL_MAX_CPUS - 1)];
+}
+
+WL_INLINE struct wl_level *wl_level_of(struct wl_policy *p, u32 level)
+{
+	wl_hide(level);
+	return &p->topo.level[level & (WL_MAX_LEVELS - 1)];
+}
+
+/* An entry of one of a level's tables. */
+WL_INLINE u32 wl_entry(const u16 *table, u32 index)
+{
+	wl_hide(index);
+	return table[index & (WL_MAX_CPUS - 1)];
+}
+
+WL_INLINE struct wl_counter *wl_counter_of(struct wl_policy *p, const struct wl_level *lv, u32 dom)
+{
+	u32 index = lv->counter_base + dom;
+
+	wl_hide(index);
+	return &p->counter[index & (WL_MAX_CPUS - 1)];
+}
+
+WL_INLINE u32 wl_shares_llc(struct wl_policy *p, u32 a, u32 b)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+
+	return wl_entry(llc->dom_of, a) == wl_entry(llc->dom_of, b);
+}
+
+/* Where an LLC keeps what belongs to all of it: the record of its first CPU. */
+WL_INLINE struct wl_cpu *wl_llc_record(struct wl_policy *p, u32 cpu)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+
+	return wl_cpu_of(p, wl_entry(llc->cpus, wl_entry(llc->first, wl_entry(llc->dom_of, cpu))));
+}
+
+/* ------------------------------------------------------------------ affinity */
+
+/* The mask is not looked at while every CPU is allowed. */
+WL_INLINE u32 wl_anywhere(struct wl_policy *p, const struct wl_task *t)
+{
+	return t->nr_allowed >= p->topo.nr_cpus;
+}
+
+WL_INLINE u32 wl_allowed(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	u32 word = cpu / 64;
+
+	if (wl_anywhere(p, t))
+		return 1;
+	wl_hide(word);
+	return (t->allowed[word & (WL_MASK_WORDS - 1)] >> (cpu & 63)) & 1;
+}
+
+/* The first allowed CPU of a domain from its start-th CPU on, wrapping; WL_CPU_NONE if it has none. */
+WL_FN int wl_first_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 level,
+			   u32 dom, u32 start)
+{
+	struct wl_level *lv = wl_level_of(p, level);
+	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
+	u32 i, index, cpu;
+	int found = WL_CPU_NONE;
+
+	wl_for (i, 0, span) {
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		cpu = wl_entry(lv->cpus, first + index);
+		if (wl_allowed(p, t, cpu)) {
+			found = cpu;
+			break;
+		}
+	}
+	return found;
+}
+
+/* cpu if it is allowed, else the first allowed CPU of the smallest domain round cpu that has one. */
+WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu)
+{
+	u32 nr_levels = p->topo.nr_levels, i, dom;
+	int found = cpu;
+
+	if (wl_allowed(p, t, cpu))
+		return found;
+	wl_for (i, 1, nr_levels) {
+		struct wl_level *lv = wl_level_of(p, i);
+
+		dom = wl_entry(lv->dom_of, cpu);
+		found = wl_first_allowed(p, t, i, dom,
+					 wl_entry(lv->pos, cpu) - wl_entry(lv->first, dom));
+		if (found >= 0)
+			break;
+	}
+	return found < 0 ? (int)cpu : found;
+}
+
+/* ------------------------------------------------------------------ distances and reads */
+
+WL_INLINE void wl_read_at(struct wl_reads *reads, u32 dist)
+{
+	wl_hide(dist);
+	reads->at[dist & (WL_NR_DIST - 1)]++;
+}
+
+/* The distance between two CPUs: the kind of the smallest level with both in one domain, clusters known anyway. */
+WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
+{
+	u32 nr_levels = p->topo.nr_levels, kind = WL_DIST_NUMA3, i, cluster;
+
+	wl_for (i, 0, nr_levels) {
+		struct wl_level *lv = wl_level_of(p, i);
+
+		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {
+			kind = lv->kind;
+			break;
+		}
+	}
+	cluster = wl_entry(p->topo.cluster_of, a);
+	if (kind > WL_DIST_CLS && cluster != WL_NO_CLUSTER &&
+	    cluster == wl_entry(p->topo.cluster_of, b))
+		kind = WL_DIST_CLS;
+	return kind;
+}
+
+/* How far a domain of a level is from a CPU: the level's kind if it holds the CPU, else the way to its first CPU. */
+WL_INLINE u32 wl_domain_distance(struct wl_policy *p, u32 level, u32 dom, u32 cpu)
+{
+	struct wl_level *lv = wl_level_of(p, level);
+
+	if (wl_entry(lv->dom_of, cpu) == dom)
+		return lv->kind;
+	return wl_distance(p, cpu, wl_entry(lv->cpus, wl_entry(lv->first, dom)));
+}
+
+/*
+ * A search inside one LLC asks for the distance of every CPU that it visits, so this keeps what all answers share: seen
+ * from another LLC, the way is the same to all of them; from inside, core and cluster decide.
+ */
+struct wl_reader {
+	u32 cpu;
+	u32 far; /* the one distance, or 0 */
+	u32 core;
+	u32 cluster;
+};
+
+WL_INLINE void wl_reader_init(struct wl_policy *p, struct wl_reader *r, u32 cpu, u32 target)
+{
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+
+	r->cpu = cpu;
+	r->core = wl_entry(smt->dom_of, cpu);
+	r->cluster = wl_entry(p->topo.cluster_of, cpu);
+	r->far = wl_shares_llc(p, cpu, target) ? 0 : wl_distance(p, cpu, target);
+}
+
+WL_INLINE u32 wl_reader_distance(struct wl_policy *p, const struct wl_reader *r, u32 cpu)
+{
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+
+	if (r->far)
+		return r->far;
+	if (cpu == r->cpu)
+		return WL_DIST_CPU;
+	if (wl_entry(smt->dom_of, cpu) == r->core)
+		return WL_DIST_SMT;
+	if (r->cluster != WL_NO_CLUSTER && wl_entry(p->topo.cluster_of, cpu) == r->cluster)
+		return WL_DIST_CLS;
+	return WL_DIST_LLC;
+}
+
+/* ------------------------------------------------------------------ idle CPUs */
+
+/* Idle as far as one can see: the idle task runs (or nothing was reported yet) and nothing is queued. No claim. */
+WL_INLINE u32 wl_looks_idle(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	return wl_read_once(c->state) != WL_CPU_BUSY && wl_read_once(c->nr_queued) == 0;
+}
+
+/* Idle, and claimed from now on. Losing the claim to another wake-up is counted, and is as good as busy. */
+WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out)
+{
+	if (!wl_looks_idle(p, cpu))
+		return 0;
+	if (wl_claim_idle(p, cpu))
+		return 1;
+	out->lost_claims++;
+	return 0;
+}
+
+/* What every search needs to know. */
+struct wl_search {
+	u32 this_cpu;  /* the CPU that searches, where the wake-up happens */
+	u32 prev;      /* where the task was, or the nearest CPU that it is allowed on */
+	u32 target;    /* what wake-affine chose */
+	u32 flags;     /* WL_WAKE_* */
+	u32 candidate; /* where a descent has got to */
+};
+
+#endif /* WL_ACCESS_H */

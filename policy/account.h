@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * account.h - busy and idle: what a context switch from or to the idle task changes.
+ *
+ * Every CPU remembers its last report. The first one counts from idle, and one that repeats the last changes nothing.
+ * A CPU that turns busy adds 1 to the counter of each domain round it below the LLC, one that turns idle subtracts it.
+ * The two ends of an idle period give a sample for the CPU's average. A CPU that turns idle and finds its whole core
+ * idle says so to its LLC (has_idle_cores), for `scan`.
+ *
+ * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core. The LLC's groups are the cores, with a counter
+ * each. busy(0), busy(0), busy(2), busy(1): the counters are 2 and 1. idle(2): 1 and 1, and no core is idle. idle(1): 1
+ * and 0; CPU 3 never reported, so core 1 is idle and has_idle_cores is set.
+ * CPU 1 idled from 100 us to 900 us with avg_idle 1000 us before: the average becomes 1000 - 200 / 8 = 975 us.
+ *
+ * Cost: an atomic addition a level below the LLC; going idle reads the core's other threads.
+ * It fails where idle periods change faster than an average over 8 of them follows.
+ */
+#ifndef WL_ACCOUNT_H
+#define WL_ACCOUNT_H
+
+#include "access.h"
+
+/* Adds 1 or subtracts 1 in all domains round cpu that have a counter. */
+WL_INLINE void wl_count_busy(struct wl_policy *p, u32 cpu, u32 change)
+{
+	u32 llc_level = p->topo.llc_level, i;
+
+	wl_for (i, 1, llc_level) {
+		struct wl_level *lv = wl_level_of(p, i);
+
+		wl_atomic_add(&wl_counter_of(p, lv, wl_entry(lv->dom_of, cpu))->busy, change);
+	}
+}
+
+/* Are all CPUs of cpu's core idle? */
+WL_INLINE u32 wl_core_is_idle(struct wl_policy *p, u32 cpu)
+{
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+	u32 core = wl_entry(smt->dom_of, cpu);
+	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core), idle = 1, i;
+
+	wl_for (i, 0, span) {
+		if (!wl_looks_idle(p, wl_entry(smt->cpus, first + i))) {
+			idle = 0;
+			break;
+		}
+	}
+	return idle;
+}
+
+WL_INLINE void wl_account_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 cap = 2 * c->max_idle_balance_cost_ns, average;
+
+	if (c->state == WL_CPU_BUSY)
+		return;
+	if (c->state == WL_CPU_IDLE) {
+		average = wl_average(c->avg_idle_ns,
+				     now_ns > c->idle_since_ns ? now_ns - c->idle_since_ns : 0);
+		c->avg_idle_ns = average < cap ? average : cap;
+	}
+	wl_write_once(c->state, WL_CPU_BUSY);
+	wl_count_busy(p, cpu, 1);
+}
+
+WL_INLINE void wl_account_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_cpu *llc = wl_llc_record(p, cpu);
+	u32 before = c->state;
+
+	if (before == WL_CPU_IDLE)
+		return;
+	c->idle_since_ns = now_ns;
+	wl_write_once(c->state, WL_CPU_IDLE);
+	if (before == WL_CPU_BUSY)
+		wl_count_busy(p, cpu, -1);
+	if (p->topo.smt_level && !wl_read_once(llc->has_idle_cores) && wl_core_is_idle(p, cpu))
+		wl_write_once(llc->has_idle_cores, 1);
+}
+
+#endif /* WL_ACCOUNT_H */

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * balance.h - pulling queued tasks towards a CPU, over the levels from the innermost out.
+ *
+ * A CPU pulls when it is about to go idle (newly idle), when a tick found a level's interval passed, or when it was kicked
+ * while idle (periodic). At each level its own group is compared with the domain's others. The busiest is the one with most
+ * load a CPU among those that have something to take: a CPU with two tasks or more, at least one of them queued. Averages
+ * are loads a CPU, in 1/1024.
+ *   pull	if this CPU is idle, its group has room (fewer tasks than CPUs) and the busiest has none (more tasks than CPUs);
+ *   else not	if the own average is not below the busiest's and the domain's; nor, on an idle CPU, if the own group has not two
+ *		idle CPUs more than the busiest; nor, on a busy CPU, if 100 * busiest <= imbalance_pct * own
+ *   how much	what brings either group to the domain's average, whichever is less; but at least the mean task of the
+ *		busiest group's busiest CPU, from which it is taken
+ * Newly idle at most one task is pulled, else up to 32. A task may move if it is allowed, if half of its weight fits what is
+ * left of that amount, and if it is not cache-hot: it did not run within migration_cost, or periodic pulls failed more
+ * often than the level's patience (0 for SMT, 1 inside a node, 2 beyond).
+ * Each level is tried once for each time that a task ran here (newly idle), or once a mark (periodic): a pull is
+ * never asked for without end. Newly-idle balancing needs an avg_idle of at least migration_cost, and `overloaded`:
+ * some CPU had two tasks. It is cleared when all CPUs were read and none had.
+ *
+ * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of each group. Kick: a CPU with
+ * something queued probes 4 CPUs a level, other ones at each tick, for an idle one, which is then marked and should be woken.
+ *
+ * Example, 2 LLCs of 4 CPUs without SMT; CPU 0 goes idle; 1 to 3 run one task each of weight 1024, 4 to 7 two each. LLC level:
+ * CPUs 1 to 3 have nothing queued. NUMA level: the own average is 768, LLC 1's 2048 and the domain's 1408. LLC 1 has 8 tasks on 4
+ * CPUs, LLC 0 three: pull from CPU 4, the first of equals, min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560 of load.
+ *
+ * Cost: each CPU of the widest level tried is read once. It fails where what should move runs: only queued tasks move.
+ */
+#ifndef WL_BALANCE_H
+#define WL_BALANCE_H
+
+#include "run_queue.h"
+
+/* A CPU of the domain: 1 ms * busy_factor (Linux 4.15, sd_init). */
+#define WL_BALANCE_INTERVAL_NS (32 * 1000000ULL)
+#define WL_MOVE_TASKS_MAX      32 /* sched_nr_migrate */
+#define WL_KICK_PROBES	       4
+
+/* Sums over a set of CPUs. */
+struct wl_side {
+	u64 load;
+	u32 nr;	    /* tasks */
+	u32 idle;   /* idle CPUs */
+	u32 weight; /* CPUs */
+	s32 cpu; /* the one to take from: most load among those with something to take; or WL_CPU_NONE */
+	u64 cpu_load;
+	u32 cpu_nr;
+	u32 cpu_queued;
+};
+
+/* What one level found: the group being summed, the busiest so far, and all groups but the own. */
+struct wl_sides {
+	struct wl_side group, busiest;
+	u64 others_load;
+	u32 others_nr, others_idle, others_weight;
+	u32 overloaded; /* a CPU has two tasks */
+};
+
+WL_INLINE void wl_side_clear(struct wl_side *side)
+{
+	side->load = 0;
+	side->nr = 0;
+	side->idle = 0;
+	side->weight = 0;
+	side->cpu = WL_CPU_NONE;
+	side->cpu_load = 0;
+	side->cpu_nr = 0;
+	side->cpu_queued = 0;
+}
+
+/* Adds a CPU, which is read. Returns 1 if it has two tasks. */
+WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 queued = wl_read_once(c->nr_queued), nr = queued + wl_read_once(c->nr_running);
+	u64 load = wl_read_once(c->load);
+
+	side->load += load;
+	side->nr += nr;
+	side->idle += wl_looks_idle(p, cpu);
+	side->weight++;
+	if (queued && nr > 1 && (side->cpu < 0 || load > side->cpu_load)) {
+		side->cpu = cpu;
+		side->cpu_load = load;
+		side->cpu_nr = nr;
+		side->cpu_queued = queued;
+	}
+	return nr > 1;
+}
+
+/* A group is complete: is it the busiest with something to take? The first of equals stays. */
+WL_INLINE void wl_side_close(struct wl_sides *s)
+{
+	s->others_load += s->group.load;
+	s->others_nr += s->group.nr;
+	s->others_idle += s->group.idle;
+	s->others_weight += s->group.weight;
+	if (s->group.cpu >= 0 && (s->busiest.cpu < 0 || s->group.load * s->busiest.weight >
+								s->busiest.load * s->group.weight))
+		s->busiest = s->group;
+	wl_side_clear(&s->group);
+}
+
+/* Reads all groups of cpu's domain at `level` but its own, in ring order from its own. */
+WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level, struct wl_sides *s WL_ARG,
+			struct wl_reads *reads WL_ARG)
+{
+	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
+	u32 dom = wl_entry(lv->dom_of, cpu), own = wl_entry(groups->dom_of, cpu);
+	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
+	u32 own_span = wl_entry(groups->weight, own);
+	u32 start = wl_entry(groups->first, own) + own_span - first;
+	u32 nr = span - own_span, last = own, dist = 0, i, index, other, group;
+
+	wl_side_clear(&s->group);
+	wl_side_clear(&s->busiest);
+	s->others_load = 0;
+	s->others_nr = 0;
+	s->others_idle = 0;
+	s->others_weight = 0;
+	wl_for (i, 0, nr) {
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		other = wl_entry(groups->cpus, first + index);
+		group = wl_entry(groups->dom_of, other);
+		if (group != last) {
+			if (last != own)
+				wl_side_close(s);
+			last = group;
+			dist = wl_distance(p, cpu, other);
+		}
+		wl_read_at(reads, dist);
+		s->overloaded |= wl_side_add(p, &s->group, other);
+	}
+	if (last != own)
+		wl_side_close(s);
+	return 0;
+}
+
+WL_INLINE u64 wl_mean_1024(u64 load, u32 weight)
+{
+	return wl_div(load * 1024, weight);
+}
+
+/* How much load to pull from the busiest group to the own one; 0 if they are balanced. */
+WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, u32 idle,
+			   u32 imbalance_pct)
+{
+	u64 own_mean = wl_mean_1024(own->load, own->weight);
+	u64 busiest_mean = wl_mean_1024(s->busiest.load, s->busiest.weight);
+	u64 mean = wl_mean_1024(own->load + s->others_load, own->weight + s->others_weight);
+	u64 excess = busiest_mean > mean ? (busiest_mean - mean) * s->busiest.weight / 1024 : 0;
+	u64 lack = mean > own_mean ? (mean - own_mean) * own->weight / 1024 : 0;
+	u64 amount = excess < lack ? excess : lack,
+	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr);
+	u32 forced = idle && own->nr < own->weight && s->busiest.nr > s->busiest.weight;
+
+	if (s->busiest.cpu < 0)
+		return 0;
+	if (!forced) {
+		if (own_mean >= busiest_mean || own_mean >= mean)
+			return 0;
+		if (idle ? own->idle <= s->busiest.idle + 1
+			 : 100 * busiest_mean <= imbalance_pct * own_mean)
+			return 0;
+	}
+	return amount > task ? amount : task;
+}
+
+/*
+ * Tries the levels of a bit mask from the innermost out. Returns the level at which something should be pulled, with
+ * out saying what, or 0.
+ */
+WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
+		       struct wl_dispatch_out *out WL_ARG)
+{
+	u32 nr_levels = p->topo.nr_levels, idle, found = 0, i;
+	struct wl_side own;
+	struct wl_sides s = {.overloaded = 0};
+	u64 amount;
+
+	wl_read_at(&out->reads, WL_DIST_CPU);
+	wl_side_clear(&own);
+	s.overloaded = wl_side_add(p, &own, cpu);
+	idle = own.nr == 0;
+	wl_for (i, 1, nr_levels) {
+		if (!(levels >> i))
+			break;
+		wl_sum_groups(p, cpu, i, &s, &out->reads);
+		amount = levels >> i & 1
+				 ? wl_imbalance(&s, &own, idle, wl_level_of(p, i)->imbalance_pct)
+				 : 0;
+		if (amount) {
+			found = i;
+			out->what = WL_DISPATCH_PULL;
+			out->cpu = s.busiest.cpu;
+			out->level = i;
+			out->max_load = amount;
+			out->max_tasks = s.busiest.cpu_queued < WL_MOVE_TASKS_MAX
+						 ? s.busiest.cpu_queued
+						 : WL_MOVE_TASKS_MAX;
+			break;
+		}
+		own.load += s.others_load;
+		own.nr += s.others_nr;
+		own.idle += s.others_idle;
+		own.weight += s.others_weight;
+	}
+	/* Can race with a CPU that gets its second task now: then a mark or a kick finds it. */
+	if (!found && !s.overloaded && own.weight == p->topo.nr_cpus)
+		wl_write_once(p->overloaded, 0);
+	return found;
+}
+
+/* ------------------------------------------------------------------ events */
+
+WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 marks = wl_read_once(c->balance_marked), level;
+
+	out->cpu = cpu;
+	if (marks) {
+		out->why = WL_BALANCE_PERIODIC;
+		level = wl_find_pull(p, cpu, marks, out);
+		/* What was tried is done: the marks up to the level of a pull, or all. */
+		wl_write_once(c->balance_marked, level ? marks & ~0u << 1 << level : 0);
+		if (level) {
+			wl_hide(level);
+			c->balance_failed[level & (WL_MAX_LEVELS - 1)]++;
+			return;
+		}
+		c->newly_idle_left &= ~marks;
+	}
+	out->what = WL_DISPATCH_OWN;
+	if (wl_read_once(c->nr_queued) || wl_read_once(c->nr_running))
+		return;
+	out->what = WL_DISPATCH_NOTHING;
+	if (!c->newly_idle_left || c->avg_idle_ns < p->params.migration_cost_ns ||
+	    !wl_read_once(p->overloaded))
+		return;
+	out->why = WL_BALANCE_NEWLY_IDLE;
+	level = wl_find_pull(p, cpu, c->newly_idle_left, out);
+	c->newly_idle_left = level ? c->newly_idle_left & ~0u << 1 << level : 0;
+	out->max_tasks = level ? 1 : 0;
+}
+
+WL_INLINE u32 wl_balance_patience(u32 kind)
+{
+	return kind < WL_DIST_CLS ? 0 : kind <= WL_DIST_NODE ? 1 : 2;
+}
+
+/* May t leave its queue for cpu, as part of the pull d? */
+WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
+				  const struct wl_move_in *in, const struct wl_dispatch_out *d)
+{
+	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
+	u32 level = d->level, failed;
+
+	if (d->what != WL_DISPATCH_PULL || t->place != WL_PLACE_QUEUED || t->cpu != d->cpu ||
+	    t->cpu == (s32)in->cpu)
+		return 0;
+	if (!d->max_tasks || t->weight / 2 > d->max_load || !wl_allowed(p, t, in->cpu))
+		return 0;
+	wl_hide(level);
+	failed = c->balance_failed[level & (WL_MAX_LEVELS - 1)];
+	return failed > wl_balance_patience(wl_level_of(p, level)->kind) || !t->sum_exec_ns ||
+	       in->now_ns >= t->run_start_ns + p->params.migration_cost_ns;
+}
+
+WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
+			       struct wl_dispatch_out *d, struct wl_move_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
+	u32 level = d->level;
+
+	if (wl_balance_may_move(p, t, in, d)) {
+		wl_arrive(p, t, in->cpu);
+		wl_place(p, t, WL_PLACE_QUEUED, in->cpu);
+		t->slice_ns = wl_slice_of(p, t);
+		d->max_load -= t->weight < d->max_load ? t->weight : d->max_load;
+		d->max_tasks--;
+		wl_hide(level);
+		c->balance_failed[level & (WL_MAX_LEVELS - 1)] = 0;
+		out->move = 1;
+		out->key = t->vtime;
+		out->slice_ns = t->slice_ns;
+	}
+	out->stop = !d->max_tasks || !d->max_load;
+}
+
+/* Marks the levels whose interval has passed. The first tick only starts the intervals. */
+WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 nr_levels = p->topo.nr_levels, i, span, index;
+	u64 interval_ns, next_ns;
+
+	wl_for (i, 1, nr_levels) {
+		struct wl_level *lv = wl_level_of(p, i), *groups = wl_level_of(p, i - 1);
+
+		if (wl_entry(groups->pos, cpu) !=
+		    wl_entry(groups->first, wl_entry(groups->dom_of, cpu)))
+			continue;
+		span = wl_entry(lv->weight, wl_entry(lv->dom_of, cpu));
+		interval_ns = span * WL_BALANCE_INTERVAL_NS;
+		index = i;
+		wl_hide(index);
+		next_ns = c->next_balance_ns[index & (WL_MAX_LEVELS - 1)];
+		if (next_ns && now_ns < next_ns)
+			continue;
+		if (next_ns)
+			wl_write_once(c->balance_marked, c->balance_marked | 1u << (i & 31));
+		c->next_balance_ns[index & (WL_MAX_LEVELS - 1)] = now_ns + interval_ns;
+	}
+}
+
+/* An idle CPU that should look for work, marked to balance at every level; or WL_CPU_NONE. */
+WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
+			  struct wl_reads *reads WL_ARG)
+{
+	u32 nr_levels = p->topo.nr_levels, l, i, first, span, probes, start, other;
+	u64 ticks = wl_div(now_ns, p->params.tick_ns);
+	int found = WL_CPU_NONE;
+
+	wl_for (l, 1, nr_levels) {
+		struct wl_level *lv = wl_level_of(p, l);
+		u32 dom = wl_entry(lv->dom_of, cpu);
+
+		first = wl_entry(lv->first, dom);
+		span = wl_entry(lv->weight, dom);
+		probes = span < WL_KICK_PROBES ? span : WL_KICK_PROBES;
+		start = span ? (cpu + ticks * WL_KICK_PROBES) % span : 0;
+		wl_for (i, 0, probes) {
+			other = start + i;
+			if (other >= span)
+				other -= span;
+			other = wl_entry(lv->cpus, first + other);
+			if (other == cpu)
+				continue;
+			wl_read_at(reads, wl_distance(p, cpu, other));
+			if (wl_looks_idle(p, other)) {
+				found = other;
+				break;
+			}
+		}
+		if (found >= 0)
+			break;
+	}
+	if (found >= 0)
+		wl_write_once(wl_cpu_of(p, found)->balance_marked, (1u << (nr_levels & 31)) - 2);
+	return found;
+}
+
+#endif /* WL_BALANCE_H */

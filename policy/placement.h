@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * placement.h - where a new or exec'ing task goes: down the levels, into the group with most idle CPUs.
+ *
+ * It starts in the widest domain round prev that forks may cross. Groups of one domain are compared by their allowed CPUs:
+ * most idle ones first, then the least load a CPU; ties go to the first in ring order from the group that holds the
+ * candidate CPU, at first prev. The candidate moves to the chosen group's first allowed CPU, and the descent goes on there.
+ * In the innermost domain an idle CPU is claimed, in ring order from the candidate; if there is none, the least loaded
+ * CPU is taken. Looking at idle CPUs claims none of them; a lost claim at the end goes on to the next.
+ *
+ * Example, 2 LLCs of 4 CPUs, no SMT, one node each; the parent runs on CPU 0, one task runs on each of 1, 4, 5 and 6, and
+ * a second is queued on 4. At the NUMA level LLC 0 has 2 idle CPUs and LLC 1 has 1: local. Inside it CPU 0 and CPU 1 are
+ * busy, CPU 2 is claimed. Were CPU 6 idle too, 2 idle CPUs a side would tie, LLC 0 with less load (2048 against 3072).
+ *
+ * Cost: every allowed CPU below the widest domain is read, again at each level. It fails when many forks run at once:
+ * all see the same idle group. Loads are those of this moment, not averages.
+ */
+#ifndef WL_PLACEMENT_H
+#define WL_PLACEMENT_H
+
+#include "access.h"
+
+/* What a group's allowed CPUs add up to. */
+struct wl_idlest {
+	u32 level; /* the group is a domain of this level: */
+	u32 group;
+	u32 allowed;
+	u32 idle;
+	s32 first_allowed;
+	u64 load;
+};
+
+WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			const struct wl_task *t WL_ARG, struct wl_idlest *g WL_ARG,
+			struct wl_reads *reads WL_ARG)
+{
+	struct wl_level *groups = wl_level_of(p, g->level);
+	u32 group = g->group, own = group == wl_entry(groups->dom_of, s->this_cpu);
+	u32 first = wl_entry(groups->first, group), span = wl_entry(groups->weight, group);
+	/* From outside, all CPUs of a group are equally far. */
+	u32 dist = wl_distance(p, s->this_cpu, wl_entry(groups->cpus, first)), i, cpu;
+
+	g->allowed = 0;
+	g->idle = 0;
+	g->load = 0;
+	g->first_allowed = WL_CPU_NONE;
+	wl_for (i, 0, span) {
+		cpu = wl_entry(groups->cpus, first + i);
+		if (!wl_allowed(p, t, cpu))
+			continue;
+		wl_read_at(reads, own ? (u32)wl_distance(p, s->this_cpu, cpu) : dist);
+		if (!g->allowed)
+			g->first_allowed = cpu;
+		g->allowed++;
+		g->idle += wl_looks_idle(p, cpu);
+		g->load += wl_read_once(wl_cpu_of(p, cpu)->load);
+	}
+	return 0;
+}
+
+/* Compares the groups of the candidate's domain at `level`: may move the candidate, which is allowed. */
+WL_FN int wl_idlest_group(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			  const struct wl_task *t WL_ARG, u32 level, struct wl_decision *out WL_ARG)
+{
+	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
+	u32 dom = wl_entry(lv->dom_of, s->candidate), here = wl_entry(groups->dom_of, s->candidate);
+	u32 child = wl_entry(lv->child, dom), nr = wl_entry(lv->nr_child, dom), i, index;
+	struct wl_idlest best = {.level = level - 1, .group = here}, other = best;
+
+	wl_idlest_sum(p, s, t, &best, &out->reads);
+	wl_for (i, 1, nr) {
+		index = here - child + i;
+		if (index >= nr)
+			index -= nr;
+		other.group = child + index;
+		wl_idlest_sum(p, s, t, &other, &out->reads);
+		if (!other.allowed)
+			continue;
+		if (other.idle > best.idle ||
+		    (other.idle == best.idle &&
+		     other.load * best.allowed < best.load * other.allowed))
+			best = other;
+	}
+	if (best.group != here)
+		s->candidate = best.first_allowed;
+	return 0;
+}
+
+/* The CPU to take in the candidate's innermost domain: claimed if idle, else the least loaded. */
+WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	u32 level = p->topo.nr_levels > 1;
+	struct wl_level *lv = wl_level_of(p, level);
+	u32 dom = wl_entry(lv->dom_of, s->candidate);
+	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
+	u32 start = wl_entry(lv->pos, s->candidate) - first;
+	u32 i, index, cpu, best = s->candidate;
+	u64 load, best_load = ~0ULL;
+
+	wl_for (i, 0, span) {
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		cpu = wl_entry(lv->cpus, first + index);
+		if (!wl_allowed(p, t, cpu))
+			continue;
+		wl_read_at(&out->reads, wl_distance(p, s->this_cpu, cpu));
+		if (wl_take_idle(p, cpu, out)) {
+			best = cpu;
+			out->claimed = 1;
+			break;
+		}
+		load = wl_read_once(wl_cpu_of(p, cpu)->load);
+		if (load < best_load) {
+			best_load = load;
+			best = cpu;
+		}
+	}
+	return best;
+}
+
+/* Fork and exec. s->prev is allowed. */
+WL_FN int wl_place_new(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+		       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	u32 nr_levels = p->topo.nr_levels, widest = 0, i;
+
+	wl_for (i, 1, nr_levels) {
+		if (wl_level_of(p, i)->wake_affine)
+			widest = i;
+	}
+	s->candidate = s->prev;
+	out->searched = 1;
+	wl_for (i, 1, widest)
+		wl_idlest_group(p, s, t, widest + 1 - i, out);
+	out->cpu = wl_idlest_cpu(p, s, t, out);
+	/* Local: the widest domain's group that holds prev was kept, or, with one level, prev itself. */
+	i = widest ? widest - 1 : 0;
+	out->reason = wl_entry(wl_level_of(p, i)->dom_of, out->cpu) ==
+				      wl_entry(wl_level_of(p, i)->dom_of, s->prev)
+			      ? WL_REASON_FORK_LOCAL
+			      : WL_REASON_FORK_IDLEST;
+	return 0;
+}
+
+#endif /* WL_PLACEMENT_H */

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * wake_affine.h - affine=always: is the wakee pulled from prev to this, where the wake-up happens?
+ *
+ * Only if the wakee may run on this and a domain with wake-affine spans this and prev. Then, with L(c) the load of CPU c, w
+ * the wakee's weight, this_load = L(this), less the waker's weight if the wake-up is sync, and prev_load = L(prev):
+ *   4.15 only:	this is idle; or the wake-up is sync and the waker runs alone on this
+ *   both:	this_load is 0
+ *		100 * (this_load + w) <= (100 + (imbalance_pct - 100) / 2) * prev_load
+ *		this_load <= prev_load, and their sum is at most this's mean load per task
+ * imbalance_pct is that of the smallest domain that spans both: 110 for SMT siblings, 117 inside an LLC, 125 beyond.
+ *
+ * Example, this and prev inside one LLC, form=3.10, all weights 1024. The waker runs on this with one more task queued;
+ * prev runs 2 tasks. Sync: this_load is 1024, prev_load 2048; 100 * 2048 <= 108 * 2048: pulled. Not sync: this_load is
+ * 2048; 100 * 3072 > 108 * 2048, and 4096 is above the mean of 1024: not pulled.
+ *
+ * Cost: one remote CPU is read. It fails where one waker serves many: it pulls its wakees onto its own CPU, and they
+ * all wait for it.
+ */
+#ifndef WL_WAKE_AFFINE_H
+#define WL_WAKE_AFFINE_H
+
+#include "access.h"
+
+/* The smallest level with both CPUs in one domain; nr_levels if there is none. */
+WL_INLINE u32 wl_spanning_level(struct wl_policy *p, u32 a, u32 b)
+{
+	u32 nr_levels = p->topo.nr_levels, found = nr_levels, i;
+
+	wl_for (i, 0, nr_levels) {
+		struct wl_level *lv = wl_level_of(p, i);
+
+		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {
+			found = i;
+			break;
+		}
+	}
+	return found;
+}
+
+/* Returns the target and says why. waker may be null. */
+WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			   const struct wl_task *t WL_ARG, const struct wl_task *waker,
+			   struct wl_decision *out WL_ARG)
+{
+	struct wl_cpu *this = wl_cpu_of(p, s->this_cpu), *prev = wl_cpu_of(p, s->prev);
+	u32 level = wl_spanning_level(p, s->this_cpu, s->prev);
+	u32 nr_running = wl_read_once(this->nr_running) + wl_read_once(this->nr_queued);
+	u32 form_4_15 = p->params.affine_form == WL_AFFINE_4_15;
+	u64 this_load = wl_read_once(this->load), prev_load, mean = wl_div(this_load, nr_running);
+	u32 sync = 0;
+
+	out->affine_reason = WL_AFFINE_PREV;
+	if (s->this_cpu == s->prev) {
+		out->affine_reason = WL_AFFINE_SAME_CPU;
+		return s->prev;
+	}
+	if (!wl_allowed(p, t, s->this_cpu)) {
+		out->affine_reason = WL_AFFINE_NOT_ALLOWED;
+		return s->prev;
+	}
+	if (level >= p->topo.nr_levels || !wl_level_of(p, level)->wake_affine) {
+		out->affine_reason = WL_AFFINE_NO_DOMAIN;
+		return s->prev;
+	}
+	/* Only a waker that counts on this CPU takes something away from it by sleeping. */
+	if (waker)
+		sync = (s->flags & WL_WAKE_SYNC) && waker->place != WL_PLACE_NONE &&
+		       waker->cpu == (s32)s->this_cpu;
+
+	wl_read_at(&out->reads, WL_DIST_CPU);
+	if (form_4_15 && wl_looks_idle(p, s->this_cpu)) {
+		out->affine_reason = WL_AFFINE_THIS_IDLE;
+		return s->this_cpu;
+	}
+	if (form_4_15 && sync && nr_running == 1) {
+		out->affine_reason = WL_AFFINE_SYNC_ALONE;
+		return s->this_cpu;
+	}
+	wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->prev));
+	prev_load = wl_read_once(prev->load);
+	if (waker && sync)
+		this_load -= waker->weight < this_load ? waker->weight : this_load;
+
+	if (this_load == 0)
+		out->affine_reason = WL_AFFINE_ZERO_LOAD;
+	else if (100 * (this_load + t->weight) <=
+		 (100 + (wl_level_of(p, level)->imbalance_pct - 100) / 2) * prev_load)
+		out->affine_reason = WL_AFFINE_LOAD;
+	else if (this_load <= prev_load && this_load + prev_load <= mean)
+		out->affine_reason = WL_AFFINE_MEAN_LOAD;
+	return out->affine_reason == WL_AFFINE_PREV ? s->prev : s->this_cpu;
+}
+
+#endif /* WL_WAKE_AFFINE_H */
