@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Both builds, told the same: many short episodes, each a policy on a random machine under a random kernel.
+//!
+//! The native build goes first, because what happens next depends on what it answers; the BPF build then gets the same
+//! events in batches. Every answer and every task's record is compared, and after each batch all of the state.
+
+use std::fmt;
+
+use anyhow::{Context, Result};
+use wakelab_policy::{Policy, PolicySpec, Reason, Tables};
+
+use crate::events::{self, Kind, Step, Words};
+use crate::kernel::{Kernel, MAX_CPUS};
+use crate::model::Model;
+use crate::native::Native;
+use crate::random::Random;
+use crate::topology;
+
+/// Decisions of one episode: long enough to fill a machine and to empty it again.
+const EPISODE_DECISIONS: u64 = 500;
+
+/// What was compared.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(crate) struct Comparison {
+    pub(crate) episodes: u64,
+    pub(crate) policies: usize,
+    pub(crate) events: u64,
+    pub(crate) decisions: u64,
+    /// Decisions by reason, in the order of [`Reason::ALL`].
+    pub(crate) by_reason: Vec<(&'static str, u64)>,
+}
+
+/// The two builds do not agree.
+#[derive(Debug)]
+pub(crate) struct Mismatch {
+    pub(crate) seed: u64,
+    pub(crate) episode: u64,
+    pub(crate) policy: String,
+    pub(crate) machine: String,
+    /// Number of the event in the episode, or `None` where only the state at the end of a batch differs.
+    pub(crate) event: Option<u64>,
+    pub(crate) what: String,
+    pub(crate) differences: Vec<String>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "native and BPF build differ")?;
+        writeln!(f, "  policy   {}", self.policy)?;
+        writeln!(f, "  machine  {}", self.machine)?;
+        match self.event {
+            Some(event) => writeln!(f, "  event    {event} of episode {}, seed {}", self.episode, self.seed)?,
+            None => writeln!(f, "  event    none by itself; episode {}, seed {}", self.episode, self.seed)?,
+        }
+        writeln!(f, "  {}", self.what)?;
+        for line in self.differences.iter().take(20) {
+            writeln!(f, "    {line}")?;
+        }
+        write!(f, "  again: cargo xtask parity --no-bench --seed {} --episode {}", self.seed, self.episode)
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+/// Every combination of every axis, as text.
+pub(crate) fn all_policies() -> Vec<String> {
+    let mut policies = vec!["linux-4.15".to_owned()];
+    for axis in PolicySpec::axes() {
+        let with = |policy: &String| {
+            let choices = axis.values.iter();
+            choices.map(|value| format!("{policy}+{}={}", axis.name, value.name)).collect::<Vec<_>>()
+        };
+        policies = policies.iter().flat_map(with).collect();
+    }
+    policies
+}
+
+/// Writes parameters and topology into the BPF state, and lets it set its start values.
+pub(crate) fn install(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, tick_ns: u64) -> Result<()> {
+    let params = spec.params(tables.nr_cpus(), tick_ns)?;
+    kernel.clear();
+    tables.write_image(&params, MAX_CPUS as usize, kernel.policy_bytes())?;
+    kernel.init()
+}
+
+/// Compares at least `decisions` decisions, all policies in turn; or `only` one episode.
+///
+/// # Errors
+/// [`Mismatch`] at the first difference.
+pub(crate) fn compare(
+    kernel: &mut Kernel,
+    seed: u64,
+    decisions: u64,
+    only: Option<u64>,
+) -> Result<Comparison> {
+    let policies = all_policies();
+    let mut total = Comparison { policies: policies.len(), ..Comparison::default() };
+    let mut reasons = vec![0; Reason::ALL.len()];
+    let episodes = decisions.div_ceil(EPISODE_DECISIONS).max(policies.len() as u64);
+    let range = only.map_or(0..episodes, |episode| episode..episode + 1);
+    for episode in range {
+        let policy = &policies[(episode % policies.len() as u64) as usize];
+        Episode::new(kernel, seed, episode, policy)?.run(kernel, &mut total, &mut reasons)?;
+        total.episodes += 1;
+    }
+    total.by_reason = Reason::ALL.iter().map(|reason| reason.name()).zip(reasons).collect();
+    Ok(total)
+}
+
+struct Episode {
+    seed: u64,
+    number: u64,
+    policy: String,
+    machine: String,
+    model: Model,
+    tables: Tables,
+    events_done: u64,
+}
+
+impl Episode {
+    fn new(kernel: &mut Kernel, seed: u64, number: u64, policy: &str) -> Result<Episode> {
+        let mut random = Random::new(seed, number);
+        let (topology, machine) = topology::random(&mut random);
+        let mut spec: PolicySpec = policy.parse()?;
+        if random.chance(25) {
+            spec.tunables.latency_ns = Some(1 + random.magnitude(29));
+            spec.tunables.min_granularity_ns = Some(1 + random.magnitude(25));
+            spec.tunables.wakeup_granularity_ns = Some(random.magnitude(25));
+            spec.tunables.migration_cost_ns = Some(random.magnitude(25));
+        }
+        let tick_ns = random.pick(&[1_000_000, 4_000_000, 10_000_000]);
+        let tables = Tables::build(&topology, &spec).with_context(|| format!("machine {machine}"))?;
+        install(kernel, &spec, &tables, tick_ns)?;
+        let native = Native::new(Policy::with_tables(&spec, tables.clone(), tick_ns)?);
+        let model = Model::new(native, random);
+        Ok(Episode { seed, number, policy: spec.to_string(), machine, model, tables, events_done: 0 })
+    }
+
+    fn run(mut self, kernel: &mut Kernel, total: &mut Comparison, reasons: &mut [u64]) -> Result<()> {
+        // A machine on which nothing can be decided any more would never get there.
+        for _ in 0..100 * EPISODE_DECISIONS {
+            self.model.step();
+            if self.model.batch_is_full() {
+                self.compare_batch(kernel, reasons)?;
+            }
+            if self.model.native.decisions >= EPISODE_DECISIONS {
+                break;
+            }
+        }
+        self.compare_batch(kernel, reasons)?;
+        total.events += self.events_done;
+        total.decisions += self.model.native.decisions;
+        Ok(())
+    }
+
+    fn compare_batch(&mut self, kernel: &mut Kernel, reasons: &mut [u64]) -> Result<()> {
+        let (steps, masks) = self.model.native.take();
+        let memory = kernel.memory();
+        memory.masks[..masks.len()].copy_from_slice(&masks);
+        for (event, (_, step)) in memory.events.iter_mut().zip(&steps) {
+            *event = step.event;
+        }
+        kernel.run_events(steps.len())?;
+        for (at, (kind, step)) in steps.iter().enumerate() {
+            let answer = &kernel.memory().answers[at];
+            let differences = step.differences(*kind, answer);
+            if !differences.is_empty() {
+                return Err(self.mismatch(
+                    Some(self.events_done + at as u64),
+                    told(*kind, step),
+                    differences,
+                ));
+            }
+            if *kind == Kind::Select {
+                reasons[answer.decision.reason as usize] += 1;
+            }
+        }
+        let differences = self.state_differences(kernel);
+        if !differences.is_empty() {
+            let last = self.events_done + steps.len() as u64;
+            let what = format!("state after event {last}, in which {} events agreed", steps.len());
+            return Err(self.mismatch(None, what, differences));
+        }
+        self.events_done += steps.len() as u64;
+        Ok(())
+    }
+
+    fn state_differences(&self, kernel: &mut Kernel) -> Vec<String> {
+        let policy = &self.model.native.policy;
+        let bpf = kernel.memory();
+        let mut found = Vec::new();
+        let mut differ = |name: String, native: u32, bpf: u32| {
+            if native != bpf {
+                found.push(format!("{name}: native {native}, BPF {bpf}"));
+            }
+        };
+        let state = &bpf.wl_memory.policy;
+        differ("overloaded".into(), overloaded(policy.state()), state.overloaded);
+        for (number, level) in self.tables.levels.iter().enumerate().filter(|(_, level)| level.has_counters) {
+            for domain in 0..level.first.len() {
+                let native = policy.busy_count(number, domain).expect("the level has counters");
+                let bpf = state.counter[level.counter_base as usize + domain].busy;
+                differ(format!("counter of domain {domain}, level {number}"), native, bpf);
+            }
+        }
+        for cpu in 0..self.tables.nr_cpus() as u32 {
+            let word = bpf.wl_memory.idle_mask[cpu as usize / 64];
+            let bit = (word >> (cpu % 64)) & 1;
+            differ(format!("idle mask of CPU {cpu}"), u32::from(policy.idle_mask(cpu)), bit as u32);
+        }
+        for cpu in 0..self.tables.nr_cpus() as u32 {
+            let native: Words = events::cpu::native(&policy.cpu(cpu));
+            native.differences(
+                &format!("cpu[{cpu}]"),
+                &events::cpu::bpf(&state.cpu[cpu as usize]),
+                &mut found,
+            );
+        }
+        found
+    }
+
+    fn mismatch(&self, event: Option<u64>, what: String, differences: Vec<String>) -> anyhow::Error {
+        let (policy, machine) = (self.policy.clone(), self.machine.clone());
+        Mismatch { seed: self.seed, episode: self.number, policy, machine, event, what, differences }.into()
+    }
+}
+
+/// `overloaded` of the native `struct wl_policy`: it begins the first cache line behind parameters and topology.
+fn overloaded(state: &[u8]) -> u32 {
+    let at = Tables::image_len(wakelab_policy::MAX_CPUS).next_multiple_of(64);
+    let bytes = state[at..].first_chunk().expect("counters and CPUs come behind it");
+    u32::from_ne_bytes(*bytes)
+}
+
+/// An event and the native answer, in words.
+fn told(kind: Kind, step: &Step) -> String {
+    let mut text = format!("{kind:?} {:?}", step.event);
+    if step.answer != Words::NONE {
+        text += &format!("\n  native   {}", step.answer);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_of_axes_is_a_policy() {
+        let policies = all_policies();
+        let product: usize = PolicySpec::axes().iter().map(|axis| axis.values.len()).product();
+        assert_eq!(policies.len(), product);
+        assert!(policies.iter().all(|policy| policy.parse::<PolicySpec>().is_ok()));
+        assert!(
+            policies
+                .iter()
+                .any(|policy| policy.contains("idle=smt-balance") && policy.contains("affine=off"))
+        );
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Events and answers in a form that both builds share, and where two answers differ.
+//!
+//! An answer becomes a row of numbers with a row of names: the fields of its struct of policy.h. The native structs
+//! and those of the BPF object have the same field names, so one list serves both.
+
+use std::fmt;
+
+use wakelab_policy as native;
+
+use crate::kernel::types;
+
+/// One event as the BPF program reads it; which fields count depends on `kind`.
+pub(crate) type Event = types::parity_event;
+
+/// "No task" in an event (PARITY_NO_TASK).
+pub(crate) const NO_TASK: u32 = u32::MAX;
+
+/// `enum parity_kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    TaskInit,
+    Affinity,
+    Select,
+    ScanTook,
+    Enqueue,
+    Dispatch,
+    MayMove,
+    Tick,
+    Timer,
+    Busy,
+    Idle,
+    Running,
+    Stopping,
+    Runnable,
+    Quiescent,
+    Weight,
+    Exit,
+    IdleMask,
+}
+
+/// The fields of a struct: numbers first, then arrays of [`ARRAY`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    numbers: &'static [&'static str],
+    arrays: &'static [&'static str],
+    words: [u64; WORDS],
+}
+
+/// Length of every array in an answer: by distance, or by level.
+const ARRAY: usize = 8;
+/// Room for the longest struct.
+const WORDS: usize = 32;
+
+impl Words {
+    /// The answer of an event that has none.
+    pub(crate) const NONE: Words = Words { numbers: &[], arrays: &[], words: [0; WORDS] };
+
+    /// Appends `prefix.field: native A, BPF B` for every field that differs.
+    pub(crate) fn differences(&self, prefix: &str, bpf: &Words, into: &mut Vec<String>) {
+        for (at, (native, bpf)) in self.words.iter().zip(&bpf.words).enumerate() {
+            if native != bpf {
+                into.push(format!(
+                    "{prefix}.{}: native {}, BPF {}",
+                    self.name(at),
+                    native.cast_signed(),
+                    bpf.cast_signed()
+                ));
+            }
+        }
+    }
+
+    fn name(&self, at: usize) -> String {
+        match at.checked_sub(self.numbers.len()) {
+            None => self.numbers[at].to_owned(),
+            Some(at) => format!("{}[{}]", self.arrays[at / ARRAY], at % ARRAY),
+        }
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.numbers.iter().enumerate() {
+            write!(f, "{}{name} {}", if at > 0 { ", " } else { "" }, self.words[at].cast_signed())?;
+        }
+        for (at, name) in self.arrays.iter().enumerate() {
+            write!(f, ", {name} {:?}", &self.words[self.numbers.len() + at * ARRAY..][..ARRAY])?;
+        }
+        Ok(())
+    }
+}
+
+/// For each struct a module with `native()` and `bpf()`, which put its fields into [`Words`].
+macro_rules! structs {
+    ($($module:ident: $native:ty, $bpf:ty;
+       [$($number:ident)*] [$($array:ident $(.$part:ident)?)*])*) => {
+        $(pub(crate) mod $module {
+            use super::{ARRAY, WORDS, Words, native, types};
+
+            const NUMBERS: &[&str] = &[$(stringify!($number)),*];
+            const ARRAYS: &[&str] = &[$(stringify!($array)),*];
+            const _: () = assert!(NUMBERS.len() + ARRAYS.len() * ARRAY <= WORDS);
+
+            pub(crate) fn native(value: &$native) -> Words {
+                structs!(@words value [$($number)*] [$($array $(.$part)?)*])
+            }
+
+            pub(crate) fn bpf(value: &$bpf) -> Words {
+                structs!(@words value [$($number)*] [$($array $(.$part)?)*])
+            }
+        })*
+    };
+    (@words $value:ident [$($number:ident)*] [$($array:ident $(.$part:ident)?)*]) => {{
+        let mut words = [0; WORDS];
+        // Through i64, so that a negative CPU stays negative.
+        let numbers: &[u64] = &[$($value.$number as i64 as u64),*];
+        words[..numbers.len()].copy_from_slice(numbers);
+        let arrays: &[[u64; ARRAY]] = &[$($value.$array$(.$part)?.map(|word| word as u64)),*];
+        words[numbers.len()..][..arrays.len() * ARRAY].copy_from_slice(arrays.as_flattened());
+        Words { numbers: NUMBERS, arrays: ARRAYS, words }
+    }};
+}
+
+structs! {
+    decision: native::Decision, types::wl_decision;
+    [cpu reason affine_reason claimed target lost_claims scan_timed searched] [reads.at step_reads.at]
+    enqueue: native::Enqueue, types::wl_enqueue_out;
+    [cpu preempt key slice_ns] [reads.at]
+    dispatch: native::Dispatch, types::wl_dispatch_out;
+    [what cpu why level max_load max_tasks] [reads.at]
+    may_move: native::Move, types::wl_move_out;
+    [r#move stop key slice_ns] []
+    tick: native::Tick, types::wl_tick_out;
+    [resched balance_due kick_cpu] [reads.at]
+    timer: native::Timer, types::wl_timer_out;
+    [next_ns kick_cpu] []
+    task: native::Task, types::wl_task;
+    [vtime sum_exec_ns run_start_ns slice_ns slice_used_ns flip_stamp_ns last_wakee wakee_flips weight place cpu
+     recent_cpu nr_allowed id flags] []
+    cpu: native::CpuState, types::wl_cpu;
+    [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns balance_marked idle_since_ns
+     avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left has_idle_cores]
+    [next_balance_ns balance_failed]
+}
+
+/// What the native build answered to an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) event: Event,
+    /// The answer; for a move also the budget that is left, else empty.
+    pub(crate) answer: Words,
+    pub(crate) budget: Words,
+    /// The records of task and waker after the event, if it names them.
+    pub(crate) task: Words,
+    pub(crate) waker: Words,
+}
+
+impl Step {
+    /// Every field in which the BPF build answered otherwise; empty if it agrees.
+    pub(crate) fn differences(&self, kind: Kind, bpf: &types::parity_answer) -> Vec<String> {
+        let mut found = Vec::new();
+        let answer = match kind {
+            Kind::Select => decision::bpf(&bpf.decision),
+            Kind::Enqueue => enqueue::bpf(&bpf.enqueue),
+            Kind::Dispatch => dispatch::bpf(&bpf.dispatch),
+            Kind::MayMove => may_move::bpf(&bpf.r#move),
+            Kind::Tick => tick::bpf(&bpf.tick),
+            Kind::Timer => timer::bpf(&bpf.timer),
+            _ => Words::NONE,
+        };
+        self.answer.differences("answer", &answer, &mut found);
+        if kind == Kind::MayMove {
+            self.budget.differences("budget", &dispatch::bpf(&bpf.dispatch), &mut found);
+        }
+        if self.event.task != NO_TASK {
+            self.task.differences("task", &task::bpf(&bpf.task), &mut found);
+        }
+        if kind == Kind::Select && self.event.waker != NO_TASK {
+            self.waker.differences("waker", &task::bpf(&bpf.waker), &mut found);
+        }
+        found
+    }
+}

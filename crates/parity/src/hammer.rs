@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Two threads on one BPF state, and what must be conserved.
+//!
+//! Each thread flips its own CPUs between busy and idle (they interleave, so every group's counter is hammered by
+//! both), searches from them for idle CPUs anywhere, and queues, runs and stops its own tasks. When both are done:
+//! - a group's counter is the number of its CPUs whose state is busy, and no other counter was touched;
+//! - every CPU's token is where it belongs: in the idle mask, or with the CPU itself while it is busy; none was
+//!   doubled, so no claim was given to two searches, and none was lost, so no CPU seems busy for ever;
+//! - once all tasks are gone, no CPU counts any task, running or queued, and no load.
+
+use std::fmt;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use wakelab_policy::{PolicySpec, Tables};
+
+use crate::episodes::install;
+use crate::events::{Event, Kind, NO_TASK};
+use crate::kernel::{Kernel, types};
+use crate::random::Random;
+use crate::topology::Shape;
+
+/// `HAMMER_THREADS` and `HAMMER_TASKS` of hammer.h.
+const THREADS: u32 = 2;
+const TASKS_PER_THREAD: u32 = 64;
+/// Rounds of one call; several calls, so that the threads meet in many ways.
+const ROUNDS: u32 = 60_000;
+const CALLS: u32 = 3;
+
+/// `WL_CPU_BUSY` of policy.h.
+const CPU_BUSY: u32 = 2;
+
+/// Small, so that the threads meet often; with a core, a cluster level above it, and two LLCs.
+const SHAPES: [Shape; 2] = [
+    Shape { nodes: 1, llcs: 2, clusters: 0, cores: 4, threads: 4 },
+    Shape { nodes: 2, llcs: 1, clusters: 2, cores: 8, threads: 2 },
+];
+
+/// What the threads did.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(crate) struct Hammered {
+    pub(crate) runs: u64,
+    pub(crate) flips: u64,
+    pub(crate) searches: u64,
+    pub(crate) claims: u64,
+    /// Claims that the other thread was quicker to get: shows that the threads did meet.
+    pub(crate) lost_claims: u64,
+    pub(crate) task_steps: u64,
+    pub(crate) elapsed_ms: u64,
+}
+
+/// Two threads left the state wrong.
+#[derive(Debug)]
+pub(crate) struct NotConserved {
+    pub(crate) seed: u64,
+    pub(crate) policy: String,
+    pub(crate) machine: String,
+    /// What is wrong, one line each.
+    pub(crate) lines: Vec<String>,
+}
+
+impl fmt::Display for NotConserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "two threads broke the state of {} on {}:", self.policy, self.machine)?;
+        for line in self.lines.iter().take(20) {
+            writeln!(f, "    {line}")?;
+        }
+        write!(f, "  again: cargo xtask parity --no-bench --seed {} (threads interleave anew)", self.seed)
+    }
+}
+
+impl std::error::Error for NotConserved {}
+
+/// Hammers each of `policies` on each machine.
+///
+/// # Errors
+/// [`NotConserved`] at the first machine and policy where something is wrong.
+pub(crate) fn hammer(kernel: &mut Kernel, seed: u64, policies: &[String]) -> Result<Hammered> {
+    let mut total = Hammered::default();
+    let begin = Instant::now();
+    for (index, policy) in policies.iter().enumerate() {
+        for (machine, shape) in SHAPES.iter().enumerate() {
+            let spec: PolicySpec = policy.parse()?;
+            let topology = shape.topology();
+            let tables = Tables::build(&topology, &spec)?;
+            install(kernel, &spec, &tables, 4_000_000)?;
+            let random = Random::new(seed, (index * SHAPES.len() + machine) as u64);
+            let wrong = hammer_one(kernel, &tables, random, &mut total)?;
+            if !wrong.is_empty() {
+                let (policy, machine) = (policy.clone(), shape.to_string());
+                return Err(NotConserved { seed, policy, machine, lines: wrong }.into());
+            }
+            total.runs += 1;
+        }
+    }
+    total.elapsed_ms = begin.elapsed().as_millis() as u64;
+    Ok(total)
+}
+
+fn hammer_one(
+    kernel: &mut Kernel,
+    tables: &Tables,
+    mut random: Random,
+    total: &mut Hammered,
+) -> Result<Vec<String>> {
+    let nr_cpus = tables.nr_cpus() as u32;
+    let tasks: Vec<u32> = (0..THREADS * TASKS_PER_THREAD).collect();
+    tell(
+        kernel,
+        tasks.iter().map(|&task| {
+            (Kind::TaskInit, Event { task, value: 1 + u64::from(task), weight: 1024, ..event() })
+        }),
+    )?;
+    tell(kernel, (0..nr_cpus).map(|cpu| (Kind::Idle, Event { cpu, ..event() })))?;
+    tell(kernel, (0..nr_cpus).map(|cpu| (Kind::IdleMask, Event { cpu, value: 1, ..event() })))?;
+
+    for thread in 0..THREADS as usize {
+        kernel.memory().hammer_args[thread] = types::parity_hammer_args {
+            seed: random.any() | 1, // xorshift stays at 0
+            now_ns: 1_000_000,
+            nr_threads: THREADS,
+            nr_rounds: ROUNDS,
+            nr_cpus,
+            ..Default::default()
+        };
+    }
+    let mut doubled = 0;
+    for _ in 0..CALLS {
+        let shared: &Kernel = kernel;
+        thread::scope(|scope| {
+            let threads = [0, 1].map(|thread| scope.spawn(move || shared.hammer(thread)));
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().expect("no panic in a thread that makes one call"))
+        })
+        .context("hammering")?;
+        for args in &kernel.memory().hammer_args {
+            total.flips += args.flips;
+            total.searches += args.searches;
+            total.claims += args.claims;
+            total.lost_claims += args.lost_claims;
+            total.task_steps += args.moves;
+            doubled += args.doubled;
+        }
+    }
+
+    let mut wrong = Vec::new();
+    if doubled > 0 {
+        wrong.push(format!("{doubled} idle CPUs were claimed twice"));
+    }
+    check_tokens(kernel, nr_cpus, &mut wrong);
+    check_counters(kernel, tables, &mut wrong);
+    let now_ns = kernel.memory().hammer_args.iter().map(|args| args.now_ns).max().unwrap_or(0);
+    tell(kernel, tasks.iter().map(|&task| (Kind::Quiescent, Event { task, now_ns, ..event() })))?;
+    check_nothing_runs(kernel, nr_cpus, &mut wrong);
+    Ok(wrong)
+}
+
+fn check_tokens(kernel: &mut Kernel, nr_cpus: u32, wrong: &mut Vec<String>) {
+    let memory = kernel.memory();
+    for cpu in 0..nr_cpus as usize {
+        let in_mask = (memory.wl_memory.idle_mask[cpu / 64] >> (cpu % 64)) & 1;
+        let with_cpu = u64::from(memory.hammer_cpu[cpu].token);
+        if in_mask + with_cpu != 1 {
+            let state = memory.wl_memory.policy.cpu[cpu].state;
+            wrong.push(format!(
+                "CPU {cpu} (state {state}): {} claims of it leaked",
+                1 - (in_mask + with_cpu).cast_signed()
+            ));
+        }
+    }
+}
+
+fn check_counters(kernel: &mut Kernel, tables: &Tables, wrong: &mut Vec<String>) {
+    let state = &kernel.memory().wl_memory.policy;
+    let mut expected = vec![0; state.counter.len()];
+    for level in tables.levels.iter().filter(|level| level.has_counters) {
+        for (cpu, &domain) in level.dom_of.iter().enumerate() {
+            expected[level.counter_base as usize + domain as usize] +=
+                u32::from(state.cpu[cpu].state == CPU_BUSY);
+        }
+    }
+    for (index, (counter, &expected)) in state.counter.iter().zip(&expected).enumerate() {
+        if counter.busy != expected {
+            wrong
+                .push(format!("counter {index} is {}, {expected} CPUs are busy", counter.busy.cast_signed()));
+        }
+    }
+}
+
+fn check_nothing_runs(kernel: &mut Kernel, nr_cpus: u32, wrong: &mut Vec<String>) {
+    for (number, cpu) in kernel.memory().wl_memory.policy.cpu.iter().take(nr_cpus as usize).enumerate() {
+        if (cpu.nr_queued, cpu.nr_running, cpu.load) != (0, 0, 0) {
+            let (queued, running) = (cpu.nr_queued.cast_signed(), cpu.nr_running.cast_signed());
+            let load = cpu.load.cast_signed();
+            wrong.push(format!(
+                "CPU {number}, all tasks gone, counts {queued} queued, {running} running, load {load}"
+            ));
+        }
+    }
+}
+
+/// Tells the BPF build alone.
+fn tell(kernel: &mut Kernel, events: impl Iterator<Item = (Kind, Event)>) -> Result<()> {
+    let mut count = 0;
+    for (kind, event) in events {
+        kernel.memory().events[count] = Event { kind: kind as u32, ..event };
+        count += 1;
+    }
+    kernel.run_events(count)
+}
+
+fn event() -> Event {
+    Event { task: NO_TASK, waker: NO_TASK, now_ns: 1_000_000, ..Event::default() }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The BPF build of the policy, loaded into this machine's kernel: its memory, its programs, its size.
+//!
+//! Layouts come from the object's BTF through the generated skeleton, so they cannot drift from the C source.
+
+use std::fmt;
+use std::io::{Error, ErrorKind};
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{PrintLevel, ProgramInput, libbpf_sys};
+
+#[allow(unsafe_code, missing_docs, unreachable_pub, clippy::all)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/parity.skel.rs"));
+}
+
+pub(crate) use skeleton::types;
+
+/// Events of one run of `parity_run` (PARITY_BATCH).
+pub(crate) const BATCH: usize = 4096;
+/// Task records (PARITY_TASKS).
+pub(crate) const TASKS: usize = 1024;
+/// Affinity masks of one batch (PARITY_MASKS).
+pub(crate) const MASKS: usize = 256;
+/// Words of a mask in the BPF build.
+pub(crate) const MASK_WORDS: usize = 16;
+/// CPUs in the BPF build (WL_MAX_CPUS).
+pub(crate) const MAX_CPUS: u32 = 1024;
+/// The most instructions that the verifier may walk for one program; its own limit is 1,000,000.
+pub(crate) const VERIFIED_INSNS_MAX: u32 = 250_000;
+
+/// bpf() is refused to us: no root, or a container that withholds it. The text is the whole message.
+#[derive(Debug)]
+pub(crate) struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// A deliberate fault of the BPF side (`FAULT_*` in parity.bpf.c), to prove that a comparison can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Fault {
+    None = 0,
+    Cpu = 1,
+    Reason = 2,
+    Reads = 3,
+    State = 4,
+    Counter = 5,
+    Claim = 6,
+}
+
+/// The loaded object.
+pub(crate) struct Kernel {
+    skeleton: skeleton::ParitySkel<'static>,
+}
+
+/// How much work the verifier had with a program.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct ProgramSize {
+    pub(crate) name: &'static str,
+    pub(crate) verified_insns: u32,
+    pub(crate) jited_bytes: u32,
+}
+
+impl Kernel {
+    /// Loads the programs. [`Refused`] if bpf() is refused to us.
+    pub(crate) fn load(fault: Fault) -> Result<Kernel> {
+        probe()?;
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
+        // The shell of the object outlives it: a few bytes a load.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open =
+            skeleton::ParitySkelBuilder::default().open(storage).context("cannot open the BPF object")?;
+        let constants = open.maps.rodata_data.as_deref_mut().context("the BPF object has no .rodata")?;
+        constants.parity_fault = fault as u32;
+        let skeleton = open.load().context("the kernel's verifier refuses the policy (its log is above)")?;
+        Ok(Kernel { skeleton })
+    }
+
+    /// The programs' memory, shared with the kernel.
+    pub(crate) fn memory(&mut self) -> &mut types::bss {
+        self.skeleton.maps.bss_data.as_deref_mut().expect("libbpf maps .bss of every loaded object")
+    }
+
+    /// Empties all memory.
+    pub(crate) fn clear(&mut self) {
+        let memory: *mut types::bss = self.memory();
+        // SAFETY: the types of .bss are integers and arrays of them, for which all zeroes is a value, and `memory`
+        // is this program's only reference. Assigning a value instead would build megabytes on the stack.
+        #[allow(unsafe_code)]
+        unsafe {
+            memory.write_bytes(0, 1);
+        }
+    }
+
+    /// The policy's state as bytes, for [`wakelab_policy::Tables::write_image`].
+    pub(crate) fn policy_bytes(&mut self) -> &mut [u8] {
+        let policy: *mut types::wl_policy = &mut self.memory().wl_memory.policy;
+        // SAFETY: the struct is integers, arrays of them and explicit padding, so every byte of it may be read and
+        // any may be written; the slice has its length and takes over its only reference.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts_mut(policy.cast(), size_of::<types::wl_policy>())
+        }
+    }
+
+    /// Sets the start values of every CPU, for parameters and topology that were written to memory.
+    pub(crate) fn init(&self) -> Result<()> {
+        run(&self.skeleton.progs.parity_init, &mut [])
+    }
+
+    /// Answers the first `nr_events` of `memory().events`.
+    pub(crate) fn run_events(&mut self, nr_events: usize) -> Result<()> {
+        self.memory().nr_events = u32::try_from(nr_events).context("more events than a batch has")?;
+        run(&self.skeleton.progs.parity_run, &mut [])
+    }
+
+    /// One thread's part of the hammer, as `memory().hammer_args[thread]` says. Two threads call it at once.
+    pub(crate) fn hammer(&self, thread: u32) -> Result<()> {
+        let mut context = [0; 8];
+        context[..4].copy_from_slice(&thread.to_ne_bytes());
+        run(&self.skeleton.progs.parity_hammer, &mut context)
+    }
+
+    /// The timed loop, as `memory().bench_args` says.
+    pub(crate) fn bench(&self) -> Result<()> {
+        run(&self.skeleton.progs.parity_bench, &mut [])
+    }
+
+    /// The verifier's figures for every program.
+    pub(crate) fn sizes(&self) -> Result<Vec<ProgramSize>> {
+        let programs = &self.skeleton.progs;
+        [
+            ("parity_init", programs.parity_init.as_fd()),
+            ("parity_run", programs.parity_run.as_fd()),
+            ("parity_hammer", programs.parity_hammer.as_fd()),
+            ("parity_bench", programs.parity_bench.as_fd()),
+        ]
+        .into_iter()
+        .map(|(name, fd)| size(name, fd))
+        .collect()
+    }
+}
+
+fn run(program: &libbpf_rs::ProgramMut<'_>, context: &mut [u8]) -> Result<()> {
+    let context_in = if context.is_empty() { None } else { Some(context) };
+    let input = ProgramInput { context_in, ..ProgramInput::default() };
+    let name = program.name().to_string_lossy().into_owned();
+    let output = program.test_run(input).with_context(|| format!("the kernel does not run {name}"))?;
+    if output.return_value != 0 {
+        bail!("{name} returned {}", output.return_value.cast_signed());
+    }
+    Ok(())
+}
+
+fn size(name: &'static str, fd: BorrowedFd<'_>) -> Result<ProgramSize> {
+    // SAFETY: bpf_prog_info is integers and user pointers, for which zero means "not asked for"; `length` is its size.
+    #[allow(unsafe_code)]
+    let (status, info) = unsafe {
+        let mut info: libbpf_sys::bpf_prog_info = zeroed();
+        let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+        let info_ptr = (&raw mut info).cast();
+        (libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), info_ptr, &mut length), info)
+    };
+    if status != 0 {
+        bail!("the kernel tells nothing about {name}: {}", Error::last_os_error());
+    }
+    Ok(ProgramSize { name, verified_insns: info.verified_insns, jited_bytes: info.jited_prog_len })
+}
+
+/// Asks the kernel for the least of what is needed, so that a refusal is told apart from a bad program.
+fn probe() -> Result<()> {
+    let program = [
+        libbpf_sys::bpf_insn { code: 0xb7, ..Default::default() }, // r0 = 0
+        libbpf_sys::bpf_insn { code: 0x95, ..Default::default() }, // exit
+    ];
+    let mut options = libbpf_sys::bpf_prog_load_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as u64,
+        prog_flags: libbpf_sys::BPF_F_SLEEPABLE, // as all syscall programs are
+        ..Default::default()
+    };
+    // SAFETY: the program is two valid instructions, name and licence are C strings, the options state their size,
+    // and all of them live through the call.
+    #[allow(unsafe_code)]
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_SYSCALL,
+            c"wakelab_probe".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr(),
+            program.len() as u64,
+            &mut options,
+        )
+    };
+    if fd < 0 {
+        let error = Error::from_raw_os_error(-fd);
+        return match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::Unsupported => {
+                let text = format!("bpf() is refused here ({error}): this needs root, outside of a sandbox");
+                Err(Refused(text).into())
+            }
+            _ => Err(error).context("this kernel runs no syscall programs (Linux 5.14 has them)"),
+        };
+    }
+    // SAFETY: the descriptor was just made for us and nobody else knows it.
+    #[allow(unsafe_code)]
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        bail!("this kernel has no /sys/kernel/btf/vmlinux: loops over a range cannot be loaded");
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Randomness of the tests: one seed, one sequence, on every machine.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// A random sequence.
+pub(crate) struct Random(Xoshiro256PlusPlus);
+
+impl Random {
+    /// The sequence number `stream` of `seed`.
+    pub(crate) fn new(seed: u64, stream: u64) -> Random {
+        // The two are spread over the seed by the generator's own SplitMix64.
+        Random(Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream))
+    }
+
+    /// Any value.
+    pub(crate) fn any(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// 0 up to and not including `end`, which is not 0.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.any()) * end as u128) >> 64) as usize
+    }
+
+    /// True in `percent` of 100 cases.
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of `items`.
+    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
+    }
+
+    /// 0 up to about 2^`bits_max`, every magnitude as likely as any other.
+    pub(crate) fn magnitude(&mut self, bits_max: usize) -> u64 {
+        let bits = self.below(bits_max + 1);
+        self.any() & ((1 << bits) - 1)
+    }
+
+    /// Puts `items` into random order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (2..=items.len()).rev() {
+            items.swap(end - 1, self.below(end));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_its_sequence_again_and_streams_differ() {
+        let take = |seed, stream| {
+            let mut random = Random::new(seed, stream);
+            [random.any(), random.any(), random.any()]
+        };
+        assert_eq!(take(1, 0), take(1, 0));
+        assert_ne!(take(1, 0), take(1, 1));
+        assert_ne!(take(1, 0), take(2, 0));
+    }
+
+    #[test]
+    fn below_reaches_every_value_and_no_other() {
+        let mut random = Random::new(7, 0);
+        let mut seen = [false; 5];
+        for _ in 0..200 {
+            seen[random.below(5)] = true;
+        }
+        assert_eq!(seen, [true; 5]);
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What was found: as text, as JSON, and as docs/parity.md.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::bench::Figure;
+use crate::episodes::Comparison;
+use crate::hammer::Hammered;
+use crate::kernel::{ProgramSize, VERIFIED_INSNS_MAX};
+use crate::topology::BENCH;
+
+const DOCS: &str = "docs/parity.md";
+/// The command that writes them.
+const DOCS_COMMAND: &str = "cargo xtask parity --bench-only --write-docs";
+
+/// Where the figures come from.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Where {
+    kernel: String,
+    cpu: String,
+    nr_cpus_online: usize,
+    virtual_machine: bool,
+    compiler: &'static str,
+    date: String,
+}
+
+/// Everything, as `--format json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    schema_version: u32,
+    seed: u64,
+    r#where: Where,
+    pub(crate) programs: Vec<ProgramSize>,
+    pub(crate) comparison: Option<Comparison>,
+    pub(crate) hammer: Option<Hammered>,
+    pub(crate) searches: Vec<Figure>,
+}
+
+impl Report {
+    pub(crate) fn new(seed: u64, programs: Vec<ProgramSize>) -> Report {
+        let searches = Vec::new();
+        Report {
+            schema_version: 1,
+            seed,
+            r#where: Where::here(),
+            programs,
+            comparison: None,
+            hammer: None,
+            searches,
+        }
+    }
+
+    pub(crate) fn programs_text(&self) -> String {
+        let mut text =
+            format!("loaded in Linux {}; instructions that the verifier walked:\n", self.r#where.kernel);
+        text += &self.programs_table();
+        text.trim_end().to_owned()
+    }
+
+    fn programs_table(&self) -> String {
+        let mut rows = vec![vec!["program".into(), "verified".into(), "limit".into(), "native bytes".into()]];
+        rows.extend(self.programs.iter().map(|program| {
+            let figures = [program.verified_insns, VERIFIED_INSNS_MAX, program.jited_bytes];
+            [program.name.to_owned()].into_iter().chain(figures.map(|figure| figure.to_string())).collect()
+        }));
+        table(&rows, 1)
+    }
+
+    pub(crate) fn comparison_text(&self) -> String {
+        let Some(found) = &self.comparison else { return String::new() };
+        let mut text = format!(
+            "parity: {} decisions among {} events agree, in {} episodes over {} policies (seed {})",
+            found.decisions, found.events, found.episodes, found.policies, self.seed
+        );
+        for (reason, count) in found.by_reason.iter().filter(|(_, count)| *count > 0) {
+            let _ = write!(text, "\n  {count:>9} {reason}");
+        }
+        text
+    }
+
+    pub(crate) fn hammer_text(&self) -> String {
+        let Some(did) = &self.hammer else { return String::new() };
+        format!(
+            "two threads: {} runs conserved all counters; {} flips, {} searches, {} claims, {} of them lost, {} steps of \
+             tasks in {} ms",
+            did.runs, did.flips, did.searches, did.claims, did.lost_claims, did.task_steps, did.elapsed_ms
+        )
+    }
+
+    pub(crate) fn searches_text(&self) -> String {
+        format!("nanoseconds per search: median (lower to upper quartile), reads\n{}", self.searches_table())
+            .trim_end()
+            .to_owned()
+    }
+
+    /// A row a machine and load, a column a design.
+    fn searches_table(&self) -> String {
+        let mut designs: Vec<&str> = Vec::new();
+        for figure in &self.searches {
+            if !designs.contains(&figure.design) {
+                designs.push(figure.design);
+            }
+        }
+        let mut rows = vec![vec!["CPUs".to_owned(), "load".to_owned()]];
+        rows[0].extend(designs.iter().map(|design| (*design).to_owned()));
+        for row in self.searches.chunks(designs.len().max(1)) {
+            let mut cells = vec![row[0].nr_cpus.to_string(), row[0].load.to_owned()];
+            cells.extend(row.iter().map(cell));
+            rows.push(cells);
+        }
+        table(&rows, 2)
+    }
+
+    /// Writes docs/parity.md; returns its path.
+    pub(crate) fn write_docs(&self) -> Result<PathBuf> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DOCS);
+        std::fs::write(&path, self.docs()).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn docs(&self) -> String {
+        let place = &self.r#where;
+        let machines: String =
+            BENCH.iter().map(|shape| format!("- {} CPUs: {shape}\n", shape.topology().cpus.len())).collect();
+        let repetitions = self.searches.first().map_or(0, |figure| figure.repetitions);
+        let overhead = |pick: fn(u64, u64) -> u64| {
+            self.searches.iter().map(|figure| figure.overhead_ps).reduce(pick).unwrap_or(0)
+        };
+        format!(
+            "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n\
+             # Native and BPF build\n\n\
+             `policy/` is compiled twice: natively for the simulator, and for BPF. `cargo xtask parity` loads the BPF build \
+             as syscall programs into the running kernel (root, no sched_ext), tells both builds the same random events on \
+             random machines, and demands the same answers, reasons, reads by distance and state; then two threads work on \
+             one BPF state, and its counters must be conserved; then it times searches. The table below is not judged by \
+             any test.\n\n\
+             ## Nanoseconds per search in the kernel\n\n\
+             Written by `{DOCS_COMMAND}` on {date}: Linux {kernel}, {cpu}, {cpus} CPUs online{virtual_machine}, {compiler}, \
+             JIT-compiled.\n\n\
+             ```text\n{table}```\n\n\
+             Each figure is the median of {repetitions} repetitions, with their quartiles in parentheses, and then the reads of \
+             other CPUs' and groups' state per search. A repetition is a loop of searches inside one BPF program, about 2 ms \
+             long, less the same loop without the search ({least} to {most} ns a round). The designs take turns within a \
+             repetition. All state is warm in the caches of one CPU: on a machine that does all this work, each read would \
+             cost a transfer of its line from where it was written last, which the simulator charges from the machine \
+             file.\n\n\
+             What is timed is one `wl_select()` of a task that is allowed everywhere, on a CPU that is busy and is also its \
+             previous one, so that wake-affine has nothing to choose and the search begins at a busy CPU. The waking CPU \
+             rotates over the busy CPUs of socket 0.\n\
+             - *all busy*: nothing is to be found. *one idle*: one CPU of socket 0. *half idle*: a random half of all CPUs.\n\
+             - *scan* has a long average idle time, so its second step may visit the whole LLC; *at its limit of 4* has \
+             none, so that step visits 3 CPUs, as on a machine that has been busy for a while. In both, a search that finds \
+             no idle core clears has_idle_cores, and no CPU goes idle to set it again.\n\
+             - A claimed CPU is given back at once.\n\n\
+             The machines, numbered as x86 does; the LLC is the socket's:\n\n\
+             {machines}\n\
+             ## Work of the verifier\n\n\
+             ```text\n{programs}```\n",
+            date = place.date,
+            kernel = place.kernel,
+            cpu = place.cpu,
+            cpus = place.nr_cpus_online,
+            virtual_machine = if place.virtual_machine { " of a virtual machine" } else { "" },
+            compiler = place.compiler,
+            table = self.searches_table(),
+            least = nanoseconds(overhead(u64::min)),
+            most = nanoseconds(overhead(u64::max)),
+            programs = self.programs_table(),
+        )
+    }
+}
+
+fn cell(figure: &Figure) -> String {
+    let [lower, upper] = figure.quartiles_ps.map(nanoseconds);
+    let reads = format!("{}.{}", figure.reads_per_1000 / 1_000, figure.reads_per_1000 % 1_000 / 100);
+    format!("{} ({lower} to {upper}), {reads} reads", nanoseconds(figure.median_ps))
+}
+
+/// Picoseconds as nanoseconds, with a decimal where it means something.
+fn nanoseconds(ps: u64) -> String {
+    match ps {
+        0..100_000 => format!("{}.{}", ps / 1_000, ps % 1_000 / 100),
+        _ => (ps / 1_000).to_string(),
+    }
+}
+
+/// Columns as wide as their widest cell, the first `left` aligned left, the others right.
+fn table(rows: &[Vec<String>], left: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            let _ = if column < left {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+impl Where {
+    fn here() -> Where {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let cpuinfo = read("/proc/cpuinfo");
+        let field = |name: &str| {
+            let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        let date = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
+        Where {
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            cpu: field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            nr_cpus_online: std::thread::available_parallelism().map_or(1, usize::from),
+            virtual_machine: field("flags")
+                .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+            compiler: env!("PARITY_CLANG_VERSION"),
+            date: date.map_or_else(
+                |_| "unknown date".into(),
+                |out| String::from_utf8_lossy(&out.stdout).trim().into(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_figures_keep_a_decimal() {
+        assert_eq!(nanoseconds(18_349), "18.3");
+        assert_eq!(nanoseconds(0), "0.0");
+        assert_eq!(nanoseconds(3_400_900), "3400");
+    }
+
+    #[test]
+    fn tables_align() {
+        let rows = [vec!["a".to_owned(), "long".to_owned()], vec!["bcd".to_owned(), "1".to_owned()]];
+        assert_eq!(table(&rows, 1), "a    long\nbcd     1\n");
+    }
+}
