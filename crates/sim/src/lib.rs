@@ -1,2 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Skeleton.
+//! The simulated kernel: clock, CPUs, runqueues, blocking, and what everything costs. It decides nothing: the policy
+//! (crates/policy) is asked, as sched_ext or Linux's own scheduler would ask it.
+//!
+//! [`run`] is a pure function: no threads, no output, no globals, no floating point. The same scenario and seed give the
+//! same bytes on every machine and in every build. A checker beside the engine verifies the house's invariants on every
+//! run, in release builds too.
+
+mod accounting;
+mod channel;
+mod checker;
+mod cpu;
+mod engine;
+mod error;
+mod host;
+mod idle_runnable;
+mod interrupt;
+mod observer;
+mod ops;
+mod outcome;
+mod queue;
+mod rng;
+mod runqueue;
+mod scenario;
+mod schedule;
+mod task;
+mod validate;
+mod wake;
+
+use engine::Engine;
+pub use error::SimError;
+pub use observer::Observer;
+use observer::Unobserved;
+pub use outcome::{Counts, Ending, Histogram, Outcome, Reads, TimeUse};
+pub use scenario::{HostProfile, Scenario};
+
+/// Runs a scenario.
+///
+/// # Errors
+/// The scenario cannot run, or the checker found an invariant broken.
+pub fn run(scenario: &Scenario, seed: u64) -> Result<Outcome, SimError> {
+    run_with(scenario, seed, &mut Unobserved)
+}
+
+/// As [`run`], with somebody watching.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(
+    scenario: &Scenario,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, SimError> {
+    run_with(scenario, seed, observer)
+}
+
+fn run_with<O: Observer + ?Sized>(
+    scenario: &Scenario,
+    seed: u64,
+    observer: &mut O,
+) -> Result<Outcome, SimError> {
+    scenario.check()?;
+    Engine::new(scenario, seed, observer)?.run(scenario.limit_ns, seed)
+}

@@ -52,6 +52,29 @@ pub struct TimeUse {
     pub idle_ns: u64,
 }
 
+impl TimeUse {
+    /// The sum of all fields.
+    pub fn total_ns(&self) -> u64 {
+        let TimeUse {
+            work_ns,
+            slowdown_ns,
+            cache_refill_ns,
+            switch_ns,
+            wakeup_ns,
+            select_ns,
+            balance_ns,
+            ipi_ns,
+            interrupt_ns,
+            tick_ns,
+            fork_exit_ns,
+            idle_exit_ns,
+            idle_ns,
+        } = *self;
+        let overheads_ns = switch_ns + wakeup_ns + select_ns + balance_ns + ipi_ns + interrupt_ns + tick_ns;
+        work_ns + slowdown_ns + cache_refill_ns + overheads_ns + fork_exit_ns + idle_exit_ns + idle_ns
+    }
+}
+
 /// How often something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {

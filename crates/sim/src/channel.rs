@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Pipes and sockets: bounded, first in first out.
+//!
+//! The rule of waiting, like Linux's: who is woken is taken off the list, and tries again when it runs; it owns nothing
+//! until then. Somebody who comes by in between may be faster. Who was woken and finds nothing waits at the *front*
+//! of the list, so that those who wait keep the order in which they came.
+//!
+//! A message put in wakes one waiting reader. Room that becomes free, and a writer that was woken and leaves enough room
+//! behind, wakes one waiting writer. So a reader never sleeps beside a message that nobody comes for, nor a writer
+//! beside room of `wake_room_bytes`.
+
+use std::collections::VecDeque;
+
+use wakelab_workload::Channel as Spec;
+
+#[derive(Clone, Copy)]
+struct Writer {
+    task: u32,
+    bytes: u64,
+}
+
+pub(crate) struct Channel {
+    spec: Spec,
+    messages: VecDeque<u32>,
+    used_bytes: u64,
+    readers: VecDeque<u32>,
+    writers: VecDeque<Writer>,
+}
+
+impl Channel {
+    pub(crate) fn new(spec: Spec) -> Channel {
+        Channel {
+            spec,
+            messages: VecDeque::new(),
+            used_bytes: 0,
+            readers: VecDeque::new(),
+            writers: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn sync(&self) -> bool {
+        self.spec.sync
+    }
+
+    /// What a message takes of the capacity.
+    fn footprint(&self, bytes: u32) -> u64 {
+        u64::from(bytes) + self.spec.overhead_bytes
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.spec.capacity_bytes - self.used_bytes
+    }
+
+    /// Puts a message in if it fits.
+    pub(crate) fn put(&mut self, bytes: u32) -> bool {
+        let footprint = self.footprint(bytes);
+        if footprint > self.free_bytes() {
+            return false;
+        }
+        self.used_bytes += footprint;
+        self.messages.push_back(bytes);
+        true
+    }
+
+    /// Takes the first message out. Its room stays taken until [`Channel::release`], when the reader has copied it.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.messages.pop_front()
+    }
+
+    /// The room of a message that was taken is free.
+    pub(crate) fn release(&mut self, bytes: u32) {
+        self.used_bytes -= self.footprint(bytes);
+    }
+
+    /// A reader waits; at the front if it was woken in vain.
+    pub(crate) fn wait_to_read(&mut self, task: u32, in_front: bool) {
+        if in_front { self.readers.push_front(task) } else { self.readers.push_back(task) }
+    }
+
+    /// A writer waits; at the front if it was woken in vain.
+    pub(crate) fn wait_to_write(&mut self, task: u32, bytes: u32, in_front: bool) {
+        let writer = Writer { task, bytes: self.footprint(bytes) };
+        if in_front { self.writers.push_front(writer) } else { self.writers.push_back(writer) }
+    }
+
+    /// The reader to wake after a message was put in.
+    pub(crate) fn reader_to_wake(&mut self) -> Option<u32> {
+        self.readers.pop_front()
+    }
+
+    /// The writer to wake after room became free, or was left over.
+    pub(crate) fn writer_to_wake(&mut self) -> Option<u32> {
+        let first = self.writers.front()?;
+        if self.free_bytes() < first.bytes.max(self.spec.wake_room_bytes) {
+            return None;
+        }
+        self.writers.pop_front().map(|writer| writer.task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(capacity_bytes: u64, overhead_bytes: u64, wake_room_bytes: u64) -> Channel {
+        Channel::new(Spec { capacity_bytes, overhead_bytes, wake_room_bytes, sync: true })
+    }
+
+    #[test]
+    fn holds_what_fits_with_overhead() {
+        let mut pipe = channel(300, 50, 0);
+        assert!(pipe.put(100));
+        assert!(pipe.put(100), "2 x 150 = 300");
+        assert!(!pipe.put(0), "the overhead alone does not fit");
+        assert_eq!(pipe.take(), Some(100));
+        assert!(!pipe.put(100), "taken, but its room is not free yet");
+        pipe.release(100);
+        assert!(pipe.put(100));
+    }
+
+    #[test]
+    fn waiters_keep_their_order() {
+        let mut pipe = channel(100, 0, 0);
+        pipe.wait_to_read(1, false);
+        pipe.wait_to_read(2, false);
+        assert_eq!(pipe.reader_to_wake(), Some(1));
+        pipe.wait_to_read(3, false);
+        pipe.wait_to_read(1, true);
+        assert_eq!(
+            [pipe.reader_to_wake(), pipe.reader_to_wake(), pipe.reader_to_wake()],
+            [Some(1), Some(2), Some(3)]
+        );
+    }
+
+    #[test]
+    fn writers_wait_for_their_size_and_the_wake_room() {
+        let mut pipe = channel(100, 0, 50);
+        assert!(pipe.put(40) && pipe.put(40) && pipe.put(20));
+        pipe.wait_to_write(7, 10, false);
+        pipe.wait_to_write(8, 60, false);
+        let taken = pipe.take().unwrap();
+        pipe.release(taken);
+        assert_eq!(pipe.writer_to_wake(), None, "40 free: fits, but below the wake room");
+        let taken = pipe.take().unwrap();
+        pipe.release(taken);
+        assert_eq!(pipe.writer_to_wake(), Some(7), "80 free");
+        assert_eq!(pipe.writer_to_wake(), Some(8), "80 free until 7 runs: 60 fits");
+        assert_eq!(pipe.writer_to_wake(), None);
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A CPU executes *segments*, one at a time, each of one kind and each with an effect at its end.
+//!
+//! Work is kept in 1/1024 ns, so that the speed of an SMT thread is exact integer arithmetic: a segment with r left on a
+//! CPU of speed s (1024 = the machine's fastest core alone) ends after ceil(r / s) ns. Speed is capacity x the core's
+//! SMT speed for so many executing threads. When a sibling starts or stops executing, the other threads' segments are
+//! settled at the old speed and re-timed at the new one.
+//!
+//! Only a task's own segments (work, cache refill, fork, exit) can be interrupted. Interrupts that come during any
+//! other segment wait until the kernel is done with what it does, as with interrupts disabled.
+//!
+//! Worked example: 1,000 ns of work on a thread alone; after 400 ns its sibling starts, and the speed of two threads is
+//! 600. 1,024,000 - 400 x 1024 = 614,400 are left, and end after 1,024 ns more, at 1,424 ns. Of these 1,424 ns of CPU
+//! time 1,000 are work and 424 slowdown.
+
+use std::collections::VecDeque;
+
+use wakelab_policy::{Decision, Dispatch};
+
+use crate::engine::Engine;
+use crate::observer::Observer;
+
+/// No task, no CPU.
+pub(crate) const NONE: u32 = u32::MAX;
+/// 1 ns in the unit of work.
+pub(crate) const UNITS: u64 = 1024;
+
+/// What a CPU's time goes to; see [`crate::TimeUse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Work,
+    CacheRefill,
+    Switch,
+    Wakeup,
+    Select,
+    Balance,
+    Ipi,
+    Interrupt,
+    Tick,
+    ForkExit,
+    IdleExit,
+    Idle,
+}
+
+impl Kind {
+    pub(crate) const COUNT: usize = 12;
+}
+
+/// What a CPU is doing: which effect the end of its segment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Nothing. No end.
+    Idle,
+    /// Leaves its idle state; then what is pending.
+    IdleExit,
+    /// The current task's own segment.
+    Task,
+    /// A kernel path without an effect of its own at the end: what is pending comes next.
+    Kernel,
+    /// A placement decision: then its wake-up.
+    Select,
+    /// A wake-up: then the wakee queues.
+    Wakeup,
+    /// Sends an interrupt: then it is in flight.
+    SendIpi,
+    /// Handles interrupts from other CPUs: then the wake list.
+    HandleIpi,
+    /// A timer's or device's interrupt: then its wake-up.
+    Interrupt,
+    /// A tick: then what the policy answered.
+    Tick,
+    /// Balancing inside schedule(): then the pull, and asking again.
+    Balance,
+    /// Balancing inside a tick: the same.
+    TickBalance,
+}
+
+/// A wake-up on its way through the kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Wakeup {
+    pub(crate) wakee: u32,
+    /// `WL_WAKE_*`.
+    pub(crate) flags: u32,
+    /// Where it goes.
+    pub(crate) cpu: u32,
+    pub(crate) claimed: bool,
+}
+
+pub(crate) struct Cpu {
+    /// Left of the segment, in 1/1024 ns, as of `since_ns`.
+    pub(crate) remaining: u64,
+    pub(crate) since_ns: u64,
+    /// In 1/1024.
+    pub(crate) speed: u32,
+    pub(crate) kind: Kind,
+    pub(crate) doing: Doing,
+    /// Counts among its core's executing threads.
+    pub(crate) executing: bool,
+    /// The policy was told that it is busy: its current context is not the idle task.
+    pub(crate) busy: bool,
+    /// The current task, or `NONE`: idle, or between two tasks.
+    pub(crate) curr: u32,
+    pub(crate) need_resched: bool,
+    /// Inside schedule(): what it will run is not decided yet.
+    pub(crate) scheduling: bool,
+    pub(crate) ipi_pending: bool,
+    pub(crate) tick_pending: bool,
+    pub(crate) core: u32,
+    pub(crate) capacity: u32,
+    pub(crate) llc: u32,
+    /// Whose context is loaded: the last task, or `NONE` for idle.
+    pub(crate) context: u32,
+    /// The previous task, put back in its queue by this schedule(), or `NONE`.
+    pub(crate) put_back: u32,
+    /// Pulls in this schedule() or tick.
+    pub(crate) pulls: u32,
+    /// Claims of wake-ups that have not queued yet.
+    pub(crate) claims: u32,
+    /// What the next switch costs more than its fixed part.
+    pub(crate) extra_switch_ns: u64,
+    /// The phase of its tick.
+    pub(crate) tick_phase_ns: u64,
+    pub(crate) wakeup: Wakeup,
+    /// Targets of interrupts to be sent.
+    pub(crate) to_send: VecDeque<u32>,
+    /// Tasks to be woken by the operation or interrupt that it executes, with `WL_WAKE_*`.
+    pub(crate) to_wake: VecDeque<(u32, u32)>,
+    /// Tasks whose timer or device interrupts wait to be handled.
+    pub(crate) timers: VecDeque<u32>,
+    /// mainline: wake-ups that other CPUs left to this one.
+    pub(crate) wake_list: VecDeque<Wakeup>,
+    /// Of which it is working off these.
+    pub(crate) arrived: VecDeque<Wakeup>,
+    pub(crate) decision: Decision,
+    pub(crate) dispatch: Dispatch,
+    /// When the placement decision began.
+    pub(crate) select_since_ns: u64,
+    /// What the policy answered to the tick: a CPU to kick (and whether it claimed it), or `NONE`; whether to balance
+    /// now; what its reads cost.
+    pub(crate) tick_kick: u32,
+    pub(crate) tick_claimed: bool,
+    pub(crate) tick_balance: bool,
+    pub(crate) tick_reads_ns: u64,
+    /// Work done, by kind, in 1/1024 ns.
+    pub(crate) done: [u64; Kind::COUNT],
+}
+
+impl Cpu {
+    pub(crate) fn new(core: u32, capacity: u32, llc: u32, tick_phase_ns: u64) -> Cpu {
+        Cpu {
+            remaining: 0,
+            since_ns: 0,
+            speed: UNITS as u32,
+            kind: Kind::Idle,
+            doing: Doing::Idle,
+            executing: false,
+            busy: false,
+            curr: NONE,
+            need_resched: false,
+            scheduling: false,
+            ipi_pending: false,
+            tick_pending: false,
+            core,
+            capacity,
+            llc,
+            context: NONE,
+            put_back: NONE,
+            pulls: 0,
+            claims: 0,
+            extra_switch_ns: 0,
+            tick_phase_ns,
+            wakeup: Wakeup { wakee: NONE, flags: 0, cpu: NONE, claimed: false },
+            to_send: VecDeque::new(),
+            to_wake: VecDeque::new(),
+            timers: VecDeque::new(),
+            wake_list: VecDeque::new(),
+            arrived: VecDeque::new(),
+            decision: Decision::default(),
+            dispatch: Dispatch::default(),
+            select_since_ns: 0,
+            tick_kick: NONE,
+            tick_claimed: false,
+            tick_balance: false,
+            tick_reads_ns: 0,
+            done: [0; Kind::COUNT],
+        }
+    }
+
+    /// Sets the next segment.
+    pub(crate) fn set(&mut self, doing: Doing, kind: Kind, units: u64) {
+        self.doing = doing;
+        self.kind = kind;
+        self.remaining = units;
+    }
+
+    /// Whether the idle task is its context, and nothing else is being chosen.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.busy && !self.scheduling
+    }
+}
+
+/// A core: its CPUs, and how many of them execute something.
+pub(crate) struct Core {
+    pub(crate) cpus: Vec<u32>,
+    executing: u32,
+}
+
+impl Core {
+    pub(crate) fn new(cpus: Vec<u32>) -> Core {
+        Core { cpus, executing: 0 }
+    }
+}
+
+impl<O: Observer + ?Sized> Engine<'_, O> {
+    /// Accounts the CPU's time up to now.
+    pub(crate) fn settle(&mut self, cpu: u32) {
+        let c = &mut self.cpus[cpu as usize];
+        let elapsed_ns = self.now_ns - c.since_ns;
+        if elapsed_ns == 0 {
+            return;
+        }
+        let full = elapsed_ns * u64::from(c.speed);
+        let done = if c.doing == Doing::Idle {
+            full
+        } else {
+            let done = full.min(c.remaining);
+            c.remaining -= done;
+            done
+        };
+        c.done[c.kind as usize] += done;
+        self.checker.accounted(cpu, c.since_ns, self.now_ns);
+        c.since_ns = self.now_ns;
+    }
+
+    /// Executes what was set: segments without length at once, until one takes time or the CPU idles.
+    pub(crate) fn go(&mut self, cpu: u32) {
+        loop {
+            let c = &self.cpus[cpu as usize];
+            if c.doing == Doing::Idle {
+                self.queue.cancel_segment_end(cpu);
+                self.set_executing(cpu, false);
+                let c = &mut self.cpus[cpu as usize];
+                c.speed = UNITS as u32;
+                c.since_ns = self.now_ns;
+                self.checker.idles(cpu, true);
+                return;
+            }
+            if c.remaining > 0 {
+                self.arm(cpu);
+                return;
+            }
+            self.step(cpu);
+            if !self.take_step() {
+                return;
+            }
+        }
+    }
+
+    fn arm(&mut self, cpu: u32) {
+        let exits_idle = self.cpus[cpu as usize].doing == Doing::IdleExit;
+        self.set_executing(cpu, !exits_idle);
+        let speed = if exits_idle { UNITS as u32 } else { self.speed(cpu) };
+        let c = &mut self.cpus[cpu as usize];
+        c.speed = speed;
+        c.since_ns = self.now_ns;
+        self.queue.set_segment_end(cpu, self.now_ns + duration_ns(c.remaining, speed));
+    }
+
+    /// A sibling's start or stop changes the speed of every executing thread of the core.
+    fn set_executing(&mut self, cpu: u32, executing: bool) {
+        let c = &mut self.cpus[cpu as usize];
+        if c.executing == executing {
+            return;
+        }
+        c.executing = executing;
+        let core = c.core as usize;
+        if executing {
+            self.cores[core].executing += 1;
+        } else {
+            self.cores[core].executing -= 1;
+        }
+        for at in 0..self.cores[core].cpus.len() {
+            let sibling = self.cores[core].cpus[at];
+            if sibling == cpu || !self.cpus[sibling as usize].executing {
+                continue;
+            }
+            self.settle(sibling);
+            let speed = self.speed(sibling);
+            let s = &mut self.cpus[sibling as usize];
+            s.speed = speed;
+            // A segment that is just over, its event still to come, keeps its end.
+            if s.remaining > 0 {
+                self.queue.set_segment_end(sibling, self.now_ns + duration_ns(s.remaining, speed));
+            }
+        }
+    }
+
+    /// Of an executing CPU.
+    fn speed(&self, cpu: u32) -> u32 {
+        let c = &self.cpus[cpu as usize];
+        let threads = self.cores[c.core as usize].executing.max(1) as usize;
+        (c.capacity * self.costs.smt_speed[threads - 1] / UNITS as u32).max(1)
+    }
+}
+
+/// How long `units` of work take at `speed`.
+fn duration_ns(units: u64, speed: u32) -> u64 {
+    if speed == UNITS as u32 { units.div_ceil(UNITS) } else { units.div_ceil(u64::from(speed)) }
+}

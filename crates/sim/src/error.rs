@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why a run could not be made, or could not be believed.
+
+use thiserror::Error;
+use wakelab_machine::MachineError;
+use wakelab_workload::CheckError;
+
+/// A run's failure. All but [`SimError::Invariant`] are the scenario's fault.
+#[derive(Debug, Error)]
+pub enum SimError {
+    /// The machine cannot be.
+    #[error("impossible machine: {0}")]
+    Machine(#[from] MachineError),
+    /// The workload cannot run on any machine: unbalanced loops, an unknown channel, a gate out of range, an empty mask.
+    #[error("impossible workload: {0}")]
+    Workload(#[from] CheckError),
+    /// The policy cannot be set up on this machine.
+    #[error("impossible policy: {0}")]
+    Policy(#[from] wakelab_policy::Error),
+    /// A task names a CPU that the machine does not have.
+    #[error("task {task} ({name}): {field} names CPU {cpu}; the machine has CPUs 0 to {last}")]
+    CpuBeyondMachine {
+        /// Index of the task.
+        task: u32,
+        /// Its name.
+        name: String,
+        /// `allowed` or `last_cpu`.
+        field: &'static str,
+        /// The CPU.
+        cpu: u32,
+        /// The machine's last CPU.
+        last: u32,
+    },
+    /// The program did something at run time that no program may.
+    #[error("task {task} ({name}), operation {op}: {what}")]
+    Program {
+        /// Index of the task.
+        task: u32,
+        /// Its name.
+        name: String,
+        /// Index of the operation.
+        op: u32,
+        /// What, and what was expected.
+        what: String,
+    },
+    /// Too much happened at one instant: the programs loop without using time.
+    #[error(
+        "{steps} steps at {at_ns} ns without time passing, the last of them task {task}: expected programs that use time"
+    )]
+    NoProgress {
+        /// How many.
+        steps: u64,
+        /// When.
+        at_ns: u64,
+        /// The task that was executing.
+        task: u32,
+    },
+    /// The checker found an invariant broken: the simulator or the policy is wrong, not the scenario.
+    #[error("invariant broken at {at_ns} ns: {what}")]
+    Invariant {
+        /// Which, and by whom.
+        what: String,
+        /// When.
+        at_ns: u64,
+    },
+}

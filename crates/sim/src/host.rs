@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the two host profiles do differently. Each difference is asked for here by name, so that the kernel's paths
+//! read the same for both.
+//!
+//! | | `sched_ext` (Linux 6.12) | `mainline` |
+//! |---|---|---|
+//! | a task that may run on one CPU | never reaches select | is asked for like any other |
+//! | wake-up to a CPU behind another LLC | the waker queues it | the waker sends an interrupt, the target queues it |
+//! | the running task's slice | the host's; ends at ticks only; dispatch is not called before | the policy's; its answer to a tick |
+//! | schedule() with the previous task runnable | dispatch first; it is put back only if another task was found | it is put back first, and may be picked again |
+//! | a lone task whose slice ended | goes on with 20 ms, unseen by the policy | goes on |
+//! | preempt | the running task's slice is zeroed, the CPU kicked | the CPU is told to reschedule |
+//! | balancing that a tick found due | by the next dispatch | in the tick |
+
+use crate::scenario::HostProfile;
+
+/// SCX_SLICE_DFL.
+pub(crate) const DEFAULT_SLICE_NS: u64 = 20_000_000;
+
+impl HostProfile {
+    /// The host counts down the running task's slice.
+    pub(crate) fn owns_slices(self) -> bool {
+        self == HostProfile::SchedExt
+    }
+
+    /// The policy places tasks that have nowhere else to go, too.
+    pub(crate) fn selects_for_pinned(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// Wake-ups across LLCs are left to the target.
+    pub(crate) fn has_wake_list(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// schedule() puts the previous task back before it asks for the next.
+    pub(crate) fn puts_back_first(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// Balancing runs inside the tick.
+    pub(crate) fn balances_in_tick(self) -> bool {
+        self == HostProfile::Mainline
+    }
+}
+
+/// Ways to break the engine on purpose, so that tests can see the checker fail. Nothing is broken by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// The interrupt with this number, from 1 on, is never sent.
+    pub(crate) lost_ipi: u64,
+    /// The interrupt with this number is sent, and never arrives.
+    pub(crate) stuck_ipi: u64,
+}

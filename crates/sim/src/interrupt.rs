@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Interrupts: between CPUs, from timers and devices, and the tick. Whoever runs pays for them; an idle CPU leaves its
+//! idle state first.
+
+use wakelab_policy::WAKE_IRQ;
+
+use crate::cpu::{Doing, Kind, NONE, UNITS, Wakeup};
+use crate::engine::Engine;
+use crate::observer::Observer;
+
+impl<O: Observer + ?Sized> Engine<'_, O> {
+    /// Something is pending on the CPU: handles it if the CPU can be interrupted now, else when its kernel path is done.
+    pub(crate) fn interrupt(&mut self, cpu: u32) {
+        let c = &self.cpus[cpu as usize];
+        match c.doing {
+            Doing::Idle => {
+                let latency_ns = self.exit_latency_ns(self.now_ns - c.since_ns);
+                self.settle(cpu);
+                self.checker.idles(cpu, false);
+                self.cpus[cpu as usize].set(Doing::IdleExit, Kind::IdleExit, latency_ns * UNITS);
+                self.go(cpu);
+            }
+            Doing::Task => {
+                self.settle(cpu);
+                let c = &self.cpus[cpu as usize];
+                let task = &mut self.tasks[c.curr as usize];
+                if c.kind == Kind::CacheRefill {
+                    task.refill = c.remaining;
+                } else {
+                    task.remaining = c.remaining;
+                }
+                self.next(cpu);
+                self.go(cpu);
+            }
+            _ => {}
+        }
+    }
+
+    /// How long it takes to leave the idle state that the CPU is in after so long.
+    fn exit_latency_ns(&self, idled_ns: u64) -> u64 {
+        let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idled_ns);
+        state.map_or(0, |state| state.exit_latency_ns)
+    }
+
+    /// Nothing is pending and nothing is current: the CPU idles.
+    pub(crate) fn idle(&mut self, cpu: u32) {
+        self.cpus[cpu as usize].set(Doing::Idle, Kind::Idle, 0);
+    }
+
+    /// Takes over the wake-ups that other CPUs left here.
+    pub(crate) fn ipi_handled(&mut self, cpu: u32) {
+        let c = &mut self.cpus[cpu as usize];
+        c.arrived.append(&mut c.wake_list);
+        self.next(cpu);
+    }
+
+    pub(crate) fn interrupt_handled(&mut self, cpu: u32) {
+        let c = &mut self.cpus[cpu as usize];
+        if let Some(task) = c.timers.pop_front() {
+            c.to_wake.push_back((task, WAKE_IRQ));
+        }
+        self.next(cpu);
+    }
+
+    /// The tick: the policy is told at its beginning, and its answer is carried out at its end.
+    pub(crate) fn tick(&mut self, cpu: u32) {
+        let c = &mut self.cpus[cpu as usize];
+        let curr = &mut self.tasks[c.curr as usize];
+        let answer = self.policy.tick(cpu, Some(&mut self.records[c.curr as usize]), self.now_ns);
+        if self.host.owns_slices() {
+            curr.charge_slice(self.now_ns);
+            if answer.resched != 0 {
+                curr.slice_ns = 0;
+            }
+            c.need_resched |= curr.slice_ns == 0;
+        } else {
+            c.need_resched |= answer.resched != 0;
+        }
+        c.tick_balance = answer.balance_due != 0 && self.host.balances_in_tick();
+        c.tick_kick = u32::try_from(answer.kick_cpu).unwrap_or(NONE);
+        c.set(Doing::Tick, Kind::Tick, self.costs.tick_ns * UNITS);
+        let kick = c.tick_kick;
+        let claimed = kick != NONE && self.idle_runnable.is_idle(kick) && !self.policy.idle_mask(kick);
+        let reads_ns = self.reads_ns(&answer.reads);
+        let c = &mut self.cpus[cpu as usize];
+        c.tick_claimed = claimed;
+        c.tick_reads_ns = reads_ns;
+        if claimed {
+            self.claim_begins(kick);
+        }
+        self.tally.tick(&answer);
+    }
+
+    pub(crate) fn tick_over(&mut self, cpu: u32) {
+        let c = &self.cpus[cpu as usize];
+        let (kick, claimed) = (c.tick_kick, c.tick_claimed);
+        if kick != NONE {
+            if self.cpus[kick as usize].is_idle() {
+                self.notify(Some(cpu), kick, false);
+            }
+            self.end_claim(&Wakeup { wakee: NONE, flags: 0, cpu: kick, claimed });
+        }
+        let c = &mut self.cpus[cpu as usize];
+        let reads_units = c.tick_reads_ns * UNITS;
+        if c.tick_balance {
+            c.pulls = 0;
+            self.dispatch(cpu, Doing::TickBalance);
+            self.cpus[cpu as usize].remaining += reads_units;
+        } else {
+            c.set(Doing::Kernel, Kind::Balance, reads_units);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Executes programs: each operation becomes segments, waits and wake-ups.
+//!
+//! An operation has up to three stages, so that a task can be interrupted, preempted or made to wait inside it and go on
+//! where it was. A task that was woken tries its operation again. All tasks that one operation wakes are woken in one
+//! kernel path: the waker gives way, and handles interrupts, after the last of them.
+
+use wakelab_policy::{WAKE_FORK, WAKE_SYNC};
+use wakelab_workload::Op;
+
+use crate::cpu::{Doing, Kind, UNITS};
+use crate::engine::{Engine, Signal};
+use crate::error::SimError;
+use crate::observer::Observer;
+use crate::task::{Life, Stage};
+
+/// What an operation came to.
+enum Progress {
+    /// The next operation, or the next stage, can be executed at once.
+    Continue,
+    /// The CPU has something else to do first, which is set.
+    Set,
+}
+
+impl<O: Observer + ?Sized> Engine<'_, O> {
+    /// The CPU goes on with its current task.
+    pub(crate) fn resume(&mut self, cpu: u32) {
+        let curr = self.cpus[cpu as usize].curr;
+        let task = &self.tasks[curr as usize];
+        let (kind, units) =
+            if task.refill > 0 { (Kind::CacheRefill, task.refill) } else { (task.kind, task.remaining) };
+        if units > 0 {
+            self.cpus[cpu as usize].set(Doing::Task, kind, units);
+        } else {
+            self.advance(cpu, curr);
+        }
+    }
+
+    /// The end of a segment of the task's own.
+    pub(crate) fn task_segment_over(&mut self, cpu: u32) {
+        let c = &self.cpus[cpu as usize];
+        let task = &mut self.tasks[c.curr as usize];
+        if c.kind == Kind::CacheRefill {
+            task.refill = 0;
+        } else {
+            task.remaining = 0;
+        }
+        self.resume(cpu);
+    }
+
+    /// Executes operations until one takes time, waits, or wakes somebody.
+    fn advance(&mut self, cpu: u32, task: u32) {
+        self.executes(task);
+        let workload = self.workload;
+        let program = &workload.tasks[task as usize].program;
+        while self.take_step() {
+            let op = program.get(self.tasks[task as usize].pc as usize).copied().unwrap_or(Op::Exit);
+            if let Progress::Set = self.execute(cpu, task, op) {
+                return;
+            }
+        }
+    }
+
+    fn execute(&mut self, cpu: u32, task: u32, op: Op) -> Progress {
+        let stage = self.tasks[task as usize].stage;
+        match (op, stage) {
+            (Op::Compute { work_ns, spread_percent }, _) => {
+                let t = &mut self.tasks[task as usize];
+                let work_ns = if spread_percent == 0 {
+                    work_ns
+                } else {
+                    let part = |percent: u32| {
+                        work_ns / 100 * u64::from(percent) + work_ns % 100 * u64::from(percent) / 100
+                    };
+                    t.random.between(part(100 - spread_percent), part(100 + spread_percent))
+                };
+                t.pc += 1;
+                self.segment(cpu, task, Kind::Work, work_ns)
+            }
+            (Op::Send { work_ns, .. }, Stage::Begin) => {
+                self.tasks[task as usize].stage = Stage::Middle;
+                self.segment(cpu, task, Kind::Work, work_ns)
+            }
+            (Op::Send { channel, bytes, .. }, _) => self.send(cpu, task, channel, bytes),
+            (Op::Recv { channel, work_ns }, Stage::Begin) => self.receive(cpu, task, channel, work_ns),
+            (Op::Recv { channel, .. }, _) => self.received(cpu, task, channel),
+            (Op::Sleep { delay_ns, .. }, Stage::Begin) => {
+                self.tasks[task as usize].stage = Stage::Middle;
+                self.queue.set_timer(task, self.now_ns + delay_ns);
+                self.wait(cpu)
+            }
+            (Op::Sleep { .. }, _) => self.done(task),
+            (Op::Fork { .. }, Stage::Begin) => {
+                self.tasks[task as usize].stage = Stage::Middle;
+                self.segment(cpu, task, Kind::ForkExit, self.costs.fork_ns)
+            }
+            (Op::Fork { task: child }, _) => self.fork(cpu, task, child),
+            (Op::Join, _) if self.tasks[task as usize].children > 0 => {
+                self.tasks[task as usize].joining = true;
+                self.wait(cpu)
+            }
+            (Op::Join, _) => self.done(task),
+            (Op::Signal { signal, sync }, _) => self.raise(cpu, task, signal, sync),
+            (Op::Wait { signal }, _) => self.wait_for_signal(cpu, task, signal),
+            (Op::OpenGate { gate }, _) => {
+                let gate = &mut self.gates[gate as usize];
+                gate.open = true;
+                let waiting = std::mem::take(&mut gate.waiting);
+                self.cpus[cpu as usize].to_wake.extend(waiting.into_iter().map(|wakee| (wakee, 0)));
+                self.done_waking(cpu, task)
+            }
+            (Op::WaitGate { gate }, _) if !self.gates[gate as usize].open => {
+                self.gates[gate as usize].waiting.push(task);
+                self.wait(cpu)
+            }
+            (Op::WaitGate { .. }, _) => self.done(task),
+            (Op::LoopBegin { times }, _) => self.begin_loop(task, times),
+            (Op::LoopEnd, _) => self.end_loop(task),
+            (Op::Yield, _) => {
+                let t = &mut self.tasks[task as usize];
+                t.pc += 1;
+                t.slice_ns = 0;
+                self.cpus[cpu as usize].need_resched = true;
+                self.next(cpu);
+                Progress::Set
+            }
+            (Op::MarkBegin, _) => {
+                self.tally.mark_begin(self.now_ns);
+                self.done(task)
+            }
+            (Op::MarkEnd, _) => {
+                self.tally.mark_end(self.now_ns);
+                self.done(task)
+            }
+            (Op::Count { units }, _) => {
+                self.tally.units += units;
+                self.done(task)
+            }
+            (Op::Exit, Stage::Begin) => {
+                self.tasks[task as usize].stage = Stage::Middle;
+                self.segment(cpu, task, Kind::ForkExit, self.costs.exit_ns)
+            }
+            (Op::Exit, Stage::Middle) => self.tell_parent(cpu, task),
+            (Op::Exit, Stage::End) => {
+                self.alive -= 1;
+                self.observer.exit(self.now_ns, cpu, task);
+                self.block(cpu, Life::Exited);
+                Progress::Set
+            }
+        }
+    }
+
+    /// The task executes something of its own.
+    fn segment(&mut self, cpu: u32, task: u32, kind: Kind, work_ns: u64) -> Progress {
+        if work_ns == 0 {
+            return Progress::Continue;
+        }
+        let t = &mut self.tasks[task as usize];
+        t.kind = kind;
+        t.remaining = work_ns * UNITS;
+        self.cpus[cpu as usize].set(Doing::Task, kind, t.remaining);
+        Progress::Set
+    }
+
+    /// The operation is done, and was nothing to anybody else.
+    fn done(&mut self, task: u32) -> Progress {
+        let t = &mut self.tasks[task as usize];
+        t.pc += 1;
+        t.stage = Stage::Begin;
+        Progress::Continue
+    }
+
+    /// The operation is done, but for waking those who are listed.
+    fn done_waking(&mut self, cpu: u32, task: u32) -> Progress {
+        self.done(task);
+        if self.cpus[cpu as usize].to_wake.is_empty() {
+            return Progress::Continue;
+        }
+        self.next(cpu);
+        Progress::Set
+    }
+
+    fn wait(&mut self, cpu: u32) -> Progress {
+        self.block(cpu, Life::Blocked);
+        Progress::Set
+    }
+
+    fn will_wake(&mut self, cpu: u32, wakee: Option<u32>, sync: bool) {
+        if let Some(wakee) = wakee {
+            self.cpus[cpu as usize].to_wake.push_back((wakee, if sync { WAKE_SYNC } else { 0 }));
+        }
+    }
+
+    fn send(&mut self, cpu: u32, task: u32, channel: u32, bytes: u32) -> Progress {
+        let channel = &mut self.channels[channel as usize];
+        let t = &mut self.tasks[task as usize];
+        if !channel.put(bytes) {
+            channel.wait_to_write(task, bytes, t.retries);
+            t.retries = true;
+            return self.wait(cpu);
+        }
+        t.retries = false;
+        let (sync, reader, writer) = (channel.sync(), channel.reader_to_wake(), channel.writer_to_wake());
+        self.will_wake(cpu, reader, sync);
+        self.will_wake(cpu, writer, sync);
+        self.done_waking(cpu, task)
+    }
+
+    fn receive(&mut self, cpu: u32, task: u32, channel: u32, work_ns: u64) -> Progress {
+        let channel = &mut self.channels[channel as usize];
+        let t = &mut self.tasks[task as usize];
+        let Some(bytes) = channel.take() else {
+            channel.wait_to_read(task, t.retries);
+            t.retries = true;
+            return self.wait(cpu);
+        };
+        t.retries = false;
+        t.bytes = bytes;
+        t.stage = Stage::Middle;
+        self.segment(cpu, task, Kind::Work, work_ns)
+    }
+
+    /// The message is copied: its room is free.
+    fn received(&mut self, cpu: u32, task: u32, channel: u32) -> Progress {
+        let channel = &mut self.channels[channel as usize];
+        channel.release(self.tasks[task as usize].bytes);
+        let (sync, writer) = (channel.sync(), channel.writer_to_wake());
+        self.will_wake(cpu, writer, sync);
+        self.done_waking(cpu, task)
+    }
+
+    fn fork(&mut self, cpu: u32, task: u32, child: u32) -> Progress {
+        self.alive += 1;
+        self.init_record(child);
+        self.tasks[child as usize].cpu = cpu;
+        self.tasks[child as usize].ran = false;
+        self.tasks[task as usize].children += 1;
+        self.observer.fork(self.now_ns, cpu, task, child);
+        self.cpus[cpu as usize].to_wake.push_back((child, WAKE_FORK));
+        self.done_waking(cpu, task)
+    }
+
+    fn raise(&mut self, cpu: u32, task: u32, signal: u32, sync: bool) -> Progress {
+        let before = std::mem::replace(&mut self.signals[signal as usize], Signal::Raised);
+        if let Signal::Awaited(waiter) = before {
+            self.will_wake(cpu, Some(waiter), sync);
+        }
+        self.done_waking(cpu, task)
+    }
+
+    fn wait_for_signal(&mut self, cpu: u32, task: u32, signal: u32) -> Progress {
+        match self.signals[signal as usize] {
+            Signal::Raised => self.done(task),
+            Signal::Unset => {
+                self.signals[signal as usize] = Signal::Awaited(task);
+                self.wait(cpu)
+            }
+            Signal::Awaited(other) => {
+                let name = self.workload.tasks[task as usize].name.clone();
+                let op = self.tasks[task as usize].pc;
+                let what = format!("task {other} waits for signal {signal} already; expected one waiter");
+                self.failure.get_or_insert(SimError::Program { task, name, op, what });
+                self.wait(cpu)
+            }
+        }
+    }
+
+    fn begin_loop(&mut self, task: u32, times: Option<u64>) -> Progress {
+        let t = &mut self.tasks[task as usize];
+        let body = t.pc + 1;
+        if times != Some(0) {
+            t.loops.push((body, times.map(|times| times - 1)));
+            return self.done(task);
+        }
+        let program = &self.workload.tasks[task as usize].program;
+        let mut depth = 1;
+        t.pc = body;
+        while depth > 0 {
+            match program.get(t.pc as usize) {
+                Some(Op::LoopBegin { .. }) => depth += 1,
+                Some(Op::LoopEnd) => depth -= 1,
+                Some(_) => {}
+                None => break,
+            }
+            t.pc += 1;
+        }
+        Progress::Continue
+    }
+
+    fn end_loop(&mut self, task: u32) -> Progress {
+        let t = &mut self.tasks[task as usize];
+        match t.loops.last_mut() {
+            Some((body, rounds)) if *rounds != Some(0) => {
+                *rounds = rounds.map(|rounds| rounds - 1);
+                t.pc = *body;
+                Progress::Continue
+            }
+            _ => {
+                t.loops.pop();
+                self.done(task)
+            }
+        }
+    }
+
+    /// exit() wakes a parent that waits for its last child; as a process's wait() does with `sync`, and joining a thread
+    /// does not.
+    fn tell_parent(&mut self, cpu: u32, task: u32) -> Progress {
+        self.tasks[task as usize].stage = Stage::End;
+        let spec = &self.workload.tasks[task as usize];
+        let Some(parent) = spec.parent else { return Progress::Continue };
+        let p = &mut self.tasks[parent as usize];
+        p.children -= 1;
+        if p.children > 0 || !std::mem::replace(&mut p.joining, false) {
+            return Progress::Continue;
+        }
+        let sync = self.workload.tasks[parent as usize].process != spec.process;
+        self.will_wake(cpu, Some(parent), sync);
+        self.next(cpu);
+        Progress::Set
+    }
+}

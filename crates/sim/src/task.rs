@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A task as the simulated kernel sees it: where its program stands, and what is left of the segment it was executing.
+//! What the policy keeps about it is in the policy's own record.
+
+use crate::cpu::Kind;
+use crate::rng::Stream;
+
+/// How far the operation at the program counter got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing of it is done.
+    Begin,
+    /// Its first part is done: the work before a message is put in, the wait of a sleep, ...
+    Middle,
+    /// All but leaving is done (exit).
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Does not exist yet.
+    Unborn,
+    /// Waits for something.
+    Blocked,
+    /// Woken, queued or running.
+    Runnable,
+    Exited,
+}
+
+pub(crate) struct Task {
+    pub(crate) pc: u32,
+    pub(crate) life: Life,
+    pub(crate) stage: Stage,
+    /// What is left of the segment that was interrupted or preempted, in 1/1024 ns, and its kind.
+    pub(crate) remaining: u64,
+    pub(crate) kind: Kind,
+    /// It waits in a channel's list and was woken: if in vain, it waits in front.
+    pub(crate) retries: bool,
+    /// Whether the wait that ends at the next switch-in began with a wake-up.
+    pub(crate) woken: bool,
+    /// Whether its CPU mask leaves CPUs out.
+    pub(crate) limited: bool,
+    /// Waits in Join.
+    pub(crate) joining: bool,
+    /// The CPU it ran on last, or starts from.
+    pub(crate) cpu: u32,
+    /// Whether it ran on `cpu`.
+    pub(crate) ran: bool,
+    /// Left of its cache refill, in 1/1024 ns; comes before its segment.
+    pub(crate) refill: u64,
+    /// When its wake-up or its wait in a queue began.
+    pub(crate) waits_since_ns: u64,
+    /// When it was switched in.
+    pub(crate) runs_since_ns: u64,
+    pub(crate) cpu_time_ns: u64,
+    /// sched_ext: what is left of its slice, as of `slice_since_ns`.
+    pub(crate) slice_ns: u64,
+    pub(crate) slice_since_ns: u64,
+    /// Bytes of the message that it is copying.
+    pub(crate) bytes: u32,
+    /// Forked by it and not exited.
+    pub(crate) children: u32,
+    /// The loops that it is in, innermost last: where the body begins, and how many more rounds follow this one.
+    pub(crate) loops: Vec<(u32, Option<u64>)>,
+    pub(crate) random: Stream,
+}
+
+impl Task {
+    /// Takes what ran since the last time off the slice.
+    pub(crate) fn charge_slice(&mut self, now_ns: u64) {
+        self.slice_ns = self.slice_ns.saturating_sub(now_ns - self.slice_since_ns);
+        self.slice_since_ns = now_ns;
+    }
+}

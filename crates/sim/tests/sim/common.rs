@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Small machines and workloads for the tests. Everything costs nothing unless a test says so.
+
+use std::collections::BTreeMap;
+
+use wakelab_machine::{Costs, Cpu, Distance, IdleState, Machine, Topology};
+use wakelab_sim::{HostProfile, Outcome, Scenario, run};
+use wakelab_workload::{Channel, End, Measure, Op, Task, Workload};
+
+/// Both ways of the simulated kernel.
+pub(crate) const HOSTS: [HostProfile; 2] = [HostProfile::SchedExt, HostProfile::Mainline];
+/// Both idle designs.
+pub(crate) const POLICIES: [&str; 2] = ["linux-4.15", "linux-4.15+idle=smt-balance"];
+pub(crate) const MS: u64 = 1_000_000;
+
+/// A machine of `llcs` last-level caches (a node and a socket each) x `cores` x `threads`, numbered core by core:
+/// CPU = (llc x cores + core) x threads + thread. Nothing costs anything; the tick is 1 ms.
+pub(crate) fn machine(llcs: u32, cores: u32, threads: u32) -> Machine {
+    let cpus = (0..llcs * cores * threads)
+        .map(|cpu| {
+            let (core, llc) = (cpu / threads, cpu / threads / cores);
+            Cpu { core, cluster: None, llc, node: llc, capacity: 1024 }
+        })
+        .collect();
+    let row = |a: u32| (0..llcs).map(|b| if a == b { 10 } else { 20 }).collect();
+    let topology = Topology { cpus, node_distance: (0..llcs).map(row).collect() };
+    let none = [0; Distance::COUNT];
+    let costs = Costs {
+        smt_speed: vec![1024; threads as usize],
+        line_transfer_ps: none,
+        wakeup_ns: 0,
+        select_ns: 0,
+        balance_ns: 0,
+        switch_thread_ns: 0,
+        switch_process_ns: 0,
+        ipi_send_ns: 0,
+        ipi_flight_ns: none,
+        ipi_handle_ns: 0,
+        idle_states: vec![IdleState { after_ns: 0, exit_latency_ns: 0 }],
+        cache_refill_ns: none,
+        tick_period_ns: MS,
+        tick_ns: 0,
+        interrupt_ns: 0,
+        fork_ns: 0,
+        exit_ns: 0,
+    };
+    Machine { name: "test".into(), description: "test".into(), topology, costs, sources: BTreeMap::new() }
+}
+
+/// A task without parent that may run anywhere and has last run on `cpu`.
+pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
+    Task {
+        name: "t".into(),
+        parent: None,
+        start_ns: 0,
+        process: 0,
+        weight: 1024,
+        allowed: None,
+        last_cpu: Some(cpu),
+        program,
+    }
+}
+
+/// A task that may run on `cpus` only.
+pub(crate) fn bound(cpus: &[u32], program: Vec<Op>) -> Task {
+    Task { allowed: Some(cpus.to_vec()), ..task(cpus[0], program) }
+}
+
+/// A task that `parent` forks.
+pub(crate) fn child(parent: u32, program: Vec<Op>) -> Task {
+    Task { parent: Some(parent), last_cpu: None, ..task(0, program) }
+}
+
+pub(crate) fn compute(work_ns: u64) -> Op {
+    Op::Compute { work_ns, spread_percent: 0 }
+}
+
+pub(crate) fn send(channel: u32) -> Op {
+    Op::Send { channel, bytes: 1, work_ns: 0 }
+}
+
+pub(crate) fn recv(channel: u32) -> Op {
+    Op::Recv { channel, work_ns: 0 }
+}
+
+pub(crate) fn sleep(delay_ns: u64) -> Op {
+    Op::Sleep { delay_ns, source: wakelab_workload::Source::Timer }
+}
+
+/// Runs until all have exited; three channels of 10 bytes, 8 signals, 2 gates.
+pub(crate) fn workload(tasks: Vec<Task>) -> Workload {
+    Workload {
+        name: "test".into(),
+        tasks,
+        channels: vec![Channel { capacity_bytes: 10, ..Channel::default() }; 3],
+        signals: 8,
+        gates: 2,
+        end: End::AllExited,
+        measure: Measure::Makespan,
+    }
+}
+
+pub(crate) fn scenario(machine: Machine, tasks: Vec<Task>, host: HostProfile) -> Scenario {
+    Scenario {
+        machine,
+        workload: workload(tasks),
+        policy: "linux-4.15".parse().unwrap(),
+        host,
+        limit_ns: 3600 * 1000 * MS,
+    }
+}
+
+/// Runs with seed 1; panics if the run fails.
+pub(crate) fn outcome(scenario: &Scenario) -> Outcome {
+    let outcome = run(scenario, 1).unwrap_or_else(|error| panic!("{error}"));
+    let elapsed_ns = outcome.elapsed_ns * scenario.machine.topology.nr_cpus() as u64;
+    assert_eq!(outcome.time.total_ns(), elapsed_ns, "the fields of TimeUse add up");
+    outcome
+}
+
+/// The exact values of a histogram whose values are all below 2048 or far apart.
+pub(crate) fn values(histogram: &wakelab_sim::Histogram) -> Vec<u64> {
+    histogram.buckets.iter().flat_map(|&(value, count)| std::iter::repeat_n(value, count as usize)).collect()
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How runs end, and what is refused.
+
+use wakelab_sim::{Ending, Scenario, SimError, run};
+use wakelab_workload::{End, Op, Task};
+
+use crate::common::{HOSTS, MS, bound, compute, machine, outcome, recv, scenario, sleep, task};
+
+#[test]
+fn a_deadlock_is_reported() {
+    for host in HOSTS {
+        let tasks =
+            vec![task(0, vec![compute(10), recv(0)]), task(0, vec![recv(1)]), task(0, vec![compute(30)])];
+        let run = outcome(&scenario(machine(1, 4, 1), tasks, host));
+        assert_eq!((run.ending, run.elapsed_ns), (Ending::Deadlock { waiting: 2 }, 30), "{host:?}");
+    }
+}
+
+#[test]
+fn the_limit_stops_a_run() {
+    for host in HOSTS {
+        let mut scenario = scenario(machine(1, 1, 1), vec![task(0, vec![compute(50 * MS)])], host);
+        scenario.limit_ns = 20 * MS;
+        let run = outcome(&scenario);
+        assert_eq!((run.ending, run.elapsed_ns), (Ending::LimitReached, 20 * MS), "{host:?}");
+        assert_eq!(run.task_cpu_time_ns, [20 * MS]);
+        scenario.limit_ns = 50 * MS;
+        assert_eq!(outcome(&scenario).ending, Ending::Completed, "it ends in time");
+    }
+}
+
+/// A run of fixed length goes on when all have exited, and is complete when it is over.
+#[test]
+fn a_fixed_duration_is_kept() {
+    for host in HOSTS {
+        for (program, cpu_ns) in [
+            (vec![compute(3 * MS)], 3 * MS),
+            (vec![Op::LoopBegin { times: None }, compute(MS), sleep(MS), Op::LoopEnd], 5 * MS),
+        ] {
+            let mut scenario = scenario(machine(1, 1, 1), vec![task(0, program)], host);
+            scenario.workload.end = End::After { duration_ns: 10 * MS };
+            let run = outcome(&scenario);
+            assert_eq!((run.ending, run.elapsed_ns), (Ending::Completed, 10 * MS), "{host:?}");
+            assert_eq!(run.time.work_ns, cpu_ns);
+            scenario.limit_ns = 9 * MS;
+            assert_eq!(
+                outcome(&scenario).ending,
+                if cpu_ns < 4 * MS { Ending::Completed } else { Ending::LimitReached }
+            );
+        }
+    }
+}
+
+fn refused(change: impl Fn(&mut Scenario)) -> String {
+    let mut scenario = scenario(machine(1, 2, 1), vec![task(0, vec![compute(10)])], HOSTS[0]);
+    change(&mut scenario);
+    run(&scenario, 1).unwrap_err().to_string()
+}
+
+#[test]
+fn impossible_scenarios_are_refused() {
+    let program = |ops: &[Op]| {
+        let ops = ops.to_vec();
+        refused(move |s| s.workload.tasks[0].program = ops.clone())
+    };
+    assert_eq!(
+        refused(|s| s.workload.tasks[0].allowed = Some(vec![0, 2])),
+        "task 0 (t): allowed names CPU 2; the machine has CPUs 0 to 1"
+    );
+    assert_eq!(
+        refused(|s| s.workload.tasks[0].last_cpu = Some(9)),
+        "task 0 (t): last_cpu names CPU 9; the machine has CPUs 0 to 1"
+    );
+    let empty = refused(|s| s.workload.tasks[0].allowed = Some(vec![]));
+    assert_eq!(empty, "impossible workload: task 0 (t): no CPU is allowed");
+    assert!(
+        program(&[Op::LoopEnd])
+            .starts_with("impossible workload: task 0 (t), operation 0: the end of a loop")
+    );
+    assert!(program(&[compute(1), recv(3)]).contains("operation 1: channel 3 of 3"));
+    assert!(program(&[Op::Wait { signal: 8 }]).contains("signal 8 of 8"));
+    assert!(program(&[Op::WaitGate { gate: 2 }]).contains("gate 2 of 2"));
+    assert!(refused(|s| s.machine.costs.smt_speed = vec![]).starts_with("impossible machine: "));
+    assert!(refused(|s| s.machine.topology.cpus.clear()).starts_with("impossible machine: "));
+}
+
+#[test]
+fn a_signal_has_one_waiter() {
+    let wait = vec![Op::Wait { signal: 3 }];
+    let scenario = scenario(machine(1, 2, 1), vec![bound(&[0], wait.clone()), bound(&[1], wait)], HOSTS[0]);
+    let error = run(&scenario, 1).unwrap_err();
+    assert!(matches!(error, SimError::Program { task: 1, .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "task 1 (t), operation 0: task 0 waits for signal 3 already; expected one waiter"
+    );
+}
+
+/// Two tasks yield to each other for ever on a machine where that costs nothing.
+#[test]
+fn time_that_stands_still_is_noticed() {
+    for host in HOSTS {
+        let rounds = Op::LoopBegin { times: Some(u64::MAX) };
+        let yields: Task = bound(&[0], vec![rounds, Op::Yield, Op::LoopEnd]);
+        let scenario = scenario(machine(1, 1, 1), vec![yields.clone(), yields], host);
+        let error = run(&scenario, 1).unwrap_err();
+        assert!(matches!(error, SimError::NoProgress { at_ns: 0, .. }), "{host:?}: {error}");
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whole runs, from outside: first by hand, then properties.
+
+mod common;
+mod endings;
+mod operations;
+mod properties;
+mod sharing;
+mod smt;
+mod wakeup;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Operations: channels, signals, gates, fork and join, loops, marks, spread.
+
+use wakelab_workload::{Channel, End, Measure, Op};
+
+use crate::common::{HOSTS, MS, bound, child, compute, machine, outcome, recv, scenario, send, sleep, task};
+
+/// 10 bytes hold 10 messages: the writer of 25 blocks while the reader, who takes 100 ns a message, is slower.
+#[test]
+fn a_full_channel_blocks_its_writer() {
+    for host in HOSTS {
+        let rounds = |op: Op| vec![Op::LoopBegin { times: Some(25) }, op, Op::LoopEnd];
+        let writer = bound(&[0], rounds(send(0)));
+        let reader = bound(&[1], rounds(Op::Recv { channel: 0, work_ns: 100 }));
+        let run = outcome(&scenario(machine(1, 2, 1), vec![writer, reader], host));
+        assert_eq!(run.elapsed_ns, 25 * 100, "{host:?}");
+        assert_eq!(run.time.work_ns, 25 * 100);
+        // The writer is woken each time that a message has left: 15 times.
+        assert!((15..=17).contains(&run.counts.wakeups), "{host:?}: {}", run.counts.wakeups);
+    }
+}
+
+/// With a wake room of half the channel the writer is woken once for 5 messages.
+#[test]
+fn wake_room_lets_a_writer_sleep_longer() {
+    for host in HOSTS {
+        let rounds = |op: Op| vec![Op::LoopBegin { times: Some(25) }, op, Op::LoopEnd];
+        let writer = bound(&[0], rounds(send(0)));
+        let reader = bound(&[1], rounds(Op::Recv { channel: 0, work_ns: 100 }));
+        let mut scenario = scenario(machine(1, 2, 1), vec![writer, reader], host);
+        scenario.workload.channels[0].wake_room_bytes = 5;
+        let run = outcome(&scenario);
+        assert_eq!(run.elapsed_ns, 25 * 100, "{host:?}");
+        assert!((3..=5).contains(&run.counts.wakeups), "{host:?}: {}", run.counts.wakeups);
+    }
+}
+
+/// One message bounces between two tasks: each wake-up is one of the 2 x 50.
+#[test]
+fn ping_pong() {
+    for host in HOSTS {
+        let player = |ops: [Op; 2]| {
+            let mut program = vec![Op::LoopBegin { times: Some(50) }];
+            program.extend(ops);
+            program.push(Op::LoopEnd);
+            program
+        };
+        let tasks = vec![task(0, player([send(0), recv(1)])), task(1, player([recv(0), send(1)]))];
+        let mut scenario = scenario(machine(1, 2, 1), tasks, host);
+        scenario.machine.costs.wakeup_ns = 10;
+        scenario.workload.channels = vec![Channel { capacity_bytes: 1, sync: true, ..Channel::default() }; 2];
+        let run = outcome(&scenario);
+        // The first message may be there before its reader asks for it.
+        assert!((99..=100).contains(&run.counts.wakeups), "{host:?}: {}", run.counts.wakeups);
+        assert_eq!(run.time.wakeup_ns, run.counts.wakeups * 10);
+        assert_eq!(run.wakeup_latency.count, run.counts.wakeups);
+    }
+}
+
+/// Everybody waits at the gate until task 0 opens it after 1,000 ns; who comes later passes.
+#[test]
+fn gates_hold_and_let_pass() {
+    for host in HOSTS {
+        let opener = bound(&[0], vec![compute(1000), Op::OpenGate { gate: 1 }]);
+        let early = bound(&[1], vec![Op::WaitGate { gate: 1 }, compute(10)]);
+        let late = bound(&[2], vec![compute(2000), Op::WaitGate { gate: 1 }, compute(10)]);
+        let run = outcome(&scenario(machine(1, 3, 1), vec![opener, early, late], host));
+        assert_eq!((run.elapsed_ns, run.counts.wakeups), (2010, 1), "{host:?}");
+    }
+}
+
+#[test]
+fn signals_are_remembered() {
+    for host in HOSTS {
+        let raise = |signal| Op::Signal { signal, sync: false };
+        let raiser = bound(&[0], vec![raise(0), compute(1000), raise(1)]);
+        let waiter = bound(&[1], vec![compute(500), Op::Wait { signal: 0 }, Op::Wait { signal: 1 }]);
+        let run = outcome(&scenario(machine(1, 2, 1), vec![raiser, waiter], host));
+        assert_eq!((run.elapsed_ns, run.counts.wakeups), (1000, 1), "{host:?}");
+    }
+}
+
+/// The parent joins two children; grandchildren are not its own. A second join is over at once.
+#[test]
+fn join_waits_for_all_children() {
+    for host in HOSTS {
+        let fork = |task| Op::Fork { task };
+        let tasks = vec![
+            task(0, vec![fork(1), fork(2), Op::Join, Op::MarkEnd, Op::Join, compute(5)]),
+            child(0, vec![compute(1000)]),
+            child(0, vec![fork(3), compute(700)]),
+            child(2, vec![compute(5000)]),
+        ];
+        let run = outcome(&scenario(machine(1, 4, 1), tasks, host));
+        assert_eq!((run.makespan_ns, run.elapsed_ns), (1000, 5000), "{host:?}");
+        assert_eq!((run.counts.forks, run.counts.wakeups), (3, 1));
+    }
+}
+
+/// 3 x (2 x 10 + 0 x 1000 + 5).
+#[test]
+fn loops_nest_and_may_have_no_rounds() {
+    let begin = |times| Op::LoopBegin { times: Some(times) };
+    let program = vec![
+        begin(3),
+        begin(2),
+        compute(10),
+        Op::LoopEnd,
+        begin(0),
+        begin(7),
+        compute(1000),
+        Op::LoopEnd,
+        Op::LoopEnd,
+        compute(5),
+        Op::LoopEnd,
+    ];
+    for host in HOSTS {
+        let run = outcome(&scenario(machine(1, 1, 1), vec![task(0, program.clone())], host));
+        assert_eq!(run.elapsed_ns, 75, "{host:?}");
+    }
+}
+
+/// Units count from the first MarkBegin to the last MarkEnd, as does the makespan.
+#[test]
+fn marks_delimit_what_is_measured() {
+    for host in HOSTS {
+        let count = Op::Count { units: 3 };
+        let program = vec![
+            count,
+            compute(100),
+            Op::MarkBegin,
+            compute(1000),
+            count,
+            Op::MarkEnd,
+            count,
+            Op::MarkEnd,
+            compute(7),
+            count,
+        ];
+        let mut scenario = scenario(machine(1, 1, 1), vec![task(0, program)], host);
+        scenario.workload.measure = Measure::Rate;
+        let run = outcome(&scenario);
+        assert_eq!((run.units, run.makespan_ns, run.elapsed_ns), (6, 1000, 1107), "{host:?}");
+    }
+}
+
+/// 1,000 pieces of 1,000 ns with a spread of 20 %: each between 800 and 1,200; their mean is near 1,000. Another seed
+/// draws others.
+#[test]
+fn spread_is_drawn_from_the_seed() {
+    let op = Op::Compute { work_ns: 1000, spread_percent: 20 };
+    let program = vec![Op::LoopBegin { times: Some(1000) }, op, Op::LoopEnd];
+    let scenario = scenario(machine(1, 1, 1), vec![task(0, program)], HOSTS[0]);
+    let elapsed = |seed| wakelab_sim::run(&scenario, seed).unwrap().elapsed_ns;
+    let all: Vec<u64> = (0..5).map(elapsed).collect();
+    assert!(all.iter().all(|ns| (990_000..1_010_000).contains(ns)), "{all:?}");
+    assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
+    assert_eq!(all[0], elapsed(0));
+}
+
+/// A sleeper that is woken by a timer runs at once: the busy task on its CPU has run for longer.
+#[test]
+fn a_sleeper_preempts() {
+    for host in HOSTS {
+        let sleeper = bound(&[0], vec![sleep(20 * MS), compute(MS)]);
+        let worker = bound(&[0], vec![Op::LoopBegin { times: None }, compute(MS), Op::LoopEnd]);
+        let mut scenario = scenario(machine(1, 1, 1), vec![sleeper, worker], host);
+        scenario.workload.end = End::After { duration_ns: 40 * MS };
+        let run = outcome(&scenario);
+        assert_eq!(run.wakeup_latency.count, 1, "{host:?}");
+        assert_eq!(run.wakeup_latency.max_ns, 0, "{host:?}");
+        assert_eq!(run.task_cpu_time_ns, [MS, 39 * MS], "{host:?}");
+    }
+}

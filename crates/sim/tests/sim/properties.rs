@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Random machines x random workloads x both idle designs x both profiles: the checker finds nothing, two runs are equal,
+//! and no work is lost or made up.
+
+use proptest::prelude::*;
+use wakelab_machine::{Distance, IdleState, Machine};
+use wakelab_sim::{Ending, HostProfile, Scenario, run};
+use wakelab_workload::{Channel, End, Op, Source, Task, Workload};
+
+use crate::common::{HOSTS, MS, POLICIES, child, machine, task};
+
+fn any_machine() -> impl Strategy<Value = Machine> {
+    let shape = (1..=3u32, 1..=3u32, 1..=4u32, any::<bool>());
+    let costs = (prop::collection::vec(0..3_000u64, 16), 0..3u64, 100_000..2_000_000u64, any::<bool>());
+    (shape, costs).prop_map(|((llcs, cores, threads, clustered), (cost, step, tick_period_ns, slow))| {
+        let mut machine = machine(llcs, cores, threads);
+        let by_distance =
+            |base: u64| std::array::from_fn::<u64, { Distance::COUNT }, _>(|d| base * d as u64 * step);
+        let costs = &mut machine.costs;
+        costs.smt_speed = vec![1024, 611, 431, 300][..threads as usize].to_vec();
+        costs.line_transfer_ps = by_distance(cost[0] * 3);
+        costs.ipi_flight_ns = by_distance(cost[1] / 10);
+        costs.cache_refill_ns = by_distance(cost[2]);
+        costs.wakeup_ns = cost[3];
+        costs.select_ns = cost[4] / 10;
+        costs.balance_ns = cost[5];
+        costs.switch_thread_ns = cost[6];
+        costs.switch_process_ns = cost[6] + cost[7];
+        costs.ipi_send_ns = cost[8] / 10;
+        costs.ipi_handle_ns = cost[9] / 10;
+        costs.idle_states = vec![
+            IdleState { after_ns: 0, exit_latency_ns: cost[10] },
+            IdleState { after_ns: 5_000, exit_latency_ns: cost[10] + 20 * cost[11] },
+        ];
+        costs.tick_period_ns = tick_period_ns;
+        costs.tick_ns = cost[12];
+        costs.interrupt_ns = cost[13];
+        costs.fork_ns = cost[14];
+        costs.exit_ns = cost[15];
+        for (number, cpu) in machine.topology.cpus.iter_mut().enumerate() {
+            cpu.cluster = clustered.then_some(cpu.core / 2 + 2 * cpu.llc);
+            cpu.capacity = if slow && number as u32 / threads % 2 == 1 { 700 } else { 1024 };
+        }
+        machine
+    })
+}
+
+/// Operations that may block wait for something that comes, or not: deadlocks are among the cases.
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0..40_000u64).prop_map(|work_ns| Op::Compute { work_ns, spread_percent: 0 }),
+        1 => (0..8 * MS).prop_map(|work_ns| Op::Compute { work_ns, spread_percent: 0 }),
+        4 => (0..3u32, 1..8u32, 0..2_000u64).prop_map(|(channel, bytes, work_ns)| Op::Send { channel, bytes, work_ns }),
+        4 => (0..3u32, 0..2_000u64).prop_map(|(channel, work_ns)| Op::Recv { channel, work_ns }),
+        2 => (0..3 * MS).prop_map(|delay_ns| Op::Sleep { delay_ns, source: Source::Timer }),
+        1 => (0..8u32, any::<bool>()).prop_map(|(signal, sync)| Op::Signal { signal, sync }),
+        1 => (0..2u32).prop_map(|gate| Op::OpenGate { gate }),
+        1 => (0..2u32).prop_map(|gate| Op::WaitGate { gate }),
+        1 => Just(Op::Yield),
+        1 => Just(Op::Join),
+        1 => (1..9u64).prop_map(|units| Op::Count { units }),
+    ]
+}
+
+fn any_program() -> impl Strategy<Value = Vec<Op>> {
+    let block = (0..5u64, prop::collection::vec(any_op(), 1..5), any::<bool>());
+    prop::collection::vec(block, 1..5).prop_map(|blocks| {
+        let mut program = Vec::new();
+        for (times, ops, looped) in blocks {
+            if looped {
+                program.push(Op::LoopBegin { times: Some(times) });
+                program.extend(ops);
+                program.push(Op::LoopEnd);
+            } else {
+                program.extend(ops);
+            }
+        }
+        program
+    })
+}
+
+fn any_task() -> impl Strategy<Value = (Task, Option<prop::sample::Index>, Vec<prop::sample::Index>)> {
+    let mask = prop::collection::vec(any::<prop::sample::Index>(), 0..4);
+    let birth = (prop::option::weighted(0.5, any::<prop::sample::Index>()), 0..2 * MS, any::<bool>());
+    let traits = (0..3u32, prop::sample::select(vec![512, 1024, 3000]), prop::bool::weighted(0.3));
+    (any_program(), birth, traits, mask).prop_map(|(program, (parent, start_ns, known), traits, mask)| {
+        let (process, weight, limited) = traits;
+        let mut task = Task { start_ns, process, weight, ..task(0, program) };
+        task.last_cpu = known.then_some(0);
+        (task, parent, if limited { mask } else { vec![] })
+    })
+}
+
+fn any_scenario() -> impl Strategy<Value = Scenario> {
+    let policy = prop::sample::select(POLICIES.to_vec());
+    let host = prop::sample::select(HOSTS.to_vec());
+    let end = prop_oneof![3 => Just(End::AllExited), 1 => (1..20 * MS).prop_map(|duration_ns| End::After { duration_ns })];
+    let channel = (8..30u64, 0..2u64, 0..8u64, any::<bool>()).prop_map(
+        |(capacity_bytes, overhead_bytes, wake_room_bytes, sync)| Channel {
+            capacity_bytes: capacity_bytes + 2,
+            overhead_bytes,
+            wake_room_bytes,
+            sync,
+        },
+    );
+    let channels = prop::collection::vec(channel, 3);
+    let tasks = prop::collection::vec(any_task(), 1..10);
+    (any_machine(), tasks, channels, policy, host, end).prop_map(
+        |(machine, drawn, channels, policy, host, end)| {
+            let nr_cpus = machine.topology.nr_cpus();
+            let mut tasks: Vec<Task> = Vec::new();
+            for (index, (mut task, parent, mask)) in drawn.into_iter().enumerate() {
+                if let Some(parent) = parent.filter(|_| index > 0) {
+                    let parent = parent.index(index) as u32;
+                    task = Task { process: task.process, weight: task.weight, ..child(parent, task.program) };
+                    tasks[parent as usize].program.insert(0, Op::Fork { task: index as u32 });
+                }
+                let mut allowed: Vec<u32> = mask.iter().map(|cpu| cpu.index(nr_cpus) as u32).collect();
+                allowed.sort_unstable();
+                allowed.dedup();
+                task.allowed = (!allowed.is_empty()).then_some(allowed);
+                tasks.push(task);
+            }
+            let workload = Workload { channels, end, ..crate::common::workload(tasks) };
+            Scenario { machine, workload, policy: policy.parse().unwrap(), host, limit_ns: 400 * MS }
+        },
+    )
+}
+
+/// Work of a program that is executed to its end.
+fn work_ns(program: &[Op]) -> u64 {
+    let (mut sum, mut times) = (0, 1);
+    for op in program {
+        match *op {
+            Op::Compute { work_ns, .. } | Op::Send { work_ns, .. } | Op::Recv { work_ns, .. } => {
+                sum += times * work_ns
+            }
+            Op::LoopBegin { times: Some(rounds) } => times = rounds,
+            Op::LoopEnd => times = 1,
+            _ => {}
+        }
+    }
+    sum
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn runs_are_clean_repeatable_and_conserve_work(scenario in any_scenario(), seed: u64) {
+        let outcome = run(&scenario, seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(&outcome, &run(&scenario, seed).unwrap(), "two runs differ");
+        let time = &outcome.time;
+        prop_assert_eq!(time.total_ns(), outcome.elapsed_ns * scenario.machine.topology.nr_cpus() as u64);
+        let cpu_time_ns: u64 = outcome.task_cpu_time_ns.iter().sum();
+        prop_assert!(cpu_time_ns + time.idle_ns <= time.total_ns());
+        prop_assert!(time.work_ns + time.cache_refill_ns + time.fork_exit_ns <= cpu_time_ns);
+        let counts = &outcome.counts;
+        prop_assert_eq!(counts.switches_in, outcome.wakeup_latency.count + outcome.queue_delay.count);
+        prop_assert!(counts.switches_out <= counts.switches_in);
+        prop_assert!(counts.switches_in - counts.switches_out <= scenario.machine.topology.nr_cpus() as u64);
+        prop_assert!(counts.preemptions <= counts.switches_out);
+        if scenario.host == HostProfile::SchedExt {
+            prop_assert!(counts.selects <= counts.wakeups + counts.forks + scenario.workload.tasks.len() as u64);
+        }
+        if outcome.ending == Ending::Completed && scenario.workload.end == End::AllExited {
+            let expected: u64 = scenario.workload.tasks.iter().map(|task| work_ns(&task.program)).sum();
+            let costs = &scenario.machine.costs;
+            prop_assert_eq!(time.work_ns, expected);
+            prop_assert_eq!(time.fork_exit_ns,
+                counts.forks * costs.fork_ns + scenario.workload.tasks.len() as u64 * costs.exit_ns);
+        }
+    }
+}

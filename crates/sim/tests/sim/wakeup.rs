@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whole wake-up paths, summed by hand from a machine's figures, under both profiles; and where each of them is paid.
+
+use wakelab_machine::{Distance, IdleState, Machine};
+use wakelab_policy::{Decision, EnqueueWhy};
+use wakelab_sim::{HostProfile, Observer, Outcome, Scenario, run_observed};
+use wakelab_workload::{Op, Task};
+
+use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, sleep, task};
+
+/// 2 LLCs x 2 cores: CPUs 0 and 1, 2 and 3. Every figure is a digit of its own, so that a sum shows its parts.
+fn priced() -> Machine {
+    let mut machine = machine(2, 2, 1);
+    let costs = &mut machine.costs;
+    costs.wakeup_ns = 100;
+    costs.select_ns = 1_000;
+    costs.switch_thread_ns = 10_000;
+    costs.switch_process_ns = 20_000;
+    costs.ipi_send_ns = 100_000;
+    costs.ipi_flight_ns = by_distance(1_000_000, 2_000_000);
+    costs.ipi_handle_ns = 10_000_000;
+    costs.idle_states = vec![
+        IdleState { after_ns: 0, exit_latency_ns: 0 },
+        IdleState { after_ns: 500_000_000, exit_latency_ns: 300_000_000 },
+    ];
+    costs.tick_period_ns = 100_000_000;
+    machine
+}
+
+fn by_distance(llc: u64, numa: u64) -> [u64; Distance::COUNT] {
+    let mut table = [0; Distance::COUNT];
+    table[Distance::Llc.index()] = llc;
+    table[Distance::Numa1.index()..].fill(numa);
+    table
+}
+
+const SECOND: u64 = 1_000_000_000;
+const WAIT: Op = Op::Wait { signal: 0 };
+const SIGNAL: Op = Op::Signal { signal: 0, sync: false };
+
+/// What was seen of task 0, the wakee, after its first run.
+#[derive(Default)]
+struct Seen {
+    woken_ns: u64,
+    queued: (u64, u32),
+    switched_in: (u64, u32),
+    decision: Option<Decision>,
+    waker_done_ns: u64,
+}
+
+impl Observer for Seen {
+    fn wake(&mut self, now_ns: u64, _cpu: u32, _waker: Option<u32>, wakee: u32, _flags: u32) {
+        assert_eq!(wakee, 0);
+        self.woken_ns = now_ns;
+    }
+    fn enqueue(&mut self, now_ns: u64, cpu: u32, task: u32, why: EnqueueWhy) {
+        if task == 0 && why == EnqueueWhy::Wakeup {
+            self.queued = (now_ns, cpu);
+        }
+    }
+    fn switch_in(&mut self, now_ns: u64, cpu: u32, task: u32) {
+        if task == 0 {
+            self.switched_in = (now_ns, cpu);
+        }
+    }
+    fn decision(&mut self, _now_ns: u64, _this_cpu: u32, wakee: u32, decision: &Decision) {
+        if wakee == 0 {
+            self.decision = Some(*decision);
+        }
+    }
+    fn exit(&mut self, now_ns: u64, _cpu: u32, task: u32) {
+        if task == 1 {
+            self.waker_done_ns = now_ns;
+        }
+    }
+}
+
+/// Task 1 starts on CPU 0 when task 0 waits already, computes for a second, then signals.
+fn woken_by_cpu_0(machine: Machine, wakee: Task, host: HostProfile) -> (Seen, Outcome) {
+    let waker = Task { start_ns: 60_000_000, ..bound(&[0], vec![compute(SECOND), SIGNAL]) };
+    let scenario = scenario(machine, vec![wakee, waker], host);
+    let mut seen = Seen::default();
+    let outcome = run_observed(&scenario, 1, &mut seen).unwrap();
+    assert_eq!(outcome.wakeup_latency.count, 1);
+    assert_eq!(outcome.wakeup_latency.sum_ns, seen.switched_in.0 - seen.woken_ns);
+    (seen, outcome)
+}
+
+/// Pinned to the waker's CPU: no interrupt; it waits until the waker has exited. Under sched_ext nothing is selected.
+#[test]
+fn on_the_same_cpu() {
+    for (host, select_ns) in [(HostProfile::SchedExt, 0), (HostProfile::Mainline, 1_000)] {
+        let (seen, outcome) = woken_by_cpu_0(priced(), bound(&[0], vec![WAIT]), host);
+        assert_eq!(seen.switched_in, (seen.woken_ns + select_ns + 100, 0), "{host:?}");
+        assert_eq!((outcome.counts.selects - 2 * u64::from(select_ns > 0)), u64::from(select_ns > 0));
+        assert_eq!(outcome.time.ipi_ns, 2 * 10_000_000, "the starts of both tasks only");
+        assert_eq!(outcome.counts.ipis, 0);
+    }
+}
+
+/// Pinned to an idle CPU of the same LLC, which has idled for a second:
+/// wake-up 100, send 100,000, flight 1,000,000, idle exit 300,000,000, handling 10,000,000; select 1,000 under mainline.
+#[test]
+fn on_an_idle_cpu_of_the_same_llc() {
+    for (host, select_ns) in [(HostProfile::SchedExt, 0), (HostProfile::Mainline, 1_000)] {
+        let (seen, outcome) = woken_by_cpu_0(priced(), bound(&[1], vec![WAIT]), host);
+        assert_eq!(seen.switched_in, (seen.woken_ns + 311_100_100 + select_ns, 1), "{host:?}");
+        assert_eq!(seen.queued, (seen.woken_ns + 100 + select_ns, 1));
+        assert_eq!(seen.waker_done_ns, seen.woken_ns + 100_100 + select_ns);
+        assert_eq!(outcome.time.ipi_ns, 2 * 10_000_000 + 10_100_000);
+        assert_eq!(outcome.time.idle_exit_ns, 300_000_000);
+    }
+}
+
+/// Pinned to an idle CPU of the other LLC. sched_ext: as before, but a flight of 2,000,000. mainline: the waker selects
+/// and sends; the wake-up's 100 are paid by the target after handling the interrupt.
+#[test]
+fn on_an_idle_cpu_of_another_llc() {
+    let (seen, _) = woken_by_cpu_0(priced(), bound(&[2], vec![WAIT]), HostProfile::SchedExt);
+    assert_eq!(seen.switched_in, (seen.woken_ns + 312_100_100, 2));
+    assert_eq!(seen.queued, (seen.woken_ns + 100, 2));
+    assert_eq!(seen.waker_done_ns, seen.woken_ns + 100_100);
+
+    let (seen, _) = woken_by_cpu_0(priced(), bound(&[2], vec![WAIT]), HostProfile::Mainline);
+    assert_eq!(seen.switched_in, (seen.woken_ns + 1_000 + 312_100_000 + 100, 2));
+    assert_eq!(seen.queued, seen.switched_in, "queued by the target, at the end of the path");
+    assert_eq!(seen.waker_done_ns, seen.woken_ns + 1_000 + 100_000);
+}
+
+/// A wakee that may run anywhere: the decision's reads are paid by distance, rounded up once.
+#[test]
+fn a_decision_costs_its_reads() {
+    for host in HOSTS {
+        let mut machine = priced();
+        machine.costs.line_transfer_ps = by_distance(7_300, 90_100);
+        let (seen, outcome) = woken_by_cpu_0(machine, task(1, vec![WAIT]), host);
+        let decision = seen.decision.unwrap();
+        let (near, far) =
+            (decision.reads.at[Distance::Llc.index()], decision.reads.at[Distance::Numa1.index()]);
+        assert!(near + far > 0, "{host:?}: the CPUs are looked at");
+        let reads_ns = (u64::from(near) * 7_300 + u64::from(far) * 90_100).div_ceil(1000);
+        assert_eq!(seen.queued.0, seen.woken_ns + 1_000 + reads_ns + 100, "{host:?}");
+        // What the two starts read is counted, and costs nobody anything.
+        assert_eq!(outcome.time.select_ns, 1_000 + reads_ns);
+    }
+}
+
+/// A timer's wake-up: the sleeper's CPU leaves its idle state (slept a second: 300,000,000), handles the interrupt, wakes.
+#[test]
+fn by_a_timer_on_the_cpu_where_it_slept() {
+    for (host, select_ns) in [(HostProfile::SchedExt, 0), (HostProfile::Mainline, 1_000)] {
+        let mut machine = priced();
+        machine.costs.interrupt_ns = 7;
+        let scenario = scenario(machine, vec![bound(&[3], vec![sleep(SECOND)])], host);
+        let mut seen = Seen::default();
+        let outcome = run_observed(&scenario, 1, &mut seen).unwrap();
+        // It starts by an interrupt and a switch; it sleeps from then on.
+        let fired_ns = 10_000_000 + 10_000 + SECOND;
+        assert_eq!(seen.woken_ns, fired_ns + 300_000_000 + 7, "{host:?}");
+        assert_eq!(seen.switched_in, (seen.woken_ns + select_ns + 100, 3));
+        assert_eq!(outcome.time.interrupt_ns, 7);
+        assert_eq!(outcome.counts.ipis, 0);
+    }
+}
+
+/// Three switches: to each task from idle (thread price), and between them (process price); then cache refill after a move.
+#[test]
+fn switches_and_refills() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        machine.costs.switch_thread_ns = 10;
+        machine.costs.switch_process_ns = 100;
+        let tasks = vec![bound(&[0], vec![compute(5)]), Task { process: 1, ..bound(&[0], vec![compute(5)]) }];
+        let run = outcome(&scenario(machine, tasks, host));
+        assert_eq!((run.time.switch_ns, run.elapsed_ns), (110, 120), "{host:?}");
+
+        let mut machine = machine_of_two_llcs_with_refill();
+        machine.costs.ipi_handle_ns = 3;
+        let mut moved = bound(&[1], vec![compute(5)]);
+        moved.last_cpu = Some(0);
+        let run = outcome(&scenario(machine, vec![moved], host));
+        assert_eq!((run.time.cache_refill_ns, run.elapsed_ns), (5_000, 5_008), "{host:?}");
+        assert_eq!(run.migrations[Distance::Numa1.index()], 1);
+        assert_eq!(run.migrations.iter().sum::<u64>(), 1);
+    }
+}
+
+fn machine_of_two_llcs_with_refill() -> Machine {
+    let mut machine = machine(2, 1, 1);
+    machine.costs.cache_refill_ns = by_distance(1_000, 5_000);
+    machine
+}
+
+/// Ticks come on the CPU's own grid while it is busy: a task of 10 ms meets 10, whoever pays for them.
+#[test]
+fn ticks_are_charged_to_whoever_runs() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        machine.costs.tick_ns = 1_000;
+        let Outcome { time, counts, elapsed_ns, task_cpu_time_ns, .. } =
+            outcome(&scenario(machine, vec![bound(&[0], vec![compute(10_000_000)])], host));
+        assert_eq!(counts.ticks, 10, "{host:?}");
+        assert_eq!((time.tick_ns, elapsed_ns), (10_000, 10_010_000));
+        assert_eq!(task_cpu_time_ns, [10_010_000]);
+    }
+}
+
+/// fork 50 in the parent, then the child's placement and wake-up; exit 30 in each.
+#[test]
+fn fork_and_exit() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 1);
+        machine.costs.fork_ns = 50;
+        machine.costs.exit_ns = 30;
+        machine.costs.select_ns = 7;
+        machine.costs.wakeup_ns = 4;
+        let tasks = vec![
+            task(0, vec![Op::Fork { task: 1 }, Op::Join]),
+            crate::common::child(0, vec![compute(1_000)]),
+        ];
+        let run = outcome(&scenario(machine, tasks, host));
+        assert_eq!(run.time.fork_exit_ns, 50 + 30 + 30, "{host:?}");
+        assert_eq!((run.counts.forks, run.counts.wakeups), (1, 1), "the child, and the parent that joins");
+        // fork, placement, child, exit, waking the parent, exit.
+        assert_eq!(run.elapsed_ns, 50 + (7 + 4) + 1_000 + 30 + (7 + 4) + 30, "{host:?}");
+    }
+}
+
+/// Balancing costs its fixed part and its reads: a CPU that goes idle looks for work once.
+#[test]
+fn newly_idle_balancing_is_charged() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 1);
+        machine.costs.balance_ns = 40;
+        let mut scenario: Scenario = scenario(machine, vec![task(0, vec![sleep(50_000_000)])], host);
+        scenario.workload.tasks.push(bound(&[1], vec![compute(100_000_000)]));
+        scenario.workload.tasks.push(bound(&[1], vec![compute(1)]));
+        let run = outcome(&scenario);
+        assert!(run.counts.newly_idle_balances > 0, "{host:?}");
+        let attempts = run.counts.newly_idle_balances + run.counts.periodic_balances;
+        assert_eq!(run.time.balance_ns, 40 * attempts, "{host:?}");
+        assert_eq!(run.counts.pulled, 0, "what waits on CPU 1 may not run elsewhere");
+    }
+}
