@@ -1,2 +1,85 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Skeleton.
+//! Recordings in: one reader a format, one causal model out.
+//!
+//! A reader ([`perf_script`] is the only one so far) turns a file into a stream of [`event::Item`]s in the order of
+//! time. [`causal`] turns that stream into a [`Workload`]: what each task did and whom it waited for, not when. A replay
+//! is a closed loop: if a waker is slower, its wakee waits longer.
+//!
+//! docs/recordings.md says how to make a recording, and by which rules it is read.
+
+pub mod causal;
+pub mod error;
+pub mod event;
+pub mod explained;
+mod fields;
+mod interrupts;
+mod kernel;
+mod lines;
+pub mod perf_script;
+mod program;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::Serialize;
+use wakelab_workload::Workload;
+
+pub use error::TraceError;
+pub use explained::{Explained, Gap, GapCount};
+
+/// CPU numbers are below this, as in the policy (`WL_MAX_CPUS`).
+pub const MAX_CPUS: u32 = 4096;
+
+/// How to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Refuse a recording at the first thing in it that cannot be explained, instead of counting it.
+    pub strict: bool,
+}
+
+/// A recording, read and understood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recording {
+    /// What the tasks did. Work is the CPU time that they used on the machine that was recorded.
+    pub workload: Workload,
+    /// The highest CPU number in the recording plus one. Tasks name CPUs below this only.
+    pub nr_cpus: u32,
+    /// From the first event to the last.
+    pub duration_ns: u64,
+    /// Events of any kind, those that say nothing about waiting included.
+    pub events: u64,
+    /// CPU time of all tasks together.
+    pub busy_ns: u64,
+    /// How much of the waiting is explained, and what is not.
+    pub explained: Explained,
+}
+
+/// Reads the recording in the file `path`. The workload gets the file's name.
+///
+/// # Errors
+/// Whatever [`read_from`] refuses, and a file that cannot be opened.
+pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
+    let shown = path.display().to_string();
+    let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
+    let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
+    read_from(BufReader::with_capacity(1 << 16, file), &shown, &name, options)
+}
+
+/// Reads a recording from `input`. Errors call it `file`, the workload is called `name`.
+///
+/// Takes time and memory in proportion to the number of events.
+///
+/// # Errors
+/// With file and line, or byte: what is not text, or not the text of `perf script`; a line that is cut off or that
+/// cannot be parsed; time that goes backwards; a CPU number of [`MAX_CPUS`] or more; a recording without events or
+/// without context switches. With [`Options::strict`], the first [`Gap`].
+pub fn read_from(
+    input: impl BufRead,
+    file: &str,
+    name: &str,
+    options: &Options,
+) -> Result<Recording, TraceError> {
+    let mut reader = perf_script::Reader::new(input, file);
+    causal::model(&mut reader, name, options)
+}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Turns scheduling events into what each task did and whom it waited for.
+//!
+//! A task is bursts of work and waits between them. Work is the CPU time between switch-in and switch-out; preemption
+//! is no wait, so the bursts on both sides of it are one. A wait ends
+//! - by a wake-up from another task, at an offset in *that* task's work: the waker raises a signal there;
+//! - or from outside (the waker's CPU was idle, or the recording knows that an interrupt did it): a sleep.
+//!
+//! Worked example. A runs from 0 to 100, wakes B at 60, and waits; B was waiting, runs from 70 to 100 and exits:
+//! ```text
+//!     A: compute 60, signal 0, compute 40      B: wait 0, compute 30
+//! ```
+//! That B ran at 70 and not at 61 is the scheduler's doing, so it is not in the model; nor is the CPU.
+//!
+//! Why a replay cannot deadlock. Give each operation a position in the recording: a wait completes at its switch-out or
+//! its wake-up, whichever is later; a signal, a fork and all else stand where they were recorded. In each program these
+//! positions rise, every signal stands at or before the completion of its wait, every fork before its child's
+//! beginning. So the order of positions is one possible order of execution; signals stay raised, so what is possible in
+//! one order of execution is possible in all.
+
+#[path = "running.rs"]
+mod running;
+
+use std::collections::BTreeMap;
+
+use wakelab_workload::{Op, Source, TaskIndex};
+
+use crate::event::{Context, Event, EventSource, Item, TaskName, What};
+use crate::explained::{Explained, Gap, GapCount};
+use crate::program::{Step, Tracked, workload};
+use crate::{Options, Recording, TraceError};
+
+/// Reads all of `source`.
+///
+/// # Errors
+/// Those of the source; with [`Options::strict`], the first [`Gap`].
+pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Result<Recording, TraceError> {
+    let mut model = Model::default();
+    loop {
+        let more = match source.next_item()? {
+            Some(item) => {
+                model.item(&item);
+                true
+            }
+            None => {
+                model.end();
+                false
+            }
+        };
+        match model.first_gap {
+            Some((gap, line)) if options.strict => {
+                return Err(TraceError::Unexplained { file: source.file().to_owned(), line, gap });
+            }
+            _ if more => {}
+            _ => return Ok(model.recording(name)),
+        }
+    }
+}
+
+/// What a task is doing, as far as the events say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Forked and not started: by whom.
+    Born { parent: Option<Waker> },
+    /// Waiting for a CPU.
+    Runnable,
+    /// On a CPU.
+    Running { cpu: u32, since_ns: u64 },
+    /// Waiting for a wake-up; `position` of its switch-out.
+    Blocked { since_ns: u64, position: u64 },
+    /// Gone.
+    Exited,
+}
+
+/// A task in the middle of its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waker {
+    task: TaskIndex,
+    /// How much work it had done.
+    work_ns: u64,
+    /// Where in the recording.
+    position: u64,
+}
+
+/// A wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wake {
+    time_ns: u64,
+    by: By,
+}
+
+/// What ends a wait, or starts a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Task(Waker),
+    Outside(Source),
+    Unknown,
+}
+
+/// What is known of who runs on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum OnCpu {
+    /// Nothing: no event there so far.
+    #[default]
+    Unknown,
+    Idle,
+    Task(TaskIndex),
+}
+
+/// How it is known that a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SwitchIn {
+    /// By the switch, which is now.
+    Seen,
+    /// By a later event, which may say how long it has run. Before it the CPU was idle, or nothing was known of it.
+    Unseen { was_idle: bool, ran_ns: Option<u64> },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    on: OnCpu,
+    /// The last event there.
+    last_ns: u64,
+    /// At this line a task that ran there turned up elsewhere. All is well if that was the end of this CPU's recording.
+    left_at_line: Option<u64>,
+}
+
+/// Whether the recorder's ids are those of the events; the first switch tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ids {
+    #[default]
+    Undecided,
+    Same,
+    /// perf ran inside a container: it names tasks by the container's ids, the events name them by the machine's.
+    Foreign,
+}
+
+#[derive(Default)]
+struct Model {
+    tasks: Vec<Tracked>,
+    /// The latest task of each id.
+    by_tid: BTreeMap<u32, TaskIndex>,
+    cpus: BTreeMap<u32, Cpu>,
+    ids: Ids,
+    first_ns: Option<u64>,
+    /// Since the first event.
+    now_ns: u64,
+    /// Line of the current event.
+    line: u64,
+    /// Number of events so far; the current one's position.
+    events: u64,
+    highest_cpu: u32,
+    signals: u32,
+    /// Wake-ups, and those of them that ended a wait or began a task.
+    wakes: u64,
+    useful_wakes: u64,
+    waking_seen: bool,
+    first_gap: Option<(Gap, u64)>,
+    explained: Explained,
+}
+
+impl Model {
+    fn item(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(event) => self.event(event),
+            Item::Lost { line, count } => {
+                self.line = *line;
+                self.explained.lost_events = self.explained.lost_events.saturating_add(*count);
+                self.gap(Gap::LostEvents);
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        let first_ns = *self.first_ns.get_or_insert(event.time_ns);
+        self.now_ns = event.time_ns - first_ns;
+        self.line = event.line;
+        self.events += 1;
+        self.highest_cpu = self.highest_cpu.max(event.cpu);
+        self.not_ended(event.cpu);
+        self.explained.interrupts_known |= event.context != Context::Unknown;
+
+        match event.what {
+            What::Switch { prev, why, next } => {
+                self.decide_ids(&event.current, prev.tid);
+                self.found_running(event.cpu, &prev, None);
+                self.note_process(&event.current);
+                self.switch_out(event.cpu, &prev, why);
+                self.run(event.cpu, &next, &SwitchIn::Seen);
+            }
+            _ => {
+                let ran_ns = match event.what {
+                    What::Runtime { task, ran_ns } => self.runtime(&task, ran_ns, &event.current),
+                    _ => None,
+                };
+                self.current(event.cpu, &event.current, ran_ns);
+                match event.what {
+                    What::Waking { task, last_cpu } => {
+                        self.waking_seen = true;
+                        self.wake(event, &task, last_cpu);
+                    }
+                    What::Wakeup { task, cpu } => self.wakeup(event, &task, cpu),
+                    What::WakeupNew { task } => self.wakeup_new(event.cpu, &task),
+                    What::Fork { parent, child } => self.fork(event.cpu, &parent, &child),
+                    What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
+                    What::Switch { .. } | What::Runtime { .. } | What::Other => {}
+                }
+            }
+        }
+        self.cpus.entry(event.cpu).or_default().last_ns = self.now_ns;
+    }
+
+    fn migrate(&mut self, name: &TaskName<'_>, from_cpu: u32, to_cpu: u32) {
+        self.highest_cpu = self.highest_cpu.max(from_cpu).max(to_cpu);
+        if let Some(&index) = self.by_tid.get(&name.tid) {
+            self.task(index).last_cpu.get_or_insert(from_cpu);
+        }
+    }
+
+    // ------------------------------------------------------------ waking
+
+    /// Who does what happens on `cpu` now. A task that wakes itself does not: it sleeps, and an interrupt came.
+    fn by(&self, cpu: u32, context: Context, wakee: Option<TaskIndex>) -> By {
+        if let Context::Interrupt(source) = context {
+            return By::Outside(source);
+        }
+        match self.cpus.get(&cpu).map(|cpu| cpu.on).unwrap_or_default() {
+            OnCpu::Unknown => By::Unknown,
+            OnCpu::Idle => By::Outside(Source::Timer),
+            OnCpu::Task(index) if wakee == Some(index) => By::Outside(Source::Timer),
+            OnCpu::Task(task) => By::Task(self.waker(task)),
+        }
+    }
+
+    fn waker(&self, task: TaskIndex) -> Waker {
+        Waker { task, work_ns: self.tasks[task as usize].work_at(self.now_ns), position: self.events }
+    }
+
+    fn wake(&mut self, event: &Event<'_>, name: &TaskName<'_>, last_cpu: u32) {
+        self.highest_cpu = self.highest_cpu.max(last_cpu);
+        if name.tid == 0 {
+            return;
+        }
+        self.wakes += 1;
+        let found = self.living(name);
+        let wake = Wake { time_ns: self.now_ns, by: self.by(event.cpu, event.context, found) };
+        let Some(index) = found else {
+            self.woken_from_before(name, &wake, last_cpu);
+            return;
+        };
+        let task = self.task(index);
+        task.rename(name);
+        task.last_cpu.get_or_insert(last_cpu);
+        match task.state {
+            State::Blocked { since_ns, position } => self.end_wait(index, &wake, since_ns, position),
+            // It may be about to leave the CPU, its state already changed: then this is the wake-up that ends the wait
+            // that has not begun yet. Whether so is seen when it is switched in again (see woken_unseen).
+            State::Running { .. } => task.wake_while_running = Some(wake),
+            State::Born { .. } | State::Runnable | State::Exited => {}
+        }
+    }
+
+    /// sched_wakeup. Where sched_waking is recorded, too, this only confirms it.
+    fn wakeup(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
+        if !self.waking_seen {
+            self.wake(event, name, cpu);
+            return;
+        }
+        self.highest_cpu = self.highest_cpu.max(cpu);
+        let Some(&index) = self.by_tid.get(&name.tid) else { return };
+        let task = &self.tasks[index as usize];
+        if let State::Blocked { since_ns, position } = task.state {
+            if let Some(wake) = task.wake_while_running {
+                self.end_wait(index, &wake, since_ns, position);
+            } else {
+                self.gap(Gap::MissedWaking);
+                self.wake(event, name, cpu);
+            }
+        }
+    }
+
+    /// A task that waited when the recording began is woken. If from outside, it begins now; if by a task, it begins by
+    /// waiting.
+    fn woken_from_before(&mut self, name: &TaskName<'_>, wake: &Wake, last_cpu: u32) {
+        let start_ns = if matches!(wake.by, By::Task(_)) { 0 } else { self.now_ns };
+        let index = self.begin(name, None, start_ns);
+        self.task(index).last_cpu = Some(last_cpu);
+        match wake.by {
+            By::Task(_) => self.end_wait(index, wake, 0, 0),
+            By::Outside(_) => self.useful_wakes += 1,
+            By::Unknown => {
+                self.useful_wakes += 1;
+                self.gap(Gap::UnknownWaker);
+            }
+        }
+    }
+
+    /// A task that waited was switched in, and no wake-up was seen since its switch-out. If one was seen just before,
+    /// while it still ran, that was it: the waker logs its sched_waking first and then waits until the wakee has left
+    /// its CPU (in the hackbench fixture on every saturated run).
+    fn woken_unseen(&mut self, index: TaskIndex, until_ns: u64) {
+        let task = &self.tasks[index as usize];
+        let State::Blocked { since_ns, position } = task.state else { return };
+        if let Some(wake) = task.wake_while_running {
+            self.end_wait(index, &wake, since_ns, position);
+            return;
+        }
+        self.gap(Gap::SwitchInUnwoken);
+        self.explained.waits += 1;
+        self.explained.unexplained += 1;
+        self.sleep(index, Source::Timer, since_ns, position, until_ns);
+    }
+
+    fn end_wait(&mut self, index: TaskIndex, wake: &Wake, since_ns: u64, position: u64) {
+        self.explained.waits += 1;
+        self.useful_wakes += 1;
+        match wake.by {
+            By::Task(waker) => {
+                let signal = self.signals;
+                self.signals += 1;
+                self.explained.by_task += 1;
+                let op = Op::Signal { signal, sync: false };
+                self.task(waker.task).steps.push(Step { position: waker.position, at_ns: waker.work_ns, op });
+                let task = self.task(index);
+                task.steps.push(Step { position, at_ns: task.work_ns, op: Op::Wait { signal } });
+                task.state = State::Runnable;
+                task.ready_ns = task.ready_ns.max(wake.time_ns);
+            }
+            By::Outside(source) => {
+                self.explained.from_outside += 1;
+                self.sleep(index, source, since_ns, position, wake.time_ns);
+            }
+            By::Unknown => {
+                self.gap(Gap::UnknownWaker);
+                self.explained.unexplained += 1;
+                self.sleep(index, Source::Timer, since_ns, position, wake.time_ns);
+            }
+        }
+    }
+
+    fn sleep(&mut self, index: TaskIndex, source: Source, since_ns: u64, position: u64, until_ns: u64) {
+        let task = self.task(index);
+        let op = Op::Sleep { delay_ns: until_ns.saturating_sub(since_ns), source };
+        task.steps.push(Step { position, at_ns: task.work_ns, op });
+        task.state = State::Runnable;
+        task.ready_ns = task.ready_ns.max(until_ns);
+    }
+
+    // ------------------------------------------------------------ birth and death
+
+    fn fork(&mut self, cpu: u32, parent: &TaskName<'_>, child: &TaskName<'_>) {
+        self.end_unseen(child.tid);
+        let parent = match self.by(cpu, Context::Task, None) {
+            By::Task(waker) => Some(waker),
+            By::Outside(_) | By::Unknown => self.living(parent).map(|index| self.waker(index)),
+        };
+        self.begin(child, Some(State::Born { parent }), self.now_ns);
+    }
+
+    fn wakeup_new(&mut self, cpu: u32, name: &TaskName<'_>) {
+        let by = self.by(cpu, Context::Task, None);
+        let here = if let By::Task(waker) = by { Some(waker) } else { None };
+        let child = self.by_tid.get(&name.tid).copied();
+        if let Some(index) = child
+            && let State::Born { parent } = self.tasks[index as usize].state
+        {
+            self.start_child(index, here.or(parent));
+            return;
+        }
+        self.gap(Gap::MissedFork);
+        self.end_unseen(name.tid);
+        let index = self.begin(name, Some(State::Born { parent: here }), self.now_ns);
+        self.start_child(index, here);
+    }
+
+    /// A forked task becomes runnable. Its parent forks it there; without one it begins by itself.
+    fn start_child(&mut self, index: TaskIndex, parent: Option<Waker>) {
+        let now_ns = self.now_ns;
+        let task = self.task(index);
+        task.state = State::Runnable;
+        task.ready_ns = now_ns;
+        if let Some(parent) = parent {
+            task.parent = Some(parent.task);
+            let op = Op::Fork { task: index };
+            self.task(parent.task).steps.push(Step { position: parent.position, at_ns: parent.work_ns, op });
+        } else {
+            task.start_ns = now_ns;
+            self.gap(Gap::UnknownParent);
+        }
+    }
+
+    /// The task of this id that has not exited. One that has, and is not followed by a fork, is a gap.
+    fn living(&mut self, name: &TaskName<'_>) -> Option<TaskIndex> {
+        let index = *self.by_tid.get(&name.tid)?;
+        if self.tasks[index as usize].state != State::Exited {
+            return Some(index);
+        }
+        self.gap(Gap::AfterExit);
+        Some(self.begin(name, Some(State::Runnable), self.now_ns))
+    }
+
+    /// A new task takes this id: whoever has it must be gone.
+    fn end_unseen(&mut self, tid: u32) {
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        match self.tasks[index as usize].state {
+            State::Exited => return,
+            State::Running { cpu, .. } => self.vacate(cpu),
+            State::Born { parent } => self.start_child(index, parent),
+            State::Runnable | State::Blocked { .. } => {}
+        }
+        self.gap(Gap::MissedExit);
+        self.task(index).state = State::Exited;
+    }
+
+    /// A new task. `state`: `None` for one from before the recording.
+    fn begin(&mut self, name: &TaskName<'_>, state: Option<State>, start_ns: u64) -> TaskIndex {
+        // Bounded by the number of lines, which no file brings near 2^32 with one task each.
+        let index = self.tasks.len() as TaskIndex;
+        match state {
+            None => self.explained.tasks_from_before += 1,
+            Some(_) => self.explained.tasks_born += 1,
+        }
+        self.tasks.push(Tracked::new(name, state.unwrap_or(State::Runnable), start_ns));
+        self.by_tid.insert(name.tid, index);
+        index
+    }
+
+    // ------------------------------------------------------------ the end
+
+    /// Bursts are cut and waits dropped where the recording ends.
+    fn end(&mut self) {
+        for index in 0..self.tasks.len() as TaskIndex {
+            let now_ns = self.now_ns;
+            match self.tasks[index as usize].state {
+                State::Running { .. } => self.stop(index, now_ns, State::Runnable),
+                State::Blocked { .. } => self.explained.open_at_end += 1,
+                State::Born { parent } => self.start_child(index, parent),
+                State::Runnable | State::Exited => {}
+            }
+        }
+        self.explained.wakers_known = self.waking_seen;
+        self.explained.foreign_ids = self.ids == Ids::Foreign;
+        // With both events, a sched_wakeup may confirm a sched_waking that counts already.
+        self.explained.redundant_wakes = self.wakes.saturating_sub(self.useful_wakes);
+    }
+
+    fn recording(mut self, name: &str) -> Recording {
+        let nr_cpus = self.highest_cpu + 1;
+        let busy_ns = self.tasks.iter().map(|task| task.work_ns).sum();
+        Recording {
+            workload: workload(name, self.tasks, self.signals, nr_cpus, &mut self.explained),
+            nr_cpus,
+            duration_ns: self.now_ns,
+            events: self.events,
+            busy_ns,
+            explained: self.explained,
+        }
+    }
+
+    fn task(&mut self, index: TaskIndex) -> &mut Tracked {
+        &mut self.tasks[index as usize]
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.gap_at(gap, self.line);
+    }
+
+    fn gap_at(&mut self, gap: Gap, line: u64) {
+        self.first_gap.get_or_insert((gap, line));
+        let entry = self.explained.gaps.entry(gap).or_insert(GapCount { count: 0, first_line: line });
+        entry.count += 1;
+    }
+}

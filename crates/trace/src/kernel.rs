@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What Linux's names and priorities mean.
+
+/// Weight of a fair task by nice value, from nice -20 to nice 19: `sched_prio_to_weight` in kernel/sched/core.c. Each
+/// step is 1.25 times the next.
+const WEIGHT_BY_NICE: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121,
+    2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29,
+    23, 18, 15,
+];
+
+/// The priority of nice -20; lower ones are real time or deadline.
+const FIRST_FAIR_PRIO: i32 = 100;
+
+/// Whether this priority is above all fair tasks.
+pub(crate) fn is_realtime(prio: i32) -> bool {
+    prio < FIRST_FAIR_PRIO
+}
+
+/// Weight of a task of this priority. Real-time tasks get that of nice -20: the model knows fair tasks only.
+pub(crate) fn weight(prio: i32) -> u32 {
+    let nice_index = usize::try_from(prio.saturating_sub(FIRST_FAIR_PRIO)).unwrap_or(0);
+    WEIGHT_BY_NICE[nice_index.min(WEIGHT_BY_NICE.len() - 1)]
+}
+
+/// The CPU to which a kernel thread of this name is bound, if the name says so: `migration/3`, `kworker/3:1-events`
+/// (but not the unbound `kworker/u8:1`).
+pub(crate) fn bound_cpu(name: &str) -> Option<u32> {
+    const BOUND: [&str; 9] = [
+        "migration",
+        "ksoftirqd",
+        "kworker",
+        "cpuhp",
+        "rcuc",
+        "irq_work",
+        "idle_inject",
+        "ktimers",
+        "backlog_napi",
+    ];
+    let (kind, place) = name.split_once('/')?;
+    if !BOUND.contains(&kind) {
+        return None;
+    }
+    let cpu = if kind == "kworker" { place.split_once(':')?.0 } else { place };
+    cpu.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_those_of_the_kernel() {
+        assert_eq!(weight(120), 1024);
+        assert_eq!(weight(100), 88761);
+        assert_eq!(weight(139), 15);
+        assert_eq!(weight(0), 88761);
+        assert_eq!(weight(-1), 88761);
+        assert_eq!(weight(i32::MIN), 88761);
+        assert_eq!(weight(i32::MAX), 15);
+        assert!(is_realtime(99) && !is_realtime(100));
+    }
+
+    #[test]
+    fn bound_kernel_threads_are_known_by_name() {
+        assert_eq!(bound_cpu("migration/12"), Some(12));
+        assert_eq!(bound_cpu("kworker/3:1-events"), Some(3));
+        assert_eq!(bound_cpu("kworker/3:1H"), Some(3));
+        assert_eq!(bound_cpu("kworker/u8:1"), None);
+        assert_eq!(bound_cpu("kworker/R-rcu_g"), None);
+        assert_eq!(bound_cpu("cc1/0"), None);
+        assert_eq!(bound_cpu("hackbench"), None);
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One task while a recording is read, and the programs that come of all of them at the end.
+
+use wakelab_workload::{End, Measure, Op, Task, TaskIndex, Workload};
+
+use crate::causal::{State, Wake};
+use crate::event::TaskName;
+use crate::explained::Explained;
+use crate::kernel;
+
+/// An operation at an offset in a task's work. A wake-up may turn out later to have ended a wait, so steps are not made
+/// in the order of the recording; `position` is that order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) position: u64,
+    pub(crate) at_ns: u64,
+    pub(crate) op: Op,
+}
+
+/// On which CPUs a task ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RanOn {
+    None,
+    One(u32),
+    Several,
+}
+
+/// A running task whose switch-in was not seen, and of which nobody has said yet how long it has run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unsure {
+    /// It cannot have been switched in before.
+    pub(crate) earliest_ns: u64,
+    /// Of the event that showed it running.
+    pub(crate) position: u64,
+    /// If it stays so, this line shows a gap.
+    pub(crate) gap_line: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    pub(crate) tid: u32,
+    pub(crate) state: State,
+    /// Work up to the last switch-out.
+    pub(crate) work_ns: u64,
+    pub(crate) steps: Vec<Step>,
+    /// The last wake-up since it was switched in.
+    pub(crate) wake_while_running: Option<Wake>,
+    pub(crate) unsure: Option<Unsure>,
+    /// It ran already at this time, by the scheduler's account, though it was not seen on a CPU.
+    pub(crate) ran_from_ns: Option<u64>,
+    /// It left a CPU, or became runnable; it was not switched in before.
+    pub(crate) ready_ns: u64,
+    pub(crate) parent: Option<TaskIndex>,
+    pub(crate) start_ns: u64,
+    /// Where it was before its first switch-in.
+    pub(crate) last_cpu: Option<u32>,
+    pub(crate) process: Option<u32>,
+    name: String,
+    prio: Option<i32>,
+    ran_on: RanOn,
+}
+
+impl Tracked {
+    pub(crate) fn new(name: &TaskName<'_>, state: State, start_ns: u64) -> Self {
+        Tracked {
+            tid: name.tid,
+            state,
+            work_ns: 0,
+            steps: Vec::new(),
+            wake_while_running: None,
+            unsure: None,
+            ran_from_ns: None,
+            ready_ns: 0,
+            parent: None,
+            start_ns,
+            last_cpu: None,
+            process: None,
+            name: name.comm.to_owned(),
+            prio: name.prio,
+            ran_on: RanOn::None,
+        }
+    }
+
+    /// Work done until `now_ns`.
+    pub(crate) fn work_at(&self, now_ns: u64) -> u64 {
+        match self.state {
+            State::Running { since_ns, .. } => self.work_ns + now_ns.saturating_sub(since_ns),
+            _ => self.work_ns,
+        }
+    }
+
+    /// Counts the work since it was switched in or charged.
+    pub(crate) fn charge_until(&mut self, now_ns: u64) {
+        self.work_ns = self.work_at(now_ns);
+        if let State::Running { since_ns, .. } = &mut self.state {
+            *since_ns = now_ns.max(*since_ns);
+        }
+    }
+
+    /// It was switched in at `said_ns`, as is known only now. What it has done since moves with it. Returns whether the
+    /// switch-in was a guess until now.
+    pub(crate) fn correct_since(&mut self, said_ns: u64) -> bool {
+        let State::Running { cpu, since_ns } = self.state else { return false };
+        let Some(unsure) = self.unsure.take() else { return false };
+        let said_ns = said_ns.max(unsure.earliest_ns);
+        for step in self.steps.iter_mut().filter(|step| step.position >= unsure.position) {
+            step.at_ns = (step.at_ns + since_ns).saturating_sub(said_ns).max(self.work_ns);
+        }
+        self.state = State::Running { cpu, since_ns: said_ns };
+        unsure.gap_line.is_some()
+    }
+
+    /// Names and priorities change (exec, nice); the last ones count.
+    pub(crate) fn rename(&mut self, name: &TaskName<'_>) {
+        if self.name != name.comm {
+            name.comm.clone_into(&mut self.name);
+        }
+        self.prio = name.prio.or(self.prio);
+    }
+
+    pub(crate) fn ran_on(&mut self, cpu: u32) {
+        self.last_cpu.get_or_insert(cpu);
+        self.ran_on = match self.ran_on {
+            RanOn::None => RanOn::One(cpu),
+            RanOn::One(other) if other == cpu => RanOn::One(cpu),
+            RanOn::One(_) | RanOn::Several => RanOn::Several,
+        };
+    }
+
+    /// The CPU to which it is bound, by its name, unless it was seen elsewhere.
+    fn bound_cpu(&self, nr_cpus: u32) -> Option<u32> {
+        let cpu = kernel::bound_cpu(&self.name).filter(|&cpu| cpu < nr_cpus)?;
+        (self.ran_on == RanOn::None || self.ran_on == RanOn::One(cpu)).then_some(cpu)
+    }
+
+    /// Steps in the order of the recording, with the work between them.
+    fn program(mut self) -> Vec<Op> {
+        self.steps.sort_by_key(|step| step.position);
+        let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
+        let mut done_ns = 0;
+        let mut compute_until = |program: &mut Vec<Op>, at_ns: u64| {
+            if at_ns > done_ns {
+                program.push(Op::Compute { work_ns: at_ns - done_ns, spread_percent: 0 });
+                done_ns = at_ns;
+            }
+        };
+        for step in &self.steps {
+            // A gap may have shortened a burst after the step was noted.
+            compute_until(&mut program, step.at_ns.min(self.work_ns));
+            program.push(step.op);
+        }
+        compute_until(&mut program, self.work_ns);
+        program
+    }
+}
+
+/// The workload of all tasks, in the order in which they were first seen.
+pub(crate) fn workload(
+    name: &str,
+    tracked: Vec<Tracked>,
+    signals: u32,
+    nr_cpus: u32,
+    explained: &mut Explained,
+) -> Workload {
+    let mut tasks = Vec::with_capacity(tracked.len());
+    for task in tracked {
+        let bound_cpu = task.bound_cpu(nr_cpus);
+        explained.pinned_kernel_threads += u64::from(bound_cpu.is_some());
+        explained.realtime_tasks += u64::from(task.prio.is_some_and(kernel::is_realtime));
+        tasks.push(Task {
+            name: task.name.clone(),
+            parent: task.parent,
+            start_ns: if task.parent.is_some() { 0 } else { task.start_ns },
+            process: task.process.unwrap_or(task.tid),
+            weight: task.prio.map_or(1024, kernel::weight),
+            allowed: bound_cpu.map(|cpu| vec![cpu]),
+            last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
+            program: task.program(),
+        });
+    }
+    Workload {
+        name: name.to_owned(),
+        tasks,
+        channels: Vec::new(),
+        signals,
+        gates: 0,
+        end: End::AllExited,
+        measure: Measure::Makespan,
+    }
+}

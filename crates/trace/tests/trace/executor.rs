@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! An abstract executor: runs a workload as if every task had a CPU of its own, and checks its form on the way.
+
+use wakelab_workload::{Op, TaskIndex, Workload};
+
+/// Runs all programs. Returns when each task ends: its critical path.
+///
+/// # Errors
+/// The tasks that never end.
+///
+/// # Panics
+/// If a signal is raised or waited for twice, or a task is not forked exactly once by its parent.
+pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
+    let count = workload.tasks.len();
+    let mut now_ns: Vec<Option<u64>> = vec![None; count];
+    let mut next_op = vec![0; count];
+    let mut raised_ns: Vec<Option<u64>> = vec![None; workload.signals as usize];
+    let mut waiter: Vec<Option<TaskIndex>> = vec![None; workload.signals as usize];
+    let mut ready: Vec<TaskIndex> = Vec::new();
+    for (index, task) in workload.tasks.iter().enumerate() {
+        if task.parent.is_none() {
+            now_ns[index] = Some(task.start_ns);
+            ready.push(index as TaskIndex);
+        }
+    }
+    while let Some(index) = ready.pop() {
+        let at = index as usize;
+        let mut clock_ns = now_ns[at].expect("a ready task has begun");
+        while let Some(op) = workload.tasks[at].program.get(next_op[at]) {
+            match *op {
+                Op::Compute { work_ns, spread_percent } => {
+                    assert!(work_ns > 0 && spread_percent == 0, "{op:?}");
+                    clock_ns += work_ns;
+                }
+                Op::Sleep { delay_ns, .. } => clock_ns += delay_ns,
+                Op::Signal { signal, sync } => {
+                    assert!(!sync);
+                    let raised = &mut raised_ns[signal as usize];
+                    assert_eq!(*raised, None, "signal {signal} is raised twice");
+                    *raised = Some(clock_ns);
+                    ready.extend(waiter[signal as usize]);
+                }
+                Op::Wait { signal } => {
+                    let Some(signal_ns) = raised_ns[signal as usize] else {
+                        let other = waiter[signal as usize].replace(index);
+                        assert_eq!(other, None, "two tasks wait for signal {signal}");
+                        break;
+                    };
+                    clock_ns = clock_ns.max(signal_ns);
+                }
+                Op::Fork { task } => {
+                    assert_eq!(workload.tasks[task as usize].parent, Some(index));
+                    let begun = now_ns[task as usize].replace(clock_ns);
+                    assert_eq!(begun, None, "task {task} is forked twice");
+                    ready.push(task);
+                }
+                _ => panic!("not made of a recording: {op:?}"),
+            }
+            next_op[at] += 1;
+        }
+        now_ns[at] = Some(clock_ns);
+    }
+    let ended =
+        |index: &usize| next_op[*index] == workload.tasks[*index].program.len() && now_ns[*index].is_some();
+    let stuck: Vec<TaskIndex> =
+        (0..count).filter(|index| !ended(index)).map(|index| index as TaskIndex).collect();
+    if stuck.is_empty() { Ok(now_ns.into_iter().flatten().collect()) } else { Err(stuck) }
+}
+
+/// CPU time of each task.
+pub(crate) fn work_ns(workload: &Workload) -> Vec<u64> {
+    let work = |op: &Op| if let Op::Compute { work_ns, .. } = op { *work_ns } else { 0 };
+    workload.tasks.iter().map(|task| task.program.iter().map(work).sum()).collect()
+}

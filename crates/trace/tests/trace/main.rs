@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tests of recordings as a whole, one program: hand-made ones, refusals, generated and mutated ones, the fixtures.
+
+mod causal;
+mod executor;
+mod fixtures;
+mod mutations;
+mod refusals;
+mod schedules;
+mod script;

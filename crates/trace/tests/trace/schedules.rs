@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Recordings generated from a schedule of which everything is known: the model must explain all of it, must hold every
+//! nanosecond of it, and must not deadlock.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::executor::{execute, work_ns};
+use crate::script::{Script, comm};
+
+const CPUS: usize = 3;
+
+/// What happens next, on a CPU, after so much time.
+#[derive(Clone, Debug)]
+struct Step {
+    cpu: usize,
+    after_ns: u64,
+    action: Action,
+    /// Which task, where there is a choice.
+    which: Index,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Preempt,
+    Block,
+    Exit,
+    Wake,
+    Fork,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let action = prop_oneof![
+        3 => Just(Action::Preempt),
+        4 => Just(Action::Block),
+        1 => Just(Action::Exit),
+        6 => Just(Action::Wake),
+        2 => Just(Action::Fork),
+    ];
+    let step = (0..CPUS, 0..1000u64, action, any::<Index>());
+    let step = step.prop_map(|(cpu, after_ns, action, which)| Step { cpu, after_ns, action, which });
+    prop::collection::vec(step, 1..200)
+}
+
+/// A machine that does as it is told, and remembers.
+#[derive(Default)]
+struct Machine {
+    now_ns: u64,
+    running: [u32; CPUS],
+    runnable: BTreeSet<u32>,
+    blocked: BTreeSet<u32>,
+    last_tid: u32,
+    busy_ns: u64,
+    waits_ended: u64,
+    wakes_by_tasks: u64,
+    exits: u64,
+    script: Script,
+}
+
+fn pick(from: &BTreeSet<u32>, which: &Index) -> Option<u32> {
+    (!from.is_empty()).then(|| *which.get(&from.iter().copied().collect::<Vec<_>>()))
+}
+
+impl Machine {
+    /// Tasks 1 to 4 are there; every CPU takes one, by a switch from idle.
+    fn new(first: &Index) -> Self {
+        let mut machine = Machine { last_tid: 4, runnable: (1..=4).collect(), ..Machine::default() };
+        for cpu in 0..CPUS {
+            machine.switch(cpu, "R", first);
+        }
+        machine
+    }
+
+    fn switch(&mut self, cpu: usize, state: &str, which: &Index) {
+        let prev = self.running[cpu];
+        let next = pick(&self.runnable, which).unwrap_or(0);
+        if next == prev {
+            return;
+        }
+        self.runnable.remove(&next);
+        self.running[cpu] = next;
+        match state {
+            "R" if prev != 0 => {
+                self.runnable.insert(prev);
+            }
+            "S" => {
+                self.blocked.insert(prev);
+            }
+            _ => {}
+        }
+        self.script.switch(cpu as u32, self.now_ns, prev, state, next);
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.now_ns += step.after_ns;
+        self.busy_ns += step.after_ns * self.running.iter().filter(|&&tid| tid != 0).count() as u64;
+        let current = self.running[step.cpu];
+        match step.action {
+            Action::Preempt => self.switch(step.cpu, "R", &step.which),
+            Action::Block if current != 0 => self.switch(step.cpu, "S", &step.which),
+            Action::Exit if current != 0 => {
+                self.exits += 1;
+                self.switch(step.cpu, "X", &step.which);
+            }
+            Action::Wake => {
+                if let Some(wakee) = pick(&self.blocked, &step.which) {
+                    self.blocked.remove(&wakee);
+                    self.runnable.insert(wakee);
+                    self.waits_ended += 1;
+                    self.wakes_by_tasks += u64::from(current != 0);
+                    self.script.waking(step.cpu as u32, self.now_ns, current, wakee);
+                }
+            }
+            Action::Fork if current != 0 => {
+                self.last_tid += 1;
+                self.runnable.insert(self.last_tid);
+                self.script.fork(step.cpu as u32, self.now_ns, current, self.last_tid);
+            }
+            Action::Block | Action::Exit | Action::Fork => {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_complete_recording_is_explained_completely(steps in steps(), first in any::<Index>()) {
+        let mut machine = Machine::new(&first);
+        for step in &steps {
+            machine.step(step);
+        }
+        // An event at the end, so that the last bursts are seen to last until then.
+        let current = machine.running[0];
+        machine.script.event(0, machine.now_ns, current, "sched:sched_stat_wait", "");
+
+        let recording = machine.script.read_strictly().map_err(TestCaseError::fail)?;
+        let explained = &recording.explained;
+        prop_assert_eq!(explained.waits, machine.waits_ended);
+        prop_assert_eq!(explained.by_task, machine.wakes_by_tasks);
+        prop_assert_eq!(explained.tasks_exited, machine.exits);
+        prop_assert_eq!(explained.redundant_wakes, 0);
+        prop_assert_eq!(recording.busy_ns, machine.busy_ns);
+        prop_assert_eq!(work_ns(&recording.workload).iter().sum::<u64>(), machine.busy_ns);
+        let ends_ns = execute(&recording.workload);
+        prop_assert!(ends_ns.is_ok(), "tasks never end: {:?}", ends_ns);
+        // Without a wait for a CPU nothing takes longer than it did.
+        prop_assert!(ends_ns.iter().flatten().all(|&end_ns| end_ns <= machine.now_ns));
+        for task in &recording.workload.tasks {
+            let tid = task.process;
+            prop_assert_eq!(&task.name, &comm(tid));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Writes small recordings in the manner of `perf script --ns -F +pid`. Times are nanoseconds since the first event.
+
+use std::fmt::Write;
+
+use wakelab_trace::{Options, Recording, TraceError, read_from};
+
+/// The recorder's clock at the first event.
+const BEGIN_NS: u64 = 1_860_000_000_000;
+
+/// A recording being written. Task 0 is the idle task, the others are called `t1`, `t2` and so on.
+#[derive(Default)]
+pub(crate) struct Script {
+    /// The text so far.
+    pub(crate) text: String,
+}
+
+/// The comm of a task.
+pub(crate) fn comm(tid: u32) -> String {
+    if tid == 0 { "swapper/0".to_owned() } else { format!("t{tid}") }
+}
+
+impl Script {
+    /// Any event; `current` is the task that it names at the beginning of the line.
+    pub(crate) fn event(
+        &mut self,
+        cpu: u32,
+        time_ns: u64,
+        current: u32,
+        event: &str,
+        fields: &str,
+    ) -> &mut Self {
+        let (seconds, fraction) =
+            ((BEGIN_NS + time_ns) / 1_000_000_000, (BEGIN_NS + time_ns) % 1_000_000_000);
+        let name = if current == 0 { "swapper".to_owned() } else { comm(current) };
+        writeln!(
+            self.text,
+            "{name:>16} {current:>5}/{current:<5} [{cpu:03}] {seconds:>5}.{fraction:09}: {event:>20}: {fields}"
+        )
+        .expect("strings take everything");
+        self
+    }
+
+    /// sched_switch.
+    pub(crate) fn switch(&mut self, cpu: u32, time_ns: u64, prev: u32, state: &str, next: u32) -> &mut Self {
+        let fields = format!(
+            "prev_comm={} prev_pid={prev} prev_prio=120 prev_state={state} ==> next_comm={} next_pid={next} next_prio=120",
+            comm(prev),
+            comm(next)
+        );
+        self.event(cpu, time_ns, prev, "sched:sched_switch", &fields)
+    }
+
+    /// sched_waking by `current`.
+    pub(crate) fn waking(&mut self, cpu: u32, time_ns: u64, current: u32, wakee: u32) -> &mut Self {
+        let fields = format!("comm={} pid={wakee} prio=120 target_cpu=000", comm(wakee));
+        self.event(cpu, time_ns, current, "sched:sched_waking", &fields)
+    }
+
+    /// sched_process_fork and sched_wakeup_new.
+    pub(crate) fn fork(&mut self, cpu: u32, time_ns: u64, parent: u32, child: u32) -> &mut Self {
+        let fields =
+            format!("comm={} pid={parent} child_comm={} child_pid={child}", comm(parent), comm(child));
+        self.event(cpu, time_ns, parent, "sched:sched_process_fork", &fields)
+            .wakeup_new(cpu, time_ns, parent, child)
+    }
+
+    /// sched_wakeup_new alone.
+    pub(crate) fn wakeup_new(&mut self, cpu: u32, time_ns: u64, parent: u32, child: u32) -> &mut Self {
+        let fields = format!("comm={} pid={child} prio=120 target_cpu=001", comm(child));
+        self.event(cpu, time_ns, parent, "sched:sched_wakeup_new", &fields)
+    }
+
+    /// sched_stat_runtime of `task`.
+    pub(crate) fn runtime(
+        &mut self,
+        cpu: u32,
+        time_ns: u64,
+        current: u32,
+        task: u32,
+        ran_ns: u64,
+    ) -> &mut Self {
+        let fields = format!("comm={} pid={task} runtime={ran_ns} [ns]", comm(task));
+        self.event(cpu, time_ns, current, "sched:sched_stat_runtime", &fields)
+    }
+
+    /// A line as it is.
+    pub(crate) fn line(&mut self, line: &str) -> &mut Self {
+        self.text.push_str(line);
+        self.text.push('\n');
+        self
+    }
+
+    /// Reads it, gaps allowed.
+    pub(crate) fn read(&self) -> Recording {
+        read_text(&self.text, &Options { strict: false }).expect("the recording is well formed")
+    }
+
+    /// Reads it; the error's text is what `--strict` says.
+    pub(crate) fn read_strictly(&self) -> Result<Recording, String> {
+        read_text(&self.text, &Options { strict: true }).map_err(|error| error.to_string())
+    }
+}
+
+/// Reads a recording that errors call `f`.
+pub(crate) fn read_text(text: &str, options: &Options) -> Result<Recording, TraceError> {
+    read_from(text.as_bytes(), "f", "script", options)
+}
