@@ -37,7 +37,7 @@ WL_INLINE struct wl_counter *wl_counter_of(struct wl_policy *p, const struct wl_
 	u32 index = lv->counter_base + dom;
 
 	wl_hide(index);
-	return &p->counter[index & (WL_MAX_CPUS - 1)];
+	return &p->counter[index & (WL_MAX_COUNTERS - 1)];
 }
 
 WL_INLINE u32 wl_shares_llc(struct wl_policy *p, u32 a, u32 b)
@@ -128,7 +128,9 @@ WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 {
 	u32 nr_levels = p->topo.nr_levels, kind = WL_DIST_NUMA3, i, cluster;
 
-	wl_for (i, 0, nr_levels) {
+	if (a == b)
+		return WL_DIST_CPU;
+	wl_for (i, 1, nr_levels) {
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {

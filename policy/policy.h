@@ -117,6 +117,9 @@ struct wl_cpu {
 	u32 has_idle_cores WL_ALIGN_LINE; /* of the LLC; valid in the LLC's first CPU only */
 } WL_ALIGN_LINE;
 
+/* Two levels at most have counters (SMT and CLS), and neither has more domains than CPUs. */
+#define WL_MAX_COUNTERS (2 * WL_MAX_CPUS)
+
 struct wl_counter { /* how many CPUs of a domain are busy; a cache line of its own */
 	u32 busy;
 	u32 unused[15];
@@ -127,7 +130,7 @@ struct wl_policy {
 	struct wl_topo topo;
 	/* 1: some CPU has, or lately had, two tasks: newly-idle balancing may find something. */
 	u32 overloaded WL_ALIGN_LINE;
-	struct wl_counter counter[WL_MAX_CPUS];
+	struct wl_counter counter[WL_MAX_COUNTERS];
 	struct wl_cpu cpu[WL_MAX_CPUS];
 };
 

@@ -76,6 +76,77 @@ int wl_native_timer(struct wl_policy *p, u64 now_ns, struct wl_timer_out *out)
 	return wl_timer(p, now_ns, out);
 }
 
+/* For checkers and tests: what the policy knows of a CPU, and the busy counter of a domain. */
+void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out);
+void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out)
+{
+	*out = *wl_cpu_of(p, cpu);
+}
+
+u32 wl_native_busy_count(struct wl_policy *p, u32 level, u32 dom);
+u32 wl_native_busy_count(struct wl_policy *p, u32 level, u32 dom)
+{
+	return wl_counter_of(p, wl_level_of(p, level), dom)->busy;
+}
+
+/* Sizes and offsets, in the order in which src/ffi.rs lists its own. */
+#define AT(type, field) (u32) __builtin_offsetof(struct type, field)
+extern const u32 wl_native_layout[];
+const u32 wl_native_layout[] = {
+	sizeof(struct wl_params),
+	AT(wl_params, queue),
+	AT(wl_params, tick_ns),
+	sizeof(struct wl_task),
+	AT(wl_task, last_wakee),
+	AT(wl_task, wakee_flips),
+	AT(wl_task, place),
+	AT(wl_task, nr_allowed),
+	AT(wl_task, id),
+	AT(wl_task, flags),
+	AT(wl_task, allowed),
+	sizeof(struct wl_reads),
+	sizeof(struct wl_select_in),
+	AT(wl_select_in, flags),
+	AT(wl_select_in, now_ns),
+	sizeof(struct wl_decision),
+	AT(wl_decision, target),
+	AT(wl_decision, searched),
+	AT(wl_decision, reads),
+	AT(wl_decision, step_reads),
+	sizeof(struct wl_enqueue_in),
+	AT(wl_enqueue_in, now_ns),
+	sizeof(struct wl_move_in),
+	AT(wl_move_in, now_ns),
+	sizeof(struct wl_enqueue_out),
+	AT(wl_enqueue_out, key),
+	AT(wl_enqueue_out, reads),
+	sizeof(struct wl_dispatch_out),
+	AT(wl_dispatch_out, level),
+	AT(wl_dispatch_out, max_load),
+	AT(wl_dispatch_out, max_tasks),
+	AT(wl_dispatch_out, reads),
+	sizeof(struct wl_move_out),
+	AT(wl_move_out, key),
+	AT(wl_move_out, slice_ns),
+	sizeof(struct wl_tick_out),
+	AT(wl_tick_out, kick_cpu),
+	AT(wl_tick_out, reads),
+	sizeof(struct wl_timer_out),
+	AT(wl_timer_out, kick_cpu),
+	sizeof(struct wl_cpu),
+	AT(wl_cpu, curr_weight),
+	AT(wl_cpu, curr_start_ns),
+	AT(wl_cpu, balance_marked),
+	AT(wl_cpu, idle_since_ns),
+	AT(wl_cpu, next_balance_ns),
+	AT(wl_cpu, balance_failed),
+	AT(wl_cpu, newly_idle_left),
+	AT(wl_cpu, has_idle_cores),
+	AT(wl_policy, overloaded),
+	WL_MAX_CPUS,
+	WL_MAX_LEVELS,
+};
+
 int wl_native_init(struct wl_policy *p);
 int wl_native_init(struct wl_policy *p)
 {

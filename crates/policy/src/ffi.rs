@@ -243,6 +243,33 @@ pub struct Timer {
     pub unused: u32,
 }
 
+/// `struct wl_cpu`: what the policy knows of a CPU. Only for looking at: see [`crate::Policy::cpu`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+#[expect(missing_docs, reason = "explained in policy.h")]
+pub struct CpuState {
+    pub state: u32,
+    pub nr_queued: u32,
+    pub nr_running: u32,
+    pub curr_weight: u32,
+    pub load: u64,
+    pub min_vtime: u64,
+    pub curr_vtime: u64,
+    pub curr_start_ns: u64,
+    pub balance_marked: u32,
+    unused: [u32; 3],
+    pub idle_since_ns: u64,
+    pub avg_idle_ns: u64,
+    pub avg_scan_ns: u64,
+    pub max_idle_balance_cost_ns: u64,
+    pub next_balance_ns: [u64; MAX_LEVELS],
+    pub balance_failed: [u16; MAX_LEVELS],
+    pub rotor: u32,
+    pub newly_idle_left: u32,
+    unused_line: u64,
+    pub has_idle_cores: u32,
+}
+
 /// The C state. Its layout is C's business; Rust fills its head by [`crate::Tables::write_image`].
 #[repr(C)]
 pub(crate) struct Instance {
@@ -254,6 +281,8 @@ unsafe extern "C" {
     pub(crate) fn wl_native_instance_size() -> u64;
     pub(crate) fn wl_native_set_idle_mask(p: *mut Instance, cpu: u32, idle: u32);
     pub(crate) fn wl_native_idle_mask(p: *mut Instance, cpu: u32) -> u32;
+    pub(crate) fn wl_native_cpu(p: *mut Instance, cpu: u32, out: *mut CpuState);
+    pub(crate) fn wl_native_busy_count(p: *mut Instance, level: u32, domain: u32) -> u32;
     pub(crate) fn wl_native_init(p: *mut Instance) -> c_int;
     pub(crate) fn wl_native_select(
         p: *mut Instance,
@@ -312,4 +341,77 @@ unsafe extern "C" {
     pub(crate) fn wl_native_task_weight(p: *mut Instance, t: *mut Task, weight: u32, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_task_affinity(p: *mut Instance, t: *mut Task) -> c_int;
     pub(crate) fn wl_native_task_exit(p: *mut Instance, t: *mut Task, now_ns: u64) -> c_int;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    unsafe extern "C" {
+        static wl_native_layout: [u32; 52];
+    }
+
+    #[test]
+    fn the_mirrors_have_the_layout_of_c() {
+        let rust = [
+            size_of::<Params>(),
+            offset_of!(Params, queue),
+            offset_of!(Params, tick_ns),
+            size_of::<Task>(),
+            offset_of!(Task, last_wakee),
+            offset_of!(Task, wakee_flips),
+            offset_of!(Task, place),
+            offset_of!(Task, nr_allowed),
+            offset_of!(Task, id),
+            offset_of!(Task, flags),
+            offset_of!(Task, allowed),
+            size_of::<Reads>(),
+            size_of::<SelectIn>(),
+            offset_of!(SelectIn, flags),
+            offset_of!(SelectIn, now_ns),
+            size_of::<Decision>(),
+            offset_of!(Decision, target),
+            offset_of!(Decision, searched),
+            offset_of!(Decision, reads),
+            offset_of!(Decision, step_reads),
+            size_of::<EnqueueIn>(),
+            offset_of!(EnqueueIn, now_ns),
+            size_of::<MoveIn>(),
+            offset_of!(MoveIn, now_ns),
+            size_of::<Enqueue>(),
+            offset_of!(Enqueue, key),
+            offset_of!(Enqueue, reads),
+            size_of::<Dispatch>(),
+            offset_of!(Dispatch, level),
+            offset_of!(Dispatch, max_load),
+            offset_of!(Dispatch, max_tasks),
+            offset_of!(Dispatch, reads),
+            size_of::<Move>(),
+            offset_of!(Move, key),
+            offset_of!(Move, slice_ns),
+            size_of::<Tick>(),
+            offset_of!(Tick, kick_cpu),
+            offset_of!(Tick, reads),
+            size_of::<Timer>(),
+            offset_of!(Timer, kick_cpu),
+            size_of::<CpuState>(),
+            offset_of!(CpuState, curr_weight),
+            offset_of!(CpuState, curr_start_ns),
+            offset_of!(CpuState, balance_marked),
+            offset_of!(CpuState, idle_since_ns),
+            offset_of!(CpuState, next_balance_ns),
+            offset_of!(CpuState, balance_failed),
+            offset_of!(CpuState, newly_idle_left),
+            offset_of!(CpuState, has_idle_cores),
+            // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.
+            crate::Tables::image_len(MAX_CPUS).next_multiple_of(64),
+            MAX_CPUS,
+            MAX_LEVELS,
+        ];
+        // SAFETY: a constant array of that many elements.
+        let c = unsafe { &wl_native_layout };
+        assert_eq!(rust.map(|value| value as u32), *c);
+    }
 }

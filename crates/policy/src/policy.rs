@@ -13,7 +13,7 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
 use crate::{
-    Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, SelectIn, Tables,
+    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, SelectIn, Tables,
     Task, Tick, Timer,
 };
 
@@ -28,8 +28,7 @@ pub struct Policy {
     tables: Tables,
 }
 
-// SAFETY: the instance is owned memory without ties to a thread, and is reached through `&mut self` only (idle_mask
-// reads one word through `&self`, and nothing writes while that borrow lasts).
+// SAFETY: the instance is owned memory without ties to a thread; it is written through `&mut self` only.
 unsafe impl Send for Policy {}
 
 impl Policy {
@@ -64,6 +63,32 @@ impl Policy {
     /// Axes and tunables as the C code has them.
     pub fn params(&self) -> &Params {
         &self.params
+    }
+
+    /// What the policy knows of a CPU, for checkers.
+    pub fn cpu(&self, cpu: u32) -> CpuState {
+        self.check(cpu);
+        let mut out = CpuState::default();
+        // SAFETY: live objects; the call only reads the policy.
+        unsafe { ffi::wl_native_cpu(self.raw(), cpu, &mut out) };
+        out
+    }
+
+    /// How many CPUs of a domain are busy, for checkers; `None` at a level without counters.
+    ///
+    /// # Panics
+    /// If there is no such domain.
+    pub fn busy_count(&self, level: usize, domain: usize) -> Option<u32> {
+        let table = &self.tables.levels[level];
+        assert!(domain < table.first.len(), "domain {domain} of {}", table.first.len());
+        // SAFETY: live object; the call only reads.
+        table.has_counters.then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
+    }
+
+    /// All of the state, to compare two instances with.
+    pub fn state(&self) -> &[u8] {
+        // SAFETY: the memory was zeroed as a whole and is of this size; nothing writes while the borrow lasts.
+        unsafe { slice::from_raw_parts(self.state.as_ptr().cast(), self.layout.size()) }
     }
 
     /// Where should the task run? `waker` is the task current on `this_cpu`, if there is one.

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
+//! example of every header is one. One binary, because linking each file on its own takes longer than running it.
+//!
+//! - account, idle_scan, smt_balance, wake_affine, placement, run_queue, balance: by hand
+//! - reference: both idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
+//! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
+//! - tables: domain levels of regular and random machines
+//! - spec: names of policies
+#![allow(unreachable_pub, reason = "modules of one test binary")]
+
+mod account;
+mod host;
+mod idle_scan;
+mod model;
+mod reference;
+mod shapes;
+mod smt_balance;
