@@ -7,10 +7,11 @@
 use std::fmt;
 
 use anyhow::{Context, Result};
+use wakelab_machine::Distance;
 use wakelab_policy::{Policy, PolicySpec, Reason, Tables};
 
 use crate::events::{self, Kind, Step, Words};
-use crate::kernel::{Kernel, MAX_CPUS};
+use crate::kernel::{Kernel, MAX_CPUS, types};
 use crate::model::Model;
 use crate::native::Native;
 use crate::random::Random;
@@ -26,8 +27,21 @@ pub(crate) struct Comparison {
     pub(crate) policies: usize,
     pub(crate) events: u64,
     pub(crate) decisions: u64,
-    /// Decisions by reason, in the order of [`Reason::ALL`].
+    /// Decisions by reason, all reasons.
     pub(crate) by_reason: Vec<(&'static str, u64)>,
+    /// Reads of those decisions by distance, all distances.
+    pub(crate) reads: Vec<(&'static str, u64)>,
+    pub(crate) lost_claims: u64,
+}
+
+impl Comparison {
+    fn add(&mut self, decision: &types::wl_decision) {
+        self.by_reason[decision.reason as usize].1 += 1;
+        for ((_, total), &reads) in self.reads.iter_mut().zip(&decision.reads.at) {
+            *total += u64::from(reads);
+        }
+        self.lost_claims += u64::from(decision.lost_claims);
+    }
 }
 
 /// The two builds do not agree.
@@ -95,15 +109,15 @@ pub(crate) fn compare(
 ) -> Result<Comparison> {
     let policies = all_policies();
     let mut total = Comparison { policies: policies.len(), ..Comparison::default() };
-    let mut reasons = vec![0; Reason::ALL.len()];
+    total.by_reason = Reason::ALL.iter().map(|reason| (reason.name(), 0)).collect();
+    total.reads = Distance::ALL.iter().map(|distance| (distance.name(), 0)).collect();
     let episodes = decisions.div_ceil(EPISODE_DECISIONS).max(policies.len() as u64);
     let range = only.map_or(0..episodes, |episode| episode..episode + 1);
     for episode in range {
         let policy = &policies[(episode % policies.len() as u64) as usize];
-        Episode::new(kernel, seed, episode, policy)?.run(kernel, &mut total, &mut reasons)?;
+        Episode::new(kernel, seed, episode, policy)?.run(kernel, &mut total)?;
         total.episodes += 1;
     }
-    total.by_reason = Reason::ALL.iter().map(|reason| reason.name()).zip(reasons).collect();
     Ok(total)
 }
 
@@ -136,24 +150,24 @@ impl Episode {
         Ok(Episode { seed, number, policy: spec.to_string(), machine, model, tables, events_done: 0 })
     }
 
-    fn run(mut self, kernel: &mut Kernel, total: &mut Comparison, reasons: &mut [u64]) -> Result<()> {
+    fn run(mut self, kernel: &mut Kernel, total: &mut Comparison) -> Result<()> {
         // A machine on which nothing can be decided any more would never get there.
         for _ in 0..100 * EPISODE_DECISIONS {
             self.model.step();
             if self.model.batch_is_full() {
-                self.compare_batch(kernel, reasons)?;
+                self.compare_batch(kernel, total)?;
             }
             if self.model.native.decisions >= EPISODE_DECISIONS {
                 break;
             }
         }
-        self.compare_batch(kernel, reasons)?;
+        self.compare_batch(kernel, total)?;
         total.events += self.events_done;
         total.decisions += self.model.native.decisions;
         Ok(())
     }
 
-    fn compare_batch(&mut self, kernel: &mut Kernel, reasons: &mut [u64]) -> Result<()> {
+    fn compare_batch(&mut self, kernel: &mut Kernel, total: &mut Comparison) -> Result<()> {
         let (steps, masks) = self.model.native.take();
         let memory = kernel.memory();
         memory.masks[..masks.len()].copy_from_slice(&masks);
@@ -172,7 +186,7 @@ impl Episode {
                 ));
             }
             if *kind == Kind::Select {
-                reasons[answer.decision.reason as usize] += 1;
+                total.add(&answer.decision);
             }
         }
         let differences = self.state_differences(kernel);

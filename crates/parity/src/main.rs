@@ -36,7 +36,7 @@ const EXIT_REFUSED: u8 = 77;
 #[command(name = "cargo xtask parity", version)]
 struct Arguments {
     /// Wake-up decisions to compare at least, over all policies together.
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    #[arg(long, value_name = "N", default_value_t = 300_000)]
     decisions: u64,
     /// Seed of all that is random.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -187,8 +187,14 @@ impl Model {
         flags: u32,
     ) -> wakelab_policy::Decision {
         let prev_cpu = match self.random.below(20) {
+            // A busy one, so that the search has to go on.
+            10.. => match self.find_task(|place| matches!(place, Place::Running(_))) {
+                Some(other) => self.native.task(other).cpu,
+                None => self.native.task(task).cpu,
+            },
             0 => self.any_cpu().cast_signed(),
             1 => this_cpu.cast_signed(),
+            2 => self.random.pick(&[-1, i32::MIN, i32::MAX, self.cpus.len() as i32]), // a CPU that is no more
             _ => self.native.task(task).cpu,
         };
         let input =

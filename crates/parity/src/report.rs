@@ -24,6 +24,8 @@ pub(crate) struct Where {
     kernel: String,
     cpu: String,
     nr_cpus_online: usize,
+    /// What else ran: the average number of runnable tasks over the last minute, before all this.
+    load_average: String,
     virtual_machine: bool,
     compiler: &'static str,
     date: String,
@@ -77,9 +79,16 @@ impl Report {
             "parity: {} decisions among {} events agree, in {} episodes over {} policies (seed {})",
             found.decisions, found.events, found.episodes, found.policies, self.seed
         );
-        for (reason, count) in found.by_reason.iter().filter(|(_, count)| *count > 0) {
-            let _ = write!(text, "\n  {count:>9} {reason}");
-        }
+        let list = |counts: &[(&str, u64)]| {
+            let seen = counts.iter().filter(|(_, count)| *count > 0);
+            seen.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        };
+        let never: Vec<&str> =
+            found.by_reason.iter().filter(|(_, count)| *count == 0).map(|(name, _)| *name).collect();
+        let _ = write!(text, "\n  reasons: {}", list(&found.by_reason));
+        let _ = write!(text, "\n  never: {}", never.join(", "));
+        let _ =
+            write!(text, "\n  reads by distance: {}; claims lost: {}", list(&found.reads), found.lost_claims);
         text
     }
 
@@ -140,8 +149,8 @@ impl Report {
              one BPF state, and its counters must be conserved; then it times searches. The table below is not judged by \
              any test.\n\n\
              ## Nanoseconds per search in the kernel\n\n\
-             Written by `{DOCS_COMMAND}` on {date}: Linux {kernel}, {cpu}, {cpus} CPUs online{virtual_machine}, {compiler}, \
-             JIT-compiled.\n\n\
+             Written by `{DOCS_COMMAND}` on {date}: Linux {kernel}, {cpu}, {cpus} CPUs online{virtual_machine}, load average \
+             {load} before the run, {compiler}, JIT-compiled.\n\n\
              ```text\n{table}```\n\n\
              Each figure is the median of {repetitions} repetitions, with their quartiles in parentheses, and then the reads of \
              other CPUs' and groups' state per search. A repetition is a loop of searches inside one BPF program, about 2 ms \
@@ -165,6 +174,7 @@ impl Report {
             kernel = place.kernel,
             cpu = place.cpu,
             cpus = place.nr_cpus_online,
+            load = place.load_average,
             virtual_machine = if place.virtual_machine { " of a virtual machine" } else { "" },
             compiler = place.compiler,
             table = self.searches_table(),
@@ -224,6 +234,7 @@ impl Where {
         Where {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             cpu: field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+            load_average: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
             nr_cpus_online: std::thread::available_parallelism().map_or(1, usize::from),
             virtual_machine: field("flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),

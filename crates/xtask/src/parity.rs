@@ -19,13 +19,13 @@ const CLANG: &[&str] = &["clang-19", "clang-18", "clang-20", "clang-21", "clang-
 /// Arguments of `cargo xtask parity`: those of `wakelab-parity`, which `--help` lists.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
-pub struct ParityArgs {
+pub(crate) struct ParityArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
 
 /// `cargo xtask parity`. [`crate::command::Skipped`] if this kernel refuses BPF programs.
-pub fn run(args: ParityArgs) -> Result<()> {
+pub(crate) fn run(args: ParityArgs) -> Result<()> {
     let clang = bpf_clang()?;
     run_command(
         cargo()
