@@ -1,1 +1,154 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+//! The recordings in fixtures/, checked against what can be counted in their text without understanding it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use wakelab_trace::{Gap, Options, Recording, read};
+use wakelab_workload::Op;
+
+use crate::executor::{execute, work_ns};
+
+struct Fixture {
+    text: String,
+    recording: Recording,
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+fn fixture(name: &str) -> Fixture {
+    let text = std::fs::read_to_string(path(name)).expect("the fixture");
+    let recording = read(&path(name), &Options::default()).expect("the fixture is well formed");
+    assert_eq!(recording.workload.name, name);
+    Fixture { text, recording }
+}
+
+impl Fixture {
+    fn lines_with(&self, what: &str) -> u64 {
+        self.text.lines().filter(|line| line.contains(what)).count() as u64
+    }
+
+    fn count_ops(&self, matches: fn(&Op) -> bool) -> u64 {
+        let ops = self.recording.workload.tasks.iter().flat_map(|task| &task.program);
+        ops.filter(|op| matches(op)).count() as u64
+    }
+
+    /// CPU time by the scheduler's own account, by task id.
+    fn stat_runtime_ns(&self) -> BTreeMap<u32, u64> {
+        let mut sums = BTreeMap::new();
+        for line in self.text.lines().filter(|line| line.contains("sched_stat_runtime: ")) {
+            let field = |key: &str| {
+                let value = line.rsplit_once(key).expect("the field").1;
+                value.split(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")
+            };
+            *sums.entry(field(" pid=") as u32).or_insert(0) += field(" runtime=");
+        }
+        sums
+    }
+
+    fn check(&self) {
+        let explained = &self.recording.explained;
+        assert_eq!(self.recording.events, self.text.lines().count() as u64);
+        assert_eq!(explained.tasks_exited, self.lines_with("prev_state=X") + self.lines_with("prev_state=Z"));
+        assert_eq!(explained.tasks_born, self.lines_with("sched_process_fork: "));
+        assert_eq!(self.count_ops(|op| matches!(op, Op::Fork { .. })), explained.tasks_born);
+        assert!(explained.permille() >= 999, "{explained:?}");
+        assert!(explained.processes_known && explained.wakers_known && !explained.interrupts_known);
+
+        // Each wait that a task ended is one signal, raised once and waited for once.
+        let waits = self.count_ops(|op| matches!(op, Op::Wait { .. }));
+        let signals = self.count_ops(|op| matches!(op, Op::Signal { .. }));
+        assert_eq!((waits, signals), (explained.by_task, explained.by_task));
+
+        // A replay ends, and with a CPU for every task no later than the recording.
+        let ends_ns = execute(&self.recording.workload).expect("no task waits for ever");
+        assert!(ends_ns.iter().all(|&end_ns| end_ns <= self.recording.duration_ns));
+
+        // CPU time is that between context switches; the scheduler's own account begins and ends some microseconds
+        // off at every switch, and for a task that ran when the recording began, before it.
+        let work_ns = work_ns(&self.recording.workload);
+        assert_eq!(work_ns.iter().sum::<u64>(), self.recording.busy_ns);
+        let stat_ns: u64 = self.stat_runtime_ns().values().sum();
+        assert!(
+            self.recording.busy_ns.abs_diff(stat_ns) < stat_ns / 100,
+            "{} {stat_ns}",
+            self.recording.busy_ns
+        );
+    }
+}
+
+#[test]
+fn hackbench() {
+    let fixture = fixture("hackbench.perf.txt");
+    fixture.check();
+    let recording = &fixture.recording;
+    assert_eq!((recording.nr_cpus, recording.events), (2, 3584));
+    assert_eq!(recording.workload.tasks.iter().filter(|task| task.name == "hackbench").count(), 21);
+    // Every one of the 766 sched_waking lines ended a wait, but for one that began a task of before.
+    let explained = &recording.explained;
+    assert_eq!(fixture.lines_with("sched_waking: "), 766);
+    assert_eq!((explained.waits, explained.by_task, explained.unexplained), (765, 765, 0));
+    assert_eq!((explained.redundant_wakes, explained.tasks_from_before), (0, 9));
+    assert_eq!(explained.switch_ins_inferred, 19);
+    assert_eq!(explained.gaps.keys().copied().collect::<Vec<_>>(), [Gap::MissedSwitch]);
+    assert_eq!(explained.gaps[&Gap::MissedSwitch].count, 1);
+    // Fair tasks that did not run at the beginning: each within a tenth of the scheduler's account.
+    let stat_ns = fixture.stat_runtime_ns();
+    for (task, work_ns) in recording.workload.tasks.iter().zip(work_ns(&recording.workload)) {
+        let stat_ns = stat_ns[&task.process];
+        if task.name == "hackbench" {
+            assert!(
+                work_ns.abs_diff(stat_ns) < stat_ns / 10,
+                "{} {}: {work_ns} {stat_ns}",
+                task.name,
+                task.process
+            );
+        }
+    }
+}
+
+#[test]
+fn pgbench() {
+    let fixture = fixture("pgbench.perf.txt");
+    fixture.check();
+    let recording = &fixture.recording;
+    assert_eq!((recording.nr_cpus, recording.events), (2, 4916));
+    let explained = &recording.explained;
+    assert_eq!(fixture.lines_with("sched_waking: "), 1171);
+    assert_eq!(
+        (explained.waits, explained.by_task, explained.from_outside, explained.unexplained),
+        (1172, 1170, 1, 1)
+    );
+    assert_eq!(explained.redundant_wakes, 0);
+    assert_eq!(explained.gaps.keys().copied().collect::<Vec<_>>(), [Gap::SwitchInUnwoken]);
+    assert_eq!(explained.gaps[&Gap::SwitchInUnwoken].count, 1);
+
+    // pgbench and its thread share a process; the server processes do not.
+    let processes = |name: &str| -> Vec<u32> {
+        let tasks = recording.workload.tasks.iter().filter(|task| task.name == name);
+        tasks.map(|task| task.process).collect()
+    };
+    assert_eq!(processes("pgbench"), [1979, 1979]);
+    let mut servers = processes("postgres");
+    servers.dedup();
+    assert_eq!(servers.len(), 7);
+}
+
+#[test]
+fn strict_refuses_with_the_first_gap() {
+    let error = read(&path("hackbench.perf.txt"), &Options { strict: true }).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.ends_with(
+            "hackbench.perf.txt:445: cannot be explained: another task runs on the CPU than the one that was switched in last"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn reading_is_deterministic() {
+    assert_eq!(fixture("pgbench.perf.txt").recording, fixture("pgbench.perf.txt").recording);
+}
