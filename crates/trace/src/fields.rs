@@ -102,7 +102,7 @@ fn plugin_task<'a>(input: &mut &'a str) -> Result<TaskName<'a>> {
 }
 
 /// Letters of the task's state, with `|` between them. `R` and, when preempted, `R+` or `R`. The last switch of a task
-/// has X or Z; kernels before 4.14 wrote x.
+/// has X or Z; older kernels wrote x.
 fn state(input: &mut &str) -> Result<SwitchedOut> {
     let letters =
         take_while(1.., |c: char| c.is_ascii_alphabetic() || c == '|' || c == '+').parse_next(input)?;
@@ -115,7 +115,7 @@ fn state(input: &mut &str) -> Result<SwitchedOut> {
     })
 }
 
-/// A wake-up's task and CPU in either notation; `None` if it woke nobody (`success=0`, before Linux 4.3).
+/// A wake-up's task and CPU in either notation; `None` if it woke nobody (`success=0`, on older kernels).
 fn woken<'a>(input: &mut &'a str) -> Result<Option<(TaskName<'a>, u32)>> {
     let keyed = input.starts_with("comm=");
     let task = if keyed {

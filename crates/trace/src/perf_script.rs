@@ -29,12 +29,17 @@ use crate::{MAX_CPUS, TraceError};
 /// A comm is at most 15 bytes; perf prints up to this many for a kworker, whose name carries its work queue's.
 const MAX_COMM_BYTES: usize = 80;
 
+/// Longer than any recording of every context switch, and short enough that sums of CPU time over [`MAX_CPUS`] fit into
+/// 64 bits: 13 days.
+const MAX_DURATION_NS: u64 = 1 << 50;
+
 /// Reads `perf script` text, line by line.
 pub struct Reader<R> {
     lines: Lines<R>,
     interrupts: Interrupts,
     events: u64,
     switches: u64,
+    first_ns: Option<u64>,
     previous_ns: u64,
     /// The line before was an event or part of its call chain, so this one may be, too.
     chain_possible: bool,
@@ -48,6 +53,7 @@ impl<R: BufRead> Reader<R> {
             interrupts: Interrupts::default(),
             events: 0,
             switches: 0,
+            first_ns: None,
             previous_ns: 0,
             chain_possible: false,
         }
@@ -144,6 +150,10 @@ impl<R: BufRead> EventSource for Reader<R> {
                 previous_ns: self.previous_ns,
             });
         }
+        let first_ns = self.first_ns.unwrap_or(time_ns);
+        if time_ns - first_ns > MAX_DURATION_NS {
+            return Err(self.expected("a time less than 13 days after the first event's"));
+        }
         let (subsystem, name) = header.event.split_once(':').unwrap_or(("", header.event));
         let what = match subsystem {
             "sched" | "" => fields::parse(name, header.fields).map_err(|expected| self.expected(expected))?,
@@ -160,6 +170,7 @@ impl<R: BufRead> EventSource for Reader<R> {
             _ => {}
         }
         self.events += 1;
+        self.first_ns = Some(first_ns);
         self.previous_ns = time_ns;
         self.switches += u64::from(matches!(what, What::Switch { .. }));
         self.interrupts.event(cpu, subsystem, name, header.fields);
@@ -215,7 +226,7 @@ fn after_comm<'a>(input: &mut &'a str) -> Result<Header<'a>> {
     // -F +misc: the mode of the CPU as a letter or two.
     opt((take_while(1..=4, |c: char| c.is_ascii_uppercase()), space1)).parse_next(input)?;
     let (seconds, _, fraction, _, _) = (digit1, '.', digit1, ':', space1).parse_next(input)?;
-    // -F +period, and perf before 3.5.
+    // -F +period.
     opt((digit1, space1)).parse_next(input)?;
     let event = alt((
         (PERF_RECORD, take_while(0.., |c: char| c.is_ascii_uppercase() || c == '_')).take(),

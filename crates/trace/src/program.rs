@@ -32,6 +32,8 @@ pub(crate) struct Unsure {
     pub(crate) earliest_ns: u64,
     /// Of the event that showed it running.
     pub(crate) position: u64,
+    /// Its steps from here on were noted since.
+    pub(crate) first_step: usize,
     /// If it stays so, this line shows a gap.
     pub(crate) gap_line: Option<u64>,
 }
@@ -103,7 +105,8 @@ impl Tracked {
         let State::Running { cpu, since_ns } = self.state else { return false };
         let Some(unsure) = self.unsure.take() else { return false };
         let said_ns = said_ns.max(unsure.earliest_ns);
-        for step in self.steps.iter_mut().filter(|step| step.position >= unsure.position) {
+        for step in self.steps[unsure.first_step..].iter_mut().filter(|step| step.position >= unsure.position)
+        {
             step.at_ns = (step.at_ns + since_ns).saturating_sub(said_ns).max(self.work_ns);
         }
         self.state = State::Running { cpu, since_ns: said_ns };

@@ -151,7 +151,8 @@ impl Model {
                 let said_ns = ran_ns.map(|ran_ns| now_ns.saturating_sub(ran_ns)).or(ran_from_ns);
                 // An idle CPU begins at once with a task that was woken for it.
                 let guessed_ns = if was_idle && task.state == State::Runnable { earliest_ns } else { now_ns };
-                let unsure = Unsure { earliest_ns, position, gap_line: was_idle.then_some(line) };
+                let gap_line = was_idle.then_some(line);
+                let unsure = Unsure { earliest_ns, position, first_step: task.steps.len(), gap_line };
                 match said_ns {
                     Some(said_ns) => (said_ns.max(earliest_ns), None, was_idle),
                     None => (guessed_ns, Some(unsure), false),

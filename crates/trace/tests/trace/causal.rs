@@ -365,7 +365,7 @@ fn lost_events_are_counted() {
 
 #[test]
 fn sched_wakeup_serves_where_sched_waking_is_not_recorded() {
-    // perf before 4.3, which recorded no sched_waking.
+    // Older perf, whose `perf sched record` asked for no sched_waking.
     let script = Script { text: a_wakes_b().text.replace("sched_waking", "sched_wakeup") };
     let recording = script.read_strictly().expect("all is explained");
     assert_eq!(program(&recording, "t2"), [compute(10), wait(0), compute(30)]);

@@ -95,6 +95,17 @@ fn cpu_numbers_that_no_machine_has() {
 }
 
 #[test]
+fn time_that_jumps() {
+    let mut script = accepted();
+    script.switch(0, 2_000_000_000_000_000, 0, "R", 1);
+    let refused = refusal(&script.text);
+    assert!(
+        refused.starts_with("f:4: expected a time less than 13 days after the first event's, found"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn the_highest_cpu_counts() {
     let mut script = accepted();
     script.event(0, 20, 0, "sched:sched_waking", "comm=t1 pid=1 prio=120 target_cpu=095");
