@@ -25,6 +25,12 @@ WL_INLINE struct wl_level *wl_level_of(struct wl_policy *p, u32 level)
 	return &p->topo.level[level & (WL_MAX_LEVELS - 1)];
 }
 
+/* A bit for every level that can be balanced: all but level 0. */
+WL_INLINE u32 wl_all_levels(struct wl_policy *p)
+{
+	return (1u << (p->topo.nr_levels & 31)) - 2;
+}
+
 /* An entry of one of a level's tables. */
 WL_INLINE u32 wl_entry(const u16 *table, u32 index)
 {

@@ -219,20 +219,21 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 marks = wl_read_once(c->balance_marked), level;
+	u32 marks = wl_read_once(c->balance_marked), level, done;
 
 	out->cpu = cpu;
 	if (marks) {
 		out->why = WL_BALANCE_PERIODIC;
 		level = wl_find_pull(p, cpu, marks, out);
 		/* What was tried is done: the marks up to the level of a pull, or all. */
-		wl_write_once(c->balance_marked, level ? marks & ~0u << 1 << level : 0);
+		done = level ? marks & ~(~0u << 1 << level) : marks;
+		wl_write_once(c->balance_marked, marks & ~done);
+		c->newly_idle_left &= ~done;
 		if (level) {
 			wl_hide(level);
 			c->balance_failed[level & (WL_MAX_LEVELS - 1)]++;
 			return;
 		}
-		c->newly_idle_left &= ~marks;
 	}
 	out->what = WL_DISPATCH_OWN;
 	if (wl_read_once(c->nr_queued) || wl_read_once(c->nr_running))
@@ -350,7 +351,7 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 			break;
 	}
 	if (found >= 0)
-		wl_write_once(wl_cpu_of(p, found)->balance_marked, (1u << (nr_levels & 31)) - 2);
+		wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
 	return found;
 }
 

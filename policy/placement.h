@@ -111,6 +111,9 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 			out->claimed = 1;
 			break;
 		}
+		/* A lost claim: another task is on its way there. */
+		if (wl_looks_idle(p, cpu))
+			continue;
 		load = wl_read_once(wl_cpu_of(p, cpu)->load);
 		if (load < best_load) {
 			best_load = load;

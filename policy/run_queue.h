@@ -190,7 +190,7 @@ WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	wl_write_once(c->curr_weight, t->weight);
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
-	c->newly_idle_left = ~0u;
+	c->newly_idle_left = wl_all_levels(p);
 }
 
 WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)

@@ -2,8 +2,13 @@
 //! Compiles policy/ with whatever C compiler there is.
 //!
 //! `WAKELAB_WERROR` turns warnings into errors: our CI sets it, so that a newer compiler's warning never breaks
-//! a user's build. `WAKELAB_SANITIZE` adds the address and undefined-behaviour sanitizers to the C code and to
-//! what links it; use a target directory of its own for it.
+//! a user's build. `WAKELAB_SANITIZE` builds the C code with gcc's address and undefined-behaviour sanitizers. The
+//! address sanitizer must be loaded before all else, which only a runner can do:
+//!
+//! ```text
+//! WAKELAB_SANITIZE=1 CARGO_TARGET_DIR=target/sanitize CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="env \
+//!     LD_PRELOAD=$(gcc -print-file-name=libasan.so)" cargo test -p wakelab-policy --lib --tests
+//! ```
 
 use std::env;
 
@@ -27,7 +32,10 @@ fn main() {
     if sanitize {
         for flag in ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] {
             build.flag(flag);
-            println!("cargo:rustc-link-arg={flag}");
+        }
+        // rustc links without the compiler's default libraries, so the runtimes (gcc's) are named.
+        for library in ["-lasan", "-lubsan"] {
+            println!("cargo:rustc-link-arg={library}");
         }
     }
     build.compile("wakelab_policy");

@@ -13,8 +13,8 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
 use crate::{
-    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, SelectIn, Tables,
-    Task, Tick, Timer,
+    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, SelectIn,
+    Tables, Task, Tick, Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.
@@ -82,7 +82,9 @@ impl Policy {
         let table = &self.tables.levels[level];
         assert!(domain < table.first.len(), "domain {domain} of {}", table.first.len());
         // SAFETY: live object; the call only reads.
-        table.has_counters.then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
+        table
+            .has_counters
+            .then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
     }
 
     /// All of the state, to compare two instances with.

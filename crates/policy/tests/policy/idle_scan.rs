@@ -32,7 +32,10 @@ fn without_an_idle_core_the_flag_is_cleared_and_an_idle_cpu_found() {
     let mut task = host.sleeper(1024, 1);
     let decision = host.wake(&mut task, 1, 1);
     assert_eq!((decision.cpu, decision.reason()), (3, Reason::IdleCpu));
-    assert_eq!(decision.reads, reads(&[(Cpu, 1), (Llc, 1), (Cpu, 1), (Smt, 1), (Llc, 6), (Cpu, 1), (Llc, 2)]));
+    assert_eq!(
+        decision.reads,
+        reads(&[(Cpu, 1), (Llc, 1), (Cpu, 1), (Smt, 1), (Llc, 6), (Cpu, 1), (Llc, 2)])
+    );
     assert_eq!(decision.step_reads, reads(&[(Cpu, 1), (Llc, 2)]));
     assert_eq!(decision.scan_timed, 1);
     host.vacate(&[3]);
@@ -98,7 +101,11 @@ fn disallowed_cpus_use_the_limit_up() {
     host.policy.scan_took(0, &decision, 40_000_000);
     host.policy.set_affinity(&mut task, Some(&[0, 3, 4, 5]));
     let decision = host.wake(&mut task, 0, 0);
-    assert_eq!((decision.reason(), decision.step_reads.total()), (Reason::NoneIdle, 1), "0 was read; 1 and 2 passed");
+    assert_eq!(
+        (decision.reason(), decision.step_reads.total()),
+        (Reason::NoneIdle, 1),
+        "0 was read; 1 and 2 passed"
+    );
 }
 
 #[test]
@@ -126,7 +133,11 @@ fn prev_is_taken_if_it_shares_targets_cache() {
     let mut task = host.sleeper(1024, 3);
     host.vacate(&[1]);
     let decision = host.wake_sync(&mut task, &mut waker, 3);
-    assert_eq!((decision.cpu, decision.reason(), decision.target), (1, Reason::IdleCpu, 0), "3 is behind another LLC");
+    assert_eq!(
+        (decision.cpu, decision.reason(), decision.target),
+        (1, Reason::IdleCpu, 0),
+        "3 is behind another LLC"
+    );
 }
 
 #[test]
@@ -149,7 +160,11 @@ fn a_search_in_another_llc_reads_from_afar() {
     let mut task = host.sleeper(1024, 2);
     let decision = host.wake(&mut task, 0, 2);
     assert_eq!((decision.cpu, decision.reason()), (7, Reason::IdleCpu));
-    assert_eq!(decision.reads, reads(&[(Numa1, 1 + 1 + 4 + 4)]), "target, flag, 4 of step 1, then 2, 3, 6, 7");
+    assert_eq!(
+        decision.reads,
+        reads(&[(Numa1, 1 + 1 + 4 + 4)]),
+        "target, flag, 4 of step 1, then 2, 3, 6, 7"
+    );
 }
 
 #[test]

@@ -10,9 +10,16 @@
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 
 mod account;
+mod balance;
+mod events;
 mod host;
 mod idle_scan;
 mod model;
+mod placement;
 mod reference;
+mod run_queue;
 mod shapes;
 mod smt_balance;
+mod spec;
+mod tables;
+mod wake_affine;

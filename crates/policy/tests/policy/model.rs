@@ -57,7 +57,8 @@ impl Model {
         let nr = topology.cpus.len();
         let cpus = &topology.cpus;
         let by_core = partition(nr, |cpu| (cpus[cpu].core, 0));
-        let by_cluster = partition(nr, |cpu| cpus[cpu].cluster.map_or((cpus[cpu].core, 1), |cluster| (cluster, 2)));
+        let by_cluster =
+            partition(nr, |cpu| cpus[cpu].cluster.map_or((cpus[cpu].core, 1), |cluster| (cluster, 2)));
         let by_llc = partition(nr, |cpu| (cpus[cpu].llc, 0));
         let mut levels: Vec<Level> = Vec::new();
         for (kind, domains) in
@@ -122,7 +123,13 @@ impl Model {
     }
 
     /// A wake-up on `this` with the idle search starting at `target`; prev is target.
-    pub fn wake(&mut self, smt_balance: bool, this: u32, target: u32, allowed: &dyn Fn(u32) -> bool) -> Answer {
+    pub fn wake(
+        &mut self,
+        smt_balance: bool,
+        this: u32,
+        target: u32,
+        allowed: &dyn Fn(u32) -> bool,
+    ) -> Answer {
         let mut search = Search {
             this,
             target,
@@ -158,10 +165,10 @@ impl Model {
     }
 
     fn scan(&mut self, search: &mut Search<'_>) -> Option<(u32, Reason)> {
-        if self.has_smt() {
-            if let Some(cpu) = self.idle_core(search) {
-                return Some((cpu, Reason::IdleCore));
-            }
+        if self.has_smt()
+            && let Some(cpu) = self.idle_core(search)
+        {
+            return Some((cpu, Reason::IdleCore));
         }
         if let Some(cpu) = self.idle_cpu(search) {
             return Some((cpu, Reason::IdleCpu));
@@ -197,10 +204,12 @@ impl Model {
         for core in cores {
             core.iter().for_each(|&cpu| self.read(search, cpu));
             let first = core.iter().copied().find(|&cpu| (search.allowed)(cpu));
-            if let (true, Some(cpu)) = (core.iter().all(|&cpu| self.looks_idle(cpu)), first) {
-                if self.take(search, cpu) {
-                    return Some(cpu);
-                }
+            let idle = core.iter().all(|&cpu| self.looks_idle(cpu));
+            if idle
+                && let Some(cpu) = first
+                && self.take(search, cpu)
+            {
+                return Some(cpu);
             }
         }
         self.has_idle_cores.insert(llc, false);
@@ -263,7 +272,8 @@ impl Model {
     fn descend(&mut self, search: &mut Search<'_>, candidate: u32, level: usize) -> u32 {
         let domain = self.levels[level].domains.iter().find(|cpus| cpus.contains(&candidate)).unwrap();
         let inside = |group: &&Vec<u32>| domain.contains(&group[0]);
-        let mut groups: Vec<Vec<u32>> = self.levels[level - 1].domains.iter().filter(inside).cloned().collect();
+        let mut groups: Vec<Vec<u32>> =
+            self.levels[level - 1].domains.iter().filter(inside).cloned().collect();
         if groups.len() < 2 {
             return candidate;
         }

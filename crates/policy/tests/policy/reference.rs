@@ -21,7 +21,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let cpu = 0u32..64;
-    let masks = prop_oneof![Just(u64::MAX), any::<u64>(), (any::<u64>(), any::<u64>()).prop_map(|(a, b)| a & b)];
+    let masks =
+        prop_oneof![Just(u64::MAX), any::<u64>(), (any::<u64>(), any::<u64>()).prop_map(|(a, b)| a & b)];
     prop_oneof![
         4 => cpu.clone().prop_map(Step::Busy),
         3 => cpu.clone().prop_map(Step::Idle),
@@ -45,7 +46,12 @@ fn answer(decision: &Decision) -> Answer {
 }
 
 /// Plays a history on both, comparing every decision.
-fn play(text: &str, topology: &wakelab_machine::Topology, clusters: bool, steps: &[Step]) -> Result<(), TestCaseError> {
+fn play(
+    text: &str,
+    topology: &wakelab_machine::Topology,
+    clusters: bool,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
     let nr = topology.cpus.len() as u32;
     let tables = Tables::with_cluster_level(topology, clusters).unwrap();
     let mut policy = Policy::with_tables(&spec(text), tables, TICK_NS).unwrap();
@@ -91,7 +97,8 @@ fn play(text: &str, topology: &wakelab_machine::Topology, clusters: bool, steps:
                 let mut wakee = Task::default();
                 policy.task_init(&mut wakee, 1_000, 1024, 0);
                 policy.set_affinity(&mut wakee, Some(&list));
-                let input = SelectIn { this_cpu: this as i32, prev_cpu: target as i32, ..SelectIn::default() };
+                let input =
+                    SelectIn { this_cpu: this as i32, prev_cpu: target as i32, ..SelectIn::default() };
                 let decision = policy.select(&input, &mut wakee, None);
                 let expected = model.wake(text.contains("smt-balance"), this, target, &allowed);
                 prop_assert_eq!(answer(&decision), expected.clone(), "step {}: {:?}", number, step);

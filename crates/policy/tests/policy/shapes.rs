@@ -13,30 +13,40 @@ pub fn topology() -> impl Strategy<Value = Topology> {
         1u32..=4,
         prop_oneof![Just(1u32), Just(2), Just(4)],
     );
-    (sizes, any::<u64>(), any::<bool>()).prop_map(|((nodes, llcs, clusters, cores, threads), seed, uneven)| {
-        let mut cpus = Vec::new();
-        for leaf in 0..nodes * llcs * clusters.unwrap_or(1) * cores * threads {
-            let core = leaf / threads;
-            let cluster = core / cores;
-            let llc = cluster / clusters.unwrap_or(1);
-            let cluster = clusters.map(|_| cluster);
-            cpus.push(Cpu { core, cluster, llc, node: llc / llcs, capacity: 1024 });
-        }
-        let mut random = Random(seed | 1);
-        for last in (1..cpus.len()).rev() {
-            cpus.swap(last, random.below(last + 1));
-        }
-        let present = |cpus: &[Cpu], node| cpus.iter().filter(|cpu| cpu.node == node).count();
-        while cpus.len() > 64 || (uneven && cpus.len() > 4 && random.below(8) != 0) {
-            let out = random.below(cpus.len());
-            if present(&cpus, cpus[out].node) > 1 {
-                cpus.remove(out);
+    (sizes, any::<u64>(), any::<bool>()).prop_map(
+        |((nodes, llcs, clusters, cores, threads), seed, uneven)| {
+            let mut cpus = Vec::new();
+            for leaf in 0..nodes * llcs * clusters.unwrap_or(1) * cores * threads {
+                let core = leaf / threads;
+                let cluster = core / cores;
+                let llc = cluster / clusters.unwrap_or(1);
+                let cluster = clusters.map(|_| cluster);
+                cpus.push(Cpu { core, cluster, llc, node: llc / llcs, capacity: 1024 });
             }
-        }
-        let distance = |a: u32, b: u32| if a == b { 10 } else if a / 2 == b / 2 { 20 } else { 32 };
-        let node_distance = (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect();
-        Topology { cpus, node_distance }
-    })
+            let mut random = Random(seed | 1);
+            for last in (1..cpus.len()).rev() {
+                cpus.swap(last, random.below(last + 1));
+            }
+            let present = |cpus: &[Cpu], node| cpus.iter().filter(|cpu| cpu.node == node).count();
+            while cpus.len() > 64 || (uneven && cpus.len() > 4 && random.below(8) != 0) {
+                let out = random.below(cpus.len());
+                if present(&cpus, cpus[out].node) > 1 {
+                    cpus.remove(out);
+                }
+            }
+            let distance = |a: u32, b: u32| {
+                if a == b {
+                    10
+                } else if a / 2 == b / 2 {
+                    20
+                } else {
+                    32
+                }
+            };
+            let node_distance = (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect();
+            Topology { cpus, node_distance }
+        },
+    )
 }
 
 /// xorshift64: enough to shuffle with.

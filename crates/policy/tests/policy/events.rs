@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Any history of events, in any order a host might get wrong: told twice is as good as once, counts are conserved, and
+//! no answer is outside the affinity mask.
+
+use proptest::prelude::*;
+use wakelab_machine::Topology;
+use wakelab_policy::{EnqueueWhy, Policy, SelectIn, Task};
+
+use crate::host::{TICK_NS, spec};
+use crate::shapes;
+
+const TASKS: usize = 12;
+
+/// An event; CPUs are taken modulo the machine's.
+#[derive(Clone, Debug)]
+enum Event {
+    Busy(u32),
+    Idle(u32),
+    Enqueue(usize, u32, usize),
+    Running(usize, u32),
+    Stopping(usize, bool),
+    Quiescent(usize),
+    Weight(usize, u32),
+    Affinity(usize, u64),
+    Exit(usize),
+    Tick(u32, Option<usize>),
+}
+
+/// A question, which is not told twice.
+#[derive(Clone, Debug)]
+enum Question {
+    Select(usize, usize, u32, u32, u32),
+    Pull(u32),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let (task, cpu) = (0..TASKS, 0u32..64);
+    prop_oneof![
+        2 => cpu.clone().prop_map(Event::Busy),
+        2 => cpu.clone().prop_map(Event::Idle),
+        6 => (task.clone(), cpu.clone(), 0usize..4).prop_map(|(task, cpu, why)| Event::Enqueue(task, cpu, why)),
+        6 => (task.clone(), cpu.clone()).prop_map(|(task, cpu)| Event::Running(task, cpu)),
+        4 => (task.clone(), any::<bool>()).prop_map(|(task, runnable)| Event::Stopping(task, runnable)),
+        2 => task.clone().prop_map(Event::Quiescent),
+        1 => (task.clone(), 0u32..100_000).prop_map(|(task, weight)| Event::Weight(task, weight)),
+        2 => (task.clone(), any::<u64>()).prop_map(|(task, mask)| Event::Affinity(task, mask)),
+        1 => task.clone().prop_map(Event::Exit),
+        3 => (cpu, prop::option::of(task)).prop_map(|(cpu, task)| Event::Tick(cpu, task)),
+    ]
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    let (task, cpu) = (0..TASKS, 0u32..64);
+    prop_oneof![
+        3 => (task.clone(), task, cpu.clone(), cpu.clone(), 0u32..16)
+            .prop_map(|(wakee, waker, this, prev, flags)| Question::Select(wakee, waker, this, prev, flags)),
+        1 => cpu.prop_map(Question::Pull),
+    ]
+}
+
+fn spec_text() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just("linux-4.15"),
+        Just("linux-4.15+affine-form=3.10"),
+        Just("linux-4.15+idle=smt-balance+affine=off"),
+        Just("linux-4.15+idle=smt-balance+rotor=mixed"),
+    ]
+}
+
+/// A policy and its tasks.
+struct World {
+    policy: Policy,
+    tasks: Vec<Task>,
+    nr: u32,
+}
+
+impl World {
+    fn new(text: &str, topology: &Topology) -> World {
+        let mut policy = Policy::new(&spec(text), topology, TICK_NS).unwrap();
+        let mut tasks = vec![Task::default(); TASKS];
+        for (id, task) in tasks.iter_mut().enumerate() {
+            policy.task_init(task, id as u64, 1024, u32::from(id % 2 == 0));
+        }
+        let nr = topology.cpus.len() as u32;
+        (0..nr).for_each(|cpu| policy.set_idle_mask(cpu, true));
+        World { policy, tasks, nr }
+    }
+
+    fn tell(&mut self, event: &Event, now_ns: u64) {
+        let (policy, tasks, nr) = (&mut self.policy, &mut self.tasks, self.nr);
+        match *event {
+            Event::Busy(cpu) => policy.busy(cpu % nr, now_ns),
+            Event::Idle(cpu) => policy.idle(cpu % nr, now_ns),
+            Event::Enqueue(task, cpu, why) => {
+                policy.enqueue(&mut tasks[task], cpu % nr, EnqueueWhy::ALL[why], now_ns);
+            }
+            Event::Running(task, cpu) => policy.running(&mut tasks[task], cpu % nr, now_ns),
+            Event::Stopping(task, runnable) => policy.stopping(&mut tasks[task], 0, now_ns, runnable),
+            Event::Quiescent(task) => policy.quiescent(&mut tasks[task], now_ns),
+            Event::Weight(task, weight) => policy.task_weight(&mut tasks[task], weight, now_ns),
+            Event::Affinity(task, mask) => {
+                let allowed: Vec<u32> = (0..nr).filter(|cpu| mask >> cpu & 1 != 0).collect();
+                policy.set_affinity(&mut tasks[task], Some(&allowed));
+            }
+            Event::Exit(task) => policy.task_exit(&mut tasks[task], now_ns),
+            Event::Tick(cpu, task) => {
+                policy.tick(cpu % nr, task.map(|task| &mut tasks[task]), now_ns);
+            }
+        }
+    }
+
+    /// Asks, and checks that the answer is inside the affinity mask.
+    fn ask(&mut self, question: &Question, now_ns: u64) -> Result<(), TestCaseError> {
+        let nr = self.nr;
+        match *question {
+            Question::Select(wakee, waker, this, prev, flags) => {
+                let mut waker = self.tasks[waker].clone();
+                let input = SelectIn {
+                    this_cpu: (this % nr) as i32,
+                    prev_cpu: prev as i32 - 1,
+                    flags,
+                    unused: 0,
+                    now_ns,
+                };
+                let task = &mut self.tasks[wakee];
+                let decision = self.policy.select(&input, task, Some(&mut waker));
+                prop_assert!((0..nr as i32).contains(&decision.cpu));
+                prop_assert!((0..nr as i32).contains(&decision.target));
+                for cpu in [decision.cpu, decision.target] {
+                    let allowed = task.allowed[cpu as usize / 64] >> (cpu % 64) & 1 != 0;
+                    prop_assert!(allowed || task.nr_allowed == nr, "{:?} of {:?}", decision, task);
+                }
+                if decision.claimed != 0 {
+                    prop_assert!(!self.policy.idle_mask(decision.cpu as u32));
+                    self.policy.set_idle_mask(decision.cpu as u32, true);
+                }
+            }
+            Question::Pull(cpu) => {
+                for tries in 0.. {
+                    prop_assert!(tries < 16, "pulls without end");
+                    let mut pull = self.policy.dispatch(cpu % nr, now_ns);
+                    if pull.what() != wakelab_policy::DispatchDo::Pull {
+                        break;
+                    }
+                    prop_assert!(pull.cpu as u32 != cpu % nr);
+                    for task in &mut self.tasks {
+                        let before = task.clone();
+                        let moved = self.policy.may_move(task, cpu % nr, now_ns, &mut pull);
+                        prop_assert_eq!(moved.r#move == 1, task.cpu != before.cpu);
+                        let allowed =
+                            task.allowed[task.cpu.max(0) as usize / 64] >> (task.cpu.max(0) % 64) & 1 != 0;
+                        prop_assert!(moved.r#move == 0 || allowed || task.nr_allowed == nr);
+                        if moved.stop != 0 {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the policy counts is what its tasks and CPUs say.
+    fn check(&self) -> Result<(), TestCaseError> {
+        let tables = self.policy.tables();
+        for cpu in 0..self.nr {
+            let on = |place: u32| {
+                let here = move |task: &&Task| task.place == place && task.cpu == cpu as i32;
+                self.tasks.iter().filter(here)
+            };
+            let state = self.policy.cpu(cpu);
+            prop_assert_eq!(state.nr_queued as usize, on(1).count(), "queued on {}", cpu);
+            prop_assert_eq!(state.nr_running as usize, on(2).count(), "running on {}", cpu);
+            let load: u64 = on(1).chain(on(2)).map(|task| u64::from(task.weight)).sum();
+            prop_assert_eq!(state.load, load, "load of {}", cpu);
+        }
+        for (number, level) in tables.levels.iter().enumerate() {
+            for domain in 0..level.first.len() {
+                let busy = |&&cpu: &&u16| self.policy.cpu(u32::from(cpu)).state == 2;
+                if let Some(count) = self.policy.busy_count(number, domain) {
+                    prop_assert_eq!(count as usize, level.domain(domain).iter().filter(busy).count());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All that a task's record says.
+    fn records(&self) -> String {
+        format!("{:?}", self.tasks)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn counts_are_conserved_and_answers_allowed(
+        topology in shapes::topology(),
+        text in spec_text(),
+        steps in prop::collection::vec((event(), prop::option::of(question()), 0u64..3_000_000), 1..150),
+    ) {
+        let mut world = World::new(text, &topology);
+        let mut now_ns = 0;
+        for (event, question, pause_ns) in &steps {
+            now_ns += pause_ns;
+            world.tell(event, now_ns);
+            if let Some(question) = question {
+                world.ask(question, now_ns)?;
+            }
+            world.check()?;
+        }
+    }
+
+    #[test]
+    fn told_twice_is_told_once(
+        topology in shapes::topology(),
+        text in spec_text(),
+        events in prop::collection::vec((event(), 0u64..3_000_000), 1..100),
+    ) {
+        let (mut once, mut twice) = (World::new(text, &topology), World::new(text, &topology));
+        let mut now_ns = 0;
+        for (event, pause_ns) in &events {
+            now_ns += pause_ns;
+            once.tell(event, now_ns);
+            twice.tell(event, now_ns);
+            twice.tell(event, now_ns);
+            prop_assert_eq!(once.records(), twice.records(), "{:?}", event);
+            prop_assert!(once.policy.state() == twice.policy.state(), "{:?}", event);
+        }
+    }
+}

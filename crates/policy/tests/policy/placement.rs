@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! placement.h.
+
+use crate::host::{Host, machine, policy, reads};
+use wakelab_machine::Distance::{Cpu, Llc, Numa1};
+use wakelab_policy::{AffineReason, Decision, Reason, Task, WAKE_EXEC, WAKE_FORK};
+
+fn fork(host: &mut Host, task: &mut Task, parent_cpu: u32) -> Decision {
+    host.select(task, None, parent_cpu, parent_cpu, WAKE_FORK)
+}
+
+/// The header's example: 2 LLCs of 4 CPUs; the parent on CPU 0, a task on each of 1, 4, 5 and 6, and two on 4.
+fn example() -> Host {
+    let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
+    for cpu in [0, 1, 4, 5, 6] {
+        host.running(1024, cpu);
+    }
+    host.queued(1024, 4);
+    host
+}
+
+#[test]
+fn the_group_with_most_idle_cpus_wins() {
+    let mut host = example();
+    let mut child = host.task(1024);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason(), decision.claimed), (2, Reason::ForkLocal, 1));
+    assert_eq!((decision.affine_reason(), decision.searched), (AffineReason::NotAsked, 1));
+    // All 8 CPUs at the NUMA level, then 0, 1 and 2.
+    assert_eq!(decision.reads, reads(&[(Cpu, 1), (Llc, 3), (Numa1, 4), (Cpu, 1), (Llc, 2)]));
+    host.occupy(&[2, 3]);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason()), (7, Reason::ForkIdlest));
+    let decision = host.select(&mut child, None, 0, 0, WAKE_EXEC);
+    assert_eq!((decision.cpu, decision.lost_claims), (5, 1), "7 is claimed, and 5 and 6 have less than 4");
+}
+
+#[test]
+fn equal_idleness_goes_to_less_load_and_then_to_the_own_group() {
+    let mut host = example();
+    host.vacate(&[6]);
+    // CPU 6's task is gone from the counts too in a real host; here its load stays, so LLC 1 keeps 4096 against 2048.
+    let mut child = host.task(1024);
+    assert_eq!(fork(&mut host, &mut child, 4).reason(), Reason::ForkIdlest);
+
+    let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
+    host.running(1024, 0);
+    host.running(1024, 4);
+    let mut child = host.task(1024);
+    assert_eq!(fork(&mut host, &mut child, 4).cpu, 5, "a tie stays");
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 1);
+}
+
+#[test]
+fn without_idle_cpus_the_least_loaded_is_taken() {
+    let mut host = Host::new(policy("linux-4.15", &machine(1, None, 4, 1)));
+    for (cpu, weight) in [(0, 1024), (1, 2048), (2, 335), (3, 1024)] {
+        host.running(weight, cpu);
+    }
+    let mut child = host.task(1024);
+    let decision = fork(&mut host, &mut child, 1);
+    assert_eq!((decision.cpu, decision.claimed, decision.reason()), (2, 0, Reason::ForkIdlest));
+}
+
+#[test]
+fn cores_are_compared_before_threads() {
+    // CPU c and c + 4 share a core; 0, 1, 2 and 6 are busy: core 3 is the only one with two idle CPUs.
+    let mut host = Host::new(policy("linux-4.15", &machine(1, None, 4, 2)));
+    host.occupy(&[0, 1, 2, 6]);
+    let mut child = host.task(1024);
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 3);
+}
+
+#[test]
+fn only_allowed_cpus_count() {
+    let mut host = example();
+    let mut child = host.task(1024);
+    host.policy.set_affinity(&mut child, Some(&[0, 1, 5, 7]));
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason()), (7, Reason::ForkIdlest), "2 and 3 are not for it");
+    assert_eq!(decision.reads, reads(&[(Cpu, 1), (Llc, 1), (Numa1, 2), (Numa1, 2)]));
+}
+
+#[test]
+fn forks_do_not_cross_to_nodes_too_far_away() {
+    let mut far = machine(2, None, 2, 1);
+    far.node_distance = vec![vec![10, 31], vec![31, 10]];
+    let mut host = Host::new(policy("linux-4.15", &far));
+    host.running(1024, 0);
+    host.running(1024, 1);
+    let mut child = host.task(1024);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason()), (0, Reason::ForkLocal));
+}

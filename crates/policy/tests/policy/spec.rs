@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Names of policies.
+
+use proptest::prelude::*;
+use wakelab_policy::{PolicySpec, Tunables};
+
+use crate::host::spec;
+
+fn refusal(text: &str) -> String {
+    text.parse::<PolicySpec>().unwrap_err().to_string()
+}
+
+#[test]
+fn refusals_say_what_is_possible() {
+    assert_eq!(
+        refusal("linux-4.15+idle=foo"),
+        "axis `idle` has no value `foo`; expected one of: scan, smt-balance"
+    );
+    assert_eq!(
+        refusal("linux-9"),
+        "unknown policy `linux-9`; expected one of: linux-4.15, and overrides as in `linux-4.15+idle=smt-balance`"
+    );
+    assert!(refusal("").starts_with("unknown policy ``; expected one of: linux-4.15"));
+    assert_eq!(
+        refusal("linux-4.15+colour=blue"),
+        "unknown axis `colour` in `colour=blue`; expected one of: idle, form, rotor, affine, affine-form, cluster, \
+         groups, queue, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns"
+    );
+    assert!(refusal("linux-4.15+idle").starts_with("`idle` is not an override; expected AXIS=VALUE"));
+    assert!(refusal("linux-4.15+").starts_with("`` is not an override"));
+    assert_eq!(
+        refusal("linux-4.15+idle=scan+idle=scan"),
+        "`idle` is given twice in `linux-4.15+idle=scan+idle=scan`; expected it once"
+    );
+    for value in ["x", "", "-1", "+5", "0", "1000000001", "99999999999999999999"] {
+        assert_eq!(
+            refusal(&format!("linux-4.15+latency-ns={}", value.replace('+', "%"))),
+            format!(
+                "tunable `latency-ns` cannot be `{}`; expected nanoseconds from 1 to 1000000000",
+                value.replace('+', "%")
+            )
+        );
+    }
+    assert_eq!(spec("linux-4.15+migration-cost-ns=0").tunables.migration_cost_ns, Some(0));
+}
+
+#[test]
+fn values_that_do_not_exist_yet_are_not_offered() {
+    for text in ["affine=flips", "cluster=spread", "groups=shares", "queue=fair", "form=5.2", "idle=narrow"] {
+        let error = refusal(&format!("linux-4.15+{text}"));
+        let axis = text.split('=').next().unwrap();
+        assert!(error.starts_with(&format!("axis `{axis}` has no value")), "{error}");
+    }
+    assert!(refusal("linux-3.10").starts_with("unknown policy"));
+}
+
+#[test]
+fn every_listed_choice_can_be_made() {
+    for axis in PolicySpec::axes() {
+        for value in axis.values {
+            let text = format!("linux-4.15+{}={}", axis.name, value.name);
+            let made = spec(&text);
+            assert_eq!(made.to_string().parse::<PolicySpec>().unwrap(), made);
+        }
+    }
+    for (name, _) in PolicySpec::tunables() {
+        let text = format!("linux-4.15+{name}=12345");
+        assert_eq!(spec(&text).to_string(), text);
+    }
+    for named in PolicySpec::named() {
+        assert_eq!(spec(named.name), named.spec);
+        assert_eq!(named.spec.to_string(), named.name);
+        assert!(!named.approximations.is_empty());
+    }
+}
+
+#[test]
+fn defaults_are_the_kernels_scaled_by_size() {
+    let tunables = |nr_cpus| {
+        let params = spec("linux-4.15").params(nr_cpus, 4_000_000).unwrap();
+        [
+            params.latency_ns,
+            params.min_granularity_ns,
+            params.wakeup_granularity_ns,
+            params.migration_cost_ns,
+            params.tick_ns,
+        ]
+    };
+    assert_eq!(tunables(1), [6_000_000, 750_000, 1_000_000, 500_000, 4_000_000]);
+    assert_eq!(tunables(3), [12_000_000, 1_500_000, 2_000_000, 500_000, 4_000_000]);
+    assert_eq!(tunables(4), [18_000_000, 2_250_000, 3_000_000, 500_000, 4_000_000]);
+    for nr_cpus in [8, 9, 176, 4096] {
+        assert_eq!(tunables(nr_cpus), [24_000_000, 3_000_000, 4_000_000, 500_000, 4_000_000]);
+    }
+    let set = spec("linux-4.15+latency-ns=6000000").params(176, 1).unwrap();
+    assert_eq!(set.latency_ns, 6_000_000, "taken as it stands");
+    assert!(spec("linux-4.15").params(8, 0).is_err());
+}
+
+#[test]
+fn data_is_checked_like_text() {
+    let mut made = spec("linux-4.15");
+    made.tunables = Tunables { latency_ns: Some(0), ..Tunables::default() };
+    assert!(made.params(8, 1_000_000).unwrap_err().to_string().contains("latency-ns"));
+}
+
+#[test]
+fn as_data_a_policy_is_its_axes() {
+    let made = spec("linux-4.15+idle=smt-balance+latency-ns=7000000");
+    let json = serde_json::to_value(&made).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "idle": "smt-balance", "form": "4.15", "rotor": "published", "affine": "always", "affine-form": "4.15",
+            "cluster": "off", "groups": "task-weight", "queue": "cfs-2018", "tunables": { "latency-ns": 7_000_000 },
+        })
+    );
+    assert_eq!(serde_json::from_value::<PolicySpec>(json).unwrap(), made);
+    assert!(serde_json::to_value(spec("linux-4.15")).unwrap().get("tunables").is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_panics(text in "(linux-4\\.15)?[+=a-z0-9.-]{0,40}") {
+        if let Ok(made) = text.parse::<PolicySpec>() {
+            prop_assert_eq!(made.to_string().parse::<PolicySpec>().unwrap(), made);
+        }
+    }
+}
