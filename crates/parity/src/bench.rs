@@ -13,9 +13,10 @@ use crate::kernel::{Kernel, types};
 use crate::random::Random;
 use crate::topology::BENCH;
 
-/// What a repetition should take: long against a clock read and an interrupt, short against a time slice.
-const REPETITION_NS: u64 = 2_000_000;
-const REPETITIONS: usize = 15;
+/// What a repetition should take: long against a clock read, short against a time slice, so that most repetitions
+/// are not interrupted and the median is of those.
+const REPETITION_NS: u64 = 500_000;
+const REPETITIONS: usize = 41;
 /// Searches whose reads are counted.
 const COUNTED: u32 = 2_000;
 
@@ -134,7 +135,7 @@ impl Setup {
             self.enter(kernel, column)?;
             let pilot = 1_000;
             let pilot_ns = run(kernel, BENCH_SEARCH, pilot)?.elapsed_ns.max(1);
-            let rounds = (u64::from(pilot) * REPETITION_NS / pilot_ns).clamp(200, 200_000) as u32;
+            let rounds = (u64::from(pilot) * REPETITION_NS / pilot_ns).clamp(100, 100_000) as u32;
             let counted = run(kernel, BENCH_COUNT, COUNTED)?;
             samples.push(Samples {
                 rounds,

@@ -113,7 +113,7 @@ fn run(args: &Arguments) -> Result<()> {
         note(&report.searches_text());
     }
     if args.write_docs {
-        note(&format!("wrote {}", report.write_docs()?.display()));
+        note(&format!("wrote {}", report.write_docs()?));
     }
     if args.format == Format::Json {
         println!("{}", serde_json::to_string_pretty(&report)?);

@@ -2,7 +2,7 @@
 //! What was found: as text, as JSON, and as docs/parity.md.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -15,6 +15,7 @@ use crate::kernel::{ProgramSize, VERIFIED_INSNS_MAX};
 use crate::topology::BENCH;
 
 const DOCS: &str = "docs/parity.md";
+const DOCS_TEMPLATE: &str = include_str!("docs.md.in");
 /// The command that writes them.
 const DOCS_COMMAND: &str = "cargo xtask parity --bench-only --write-docs";
 
@@ -125,11 +126,11 @@ impl Report {
         table(&rows, 2)
     }
 
-    /// Writes docs/parity.md; returns its path.
-    pub(crate) fn write_docs(&self) -> Result<PathBuf> {
+    /// Writes docs/parity.md; returns its path in the project.
+    pub(crate) fn write_docs(&self) -> Result<&'static str> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DOCS);
-        std::fs::write(&path, self.docs()).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
+        std::fs::write(&path, self.docs()).with_context(|| format!("cannot write {DOCS}"))?;
+        Ok(DOCS)
     }
 
     fn docs(&self) -> String {
@@ -140,48 +141,24 @@ impl Report {
         let overhead = |pick: fn(u64, u64) -> u64| {
             self.searches.iter().map(|figure| figure.overhead_ps).reduce(pick).unwrap_or(0)
         };
-        format!(
-            "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n\
-             # Native and BPF build\n\n\
-             `policy/` is compiled twice: natively for the simulator, and for BPF. `cargo xtask parity` loads the BPF build \
-             as syscall programs into the running kernel (root, no sched_ext), tells both builds the same random events on \
-             random machines, and demands the same answers, reasons, reads by distance and state; then two threads work on \
-             one BPF state, and its counters must be conserved; then it times searches. The table below is not judged by \
-             any test.\n\n\
-             ## Nanoseconds per search in the kernel\n\n\
-             Written by `{DOCS_COMMAND}` on {date}: Linux {kernel}, {cpu}, {cpus} CPUs online{virtual_machine}, load average \
-             {load} before the run, {compiler}, JIT-compiled.\n\n\
-             ```text\n{table}```\n\n\
-             Each figure is the median of {repetitions} repetitions, with their quartiles in parentheses, and then the reads of \
-             other CPUs' and groups' state per search. A repetition is a loop of searches inside one BPF program, about 2 ms \
-             long, less the same loop without the search ({least} to {most} ns a round). The designs take turns within a \
-             repetition. All state is warm in the caches of one CPU: on a machine that does all this work, each read would \
-             cost a transfer of its line from where it was written last, which the simulator charges from the machine \
-             file.\n\n\
-             What is timed is one `wl_select()` of a task that is allowed everywhere, on a CPU that is busy and is also its \
-             previous one, so that wake-affine has nothing to choose and the search begins at a busy CPU. The waking CPU \
-             rotates over the busy CPUs of socket 0.\n\
-             - *all busy*: nothing is to be found. *one idle*: one CPU of socket 0. *half idle*: a random half of all CPUs.\n\
-             - *scan* has a long average idle time, so its second step may visit the whole LLC; *at its limit of 4* has \
-             none, so that step visits 3 CPUs, as on a machine that has been busy for a while. In both, a search that finds \
-             no idle core clears has_idle_cores, and no CPU goes idle to set it again.\n\
-             - A claimed CPU is given back at once.\n\n\
-             The machines, numbered as x86 does; the LLC is the socket's:\n\n\
-             {machines}\n\
-             ## Work of the verifier\n\n\
-             ```text\n{programs}```\n",
-            date = place.date,
-            kernel = place.kernel,
-            cpu = place.cpu,
-            cpus = place.nr_cpus_online,
-            load = place.load_average,
-            virtual_machine = if place.virtual_machine { " of a virtual machine" } else { "" },
-            compiler = place.compiler,
-            table = self.searches_table(),
-            least = nanoseconds(overhead(u64::min)),
-            most = nanoseconds(overhead(u64::max)),
-            programs = self.programs_table(),
-        )
+        let fields = [
+            ("command", DOCS_COMMAND.to_owned()),
+            ("date", place.date.clone()),
+            ("kernel", place.kernel.clone()),
+            ("cpu", place.cpu.clone()),
+            ("cpus", place.nr_cpus_online.to_string()),
+            ("virtual_machine", if place.virtual_machine { " of a virtual machine" } else { "" }.to_owned()),
+            ("load", place.load_average.clone()),
+            ("compiler", place.compiler.to_owned()),
+            ("table", self.searches_table()),
+            ("repetitions", repetitions.to_string()),
+            ("least", nanoseconds(overhead(u64::min))),
+            ("most", nanoseconds(overhead(u64::max))),
+            ("machines", machines),
+            ("programs", self.programs_table()),
+        ];
+        let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("@{name}@"), value);
+        fields.iter().fold(DOCS_TEMPLATE.to_owned(), fill)
     }
 }
 
@@ -256,6 +233,13 @@ mod tests {
         assert_eq!(nanoseconds(18_349), "18.3");
         assert_eq!(nanoseconds(0), "0.0");
         assert_eq!(nanoseconds(3_400_900), "3400");
+    }
+
+    #[test]
+    fn docs_have_no_field_left_open() {
+        let docs = Report::new(1, Vec::new()).docs();
+        assert!(docs.contains("88 CPUs: 2 nodes"), "{docs}");
+        assert!(!docs.contains('@'), "{docs}");
     }
 
     #[test]

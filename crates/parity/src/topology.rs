@@ -20,11 +20,12 @@ pub(crate) struct Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} nodes x {} LLCs x ", self.nodes, self.llcs)?;
+        let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+        write!(f, "{} x {} x ", count(self.nodes, "node"), count(self.llcs, "LLC"))?;
         if self.clusters > 0 {
-            write!(f, "{} clusters x ", self.clusters)?;
+            write!(f, "{} x ", count(self.clusters, "cluster"))?;
         }
-        write!(f, "{} cores x {} threads", self.cores, self.threads)
+        write!(f, "{} x {}", count(self.cores, "core"), count(self.threads, "thread"))
     }
 }
 
