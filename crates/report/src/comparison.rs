@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Several policies, the same seeds: every metric per seed, its mean, and the gain over the first policy.
+
+use serde::Serialize;
+use wakelab_sim::{Ending, Outcome, Scenario};
+
+use crate::error::ReportError;
+use crate::metric::{Direction, Unit, metrics, percent, time_uses};
+use crate::stats::{Gain, mean, paired_gain};
+
+/// Runs of several policies, paired by seed. The first policy is the baseline.
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
+    pub(crate) scenarios: &'a [Scenario],
+    pub(crate) seeds: Vec<u64>,
+    /// In the order of the scenarios.
+    pub policies: Vec<PolicyResult<'a>>,
+    /// In the order of the table.
+    pub metrics: Vec<MetricResult>,
+}
+
+/// One policy: its runs and where its time went.
+#[derive(Clone, Debug)]
+pub struct PolicyResult<'a> {
+    /// Head of the column.
+    pub name: String,
+    /// One run a seed.
+    pub outcomes: &'a [Outcome],
+    /// Percent of all CPU time by what it was spent on, over all seeds, as [`wakelab_sim::TimeUse`] orders them.
+    pub time_percent: Vec<(&'static str, Option<f64>)>,
+    /// Percent of placement decisions by reason, over all seeds.
+    pub reasons_percent: Vec<(String, f64)>,
+    /// Percent of wake-affine's decisions by reason, over all seeds.
+    pub affine_reasons_percent: Vec<(String, f64)>,
+}
+
+/// One metric for all policies.
+#[derive(Clone, Debug)]
+pub struct MetricResult {
+    /// Name with its unit last.
+    pub name: String,
+    /// For people; two blanks in front: a part of the metric above.
+    pub label: String,
+    /// Of all its values.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// In the order of the policies.
+    pub policies: Vec<MetricOfPolicy>,
+}
+
+/// One metric for one policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetricOfPolicy {
+    /// One value a seed; `None` where the metric is not defined.
+    #[serde(serialize_with = "crate::document::numbers")]
+    pub values: Vec<Option<f64>>,
+    /// Over all seeds; `None` unless every seed has a value.
+    #[serde(serialize_with = "crate::document::number")]
+    pub mean: Option<f64>,
+    /// Over the first policy; all empty for the first itself.
+    #[serde(flatten)]
+    pub gain: Gain,
+}
+
+impl<'a> Comparison<'a> {
+    /// Pairs `outcomes[policy][seed]`. `names` are the heads of the columns. If any run did not complete, nothing is
+    /// marked: such runs did different work.
+    ///
+    /// # Errors
+    /// Nothing to compare, lists of different lengths, other seeds, or scenarios that differ in more than policy and host.
+    pub fn new(
+        scenarios: &'a [Scenario],
+        names: &[String],
+        outcomes: &'a [Vec<Outcome>],
+    ) -> Result<Comparison<'a>, ReportError> {
+        if scenarios.len() != names.len() || scenarios.len() != outcomes.len() {
+            let (scenarios, names, outcomes) = (scenarios.len(), names.len(), outcomes.len());
+            return Err(ReportError::Lengths { scenarios, names, outcomes });
+        }
+        let (Some(first), Some(baseline)) = (scenarios.first(), outcomes.first()) else {
+            return Err(ReportError::Empty);
+        };
+        if baseline.is_empty() {
+            return Err(ReportError::Empty);
+        }
+        let seeds: Vec<u64> = baseline.iter().map(|outcome| outcome.seed).collect();
+        for ((scenario, name), runs) in scenarios.iter().zip(names).zip(outcomes) {
+            let pair = || (names[0].clone(), name.clone());
+            if !runs.iter().map(|outcome| outcome.seed).eq(seeds.iter().copied()) {
+                let (baseline, policy) = pair();
+                return Err(ReportError::Seeds { baseline, policy });
+            }
+            if (scenario.limit_ns, &scenario.workload, &scenario.machine)
+                != (first.limit_ns, &first.workload, &first.machine)
+            {
+                let (baseline, policy) = pair();
+                return Err(ReportError::Scenarios { baseline, policy });
+            }
+        }
+        let completed = outcomes.iter().flatten().all(|outcome| outcome.ending == Ending::Completed);
+        let metrics = metrics(first.workload.measure)
+            .into_iter()
+            .map(|metric| {
+                let values: Vec<Vec<Option<f64>>> =
+                    outcomes.iter().map(|runs| runs.iter().map(&metric.value).collect()).collect();
+                let policies = values
+                    .iter()
+                    .enumerate()
+                    .map(|(index, own)| {
+                        let gain = if index == 0 {
+                            Gain::default()
+                        } else {
+                            paired_gain(&values[0], own, metric.direction)
+                        };
+                        let all: Option<Vec<f64>> = own.iter().copied().collect();
+                        MetricOfPolicy {
+                            values: own.clone(),
+                            mean: all.map(|all| mean(&all)),
+                            gain: Gain { marked: gain.marked && completed, ..gain },
+                        }
+                    })
+                    .collect();
+                let (name, label, unit, direction) =
+                    (metric.name, metric.label, metric.unit, metric.direction);
+                MetricResult { name, label, unit, direction, policies }
+            })
+            .collect();
+        let policies = names.iter().zip(outcomes).map(|(name, runs)| PolicyResult::new(name, runs)).collect();
+        Ok(Comparison { scenarios, seeds, policies, metrics })
+    }
+
+    /// Seeds of all runs, in order.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+}
+
+impl<'a> PolicyResult<'a> {
+    fn new(name: &str, outcomes: &'a [Outcome]) -> PolicyResult<'a> {
+        let total: u64 = outcomes.iter().map(|outcome| outcome.time.total_ns()).sum();
+        let mut time: Vec<(&'static str, u64)> = Vec::new();
+        for outcome in outcomes {
+            for (index, use_) in time_uses(&outcome.time).into_iter().enumerate() {
+                match time.get_mut(index) {
+                    Some((_, ns)) => *ns += use_.ns,
+                    None => time.push((use_.name, use_.ns)),
+                }
+            }
+        }
+        PolicyResult {
+            name: name.to_owned(),
+            outcomes,
+            time_percent: time.into_iter().map(|(name, ns)| (name, percent(ns, total))).collect(),
+            reasons_percent: shares(outcomes, |outcome| &outcome.reasons),
+            affine_reasons_percent: shares(outcomes, |outcome| &outcome.affine_reasons),
+        }
+    }
+}
+
+/// Counts of all seeds together, in percent of their sum, by name.
+fn shares(
+    outcomes: &[Outcome],
+    counts: fn(&Outcome) -> &std::collections::BTreeMap<String, u64>,
+) -> Vec<(String, f64)> {
+    let mut sums = std::collections::BTreeMap::new();
+    for (name, count) in outcomes.iter().flat_map(counts) {
+        *sums.entry(name.clone()).or_insert(0_u64) += count;
+    }
+    let total = sums.values().sum();
+    sums.into_iter().filter_map(|(name, count)| Some((name, percent(count, total)?))).collect()
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The comparison as JSON: docs/schema/compare.schema.json.
+//!
+//! What the policies share of the scenario (machine, workload, limit) is there once; with the axes and the host of any of
+//! the policies it is a whole [`Scenario`], which [`read_scenarios`] puts together again. Every run is there as the
+//! simulator left it, histograms as buckets. Keys have a fixed order, undefined numbers are null.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use wakelab_machine::Machine;
+use wakelab_policy::PolicySpec;
+use wakelab_sim::{Histogram, HostProfile, Outcome, Scenario};
+use wakelab_workload::Workload;
+
+use crate::comparison::{Comparison, MetricOfPolicy};
+use crate::error::ReportError;
+use crate::metric::{Direction, Unit};
+use crate::percentile::percentile_ns;
+
+/// Version of all JSON documents. It grows when a key changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What the intervals are.
+const INTERVAL: &str = "seed spread, not model error";
+
+/// A comparison for programs.
+#[derive(Debug, Serialize)]
+pub struct CompareDocument<'a> {
+    schema_version: u32,
+    kind: &'static str,
+    interval: &'static str,
+    confidence_percent: u32,
+    scenario: SharedScenario<'a>,
+    recording: Option<Value>,
+    seeds: &'a [u64],
+    metrics: Vec<MetricDocument<'a>>,
+    policies: Vec<PolicyDocument<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SharedScenario<'a> {
+    machine: &'a Machine,
+    workload: &'a Workload,
+    limit_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct MetricDocument<'a> {
+    name: &'a str,
+    unit: Unit,
+    direction: Direction,
+    policies: &'a [MetricOfPolicy],
+}
+
+#[derive(Debug, Serialize)]
+struct PolicyDocument<'a> {
+    name: &'a str,
+    policy: &'a PolicySpec,
+    host: HostProfile,
+    time_percent: BTreeMap<&'a str, Option<f64>>,
+    reasons_percent: BTreeMap<&'a str, f64>,
+    affine_reasons_percent: BTreeMap<&'a str, f64>,
+    runs: Vec<RunDocument<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunDocument<'a> {
+    wakeup_latency: PercentilesDocument,
+    queue_delay: PercentilesDocument,
+    outcome: &'a Outcome,
+}
+
+#[derive(Debug, Serialize)]
+struct PercentilesDocument {
+    p50_ns: Option<u64>,
+    p95_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p99_9_ns: Option<u64>,
+}
+
+impl PercentilesDocument {
+    fn new(histogram: &Histogram) -> PercentilesDocument {
+        let at = |permille| percentile_ns(histogram, permille);
+        PercentilesDocument { p50_ns: at(500), p95_ns: at(950), p99_ns: at(990), p99_9_ns: at(999) }
+    }
+}
+
+impl Comparison<'_> {
+    /// The whole comparison as a document; serialise it with serde_json. `recording` is what could be explained of the
+    /// recording that was replayed, as its reader states it.
+    pub fn document(&self, recording: Option<Value>) -> CompareDocument<'_> {
+        let first = &self.scenarios[0];
+        let metrics = self
+            .metrics
+            .iter()
+            .map(|metric| MetricDocument {
+                name: &metric.name,
+                unit: metric.unit,
+                direction: metric.direction,
+                policies: &metric.policies,
+            })
+            .collect();
+        let policies = self
+            .policies
+            .iter()
+            .zip(self.scenarios)
+            .map(|(result, scenario)| PolicyDocument {
+                name: &result.name,
+                policy: &scenario.policy,
+                host: scenario.host,
+                time_percent: result.time_percent.iter().copied().collect(),
+                reasons_percent: by_name(&result.reasons_percent),
+                affine_reasons_percent: by_name(&result.affine_reasons_percent),
+                runs: result
+                    .outcomes
+                    .iter()
+                    .map(|outcome| RunDocument {
+                        wakeup_latency: PercentilesDocument::new(&outcome.wakeup_latency),
+                        queue_delay: PercentilesDocument::new(&outcome.queue_delay),
+                        outcome,
+                    })
+                    .collect(),
+            })
+            .collect();
+        CompareDocument {
+            schema_version: SCHEMA_VERSION,
+            kind: "compare",
+            interval: INTERVAL,
+            confidence_percent: 95,
+            scenario: SharedScenario {
+                machine: &first.machine,
+                workload: &first.workload,
+                limit_ns: first.limit_ns,
+            },
+            recording,
+            seeds: &self.seeds,
+            metrics,
+            policies,
+        }
+    }
+}
+
+fn by_name(shares: &[(String, f64)]) -> BTreeMap<&str, f64> {
+    shares.iter().map(|(name, share)| (name.as_str(), *share)).collect()
+}
+
+/// The scenarios of a comparison's JSON, one a policy, ready to be run again with the seeds that are returned too.
+///
+/// # Errors
+/// Text that is no comparison of this schema version.
+pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportError> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u32,
+        kind: String,
+    }
+    #[derive(Deserialize)]
+    struct Document {
+        scenario: Shared,
+        seeds: Vec<u64>,
+        policies: Vec<Policy>,
+    }
+    #[derive(Deserialize)]
+    struct Shared {
+        machine: Machine,
+        workload: Workload,
+        limit_ns: u64,
+    }
+    #[derive(Deserialize)]
+    struct Policy {
+        policy: PolicySpec,
+        host: HostProfile,
+    }
+    let refuse = |message: String| ReportError::Document { expected: SCHEMA_VERSION, message };
+    let version: Version = serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
+    if version.schema_version != SCHEMA_VERSION || version.kind != "compare" {
+        return Err(refuse(format!("found '{}' of version {}", version.kind, version.schema_version)));
+    }
+    let document: Document = serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
+    let Shared { machine, workload, limit_ns } = document.scenario;
+    let scenarios = document
+        .policies
+        .into_iter()
+        .map(|Policy { policy, host }| Scenario {
+            machine: machine.clone(),
+            workload: workload.clone(),
+            policy,
+            host,
+            limit_ns,
+        })
+        .collect();
+    Ok((scenarios, document.seeds))
+}
+
+/// A number: without a fraction where it has none, null where it is not finite.
+pub(crate) fn number<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    Number(*value).serialize(serializer)
+}
+
+/// As [`number`], for each.
+pub(crate) fn numbers<S: Serializer>(values: &[Option<f64>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|value| Number(*value)))
+}
+
+struct Number(Option<f64>);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// Integers up to here are exact.
+        const EXACT_MAX: f64 = (1_u64 << 53) as f64;
+        match self.0.filter(|value| value.is_finite()) {
+            None => serializer.serialize_none(),
+            Some(value) if value.fract() == 0.0 && value.abs() <= EXACT_MAX => {
+                serializer.serialize_i64(value as i64)
+            }
+            Some(value) => serializer.serialize_f64(value),
+        }
+    }
+}

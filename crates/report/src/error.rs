@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What cannot be compared.
+
+use thiserror::Error;
+
+/// Why there is no comparison.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// Nothing was run.
+    #[error("nothing to compare: expected at least one policy and one seed")]
+    Empty,
+    /// Lists that belong together differ in length.
+    #[error(
+        "{scenarios} scenarios, {names} names and {outcomes} lists of outcomes; expected as many of each"
+    )]
+    Lengths {
+        /// Scenarios given.
+        scenarios: usize,
+        /// Policy names given.
+        names: usize,
+        /// Lists of outcomes given.
+        outcomes: usize,
+    },
+    /// The policies did not run with the same seeds in the same order.
+    #[error("policy {policy} ran with other seeds than {baseline}; comparisons are paired by seed")]
+    Seeds {
+        /// The first policy.
+        baseline: String,
+        /// The one that differs.
+        policy: String,
+    },
+    /// More than the policy and the host differ.
+    #[error("policy {policy} ran on another machine, workload or limit than {baseline}")]
+    Scenarios {
+        /// The first policy.
+        baseline: String,
+        /// The one that differs.
+        policy: String,
+    },
+    /// A document that is no comparison.
+    #[error("no comparison of schema version {expected}: {message}")]
+    Document {
+        /// The version that can be read.
+        expected: u32,
+        /// What is wrong.
+        message: String,
+    },
+}

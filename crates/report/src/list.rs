@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What wakelab knows (machines, policies, workloads) as JSON: docs/schema/list.schema.json.
+
+use serde::Serialize;
+use wakelab_machine::Machine;
+use wakelab_policy::{Axis, NamedPolicy, PolicySpec};
+use wakelab_workload::Description;
+
+use crate::document::SCHEMA_VERSION;
+
+/// A document with its version and kind around it.
+#[derive(Debug, Serialize)]
+pub struct Listing<T> {
+    schema_version: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    body: T,
+}
+
+fn listing<T>(kind: &'static str, body: T) -> Listing<T> {
+    Listing { schema_version: SCHEMA_VERSION, kind, body }
+}
+
+/// A name and one line.
+#[derive(Debug, Serialize)]
+pub struct Entry<'a> {
+    name: &'a str,
+    description: &'a str,
+}
+
+fn entries<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Entry<'a>> {
+    pairs.into_iter().map(|(name, description)| Entry { name, description }).collect()
+}
+
+/// Body of [`machines`].
+#[derive(Debug, Serialize)]
+pub struct Machines<'a> {
+    machines: Vec<Entry<'a>>,
+}
+
+/// The machines known by name: names and descriptions.
+pub fn machines<'a>(presets: &[(&'a str, &'a str)]) -> Listing<Machines<'a>> {
+    listing("machines", Machines { machines: entries(presets.iter().copied()) })
+}
+
+/// Body of [`machine`].
+#[derive(Debug, Serialize)]
+pub struct OneMachine<'a> {
+    machine: &'a Machine,
+}
+
+/// One machine, whole: what a scenario holds.
+pub fn machine(machine: &Machine) -> Listing<OneMachine<'_>> {
+    listing("machine", OneMachine { machine })
+}
+
+/// Body of [`policies`].
+#[derive(Debug, Serialize)]
+pub struct Policies<'a> {
+    policies: Vec<PolicyEntry<'a>>,
+    axes: Vec<AxisEntry<'a>>,
+    tunables: Vec<Entry<'a>>,
+}
+
+/// A policy: its name, its axes, and where a named one differs from its kernel.
+#[derive(Debug, Serialize)]
+pub struct PolicyEntry<'a> {
+    name: String,
+    description: Option<&'a str>,
+    policy: &'a PolicySpec,
+    approximations: &'a [&'a str],
+}
+
+#[derive(Debug, Serialize)]
+struct AxisEntry<'a> {
+    name: &'a str,
+    description: &'a str,
+    values: Vec<Entry<'a>>,
+}
+
+fn axis_entry(axis: &Axis) -> AxisEntry<'_> {
+    let values = entries(axis.values.iter().map(|value| (value.name, value.description)));
+    AxisEntry { name: axis.name, description: axis.description, values }
+}
+
+/// All policies with a name, and what their axes and tunables can be.
+pub fn policies() -> Listing<Policies<'static>> {
+    let policies = PolicySpec::named()
+        .iter()
+        .map(|named: &NamedPolicy| PolicyEntry {
+            name: named.name.to_owned(),
+            description: Some(named.description),
+            policy: &named.spec,
+            approximations: named.approximations,
+        })
+        .collect();
+    let axes = PolicySpec::axes().iter().map(axis_entry).collect();
+    listing("policies", Policies { policies, axes, tunables: entries(PolicySpec::tunables()) })
+}
+
+/// Body of [`policy`].
+#[derive(Debug, Serialize)]
+pub struct OnePolicy<'a> {
+    #[serde(flatten)]
+    entry: PolicyEntry<'a>,
+}
+
+/// One policy, by its axes; description and approximations if it is one of those with a name, else null and none.
+pub fn policy(spec: &PolicySpec) -> Listing<OnePolicy<'_>> {
+    let named = PolicySpec::named().iter().find(|named| named.spec == *spec);
+    let entry = PolicyEntry {
+        name: spec.to_string(),
+        description: named.map(|named| named.description),
+        policy: spec,
+        approximations: named.map_or(&[], |named| named.approximations),
+    };
+    listing("policy", OnePolicy { entry })
+}
+
+/// Body of [`workloads`].
+#[derive(Debug, Serialize)]
+pub struct Workloads<'a> {
+    workloads: Vec<Entry<'a>>,
+}
+
+/// The workloads known by name: names and summaries.
+pub fn workloads(descriptions: &[Description]) -> Listing<Workloads<'_>> {
+    let pairs =
+        descriptions.iter().map(|description| (description.name.as_str(), description.summary.as_str()));
+    listing("workloads", Workloads { workloads: entries(pairs) })
+}
+
+/// Body of [`workload`].
+#[derive(Debug, Serialize)]
+pub struct OneWorkload<'a> {
+    workload: &'a Description,
+}
+
+/// One workload with its parameters.
+pub fn workload(description: &Description) -> Listing<OneWorkload<'_>> {
+    listing("workload", OneWorkload { workload: description })
+}

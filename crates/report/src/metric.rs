@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a run is measured by: names, units, which direction is better, and how to get it from an outcome.
+
+use serde::Serialize;
+use wakelab_machine::Distance;
+use wakelab_sim::{Ending, Histogram, Outcome, TimeUse};
+use wakelab_workload::Measure;
+
+use crate::percentile::percentile_ns;
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+}
+
+/// What a metric counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Per second.
+    PerS,
+    /// Percent.
+    Percent,
+    /// How many.
+    Count,
+}
+
+/// One row: a name with its unit last, a label for people, and the value of an outcome. `None`: not defined there.
+pub(crate) struct Metric {
+    pub(crate) name: String,
+    pub(crate) label: String,
+    pub(crate) unit: Unit,
+    pub(crate) direction: Direction,
+    pub(crate) value: Box<dyn Fn(&Outcome) -> Option<f64>>,
+}
+
+const PERCENTILES: [(u32, &str); 4] = [(500, "p50"), (950, "p95"), (990, "p99"), (999, "p99.9")];
+
+/// All metrics, in the order of the table.
+pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
+    let mut all = vec![match measure {
+        Measure::Makespan => metric("makespan_ns", "makespan", Unit::Ns, Direction::Lower, makespan),
+        Measure::Rate => metric("rate_per_s", "rate", Unit::PerS, Direction::Higher, rate),
+    }];
+    all.extend(latencies("wakeup_latency", "wake-up latency", &PERCENTILES, |outcome| {
+        &outcome.wakeup_latency
+    }));
+    all.push(metric("wakeup_latency_max_ns", "wake-up latency max", Unit::Ns, Direction::Lower, |outcome| {
+        (outcome.wakeup_latency.count > 0).then_some(outcome.wakeup_latency.max_ns as f64)
+    }));
+    let median_and_tail = [PERCENTILES[0], PERCENTILES[2]];
+    all.extend(latencies("queue_delay", "queue delay", &median_and_tail, |outcome| &outcome.queue_delay));
+    all.push(metric(
+        "idle_while_runnable_ns",
+        "idle while runnable",
+        Unit::Ns,
+        Direction::Lower,
+        |outcome| Some(outcome.idle_while_runnable_ns as f64),
+    ));
+    all.push(metric("migrations", "migrations", Unit::Count, Direction::Lower, |outcome| {
+        Some(outcome.migrations.iter().sum::<u64>() as f64)
+    }));
+    for distance in Distance::ALL.into_iter().filter(|distance| *distance != Distance::Cpu) {
+        let name = format!("migrations_{}", distance.name());
+        let label = format!("  {}", migration_label(distance));
+        all.push(metric(&name, &label, Unit::Count, Direction::Lower, move |outcome| {
+            Some(outcome.migrations[distance.index()] as f64)
+        }));
+    }
+    all.push(metric("reads_per_decision", "reads per decision", Unit::Count, Direction::Lower, |outcome| {
+        ratio(remote_reads(outcome), outcome.counts.selects)
+    }));
+    all.push(metric("reads_per_search", "reads per search", Unit::Count, Direction::Lower, |outcome| {
+        ratio(remote_reads(outcome), outcome.counts.searches)
+    }));
+    all.push(metric(
+        "scheduler_time_percent",
+        "scheduler time",
+        Unit::Percent,
+        Direction::Lower,
+        |outcome| percent(scheduler_ns(&outcome.time), outcome.time.total_ns()),
+    ));
+    all.push(metric("utilisation_percent", "utilisation", Unit::Percent, Direction::Higher, |outcome| {
+        let total = outcome.time.total_ns();
+        percent(total - outcome.time.idle_ns.min(total), total)
+    }));
+    all
+}
+
+fn metric(
+    name: &str,
+    label: &str,
+    unit: Unit,
+    direction: Direction,
+    value: impl Fn(&Outcome) -> Option<f64> + 'static,
+) -> Metric {
+    Metric { name: name.to_owned(), label: label.to_owned(), unit, direction, value: Box::new(value) }
+}
+
+fn latencies(
+    name: &'static str,
+    label: &'static str,
+    percentiles: &[(u32, &'static str)],
+    histogram: fn(&Outcome) -> &Histogram,
+) -> Vec<Metric> {
+    percentiles
+        .iter()
+        .map(|&(permille, word)| {
+            let name = format!("{name}_{}_ns", word.replace('.', "_"));
+            metric(&name, &format!("{label} {word}"), Unit::Ns, Direction::Lower, move |outcome| {
+                percentile_ns(histogram(outcome), permille).map(|value| value as f64)
+            })
+        })
+        .collect()
+}
+
+fn migration_label(distance: Distance) -> &'static str {
+    match distance {
+        Distance::Cpu => "same CPU",
+        Distance::Smt => "within a core",
+        Distance::Cluster => "within a cluster",
+        Distance::Llc => "within an LLC",
+        Distance::Node => "within a node",
+        Distance::Numa1 => "to another node",
+        Distance::Numa2 => "to a node farther away",
+        Distance::Numa3 => "to the farthest nodes",
+    }
+}
+
+/// Only a run that completed has a makespan.
+fn makespan(outcome: &Outcome) -> Option<f64> {
+    (outcome.ending == Ending::Completed).then_some(outcome.makespan_ns as f64)
+}
+
+fn rate(outcome: &Outcome) -> Option<f64> {
+    if outcome.ending != Ending::Completed || outcome.makespan_ns == 0 {
+        return None;
+    }
+    Some(outcome.units as f64 * 1e9 / outcome.makespan_ns as f64)
+}
+
+/// Reads of other CPUs' state by placement decisions; those of the searching CPU's own are left out.
+fn remote_reads(outcome: &Outcome) -> u64 {
+    outcome.select_reads.iter().skip(Distance::Smt.index()).sum()
+}
+
+fn ratio(a: u64, b: u64) -> Option<f64> {
+    (b > 0).then(|| a as f64 / b as f64)
+}
+
+/// Part of a whole.
+pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
+}
+
+fn scheduler_ns(time: &TimeUse) -> u64 {
+    time.switch_ns + time.wakeup_ns + time.select_ns + time.balance_ns + time.ipi_ns + time.tick_ns
+}
+
+/// One field of [`TimeUse`].
+pub(crate) struct NamedTime {
+    /// The field without its unit.
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) label: &'static str,
+    pub(crate) ns: u64,
+}
+
+/// The fields of [`TimeUse`] in their order.
+pub(crate) fn time_uses(time: &TimeUse) -> Vec<NamedTime> {
+    let TimeUse {
+        work_ns,
+        slowdown_ns,
+        cache_refill_ns,
+        switch_ns,
+        wakeup_ns,
+        select_ns,
+        balance_ns,
+        ipi_ns,
+        interrupt_ns,
+        tick_ns,
+        fork_exit_ns,
+        idle_exit_ns,
+        idle_ns,
+    } = *time;
+    [
+        ("work", "work", work_ns),
+        ("slowdown", "slowdown (SMT, capacity)", slowdown_ns),
+        ("cache_refill", "cache refill after migrations", cache_refill_ns),
+        ("switch", "context switches", switch_ns),
+        ("wakeup", "wake-ups", wakeup_ns),
+        ("select", "placement decisions", select_ns),
+        ("balance", "balancing", balance_ns),
+        ("ipi", "interrupts between CPUs", ipi_ns),
+        ("interrupt", "timers and devices", interrupt_ns),
+        ("tick", "ticks", tick_ns),
+        ("fork_exit", "fork and exit", fork_exit_ns),
+        ("idle_exit", "leaving idle states", idle_exit_ns),
+        ("idle", "idle", idle_ns),
+    ]
+    .map(|(name, label, ns)| NamedTime { name, label, ns })
+    .into()
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whole comparisons of outcomes made by hand: the table, the JSON against its schema, and refusals.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use wakelab_machine::{Machine, presets};
+use wakelab_policy::PolicySpec;
+use wakelab_report::{Comparison, ReportError, Style, list, read_scenarios};
+use wakelab_sim::{Ending, Histogram, HostProfile, Outcome, Scenario};
+use wakelab_workload::Workload;
+
+const BASELINE: &str = "linux-4.15";
+const OTHER: &str = "linux-4.15+idle=smt-balance";
+
+fn scenario(workload: &str, policy: &str) -> Scenario {
+    Scenario {
+        machine: Machine::preset("smp-8").unwrap(),
+        workload: Workload::parse_spec(workload).unwrap(),
+        policy: policy.parse::<PolicySpec>().unwrap(),
+        host: HostProfile::Mainline,
+        limit_ns: 60_000_000_000,
+    }
+}
+
+/// `count` values up to `median`, as many up to four times that.
+fn histogram(median: u64, count: u64) -> Histogram {
+    let buckets = vec![(median, count), (4 * median, count)];
+    Histogram { buckets, count: 2 * count, max_ns: 4 * median, sum_ns: 5 * median * count }
+}
+
+/// A run of 100 us on 8 CPUs: half work, a quarter idle, the rest overheads.
+fn outcome(seed: u64, makespan_ns: u64) -> Outcome {
+    let mut outcome = Outcome {
+        seed,
+        ending: Ending::Completed,
+        elapsed_ns: 100_000,
+        makespan_ns,
+        units: 0,
+        wakeup_latency: histogram(2000, 10),
+        queue_delay: Histogram::default(),
+        idle_while_runnable_ns: 4000,
+        migrations: [0, 0, 0, 30, 0, 0, 0, 0],
+        select_reads: [10, 0, 0, 60, 0, 0, 0, 0],
+        enqueue_reads: [0; 8],
+        balance_reads: [0; 8],
+        reasons: BTreeMap::from([("target-idle".to_owned(), 30), ("idle-cpu".to_owned(), 10)]),
+        affine_reasons: BTreeMap::from([("prev".to_owned(), 40)]),
+        time: Default::default(),
+        counts: Default::default(),
+        task_cpu_time_ns: vec![400_000],
+    };
+    outcome.counts.selects = 40;
+    outcome.counts.searches = 10;
+    outcome.time.work_ns = 400_000;
+    outcome.time.idle_ns = 200_000;
+    outcome.time.switch_ns = 80_000;
+    outcome.time.select_ns = 40_000;
+    outcome.time.slowdown_ns = 79_999;
+    outcome.time.tick_ns = 1;
+    outcome
+}
+
+/// The other policy: 10, 12 and 14 % shorter, latency halved, no migrations, fewer reads.
+fn faster(seed: u64, makespan_ns: u64) -> Outcome {
+    let mut outcome = outcome(seed, makespan_ns);
+    outcome.wakeup_latency = histogram(1000, 10);
+    outcome.migrations = [0; 8];
+    outcome.select_reads = [10, 0, 0, 20, 0, 0, 0, 0];
+    outcome.reasons = BTreeMap::from([("target-idle".to_owned(), 20), ("balance-moved".to_owned(), 20)]);
+    outcome.time.select_ns = 20_000;
+    outcome.time.idle_ns = 220_000;
+    outcome
+}
+
+fn three_seeds() -> Vec<Vec<Outcome>> {
+    vec![
+        vec![outcome(1, 100_000), outcome(2, 200_000), outcome(3, 50_000)],
+        vec![faster(1, 90_000), faster(2, 176_000), faster(3, 43_000)],
+    ]
+}
+
+fn names() -> Vec<String> {
+    vec![BASELINE.to_owned(), OTHER.to_owned()]
+}
+
+fn two_scenarios(workload: &str) -> Vec<Scenario> {
+    vec![scenario(workload, BASELINE), scenario(workload, OTHER)]
+}
+
+const HACKBENCH: &str = "hackbench:groups=1,fds=1,loops=2";
+
+#[test]
+fn the_table_of_three_seeds() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    insta::assert_snapshot!("three_seeds", comparison.text(&Style::default()));
+}
+
+#[test]
+fn a_row_by_hand() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let row = |name: &str| {
+        let metric = comparison.metrics.iter().find(|metric| metric.name == name).unwrap();
+        let of = |index: usize| (metric.policies[index].mean, metric.policies[index].gain);
+        (of(0), of(1))
+    };
+    let ((before, nothing), (after, gain)) = row("makespan_ns");
+    assert_eq!((before, after), (Some(350_000.0 / 3.0), Some(103_000.0)));
+    assert_eq!((nothing.gain_percent, nothing.ci_percent, nothing.marked), (None, None, false));
+    assert_eq!(
+        (gain.gain_percent, gain.ci_percent, gain.marked),
+        (Some(12.0), Some([7.031725, 16.968275]), true)
+    );
+    // 60 reads of others' state in 40 decisions, 10 searches; then 20.
+    assert_eq!((row("reads_per_decision").0.0, row("reads_per_decision").1.0), (Some(1.5), Some(0.5)));
+    assert_eq!((row("reads_per_search").0.0, row("reads_per_search").1.0), (Some(6.0), Some(2.0)));
+    // (80,000 + 40,000 + 1) of 800,000.
+    assert!((row("scheduler_time_percent").0.0.unwrap() - 15.000125).abs() < 1e-9);
+    assert_eq!(row("utilisation_percent").0.0, Some(75.0));
+    // Utilisation fell from 75 to 72.5 %, and higher is better.
+    let utilisation = row("utilisation_percent").1.1;
+    assert_eq!(utilisation.gain_percent, Some(-3.333333));
+    // No values at all.
+    assert_eq!(row("queue_delay_p50_ns").0.0, None);
+    // From 0 there is no gain.
+    assert_eq!(row("migrations_smt").1.1.gain_percent, None);
+    assert_eq!(row("migrations_llc").1.1.gain_percent, Some(100.0));
+    assert_eq!(row("wakeup_latency_p50_ns").1.1.gain_percent, Some(50.0));
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let colored = comparison.text(&Style { color: true, width: None });
+    assert!(colored.contains("\x1b[32m103.0  (+12.00% ±4.97) *\x1b[0m"), "{colored:?}");
+    assert!(colored.contains("\x1b[31m"), "a marked loss is red");
+    let mut plain = colored;
+    for code in ["\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[0m"] {
+        plain = plain.replace(code, "");
+    }
+    assert_eq!(plain, comparison.text(&Style::default()));
+}
+
+#[test]
+fn narrow_pages_cut_the_table_and_repeat_the_baseline() {
+    let outcomes = vec![vec![outcome(1, 100_000)], vec![outcome(1, 90_000)], vec![outcome(1, 80_000)]];
+    let scenarios: Vec<Scenario> =
+        [BASELINE, OTHER, BASELINE].map(|policy| scenario(HACKBENCH, policy)).into();
+    let names = [BASELINE, OTHER, "third"].map(str::to_owned);
+    let comparison = Comparison::new(&scenarios, &names, &outcomes).unwrap();
+    let narrow = comparison.text(&Style { color: false, width: Some(70) });
+    assert!(
+        narrow
+            .lines()
+            .skip(1)
+            .filter(|line| !line.starts_with("Gains"))
+            .all(|line| line.chars().count() <= 70),
+        "{narrow}"
+    );
+    let rows: Vec<&str> = narrow.lines().filter(|line| line.starts_with("makespan")).collect();
+    assert_eq!(rows.len(), 2, "{narrow}");
+    assert!(rows[0].contains("100.0") && rows[0].contains("(+10.00%)"), "{narrow}");
+    assert!(rows[1].contains("100.0") && rows[1].contains("(+20.00%)"), "{narrow}");
+    assert!(narrow.contains("One seed: no intervals"));
+    let alone =
+        Comparison::new(&scenarios[..1], &names[..1], &outcomes[..1]).unwrap().text(&Style::default());
+    assert!(alone.contains("makespan") && !alone.contains("Gains"), "{alone}");
+    let wide = comparison.text(&Style { color: false, width: Some(200) });
+    assert_eq!(wide.lines().filter(|line| line.starts_with("makespan")).count(), 1);
+}
+
+#[test]
+fn runs_that_did_not_complete_are_shown_loudly_and_mark_nothing() {
+    let (scenarios, mut outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    outcomes[1][1].ending = Ending::Deadlock { waiting: 7 };
+    outcomes[1][2].ending = Ending::LimitReached;
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let text = comparison.text(&Style::default());
+    assert!(
+        text.contains("!! linux-4.15+idle=smt-balance, seed 2: ended in a deadlock, 7 tasks waiting\n"),
+        "{text}"
+    );
+    assert!(text.contains("!! linux-4.15+idle=smt-balance, seed 3: did not end within 60 s\n"), "{text}");
+    let makespan = &comparison.metrics[0].policies[1];
+    assert_eq!(makespan.values, [Some(90_000.0), None, None]);
+    assert_eq!((makespan.mean, makespan.gain.gain_percent), (None, None));
+    assert!(comparison.metrics.iter().all(|metric| metric.policies.iter().all(|policy| !policy.gain.marked)));
+}
+
+#[test]
+fn rates_are_better_when_higher() {
+    let mut outcomes = three_seeds();
+    for run in outcomes.iter_mut().flatten() {
+        run.units = if run.select_reads[3] == 60 { 1000 } else { 1500 };
+        run.makespan_ns = 500_000_000;
+    }
+    let scenarios = two_scenarios("pingpong");
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let rate = &comparison.metrics[0];
+    assert_eq!(rate.name, "rate_per_s");
+    assert_eq!((rate.policies[0].mean, rate.policies[1].mean), (Some(2000.0), Some(3000.0)));
+    assert_eq!(rate.policies[1].gain.gain_percent, Some(50.0));
+    assert!(rate.policies[1].gain.marked);
+}
+
+fn validate(schema: &str, document: &Value) {
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    assert!(jsonschema::meta::is_valid(&schema));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert_eq!(errors, Vec::<String>::new());
+}
+
+const COMPARE_SCHEMA: &str = include_str!("../../../docs/schema/compare.schema.json");
+const LIST_SCHEMA: &str = include_str!("../../../docs/schema/list.schema.json");
+
+#[test]
+fn the_document_keeps_its_schema_and_runs_again() {
+    let (scenarios, mut outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    outcomes[0][0].ending = Ending::Deadlock { waiting: 1 };
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let explained = serde_json::json!({ "waits": 3 });
+    let text = serde_json::to_string_pretty(&comparison.document(Some(explained))).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    validate(COMPARE_SCHEMA, &document);
+    // Raw values per seed, null where undefined; whole numbers without a fraction.
+    assert_eq!(document["metrics"][0]["policies"][0]["values"].to_string(), "[null,200000,50000]");
+    assert_eq!(document["metrics"][0]["policies"][0]["mean"], Value::Null);
+    assert_eq!(document["policies"][1]["runs"][0]["wakeup_latency"]["p99_ns"], 4000);
+    assert_eq!(document["policies"][1]["runs"][0]["outcome"]["wakeup_latency"]["buckets"][0][0], 1000);
+    let (again, seeds) = read_scenarios(&text).unwrap();
+    assert_eq!((again, seeds), (scenarios, vec![1, 2, 3]));
+}
+
+#[test]
+fn one_seed_and_no_recording_keep_the_schema_too() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), vec![vec![outcome(9, 10)], vec![outcome(9, 0)]]);
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let document = serde_json::to_value(comparison.document(None)).unwrap();
+    validate(COMPARE_SCHEMA, &document);
+    assert_eq!(document["metrics"][0]["policies"][1]["ci_percent"], Value::Null);
+    assert_eq!(document["metrics"][0]["policies"][1]["gain_percent"], 100.0);
+    assert_eq!(document["recording"], Value::Null);
+}
+
+#[test]
+fn a_document_that_lacks_something_is_noticed() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let schema: Value = serde_json::from_str(COMPARE_SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let good = serde_json::to_value(comparison.document(None)).unwrap();
+    for pointer in
+        ["/seeds", "/scenario/machine", "/metrics/0/policies/0/values", "/policies/0/runs/0/outcome/time"]
+    {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = Value::from("x");
+        assert!(!validator.is_valid(&bad), "{pointer}");
+    }
+}
+
+#[test]
+fn foreign_documents_are_refused() {
+    for (text, part) in [
+        ("", "EOF"),
+        ("{}", "missing field `schema_version`"),
+        (r#"{"schema_version": 2, "kind": "compare"}"#, "found 'compare' of version 2"),
+        (r#"{"schema_version": 1, "kind": "machines"}"#, "found 'machines' of version 1"),
+        (r#"{"schema_version": 1, "kind": "compare"}"#, "missing field `scenario`"),
+    ] {
+        let error = read_scenarios(text).unwrap_err().to_string();
+        assert!(error.starts_with("no comparison of schema version 1: ") && error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared() {
+    let (scenarios, mut outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    outcomes[1][0].seed = 5;
+    let error = Comparison::new(&scenarios, &names(), &outcomes).unwrap_err();
+    assert!(matches!(error, ReportError::Seeds { .. }));
+    assert_eq!(
+        error.to_string(),
+        "policy linux-4.15+idle=smt-balance ran with other seeds than linux-4.15; comparisons are paired by seed"
+    );
+    outcomes[1].pop();
+    assert!(matches!(Comparison::new(&scenarios, &names(), &outcomes), Err(ReportError::Seeds { .. })));
+    let outcomes = three_seeds();
+    let mut others = scenarios.clone();
+    others[1].limit_ns = 1;
+    assert!(matches!(Comparison::new(&others, &names(), &outcomes), Err(ReportError::Scenarios { .. })));
+    assert!(matches!(
+        Comparison::new(&scenarios[..1], &names(), &outcomes),
+        Err(ReportError::Lengths { .. })
+    ));
+    assert!(matches!(Comparison::new(&[], &[], &[]), Err(ReportError::Empty)));
+    let nothing = vec![vec![], vec![]];
+    assert!(matches!(Comparison::new(&scenarios, &names(), &nothing), Err(ReportError::Empty)));
+}
+
+#[test]
+fn listings_keep_their_schema() {
+    let workloads: Vec<_> =
+        wakelab_workload::presets().map(|name| wakelab_workload::describe(name).unwrap()).collect();
+    let machine = Machine::preset("smp-8").unwrap();
+    let documents = [
+        serde_json::to_value(list::machines(presets())),
+        serde_json::to_value(list::machine(&machine)),
+        serde_json::to_value(list::policies()),
+        serde_json::to_value(list::policy(&BASELINE.parse().unwrap())),
+        serde_json::to_value(list::policy(&OTHER.parse().unwrap())),
+        serde_json::to_value(list::workloads(&workloads)),
+        serde_json::to_value(list::workload(&workloads[0])),
+    ];
+    let documents = documents.map(Result::unwrap);
+    for document in &documents {
+        validate(LIST_SCHEMA, document);
+    }
+    assert_eq!(documents[3]["description"], PolicySpec::named()[0].description);
+    assert_eq!((&documents[4]["name"], &documents[4]["description"]), (&Value::from(OTHER), &Value::Null));
+    assert_eq!(documents[6]["workload"]["params"][0]["name"], "groups");
+}
