@@ -108,11 +108,14 @@ pub(crate) fn compare(
     only: Option<u64>,
 ) -> Result<Comparison> {
     let policies = all_policies();
-    let mut total = Comparison { policies: policies.len(), ..Comparison::default() };
-    total.by_reason = Reason::ALL.iter().map(|reason| (reason.name(), 0)).collect();
-    total.reads = Distance::ALL.iter().map(|distance| (distance.name(), 0)).collect();
     let episodes = decisions.div_ceil(EPISODE_DECISIONS).max(policies.len() as u64);
     let range = only.map_or(0..episodes, |episode| episode..episode + 1);
+    let mut total = Comparison {
+        policies: policies.len().min(range.clone().count()),
+        by_reason: Reason::ALL.iter().map(|reason| (reason.name(), 0)).collect(),
+        reads: Distance::ALL.iter().map(|distance| (distance.name(), 0)).collect(),
+        ..Comparison::default()
+    };
     for episode in range {
         let policy = &policies[(episode % policies.len() as u64) as usize];
         Episode::new(kernel, seed, episode, policy)?.run(kernel, &mut total)?;

@@ -182,3 +182,65 @@ impl Step {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of a struct's fields, gaps left out, as its Debug form shows them.
+    fn fields(value: &impl fmt::Debug) -> Vec<String> {
+        let text = format!("{value:#?}");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+        let names =
+            lines.filter(|line| !line.starts_with([' ', ']', '}'])).filter_map(|line| line.split_once(':'));
+        let names = names.map(|(name, _)| name.to_owned());
+        names.filter(|name| !name.starts_with("unused") && !name.starts_with("__pad")).collect()
+    }
+
+    fn listed(words: &Words) -> Vec<String> {
+        let mut names: Vec<String> =
+            words.numbers.iter().chain(words.arrays).map(|&name| name.to_owned()).collect();
+        names.iter_mut().for_each(|name| *name = name.trim_start_matches("r#").to_owned());
+        names
+    }
+
+    /// A field that policy.h gains later would otherwise never be compared.
+    #[test]
+    fn every_field_is_compared() {
+        let sorted = |mut names: Vec<String>| {
+            names.sort();
+            names
+        };
+        macro_rules! check {
+            ($($module:ident $bpf:ident $except:expr;)*) => {
+                $({
+                    let value = types::$bpf::default();
+                    let mut names = fields(&value);
+                    names.retain(|name| !$except.contains(&name.as_str()));
+                    assert_eq!(sorted(names), sorted(listed(&$module::bpf(&value))), stringify!($bpf));
+                })*
+            };
+        }
+        let none: [&str; 0] = [];
+        check! {
+            decision wl_decision none;
+            enqueue wl_enqueue_out none;
+            dispatch wl_dispatch_out none;
+            may_move wl_move_out none;
+            tick wl_tick_out none;
+            timer wl_timer_out none;
+            task wl_task ["allowed"];
+            cpu wl_cpu none;
+        }
+    }
+
+    #[test]
+    fn differences_name_the_field_and_both_values() {
+        let native = wakelab_policy::Decision { cpu: 3, ..Default::default() };
+        let mut bpf = types::wl_decision { cpu: -1, ..Default::default() };
+        bpf.step_reads.at[2] = 5;
+        let mut found = Vec::new();
+        decision::native(&native).differences("answer", &decision::bpf(&bpf), &mut found);
+        assert_eq!(found, ["answer.cpu: native 3, BPF -1", "answer.step_reads[2]: native 0, BPF 5"]);
+    }
+}

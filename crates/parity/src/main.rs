@@ -33,7 +33,7 @@ const EXIT_REFUSED: u8 = 77;
 ///
 /// Needs root and a kernel with BPF and BTF, not sched_ext. Quick as it stands; more decisions find more.
 #[derive(Parser)]
-#[command(name = "cargo xtask parity", version)]
+#[command(name = "cargo xtask parity", bin_name = "cargo xtask parity", version)]
 struct Arguments {
     /// Wake-up decisions to compare at least, over all policies together.
     #[arg(long, value_name = "N", default_value_t = 300_000)]
