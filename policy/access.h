@@ -2,9 +2,10 @@
 /*
  * access.h - reaching CPUs, levels and masks by number, and counting what that costs.
  *
- * Whatever a number is, an access stays inside the array: BPF's verifier demands it, and natively it makes a host's
- * mistake harmless. Reads of other CPUs' state are counted by the code that makes them, at their distance from the
- * CPU that searches; a task's own record and the topology tables, which never change, are free.
+ * Whatever a number is, an access stays inside the array: BPF's verifier demands it, and natively
+ * it makes a host's mistake harmless. Reads of other CPUs' state are counted by the code that makes
+ * them, at their distance from the CPU that searches; a task's own record and the topology tables,
+ * which never change, are free.
  */
 #ifndef WL_ACCESS_H
 #define WL_ACCESS_H
@@ -79,7 +80,9 @@ WL_INLINE u32 wl_allowed(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 	return (t->allowed[word & (WL_MASK_WORDS - 1)] >> (cpu & 63)) & 1;
 }
 
-/* The first allowed CPU of a domain from its start-th CPU on, wrapping; WL_CPU_NONE if it has none. */
+/*
+ * The first allowed CPU of a domain from its start-th CPU on, wrapping; WL_CPU_NONE if it has none.
+ */
 WL_FN int wl_first_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 level,
 			   u32 dom, u32 start)
 {
@@ -88,6 +91,8 @@ WL_FN int wl_first_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t W
 	u32 i, index, cpu;
 	int found = WL_CPU_NONE;
 
+	if (wl_anywhere(p, t))
+		return wl_entry(lv->cpus, first + start);
 	wl_for (i, 0, span) {
 		index = start + i;
 		if (index >= span)
@@ -101,7 +106,9 @@ WL_FN int wl_first_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t W
 	return found;
 }
 
-/* cpu if it is allowed, else the first allowed CPU of the smallest domain round cpu that has one. */
+/*
+ * cpu if it is allowed, else the first allowed CPU of the smallest domain round cpu that has one.
+ */
 WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu)
 {
 	u32 nr_levels = p->topo.nr_levels, i, dom;
@@ -129,7 +136,10 @@ WL_INLINE void wl_read_at(struct wl_reads *reads, u32 dist)
 	reads->at[dist & (WL_NR_DIST - 1)]++;
 }
 
-/* The distance between two CPUs: the kind of the smallest level with both in one domain, clusters known anyway. */
+/*
+ * The distance between two CPUs: the kind of the smallest level with both in one domain, clusters
+ * known anyway.
+ */
 WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 {
 	u32 nr_levels = p->topo.nr_levels, kind = WL_DIST_NUMA3, i, cluster;
@@ -151,19 +161,10 @@ WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 	return kind;
 }
 
-/* How far a domain of a level is from a CPU: the level's kind if it holds the CPU, else the way to its first CPU. */
-WL_INLINE u32 wl_domain_distance(struct wl_policy *p, u32 level, u32 dom, u32 cpu)
-{
-	struct wl_level *lv = wl_level_of(p, level);
-
-	if (wl_entry(lv->dom_of, cpu) == dom)
-		return lv->kind;
-	return wl_distance(p, cpu, wl_entry(lv->cpus, wl_entry(lv->first, dom)));
-}
-
 /*
- * A search inside one LLC asks for the distance of every CPU that it visits, so this keeps what all answers share: seen
- * from another LLC, the way is the same to all of them; from inside, core and cluster decide.
+ * A search inside one LLC asks for the distance of every CPU that it visits, so this keeps what all
+ * answers share: seen from another LLC, the way is the same to all of them; from inside, core and
+ * cluster decide.
  */
 struct wl_reader {
 	u32 cpu;
@@ -197,9 +198,22 @@ WL_INLINE u32 wl_reader_distance(struct wl_policy *p, const struct wl_reader *r,
 	return WL_DIST_LLC;
 }
 
+/* What every search needs to know. */
+struct wl_search {
+	u32 this_cpu;		 /* the CPU that searches, where the wake-up happens */
+	u32 prev;		 /* where the task was, or the nearest CPU that it is allowed on */
+	u32 target;		 /* what wake-affine chose */
+	u32 flags;		 /* WL_WAKE_* */
+	u32 candidate;		 /* where a descent has got to */
+	struct wl_reader reader; /* from this_cpu, in target's LLC */
+};
+
 /* ------------------------------------------------------------------ idle CPUs */
 
-/* Idle as far as one can see: the idle task runs (or nothing was reported yet) and nothing is queued. No claim. */
+/*
+ * Idle as far as one can see: the idle task runs (or nothing was reported yet) and nothing is
+ * queued. No claim.
+ */
 WL_INLINE u32 wl_looks_idle(struct wl_policy *p, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -207,7 +221,10 @@ WL_INLINE u32 wl_looks_idle(struct wl_policy *p, u32 cpu)
 	return wl_read_once(c->state) != WL_CPU_BUSY && wl_read_once(c->nr_queued) == 0;
 }
 
-/* Idle, and claimed from now on. Losing the claim to another wake-up is counted, and is as good as busy. */
+/*
+ * Idle, and claimed from now on. Losing the claim to another wake-up is counted, and is as good as
+ * busy.
+ */
 WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out)
 {
 	if (!wl_looks_idle(p, cpu))
@@ -217,14 +234,5 @@ WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out
 	out->lost_claims++;
 	return 0;
 }
-
-/* What every search needs to know. */
-struct wl_search {
-	u32 this_cpu;  /* the CPU that searches, where the wake-up happens */
-	u32 prev;      /* where the task was, or the nearest CPU that it is allowed on */
-	u32 target;    /* what wake-affine chose */
-	u32 flags;     /* WL_WAKE_* */
-	u32 candidate; /* where a descent has got to */
-};
 
 #endif /* WL_ACCESS_H */

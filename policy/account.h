@@ -2,18 +2,20 @@
 /*
  * account.h - busy and idle: what a context switch from or to the idle task changes.
  *
- * Every CPU remembers its last report. The first one counts from idle, and one that repeats the last changes nothing.
- * A CPU that turns busy adds 1 to the counter of each domain round it below the LLC, one that turns idle subtracts it.
- * The two ends of an idle period give a sample for the CPU's average. A CPU that turns idle and finds its whole core
- * idle says so to its LLC (has_idle_cores), for `scan`.
+ * Every CPU remembers its last report. The first one counts from idle, and one that repeats the
+ * last changes nothing. A CPU that turns busy adds 1 to the counter of each domain round it below
+ * the LLC, one that turns idle subtracts it. The two ends of an idle period give a sample for the
+ * CPU's average. A CPU that turns idle and finds its whole core idle says so to its LLC
+ * (has_idle_cores), for `scan`.
  *
- * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core. The LLC's groups are the cores, with a counter
- * each. busy(0), busy(0), busy(2), busy(1): the counters are 2 and 1. idle(2): 1 and 1, and no core is idle. idle(1): 1
- * and 0; CPU 3 never reported, so core 1 is idle and has_idle_cores is set.
- * CPU 1 idled from 100 us to 900 us with avg_idle 1000 us before: the average becomes 1000 - 200 / 8 = 975 us.
+ * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core. The LLC's groups are the
+ * cores, with a counter each. busy(0), busy(0), busy(2), busy(1): the counters are 2 and 1.
+ * idle(2): 1 and 1, and no core is idle. idle(1): 1 and 0; CPU 3 never reported, so core 1 is idle
+ * and has_idle_cores is set. CPU 1 idled from 100 us to 900 us with avg_idle 1000 us before: the
+ * average becomes 1000 - 200 / 8 = 975 us.
  *
- * Cost: an atomic addition a level below the LLC; going idle reads the core's other threads.
- * It fails where idle periods change faster than an average over 8 of them follows.
+ * Cost: an atomic addition a level below the LLC; going idle reads the core's other threads. It
+ * fails where idle periods change faster than an average over 8 of them follows.
  */
 #ifndef WL_ACCOUNT_H
 #define WL_ACCOUNT_H

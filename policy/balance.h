@@ -2,30 +2,37 @@
 /*
  * balance.h - pulling queued tasks towards a CPU, over the levels from the innermost out.
  *
- * A CPU pulls when it is about to go idle (newly idle), when a tick found a level's interval passed, or when it was kicked
- * while idle (periodic). At each level its own group is compared with the domain's others. The busiest is the one with most
- * load a CPU among those that have something to take: a CPU with two tasks or more, at least one of them queued. Averages
- * are loads a CPU, in 1/1024.
- *   pull	if this CPU is idle, its group has room (fewer tasks than CPUs) and the busiest has none (more tasks than CPUs);
- *   else not	if the own average is not below the busiest's and the domain's; nor, on an idle CPU, if the own group has not two
- *		idle CPUs more than the busiest; nor, on a busy CPU, if 100 * busiest <= imbalance_pct * own
- *   how much	what brings either group to the domain's average, whichever is less; but at least the mean task of the
- *		busiest group's busiest CPU, from which it is taken
- * Newly idle at most one task is pulled, else up to 32. A task may move if it is allowed, if half of its weight fits what is
- * left of that amount, and if it is not cache-hot: it did not run within migration_cost, or periodic pulls failed more
- * often than the level's patience (0 for SMT, 1 inside a node, 2 beyond).
- * Each level is tried once for each time that a task ran here (newly idle), or once a mark (periodic): a pull is
- * never asked for without end. Newly-idle balancing needs an avg_idle of at least migration_cost, and `overloaded`:
- * some CPU had two tasks. It is cleared when all CPUs were read and none had.
+ * A CPU pulls when it is about to go idle (newly idle), when a tick found a level's interval
+ * passed, or when it was kicked while idle (periodic). At each level its own group is compared with
+ * the domain's others. The busiest is the one with most load a CPU among those that have something
+ * to take: a CPU with two tasks or more, at least one of them queued. Averages are loads a CPU, in
+ * 1/1024.
+ *   pull	if this CPU is idle, its group has room (fewer tasks than CPUs) and the busiest
+ *		has none (more tasks than CPUs);
+ *   else not	if the own average is not below the busiest's and the domain's; nor, on an idle
+ *		CPU, if the own group has not two idle CPUs more than the busiest; nor, on a busy
+ *		CPU, if 100 * busiest <= imbalance_pct * own
+ *   how much	what brings either group to the domain's average, whichever is less; but at least
+ *		the mean task of the busiest group's busiest CPU, from which it is taken
+ * Newly idle at most one task is pulled, else up to 32. A task may move if it is allowed, if half
+ * of its weight fits what is left of that amount, and if it is not cache-hot: it did not run within
+ * migration_cost, or periodic pulls failed more often than the level's patience (0 for SMT, 1
+ * inside a node, 2 beyond). Each level is tried once for each time that a task ran here (newly
+ * idle), or once a mark (periodic): a pull is never asked for without end. Newly-idle balancing
+ * needs an avg_idle of at least migration_cost, and `overloaded`: some CPU had two tasks. It is
+ * cleared when all CPUs were read and none had.
  *
- * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of each group. Kick: a CPU with
- * something queued probes 4 CPUs a level, other ones at each tick, for an idle one, which is then marked and should be woken.
+ * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of
+ * each group. Kick: a CPU with something queued probes 4 CPUs a level, other ones at each tick, for
+ * an idle one, which is then marked and should be woken.
  *
- * Example, 2 LLCs of 4 CPUs without SMT; CPU 0 goes idle; 1 to 3 run one task each of weight 1024, 4 to 7 two each. LLC level:
- * CPUs 1 to 3 have nothing queued. NUMA level: the own average is 768, LLC 1's 2048 and the domain's 1408. LLC 1 has 8 tasks on 4
- * CPUs, LLC 0 three: pull from CPU 4, the first of equals, min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560 of load.
+ * Example, 2 LLCs of 4 CPUs without SMT; CPU 0 goes idle; 1 to 3 run one task each of weight 1024,
+ * 4 to 7 two each. LLC level: CPUs 1 to 3 have nothing queued. NUMA level: the own average is 768,
+ * LLC 1's 2048 and the domain's 1408. LLC 1 has 8 tasks on 4 CPUs, LLC 0 three: pull from CPU 4,
+ * the first of equals, min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560 of load.
  *
- * Cost: each CPU of the widest level tried is read once. It fails where what should move runs: only queued tasks move.
+ * Cost: each CPU of the widest level tried is read once. It fails where what should move runs: only
+ * queued tasks move.
  */
 #ifndef WL_BALANCE_H
 #define WL_BALANCE_H
@@ -43,7 +50,7 @@ struct wl_side {
 	u32 nr;	    /* tasks */
 	u32 idle;   /* idle CPUs */
 	u32 weight; /* CPUs */
-	s32 cpu; /* the one to take from: most load among those with something to take; or WL_CPU_NONE */
+	s32 cpu;    /* the one to take from: most load of those that have something; or NONE */
 	u64 cpu_load;
 	u32 cpu_nr;
 	u32 cpu_queued;
@@ -170,8 +177,8 @@ WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, 
 }
 
 /*
- * Tries the levels of a bit mask from the innermost out. Returns the level at which something should be pulled, with
- * out saying what, or 0.
+ * Tries the levels of a bit mask from the innermost out. Returns the level at which something
+ * should be pulled, with out saying what, or 0.
  */
 WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)

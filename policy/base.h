@@ -2,21 +2,24 @@
 /*
  * base.h - integers, arithmetic, loops and atomics, the same for a native build and for BPF.
  *
- * The policy is freestanding: no libc, no kernel headers. It is compiled by gcc or clang into a library that the
- * simulator links, and by clang for the BPF target into the scheduler. What differs between the two builds is here
- * and nowhere else.
+ * The policy is freestanding: no libc, no kernel headers. It is compiled by gcc or clang into a
+ * library that the simulator links, and by clang for the BPF target into the scheduler. What
+ * differs between the two builds is here and nowhere else.
  *
  * A host defines, before including core.h:
  *	WL_MAX_CPUS		a power of two: 4096 natively, 1024 for BPF (the defaults below)
- *	wl_claim_idle(p, cpu)	test-and-clear of the host's idle mask: 1 if the CPU was idle and unclaimed, else 0
- * and, for BPF, includes vmlinux.h or its own integer types first (WL_HAVE_TYPES), then bpf_helpers.h, and says how
- * functions are linked:
- *	#define WL_FN __noinline	every WL_FN function is global, and the verifier checks it once
+ *	wl_claim_idle(p, cpu)	test-and-clear of the host's idle mask: 1 if the CPU was idle and
+ *		unclaimed, else 0
+ * and, for BPF, includes vmlinux.h or its own integer types first (WL_HAVE_TYPES), then
+ * bpf_helpers.h, and says how functions are linked:
+ *	#define WL_FN __noinline	every WL_FN function is global, and the verifier checks it
+ *		once
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
  * Inlined into one program instead, the searches are too complex for the verifier.
  *
- * What BPF asks of the code below: loops are wl_for; every array index is hidden and masked where it is used
- * (access.h does both); functions take five arguments at most and keep little on the stack (512 bytes a call chain).
+ * What BPF asks of the code below: loops are wl_for; every array index is hidden and masked where
+ * it is used (access.h does both); functions take five arguments at most and keep little on the
+ * stack (512 bytes a call chain).
  */
 #ifndef WL_BASE_H
 #define WL_BASE_H
@@ -51,8 +54,9 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define WL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /*
- * wl_hide(): clang folds `x & (MAX - 1)` away where it can prove the bound, and the verifier, which cannot, then
- * rejects the access. An empty asm that claims to change x keeps the mask next to the access.
+ * wl_hide(): clang folds `x & (MAX - 1)` away where it can prove the bound, and the verifier, which
+ * cannot, then rejects the access. An empty asm that claims to change x keeps the mask next to the
+ * access.
  */
 #ifdef __bpf__
 #define wl_hide(x) __asm__ volatile("" : "+r"(x))
@@ -61,8 +65,8 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 
 /*
- * wl_unused(): an argument that this policy does not need. clang passes garbage for an argument that it can see is not
- * read, and the verifier refuses the call, so BPF pretends to read it.
+ * wl_unused(): an argument that this policy does not need. clang passes garbage for an argument
+ * that it can see is not read, and the verifier refuses the call, so BPF pretends to read it.
  */
 #ifdef __bpf__
 #define wl_unused(x) __asm__ volatile("" : : "r"(x))
@@ -71,9 +75,9 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 
 /*
- * wl_for(i, lo, hi): i from lo up to and not including hi. In BPF the open-coded number iterator, so that the
- * verifier checks the body once. `break` and `continue` work in both builds; `return` from inside does not: it would
- * leak the iterator.
+ * wl_for(i, lo, hi): i from lo up to and not including hi. In BPF the open-coded number iterator,
+ * so that the verifier checks the body once. `break` and `continue` work in both builds; `return`
+ * from inside does not: it would leak the iterator.
  */
 #ifdef __bpf__
 #ifndef bpf_for
@@ -84,7 +88,10 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_for(i, lo, hi) for ((i) = (lo); (i) < (hi); (i)++)
 #endif
 
-/* Atomic add, and atomic add that returns the old value. Relaxed is enough: counters order nothing else. */
+/*
+ * Atomic add, and atomic add that returns the old value. Relaxed is enough: counters order nothing
+ * else.
+ */
 #ifdef __bpf__
 #define wl_atomic_add(ptr, v)	    ((void)__sync_fetch_and_add((ptr), (v)))
 #define wl_atomic_fetch_add(ptr, v) __sync_fetch_and_add((ptr), (v))
@@ -112,13 +119,19 @@ WL_INLINE u32 wl_popcount(u64 x)
 	return (x * 0x0101010101010101ULL) >> 56;
 }
 
-/* Exponential average: an eighth of the way from old to the sample. Unsigned, since BPF v3 has no signed division. */
+/*
+ * Exponential average: an eighth of the way from old to the sample. Unsigned, since BPF v3 has no
+ * signed division.
+ */
 WL_INLINE u64 wl_average(u64 old, u64 sample)
 {
 	return sample >= old ? old + (sample - old) / 8 : old - (old - sample) / 8;
 }
 
-/* a * b / 2^shift without a 128-bit product, for shift in 0..32 and results below 2^64; excess bits are lost. */
+/*
+ * a * b / 2^shift without a 128-bit product, for shift in 0..32 and results below 2^64; excess bits
+ * are lost.
+ */
 WL_INLINE u64 wl_mul_shift(u64 a, u32 b, u32 shift)
 {
 	u64 low = (a & 0xffffffffULL) * b;

@@ -2,8 +2,8 @@
 /*
  * core.h - what a host includes: the interface and every file that implements it.
  *
- * The entry points are here, and so is every choice by axis: an axis is an enumeration in policy.h, a file for each of
- * its values, and one switch in this file.
+ * The entry points are here, and so is every choice by axis: an axis is an enumeration in policy.h,
+ * a file for each of its values, and one switch in this file.
  */
 #ifndef WL_CORE_H
 #define WL_CORE_H
@@ -55,13 +55,14 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 	out->cpu = s->target;
 	out->claimed = 1;
 	out->reason = WL_REASON_TARGET_IDLE;
-	wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->target));
+	wl_reader_init(p, &s->reader, s->this_cpu, s->target);
+	wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, s->target));
 	if (wl_take_idle(p, s->target, out))
 		return;
 	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target)) {
 		out->cpu = s->prev;
 		out->reason = WL_REASON_PREV_IDLE;
-		wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->prev));
+		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, s->prev));
 		if (wl_take_idle(p, s->prev, out))
 			return;
 	}
@@ -113,7 +114,9 @@ WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_deci
 	return 0;
 }
 
-/* ------------------------------------------------------------------ queues: the axis `queue` has one value yet */
+/* ------------------------------------------------------------------ queues */
+
+/* The axis `queue` has one value so far: run_queue.h, with balance.h. */
 
 WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG)
@@ -249,7 +252,10 @@ WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 	return 0;
 }
 
-/* Bits beyond the machine do not count; a mask without any other means everywhere, as Linux falls back. */
+/*
+ * Bits beyond the machine do not count; a mask without any other means everywhere, as Linux falls
+ * back.
+ */
 WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 {
 	u32 nr_cpus = p->topo.nr_cpus, nr = 0, words = (nr_cpus + 63) / 64, i, index;

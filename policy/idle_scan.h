@@ -2,29 +2,36 @@
 /*
  * idle_scan.h - idle=scan, form=4.15: three walks through target's LLC for an idle CPU.
  *
- *   1. Idle core (SMT machines, while the LLC's has_idle_cores is set). Every core from target's on, wrapping, reading
- *      every thread with no early exit. Taken: the first allowed CPU of the first core that is wholly idle. If there is
- *      none, has_idle_cores is cleared, also when affinity or a lost claim hid the idle ones.
- *   2. Idle CPU, with a limit (SIS_PROP). With idle = avg_idle / 512 and cost = avg_scan + 1 of the searching CPU, the
- *      limit is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1 CPUs from target on are visited.
- *      CPUs that are not allowed use the limit up. The host times the step; a search that the limit stopped is not timed.
+ *   1. Idle core (SMT machines, while the LLC's has_idle_cores is set). Every core from target's
+ *      on, wrapping, reading every thread with no early exit. Taken: the first allowed CPU of the
+ *      first core that is wholly idle. If there is none, has_idle_cores is cleared, also when
+ *      affinity or a lost claim hid the idle ones.
+ *   2. Idle CPU, with a limit (SIS_PROP). With idle = avg_idle / 512 and cost = avg_scan + 1 of the
+ *      searching CPU, the limit is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1
+ *      CPUs from target on are visited. CPUs that are not allowed use the limit up. The host times
+ *      the step; a search that the limit stopped is not timed.
  *   3. Idle sibling (SMT machines). The threads of target's own core.
  * has_idle_cores counts as one read, of the LLC's first CPU.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and 7 are idle; the wake-up
- * is on CPU 1. Step 1 reads cores {1,5} {2,6} {3,7}: core 3 is idle, and CPU 3 is taken after 6 reads and the flag's.
- * Had 7 been busy, step 1 would have read all 8 CPUs in vain. Step 2, with avg_idle 1 ms and avg_scan 0: idle is 1953,
- * cost 1, so the limit is far beyond the span: 1, 2, 3 and CPU 3 is taken after 3 reads.
- * With avg_scan 8 us and avg_idle 10 us: 8 * 19 is below 4 * 8001, the limit is 4 and three CPUs are visited: 1, 2, 3.
+ * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and
+ * 7 are idle; the wake-up is on CPU 1. Step 1 reads cores {1,5} {2,6} {3,7}: core 3 is idle, and
+ * CPU 3 is taken after 6 reads and the flag's. Had 7 been busy, step 1 would have read all 8 CPUs
+ * in vain. Step 2, with avg_idle 1 ms and avg_scan 0: idle is 1953, cost 1, so the limit is far
+ * beyond the span: 1, 2, 3 and CPU 3 is taken after 3 reads. With avg_scan 8 us and avg_idle 10 us:
+ * 8 * 19 is below 4 * 8001, the limit is 4 and three CPUs are visited: 1, 2, 3.
  *
- * Cost: up to the whole LLC twice. It fails on large busy LLCs: either the walk is long, or the limit hides idle CPUs.
+ * Cost: up to the whole LLC twice. It fails on large busy LLCs: either the walk is long, or the
+ * limit hides idle CPUs.
  */
 #ifndef WL_IDLE_SCAN_H
 #define WL_IDLE_SCAN_H
 
 #include "access.h"
 
-/* Reads all of a core, with no early exit. Returns its first allowed CPU if all are idle, else WL_CPU_NONE. */
+/*
+ * Reads all of a core, with no early exit. Returns its first allowed CPU if all are idle, else
+ * WL_CPU_NONE.
+ */
 WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			   const struct wl_task *t WL_ARG, u32 core, struct wl_decision *out WL_ARG)
 {
@@ -32,12 +39,10 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core);
 	u32 i, cpu, busy = 0;
 	int candidate = WL_CPU_NONE;
-	struct wl_reader reader;
 
-	wl_reader_init(p, &reader, s->this_cpu, s->target);
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
-		wl_read_at(&out->reads, wl_reader_distance(p, &reader, cpu));
+		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
 		busy |= !wl_looks_idle(p, cpu);
 		if (candidate < 0 && wl_allowed(p, t, cpu))
 			candidate = cpu;
@@ -54,13 +59,16 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	struct wl_cpu *record = wl_llc_record(p, s->target);
 	u32 dom = wl_entry(llc->dom_of, s->target);
 	u32 first = wl_entry(llc->first, dom), last = first + wl_entry(llc->weight, dom) - 1;
-	/* Domains are at the same place of cpus[] at every level, so the LLC's cores are those of this block of SMT's. */
+	/*
+	 * Domains are at the same place of cpus[] at every level, so the LLC's cores are those of
+	 * this block of SMT's.
+	 */
 	u32 first_core = wl_entry(smt->dom_of, wl_entry(smt->cpus, first));
 	u32 nr = wl_entry(smt->dom_of, wl_entry(smt->cpus, last)) + 1 - first_core;
 	u32 start = wl_entry(smt->dom_of, s->target) - first_core, i, index;
 	int cpu, found = WL_CPU_NONE;
 
-	wl_read_at(&out->reads, wl_distance(p, s->this_cpu, wl_entry(llc->cpus, first)));
+	wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, wl_entry(llc->cpus, first)));
 	if (!wl_read_once(record->has_idle_cores))
 		return WL_CPU_NONE;
 	wl_for (i, 0, nr) {
@@ -92,9 +100,7 @@ WL_FN int wl_scan_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_A
 	u32 visits = limit - 1 < span ? limit - 1 : span;
 	u32 i, index, cpu, dist;
 	int found = WL_CPU_NONE;
-	struct wl_reader reader;
 
-	wl_reader_init(p, &reader, s->this_cpu, s->target);
 	wl_for (i, 0, visits) {
 		index = start + i;
 		if (index >= span)
@@ -102,7 +108,7 @@ WL_FN int wl_scan_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_A
 		cpu = wl_entry(llc->cpus, first + index);
 		if (!wl_allowed(p, t, cpu))
 			continue;
-		dist = wl_reader_distance(p, &reader, cpu);
+		dist = wl_reader_distance(p, &s->reader, cpu);
 		wl_read_at(&out->reads, dist);
 		wl_read_at(&out->step_reads, dist);
 		if (wl_take_idle(p, cpu, out)) {
@@ -123,14 +129,12 @@ WL_FN int wl_scan_sibling(struct wl_policy *p WL_ARG, const struct wl_search *s 
 	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core);
 	u32 i, cpu;
 	int found = WL_CPU_NONE;
-	struct wl_reader reader;
 
-	wl_reader_init(p, &reader, s->this_cpu, s->target);
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
 		if (!wl_allowed(p, t, cpu))
 			continue;
-		wl_read_at(&out->reads, wl_reader_distance(p, &reader, cpu));
+		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
 		if (wl_take_idle(p, cpu, out)) {
 			found = cpu;
 			break;
@@ -160,7 +164,10 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, const struct wl_search *s W
 	return cpu;
 }
 
-/* Hands the timed step's share of the time of a whole wl_select() to the average of the CPU that searched. */
+/*
+ * Hands the timed step's share of the time of a whole wl_select() to the average of the CPU that
+ * searched.
+ */
 WL_INLINE void wl_scan_average(struct wl_policy *p, u32 cpu, const struct wl_decision *d,
 			       u64 elapsed_ns)
 {

@@ -2,25 +2,28 @@
 /*
  * idle_smt_balance.h - idle=smt-balance: descend towards room by counters, never scan the LLC.
  *
- * Every group below the LLC has a counter of its busy CPUs (account.h). From the LLC down: *here* is the group that holds
- * the candidate CPU, at first target; *there* is a random other group of the same domain: the first from a random index
- * on that is not here and holds an allowed CPU. If there has strictly more room (CPUs less busy ones; affinity is not
- * looked at), the candidate becomes a random allowed CPU of there. The descent goes on inside the candidate's group.
- * A task that is itself current on this, waking up elsewhere, does not count as busy: the remembered contribution of target's CPU is
- * left out of the group that holds this. At the end, in the innermost domain (the core; the cluster on a machine without
- * SMT), an idle allowed CPU from a random index on, wrapping; if there is none, target.
+ * Every group below the LLC has a counter of its busy CPUs (account.h). From the LLC down: *here*
+ * is the group that holds the candidate CPU, at first target; *there* is a random other group of
+ * the same domain: the first from a random index on that is not here and holds an allowed CPU. If
+ * there has strictly more room (CPUs less busy ones; affinity is not looked at), the candidate
+ * becomes a random allowed CPU of there. The descent goes on inside the candidate's group.
+ * At the end, in the innermost domain (the core; the cluster on a machine without SMT), an idle
+ * allowed CPU is taken, from a random index on, wrapping; if there is none, target.
+ * A task that is to be placed while it is itself current on this would be in its own way: then the
+ * remembered contribution of target's CPU is left out of the group that holds this.
  *
- * Random numbers are one counter a CPU, the rotor, as published; rotor=mixed hashes it. An LLC with more than one group and
- * no move uses two a search, so the published rotor visits only every other start.
- * A machine with neither SMT nor clusters takes step 2 of `scan` instead.
+ * Random numbers are one counter a CPU, the rotor, as published; rotor=mixed hashes it. An LLC with
+ * more than one group and no move uses two a search, so the published rotor visits only every other
+ * start. A machine with neither SMT nor clusters takes step 2 of `scan` instead.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 0, the wake-up on CPU 0, rotor 2; busy are
- * 0, 1, 4 and 5. here is core 0 with no room. Random index 2: there is core 2, room 2 > 0: move. Rotor 3: index 3 mod 2 is
- * 1, the candidate is CPU 6. At the end rotor 4: index 0 of {2, 6}: CPU 2 is idle and taken.
- * Reads: own core's counter (SMT), core 2's (LLC), CPU 2 (LLC).
+ * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 0, the wake-up on
+ * CPU 0, rotor 2; busy are 0, 1, 4 and 5. here is core 0 with no room. Random index 2: there is
+ * core 2, room 2 > 0: move. Rotor 3: index 3 mod 2 is 1, the candidate is CPU 6. At the end rotor
+ * 4: index 0 of {2, 6}: CPU 2 is idle and taken. Reads: own core's counter (SMT), core 2's (LLC),
+ * CPU 2 (LLC).
  *
- * Cost: two counters a level and one core, whatever the LLC's size. It fails when few CPUs are idle: one random
- * comparison a level rarely hits their core.
+ * Cost: two counters a level and one core, whatever the LLC's size. It fails when few CPUs are
+ * idle: one random comparison a level rarely hits their core.
  */
 #ifndef WL_IDLE_SMT_BALANCE_H
 #define WL_IDLE_SMT_BALANCE_H
@@ -34,7 +37,10 @@ WL_INLINE u32 wl_random(struct wl_policy *p, u32 cpu, u32 n)
 	u32 random = own->rotor++;
 
 	if (p->params.rotor == WL_ROTOR_MIXED) {
-		/* Multiply by 2^32 / golden ratio, then bring the good upper bits down; n may be even. */
+		/*
+		 * Multiply by 2^32 / golden ratio, then bring the good upper bits down; n may be
+		 * even.
+		 */
 		random *= 0x9e3779b1u;
 		random ^= random >> 15;
 		random *= 0x85ebca6bu;
@@ -43,7 +49,10 @@ WL_INLINE u32 wl_random(struct wl_policy *p, u32 cpu, u32 n)
 	return n ? random % n : 0;
 }
 
-/* The first group of here's domain at `level`, from the start-th on, that is not here and holds an allowed CPU. */
+/*
+ * The first group of here's domain at `level`, from the start-th on, that is not here and holds an
+ * allowed CPU.
+ */
 WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 level,
 			 u32 here, u32 start)
 {
@@ -53,6 +62,11 @@ WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_
 	u32 i, index, group;
 	int found = -1;
 
+	if (wl_anywhere(p, t)) {
+		if (child + start == here)
+			start++;
+		return child + (start < nr ? start : 0);
+	}
 	wl_for (i, 0, nr) {
 		index = start + i;
 		if (index >= nr)
@@ -79,7 +93,23 @@ WL_INLINE u32 wl_room(struct wl_policy *p, u32 level, u32 group, u32 forgiven)
 	return weight > busy ? weight - busy : 0;
 }
 
-/* One step of the descent, through the groups of the candidate's domain at `level`: may change the candidate. */
+/*
+ * How far a group is: its level's kind if it holds the CPU that searches, else the way to its first
+ * CPU.
+ */
+WL_INLINE u32 wl_group_distance(struct wl_policy *p, const struct wl_search *s,
+				const struct wl_level *groups, u32 group)
+{
+	if (wl_entry(groups->dom_of, s->this_cpu) == group)
+		return groups->kind;
+	return wl_reader_distance(p, &s->reader,
+				  wl_entry(groups->cpus, wl_entry(groups->first, group)));
+}
+
+/*
+ * One step of the descent, through the groups of the candidate's domain at `level`: may change the
+ * candidate.
+ */
 WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		     const struct wl_task *t WL_ARG, u32 level, struct wl_decision *out WL_ARG)
 {
@@ -96,8 +126,8 @@ WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	there = wl_other_group(p, t, level, here, wl_random(p, s->this_cpu, nr));
 	if (there < 0)
 		return 0;
-	wl_read_at(&out->reads, wl_domain_distance(p, level - 1, here, s->this_cpu));
-	wl_read_at(&out->reads, wl_domain_distance(p, level - 1, there, s->this_cpu));
+	wl_read_at(&out->reads, wl_group_distance(p, s, groups, here));
+	wl_read_at(&out->reads, wl_group_distance(p, s, groups, there));
 	if (wl_room(p, level - 1, there, forgiven && own == (u32)there) <=
 	    wl_room(p, level - 1, here, forgiven && own == here))
 		return 0;
@@ -106,7 +136,9 @@ WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	return 0;
 }
 
-/* An idle allowed CPU of the candidate's innermost domain. Returns the CPU claimed, or WL_CPU_NONE. */
+/*
+ * An idle allowed CPU of the candidate's innermost domain. Returns the CPU claimed, or WL_CPU_NONE.
+ */
 WL_FN int wl_finish(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 		    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
@@ -116,9 +148,7 @@ WL_FN int wl_finish(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG
 	u32 start = wl_random(p, s->this_cpu, span);
 	u32 i, index, cpu;
 	int found = WL_CPU_NONE;
-	struct wl_reader reader;
 
-	wl_reader_init(p, &reader, s->this_cpu, s->target);
 	wl_for (i, 0, span) {
 		index = start + i;
 		if (index >= span)
@@ -126,7 +156,7 @@ WL_FN int wl_finish(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG
 		cpu = wl_entry(lv->cpus, first + index);
 		if (!wl_allowed(p, t, cpu))
 			continue;
-		wl_read_at(&out->reads, wl_reader_distance(p, &reader, cpu));
+		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
 		if (wl_take_idle(p, cpu, out)) {
 			found = cpu;
 			break;
@@ -138,15 +168,21 @@ WL_FN int wl_finish(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG
 WL_FN int wl_search_smt_balance(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 				const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
-	u32 llc_level = p->topo.llc_level, innermost = wl_level_of(p, 1)->kind, i;
+	u32 llc_level = p->topo.llc_level, innermost = wl_level_of(p, 1)->kind;
 
 	if (llc_level == 0 || innermost > WL_DIST_CLS) {
 		out->reason = WL_REASON_IDLE_CPU;
 		return wl_scan_cpu(p, s, t, out);
 	}
 	s->candidate = s->target;
-	wl_for (i, 1, llc_level)
-		wl_descend(p, s, t, llc_level + 1 - i, out);
+	/*
+	 * Levels 2 and 3 at most: groups of LLCs are clusters or cores, groups of clusters are
+	 * cores.
+	 */
+	if (llc_level > 2)
+		wl_descend(p, s, t, 3, out);
+	if (llc_level > 1)
+		wl_descend(p, s, t, 2, out);
 	out->reason =
 		s->candidate == s->target ? WL_REASON_BALANCE_STAYED : WL_REASON_BALANCE_MOVED;
 	return wl_finish(p, s, t, out);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * placement.h - where a new or exec'ing task goes: down the levels, into the group with most idle CPUs.
+ * placement.h - where a new or exec'ing task goes: down the levels, into the group with most idle
+ * CPUs.
  *
- * It starts in the widest domain round prev that forks may cross. Groups of one domain are compared by their allowed CPUs:
- * most idle ones first, then the least load a CPU; ties go to the first in ring order from the group that holds the
- * candidate CPU, at first prev. The candidate moves to the chosen group's first allowed CPU, and the descent goes on there.
- * In the innermost domain an idle CPU is claimed, in ring order from the candidate; if there is none, the least loaded
- * CPU is taken. Looking at idle CPUs claims none of them; a lost claim at the end goes on to the next.
+ * It starts in the widest domain round prev that forks may cross. Groups of one domain are compared
+ * by their allowed CPUs: most idle ones first, then the least load a CPU; ties go to the first in
+ * ring order from the group that holds the candidate CPU, at first prev. The candidate moves to the
+ * chosen group's first allowed CPU, and the descent goes on there. In the innermost domain an idle
+ * CPU is claimed, in ring order from the candidate; if there is none, the least loaded CPU is
+ * taken. Looking at idle CPUs claims none of them; a lost claim at the end goes on to the next.
  *
- * Example, 2 LLCs of 4 CPUs, no SMT, one node each; the parent runs on CPU 0, one task runs on each of 1, 4, 5 and 6, and
- * a second is queued on 4. At the NUMA level LLC 0 has 2 idle CPUs and LLC 1 has 1: local. Inside it CPU 0 and CPU 1 are
- * busy, CPU 2 is claimed. Were CPU 6 idle too, 2 idle CPUs a side would tie, LLC 0 with less load (2048 against 3072).
+ * Example, 2 LLCs of 4 CPUs, no SMT, one node each; the parent runs on CPU 0, one task runs on each
+ * of 1, 4, 5 and 6, and a second is queued on 4. At the NUMA level LLC 0 has 2 idle CPUs and LLC 1
+ * has 1: local. Inside it CPU 0 and CPU 1 are busy, CPU 2 is claimed. Were CPU 6 idle too, 2 idle
+ * CPUs a side would tie, LLC 0 with less load (2048 against 3072).
  *
- * Cost: every allowed CPU below the widest domain is read, again at each level. It fails when many forks run at once:
- * all see the same idle group. Loads are those of this moment, not averages.
+ * Cost: every allowed CPU below the widest domain is read, again at each level. It fails when many
+ * forks run at once: all see the same idle group. Loads are those of this moment, not averages.
  */
 #ifndef WL_PLACEMENT_H
 #define WL_PLACEMENT_H
@@ -58,7 +61,10 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 	return 0;
 }
 
-/* Compares the groups of the candidate's domain at `level`: may move the candidate, which is allowed. */
+/*
+ * Compares the groups of the candidate's domain at `level`: may move the candidate, which is
+ * allowed.
+ */
 WL_FN int wl_idlest_group(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			  const struct wl_task *t WL_ARG, u32 level, struct wl_decision *out WL_ARG)
 {
@@ -138,7 +144,10 @@ WL_FN int wl_place_new(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	wl_for (i, 1, widest)
 		wl_idlest_group(p, s, t, widest + 1 - i, out);
 	out->cpu = wl_idlest_cpu(p, s, t, out);
-	/* Local: the widest domain's group that holds prev was kept, or, with one level, prev itself. */
+	/*
+	 * Local: the widest domain's group that holds prev was kept, or, with one level, prev
+	 * itself.
+	 */
 	i = widest ? widest - 1 : 0;
 	out->reason = wl_entry(wl_level_of(p, i)->dom_of, out->cpu) ==
 				      wl_entry(wl_level_of(p, i)->dom_of, s->prev)

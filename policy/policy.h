@@ -2,14 +2,18 @@
 /*
  * policy.h - the one interface between a scheduling policy and its host: events in, decisions out.
  *
- * Two hosts exist: the simulator (crates/sim) and the sched_ext scheduler (crates/scx). A host includes core.h, which
- * defines what is declared here. The rules, in short (docs/contract.md has them in full):
+ * Two hosts exist: the simulator (crates/sim) and the sched_ext scheduler (crates/scx). A host
+ * includes core.h, which defines what is declared here. The rules, in short (docs/contract.md has
+ * them in full):
  *
  *   - The host owns queues; the policy owns keys. One queue a CPU, ordered by (vtime, arrival).
- *   - All state is passed in. struct wl_policy holds topology and CPUs; struct wl_task belongs to the host.
- *   - Every event carries now_ns. The policy has no clock and no randomness of its own: its rotors are state.
+ *   - All state is passed in. struct wl_policy holds topology and CPUs; struct wl_task belongs to
+ *     the host.
+ *   - Every event carries now_ns. The policy has no clock and no randomness of its own: its rotors
+ *     are state.
  *   - Every event is idempotent: told twice, it changes nothing the second time.
- *   - Decisions are data: the answer, the reason, and how many reads of other CPUs' state it took, by distance.
+ *   - Decisions are data: the answer, the reason, and how many reads of other CPUs' state it took,
+ *     by distance.
  *   - All pulling happens in dispatch, on the CPU that pulls.
  */
 #ifndef WL_POLICY_H
@@ -67,7 +71,10 @@ enum wl_queue_axis {
 	WL_NR_QUEUE,
 };
 
-/* A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from names and TOML. */
+/*
+ * A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from
+ * names and TOML.
+ */
 struct wl_params {
 	u32 idle;
 	u32 scan_form;
@@ -77,7 +84,7 @@ struct wl_params {
 	u32 cluster;
 	u32 groups;
 	u32 queue;
-	/* tunables, as the kernel's sysctls of the same names after scaling by 1 + log2(min(CPUs, 8)) */
+	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		   /* one turn of all runnable tasks of a CPU */
 	u64 min_granularity_ns;	   /* the least slice */
 	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
@@ -93,7 +100,10 @@ enum wl_cpu_state {
 	WL_CPU_BUSY,
 };
 
-/* What other CPUs read and write is in the first line; what only the CPU itself touches is in the next two. */
+/*
+ * What other CPUs read and write is in the first line; what only the CPU itself touches is in the
+ * next two.
+ */
 struct wl_cpu {
 	u32 state;	/* enum wl_cpu_state: flips at context switches only */
 	u32 nr_queued;	/* runnable tasks waiting on it */
@@ -304,8 +314,8 @@ struct wl_timer_out {
 /* ------------------------------------------------------------------ events and questions */
 
 /*
- * WL_FN is how an entry point is linked: `static inline` natively, `__noinline` (a global function with arg:nonnull
- * pointers, verified once) for BPF. WL_ARG marks a pointer that is never null.
+ * WL_FN is how an entry point is linked: `static inline` natively, `__noinline` (a global function
+ * with arg:nonnull pointers, verified once) for BPF. WL_ARG marks a pointer that is never null.
  */
 #ifndef WL_FN
 #define WL_FN static inline __attribute__((unused))
@@ -316,20 +326,32 @@ struct wl_timer_out {
 
 /* Decisions. */
 
-/* Where should a waking, new or exec'ing task run? waker may be null (from an interrupt on an idle CPU). */
+/*
+ * Where should a waking, new or exec'ing task run? waker may be null (from an interrupt on an idle
+ * CPU).
+ */
 WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
 		    struct wl_task *wakee WL_ARG, struct wl_task *waker,
 		    struct wl_decision *out WL_ARG);
-/* How long the whole wl_select() took, for a decision with scan_timed; the policy takes step_reads' share of it. */
+/*
+ * How long the whole wl_select() took, for a decision with scan_timed; the policy takes step_reads'
+ * share of it.
+ */
 WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG,
 		       u64 elapsed_ns);
-/* The task joins the queue of in->cpu: its key and slice, and whether the running task gives way. Counts it there. */
+/*
+ * The task joins the queue of in->cpu: its key and slice, and whether the running task gives way.
+ * Counts it there.
+ */
 WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG);
 /* cpu needs something to run. Called again after each pull, until it answers OWN or NOTHING. */
 WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		      struct wl_dispatch_out *out WL_ARG);
-/* During a pull to in->cpu: may t, queued on d->cpu, come? Uses up d's budget and counts t on in->cpu if so. */
+/*
+ * During a pull to in->cpu: may t, queued on d->cpu, come? Uses up d's budget and counts t on
+ * in->cpu if so.
+ */
 WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		      const struct wl_move_in *in WL_ARG, struct wl_dispatch_out *d WL_ARG,
 		      struct wl_move_out *out WL_ARG);
@@ -341,12 +363,18 @@ WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *
 
 /* State. None of these answers anything. */
 
-/* Once, before all else, when params and topo are filled in and the rest is zero: start values of every CPU. */
+/*
+ * Once, before all else, when params and topo are filled in and the rest is zero: start values of
+ * every CPU.
+ */
 WL_FN int wl_init(struct wl_policy *p WL_ARG);
 WL_FN int wl_busy(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
-/* Charges what ran since running or the last tick. runnable: it will be queued again, or goes on later. */
+/*
+ * Charges what ran since running or the last tick. runnable: it will be queued again, or goes on
+ * later, and stays counted on its CPU; else it is not counted from now on.
+ */
 WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		      u32 runnable);
 WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);

@@ -1,32 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * run_queue.h - queue=cfs-2018: the keys of a CPU's queue, slices, wake-up preemption, and what a CPU's load is.
+ * run_queue.h - queue=cfs-2018: the keys of a CPU's queue, slices, wake-up preemption, and what a
+ * CPU's load is.
  *
- * A task's vtime grows by run time * 1024 / weight, and the smallest key runs first. The CPU keeps a monotone floor of its
- * queue, min_vtime: it follows each task as it is picked, and one that runs alone. A task's lag is vtime - min_vtime.
- *   slice	period * weight / load of the CPU; period is latency, or with more than latency / min_granularity tasks
- *		(rounded up) that many times min_granularity
- *   preempt	a task that arrives is more than wakeup_granularity * 1024 / its weight of vtime behind the running one
- *   arrival	lag is kept between CPUs and through sleep, and clamped: at most latency / 2 behind the floor (the credit
- *		of a sleeper), and at most latency * 1024 / weight before it (ours: bounds what a stale floor can do)
+ * A task's vtime grows by run time * 1024 / weight, and the smallest key runs first. The CPU keeps
+ * a monotone floor of its queue, min_vtime: it follows each task as it is picked, and one that runs
+ * alone. A task's lag is vtime - min_vtime.
+ *   slice	period * weight / load of the CPU; period is latency, or with more than
+ *		latency / min_granularity tasks (rounded up) their number times min_granularity
+ *   preempt	a task that arrives is more than wakeup_granularity * 1024 / its weight of vtime
+ *		behind the running one
+ *   arrival	lag is kept between CPUs and through sleep, and clamped: at most latency / 2 below
+ *		the floor (the credit of a sleeper), and at most latency * 1024 / weight above it
+ *		(ours: it bounds what a stale floor can do)
  *   new task	starts one slice of its own behind the others, in vtime (START_DEBIT)
- * One function, wl_place(), moves a task between not runnable, queued and running, and changes the counts of CPUs by the
- * difference, so that an event that is told twice changes nothing, and one that was missed heals.
+ * One function, wl_place(), moves a task between not runnable, queued and running, and changes the
+ * counts of CPUs by the difference, so that an event that is told twice changes nothing, and one
+ * that was missed heals.
  *
- * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4 ms. A (1024) runs alone:
- * its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms, B's 16 ms. A runs 8 ms and its vtime grows by 8
- * ms; B runs 16 ms and its vtime grows by 8 ms: equal again. C (1024) slept for a second on this CPU and wakes while A runs,
- * A's vtime being 10 ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts.
+ * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
+ * ms. A (1024) runs alone: its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms,
+ * B's 16 ms. A runs 8 ms and its vtime grows by 8 ms; B runs 16 ms and its vtime grows by 8 ms:
+ * equal again. C (1024) slept for a second on this CPU and wakes while A runs, A's vtime being 10
+ * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts.
  *
- * Cost: constant. The floor lags where several tasks of unlike keys queue: the policy does not see the second in the queue,
- * so it moves on at each pick only, by up to a slice late.
+ * Cost: constant. The floor lags where several tasks of unlike keys queue: the policy does not see
+ * the second in the queue, so it moves on at each pick only, by up to a slice late.
  */
 #ifndef WL_RUN_QUEUE_H
 #define WL_RUN_QUEUE_H
 
 #include "access.h"
 
-/* Where floors start: well above 0, so that credit reaches below the floor without wrapping the order of keys. */
+/*
+ * Where floors start: well above 0, so that credit reaches below the floor without wrapping the
+ * order of keys.
+ */
 #define WL_VTIME_START (1ULL << 30)
 
 /* ------------------------------------------------------------------ arithmetic */
@@ -37,7 +46,10 @@ WL_INLINE u64 wl_weighted(u64 time_ns, u32 weight)
 	return weight == WL_WEIGHT_NICE_0 ? time_ns : wl_div(time_ns * WL_WEIGHT_NICE_0, weight);
 }
 
-/* The slice of a task of this weight on a CPU with nr tasks of together `load`, itself included; at least 1 ns. */
+/*
+ * The slice of a task of this weight on a CPU with nr tasks of together `load`, itself included; at
+ * least 1 ns.
+ */
 WL_INLINE u64 wl_slice(const struct wl_params *params, u32 nr, u64 load, u32 weight)
 {
 	u64 nr_latency = wl_div(params->latency_ns + params->min_granularity_ns - 1,
@@ -58,7 +70,10 @@ WL_INLINE u64 wl_slice_of(struct wl_policy *p, const struct wl_task *t)
 
 /* ------------------------------------------------------------------ counting */
 
-/* Counts a task where it now is instead of where it was. cpu is its home even if it is not runnable. */
+/*
+ * Counts a task where it now is instead of where it was. cpu is its home even if it is not
+ * runnable.
+ */
 WL_INLINE void wl_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu)
 {
 	struct wl_cpu *from = wl_cpu_of(p, t->cpu), *to = wl_cpu_of(p, cpu);
@@ -114,7 +129,10 @@ WL_INLINE void wl_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 		wl_raise_floor(c, t->vtime);
 }
 
-/* Puts the vtime of a task that comes to cpu, from sleep or from another CPU, in terms of cpu's queue. */
+/*
+ * Puts the vtime of a task that comes to cpu, from sleep or from another CPU, in terms of cpu's
+ * queue.
+ */
 WL_INLINE void wl_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
 	struct wl_cpu *home = wl_cpu_of(p, t->cpu), *c = wl_cpu_of(p, cpu);
@@ -201,7 +219,10 @@ WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now
 	wl_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu);
 }
 
-/* Returns 1 if the running task should give way. Its slice follows what has come and gone since it was given. */
+/*
+ * Returns 1 if the running task should give way. Its slice follows what has come and gone since it
+ * was given.
+ */
 WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)

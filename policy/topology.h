@@ -2,20 +2,23 @@
 /*
  * topology.h - domain levels as flat tables, and the distance between two CPUs.
  *
- * A level is a partition of all CPUs into domains. Level 0 is trivial: one domain a CPU. Above it come, smallest first,
- * those of SMT, CLS, LLC, NODE, NUMA1.. that the machine has and the policy uses: a level whose domains have one group
- * each is dropped, and so is the upper of two levels that span the same CPUs. The *groups* of a domain at level l are
- * the domains of level l - 1 inside it; domains are numbered so that the groups of one domain are consecutive.
+ * A level is a partition of all CPUs into domains. Level 0 is trivial: one domain a CPU. Above it
+ * come, smallest first, those of SMT, CLS, LLC, NODE, NUMA1.. that the machine has and the policy
+ * uses: a level whose domains have one group each is dropped, and so is the upper of two levels
+ * that span the same CPUs. The *groups* of a domain at level l are the domains of level l - 1
+ * inside it; domains are numbered so that the groups of one domain are consecutive.
  *
- * Example, 2 sockets x 2 cores x 2 threads numbered as x86 does (CPU c and c + 4 share a core; CPUs 0, 1, 4, 5 are
- * socket 0), LLC per socket:
+ * Example, 2 sockets x 2 cores x 2 threads numbered as x86 does (CPU c and c + 4 share a core; CPUs
+ * 0, 1, 4, 5 are socket 0), LLC per socket:
  *	level 0  CPU    domains {0} {4} {1} {5} {2} {6} {3} {7}
  *	level 1  SMT    domains {0,4} {1,5} {2,6} {3,7}
  *	level 2  LLC    domains {0,1,4,5} {2,3,6,7}          <- llc_level
- *	level 3  NUMA1  domain  {0..7}                       (NODE spans the same CPUs as LLC and is dropped)
- * cpus[] of level 2 reads 0 1 4 5 2 3 6 7: inside a domain CPUs are in numeric order, which is the order of a scan.
+ *	level 3  NUMA1  domain  {0..7}          (NODE spans what LLC spans and is dropped)
+ * cpus[] of level 2 reads 0 1 4 5 2 3 6 7: inside a domain CPUs are in numeric order, which is the
+ * order of a scan.
  *
- * The tables are computed once, in Rust (crates/policy, Tables::build), for both hosts, and installed here.
+ * The tables are computed once, in Rust (crates/policy, Tables::build), for both hosts, and
+ * installed here.
  */
 #ifndef WL_TOPOLOGY_H
 #define WL_TOPOLOGY_H

@@ -2,20 +2,23 @@
 /*
  * wake_affine.h - affine=always: is the wakee pulled from prev to this, where the wake-up happens?
  *
- * Only if the wakee may run on this and a domain with wake-affine spans this and prev. Then, with L(c) the load of CPU c, w
- * the wakee's weight, this_load = L(this), less the waker's weight if the wake-up is sync, and prev_load = L(prev):
+ * Only if the wakee may run on this and a domain with wake-affine spans this and prev. Then, with
+ * L(c) the load of CPU c, w the wakee's weight, this_load = L(this), less the waker's weight if the
+ * wake-up is sync, and prev_load = L(prev):
  *   4.15 only:	this is idle; or the wake-up is sync and the waker runs alone on this
  *   both:	this_load is 0
  *		100 * (this_load + w) <= (100 + (imbalance_pct - 100) / 2) * prev_load
  *		this_load <= prev_load, and their sum is at most this's mean load per task
- * imbalance_pct is that of the smallest domain that spans both: 110 for SMT siblings, 117 inside an LLC, 125 beyond.
+ * imbalance_pct is that of the smallest domain that spans both: 110 for SMT siblings, 117 inside an
+ * LLC, 125 beyond.
  *
- * Example, this and prev inside one LLC, form=3.10, all weights 1024. The waker runs on this with one more task queued;
- * prev runs 2 tasks. Sync: this_load is 1024, prev_load 2048; 100 * 2048 <= 108 * 2048: pulled. Not sync: this_load is
- * 2048; 100 * 3072 > 108 * 2048, and 4096 is above the mean of 1024: not pulled.
+ * Example, this and prev inside one LLC, form=3.10, all weights 1024. The waker runs on this with
+ * one more task queued; prev runs 2 tasks. Sync: this_load is 1024, prev_load 2048; 100 * 2048 <=
+ * 108 * 2048: pulled. Not sync: this_load is 2048; 100 * 3072 > 108 * 2048, and 4096 is above the
+ * mean of 1024: not pulled.
  *
- * Cost: one remote CPU is read. It fails where one waker serves many: it pulls its wakees onto its own CPU, and they
- * all wait for it.
+ * Cost: one remote CPU is read. It fails where one waker serves many: it pulls its wakees onto its
+ * own CPU, and they all wait for it.
  */
 #ifndef WL_WAKE_AFFINE_H
 #define WL_WAKE_AFFINE_H
@@ -44,11 +47,8 @@ WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s
 			   struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *this = wl_cpu_of(p, s->this_cpu), *prev = wl_cpu_of(p, s->prev);
-	u32 level = wl_spanning_level(p, s->this_cpu, s->prev);
-	u32 nr_running = wl_read_once(this->nr_running) + wl_read_once(this->nr_queued);
-	u32 form_4_15 = p->params.affine_form == WL_AFFINE_4_15;
-	u64 this_load = wl_read_once(this->load), prev_load, mean = wl_div(this_load, nr_running);
-	u32 sync = 0;
+	u32 level, nr, sync = 0, form_4_15 = p->params.affine_form == WL_AFFINE_4_15;
+	u64 this_load, prev_load, mean;
 
 	out->affine_reason = WL_AFFINE_PREV;
 	if (s->this_cpu == s->prev) {
@@ -59,6 +59,7 @@ WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s
 		out->affine_reason = WL_AFFINE_NOT_ALLOWED;
 		return s->prev;
 	}
+	level = wl_spanning_level(p, s->this_cpu, s->prev);
 	if (level >= p->topo.nr_levels || !wl_level_of(p, level)->wake_affine) {
 		out->affine_reason = WL_AFFINE_NO_DOMAIN;
 		return s->prev;
@@ -69,11 +70,14 @@ WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s
 		       waker->cpu == (s32)s->this_cpu;
 
 	wl_read_at(&out->reads, WL_DIST_CPU);
+	nr = wl_read_once(this->nr_running) + wl_read_once(this->nr_queued);
+	this_load = wl_read_once(this->load);
+	mean = wl_div(this_load, nr);
 	if (form_4_15 && wl_looks_idle(p, s->this_cpu)) {
 		out->affine_reason = WL_AFFINE_THIS_IDLE;
 		return s->this_cpu;
 	}
-	if (form_4_15 && sync && nr_running == 1) {
+	if (form_4_15 && sync && nr == 1) {
 		out->affine_reason = WL_AFFINE_SYNC_ALONE;
 		return s->this_cpu;
 	}
