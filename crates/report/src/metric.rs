@@ -32,13 +32,16 @@ pub enum Unit {
     Count,
 }
 
+/// How to get a metric from an outcome.
+pub(crate) type Value = Box<dyn Fn(&Outcome) -> Option<f64>>;
+
 /// One row: a name with its unit last, a label for people, and the value of an outcome. `None`: not defined there.
 pub(crate) struct Metric {
     pub(crate) name: String,
     pub(crate) label: String,
     pub(crate) unit: Unit,
     pub(crate) direction: Direction,
-    pub(crate) value: Box<dyn Fn(&Outcome) -> Option<f64>>,
+    pub(crate) value: Value,
 }
 
 const PERCENTILES: [(u32, &str); 4] = [(500, "p50"), (950, "p95"), (990, "p99"), (999, "p99.9")];

@@ -350,5 +350,5 @@ fn seeds(seeds: &[u64]) -> String {
 }
 
 fn duration(ns: u64) -> String {
-    if ns % 1_000_000_000 == 0 { format!("{} s", ns / 1_000_000_000) } else { format!("{ns} ns") }
+    if ns.is_multiple_of(1_000_000_000) { format!("{} s", ns / 1_000_000_000) } else { format!("{ns} ns") }
 }
