@@ -1,3 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Skeleton.
-fn main() {}
+//! The `wakelab` command: arguments in, tables or JSON out. Everything else is in the library crates.
+
+mod args;
+mod compare;
+mod list;
+mod print;
+mod resolve;
+mod runner;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+use crate::resolve::BadInput;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Compare(args) => compare::run(&args),
+        Command::Machines(args) => list::machines(&args),
+        Command::Policies(args) => list::policies(&args),
+        Command::Workloads(args) => list::workloads(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of a pipe has seen enough.
+        Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("wakelab: {error:#}");
+            ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
+        }
+    }
+}

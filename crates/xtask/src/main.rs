@@ -1,3 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Skeleton.
-fn main() {}
+//! Project chores: `cargo xtask test` passes everything; the other commands are its stages, one by one.
+//!
+//! This crate builds with nothing but Rust: whatever needs clang, libelf or a kernel runs as a child process.
+
+mod command;
+mod parity;
+mod setup;
+mod style;
+mod test;
+mod vm;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Project chores of wakelab.
+#[derive(Parser)]
+#[command(name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what the tests need (apt, as root), or name it.
+    Setup(setup::SetupArgs),
+    /// Pass all tests: the quick tier of everything, the VM included, with a time budget per stage.
+    Test(test::TestArgs),
+    /// Check the rules of the house that no compiler checks.
+    Style,
+    /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
+    Parity(parity::ParityArgs),
+    /// Build the test kernel, and run the scheduler on it under emulation.
+    Vm(vm::VmArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().chore {
+        Chore::Setup(args) => setup::run(&args),
+        Chore::Test(args) => test::run(&args),
+        Chore::Style => style::run(),
+        Chore::Parity(args) => parity::run(args),
+        Chore::Vm(args) => vm::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            match error.downcast_ref::<command::Skipped>() {
+                Some(_) => ExitCode::from(command::SKIPPED),
+                None => ExitCode::FAILURE,
+            }
+        }
+    }
+}

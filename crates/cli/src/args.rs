@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The command line as it was typed. What it means is worked out in resolve.rs.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Which CPU should a waking task run on? Compares scheduling policies on machines that you need not own.
+#[derive(Parser)]
+#[command(
+    name = "wakelab",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:\n  \
+        wakelab compare fixtures/hackbench.perf.txt --machine xeon-2s22c2t \\\n          \
+            --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
+        wakelab machines power9-2s22c4t\n\n\
+        Exit codes: 0 done, 1 something went wrong, 2 the input or the arguments are bad."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a recording or a workload under several policies and compare them.
+    Compare(CompareArgs),
+    /// List the machines, or draw one with what things cost on it and who says so.
+    Machines(ListArgs),
+    /// List the policies and their axes, or describe one.
+    Policies(ListArgs),
+    /// List the workload models, or describe one with its parameters.
+    Workloads(ListArgs),
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab compare fixtures/hackbench.perf.txt --machine xeon-2s22c2t \\\n          \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
+    wakelab compare hackbench:groups=16 --machine power9-2s22c4t \\\n          \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance --seeds 10\n  \
+    wakelab compare pingpong:pairs=8 --machine host --policy linux-4.15 --format json > result.json\n\n\
+    A recording is the text of `perf script` from `perf sched record`.")]
+pub(crate) struct CompareArgs {
+    /// A recording if a file of that name exists, else a workload: NAME[:key=value,...]
+    #[arg(value_name = "INPUT", required_unless_present_any = ["recording", "workload", "scenario"])]
+    pub(crate) input: Option<String>,
+    /// A recording, whatever its name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "workload"])]
+    pub(crate) recording: Option<PathBuf>,
+    /// A workload, NAME or FILE.toml[:key=value,...], even if a file of that name exists
+    #[arg(long, value_name = "WORKLOAD", conflicts_with = "input")]
+    pub(crate) workload: Option<String>,
+    /// Run the scenario and seeds of an earlier result (JSON) again, as they stand
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "input", "recording", "workload", "machine", "policy", "host", "seeds", "seed", "limit_s",
+    ])]
+    pub(crate) scenario: Option<PathBuf>,
+    /// A machine of `wakelab machines`, `host` for this one, or a file
+    #[arg(long, short, value_name = "MACHINE", required_unless_present = "scenario")]
+    pub(crate) machine: Option<String>,
+    /// A policy, NAME[+axis=value...]; the first is the baseline
+    #[arg(long, short, value_name = "POLICY", required_unless_present = "scenario")]
+    pub(crate) policy: Vec<String>,
+    /// Which kernel's paths lie around the policy
+    #[arg(long, value_enum, default_value_t = Host::Mainline)]
+    pub(crate) host: Host,
+    /// Number of seeds; comparisons are paired by seed
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: u32,
+    /// The first seed
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Threads that run seeds side by side; the results do not depend on it [default: one a CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) threads: Option<u32>,
+    /// Refuse a recording in which anything cannot be explained
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Stop a run after so many simulated seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) limit_s: u64,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Describe this one
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables for people
+    Text,
+    /// JSON, as docs/schema describes it
+    Json,
+}
+
+/// The host profile (docs/contract.md).
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Host {
+    /// Linux's own scheduler around the policy
+    Mainline,
+    /// A sched_ext kernel (6.12 or later) around the policy, as scx_wakelab has it
+    #[value(name = "sched_ext", alias = "sched-ext")]
+    SchedExt,
+}

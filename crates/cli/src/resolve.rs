@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From what was typed to what is meant: files are read, names looked up, and everything bad is refused here, before
+//! anything runs.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use wakelab_machine::Machine;
+use wakelab_policy::PolicySpec;
+use wakelab_sim::{HostProfile, Scenario};
+use wakelab_trace::Recording;
+use wakelab_workload::Workload;
+
+use crate::args::{CompareArgs, Host};
+
+/// The user's input or arguments are at fault: exit code 2.
+#[derive(Debug)]
+pub(crate) struct BadInput(String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Any error of a library that reads input, as the user's.
+pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
+    BadInput(error.to_string()).into()
+}
+
+/// What `compare` runs.
+pub(crate) struct Comparison {
+    /// One scenario a policy, the baseline first.
+    pub(crate) scenarios: Vec<Scenario>,
+    /// As typed, for the heads of columns.
+    pub(crate) policy_names: Vec<String>,
+    /// Paired over scenarios.
+    pub(crate) seeds: Vec<u64>,
+    /// The recording, if the input is one.
+    pub(crate) recording: Option<Recording>,
+}
+
+/// Reads and checks everything that `compare` was given.
+pub(crate) fn comparison(args: &CompareArgs) -> Result<Comparison> {
+    if let Some(path) = &args.scenario {
+        return again(path);
+    }
+    let policies: Vec<PolicySpec> = args
+        .policy
+        .iter()
+        .map(|name| name.parse().map_err(|error| bad_input(format!("--policy {name}: {error}"))))
+        .collect::<Result<_>>()?;
+    let machine = args.machine.as_deref().context("clap demands a machine where there is no scenario")?;
+    let machine = Machine::load(machine).map_err(bad_input)?;
+    let (workload, recording) = input(args)?;
+    if let Some(recording) = &recording {
+        check_recording(recording, &machine)?;
+    }
+    let host = match args.host {
+        Host::Mainline => HostProfile::Mainline,
+        Host::SchedExt => HostProfile::SchedExt,
+    };
+    let scenarios = policies
+        .into_iter()
+        .map(|policy| Scenario {
+            machine: machine.clone(),
+            workload: workload.clone(),
+            policy,
+            host,
+            limit_ns: args.limit_s * 1_000_000_000,
+        })
+        .collect();
+    let seeds = (0..u64::from(args.seeds)).map(|index| args.seed.wrapping_add(index)).collect();
+    Ok(Comparison { scenarios, policy_names: args.policy.clone(), seeds, recording })
+}
+
+/// `--scenario`: what an earlier result ran.
+fn again(path: &Path) -> Result<Comparison> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| bad_input(format!("{shown}: {error}")))?;
+    let (scenarios, seeds) =
+        wakelab_report::read_scenarios(&text).map_err(|error| bad_input(format!("{shown}: {error}")))?;
+    let policy_names = scenarios.iter().map(|scenario| scenario.policy.to_string()).collect();
+    Ok(Comparison { scenarios, policy_names, seeds, recording: None })
+}
+
+/// `--recording`, `--workload`, or INPUT: a recording if a file of that name exists.
+fn input(args: &CompareArgs) -> Result<(Workload, Option<Recording>)> {
+    let recording = |path: &Path| {
+        let options = wakelab_trace::Options { strict: args.strict };
+        let recording = wakelab_trace::read(path, &options).map_err(bad_input)?;
+        Ok((recording.workload.clone(), Some(recording)))
+    };
+    let workload = |spec: &str| Ok((Workload::parse_spec(spec).map_err(bad_input)?, None));
+    match (&args.input, &args.recording, &args.workload) {
+        (_, Some(path), _) => recording(path),
+        (_, _, Some(spec)) => workload(spec),
+        (Some(input), _, _) if Path::new(input).is_file() => recording(Path::new(input)),
+        (Some(input), _, _) => workload(input).map_err(|error: anyhow::Error| {
+            bad_input(format!("{error} (and there is no file {input:?} that could be a recording)"))
+        }),
+        (None, None, None) => Err(bad_input("an INPUT is needed: a recording or a workload")),
+    }
+}
+
+/// A recording from a machine with more CPUs may still be replayed here, unless a task is bound to one of them.
+fn check_recording(recording: &Recording, machine: &Machine) -> Result<()> {
+    let nr_cpus = machine.topology.nr_cpus();
+    let beyond = recording
+        .workload
+        .tasks
+        .iter()
+        .flat_map(|task| task.allowed.iter().flatten().map(move |cpu| (task, *cpu)))
+        .find(|(_, cpu)| *cpu as usize >= nr_cpus as usize);
+    match beyond {
+        Some((task, cpu)) => Err(bad_input(format!(
+            "{}: task {} is bound to CPU {cpu}, but {} has CPUs 0 to {}",
+            recording.workload.name,
+            task.name,
+            machine.name,
+            nr_cpus - 1
+        ))),
+        None => Ok(()),
+    }
+}

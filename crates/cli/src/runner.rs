@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs every scenario with every seed on a number of threads. Which thread runs what changes nothing: a run is a pure
+//! function of scenario and seed, and results are put back in order.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use wakelab_sim::{Outcome, Scenario, SimError};
+
+/// Outcomes by scenario, then by seed, in the order given. Progress goes to stderr if that is a terminal.
+pub(crate) fn run_all(
+    scenarios: &[Scenario],
+    seeds: &[u64],
+    threads: usize,
+) -> Result<Vec<Vec<Outcome>>, RunError> {
+    let total = scenarios.len() * seeds.len();
+    let progress = progress_bar(total);
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Outcome, SimError>>>> = (0..total).map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, total.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    // Seed by seed, so that an early stop leaves whole pairs.
+                    let job = next.fetch_add(1, Ordering::Relaxed);
+                    if job >= total {
+                        break;
+                    }
+                    let (seed, scenario) = (job / scenarios.len(), job % scenarios.len());
+                    let result = wakelab_sim::run(&scenarios[scenario], seeds[seed]);
+                    *results[job].lock().expect("no thread panics while it holds this lock") = Some(result);
+                    progress.inc(1);
+                }
+            });
+        }
+    });
+    progress.finish_and_clear();
+    let mut outcomes: Vec<Vec<Outcome>> = scenarios.iter().map(|_| Vec::with_capacity(seeds.len())).collect();
+    for (job, result) in results.into_iter().enumerate() {
+        let (seed, scenario) = (job / scenarios.len(), job % scenarios.len());
+        let result = result.into_inner().expect("no thread panicked").expect("every job was run");
+        outcomes[scenario].push(result.map_err(|error| RunError { scenario, seed: seeds[seed], error })?);
+    }
+    Ok(outcomes)
+}
+
+/// A run that failed, and how to repeat it.
+pub(crate) struct RunError {
+    /// Index of the scenario.
+    pub(crate) scenario: usize,
+    /// The seed it ran with.
+    pub(crate) seed: u64,
+    /// What went wrong.
+    pub(crate) error: SimError,
+}
+
+/// `--threads`, or one a CPU.
+pub(crate) fn threads(asked: Option<u32>) -> Result<usize> {
+    match asked {
+        Some(threads) => Ok(threads as usize),
+        None => Ok(std::thread::available_parallelism().context("cannot tell the number of CPUs")?.get()),
+    }
+}
+
+fn progress_bar(total: usize) -> ProgressBar {
+    // indicatif draws nothing where stderr is not a terminal.
+    let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left")
+        .expect("the template is a constant that parses");
+    bar.with_style(style)
+}

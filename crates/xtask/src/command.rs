@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Running other programs: where the project is, where its cache is, and what an exit code means.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context, Result, bail};
+
+/// Exit code of a stage that this machine cannot run, as automake's and the kernel's test runners use it.
+pub const SKIPPED: u8 = 77;
+
+/// A stage cannot run on this machine; the text says why in one line.
+#[derive(Debug)]
+pub struct Skipped(pub String);
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skipped: {}", self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
+
+/// The project's root folder.
+pub fn root() -> PathBuf {
+    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    path.pop();
+    path.pop();
+    path
+}
+
+/// Where things that outlive a clone are kept: `$WAKELAB_CACHE`, or `~/.cache/wakelab`.
+pub fn cache() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("WAKELAB_CACHE") {
+        return Ok(PathBuf::from(path));
+    }
+    let home = std::env::var_os("HOME").context("neither WAKELAB_CACHE nor HOME is set")?;
+    Ok(Path::new(&home).join(".cache/wakelab"))
+}
+
+/// cargo, the one that runs this program.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The first of `names` that can be executed, from `$PATH`.
+pub fn find_program(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
+    names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file()))
+}
+
+/// Runs a command to its end; anything but success is an error, exit code 77 is [`Skipped`].
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) if code == i32::from(SKIPPED) => {
+            Err(Skipped(format!("{} cannot run on this machine", show(command))).into())
+        }
+        _ => bail!("{} failed: {status}", show(command)),
+    }
+}
+
+/// Runs a command and gives what it wrote to stdout.
+pub fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| format!("cannot run {}", show(command)))?;
+    if !output.status.success() {
+        bail!("{} failed: {}\n{}", show(command), output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output.stdout)
+}
+
+fn status(command: &mut Command) -> Result<ExitStatus> {
+    command.status().with_context(|| format!("cannot run {}", show(command)))
+}
+
+fn show(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        text.push(' ');
+        text.push_str(&argument.to_string_lossy());
+    }
+    text
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The rules of the house that no compiler checks: licence lines, file lengths, no globals in policy/, nothing left
+//! over, and the C style.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{self, find_program, output, root};
+use crate::setup::CLANG_FORMAT;
+
+const LINES_MAX: usize = 700;
+const SOURCE: &[&str] = &["rs", "c", "h", "sh", "toml"];
+const CODE: &[&str] = &["rs", "c", "h", "sh"];
+
+/// Checks all tracked files; lists every finding before it fails.
+pub fn run() -> Result<()> {
+    let listing = output(Command::new("git").current_dir(root()).args(["ls-files", "-z"]))?;
+    let files: Vec<String> = String::from_utf8(listing)?
+        .split('\0')
+        .filter(|file| !file.is_empty() && root().join(file).is_file())
+        .map(str::to_owned)
+        .collect();
+    let mut findings = Vec::new();
+    for file in &files {
+        if has_extension(file, SOURCE) {
+            let text = std::fs::read_to_string(root().join(file)).with_context(|| format!("cannot read {file}"))?;
+            check_text(file, &text, &mut findings);
+        }
+    }
+    for finding in &findings {
+        eprintln!("style: {finding}");
+    }
+    check_c_format(&files)?;
+    if !findings.is_empty() {
+        bail!("{} findings of style", findings.len());
+    }
+    println!("style: {} files keep the rules", files.len());
+    Ok(())
+}
+
+fn has_extension(file: &str, extensions: &[&str]) -> bool {
+    Path::new(file).extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e))
+}
+
+/// Appends what is wrong with one file.
+fn check_text(file: &str, text: &str, findings: &mut Vec<String>) {
+    if !text.lines().take(3).any(|line| line.contains("SPDX-License-Identifier: GPL-2.0")) {
+        findings.push(format!("{file}:1: no SPDX-License-Identifier line"));
+    }
+    if has_extension(file, CODE) && text.lines().count() > LINES_MAX {
+        findings.push(format!("{file}: {} lines, more than {LINES_MAX}", text.lines().count()));
+    }
+    for (index, line) in text.lines().enumerate() {
+        let at = |what: &str| format!("{file}:{}: {what}", index + 1);
+        if has_extension(file, CODE) && leftovers().iter().any(|word| line.contains(word.as_str())) {
+            findings.push(at("a leftover or a stub"));
+        }
+        if file.starts_with("policy/") && is_mutable_global(line) {
+            findings.push(at("a mutable global in policy/: state is passed in"));
+        }
+    }
+}
+
+/// Words that must not land. Put together here so that this file does not contain them.
+fn leftovers() -> [String; 6] {
+    [
+        ["todo", "!("].concat(),
+        ["unimplemented", "!("].concat(),
+        ["#[", "ignore"].concat(),
+        ["FIX", "ME"].concat(),
+        ["TO", "DO"].concat(),
+        ["XX", "X"].concat(),
+    ]
+}
+
+/// A definition at the start of a line that is neither constant nor a function, type or macro.
+fn is_mutable_global(line: &str) -> bool {
+    let starts_definition = ["static ", "u8 ", "u16 ", "u32 ", "u64 ", "s32 ", "s64 ", "int ", "struct "]
+        .iter()
+        .any(|word| line.starts_with(word));
+    starts_definition
+        && !line.contains("const ")
+        && !line.contains('(')
+        && (line.ends_with(';') && !line.ends_with("};") || line.contains(" = "))
+}
+
+fn check_c_format(files: &[String]) -> Result<()> {
+    let Some(clang_format) = find_program(CLANG_FORMAT) else {
+        println!("style: skipped the C style: no {}", CLANG_FORMAT.join(", "));
+        return Ok(());
+    };
+    let sources: Vec<&String> = files.iter().filter(|file| has_extension(file, &["c", "h"])).collect();
+    if sources.is_empty() {
+        return Ok(());
+    }
+    command::run(Command::new(clang_format).current_dir(root()).args(["--dry-run", "-Werror"]).args(sources))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(file: &str, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        check_text(file, text, &mut found);
+        found
+    }
+
+    const SPDX: &str = "// SPDX-License-Identifier: GPL-2.0-or-later\n";
+
+    #[test]
+    fn a_clean_file_passes() {
+        assert_eq!(findings("a.rs", &format!("{SPDX}fn f() {{}}\n")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_missing_licence_line_is_found() {
+        assert_eq!(findings("a.rs", "fn f() {}\n"), ["a.rs:1: no SPDX-License-Identifier line"]);
+    }
+
+    #[test]
+    fn a_long_file_is_found() {
+        let text = format!("{SPDX}{}", "x\n".repeat(LINES_MAX));
+        assert_eq!(findings("a.rs", &text), ["a.rs: 701 lines, more than 700"]);
+    }
+
+    #[test]
+    fn a_stub_is_found_with_its_line() {
+        let text = format!("{SPDX}{}();\n", ["todo", "!("].concat());
+        assert_eq!(findings("a.rs", &text), ["a.rs:2: a leftover or a stub"]);
+    }
+
+    #[test]
+    fn globals_are_found_in_policy_only() {
+        let text = format!("{SPDX}static u32 count;\nstruct wl_topo state;\n");
+        assert_eq!(findings("policy/a.h", &text).len(), 2);
+        assert_eq!(findings("crates/a.h", &text).len(), 0);
+        let fine = format!("{SPDX}static const u32 table[] = {{1}};\nstatic inline u32 f(void);\nstruct wl_topo {{\n}};\n");
+        assert_eq!(findings("policy/a.h", &fine), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cargo xtask test`: the quick tier of everything, stage by stage, each with a printed budget.
+//!
+//! The test kernel is built in the background, at low priority, while the rest compiles. A stage that this machine
+//! cannot run is announced and counted as skipped, never passed over in silence. Budgets are printed, not enforced:
+//! no test depends on time.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
+use crate::setup::{CLANG, run_setup};
+use crate::{style, vm};
+
+/// Arguments of `cargo xtask test`.
+#[derive(Args)]
+pub struct TestArgs {
+    /// Run these stages only (see --list).
+    #[arg(long, value_delimiter = ',', value_name = "STAGE")]
+    only: Vec<String>,
+    /// Leave these stages out; they are announced as skipped.
+    #[arg(long, value_delimiter = ',', value_name = "STAGE")]
+    skip: Vec<String>,
+    /// List the stages and their budgets.
+    #[arg(long)]
+    list: bool,
+}
+
+struct Stage {
+    name: &'static str,
+    /// Minutes on 2 cores with nothing cached, and with everything cached.
+    budget_min: (u32, u32),
+    what: &'static str,
+    run: fn(&mut Shared) -> Result<()>,
+}
+
+/// What stages hand to each other.
+#[derive(Default)]
+struct Shared {
+    kernel_build: Option<Child>,
+}
+
+const STAGES: &[Stage] = &[
+    Stage { name: "setup", budget_min: (4, 1), what: "packages; starts the kernel build", run: setup },
+    Stage { name: "style", budget_min: (1, 1), what: "rules of the house, rustfmt, clang-format", run: check_style },
+    Stage { name: "unit", budget_min: (8, 4), what: "tests of the default crates, debug", run: unit },
+    Stage { name: "release", budget_min: (6, 3), what: "tests of the lab in release builds", run: release },
+    Stage { name: "first", budget_min: (1, 1), what: "the README's first command", run: first_command },
+    Stage { name: "determinism", budget_min: (2, 1), what: "same JSON, debug and release", run: determinism },
+    Stage { name: "policy-c", budget_min: (2, 1), what: "policy/ by gcc and clang, with sanitizers", run: policy_c },
+    Stage { name: "bench", budget_min: (3, 1), what: "the benchmarks run (no figure is judged)", run: bench },
+    Stage { name: "clippy", budget_min: (6, 2), what: "clippy -D warnings, all crates", run: clippy },
+    Stage { name: "parity", budget_min: (4, 3), what: "native = BPF, in this kernel", run: parity },
+    Stage { name: "deny", budget_min: (8, 1), what: "licences and sources of dependencies", run: deny },
+    Stage { name: "vm", budget_min: (15, 8), what: "the scheduler on a 6.12 kernel", run: vm_smoke },
+];
+
+/// `cargo xtask test`.
+pub fn run(args: &TestArgs) -> Result<()> {
+    for name in args.only.iter().chain(&args.skip) {
+        if !STAGES.iter().any(|stage| stage.name == name) {
+            bail!("no stage {name:?}; there are: {}", STAGES.iter().map(|s| s.name).collect::<Vec<_>>().join(", "));
+        }
+    }
+    if args.list {
+        for stage in STAGES {
+            println!("{:12} {:2} min cold, {:2} min warm  {}", stage.name, stage.budget_min.0, stage.budget_min.1, stage.what);
+        }
+        return Ok(());
+    }
+    let mut shared = Shared::default();
+    let mut rows = Vec::new();
+    for stage in STAGES {
+        if !args.only.is_empty() && !args.only.iter().any(|name| name == stage.name) {
+            continue;
+        }
+        println!("==== {}: {} (budget {} min cold, {} min warm)", stage.name, stage.what, stage.budget_min.0, stage.budget_min.1);
+        let begin = Instant::now();
+        let result = if args.skip.iter().any(|name| name == stage.name) {
+            Err(Skipped("left out by --skip".into()).into())
+        } else {
+            (stage.run)(&mut shared)
+        };
+        let verdict = match &result {
+            Ok(()) => "passed".to_owned(),
+            Err(error) if error.is::<Skipped>() => format!("SKIPPED: {error:#}"),
+            Err(error) => format!("FAILED: {error:#}"),
+        };
+        println!("==== {}: {verdict} ({})", stage.name, minutes(begin.elapsed()));
+        rows.push((stage, result, begin.elapsed()));
+    }
+    summary(&rows)
+}
+
+fn summary(rows: &[(&Stage, Result<()>, Duration)]) -> Result<()> {
+    println!("\n{:12} {:>8} {:>10}  result", "stage", "took", "cold/warm");
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (stage, result, took) in rows {
+        let verdict = match result {
+            Ok(()) => {
+                passed += 1;
+                "passed".to_owned()
+            }
+            Err(error) if error.is::<Skipped>() => {
+                skipped += 1;
+                format!("{error:#}")
+            }
+            Err(error) => {
+                failed += 1;
+                format!("FAILED: {error:#}")
+            }
+        };
+        let budget = format!("{}/{} min", stage.budget_min.0, stage.budget_min.1);
+        println!("{:12} {:>8} {:>10}  {verdict}", stage.name, minutes(*took), budget);
+    }
+    let total: Duration = rows.iter().map(|row| row.2).sum();
+    println!("{:12} {:>8} {:>10}", "total", minutes(total), "60/30 min");
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 {
+        bail!("{failed} of {} stages failed", rows.len());
+    }
+    Ok(())
+}
+
+fn minutes(time: Duration) -> String {
+    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+}
+
+fn setup(shared: &mut Shared) -> Result<()> {
+    // What is missing here makes single stages skip; they say so themselves.
+    if let Err(error) = run_setup(false) {
+        println!("setup: {error:#}");
+    }
+    if vm::kernel_is_cached()? {
+        println!("setup: the test kernel is cached");
+        return Ok(());
+    }
+    let log = std::fs::File::create(cache().inspect(|path| drop(std::fs::create_dir_all(path)))?.join("kernel.log"))?;
+    let child = Command::new("nice")
+        .args(["-n", "19"])
+        .arg(std::env::current_exe()?)
+        .args(["vm", "kernel"])
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+        .context("cannot start the kernel build")?;
+    println!("setup: building the test kernel in the background");
+    shared.kernel_build = Some(child);
+    Ok(())
+}
+
+fn check_style(_: &mut Shared) -> Result<()> {
+    run_command(cargo().args(["fmt", "--all", "--check"]))?;
+    style::run()
+}
+
+fn unit(_: &mut Shared) -> Result<()> {
+    run_command(cargo().args(["test", "--quiet"]))?;
+    run_command(cargo().args(["test", "--quiet", "-p", "xtask"]))
+}
+
+fn release(_: &mut Shared) -> Result<()> {
+    run_command(cargo().args(["test", "--quiet", "--release", "-p", "wakelab-sim", "-p", "wakelab-policy"]))
+}
+
+const FIXTURE: &str = "fixtures/hackbench.perf.txt";
+const COMPARE: &[&str] = &[
+    "compare",
+    FIXTURE,
+    "--machine",
+    "xeon-2s22c2t",
+    "--policy",
+    "linux-4.15",
+    "--policy",
+    "linux-4.15+idle=smt-balance",
+];
+
+fn first_command(_: &mut Shared) -> Result<()> {
+    run_command(cargo().args(["run", "--quiet", "--release", "--"]).args(COMPARE))
+}
+
+/// The same JSON from debug and release builds, on 1 and 2 threads, from a recording and from a model.
+fn determinism(_: &mut Shared) -> Result<()> {
+    let model = ["compare", "hackbench:groups=1,loops=5", "--machine", "smp-8", "--policy", "linux-4.15"];
+    for what in [COMPARE, &model] {
+        let json = |profile: &[&str], threads: &str| {
+            command::output(
+                cargo()
+                    .args(["run", "--quiet"])
+                    .args(profile)
+                    .arg("--")
+                    .args(what)
+                    .args(["--seeds", "4", "--format", "json", "--threads", threads]),
+            )
+        };
+        let first = json(&["--release"], "1")?;
+        for (profile, threads) in [(&["--release"][..], "2"), (&[][..], "1"), (&[][..], "2")] {
+            if json(profile, threads)? != first {
+                bail!("{} differs between release, 1 thread and {profile:?}, {threads} threads", what.join(" "));
+            }
+        }
+        println!("determinism: {} bytes of JSON, four times the same: {}", first.len(), what.join(" "));
+    }
+    Ok(())
+}
+
+fn policy_c(_: &mut Shared) -> Result<()> {
+    let mut compilers = vec![std::path::PathBuf::from("gcc")];
+    match find_program(CLANG) {
+        Some(clang) => compilers.push(clang),
+        None => println!("policy-c: no clang 18 or newer: gcc only"),
+    }
+    for compiler in &compilers {
+        println!("policy-c: {}", compiler.display());
+        let target = cargo_target().join("policy-c").join(compiler.file_name().unwrap_or_default());
+        run_command(
+            cargo()
+                .env("CC", compiler)
+                .env("WAKELAB_WERROR", "1")
+                .env("WAKELAB_SANITIZE", "1")
+                .env("CARGO_TARGET_DIR", &target)
+                .args(["test", "--quiet", "-p", "wakelab-policy"]),
+        )?;
+    }
+    if compilers.len() < 2 {
+        return Err(Skipped("half of it: no clang 18 or newer".into()).into());
+    }
+    Ok(())
+}
+
+fn cargo_target() -> std::path::PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
+}
+
+fn bench(_: &mut Shared) -> Result<()> {
+    run_command(cargo().args(["bench", "--quiet", "-p", "wakelab-sim", "--", "--test"]))
+}
+
+fn clippy(_: &mut Shared) -> Result<()> {
+    let all: &[&str] = match find_program(CLANG) {
+        Some(_) => &["--workspace"],
+        None => &["--package", "xtask"],
+    };
+    let lint = |packages: &[&str]| {
+        run_command(cargo().args(["clippy", "--quiet", "--all-targets"]).args(packages).args(["--", "-D", "warnings"]))
+    };
+    lint(&[])?;
+    lint(all)?;
+    if all.len() > 1 {
+        return Err(Skipped("crates/parity and crates/scx: no clang 18 or newer".into()).into());
+    }
+    Ok(())
+}
+
+fn parity(_: &mut Shared) -> Result<()> {
+    run_command(Command::new(std::env::current_exe()?).current_dir(root()).arg("parity"))
+}
+
+const DENY_VERSION: &str = "0.20.2";
+
+fn deny(_: &mut Shared) -> Result<()> {
+    let folder = cache()?.join(format!("cargo-deny-{DENY_VERSION}"));
+    let program = folder.join("bin/cargo-deny");
+    if !program.is_file() {
+        let mut install = cargo();
+        install.args(["install", "--quiet", "--locked", "--root"]).arg(&folder);
+        run_command(install.args(["--version", DENY_VERSION, "cargo-deny"]))?;
+    }
+    // Not advisories: their database is not to be had without a network.
+    run_command(Command::new(program).current_dir(root()).args(["check", "bans", "licenses", "sources"]))
+}
+
+fn vm_smoke(shared: &mut Shared) -> Result<()> {
+    if let Some(mut build) = shared.kernel_build.take() {
+        println!("vm: waiting for the kernel build");
+        build.wait().context("the kernel build")?;
+    }
+    run_command(Command::new(std::env::current_exe()?).current_dir(root()).args(["vm", "smoke"]))
+}
