@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The structs of policy.h and the entry points of native.c, by hand: bindgen would need clang on every user's machine.
 //!
-//! Field names and order are those of policy.h, where each is explained; tests/layout.rs compares sizes and offsets
+//! Field names and order are those of policy.h, where each is explained; the test at the end compares sizes and offsets
 //! with what the C compiler made of them.
 #![allow(unsafe_code)]
 
