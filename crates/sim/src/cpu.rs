@@ -86,6 +86,19 @@ pub(crate) struct Wakeup {
     pub(crate) claimed: bool,
 }
 
+/// What the kernel path that a CPU is in still has to do.
+#[derive(Clone, Copy)]
+pub(crate) enum Todo {
+    /// Send an interrupt to this CPU. Comes before everything else.
+    Send(u32),
+    /// Queue a wakee whose wake-up another CPU left to this one.
+    Queue(Wakeup),
+    /// Wake this task, with `WL_WAKE_*`.
+    Wake(u32, u32),
+}
+
+/// What every event touches comes first.
+#[repr(C, align(64))]
 pub(crate) struct Cpu {
     /// Left of the segment, in 1/1024 ns, as of `since_ns`.
     pub(crate) remaining: u64,
@@ -103,11 +116,15 @@ pub(crate) struct Cpu {
     pub(crate) need_resched: bool,
     /// Inside schedule(): what it will run is not decided yet.
     pub(crate) scheduling: bool,
+    /// Interrupts may be pending: the next two, or `timers`.
+    pub(crate) interrupted: bool,
     pub(crate) ipi_pending: bool,
     pub(crate) tick_pending: bool,
     pub(crate) core: u32,
     pub(crate) capacity: u32,
-    pub(crate) llc: u32,
+    pub(crate) todo: VecDeque<Todo>,
+    /// Work done, by kind, in 1/1024 ns.
+    pub(crate) done: [u64; Kind::COUNT],
     /// Whose context is loaded: the last task, or `NONE` for idle.
     pub(crate) context: u32,
     /// The previous task, put back in its queue by this schedule(), or `NONE`.
@@ -120,17 +137,12 @@ pub(crate) struct Cpu {
     pub(crate) extra_switch_ns: u64,
     /// The phase of its tick.
     pub(crate) tick_phase_ns: u64,
+    pub(crate) llc: u32,
     pub(crate) wakeup: Wakeup,
-    /// Targets of interrupts to be sent.
-    pub(crate) to_send: VecDeque<u32>,
-    /// Tasks to be woken by the operation or interrupt that it executes, with `WL_WAKE_*`.
-    pub(crate) to_wake: VecDeque<(u32, u32)>,
     /// Tasks whose timer or device interrupts wait to be handled.
     pub(crate) timers: VecDeque<u32>,
     /// mainline: wake-ups that other CPUs left to this one.
-    pub(crate) wake_list: VecDeque<Wakeup>,
-    /// Of which it is working off these.
-    pub(crate) arrived: VecDeque<Wakeup>,
+    pub(crate) wake_list: Vec<Wakeup>,
     pub(crate) decision: Decision,
     pub(crate) dispatch: Dispatch,
     /// When the placement decision began.
@@ -141,8 +153,6 @@ pub(crate) struct Cpu {
     pub(crate) tick_claimed: bool,
     pub(crate) tick_balance: bool,
     pub(crate) tick_reads_ns: u64,
-    /// Work done, by kind, in 1/1024 ns.
-    pub(crate) done: [u64; Kind::COUNT],
 }
 
 impl Cpu {
@@ -158,6 +168,7 @@ impl Cpu {
             curr: NONE,
             need_resched: false,
             scheduling: false,
+            interrupted: false,
             ipi_pending: false,
             tick_pending: false,
             core,
@@ -170,11 +181,9 @@ impl Cpu {
             extra_switch_ns: 0,
             tick_phase_ns,
             wakeup: Wakeup { wakee: NONE, flags: 0, cpu: NONE, claimed: false },
-            to_send: VecDeque::new(),
-            to_wake: VecDeque::new(),
+            todo: VecDeque::new(),
             timers: VecDeque::new(),
-            wake_list: VecDeque::new(),
-            arrived: VecDeque::new(),
+            wake_list: Vec::new(),
             decision: Decision::default(),
             dispatch: Dispatch::default(),
             select_since_ns: 0,

@@ -12,7 +12,7 @@ use wakelab_workload::{End, Workload};
 use crate::accounting::Tally;
 use crate::channel::Channel;
 use crate::checker::Checker;
-use crate::cpu::{Core, Cpu, Doing, Kind, NONE, UNITS};
+use crate::cpu::{Core, Cpu, Doing, Kind, NONE, Todo, UNITS};
 use crate::error::SimError;
 use crate::host::Faults;
 use crate::idle_runnable::IdleRunnable;
@@ -258,22 +258,29 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     /// What the CPU does when the kernel path that it was in is done: what is pending, in a fixed order, else its task.
     pub(crate) fn next(&mut self, cpu: u32) {
         let c = &mut self.cpus[cpu as usize];
-        if !c.to_send.is_empty() {
-            c.set(Doing::SendIpi, Kind::Ipi, self.costs.ipi_send_ns * UNITS);
-        } else if let Some(wakeup) = c.arrived.pop_front() {
-            c.wakeup = wakeup;
-            c.set(Doing::Wakeup, Kind::Wakeup, self.costs.wakeup_ns * UNITS);
-        } else if let Some((wakee, flags)) = c.to_wake.pop_front() {
-            self.start_wakeup(cpu, wakee, flags);
-        } else if c.ipi_pending {
-            c.ipi_pending = false;
-            c.set(Doing::HandleIpi, Kind::Ipi, self.costs.ipi_handle_ns * UNITS);
-        } else if !c.timers.is_empty() {
-            c.set(Doing::Interrupt, Kind::Interrupt, self.costs.interrupt_ns * UNITS);
-        } else if c.tick_pending {
-            c.tick_pending = false;
-            self.tick(cpu);
-        } else if c.need_resched {
+        match c.todo.front() {
+            Some(Todo::Send(_)) => {
+                c.set(Doing::SendIpi, Kind::Ipi, self.costs.ipi_send_ns * UNITS);
+                return;
+            }
+            Some(&Todo::Queue(wakeup)) => {
+                c.todo.pop_front();
+                c.wakeup = wakeup;
+                c.set(Doing::Wakeup, Kind::Wakeup, self.costs.wakeup_ns * UNITS);
+                return;
+            }
+            Some(&Todo::Wake(wakee, flags)) => {
+                c.todo.pop_front();
+                self.start_wakeup(cpu, wakee, flags);
+                return;
+            }
+            None => {}
+        }
+        if c.interrupted && self.take_interrupt(cpu) {
+            return;
+        }
+        let c = &self.cpus[cpu as usize];
+        if c.need_resched {
             self.schedule(cpu);
         } else if c.curr != NONE {
             self.resume(cpu);

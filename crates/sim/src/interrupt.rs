@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Interrupts: between CPUs, from timers and devices, and the tick. Whoever runs pays for them; an idle CPU leaves its
-//! idle state first.
+//! idle state first. Interrupts from other CPUs that are pending at the same time are handled as one.
 
 use wakelab_policy::WAKE_IRQ;
 
-use crate::cpu::{Doing, Kind, NONE, UNITS, Wakeup};
+use crate::cpu::{Doing, Kind, NONE, Todo, UNITS, Wakeup};
 use crate::engine::Engine;
 use crate::observer::Observer;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Something is pending on the CPU: handles it if the CPU can be interrupted now, else when its kernel path is done.
     pub(crate) fn interrupt(&mut self, cpu: u32) {
-        let c = &self.cpus[cpu as usize];
+        let c = &mut self.cpus[cpu as usize];
+        c.interrupted = true;
         match c.doing {
             Doing::Idle => {
-                let latency_ns = self.exit_latency_ns(self.now_ns - c.since_ns);
+                let idled_ns = self.now_ns - c.since_ns;
+                let latency_ns = self.exit_latency_ns(idled_ns);
                 self.settle(cpu);
                 self.checker.idles(cpu, false);
                 self.cpus[cpu as usize].set(Doing::IdleExit, Kind::IdleExit, latency_ns * UNITS);
@@ -36,6 +38,22 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
+    /// Begins to handle what is pending: other CPUs' interrupts, then timers, then the tick. Answers no if nothing is.
+    pub(crate) fn take_interrupt(&mut self, cpu: u32) -> bool {
+        let c = &mut self.cpus[cpu as usize];
+        if std::mem::take(&mut c.ipi_pending) {
+            c.set(Doing::HandleIpi, Kind::Ipi, self.costs.ipi_handle_ns * UNITS);
+        } else if !c.timers.is_empty() {
+            c.set(Doing::Interrupt, Kind::Interrupt, self.costs.interrupt_ns * UNITS);
+        } else if std::mem::take(&mut c.tick_pending) {
+            self.tick(cpu);
+        } else {
+            c.interrupted = false;
+            return false;
+        }
+        true
+    }
+
     /// How long it takes to leave the idle state that the CPU is in after so long.
     fn exit_latency_ns(&self, idled_ns: u64) -> u64 {
         let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idled_ns);
@@ -50,14 +68,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Takes over the wake-ups that other CPUs left here.
     pub(crate) fn ipi_handled(&mut self, cpu: u32) {
         let c = &mut self.cpus[cpu as usize];
-        c.arrived.append(&mut c.wake_list);
+        c.todo.extend(c.wake_list.drain(..).map(Todo::Queue));
         self.next(cpu);
     }
 
     pub(crate) fn interrupt_handled(&mut self, cpu: u32) {
         let c = &mut self.cpus[cpu as usize];
         if let Some(task) = c.timers.pop_front() {
-            c.to_wake.push_back((task, WAKE_IRQ));
+            c.todo.push_back(Todo::Wake(task, WAKE_IRQ));
         }
         self.next(cpu);
     }

@@ -11,6 +11,8 @@ mod channel;
 mod checker;
 mod cpu;
 mod engine;
+#[cfg(test)]
+mod engine_tests;
 mod error;
 mod host;
 mod idle_runnable;
@@ -26,6 +28,10 @@ mod schedule;
 mod task;
 mod validate;
 mod wake;
+
+// The builders that the tests of tests/ and those inside share name this crate from outside.
+#[cfg(test)]
+extern crate self as wakelab_sim;
 
 use engine::Engine;
 pub use error::SimError;

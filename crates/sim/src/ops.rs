@@ -8,7 +8,7 @@
 use wakelab_policy::{WAKE_FORK, WAKE_SYNC};
 use wakelab_workload::Op;
 
-use crate::cpu::{Doing, Kind, UNITS};
+use crate::cpu::{Doing, Kind, Todo, UNITS};
 use crate::engine::{Engine, Signal};
 use crate::error::SimError;
 use crate::observer::Observer;
@@ -106,7 +106,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 let gate = &mut self.gates[gate as usize];
                 gate.open = true;
                 let waiting = std::mem::take(&mut gate.waiting);
-                self.cpus[cpu as usize].to_wake.extend(waiting.into_iter().map(|wakee| (wakee, 0)));
+                self.cpus[cpu as usize].todo.extend(waiting.into_iter().map(|wakee| Todo::Wake(wakee, 0)));
                 self.done_waking(cpu, task)
             }
             (Op::WaitGate { gate }, _) if !self.gates[gate as usize].open => {
@@ -173,7 +173,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// The operation is done, but for waking those who are listed.
     fn done_waking(&mut self, cpu: u32, task: u32) -> Progress {
         self.done(task);
-        if self.cpus[cpu as usize].to_wake.is_empty() {
+        if self.cpus[cpu as usize].todo.is_empty() {
             return Progress::Continue;
         }
         self.next(cpu);
@@ -187,7 +187,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     fn will_wake(&mut self, cpu: u32, wakee: Option<u32>, sync: bool) {
         if let Some(wakee) = wakee {
-            self.cpus[cpu as usize].to_wake.push_back((wakee, if sync { WAKE_SYNC } else { 0 }));
+            let flags = if sync { WAKE_SYNC } else { 0 };
+            self.cpus[cpu as usize].todo.push_back(Todo::Wake(wakee, flags));
         }
     }
 
@@ -236,7 +237,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.tasks[child as usize].ran = false;
         self.tasks[task as usize].children += 1;
         self.observer.fork(self.now_ns, cpu, task, child);
-        self.cpus[cpu as usize].to_wake.push_back((child, WAKE_FORK));
+        self.cpus[cpu as usize].todo.push_back(Todo::Wake(child, WAKE_FORK));
         self.done_waking(cpu, task)
     }
 

@@ -3,8 +3,7 @@
 //!
 //! What there is at most one of has a slot of its own: the end of a CPU's segment, a CPU's tick, a task's timer. Setting a
 //! slot again moves its entry in place, which is what re-timing an SMT sibling does. Interrupts in flight take slots
-//! from a free list. A heap entry is 16 bytes and the heap has four children a node, so that the children of a node
-//! share one cache line.
+//! from a free list. A heap entry is one 16-byte number, and the heap has four children a node.
 //!
 //! An event that fired stays where it is until the next one is asked for: most handlers set the same slot again, which
 //! then costs one sift instead of two.
@@ -29,17 +28,25 @@ pub(crate) enum Event {
     PolicyTimer,
 }
 
-#[derive(Clone, Copy)]
-struct Entry {
-    time_ns: u64,
-    /// Class and number.
-    tie: u32,
-    slot: u32,
-}
+/// Time, class and number, and slot, in one number, so that comparing two is one comparison without a branch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u128);
 
 impl Entry {
-    fn before(&self, other: &Entry) -> bool {
-        (self.time_ns, self.tie) < (other.time_ns, other.tie)
+    fn new(time_ns: u64, tie: u32, slot: u32) -> Entry {
+        Entry(u128::from(time_ns) << 64 | u128::from(tie) << 32 | u128::from(slot))
+    }
+
+    fn time_ns(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    fn tie(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn slot(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -112,16 +119,16 @@ impl EventQueue {
             }
         }
         let first = *self.heap.first()?;
-        self.fired = first.slot;
-        let number = first.tie & NUMBER_MASK;
-        let event = match first.tie >> CLASS_SHIFT {
+        self.fired = first.slot();
+        let number = first.tie() & NUMBER_MASK;
+        let event = match first.tie() >> CLASS_SHIFT {
             0 => Event::SegmentEnd(number),
             1 => Event::Ipi(number),
             2 => Event::Timer(number),
             3 => Event::Tick(number),
             _ => Event::PolicyTimer,
         };
-        Some((first.time_ns, event))
+        Some((first.time_ns(), event))
     }
 
     /// Whether nothing is pending but the event that fired last.
@@ -133,7 +140,7 @@ impl EventQueue {
         if self.fired == slot {
             self.fired = ABSENT;
         }
-        let entry = Entry { time_ns, tie, slot };
+        let entry = Entry::new(time_ns, tie, slot);
         match self.index_of[slot as usize] {
             ABSENT => {
                 self.heap.push(entry);
@@ -141,7 +148,7 @@ impl EventQueue {
             }
             index => {
                 let index = index as usize;
-                if entry.before(&self.heap[index]) {
+                if entry < self.heap[index] {
                     self.sift_up(index, entry);
                 } else {
                     self.sift_down(index, entry);
@@ -160,10 +167,10 @@ impl EventQueue {
         let index = self.index_of[slot as usize] as usize;
         self.index_of[slot as usize] = ABSENT;
         let Some(last) = self.heap.pop() else { return };
-        if last.slot == slot {
+        if last.slot() == slot {
             return;
         }
-        if last.before(&self.heap[index]) {
+        if last < self.heap[index] {
             self.sift_up(index, last);
         } else {
             self.sift_down(index, last);
@@ -172,13 +179,13 @@ impl EventQueue {
 
     fn place(&mut self, index: usize, entry: Entry) {
         self.heap[index] = entry;
-        self.index_of[entry.slot as usize] = index as u32;
+        self.index_of[entry.slot() as usize] = index as u32;
     }
 
     fn sift_up(&mut self, mut index: usize, entry: Entry) {
         while index > 0 {
             let parent = (index - 1) / ARITY;
-            if !entry.before(&self.heap[parent]) {
+            if entry > self.heap[parent] {
                 break;
             }
             let moved = self.heap[parent];
@@ -194,16 +201,16 @@ impl EventQueue {
             if first >= self.heap.len() {
                 break;
             }
-            let mut least = first;
-            for child in first + 1..(first + ARITY).min(self.heap.len()) {
-                if self.heap[child].before(&self.heap[least]) {
-                    least = child;
-                }
+            let children = &self.heap[first..(first + ARITY).min(self.heap.len())];
+            let (mut least, mut moved) = (first, children[0]);
+            for (at, &child) in children.iter().enumerate().skip(1) {
+                let is_less = child < moved;
+                least = if is_less { first + at } else { least };
+                moved = if is_less { child } else { moved };
             }
-            if !self.heap[least].before(&entry) {
+            if moved > entry {
                 break;
             }
-            let moved = self.heap[least];
             self.place(index, moved);
             index = least;
         }

@@ -11,7 +11,7 @@
 
 use wakelab_policy::{Decision, EnqueueWhy, SelectIn, WAKE_FORK};
 
-use crate::cpu::{Doing, Kind, NONE, UNITS, Wakeup};
+use crate::cpu::{Doing, Kind, NONE, Todo, UNITS, Wakeup};
 use crate::engine::Engine;
 use crate::observer::Observer;
 use crate::task::Life;
@@ -156,7 +156,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let (from_llc, target_llc) = (c.llc, self.cpus[wakeup.cpu as usize].llc);
         if self.host.has_wake_list() && wakeup.flags & WAKE_FORK == 0 && from_llc != target_llc {
             let list = &mut self.cpus[wakeup.cpu as usize].wake_list;
-            list.push_back(wakeup);
+            list.push(wakeup);
             // Who finds the list not empty knows that an interrupt is on its way.
             if list.len() == 1 {
                 self.send_ipi(Some(cpu), wakeup.cpu);
@@ -232,14 +232,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return;
         }
         match sender {
-            Some(sender) => self.cpus[sender as usize].to_send.push_back(target),
+            Some(sender) => self.cpus[sender as usize].todo.push_front(Todo::Send(target)),
             None => self.queue.push_ipi(target, self.now_ns),
         }
     }
 
     /// The end of a send segment: the interrupt flies.
     pub(crate) fn ipi_sent(&mut self, cpu: u32) {
-        if let Some(target) = self.cpus[cpu as usize].to_send.pop_front() {
+        if let Some(Todo::Send(target)) = self.cpus[cpu as usize].todo.pop_front() {
             let distance = self.distances.between(cpu, target);
             self.queue.push_ipi(target, self.now_ns + self.costs.ipi_flight_ns[distance.index()]);
             self.tally.counts.ipis += 1;

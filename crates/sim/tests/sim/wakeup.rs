@@ -242,3 +242,62 @@ fn newly_idle_balancing_is_charged() {
         assert_eq!(run.counts.pulled, 0, "what waits on CPU 1 may not run elsewhere");
     }
 }
+
+/// Two tasks that both ran on CPU 0 last are woken at the same moment by two wakers: the first claims CPU 0, the second
+/// loses that claim and takes CPU 1. Neither waits for the other.
+#[test]
+fn two_wakers_do_not_meet_on_one_idle_cpu() {
+    for host in HOSTS {
+        let mut machine = machine(1, 4, 1);
+        machine.costs.select_ns = 100;
+        let waits = |signal, start_ns| {
+            let program = vec![Op::Wait { signal }, compute(500)];
+            Task { start_ns, ..bound(&[0, 1], program) }
+        };
+        let wakes = |cpu, signal| bound(&[cpu], vec![compute(10_000), Op::Signal { signal, sync: false }]);
+        let tasks = vec![waits(0, 0), waits(1, 1_000), wakes(2, 0), wakes(3, 1)];
+        let run = outcome(&scenario(machine, tasks, host));
+        assert_eq!(run.wakeup_latency.sum_ns, 100 + 100, "{host:?}");
+        assert!(run.counts.lost_claims > 0, "{host:?}");
+        assert_eq!(run.elapsed_ns, 10_600, "{host:?}");
+    }
+}
+
+/// A task that has waited for 20 ms preempts the one that runs on its CPU meanwhile, by an interrupt: wake-up 30, send 20,
+/// flight 1,000, handling 7.
+#[test]
+fn a_wakee_preempts_on_another_cpu() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 1);
+        machine.costs.wakeup_ns = 30;
+        machine.costs.ipi_send_ns = 20;
+        machine.costs.ipi_flight_ns = by_distance(1_000, 1_000);
+        machine.costs.ipi_handle_ns = 7;
+        let waits = bound(&[1], vec![WAIT, compute(500)]);
+        let wakes = bound(&[0], vec![compute(20_000_000), SIGNAL]);
+        let runs = Task { start_ns: 5_000, ..bound(&[1], vec![compute(40_000_000)]) };
+        let run = outcome(&scenario(machine, vec![waits, wakes, runs], host));
+        assert_eq!(run.wakeup_latency.sum_ns, 30 + 20 + 1_000 + 7, "{host:?}");
+        assert_eq!((run.wakeup_latency.count, run.counts.preemptions), (1, 1), "{host:?}");
+    }
+}
+
+/// mainline: while an interrupt is on its way to another LLC, further wake-ups only join the list; all are queued there.
+#[test]
+fn the_wake_list_needs_one_interrupt() {
+    let mut machine = machine(2, 1, 1);
+    machine.costs.ipi_flight_ns = by_distance(0, 100);
+    machine.costs.wakeup_ns = 30;
+    let waits = vec![Op::WaitGate { gate: 0 }, compute(500)];
+    let tasks = vec![
+        bound(&[1], waits.clone()),
+        bound(&[1], waits.clone()),
+        bound(&[1], waits),
+        bound(&[0], vec![compute(10_000), Op::OpenGate { gate: 0 }]),
+    ];
+    let run = outcome(&scenario(machine, tasks, HostProfile::Mainline));
+    assert_eq!((run.counts.ipis, run.counts.wakeups), (1, 3));
+    // The target queues all three before it runs the first.
+    assert_eq!(crate::common::values(&run.wakeup_latency), [190, 690, 1_190]);
+    assert_eq!(run.elapsed_ns, 10_000 + 100 + 90 + 3 * 500);
+}

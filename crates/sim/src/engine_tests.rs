@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can be seen from inside only: a broken engine is caught by the checker, and slices that the host keeps to itself.
+
+#[path = "../tests/sim/common.rs"]
+#[allow(dead_code, reason = "the builders of tests/sim; this file needs few of them")]
+mod common;
+
+use common::{HOSTS, MS, bound, compute, machine, scenario};
+
+use crate::engine::Engine;
+use crate::error::SimError;
+use crate::host::Faults;
+use crate::observer::Unobserved;
+use crate::{Ending, HostProfile, Scenario};
+
+fn run_broken(scenario: &Scenario, faults: Faults) -> String {
+    let mut observer = Unobserved;
+    let mut engine = Engine::new(scenario, 1, &mut observer).unwrap();
+    engine.faults = faults;
+    match engine.run(scenario.limit_ns, 1) {
+        Err(SimError::Invariant { what, .. }) => what,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Task 1 wakes task 0, which waits on another CPU: the third kick, after the two starts.
+fn a_wakeup(host: HostProfile) -> Scenario {
+    use wakelab_workload::Op;
+    let waits = bound(&[0], vec![Op::Wait { signal: 0 }]);
+    let wakes = bound(&[1], vec![compute(MS), Op::Signal { signal: 0, sync: false }, compute(50 * MS)]);
+    scenario(machine(1, 2, 1), vec![waits, wakes], host)
+}
+
+#[test]
+fn a_kick_that_is_not_sent_is_found_at_once() {
+    for host in HOSTS {
+        let what = run_broken(&a_wakeup(host), Faults { lost_ipi: 3, ..Faults::default() });
+        assert_eq!(what, "CPU 0 idles with 1 tasks in its queue, and no kick is on its way", "{host:?}");
+    }
+}
+
+#[test]
+fn a_kick_that_never_arrives_is_found_after_some_ticks() {
+    for host in HOSTS {
+        let what = run_broken(&a_wakeup(host), Faults { stuck_ipi: 3, ..Faults::default() });
+        assert_eq!(what, "CPU 0 idles since 1000000 ns with work in its queue: a kick was lost", "{host:?}");
+    }
+}
+
+/// Even if nothing ever happens again.
+#[test]
+fn a_kick_that_never_arrives_is_found_at_the_end() {
+    let scenario = scenario(machine(1, 1, 1), vec![bound(&[0], vec![compute(MS)])], HOSTS[0]);
+    let what = run_broken(&scenario, Faults { stuck_ipi: 1, ..Faults::default() });
+    assert_eq!(what, "the run is over and 1 tasks are still runnable");
+}
+
+/// One CPU, one task, a tick of 1 ms. Its slice is 6 ms, and ends at the tick after that, at 6 ms + phase. sched_ext gives
+/// it 20 ms more without a word to the policy; at 10 ms the last tick was 3 ms later, and 17 ms are left.
+#[test]
+fn a_lone_task_is_refilled_unseen() {
+    for host in HOSTS {
+        let scenario = scenario(machine(1, 1, 1), vec![bound(&[0], vec![compute(100 * MS)])], host);
+        let mut observer = Unobserved;
+        let mut engine = Engine::new(&scenario, 1, &mut observer).unwrap();
+        assert_eq!(engine.simulate(10 * MS).unwrap(), Ending::LimitReached);
+        let phase_ns = engine.cpus[0].tick_phase_ns;
+        let slice_ns = engine.tasks[0].slice_ns;
+        match host {
+            HostProfile::SchedExt => assert_eq!(slice_ns, 17 * MS),
+            HostProfile::Mainline => assert_eq!(slice_ns, 6 * MS, "the host does not count"),
+        }
+        assert_eq!(engine.records[0].slice_used_ns, 9 * MS + phase_ns, "{host:?}: one turn to the policy");
+    }
+}
+
+/// Nobody is asked what to run while the running task has slice left, even if the CPU is told to reschedule.
+#[test]
+fn slice_left_keeps_a_task_running() {
+    let scenario =
+        scenario(machine(1, 1, 1), vec![bound(&[0], vec![compute(3 * MS)]); 2], HostProfile::SchedExt);
+    let mut observer = Unobserved;
+    let mut engine = Engine::new(&scenario, 1, &mut observer).unwrap();
+    engine.simulate(MS / 2).unwrap();
+    engine.cpus[0].need_resched = true;
+    let switches = engine.tally.counts.switches_in;
+    engine.schedule(0);
+    assert_eq!(engine.cpus[0].curr, 0);
+    assert!(!engine.cpus[0].scheduling && !engine.cpus[0].need_resched);
+    assert_eq!(engine.tally.counts.switches_in, switches);
+}
