@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Gains over a baseline, paired by seed, and how far seeds spread them.
 //!
-//! The gain of a seed is the improvement in percent of the baseline's value with that seed; the gain is their mean g. Its
-//! interval is g +- t * s / sqrt(n): s the standard deviation of the n gains (divisor n - 1), t the 97.5 % quantile of
-//! Student's distribution with n - 1 degrees of freedom (<https://www.itl.nist.gov/div898/handbook/eda/section3/eda352.htm>).
+//! The gain of a seed is its improvement in percent of the baseline's mean over all seeds; the gain is their mean g, which
+//! is also the gain of the means. (In percent of the baseline's value with the same seed, one seed with a small value
+//! would outweigh all others, and the gain could contradict the means beside it.) The interval is g +- t * s / sqrt(n): s
+//! the standard deviation of the n gains (divisor n - 1), t the 97.5 % quantile of Student's distribution with n - 1
+//! degrees of freedom (<https://www.itl.nist.gov/div898/handbook/eda/section3/eda352.htm>), as of a paired t test.
 //! It says how much other seeds would have changed the result; it says nothing about errors of the model.
 
 use serde::Serialize;
@@ -25,16 +27,27 @@ pub struct Gain {
     pub marked: bool,
 }
 
-/// The gain of `values` over `baseline`, which are paired by index. All of [`Gain`] is empty if any value is missing or any
-/// baseline is 0.
+/// The gain of `values` over `baseline`, which are paired by index. All of [`Gain`] is empty if any value is missing or the
+/// baseline's mean is 0.
 pub fn paired_gain(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction) -> Gain {
-    let pairs = baseline.iter().zip(values);
-    let gains: Option<Vec<f64>> =
-        pairs.map(|(base, value)| gain_percent((*base)?, (*value)?, direction)).collect();
-    let Some(gains) = gains.filter(|gains| !gains.is_empty() && baseline.len() == values.len()) else {
+    let complete = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
+    let (Some(baseline), Some(values)) = (complete(baseline), complete(values)) else {
         return Gain::default();
     };
+    let whole = mean(&baseline);
+    if baseline.len() != values.len() || whole == 0.0 {
+        return Gain::default();
+    }
+    let sign = match direction {
+        Direction::Higher => 100.0,
+        Direction::Lower => -100.0,
+    };
+    let gains: Vec<f64> =
+        baseline.iter().zip(&values).map(|(base, value)| (value - base) / whole * sign).collect();
     let gain = mean(&gains);
+    if !gain.is_finite() {
+        return Gain::default();
+    }
     let Some(half) = half_interval(&gains) else {
         return Gain { gain_percent: Some(round(gain)), ci_percent: None, marked: false };
     };
@@ -48,18 +61,6 @@ pub fn paired_gain(baseline: &[Option<f64>], values: &[Option<f64>], direction: 
 /// Arithmetic mean; 0 of nothing.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
-}
-
-fn gain_percent(baseline: f64, value: f64, direction: Direction) -> Option<f64> {
-    if baseline == 0.0 {
-        return None;
-    }
-    let growth = (value - baseline) / baseline * 100.0;
-    let gain = match direction {
-        Direction::Higher => growth,
-        Direction::Lower => -growth,
-    };
-    gain.is_finite().then_some(gain)
 }
 
 /// Half the width of the 95 % interval of the mean; `None` for fewer than two values.
@@ -92,16 +93,32 @@ mod tests {
     #[test]
     fn three_seeds_by_hand() {
         // Gains: 10, 12 and 14 %. Mean 12, s = 2, t(2) = 4.302653, half = 4.302653 * 2 / sqrt(3) = 4.968275.
-        let gain = paired_gain(&some(&[100.0, 200.0, 50.0]), &some(&[90.0, 176.0, 43.0]), Direction::Lower);
-        assert_eq!(gain.gain_percent, Some(12.0));
-        assert_eq!(gain.ci_percent, Some([7.031725, 16.968275]));
-        assert!(gain.marked);
+        let (base, values) = (some(&[100.0, 100.0, 100.0]), some(&[90.0, 88.0, 86.0]));
+        let gain = paired_gain(&base, &values, Direction::Lower);
+        assert_eq!(
+            gain,
+            Gain { gain_percent: Some(12.0), ci_percent: Some([7.031725, 16.968275]), marked: true }
+        );
         // The same changes where more is better.
-        let loss = paired_gain(&some(&[100.0, 200.0, 50.0]), &some(&[90.0, 176.0, 43.0]), Direction::Higher);
+        let loss = paired_gain(&base, &values, Direction::Higher);
         assert_eq!(
             loss,
             Gain { gain_percent: Some(-12.0), ci_percent: Some([-16.968275, -7.031725]), marked: true }
         );
+    }
+
+    #[test]
+    fn seeds_count_by_their_size() {
+        // Differences 10, 24 and 8 of a mean of 120: 8.333333, 20 and 6.666667 %. Mean 11.666667, and so is the gain of the
+        // means, 14 of 120. s^2 = (3.333333^2 + 8.333333^2 + 5^2) / 2 = 52.777778, half = 4.302653 * 7.264832 / sqrt(3).
+        let (base, values) = (some(&[100.0, 200.0, 60.0]), some(&[90.0, 176.0, 52.0]));
+        let gain = paired_gain(&base, &values, Direction::Lower);
+        assert_eq!(gain.gain_percent, Some(11.666667));
+        assert_eq!(gain.ci_percent, Some([-6.380175, 29.713509]));
+        assert!(!gain.marked);
+        // One seed's small baseline does not turn a gain of the means into a loss.
+        let gain = paired_gain(&some(&[1.0, 199.0]), &some(&[10.0, 100.0]), Direction::Lower);
+        assert_eq!(gain.gain_percent, Some(45.0));
     }
 
     #[test]
@@ -113,10 +130,16 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_among_the_baseline_is_a_value() {
+        // Differences -1 and 1 of a mean of 1.
+        let gain = paired_gain(&some(&[0.0, 2.0]), &some(&[1.0, 1.0]), Direction::Lower);
+        assert_eq!(gain.gain_percent, Some(0.0));
+    }
+
+    #[test]
     fn small_but_certain_gains_are_not_marked() {
-        let base = some(&[1000.0, 2000.0, 3000.0]);
-        let same_percent =
-            |percent: f64| some(&[1000.0, 2000.0, 3000.0].map(|value: f64| value * (1.0 + percent / 100.0)));
+        let base = some(&[1000.0; 3]);
+        let same_percent = |percent: f64| some(&[1000.0 * (1.0 + percent / 100.0); 3]);
         assert!(!paired_gain(&base, &same_percent(0.9), Direction::Higher).marked);
         assert!(paired_gain(&base, &same_percent(1.1), Direction::Higher).marked);
         assert!(paired_gain(&base, &same_percent(1.1), Direction::Lower).marked);
@@ -135,7 +158,7 @@ mod tests {
     #[test]
     fn undefined_gains_are_null() {
         let nothing = Gain::default();
-        assert_eq!(paired_gain(&some(&[0.0, 1.0]), &some(&[1.0, 1.0]), Direction::Lower), nothing);
+        assert_eq!(paired_gain(&some(&[0.0, 0.0]), &some(&[1.0, 1.0]), Direction::Lower), nothing);
         assert_eq!(paired_gain(&some(&[0.0]), &some(&[0.0]), Direction::Lower), nothing);
         assert_eq!(paired_gain(&[Some(1.0), None], &some(&[1.0, 1.0]), Direction::Lower), nothing);
         assert_eq!(paired_gain(&[], &[], Direction::Lower), nothing);
