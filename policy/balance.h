@@ -282,11 +282,16 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 			       struct wl_dispatch_out *d, struct wl_move_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
-	u32 level = d->level;
+	u32 level = d->level, moved = 0;
+	u64 vtime = t->vtime;
 
 	if (wl_balance_may_move(p, t, in, d)) {
 		wl_arrive(p, t, in->cpu);
-		wl_place(p, t, WL_PLACE_QUEUED, in->cpu);
+		moved = wl_place_moved(p, t, d->cpu, in->cpu);
+		if (!moved)
+			t->vtime = vtime;
+	}
+	if (moved) {
 		t->slice_ns = wl_slice_of(p, t);
 		d->max_load -= t->weight < d->max_load ? t->weight : d->max_load;
 		d->max_tasks--;

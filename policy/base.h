@@ -104,6 +104,14 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_write_once(x, v)	    (*(volatile __typeof__(x) *)&(x) = (v))
 #endif
 
+/*
+ * Exchange, and exchange if *ptr is `was`, of 64 bits; both return what was there before. For two
+ * neighbouring u32 that must change together, as wl_pair.
+ */
+#define wl_atomic_xchg(ptr, v)	   __sync_lock_test_and_set((ptr), (v))
+#define wl_atomic_cas(ptr, was, v) __sync_val_compare_and_swap((ptr), (was), (v))
+typedef u64 __attribute__((may_alias)) wl_pair;
+
 /* Division by zero gives 0 in BPF and traps natively: 0 everywhere, by definition here. */
 WL_INLINE u64 wl_div(u64 a, u64 b)
 {

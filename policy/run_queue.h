@@ -70,37 +70,73 @@ WL_INLINE u64 wl_slice_of(struct wl_policy *p, const struct wl_task *t)
 
 /* ------------------------------------------------------------------ counting */
 
+/* Where a task is counted, as one word. */
+union wl_where {
+	struct {
+		u32 place;
+		s32 cpu;
+	};
+	u64 both;
+};
+_Static_assert(__builtin_offsetof(struct wl_task, place) % 8 == 0, "place and cpu are one word");
+_Static_assert(__builtin_offsetof(struct wl_task, cpu) ==
+		       __builtin_offsetof(struct wl_task, place) + 4,
+	       "place and cpu are one word");
+
+/* Changes the counts of CPUs by the difference between two whereabouts of a task. */
+WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, union wl_where was,
+			  union wl_where now)
+{
+	struct wl_cpu *from = wl_cpu_of(p, was.cpu), *to = wl_cpu_of(p, now.cpu);
+	u32 moves = was.cpu != now.cpu;
+
+	if (was.place == WL_PLACE_QUEUED)
+		wl_atomic_add(&from->nr_queued, -1);
+	else if (was.place == WL_PLACE_RUNNING)
+		wl_atomic_add(&from->nr_running, -1);
+	if (was.place != WL_PLACE_NONE && (moves || now.place == WL_PLACE_NONE))
+		wl_atomic_add(&from->load, -(u64)weight);
+	if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
+		wl_atomic_add(&to->load, weight);
+	if (now.place == WL_PLACE_QUEUED)
+		wl_atomic_add(&to->nr_queued, 1);
+	else if (now.place == WL_PLACE_RUNNING)
+		wl_atomic_add(&to->nr_running, 1);
+	if (now.place != WL_PLACE_NONE && to->nr_queued + to->nr_running > 1 &&
+	    !wl_read_once(p->overloaded))
+		wl_write_once(p->overloaded, 1);
+	if (moves)
+		t->recent_cpu = was.cpu;
+}
+
 /*
  * Counts a task where it now is instead of where it was. cpu is its home even if it is not
- * runnable.
+ * runnable. In a kernel a CPU that pulls the task and one that runs or dequeues it may do this at
+ * once: whereabouts are exchanged as one word, so that each difference begins where the one before
+ * it ended, and counts never drift.
  */
 WL_INLINE void wl_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu)
 {
-	struct wl_cpu *from = wl_cpu_of(p, t->cpu), *to = wl_cpu_of(p, cpu);
-	u32 moves = t->cpu != (s32)cpu;
+	union wl_where was, now = {.place = place, .cpu = cpu};
+	u32 weight = t->weight;
 
-	if (t->place == place && !moves)
+	if (t->place == place && t->cpu == (s32)cpu)
 		return;
-	if (t->place == WL_PLACE_QUEUED)
-		wl_atomic_add(&from->nr_queued, -1);
-	else if (t->place == WL_PLACE_RUNNING)
-		wl_atomic_add(&from->nr_running, -1);
-	if (t->place != WL_PLACE_NONE && (moves || place == WL_PLACE_NONE))
-		wl_atomic_add(&from->load, -(u64)t->weight);
-	if (place != WL_PLACE_NONE && (moves || t->place == WL_PLACE_NONE))
-		wl_atomic_add(&to->load, t->weight);
-	if (place == WL_PLACE_QUEUED)
-		wl_atomic_add(&to->nr_queued, 1);
-	else if (place == WL_PLACE_RUNNING)
-		wl_atomic_add(&to->nr_running, 1);
-	if (place != WL_PLACE_NONE && to->nr_queued + to->nr_running > 1 &&
-	    !wl_read_once(p->overloaded))
-		wl_write_once(p->overloaded, 1);
-	if (moves) {
-		t->recent_cpu = t->cpu;
-		t->cpu = cpu;
-	}
-	t->place = place;
+	was.both = wl_atomic_xchg((wl_pair *)&t->place, now.both);
+	wl_recount(p, t, weight, was, now);
+}
+
+/* Queues on `cpu` a task that is queued on `from`; 0 if it no longer is. */
+WL_INLINE u32 wl_place_moved(struct wl_policy *p, struct wl_task *t, u32 from, u32 cpu)
+{
+	union wl_where was = {.place = WL_PLACE_QUEUED, .cpu = from};
+	union wl_where now = {.place = WL_PLACE_QUEUED, .cpu = cpu};
+	u32 weight = t->weight;
+
+	if (wl_atomic_cas((wl_pair *)&t->place, was.both, now.both) != was.both)
+		return 0;
+	wl_recount(p, t, weight, was, now);
+	return 1;
 }
 
 /* ------------------------------------------------------------------ vtime */
