@@ -5,6 +5,7 @@
 //! cannot run is announced and counted as skipped, never passed over in silence. Budgets are printed, not enforced:
 //! no test depends on time.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,12 +46,22 @@ struct Shared {
 
 const STAGES: &[Stage] = &[
     Stage { name: "setup", budget_min: (4, 1), what: "packages; starts the kernel build", run: setup },
-    Stage { name: "style", budget_min: (1, 1), what: "rules of the house, rustfmt, clang-format", run: check_style },
+    Stage {
+        name: "style",
+        budget_min: (1, 1),
+        what: "rules of the house, rustfmt, clang-format",
+        run: check_style,
+    },
     Stage { name: "unit", budget_min: (8, 4), what: "tests of the default crates, debug", run: unit },
     Stage { name: "release", budget_min: (6, 3), what: "tests of the lab in release builds", run: release },
     Stage { name: "first", budget_min: (1, 1), what: "the README's first command", run: first_command },
     Stage { name: "determinism", budget_min: (2, 1), what: "same JSON, debug and release", run: determinism },
-    Stage { name: "policy-c", budget_min: (2, 1), what: "policy/ by gcc and clang, with sanitizers", run: policy_c },
+    Stage {
+        name: "policy-c",
+        budget_min: (2, 1),
+        what: "policy/ by gcc and clang, with sanitizers",
+        run: policy_c,
+    },
     Stage { name: "bench", budget_min: (3, 1), what: "the benchmarks run (no figure is judged)", run: bench },
     Stage { name: "clippy", budget_min: (6, 2), what: "clippy -D warnings, all crates", run: clippy },
     Stage { name: "parity", budget_min: (4, 3), what: "native = BPF, in this kernel", run: parity },
@@ -62,12 +73,18 @@ const STAGES: &[Stage] = &[
 pub fn run(args: &TestArgs) -> Result<()> {
     for name in args.only.iter().chain(&args.skip) {
         if !STAGES.iter().any(|stage| stage.name == name) {
-            bail!("no stage {name:?}; there are: {}", STAGES.iter().map(|s| s.name).collect::<Vec<_>>().join(", "));
+            bail!(
+                "no stage {name:?}; there are: {}",
+                STAGES.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
+            );
         }
     }
     if args.list {
         for stage in STAGES {
-            println!("{:12} {:2} min cold, {:2} min warm  {}", stage.name, stage.budget_min.0, stage.budget_min.1, stage.what);
+            println!(
+                "{:12} {:2} min cold, {:2} min warm  {}",
+                stage.name, stage.budget_min.0, stage.budget_min.1, stage.what
+            );
         }
         return Ok(());
     }
@@ -77,7 +94,10 @@ pub fn run(args: &TestArgs) -> Result<()> {
         if !args.only.is_empty() && !args.only.iter().any(|name| name == stage.name) {
             continue;
         }
-        println!("==== {}: {} (budget {} min cold, {} min warm)", stage.name, stage.what, stage.budget_min.0, stage.budget_min.1);
+        println!(
+            "==== {}: {} (budget {} min cold, {} min warm)",
+            stage.name, stage.what, stage.budget_min.0, stage.budget_min.1
+        );
         let begin = Instant::now();
         let result = if args.skip.iter().any(|name| name == stage.name) {
             Err(Skipped("left out by --skip".into()).into())
@@ -138,7 +158,9 @@ fn setup(shared: &mut Shared) -> Result<()> {
         println!("setup: the test kernel is cached");
         return Ok(());
     }
-    let log = std::fs::File::create(cache().inspect(|path| drop(std::fs::create_dir_all(path)))?.join("kernel.log"))?;
+    let log = std::fs::File::create(
+        cache().inspect(|path| drop(std::fs::create_dir_all(path)))?.join("kernel.log"),
+    )?;
     let child = Command::new("nice")
         .args(["-n", "19"])
         .arg(std::env::current_exe()?)
@@ -188,19 +210,22 @@ fn determinism(_: &mut Shared) -> Result<()> {
     let model = ["compare", "hackbench:groups=1,loops=5", "--machine", "smp-8", "--policy", "linux-4.15"];
     for what in [COMPARE, &model] {
         let json = |profile: &[&str], threads: &str| {
-            command::output(
-                cargo()
-                    .args(["run", "--quiet"])
-                    .args(profile)
-                    .arg("--")
-                    .args(what)
-                    .args(["--seeds", "4", "--format", "json", "--threads", threads]),
-            )
+            command::output(cargo().args(["run", "--quiet"]).args(profile).arg("--").args(what).args([
+                "--seeds",
+                "4",
+                "--format",
+                "json",
+                "--threads",
+                threads,
+            ]))
         };
         let first = json(&["--release"], "1")?;
         for (profile, threads) in [(&["--release"][..], "2"), (&[][..], "1"), (&[][..], "2")] {
             if json(profile, threads)? != first {
-                bail!("{} differs between release, 1 thread and {profile:?}, {threads} threads", what.join(" "));
+                bail!(
+                    "{} differs between release, 1 thread and {profile:?}, {threads} threads",
+                    what.join(" ")
+                );
             }
         }
         println!("determinism: {} bytes of JSON, four times the same: {}", first.len(), what.join(" "));
@@ -208,28 +233,36 @@ fn determinism(_: &mut Shared) -> Result<()> {
     Ok(())
 }
 
+/// The C code built by each compiler, as it is and with sanitizers, under the tests of crates/policy.
 fn policy_c(_: &mut Shared) -> Result<()> {
-    let mut compilers = vec![std::path::PathBuf::from("gcc")];
-    match find_program(CLANG) {
-        Some(clang) => compilers.push(clang),
-        None => println!("policy-c: no clang 18 or newer: gcc only"),
-    }
-    for compiler in &compilers {
-        println!("policy-c: {}", compiler.display());
-        let target = cargo_target().join("policy-c").join(compiler.file_name().unwrap_or_default());
-        run_command(
-            cargo()
-                .env("CC", compiler)
-                .env("WAKELAB_WERROR", "1")
-                .env("WAKELAB_SANITIZE", "1")
-                .env("CARGO_TARGET_DIR", &target)
-                .args(["test", "--quiet", "-p", "wakelab-policy"]),
-        )?;
-    }
-    if compilers.len() < 2 {
-        return Err(Skipped("half of it: no clang 18 or newer".into()).into());
-    }
-    Ok(())
+    let test = |name: &str, compiler: &Path, sanitize: bool, runner: Option<(String, String)>| {
+        println!("policy-c: {name}");
+        let mut command = cargo();
+        command
+            .env("CC", compiler)
+            .env("WAKELAB_WERROR", "1")
+            .env("CARGO_TARGET_DIR", cargo_target().join("policy-c").join(name))
+            .args(["test", "--quiet", "-p", "wakelab-policy", "--lib", "--tests"]);
+        if sanitize {
+            command.env("WAKELAB_SANITIZE", "1");
+        }
+        command.envs(runner);
+        run_command(&mut command)
+    };
+    let gcc = find_program(&["gcc"]).ok_or_else(|| Skipped("no gcc".into()))?;
+    let clang = find_program(CLANG).ok_or_else(|| Skipped("no clang 18 or newer".into()))?;
+    let runtime = command::output(Command::new(&gcc).arg("-print-file-name=libasan.so"))?;
+    let preload = format!("env LD_PRELOAD={}", String::from_utf8(runtime)?.trim());
+    test("gcc-sanitizers", &gcc, true, Some((runner_variable()?, preload)))?;
+    test("clang-sanitizer", &clang, true, None)
+}
+
+/// The variable by which cargo is told what to start test programs with, for this machine's own target.
+fn runner_variable() -> Result<String> {
+    let version = String::from_utf8(command::output(Command::new("rustc").arg("-vV"))?)?;
+    let host =
+        version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV names no host")?;
+    Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
 }
 
 fn cargo_target() -> std::path::PathBuf {
@@ -246,7 +279,12 @@ fn clippy(_: &mut Shared) -> Result<()> {
         None => &["--package", "xtask"],
     };
     let lint = |packages: &[&str]| {
-        run_command(cargo().args(["clippy", "--quiet", "--all-targets"]).args(packages).args(["--", "-D", "warnings"]))
+        run_command(
+            cargo()
+                .args(["clippy", "--quiet", "--all-targets"])
+                .args(packages)
+                .args(["--", "-D", "warnings"]),
+        )
     };
     lint(&[])?;
     lint(all)?;
