@@ -39,7 +39,7 @@ fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("events");
     group.sample_size(10).warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(5));
     for (name, workload) in [
-        ("hackbench", "hackbench:groups=16,fds=24,loops=20"),
+        ("hackbench", "hackbench:groups=16,fds=24,loops=60,send-work-ns=8000,ipc=pipe"),
         ("pingpong", "pingpong:pairs=384,duration-ms=10"),
     ] {
         for policy in ["linux-4.15", "linux-4.15+idle=smt-balance"] {

@@ -3,6 +3,7 @@
 //! and no work is lost or made up.
 
 use proptest::prelude::*;
+use proptest::sample::Index;
 use wakelab_machine::{Distance, IdleState, Machine};
 use wakelab_sim::{Ending, HostProfile, Scenario, run};
 use wakelab_workload::{Channel, End, Op, Source, Task, Workload};
@@ -45,43 +46,56 @@ fn any_machine() -> impl Strategy<Value = Machine> {
     })
 }
 
-/// Operations that may block wait for something that comes, or not: deadlocks are among the cases.
-fn any_op() -> impl Strategy<Value = Op> {
+/// What a task does by itself.
+fn solo_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0..40_000u64).prop_map(|work_ns| Op::Compute { work_ns, spread_percent: 0 }),
-        1 => (0..8 * MS).prop_map(|work_ns| Op::Compute { work_ns, spread_percent: 0 }),
-        4 => (0..3u32, 1..8u32, 0..2_000u64).prop_map(|(channel, bytes, work_ns)| Op::Send { channel, bytes, work_ns }),
-        4 => (0..3u32, 0..2_000u64).prop_map(|(channel, work_ns)| Op::Recv { channel, work_ns }),
+        2 => (0..8 * MS).prop_map(|work_ns| Op::Compute { work_ns, spread_percent: 0 }),
         2 => (0..3 * MS).prop_map(|delay_ns| Op::Sleep { delay_ns, source: Source::Timer }),
         1 => (0..8u32, any::<bool>()).prop_map(|(signal, sync)| Op::Signal { signal, sync }),
         1 => (0..2u32).prop_map(|gate| Op::OpenGate { gate }),
-        1 => (0..2u32).prop_map(|gate| Op::WaitGate { gate }),
         1 => Just(Op::Yield),
-        1 => Just(Op::Join),
         1 => (1..9u64).prop_map(|units| Op::Count { units }),
     ]
 }
 
+/// What waits for something that may never come: deadlocks are among the cases.
+fn risky_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (1..8u32, 0..2_000u64).prop_map(|(bytes, work_ns)| Op::Send { channel: 0, bytes, work_ns }),
+        (0..2_000u64).prop_map(|work_ns| Op::Recv { channel: 0, work_ns }),
+        (0..2u32).prop_map(|gate| Op::WaitGate { gate }),
+        Just(Op::Join),
+    ]
+}
+
 fn any_program() -> impl Strategy<Value = Vec<Op>> {
-    let block = (0..5u64, prop::collection::vec(any_op(), 1..5), any::<bool>());
-    prop::collection::vec(block, 1..5).prop_map(|blocks| {
+    let block = (0..12u64, prop::collection::vec(solo_op(), 1..5), any::<bool>());
+    let risk = prop::option::weighted(0.05, risky_op());
+    (prop::collection::vec(block, 0..5), risk).prop_map(|(blocks, risk)| {
         let mut program = Vec::new();
         for (times, ops, looped) in blocks {
             if looped {
-                program.push(Op::LoopBegin { times: Some(times) });
-                program.extend(ops);
-                program.push(Op::LoopEnd);
+                program.extend(rounds(times, ops));
             } else {
                 program.extend(ops);
             }
         }
+        program.extend(risk);
         program
     })
 }
 
-fn any_task() -> impl Strategy<Value = (Task, Option<prop::sample::Index>, Vec<prop::sample::Index>)> {
-    let mask = prop::collection::vec(any::<prop::sample::Index>(), 0..4);
-    let birth = (prop::option::weighted(0.5, any::<prop::sample::Index>()), 0..2 * MS, any::<bool>());
+fn rounds(times: u64, ops: impl IntoIterator<Item = Op>) -> Vec<Op> {
+    let mut all = vec![Op::LoopBegin { times: Some(times) }];
+    all.extend(ops);
+    all.push(Op::LoopEnd);
+    all
+}
+
+fn any_task() -> impl Strategy<Value = (Task, Option<Index>, Vec<Index>)> {
+    let mask = prop::collection::vec(any::<Index>(), 0..4);
+    let birth = (prop::option::weighted(0.3, any::<Index>()), 0..2 * MS, any::<bool>());
     let traits = (0..3u32, prop::sample::select(vec![512, 1024, 3000]), prop::bool::weighted(0.3));
     (any_program(), birth, traits, mask).prop_map(|(program, (parent, start_ns, known), traits, mask)| {
         let (process, weight, limited) = traits;
@@ -89,6 +103,35 @@ fn any_task() -> impl Strategy<Value = (Task, Option<prop::sample::Index>, Vec<p
         task.last_cpu = known.then_some(0);
         (task, parent, if limited { mask } else { vec![] })
     })
+}
+
+/// Two tasks that pass messages: from whom to whom, how many, work on either side, and whether each is answered.
+type Pair = (Index, Index, u64, u64, bool);
+
+fn any_pair() -> impl Strategy<Value = Pair> {
+    (any::<Index>(), any::<Index>(), 1..40u64, 0..20_000u64, any::<bool>())
+}
+
+/// Appends the pairs' rounds to their tasks' programs: every task meets its pairs in the same order, so none waits for ever.
+/// Pair p has channels 1 + 2 p and 2 + 2 p.
+fn add_pairs(tasks: &mut [Task], pairs: &[Pair]) {
+    for (number, (a, b, times, work_ns, answered)) in pairs.iter().enumerate() {
+        let (a, b) = (a.index(tasks.len()), b.index(tasks.len()));
+        if a == b {
+            continue;
+        }
+        let there = 1 + 2 * number as u32;
+        let work = Op::Compute { work_ns: *work_ns, spread_percent: 0 };
+        let send = |channel| Op::Send { channel, bytes: 5, work_ns: 300 };
+        let recv = |channel| Op::Recv { channel, work_ns: 200 };
+        let (mut ping, mut pong) = (vec![work, send(there)], vec![recv(there), work]);
+        if *answered {
+            ping.push(recv(there + 1));
+            pong.push(send(there + 1));
+        }
+        tasks[a].program.extend(rounds(*times, ping));
+        tasks[b].program.extend(rounds(*times, pong));
+    }
 }
 
 fn any_scenario() -> impl Strategy<Value = Scenario> {
@@ -103,10 +146,10 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             sync,
         },
     );
-    let channels = prop::collection::vec(channel, 3);
-    let tasks = prop::collection::vec(any_task(), 1..10);
-    (any_machine(), tasks, channels, policy, host, end).prop_map(
-        |(machine, drawn, channels, policy, host, end)| {
+    let pairs = prop::collection::vec(any_pair(), 0..8);
+    let work = (prop::collection::vec(any_task(), 1..20), pairs, prop::collection::vec(channel, 17));
+    (any_machine(), work, policy, host, end).prop_map(
+        |(machine, (drawn, pairs, channels), policy, host, end)| {
             let nr_cpus = machine.topology.nr_cpus();
             let mut tasks: Vec<Task> = Vec::new();
             for (index, (mut task, parent, mask)) in drawn.into_iter().enumerate() {
@@ -121,8 +164,9 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
                 task.allowed = (!allowed.is_empty()).then_some(allowed);
                 tasks.push(task);
             }
+            add_pairs(&mut tasks, &pairs);
             let workload = Workload { channels, end, ..crate::common::workload(tasks) };
-            Scenario { machine, workload, policy: policy.parse().unwrap(), host, limit_ns: 400 * MS }
+            Scenario { machine, workload, policy: policy.parse().unwrap(), host, limit_ns: 2_000 * MS }
         },
     )
 }
