@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compiles the BPF side against policy/, with the headers that scx_cargo ships, and generates its skeleton.
+//!
+//! Needs clang 18 or newer; `BPF_CLANG` names it where it is not `clang`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+fn main() -> Result<()> {
+    let policy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policy");
+    let policy = policy.canonicalize().with_context(|| format!("no {}", policy.display()))?;
+    println!("cargo:rerun-if-changed={}", policy.display());
+    scx_cargo::BpfBuilder::new()?
+        .add_include_path(policy.to_str().context("the path of policy/ is not UTF-8")?)
+        .enable_skel("src/bpf/main.bpf.c", "bpf")
+        .build()
+}

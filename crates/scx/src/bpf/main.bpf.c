@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * main.bpf.c - the policy behind sched_ext's hooks.
+ *
+ * This file decides nothing. It owns what the contract gives to a host (docs/contract.md): the queues, one vtime-ordered
+ * DSQ a CPU with the CPU's number as its id; the task records, in task storage; the idle mask, which is the kernel's
+ * built-in one. Each hook tells policy/ what happened and carries out its answer.
+ *
+ * A wake-up's way: select_cpu asks wl_select() and returns its CPU; enqueue asks wl_enqueue() for key and slice and inserts
+ * into that CPU's DSQ; the kernel reschedules an idle CPU by itself, a preemption is a kick; dispatch asks wl_dispatch()
+ * whether to pull, then moves the head of the own DSQ to the CPU.
+ *
+ * No task is left unserved, whatever the policy counts: dispatch always looks at the own DSQ itself; a task that may
+ * not run where it is queued is moved on (rescue()); a task without a record, or for whom the policy's answer cannot be
+ * carried out, goes to the global DSQ, which every CPU empties first. If all fails, the kernel's watchdog ejects the
+ * scheduler and Linux's own takes over.
+ *
+ * Two races, and why they do no harm. (1) A pull counts a task here, and then finds that another CPU took it: the record
+ * is uncounted, and that CPU's next event counts it again. (2) A CPU is claimed for a task that is then queued elsewhere:
+ * it is kicked, finds nothing, goes idle again, and the kernel sets its bit again.
+ */
+#include <scx/common.bpf.h>
+#include <scx/compat.bpf.h>
+
+#define WL_HAVE_TYPES
+/*
+ * Weak, so that clang does not look inside when it compiles a call: for an argument that the function does not use it would pass
+ * whatever is in the register, and the verifier, which goes by the declaration, would reject that.
+ */
+#define WL_FN		      __attribute__((noinline, weak))
+#define WL_ARG		      __arg_nonnull
+#define wl_claim_idle(p, cpu) (scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0)
+
+#include "core.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Whether the kernel tells its tick; weak, because not every kernel exports its configuration. */
+extern int CONFIG_HZ __kconfig __weak;
+
+/* The policy's state. The loader fills params and topo before it attaches; it is the only instance. */
+struct wl_policy policy;
+
+/* A power of two above the values of enum wl_balance_why, for a mask that the verifier sees. */
+#define WHYS 4
+_Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter");
+
+/* One slot a CPU, written by that CPU only and with interrupts off; the loader reads them through the mapping. */
+struct cpu_stats {
+	u64 reason[WL_NR_REASON];
+	u64 affine_reason[WL_NR_AFFINE_REASON];
+	u64 select_reads[WL_NR_DIST];
+	u64 selects;
+	u64 searches;
+	u64 lost_claims;
+	u64 select_ns;
+	u64 enqueues;
+	u64 preempts;
+	u64 dispatches;
+	u64 pull_tries[WHYS]; /* by enum wl_balance_why */
+	u64 pulled[WHYS];
+	u64 pull_races; /* another CPU took the task first */
+	u64 switches_in;
+	u64 migrations;
+	u64 rescued; /* moved on because it may not run where it was queued */
+	u64 global; /* through the global DSQ: no record, or an answer that could not be carried out */
+} WL_ALIGN_LINE;
+
+struct cpu_stats stats[WL_MAX_CPUS];
+
+/*
+ * What dispatch asks and is told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack that BPF has.
+ * Dispatch runs with interrupts off and does not nest.
+ */
+struct scratch {
+	struct wl_dispatch_out dispatch;
+	struct wl_move_in move_in;
+	struct wl_move_out move_out;
+	struct wl_enqueue_in enqueue_in;
+	struct wl_enqueue_out enqueue_out;
+} WL_ALIGN_LINE;
+
+struct scratch scratch[WL_MAX_CPUS];
+
+struct task_ctx {
+	struct wl_task task; /* first, so that a pointer to one is a pointer to the other */
+	s32 claimed_cpu;     /* claimed by select_cpu and not yet queued there, or WL_CPU_NONE */
+	s32 last_cpu;	     /* where it ran last, or WL_CPU_NONE */
+	u32 goes_on; /* it stopped running while runnable: the next enqueue is the end of its slice */
+	u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+/* How many tasks one pull looks at, and one rescue: a queue may be long, and the CPU's lock is held. */
+#define MAX_SCANNED 64
+
+/* A function of its own for the verifier, which looks at it once and not at each call (see WL_FN). */
+#define SEPARATE __attribute__((noinline, weak))
+
+static struct task_ctx *task_ctx(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
+}
+
+static struct cpu_stats *cpu_stats(void)
+{
+	u32 cpu = bpf_get_smp_processor_id() & (WL_MAX_CPUS - 1);
+
+	wl_hide(cpu);
+	return &stats[cpu & (WL_MAX_CPUS - 1)];
+}
+
+static struct scratch *scratch_of(u32 cpu)
+{
+	wl_hide(cpu);
+	return &scratch[cpu & (WL_MAX_CPUS - 1)];
+}
+
+static bool valid_cpu(s32 cpu)
+{
+	return cpu >= 0 && (u32)cpu < policy.topo.nr_cpus;
+}
+
+/* May p be run by cpu? The kernel narrows cpus_ptr of a migration-disabled task only once it is off its CPU. */
+static bool can_run(struct task_struct *p, s32 cpu)
+{
+	if (scx_bpf_task_cpu(p) == cpu)
+		return true;
+	return !is_migration_disabled(p) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+static void copy_allowed(struct task_ctx *tctx, const struct cpumask *mask)
+{
+	u32 size = bpf_core_type_size(struct cpumask);
+
+	if (size > sizeof(tctx->task.allowed))
+		size = sizeof(tctx->task.allowed);
+	bpf_probe_read_kernel(tctx->task.allowed, size, mask);
+	wl_task_affinity(&policy, &tctx->task);
+}
+
+/* sched_ext's weight is 100 at nice 0, the policy's 1024. */
+static u32 task_weight(u32 scx_weight)
+{
+	u32 weight = scx_weight * WL_WEIGHT_NICE_0 / 100;
+
+	return weight ?: 1;
+}
+
+s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct task_ctx *tctx = task_ctx(p), *waker = task_ctx(bpf_get_current_task_btf());
+	struct cpu_stats *st = cpu_stats();
+	struct wl_decision d = {};
+	struct wl_select_in in = {
+		.this_cpu = bpf_get_smp_processor_id(),
+		.prev_cpu = prev_cpu,
+		.now_ns = bpf_ktime_get_ns(),
+	};
+	u64 elapsed_ns;
+	u32 i;
+
+	if (!tctx)
+		return prev_cpu;
+	if (wake_flags & SCX_WAKE_SYNC)
+		in.flags |= WL_WAKE_SYNC;
+	if (wake_flags & SCX_WAKE_FORK)
+		in.flags |= WL_WAKE_FORK;
+
+	wl_select(&policy, &in, &tctx->task, (struct wl_task *)waker, &d);
+	elapsed_ns = bpf_ktime_get_ns() - in.now_ns;
+	if (d.scan_timed)
+		wl_scan_took(&policy, in.this_cpu, &d, elapsed_ns);
+
+	st->selects++;
+	st->select_ns += elapsed_ns;
+	st->searches += !!d.searched;
+	st->lost_claims += d.lost_claims;
+	if (d.reason < WL_NR_REASON)
+		st->reason[d.reason]++;
+	if (d.affine_reason < WL_NR_AFFINE_REASON)
+		st->affine_reason[d.affine_reason]++;
+	for (i = 0; i < WL_NR_DIST; i++)
+		st->select_reads[i] += d.reads.at[i];
+
+	if (!valid_cpu(d.cpu))
+		return prev_cpu;
+	tctx->claimed_cpu = d.claimed ? d.cpu : WL_CPU_NONE;
+	return d.cpu;
+}
+
+static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)
+{
+	if (tctx->task.flags & WL_TASK_NEW)
+		return WL_ENQ_FORK;
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		return WL_ENQ_WAKEUP;
+	return tctx->goes_on ? WL_ENQ_SLICE_END : WL_ENQ_MOVED;
+}
+
+void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *tctx = task_ctx(p);
+	struct cpu_stats *st = cpu_stats();
+	struct wl_enqueue_out out = {};
+	struct wl_enqueue_in in = {};
+	s32 cpu = scx_bpf_task_cpu(p);
+	s32 claimed_cpu;
+
+	if (!tctx) {
+		st->global++;
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	in.cpu = cpu;
+	in.why = enqueue_why(tctx, enq_flags);
+	in.now_ns = bpf_ktime_get_ns();
+	claimed_cpu = tctx->claimed_cpu;
+	tctx->claimed_cpu = WL_CPU_NONE;
+	tctx->goes_on = 0;
+
+	wl_enqueue(&policy, &tctx->task, &in, &out);
+	st->enqueues++;
+
+	/* A claim that led nowhere is given back: the CPU looks for work, finds none, and is idle again. */
+	if (claimed_cpu != WL_CPU_NONE && claimed_cpu != out.cpu)
+		scx_bpf_kick_cpu(claimed_cpu, SCX_KICK_IDLE);
+
+	if (!valid_cpu(out.cpu) || !can_run(p, out.cpu)) {
+		st->global++;
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, out.slice_ns ?: SCX_SLICE_DFL, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+
+	/* The bit of a CPU that has something queued must not stand, or the next waker would choose it too. */
+	if (claimed_cpu != out.cpu)
+		scx_bpf_test_and_clear_cpu_idle(out.cpu);
+
+	/*
+	 * A waking per-CPU kernel thread goes straight to its CPU's local queue: others may wait for it to make any
+	 * progress at all (workqueues, RCU), and nothing else can run it. It is counted and charged as any other; at the end of its
+	 * slice it queues as any other, so that it cannot keep the CPU for itself.
+	 */
+	if (in.why == WL_ENQ_WAKEUP && (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 &&
+	    out.cpu == cpu) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, out.slice_ns,
+				   enq_flags | (out.preempt ? SCX_ENQ_PREEMPT : 0));
+		return;
+	}
+
+	scx_bpf_dsq_insert_vtime(p, out.cpu, out.slice_ns, out.key, enq_flags);
+	if (out.preempt) {
+		st->preempts++;
+		scx_bpf_kick_cpu(out.cpu, SCX_KICK_PREEMPT);
+	} else if (out.cpu != cpu || in.why == WL_ENQ_MOVED) {
+		/*
+		 * The kernel reschedules an idle CPU for a wake-up or a fork on that CPU's own run queue. In all other
+		 * cases nobody would tell it.
+		 */
+		scx_bpf_kick_cpu(out.cpu, SCX_KICK_IDLE);
+	}
+}
+
+static void count(u64 *counters, u32 why)
+{
+	wl_hide(why);
+	counters[why & (WHYS - 1)]++;
+}
+
+/* Moves what the policy allows from the queue that it named to that of cpu. */
+SEPARATE int pull(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+	struct cpu_stats *st = cpu_stats();
+	struct task_struct *p;
+	u32 scanned = 0;
+
+	count(st->pull_tries, sc->dispatch.why);
+	sc->move_in.cpu = cpu;
+	bpf_for_each(scx_dsq, p, sc->dispatch.cpu, 0)
+	{
+		struct task_ctx *tctx;
+
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned); /* or the verifier follows each count by itself */
+		if (!can_run(p, cpu))
+			continue;
+		tctx = task_ctx(p);
+		if (!tctx)
+			continue;
+		sc->move_in.now_ns = bpf_ktime_get_ns();
+		wl_may_move(&policy, &tctx->task, &sc->move_in, &sc->dispatch, &sc->move_out);
+		if (sc->move_out.move) {
+			scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, sc->move_out.slice_ns);
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, sc->move_out.key);
+			if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, cpu, 0)) {
+				count(st->pulled, sc->dispatch.why);
+			} else {
+				st->pull_races++;
+				/* If whoever took it has not counted it yet, it will. */
+				if (tctx->task.place == WL_PLACE_QUEUED && tctx->task.cpu == cpu)
+					wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
+			}
+		}
+		if (sc->move_out.stop)
+			break;
+	}
+	return 0;
+}
+
+/* The own queue holds nothing but tasks that may not run here: each goes to the queue of a CPU where it may. */
+SEPARATE int rescue(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+	struct cpu_stats *st = cpu_stats();
+	struct task_struct *p;
+	u32 scanned = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		struct task_ctx *tctx;
+		s32 to;
+
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned); /* or the verifier follows each count by itself */
+		if (can_run(p, cpu))
+			continue;
+		tctx = task_ctx(p);
+		if (!tctx)
+			continue;
+		sc->enqueue_in.cpu = scx_bpf_task_cpu(p);
+		sc->enqueue_in.why = WL_ENQ_MOVED;
+		sc->enqueue_in.now_ns = bpf_ktime_get_ns();
+		wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
+		to = sc->enqueue_out.cpu;
+		if (!valid_cpu(to) || !can_run(p, to))
+			to = scx_bpf_task_cpu(p);
+		scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, sc->enqueue_out.slice_ns);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, sc->enqueue_out.key);
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, to, 0)) {
+			st->rescued++;
+			scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
+		}
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct scratch *sc = scratch_of(cpu);
+
+	cpu_stats()->dispatches++;
+	/* At most one pull a level and one for a mark; the policy ends it earlier, the bound is for the verifier. */
+	bpf_repeat(WL_MAX_LEVELS + 1)
+	{
+		wl_dispatch(&policy, cpu, bpf_ktime_get_ns(), &sc->dispatch);
+		if (sc->dispatch.what != WL_DISPATCH_PULL || !valid_cpu(sc->dispatch.cpu))
+			break;
+		pull(cpu);
+	}
+	if (scx_bpf_dsq_move_to_local(cpu, 0))
+		return;
+	if (scx_bpf_dsq_nr_queued(cpu) > 0)
+		rescue(cpu);
+}
+
+void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+	struct cpu_stats *st = cpu_stats();
+	s32 cpu = scx_bpf_task_cpu(p);
+	u64 now_ns = bpf_ktime_get_ns();
+
+	wl_busy(&policy, cpu, now_ns);
+	if (!tctx)
+		return;
+	tctx->goes_on = 0;
+	wl_running(&policy, &tctx->task, cpu, now_ns);
+	st->switches_in++;
+	if (tctx->last_cpu != cpu && tctx->last_cpu != WL_CPU_NONE)
+		st->migrations++;
+	tctx->last_cpu = cpu;
+}
+
+void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx)
+		return;
+	tctx->goes_on = runnable;
+	wl_stopping(&policy, &tctx->task, scx_bpf_task_cpu(p), bpf_ktime_get_ns(), runnable);
+}
+
+void BPF_STRUCT_OPS(wakelab_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (tctx)
+		wl_runnable(&policy, &tctx->task, scx_bpf_task_cpu(p), bpf_ktime_get_ns());
+}
+
+void BPF_STRUCT_OPS(wakelab_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (!tctx)
+		return;
+	tctx->goes_on = 0;
+	wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
+}
+
+/* Busy means that the current task is not the idle task: tasks of other classes count, and only this hook sees them. */
+void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
+{
+	if (idle)
+		wl_idle(&policy, cpu, bpf_ktime_get_ns());
+	else
+		wl_busy(&policy, cpu, bpf_ktime_get_ns());
+}
+
+void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+	struct wl_tick_out out = {};
+
+	wl_tick(&policy, scx_bpf_task_cpu(p), (struct wl_task *)tctx, bpf_ktime_get_ns(), &out);
+	if (out.resched)
+		scx_bpf_task_set_slice(p, 0);
+	if (valid_cpu(out.kick_cpu))
+		scx_bpf_kick_cpu(out.kick_cpu, SCX_KICK_IDLE);
+}
+
+/* A task of a higher class took the CPU: what was about to run here goes back to the queues, where others may pull it. */
+void BPF_STRUCT_OPS(wakelab_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local();
+}
+
+void BPF_STRUCT_OPS(wakelab_set_cpumask, struct task_struct *p, const struct cpumask *mask)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (tctx)
+		copy_allowed(tctx, mask);
+}
+
+void BPF_STRUCT_OPS(wakelab_set_weight, struct task_struct *p, u32 weight)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (tctx)
+		wl_task_weight(&policy, &tctx->task, task_weight(weight), bpf_ktime_get_ns());
+}
+
+/* Joins sched_ext: its affinity may have changed while it was of another class. The weight comes by set_weight. */
+void BPF_STRUCT_OPS(wakelab_enable, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (tctx)
+		copy_allowed(tctx, p->cpus_ptr);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+	struct task_ctx *tctx;
+	u32 flags = 0;
+
+	tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!tctx)
+		return -ENOMEM;
+	if (p->flags & PF_KTHREAD)
+		flags |= WL_TASK_KTHREAD;
+	if (args->fork)
+		flags |= WL_TASK_NEW;
+	tctx->claimed_cpu = WL_CPU_NONE;
+	tctx->last_cpu = WL_CPU_NONE;
+	wl_task_init(&policy, &tctx->task, p->pid, WL_WEIGHT_NICE_0, flags);
+	copy_allowed(tctx, p->cpus_ptr);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(wakelab_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (tctx)
+		wl_task_exit(&policy, &tctx->task, bpf_ktime_get_ns());
+}
+
+/* For the dump after an error: where the policy's counts and the queues differ is where to look. */
+void BPF_STRUCT_OPS(wakelab_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
+{
+	u32 i = cpu & (WL_MAX_CPUS - 1);
+
+	if (idle && !scx_bpf_dsq_nr_queued(cpu))
+		return;
+	wl_hide(i);
+	i &= WL_MAX_CPUS - 1;
+	scx_bpf_dump("policy: state=%u nr_queued=%u nr_running=%u load=%llu; queue holds %d",
+		     policy.cpu[i].state, policy.cpu[i].nr_queued, policy.cpu[i].nr_running,
+		     policy.cpu[i].load, scx_bpf_dsq_nr_queued(cpu));
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init)
+{
+	s32 i, ret;
+
+	if (CONFIG_HZ)
+		policy.params.tick_ns = 1000000000ULL / CONFIG_HZ;
+	wl_init(&policy);
+	bpf_for(i, 0, policy.topo.nr_cpus)
+	{
+		ret = scx_bpf_create_dsq(i, -1);
+		if (ret) {
+			scx_bpf_error("cannot create the queue of CPU %d: %d", i, ret);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(wakelab_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+SCX_OPS_DEFINE(wakelab_ops, .select_cpu = (void *)wakelab_select_cpu,
+	       .enqueue = (void *)wakelab_enqueue, .dispatch = (void *)wakelab_dispatch,
+	       .running = (void *)wakelab_running, .stopping = (void *)wakelab_stopping,
+	       .runnable = (void *)wakelab_runnable, .quiescent = (void *)wakelab_quiescent,
+	       .update_idle = (void *)wakelab_update_idle, .tick = (void *)wakelab_tick,
+	       .cpu_release = (void *)wakelab_cpu_release,
+	       .set_cpumask = (void *)wakelab_set_cpumask, .set_weight = (void *)wakelab_set_weight,
+	       .enable = (void *)wakelab_enable, .init_task = (void *)wakelab_init_task,
+	       .exit_task = (void *)wakelab_exit_task, .dump_cpu = (void *)wakelab_dump_cpu,
+	       .init = (void *)wakelab_init, .exit = (void *)wakelab_exit,
+	       .flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING, .timeout_ms = 10000,
+	       .name = "wakelab");

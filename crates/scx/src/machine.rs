@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine to schedule: its CPUs from sysfs or from a machine file, and how it is shown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use wakelab_machine::{Machine, Topology};
+use wakelab_policy::Tables;
+
+/// The topology below `sysfs`, or that of a machine file or preset, which must have as many CPUs.
+pub(crate) fn detect(sysfs: &Path, machine: Option<&str>) -> Result<Topology> {
+    let host = Machine::from_sysfs(sysfs).context("cannot read this machine's topology")?.topology;
+    let Some(name) = machine else { return Ok(host) };
+    let topology = Machine::load(name)?.topology;
+    ensure!(
+        topology.nr_cpus() == host.nr_cpus(),
+        "--machine {name} has {} CPUs, this machine {}",
+        topology.nr_cpus(),
+        host.nr_cpus()
+    );
+    Ok(topology)
+}
+
+/// One line: `8 CPUs, 4 cores of 2, 2 LLCs of 4, 1 node`.
+pub(crate) fn summary(topology: &Topology) -> String {
+    let mut text = count(topology.nr_cpus(), "CPU");
+    let mut domains = |name: &str, of: &dyn Fn(u32) -> Option<u32>| {
+        let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
+        for id in (0..topology.nr_cpus() as u32).filter_map(of) {
+            *sizes.entry(id).or_default() += 1;
+        }
+        let (Some(least), Some(most)) = (sizes.values().min(), sizes.values().max()) else { return };
+        let _ = match least == most {
+            true => write!(text, ", {} of {most}", count(sizes.len(), name)),
+            false => write!(text, ", {} of {least} to {most}", count(sizes.len(), name)),
+        };
+    };
+    let cpu = |cpu: u32| &topology.cpus[cpu as usize];
+    domains("core", &|at| Some(cpu(at).core));
+    domains("cluster", &|at| cpu(at).cluster);
+    domains("LLC", &|at| Some(cpu(at).llc));
+    let _ = write!(text, ", {}", count(topology.nr_nodes(), "node"));
+    text
+}
+
+/// The levels that the policy sees, a line each: `  smt      {0,4} {1,5} {2,6} {3,7}`.
+pub(crate) fn levels(tables: &Tables) -> String {
+    let mut text = String::new();
+    for level in &tables.levels[1..] {
+        let _ = write!(text, "  {:<8}", level.kind.name());
+        for domain in 0..level.first.len() {
+            let cpus: Vec<String> = level.domain(domain).iter().map(u16::to_string).collect();
+            let _ = write!(text, " {{{}}}", cpus.join(","));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn count(number: usize, name: &str) -> String {
+    format!("{number} {name}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakelab_machine::Cpu;
+    use wakelab_policy::PolicySpec;
+
+    fn cpu(core: u32, llc: u32) -> Cpu {
+        Cpu { core, cluster: None, llc, node: 0, capacity: 1024 }
+    }
+
+    #[test]
+    fn two_sockets_of_two_cores_of_two_threads() {
+        let cpus = [(0, 0), (0, 0), (1, 0), (1, 0), (2, 1), (2, 1), (3, 1), (3, 1)]
+            .map(|(core, llc)| cpu(core, llc));
+        let topology = Topology { cpus: cpus.to_vec(), node_distance: vec![vec![10]] };
+        assert_eq!(summary(&topology), "8 CPUs, 4 cores of 2, 2 LLCs of 4, 1 node");
+        let tables = Tables::build(&topology, &"linux-4.15".parse::<PolicySpec>().unwrap()).unwrap();
+        let expected = "  smt      {0,1} {2,3} {4,5} {6,7}\n  llc      {0,1,2,3} {4,5,6,7}\n  node     {0,1,2,3,4,5,6,7}\n";
+        assert_eq!(levels(&tables), expected);
+    }
+
+    #[test]
+    fn unequal_cores() {
+        let topology =
+            Topology { cpus: vec![cpu(0, 0), cpu(0, 0), cpu(1, 0)], node_distance: vec![vec![10]] };
+        assert_eq!(summary(&topology), "3 CPUs, 2 cores of 1 to 2, 1 LLC of 3, 1 node");
+    }
+
+    #[test]
+    fn a_machine_file_must_have_the_hosts_cpus() {
+        let error = detect(Path::new("/sys"), Some("power9-2s22c4t")).unwrap_err().to_string();
+        assert!(error.starts_with("--machine power9-2s22c4t has 176 CPUs, this machine "), "{error}");
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads the BPF side, hands it the policy and the topology, attaches it, and waits for its end.
+
+use std::mem::MaybeUninit;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use scx_utils::libbpf_clap_opts::LibbpfOpts;
+use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
+use wakelab_policy::{PolicySpec, Tables};
+
+use crate::Arguments;
+use crate::bpf_skel::{BpfSkelBuilder, OpenBpfSkel, types};
+use crate::machine;
+use crate::stats::Stats;
+
+/// WL_MAX_CPUS of a BPF build (policy/base.h).
+const MAX_CPUS: usize = 1024;
+/// The tick that the policy assumes where the kernel does not tell its own (CONFIG_HZ); Debian's and Ubuntu's.
+const TICK_NS: u64 = 4_000_000;
+
+/// WL_CPU_BUSY (policy/policy.h).
+const CPU_BUSY: u32 = 2;
+
+/// Why the scheduler is no longer attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// A signal, or another program detached it.
+    Stopped,
+    /// The kernel asks for a new start: CPUs came or went.
+    Restart,
+}
+
+/// Every named policy with every idle search and every wake-affine rule, each once.
+pub(crate) fn all_policies() -> Result<Vec<PolicySpec>> {
+    let values = |name| {
+        let axis = PolicySpec::axes().iter().find(|axis| axis.name == name);
+        anyhow::Ok(axis.with_context(|| format!("policies have no axis `{name}`"))?.values)
+    };
+    let mut all: Vec<PolicySpec> = Vec::new();
+    for named in PolicySpec::named() {
+        for idle in values("idle")? {
+            for affine in values("affine")? {
+                let text = format!("{}+idle={}+affine={}", named.name, idle.name, affine.name);
+                let spec = text.parse()?;
+                if !all.contains(&spec) {
+                    all.push(spec);
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Says in one line what keeps this kernel from being scheduled.
+pub(crate) fn check_kernel() -> Result<()> {
+    let euid = Path::new("/proc/self").metadata().context("cannot read /proc/self")?.uid();
+    ensure!(euid == 0, "must be run by root");
+    ensure!(
+        Path::new("/sys/kernel/sched_ext/state").exists(),
+        "this kernel has no sched_ext: it takes Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y"
+    );
+    Ok(())
+}
+
+/// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one.
+pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &AtomicBool) -> Result<Ending> {
+    let topology = machine::detect(&args.sysfs, args.machine.as_deref())?;
+    let tables = Tables::build(&topology, spec)?;
+    println!("topology: {}", machine::summary(&topology));
+    if args.verbose {
+        print!("{}", machine::levels(&tables));
+    }
+
+    let builder = BpfSkelBuilder::default();
+    let mut object = MaybeUninit::uninit();
+    let options = LibbpfOpts::default().into_bpf_open_opts();
+    let mut skel = scx_ops_open!(builder, &mut object, wakelab_ops, options)?;
+    skel.struct_ops.wakelab_ops_mut().exit_dump_len = args.exit_dump_len;
+    install(&mut skel, spec, &tables)?;
+    let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
+    let link = scx_ops_attach!(skel, wakelab_ops)?;
+    println!("scheduling by {spec}");
+
+    let every = args.stats.map(Duration::from_secs);
+    let mut last = Instant::now();
+    let read = || {
+        let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+        anyhow::Ok(Stats::read(&bss.stats, tables.nr_cpus()))
+    };
+    let mut counted = read()?;
+    while !stop.load(Ordering::Relaxed) && !uei_exited!(&skel, uei) {
+        thread::sleep(Duration::from_millis(100));
+        if every.is_some_and(|every| last.elapsed() >= every) {
+            last = Instant::now();
+            let now = read()?;
+            println!("{}", now.since(&counted));
+            counted = now;
+        }
+    }
+    drop(link);
+    report_leftovers(
+        &skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy,
+        &tables,
+        args.verbose,
+    );
+    let ended = uei_report!(&skel, uei).context("the kernel detached the scheduler; its own goes on")?;
+    Ok(if ended.should_restart() { Ending::Restart } else { Ending::Stopped })
+}
+
+/// Writes parameters and tables to the head of the BPF side's `policy`, before it is loaded.
+fn install(skel: &mut OpenBpfSkel<'_>, spec: &PolicySpec, tables: &Tables) -> Result<()> {
+    let params = spec.params(tables.nr_cpus(), TICK_NS)?;
+    let bss = skel.maps.bss_data.as_deref_mut().context("the skeleton has no .bss")?;
+    let policy: *mut types::wl_policy = &mut bss.policy;
+    // SAFETY: a live, exclusive reference; every bit pattern is a valid value of its fields, which are all integers.
+    #[allow(unsafe_code)]
+    let bytes = unsafe { std::slice::from_raw_parts_mut(policy.cast::<u8>(), size_of::<types::wl_policy>()) };
+    tables.write_image(&params, MAX_CPUS, bytes)?;
+    Ok(())
+}
+
+/// Detached, every task has left the policy and every count must have come back to nothing, and domains must count the CPUs
+/// that last said they were busy. What does not add up is a mistake of ours, and said; `verbose` says that it does.
+fn report_leftovers(policy: &types::wl_policy, tables: &Tables, verbose: bool) {
+    let found = leftovers(policy, tables);
+    if found.is_empty() && verbose {
+        println!("accounting: balanced");
+    }
+    for line in found {
+        eprintln!("scx_wakelab: accounting: {line}");
+    }
+}
+
+fn leftovers(policy: &types::wl_policy, tables: &Tables) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, cpu) in policy.cpu[..tables.nr_cpus()].iter().enumerate() {
+        let (queued, running, load) = (cpu.nr_queued as i32, cpu.nr_running as i32, cpu.load as i64);
+        if (queued, running, load) != (0, 0, 0) {
+            found.push(format!("CPU {number} still counts {queued} queued, {running} running, load {load}"));
+        }
+    }
+    for level in tables.levels.iter().filter(|level| level.has_counters) {
+        for domain in 0..level.first.len() {
+            let counted = policy.counter[level.counter_base as usize + domain].busy;
+            let is_busy = |&&cpu: &&u16| policy.cpu[cpu as usize].state == CPU_BUSY;
+            let busy = level.domain(domain).iter().filter(is_busy).count();
+            if busy != counted as usize {
+                let cpus = level.domain(domain);
+                found.push(format!("{} {cpus:?} counts {counted} busy CPUs, not {busy}", level.kind.name()));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakelab_policy::{Affine, Idle};
+
+    /// All zero, as the BPF side starts.
+    fn no_policy() -> Box<types::wl_policy> {
+        // SAFETY: integers only, for which zero is a value; boxed, because it is half a megabyte.
+        #[allow(unsafe_code)]
+        unsafe {
+            Box::<types::wl_policy>::new_zeroed().assume_init()
+        }
+    }
+
+    #[test]
+    fn leftovers_are_named() {
+        let topology = wakelab_machine::Machine::preset("xeon-2s22c2t").unwrap().topology;
+        let tables = Tables::build(&topology, &"linux-4.15".parse().unwrap()).unwrap();
+        let mut policy = no_policy();
+        policy.cpu[1].state = CPU_BUSY;
+        policy.counter[tables.levels[1].dom_of[1] as usize].busy = 1;
+        assert_eq!(leftovers(&policy, &tables), Vec::<String>::new());
+        policy.cpu[3].nr_queued = u32::MAX;
+        policy.cpu[4].load = 1024;
+        policy.cpu[1].state = 0;
+        let found = leftovers(&policy, &tables);
+        assert_eq!(found[0], "CPU 3 still counts -1 queued, 0 running, load 0");
+        assert_eq!(found[1], "CPU 4 still counts 0 queued, 0 running, load 1024");
+        assert_eq!(found[2], "smt [1, 45] counts 1 busy CPUs, not 0");
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn the_list_names_each_policy_once_and_parses_back() {
+        let all = all_policies().unwrap();
+        for (at, spec) in all.iter().enumerate() {
+            assert_eq!(spec.to_string().parse::<PolicySpec>().unwrap(), *spec);
+            assert!(!all[..at].contains(spec), "{spec} twice");
+        }
+        for idle in [Idle::Scan, Idle::SmtBalance] {
+            for affine in [Affine::Off, Affine::Always] {
+                let has = all.iter().any(|spec| spec.idle == idle && spec.affine == affine);
+                assert!(has, "{idle:?} with {affine:?} is missing");
+            }
+        }
+    }
+}

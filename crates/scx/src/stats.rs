@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the BPF side counted: a slot a CPU, summed and printed as the difference since the last time.
+
+use std::fmt;
+
+use wakelab_machine::Distance;
+use wakelab_policy::{AffineReason, BalanceWhy, Reason};
+
+use crate::bpf_skel::types::cpu_stats;
+
+/// Sums over all CPUs, in the order of `struct cpu_stats`.
+#[derive(Clone)]
+pub(crate) struct Stats(cpu_stats);
+
+impl Stats {
+    /// What the first `nr_cpus` slots hold now.
+    pub(crate) fn read(slots: &[cpu_stats], nr_cpus: usize) -> Stats {
+        let mut sum = cpu_stats::default();
+        for slot in &slots[..nr_cpus] {
+            // SAFETY: a live reference. The kernel's CPUs go on counting meanwhile: each number is read whole (it is
+            // aligned and of the machine's word size), and that numbers of one slot are of slightly different times is as good as any.
+            #[allow(unsafe_code)]
+            let slot = unsafe { std::ptr::read_volatile(slot) };
+            combine(&mut sum, &slot, |a, b| a + b);
+        }
+        Stats(sum)
+    }
+
+    /// What was counted since `earlier`.
+    pub(crate) fn since(&self, earlier: &Stats) -> Stats {
+        let mut difference = self.0;
+        combine(&mut difference, &earlier.0, |a, b| a.saturating_sub(b));
+        Stats(difference)
+    }
+}
+
+fn combine(into: &mut cpu_stats, from: &cpu_stats, with: impl Fn(u64, u64) -> u64) {
+    let arrays =
+        |into: &mut [u64], from: &[u64]| into.iter_mut().zip(from).for_each(|(a, b)| *a = with(*a, *b));
+    arrays(&mut into.reason, &from.reason);
+    arrays(&mut into.affine_reason, &from.affine_reason);
+    arrays(&mut into.select_reads, &from.select_reads);
+    arrays(&mut into.pull_tries, &from.pull_tries);
+    arrays(&mut into.pulled, &from.pulled);
+    let numbers = [
+        (&mut into.selects, from.selects),
+        (&mut into.searches, from.searches),
+        (&mut into.lost_claims, from.lost_claims),
+        (&mut into.select_ns, from.select_ns),
+        (&mut into.enqueues, from.enqueues),
+        (&mut into.preempts, from.preempts),
+        (&mut into.dispatches, from.dispatches),
+        (&mut into.pull_races, from.pull_races),
+        (&mut into.switches_in, from.switches_in),
+        (&mut into.migrations, from.migrations),
+        (&mut into.rescued, from.rescued),
+        (&mut into.global, from.global),
+    ];
+    numbers.into_iter().for_each(|(a, b)| *a = with(*a, b));
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.0;
+        let mean_ns = s.select_ns.checked_div(s.selects).unwrap_or(0);
+        writeln!(
+            f,
+            "decisions {}  mean {mean_ns} ns  searches {}  lost claims {}",
+            s.selects, s.searches, s.lost_claims
+        )?;
+        line(f, "  reason", Reason::ALL.iter().map(|reason| reason.name()), &s.reason)?;
+        line(f, "  wake-affine", AffineReason::ALL.iter().map(|reason| reason.name()), &s.affine_reason)?;
+        line(f, "  reads", Distance::ALL.iter().map(|distance| distance.name()), &s.select_reads)?;
+        writeln!(
+            f,
+            "switches in {}  migrations {}  enqueues {}  preemptions {}",
+            s.switches_in, s.migrations, s.enqueues, s.preempts
+        )?;
+        let why = || BalanceWhy::ALL.iter().map(|why| why.name());
+        line(f, "  pulls tried", why(), &s.pull_tries)?;
+        line(f, "  tasks pulled", why(), &s.pulled)?;
+        writeln!(f, "  lost races {}  rescued {}  global queue {}", s.pull_races, s.rescued, s.global)
+    }
+}
+
+/// `  title  name number  name number`, those that are 0 left out.
+fn line(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    names: impl Iterator<Item = &'static str>,
+    numbers: &[u64],
+) -> fmt::Result {
+    write!(f, "{title}")?;
+    for (name, number) in names.zip(numbers).filter(|(_, number)| **number > 0) {
+        write!(f, "  {name} {number}")?;
+    }
+    writeln!(f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_summed_and_differences_shown() {
+        let mut slots = vec![cpu_stats::default(), cpu_stats::default(), cpu_stats::default()];
+        slots[0].selects = 3;
+        slots[0].select_ns = 700;
+        slots[0].reason[Reason::TargetIdle as usize] = 3;
+        let earlier = Stats::read(&slots, 2);
+        slots[1].selects = 4;
+        slots[1].select_ns = 1000;
+        slots[1].reason[Reason::IdleCore as usize] = 4;
+        slots[2].selects = 99; // beyond the machine
+        let now = Stats::read(&slots, 2);
+        let text = now.to_string();
+        assert!(text.starts_with("decisions 7  mean 242 ns"), "{text}");
+        assert!(text.contains("  reason  target-idle 3  idle-core 4\n"), "{text}");
+        let text = now.since(&earlier).to_string();
+        assert!(text.starts_with("decisions 4  mean 250 ns"), "{text}");
+        assert!(text.contains("  reason  idle-core 4\n"), "{text}");
+    }
+}
