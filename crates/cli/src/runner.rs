@@ -18,7 +18,8 @@ pub(crate) fn run_all(
     let total = scenarios.len() * seeds.len();
     let progress = progress_bar(total);
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Outcome, SimError>>>> = (0..total).map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Result<Outcome, SimError>>>> =
+        (0..total).map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, total.max(1)) {
             scope.spawn(|| {

@@ -59,7 +59,8 @@ fn nothing_but_the_result_is_written_in_a_pipe() {
 
 #[test]
 fn a_recording_is_replayed_and_explained() {
-    let output = wakelab(&["compare", FIXTURE, "--machine", "smp-8", "--policy", "linux-4.15", "--seeds", "1"]);
+    let output =
+        wakelab(&["compare", FIXTURE, "--machine", "smp-8", "--policy", "linux-4.15", "--seeds", "1"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("waits explained"), "{text}");

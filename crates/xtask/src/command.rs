@@ -8,11 +8,11 @@ use std::process::{Command, ExitStatus};
 use anyhow::{Context, Result, bail};
 
 /// Exit code of a stage that this machine cannot run, as automake's and the kernel's test runners use it.
-pub const SKIPPED: u8 = 77;
+pub(crate) const SKIPPED: u8 = 77;
 
 /// A stage cannot run on this machine; the text says why in one line.
 #[derive(Debug)]
-pub struct Skipped(pub String);
+pub(crate) struct Skipped(pub(crate) String);
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,7 +23,7 @@ impl fmt::Display for Skipped {
 impl std::error::Error for Skipped {}
 
 /// The project's root folder.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     path.pop();
     path.pop();
@@ -31,7 +31,7 @@ pub fn root() -> PathBuf {
 }
 
 /// Where things that outlive a clone are kept: `$WAKELAB_CACHE`, or `~/.cache/wakelab`.
-pub fn cache() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("WAKELAB_CACHE") {
         return Ok(PathBuf::from(path));
     }
@@ -40,21 +40,22 @@ pub fn cache() -> Result<PathBuf> {
 }
 
 /// cargo, the one that runs this program.
-pub fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
 /// The first of `names` that can be executed, from `$PATH`.
-pub fn find_program(names: &[&str]) -> Option<PathBuf> {
+pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
     names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file()))
 }
 
 /// Runs a command to its end; anything but success is an error, exit code 77 is [`Skipped`].
-pub fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = status(command)?;
     match status.code() {
         Some(0) => Ok(()),
@@ -66,7 +67,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command and gives what it wrote to stdout.
-pub fn output(command: &mut Command) -> Result<Vec<u8>> {
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().with_context(|| format!("cannot run {}", show(command)))?;
     if !output.status.success() {
         bail!("{} failed: {}\n{}", show(command), output.status, String::from_utf8_lossy(&output.stderr));

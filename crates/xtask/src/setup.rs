@@ -10,7 +10,7 @@ use crate::command::{self, find_program};
 
 /// Arguments of `cargo xtask setup`.
 #[derive(Args)]
-pub struct SetupArgs {
+pub(crate) struct SetupArgs {
     /// Only say what is missing; exit code 1 if anything is.
     #[arg(long)]
     check: bool,
@@ -38,9 +38,9 @@ impl Probe {
 }
 
 /// Names of clang that can build the BPF side: 18 or newer.
-pub const CLANG: &[&str] = &["clang-19", "clang-20", "clang-21", "clang-18"];
+pub(crate) const CLANG: &[&str] = &["clang-19", "clang-20", "clang-21", "clang-18"];
 /// Names of clang-format in the version whose output the tree follows.
-pub const CLANG_FORMAT: &[&str] = &["clang-format-19"];
+pub(crate) const CLANG_FORMAT: &[&str] = &["clang-format-19"];
 
 const NEEDS: &[Need] = &[
     Need { package: "gcc", what_for: "building policy/ and linking", probe: Probe::Program(&["gcc", "cc"]) },
@@ -91,7 +91,7 @@ const NEEDS: &[Need] = &[
 ];
 
 /// Installs what is missing, or says what is.
-pub fn run_setup(check: bool) -> Result<()> {
+pub(crate) fn run_setup(check: bool) -> Result<()> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !need.probe.holds()).collect();
     if missing.is_empty() {
         println!("setup: everything is there");
@@ -112,10 +112,12 @@ pub fn run_setup(check: bool) -> Result<()> {
     // One by one: a package that a distribution does not have must not keep the others away.
     let mut absent = Vec::new();
     for name in names {
-        let result = command::run(Command::new("apt-get")
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .args(["-qq", "-y", "-o", "Dpkg::Use-Pty=0", "install", "--no-install-recommends", name])
-            .stdout(std::process::Stdio::null()));
+        let result = command::run(
+            Command::new("apt-get")
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .args(["-qq", "-y", "-o", "Dpkg::Use-Pty=0", "install", "--no-install-recommends", name])
+                .stdout(std::process::Stdio::null()),
+        );
         if result.is_err() {
             absent.push(name);
         }
@@ -127,7 +129,7 @@ pub fn run_setup(check: bool) -> Result<()> {
 }
 
 /// `cargo xtask setup`.
-pub fn run(args: &SetupArgs) -> Result<()> {
+pub(crate) fn run(args: &SetupArgs) -> Result<()> {
     run_setup(args.check)
 }
 

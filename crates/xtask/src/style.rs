@@ -15,7 +15,7 @@ const SOURCE: &[&str] = &["rs", "c", "h", "sh", "toml"];
 const CODE: &[&str] = &["rs", "c", "h", "sh"];
 
 /// Checks all tracked files; lists every finding before it fails.
-pub fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let listing = output(Command::new("git").current_dir(root()).args(["ls-files", "-z"]))?;
     let files: Vec<String> = String::from_utf8(listing)?
         .split('\0')
@@ -25,7 +25,8 @@ pub fn run() -> Result<()> {
     let mut findings = Vec::new();
     for file in &files {
         if has_extension(file, SOURCE) {
-            let text = std::fs::read_to_string(root().join(file)).with_context(|| format!("cannot read {file}"))?;
+            let text =
+                std::fs::read_to_string(root().join(file)).with_context(|| format!("cannot read {file}"))?;
             check_text(file, &text, &mut findings);
         }
     }
@@ -137,7 +138,9 @@ mod tests {
         let text = format!("{SPDX}static u32 count;\nstruct wl_topo state;\n");
         assert_eq!(findings("policy/a.h", &text).len(), 2);
         assert_eq!(findings("crates/a.h", &text).len(), 0);
-        let fine = format!("{SPDX}static const u32 table[] = {{1}};\nstatic inline u32 f(void);\nstruct wl_topo {{\n}};\n");
+        let fine = format!(
+            "{SPDX}static const u32 table[] = {{1}};\nstatic inline u32 f(void);\nstruct wl_topo {{\n}};\n"
+        );
         assert_eq!(findings("policy/a.h", &fine), Vec::<String>::new());
     }
 }

@@ -18,7 +18,7 @@ use crate::{style, vm};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
-pub struct TestArgs {
+pub(crate) struct TestArgs {
     /// Run these stages only (see --list).
     #[arg(long, value_delimiter = ',', value_name = "STAGE")]
     only: Vec<String>,
@@ -70,7 +70,7 @@ const STAGES: &[Stage] = &[
 ];
 
 /// `cargo xtask test`.
-pub fn run(args: &TestArgs) -> Result<()> {
+pub(crate) fn run(args: &TestArgs) -> Result<()> {
     for name in args.only.iter().chain(&args.skip) {
         if !STAGES.iter().any(|stage| stage.name == name) {
             bail!(
