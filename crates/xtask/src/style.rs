@@ -67,9 +67,8 @@ fn check_text(file: &str, text: &str, findings: &mut Vec<String>) {
 /// Whether `word` stands in `line` and is not a part of a longer word, as three letters of mktemp's template are.
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric());
-    line.match_indices(word).any(|(at, _)| {
-        !part(line[..at].chars().next_back()) && !part(line[at + word.len()..].chars().next())
-    })
+    line.match_indices(word)
+        .any(|(at, _)| !part(line[..at].chars().next_back()) && !part(line[at + word.len()..].chars().next()))
 }
 
 /// Words that must not land. Put together here so that this file does not contain them.
