@@ -114,7 +114,7 @@ fn check_recording(recording: &Recording, machine: &Machine) -> Result<()> {
         .tasks
         .iter()
         .flat_map(|task| task.allowed.iter().flatten().map(move |cpu| (task, *cpu)))
-        .find(|(_, cpu)| *cpu as usize >= nr_cpus as usize);
+        .find(|(_, cpu)| *cpu as usize >= nr_cpus);
     match beyond {
         Some((task, cpu)) => Err(bad_input(format!(
             "{}: task {} is bound to CPU {cpu}, but {} has CPUs 0 to {}",

@@ -7,7 +7,7 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hackb
 
 #[test]
 fn sessions() {
-    trycmd::TestCases::new().case("tests/cmd/*.trycmd").env("NO_COLOR", "1");
+    trycmd::TestCases::new().case("tests/cmd/*.trycmd").env("NO_COLOR", "1").env("COLUMNS", "100");
 }
 
 fn wakelab(arguments: &[&str]) -> std::process::Output {
