@@ -6,12 +6,13 @@
 #   @@ ready CPUS KERNEL           once
 #   @@ topology TEXT               once, what the loader detected
 #   @@ policy SPEC                 before the steps of a policy
+#   @@ safety                      before the steps at the end
 #   @@ ok STEP TENTHS_OF_A_SECOND  a step passed
 #   @@ failed STEP TEXT            a step failed
 #   @@ end                         last; without it the guest did not get to its end
 #
 # Steps of a policy: load, hackbench, pinned (one task bound to each CPU counts while others compete), affinity (busy tasks are
-# moved from CPU to CPU and reniced), unload, kernel-log.
+# moved from CPU to CPU and reniced), unload, kernel-log. At the end: hotplug, kill.
 
 busybox mount -t proc proc /proc
 busybox mount -t sysfs sysfs /sys
@@ -82,7 +83,7 @@ load() {
 
 run_hackbench() {
     begin hackbench
-    if ! timeout 90 hackbench -g 2 -l 40 > /tmp/hackbench.log 2>&1; then
+    if ! timeout 90 hackbench -g 2 -l 20 > /tmp/hackbench.log 2>&1; then
         failed "exit code not 0: $(tail -n 1 /tmp/hackbench.log)"
     elif ! grep -q "== $hackbench_tasks tasks" /tmp/hackbench.log || ! grep -q '^Time: ' /tmp/hackbench.log; then
         failed "not all tasks ended: $(tail -n 1 /tmp/hackbench.log)"
@@ -103,15 +104,15 @@ run_pinned() {
     for cpu in $(seq 0 $((cpus - 1))); do
         count $counts > /tmp/pinned.free.$cpu &
     done
-    pids=
     for cpu in $(seq 0 $((cpus - 1))); do
         taskset -p $(printf %x $((1 << cpu))) $$ > /dev/null
         count $counts > /tmp/pinned.$cpu &
-        pids="$pids $!"
     done
     taskset -p $(printf %x $(((1 << cpus) - 1))) $$ > /dev/null
-    await 90 all_done $cpus /tmp/pinned.[0-9]*
-    await 90 all_done $cpus /tmp/pinned.free.*
+    if ! await 90 all_done $((2 * cpus)) '/tmp/pinned.*'; then
+        failed "$(cat /tmp/pinned.* | wc -l) of $((2 * cpus)) tasks ended"
+        return
+    fi
     for cpu in $(seq 0 $((cpus - 1))); do
         if [ "$(cat /tmp/pinned.$cpu)" != "$counts $cpu" ]; then
             failed "the task of CPU $cpu said '$(cat /tmp/pinned.$cpu)', not '$counts $cpu'"
@@ -125,11 +126,9 @@ run_pinned() {
     passed
 }
 
-# all_done N FILE...: N lines in all of them
+# all_done N PATTERN: N lines in all files of that name. The pattern is looked up each time: a file appears when its task starts.
 all_done() {
-    expected=$1
-    shift
-    [ "$(cat "$@" | wc -l)" -eq "$expected" ]
+    [ "$(cat $2 2>/dev/null | wc -l)" -eq "$1" ]
 }
 
 run_affinity() {
@@ -149,7 +148,7 @@ run_affinity() {
     for pid in $pids; do
         taskset -p $(printf %x $(((1 << cpus) - 1))) $pid > /dev/null 2>&1
     done
-    if await 90 all_done 12 /tmp/busy.*; then
+    if await 90 all_done 12 '/tmp/busy.*'; then
         passed
     else
         failed "$(cat /tmp/busy.* | wc -l) of 12 tasks ended"
@@ -179,6 +178,38 @@ unload() {
     fi
 }
 
+# The last CPU goes off and on again: the kernel detaches the scheduler each time, and the loader attaches it anew.
+run_hotplug() {
+    begin hotplug
+    last=/sys/devices/system/cpu/cpu$((cpus - 1))/online
+    for online in 0 1; do
+        echo $online > $last
+        if ! await 60 is_attached $((cpus - 1 + online)); then
+            failed "not attached again after $online to $last"
+            sed 's/^/loader: /' /tmp/loader.log
+            return
+        fi
+    done
+    passed
+}
+
+# The last thing that the loader said is that it schedules, on so many CPUs.
+is_attached() {
+    tail -n 1 /tmp/loader.log | grep -q '^scheduling by' && grep '^topology:' /tmp/loader.log | tail -n 1 | grep -q ": $1 CPUs"
+}
+
+# A loader that dies takes its scheduler with it.
+kill_loader() {
+    begin kill
+    kill -KILL "$loader"
+    wait "$loader" 2>/dev/null
+    if await 20 is_disabled; then
+        passed
+    else
+        failed "state is $(cat $state)"
+    fi
+}
+
 check_log() {
     begin kernel-log
     dmesg -c > /tmp/dmesg
@@ -193,7 +224,8 @@ check_log() {
 echo "@@ ready $cpus $(uname -r)"
 dmesg -c > /tmp/dmesg.boot
 told=
-while read -r spec; do
+while read -r line; do
+    spec=$line
     echo "@@ policy $spec"
     if load "$spec"; then
         if [ -z "$told" ]; then
@@ -208,5 +240,12 @@ while read -r spec; do
     fi
     check_log
 done < /policies
+echo "@@ safety"
+if load "$spec"; then
+    run_hotplug
+    kill_loader
+    run_hackbench
+fi
+check_log
 echo "@@ end"
 poweroff -f

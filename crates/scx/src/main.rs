@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loader of `scx_wakelab`: puts a policy and the machine's topology into the BPF side, attaches it as the scheduler of this
-//! kernel, and detaches it at SIGINT or SIGTERM.
+//! The loader of `scx_wakelab`: puts a policy and the machine's topology into the BPF side, attaches it as the scheduler
+//! of this kernel, and detaches it at SIGINT or SIGTERM.
 //!
-//! The kernel is safe from this program: if it dies, stalls or makes a mistake, the kernel detaches the scheduler and goes on with
-//! its own (docs/scheduler.md). All that is left to do here is to say why, and to leave with an exit code that is not 0.
+//! The kernel is safe from this program: if it dies, stalls or makes a mistake, the kernel detaches the scheduler and goes
+//! on with its own (docs/scheduler.md). All that is left to do here is to say why, and to leave with an exit code that is
+//! not 0.
 
 mod bpf_skel;
 mod machine;
@@ -70,7 +71,12 @@ fn run(args: &Arguments) -> Result<()> {
         return Ok(());
     }
     scheduler::check_kernel()?;
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+        // Said at every attach: the skeleton leaves the scheduler's map to be attached by hand.
+        if !text.contains("skeleton link is uninitialized") {
+            eprint!("{text}");
+        }
+    })));
     let stop = Arc::new(AtomicBool::new(false));
     let stop_at_signal = Arc::clone(&stop);
     ctrlc::set_handler(move || stop_at_signal.store(true, Ordering::Relaxed))

@@ -17,8 +17,8 @@ impl Stats {
     pub(crate) fn read(slots: &[cpu_stats], nr_cpus: usize) -> Stats {
         let mut sum = cpu_stats::default();
         for slot in &slots[..nr_cpus] {
-            // SAFETY: a live reference. The kernel's CPUs go on counting meanwhile: each number is read whole (it is
-            // aligned and of the machine's word size), and that numbers of one slot are of slightly different times is as good as any.
+            // SAFETY: a live reference. The kernel's CPUs go on counting meanwhile, but each number is read whole: it is
+            // aligned and of the machine's word size. That the numbers of a slot are not of one instant does no harm.
             #[allow(unsafe_code)]
             let slot = unsafe { std::ptr::read_volatile(slot) };
             combine(&mut sum, &slot, |a, b| a + b);

@@ -260,7 +260,7 @@ fn boot(image: &Path, initramfs: &Path) -> Result<Guest> {
         "-accel",
         "tcg,thread=multi",
         "-cpu",
-        "max,topoext=on",
+        "max,vendor=GenuineIntel",
         "-smp",
         "8,sockets=2,cores=2,threads=2",
         "-m",
@@ -316,6 +316,7 @@ impl Tally {
                 self.policies += 1;
                 println!("{rest}");
             }
+            "safety" => println!("safety"),
             "topology" => {
                 let error = (rest != TOPOLOGY).then(|| format!("detected `{rest}`, not `{TOPOLOGY}`"));
                 self.step("topology", error.as_deref());
