@@ -98,12 +98,21 @@ fn input(args: &CompareArgs) -> Result<(Workload, Option<Recording>)> {
     match (&args.input, &args.recording, &args.workload) {
         (_, Some(path), _) => recording(path),
         (_, _, Some(spec)) => workload(spec),
-        (Some(input), _, _) if Path::new(input).is_file() => recording(Path::new(input)),
+        // Not only plain files: the shell's <(perf script) is a pipe.
+        (Some(input), _, _) if Path::new(input).metadata().is_ok_and(|file| !file.is_dir()) => {
+            recording(Path::new(input))
+        }
+        (Some(input), _, _) if is_workload(input) => workload(input),
         (Some(input), _, _) => workload(input).map_err(|error: anyhow::Error| {
-            bad_input(format!("{error} (and there is no file {input:?} that could be a recording)"))
+            bad_input(format!("{error}; and there is no file of that name that could be a recording"))
         }),
         (None, None, None) => Err(bad_input("an INPUT is needed: a recording or a workload")),
     }
+}
+
+/// Whether the name before the parameters is one that exists; what is wrong then is wrong in the parameters.
+fn is_workload(spec: &str) -> bool {
+    spec.split(':').next().is_some_and(|name| wakelab_workload::presets().any(|preset| preset == name))
 }
 
 /// A recording from a machine with more CPUs may still be replayed here, unless a task is bound to one of them.

@@ -8,7 +8,7 @@ use crate::explained::Gap;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system says no.
-    #[error("{file}: cannot be read")]
+    #[error("{file}: cannot be read: {source}")]
     Io {
         /// The recording.
         file: String,

@@ -32,7 +32,7 @@ fn empty_files() {
 #[test]
 fn a_file_that_is_not_there() {
     let error = read("no/such/file".as_ref(), &Options::default()).unwrap_err();
-    assert_eq!(error.to_string(), "no/such/file: cannot be read");
+    assert_eq!(error.to_string(), "no/such/file: cannot be read: No such file or directory (os error 2)");
 }
 
 #[test]
