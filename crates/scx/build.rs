@@ -8,7 +8,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 fn main() -> Result<()> {
-    let policy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policy");
+    // Asked when it runs: a target folder shared by several clones may hold a build script compiled in another one.
+    let here = std::env::var("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR")?;
+    let policy = Path::new(&here).join("../../policy");
     let policy = policy.canonicalize().with_context(|| format!("no {}", policy.display()))?;
     println!("cargo:rerun-if-changed={}", policy.display());
     scx_cargo::BpfBuilder::new()?

@@ -22,9 +22,12 @@ impl fmt::Display for Skipped {
 
 impl std::error::Error for Skipped {}
 
-/// The project's root folder.
+/// The project's root folder. `cargo xtask` says where; what was compiled in may be another clone that shares the target
+/// folder.
 pub(crate) fn root() -> PathBuf {
-    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let mut path = PathBuf::from(
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()),
+    );
     path.pop();
     path.pop();
     path
@@ -73,6 +76,20 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
         bail!("{} failed: {}\n{}", show(command), output.status, String::from_utf8_lossy(&output.stderr));
     }
     Ok(output.stdout)
+}
+
+/// As [`output`], as trimmed text.
+pub(crate) fn text(command: &mut Command) -> Result<String> {
+    Ok(String::from_utf8_lossy(&output(command)?).trim().to_owned())
+}
+
+/// Where cargo builds.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    let metadata = text(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let start =
+        metadata.find("\"target_directory\":\"").context("cargo metadata names no target_directory")? + 20;
+    let length = metadata[start..].find('"').context("cargo metadata is cut off")?;
+    Ok(PathBuf::from(&metadata[start..start + length]))
 }
 
 fn status(command: &mut Command) -> Result<ExitStatus> {

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use clap::Args;
 
+use crate::clang::bpf_clang;
 use crate::command::{self, find_program};
 
 /// Arguments of `cargo xtask setup`.
@@ -24,6 +25,7 @@ struct Need {
 }
 
 enum Probe {
+    Clang,
     Program(&'static [&'static str]),
     File(&'static [&'static str]),
 }
@@ -31,20 +33,19 @@ enum Probe {
 impl Probe {
     fn holds(&self) -> bool {
         match self {
+            Probe::Clang => bpf_clang().is_ok(),
             Probe::Program(names) => find_program(names).is_some(),
             Probe::File(paths) => paths.iter().any(|path| std::path::Path::new(path).exists()),
         }
     }
 }
 
-/// Names of clang that can build the BPF side: 18 or newer.
-pub(crate) const CLANG: &[&str] = &["clang-19", "clang-20", "clang-21", "clang-18"];
 /// Names of clang-format in the version whose output the tree follows.
 pub(crate) const CLANG_FORMAT: &[&str] = &["clang-format-19"];
 
 const NEEDS: &[Need] = &[
     Need { package: "gcc", what_for: "building policy/ and linking", probe: Probe::Program(&["gcc", "cc"]) },
-    Need { package: "clang-19", what_for: "BPF and sanitizers", probe: Probe::Program(CLANG) },
+    Need { package: "clang-19", what_for: "BPF and sanitizers", probe: Probe::Clang },
     Need { package: "clang-format-19", what_for: "the C style check", probe: Probe::Program(CLANG_FORMAT) },
     Need {
         package: "libclang-rt-19-dev",

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::clang::bpf_clang;
 use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
-use crate::setup::{CLANG, run_setup};
+use crate::setup::run_setup;
 use crate::{style, vm};
 
 /// Arguments of `cargo xtask test`.
@@ -239,40 +240,34 @@ fn determinism(_: &mut Shared) -> Result<()> {
     Ok(())
 }
 
-/// The C code built by each compiler, as it is and with sanitizers, under the tests of crates/policy.
+/// The C code built by each compiler with its sanitizers, under the tests of crates/policy.
 fn policy_c(_: &mut Shared) -> Result<()> {
-    let test = |name: &str, compiler: &Path, sanitize: bool, runner: Option<(String, String)>| {
+    let target = command::target_folder()?.join("policy-c");
+    let test = |name: &str, compiler: &Path, runner: Option<(String, String)>| {
         println!("policy-c: {name}");
         let mut command = cargo();
         command
             .env("CC", compiler)
             .env("WAKELAB_WERROR", "1")
-            .env("CARGO_TARGET_DIR", cargo_target().join("policy-c").join(name))
-            .args(["test", "--quiet", "-p", "wakelab-policy", "--lib", "--tests"]);
-        if sanitize {
-            command.env("WAKELAB_SANITIZE", "1");
-        }
-        command.envs(runner);
+            .env("WAKELAB_SANITIZE", "1")
+            .env("CARGO_TARGET_DIR", target.join(name))
+            .args(["test", "--quiet", "-p", "wakelab-policy", "--lib", "--tests"])
+            .envs(runner);
         run_command(&mut command)
     };
     let gcc = find_program(&["gcc"]).ok_or_else(|| Skipped("no gcc".into()))?;
-    let clang = need_clang("policy/ by clang")?;
-    let runtime = command::output(Command::new(&gcc).arg("-print-file-name=libasan.so"))?;
-    let preload = format!("env LD_PRELOAD={}", String::from_utf8(runtime)?.trim());
-    test("gcc-sanitizers", &gcc, true, Some((runner_variable()?, preload)))?;
-    test("clang-sanitizer", &clang, true, None)
+    let runtime = command::text(Command::new(&gcc).arg("-print-file-name=libasan.so"))?;
+    let preload = format!("env LD_PRELOAD={runtime}");
+    test("gcc-sanitizers", &gcc, Some((runner_variable()?, preload)))?;
+    test("clang-sanitizer", &bpf_clang()?, None)
 }
 
 /// The variable by which cargo is told what to start test programs with, for this machine's own target.
 fn runner_variable() -> Result<String> {
-    let version = String::from_utf8(command::output(Command::new("rustc").arg("-vV"))?)?;
+    let version = command::text(Command::new("rustc").arg("-vV"))?;
     let host =
         version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV names no host")?;
     Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
-}
-
-fn cargo_target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 
 fn bench(_: &mut Shared) -> Result<()> {
@@ -280,29 +275,22 @@ fn bench(_: &mut Shared) -> Result<()> {
 }
 
 fn clippy(_: &mut Shared) -> Result<()> {
-    let lint = |packages: &[&str]| {
+    let lint = |packages: &[&str], clang: Option<PathBuf>| {
         let mut command = cargo();
         command.args(["clippy", "--quiet", "--all-targets"]).args(packages).args(["--", "-D", "warnings"]);
-        // The scx crates' build scripts would run `clang`, which Debian's packages do not install.
-        command.envs(find_program(CLANG).map(|clang| ("BPF_CLANG", clang)));
+        command.envs(clang.map(|clang| ("BPF_CLANG", clang)));
         run_command(&mut command)
     };
-    lint(&["--package", "xtask"])?;
-    lint(&[])?;
-    need_clang("crates/parity and crates/scx")?;
-    lint(&["--package", "wakelab-parity", "--package", "wakelab-scx"])
+    lint(&["--package", "xtask"], None)?;
+    lint(&[], None)?;
+    lint(&["--package", "wakelab-parity", "--package", "wakelab-scx"], Some(bpf_clang()?))
 }
 
 /// The unit tests of the crates that hold BPF; loading it is the work of the stages parity and vm.
 fn bpf_units(_: &mut Shared) -> Result<()> {
-    let clang = need_clang("crates/parity and crates/scx")?;
     let mut command = cargo();
-    command.env("BPF_CLANG", clang);
+    command.env("BPF_CLANG", bpf_clang()?);
     run_command(command.args(["test", "--quiet", "--package", "wakelab-parity", "--package", "wakelab-scx"]))
-}
-
-fn need_clang(what: &str) -> Result<PathBuf> {
-    find_program(CLANG).ok_or_else(|| Skipped(format!("{what}: no clang 18 or newer")).into())
 }
 
 fn parity(_: &mut Shared) -> Result<()> {

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
+use crate::clang::bpf_clang;
 use crate::command::{self, Skipped, find_program};
-use crate::setup;
 
 /// Arguments of `cargo xtask vm`.
 #[derive(Args)]
@@ -107,8 +107,8 @@ pub(crate) fn kernel_is_cached() -> Result<bool> {
 
 /// Where the test kernel is kept, by what it is made of: the source package's version and the configuration.
 fn kernel_folder() -> Result<PathBuf> {
-    let version = text(Command::new("dpkg-query").args(["-W", "-f=${Version}", SOURCE_PACKAGE]))?;
-    let hash = text(Command::new("sha256sum").arg(command::root().join(CONFIG)))?;
+    let version = command::text(Command::new("dpkg-query").args(["-W", "-f=${Version}", SOURCE_PACKAGE]))?;
+    let hash = command::text(Command::new("sha256sum").arg(command::root().join(CONFIG)))?;
     let hash = hash.get(..16).context("sha256sum printed no hash")?;
     Ok(command::cache()?.join("kernel").join(format!("{version}-{hash}")))
 }
@@ -167,18 +167,14 @@ fn is_packaged(package: &str) -> bool {
     }
 }
 
-fn text(command: &mut Command) -> Result<String> {
-    Ok(String::from_utf8_lossy(&command::output(command)?).trim().to_owned())
-}
-
 // ---------------------------------------------------------------- the loader and the guest's files
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds `scx_wakelab` without shared libraries and gives its path.
 fn build_loader() -> Result<PathBuf> {
-    let clang = find_program(setup::CLANG).context("no clang 18 or newer (cargo xtask setup installs it)")?;
-    let elf = text(Command::new("gcc").arg("-print-file-name=libelf.a"))?;
+    let clang = bpf_clang()?;
+    let elf = command::text(Command::new("gcc").arg("-print-file-name=libelf.a"))?;
     let libraries =
         Path::new(&elf).parent().filter(|path| path.is_absolute()).context("no libelf.a (libelf-dev)")?;
     let mut cargo = command::cargo();
@@ -193,15 +189,7 @@ fn build_loader() -> Result<PathBuf> {
         .env("CARGO_PROFILE_RELEASE_DEBUG", "none")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     command::run(&mut cargo).context("building scx_wakelab")?;
-    Ok(target_folder()?.join(TARGET).join("release/scx_wakelab"))
-}
-
-fn target_folder() -> Result<PathBuf> {
-    let metadata = text(command::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
-    let start =
-        metadata.find("\"target_directory\":\"").context("cargo metadata names no target_directory")? + 20;
-    let length = metadata[start..].find('"').context("cargo metadata is cut off")?;
-    Ok(PathBuf::from(&metadata[start..start + length]))
+    Ok(command::target_folder()?.join(TARGET).join("release/scx_wakelab"))
 }
 
 /// Packs the guest: busybox, hackbench and its libraries, the loader, vm/init.sh, and which policies to run.
@@ -224,7 +212,7 @@ fn pack_initramfs(loader: &Path, policies: &[String], folder: &Path) -> Result<P
     let hackbench = program("hackbench")?;
     copy(&hackbench, "bin/hackbench")?;
     // ldd prints `name => path (address)` and, for the dynamic loader, `path (address)`.
-    let libraries = text(Command::new("ldd").arg(&hackbench))?;
+    let libraries = command::text(Command::new("ldd").arg(&hackbench))?;
     for path in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
         copy(Path::new(path), path)?;
     }
@@ -344,13 +332,13 @@ fn smoke(args: &SmokeArgs) -> Result<()> {
     let image = kernel()?;
     let start = Instant::now();
     let loader = build_loader()?;
-    let listed = text(Command::new(&loader).arg("--list-policies"))?;
+    let listed = command::text(Command::new(&loader).arg("--list-policies"))?;
     let policies: Vec<String> =
         listed.lines().filter(|name| name.contains(&args.only)).map(str::to_owned).collect();
     if policies.is_empty() {
         bail!("no policy contains `{}`", args.only);
     }
-    let folder = target_folder()?.join("vm");
+    let folder = command::target_folder()?.join("vm");
     let initramfs = pack_initramfs(&loader, &policies, &folder)?;
     println!(
         "smoke: {} policies, loader and initramfs after {} s",
