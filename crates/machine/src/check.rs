@@ -8,6 +8,7 @@
 //! four nodes); wakelab's levels are partitions, so it refuses them rather than guess.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::error::{Fault, Part};
 use crate::{Costs, Cpu, Distance, MAX_CPUS, Topology};
@@ -23,8 +24,10 @@ pub(crate) const MAX_CAPACITY: u32 = 1024;
 /// A second: far more than any of these costs.
 const MAX_COST_NS: u64 = 1_000_000_000;
 const MAX_TRANSFER_PS: u64 = 100_000_000;
+const MAX_CACHE_BYTES: u64 = 1 << 40;
+const MAX_BANDWIDTH_MB_PER_S: u64 = 1_000_000_000;
 /// HZ from 10 to 10,000.
-const TICK_PERIOD_NS: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
+const TICK_PERIOD_NS: RangeInclusive<u64> = 100_000..=100_000_000;
 const MAX_IDLE_STATES: usize = 16;
 
 pub(crate) fn check_topology(topology: &Topology) -> Result<(), Fault> {
@@ -251,13 +254,43 @@ fn must_contain(
     Ok(())
 }
 
+fn check_range(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<(), Fault> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let expected = format!("{} to {}", range.start(), range.end());
+    Err(Fault::new(Part::Cost(key), format!("`{key}` is {value}"), expected))
+}
+
+fn check_caches(costs: &Costs) -> Result<(), Fault> {
+    check_range("line_bytes", costs.line_bytes, 16..=1024)?;
+    check_range("lines_in_flight", costs.lines_in_flight, 1..=1024)?;
+    check_range("core_cache_bytes", costs.core_cache_bytes, 0..=MAX_CACHE_BYTES)?;
+    check_range("llc_cache_bytes", costs.llc_cache_bytes, 0..=MAX_CACHE_BYTES)?;
+    check_range("atomic_ps", costs.atomic_ps, 0..=MAX_TRANSFER_PS)?;
+    check_range("loopback_ps_per_byte", costs.loopback_ps_per_byte, 0..=MAX_TRANSFER_PS)
+}
+
+fn check_bandwidth(costs: &Costs) -> Result<(), Fault> {
+    let limits = costs.bandwidth_mb_per_s;
+    for limit in [limits.core, limits.cluster, limits.llc, limits.node, limits.machine] {
+        check_range("bandwidth_mb_per_s", limit, 0..=MAX_BANDWIDTH_MB_PER_S)?;
+    }
+    check_range("write_traffic_percent", costs.write_traffic_percent, 100..=400)?;
+    for percent in costs.remote_bandwidth_percent {
+        check_range("remote_bandwidth_percent", percent, 1..=100)?;
+    }
+    Ok(())
+}
+
 /// Refuses costs that do not fit the topology or that no machine has.
 pub(crate) fn check_costs(topology: &Topology, costs: &Costs) -> Result<(), Fault> {
     check_smt_speed(topology, &costs.smt_speed)?;
     let present = topology.distances_present();
     check_by_distance("line_transfer_ps", &costs.line_transfer_ps, &present, MAX_TRANSFER_PS)?;
     check_by_distance("ipi_flight_ns", &costs.ipi_flight_ns, &present, MAX_COST_NS)?;
-    check_by_distance("cache_refill_ns", &costs.cache_refill_ns, &present, MAX_COST_NS)?;
+    check_bandwidth(costs)?;
+    check_caches(costs)?;
     for (key, ns) in [
         ("wakeup_ns", costs.wakeup_ns),
         ("select_ns", costs.select_ns),
@@ -270,6 +303,11 @@ pub(crate) fn check_costs(topology: &Topology, costs: &Costs) -> Result<(), Faul
         ("interrupt_ns", costs.interrupt_ns),
         ("fork_ns", costs.fork_ns),
         ("exit_ns", costs.exit_ns),
+        ("runqueue_lock_ns", costs.runqueue_lock_ns),
+        ("loopback_ns", costs.loopback_ns),
+        ("futex_ns", costs.futex_ns),
+        ("exec_ns", costs.exec_ns),
+        ("push_ns", costs.push_ns),
     ] {
         if ns > MAX_COST_NS {
             return Err(Fault::new(

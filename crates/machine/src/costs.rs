@@ -43,8 +43,36 @@ pub struct Costs {
     pub ipi_handle_ns: u64,
     /// Idle states, shallowest first; the first has `after_ns` 0.
     pub idle_states: Vec<IdleState>,
-    /// Extra work of a task that was switched in on another CPU than before, to refill caches, by how far it moved.
-    pub cache_refill_ns: [u64; Distance::COUNT],
+    /// Bytes of a cache line.
+    pub line_bytes: u64,
+    /// Lines that a core can have on their way at once: transfers of many lines overlap, so that n lines from a distance
+    /// take `line_transfer_ps` x n / this.
+    pub lines_in_flight: u64,
+    /// What a core's own caches (L1 and L2) hold.
+    pub core_cache_bytes: u64,
+    /// What a last-level cache holds.
+    pub llc_cache_bytes: u64,
+    /// An atomic update of a line that this CPU wrote last; the line's transfer comes on top if another CPU did.
+    pub atomic_ps: u64,
+    /// How long a CPU's runqueue stays locked by one who queues a task there, takes one, or moves one away.
+    pub runqueue_lock_ns: u64,
+    /// Protocol work of one message through a loopback socket, done in the sender's context.
+    pub loopback_ns: u64,
+    /// And for each byte of it.
+    pub loopback_ps_per_byte: u64,
+    /// The system call round a lock or a barrier that has to sleep or to wake somebody, without the wake-up.
+    pub futex_ns: u64,
+    /// Work of exec, without the placement.
+    pub exec_ns: u64,
+    /// Active balancing: work on the CPU whose running task is taken away.
+    pub push_ns: u64,
+    /// What memory delivers, reads and writes together.
+    pub bandwidth_mb_per_s: Bandwidth,
+    /// What a byte written counts for, in percent of a byte read: more than 100 where a line is fetched before it is
+    /// written.
+    pub write_traffic_percent: u64,
+    /// The most that a CPU gets from another node's memory, in percent of `core`, by distance; 100 inside a node.
+    pub remote_bandwidth_percent: [u64; Distance::COUNT],
     /// Period of the scheduler's tick on a busy CPU (1/HZ).
     pub tick_period_ns: u64,
     /// Work of one tick.
@@ -55,4 +83,76 @@ pub struct Costs {
     pub fork_ns: u64,
     /// Work of exit in the task that ends.
     pub exit_ns: u64,
+    /// Reading another CPU's state is a hit, at the price of distance `cpu`, if nobody wrote it since this CPU last read it.
+    /// Always so, but for ablations: without it every read is a miss.
+    #[serde(default = "yes")]
+    pub reads_may_hit: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Limits of memory traffic, each in MB/s (10^6 bytes), which is bytes a microsecond; 0: no limit of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bandwidth {
+    /// Of one core, alone on the machine.
+    pub core: u64,
+    /// Of a cluster's cores together.
+    pub cluster: u64,
+    /// Of all cores behind a last-level cache together.
+    pub llc: u64,
+    /// Of a node's memory.
+    pub node: u64,
+    /// Of all nodes together.
+    pub machine: u64,
+}
+
+impl Costs {
+    /// Nothing costs anything, caches are empty, memory knows no limit, `threads` threads of a core do not slow each other
+    /// down; the tick is 1 ms.
+    pub fn free(threads: usize) -> Costs {
+        let none = [0; Distance::COUNT];
+        Costs {
+            smt_speed: vec![1024; threads],
+            line_transfer_ps: none,
+            wakeup_ns: 0,
+            select_ns: 0,
+            balance_ns: 0,
+            switch_thread_ns: 0,
+            switch_process_ns: 0,
+            ipi_send_ns: 0,
+            ipi_flight_ns: none,
+            ipi_handle_ns: 0,
+            idle_states: vec![IdleState { after_ns: 0, exit_latency_ns: 0 }],
+            line_bytes: 64,
+            lines_in_flight: 1,
+            core_cache_bytes: 0,
+            llc_cache_bytes: 0,
+            atomic_ps: 0,
+            runqueue_lock_ns: 0,
+            loopback_ns: 0,
+            loopback_ps_per_byte: 0,
+            futex_ns: 0,
+            exec_ns: 0,
+            push_ns: 0,
+            bandwidth_mb_per_s: Bandwidth::default(),
+            write_traffic_percent: 100,
+            remote_bandwidth_percent: [100; Distance::COUNT],
+            tick_period_ns: 1_000_000,
+            tick_ns: 0,
+            interrupt_ns: 0,
+            fork_ns: 0,
+            exit_ns: 0,
+            reads_may_hit: true,
+        }
+    }
+
+    /// How long `bytes` take from the caches of a CPU at that distance, in ns: whole lines, overlapping, rounded up.
+    pub fn transfer_ns(&self, bytes: u64, distance: Distance) -> u64 {
+        let lines = bytes.div_ceil(self.line_bytes.max(1));
+        let ps = lines * self.line_transfer_ps[distance.index()];
+        ps.div_ceil(1000 * self.lines_in_flight.max(1))
+    }
 }

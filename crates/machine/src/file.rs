@@ -37,7 +37,7 @@ use toml::Spanned;
 use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_costs, check_size, check_topology};
 use crate::counts::{Counts, Numbering};
 use crate::error::{Fault, Part};
-use crate::{Costs, Cpu, Distance, IdleState, Machine, MachineError, Topology};
+use crate::{Bandwidth, Costs, Cpu, Distance, IdleState, Machine, MachineError, Topology};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -157,7 +157,20 @@ struct CostsFile {
     ipi_flight_ns: Figure<ByDistance>,
     ipi_handle_ns: Figure<u64>,
     idle_states: Figure<Vec<IdleState>>,
-    cache_refill_ns: Figure<ByDistance>,
+    line_bytes: Figure<u64>,
+    lines_in_flight: Figure<u64>,
+    core_cache_bytes: Figure<u64>,
+    llc_cache_bytes: Figure<u64>,
+    atomic_ps: Figure<u64>,
+    runqueue_lock_ns: Figure<u64>,
+    loopback_ns: Figure<u64>,
+    loopback_ps_per_byte: Figure<u64>,
+    futex_ns: Figure<u64>,
+    exec_ns: Figure<u64>,
+    push_ns: Figure<u64>,
+    bandwidth_mb_per_s: Figure<Bandwidth>,
+    write_traffic_percent: Figure<u64>,
+    remote_bandwidth_percent: Figure<ByDistance>,
     tick_period_ns: Figure<u64>,
     tick_ns: Figure<u64>,
     interrupt_ns: Figure<u64>,
@@ -438,12 +451,30 @@ fn costs(file: CostsFile, topology: &Topology) -> Result<SourcedCosts, Located> 
         ipi_flight_ns: notes.take_table("ipi_flight_ns", file.ipi_flight_ns, &present)?,
         ipi_handle_ns: notes.take("ipi_handle_ns", file.ipi_handle_ns)?,
         idle_states: notes.take("idle_states", file.idle_states)?,
-        cache_refill_ns: notes.take_table("cache_refill_ns", file.cache_refill_ns, &present)?,
+        line_bytes: notes.take("line_bytes", file.line_bytes)?,
+        lines_in_flight: notes.take("lines_in_flight", file.lines_in_flight)?,
+        core_cache_bytes: notes.take("core_cache_bytes", file.core_cache_bytes)?,
+        llc_cache_bytes: notes.take("llc_cache_bytes", file.llc_cache_bytes)?,
+        atomic_ps: notes.take("atomic_ps", file.atomic_ps)?,
+        runqueue_lock_ns: notes.take("runqueue_lock_ns", file.runqueue_lock_ns)?,
+        loopback_ns: notes.take("loopback_ns", file.loopback_ns)?,
+        loopback_ps_per_byte: notes.take("loopback_ps_per_byte", file.loopback_ps_per_byte)?,
+        futex_ns: notes.take("futex_ns", file.futex_ns)?,
+        exec_ns: notes.take("exec_ns", file.exec_ns)?,
+        push_ns: notes.take("push_ns", file.push_ns)?,
+        bandwidth_mb_per_s: notes.take("bandwidth_mb_per_s", file.bandwidth_mb_per_s)?,
+        write_traffic_percent: notes.take("write_traffic_percent", file.write_traffic_percent)?,
+        remote_bandwidth_percent: notes.take_table(
+            "remote_bandwidth_percent",
+            file.remote_bandwidth_percent,
+            &present,
+        )?,
         tick_period_ns: notes.take("tick_period_ns", file.tick_period_ns)?,
         tick_ns: notes.take("tick_ns", file.tick_ns)?,
         interrupt_ns: notes.take("interrupt_ns", file.interrupt_ns)?,
         fork_ns: notes.take("fork_ns", file.fork_ns)?,
         exit_ns: notes.take("exit_ns", file.exit_ns)?,
+        reads_may_hit: true,
     };
     Ok(SourcedCosts { costs, sources: notes.sources, spans: notes.spans })
 }

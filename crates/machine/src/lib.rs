@@ -20,7 +20,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use costs::{Costs, IdleState};
+pub use costs::{Bandwidth, Costs, IdleState};
 pub use error::MachineError;
 pub use presets::presets;
 pub use show::CostRow;

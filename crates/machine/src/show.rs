@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine as text for people: the tree of its parts, and its costs with their sources.
 
-use crate::{Costs, Cpu, Distance, Machine, Topology, cpulist};
+use crate::{Bandwidth, Costs, Cpu, Distance, Machine, Topology, cpulist};
 
 /// One line of a table of costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct CostRow {
     pub key: &'static str,
     /// The figure; of a table by distance those that the machine has.
     pub value: String,
-    /// `ns`, `ps`, or `1/1024` for speeds.
+    /// `ns`, `ps`, `bytes`, `MB/s`, ..; `1/1024` for speeds.
     pub unit: &'static str,
     /// Where it is from.
     pub source: String,
@@ -62,18 +62,43 @@ impl Machine {
             ipi_flight_ns,
             ipi_handle_ns,
             idle_states,
-            cache_refill_ns,
+            line_bytes,
+            lines_in_flight,
+            core_cache_bytes,
+            llc_cache_bytes,
+            atomic_ps,
+            runqueue_lock_ns,
+            loopback_ns,
+            loopback_ps_per_byte,
+            futex_ns,
+            exec_ns,
+            push_ns,
+            bandwidth_mb_per_s,
+            write_traffic_percent,
+            remote_bandwidth_percent,
             tick_period_ns,
             tick_ns,
             interrupt_ns,
             fork_ns,
             exit_ns,
+            reads_may_hit: _,
         } = &self.costs;
         let present = self.topology.distances_present();
         let by_distance = |table: &[u64; Distance::COUNT]| {
             let values: Vec<String> =
                 present.iter().map(|d| format!("{} {}", d.name(), table[d.index()])).collect();
             values.join(", ")
+        };
+        let bandwidth = |limits: &Bandwidth| {
+            let Bandwidth { core, cluster, llc, node, machine } = *limits;
+            let named =
+                [("core", core), ("cluster", cluster), ("llc", llc), ("node", node), ("machine", machine)];
+            let limits: Vec<String> = named
+                .iter()
+                .filter(|(_, limit)| *limit > 0)
+                .map(|(n, limit)| format!("{n} {limit}"))
+                .collect();
+            if limits.is_empty() { "no limit".to_owned() } else { limits.join(", ") }
         };
         let threads = self.topology.max_threads();
         let speeds: Vec<String> = smt_speed.iter().take(threads).map(u32::to_string).collect();
@@ -91,7 +116,20 @@ impl Machine {
             ("ipi_flight_ns", by_distance(ipi_flight_ns), "ns"),
             ("ipi_handle_ns", ipi_handle_ns.to_string(), "ns"),
             ("idle_states", states.join(", "), "ns"),
-            ("cache_refill_ns", by_distance(cache_refill_ns), "ns"),
+            ("line_bytes", line_bytes.to_string(), "bytes"),
+            ("lines_in_flight", lines_in_flight.to_string(), "lines"),
+            ("core_cache_bytes", core_cache_bytes.to_string(), "bytes"),
+            ("llc_cache_bytes", llc_cache_bytes.to_string(), "bytes"),
+            ("atomic_ps", atomic_ps.to_string(), "ps"),
+            ("runqueue_lock_ns", runqueue_lock_ns.to_string(), "ns"),
+            ("loopback_ns", loopback_ns.to_string(), "ns"),
+            ("loopback_ps_per_byte", loopback_ps_per_byte.to_string(), "ps"),
+            ("futex_ns", futex_ns.to_string(), "ns"),
+            ("exec_ns", exec_ns.to_string(), "ns"),
+            ("push_ns", push_ns.to_string(), "ns"),
+            ("bandwidth_mb_per_s", bandwidth(bandwidth_mb_per_s), "MB/s"),
+            ("write_traffic_percent", write_traffic_percent.to_string(), "%"),
+            ("remote_bandwidth_percent", by_distance(remote_bandwidth_percent), "%"),
             ("tick_period_ns", tick_period_ns.to_string(), "ns"),
             ("tick_ns", tick_ns.to_string(), "ns"),
             ("interrupt_ns", interrupt_ns.to_string(), "ns"),

@@ -3,7 +3,7 @@
 
 use toml::{Table, Value};
 
-use crate::{Costs, Distance, Machine, MachineError};
+use crate::{Bandwidth, Costs, Distance, Machine, MachineError};
 
 impl Machine {
     /// The text of a machine file with one line a CPU, which [`Machine::from_toml`] reads back as the same topology
@@ -45,6 +45,16 @@ fn figures(costs: &Costs) -> Result<Vec<(&'static str, Value)>, MachineError> {
         }
         Ok::<_, MachineError>(Value::Table(table))
     };
+    let bandwidth = |limits: &Bandwidth| {
+        let Bandwidth { core, cluster, llc, node, machine } = *limits;
+        let mut table = Table::new();
+        for (key, limit) in
+            [("core", core), ("cluster", cluster), ("llc", llc), ("node", node), ("machine", machine)]
+        {
+            table.insert(key.to_owned(), integer(limit)?);
+        }
+        Ok::<_, MachineError>(Value::Table(table))
+    };
     let mut states = Vec::new();
     for state in &costs.idle_states {
         let mut table = Table::new();
@@ -64,7 +74,20 @@ fn figures(costs: &Costs) -> Result<Vec<(&'static str, Value)>, MachineError> {
         ("ipi_flight_ns", by_distance(&costs.ipi_flight_ns)?),
         ("ipi_handle_ns", integer(costs.ipi_handle_ns)?),
         ("idle_states", Value::Array(states)),
-        ("cache_refill_ns", by_distance(&costs.cache_refill_ns)?),
+        ("line_bytes", integer(costs.line_bytes)?),
+        ("lines_in_flight", integer(costs.lines_in_flight)?),
+        ("core_cache_bytes", integer(costs.core_cache_bytes)?),
+        ("llc_cache_bytes", integer(costs.llc_cache_bytes)?),
+        ("atomic_ps", integer(costs.atomic_ps)?),
+        ("runqueue_lock_ns", integer(costs.runqueue_lock_ns)?),
+        ("loopback_ns", integer(costs.loopback_ns)?),
+        ("loopback_ps_per_byte", integer(costs.loopback_ps_per_byte)?),
+        ("futex_ns", integer(costs.futex_ns)?),
+        ("exec_ns", integer(costs.exec_ns)?),
+        ("push_ns", integer(costs.push_ns)?),
+        ("bandwidth_mb_per_s", bandwidth(&costs.bandwidth_mb_per_s)?),
+        ("write_traffic_percent", integer(costs.write_traffic_percent)?),
+        ("remote_bandwidth_percent", by_distance(&costs.remote_bandwidth_percent)?),
         ("tick_period_ns", integer(costs.tick_period_ns)?),
         ("tick_ns", integer(costs.tick_ns)?),
         ("interrupt_ns", integer(costs.interrupt_ns)?),

@@ -26,7 +26,20 @@ ipi_send_ns = { value = 100, source = "test" }
 ipi_flight_ns = { value = { cpu = 0, smt = 180, llc = 200, numa1 = 350 }, source = "test" }
 ipi_handle_ns = { value = 200, source = "test" }
 idle_states = { value = [{ after_ns = 0, exit_latency_ns = 2_000 }, { after_ns = 20_000, exit_latency_ns = 10_000 }], source = "test" }
-cache_refill_ns = { value = { cpu = 0, smt = 0, llc = 2_800, numa1 = 7_600 }, source = "test" }
+line_bytes = { value = 64, source = "test" }
+lines_in_flight = { value = 8, source = "test" }
+core_cache_bytes = { value = 294_912, source = "test" }
+llc_cache_bytes = { value = 57_671_680, source = "test" }
+atomic_ps = { value = 8_000, source = "test" }
+runqueue_lock_ns = { value = 100, source = "test" }
+loopback_ns = { value = 6_000, source = "test" }
+loopback_ps_per_byte = { value = 100, source = "test" }
+futex_ns = { value = 400, source = "test" }
+exec_ns = { value = 300_000, source = "test" }
+push_ns = { value = 2_000, source = "test" }
+bandwidth_mb_per_s = { value = { core = 14_000, llc = 65_000, node = 65_000 }, source = "test" }
+write_traffic_percent = { value = 150, source = "test" }
+remote_bandwidth_percent = { value = { cpu = 100, smt = 100, llc = 100, numa1 = 60 }, source = "test" }
 tick_period_ns = { value = 1_000_000, source = "test" }
 tick_ns = { value = 1_000, source = "test" }
 interrupt_ns = { value = 1_000, source = "test" }
@@ -326,11 +339,11 @@ fn figures_that_no_machine_has() {
     );
     assert_eq!(
         with("tick_period_ns = { value = 1_000_000", "tick_period_ns = { value = 0"),
-        "m.toml:24: `tick_period_ns` is 0; expected 100000 to 100000000"
+        "m.toml:37: `tick_period_ns` is 0; expected 100000 to 100000000"
     );
     assert_eq!(
         with("tick_ns = { value = 1_000,", "tick_ns = { value = 1_000_000,"),
-        "m.toml:25: `tick_ns` is 1000000; expected less than `tick_period_ns`, 1000000"
+        "m.toml:38: `tick_ns` is 1000000; expected less than `tick_period_ns`, 1000000"
     );
     assert_eq!(
         with("switch_process_ns = { value = 1_000", "switch_process_ns = { value = 399"),

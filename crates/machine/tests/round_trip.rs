@@ -18,7 +18,20 @@ ipi_send_ns = { value = 100, source = "test" }
 ipi_flight_ns = { value = { cpu = 0, smt = 0, cluster = 0, llc = 0, node = 0, numa1 = 0, numa2 = 0 }, source = "test" }
 ipi_handle_ns = { value = 200, source = "test" }
 idle_states = { value = [{ after_ns = 0, exit_latency_ns = 2_000 }], source = "te\"st" }
-cache_refill_ns = { value = { cpu = 0, smt = 0, cluster = 1, llc = 1, node = 1, numa1 = 1, numa2 = 1 }, source = "test" }
+line_bytes = { value = 64, source = "test" }
+lines_in_flight = { value = 8, source = "test" }
+core_cache_bytes = { value = 294_912, source = "test" }
+llc_cache_bytes = { value = 57_671_680, source = "test" }
+atomic_ps = { value = 8_000, source = "test" }
+runqueue_lock_ns = { value = 100, source = "test" }
+loopback_ns = { value = 6_000, source = "test" }
+loopback_ps_per_byte = { value = 100, source = "test" }
+futex_ns = { value = 400, source = "test" }
+exec_ns = { value = 300_000, source = "test" }
+push_ns = { value = 2_000, source = "test" }
+bandwidth_mb_per_s = { value = { core = 14_000, llc = 65_000, node = 65_000 }, source = "test" }
+write_traffic_percent = { value = 150, source = "test" }
+remote_bandwidth_percent = { value = { cpu = 100, smt = 100, cluster = 100, llc = 100, node = 100, numa1 = 90, numa2 = 80 }, source = "test" }
 tick_period_ns = { value = 1_000_000, source = "test" }
 tick_ns = { value = 1_000, source = "test" }
 interrupt_ns = { value = 1_000, source = "test" }

@@ -51,6 +51,11 @@ pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
     let mut all = vec![match measure {
         Measure::Makespan => metric("makespan_ns", "makespan", Unit::Ns, Direction::Lower, makespan),
         Measure::Rate => metric("rate_per_s", "rate", Unit::PerS, Direction::Higher, rate),
+        Measure::WakeupLatency => {
+            metric("judged_latency_p99_ns", "judged latency p99", Unit::Ns, Direction::Lower, |outcome| {
+                percentile_ns(&outcome.judged_latency, 990).map(|ns| ns as f64)
+            })
+        }
     }];
     all.extend(latencies("wakeup_latency", "wake-up latency", &PERCENTILES, |outcome| {
         &outcome.wakeup_latency
@@ -181,7 +186,14 @@ pub(crate) fn time_uses(time: &TimeUse) -> Vec<NamedTime> {
     let TimeUse {
         work_ns,
         slowdown_ns,
+        memory_ns,
         cache_refill_ns,
+        data_ns,
+        protocol_ns,
+        spin_ns,
+        futex_ns,
+        runqueue_lock_ns,
+        atomic_ns,
         switch_ns,
         wakeup_ns,
         select_ns,
@@ -196,7 +208,14 @@ pub(crate) fn time_uses(time: &TimeUse) -> Vec<NamedTime> {
     [
         ("work", "work", work_ns),
         ("slowdown", "slowdown (SMT, capacity)", slowdown_ns),
-        ("cache_refill", "cache refill after migrations", cache_refill_ns),
+        ("memory", "waiting for memory", memory_ns),
+        ("cache_refill", "cache refill", cache_refill_ns),
+        ("data", "fetching messages", data_ns),
+        ("protocol", "loopback protocol", protocol_ns),
+        ("spin", "spinning", spin_ns),
+        ("futex", "locks and barriers: system calls", futex_ns),
+        ("runqueue_lock", "waiting for runqueue locks", runqueue_lock_ns),
+        ("atomic", "atomic updates", atomic_ns),
         ("switch", "context switches", switch_ns),
         ("wakeup", "wake-ups", wakeup_ns),
         ("select", "placement decisions", select_ns),
@@ -204,7 +223,7 @@ pub(crate) fn time_uses(time: &TimeUse) -> Vec<NamedTime> {
         ("ipi", "interrupts between CPUs", ipi_ns),
         ("interrupt", "timers and devices", interrupt_ns),
         ("tick", "ticks", tick_ns),
-        ("fork_exit", "fork and exit", fork_exit_ns),
+        ("fork_exit", "fork, exec and exit", fork_exit_ns),
         ("idle_exit", "leaving idle states", idle_exit_ns),
         ("idle", "idle", idle_ns),
     ]

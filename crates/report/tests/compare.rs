@@ -38,6 +38,7 @@ fn outcome(seed: u64, makespan_ns: u64) -> Outcome {
         makespan_ns,
         units: 0,
         wakeup_latency: histogram(2000, 10),
+        judged_latency: Histogram::default(),
         queue_delay: Histogram::default(),
         idle_while_runnable_ns: 4000,
         migrations: [0, 0, 0, 30, 0, 0, 0, 0],

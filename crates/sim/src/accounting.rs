@@ -13,7 +13,7 @@ use crate::outcome::{Counts, Ending, Histogram, Outcome, Reads, TimeUse};
 /// Digits that the histograms keep.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-struct Delays {
+pub(crate) struct Delays {
     histogram: Hdr<u64>,
     max_ns: u64,
     sum_ns: u64,
@@ -26,7 +26,7 @@ impl Delays {
         Delays { histogram, max_ns: 0, sum_ns: 0 }
     }
 
-    fn record(&mut self, value_ns: u64) {
+    pub(crate) fn record(&mut self, value_ns: u64) {
         self.histogram.record(value_ns).expect("the histogram grows as needed");
         self.max_ns = self.max_ns.max(value_ns);
         self.sum_ns += value_ns;
@@ -58,6 +58,7 @@ pub(crate) struct Tally {
     reasons: Vec<u64>,
     affine_reasons: Vec<u64>,
     wakeup_latency: Delays,
+    pub(crate) judged_latency: Delays,
     queue_delay: Delays,
     begin_ns: Option<u64>,
     /// When the measured part ended, and how many units there were.
@@ -83,6 +84,7 @@ impl Tally {
             reasons: vec![0; Reason::ALL.len()],
             affine_reasons: vec![0; AffineReason::ALL.len()],
             wakeup_latency: Delays::new(),
+            judged_latency: Delays::new(),
             queue_delay: Delays::new(),
             begin_ns: None,
             end: None,
@@ -150,6 +152,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             makespan_ns: end_ns.saturating_sub(tally.begin_ns.unwrap_or(0)),
             units,
             wakeup_latency: tally.wakeup_latency.written_out(),
+            judged_latency: tally.judged_latency.written_out(),
             queue_delay: tally.queue_delay.written_out(),
             idle_while_runnable_ns: self.idle_runnable.sum_ns(self.now_ns),
             migrations: tally.migrations,
@@ -179,7 +182,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let mut time = TimeUse {
             work_ns: ns(Kind::Work),
             slowdown_ns: 0,
+            memory_ns: ns(Kind::Memory),
             cache_refill_ns: ns(Kind::CacheRefill),
+            data_ns: ns(Kind::Data),
+            protocol_ns: ns(Kind::Protocol),
+            spin_ns: ns(Kind::Spin),
+            futex_ns: ns(Kind::Futex),
+            runqueue_lock_ns: ns(Kind::RunqueueLock),
+            atomic_ns: ns(Kind::Atomic),
             switch_ns: ns(Kind::Switch),
             wakeup_ns: ns(Kind::Wakeup),
             select_ns: ns(Kind::Select),

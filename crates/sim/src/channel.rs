@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn channel(capacity_bytes: u64, overhead_bytes: u64, wake_room_bytes: u64) -> Channel {
-        Channel::new(Spec { capacity_bytes, overhead_bytes, wake_room_bytes, sync: true })
+        Channel::new(Spec { capacity_bytes, overhead_bytes, wake_room_bytes, sync: true, loopback: false })
     }
 
     #[test]

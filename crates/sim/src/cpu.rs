@@ -29,7 +29,14 @@ pub(crate) const UNITS: u64 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Work,
+    Memory,
     CacheRefill,
+    Data,
+    Protocol,
+    Spin,
+    Futex,
+    RunqueueLock,
+    Atomic,
     Switch,
     Wakeup,
     Select,
@@ -43,7 +50,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const COUNT: usize = 12;
+    pub(crate) const COUNT: usize = 19;
 }
 
 /// What a CPU is doing: which effect the end of its segment has.

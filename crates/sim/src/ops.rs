@@ -90,6 +90,21 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.wait(cpu)
             }
             (Op::Sleep { .. }, _) => self.done(task),
+            (
+                Op::SleepUntil { .. }
+                | Op::Memory { .. }
+                | Op::Lock { .. }
+                | Op::Unlock { .. }
+                | Op::Barrier { .. }
+                | Op::Exec,
+                _,
+            ) => {
+                let name = self.workload.tasks[task as usize].name.clone();
+                let op = self.tasks[task as usize].pc;
+                let what = "this operation is not simulated; expected another".to_owned();
+                self.failure.get_or_insert(SimError::Program { task, name, op, what });
+                self.wait(cpu)
+            }
             (Op::Fork { .. }, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 self.segment(cpu, task, Kind::ForkExit, self.costs.fork_ns)

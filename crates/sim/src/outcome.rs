@@ -28,8 +28,22 @@ pub struct TimeUse {
     pub work_ns: u64,
     /// What work and overheads took longer because SMT siblings were busy or the CPU has less capacity.
     pub slowdown_ns: u64,
-    /// Refilling caches after migrations.
+    /// Waiting for memory: what streaming took longer than its work.
+    pub memory_ns: u64,
+    /// Refilling caches.
     pub cache_refill_ns: u64,
+    /// Fetching messages from the caches of who wrote them.
+    pub data_ns: u64,
+    /// Protocol work of loopback sockets.
+    pub protocol_ns: u64,
+    /// Spinning at locks and barriers.
+    pub spin_ns: u64,
+    /// System calls round locks and barriers that sleep or wake.
+    pub futex_ns: u64,
+    /// Waiting for runqueue locks that another CPU holds.
+    pub runqueue_lock_ns: u64,
+    /// Atomic updates of counters that CPUs share.
+    pub atomic_ns: u64,
     /// Context switches.
     pub switch_ns: u64,
     /// The fixed part of wake-ups.
@@ -44,7 +58,7 @@ pub struct TimeUse {
     pub interrupt_ns: u64,
     /// Scheduler ticks.
     pub tick_ns: u64,
-    /// fork and exit.
+    /// fork, exec and exit.
     pub fork_exit_ns: u64,
     /// Waking up from idle states.
     pub idle_exit_ns: u64,
@@ -58,7 +72,14 @@ impl TimeUse {
         let TimeUse {
             work_ns,
             slowdown_ns,
+            memory_ns,
             cache_refill_ns,
+            data_ns,
+            protocol_ns,
+            spin_ns,
+            futex_ns,
+            runqueue_lock_ns,
+            atomic_ns,
             switch_ns,
             wakeup_ns,
             select_ns,
@@ -71,7 +92,16 @@ impl TimeUse {
             idle_ns,
         } = *self;
         let overheads_ns = switch_ns + wakeup_ns + select_ns + balance_ns + ipi_ns + interrupt_ns + tick_ns;
-        work_ns + slowdown_ns + cache_refill_ns + overheads_ns + fork_exit_ns + idle_exit_ns + idle_ns
+        let sharing_ns =
+            memory_ns + cache_refill_ns + data_ns + spin_ns + futex_ns + runqueue_lock_ns + atomic_ns;
+        work_ns
+            + slowdown_ns
+            + protocol_ns
+            + sharing_ns
+            + overheads_ns
+            + fork_exit_ns
+            + idle_exit_ns
+            + idle_ns
     }
 }
 
@@ -137,6 +167,8 @@ pub struct Outcome {
     pub units: u64,
     /// From the start of a wake-up to the switch-in of the wakee.
     pub wakeup_latency: Histogram,
+    /// Of those, the ones of the tasks that the workload is judged by.
+    pub judged_latency: Histogram,
     /// From becoming runnable by any way but a wake-up (preempted, forked) to the switch-in.
     pub queue_delay: Histogram,
     /// CPU time during which a CPU idled, unclaimed, while a task allowed there waited behind another on another CPU.

@@ -6,6 +6,7 @@
 //! switch included, as sched_switch has it. A CPU that finds nothing tells the policy that it idles, sets its idle bit,
 //! and then switches to its idle task.
 
+use wakelab_machine::Distance;
 use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy};
 
 use crate::cpu::{Doing, Kind, NONE, UNITS};
@@ -227,7 +228,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if t.ran && t.cpu != cpu {
             let distance = self.distances.between(t.cpu, cpu);
             self.tally.migrations[distance.index()] += 1;
-            t.refill = self.costs.cache_refill_ns[distance.index()] * UNITS;
+            let bytes = self.workload.tasks[task as usize].footprint_bytes.min(self.costs.core_cache_bytes);
+            if distance > Distance::Smt {
+                t.refill = self.costs.transfer_ns(bytes, distance) * UNITS;
+            }
         }
         t.ran = true;
         t.cpu = cpu;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One task while a recording is read, and the programs that come of all of them at the end.
 
-use wakelab_workload::{End, Measure, Op, Task, TaskIndex, Workload};
+use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, TaskIndex, Workload};
 
 use crate::causal::{State, Wake};
 use crate::event::TaskName;
@@ -178,6 +178,8 @@ pub(crate) fn workload(
             weight: task.prio.map_or(1024, kernel::weight),
             allowed: bound_cpu.map(|cpu| vec![cpu]),
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
+            footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
+            judged: false,
             program: task.program(),
         });
     }
@@ -187,6 +189,8 @@ pub(crate) fn workload(
         channels: Vec::new(),
         signals,
         gates: 0,
+        locks: Vec::new(),
+        barriers: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
     }

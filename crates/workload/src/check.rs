@@ -13,6 +13,8 @@ use crate::program::{Channel, End, Op, Task, Workload};
 pub const TASKS_MAX: u64 = 1 << 22;
 /// Most operations of a workload, over all tasks.
 pub const OPS_MAX: u64 = 1 << 26;
+/// Most bytes of one [`Op::Memory`] in each direction.
+pub(crate) const MEMORY_BYTES_MAX: u64 = 1 << 44;
 /// Longest single piece of work, sleep or run: about 13 days.
 pub const TIME_NS_MAX: u64 = 1 << 50;
 /// Heaviest task or group (Linux's MAX_SHARES).
@@ -210,6 +212,15 @@ impl Workload {
                 time("work", work_ns)
             }
             Op::Sleep { delay_ns, .. } => time("a sleep", delay_ns),
+            Op::SleepUntil { time_ns, .. } => time("a time", time_ns),
+            Op::Memory { work_ns, read_bytes, write_bytes, .. } => {
+                if read_bytes.max(write_bytes) > MEMORY_BYTES_MAX {
+                    return Err(format!("more than {MEMORY_BYTES_MAX} bytes in one operation"));
+                }
+                time("work", work_ns)
+            }
+            Op::Lock { lock } | Op::Unlock { lock } => index("lock", lock, self.locks.len()),
+            Op::Barrier { barrier } => index("barrier", barrier, self.barriers.len()),
             Op::Signal { signal, .. } | Op::Wait { signal } => index("signal", signal, self.signals as usize),
             Op::OpenGate { gate } | Op::WaitGate { gate } => index("gate", gate, self.gates as usize),
             Op::Fork { .. }
@@ -217,6 +228,7 @@ impl Workload {
             | Op::LoopBegin { .. }
             | Op::LoopEnd
             | Op::Yield
+            | Op::Exec
             | Op::MarkBegin
             | Op::MarkEnd
             | Op::Count { .. }
@@ -269,6 +281,7 @@ fn op_takes_time(op: &Op) -> bool {
     match *op {
         Op::Compute { work_ns, .. } | Op::Send { work_ns, .. } | Op::Recv { work_ns, .. } => work_ns > 0,
         Op::Sleep { delay_ns, .. } => delay_ns > 0,
+        Op::Memory { work_ns, read_bytes, write_bytes, .. } => work_ns + read_bytes + write_bytes > 0,
         _ => false,
     }
 }
@@ -294,7 +307,18 @@ mod tests {
 
     fn task(parent: Option<u32>, program: Vec<Op>) -> Task {
         let name = "t".to_owned();
-        Task { name, parent, start_ns: 0, process: 0, weight: 1024, allowed: None, last_cpu: None, program }
+        Task {
+            name,
+            parent,
+            start_ns: 0,
+            process: 0,
+            weight: 1024,
+            allowed: None,
+            last_cpu: None,
+            footprint_bytes: 0,
+            judged: false,
+            program,
+        }
     }
 
     /// Ends after 1 s; one channel of 100 bytes, one signal, one gate.
@@ -305,6 +329,8 @@ mod tests {
             channels: vec![Channel { capacity_bytes: 100, ..Channel::default() }],
             signals: 1,
             gates: 1,
+            locks: Vec::new(),
+            barriers: Vec::new(),
             end: End::After { duration_ns: 1_000_000_000 },
             measure: Measure::Rate,
         }

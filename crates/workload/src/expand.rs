@@ -15,7 +15,7 @@ use crate::expr::{Expr, ExprError, Range, Reference, Scope, Value};
 use crate::file::{
     Allowed, ChannelTemplate, OpTemplate, PlainTemplate, Step, StepKind, TaskTemplate, WorkloadFile,
 };
-use crate::program::{Channel, End, Measure, Op, Task, Workload};
+use crate::program::{Channel, DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, Workload};
 
 type Result<T> = std::result::Result<T, WorkloadError>;
 
@@ -162,6 +162,8 @@ impl<'f> Expansion<'f> {
             channels: Vec::new(),
             signals: signals as u32,
             gates: gates as u32,
+            locks: Vec::new(),
+            barriers: Vec::new(),
             end: End::AllExited,
             measure: if file.rate { Measure::Rate } else { Measure::Makespan },
         };
@@ -331,6 +333,7 @@ impl<'f> Expansion<'f> {
             overhead_bytes: self.within(&template.overhead_bytes, 0, TIME_NS_MAX, "overhead-bytes")?,
             wake_room_bytes: self.within(&template.wake_room_bytes, 0, TIME_NS_MAX, "wake-room-bytes")?,
             sync: self.at(template.sync.truth(&self.names))?,
+            loopback: false,
         })
     }
 
@@ -361,7 +364,19 @@ impl<'f> Expansion<'f> {
         self.program(&template.program, number, &mut program)?;
         program.shrink_to_fit();
         let name = template.array.name.clone();
-        Ok(Task { name, parent: None, start_ns, process, weight, allowed, last_cpu, program })
+        let footprint_bytes = DEFAULT_FOOTPRINT_BYTES;
+        Ok(Task {
+            name,
+            parent: None,
+            start_ns,
+            process,
+            weight,
+            allowed,
+            last_cpu,
+            footprint_bytes,
+            judged: false,
+            program,
+        })
     }
 
     fn program(&mut self, steps: &'f [Step], number: u32, out: &mut Vec<Op>) -> Result<()> {

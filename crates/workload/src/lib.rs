@@ -17,6 +17,7 @@ pub use check::{CheckError, LOOP_DEPTH_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEI
 pub use error::WorkloadError;
 pub use file::{Allowed, Description, Param, WorkloadFile};
 pub use program::{
-    Channel, ChannelIndex, End, GateIndex, Measure, Op, SignalIndex, Source, Task, TaskIndex, Workload,
+    Barrier, BarrierIndex, Channel, ChannelIndex, DEFAULT_FOOTPRINT_BYTES, End, GateIndex, Home, Lock,
+    LockIndex, Measure, Op, SignalIndex, Source, Task, TaskIndex, Workload,
 };
 pub use spec::{describe, presets};

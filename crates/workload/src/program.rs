@@ -15,6 +15,11 @@ pub type SignalIndex = u32;
 /// A gate opened once for all who wait; below [`Workload::gates`].
 pub type GateIndex = u32;
 
+/// Index into [`Workload::locks`].
+pub type LockIndex = u32;
+/// Index into [`Workload::barriers`].
+pub type BarrierIndex = u32;
+
 /// A set of programs and the objects that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
@@ -28,6 +33,12 @@ pub struct Workload {
     pub signals: u32,
     /// Number of gates.
     pub gates: u32,
+    /// Locks.
+    #[serde(default)]
+    pub locks: Vec<Lock>,
+    /// Barriers.
+    #[serde(default)]
+    pub barriers: Vec<Barrier>,
     /// When the run ends.
     pub end: End,
     /// What the run is judged by.
@@ -55,6 +66,9 @@ pub enum Measure {
     Makespan,
     /// Units counted by [`Op::Count`] per second from [`Op::MarkBegin`] (or 0) on; higher is better.
     Rate,
+    /// The 99th percentile of the wake-up latencies of the tasks that are [`Task::judged`], from [`Op::MarkBegin`] (or 0)
+    /// on; lower is better.
+    WakeupLatency,
 }
 
 /// A task and its program.
@@ -74,8 +88,50 @@ pub struct Task {
     pub allowed: Option<Vec<u32>>,
     /// The CPU that a task without parent last ran on; `None`: the host spreads them.
     pub last_cpu: Option<u32>,
+    /// Its working set: what it has in the caches when it has run for a while, and fetches again where it does not find it.
+    #[serde(default = "default_footprint_bytes")]
+    pub footprint_bytes: u64,
+    /// Its wake-up latencies are what [`Measure::WakeupLatency`] looks at.
+    #[serde(default)]
+    pub judged: bool,
     /// What it does. Falling off the end is [`Op::Exit`].
     pub program: Vec<Op>,
+}
+
+/// The footprint of a task of which nothing is known: 32 KiB, an L1 data cache (estimate).
+pub const DEFAULT_FOOTPRINT_BYTES: u64 = 32 << 10;
+
+fn default_footprint_bytes() -> u64 {
+    DEFAULT_FOOTPRINT_BYTES
+}
+
+/// A mutex as a futex makes it: who finds it taken spins for a while, then sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// How long a task spins for it before it sleeps; 0: not at all (a plain futex), `u64::MAX`: always (a spinlock).
+    pub spin_ns: u64,
+    /// Unlocking gives it to the first who sleeps for it. Else it is free, the first is woken and tries again, and
+    /// somebody who comes by in between may be faster.
+    pub handoff: bool,
+}
+
+/// All of `parties` tasks wait here for each other, again and again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Barrier {
+    /// How many.
+    pub parties: u32,
+    /// How long a task spins there before it sleeps; 0: not at all, `u64::MAX`: always.
+    pub spin_ns: u64,
+}
+
+/// Where the memory lies that a task streams through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Home {
+    /// On the node where the task began its first such operation, as Linux places pages by default.
+    FirstTouch,
+    /// On this node.
+    Node(u32),
 }
 
 /// A pipe or a socket: bounded, first in first out, readers and writers wait in the order in which they came.
@@ -92,6 +148,10 @@ pub struct Channel {
     pub wake_room_bytes: u64,
     /// Whether its wake-ups say `sync`: pipes and sockets do.
     pub sync: bool,
+    /// A socket over the loopback device: the sender's context does the protocol's work for both ends
+    /// (`loopback_ns` of the machine).
+    #[serde(default)]
+    pub loopback: bool,
 }
 
 /// Where a wake-up comes from that no task makes.
@@ -102,6 +162,8 @@ pub enum Source {
     Timer,
     /// A device; its interrupt comes to the CPU where the task went to sleep.
     Device,
+    /// A recording does not say what: as a device.
+    Unknown,
 }
 
 /// One operation. Work is in nanoseconds of a core of capacity 1024 whose other threads are idle.
@@ -139,6 +201,42 @@ pub enum Op {
         /// By what.
         source: Source,
     },
+    /// Sleep until a time of the simulation, then be woken from outside; goes on at once if that is past. What happens
+    /// at its own times whatever the scheduler does (open loop).
+    SleepUntil {
+        /// Since time 0.
+        time_ns: u64,
+        /// By what.
+        source: Source,
+    },
+    /// Stream through memory: takes as long as the work, or as the memory needs to deliver the bytes if that is longer.
+    Memory {
+        /// Work, as of [`Op::Compute`]: the least that it takes.
+        work_ns: u64,
+        /// Bytes read.
+        read_bytes: u64,
+        /// Bytes written.
+        write_bytes: u64,
+        /// Whose memory.
+        home: Home,
+    },
+    /// Take a lock; spins and sleeps as the lock says while another task has it.
+    Lock {
+        /// Which.
+        lock: LockIndex,
+    },
+    /// Give it back. Only the task that has it may.
+    Unlock {
+        /// Which.
+        lock: LockIndex,
+    },
+    /// Wait until all parties of a barrier are there.
+    Barrier {
+        /// Which.
+        barrier: BarrierIndex,
+    },
+    /// Execute another program: the kernel may place the task anew, its caches are of no use to it.
+    Exec,
     /// Start a task whose `parent` is this one.
     Fork {
         /// Which.

@@ -2,7 +2,9 @@
 //! Workload files of one's own: the whole format once, every way to be wrong, and mutated files that must not panic.
 
 use proptest::prelude::*;
-use wakelab_workload::{Channel, End, Measure, Op, Source, Task, Workload, WorkloadFile, presets};
+use wakelab_workload::{
+    Channel, DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Source, Task, Workload, WorkloadFile, presets,
+};
 
 const HEAD: &str = "name = \"t\"\nsummary = \"s\"\nmeasure = \"makespan\"\n";
 
@@ -79,8 +81,13 @@ program = [
     { signal = "done[i]", sync = true },
 ]
 "#;
-    let channel =
-        |capacity_bytes| Channel { capacity_bytes, overhead_bytes: 7, wake_room_bytes: 50, sync: false };
+    let channel = |capacity_bytes| Channel {
+        capacity_bytes,
+        overhead_bytes: 7,
+        wake_room_bytes: 50,
+        sync: false,
+        loopback: false,
+    };
     let worker = |number: u32, i: u32| Task {
         name: "worker".to_owned(),
         parent: Some(0),
@@ -89,6 +96,8 @@ program = [
         weight: 1024,
         allowed: None,
         last_cpu: None,
+        footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
+        judged: false,
         program: vec![
             Op::WaitGate { gate: 0 },
             Op::LoopBegin { times: None },
@@ -113,6 +122,8 @@ program = [
                 weight: 335,
                 allowed: Some(vec![0, 2]),
                 last_cpu: Some(0),
+                footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
+                judged: false,
                 program: vec![
                     Op::Fork { task: 1 },
                     Op::Fork { task: 2 },
@@ -134,6 +145,8 @@ program = [
         channels: vec![channel(100), channel(200)],
         signals: 3,
         gates: 1,
+        locks: Vec::new(),
+        barriers: Vec::new(),
         end: End::After { duration_ns: 4000 },
         measure: Measure::Makespan,
     };

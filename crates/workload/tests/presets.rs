@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The presets, expanded: hackbench written out by hand, and counts and ends of all.
 
-use wakelab_workload::{Allowed, Channel, End, Measure, Op, Task, Workload, describe, presets};
+use wakelab_workload::{
+    Allowed, Channel, DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, Workload, describe, presets,
+};
 
 fn expand(spec: &str) -> Workload {
     Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
@@ -9,7 +11,18 @@ fn expand(spec: &str) -> Workload {
 
 fn task(name: &str, number: u32, parent: Option<u32>, program: Vec<Op>) -> Task {
     let name = name.to_owned();
-    Task { name, parent, start_ns: 0, process: number, weight: 1024, allowed: None, last_cpu: None, program }
+    Task {
+        name,
+        parent,
+        start_ns: 0,
+        process: number,
+        weight: 1024,
+        allowed: None,
+        last_cpu: None,
+        footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
+        judged: false,
+        program,
+    }
 }
 
 #[test]
@@ -54,8 +67,13 @@ fn hackbench_of_one_group_written_out() {
         Op::MarkEnd,
     ];
     // 100 bytes take 512 + 256; 278 of them are the first to reach 212,992.
-    let socket =
-        Channel { capacity_bytes: 278 * 768, overhead_bytes: 668, wake_room_bytes: 159_744, sync: true };
+    let socket = Channel {
+        capacity_bytes: 278 * 768,
+        overhead_bytes: 668,
+        wake_room_bytes: 159_744,
+        sync: true,
+        loopback: false,
+    };
     let expected = Workload {
         name: "hackbench:groups=1,fds=2,loops=3,send-work-ns=70,recv-work-ns=50,spread-percent=5".to_owned(),
         tasks: vec![
@@ -66,12 +84,20 @@ fn hackbench_of_one_group_written_out() {
             task("sender", 4, Some(0), sender),
         ],
         channels: vec![
-            Channel { capacity_bytes: 65_536, overhead_bytes: 0, wake_room_bytes: 4096, sync: true },
+            Channel {
+                capacity_bytes: 65_536,
+                overhead_bytes: 0,
+                wake_room_bytes: 4096,
+                sync: true,
+                loopback: false,
+            },
             socket,
             socket,
         ],
         signals: 0,
         gates: 1,
+        locks: Vec::new(),
+        barriers: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
     };
@@ -144,7 +170,13 @@ fn hackbench_modes() {
     // 40 messages of 100 bytes a page, 16 pages.
     assert_eq!(
         pipe,
-        Channel { capacity_bytes: 64_000, overhead_bytes: 0, wake_room_bytes: 4000, sync: true }
+        Channel {
+            capacity_bytes: 64_000,
+            overhead_bytes: 0,
+            wake_room_bytes: 4000,
+            sync: true,
+            loopback: false
+        }
     );
 }
 

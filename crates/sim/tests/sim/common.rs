@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use wakelab_machine::{Costs, Cpu, Distance, IdleState, Machine, Topology};
+use wakelab_machine::{Costs, Cpu, Machine, Topology};
 use wakelab_sim::{HostProfile, Outcome, Scenario, run};
 use wakelab_workload::{Channel, End, Measure, Op, Task, Workload};
 
@@ -24,26 +24,7 @@ pub(crate) fn machine(llcs: u32, cores: u32, threads: u32) -> Machine {
         .collect();
     let row = |a: u32| (0..llcs).map(|b| if a == b { 10 } else { 20 }).collect();
     let topology = Topology { cpus, node_distance: (0..llcs).map(row).collect() };
-    let none = [0; Distance::COUNT];
-    let costs = Costs {
-        smt_speed: vec![1024; threads as usize],
-        line_transfer_ps: none,
-        wakeup_ns: 0,
-        select_ns: 0,
-        balance_ns: 0,
-        switch_thread_ns: 0,
-        switch_process_ns: 0,
-        ipi_send_ns: 0,
-        ipi_flight_ns: none,
-        ipi_handle_ns: 0,
-        idle_states: vec![IdleState { after_ns: 0, exit_latency_ns: 0 }],
-        cache_refill_ns: none,
-        tick_period_ns: MS,
-        tick_ns: 0,
-        interrupt_ns: 0,
-        fork_ns: 0,
-        exit_ns: 0,
-    };
+    let costs = Costs::free(threads as usize);
     Machine { name: "test".into(), description: "test".into(), topology, costs, sources: BTreeMap::new() }
 }
 
@@ -57,6 +38,8 @@ pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
         weight: 1024,
         allowed: None,
         last_cpu: Some(cpu),
+        footprint_bytes: 0,
+        judged: false,
         program,
     }
 }
@@ -95,6 +78,8 @@ pub(crate) fn workload(tasks: Vec<Task>) -> Workload {
         channels: vec![Channel { capacity_bytes: 10, ..Channel::default() }; 3],
         signals: 8,
         gates: 2,
+        locks: Vec::new(),
+        barriers: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
     }

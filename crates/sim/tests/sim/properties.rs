@@ -21,7 +21,8 @@ fn any_machine() -> impl Strategy<Value = Machine> {
         costs.smt_speed = vec![1024, 611, 431, 300][..threads as usize].to_vec();
         costs.line_transfer_ps = by_distance(cost[0] * 3);
         costs.ipi_flight_ns = by_distance(cost[1] / 10);
-        costs.cache_refill_ns = by_distance(cost[2]);
+        costs.core_cache_bytes = cost[2] * 64;
+        costs.lines_in_flight = 1 + cost[2] % 8;
         costs.wakeup_ns = cost[3];
         costs.select_ns = cost[4] / 10;
         costs.balance_ns = cost[5];
@@ -144,6 +145,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             overhead_bytes,
             wake_room_bytes,
             sync,
+            loopback: false,
         },
     );
     let pairs = prop::collection::vec(any_pair(), 0..8);

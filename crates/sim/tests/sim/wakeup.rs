@@ -178,6 +178,7 @@ fn switches_and_refills() {
         machine.costs.ipi_handle_ns = 3;
         let mut moved = bound(&[1], vec![compute(5)]);
         moved.last_cpu = Some(0);
+        moved.footprint_bytes = 64 * 1_000_000;
         let run = outcome(&scenario(machine, vec![moved], host));
         assert_eq!((run.time.cache_refill_ns, run.elapsed_ns), (5_000, 5_008), "{host:?}");
         assert_eq!(run.migrations[Distance::Numa1.index()], 1);
@@ -187,7 +188,8 @@ fn switches_and_refills() {
 
 fn machine_of_two_llcs_with_refill() -> Machine {
     let mut machine = machine(2, 1, 1);
-    machine.costs.cache_refill_ns = by_distance(1_000, 5_000);
+    machine.costs.line_transfer_ps = by_distance(1, 5);
+    machine.costs.core_cache_bytes = 1 << 30;
     machine
 }
 
