@@ -127,6 +127,8 @@ pub(crate) struct Cpu {
     pub(crate) interrupted: bool,
     pub(crate) ipi_pending: bool,
     pub(crate) tick_pending: bool,
+    /// Handles a timer's or device's interrupt, or wakes whom it was for.
+    pub(crate) in_interrupt: bool,
     pub(crate) core: u32,
     pub(crate) capacity: u32,
     pub(crate) todo: VecDeque<Todo>,
@@ -178,6 +180,7 @@ impl Cpu {
             interrupted: false,
             ipi_pending: false,
             tick_pending: false,
+            in_interrupt: false,
             core,
             capacity,
             llc,

@@ -3,6 +3,7 @@
 //! idle state first. Interrupts from other CPUs that are pending at the same time are handled as one.
 
 use wakelab_policy::WAKE_IRQ;
+use wakelab_workload::{Op, Source};
 
 use crate::cpu::{Doing, Kind, NONE, Todo, UNITS, Wakeup};
 use crate::engine::Engine;
@@ -41,9 +42,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Begins to handle what is pending: other CPUs' interrupts, then timers, then the tick. Answers no if nothing is.
     pub(crate) fn take_interrupt(&mut self, cpu: u32) -> bool {
         let c = &mut self.cpus[cpu as usize];
+        if std::mem::take(&mut c.in_interrupt) {
+            self.observer.interrupt_exit(self.now_ns, cpu);
+        }
         if std::mem::take(&mut c.ipi_pending) {
             c.set(Doing::HandleIpi, Kind::Ipi, self.costs.ipi_handle_ns * UNITS);
-        } else if !c.timers.is_empty() {
+        } else if let Some(&sleeper) = c.timers.front() {
+            c.in_interrupt = true;
+            let program = &self.workload.tasks[sleeper as usize].program;
+            let op = program.get(self.tasks[sleeper as usize].pc as usize);
+            self.observer.interrupt_enter(self.now_ns, cpu, source_of(op));
             c.set(Doing::Interrupt, Kind::Interrupt, self.costs.interrupt_ns * UNITS);
         } else if std::mem::take(&mut c.tick_pending) {
             self.tick(cpu);
@@ -127,5 +135,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         } else {
             c.set(Doing::Kernel, Kind::Balance, reads_units);
         }
+    }
+}
+
+/// What ends the sleep that a task is in.
+fn source_of(op: Option<&Op>) -> Source {
+    match op {
+        Some(&(Op::Sleep { source, .. } | Op::SleepUntil { source, .. })) => source,
+        _ => Source::Unknown,
     }
 }

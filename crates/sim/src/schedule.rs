@@ -274,6 +274,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let was_busy = self.cpus[cpu as usize].busy;
         self.switch_out(cpu);
         if was_busy {
+            self.observer.idle(self.now_ns, cpu);
             self.policy.idle(cpu, self.now_ns);
             self.queue_waits(cpu, false);
             self.queue.cancel_tick(cpu);

@@ -22,6 +22,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn start(&mut self, task: u32) {
         self.becomes_runnable(task, false);
         let this_cpu = self.tasks[task as usize].cpu;
+        self.observer.start(self.now_ns, this_cpu, task);
         let wakeup = match self.pinned_to(task) {
             Some(cpu) => Wakeup { wakee: task, flags: WAKE_FORK, cpu, claimed: false },
             None => {
@@ -201,6 +202,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.checker.queued(task, target);
         self.check_place(task);
         self.observer.enqueue(self.now_ns, target, task, why);
+        if why != EnqueueWhy::SliceEnd {
+            self.observer.woken(self.now_ns, sender, target, task);
+        }
         self.notify(sender, target, answer.preempt != 0);
         self.reads_ns(&answer.reads)
     }

@@ -3,6 +3,7 @@
 
 mod common;
 mod endings;
+mod observing;
 mod operations;
 mod properties;
 mod sharing;
