@@ -22,10 +22,10 @@ const MAX_REMOTE_DISTANCES: usize = 3;
 /// Linux's cpu_capacity of the fastest core.
 pub(crate) const MAX_CAPACITY: u32 = 1024;
 /// A second: far more than any of these costs.
-const MAX_COST_NS: u64 = 1_000_000_000;
-const MAX_TRANSFER_PS: u64 = 100_000_000;
+pub(crate) const MAX_COST_NS: u64 = 1_000_000_000;
+pub(crate) const MAX_TRANSFER_PS: u64 = 100_000_000;
 const MAX_CACHE_BYTES: u64 = 1 << 40;
-const MAX_BANDWIDTH_MB_PER_S: u64 = 1_000_000_000;
+pub(crate) const MAX_BANDWIDTH_MB_PER_S: u64 = 1_000_000_000;
 /// HZ from 10 to 10,000.
 const TICK_PERIOD_NS: RangeInclusive<u64> = 100_000..=100_000_000;
 const MAX_IDLE_STATES: usize = 16;
@@ -254,31 +254,58 @@ fn must_contain(
     Ok(())
 }
 
-fn check_range(key: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<(), Fault> {
+/// What a figure that is one number may be.
+pub(crate) fn range(key: &str) -> RangeInclusive<u64> {
+    match key {
+        "line_bytes" => 16..=1024,
+        "lines_in_flight" => 1..=1024,
+        "core_cache_bytes" | "llc_cache_bytes" => 0..=MAX_CACHE_BYTES,
+        "atomic_ps" | "loopback_ps_per_byte" => 0..=MAX_TRANSFER_PS,
+        "write_traffic_percent" => 100..=400,
+        "tick_period_ns" => TICK_PERIOD_NS,
+        _ => 0..=MAX_COST_NS,
+    }
+}
+
+fn check_range(key: &'static str, value: u64, range: &RangeInclusive<u64>) -> Result<(), Fault> {
     if range.contains(&value) {
         return Ok(());
     }
-    let expected = format!("{} to {}", range.start(), range.end());
+    let expected = match range.start() {
+        0 => format!("at most {}", range.end()),
+        least => format!("{least} to {}", range.end()),
+    };
     Err(Fault::new(Part::Cost(key), format!("`{key}` is {value}"), expected))
 }
 
-fn check_caches(costs: &Costs) -> Result<(), Fault> {
-    check_range("line_bytes", costs.line_bytes, 16..=1024)?;
-    check_range("lines_in_flight", costs.lines_in_flight, 1..=1024)?;
-    check_range("core_cache_bytes", costs.core_cache_bytes, 0..=MAX_CACHE_BYTES)?;
-    check_range("llc_cache_bytes", costs.llc_cache_bytes, 0..=MAX_CACHE_BYTES)?;
-    check_range("atomic_ps", costs.atomic_ps, 0..=MAX_TRANSFER_PS)?;
-    check_range("loopback_ps_per_byte", costs.loopback_ps_per_byte, 0..=MAX_TRANSFER_PS)
-}
-
-fn check_bandwidth(costs: &Costs) -> Result<(), Fault> {
-    let limits = costs.bandwidth_mb_per_s;
-    for limit in [limits.core, limits.cluster, limits.llc, limits.node, limits.machine] {
-        check_range("bandwidth_mb_per_s", limit, 0..=MAX_BANDWIDTH_MB_PER_S)?;
+fn check_bandwidth(costs: &Costs, present: &[Distance]) -> Result<(), Fault> {
+    for (limit, value) in costs.bandwidth_mb_per_s.named() {
+        if value > MAX_BANDWIDTH_MB_PER_S {
+            return Err(Fault::new(
+                Part::Cost("bandwidth_mb_per_s"),
+                format!("`bandwidth_mb_per_s` has {value} for `{limit}`"),
+                format!("at most {MAX_BANDWIDTH_MB_PER_S}, or 0 for no limit"),
+            ));
+        }
     }
-    check_range("write_traffic_percent", costs.write_traffic_percent, 100..=400)?;
-    for percent in costs.remote_bandwidth_percent {
-        check_range("remote_bandwidth_percent", percent, 1..=100)?;
+    let key = "remote_bandwidth_percent";
+    let fault = |what, expected: String| Err(Fault::new(Part::Cost(key), what, expected));
+    let mut nearer = 100;
+    for distance in present {
+        let percent = costs.remote_bandwidth_percent[distance.index()];
+        if *distance < Distance::Numa1 && percent != 100 {
+            return fault(
+                format!("`{key}` has {percent} for `{}`", distance.name()),
+                "100 inside a node".into(),
+            );
+        }
+        if percent == 0 || percent > nearer {
+            return fault(
+                format!("`{key}` has {percent} for `{}`", distance.name()),
+                format!("1 to {nearer}: no more from farther away"),
+            );
+        }
+        nearer = percent;
     }
     Ok(())
 }
@@ -289,40 +316,9 @@ pub(crate) fn check_costs(topology: &Topology, costs: &Costs) -> Result<(), Faul
     let present = topology.distances_present();
     check_by_distance("line_transfer_ps", &costs.line_transfer_ps, &present, MAX_TRANSFER_PS)?;
     check_by_distance("ipi_flight_ns", &costs.ipi_flight_ns, &present, MAX_COST_NS)?;
-    check_bandwidth(costs)?;
-    check_caches(costs)?;
-    for (key, ns) in [
-        ("wakeup_ns", costs.wakeup_ns),
-        ("select_ns", costs.select_ns),
-        ("balance_ns", costs.balance_ns),
-        ("switch_thread_ns", costs.switch_thread_ns),
-        ("switch_process_ns", costs.switch_process_ns),
-        ("ipi_send_ns", costs.ipi_send_ns),
-        ("ipi_handle_ns", costs.ipi_handle_ns),
-        ("tick_ns", costs.tick_ns),
-        ("interrupt_ns", costs.interrupt_ns),
-        ("fork_ns", costs.fork_ns),
-        ("exit_ns", costs.exit_ns),
-        ("runqueue_lock_ns", costs.runqueue_lock_ns),
-        ("loopback_ns", costs.loopback_ns),
-        ("futex_ns", costs.futex_ns),
-        ("exec_ns", costs.exec_ns),
-        ("push_ns", costs.push_ns),
-    ] {
-        if ns > MAX_COST_NS {
-            return Err(Fault::new(
-                Part::Cost(key),
-                format!("`{key}` is {ns}"),
-                format!("at most {MAX_COST_NS}"),
-            ));
-        }
-    }
-    if !TICK_PERIOD_NS.contains(&costs.tick_period_ns) {
-        return Err(Fault::new(
-            Part::Cost("tick_period_ns"),
-            format!("`tick_period_ns` is {}", costs.tick_period_ns),
-            format!("{} to {}", TICK_PERIOD_NS.start(), TICK_PERIOD_NS.end()),
-        ));
+    check_bandwidth(costs, &present)?;
+    for (key, value) in costs.scalars() {
+        check_range(key, value, &range(key))?;
     }
     if costs.tick_ns >= costs.tick_period_ns {
         return Err(Fault::new(

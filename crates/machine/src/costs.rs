@@ -84,13 +84,50 @@ pub struct Costs {
     /// Work of exit in the task that ends.
     pub exit_ns: u64,
     /// Reading another CPU's state is a hit, at the price of distance `cpu`, if nobody wrote it since this CPU last read it.
-    /// Always so, but for ablations: without it every read is a miss.
+    /// Always so, but for [`crate::Machine::without`]: without it every read is a miss.
     #[serde(default = "yes")]
     pub reads_may_hit: bool,
+    /// Reading another CPU's state costs `line_transfer_ps`. A switch, as the two below and `reads_may_hit` are: for
+    /// [`crate::Machine::without`], where terms share a figure.
+    #[serde(default = "yes")]
+    pub charge_reads: bool,
+    /// What a message carries costs [`Costs::transfer_ns`].
+    #[serde(default = "yes")]
+    pub charge_data: bool,
+    /// Atomic updates cost `atomic_ps` and the transfer of the line.
+    #[serde(default = "yes")]
+    pub charge_atomics: bool,
 }
 
 fn yes() -> bool {
     true
+}
+
+/// Speed of a thread alone on its core, in the unit of [`Costs::smt_speed`].
+pub(crate) const FULL_SPEED: u32 = 1024;
+
+/// The figures that are one number, by their keys.
+macro_rules! scalars {
+    ($($key:ident),* $(,)?) => {
+        impl Costs {
+            pub(crate) fn scalars(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($key), self.$key)),*]
+            }
+
+            pub(crate) fn scalar_mut(&mut self, key: &str) -> Option<&mut u64> {
+                match key {
+                    $(stringify!($key) => Some(&mut self.$key),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+scalars! {
+    wakeup_ns, select_ns, balance_ns, switch_thread_ns, switch_process_ns, ipi_send_ns, ipi_handle_ns, line_bytes,
+    lines_in_flight, core_cache_bytes, llc_cache_bytes, atomic_ps, runqueue_lock_ns, loopback_ns, loopback_ps_per_byte,
+    futex_ns, exec_ns, push_ns, write_traffic_percent, tick_period_ns, tick_ns, interrupt_ns, fork_ns, exit_ns,
 }
 
 /// Limits of memory traffic, each in MB/s (10^6 bytes), which is bytes a microsecond; 0: no limit of its own.
@@ -107,6 +144,19 @@ pub struct Bandwidth {
     pub node: u64,
     /// Of all nodes together.
     pub machine: u64,
+}
+
+impl Bandwidth {
+    /// The limits with their keys, from the inside out.
+    pub fn named(&self) -> [(&'static str, u64); 5] {
+        let Bandwidth { core, cluster, llc, node, machine } = *self;
+        [("core", core), ("cluster", cluster), ("llc", llc), ("node", node), ("machine", machine)]
+    }
+
+    pub(crate) fn named_mut(&mut self) -> [(&'static str, &mut u64); 5] {
+        let Bandwidth { core, cluster, llc, node, machine } = self;
+        [("core", core), ("cluster", cluster), ("llc", llc), ("node", node), ("machine", machine)]
+    }
 }
 
 impl Costs {
@@ -146,6 +196,9 @@ impl Costs {
             fork_ns: 0,
             exit_ns: 0,
             reads_may_hit: true,
+            charge_reads: true,
+            charge_data: true,
+            charge_atomics: true,
         }
     }
 

@@ -475,6 +475,9 @@ fn costs(file: CostsFile, topology: &Topology) -> Result<SourcedCosts, Located> 
         fork_ns: notes.take("fork_ns", file.fork_ns)?,
         exit_ns: notes.take("exit_ns", file.exit_ns)?,
         reads_may_hit: true,
+        charge_reads: true,
+        charge_data: true,
+        charge_atomics: true,
     };
     Ok(SourcedCosts { costs, sources: notes.sources, spans: notes.spans })
 }

@@ -9,7 +9,9 @@ mod error;
 mod file;
 mod host;
 mod presets;
+mod sensitivity;
 mod show;
+mod term;
 mod topology;
 mod write;
 
@@ -23,7 +25,9 @@ use serde::{Deserialize, Serialize};
 pub use costs::{Bandwidth, Costs, IdleState};
 pub use error::MachineError;
 pub use presets::presets;
+pub use sensitivity::Estimate;
 pub use show::CostRow;
+pub use term::Term;
 pub use topology::{Cpu, Distance, Distances, MAX_CPUS, Topology};
 
 /// A machine as the simulator sees it.

@@ -82,6 +82,9 @@ impl Machine {
             fork_ns,
             exit_ns,
             reads_may_hit: _,
+            charge_reads: _,
+            charge_data: _,
+            charge_atomics: _,
         } = &self.costs;
         let present = self.topology.distances_present();
         let by_distance = |table: &[u64; Distance::COUNT]| {
@@ -90,10 +93,8 @@ impl Machine {
             values.join(", ")
         };
         let bandwidth = |limits: &Bandwidth| {
-            let Bandwidth { core, cluster, llc, node, machine } = *limits;
-            let named =
-                [("core", core), ("cluster", cluster), ("llc", llc), ("node", node), ("machine", machine)];
-            let limits: Vec<String> = named
+            let limits: Vec<String> = limits
+                .named()
                 .iter()
                 .filter(|(_, limit)| *limit > 0)
                 .map(|(n, limit)| format!("{n} {limit}"))

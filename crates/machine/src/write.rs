@@ -7,8 +7,16 @@ use crate::{Bandwidth, Costs, Distance, Machine, MachineError};
 
 impl Machine {
     /// The text of a machine file with one line a CPU, which [`Machine::from_toml`] reads back as the same topology
-    /// and costs. Errors if a figure is too large for TOML, which no checked machine has.
+    /// and costs. Errors if a figure is too large for TOML, which no checked machine has, and if a term was left out by a
+    /// switch ([`Machine::without`]), for which files have no key.
     pub fn to_toml(&self) -> Result<String, MachineError> {
+        let Costs { reads_may_hit, charge_reads, charge_data, charge_atomics, .. } = self.costs;
+        if !(reads_may_hit && charge_reads && charge_data && charge_atomics) {
+            return Err(MachineError::Invalid {
+                what: "a machine without one of its cost terms".into(),
+                expected: "one with all of them: machine files have figures, not switches".into(),
+            });
+        }
         let mut text =
             format!("description = {}\n\n[topology]\ncpus = [\n", Value::from(self.description.as_str()));
         for (number, cpu) in self.topology.cpus.iter().enumerate() {
@@ -46,11 +54,8 @@ fn figures(costs: &Costs) -> Result<Vec<(&'static str, Value)>, MachineError> {
         Ok::<_, MachineError>(Value::Table(table))
     };
     let bandwidth = |limits: &Bandwidth| {
-        let Bandwidth { core, cluster, llc, node, machine } = *limits;
         let mut table = Table::new();
-        for (key, limit) in
-            [("core", core), ("cluster", cluster), ("llc", llc), ("node", node), ("machine", machine)]
-        {
+        for (key, limit) in limits.named() {
             table.insert(key.to_owned(), integer(limit)?);
         }
         Ok::<_, MachineError>(Value::Table(table))

@@ -392,3 +392,84 @@ fn a_machine_that_was_not_read_from_a_file() {
         "`smt_speed` has 0 entries and a core has 1 threads; expected an entry for each number of busy threads"
     );
 }
+
+#[test]
+fn figures_of_caches_memory_and_locks() {
+    for (from, to, message) in [
+        ("{ value = 64,", "{ value = 8,", "m.toml:23: `line_bytes` is 8; expected 16 to 1024"),
+        ("{ value = 8,", "{ value = 0,", "m.toml:24: `lines_in_flight` is 0; expected 1 to 1024"),
+        (
+            "value = 294_912",
+            "value = 1_099_511_627_777",
+            "m.toml:25: `core_cache_bytes` is 1099511627777; expected at most 1099511627776",
+        ),
+        (
+            "value = 57_671_680",
+            "value = 1_099_511_627_777",
+            "m.toml:26: `llc_cache_bytes` is 1099511627777; expected at most 1099511627776",
+        ),
+        (
+            "value = 8_000",
+            "value = 100_000_001",
+            "m.toml:27: `atomic_ps` is 100000001; expected at most 100000000",
+        ),
+        (
+            "runqueue_lock_ns = { value = 100,",
+            "runqueue_lock_ns = { value = 2_000_000_000,",
+            "m.toml:28: `runqueue_lock_ns` is 2000000000; expected at most 1000000000",
+        ),
+        (
+            "value = 6_000",
+            "value = 1_000_000_001",
+            "m.toml:29: `loopback_ns` is 1000000001; expected at most 1000000000",
+        ),
+        (
+            "loopback_ps_per_byte = { value = 100,",
+            "loopback_ps_per_byte = { value = 100_000_001,",
+            "m.toml:30: `loopback_ps_per_byte` is 100000001; expected at most 100000000",
+        ),
+        (
+            "futex_ns = { value = 400,",
+            "futex_ns = { value = 1_000_000_001,",
+            "m.toml:31: `futex_ns` is 1000000001; expected at most 1000000000",
+        ),
+        (
+            "value = 300_000",
+            "value = 1_000_000_001",
+            "m.toml:32: `exec_ns` is 1000000001; expected at most 1000000000",
+        ),
+        (
+            "value = 2_000,",
+            "value = 1_000_000_001,",
+            "m.toml:33: `push_ns` is 1000000001; expected at most 1000000000",
+        ),
+        (
+            "llc = 65_000",
+            "llc = 1_000_000_001",
+            "m.toml:34: `bandwidth_mb_per_s` has 1000000001 for `llc`; expected at most 1000000000, or 0 for no limit",
+        ),
+        (
+            "llc = 65_000",
+            "die = 65_000",
+            "m.toml:34: unknown field `die`; expected one of `core`, `cluster`, `llc`, `node`, `machine`",
+        ),
+        ("value = 150", "value = 99", "m.toml:35: `write_traffic_percent` is 99; expected 100 to 400"),
+        (
+            "llc = 100, numa1 = 60",
+            "llc = 90, numa1 = 60",
+            "m.toml:36: `remote_bandwidth_percent` has 90 for `llc`; expected 100 inside a node",
+        ),
+        (
+            "numa1 = 60",
+            "numa1 = 0",
+            "m.toml:36: `remote_bandwidth_percent` has 0 for `numa1`; expected 1 to 100: no more from farther away",
+        ),
+        (
+            "numa1 = 60",
+            "numa1 = 101",
+            "m.toml:36: `remote_bandwidth_percent` has 101 for `numa1`; expected 1 to 100: no more from farther away",
+        ),
+    ] {
+        assert_eq!(with(from, to), message);
+    }
+}

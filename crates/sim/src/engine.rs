@@ -303,6 +303,9 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
 
     /// What so many reads cost, in ns: summed in ps, rounded up once.
     pub(crate) fn reads_ns(&self, reads: &Reads) -> u64 {
+        if !self.costs.charge_reads {
+            return 0;
+        }
         let ps: u64 =
             reads.at.iter().zip(&self.costs.line_transfer_ps).map(|(&count, ps)| u64::from(count) * ps).sum();
         ps.div_ceil(1000)
