@@ -18,14 +18,12 @@ use crate::host::Faults;
 use crate::idle_runnable::IdleRunnable;
 use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
-use crate::queue::{Event, EventQueue};
+use crate::queue::{Event, EventQueue, TIME_NS_MAX};
 use crate::rng::{Purpose, Stream};
 use crate::runqueue::RunQueue;
 use crate::scenario::{HostProfile, Scenario};
 use crate::task::{Life, Stage, Task};
 
-/// Longest run: about 13 days, so that no sum of times overflows.
-const TIME_NS_MAX: u64 = 1 << 50;
 /// Segments and operations at one instant before a run is given up.
 const STEPS_WITHOUT_TIME_MAX: u64 = 1 << 24;
 /// A kick that takes longer than so many ticks, and than any kernel path, is lost.
@@ -167,7 +165,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                     return Ok(stopped);
                 }
                 // The policy's timer alone wakes nobody.
-                Some((_, Event::PolicyTimer)) if self.queue.is_empty_but_for_fired() => {
+                Some((_, Event::PolicyTimer)) if self.queue.has_policy_timer_at_most() => {
                     return Ok(self.dried_up(stop_ns));
                 }
                 None => return Ok(self.dried_up(stop_ns)),
