@@ -31,6 +31,20 @@ pub enum SimError {
         /// The machine's last CPU.
         last: u32,
     },
+    /// A task streams through the memory of a node that the machine does not have.
+    #[error("task {task} ({name}), operation {op}: names node {node}; the machine has nodes 0 to {last}")]
+    NodeBeyondMachine {
+        /// Index of the task.
+        task: u32,
+        /// Its name.
+        name: String,
+        /// Index of the operation.
+        op: u32,
+        /// The node.
+        node: u32,
+        /// The machine's last node.
+        last: u32,
+    },
     /// The program did something at run time that no program may.
     #[error("task {task} ({name}), operation {op}: {what}")]
     Program {

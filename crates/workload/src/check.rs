@@ -2,19 +2,20 @@
 //! Whether a workload can run at all, whatever it came from: a file, a recording, or JSON.
 //!
 //! What passes here has indices in range, balanced loops, a tree of parents each of which forks each child once,
-//! messages that fit into their channels, and no endless loop that takes no time. It may still deadlock: the
-//! simulator finds that out.
+//! messages that fit into their channels, locks that are given back by who took them (held.rs), barriers that so many
+//! tasks come to, and no endless loop that takes no time. It may still deadlock: the simulator finds that out.
 
 use thiserror::Error;
 
-use crate::program::{Channel, End, Op, Task, Workload};
+use crate::held::Held;
+use crate::program::{Barrier, Channel, End, Lock, Op, Task, Workload};
 
 /// Most tasks of a workload.
 pub const TASKS_MAX: u64 = 1 << 22;
 /// Most operations of a workload, over all tasks.
 pub const OPS_MAX: u64 = 1 << 26;
-/// Most bytes of one [`Op::Memory`] in each direction.
-pub(crate) const MEMORY_BYTES_MAX: u64 = 1 << 44;
+/// Most bytes of one [`Op::Memory`] in each direction, and of a footprint.
+pub const MEMORY_BYTES_MAX: u64 = 1 << 44;
 /// Longest single piece of work, sleep or run: about 13 days.
 pub const TIME_NS_MAX: u64 = 1 << 50;
 /// Heaviest task or group (Linux's MAX_SHARES).
@@ -33,6 +34,22 @@ pub enum CheckError {
     Channel {
         /// Its index.
         channel: usize,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// A lock.
+    #[error("lock {lock}: {message}")]
+    Lock {
+        /// Its index.
+        lock: usize,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// A barrier.
+    #[error("barrier {barrier}: {message}")]
+    Barrier {
+        /// Its index.
+        barrier: usize,
         /// What is wrong and what was expected.
         message: String,
     },
@@ -85,6 +102,10 @@ impl Workload {
         for (index, channel) in self.channels.iter().enumerate() {
             check_channel(channel).map_err(|message| CheckError::Channel { channel: index, message })?;
         }
+        for (index, lock) in self.locks.iter().enumerate() {
+            let Lock { spin_ns, .. } = *lock;
+            check_spin(spin_ns).map_err(|message| CheckError::Lock { lock: index, message })?;
+        }
         let mut forked = vec![false; self.tasks.len()];
         for (index, task) in self.tasks.iter().enumerate() {
             let name = || task.name.clone();
@@ -100,7 +121,36 @@ impl Workload {
                 message,
             })?;
         }
+        self.check_barriers()?;
         self.check_parents(&forked)
+    }
+
+    /// No barrier waits for more tasks than there are that come to it.
+    fn check_barriers(&self) -> Result<(), CheckError> {
+        // Of each barrier how many tasks come there, and the last of them, from 1.
+        let mut comers = vec![(0_u32, 0_usize); self.barriers.len()];
+        for (index, task) in self.tasks.iter().enumerate() {
+            for op in &task.program {
+                if let Op::Barrier { barrier } = *op
+                    && comers[barrier as usize].1 != index + 1
+                {
+                    comers[barrier as usize].0 += 1;
+                    comers[barrier as usize].1 = index + 1;
+                }
+            }
+        }
+        for (index, (barrier, (tasks, _))) in self.barriers.iter().zip(comers).enumerate() {
+            let Barrier { parties, spin_ns } = *barrier;
+            let fail = |message: String| Err(CheckError::Barrier { barrier: index, message });
+            if parties == 0 {
+                return fail("it has 0 parties; expected at least 1".to_owned());
+            }
+            if tasks > 0 && parties > tasks {
+                return fail(format!("it has {parties} parties; tasks that come to it: {tasks}"));
+            }
+            check_spin(spin_ns).map_err(|message| CheckError::Barrier { barrier: index, message })?;
+        }
+        Ok(())
     }
 
     fn check_task(&self, task: &Task) -> Result<(), String> {
@@ -109,6 +159,12 @@ impl Workload {
         }
         if task.start_ns > TIME_NS_MAX {
             return Err(format!("starts at {} ns; expected at most {TIME_NS_MAX}", task.start_ns));
+        }
+        if task.footprint_bytes > MEMORY_BYTES_MAX {
+            return Err(format!(
+                "a footprint of {} bytes; expected at most {MEMORY_BYTES_MAX}",
+                task.footprint_bytes
+            ));
         }
         if let Some(allowed) = &task.allowed {
             if allowed.is_empty() {
@@ -123,6 +179,7 @@ impl Workload {
 
     fn check_program(&self, index: usize, task: &Task, forked: &mut [bool]) -> Result<(), (usize, String)> {
         let mut loops: Vec<Loop> = Vec::new();
+        let mut held = Held::default();
         for (at, op) in task.program.iter().enumerate() {
             let fail = |message: String| Err((at, message));
             self.check_op(op).map_err(|message| (at, message))?;
@@ -131,6 +188,7 @@ impl Workload {
             {
                 innermost.takes_time = true;
             }
+            held.step(op).map_err(|message| (at, message))?;
             match *op {
                 Op::LoopBegin { times } => {
                     if loops.len() == LOOP_DEPTH_MAX {
@@ -176,10 +234,10 @@ impl Workload {
                 _ => {}
             }
         }
-        match loops.last() {
-            Some(open) => Err((open.begin, "a loop that does not end".to_owned())),
-            None => Ok(()),
+        if let Some(open) = loops.last() {
+            return Err((open.begin, "a loop that does not end".to_owned()));
         }
+        held.end().map_err(|message| (task.program.len(), message))
     }
 
     fn check_op(&self, op: &Op) -> Result<(), String> {
@@ -286,6 +344,13 @@ fn op_takes_time(op: &Op) -> bool {
     }
 }
 
+fn check_spin(spin_ns: u64) -> Result<(), String> {
+    if spin_ns <= TIME_NS_MAX || spin_ns == u64::MAX {
+        return Ok(());
+    }
+    Err(format!("spins for {spin_ns} ns; expected at most {TIME_NS_MAX}, or {} for always", u64::MAX))
+}
+
 fn check_channel(channel: &Channel) -> Result<(), String> {
     let Channel { capacity_bytes, overhead_bytes, wake_room_bytes, .. } = *channel;
     if capacity_bytes == 0 || capacity_bytes > TIME_NS_MAX {
@@ -387,6 +452,17 @@ mod tests {
                 Op::Compute { work_ns: TIME_NS_MAX + 1, spread_percent: 0 },
                 "work of 1125899906842625 ns; at most 1125899906842624",
             ),
+            (Op::Lock { lock: 0 }, "lock 0 of 0"),
+            (Op::Barrier { barrier: 3 }, "barrier 3 of 0"),
+            (
+                Op::Memory {
+                    work_ns: 0,
+                    read_bytes: 0,
+                    write_bytes: MEMORY_BYTES_MAX + 1,
+                    home: crate::Home::FirstTouch,
+                },
+                "more than 17592186044416 bytes in one operation",
+            ),
             (
                 Op::Sleep { delay_ns: u64::MAX, source: crate::Source::Timer },
                 "a sleep of 18446744073709551615 ns; at most 1125899906842624",
@@ -406,6 +482,41 @@ mod tests {
         assert_eq!(
             zero.check().unwrap_err().to_string(),
             "it ends after 0 ns; expected 1 to 1125899906842624"
+        );
+    }
+
+    #[test]
+    fn barriers_and_locks() {
+        let come = |barrier| Op::Barrier { barrier };
+        let with = |barriers: Vec<Barrier>, tasks: Vec<Task>| {
+            let found = Workload { barriers, ..workload(tasks) };
+            found.check().map_err(|error| error.to_string())
+        };
+        let two = Barrier { parties: 2, spin_ns: 0 };
+        // A task that comes twice is one task; more tasks than parties are fine; unused barriers are too.
+        let (once, twice) = (task(None, vec![come(0)]), task(None, vec![come(0), come(0)]));
+        assert_eq!(with(vec![two], vec![once.clone(), twice.clone(), once.clone()]), Ok(()));
+        assert_eq!(with(vec![two, two], vec![once.clone(), twice.clone()]), Ok(()));
+        let alone = "barrier 0: it has 2 parties; tasks that come to it: 1".to_owned();
+        assert_eq!(with(vec![two], vec![twice, task(None, vec![WORK])]), Err(alone));
+        let nobody = Barrier { parties: 0, spin_ns: 0 };
+        let none = "barrier 0: it has 0 parties; expected at least 1".to_owned();
+        assert_eq!(with(vec![nobody], vec![once.clone()]), Err(none));
+        let long = Barrier { parties: 1, spin_ns: TIME_NS_MAX + 1 };
+        let error = with(vec![long], vec![once]).unwrap_err();
+        assert!(error.starts_with("barrier 0: spins for 1125899906842625 ns"), "{error}");
+        let mut spinlock = workload(vec![task(None, vec![Op::Lock { lock: 0 }, Op::Unlock { lock: 0 }])]);
+        spinlock.locks = vec![Lock { spin_ns: u64::MAX, handoff: true }];
+        assert_eq!(spinlock.check(), Ok(()));
+        spinlock.locks[0].spin_ns -= 1;
+        assert!(
+            spinlock.check().unwrap_err().to_string().starts_with("lock 0: spins for 18446744073709551614")
+        );
+        spinlock.locks[0].spin_ns = 0;
+        spinlock.tasks[0].program.pop();
+        assert_eq!(
+            spinlock.check().unwrap_err().to_string(),
+            "task 0 (t), operation 1: ends while it holds lock 0"
         );
     }
 

@@ -2,25 +2,28 @@
 //! From a workload file and settings to a [`Workload`].
 //!
 //! 1. Parameters get their values, then each `let` in order.
-//! 2. Arrays (channels, signals, gates, tasks) get their sizes; their elements are numbered array after array, the last
+//! 2. Arrays (channels, signals, gates, locks, barriers, tasks) get their sizes; their elements are numbered array after array, the last
 //!    index fastest. An array whose `if` is 0 has no elements.
 //! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` becomes a loop. In it `self` is
 //!    the task's own number. A `fork` makes the task that has it the parent.
 //!
 //! Whatever the file says, at most [`OPS_MAX`] steps are taken and [`TASKS_MAX`] elements of a kind are made.
 
-use crate::check::{OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
+use crate::check::{MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
 use crate::error::{WorkloadError, list};
 use crate::expr::{Expr, ExprError, Range, Reference, Scope, Value};
 use crate::file::{
-    Allowed, ChannelTemplate, OpTemplate, PlainTemplate, Step, StepKind, TaskTemplate, WorkloadFile,
+    Allowed, BarrierTemplate, ChannelTemplate, LockTemplate, PlainTemplate, Spin, TaskTemplate, WorkloadFile,
 };
-use crate::program::{Channel, DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, Workload};
+use crate::program::{Barrier, Channel, DEFAULT_FOOTPRINT_BYTES, End, Home, Lock, Op, Task, Workload};
+use crate::steps::{HomeTemplate, OpTemplate, Step, StepKind};
 
 type Result<T> = std::result::Result<T, WorkloadError>;
 
 /// A CPU number in a workload file is below this; the machine may have fewer.
 const CPUS_MAX: u64 = 1 << 16;
+/// So is a node's.
+const NODES_MAX: u64 = 1 << 16;
 
 impl WorkloadFile {
     /// Expands the file with some parameters set, the others at their defaults; `spec` is what errors in the settings
@@ -111,7 +114,7 @@ impl Scope for Names<'_> {
     }
 }
 
-/// An array of channels, signals, gates or tasks.
+/// An array of channels, signals, gates, locks, barriers or tasks.
 struct Array<'f> {
     name: &'f str,
     /// First index and number of indices, for each dimension.
@@ -125,6 +128,8 @@ struct Arrays<'f> {
     channels: Vec<Array<'f>>,
     signals: Vec<Array<'f>>,
     gates: Vec<Array<'f>>,
+    locks: Vec<Array<'f>>,
+    barriers: Vec<Array<'f>>,
     tasks: Vec<Array<'f>>,
 }
 
@@ -152,6 +157,10 @@ impl<'f> Expansion<'f> {
         self.arrays.signals = arrays;
         let (arrays, gates) = self.place("gates", file.gates.iter())?;
         self.arrays.gates = arrays;
+        let (arrays, _) = self.place("locks", file.locks.iter().map(|lock| &lock.array))?;
+        self.arrays.locks = arrays;
+        let (arrays, _) = self.place("barriers", file.barriers.iter().map(|barrier| &barrier.array))?;
+        self.arrays.barriers = arrays;
         let (arrays, tasks) = self.place("tasks", file.tasks.iter().map(|task| &task.array))?;
         self.arrays.tasks = arrays;
         self.parents = vec![None; tasks as usize];
@@ -165,7 +174,7 @@ impl<'f> Expansion<'f> {
             locks: Vec::new(),
             barriers: Vec::new(),
             end: End::AllExited,
-            measure: if file.rate { Measure::Rate } else { Measure::Makespan },
+            measure: file.measure,
         };
         if let Some(after) = &file.end_after_ns {
             match self.at(after.within(&self.names, 0, TIME_NS_MAX, "end-after-ns"))? {
@@ -177,6 +186,20 @@ impl<'f> Expansion<'f> {
             let dims = self.arrays.channels[index].dims.clone();
             self.each(&template.array, &dims, |expansion| {
                 workload.channels.push(expansion.channel(template)?);
+                Ok(())
+            })?;
+        }
+        for (index, template) in file.locks.iter().enumerate() {
+            let dims = self.arrays.locks[index].dims.clone();
+            self.each(&template.array, &dims, |expansion| {
+                workload.locks.push(expansion.lock(template)?);
+                Ok(())
+            })?;
+        }
+        for (index, template) in file.barriers.iter().enumerate() {
+            let dims = self.arrays.barriers[index].dims.clone();
+            self.each(&template.array, &dims, |expansion| {
+                workload.barriers.push(expansion.barrier(template)?);
                 Ok(())
             })?;
         }
@@ -333,8 +356,25 @@ impl<'f> Expansion<'f> {
             overhead_bytes: self.within(&template.overhead_bytes, 0, TIME_NS_MAX, "overhead-bytes")?,
             wake_room_bytes: self.within(&template.wake_room_bytes, 0, TIME_NS_MAX, "wake-room-bytes")?,
             sync: self.at(template.sync.truth(&self.names))?,
-            loopback: false,
+            loopback: self.at(template.loopback.truth(&self.names))?,
         })
+    }
+
+    fn lock(&self, template: &LockTemplate) -> Result<Lock> {
+        let handoff = self.at(template.handoff.truth(&self.names))?;
+        Ok(Lock { spin_ns: self.spin(&template.spin_ns)?, handoff })
+    }
+
+    fn barrier(&self, template: &BarrierTemplate) -> Result<Barrier> {
+        let parties = self.within(&template.parties, 1, TASKS_MAX, "parties")? as u32;
+        Ok(Barrier { parties, spin_ns: self.spin(&template.spin_ns)? })
+    }
+
+    fn spin(&self, spin: &Spin) -> Result<u64> {
+        match spin {
+            Spin::Forever => Ok(u64::MAX),
+            Spin::For(time) => self.within(time, 0, TIME_NS_MAX, "spin-ns"),
+        }
     }
 
     fn task(&mut self, template: &'f TaskTemplate, number: u32) -> Result<Task> {
@@ -364,7 +404,11 @@ impl<'f> Expansion<'f> {
         self.program(&template.program, number, &mut program)?;
         program.shrink_to_fit();
         let name = template.array.name.clone();
-        let footprint_bytes = DEFAULT_FOOTPRINT_BYTES;
+        let footprint_bytes = match &template.footprint_bytes {
+            None => DEFAULT_FOOTPRINT_BYTES,
+            Some(bytes) => self.within(bytes, 0, MEMORY_BYTES_MAX, "footprint-bytes")?,
+        };
+        let judged = self.at(template.judged.truth(&self.names))?;
         Ok(Task {
             name,
             parent: None,
@@ -374,7 +418,7 @@ impl<'f> Expansion<'f> {
             allowed,
             last_cpu,
             footprint_bytes,
-            judged: false,
+            judged,
             program,
         })
     }
@@ -432,6 +476,7 @@ impl<'f> Expansion<'f> {
         let channel = |reference: &Reference| self.resolve("channels", &self.arrays.channels, reference);
         let signal = |reference: &Reference| self.resolve("signals", &self.arrays.signals, reference);
         let gate = |reference: &Reference| self.resolve("gates", &self.arrays.gates, reference);
+        let lock = |reference: &Reference| self.resolve("locks", &self.arrays.locks, reference);
         Ok(match op {
             OpTemplate::Compute { work_ns, spread_percent } => Op::Compute {
                 work_ns: work(work_ns)?,
@@ -447,6 +492,26 @@ impl<'f> Expansion<'f> {
             }
             OpTemplate::Sleep { delay_ns, source } => {
                 Op::Sleep { delay_ns: self.within(delay_ns, 0, TIME_NS_MAX, "sleep-ns")?, source: *source }
+            }
+            OpTemplate::SleepUntil { time_ns, source } => Op::SleepUntil {
+                time_ns: self.within(time_ns, 0, TIME_NS_MAX, "sleep-until-ns")?,
+                source: *source,
+            },
+            OpTemplate::Memory { work_ns, read_bytes, write_bytes, home } => Op::Memory {
+                work_ns: work(work_ns)?,
+                read_bytes: self.within(read_bytes, 0, MEMORY_BYTES_MAX, "read-bytes")?,
+                write_bytes: self.within(write_bytes, 0, MEMORY_BYTES_MAX, "write-bytes")?,
+                home: match home {
+                    HomeTemplate::FirstTouch => Home::FirstTouch,
+                    HomeTemplate::Node(node) => {
+                        Home::Node(self.within(node, 0, NODES_MAX - 1, "home")? as u32)
+                    }
+                },
+            },
+            OpTemplate::Lock { lock: taken } => Op::Lock { lock: lock(taken)? },
+            OpTemplate::Unlock { lock: given } => Op::Unlock { lock: lock(given)? },
+            OpTemplate::Barrier { barrier } => {
+                Op::Barrier { barrier: self.resolve("barriers", &self.arrays.barriers, barrier)? }
             }
             OpTemplate::Signal { signal: raised, sync } => {
                 Op::Signal { signal: signal(raised)?, sync: self.at(sync.truth(&self.names))? }

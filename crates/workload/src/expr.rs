@@ -46,6 +46,7 @@ pub(crate) enum Operator {
 pub(crate) enum Function {
     Min,
     Max,
+    Sqrt,
     If,
 }
 
@@ -142,6 +143,13 @@ impl Expr {
             Kind::Call(function, arguments) => match (function, arguments.as_slice()) {
                 (Function::Min, [a, b]) => Ok(Value::Int(a.integer(scope)?.min(b.integer(scope)?))),
                 (Function::Max, [a, b]) => Ok(Value::Int(a.integer(scope)?.max(b.integer(scope)?))),
+                (Function::Sqrt, [a]) => {
+                    let value = a.integer(scope)?;
+                    if value < 0 {
+                        return self.fail(format!("the square root of {value}"));
+                    }
+                    Ok(Value::Int(value.isqrt()))
+                }
                 (Function::If, [condition, then, otherwise]) => {
                     if condition.truth(scope)? {
                         then.value(scope)
@@ -257,6 +265,9 @@ mod tests {
             ("!fds", 0),
             ("!(fds > 20)", 1),
             ("min(3, 4) + max(3, 4)", 7),
+            ("sqrt(10922)", 104),
+            ("sqrt(fds * 5) - sqrt(0)", 10),
+            ("sqrt(big)", 3_037_000_499),
             ("if(ipc == 'pipe', 65536, 212992)", 65536),
             ("if(ipc != 'pipe', 1 / 0, 5)", 5),
             ("0 && 1 / 0", 0),
@@ -274,7 +285,9 @@ mod tests {
             ("1 2", "2: expected an operator or the end, found '2'"),
             ("(1 2)", "3: expected an operator or ')', found '2)'"),
             ("min(1)", "0: expected two arguments, found 'min(1)'"),
-            ("sqrt(1)", "0: expected a function: min, max or if, found 'sqrt(1)'"),
+            ("cbrt(1)", "0: expected a function: min, max, sqrt or if, found 'cbrt(1)'"),
+            ("1 + sqrt(1, 2)", "4: expected one argument, found 'sqrt(1, 2)'"),
+            ("sqrt(fds - 21)", "0: the square root of -1"),
             ("'pip", "4: expected a closing ', found the end"),
             ("99999999999999999999", "0: expected a number below 2^63, found '999999999999'"),
             ("1 < 2 < 3", "6: expected an operator or the end, found '< 3'"),

@@ -168,6 +168,7 @@ fn call_or_name(input: &mut Input<'_>) -> ModalResult<Kind> {
     let wanted = match name.as_str() {
         "min" => Some((Function::Min, 2)),
         "max" => Some((Function::Max, 2)),
+        "sqrt" => Some((Function::Sqrt, 1)),
         "if" => Some((Function::If, 3)),
         _ => None,
     };
@@ -176,12 +177,16 @@ fn call_or_name(input: &mut Input<'_>) -> ModalResult<Kind> {
     }
     let Some((function, count)) = wanted else {
         *input = start;
-        return cut_err(fail.context(expected("a function: min, max or if"))).parse_next(input);
+        return cut_err(fail.context(expected("a function: min, max, sqrt or if"))).parse_next(input);
     };
     let arguments = arguments.parse_next(input)?;
     if arguments.len() != count {
         *input = start;
-        let what = if count == 2 { "two arguments" } else { "three arguments: if(condition, then, else)" };
+        let what = match count {
+            1 => "one argument",
+            2 => "two arguments",
+            _ => "three arguments: if(condition, then, else)",
+        };
         return cut_err(fail.context(expected(what))).parse_next(input);
     }
     Ok(Kind::Call(function, arguments))

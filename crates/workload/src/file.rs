@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The format of workload files: TOML in, a template out. docs/workloads.md describes the format; expand.rs gives it
-//! meaning.
+//! The format of workload files: TOML in, a template out. docs/workloads.md describes the format; steps.rs reads the
+//! programs, expand.rs gives it all meaning.
 //!
 //! The TOML tree is walked by hand, not through serde, because every value keeps its place in the file: an expression
 //! that overflows when it is evaluated is reported at its operator.
@@ -12,11 +12,12 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{SourceText, WorkloadError, list};
 use crate::expr::{Expr, ExprError, Range, Reference};
 use crate::expr_parse::{parse_expr, parse_range, parse_reference};
-use crate::program::{Op, Source};
+use crate::program::Measure;
+use crate::steps::Step;
 
 /// A value of the tree with its place.
-type Node<'a> = Spanned<DeValue<'a>>;
-type Result<T> = std::result::Result<T, WorkloadError>;
+pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
+pub(crate) type Result<T> = std::result::Result<T, WorkloadError>;
 
 /// A workload file, parsed but not expanded.
 #[derive(Clone, Debug)]
@@ -27,9 +28,11 @@ pub struct WorkloadFile {
     pub(crate) channels: Vec<ChannelTemplate>,
     pub(crate) signals: Vec<PlainTemplate>,
     pub(crate) gates: Vec<PlainTemplate>,
+    pub(crate) locks: Vec<LockTemplate>,
+    pub(crate) barriers: Vec<BarrierTemplate>,
     pub(crate) tasks: Vec<TaskTemplate>,
     pub(crate) end_after_ns: Option<Expr>,
-    pub(crate) rate: bool,
+    pub(crate) measure: Measure,
 }
 
 /// What a workload is and what can be set.
@@ -88,6 +91,28 @@ pub(crate) struct ChannelTemplate {
     pub(crate) overhead_bytes: Expr,
     pub(crate) wake_room_bytes: Expr,
     pub(crate) sync: Expr,
+    pub(crate) loopback: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LockTemplate {
+    pub(crate) array: PlainTemplate,
+    pub(crate) spin_ns: Spin,
+    pub(crate) handoff: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BarrierTemplate {
+    pub(crate) array: PlainTemplate,
+    pub(crate) parties: Expr,
+    pub(crate) spin_ns: Spin,
+}
+
+/// How long a lock or a barrier is spun for.
+#[derive(Clone, Debug)]
+pub(crate) enum Spin {
+    Forever,
+    For(Expr),
 }
 
 #[derive(Clone, Debug)]
@@ -98,50 +123,9 @@ pub(crate) struct TaskTemplate {
     pub(crate) weight: Expr,
     pub(crate) allowed: Option<Vec<Expr>>,
     pub(crate) last_cpu: Option<Expr>,
+    pub(crate) footprint_bytes: Option<Expr>,
+    pub(crate) judged: Expr,
     pub(crate) program: Vec<Step>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Step {
-    pub(crate) offset: usize,
-    pub(crate) kind: StepKind,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum StepKind {
-    Op(OpTemplate),
-    Fork {
-        task: Reference,
-    },
-    /// `None`: for ever.
-    Repeat {
-        times: Option<Expr>,
-        body: Vec<Step>,
-    },
-    For {
-        range: Range,
-        body: Vec<Step>,
-    },
-    If {
-        condition: Expr,
-        then: Vec<Step>,
-        otherwise: Vec<Step>,
-    },
-}
-
-/// Operations that expand to themselves.
-#[derive(Clone, Debug)]
-pub(crate) enum OpTemplate {
-    Compute { work_ns: Expr, spread_percent: Expr },
-    Send { channel: Reference, bytes: Expr, work_ns: Expr },
-    Recv { channel: Reference, work_ns: Expr },
-    Sleep { delay_ns: Expr, source: Source },
-    Signal { signal: Reference, sync: Expr },
-    Wait { signal: Reference },
-    OpenGate { gate: Reference },
-    WaitGate { gate: Reference },
-    Count { units: Expr },
-    Plain(Op),
 }
 
 impl WorkloadFile {
@@ -167,16 +151,29 @@ impl WorkloadFile {
         let channels = top.each_table("channels", |fields| reader.channel(fields))?;
         let signals = top.each_table("signals", |fields| reader.array(fields))?;
         let gates = top.each_table("gates", |fields| reader.array(fields))?;
+        let locks = top.each_table("locks", |fields| reader.lock(fields))?;
+        let barriers = top.each_table("barriers", |fields| reader.barrier(fields))?;
         let tasks = top.each_table("tasks", |fields| reader.task(fields))?;
         let end_after_ns = top.optional("end-after-ns").map(|node| reader.expr(node)).transpose()?;
-        let measure = top.required("measure")?;
-        let rate = reader.one_of(measure, &["makespan", "rate"])? == "rate";
+        let measure = reader.choice(top.required("measure")?, &MEASURES)?;
         top.finish()?;
         reader.unique_params(&params)?;
         let description =
             Description { name, summary, text, params: params.into_iter().map(|(_, p)| p).collect() };
         drop(tree);
-        Ok(WorkloadFile { source, description, lets, channels, signals, gates, tasks, end_after_ns, rate })
+        Ok(WorkloadFile {
+            source,
+            description,
+            lets,
+            channels,
+            signals,
+            gates,
+            locks,
+            barriers,
+            tasks,
+            end_after_ns,
+            measure,
+        })
     }
 
     /// What it is and what can be set.
@@ -186,7 +183,7 @@ impl WorkloadFile {
 }
 
 /// The keys of one table; what was not asked for is unknown.
-struct Fields<'t, 'r> {
+pub(crate) struct Fields<'t, 'r> {
     reader: &'r Reader<'r>,
     table: &'t DeTable<'t>,
     offset: usize,
@@ -195,23 +192,28 @@ struct Fields<'t, 'r> {
 }
 
 impl<'t, 'r> Fields<'t, 'r> {
-    fn new(reader: &'r Reader<'r>, table: &'t DeTable<'t>, offset: usize, what: &'static str) -> Self {
+    pub(crate) fn new(
+        reader: &'r Reader<'r>,
+        table: &'t DeTable<'t>,
+        offset: usize,
+        what: &'static str,
+    ) -> Self {
         Fields { reader, table, offset, what, known: Vec::new() }
     }
 
-    fn optional(&mut self, key: &'static str) -> Option<&'t Node<'t>> {
+    pub(crate) fn optional(&mut self, key: &'static str) -> Option<&'t Node<'t>> {
         self.known.push(key);
         self.table.get(key)
     }
 
-    fn required(&mut self, key: &'static str) -> Result<&'t Node<'t>> {
+    pub(crate) fn required(&mut self, key: &'static str) -> Result<&'t Node<'t>> {
         let (offset, what) = (self.offset, self.what);
         self.optional(key)
             .ok_or_else(|| self.reader.source.error(offset, format!("{what} lacks the key '{key}'")))
     }
 
     /// An expression, or the integer `default`.
-    fn expr_or(&mut self, key: &'static str, default: i64) -> Result<Expr> {
+    pub(crate) fn expr_or(&mut self, key: &'static str, default: i64) -> Result<Expr> {
         let offset = self.offset;
         self.optional(key).map_or(Ok(Expr::literal(default, offset)), |node| self.reader.expr(node))
     }
@@ -238,7 +240,7 @@ impl<'t, 'r> Fields<'t, 'r> {
     }
 
     /// Refuses the first key that nobody asked for.
-    fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         let unknown =
             self.table.keys().filter(|key| !self.known.iter().any(|known| *known == key.get_ref().as_ref()));
         match unknown.min_by_key(|key| key.span().start) {
@@ -251,23 +253,25 @@ impl<'t, 'r> Fields<'t, 'r> {
     }
 }
 
-struct Reader<'s> {
-    source: &'s SourceText,
+pub(crate) struct Reader<'s> {
+    pub(crate) source: &'s SourceText,
 }
 
 impl Reader<'_> {
-    fn expected(&self, node: &Node<'_>, what: &str) -> WorkloadError {
+    pub(crate) fn expected(&self, node: &Node<'_>, what: &str) -> WorkloadError {
         self.source.error(node.span().start, format!("expected {what}, found {}", kind(node.get_ref())))
     }
 
-    fn text(&self, node: &Node<'_>) -> Result<String> {
+    pub(crate) fn text(&self, node: &Node<'_>) -> Result<String> {
         node.get_ref().as_str().map(str::to_owned).ok_or_else(|| self.expected(node, "a string"))
     }
 
-    fn one_of(&self, node: &Node<'_>, words: &[&'static str]) -> Result<&'static str> {
+    /// What the word stands for.
+    pub(crate) fn choice<T: Copy>(&self, node: &Node<'_>, words: &[(&str, T)]) -> Result<T> {
         let text = self.text(node)?;
-        words.iter().find(|word| **word == text).copied().ok_or_else(|| {
-            self.source.error(node.span().start, format!("expected one of {}, found '{text}'", list(words)))
+        words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let known = list(words.iter().map(|(word, _)| word));
+            self.source.error(node.span().start, format!("expected one of {known}, found '{text}'"))
         })
     }
 
@@ -305,7 +309,7 @@ impl Reader<'_> {
         }
     }
 
-    fn parsed<T>(
+    pub(crate) fn parsed<T>(
         &self,
         node: &Node<'_>,
         what: &str,
@@ -316,7 +320,7 @@ impl Reader<'_> {
     }
 
     /// A string with an expression, an integer, or a boolean.
-    fn expr(&self, node: &Node<'_>) -> Result<Expr> {
+    pub(crate) fn expr(&self, node: &Node<'_>) -> Result<Expr> {
         match node.get_ref() {
             DeValue::Integer(_) => {
                 Ok(Expr::literal(i64::try_from(self.unsigned(node)?).unwrap_or(i64::MAX), node.span().start))
@@ -326,11 +330,11 @@ impl Reader<'_> {
         }
     }
 
-    fn reference(&self, node: &Node<'_>) -> Result<Reference> {
+    pub(crate) fn reference(&self, node: &Node<'_>) -> Result<Reference> {
         self.parsed(node, "a string with a name, as in \"data[g, i]\"", parse_reference)
     }
 
-    fn strings<'t>(&self, node: &'t Node<'t>) -> Result<&'t [Node<'t>]> {
+    pub(crate) fn strings<'t>(&self, node: &'t Node<'t>) -> Result<&'t [Node<'t>]> {
         Ok(node.get_ref().as_array().ok_or_else(|| self.expected(node, "an array"))?)
     }
 
@@ -398,7 +402,33 @@ impl Reader<'_> {
             overhead_bytes: fields.expr_or("overhead-bytes", 0)?,
             wake_room_bytes: fields.expr_or("wake-room-bytes", 0)?,
             sync: fields.expr_or("sync", 1)?,
+            loopback: fields.expr_or("loopback", 0)?,
         })
+    }
+
+    fn lock(&self, fields: &mut Fields<'_, '_>) -> Result<LockTemplate> {
+        Ok(LockTemplate {
+            array: self.array(fields)?,
+            spin_ns: self.spin(fields)?,
+            handoff: fields.expr_or("handoff", 0)?,
+        })
+    }
+
+    fn barrier(&self, fields: &mut Fields<'_, '_>) -> Result<BarrierTemplate> {
+        Ok(BarrierTemplate {
+            array: self.array(fields)?,
+            parties: self.expr(fields.required("parties")?)?,
+            spin_ns: self.spin(fields)?,
+        })
+    }
+
+    fn spin(&self, fields: &mut Fields<'_, '_>) -> Result<Spin> {
+        let offset = fields.offset;
+        match fields.optional("spin-ns") {
+            None => Ok(Spin::For(Expr::literal(0, offset))),
+            Some(node) if node.get_ref().as_str() == Some("forever") => Ok(Spin::Forever),
+            Some(node) => Ok(Spin::For(self.expr(node)?)),
+        }
     }
 
     fn task(&self, fields: &mut Fields<'_, '_>) -> Result<TaskTemplate> {
@@ -413,116 +443,15 @@ impl Reader<'_> {
             weight: fields.expr_or("weight", 1024)?,
             allowed,
             last_cpu: fields.optional("last-cpu").map(|node| self.expr(node)).transpose()?,
+            footprint_bytes: fields.optional("footprint-bytes").map(|node| self.expr(node)).transpose()?,
+            judged: fields.expr_or("judged", 0)?,
             program: self.steps(fields.required("program")?)?,
-        })
-    }
-
-    fn steps(&self, node: &Node<'_>) -> Result<Vec<Step>> {
-        self.strings(node)?.iter().map(|step| self.step(step)).collect()
-    }
-
-    fn step(&self, node: &Node<'_>) -> Result<Step> {
-        let offset = node.span().start;
-        if node.get_ref().is_str() {
-            let word = self.one_of(node, &PLAIN_STEPS.map(|(word, _)| word))?;
-            let op = PLAIN_STEPS.iter().find(|(known, _)| *known == word).map_or(Op::Exit, |(_, op)| *op);
-            return Ok(Step { offset, kind: StepKind::Op(OpTemplate::Plain(op)) });
-        }
-        let table = node
-            .get_ref()
-            .as_table()
-            .ok_or_else(|| self.expected(node, "an operation: a table or a word"))?;
-        let Some(word) = STEP_KEYS.iter().find(|key| table.contains_key(**key)) else {
-            let message = format!("expected an operation with one of the keys {}", list(STEP_KEYS));
-            return Err(self.source.error(offset, message));
-        };
-        let mut fields = Fields::new(self, table, offset, "the operation");
-        let subject = fields.required(word)?;
-        let kind = match *word {
-            "fork" => StepKind::Fork { task: self.reference(subject)? },
-            "repeat" => {
-                let endless = subject.get_ref().as_str() == Some("forever");
-                let times = if endless { None } else { Some(self.expr(subject)?) };
-                StepKind::Repeat { times, body: self.steps(fields.required("do")?)? }
-            }
-            "for" => StepKind::For {
-                range: self.parsed(subject, "a string, as in \"i in 0..fds\"", parse_range)?,
-                body: self.steps(fields.required("do")?)?,
-            },
-            "if" => StepKind::If {
-                condition: self.expr(subject)?,
-                then: self.steps(fields.required("do")?)?,
-                otherwise: fields
-                    .optional("else")
-                    .map(|node| self.steps(node))
-                    .transpose()?
-                    .unwrap_or_default(),
-            },
-            _ => StepKind::Op(self.op(word, subject, &mut fields)?),
-        };
-        fields.finish()?;
-        Ok(Step { offset, kind })
-    }
-
-    /// The operation that the key `word` with the value `subject` says; `word` is one of [`STEP_KEYS`].
-    fn op(&self, word: &str, subject: &Node<'_>, fields: &mut Fields<'_, '_>) -> Result<OpTemplate> {
-        Ok(match word {
-            "compute-ns" => OpTemplate::Compute {
-                work_ns: self.expr(subject)?,
-                spread_percent: fields.expr_or("spread-percent", 0)?,
-            },
-            "send" => OpTemplate::Send {
-                channel: self.reference(subject)?,
-                bytes: self.expr(fields.required("bytes")?)?,
-                work_ns: fields.expr_or("work-ns", 0)?,
-            },
-            "recv" => {
-                OpTemplate::Recv { channel: self.reference(subject)?, work_ns: fields.expr_or("work-ns", 0)? }
-            }
-            "sleep-ns" => OpTemplate::Sleep {
-                delay_ns: self.expr(subject)?,
-                source: match fields.optional("source").map(|node| self.one_of(node, &["timer", "device"])) {
-                    Some(Ok("device")) => Source::Device,
-                    Some(Err(error)) => return Err(error),
-                    Some(Ok(_)) | None => Source::Timer,
-                },
-            },
-            "signal" => {
-                OpTemplate::Signal { signal: self.reference(subject)?, sync: fields.expr_or("sync", 0)? }
-            }
-            "wait" => OpTemplate::Wait { signal: self.reference(subject)? },
-            "open-gate" => OpTemplate::OpenGate { gate: self.reference(subject)? },
-            "wait-gate" => OpTemplate::WaitGate { gate: self.reference(subject)? },
-            _ => OpTemplate::Count { units: self.expr(subject)? },
         })
     }
 }
 
-/// An operation without arguments is one of these words.
-const PLAIN_STEPS: [(&str, Op); 5] = [
-    ("join", Op::Join),
-    ("yield", Op::Yield),
-    ("mark-begin", Op::MarkBegin),
-    ("mark-end", Op::MarkEnd),
-    ("exit", Op::Exit),
-];
-
-/// An operation is a table with one of these.
-const STEP_KEYS: [&str; 13] = [
-    "compute-ns",
-    "send",
-    "recv",
-    "sleep-ns",
-    "fork",
-    "signal",
-    "wait",
-    "open-gate",
-    "wait-gate",
-    "count",
-    "repeat",
-    "for",
-    "if",
-];
+const MEASURES: [(&str, Measure); 3] =
+    [("makespan", Measure::Makespan), ("rate", Measure::Rate), ("wakeup-latency", Measure::WakeupLatency)];
 
 fn kind(value: &DeValue<'_>) -> &'static str {
     match value {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What tasks do: programs over a small set of operations, from workload files or from a recording.
 //!
-//! program.rs has the data; file.rs, expr.rs, expr_parse.rs and expand.rs make it from a workload file (docs/workloads.md has the
-//! format); spec.rs finds the file; check.rs refuses what cannot run.
+//! program.rs has the data; file.rs, steps.rs, expr.rs, expr_parse.rs and expand.rs make it from a workload file
+//! (docs/workloads.md has the format); spec.rs finds the file; check.rs and held.rs refuse
+//! what cannot run.
 
 mod check;
 mod error;
@@ -10,10 +11,12 @@ mod expand;
 mod expr;
 mod expr_parse;
 mod file;
+mod held;
 mod program;
 mod spec;
+mod steps;
 
-pub use check::{CheckError, LOOP_DEPTH_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
+pub use check::{CheckError, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
 pub use error::WorkloadError;
 pub use file::{Allowed, Description, Param, WorkloadFile};
 pub use program::{

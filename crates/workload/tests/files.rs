@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use wakelab_workload::{
-    Channel, DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Source, Task, Workload, WorkloadFile, presets,
+    Barrier, Channel, DEFAULT_FOOTPRINT_BYTES, End, Home, Lock, Measure, Op, Source, Task, Workload,
+    WorkloadFile, presets,
 };
 
 const HEAD: &str = "name = \"t\"\nsummary = \"s\"\nmeasure = \"makespan\"\n";
@@ -163,10 +164,119 @@ program = [
     assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), expand(body, &[]).unwrap());
 }
 
+/// The keys that every_key_once() has no place for: locks, barriers, memory, exec, open-loop sleeps, judged tasks.
+#[test]
+fn every_key_of_shared_objects_once() {
+    let body = r#"
+end-after-ns = 5_000
+[[params]]
+name = "spin"
+default = 7
+max = 9
+help = ""
+[[channels]]
+name = "tcp"
+capacity-bytes = 9
+loopback = true
+[[locks]]
+name = "plain"
+[[locks]]
+name = "shards"
+each = ["i in 0..2"]
+spin-ns = "spin * (i + 1)"
+handoff = "i == 1"
+[[locks]]
+name = "spinlock"
+spin-ns = "forever"
+[[barriers]]
+name = "none"
+if = "spin > 7"
+parties = 1
+[[barriers]]
+name = "round"
+parties = "spin - 5"
+spin-ns = 20
+[[barriers]]
+name = "busy"
+parties = 1
+spin-ns = "forever"
+[[tasks]]
+name = "t"
+each = ["i in 0..2"]
+footprint-bytes = "4096 * i"
+judged = "i == 1"
+program = [
+    { sleep-until-ns = "100 + i", source = "device" },
+    { sleep-until-ns = 200 },
+    { sleep-ns = 3, source = "unknown" },
+    { lock = "shards[i]" }, { lock = "plain" }, { unlock = "shards[i]" }, { unlock = "plain" },
+    { lock = "spinlock" }, { unlock = "spinlock" },
+    { barrier = "round" }, { barrier = "busy" },
+    { memory-ns = 5, read-bytes = "i * 64", write-bytes = 32, home = "i" },
+    { memory-ns = 6, home = "first-touch" },
+    { memory-ns = 0, write-bytes = 8 },
+    "exec",
+]
+"#;
+    let memory =
+        |work_ns, read_bytes, write_bytes, home| Op::Memory { work_ns, read_bytes, write_bytes, home };
+    let task = |i: u32| Task {
+        name: "t".to_owned(),
+        parent: None,
+        start_ns: 0,
+        process: i,
+        weight: 1024,
+        allowed: None,
+        last_cpu: None,
+        footprint_bytes: 4096 * u64::from(i),
+        judged: i == 1,
+        // Locks: 0 plain, 1 and 2 the shards, 3 the spinlock. Barriers: 0 round, 1 busy.
+        program: vec![
+            Op::SleepUntil { time_ns: 100 + u64::from(i), source: Source::Device },
+            Op::SleepUntil { time_ns: 200, source: Source::Timer },
+            Op::Sleep { delay_ns: 3, source: Source::Unknown },
+            Op::Lock { lock: 1 + i },
+            Op::Lock { lock: 0 },
+            Op::Unlock { lock: 1 + i },
+            Op::Unlock { lock: 0 },
+            Op::Lock { lock: 3 },
+            Op::Unlock { lock: 3 },
+            Op::Barrier { barrier: 0 },
+            Op::Barrier { barrier: 1 },
+            memory(5, 64 * u64::from(i), 32, Home::Node(i)),
+            memory(6, 0, 0, Home::FirstTouch),
+            memory(0, 0, 8, Home::FirstTouch),
+            Op::Exec,
+        ],
+    };
+    let expected = Workload {
+        name: "t".to_owned(),
+        tasks: vec![task(0), task(1)],
+        channels: vec![Channel { capacity_bytes: 9, sync: true, loopback: true, ..Channel::default() }],
+        signals: 0,
+        gates: 0,
+        locks: vec![
+            Lock { spin_ns: 0, handoff: false },
+            Lock { spin_ns: 7, handoff: false },
+            Lock { spin_ns: 14, handoff: true },
+            Lock { spin_ns: u64::MAX, handoff: false },
+        ],
+        barriers: vec![Barrier { parties: 2, spin_ns: 20 }, Barrier { parties: 1, spin_ns: u64::MAX }],
+        end: End::After { duration_ns: 5000 },
+        measure: Measure::WakeupLatency,
+    };
+    let head = HEAD.replace("makespan", "wakeup-latency");
+    let found = WorkloadFile::parse("t.toml", &format!("{head}{body}")).unwrap().expand("t", &[]).unwrap();
+    assert_eq!(found, expected);
+    let json = serde_json::to_string(&found).unwrap();
+    assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), found);
+}
+
 /// A file with one task whose program is `program`, at line 6 from column 12 on.
 fn with_program(program: &str) -> String {
     format!(
-        "[[tasks]]\nname = \"a\"\nprogram = [{program}]\n[[channels]]\nname = \"c\"\ncapacity-bytes = 10\n"
+        "[[tasks]]\nname = \"a\"\nprogram = [{program}]\n[[channels]]\nname = \"c\"\ncapacity-bytes = 10\n\
+         [[locks]]\nname = \"l\"\n[[barriers]]\nname = \"b\"\nparties = 2\n"
     )
 }
 
@@ -195,11 +305,11 @@ fn wrong_programs_name_line_and_column() {
         ),
         (
             r#"{ comptue-ns = 1 }"#,
-            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, fork, signal, wait, open-gate, wait-gate, count, repeat, for and if",
+            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, sleep-until-ns, memory-ns, fork, signal, wait, open-gate, wait-gate, lock, unlock, barrier, count, repeat, for and if",
         ),
         (
             r#""jion""#,
-            "t.toml:6:12: expected one of join, yield, mark-begin, mark-end and exit, found 'jion'",
+            "t.toml:6:12: expected one of join, exec, yield, mark-begin, mark-end and exit, found 'jion'",
         ),
         (r#"7"#, "t.toml:6:12: expected an operation: a table or a word, found an integer"),
         (r#"{ send = "c" }"#, "t.toml:6:12: the operation lacks the key 'bytes'"),
@@ -227,7 +337,33 @@ fn wrong_programs_name_line_and_column() {
         ),
         (
             r#"{ sleep-ns = 1, source = "disk" }"#,
-            "t.toml:6:37: expected one of timer and device, found 'disk'",
+            "t.toml:6:37: expected one of timer, device and unknown, found 'disk'",
+        ),
+        (r#"{ memory-ns = 1, home = "9 - 10" }"#, "t.toml:6:39: home is -1; expected 0 to 65535"),
+        (
+            r#"{ memory-ns = 1, read-bytes = "1_000_000_000_000_000" }"#,
+            "t.toml:6:43: read-bytes is 1000000000000000; expected 0 to 17592186044416",
+        ),
+        (r#"{ memory-ns = 1, home = "first" }"#, "t.toml:6:37: unknown name 'first'; there are self"),
+        (
+            r#"{ sleep-until-ns = "0 - 1" }"#,
+            "t.toml:6:34: sleep-until-ns is -1; expected 0 to 1125899906842624",
+        ),
+        (r#"{ lock = "m" }"#, "t.toml:6:22: no 'm' among the locks; there are l"),
+        (r#"{ barrier = "c" }"#, "t.toml:6:25: no 'c' among the barriers; there are b"),
+        (
+            r#"{ lock = "l" }, { lock = "l" }"#,
+            "t.toml: task 0 (a), operation 1: takes lock 0, which it holds already",
+        ),
+        (r#"{ unlock = "l" }"#, "t.toml: task 0 (a), operation 0: gives back lock 0, which it does not hold"),
+        (r#"{ lock = "l" }, "yield""#, "t.toml: task 0 (a), operation 2: ends while it holds lock 0"),
+        (
+            r#"{ repeat = 2, do = [{ lock = "l" }] }"#,
+            "t.toml: task 0 (a), operation 2: the loop ends with other locks held than it began with",
+        ),
+        (
+            r#"{ barrier = "b" }, { barrier = "b" }"#,
+            "t.toml: barrier 0: it has 2 parties; tasks that come to it: 1",
         ),
         (r#"{ compute-ns = "\u0031 / 0" }"#, "t.toml:6:29: division by zero"),
     ] {
@@ -243,13 +379,26 @@ fn wrong_files_name_line_and_column() {
         ("x".to_owned(), "t.toml:4:2: key with no value, expected `=`"),
         (
             "x = 1".to_owned(),
-            "t.toml:4:1: unknown key 'x' in the file; there are name, summary, text, params, let, channels, signals, gates, tasks, end-after-ns and measure",
+            "t.toml:4:1: unknown key 'x' in the file; there are name, summary, text, params, let, channels, signals, gates, locks, barriers, tasks, end-after-ns and measure",
         ),
         ("tasks = 3".to_owned(), "t.toml:4:9: expected an array of tables, found an integer"),
         ("[[tasks]]\nname = \"a\"".to_owned(), "t.toml:4:1: tasks lacks the key 'program'"),
         (
             "[[tasks]]\nname = \"a b\"\nprogram = []".to_owned(),
             "t.toml:5:8: 'a b' is no name: expected letters, digits and _, and hyphens before letters",
+        ),
+        (
+            format!("{task}footprint-bytes = 17592186044417"),
+            "t.toml:7:19: footprint-bytes is 17592186044417; expected 0 to 17592186044416",
+        ),
+        (
+            format!("{task}[[barriers]]\nname = \"b\"\nparties = 0"),
+            "t.toml:9:11: parties is 0; expected 1 to 4194304",
+        ),
+        (format!("{task}[[barriers]]\nname = \"b\""), "t.toml:7:1: barriers lacks the key 'parties'"),
+        (
+            format!("{task}[[locks]]\nname = \"l\"\nspin-ns = \"for-ever\""),
+            "t.toml:9:12: unknown name 'for-ever' (a minus needs a space after it); there are none",
         ),
         (format!("{task}weight = 0"), "t.toml:7:10: weight is 0; expected 1 to 262144"),
         (format!("{task}allowed = []"), "t.toml: task 0 (a): no CPU is allowed"),
@@ -293,6 +442,9 @@ proptest! {
         let path = format!("{}/../../workloads/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let mut bytes = std::fs::read(path).unwrap();
         for (index, what, byte) in edits {
+            if bytes.is_empty() {
+                break;
+            }
             let at = index.index(bytes.len());
             match what {
                 0 => bytes[at] = byte,
@@ -341,14 +493,22 @@ proptest! {
     }
 }
 
-/// The example of docs/workloads.md is a workload.
+/// The example of docs/workloads.md, with the locks and barriers below it, is a workload.
 #[test]
 fn the_example_of_the_guide_expands() {
     let guide = include_str!("../../../docs/workloads.md");
-    let (_, rest) = guide.split_once("```toml\n").unwrap();
-    let (example, _) = rest.split_once("```").unwrap();
+    let blocks: Vec<&str> = guide
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(block, _)| block)
+        .collect();
+    assert_eq!(blocks.len(), 2);
     let settings = [("tasks".to_owned(), "3".to_owned())];
-    let ring = WorkloadFile::parse("example", example).unwrap().expand("example", &settings).unwrap();
+    let ring =
+        WorkloadFile::parse("example", &blocks.concat()).unwrap().expand("example", &settings).unwrap();
+    assert_eq!(ring.locks, [Lock::default()]);
+    assert_eq!(ring.barriers, [Barrier { parties: 3, spin_ns: 0 }]);
     assert_eq!(
         (ring.tasks.len(), ring.channels.len(), ring.end),
         (3, 3, End::After { duration_ns: 100_000_000 })

@@ -2,7 +2,7 @@
 //! How runs end, and what is refused.
 
 use wakelab_sim::{Ending, Scenario, SimError, run};
-use wakelab_workload::{End, Op, Task};
+use wakelab_workload::{End, Home, Op, Task};
 
 use crate::common::{HOSTS, MS, bound, compute, machine, outcome, recv, scenario, sleep, task};
 
@@ -70,6 +70,11 @@ fn impossible_scenarios_are_refused() {
     assert_eq!(
         refused(|s| s.workload.tasks[0].last_cpu = Some(9)),
         "task 0 (t): last_cpu names CPU 9; the machine has CPUs 0 to 1"
+    );
+    let beyond = Op::Memory { work_ns: 1, read_bytes: 1, write_bytes: 0, home: Home::Node(1) };
+    assert_eq!(
+        refused(|scenario| scenario.workload.tasks[0].program.push(beyond)),
+        "task 0 (t), operation 1: names node 1; the machine has nodes 0 to 0"
     );
     let empty = refused(|s| s.workload.tasks[0].allowed = Some(vec![]));
     assert_eq!(empty, "impossible workload: task 0 (t): no CPU is allowed");
