@@ -27,7 +27,7 @@ use wakelab_workload::{Op, Source, TaskIndex};
 
 use crate::event::{Context, Event, EventSource, Item, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
-use crate::program::{Step, Tracked, workload};
+use crate::program::{Known, Step, Tracked, workload};
 use crate::{Options, Recording, TraceError};
 
 /// Reads all of `source`.
@@ -87,6 +87,8 @@ pub(crate) struct Waker {
 pub(crate) struct Wake {
     time_ns: u64,
     by: By,
+    /// The waker said that it is about to wait.
+    sync: bool,
 }
 
 /// What ends a wait, or starts a task.
@@ -140,6 +142,8 @@ struct Model {
     tasks: Vec<Tracked>,
     /// The latest task of each id.
     by_tid: BTreeMap<u32, TaskIndex>,
+    /// What the recording says of tasks outside its events, by their ids.
+    told: BTreeMap<u32, Known>,
     cpus: BTreeMap<u32, Cpu>,
     ids: Ids,
     first_ns: Option<u64>,
@@ -168,6 +172,9 @@ impl Model {
                 self.explained.lost_events = self.explained.lost_events.saturating_add(*count);
                 self.gap(Gap::LostEvents);
             }
+            Item::Told(told) => {
+                self.told.entry(told.tid).or_insert_with(|| Known::new(told));
+            }
         }
     }
 
@@ -178,7 +185,8 @@ impl Model {
         self.events += 1;
         self.highest_cpu = self.highest_cpu.max(event.cpu);
         self.not_ended(event.cpu);
-        self.explained.interrupts_known |= event.context != Context::Unknown;
+        self.explained.interrupts_known |=
+            event.context != Context::Unknown && event.context != Context::Soft;
 
         match event.what {
             What::Switch { prev, why, next } => {
@@ -195,13 +203,14 @@ impl Model {
                 };
                 self.current(event.cpu, &event.current, ran_ns);
                 match event.what {
-                    What::Waking { task, last_cpu } => {
+                    What::Waking { task, last_cpu, sync } => {
                         self.waking_seen = true;
-                        self.wake(event, &task, last_cpu);
+                        self.wake(event, &task, last_cpu, sync);
                     }
                     What::Wakeup { task, cpu } => self.wakeup(event, &task, cpu),
                     What::WakeupNew { task } => self.wakeup_new(event.cpu, &task),
                     What::Fork { parent, child } => self.fork(event.cpu, &parent, &child),
+                    What::Exec { tid } => self.exec(event.cpu, tid),
                     What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
@@ -226,8 +235,8 @@ impl Model {
         }
         match self.cpus.get(&cpu).map(|cpu| cpu.on).unwrap_or_default() {
             OnCpu::Unknown => By::Unknown,
-            OnCpu::Idle => By::Outside(Source::Timer),
-            OnCpu::Task(index) if wakee == Some(index) => By::Outside(Source::Timer),
+            OnCpu::Idle => By::Outside(Source::Unknown),
+            OnCpu::Task(index) if wakee == Some(index) => By::Outside(Source::Unknown),
             OnCpu::Task(task) => By::Task(self.waker(task)),
         }
     }
@@ -236,14 +245,17 @@ impl Model {
         Waker { task, work_ns: self.tasks[task as usize].work_at(self.now_ns), position: self.events }
     }
 
-    fn wake(&mut self, event: &Event<'_>, name: &TaskName<'_>, last_cpu: u32) {
+    fn wake(&mut self, event: &Event<'_>, name: &TaskName<'_>, last_cpu: u32, sync: bool) {
         self.highest_cpu = self.highest_cpu.max(last_cpu);
         if name.tid == 0 {
             return;
         }
         self.wakes += 1;
         let found = self.living(name);
-        let wake = Wake { time_ns: self.now_ns, by: self.by(event.cpu, event.context, found) };
+        let by = self.by(event.cpu, event.context, found);
+        self.explained.soft_interrupt_wakes +=
+            u64::from(event.context == Context::Soft && matches!(by, By::Task(_)));
+        let wake = Wake { time_ns: self.now_ns, by, sync };
         let Some(index) = found else {
             self.woken_from_before(name, &wake, last_cpu);
             return;
@@ -263,7 +275,7 @@ impl Model {
     /// sched_wakeup. Where sched_waking is recorded, too, this only confirms it.
     fn wakeup(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
         if !self.waking_seen {
-            self.wake(event, name, cpu);
+            self.wake(event, name, cpu, false);
             return;
         }
         self.highest_cpu = self.highest_cpu.max(cpu);
@@ -274,7 +286,7 @@ impl Model {
                 self.end_wait(index, &wake, since_ns, position);
             } else {
                 self.gap(Gap::MissedWaking);
-                self.wake(event, name, cpu);
+                self.wake(event, name, cpu, false);
             }
         }
     }
@@ -308,7 +320,7 @@ impl Model {
         self.gap(Gap::SwitchInUnwoken);
         self.explained.waits += 1;
         self.explained.unexplained += 1;
-        self.sleep(index, Source::Timer, since_ns, position, until_ns);
+        self.sleep(index, Source::Unknown, since_ns, position, until_ns);
     }
 
     fn end_wait(&mut self, index: TaskIndex, wake: &Wake, since_ns: u64, position: u64) {
@@ -319,7 +331,7 @@ impl Model {
                 let signal = self.signals;
                 self.signals += 1;
                 self.explained.by_task += 1;
-                let op = Op::Signal { signal, sync: false };
+                let op = Op::Signal { signal, sync: wake.sync };
                 self.task(waker.task).steps.push(Step { position: waker.position, at_ns: waker.work_ns, op });
                 let task = self.task(index);
                 task.steps.push(Step { position, at_ns: task.work_ns, op: Op::Wait { signal } });
@@ -328,12 +340,13 @@ impl Model {
             }
             By::Outside(source) => {
                 self.explained.from_outside += 1;
+                self.explained.source_unknown += u64::from(source == Source::Unknown);
                 self.sleep(index, source, since_ns, position, wake.time_ns);
             }
             By::Unknown => {
                 self.gap(Gap::UnknownWaker);
                 self.explained.unexplained += 1;
-                self.sleep(index, Source::Timer, since_ns, position, wake.time_ns);
+                self.sleep(index, Source::Unknown, since_ns, position, wake.time_ns);
             }
         }
     }
@@ -386,6 +399,16 @@ impl Model {
         } else {
             task.start_ns = now_ns;
             self.gap(Gap::UnknownParent);
+        }
+    }
+
+    /// The current task executes another program.
+    fn exec(&mut self, cpu: u32, tid: u32) {
+        if let By::Task(waker) = self.by(cpu, Context::Task, None)
+            && self.tasks[waker.task as usize].tid == tid
+        {
+            let step = Step { position: waker.position, at_ns: waker.work_ns, op: Op::Exec };
+            self.task(waker.task).steps.push(step);
         }
     }
 
@@ -448,7 +471,7 @@ impl Model {
         let nr_cpus = self.highest_cpu + 1;
         let busy_ns = self.tasks.iter().map(|task| task.work_ns).sum();
         Recording {
-            workload: workload(name, self.tasks, self.signals, nr_cpus, &mut self.explained),
+            workload: workload(name, self.tasks, &self.told, self.signals, nr_cpus, &mut self.explained),
             nr_cpus,
             duration_ns: self.now_ns,
             events: self.events,

@@ -29,12 +29,13 @@ pub enum TraceError {
         /// What to do about it, or empty.
         hint: &'static str,
     },
-    /// Text, but its first line is not one that `perf script` writes.
+    /// Text, but its first line is not one of a format that is known.
     #[error(
-        "{file}:{line}: not the text of `perf script`: expected `comm pid [cpu] time: event: fields`, found `{found}`; \
-         make it with: perf script -i perf.data > {file} (without 2>&1: perf's own messages are not part of it)"
+        "{file}:{line}: no recording: expected a line of `perf script` (`comm pid [cpu] time: event: fields`) or of ftrace \
+         (`comm-pid [cpu] flags time: event: fields`), found `{found}`; make it with: perf script -i perf.data > {file} \
+         (without 2>&1: perf's own messages are not part of it), or: trace-cmd report -t trace.dat > {file}"
     )]
-    NotPerfScript {
+    UnknownFormat {
         /// The recording.
         file: String,
         /// From 1.
@@ -67,7 +68,7 @@ pub enum TraceError {
     /// Events are not in the order of time.
     #[error(
         "{file}:{line}: time goes backwards: expected {previous_ns} ns or later, found {time_ns} ns \
-         (perf script writes events in the order of time: is the file shuffled, or two files joined?)"
+         (recorders write events in the order of time: is the file shuffled, or two files joined?)"
     )]
     TimeBackwards {
         /// The recording.
@@ -91,7 +92,7 @@ pub enum TraceError {
     },
     /// No event at all.
     #[error(
-        "{file}: the recording is empty: expected the text of `perf script`, found no event in {lines} lines"
+        "{file}: the recording is empty: expected the text of `perf script` or of ftrace, found no event in {lines} lines"
     )]
     Empty {
         /// The recording.
@@ -101,7 +102,8 @@ pub enum TraceError {
     },
     /// Events, but none that says who runs.
     #[error(
-        "{file}: expected sched_switch events, found none among {events} events; record with: perf sched record COMMAND"
+        "{file}: expected sched_switch events, found none among {events} events; record with: perf sched record COMMAND, \
+         or: trace-cmd record -e sched COMMAND"
     )]
     NoSwitch {
         /// The recording.

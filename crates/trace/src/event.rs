@@ -31,6 +31,19 @@ pub enum Item<'a> {
         /// How many events.
         count: u64,
     },
+    /// What our own exports say about a task, before its first event.
+    Told(Told<'a>),
+}
+
+/// What no event says about a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told<'a> {
+    /// Its id, which no other task of the recording has.
+    pub tid: u32,
+    /// Where it may run, as a list like `0-3,8`; `None`: everywhere.
+    pub cpus: Option<&'a str>,
+    /// Its working set.
+    pub footprint_bytes: u64,
 }
 
 /// Something that happened on a CPU.
@@ -69,6 +82,9 @@ pub enum Context {
     Unknown,
     /// The current task did it.
     Task,
+    /// It happened in a soft interrupt whose kind the recording does not say. It may be the current task's own doing (sending
+    /// over loopback) or not (a timer).
+    Soft,
     /// An interrupt did it; the current task has nothing to do with it.
     Interrupt(Source),
 }
@@ -113,6 +129,8 @@ pub enum What<'a> {
         task: TaskName<'a>,
         /// Where it ran last.
         last_cpu: u32,
+        /// The waker said that it is about to wait. Only our own exports know this.
+        sync: bool,
     },
     /// A wake-up is done. This may happen on the wakee's CPU, so it says less about the waker.
     Wakeup {
@@ -132,6 +150,11 @@ pub enum What<'a> {
         parent: TaskName<'a>,
         /// The new task.
         child: TaskName<'a>,
+    },
+    /// The current task executes another program.
+    Exec {
+        /// Its id.
+        tid: u32,
     },
     /// A task was moved to another CPU.
     Migrate {

@@ -56,14 +56,18 @@ pub struct GapCount {
 /// How much of a recording is understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// Waits that ended within the recording: the sum of the next three.
+    /// Waits that ended within the recording: by a task, from outside, or unexplained.
     pub waits: u64,
     /// Of which by a wake-up that is put down to a task.
     pub by_task: u64,
     /// Of which by a wake-up on an idle CPU or, where the recording knows, by an interrupt.
     pub from_outside: u64,
+    /// Of those from outside, the ones of which nobody knows whether a timer or a device did it.
+    pub source_unknown: u64,
     /// Of which nobody knows by what.
     pub unexplained: u64,
+    /// Wake-ups in soft interrupts of unknown kind. They are put down to the task that was current.
+    pub soft_interrupt_wakes: u64,
     /// Waits that had not ended when the recording did. They are dropped.
     pub open_at_end: u64,
     /// Wake-ups that ended no wait: the task ran, or was runnable already.
@@ -82,7 +86,7 @@ pub struct Explained {
     pub pinned_kernel_threads: u64,
     /// Events that the recorder says it lost.
     pub lost_events: u64,
-    /// The recording brackets interrupts. If not, what an interrupt woke is put down to the task that it interrupted.
+    /// The recording brackets interrupts or flags what happens in them. If not, what an interrupt woke is put down to the task that it interrupted.
     pub interrupts_known: bool,
     /// The recording says which threads share a process. If not, each thread is a process of its own.
     pub processes_known: bool,

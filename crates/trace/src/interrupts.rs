@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tells interrupts from tasks, where a recording brackets interrupts.
+//! Tells interrupts from tasks, where a recording can.
 //!
-//! `perf sched record` does not: then everything is [`Context::Unknown`]. If irq, irq_vectors or timer events were
-//! recorded too, a CPU is inside an interrupt between an entry and its exit. A soft interrupt counts unless it is one
-//! of the network's: a task that sends over loopback runs those itself, on its way out of the system call, and the
-//! wake-up in it is its own doing.
+//! `perf sched record` cannot: then everything is [`Context::Unknown`]. Two things tell.
 //!
-//! No CPU switches tasks inside an interrupt, so an entry whose exit was lost ends at the next switch.
-
-use std::collections::BTreeMap;
+//! Brackets: if irq, irq_vectors, ipi or timer events were recorded too, a CPU is inside an interrupt between an entry and its
+//! exit, and the kind of the entry says what interrupted. A soft interrupt counts, unless it is one of the network's: a
+//! task that sends over loopback runs those itself, on its way out of the system call, and the wake-up in it is its own
+//! doing. But if it follows right after a device's handler, the device is the cause. No CPU switches tasks inside an
+//! interrupt, so an entry whose exit was lost ends at the next switch.
+//!
+//! Flags: ftrace marks events inside hard and soft interrupts. A hard one without bracket is of unknown kind; a soft one
+//! without bracket may be the task's own doing or not ([`Context::Soft`]).
 
 use wakelab_workload::Source;
 
@@ -17,9 +19,17 @@ use crate::event::Context;
 /// What interrupt, if any, each CPU is in.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
-    /// By CPU, from the outermost to the innermost.
-    inside: BTreeMap<u32, Vec<Bracket>>,
+    /// By CPU.
+    cpus: Vec<Cpu>,
     seen: bool,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    /// From the outermost to the innermost.
+    inside: Vec<Bracket>,
+    /// The event before was the end of a device's handler.
+    after_device: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,51 +52,94 @@ enum Kind {
 /// Deeper nesting than any kernel has means lost exits.
 const MAX_NESTING: usize = 16;
 
+/// The third of ftrace's flags.
+const IRQ_FLAG: usize = 2;
+
 impl Interrupts {
-    /// In what the CPU is now.
-    pub(crate) fn context(&self, cpu: u32) -> Context {
-        if !self.seen {
-            return Context::Unknown;
+    /// In what the CPU is now, by the brackets and by the event's own flags, if it has any.
+    pub(crate) fn context(&self, cpu: u32, flags: Option<&str>) -> Context {
+        let inside = self.cpus.get(cpu as usize).map_or(&[][..], |cpu| &cpu.inside);
+        // What is known best: that a timer is inside an unknown vector says more than the vector.
+        let known = |source: &Source| *source != Source::Unknown;
+        let sources = || inside.iter().filter_map(|bracket| bracket.source);
+        let source = sources().find(known).or_else(|| sources().next());
+        let flag = flags.and_then(|flags| flags.as_bytes().get(IRQ_FLAG));
+        match (source, flag) {
+            (Some(source), _) => Context::Interrupt(source),
+            (None, Some(b'h' | b'H' | b'z' | b'Z')) => Context::Interrupt(Source::Unknown),
+            (None, Some(b's')) if !inside.iter().any(|bracket| bracket.kind == Kind::Soft) => Context::Soft,
+            (None, None) if !self.seen => Context::Unknown,
+            (None, _) => Context::Task,
         }
-        let source =
-            self.inside.get(&cpu).and_then(|brackets| brackets.iter().find_map(|bracket| bracket.source));
-        source.map_or(Context::Task, Context::Interrupt)
     }
 
-    /// An event with its subsystem, e.g. `irq:softirq_entry`, and its fields.
+    /// An event with its subsystem, e.g. `irq` and `softirq_entry`, and its fields.
     pub(crate) fn event(&mut self, cpu: u32, subsystem: &str, name: &str, fields: &str) {
+        if self.cpus.len() <= cpu as usize {
+            self.cpus.resize_with(cpu as usize + 1, Cpu::default);
+        }
+        let cpu = &mut self.cpus[cpu as usize];
+        let after_device = std::mem::take(&mut cpu.after_device);
         if name == "sched_switch" {
-            self.inside.remove(&cpu);
+            cpu.inside.clear();
             return;
         }
-        let Some((bracket, enters)) = bracket(subsystem, name, fields) else { return };
+        if name == "softirq_raise" {
+            cpu.after_device = after_device;
+            return;
+        }
+        let Some((mut bracket, enters)) = bracket(subsystem, name, fields) else { return };
         self.seen = true;
-        let brackets = self.inside.entry(cpu).or_default();
         if enters {
-            if brackets.len() == MAX_NESTING {
-                brackets.clear();
+            if bracket.kind == Kind::Soft && bracket.source.is_none() && after_device {
+                bracket.source = Some(Source::Device);
             }
-            brackets.push(bracket);
-        } else if let Some(at) = brackets.iter().rposition(|open| open.kind == bracket.kind) {
-            brackets.truncate(at);
+            if cpu.inside.len() == MAX_NESTING {
+                cpu.inside.clear();
+            }
+            cpu.inside.push(bracket);
+        } else {
+            cpu.after_device = bracket.kind == Kind::Handler;
+            if let Some(at) = cpu.inside.iter().rposition(|open| open.kind == bracket.kind) {
+                cpu.inside.truncate(at);
+            }
         }
     }
 }
 
+/// What the event `name` begins or ends; `subsystem` is empty where the format does not say.
 fn bracket(subsystem: &str, name: &str, fields: &str) -> Option<(Bracket, bool)> {
     let (stem, enters) = match name.strip_suffix("_entry") {
         Some(stem) => (stem, true),
         None => (name.strip_suffix("_exit")?, false),
     };
     let (kind, source) = match (subsystem, stem) {
-        ("irq_vectors", "local_timer") => (Kind::Vector, Some(Source::Timer)),
-        ("irq_vectors", _) => (Kind::Vector, Some(Source::Device)),
-        ("irq", "irq_handler") => (Kind::Handler, Some(Source::Device)),
-        ("irq", "softirq") if fields.contains("[action=NET_") => (Kind::Soft, None),
-        ("irq", "softirq") if fields.contains("TIMER]") => (Kind::Soft, Some(Source::Timer)),
-        ("irq", "softirq") => (Kind::Soft, Some(Source::Device)),
-        ("timer", "hrtimer_expire") => (Kind::Hrtimer, Some(Source::Timer)),
-        ("timer", "timer_expire") => (Kind::Timer, Some(Source::Timer)),
+        ("irq_vectors" | "", "local_timer") => (Kind::Vector, Some(Source::Timer)),
+        // What another CPU wants done, and what the platform does.
+        ("irq_vectors", _)
+        | (
+            "",
+            "reschedule"
+            | "call_function"
+            | "call_function_single"
+            | "x86_platform_ipi"
+            | "irq_work"
+            | "error_apic"
+            | "thermal_apic"
+            | "threshold_apic"
+            | "deferred_error_apic"
+            | "spurious_apic",
+        )
+        | ("ipi" | "", "ipi") => (Kind::Vector, Some(Source::Unknown)),
+        ("irq" | "", "irq_handler") => (Kind::Handler, Some(Source::Device)),
+        ("irq" | "", "softirq") if fields.contains("[action=NET_") => (Kind::Soft, None),
+        ("irq" | "", "softirq") if fields.contains("TIMER]") => (Kind::Soft, Some(Source::Timer)),
+        ("irq" | "", "softirq") if fields.contains("=BLOCK]") || fields.contains("=IRQ_POLL]") => {
+            (Kind::Soft, Some(Source::Device))
+        }
+        ("irq" | "", "softirq") => (Kind::Soft, Some(Source::Unknown)),
+        ("timer" | "", "hrtimer_expire") => (Kind::Hrtimer, Some(Source::Timer)),
+        ("timer" | "", "timer_expire") => (Kind::Timer, Some(Source::Timer)),
         _ => return None,
     };
     Some((Bracket { kind, source }, enters))
@@ -98,39 +151,54 @@ mod tests {
 
     const TIMER: Context = Context::Interrupt(Source::Timer);
     const DEVICE: Context = Context::Interrupt(Source::Device);
+    const UNKNOWN: Context = Context::Interrupt(Source::Unknown);
 
     #[test]
-    fn without_brackets_nothing_is_known() {
+    fn without_brackets_or_flags_nothing_is_known() {
         let mut interrupts = Interrupts::default();
         interrupts.event(0, "sched", "sched_switch", "");
         interrupts.event(0, "syscalls", "sys_enter_read", "");
-        assert_eq!(interrupts.context(0), Context::Unknown);
+        assert_eq!(interrupts.context(0, None), Context::Unknown);
     }
 
     #[test]
     fn brackets_nest_and_belong_to_a_cpu() {
         let mut interrupts = Interrupts::default();
         interrupts.event(0, "irq", "irq_handler_entry", "irq=5 name=virtio0");
-        assert_eq!(interrupts.context(0), DEVICE);
-        assert_eq!(interrupts.context(1), Context::Task);
+        assert_eq!(interrupts.context(0, None), DEVICE);
+        assert_eq!(interrupts.context(1, None), Context::Task);
         interrupts.event(0, "irq", "irq_handler_exit", "irq=5 ret=handled");
-        assert_eq!(interrupts.context(0), Context::Task);
+        assert_eq!(interrupts.context(0, None), Context::Task);
 
         interrupts.event(0, "irq", "softirq_entry", "vec=1 [action=TIMER]");
         interrupts.event(0, "timer", "timer_expire_entry", "timer=1");
         interrupts.event(0, "timer", "timer_expire_exit", "timer=1");
-        assert_eq!(interrupts.context(0), TIMER);
+        assert_eq!(interrupts.context(0, None), TIMER);
         interrupts.event(0, "irq", "softirq_exit", "vec=1 [action=TIMER]");
-        assert_eq!(interrupts.context(0), Context::Task);
+        assert_eq!(interrupts.context(0, None), Context::Task);
     }
 
     #[test]
     fn a_task_that_sends_over_loopback_wakes_by_itself() {
         let mut interrupts = Interrupts::default();
         interrupts.event(0, "irq", "softirq_entry", "vec=3 [action=NET_RX]");
-        assert_eq!(interrupts.context(0), Context::Task);
+        assert_eq!(interrupts.context(0, None), Context::Task);
+        assert_eq!(interrupts.context(0, Some("..s1.")), Context::Task);
         interrupts.event(0, "irq_vectors", "local_timer_entry", "vector=236");
-        assert_eq!(interrupts.context(0), TIMER);
+        assert_eq!(interrupts.context(0, None), TIMER);
+    }
+
+    #[test]
+    fn a_packet_that_a_device_brings_is_the_devices_doing() {
+        let mut interrupts = Interrupts::default();
+        interrupts.event(0, "", "irq_handler_entry", "irq=5 name=eth0");
+        interrupts.event(0, "", "softirq_raise", "vec=3 [action=NET_RX]");
+        interrupts.event(0, "", "irq_handler_exit", "irq=5 ret=handled");
+        interrupts.event(0, "", "softirq_entry", "vec=3 [action=NET_RX]");
+        assert_eq!(interrupts.context(0, Some("..s1.")), DEVICE);
+        interrupts.event(0, "", "softirq_exit", "vec=3 [action=NET_RX]");
+        interrupts.event(0, "", "softirq_entry", "vec=3 [action=NET_RX]");
+        assert_eq!(interrupts.context(0, Some("..s1.")), Context::Task);
     }
 
     #[test]
@@ -138,6 +206,21 @@ mod tests {
         let mut interrupts = Interrupts::default();
         interrupts.event(0, "timer", "hrtimer_expire_entry", "hrtimer=1");
         interrupts.event(0, "sched", "sched_switch", "");
-        assert_eq!(interrupts.context(0), Context::Task);
+        assert_eq!(interrupts.context(0, None), Context::Task);
+    }
+
+    #[test]
+    fn flags_tell_where_brackets_are_missing() {
+        let mut interrupts = Interrupts::default();
+        interrupts.event(0, "", "sched_switch", "");
+        assert_eq!(interrupts.context(0, Some("d.h2.")), UNKNOWN);
+        assert_eq!(interrupts.context(0, Some("dNH2")), UNKNOWN);
+        assert_eq!(interrupts.context(0, Some("d.s2.")), Context::Soft);
+        assert_eq!(interrupts.context(0, Some("d..2.")), Context::Task);
+        // Inside an interrupt from another CPU a timer says more.
+        interrupts.event(0, "", "reschedule_entry", "vector=253");
+        assert_eq!(interrupts.context(0, Some("d.h2.")), UNKNOWN);
+        interrupts.event(0, "", "hrtimer_expire_entry", "hrtimer=1");
+        assert_eq!(interrupts.context(0, Some("d.h2.")), TIMER);
     }
 }

@@ -23,6 +23,14 @@ pub(crate) fn weight(prio: i32) -> u32 {
     WEIGHT_BY_NICE[nice_index.min(WEIGHT_BY_NICE.len() - 1)]
 }
 
+/// The priority whose weight is nearest; the higher priority of two that are as near.
+pub(crate) fn prio_of_weight(weight: u32) -> i32 {
+    (FIRST_FAIR_PRIO..)
+        .zip(WEIGHT_BY_NICE)
+        .min_by_key(|(_, of_prio)| of_prio.abs_diff(weight))
+        .map_or(120, |(prio, _)| prio)
+}
+
 /// The CPU to which a kernel thread of this name is bound, if the name says so: `migration/3`, `kworker/3:1-events`
 /// (but not the unbound `kworker/u8:1`).
 pub(crate) fn bound_cpu(name: &str) -> Option<u32> {
@@ -59,6 +67,10 @@ mod tests {
         assert_eq!(weight(i32::MIN), 88761);
         assert_eq!(weight(i32::MAX), 15);
         assert!(is_realtime(99) && !is_realtime(100));
+        for prio in 100..140 {
+            assert_eq!(prio_of_weight(weight(prio)), prio);
+        }
+        assert_eq!((prio_of_weight(1000), prio_of_weight(u32::MAX)), (120, 100));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Recordings in: one reader a format, one causal model out.
 //!
-//! A reader ([`perf_script`] is the only one so far) turns a file into a stream of [`event::Item`]s in the order of
-//! time. [`causal`] turns that stream into a [`Workload`]: what each task did and whom it waited for, not when. A replay
+//! A reader ([`perf_script`], [`ftrace`]) turns a file into a stream of [`event::Item`]s in the order of time; which one
+//! it takes is seen from the first line that says something. [`causal`] turns that stream into a [`Workload`]: what each task did and whom it waited for, not when. A replay
 //! is a closed loop: if a waker is slower, its wakee waits longer.
 //!
 //! docs/recordings.md says how to make a recording, and by which rules it is read.
@@ -12,14 +12,21 @@ pub mod error;
 pub mod event;
 pub mod explained;
 mod fields;
+mod format;
+pub mod ftrace;
+#[cfg(test)]
+mod ftrace_round_trip;
+pub mod ftrace_write;
 mod interrupts;
 mod kernel;
 mod lines;
 pub mod perf_script;
 mod program;
+mod scan;
+mod text;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
@@ -63,7 +70,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     let shown = path.display().to_string();
     let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
     let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-    read_from(BufReader::with_capacity(1 << 16, file), &shown, &name, options)
+    read_from(file, &shown, &name, options)
 }
 
 /// Reads a recording from `input`. Errors call it `file`, the workload is called `name`.
@@ -71,15 +78,15 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
 /// Takes time and memory in proportion to the number of events.
 ///
 /// # Errors
-/// With file and line, or byte: what is not text, or not the text of `perf script`; a line that is cut off or that
+/// With file and line, or byte: what is not text, or of no format that is known; a line that is cut off or that
 /// cannot be parsed; time that goes backwards; a CPU number of [`MAX_CPUS`] or more; a recording without events or
 /// without context switches. With [`Options::strict`], the first [`Gap`].
 pub fn read_from(
-    input: impl BufRead,
+    input: impl Read,
     file: &str,
     name: &str,
     options: &Options,
 ) -> Result<Recording, TraceError> {
-    let mut reader = perf_script::Reader::new(input, file);
-    causal::model(&mut reader, name, options)
+    let mut reader = format::reader(input, file)?;
+    causal::model(&mut *reader, name, options)
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One task while a recording is read, and the programs that come of all of them at the end.
 
+use std::collections::BTreeMap;
+
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, TaskIndex, Workload};
 
+use crate::MAX_CPUS;
 use crate::causal::{State, Wake};
-use crate::event::TaskName;
+use crate::event::{TaskName, Told};
 use crate::explained::Explained;
 use crate::kernel;
 
@@ -15,6 +18,35 @@ pub(crate) struct Step {
     pub(crate) position: u64,
     pub(crate) at_ns: u64,
     pub(crate) op: Op,
+}
+
+/// What ftrace calls a task whose name it has forgotten.
+const UNKNOWN_COMM: &str = "<...>";
+
+/// What a recording says of a task outside its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    allowed: Option<Vec<u32>>,
+    footprint_bytes: u64,
+}
+
+impl Known {
+    pub(crate) fn new(told: &Told<'_>) -> Self {
+        Known { allowed: told.cpus.and_then(cpus), footprint_bytes: told.footprint_bytes }
+    }
+}
+
+/// The CPUs of a list like `0-3,8`; `None` if there are none below [`MAX_CPUS`].
+fn cpus(list: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        cpus.extend(first..=last.min(MAX_CPUS - 1));
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    (!cpus.is_empty()).then_some(cpus)
 }
 
 /// On which CPUs a task ran.
@@ -115,7 +147,7 @@ impl Tracked {
 
     /// Names and priorities change (exec, nice); the last ones count.
     pub(crate) fn rename(&mut self, name: &TaskName<'_>) {
-        if self.name != name.comm {
+        if self.name != name.comm && name.comm != UNKNOWN_COMM {
             name.comm.clone_into(&mut self.name);
         }
         self.prio = name.prio.or(self.prio);
@@ -136,8 +168,8 @@ impl Tracked {
         (self.ran_on == RanOn::None || self.ran_on == RanOn::One(cpu)).then_some(cpu)
     }
 
-    /// Steps in the order of the recording, with the work between them.
-    fn program(mut self) -> Vec<Op> {
+    /// Steps in the order of the recording, with the work between them. `new_index`: what has become of the tasks' numbers.
+    fn program(mut self, new_index: &[TaskIndex]) -> Vec<Op> {
         self.steps.sort_by_key(|step| step.position);
         let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
         let mut done_ns = 0;
@@ -150,37 +182,50 @@ impl Tracked {
         for step in &self.steps {
             // A gap may have shortened a burst after the step was noted.
             compute_until(&mut program, step.at_ns.min(self.work_ns));
-            program.push(step.op);
+            program.push(match step.op {
+                Op::Fork { task } => Op::Fork { task: new_index[task as usize] },
+                op => op,
+            });
         }
         compute_until(&mut program, self.work_ns);
         program
     }
 }
 
-/// The workload of all tasks, in the order in which they were first seen.
+/// The workload of all tasks, in the order in which they were first seen; those that were `told` of come first, in the order
+/// of their ids.
 pub(crate) fn workload(
     name: &str,
     tracked: Vec<Tracked>,
+    told: &BTreeMap<u32, Known>,
     signals: u32,
     nr_cpus: u32,
     explained: &mut Explained,
 ) -> Workload {
+    let mut tracked: Vec<(usize, Tracked)> = tracked.into_iter().enumerate().collect();
+    // A stable sort: those of which nothing was told keep their order.
+    tracked.sort_by_key(|(_, task)| if told.contains_key(&task.tid) { (0, task.tid) } else { (1, 0) });
+    let mut new_index = vec![0; tracked.len()];
+    for (new, (old, _)) in tracked.iter().enumerate() {
+        new_index[*old] = new as TaskIndex;
+    }
     let mut tasks = Vec::with_capacity(tracked.len());
-    for task in tracked {
+    for (_, task) in tracked {
         let bound_cpu = task.bound_cpu(nr_cpus);
+        let known = told.get(&task.tid);
         explained.pinned_kernel_threads += u64::from(bound_cpu.is_some());
         explained.realtime_tasks += u64::from(task.prio.is_some_and(kernel::is_realtime));
         tasks.push(Task {
             name: task.name.clone(),
-            parent: task.parent,
+            parent: task.parent.map(|parent| new_index[parent as usize]),
             start_ns: if task.parent.is_some() { 0 } else { task.start_ns },
             process: task.process.unwrap_or(task.tid),
             weight: task.prio.map_or(1024, kernel::weight),
-            allowed: bound_cpu.map(|cpu| vec![cpu]),
+            allowed: bound_cpu.map(|cpu| vec![cpu]).or_else(|| known.and_then(|known| known.allowed.clone())),
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
-            footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
+            footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
             judged: false,
-            program: task.program(),
+            program: task.program(&new_index),
         });
     }
     Workload {

@@ -19,7 +19,7 @@ fn wait(signal: u32) -> Op {
 }
 
 fn sleep(delay_ns: u64) -> Op {
-    Op::Sleep { delay_ns, source: Source::Timer }
+    Op::Sleep { delay_ns, source: Source::Unknown }
 }
 
 /// The program of the task with this name.
@@ -407,7 +407,8 @@ fn an_interrupt_is_not_the_task_that_it_interrupted() {
     let recording = script.read_strictly().expect("all is explained");
     assert!(recording.explained.interrupts_known);
     assert_eq!(program(&recording, "t1"), [compute(80), signal(0)]);
-    assert_eq!(program(&recording, "t2"), [compute(10), sleep(50), compute(10)]);
+    let by_timer = Op::Sleep { delay_ns: 50, source: Source::Timer };
+    assert_eq!(program(&recording, "t2"), [compute(10), by_timer, compute(10)]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod causal;
 mod executor;
 mod fixtures;
+mod ftrace;
 mod mutations;
 mod refusals;
 mod schedules;

@@ -21,11 +21,11 @@ fn accepted() -> Script {
 fn empty_files() {
     assert_eq!(
         refusal(""),
-        "f: the recording is empty: expected the text of `perf script`, found no event in 0 lines"
+        "f: the recording is empty: expected the text of `perf script` or of ftrace, found no event in 0 lines"
     );
     assert_eq!(
         refusal("# captured on : today\n\n"),
-        "f: the recording is empty: expected the text of `perf script`, found no event in 2 lines"
+        "f: the recording is empty: expected the text of `perf script` or of ftrace, found no event in 2 lines"
     );
 }
 
@@ -47,7 +47,8 @@ fn other_text() {
     let refused = refusal("#!/bin/sh\nset -eu\n");
     assert!(
         refused.starts_with(
-            "f:2: not the text of `perf script`: expected `comm pid [cpu] time: event: fields`, found `set -eu`"
+            "f:2: no recording: expected a line of `perf script` (`comm pid [cpu] time: event: fields`) or of ftrace \
+             (`comm-pid [cpu] flags time: event: fields`), found `set -eu`"
         ) && refused.contains("perf script -i perf.data > f"),
         "{refused}"
     );
@@ -70,7 +71,7 @@ fn time_that_goes_backwards() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.swap(1, 2);
     assert!(refusal(&(lines.join("\n") + "\n")).starts_with(
-        "f:3: time goes backwards: expected 1860000000010 ns or later, found 1860000000005 ns (perf script writes"
+        "f:3: time goes backwards: expected 1860000000010 ns or later, found 1860000000005 ns (recorders write"
     ));
 }
 
@@ -136,7 +137,7 @@ fn a_recording_without_switches() {
     script.waking(0, 0, 1, 2).waking(0, 5, 1, 2);
     assert_eq!(
         refusal(&script.text),
-        "f: expected sched_switch events, found none among 2 events; record with: perf sched record COMMAND"
+        "f: expected sched_switch events, found none among 2 events; record with: perf sched record COMMAND, or: trace-cmd record -e sched COMMAND"
     );
 }
 

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the writer writes the reader reads back: the same items, whatever the run.
+
+use proptest::prelude::*;
+use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Source, Task, Workload};
+
+use crate::event::{Context, Item, SwitchedOut, TaskName, Told, What};
+use crate::format::reader;
+use crate::ftrace_write::{Left, WokenBy, Writer};
+
+const CPUS: u32 = 3;
+
+fn task(name: &str, weight: u32, allowed: Option<Vec<u32>>, footprint_bytes: u64) -> Task {
+    Task {
+        name: name.to_owned(),
+        parent: None,
+        start_ns: 0,
+        process: 40,
+        weight,
+        allowed,
+        last_cpu: None,
+        footprint_bytes,
+        judged: false,
+        program: Vec::new(),
+    }
+}
+
+fn workload() -> Workload {
+    Workload {
+        name: "w".to_owned(),
+        tasks: vec![
+            task("a", 1024, None, DEFAULT_FOOTPRINT_BYTES),
+            task("Web Content", 335, Some(vec![0, 1, 2, 5]), 7),
+            task("x-1 [y]: z=1", 88761, Some(vec![2]), 0),
+            task("größe\nb", 15, None, 1 << 40),
+        ],
+        channels: Vec::new(),
+        signals: 0,
+        gates: 0,
+        locks: Vec::new(),
+        barriers: Vec::new(),
+        end: End::AllExited,
+        measure: Measure::Makespan,
+    }
+}
+
+/// As the writer is told of it, and as the reader shall see it.
+const NAMES: [(&str, i32); 4] = [("a", 120), ("Web Content", 125), ("x-1 [y]: z=1", 100), ("größe?b", 139)];
+
+fn name(task: u32) -> TaskName<'static> {
+    let (comm, prio) = NAMES[task as usize];
+    TaskName { comm, tid: task + 1, prio: Some(prio) }
+}
+
+fn idle(cpu: u32) -> TaskName<'static> {
+    TaskName { comm: ["swapper/0", "swapper/1", "swapper/2"][cpu as usize], tid: 0, prio: Some(120) }
+}
+
+fn without_prio(name: TaskName<'_>) -> TaskName<'_> {
+    TaskName { prio: None, ..name }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Wake(WokenBy),
+    Wakeup,
+    WakeupNew,
+    Fork,
+    Exec,
+    Exit,
+    Migrate,
+    Switch(Left, bool),
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let by = prop_oneof![
+        any::<bool>().prop_map(|sync| WokenBy::Task { sync }),
+        Just(WokenBy::Interrupt(Source::Timer)),
+        Just(WokenBy::Interrupt(Source::Device)),
+        Just(WokenBy::Interrupt(Source::Unknown)),
+    ];
+    let left = prop_oneof![Just(Left::Runnable), Just(Left::Blocked), Just(Left::Exited)];
+    prop_oneof![
+        3 => by.prop_map(Call::Wake),
+        1 => Just(Call::Wakeup),
+        1 => Just(Call::WakeupNew),
+        1 => Just(Call::Fork),
+        1 => Just(Call::Exec),
+        1 => Just(Call::Exit),
+        1 => Just(Call::Migrate),
+        5 => (left, any::<bool>()).prop_map(|(left, to_idle)| Call::Switch(left, to_idle)),
+    ]
+}
+
+/// `time cpu current context what`.
+fn line(
+    time_ns: u64,
+    cpu: u32,
+    current: Option<u32>,
+    context: Context,
+    what: What<'_>,
+) -> (u64, u32, u32, Context, String) {
+    (time_ns, cpu, current.map_or(0, |task| task + 1), context, format!("{what:?}"))
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(calls in prop::collection::vec((call(), 0..CPUS, 0..4u32, 0..4u32, 0..3_000_000_000u64), 0..60)) {
+        let workload = workload();
+        let mut writer = Writer::new(Vec::new(), &workload, CPUS);
+        let mut expected = vec![line(0, 0, None, Context::Task, What::Other)];
+        let mut now_ns = 0;
+        let mut current = [None; CPUS as usize];
+        let mut last_cpu = [0; 4];
+        for (call, cpu, task, other, after_ns) in calls {
+            now_ns += after_ns;
+            let on = current[cpu as usize];
+            let mut note = |context, what| expected.push(line(now_ns, cpu, on, context, what));
+            match call {
+                Call::Wake(by) => {
+                    writer.wake(now_ns, cpu, task, by);
+                    let (context, sync, bracketed) = match by {
+                        WokenBy::Task { sync } => (Context::Task, sync, false),
+                        WokenBy::Interrupt(source) => {
+                            (Context::Interrupt(source), false, source != Source::Unknown)
+                        }
+                    };
+                    if bracketed {
+                        note(context, What::Other);
+                    }
+                    note(context, What::Waking { task: name(task), last_cpu: last_cpu[task as usize], sync });
+                    if bracketed {
+                        // The exit itself is outside, though flagged to be inside.
+                        note(Context::Interrupt(Source::Unknown), What::Other);
+                    }
+                }
+                Call::Wakeup => {
+                    writer.wakeup(now_ns, cpu, task);
+                    note(Context::Task, What::Wakeup { task: name(task), cpu });
+                }
+                Call::WakeupNew => {
+                    writer.wakeup_new(now_ns, cpu, 2, task);
+                    last_cpu[task as usize] = 2;
+                    note(Context::Task, What::WakeupNew { task: name(task) });
+                }
+                Call::Fork => {
+                    writer.fork(now_ns, cpu, task, other);
+                    last_cpu[other as usize] = cpu;
+                    let (parent, child) = (without_prio(name(task)), without_prio(name(other)));
+                    note(Context::Task, What::Fork { parent, child });
+                }
+                Call::Exec => {
+                    writer.exec(now_ns, cpu, task);
+                    note(Context::Task, What::Exec { tid: task + 1 });
+                }
+                Call::Exit => {
+                    writer.exit(now_ns, cpu, task);
+                    note(Context::Task, What::Other);
+                }
+                Call::Migrate => {
+                    writer.migrate(now_ns, cpu, task, 1, 2);
+                    note(Context::Task, What::Migrate { task: name(task), from_cpu: 1, to_cpu: 2 });
+                }
+                Call::Switch(left, to_idle) => {
+                    if on.is_none() && to_idle {
+                        continue;
+                    }
+                    if let Some(prev) = on {
+                        writer.switch_out(now_ns, cpu, prev, left);
+                    }
+                    let next = if to_idle { None } else { Some(task) };
+                    if let Some(next) = next {
+                        writer.switch_in(now_ns, cpu, next);
+                        last_cpu[next as usize] = cpu;
+                    }
+                    let why = match (on, left) {
+                        (None, _) | (_, Left::Runnable) => SwitchedOut::Runnable,
+                        (_, Left::Blocked) => SwitchedOut::Blocked,
+                        (_, Left::Exited) => SwitchedOut::Exited,
+                    };
+                    let (prev, next_name) = (on.map_or(idle(cpu), name), next.map_or(idle(cpu), name));
+                    note(Context::Task, What::Switch { prev, why, next: next_name });
+                    current[cpu as usize] = next;
+                }
+            }
+        }
+        expected.push(line(now_ns, 0, current[0], Context::Task, What::Other));
+        let text = writer.finish(now_ns).expect("memory takes everything");
+
+        let mut source = reader(&text[..], "f").expect("ftrace");
+        let mut told = Vec::new();
+        let mut read = Vec::new();
+        let end = loop {
+            match source.next_item() {
+                Ok(Some(Item::Event(event))) => {
+                    let current = event.current;
+                    prop_assert_eq!(current.process, Some(if current.tid == Some(0) { 0 } else { 40 }));
+                    let tid = current.tid.expect("an id");
+                    read.push((event.time_ns, event.cpu, tid, event.context, format!("{:?}", event.what)));
+                }
+                Ok(Some(Item::Told(about))) => {
+                    let Told { tid, cpus, footprint_bytes } = about;
+                    told.push((tid, cpus.map(str::to_owned), footprint_bytes));
+                }
+                Ok(Some(item)) => prop_assert!(false, "{item:?}"),
+                end => break end.map(|_| ()),
+            }
+        };
+        // Without a switch it is no recording, but only the end says so.
+        prop_assert_eq!(end.is_ok(), read.iter().any(|(.., what)| what.starts_with("Switch")));
+        prop_assert_eq!(read, expected);
+        let cpus = |list: &str| Some(list.to_owned());
+        prop_assert_eq!(
+            told,
+            [(1, None, DEFAULT_FOOTPRINT_BYTES), (2, cpus("0-2,5"), 7), (3, cpus("2"), 0), (4, None, 1 << 40)]
+        );
+    }
+}

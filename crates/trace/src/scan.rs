@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads a line of text from left to right, without copying: what both text formats are parsed with.
+
+/// The rest of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scan<'a> {
+    pub(crate) rest: &'a str,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(rest: &'a str) -> Self {
+        Scan { rest }
+    }
+
+    /// Goes past `literal` if it comes next.
+    pub(crate) fn eat(&mut self, literal: &str) -> bool {
+        match self.rest.strip_prefix(literal) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Goes past blanks; tells whether there were any.
+    pub(crate) fn blanks(&mut self) -> bool {
+        let length = self.rest.bytes().take_while(|&byte| byte == b' ' || byte == b'\t').count();
+        self.rest = &self.rest[length..];
+        length > 0
+    }
+
+    /// The bytes that come next and are `wanted`, which must be ASCII; maybe none.
+    pub(crate) fn while_ascii(&mut self, wanted: impl Fn(u8) -> bool) -> &'a str {
+        let length = self.rest.bytes().take_while(|&byte| byte.is_ascii() && wanted(byte)).count();
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+
+    /// Decimal digits; `None` if there are none.
+    pub(crate) fn digits(&mut self) -> Option<&'a str> {
+        let digits = self.while_ascii(|byte| byte.is_ascii_digit());
+        (!digits.is_empty()).then_some(digits)
+    }
+
+    /// A number; `None` also if it is too large.
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        number(self.digits()?)
+    }
+
+    /// A number below 2^32: a task id or a CPU.
+    pub(crate) fn id(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    /// A number of either sign.
+    pub(crate) fn signed(&mut self) -> Option<i32> {
+        let negative = self.eat("-");
+        let value = i64::try_from(self.number()?).ok()?;
+        i32::try_from(if negative { -value } else { value }).ok()
+    }
+
+    /// The text up to the first `key`, which begins with a blank, and past it.
+    pub(crate) fn until(&mut self, key: &str) -> Option<&'a str> {
+        let bytes = self.rest.as_bytes();
+        let mut from = 0;
+        loop {
+            let at = from + memchr::memchr(b' ', &bytes[from..])?;
+            if bytes[at..].starts_with(key.as_bytes()) {
+                let text = &self.rest[..at];
+                self.rest = &self.rest[at + key.len()..];
+                return Some(text);
+            }
+            from = at + 1;
+        }
+    }
+
+    /// Whether nothing follows, or a blank and further fields: vendors' kernels append some.
+    pub(crate) fn at_end_of_field(&self) -> bool {
+        self.rest.is_empty() || self.rest.starts_with(' ')
+    }
+}
+
+/// The value of decimal digits; `None` if it is 2^64 or more.
+pub(crate) fn number(digits: &str) -> Option<u64> {
+    // 19 digits always fit.
+    if digits.len() <= 19 {
+        return Some(digits.bytes().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')));
+    }
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_end_where_they_end() {
+        let mut scan = Scan::new("42 -7 18446744073709551615 18446744073709551616");
+        assert_eq!((scan.number(), scan.blanks(), scan.signed()), (Some(42), true, Some(-7)));
+        assert_eq!((scan.blanks(), scan.number()), (true, Some(u64::MAX)));
+        assert_eq!((scan.blanks(), scan.number(), scan.number()), (true, None, None));
+        assert_eq!(Scan::new("4294967296").id(), None);
+        assert_eq!(Scan::new("0042x").id(), Some(42));
+        assert_eq!(Scan::new("-2147483648").signed(), Some(i32::MIN));
+        assert_eq!(Scan::new("2147483648").signed(), None);
+        assert_eq!(Scan::new("-x").signed(), None);
+    }
+
+    #[test]
+    fn text_up_to_a_key() {
+        let mut scan = Scan::new("a pid b pid=7");
+        assert_eq!((scan.until(" pid="), scan.rest), (Some("a pid b"), "7"));
+        assert_eq!((scan.until(" pid="), scan.rest), (None, "7"));
+        let mut scan = Scan::new("é pid=1");
+        assert_eq!((scan.until(" pid="), scan.at_end_of_field()), (Some("é"), false));
+    }
+}
