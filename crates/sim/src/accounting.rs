@@ -58,7 +58,7 @@ pub(crate) struct Tally {
     reasons: Vec<u64>,
     affine_reasons: Vec<u64>,
     wakeup_latency: Delays,
-    pub(crate) judged_latency: Delays,
+    judged_latency: Delays,
     queue_delay: Delays,
     begin_ns: Option<u64>,
     /// When the measured part ended, and how many units there were.
@@ -118,9 +118,12 @@ impl Tally {
         add(&mut self.balance_reads, &tick.reads);
     }
 
-    pub(crate) fn switched_in(&mut self, waited_ns: u64, woken: bool) {
+    pub(crate) fn switched_in(&mut self, waited_ns: u64, woken: bool, judged: bool) {
         self.counts.switches_in += 1;
         if woken { &mut self.wakeup_latency } else { &mut self.queue_delay }.record(waited_ns);
+        if woken && judged {
+            self.judged_latency.record(waited_ns);
+        }
     }
 
     /// The first counts; what was counted before does not.
@@ -128,6 +131,7 @@ impl Tally {
         if self.begin_ns.is_none() {
             self.begin_ns = Some(now_ns);
             self.units = 0;
+            self.judged_latency = Delays::new();
         }
     }
 

@@ -275,7 +275,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    fn arm(&mut self, cpu: u32) {
+    /// Sets the end of the segment that was set.
+    pub(crate) fn arm(&mut self, cpu: u32) {
         let exits_idle = self.cpus[cpu as usize].doing == Doing::IdleExit;
         self.set_executing(cpu, !exits_idle);
         let speed = if exits_idle { UNITS as u32 } else { self.speed(cpu) };

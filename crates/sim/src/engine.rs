@@ -2,7 +2,8 @@
 //! The simulated kernel's clock: takes events in order of time and lets CPUs carry on.
 //!
 //! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), wake.rs (wake-ups and
-//! notifying), schedule.rs (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs). The policy is
+//! notifying), schedule.rs (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs),
+//! lock.rs and barrier.rs. The policy is
 //! asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
@@ -10,12 +11,14 @@ use wakelab_policy::{Policy, Reads, TASK_NEW, Task as Record};
 use wakelab_workload::{End, Workload};
 
 use crate::accounting::Tally;
+use crate::barrier::Barrier;
 use crate::channel::Channel;
 use crate::checker::Checker;
 use crate::cpu::{Core, Cpu, Doing, Kind, NONE, Todo, UNITS};
 use crate::error::SimError;
 use crate::host::Faults;
 use crate::idle_runnable::IdleRunnable;
+use crate::lock::Lock;
 use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
 use crate::queue::{Event, EventQueue, TIME_NS_MAX};
@@ -60,6 +63,8 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) channels: Vec<Channel>,
     pub(crate) signals: Vec<Signal>,
     pub(crate) gates: Vec<Gate>,
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) barriers: Vec<Barrier>,
     pub(crate) tally: Tally,
     pub(crate) idle_runnable: IdleRunnable,
     pub(crate) checker: Checker,
@@ -112,6 +117,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             slice_ns: 0,
             slice_since_ns: 0,
             bytes: 0,
+            locks_held: 0,
+            round: 0,
             children: 0,
             loops: Vec::new(),
             random: Stream::new(seed, Purpose::Compute, number as u32),
@@ -134,6 +141,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
             signals: vec![Signal::Unset; workload.signals as usize],
             gates: gates.collect(),
+            locks: workload.locks.iter().map(|&spec| Lock::new(spec)).collect(),
+            barriers: workload.barriers.iter().map(|&spec| Barrier::new(spec)).collect(),
             tally: Tally::new(),
             idle_runnable: IdleRunnable::new(nr_cpus),
             checker: Checker::new(nr_cpus, nr_tasks, kick_ns_max(&scenario.machine)),

@@ -7,6 +7,7 @@
 //! run, in release builds too.
 
 mod accounting;
+mod barrier;
 mod channel;
 mod checker;
 mod cpu;
@@ -17,6 +18,8 @@ mod error;
 mod host;
 mod idle_runnable;
 mod interrupt;
+mod line;
+mod lock;
 mod observer;
 mod ops;
 mod outcome;

@@ -15,7 +15,7 @@ use crate::observer::Observer;
 use crate::task::{Life, Stage};
 
 /// What an operation came to.
-enum Progress {
+pub(crate) enum Progress {
     /// The next operation, or the next stage, can be executed at once.
     Continue,
     /// The CPU has something else to do first, which is set.
@@ -27,8 +27,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn resume(&mut self, cpu: u32) {
         let curr = self.cpus[cpu as usize].curr;
         let task = &self.tasks[curr as usize];
-        let (kind, units) =
-            if task.refill > 0 { (Kind::CacheRefill, task.refill) } else { (task.kind, task.remaining) };
+        let (kind, units) = if task.refill > 0 {
+            (Kind::CacheRefill, task.refill)
+        } else if task.stage == Stage::Spin && self.need_not_spin(curr) {
+            self.tasks[curr as usize].remaining = 0;
+            (Kind::Spin, 0)
+        } else {
+            (task.kind, task.remaining)
+        };
         if units > 0 {
             self.cpus[cpu as usize].set(Doing::Task, kind, units);
         } else {
@@ -90,21 +96,19 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.wait(cpu)
             }
             (Op::Sleep { .. }, _) => self.done(task),
-            (
-                Op::SleepUntil { .. }
-                | Op::Memory { .. }
-                | Op::Lock { .. }
-                | Op::Unlock { .. }
-                | Op::Barrier { .. }
-                | Op::Exec,
-                _,
-            ) => {
-                let name = self.workload.tasks[task as usize].name.clone();
-                let op = self.tasks[task as usize].pc;
-                let what = "this operation is not simulated; expected another".to_owned();
-                self.failure.get_or_insert(SimError::Program { task, name, op, what });
+            (Op::SleepUntil { time_ns, .. }, Stage::Begin) if time_ns > self.now_ns => {
+                self.tasks[task as usize].stage = Stage::Middle;
+                self.queue.set_timer(task, time_ns);
                 self.wait(cpu)
             }
+            (Op::SleepUntil { .. }, _) => self.done(task),
+            (Op::Memory { .. } | Op::Exec, _) => {
+                let what = "this operation is not simulated; expected another".to_owned();
+                self.broken_program(cpu, task, what)
+            }
+            (Op::Lock { lock }, _) => self.lock(cpu, task, lock),
+            (Op::Unlock { lock }, _) => self.unlock(cpu, task, lock),
+            (Op::Barrier { barrier }, _) => self.barrier(cpu, task, barrier),
             (Op::Fork { .. }, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 self.segment(cpu, task, Kind::ForkExit, self.costs.fork_ns)
@@ -151,12 +155,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.tally.units += units;
                 self.done(task)
             }
+            (Op::Exit, Stage::Begin) if self.tasks[task as usize].locks_held > 0 => {
+                let held = self.tasks[task as usize].locks_held;
+                self.broken_program(cpu, task, format!("it exits with {held} locks; expected none"))
+            }
             (Op::Exit, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 self.segment(cpu, task, Kind::ForkExit, self.costs.exit_ns)
             }
             (Op::Exit, Stage::Middle) => self.tell_parent(cpu, task),
-            (Op::Exit, Stage::End) => {
+            (Op::Exit, _) => {
                 self.alive -= 1;
                 self.observer.exit(self.now_ns, cpu, task);
                 self.block(cpu, Life::Exited);
@@ -165,8 +173,26 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
+    /// Whether what a spinning task waits for came while it did not execute.
+    fn need_not_spin(&self, task: u32) -> bool {
+        let t = &self.tasks[task as usize];
+        match self.workload.tasks[task as usize].program[t.pc as usize] {
+            Op::Lock { lock } => self.locks[lock as usize].is_free(),
+            Op::Barrier { barrier } => self.barriers[barrier as usize].is_over(t.round),
+            _ => false,
+        }
+    }
+
+    /// The program did what no program may: the run fails.
+    pub(crate) fn broken_program(&mut self, cpu: u32, task: u32, what: String) -> Progress {
+        let name = self.workload.tasks[task as usize].name.clone();
+        let op = self.tasks[task as usize].pc;
+        self.failure.get_or_insert(SimError::Program { task, name, op, what });
+        self.wait(cpu)
+    }
+
     /// The task executes something of its own.
-    fn segment(&mut self, cpu: u32, task: u32, kind: Kind, work_ns: u64) -> Progress {
+    pub(crate) fn segment(&mut self, cpu: u32, task: u32, kind: Kind, work_ns: u64) -> Progress {
         if work_ns == 0 {
             return Progress::Continue;
         }
@@ -178,7 +204,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// The operation is done, and was nothing to anybody else.
-    fn done(&mut self, task: u32) -> Progress {
+    pub(crate) fn done(&mut self, task: u32) -> Progress {
         let t = &mut self.tasks[task as usize];
         t.pc += 1;
         t.stage = Stage::Begin;
@@ -186,7 +212,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// The operation is done, but for waking those who are listed.
-    fn done_waking(&mut self, cpu: u32, task: u32) -> Progress {
+    pub(crate) fn done_waking(&mut self, cpu: u32, task: u32) -> Progress {
         self.done(task);
         if self.cpus[cpu as usize].todo.is_empty() {
             return Progress::Continue;
@@ -195,12 +221,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         Progress::Set
     }
 
-    fn wait(&mut self, cpu: u32) -> Progress {
+    pub(crate) fn wait(&mut self, cpu: u32) -> Progress {
         self.block(cpu, Life::Blocked);
         Progress::Set
     }
 
-    fn will_wake(&mut self, cpu: u32, wakee: Option<u32>, sync: bool) {
+    pub(crate) fn will_wake(&mut self, cpu: u32, wakee: Option<u32>, sync: bool) {
         if let Some(wakee) = wakee {
             let flags = if sync { WAKE_SYNC } else { 0 };
             self.cpus[cpu as usize].todo.push_back(Todo::Wake(wakee, flags));
@@ -272,11 +298,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.wait(cpu)
             }
             Signal::Awaited(other) => {
-                let name = self.workload.tasks[task as usize].name.clone();
-                let op = self.tasks[task as usize].pc;
                 let what = format!("task {other} waits for signal {signal} already; expected one waiter");
-                self.failure.get_or_insert(SimError::Program { task, name, op, what });
-                self.wait(cpu)
+                self.broken_program(cpu, task, what)
             }
         }
     }

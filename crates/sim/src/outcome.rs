@@ -167,7 +167,7 @@ pub struct Outcome {
     pub units: u64,
     /// From the start of a wake-up to the switch-in of the wakee.
     pub wakeup_latency: Histogram,
-    /// Of those, the ones of the tasks that the workload is judged by.
+    /// Of those, the ones of the tasks that the workload is judged by, in the measured part.
     pub judged_latency: Histogram,
     /// From becoming runnable by any way but a wake-up (preempted, forked) to the switch-in.
     pub queue_delay: Histogram,

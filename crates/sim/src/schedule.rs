@@ -224,7 +224,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         self.runs(cpu, task);
         let t = &mut self.tasks[task as usize];
-        self.tally.switched_in(self.now_ns - t.waits_since_ns, t.woken);
+        let judged = self.workload.tasks[task as usize].judged;
+        self.tally.switched_in(self.now_ns - t.waits_since_ns, t.woken, judged);
         if t.ran && t.cpu != cpu {
             let distance = self.distances.between(t.cpu, cpu);
             self.tally.migrations[distance.index()] += 1;

@@ -12,8 +12,16 @@ pub(crate) enum Stage {
     Begin,
     /// Its first part is done: the work before a message is put in, the wait of a sleep, ...
     Middle,
-    /// All but leaving is done (exit).
+    /// All but leaving is done (exit); the system call before a sleep is over (lock, barrier).
     End,
+    /// Spins at a lock or a barrier.
+    Spin,
+    /// Has what it spun for, and pays for the line.
+    Taken,
+    /// Sleeps at a lock or a barrier, or was woken there.
+    Asleep,
+    /// The system call before waking those who sleep is over.
+    Wake,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +42,7 @@ pub(crate) struct Task {
     /// What is left of the segment that was interrupted or preempted, in 1/1024 ns, and its kind.
     pub(crate) remaining: u64,
     pub(crate) kind: Kind,
-    /// It waits in a channel's list and was woken: if in vain, it waits in front.
+    /// It waited in a channel's or a lock's list and was woken: if in vain, it waits in front.
     pub(crate) retries: bool,
     /// Whether the wait that ends at the next switch-in began with a wake-up.
     pub(crate) woken: bool,
@@ -58,6 +66,10 @@ pub(crate) struct Task {
     pub(crate) slice_since_ns: u64,
     /// Bytes of the message that it is copying.
     pub(crate) bytes: u32,
+    /// Locks that it has.
+    pub(crate) locks_held: u32,
+    /// The round of the barrier that it arrived in.
+    pub(crate) round: u32,
     /// Forked by it and not exited.
     pub(crate) children: u32,
     /// The loops that it is in, innermost last: where the body begins, and how many more rounds follow this one.

@@ -4,6 +4,7 @@
 mod common;
 mod endings;
 mod observing;
+mod locks;
 mod operations;
 mod properties;
 mod sharing;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Operations: channels, signals, gates, fork and join, loops, marks, spread.
+//! Operations: channels, signals, gates, fork and join, sleeps, loops, marks, spread.
 
-use wakelab_workload::{Channel, End, Measure, Op};
+use wakelab_workload::{Channel, End, Measure, Op, Source};
 
 use crate::common::{HOSTS, MS, bound, child, compute, machine, outcome, recv, scenario, send, sleep, task};
 
@@ -144,6 +144,23 @@ fn marks_delimit_what_is_measured() {
     }
 }
 
+/// Wake-ups take 30 ns. Task 0 is judged: of its wake-ups at 100, 200 and 300 the last two are in the measured part. Task 1
+/// is not judged.
+#[test]
+fn judged_latencies_begin_with_the_mark() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 1);
+        machine.costs.wakeup_ns = 30;
+        let until = |time_ns| Op::SleepUntil { time_ns, source: Source::Timer };
+        let judged = vec![until(100), Op::MarkBegin, until(200), until(300)];
+        let mut tasks = vec![bound(&[0], judged), bound(&[1], vec![until(250), compute(5)])];
+        tasks[0].judged = true;
+        let run = outcome(&scenario(machine, tasks, host));
+        assert_eq!((run.judged_latency.count, run.judged_latency.sum_ns), (2, 60), "{host:?}");
+        assert_eq!((run.wakeup_latency.count, run.wakeup_latency.sum_ns), (4, 120), "{host:?}");
+    }
+}
+
 /// 1,000 pieces of 1,000 ns with a spread of 20 %: each between 800 and 1,200; their mean is near 1,000. Another seed
 /// draws others.
 #[test]
@@ -156,6 +173,20 @@ fn spread_is_drawn_from_the_seed() {
     assert!(all.iter().all(|ns| (990_000..1_010_000).contains(ns)), "{all:?}");
     assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
     assert_eq!(all[0], elapsed(0));
+}
+
+/// Awake at 300 it sleeps until 1,000 and works 10; 500 is past. The source does not matter.
+#[test]
+fn sleep_until_a_time() {
+    for host in HOSTS {
+        for source in [Source::Timer, Source::Device, Source::Unknown] {
+            let until = |time_ns| Op::SleepUntil { time_ns, source };
+            let program =
+                vec![compute(300), until(1_000), compute(10), until(500), until(1_010), compute(10)];
+            let run = outcome(&scenario(machine(1, 1, 1), vec![task(0, program)], host));
+            assert_eq!((run.elapsed_ns, run.counts.wakeups), (1_020, 1), "{host:?} {source:?}");
+        }
+    }
 }
 
 /// A sleeper that is woken by a timer runs at once: the busy task on its CPU has run for longer.

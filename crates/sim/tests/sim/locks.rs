@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Locks and barriers, by hand: who gets what when, and what it costs.
+
+use wakelab_machine::{Distance, Machine};
+use wakelab_sim::{Ending, HostProfile, Scenario, run};
+use wakelab_workload::{Barrier, Lock, Op, Task};
+
+use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, sleep};
+
+const LOCK: Op = Op::Lock { lock: 0 };
+const UNLOCK: Op = Op::Unlock { lock: 0 };
+const BARRIER: Op = Op::Barrier { barrier: 0 };
+const ALWAYS: u64 = u64::MAX;
+
+fn with_lock(machine: Machine, tasks: Vec<Task>, host: HostProfile, lock: Lock) -> Scenario {
+    let mut scenario = scenario(machine, tasks, host);
+    scenario.workload.locks = vec![lock; 2];
+    scenario
+}
+
+fn with_barrier(machine: Machine, tasks: Vec<Task>, host: HostProfile, barrier: Barrier) -> Scenario {
+    let mut scenario = scenario(machine, tasks, host);
+    scenario.workload.barriers = vec![barrier];
+    scenario
+}
+
+/// CPUs of one LLC: an atomic takes 5 ns, a line 100 ns, a system call 1,000 ns.
+fn priced(cpus: u32) -> Machine {
+    let mut machine = machine(1, cpus, 1);
+    machine.costs.atomic_ps = 5_000;
+    machine.costs.line_transfer_ps[Distance::Llc.index()] = 100_000;
+    machine.costs.futex_ns = 1_000;
+    machine
+}
+
+fn critical(work_ns: u64) -> Vec<Op> {
+    vec![LOCK, compute(work_ns), UNLOCK]
+}
+
+/// Comes `delay_ns` later, then the same.
+fn later(delay_ns: u64, ops: Vec<Op>) -> Vec<Op> {
+    [vec![compute(delay_ns)], ops].concat()
+}
+
+/// 100 rounds of 5 ns + 10 ns + 5 ns.
+#[test]
+fn a_lock_that_nobody_else_wants_costs_its_atomics() {
+    for host in HOSTS {
+        let program = [vec![Op::LoopBegin { times: Some(100) }], critical(10), vec![Op::LoopEnd]].concat();
+        let run = outcome(&with_lock(priced(1), vec![bound(&[0], program)], host, Lock::default()));
+        assert_eq!((run.elapsed_ns, run.time.atomic_ns), (2_000, 1_000), "{host:?}");
+        assert_eq!((run.time.futex_ns, run.time.spin_ns, run.time.work_ns), (0, 0, 1_000), "{host:?}");
+    }
+}
+
+/// The worked example of lock.rs. B is woken at 11,110 and has the lock at 11,215, or at once by hand-off. 50 ns later it
+/// unlocks: 5 ns, or 105 if A had the line last.
+#[test]
+fn a_sleeper_is_woken() {
+    for (handoff, elapsed_ns, atomic_ns) in
+        [(false, 11_215 + 50 + 5, 5 + 105 + 105 + 105 + 5), (true, 11_110 + 50 + 105, 5 + 105 + 105 + 105)]
+    {
+        let tasks = vec![bound(&[0], critical(10_000)), bound(&[1], later(2_000, critical(50)))];
+        let lock = Lock { spin_ns: 0, handoff };
+        let run = outcome(&with_lock(priced(2), tasks, HostProfile::SchedExt, lock));
+        assert_eq!((run.elapsed_ns, run.time.atomic_ns), (elapsed_ns, atomic_ns), "handoff {handoff}");
+        assert_eq!((run.time.futex_ns, run.time.spin_ns, run.counts.wakeups), (2_000, 0, 1));
+    }
+}
+
+/// The same, but B spins, from 2,105 on. A's unlocking ends at 10,110; B has the lock at 10,215, works 50, unlocks in 5.
+#[test]
+fn a_spinner_takes_over_after_the_lines_transfer() {
+    for host in HOSTS {
+        let tasks = vec![bound(&[0], critical(10_000)), bound(&[1], later(2_000, critical(50)))];
+        let lock = Lock { spin_ns: ALWAYS, handoff: false };
+        let run = outcome(&with_lock(priced(2), tasks, host, lock));
+        assert_eq!((run.elapsed_ns, run.time.spin_ns), (10_270, 10_110 - 2_105), "{host:?}");
+        assert_eq!((run.time.atomic_ns, run.time.futex_ns), (5 + 105 + 105 + 105 + 5, 0), "{host:?}");
+        assert_eq!(run.counts.wakeups, 0);
+    }
+}
+
+/// An interrupt flies 500 ns. A has the lock for 1,000 ns three times in a row; B asks at 1.
+/// Without hand-off A takes it again at 1,000 and 2,000, before B is there at 1,500 and 2,500; B gets it at 3,500.
+/// With hand-off B has it from 1,000 on, is there at 1,500 and gives it back at 1,510; A is there at 2,010, and works
+/// until 4,010.
+#[test]
+fn hand_off_against_barging() {
+    for host in HOSTS {
+        for (handoff, elapsed_ns, wakeups) in [(false, 3_510, 3), (true, 4_010, 2)] {
+            let mut machine = machine(1, 2, 1);
+            machine.costs.ipi_flight_ns = [500; Distance::COUNT];
+            let tasks = vec![bound(&[0], critical(1_000).repeat(3)), bound(&[1], later(1, critical(10)))];
+            let run = outcome(&with_lock(machine, tasks, host, Lock { spin_ns: 0, handoff }));
+            assert_eq!((run.elapsed_ns, run.counts.wakeups), (elapsed_ns, wakeups), "{host:?} {handoff}");
+        }
+    }
+}
+
+/// B asks at 100 and spins for at most 300 ns. The lock comes free at 250: it has spun for 150. Or at 1,000: it spins until
+/// 400 and sleeps at 450; A wakes it at 1,050.
+#[test]
+fn spin_then_sleep() {
+    for host in HOSTS {
+        for (held_ns, elapsed_ns, spin_ns, futex_ns) in [(250, 260, 150, 0), (1_000, 1_060, 300, 100)] {
+            let mut machine = machine(1, 2, 1);
+            machine.costs.futex_ns = 50;
+            let tasks = vec![bound(&[0], critical(held_ns)), bound(&[1], later(100, critical(10)))];
+            let run = outcome(&with_lock(machine, tasks, host, Lock { spin_ns: 300, handoff: false }));
+            assert_eq!((run.elapsed_ns, run.time.spin_ns), (elapsed_ns, spin_ns), "{host:?}");
+            assert_eq!((run.time.futex_ns, run.counts.wakeups), (futex_ns, u64::from(futex_ns > 0)));
+        }
+    }
+}
+
+/// The lock comes free while B is in the system call before its sleep: it looks again and takes it, and nobody is woken.
+#[test]
+fn who_is_about_to_sleep_looks_again() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 1);
+        machine.costs.futex_ns = 500;
+        let tasks = vec![bound(&[0], critical(1_000)), bound(&[1], later(700, critical(10)))];
+        let run = outcome(&with_lock(machine, tasks, host, Lock::default()));
+        assert_eq!((run.elapsed_ns, run.time.futex_ns, run.counts.wakeups), (1_210, 500, 0), "{host:?}");
+    }
+}
+
+/// C asks at 100, B at 200; the lock comes free at 1,000. C has it until 1,010, B until 1,110.
+#[test]
+fn who_has_spun_longest_is_first() {
+    for host in HOSTS {
+        let b = [later(200, critical(100)), vec![Op::MarkEnd]].concat();
+        let tasks = vec![bound(&[0], critical(1_000)), bound(&[1], b), bound(&[2], later(100, critical(10)))];
+        let lock = Lock { spin_ns: ALWAYS, handoff: false };
+        let run = outcome(&with_lock(machine(1, 3, 1), tasks, host, lock));
+        assert_eq!(run.makespan_ns, 1_110, "{host:?}");
+        assert_eq!(run.time.spin_ns, 900 + 810, "{host:?}");
+    }
+}
+
+/// B spins from 1 ms on; at 20 ms it is preempted for 3 ms, in which the lock comes free, at 22 ms. At 23 ms it takes it
+/// without spinning any more. At a barrier, the same.
+#[test]
+fn a_preempted_spinner_sees_what_came_meanwhile() {
+    for host in HOSTS {
+        // The first in the queue of CPU 1, so that it sleeps from 0 on.
+        let preempts = || bound(&[1], vec![sleep(20 * MS), compute(3 * MS)]);
+        let tasks = vec![preempts(), bound(&[0], critical(22 * MS)), bound(&[1], later(MS, critical(MS)))];
+        let lock = Lock { spin_ns: ALWAYS, handoff: false };
+        let run = outcome(&with_lock(machine(1, 2, 1), tasks, host, lock));
+        assert_eq!((run.elapsed_ns, run.time.spin_ns), (24 * MS, 19 * MS), "{host:?}");
+
+        let tasks = vec![
+            preempts(),
+            bound(&[0], later(22 * MS, vec![BARRIER])),
+            bound(&[1], vec![compute(MS), BARRIER, compute(MS)]),
+        ];
+        let barrier = Barrier { parties: 2, spin_ns: ALWAYS };
+        let run = outcome(&with_barrier(machine(1, 2, 1), tasks, host, barrier));
+        assert_eq!((run.elapsed_ns, run.time.spin_ns), (24 * MS, 19 * MS), "{host:?}");
+    }
+}
+
+#[test]
+fn what_no_program_may_do_with_locks() {
+    let error = |program: Vec<Op>| {
+        let scenario = with_lock(machine(1, 1, 1), vec![bound(&[0], program)], HOSTS[0], Lock::default());
+        run(&scenario, 1).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(vec![UNLOCK]),
+        "task 0 (t), operation 0: it does not have lock 0; expected the task that took it"
+    );
+    assert_eq!(
+        error(vec![LOCK, compute(1), LOCK]),
+        "task 0 (t), operation 2: it has lock 0 already; expected one that it has not"
+    );
+    assert_eq!(
+        error(vec![LOCK, compute(1)]),
+        "task 0 (t), operation 2: it exits with 1 locks; expected none"
+    );
+}
+
+/// Each has one lock and wants the other's; a barrier of three for two.
+#[test]
+fn deadlocks_are_found() {
+    for host in HOSTS {
+        let pair = |first, second| {
+            let (first, second) = (Op::Lock { lock: first }, Op::Lock { lock: second });
+            vec![first, compute(100), second]
+        };
+        let tasks = vec![bound(&[0], pair(0, 1)), bound(&[1], pair(1, 0))];
+        let run = outcome(&with_lock(machine(1, 2, 1), tasks, host, Lock::default()));
+        assert_eq!((run.ending, run.elapsed_ns), (Ending::Deadlock { waiting: 2 }, 100), "{host:?}");
+
+        let tasks = vec![bound(&[0], vec![BARRIER]), bound(&[1], later(70, vec![BARRIER]))];
+        let barrier = Barrier { parties: 3, spin_ns: 0 };
+        let run = outcome(&with_barrier(machine(1, 2, 1), tasks, host, barrier));
+        assert_eq!((run.ending, run.elapsed_ns), (Ending::Deadlock { waiting: 2 }, 70), "{host:?}");
+    }
+}
+
+/// The worked example of barrier.rs.
+#[test]
+fn a_barrier_of_two_that_spin() {
+    for host in HOSTS {
+        let tasks = vec![bound(&[0], vec![BARRIER]), bound(&[1], later(1_000, vec![BARRIER, Op::MarkEnd]))];
+        let barrier = Barrier { parties: 2, spin_ns: ALWAYS };
+        let run = outcome(&with_barrier(priced(2), tasks, host, barrier));
+        assert_eq!((run.makespan_ns, run.elapsed_ns), (1_105, 1_205), "{host:?}");
+        assert_eq!((run.time.spin_ns, run.time.atomic_ns), (1_200, 5 + 105), "{host:?}");
+    }
+}
+
+/// Three at once: the line is at CPU 0 until 5, at CPU 1 until 110, at CPU 2 until 215. The others read it until 315.
+#[test]
+fn arrivals_queue_for_the_line() {
+    for host in HOSTS {
+        let tasks = (0..3).map(|cpu| bound(&[cpu], vec![BARRIER])).collect();
+        let barrier = Barrier { parties: 3, spin_ns: ALWAYS };
+        let run = outcome(&with_barrier(priced(3), tasks, host, barrier));
+        assert_eq!((run.elapsed_ns, run.time.atomic_ns), (315, 5 + 110 + 215), "{host:?}");
+        assert_eq!(run.time.spin_ns, (315 - 5) + (315 - 110), "{host:?}");
+    }
+}
+
+/// Two sleep from 1,000 on. The last comes at 5,000, is in the kernel until 6,000, and wakes one by 6,100 and the other by
+/// 6,200, when it goes on itself.
+#[test]
+fn a_barrier_wakes_one_by_one() {
+    for host in HOSTS {
+        let mut machine = machine(1, 3, 1);
+        machine.costs.futex_ns = 1_000;
+        machine.costs.wakeup_ns = 100;
+        let last = later(5_000, vec![BARRIER, Op::MarkEnd]);
+        let tasks =
+            vec![bound(&[0], vec![BARRIER]), bound(&[1], vec![BARRIER, compute(10)]), bound(&[2], last)];
+        let run = outcome(&with_barrier(machine, tasks, host, Barrier { parties: 3, spin_ns: 0 }));
+        assert_eq!((run.makespan_ns, run.elapsed_ns), (6_200, 6_210), "{host:?}");
+        assert_eq!((run.time.futex_ns, run.counts.wakeups), (3_000, 2), "{host:?}");
+    }
+}
+
+/// 50 rounds: in each the slowest of three, which takes turns, takes 300 ns. However long they spin.
+#[test]
+fn a_barrier_can_be_used_again_at_once() {
+    for host in HOSTS {
+        for spin_ns in [0, 150, ALWAYS] {
+            let program = |shift: u64| {
+                (0..50).flat_map(|round| [compute(100 * (1 + (round + shift) % 3)), BARRIER]).collect()
+            };
+            let tasks = (0..3).map(|cpu| bound(&[cpu], program(u64::from(cpu)))).collect();
+            let run = outcome(&with_barrier(machine(1, 3, 1), tasks, host, Barrier { parties: 3, spin_ns }));
+            assert_eq!((run.ending, run.elapsed_ns), (Ending::Completed, 50 * 300), "{host:?} {spin_ns}");
+            // In each round one waits 200 ns, one 100 ns.
+            let spun_ns = spin_ns.min(200) + spin_ns.min(100);
+            assert_eq!(run.time.spin_ns, 50 * spun_ns, "{host:?} {spin_ns}");
+        }
+    }
+}
