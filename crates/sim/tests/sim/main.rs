@@ -3,8 +3,8 @@
 
 mod common;
 mod endings;
-mod observing;
 mod locks;
+mod observing;
 mod operations;
 mod properties;
 mod sharing;
