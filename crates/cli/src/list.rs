@@ -31,9 +31,14 @@ pub(crate) fn machines(args: &ListArgs) -> Result<()> {
     let mut text = format!("{}\n{}\n", machine.description, machine.tree());
     let rows = machine.cost_rows();
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
+    let mut group = "";
     for row in rows {
-        writeln!(text, "{:width$}  {} {}", row.key, row.value, row.unit)?;
-        writeln!(text, "{:width$}    {}", "", row.source)?;
+        if row.group != group {
+            group = row.group;
+            writeln!(text, "\n{group}")?;
+        }
+        writeln!(text, "  {:width$}  {} {}", row.key, row.value, row.unit)?;
+        writeln!(text, "  {:width$}    {}", "", row.source)?;
     }
     print::text(&text)
 }

@@ -51,7 +51,7 @@ const PLACES: [&str; 16] =
     ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
 
 impl Machine {
-    /// The figures that are estimates, in the order of the machine file; those excepted that halving and doubling leaves as
+    /// The figures that are estimates, in the order of [`Machine::cost_rows`]; those excepted that halving and doubling leaves as
     /// they are, as 0 is.
     pub fn estimates(&self) -> Vec<Estimate> {
         let moves = |estimate: &Estimate| {

@@ -6,6 +6,8 @@ use crate::{Bandwidth, Costs, Cpu, Distance, Machine, Topology, cpulist};
 /// One line of a table of costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostRow {
+    /// What it belongs to: `caches`, `scheduler`, ..; rows of a group stand together.
+    pub group: &'static str,
     /// The key in the machine file.
     pub key: &'static str,
     /// The figure; of a table by distance those that the machine has.
@@ -47,7 +49,7 @@ impl Machine {
         text
     }
 
-    /// The costs in the order of the machine file, each with its source.
+    /// The costs, group by group, each with its source.
     pub fn cost_rows(&self) -> Vec<CostRow> {
         // Taken apart so that a new cost cannot be forgotten here.
         let Costs {
@@ -106,41 +108,41 @@ impl Machine {
         let states: Vec<String> =
             idle_states.iter().map(|s| format!("{} after {}", s.exit_latency_ns, s.after_ns)).collect();
         [
-            ("smt_speed", speeds.join(", "), "1/1024"),
-            ("line_transfer_ps", by_distance(line_transfer_ps), "ps"),
-            ("wakeup_ns", wakeup_ns.to_string(), "ns"),
-            ("select_ns", select_ns.to_string(), "ns"),
-            ("balance_ns", balance_ns.to_string(), "ns"),
-            ("switch_thread_ns", switch_thread_ns.to_string(), "ns"),
-            ("switch_process_ns", switch_process_ns.to_string(), "ns"),
-            ("ipi_send_ns", ipi_send_ns.to_string(), "ns"),
-            ("ipi_flight_ns", by_distance(ipi_flight_ns), "ns"),
-            ("ipi_handle_ns", ipi_handle_ns.to_string(), "ns"),
-            ("idle_states", states.join(", "), "ns"),
-            ("line_bytes", line_bytes.to_string(), "bytes"),
-            ("lines_in_flight", lines_in_flight.to_string(), "lines"),
-            ("core_cache_bytes", core_cache_bytes.to_string(), "bytes"),
-            ("llc_cache_bytes", llc_cache_bytes.to_string(), "bytes"),
-            ("atomic_ps", atomic_ps.to_string(), "ps"),
-            ("runqueue_lock_ns", runqueue_lock_ns.to_string(), "ns"),
-            ("loopback_ns", loopback_ns.to_string(), "ns"),
-            ("loopback_ps_per_byte", loopback_ps_per_byte.to_string(), "ps"),
-            ("futex_ns", futex_ns.to_string(), "ns"),
-            ("exec_ns", exec_ns.to_string(), "ns"),
-            ("push_ns", push_ns.to_string(), "ns"),
-            ("bandwidth_mb_per_s", bandwidth(bandwidth_mb_per_s), "MB/s"),
-            ("write_traffic_percent", write_traffic_percent.to_string(), "%"),
-            ("remote_bandwidth_percent", by_distance(remote_bandwidth_percent), "%"),
-            ("tick_period_ns", tick_period_ns.to_string(), "ns"),
-            ("tick_ns", tick_ns.to_string(), "ns"),
-            ("interrupt_ns", interrupt_ns.to_string(), "ns"),
-            ("fork_ns", fork_ns.to_string(), "ns"),
-            ("exit_ns", exit_ns.to_string(), "ns"),
+            ("cores", "smt_speed", speeds.join(", "), "1/1024"),
+            ("caches", "line_transfer_ps", by_distance(line_transfer_ps), "ps"),
+            ("caches", "line_bytes", line_bytes.to_string(), "bytes"),
+            ("caches", "lines_in_flight", lines_in_flight.to_string(), "lines"),
+            ("caches", "core_cache_bytes", core_cache_bytes.to_string(), "bytes"),
+            ("caches", "llc_cache_bytes", llc_cache_bytes.to_string(), "bytes"),
+            ("caches", "atomic_ps", atomic_ps.to_string(), "ps"),
+            ("memory", "bandwidth_mb_per_s", bandwidth(bandwidth_mb_per_s), "MB/s"),
+            ("memory", "write_traffic_percent", write_traffic_percent.to_string(), "%"),
+            ("memory", "remote_bandwidth_percent", by_distance(remote_bandwidth_percent), "%"),
+            ("scheduler", "wakeup_ns", wakeup_ns.to_string(), "ns"),
+            ("scheduler", "select_ns", select_ns.to_string(), "ns"),
+            ("scheduler", "balance_ns", balance_ns.to_string(), "ns"),
+            ("scheduler", "push_ns", push_ns.to_string(), "ns"),
+            ("scheduler", "runqueue_lock_ns", runqueue_lock_ns.to_string(), "ns"),
+            ("scheduler", "switch_thread_ns", switch_thread_ns.to_string(), "ns"),
+            ("scheduler", "switch_process_ns", switch_process_ns.to_string(), "ns"),
+            ("scheduler", "tick_period_ns", tick_period_ns.to_string(), "ns"),
+            ("scheduler", "tick_ns", tick_ns.to_string(), "ns"),
+            ("interrupts and idling", "ipi_send_ns", ipi_send_ns.to_string(), "ns"),
+            ("interrupts and idling", "ipi_flight_ns", by_distance(ipi_flight_ns), "ns"),
+            ("interrupts and idling", "ipi_handle_ns", ipi_handle_ns.to_string(), "ns"),
+            ("interrupts and idling", "idle_states", states.join(", "), "ns"),
+            ("interrupts and idling", "interrupt_ns", interrupt_ns.to_string(), "ns"),
+            ("system calls", "futex_ns", futex_ns.to_string(), "ns"),
+            ("system calls", "loopback_ns", loopback_ns.to_string(), "ns"),
+            ("system calls", "loopback_ps_per_byte", loopback_ps_per_byte.to_string(), "ps"),
+            ("system calls", "fork_ns", fork_ns.to_string(), "ns"),
+            ("system calls", "exec_ns", exec_ns.to_string(), "ns"),
+            ("system calls", "exit_ns", exit_ns.to_string(), "ns"),
         ]
         .into_iter()
-        .map(|(key, value, unit)| {
+        .map(|(group, key, value, unit)| {
             let source = self.sources.get(key).cloned().unwrap_or_default();
-            CostRow { key, value, unit, source }
+            CostRow { group, key, value, unit, source }
         })
         .collect()
     }

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use wakelab_machine::Distance::{Cpu, Llc, Node, Numa1, Smt};
+use wakelab_machine::Distance::{Cluster, Cpu, Llc, Node, Numa1, Numa2, Smt};
 use wakelab_machine::{Machine, MachineError, presets};
 
 fn sizes(name: &str) -> (usize, usize, usize) {
@@ -96,8 +96,124 @@ fn smp_8_is_eight_cores_behind_one_cache() {
 }
 
 #[test]
+fn kunpeng920_has_clusters_of_four_and_a_cache_a_node() {
+    assert_eq!(sizes("kunpeng920-1n24c"), (24, 1, 1));
+    assert_eq!(sizes("kunpeng920-4n96c"), (96, 4, 1));
+    let part = Machine::preset("kunpeng920-1n24c").unwrap();
+    assert_eq!(part.topology.cluster_cpus(6), [4, 5, 6, 7]);
+    assert_eq!(part.topology.llc_cpus(6), (0..24).collect::<Vec<u32>>());
+    assert_eq!(part.topology.distances_present(), [Cpu, Cluster, Llc]);
+    let whole = Machine::preset("kunpeng920-4n96c").unwrap();
+    assert_eq!(whole.topology.llc_cpus(30), (24..48).collect::<Vec<u32>>());
+    // 23 and 24 are on the dies of socket 0; 47 and 48 on different sockets, as are 0 and 95.
+    assert_eq!(whole.topology.distance(23, 24), Numa1);
+    assert_eq!(whole.topology.distance(47, 48), Numa2);
+    assert_eq!(whole.topology.distance(0, 95), Numa2);
+    assert_eq!(whole.topology.distances_present(), [Cpu, Cluster, Llc, Numa1, Numa2]);
+    // One node costs what it costs as a part of the whole.
+    let near = |machine: &Machine| machine.costs.line_transfer_ps[..=Llc.index()].to_vec();
+    assert_eq!(near(&part), near(&whole));
+    assert_eq!(part.costs.bandwidth_mb_per_s, whole.costs.bandwidth_mb_per_s);
+}
+
+#[test]
+fn kunpeng920_takes_half_a_pipe_round_trip_for_a_wake_up() {
+    // Pipe round trips: 10.2, 11.7, 15.0 and, mean of two nodes, 17.55 us. Half of each is a wake-up and two system calls of
+    // 0.7 us; within a twentieth.
+    let costs = Machine::preset("kunpeng920-4n96c").unwrap().costs;
+    for (distance, pipe_ns) in [(Cluster, 10_200), (Llc, 11_700), (Numa1, 15_000), (Numa2, 17_550)] {
+        let wakeup_ns = costs.wakeup_ns
+            + costs.select_ns
+            + costs.line_transfer_ps[distance.index()] / 1000
+            + costs.ipi_send_ns
+            + costs.ipi_flight_ns[distance.index()]
+            + costs.idle_states[0].exit_latency_ns
+            + costs.ipi_handle_ns
+            + costs.switch_thread_ns;
+        let (sum_ns, half_ns) = (wakeup_ns + 1_400, pipe_ns / 2);
+        assert!(sum_ns.abs_diff(half_ns) * 20 <= half_ns, "{}: {sum_ns} and {half_ns}", distance.name());
+    }
+    // On one CPU, 11.9 us: a process switch instead of the interrupt.
+    let sum_ns = costs.wakeup_ns + costs.select_ns + costs.switch_process_ns + 1_400;
+    assert_eq!(sum_ns, 11_900 / 2);
+}
+
+/// What a level of capacity `c` grants of a demand `d` (the sharing rule of crates/sim).
+fn grants(d: f64, c: f64) -> f64 {
+    d * c / (d * d + c * c).sqrt()
+}
+
+#[test]
+fn kunpeng920_bandwidth_follows_stream_copy() {
+    let limits = Machine::preset("kunpeng920-1n24c").unwrap().costs.bandwidth_mb_per_s;
+    let (core, cluster, node) = (limits.core as f64, limits.cluster as f64, limits.node as f64);
+    // Threads, clusters, GB/s (wayca-scheduler tool results).
+    let rows = [
+        (1.0, 1.0, 12.4),
+        (4.0, 1.0, 30.7),
+        (4.0, 2.0, 39.1),
+        (4.0, 4.0, 40.8),
+        (6.0, 2.0, 39.3),
+        (6.0, 6.0, 47.6),
+        (12.0, 3.0, 57.1),
+        (12.0, 6.0, 59.4),
+        (24.0, 6.0, 63.3),
+    ];
+    let mut squares = 0.0;
+    for (threads, clusters, measured) in rows {
+        let model = grants(clusters * grants(threads / clusters * core, cluster), node) / 1000.0;
+        let error = model / measured - 1.0;
+        assert!(error.abs() < 0.115, "{threads} threads on {clusters} clusters: {model} and {measured}");
+        squares += error * error;
+    }
+    assert!((squares / rows.len() as f64).sqrt() < 0.047);
+}
+
+#[test]
+fn epyc_has_many_small_caches() {
+    assert_eq!(sizes("epyc-7742-2s"), (256, 2, 2));
+    let topology = Machine::preset("epyc-7742-2s").unwrap().topology;
+    assert_eq!(topology.siblings(130), [2, 130]);
+    assert_eq!(topology.llc_cpus(5), [4, 5, 6, 7, 132, 133, 134, 135]);
+    assert_eq!(topology.distance(3, 4), Node);
+    assert_eq!(topology.distance(63, 64), Numa1);
+    assert_eq!(topology.distances_present(), [Cpu, Smt, Llc, Node, Numa1]);
+
+    assert_eq!(sizes("epyc-9654-2s"), (384, 2, 2));
+    let topology = Machine::preset("epyc-9654-2s").unwrap().topology;
+    assert_eq!(topology.siblings(0), [0, 192]);
+    assert_eq!(topology.llc_cpus(8), (8..16).chain(200..208).collect::<Vec<u32>>());
+    assert_eq!(topology.distance(95, 96), Numa1);
+}
+
+#[test]
+fn a_socket_of_epyc_delivers_what_stream_gets() {
+    // All cores of a socket together: 189 and 378 GB/s, within 1 %.
+    for (name, llcs, cores, stream) in
+        [("epyc-7742-2s", 16.0, 4.0, 189.0), ("epyc-9654-2s", 12.0, 8.0, 378.0)]
+    {
+        let limits = Machine::preset(name).unwrap().costs.bandwidth_mb_per_s;
+        let llc = grants(cores * limits.core as f64, limits.llc as f64);
+        let node = grants(llcs * llc, limits.node as f64) / 1000.0;
+        assert!((node / stream - 1.0).abs() < 0.01, "{name}: {node}");
+    }
+}
+
+#[test]
+fn snapdragon_865_has_three_kinds_of_cores() {
+    assert_eq!(sizes("snapdragon-865"), (8, 1, 1));
+    let topology = Machine::preset("snapdragon-865").unwrap().topology;
+    let capacities: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.capacity).collect();
+    // 448 x 1804.8 MHz, 1024 x 2419.2 MHz and 1024 x 2841.6 MHz, the last being 1024: 284.5 and 871.8, cut as Linux does.
+    let product = |dmips_per_mhz: u64, tenth_mhz: u64| dmips_per_mhz * tenth_mhz;
+    let linux = |dmips, mhz| (product(dmips, mhz) * 1024 / product(1024, 28_416)) as u32;
+    assert_eq!(capacities[3..5], [linux(448, 18_048), linux(1024, 24_192)]);
+    assert_eq!(capacities, [284, 284, 284, 284, 871, 871, 871, 1024]);
+}
+
+#[test]
 fn the_table_of_distances_agrees_with_the_direct_answer() {
-    for name in ["xeon-2s22c2t", "power9-2s22c4t"] {
+    for name in ["xeon-2s22c2t", "power9-2s22c4t", "kunpeng920-4n96c", "epyc-7742-2s"] {
         let topology = Machine::preset(name).unwrap().topology;
         let table = topology.distances();
         for a in 0..topology.nr_cpus() as u32 {
@@ -114,8 +230,9 @@ fn machines_are_found_by_name_and_by_path() {
     assert_eq!(Machine::load("smp-8").unwrap(), Machine::preset("smp-8").unwrap());
     assert_eq!(
         Machine::load("smp-9").unwrap_err().to_string(),
-        "unknown machine `smp-9`; expected one of xeon-2s22c2t, xeon-x5650-2s, power9-2s22c4t, smp-8, host, or the \
-         path of a .toml file"
+        "unknown machine `smp-9`; expected one of xeon-2s22c2t, xeon-x5650-2s, power9-2s22c4t, \
+         kunpeng920-1n24c, kunpeng920-4n96c, epyc-7742-2s, epyc-9654-2s, smp-8, snapdragon-865, host, or the path of a \
+         .toml file"
     );
 
     let folder = tempfile::tempdir().unwrap();
