@@ -117,7 +117,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             slice_ns: 0,
             slice_since_ns: 0,
             bytes: 0,
-            locks_held: 0,
             round: 0,
             children: 0,
             loops: Vec::new(),

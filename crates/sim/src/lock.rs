@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Locks: an atomic while nobody else wants it, else a spin, then a futex.
+//! Locks: an atomic while nobody else wants it, else a spin, then a futex. That a task gives back what it took, once, is
+//! checked before a run (crates/workload).
 //!
 //! Taking a lock is an update of its line (line.rs), at the end of which the lock is found free or taken. Who finds it taken
 //! spins for up to `spin_ns` of CPU time: it occupies its CPU, slows its SMT siblings down, and spins on after a preemption.
@@ -65,11 +66,6 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn lock(&mut self, cpu: u32, task: u32, lock: u32) -> Progress {
         let index = lock as usize;
         match self.tasks[task as usize].stage {
-            Stage::Begin if self.locks[index].owner == task => self.broken_program(
-                cpu,
-                task,
-                format!("it has lock {lock} already; expected one that it has not"),
-            ),
             Stage::Begin => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 let cost_ns = self.lock_line_ns(cpu, lock);
@@ -125,27 +121,19 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The task owns the lock that it asked for.
     fn locked(&mut self, task: u32) -> Progress {
-        let t = &mut self.tasks[task as usize];
-        t.retries = false;
-        t.locks_held += 1;
+        self.tasks[task as usize].retries = false;
         self.done(task)
     }
 
     pub(crate) fn unlock(&mut self, cpu: u32, task: u32, lock: u32) -> Progress {
         let index = lock as usize;
         match self.tasks[task as usize].stage {
-            Stage::Begin if self.locks[index].owner != task => self.broken_program(
-                cpu,
-                task,
-                format!("it does not have lock {lock}; expected the task that took it"),
-            ),
             Stage::Begin => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 let cost_ns = self.lock_line_ns(cpu, lock);
                 self.segment(cpu, task, Kind::Atomic, cost_ns)
             }
             Stage::Middle => {
-                self.tasks[task as usize].locks_held -= 1;
                 self.release(lock);
                 if self.locks[index].sleepers.is_empty() {
                     return self.done(task);

@@ -155,10 +155,6 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.tally.units += units;
                 self.done(task)
             }
-            (Op::Exit, Stage::Begin) if self.tasks[task as usize].locks_held > 0 => {
-                let held = self.tasks[task as usize].locks_held;
-                self.broken_program(cpu, task, format!("it exits with {held} locks; expected none"))
-            }
             (Op::Exit, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 self.segment(cpu, task, Kind::ForkExit, self.costs.exit_ns)

@@ -66,8 +66,6 @@ pub(crate) struct Task {
     pub(crate) slice_since_ns: u64,
     /// Bytes of the message that it is copying.
     pub(crate) bytes: u32,
-    /// Locks that it has.
-    pub(crate) locks_held: u32,
     /// The round of the barrier that it arrived in.
     pub(crate) round: u32,
     /// Forked by it and not exited.
