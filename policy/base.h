@@ -89,28 +89,43 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 
 /*
- * Atomic add, and atomic add that returns the old value. Relaxed is enough: counters order nothing
- * else.
+ * Atomic add; exchange, and exchange if *ptr is `was`, which return what was there before. The last
+ * two are of 64 bits, for two neighbouring u32 that must change together, as wl_pair. Relaxed is
+ * enough: counters order nothing else. Natively nobody else is there: an instance is driven by one
+ * thread at a time (crates/policy takes it by &mut), and a locked instruction costs more than the
+ * rest of an event, so they are plain.
  */
 #ifdef __bpf__
-#define wl_atomic_add(ptr, v)	    ((void)__sync_fetch_and_add((ptr), (v)))
-#define wl_atomic_fetch_add(ptr, v) __sync_fetch_and_add((ptr), (v))
-#define wl_read_once(x)		    (*(volatile __typeof__(x) *)&(x))
-#define wl_write_once(x, v)	    (*(volatile __typeof__(x) *)&(x) = (v))
-#else
-#define wl_atomic_add(ptr, v)	    ((void)__atomic_fetch_add((ptr), (v), __ATOMIC_RELAXED))
-#define wl_atomic_fetch_add(ptr, v) __atomic_fetch_add((ptr), (v), __ATOMIC_RELAXED)
-#define wl_read_once(x)		    (*(volatile __typeof__(x) *)&(x))
-#define wl_write_once(x, v)	    (*(volatile __typeof__(x) *)&(x) = (v))
-#endif
-
-/*
- * Exchange, and exchange if *ptr is `was`, of 64 bits; both return what was there before. For two
- * neighbouring u32 that must change together, as wl_pair.
- */
+#define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
 #define wl_atomic_xchg(ptr, v)	   __sync_lock_test_and_set((ptr), (v))
 #define wl_atomic_cas(ptr, was, v) __sync_val_compare_and_swap((ptr), (was), (v))
+#else
+#define wl_atomic_add(ptr, v)	   ((void)(*(ptr) += (v)))
+#define wl_atomic_xchg(ptr, v)	   wl_plain_xchg((ptr), (v))
+#define wl_atomic_cas(ptr, was, v) wl_plain_cas((ptr), (was), (v))
+#endif
+#define wl_read_once(x)	    (*(volatile __typeof__(x) *)&(x))
+#define wl_write_once(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
 typedef u64 __attribute__((may_alias)) wl_pair;
+
+#ifndef __bpf__
+WL_INLINE u64 wl_plain_xchg(wl_pair *ptr, u64 v)
+{
+	u64 old = *ptr;
+
+	*ptr = v;
+	return old;
+}
+
+WL_INLINE u64 wl_plain_cas(wl_pair *ptr, u64 was, u64 v)
+{
+	u64 old = *ptr;
+
+	if (old == was)
+		*ptr = v;
+	return old;
+}
+#endif
 
 /* Division by zero gives 0 in BPF and traps natively: 0 everywhere, by definition here. */
 WL_INLINE u64 wl_div(u64 a, u64 b)

@@ -33,17 +33,21 @@ struct CpuBooks {
     kicks: u32,
     /// Idle bits claimed for wake-ups that have not queued yet.
     claims: u32,
-    /// Since when it idles with work queued.
-    stalled_since_ns: Option<u64>,
     /// Up to when its time is accounted.
     accounted_ns: u64,
     suspect: bool,
 }
 
+/// It does not idle with work queued.
+const BUSY: u64 = u64::MAX;
+
 pub(crate) struct Checker {
     now_ns: u64,
     tasks: Vec<Place>,
     cpus: Vec<CpuBooks>,
+    /// Since when each CPU idles with work queued; `BUSY` if it does not. Apart from the books, because the sweep
+    /// touches another CPU's at every event.
+    stalled_since_ns: Vec<u64>,
     /// CPUs to be looked at when the event is over.
     suspects: Vec<u32>,
     runnable: u64,
@@ -60,6 +64,7 @@ impl Checker {
             now_ns: 0,
             tasks: vec![Place::Away; nr_tasks],
             cpus: vec![CpuBooks { idle: true, ..CpuBooks::default() }; nr_cpus],
+            stalled_since_ns: vec![BUSY; nr_cpus],
             suspects: Vec::new(),
             runnable: 0,
             sweep: 0,
@@ -89,9 +94,8 @@ impl Checker {
     }
 
     fn check_patience(&mut self, cpu: usize) {
-        if let Some(since_ns) = self.cpus[cpu].stalled_since_ns
-            && self.now_ns - since_ns > self.patience_ns
-        {
+        let since_ns = self.stalled_since_ns[cpu];
+        if self.now_ns.saturating_sub(since_ns) > self.patience_ns {
             self.fail(format!("CPU {cpu} idles since {since_ns} ns with work in its queue: a kick was lost"));
         }
     }
@@ -214,7 +218,7 @@ impl Checker {
 
     fn suspect(&mut self, cpu: u32) {
         let books = &mut self.cpus[cpu as usize];
-        let matters = books.idle || books.stalled_since_ns.is_some();
+        let matters = books.idle || self.stalled_since_ns[cpu as usize] != BUSY;
         if matters && !std::mem::replace(&mut books.suspect, true) {
             self.suspects.push(cpu);
         }
@@ -231,7 +235,8 @@ impl Checker {
         let books = &mut self.cpus[cpu as usize];
         books.suspect = false;
         let stalled = books.idle && books.queued > 0;
-        books.stalled_since_ns = stalled.then_some(books.stalled_since_ns.unwrap_or(self.now_ns));
+        let since_ns = &mut self.stalled_since_ns[cpu as usize];
+        *since_ns = if stalled { self.now_ns.min(*since_ns) } else { BUSY };
         let alone = books.idle && books.kicks == 0;
         if alone && stalled {
             let queued = books.queued;

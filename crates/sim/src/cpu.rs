@@ -131,9 +131,7 @@ pub(crate) struct Cpu {
     pub(crate) in_interrupt: bool,
     pub(crate) core: u32,
     pub(crate) capacity: u32,
-    pub(crate) todo: VecDeque<Todo>,
-    /// Work done, by kind, in 1/1024 ns.
-    pub(crate) done: [u64; Kind::COUNT],
+    pub(crate) llc: u32,
     /// Whose context is loaded: the last task, or `NONE` for idle.
     pub(crate) context: u32,
     /// The previous task, put back in its queue by this schedule(), or `NONE`.
@@ -142,12 +140,14 @@ pub(crate) struct Cpu {
     pub(crate) pulls: u32,
     /// Claims of wake-ups that have not queued yet.
     pub(crate) claims: u32,
+    pub(crate) todo: VecDeque<Todo>,
+    pub(crate) wakeup: Wakeup,
     /// What the next switch costs more than its fixed part.
     pub(crate) extra_switch_ns: u64,
     /// The phase of its tick.
     pub(crate) tick_phase_ns: u64,
-    pub(crate) llc: u32,
-    pub(crate) wakeup: Wakeup,
+    /// Work done, by kind, in 1/1024 ns.
+    pub(crate) done: [u64; Kind::COUNT],
     /// Tasks whose timer or device interrupts wait to be handled.
     pub(crate) timers: VecDeque<u32>,
     /// mainline: wake-ups that other CPUs left to this one.

@@ -7,8 +7,8 @@
 //! asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
-use wakelab_policy::{Policy, Reads, TASK_NEW, Task as Record};
-use wakelab_workload::{End, Workload};
+use wakelab_policy::{Policy, Reads, TASK_NEW};
+use wakelab_workload::{End, Op, Workload};
 
 use crate::accounting::Tally;
 use crate::barrier::Barrier;
@@ -25,7 +25,7 @@ use crate::queue::{Event, EventQueue, TIME_NS_MAX};
 use crate::rng::{Purpose, Stream};
 use crate::runqueue::RunQueue;
 use crate::scenario::{HostProfile, Scenario};
-use crate::task::{Life, Stage, Task};
+use crate::task::{Life, Loops, Record, Stage, Task};
 
 /// Segments and operations at one instant before a run is given up.
 const STEPS_WITHOUT_TIME_MAX: u64 = 1 << 24;
@@ -57,7 +57,7 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) cores: Vec<Core>,
     pub(crate) runqueues: Vec<RunQueue>,
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: Vec<Task<'a>>,
     /// The policy's record of each task.
     pub(crate) records: Vec<Record>,
     pub(crate) channels: Vec<Channel>,
@@ -98,7 +98,10 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                 Stream::new(seed, Purpose::TickPhase, number as u32).between(0, costs.tick_period_ns - 1);
             Cpu::new(core, cpu.capacity, cpu.llc, phase)
         });
-        let tasks = workload.tasks.iter().enumerate().map(|(number, spec)| Task {
+        let programs = programs(workload);
+        let tasks = workload.tasks.iter().zip(programs).enumerate().map(|(number, (spec, program))| Task {
+            program,
+            loops: Loops::default(),
             pc: 0,
             life: Life::Unborn,
             stage: Stage::Begin,
@@ -119,7 +122,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             bytes: 0,
             round: 0,
             children: 0,
-            loops: Vec::new(),
+            process: spec.process,
             random: Stream::new(seed, Purpose::Compute, number as u32),
         });
         let gates = (0..workload.gates).map(|_| Gate { open: false, waiting: Vec::new() });
@@ -383,6 +386,18 @@ fn kick_ns_max(machine: &Machine) -> u64 {
     let slowest = u64::from((capacity * costs.smt_speed.last().unwrap_or(&1) / UNITS as u32).max(1));
     let flight_ns = costs.ipi_flight_ns.iter().max().unwrap_or(&0);
     KICK_TICKS_MAX * (costs.tick_period_ns + path_ns * UNITS / slowest + flight_ns)
+}
+
+/// The tasks' programs. Equal neighbours, such as the senders of one group of hackbench, share the first one's: what
+/// is read the most should be in a cache once.
+fn programs(workload: &Workload) -> impl Iterator<Item = &[Op]> {
+    let mut last: &[Op] = &[];
+    workload.tasks.iter().map(move |spec| {
+        if spec.program != last {
+            last = &spec.program;
+        }
+        last
+    })
 }
 
 /// Numbers values from 0 in the order in which they first come.

@@ -12,7 +12,7 @@ use crate::cpu::{Doing, Kind, Todo, UNITS};
 use crate::engine::{Engine, Signal};
 use crate::error::SimError;
 use crate::observer::Observer;
-use crate::task::{Life, Stage};
+use crate::task::{Life, Round, Stage};
 
 /// What an operation came to.
 pub(crate) enum Progress {
@@ -57,8 +57,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Executes operations until one takes time, waits, or wakes somebody.
     fn advance(&mut self, cpu: u32, task: u32) {
         self.executes(task);
-        let workload = self.workload;
-        let program = &workload.tasks[task as usize].program;
+        let program = self.tasks[task as usize].program;
         while self.take_step() {
             let op = program.get(self.tasks[task as usize].pc as usize).copied().unwrap_or(Op::Exit);
             if let Progress::Set = self.execute(cpu, task, op) {
@@ -304,14 +303,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let t = &mut self.tasks[task as usize];
         let body = t.pc + 1;
         if times != Some(0) {
-            t.loops.push((body, times.map(|times| times - 1)));
+            t.loops.push(Round { body, rounds: times.map(|times| times - 1) });
             return self.done(task);
         }
-        let program = &self.workload.tasks[task as usize].program;
         let mut depth = 1;
         t.pc = body;
         while depth > 0 {
-            match program.get(t.pc as usize) {
+            match t.program.get(t.pc as usize) {
                 Some(Op::LoopBegin { .. }) => depth += 1,
                 Some(Op::LoopEnd) => depth -= 1,
                 Some(_) => {}
@@ -324,8 +322,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     fn end_loop(&mut self, task: u32) -> Progress {
         let t = &mut self.tasks[task as usize];
-        match t.loops.last_mut() {
-            Some((body, rounds)) if *rounds != Some(0) => {
+        match t.loops.innermost_mut() {
+            Some(Round { body, rounds }) if *rounds != Some(0) => {
                 *rounds = rounds.map(|rounds| rounds - 1);
                 t.pc = *body;
                 Progress::Continue

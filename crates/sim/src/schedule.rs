@@ -215,8 +215,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn switch_in(&mut self, cpu: u32, task: u32) {
         let previous = self.cpus[cpu as usize].context;
         self.switch_out(cpu);
-        let is_process_switch = previous != NONE
-            && self.workload.tasks[previous as usize].process != self.workload.tasks[task as usize].process;
+        let is_process_switch =
+            previous != NONE && self.tasks[previous as usize].process != self.tasks[task as usize].process;
         let switch_ns =
             if is_process_switch { self.costs.switch_process_ns } else { self.costs.switch_thread_ns };
         if !self.cpus[cpu as usize].busy {

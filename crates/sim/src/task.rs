@@ -2,6 +2,11 @@
 //! A task as the simulated kernel sees it: where its program stands, and what is left of the segment it was executing.
 //! What the policy keeps about it is in the policy's own record.
 
+use std::ops::{Deref, DerefMut};
+
+use wakelab_policy::Task as PolicyTask;
+use wakelab_workload::Op;
+
 use crate::cpu::Kind;
 use crate::rng::Stream;
 
@@ -35,7 +40,11 @@ pub(crate) enum Life {
     Exited,
 }
 
-pub(crate) struct Task {
+/// What each operation touches comes first.
+#[repr(C, align(64))]
+pub(crate) struct Task<'a> {
+    pub(crate) program: &'a [Op],
+    pub(crate) loops: Loops,
     pub(crate) pc: u32,
     pub(crate) life: Life,
     pub(crate) stage: Stage,
@@ -70,15 +79,62 @@ pub(crate) struct Task {
     pub(crate) round: u32,
     /// Forked by it and not exited.
     pub(crate) children: u32,
-    /// The loops that it is in, innermost last: where the body begins, and how many more rounds follow this one.
-    pub(crate) loops: Vec<(u32, Option<u64>)>,
+    /// Number of its address space.
+    pub(crate) process: u32,
     pub(crate) random: Stream,
 }
 
-impl Task {
+impl Task<'_> {
     /// Takes what ran since the last time off the slice.
     pub(crate) fn charge_slice(&mut self, now_ns: u64) {
         self.slice_ns = self.slice_ns.saturating_sub(now_ns - self.slice_since_ns);
         self.slice_since_ns = now_ns;
+    }
+}
+
+/// A loop that a task is in: where the body begins, and how many more rounds follow this one.
+#[derive(Clone, Copy)]
+pub(crate) struct Round {
+    pub(crate) body: u32,
+    pub(crate) rounds: Option<u64>,
+}
+
+/// The loops that a task is in. The innermost is at hand, the others are elsewhere in memory.
+#[derive(Default)]
+pub(crate) struct Loops {
+    innermost: Option<Round>,
+    outer: Vec<Round>,
+}
+
+impl Loops {
+    pub(crate) fn push(&mut self, inner: Round) {
+        self.outer.extend(self.innermost.replace(inner));
+    }
+
+    pub(crate) fn pop(&mut self) {
+        self.innermost = self.outer.pop();
+    }
+
+    pub(crate) fn innermost_mut(&mut self) -> Option<&mut Round> {
+        self.innermost.as_mut()
+    }
+}
+
+/// The policy's record of a task, at the beginning of a cache line: what is hot in it are the first two.
+#[derive(Clone, Default)]
+#[repr(align(64))]
+pub(crate) struct Record(PolicyTask);
+
+impl Deref for Record {
+    type Target = PolicyTask;
+
+    fn deref(&self) -> &PolicyTask {
+        &self.0
+    }
+}
+
+impl DerefMut for Record {
+    fn deref_mut(&mut self) -> &mut PolicyTask {
+        &mut self.0
     }
 }

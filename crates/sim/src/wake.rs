@@ -71,7 +71,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The only CPU that the task may run on, where the host does not ask the policy about it.
     fn pinned_to(&self, task: u32) -> Option<u32> {
-        if self.host.selects_for_pinned() {
+        let anywhere = !self.tasks[task as usize].limited && self.cpus.len() > 1;
+        if anywhere || self.host.selects_for_pinned() {
             return None;
         }
         match self.workload.tasks[task as usize].allowed.as_deref() {
@@ -264,20 +265,18 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The task waits behind another one, on a busy CPU.
     pub(crate) fn begins_to_wait(&mut self, task: u32) {
-        match self.workload.tasks[task as usize].allowed.as_deref() {
-            Some(allowed) if self.tasks[task as usize].limited => {
-                self.idle_runnable.add_limited(allowed, self.now_ns);
-            }
-            _ => self.idle_runnable.add_unlimited(1, self.now_ns),
+        if !self.tasks[task as usize].limited {
+            self.idle_runnable.add_unlimited(1, self.now_ns);
+        } else if let Some(allowed) = self.workload.tasks[task as usize].allowed.as_deref() {
+            self.idle_runnable.add_limited(allowed, self.now_ns);
         }
     }
 
     pub(crate) fn ends_to_wait(&mut self, task: u32) {
-        match self.workload.tasks[task as usize].allowed.as_deref() {
-            Some(allowed) if self.tasks[task as usize].limited => {
-                self.idle_runnable.sub_limited(allowed, self.now_ns);
-            }
-            _ => self.idle_runnable.sub_unlimited(1, self.now_ns),
+        if !self.tasks[task as usize].limited {
+            self.idle_runnable.sub_unlimited(1, self.now_ns);
+        } else if let Some(allowed) = self.workload.tasks[task as usize].allowed.as_deref() {
+            self.idle_runnable.sub_limited(allowed, self.now_ns);
         }
     }
 }
