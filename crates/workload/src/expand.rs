@@ -350,6 +350,10 @@ impl<'f> Expansion<'f> {
         self.at(expr.within(&self.names, min, max, what))
     }
 
+    fn cpu(&self, expr: &Expr, what: &str) -> Result<u32> {
+        Ok(self.within(expr, 0, CPUS_MAX - 1, what)? as u32)
+    }
+
     fn channel(&self, template: &ChannelTemplate) -> Result<Channel> {
         Ok(Channel {
             capacity_bytes: self.within(&template.capacity_bytes, 1, TIME_NS_MAX, "capacity-bytes")?,
@@ -378,26 +382,22 @@ impl<'f> Expansion<'f> {
     }
 
     fn task(&mut self, template: &'f TaskTemplate, number: u32) -> Result<Task> {
-        let allowed = match &template.allowed {
-            None => None,
-            Some(cpus) => {
-                let mut allowed = cpus
-                    .iter()
-                    .map(|cpu| Ok(self.within(cpu, 0, CPUS_MAX - 1, "a CPU")? as u32))
-                    .collect::<Result<Vec<u32>>>()?;
+        let allowed = match (&template.allowed, &template.pin) {
+            (Some(cpus), _) => {
+                let mut allowed =
+                    cpus.iter().map(|cpu| self.cpu(cpu, "a CPU")).collect::<Result<Vec<u32>>>()?;
                 allowed.sort_unstable();
                 allowed.dedup();
                 Some(allowed)
             }
+            (None, Some(pin)) if self.at(pin.integer(&self.names))? >= 0 => Some(vec![self.cpu(pin, "pin")?]),
+            (None, _) => None,
         };
         let process = match &template.process {
             None => number,
             Some(process) => self.within(process, 0, u64::from(u32::MAX), "process")? as u32,
         };
-        let last_cpu = match &template.last_cpu {
-            None => None,
-            Some(cpu) => Some(self.within(cpu, 0, CPUS_MAX - 1, "last-cpu")? as u32),
-        };
+        let last_cpu = template.last_cpu.as_ref().map(|cpu| self.cpu(cpu, "last-cpu")).transpose()?;
         let start_ns = self.within(&template.start_ns, 0, TIME_NS_MAX, "start-ns")?;
         let weight = self.within(&template.weight, 1, u64::from(WEIGHT_MAX), "weight")? as u32;
         let mut program = Vec::new();

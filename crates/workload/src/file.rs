@@ -122,6 +122,7 @@ pub(crate) struct TaskTemplate {
     pub(crate) process: Option<Expr>,
     pub(crate) weight: Expr,
     pub(crate) allowed: Option<Vec<Expr>>,
+    pub(crate) pin: Option<Expr>,
     pub(crate) last_cpu: Option<Expr>,
     pub(crate) footprint_bytes: Option<Expr>,
     pub(crate) judged: Expr,
@@ -436,12 +437,20 @@ impl Reader<'_> {
             None => None,
             Some(node) => Some(self.strings(node)?.iter().map(|cpu| self.expr(cpu)).collect::<Result<_>>()?),
         };
+        let pin = match fields.optional("pin") {
+            Some(node) if allowed.is_some() => {
+                let message = "expected either 'allowed' or 'pin', found both";
+                return Err(self.source.error(node.span().start, message));
+            }
+            node => node.map(|node| self.expr(node)).transpose()?,
+        };
         Ok(TaskTemplate {
             array: self.array(fields)?,
             start_ns: fields.expr_or("start-ns", 0)?,
             process: fields.optional("process").map(|node| self.expr(node)).transpose()?,
             weight: fields.expr_or("weight", 1024)?,
             allowed,
+            pin,
             last_cpu: fields.optional("last-cpu").map(|node| self.expr(node)).transpose()?,
             footprint_bytes: fields.optional("footprint-bytes").map(|node| self.expr(node)).transpose()?,
             judged: fields.expr_or("judged", 0)?,

@@ -8,10 +8,15 @@ use crate::file::{Description, WorkloadFile};
 use crate::program::Workload;
 
 /// The workloads that come with wakelab: name and file.
-const PRESETS: [(&str, &str); 3] = [
+const PRESETS: [(&str, &str); 8] = [
     ("hackbench", include_str!("../../../workloads/hackbench.toml")),
+    ("lock-server", include_str!("../../../workloads/lock-server.toml")),
+    ("openmp", include_str!("../../../workloads/openmp.toml")),
     ("pingpong", include_str!("../../../workloads/pingpong.toml")),
+    ("schbench", include_str!("../../../workloads/schbench.toml")),
     ("spin", include_str!("../../../workloads/spin.toml")),
+    ("stream", include_str!("../../../workloads/stream.toml")),
+    ("uperf", include_str!("../../../workloads/uperf.toml")),
 ];
 
 /// Names of the workloads that come with wakelab.

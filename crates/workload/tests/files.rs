@@ -205,6 +205,7 @@ name = "t"
 each = ["i in 0..2"]
 footprint-bytes = "4096 * i"
 judged = "i == 1"
+pin = "i * 4 - 4"
 program = [
     { sleep-until-ns = "100 + i", source = "device" },
     { sleep-until-ns = 200 },
@@ -226,7 +227,7 @@ program = [
         start_ns: 0,
         process: i,
         weight: 1024,
-        allowed: None,
+        allowed: (i == 1).then(|| vec![0]),
         last_cpu: None,
         footprint_bytes: 4096 * u64::from(i),
         judged: i == 1,
@@ -402,6 +403,11 @@ fn wrong_files_name_line_and_column() {
         ),
         (format!("{task}weight = 0"), "t.toml:7:10: weight is 0; expected 1 to 262144"),
         (format!("{task}allowed = []"), "t.toml: task 0 (a): no CPU is allowed"),
+        (
+            format!("{task}allowed = [0]\npin = 1"),
+            "t.toml:8:7: expected either 'allowed' or 'pin', found both",
+        ),
+        (format!("{task}pin = 70000"), "t.toml:7:7: pin is 70000; expected 0 to 65535"),
         (format!("{task}allowed = [70000]"), "t.toml:7:12: a CPU is 70000; expected 0 to 65535"),
         (format!("{task}each = [\"i in 0..5_000_000\"]"), "t.toml:5:8: 'a' makes more than 4194304 tasks"),
         (
@@ -437,7 +443,7 @@ proptest! {
 
     /// Presets with bytes replaced, removed or doubled: an error with a place, or a workload that passes its check.
     #[test]
-    fn mutated_files_never_panic(which in 0_usize..3, edits in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..4, any::<u8>()), 1..6)) {
+    fn mutated_files_never_panic(which in 0..presets().count(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..4, any::<u8>()), 1..6)) {
         let name = presets().nth(which).unwrap();
         let path = format!("{}/../../workloads/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let mut bytes = std::fs::read(path).unwrap();
@@ -459,7 +465,7 @@ proptest! {
             Ok(file) => {
                 // Small settings where the parameters survived, so that a case stays quick.
                 let small = |key: &str| file.description().params.iter().any(|param| param.name == key);
-                let settings: Vec<_> = ["groups", "fds", "pairs", "tasks"].iter().filter(|key| small(key)).map(|key| (key.to_string(), "2".to_owned())).collect();
+                let settings: Vec<_> = ["groups", "fds", "pairs", "tasks", "threads", "clients"].iter().filter(|key| small(key)).map(|key| (key.to_string(), "2".to_owned())).collect();
                 if let Ok(workload) = file.expand("m", &settings) {
                     prop_assert_eq!(workload.check(), Ok(()));
                 }
@@ -468,7 +474,7 @@ proptest! {
     }
 
     #[test]
-    fn random_specs_never_panic(spec in "(hackbench|spin|pingpong|x)?[:]?([a-z-]{1,8}=[0-9a-z_-]{0,6},?){0,3}\\PC{0,4}") {
+    fn random_specs_never_panic(spec in "(hackbench|spin|pingpong|schbench|stream|openmp|x)?[:]?([a-z-]{1,8}=[0-9a-z_-]{0,6},?){0,3}\\PC{0,4}") {
         let _ = Workload::parse_spec(&spec);
     }
 

@@ -231,7 +231,10 @@ fn spin_groups() {
 #[test]
 fn every_preset_describes_itself() {
     let names: Vec<&str> = presets().collect();
-    assert_eq!(names, ["hackbench", "pingpong", "spin"]);
+    assert_eq!(
+        names,
+        ["hackbench", "lock-server", "openmp", "pingpong", "schbench", "spin", "stream", "uperf"]
+    );
     for name in names {
         let description = describe(name).unwrap();
         assert_eq!(description.name, name);
@@ -253,11 +256,11 @@ fn specs_that_are_refused() {
     for (spec, error) in [
         (
             "hackbanch",
-            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, pingpong and spin, or the path of a .toml file",
+            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, lock-server, openmp, pingpong, schbench, spin, stream and uperf, or the path of a .toml file",
         ),
         (
             "",
-            "workload '': no workload ''; there are hackbench, pingpong and spin, or the path of a .toml file",
+            "workload '': no workload ''; there are hackbench, lock-server, openmp, pingpong, schbench, spin, stream and uperf, or the path of a .toml file",
         ),
         (
             "spin:tusks=3",
