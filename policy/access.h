@@ -32,6 +32,18 @@ WL_INLINE u32 wl_all_levels(struct wl_policy *p)
 	return (1u << (p->topo.nr_levels & 31)) - 2;
 }
 
+/* The widest level that wake-ups, forks and execs may cross; 0 if there is none. */
+WL_INLINE u32 wl_widest_level(struct wl_policy *p)
+{
+	u32 nr_levels = p->topo.nr_levels, widest = 0, i;
+
+	wl_for (i, 1, nr_levels) {
+		if (wl_level_of(p, i)->wake_affine)
+			widest = i;
+	}
+	return widest;
+}
+
 /* An entry of one of a level's tables. */
 WL_INLINE u32 wl_entry(const u16 *table, u32 index)
 {
@@ -204,6 +216,7 @@ struct wl_search {
 	u32 prev;		 /* where the task was, or the nearest CPU that it is allowed on */
 	u32 target;		 /* what wake-affine chose */
 	u32 flags;		 /* WL_WAKE_* */
+	u64 now_ns;
 	u32 candidate;		 /* where a descent has got to */
 	struct wl_reader reader; /* from this_cpu, in target's LLC */
 };

@@ -20,7 +20,7 @@
 #ifndef WL_ACCOUNT_H
 #define WL_ACCOUNT_H
 
-#include "access.h"
+#include "util.h"
 
 /* Adds 1 or subtracts 1 in all domains round cpu that have a counter. */
 WL_INLINE void wl_count_busy(struct wl_policy *p, u32 cpu, u32 change)
@@ -62,6 +62,7 @@ WL_INLINE void wl_account_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 				     now_ns > c->idle_since_ns ? now_ns - c->idle_since_ns : 0);
 		c->avg_idle_ns = average < cap ? average : cap;
 	}
+	wl_util_cpu_changes(p, cpu, now_ns);
 	wl_write_once(c->state, WL_CPU_BUSY);
 	wl_count_busy(p, cpu, 1);
 }
@@ -75,6 +76,7 @@ WL_INLINE void wl_account_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 	if (before == WL_CPU_IDLE)
 		return;
 	c->idle_since_ns = now_ns;
+	wl_util_cpu_changes(p, cpu, now_ns);
 	wl_write_once(c->state, WL_CPU_IDLE);
 	if (before == WL_CPU_BUSY)
 		wl_count_busy(p, cpu, -1);

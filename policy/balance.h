@@ -5,8 +5,8 @@
  * A CPU pulls when it is about to go idle (newly idle), when a tick found a level's interval
  * passed, or when it was kicked while idle (periodic). At each level its own group is compared with
  * the domain's others. The busiest is the one with most load a CPU among those that have something
- * to take: a CPU with two tasks or more, at least one of them queued. Averages are loads a CPU, in
- * 1/1024.
+ * to take: a CPU with two tasks or more, at least one of them queued. Averages are loads per
+ * capacity, in 1/1024 of the weight on a CPU of capacity 1024; with capacity=ignored all have that.
  *   pull	if this CPU is idle, its group has room (fewer tasks than CPUs) and the busiest
  *		has none (more tasks than CPUs);
  *   else not	if the own average is not below the busiest's and the domain's; nor, on an idle
@@ -37,7 +37,7 @@
 #ifndef WL_BALANCE_H
 #define WL_BALANCE_H
 
-#include "run_queue.h"
+#include "queue.h"
 
 /* A CPU of the domain: 1 ms * busy_factor (Linux 4.15, sd_init). */
 #define WL_BALANCE_INTERVAL_NS (32 * 1000000ULL)
@@ -50,8 +50,10 @@ struct wl_side {
 	u32 nr;	    /* tasks */
 	u32 idle;   /* idle CPUs */
 	u32 weight; /* CPUs */
+	u64 capacity; /* of them together, 1024 each where the policy does not look at it */
 	s32 cpu;    /* the one to take from: most load of those that have something; or NONE */
 	u64 cpu_load;
+	u64 cpu_capacity;
 	u32 cpu_nr;
 	u32 cpu_queued;
 };
@@ -59,7 +61,7 @@ struct wl_side {
 /* What one level found: the group being summed, the busiest so far, and all groups but the own. */
 struct wl_sides {
 	struct wl_side group, busiest;
-	u64 others_load;
+	u64 others_load, others_capacity;
 	u32 others_nr, others_idle, others_weight;
 	u32 overloaded; /* a CPU has two tasks */
 };
@@ -70,8 +72,10 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
 	side->nr = 0;
 	side->idle = 0;
 	side->weight = 0;
+	side->capacity = 0;
 	side->cpu = WL_CPU_NONE;
 	side->cpu_load = 0;
+	side->cpu_capacity = 0;
 	side->cpu_nr = 0;
 	side->cpu_queued = 0;
 }
@@ -81,15 +85,18 @@ WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 queued = wl_read_once(c->nr_queued), nr = queued + wl_read_once(c->nr_running);
-	u64 load = wl_read_once(c->load);
+	u64 load = wl_read_once(c->load), capacity = wl_entry(p->topo.capacity, cpu);
 
 	side->load += load;
 	side->nr += nr;
 	side->idle += wl_looks_idle(p, cpu);
 	side->weight++;
-	if (queued && nr > 1 && (side->cpu < 0 || load > side->cpu_load)) {
+	side->capacity += capacity;
+	if (queued && nr > 1 &&
+	    (side->cpu < 0 || load * side->cpu_capacity > side->cpu_load * capacity)) {
 		side->cpu = cpu;
 		side->cpu_load = load;
+		side->cpu_capacity = capacity;
 		side->cpu_nr = nr;
 		side->cpu_queued = queued;
 	}
@@ -103,8 +110,10 @@ WL_INLINE void wl_side_close(struct wl_sides *s)
 	s->others_nr += s->group.nr;
 	s->others_idle += s->group.idle;
 	s->others_weight += s->group.weight;
-	if (s->group.cpu >= 0 && (s->busiest.cpu < 0 || s->group.load * s->busiest.weight >
-								s->busiest.load * s->group.weight))
+	s->others_capacity += s->group.capacity;
+	if (s->group.cpu >= 0 &&
+	    (s->busiest.cpu < 0 ||
+	     s->group.load * s->busiest.capacity > s->busiest.load * s->group.capacity))
 		s->busiest = s->group;
 	wl_side_clear(&s->group);
 }
@@ -126,6 +135,7 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level, struct w
 	s->others_nr = 0;
 	s->others_idle = 0;
 	s->others_weight = 0;
+	s->others_capacity = 0;
 	wl_for (i, 0, nr) {
 		index = start + i;
 		if (index >= span)
@@ -146,20 +156,22 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level, struct w
 	return 0;
 }
 
-WL_INLINE u64 wl_mean_1024(u64 load, u32 weight)
+/* Load per capacity, in 1/1024 of a weight on a CPU of 1024. */
+WL_INLINE u64 wl_mean_1024(u64 load, u64 capacity)
 {
-	return wl_div(load * 1024, weight);
+	return wl_div(load << 20, capacity);
 }
 
 /* How much load to pull from the busiest group to the own one; 0 if they are balanced. */
 WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, u32 idle,
 			   u32 imbalance_pct)
 {
-	u64 own_mean = wl_mean_1024(own->load, own->weight);
-	u64 busiest_mean = wl_mean_1024(s->busiest.load, s->busiest.weight);
-	u64 mean = wl_mean_1024(own->load + s->others_load, own->weight + s->others_weight);
-	u64 excess = busiest_mean > mean ? (busiest_mean - mean) * s->busiest.weight / 1024 : 0;
-	u64 lack = mean > own_mean ? (mean - own_mean) * own->weight / 1024 : 0;
+	u64 own_mean = wl_mean_1024(own->load, own->capacity);
+	u64 busiest_mean = wl_mean_1024(s->busiest.load, s->busiest.capacity);
+	u64 mean = wl_mean_1024(own->load + s->others_load, own->capacity + s->others_capacity);
+	u64 excess =
+		busiest_mean > mean ? (busiest_mean - mean) * s->busiest.capacity >> 20 : 0;
+	u64 lack = mean > own_mean ? (mean - own_mean) * own->capacity >> 20 : 0;
 	u64 amount = excess < lack ? excess : lack,
 	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr);
 	u32 forced = idle && own->nr < own->weight && s->busiest.nr > s->busiest.weight;
@@ -214,6 +226,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		own.nr += s.others_nr;
 		own.idle += s.others_idle;
 		own.weight += s.others_weight;
+		own.capacity += s.others_capacity;
 	}
 	/* Can race with a CPU that gets its second task now: then a mark or a kick finds it. */
 	if (!found && !s.overloaded && own.weight == p->topo.nr_cpus)
@@ -283,22 +296,15 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 {
 	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
 	u32 level = d->level, moved = 0;
-	u64 vtime = t->vtime;
 
-	if (wl_balance_may_move(p, t, in, d)) {
-		wl_arrive(p, t, in->cpu);
-		moved = wl_place_moved(p, t, d->cpu, in->cpu);
-		if (!moved)
-			t->vtime = vtime;
-	}
+	if (wl_balance_may_move(p, t, in, d))
+		moved = wl_queue_pulled(p, t, d->cpu, in, out);
 	if (moved) {
-		t->slice_ns = wl_slice_of(p, t);
 		d->max_load -= t->weight < d->max_load ? t->weight : d->max_load;
 		d->max_tasks--;
 		wl_hide(level);
 		c->balance_failed[level & (WL_MAX_LEVELS - 1)] = 0;
 		out->move = 1;
-		out->key = t->vtime;
 		out->slice_ns = t->slice_ns;
 	}
 	out->stop = !d->max_tasks || !d->max_load;

@@ -50,8 +50,6 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define WL_INLINE      static inline __attribute__((always_inline, unused))
 #define WL_CACHE_LINE  64
 #define WL_ALIGN_LINE  __attribute__((aligned(WL_CACHE_LINE)))
-#define WL_LIKELY(x)   __builtin_expect(!!(x), 1)
-#define WL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /*
  * wl_hide(): clang folds `x & (MAX - 1)` away where it can prove the bound, and the verifier, which

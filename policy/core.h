@@ -3,29 +3,35 @@
  * core.h - what a host includes: the interface and every file that implements it.
  *
  * The entry points are here, and so is every choice by axis: an axis is an enumeration in policy.h,
- * a file for each of its values, and one switch in this file.
+ * a file for each of its values, and one switch in this file (that of `queue` is queue.h).
  */
 #ifndef WL_CORE_H
 #define WL_CORE_H
 
 #include "policy.h"
 #include "access.h"
+#include "util.h"
 #include "account.h"
 #include "idle_scan.h"
+#include "idle_merged.h"
 #include "idle_smt_balance.h"
+#include "capacity.h"
 #include "wake_affine.h"
+#include "wake_wide.h"
 #include "placement.h"
-#include "run_queue.h"
+#include "queue.h"
 #include "balance.h"
 
 /* ------------------------------------------------------------------ select */
 
 /* The axis `affine`. */
 WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
-			       const struct wl_task *t, const struct wl_task *waker,
+			       const struct wl_task *t, struct wl_task *waker,
 			       struct wl_decision *out)
 {
 	switch (p->params.affine) {
+	case WL_AFFINE_WIDE:
+		return wl_affine_wide(p, s, t, waker, out);
 	case WL_AFFINE_ALWAYS:
 		return wl_affine_always(p, s, t, waker, out);
 	default:
@@ -38,32 +44,51 @@ WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
 WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 			     struct wl_decision *out)
 {
+	if (p->topo.unequal)
+		return wl_search_capacity(p, s, t, out);
 	switch (p->params.idle) {
 	case WL_IDLE_SMT_BALANCE:
 		return wl_search_smt_balance(p, s, t, out);
 	default:
+		if (p->params.scan_form >= WL_SCAN_MERGED)
+			return wl_search_merged(p, s, t, out);
 		return wl_search_scan(p, s, t, out);
 	}
+}
+
+/* Takes cpu at once if it is idle and good enough. One read. */
+WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_search *s,
+			      const struct wl_task *t, u32 cpu, struct wl_decision *out)
+{
+	wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
+	return wl_fits_or_equal(p, t, cpu) && wl_take_idle(p, cpu, out);
 }
 
 /* The common front of every idle search, then the search. */
 WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 			      struct wl_decision *out)
 {
+	u32 recent = t->recent_cpu;
 	int cpu;
 
 	out->cpu = s->target;
 	out->claimed = 1;
 	out->reason = WL_REASON_TARGET_IDLE;
 	wl_reader_init(p, &s->reader, s->this_cpu, s->target);
-	wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, s->target));
-	if (wl_take_idle(p, s->target, out))
+	if (wl_take_at_once(p, s, t, s->target, out))
 		return;
 	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target)) {
 		out->cpu = s->prev;
 		out->reason = WL_REASON_PREV_IDLE;
-		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, s->prev));
-		if (wl_take_idle(p, s->prev, out))
+		if (wl_take_at_once(p, s, t, s->prev, out))
+			return;
+	}
+	if (p->params.idle == WL_IDLE_SCAN && p->params.scan_form != WL_SCAN_4_15 &&
+	    recent < p->topo.nr_cpus && recent != s->target && recent != s->prev &&
+	    wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target)) {
+		out->cpu = recent;
+		out->reason = WL_REASON_RECENT_IDLE;
+		if (wl_take_at_once(p, s, t, recent, out))
 			return;
 	}
 	out->searched = 1;
@@ -81,10 +106,11 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		    struct wl_decision *out WL_ARG)
 {
 	u32 nr_cpus = p->topo.nr_cpus;
-	struct wl_search s = {.this_cpu = in->this_cpu, .prev = in->prev_cpu, .flags = in->flags};
+	struct wl_search s = {.this_cpu = in->this_cpu, .prev = in->prev_cpu, .flags = in->flags, .now_ns = in->now_ns};
 
 	__builtin_memset(out, 0, sizeof(*out));
 	out->affine_reason = WL_AFFINE_NOT_ASKED;
+	wl_util_task(p, wakee, in->now_ns);
 	if (s.this_cpu >= nr_cpus)
 		s.this_cpu = 0;
 	if (s.prev >= nr_cpus)
@@ -116,12 +142,11 @@ WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_deci
 
 /* ------------------------------------------------------------------ queues */
 
-/* The axis `queue` has one value so far: run_queue.h, with balance.h. */
-
 WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG)
 {
 	__builtin_memset(out, 0, sizeof(*out));
+	wl_util_task(p, t, in->now_ns);
 	wl_queue_enqueue(p, t, in, out);
 	return 0;
 }
@@ -129,8 +154,8 @@ WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		      struct wl_dispatch_out *out WL_ARG)
 {
-	wl_unused(now_ns);
 	__builtin_memset(out, 0, sizeof(*out));
+	wl_queue_dispatch(p, cpu, now_ns, out);
 	wl_balance_dispatch(p, cpu, out);
 	return 0;
 }
@@ -144,6 +169,14 @@ WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 	return 0;
 }
 
+WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		     struct wl_run_out *out WL_ARG)
+{
+	out->unused = 0;
+	out->run = !wl_is_fair(p) || wl_fair_may_run(p, t, cpu, now_ns);
+	return 0;
+}
+
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
 		  struct wl_tick_out *out WL_ARG)
 {
@@ -151,8 +184,12 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kick_cpu = WL_CPU_NONE;
-	if (t)
+	if (t) {
+		wl_util_task(p, t, now_ns);
 		out->resched = wl_queue_tick(p, t, cpu, now_ns);
+	}
+	if (p->params.scan_form == WL_SCAN_UTIL)
+		wl_idle_scan_update(p, cpu, now_ns, &out->reads);
 	wl_balance_mark(p, cpu, now_ns);
 	out->balance_due = wl_read_once(c->balance_marked) != 0;
 	if (wl_read_once(c->nr_queued))
@@ -174,6 +211,7 @@ WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *
 
 WL_FN int wl_init(struct wl_policy *p WL_ARG)
 {
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 	u32 nr_cpus = p->topo.nr_cpus, i;
 
 	wl_for (i, 0, nr_cpus) {
@@ -184,6 +222,7 @@ WL_FN int wl_init(struct wl_policy *p WL_ARG)
 		c->avg_idle_ns = 2 * p->params.migration_cost_ns;
 		c->newly_idle_left = wl_all_levels(p);
 		c->has_idle_cores = 1;
+		c->nr_idle_scan = wl_entry(llc->weight, wl_entry(llc->dom_of, i));
 	}
 	return 0;
 }
@@ -202,6 +241,7 @@ WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 
 WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
+	wl_util_task(p, t, now_ns);
 	wl_queue_running(p, t, cpu, now_ns);
 	return 0;
 }
@@ -211,6 +251,9 @@ WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 
 		      u32 runnable)
 {
 	wl_unused(cpu);
+	wl_util_task(p, t, now_ns);
+	if (!runnable)
+		t->util_slept = t->util;
 	wl_queue_stopping(p, t, now_ns, runnable);
 	return 0;
 }
@@ -227,8 +270,8 @@ WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 
 
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
-	wl_charge(p, t, now_ns);
-	wl_place(p, t, WL_PLACE_NONE, t->cpu);
+	wl_util_task(p, t, now_ns);
+	wl_queue_leave(p, t, now_ns);
 	return 0;
 }
 
@@ -242,6 +285,8 @@ WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 	t->cpu = WL_CPU_NONE;
 	t->recent_cpu = WL_CPU_NONE;
 	t->nr_allowed = p->topo.nr_cpus;
+	/* Nothing is known of it: half of the machine's fastest CPU, as in Linux. */
+	t->util = 512u << WL_UTIL_SHIFT;
 	return 0;
 }
 
@@ -275,8 +320,7 @@ WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 
 WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
-	wl_charge(p, t, now_ns);
-	wl_place(p, t, WL_PLACE_NONE, t->cpu);
+	wl_queue_leave(p, t, now_ns);
 	return 0;
 }
 

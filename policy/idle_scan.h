@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_scan.h - idle=scan, form=4.15: three walks through target's LLC for an idle CPU.
+ * idle_scan.h - idle=scan, form=4.15 and form=5.2: three walks through target's LLC for an idle CPU.
  *
  *   1. Idle core (SMT machines, while the LLC's has_idle_cores is set). Every core from target's
  *      on, wrapping, reading every thread with no early exit. Taken: the first allowed CPU of the
@@ -11,7 +11,8 @@
  *      CPUs from target on are visited. CPUs that are not allowed use the limit up. The host times
  *      the step; a search that the limit stopped is not timed.
  *   3. Idle sibling (SMT machines). The threads of target's own core.
- * has_idle_cores counts as one read, of the LLC's first CPU.
+ * has_idle_cores counts as one read, of the LLC's first CPU. Form 5.2 differs by what comes before: the
+ * task's recent CPU, the one that it ran on before prev, is taken if it shares the LLC and is idle.
  *
  * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and
  * 7 are idle; the wake-up is on CPU 1. Step 1 reads cores {1,5} {2,6} {3,7}: core 3 is idle, and
@@ -86,17 +87,24 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	return found;
 }
 
+/* One more than the CPUs that step 2 on `cpu` may visit of an LLC of `span` (SIS_PROP). */
+WL_INLINE u64 wl_scan_limit(struct wl_policy *p, u32 cpu, u32 span)
+{
+	struct wl_cpu *own = wl_cpu_of(p, cpu);
+	u64 room = span * (own->avg_idle_ns / 512), cost = own->avg_scan_ns + 1;
+
+	return room > 4 * cost ? wl_div(room, cost) : 4;
+}
+
 /* Step 2. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_scan_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 		      const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
-	struct wl_cpu *own = wl_cpu_of(p, s->this_cpu);
 	u32 dom = wl_entry(llc->dom_of, s->target);
 	u32 first = wl_entry(llc->first, dom), span = wl_entry(llc->weight, dom);
 	u32 start = wl_entry(llc->pos, s->target) - first;
-	u64 room = span * (own->avg_idle_ns / 512), cost = own->avg_scan_ns + 1;
-	u64 limit = room > 4 * cost ? wl_div(room, cost) : 4;
+	u64 limit = wl_scan_limit(p, s->this_cpu, span);
 	u32 visits = limit - 1 < span ? limit - 1 : span;
 	u32 i, index, cpu, dist;
 	int found = WL_CPU_NONE;
@@ -120,18 +128,25 @@ WL_FN int wl_scan_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_A
 	return found;
 }
 
-/* Step 3. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_FN int wl_scan_sibling(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-			  const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+/*
+ * An idle allowed CPU of the candidate's innermost domain, from its start-th on, wrapping. Step 3
+ * visits a core by it. Returns the CPU claimed, or WL_CPU_NONE.
+ */
+WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			    const struct wl_task *t WL_ARG, u32 start,
+			    struct wl_decision *out WL_ARG)
 {
-	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
-	u32 core = wl_entry(smt->dom_of, s->target);
-	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core);
-	u32 i, cpu;
+	struct wl_level *lv = wl_level_of(p, 1);
+	u32 dom = wl_entry(lv->dom_of, s->candidate);
+	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
+	u32 i, index, cpu;
 	int found = WL_CPU_NONE;
 
 	wl_for (i, 0, span) {
-		cpu = wl_entry(smt->cpus, first + i);
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		cpu = wl_entry(lv->cpus, first + index);
 		if (!wl_allowed(p, t, cpu))
 			continue;
 		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
@@ -143,7 +158,7 @@ WL_FN int wl_scan_sibling(struct wl_policy *p WL_ARG, const struct wl_search *s 
 	return found;
 }
 
-WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			 const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	u32 smt = p->topo.smt_level;
@@ -158,7 +173,8 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, const struct wl_search *s W
 		out->reason = WL_REASON_IDLE_CPU;
 	}
 	if (cpu < 0 && smt) {
-		cpu = wl_scan_sibling(p, s, t, out);
+		s->candidate = s->target;
+		cpu = wl_take_in_domain(p, s, t, 0, out);
 		out->reason = WL_REASON_IDLE_SIBLING;
 	}
 	return cpu;

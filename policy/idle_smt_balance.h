@@ -136,41 +136,13 @@ WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	return 0;
 }
 
-/*
- * An idle allowed CPU of the candidate's innermost domain. Returns the CPU claimed, or WL_CPU_NONE.
- */
-WL_FN int wl_finish(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-		    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
-{
-	struct wl_level *lv = wl_level_of(p, 1);
-	u32 dom = wl_entry(lv->dom_of, s->candidate);
-	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
-	u32 start = wl_random(p, s->this_cpu, span);
-	u32 i, index, cpu;
-	int found = WL_CPU_NONE;
-
-	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(lv->cpus, first + index);
-		if (!wl_allowed(p, t, cpu))
-			continue;
-		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
-		if (wl_take_idle(p, cpu, out)) {
-			found = cpu;
-			break;
-		}
-	}
-	return found;
-}
-
 WL_FN int wl_search_smt_balance(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 				const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
-	u32 llc_level = p->topo.llc_level, innermost = wl_level_of(p, 1)->kind;
+	struct wl_level *inner = wl_level_of(p, 1);
+	u32 llc_level = p->topo.llc_level, start;
 
-	if (llc_level == 0 || innermost > WL_DIST_CLS) {
+	if (llc_level == 0 || inner->kind > WL_DIST_CLS) {
 		out->reason = WL_REASON_IDLE_CPU;
 		return wl_scan_cpu(p, s, t, out);
 	}
@@ -185,7 +157,9 @@ WL_FN int wl_search_smt_balance(struct wl_policy *p WL_ARG, struct wl_search *s 
 		wl_descend(p, s, t, 2, out);
 	out->reason =
 		s->candidate == s->target ? WL_REASON_BALANCE_STAYED : WL_REASON_BALANCE_MOVED;
-	return wl_finish(p, s, t, out);
+	start = wl_random(p, s->this_cpu,
+			  wl_entry(inner->weight, wl_entry(inner->dom_of, s->candidate)));
+	return wl_take_in_domain(p, s, t, start, out);
 }
 
 #endif /* WL_IDLE_SMT_BALANCE_H */

@@ -133,12 +133,8 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 WL_FN int wl_place_new(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
-	u32 nr_levels = p->topo.nr_levels, widest = 0, i;
+	u32 widest = wl_widest_level(p), i;
 
-	wl_for (i, 1, nr_levels) {
-		if (wl_level_of(p, i)->wake_affine)
-			widest = i;
-	}
 	s->candidate = s->prev;
 	out->searched = 1;
 	wl_for (i, 1, widest)

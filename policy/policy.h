@@ -34,7 +34,10 @@ enum wl_idle_axis {
 };
 
 enum wl_scan_form {
-	WL_SCAN_4_15, /* no recent CPU */
+	WL_SCAN_4_15,  /* no recent CPU */
+	WL_SCAN_5_2,   /* and the recent CPU */
+	WL_SCAN_MERGED, /* idle_merged.h, limited by times (SIS_PROP) */
+	WL_SCAN_UTIL,  /* idle_merged.h, limited by the LLC's utilization (SIS_UTIL) */
 	WL_NR_SCAN_FORM,
 };
 
@@ -47,6 +50,7 @@ enum wl_rotor {
 enum wl_affine_axis {
 	WL_AFFINE_OFF,	  /* target = prev, always */
 	WL_AFFINE_ALWAYS, /* wake_affine.h */
+	WL_AFFINE_WIDE,	  /* wake_wide.h */
 	WL_NR_AFFINE,
 };
 
@@ -67,8 +71,15 @@ enum wl_groups_axis {
 };
 
 enum wl_queue_axis {
-	WL_QUEUE_CFS_2018, /* run_queue.h */
+	WL_QUEUE_CFS_2018, /* queue_cfs.h */
+	WL_QUEUE_FAIR,	   /* queue_fair.h */
 	WL_NR_QUEUE,
+};
+
+enum wl_capacity_axis {
+	WL_CAPACITY_IGNORED, /* all CPUs count alike */
+	WL_CAPACITY_AWARE,   /* capacity.h */
+	WL_NR_CAPACITY,
 };
 
 /*
@@ -84,9 +95,11 @@ struct wl_params {
 	u32 cluster;
 	u32 groups;
 	u32 queue;
+	u32 capacity;
+	u32 unused;
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		   /* one turn of all runnable tasks of a CPU */
-	u64 min_granularity_ns;	   /* the least slice */
+	u64 min_granularity_ns;	   /* the least slice; with queue=fair every slice */
 	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
 	u64 migration_cost_ns; /* a CPU whose idle periods are shorter on average does not pull */
 	u64 tick_ns;	       /* the host's tick; balancing intervals are multiples of it */
@@ -110,10 +123,12 @@ struct wl_cpu {
 	u32 nr_running; /* 1 while a task of the policy runs on it, else 0 */
 	u32 curr_weight;
 	u64 load;	/* sum of weights of the tasks runnable on it, the running one included */
-	u64 min_vtime;	/* monotone floor of its queue's keys */
+	u64 min_vtime;	/* floor of its queue's vtimes; queue=fair: their mean when it was last computed */
 	u64 curr_vtime; /* vtime of the running task at curr_start_ns */
 	u64 curr_start_ns;
+	u64 vtime_sum; /* queue=fair: sum of weight * vtime of all counted here, modulo 2^64 */
 	u32 balance_marked; /* bit l: balancing at level l is due at the next dispatch */
+	u32 curr_renewed; /* queue=fair: the running task was given another slice since it was picked */
 
 	u64 idle_since_ns WL_ALIGN_LINE;
 	u64 avg_idle_ns;
@@ -123,8 +138,16 @@ struct wl_cpu {
 	u16 balance_failed[WL_MAX_LEVELS];  /* per level, periodic pulls since one moved a task */
 	u32 rotor;
 	u32 newly_idle_left; /* bit l: newly-idle balancing at level l was not tried since a task last ran here */
+	u64 curr_deadline; /* queue=fair: of the running task; read by those who wake here */
 
-	u32 has_idle_cores WL_ALIGN_LINE; /* of the LLC; valid in the LLC's first CPU only */
+	/* of the LLC; valid in the LLC's first CPU only */
+	u32 has_idle_cores WL_ALIGN_LINE;
+	u32 nr_idle_scan;    /* form=util: CPUs that a search may visit */
+	u64 idle_scan_due_ns; /* and when that is to be computed anew */
+
+	/* what is read when utilization is summed */
+	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was right */
+	u32 util;			 /* util.h; of the CPU's busy time */
 } WL_ALIGN_LINE;
 
 /* Two levels at most have counters (SMT and CLS), and neither has more domains than CPUs. */
@@ -158,6 +181,8 @@ struct wl_task {
 	u64 run_start_ns;  /* when it was last switched in or charged */
 	u64 slice_ns;	   /* the slice it was last given */
 	u64 slice_used_ns; /* of which it ran so much */
+	u64 deadline;	   /* queue=fair: its key, the vtime at which its slice is over */
+	s64 lag;	   /* queue=fair: how far it was behind the mean when it left a queue */
 	u64 flip_stamp_ns; /* decay stamp of wakee_flips */
 	u64 last_wakee;	   /* id of the task it woke last */
 	u32 wakee_flips;
@@ -167,7 +192,10 @@ struct wl_task {
 	s32 recent_cpu; /* the one before */
 	u32 nr_allowed; /* CPUs in allowed[] that exist; nr_cpus means all */
 	u64 id;		/* the host's name for it (pid); never used to order anything */
-	u32 flags;	/* WL_TASK_* */
+	u64 util_stamp_ns; /* when util was right */
+	u32 util;	   /* util.h; of its running time, in units of the machine's fastest CPU */
+	u32 util_slept;	   /* what util was when it last slept */
+	u32 flags;	   /* WL_TASK_* */
 	u32 unused;
 	u64 allowed[WL_MASK_WORDS];
 };
@@ -195,6 +223,8 @@ enum wl_reason {
 	WL_REASON_NONE_IDLE,	  /* the search found no idle CPU: queued on target */
 	WL_REASON_FORK_LOCAL,	  /* fork or exec: stayed in the local group */
 	WL_REASON_FORK_IDLEST,	  /* fork or exec: the idlest CPU of the idlest group */
+	WL_REASON_FITS,		  /* unequal capacities: an idle CPU that the task fits */
+	WL_REASON_BIGGEST,	  /* unequal capacities: it fits no idle CPU, the biggest one */
 	WL_NR_REASON,
 };
 
@@ -210,6 +240,8 @@ enum wl_affine_reason {
 	WL_AFFINE_MEAN_LOAD,   /* pulled: both together are below this's mean load per task */
 	WL_AFFINE_PREV,	       /* not pulled */
 	WL_AFFINE_NOT_ASKED,   /* fork, exec */
+	WL_AFFINE_TOO_WIDE,    /* not pulled: one of the two wakes many (wide) */
+	WL_AFFINE_PREV_IDLE,   /* not pulled: prev is idle (wide) */
 	WL_NR_AFFINE_REASON,
 };
 
@@ -273,6 +305,15 @@ enum wl_dispatch_do {
 	WL_DISPATCH_NOTHING, /* the own queue is empty and nothing is worth pulling */
 };
 
+enum wl_pick {
+	WL_PICK_HEAD, /* the first task of the queue that may run here */
+	/*
+	 * The first of which wl_may_run() says yes. If it says no of all: the previous task if it
+	 * is still runnable and was not put back, with keep_slice_ns; else the first that may run.
+	 */
+	WL_PICK_ELIGIBLE,
+};
+
 enum wl_balance_why {
 	WL_BALANCE_NONE,
 	WL_BALANCE_NEWLY_IDLE,
@@ -286,7 +327,8 @@ struct wl_dispatch_out {
 	u32 level;    /* topology level at which the imbalance was found */
 	u64 max_load; /* budget for wl_may_move() */
 	u32 max_tasks;
-	u32 unused;
+	u32 pick; /* enum wl_pick: how to choose from the own queue */
+	u64 keep_slice_ns; /* pick=ELIGIBLE: the slice with which the previous task may go on */
 	struct wl_reads reads;
 };
 
@@ -295,6 +337,11 @@ struct wl_move_out {
 	u32 stop; /* 1: the budget is used up, stop iterating */
 	u64 key;  /* its key in the new queue */
 	u64 slice_ns;
+};
+
+struct wl_run_out {
+	u32 run; /* 1: take it */
+	u32 unused;
 };
 
 struct wl_tick_out {
@@ -355,6 +402,9 @@ WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		      const struct wl_move_in *in WL_ARG, struct wl_dispatch_out *d WL_ARG,
 		      struct wl_move_out *out WL_ARG);
+/* With pick=ELIGIBLE: should t, queued on cpu, run there now? */
+WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		     struct wl_run_out *out WL_ARG);
 /* A tick on a busy cpu; t is its running task, or null where the policy does not know it. */
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
 		  struct wl_tick_out *out WL_ARG);

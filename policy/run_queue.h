@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * run_queue.h - queue=cfs-2018: the keys of a CPU's queue, slices, wake-up preemption, and what a
- * CPU's load is.
+ * run_queue.h - what every kind of queue shares: where a task is counted, and weighted time.
  *
- * A task's vtime grows by run time * 1024 / weight, and the smallest key runs first. The CPU keeps
- * a monotone floor of its queue, min_vtime: it follows each task as it is picked, and one that runs
- * alone. A task's lag is vtime - min_vtime.
- *   slice	period * weight / load of the CPU; period is latency, or with more than
- *		latency / min_granularity tasks (rounded up) their number times min_granularity
- *   preempt	a task that arrives is more than wakeup_granularity * 1024 / its weight of vtime
- *		behind the running one
- *   arrival	lag is kept between CPUs and through sleep, and clamped: at most latency / 2 below
- *		the floor (the credit of a sleeper), and at most latency * 1024 / weight above it
- *		(ours: it bounds what a stale floor can do)
- *   new task	starts one slice of its own behind the others, in vtime (START_DEBIT)
  * One function, wl_place(), moves a task between not runnable, queued and running, and changes the
  * counts of CPUs by the difference, so that an event that is told twice changes nothing, and one
- * that was missed heals.
+ * that was missed heals. A CPU's load is the sum of the weights of the tasks counted there.
  *
- * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
- * ms. A (1024) runs alone: its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms,
- * B's 16 ms. A runs 8 ms and its vtime grows by 8 ms; B runs 16 ms and its vtime grows by 8 ms:
- * equal again. C (1024) slept for a second on this CPU and wakes while A runs, A's vtime being 10
- * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts.
+ * Example: A (1024) runs on CPU 0, B (2048) is queued there: nr_running 1, nr_queued 1, load 3072.
+ * B is pulled to CPU 1: 1, 0 and 1024 on CPU 0; 0, 1 and 2048 on CPU 1.
  *
- * Cost: constant. The floor lags where several tasks of unlike keys queue: the policy does not see
- * the second in the queue, so it moves on at each pick only, by up to a slice late.
+ * Cost: two atomic additions a change; four if the CPU changes.
  */
 #ifndef WL_RUN_QUEUE_H
 #define WL_RUN_QUEUE_H
@@ -33,39 +17,15 @@
 #include "access.h"
 
 /*
- * Where floors start: well above 0, so that credit reaches below the floor without wrapping the
+ * Where vtimes start: well above 0, so that credit reaches below the floor without wrapping the
  * order of keys.
  */
 #define WL_VTIME_START (1ULL << 30)
-
-/* ------------------------------------------------------------------ arithmetic */
 
 /* Run time in vtime. At weight 1024 they are equal. */
 WL_INLINE u64 wl_weighted(u64 time_ns, u32 weight)
 {
 	return weight == WL_WEIGHT_NICE_0 ? time_ns : wl_div(time_ns * WL_WEIGHT_NICE_0, weight);
-}
-
-/*
- * The slice of a task of this weight on a CPU with nr tasks of together `load`, itself included; at
- * least 1 ns.
- */
-WL_INLINE u64 wl_slice(const struct wl_params *params, u32 nr, u64 load, u32 weight)
-{
-	u64 nr_latency = wl_div(params->latency_ns + params->min_granularity_ns - 1,
-				params->min_granularity_ns);
-	u64 period = nr > nr_latency ? nr * params->min_granularity_ns : params->latency_ns;
-	u64 slice = wl_div(period * weight, load);
-
-	return slice ? slice : 1;
-}
-
-/* The slice of a task that is counted on its CPU. */
-WL_INLINE u64 wl_slice_of(struct wl_policy *p, const struct wl_task *t)
-{
-	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-
-	return wl_slice(&p->params, c->nr_queued + c->nr_running, c->load, t->weight);
 }
 
 /* ------------------------------------------------------------------ counting */
@@ -137,147 +97,6 @@ WL_INLINE u32 wl_place_moved(struct wl_policy *p, struct wl_task *t, u32 from, u
 		return 0;
 	wl_recount(p, t, weight, was, now);
 	return 1;
-}
-
-/* ------------------------------------------------------------------ vtime */
-
-WL_INLINE void wl_raise_floor(struct wl_cpu *c, u64 vtime)
-{
-	if (vtime > c->min_vtime)
-		wl_write_once(c->min_vtime, vtime);
-}
-
-/* Charges a running task for what it ran since it was last charged. */
-WL_INLINE void wl_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
-{
-	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
-
-	if (t->place != WL_PLACE_RUNNING || !delta_ns)
-		return;
-	t->sum_exec_ns += delta_ns;
-	t->slice_used_ns += delta_ns;
-	t->vtime += wl_weighted(delta_ns, t->weight);
-	t->run_start_ns = now_ns;
-	wl_write_once(c->curr_vtime, t->vtime);
-	wl_write_once(c->curr_start_ns, now_ns);
-	if (!wl_read_once(c->nr_queued))
-		wl_raise_floor(c, t->vtime);
-}
-
-/*
- * Puts the vtime of a task that comes to cpu, from sleep or from another CPU, in terms of cpu's
- * queue.
- */
-WL_INLINE void wl_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
-{
-	struct wl_cpu *home = wl_cpu_of(p, t->cpu), *c = wl_cpu_of(p, cpu);
-	u64 floor = wl_read_once(c->min_vtime), home_floor = wl_read_once(home->min_vtime);
-	u64 credit_max = p->params.latency_ns / 2,
-	    debit_max = wl_weighted(p->params.latency_ns, t->weight);
-	u64 lag;
-
-	if (t->flags & WL_TASK_NEW) {
-		t->flags &= ~WL_TASK_NEW;
-		t->vtime =
-			floor + wl_weighted(wl_slice(&p->params, c->nr_queued + c->nr_running + 1,
-						     c->load + t->weight, t->weight),
-					    t->weight);
-		return;
-	}
-	if (t->cpu < 0) {
-		t->vtime = floor;
-	} else if (t->vtime >= home_floor) {
-		lag = t->vtime - home_floor;
-		t->vtime = floor + (lag < debit_max ? lag : debit_max);
-	} else {
-		lag = home_floor - t->vtime;
-		lag = lag < credit_max ? lag : credit_max;
-		t->vtime = floor > lag ? floor - lag : 0;
-	}
-}
-
-/* ------------------------------------------------------------------ events */
-
-WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
-				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
-{
-	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 running, start_ns;
-
-	wl_charge(p, t, in->now_ns);
-	wl_read_at(&out->reads, WL_DIST_CPU);
-	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu) {
-		if (t->cpu >= 0 && t->cpu != (s32)cpu)
-			wl_read_at(&out->reads, wl_distance(p, cpu, t->cpu));
-		wl_arrive(p, t, cpu);
-	}
-	wl_place(p, t, WL_PLACE_QUEUED, cpu);
-	t->slice_ns = wl_slice_of(p, t);
-
-	out->cpu = cpu;
-	out->key = t->vtime;
-	out->slice_ns = t->slice_ns;
-	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
-		return;
-	start_ns = wl_read_once(c->curr_start_ns);
-	running = wl_read_once(c->curr_vtime);
-	if (in->now_ns > start_ns)
-		running += wl_weighted(in->now_ns - start_ns, wl_read_once(c->curr_weight));
-	out->preempt = running > t->vtime + wl_weighted(p->params.wakeup_granularity_ns, t->weight);
-}
-
-WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
-{
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-
-	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
-		return;
-	wl_charge(p, t, now_ns);
-	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
-		wl_arrive(p, t, cpu);
-	wl_place(p, t, WL_PLACE_RUNNING, cpu);
-	t->run_start_ns = now_ns;
-	t->slice_used_ns = 0;
-	wl_raise_floor(c, t->vtime);
-	wl_write_once(c->curr_weight, t->weight);
-	wl_write_once(c->curr_vtime, t->vtime);
-	wl_write_once(c->curr_start_ns, now_ns);
-	c->newly_idle_left = wl_all_levels(p);
-}
-
-WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
-{
-	if (t->place != WL_PLACE_RUNNING)
-		return;
-	wl_charge(p, t, now_ns);
-	wl_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu);
-}
-
-/*
- * Returns 1 if the running task should give way. Its slice follows what has come and gone since it
- * was given.
- */
-WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
-{
-	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
-		return 0;
-	wl_charge(p, t, now_ns);
-	t->slice_ns = wl_slice_of(p, t);
-	return wl_read_once(wl_cpu_of(p, cpu)->nr_queued) && t->slice_used_ns >= t->slice_ns;
-}
-
-WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
-{
-	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-
-	wl_charge(p, t, now_ns);
-	if (t->place != WL_PLACE_NONE)
-		wl_atomic_add(&c->load, (u64)weight - t->weight);
-	t->weight = weight;
-	if (t->place == WL_PLACE_RUNNING)
-		wl_write_once(c->curr_weight, weight);
 }
 
 #endif /* WL_RUN_QUEUE_H */

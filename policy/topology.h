@@ -61,7 +61,10 @@ struct wl_topo {
 	u32 nr_levels; /* including level 0 */
 	u32 llc_level; /* the highest level whose CPUs share the LLC; 0 if every CPU has its own */
 	u32 smt_level; /* 1 if level 1 is SMT, else 0 */
+	u32 unequal;   /* 1: capacities differ, and the policy looks at them */
+	u32 unused;
 	u16 cluster_of[WL_MAX_CPUS]; /* also where the policy drops the level; 0xffff: no cluster */
+	u16 capacity[WL_MAX_CPUS];   /* 1024 for the fastest; for all where the policy does not look */
 	struct wl_level level[WL_MAX_LEVELS];
 };
 

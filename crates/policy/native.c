@@ -62,6 +62,14 @@ int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_m
 	return wl_may_move(p, t, in, d, out);
 }
 
+int wl_native_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
+		      struct wl_run_out *out);
+int wl_native_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
+		      struct wl_run_out *out)
+{
+	return wl_may_run(p, t, cpu, now_ns, out);
+}
+
 int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
 		   struct wl_tick_out *out);
 int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
@@ -95,13 +103,17 @@ extern const u32 wl_native_layout[];
 const u32 wl_native_layout[] = {
 	sizeof(struct wl_params),
 	AT(wl_params, queue),
+	AT(wl_params, capacity),
+	AT(wl_params, latency_ns),
 	AT(wl_params, tick_ns),
 	sizeof(struct wl_task),
+	AT(wl_task, deadline),
 	AT(wl_task, last_wakee),
 	AT(wl_task, wakee_flips),
 	AT(wl_task, place),
 	AT(wl_task, nr_allowed),
 	AT(wl_task, id),
+	AT(wl_task, util),
 	AT(wl_task, flags),
 	AT(wl_task, allowed),
 	sizeof(struct wl_reads),
@@ -124,10 +136,12 @@ const u32 wl_native_layout[] = {
 	AT(wl_dispatch_out, level),
 	AT(wl_dispatch_out, max_load),
 	AT(wl_dispatch_out, max_tasks),
+	AT(wl_dispatch_out, keep_slice_ns),
 	AT(wl_dispatch_out, reads),
 	sizeof(struct wl_move_out),
 	AT(wl_move_out, key),
 	AT(wl_move_out, slice_ns),
+	sizeof(struct wl_run_out),
 	sizeof(struct wl_tick_out),
 	AT(wl_tick_out, kick_cpu),
 	AT(wl_tick_out, reads),
@@ -141,7 +155,9 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, next_balance_ns),
 	AT(wl_cpu, balance_failed),
 	AT(wl_cpu, newly_idle_left),
+	AT(wl_cpu, curr_deadline),
 	AT(wl_cpu, has_idle_cores),
+	AT(wl_cpu, util),
 	AT(wl_policy, overloaded),
 	WL_MAX_CPUS,
 	WL_MAX_LEVELS,

@@ -27,6 +27,7 @@ pub(crate) enum Kind {
     Enqueue,
     Dispatch,
     MayMove,
+    MayRun,
     Tick,
     Timer,
     Busy,
@@ -51,7 +52,7 @@ pub(crate) struct Words {
 /// Length of every array in an answer: by distance, or by level.
 const ARRAY: usize = 8;
 /// Room for the longest struct.
-const WORDS: usize = 32;
+const WORDS: usize = 40;
 
 impl Words {
     /// The answer of an event that has none.
@@ -128,19 +129,22 @@ structs! {
     enqueue: native::Enqueue, types::wl_enqueue_out;
     [cpu preempt key slice_ns] [reads.at]
     dispatch: native::Dispatch, types::wl_dispatch_out;
-    [what cpu why level max_load max_tasks] [reads.at]
+    [what cpu why level max_load max_tasks pick keep_slice_ns] [reads.at]
     may_move: native::Move, types::wl_move_out;
     [r#move stop key slice_ns] []
+    may_run: native::Run, types::wl_run_out;
+    [run] []
     tick: native::Tick, types::wl_tick_out;
     [resched balance_due kick_cpu] [reads.at]
     timer: native::Timer, types::wl_timer_out;
     [next_ns kick_cpu] []
     task: native::Task, types::wl_task;
-    [vtime sum_exec_ns run_start_ns slice_ns slice_used_ns flip_stamp_ns last_wakee wakee_flips weight place cpu
-     recent_cpu nr_allowed id flags] []
+    [vtime sum_exec_ns run_start_ns slice_ns slice_used_ns deadline lag flip_stamp_ns last_wakee wakee_flips weight
+     place cpu recent_cpu nr_allowed id util_stamp_ns util util_slept flags] []
     cpu: native::CpuState, types::wl_cpu;
-    [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns balance_marked idle_since_ns
-     avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left has_idle_cores]
+    [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
+     curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
+     has_idle_cores nr_idle_scan idle_scan_due_ns util_stamp_ns util]
     [next_balance_ns balance_failed]
 }
 
@@ -165,6 +169,7 @@ impl Step {
             Kind::Enqueue => enqueue::bpf(&bpf.enqueue),
             Kind::Dispatch => dispatch::bpf(&bpf.dispatch),
             Kind::MayMove => may_move::bpf(&bpf.r#move),
+            Kind::MayRun => may_run::bpf(&bpf.run),
             Kind::Tick => tick::bpf(&bpf.tick),
             Kind::Timer => timer::bpf(&bpf.timer),
             _ => Words::NONE,
@@ -227,6 +232,7 @@ mod tests {
             enqueue wl_enqueue_out none;
             dispatch wl_dispatch_out none;
             may_move wl_move_out none;
+            may_run wl_run_out none;
             tick wl_tick_out none;
             timer wl_timer_out none;
             task wl_task ["allowed"];

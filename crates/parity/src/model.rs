@@ -241,11 +241,18 @@ impl Model {
                 DispatchDo::Nothing => return self.go_idle(cpu),
             }
         }
-        let queue = &mut self.cpus[cpu as usize].queue;
-        if queue.is_empty() {
+        let len = self.cpus[cpu as usize].queue.len();
+        if len == 0 {
             return self.go_idle(cpu);
         }
-        let next = queue.swap_remove(self.random.below(queue.len()));
+        let start = self.random.below(len);
+        // Queues have no order, so the policy is asked from a random start on; it need not want any.
+        let asked = (0..len.min(PULL_LOOK_MAX)).map(|step| (start + step) % len);
+        let wanted = asked.into_iter().find(|&at| {
+            let task = self.cpus[cpu as usize].queue[at];
+            self.native.may_run(task, cpu, self.now_ns).run != 0
+        });
+        let next = self.cpus[cpu as usize].queue.swap_remove(wanted.unwrap_or(start));
         self.run(next, cpu);
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The native build, told events one by one, and the record of what it answered.
 
-use wakelab_policy::{Decision, Dispatch, Enqueue, EnqueueWhy, Move, Policy, SelectIn, Task, Tick, Timer};
+use wakelab_policy::{
+    Decision, Dispatch, Enqueue, EnqueueWhy, Move, Policy, Run, SelectIn, Task, Tick, Timer,
+};
 
 use crate::events::{self, Event, Kind, NO_TASK, Step, Words};
 use crate::kernel::{MASK_WORDS, MASKS, TASKS};
@@ -127,6 +129,12 @@ impl Native {
         self.note(Kind::MayMove, Event { task, cpu, ..event(now_ns) }, events::may_move::native(&answer));
         let (_, step) = self.steps.last_mut().expect("it was just noted");
         step.budget = events::dispatch::native(&self.last_dispatch);
+        answer
+    }
+
+    pub(crate) fn may_run(&mut self, task: u32, cpu: u32, now_ns: u64) -> Run {
+        let answer = self.policy.may_run(&mut self.tasks[task as usize], cpu, now_ns);
+        self.note(Kind::MayRun, Event { task, cpu, ..event(now_ns) }, events::may_run::native(&answer));
         answer
     }
 

@@ -80,6 +80,12 @@ pub(crate) fn random(random: &mut Random) -> (Topology, String) {
     };
     let mut words = shape.to_string();
     if random.chance(25) {
+        for cpu in &mut cpus {
+            cpu.capacity = [1024, 400, 640][cpu.core as usize % 3];
+        }
+        words += ", of unequal capacities";
+    }
+    if random.chance(25) {
         random.shuffle(&mut cpus);
         words += ", numbered at random";
     }
@@ -140,17 +146,18 @@ mod tests {
     #[test]
     fn random_machines_are_possible_and_of_every_kind() {
         let mut source = Random::new(1, 0);
-        let (mut smallest, mut largest, mut clusters, mut smt8, mut far) =
-            (usize::MAX, 0, false, false, false);
+        let (mut smallest, mut largest, mut clusters, mut smt8, mut far, mut unequal) =
+            (usize::MAX, 0, false, false, false, false);
         for _ in 0..500 {
             let (topology, words) = random(&mut source);
             topology.check().unwrap_or_else(|error| panic!("{words}: {error}"));
             smallest = smallest.min(topology.cpus.len());
             largest = largest.max(topology.cpus.len());
             clusters |= topology.cpus.iter().any(|cpu| cpu.cluster.is_some());
+            unequal |= topology.cpus.iter().any(|cpu| cpu.capacity != topology.cpus[0].capacity);
             smt8 |= words.contains("8 threads");
             far |= topology.node_distance.iter().flatten().any(|&distance| distance > 30);
         }
-        assert!(smallest == 1 && largest > 900 && clusters && smt8 && far, "{smallest} {largest}");
+        assert!(smallest == 1 && largest > 900 && clusters && smt8 && far && unequal, "{smallest} {largest}");
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ffi::c_int;
 
-use crate::names::{AffineReason, BalanceWhy, DispatchDo, Reason};
+use crate::names::{AffineReason, BalanceWhy, DispatchDo, Pick, Reason};
 
 /// `WL_MAX_CPUS` of the native build.
 pub const MAX_CPUS: usize = 4096;
@@ -41,6 +41,8 @@ pub struct Params {
     pub cluster: u32,
     pub groups: u32,
     pub queue: u32,
+    pub capacity: u32,
+    pub unused: u32,
     pub latency_ns: u64,
     pub min_granularity_ns: u64,
     pub wakeup_granularity_ns: u64,
@@ -58,6 +60,8 @@ pub struct Task {
     pub run_start_ns: u64,
     pub slice_ns: u64,
     pub slice_used_ns: u64,
+    pub deadline: u64,
+    pub lag: i64,
     pub flip_stamp_ns: u64,
     pub last_wakee: u64,
     pub wakee_flips: u32,
@@ -67,6 +71,9 @@ pub struct Task {
     pub recent_cpu: i32,
     pub nr_allowed: u32,
     pub id: u64,
+    pub util_stamp_ns: u64,
+    pub util: u32,
+    pub util_slept: u32,
     pub flags: u32,
     pub unused: u32,
     pub allowed: [u64; MAX_CPUS / 64],
@@ -80,6 +87,8 @@ impl Default for Task {
             run_start_ns: 0,
             slice_ns: 0,
             slice_used_ns: 0,
+            deadline: 0,
+            lag: 0,
             flip_stamp_ns: 0,
             last_wakee: 0,
             wakee_flips: 0,
@@ -89,6 +98,9 @@ impl Default for Task {
             recent_cpu: 0,
             nr_allowed: 0,
             id: 0,
+            util_stamp_ns: 0,
+            util: 0,
+            util_slept: 0,
             flags: 0,
             unused: 0,
             allowed: [0; MAX_CPUS / 64],
@@ -193,7 +205,8 @@ pub struct Dispatch {
     pub level: u32,
     pub max_load: u64,
     pub max_tasks: u32,
-    pub unused: u32,
+    pub pick: u32,
+    pub keep_slice_ns: u64,
     pub reads: Reads,
 }
 
@@ -207,6 +220,11 @@ impl Dispatch {
     pub fn why(&self) -> BalanceWhy {
         BalanceWhy::from_raw(self.why)
     }
+
+    /// How the host chooses from the own queue.
+    pub fn pick(&self) -> Pick {
+        Pick::from_raw(self.pick)
+    }
 }
 
 /// `struct wl_move_out`.
@@ -219,6 +237,16 @@ pub struct Move {
     pub stop: u32,
     pub key: u64,
     pub slice_ns: u64,
+}
+
+/// `struct wl_run_out`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "explained in policy.h")]
+pub struct Run {
+    /// 1: take it.
+    pub run: u32,
+    pub unused: u32,
 }
 
 /// `struct wl_tick_out`.
@@ -256,8 +284,9 @@ pub struct CpuState {
     pub min_vtime: u64,
     pub curr_vtime: u64,
     pub curr_start_ns: u64,
+    pub vtime_sum: u64,
     pub balance_marked: u32,
-    unused: [u32; 3],
+    pub curr_renewed: u32,
     pub idle_since_ns: u64,
     pub avg_idle_ns: u64,
     pub avg_scan_ns: u64,
@@ -266,8 +295,13 @@ pub struct CpuState {
     pub balance_failed: [u16; MAX_LEVELS],
     pub rotor: u32,
     pub newly_idle_left: u32,
-    unused_line: u64,
+    pub curr_deadline: u64,
     pub has_idle_cores: u32,
+    pub nr_idle_scan: u32,
+    pub idle_scan_due_ns: u64,
+    unused_llc: [u64; 6],
+    pub util_stamp_ns: u64,
+    pub util: u32,
 }
 
 /// The C state. Its layout is C's business; Rust fills its head by [`crate::Tables::write_image`].
@@ -311,6 +345,13 @@ unsafe extern "C" {
         d: *mut Dispatch,
         out: *mut Move,
     ) -> c_int;
+    pub(crate) fn wl_native_may_run(
+        p: *mut Instance,
+        t: *mut Task,
+        cpu: u32,
+        now_ns: u64,
+        out: *mut Run,
+    ) -> c_int;
     pub(crate) fn wl_native_tick(
         p: *mut Instance,
         cpu: u32,
@@ -350,7 +391,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 52];
+        static wl_native_layout: [u32; 60];
     }
 
     #[test]
@@ -358,13 +399,17 @@ mod tests {
         let rust = [
             size_of::<Params>(),
             offset_of!(Params, queue),
+            offset_of!(Params, capacity),
+            offset_of!(Params, latency_ns),
             offset_of!(Params, tick_ns),
             size_of::<Task>(),
+            offset_of!(Task, deadline),
             offset_of!(Task, last_wakee),
             offset_of!(Task, wakee_flips),
             offset_of!(Task, place),
             offset_of!(Task, nr_allowed),
             offset_of!(Task, id),
+            offset_of!(Task, util),
             offset_of!(Task, flags),
             offset_of!(Task, allowed),
             size_of::<Reads>(),
@@ -387,10 +432,12 @@ mod tests {
             offset_of!(Dispatch, level),
             offset_of!(Dispatch, max_load),
             offset_of!(Dispatch, max_tasks),
+            offset_of!(Dispatch, keep_slice_ns),
             offset_of!(Dispatch, reads),
             size_of::<Move>(),
             offset_of!(Move, key),
             offset_of!(Move, slice_ns),
+            size_of::<Run>(),
             size_of::<Tick>(),
             offset_of!(Tick, kick_cpu),
             offset_of!(Tick, reads),
@@ -404,7 +451,9 @@ mod tests {
             offset_of!(CpuState, next_balance_ns),
             offset_of!(CpuState, balance_failed),
             offset_of!(CpuState, newly_idle_left),
+            offset_of!(CpuState, curr_deadline),
             offset_of!(CpuState, has_idle_cores),
+            offset_of!(CpuState, util),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.
             crate::Tables::image_len(MAX_CPUS).next_multiple_of(64),
             MAX_CPUS,

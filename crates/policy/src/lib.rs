@@ -31,13 +31,13 @@ mod tables;
 
 pub use error::Error;
 pub use ffi::{
-    CpuState, Decision, Dispatch, Enqueue, MAX_CPUS, MAX_LEVELS, Move, Params, Reads, SelectIn, TASK_KTHREAD,
-    TASK_NEW, Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
+    CpuState, Decision, Dispatch, Enqueue, MAX_CPUS, MAX_LEVELS, Move, Params, Reads, Run, SelectIn,
+    TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
 };
-pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Reason};
+pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
 pub use policy::Policy;
 pub use spec::{
-    Affine, AffineForm, Axis, AxisValue, Cluster, Groups, Idle, NamedPolicy, PolicySpec, Queue, Rotor,
-    ScanForm, Tunables,
+    Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Groups, Idle, NamedPolicy, PolicySpec, Queue,
+    Rotor, ScanForm, Tunables,
 };
 pub use tables::{Level, Tables};

@@ -62,6 +62,10 @@ names! {
         ForkLocal = "fork-local",
         /// Fork or exec: the idlest CPU of the idlest group.
         ForkIdlest = "fork-idlest",
+        /// Unequal capacities: an idle CPU that the task fits.
+        Fits = "fits",
+        /// Unequal capacities: it fits no idle CPU, the biggest one.
+        Biggest = "biggest",
     }
 }
 
@@ -90,6 +94,10 @@ names! {
         Prev = "prev",
         /// Fork, exec, or nothing to choose.
         NotAsked = "not-asked",
+        /// Not pulled: one of the two wakes many.
+        TooWide = "too-wide",
+        /// Not pulled: the previous CPU is idle.
+        PrevIdle = "prev-idle",
     }
 }
 
@@ -116,6 +124,16 @@ names! {
         Pull = "pull",
         /// The own queue is empty and nothing is worth pulling.
         Nothing = "nothing",
+    }
+}
+
+names! {
+    /// How the host chooses from a queue: `enum wl_pick`.
+    Pick {
+        /// The first task that may run there.
+        Head = "head",
+        /// The first of which [`crate::Policy::may_run`] says yes.
+        Eligible = "eligible",
     }
 }
 

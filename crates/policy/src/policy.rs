@@ -13,8 +13,8 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
 use crate::{
-    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, SelectIn,
-    Tables, Task, Tick, Timer,
+    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, Run,
+    SelectIn, Tables, Task, Tick, Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.
@@ -139,6 +139,15 @@ impl Policy {
         let mut out = Move::default();
         // SAFETY: live objects.
         unsafe { ffi::wl_native_may_move(self.raw(), task, &input, dispatch, &mut out) };
+        out
+    }
+
+    /// With [`crate::Pick::Eligible`]: should this task, queued on `cpu`, run there now?
+    pub fn may_run(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> Run {
+        self.check(cpu);
+        let mut out = Run::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_may_run(self.raw(), task, cpu, now_ns, &mut out) };
         out
     }
 

@@ -70,6 +70,9 @@ axis!(Idle, "idle", "How an idle CPU is searched for a waking task.", {
 });
 axis!(ScanForm, "form", "Which kernel's form of `scan`.", {
     Linux4_15 = "4.15", "No recent CPU; the limit of the idle-CPU step follows average idle and scan times.";
+    Linux5_2 = "5.2", "As 4.15, and the CPU that the task used before the previous one is looked at first.";
+    Merged = "merged", "Linux 5.12: one walk for an idle core and an idle CPU, limited by times.";
+    Util = "util", "Linux 6.12: the same walk, limited by the LLC's utilization (SIS_UTIL).";
 });
 axis!(Rotor, "rotor", "Where `smt-balance` takes its random numbers from.", {
     Published = "published", "One counter a CPU, as published; its even stride misses half of an even number of cores.";
@@ -78,6 +81,7 @@ axis!(Rotor, "rotor", "Where `smt-balance` takes its random numbers from.", {
 axis!(Affine, "affine", "Whether a wakee may be pulled to its waker's CPU.", {
     Off = "off", "Never: the search starts at the previous CPU.";
     Always = "always", "Whenever loads allow it.";
+    Wide = "wide", "Today's rules: not if one of the two wakes many; idle CPUs first, then loads.";
 });
 axis!(AffineForm, "affine-form", "Which kernel's form of `affine=always`.", {
     Linux3_10 = "3.10", "The load rules.";
@@ -91,6 +95,11 @@ axis!(Groups, "groups", "How task groups weigh on CPUs.", {
 });
 axis!(Queue, "queue", "Order of a CPU's queue, slices, wake-up preemption and sleeper credit.", {
     Cfs2018 = "cfs-2018", "Linux's fair scheduler around 4.15, with weighted virtual time.";
+    Fair = "fair", "Linux 6.12: eligible tasks by virtual deadline (EEVDF).";
+});
+axis!(Capacity, "capacity", "Whether CPUs of unequal speed are told apart.", {
+    Ignored = "ignored", "No: all CPUs count alike.";
+    Aware = "aware", "Wake-ups look for a CPU that the task fits; balancing compares load per capacity.";
 });
 
 /// Overrides of tunables; `None` is the kernel's default for the machine's size.
@@ -131,7 +140,7 @@ const TUNABLES: [Tunable; 4] = [
     },
     Tunable {
         name: "min-granularity-ns",
-        description: "The least slice when many tasks share a CPU; 0.75 ms, scaled by the machine's size.",
+        description: "The least slice when many tasks share a CPU; with queue=fair, every slice; 0.75 ms, scaled by the machine's size.",
         least: 1,
         at: |tunables| &mut tunables.min_granularity_ns,
     },
@@ -169,6 +178,8 @@ pub struct PolicySpec {
     pub groups: Groups,
     /// The run queue.
     pub queue: Queue,
+    /// Unequal capacities.
+    pub capacity: Capacity,
     /// Overrides of the kernel's defaults.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tunables: Tunables,
@@ -187,38 +198,76 @@ pub struct NamedPolicy {
     pub approximations: &'static [&'static str],
 }
 
-static NAMED: [NamedPolicy; 1] = [NamedPolicy {
-    name: "linux-4.15",
-    description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
-    spec: PolicySpec {
-        idle: Idle::Scan,
-        form: ScanForm::Linux4_15,
-        rotor: Rotor::Published,
-        affine: Affine::Always,
-        affine_form: AffineForm::Linux4_15,
-        cluster: Cluster::Off,
-        groups: Groups::TaskWeight,
-        queue: Queue::Cfs2018,
-        tunables: Tunables {
-            latency_ns: None,
-            min_granularity_ns: None,
-            wakeup_granularity_ns: None,
-            migration_cost_ns: None,
+/// The kernel's defaults.
+const DEFAULTS: Tunables = Tunables {
+    latency_ns: None,
+    min_granularity_ns: None,
+    wakeup_granularity_ns: None,
+    migration_cost_ns: None,
+};
+
+static NAMED: [NamedPolicy; 2] = [
+    NamedPolicy {
+        name: "linux-4.15",
+        description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
+        spec: PolicySpec {
+            idle: Idle::Scan,
+            form: ScanForm::Linux4_15,
+            rotor: Rotor::Published,
+            affine: Affine::Always,
+            affine_form: AffineForm::Linux4_15,
+            cluster: Cluster::Off,
+            groups: Groups::TaskWeight,
+            queue: Queue::Cfs2018,
+            capacity: Capacity::Ignored,
+            tunables: DEFAULTS,
         },
+        approximations: &[
+            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "wake_wide is absent: wakers of many tasks are not told from others.",
+            "CPU capacity is not looked at: all CPUs count alike.",
+            "Fork and exec go to the group with most idle CPUs, then least load; 4.15 compares runnable load with a margin.",
+            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
+            "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
+            "Balancing intervals do not double while a level is balanced.",
+            "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
+            "Buddies (next, last, skip) and the batch and idle classes are absent.",
+            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+        ],
     },
-    approximations: &[
-        "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-        "wake_wide is absent: wakers of many tasks are not told from others.",
-        "CPU capacity is not looked at: all CPUs count alike.",
-        "Fork and exec go to the group with most idle CPUs, then least load; 4.15 compares runnable load with a margin.",
-        "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-        "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
-        "Balancing intervals do not double while a level is balanced.",
-        "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
-        "Buddies (next, last, skip) and the batch and idle classes are absent.",
-        "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
-    ],
-}];
+    NamedPolicy {
+        name: "linux-6.12",
+        description: "Linux 6.12 (November 2024): scan limited by utilization, wake_wide, EEVDF, capacities",
+        spec: PolicySpec {
+            idle: Idle::Scan,
+            form: ScanForm::Util,
+            rotor: Rotor::Published,
+            affine: Affine::Wide,
+            affine_form: AffineForm::Linux4_15,
+            cluster: Cluster::Off,
+            groups: Groups::TaskWeight,
+            queue: Queue::Fair,
+            capacity: Capacity::Aware,
+            tunables: DEFAULTS,
+        },
+        approximations: &[
+            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "Groups are ignored (groups=task-weight); the kernel gives each cgroup its shares.",
+            "Clusters are no level and are not searched first (cluster=off); the kernel does both where a machine has them.",
+            "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
+            "Slices of a task's own, and the batch and idle classes, are absent.",
+            "A wakee preempts if it is eligible and the running task is not, though a third task may come first.",
+            "The limit of a search is computed at ticks, every ms a CPU of the LLC; the kernel does it as it balances.",
+            "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
+            "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization or capacity.",
+            "Balancing is 4.15's, by load per capacity; 6.12 also classifies groups by utilization and numbers of tasks.",
+            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
+            "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
+            "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
+            "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
+        ],
+    },
+];
 
 impl PolicySpec {
     /// All policies with a name.
@@ -228,7 +277,7 @@ impl PolicySpec {
 
     /// What may follow the name as `AXIS=VALUE`.
     pub fn axes() -> &'static [Axis] {
-        const AXES: [Axis; 8] = [
+        const AXES: [Axis; 9] = [
             Idle::AXIS,
             ScanForm::AXIS,
             Rotor::AXIS,
@@ -237,6 +286,7 @@ impl PolicySpec {
             Cluster::AXIS,
             Groups::AXIS,
             Queue::AXIS,
+            Capacity::AXIS,
         ];
         &AXES
     }
@@ -269,6 +319,8 @@ impl PolicySpec {
             cluster: self.cluster as u32,
             groups: self.groups as u32,
             queue: self.queue as u32,
+            capacity: self.capacity as u32,
+            unused: 0,
             latency_ns: tunables.latency_ns.unwrap_or(6_000_000 * factor),
             min_granularity_ns: tunables.min_granularity_ns.unwrap_or(750_000 * factor),
             wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(1_000_000 * factor),
@@ -278,7 +330,7 @@ impl PolicySpec {
     }
 
     /// Each axis with the chosen value, in the order of [`PolicySpec::axes`].
-    fn choices(&self) -> [(&'static str, &'static str); 8] {
+    fn choices(&self) -> [(&'static str, &'static str); 9] {
         [
             (Idle::AXIS.name, self.idle.name()),
             (ScanForm::AXIS.name, self.form.name()),
@@ -288,6 +340,7 @@ impl PolicySpec {
             (Cluster::AXIS.name, self.cluster.name()),
             (Groups::AXIS.name, self.groups.name()),
             (Queue::AXIS.name, self.queue.name()),
+            (Capacity::AXIS.name, self.capacity.name()),
         ]
     }
 
@@ -301,6 +354,7 @@ impl PolicySpec {
             "cluster" => self.cluster = Cluster::parse(value)?,
             "groups" => self.groups = Groups::parse(value)?,
             "queue" => self.queue = Queue::parse(value)?,
+            "capacity" => self.capacity = Capacity::parse(value)?,
             _ => {
                 let Some(tunable) = TUNABLES.iter().find(|tunable| tunable.name == axis) else {
                     return Err(Error::UnknownAxis {

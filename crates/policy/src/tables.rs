@@ -7,10 +7,13 @@
 
 use wakelab_machine::{Distance, Topology};
 
-use crate::{Cluster, Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
+use crate::{Capacity, Cluster, Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
 
 /// `cluster_of` of a CPU without a cluster.
 const NO_CLUSTER: u16 = 0xffff;
+
+/// Capacity of the fastest CPU.
+const FULL_CAPACITY: u16 = 1024;
 
 /// Nodes farther apart than this take part in neither wake-affine nor fork placement (Linux's RECLAIM_DISTANCE).
 const WAKE_AFFINE_DISTANCE_MAX: u32 = 30;
@@ -63,6 +66,8 @@ pub struct Tables {
     pub smt_level: usize,
     /// Cluster of each CPU, 0xffff for none.
     pub cluster_of: Vec<u16>,
+    /// Speed of each CPU, 1024 for the fastest; 1024 for all where the policy does not look at it.
+    pub capacity: Vec<u16>,
 }
 
 /// A partition in the making: what it is, whether wake-ups may cross it, and for each CPU the lowest CPU of its domain.
@@ -75,12 +80,17 @@ struct Partition {
 impl Tables {
     /// The levels of `topology` that `spec` uses.
     pub fn build(topology: &Topology, spec: &PolicySpec) -> Result<Tables, Error> {
-        match spec.cluster {
-            Cluster::Off => Tables::with_cluster_level(topology, false),
+        let mut tables = match spec.cluster {
+            Cluster::Off => Tables::with_cluster_level(topology, false)?,
+        };
+        if spec.capacity == Capacity::Aware {
+            let capacities = topology.cpus.iter().map(|cpu| cpu.capacity as u16);
+            tables.capacity = capacities.collect();
         }
+        Ok(tables)
     }
 
-    /// As [`Tables::build`], with the level of clusters or without it, whatever a policy says.
+    /// As [`Tables::build`], with the level of clusters or without it, whatever a policy says; all capacities equal.
     pub fn with_cluster_level(topology: &Topology, clusters: bool) -> Result<Tables, Error> {
         let nr_cpus = topology.cpus.len();
         if nr_cpus == 0 || nr_cpus > MAX_CPUS {
@@ -118,6 +128,7 @@ impl Tables {
             llc_level,
             smt_level: usize::from(levels.get(1).is_some_and(|level| level.kind == Distance::Smt)),
             cluster_of: cluster_of(topology),
+            capacity: vec![FULL_CAPACITY; nr_cpus],
             levels,
         })
     }
@@ -147,7 +158,7 @@ impl Tables {
 
     /// Bytes that [`Tables::write_image`] needs.
     pub fn image_len(max_cpus: usize) -> usize {
-        size_of::<Params>() + 16 + 2 * max_cpus + MAX_LEVELS * (24 + 14 * max_cpus)
+        size_of::<Params>() + 24 + 4 * max_cpus + MAX_LEVELS * (24 + 14 * max_cpus)
     }
 
     /// Writes `params` and these tables in the layout of the head of `struct wl_policy`, for a host whose
@@ -169,6 +180,8 @@ impl Tables {
             params.cluster,
             params.groups,
             params.queue,
+            params.capacity,
+            params.unused,
         ];
         axes.into_iter().for_each(|axis| at.u32(axis));
         at.u64(params.latency_ns);
@@ -181,7 +194,10 @@ impl Tables {
         at.u32(self.levels.len() as u32);
         at.u32(self.llc_level as u32);
         at.u32(self.smt_level as u32);
+        at.u32(u32::from(self.capacity.iter().any(|&capacity| capacity != self.capacity[0])));
+        at.u32(0);
         at.u16s(&self.cluster_of, max_cpus);
+        at.u16s(&self.capacity, max_cpus);
         for level in &self.levels {
             at.u32(level.kind as u32);
             at.u32(level.first.len() as u32);

@@ -7,13 +7,21 @@
 //! and then switches to its idle task.
 
 use wakelab_machine::Distance;
-use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy};
+use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy, Pick};
 
 use crate::cpu::{Doing, Kind, NONE, UNITS};
 use crate::engine::Engine;
 use crate::host::DEFAULT_SLICE_NS;
 use crate::observer::Observer;
 use crate::task::Life;
+
+/// What a CPU runs next.
+enum Choice {
+    /// This task, at this place of its queue.
+    Take(usize, u32),
+    /// The previous task with this slice, or nothing if there is none.
+    GoOn(u64),
+}
 
 /// More pulls than this in one schedule() mean that the policy pulls for ever.
 const PULLS_MAX: u32 = 64;
@@ -163,23 +171,45 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Everything is where it should be: runs the head of the own queue, that is, the first task that may run here.
+    /// The first task of the own queue that may run here and, if the policy wants to be asked, that it wants to run.
+    /// If it wants none: no task if the previous one may go on, else the first that may run.
+    fn choice(&mut self, cpu: u32) -> Choice {
+        let asks = self.cpus[cpu as usize].dispatch.pick() == Pick::Eligible;
+        let mut first = None;
+        let mut at = 0;
+        while let Some(task) = self.runqueues[cpu as usize].get(at) {
+            if self.is_allowed(task, cpu) {
+                if !asks || self.policy.may_run(&mut self.records[task as usize], cpu, self.now_ns).run != 0 {
+                    return Choice::Take(at, task);
+                }
+                first = first.or(Some((at, task)));
+            }
+            at += 1;
+        }
+        let c = &self.cpus[cpu as usize];
+        match first {
+            // sched_ext: nobody else wants the CPU. The policy hears nothing of it.
+            None => Choice::GoOn(DEFAULT_SLICE_NS),
+            Some(_) if c.curr != NONE && c.dispatch.keep_slice_ns > 0 => {
+                Choice::GoOn(c.dispatch.keep_slice_ns)
+            }
+            Some((at, task)) => Choice::Take(at, task),
+        }
+    }
+
+    /// Everything is where it should be: runs the task that was chosen from the own queue.
     fn pick(&mut self, cpu: u32) {
-        let head = (0..)
-            .map_while(|at| self.runqueues[cpu as usize].get(at).map(|task| (at, task)))
-            .find(|&(_, task)| self.is_allowed(task, cpu));
         let curr = self.cpus[cpu as usize].curr;
-        match head {
-            None if curr == NONE => self.go_idle(cpu),
-            None => {
-                // sched_ext: nobody else wants the CPU. The policy hears nothing of it.
+        match self.choice(cpu) {
+            Choice::GoOn(_) if curr == NONE => self.go_idle(cpu),
+            Choice::GoOn(slice_ns) => {
                 let task = &mut self.tasks[curr as usize];
-                task.slice_ns = DEFAULT_SLICE_NS;
+                task.slice_ns = slice_ns;
                 task.slice_since_ns = self.now_ns;
                 self.cpus[cpu as usize].scheduling = false;
                 self.next(cpu);
             }
-            Some((at, task)) => {
+            Choice::Take(at, task) => {
                 self.take_from_queue(cpu, at, task);
                 if curr != NONE {
                     self.put_back(cpu);

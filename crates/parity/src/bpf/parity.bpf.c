@@ -54,6 +54,7 @@ enum parity_kind { /* src/event.rs has the same order */
 		   PARITY_ENQUEUE,
 		   PARITY_DISPATCH,
 		   PARITY_MAY_MOVE,
+		   PARITY_MAY_RUN,
 		   PARITY_TICK,
 		   PARITY_TIMER,
 		   PARITY_BUSY,
@@ -86,6 +87,7 @@ struct parity_answer {
 	struct wl_enqueue_out enqueue;
 	struct wl_dispatch_out dispatch;
 	struct wl_move_out move;
+	struct wl_run_out run;
 	struct wl_tick_out tick;
 	struct wl_timer_out timer;
 	struct wl_task task;  /* its record after the event, without the mask */
@@ -225,6 +227,14 @@ __noinline int parity_may_move(u32 i)
 	return 0;
 }
 
+__noinline int parity_may_run(u32 i)
+{
+	struct parity_event *e = event_at(i);
+
+	wl_may_run(&wl_memory.policy, task_at(e->task), e->cpu, e->now_ns, &answer_at(i)->run);
+	return 0;
+}
+
 __noinline int parity_tick(u32 i)
 {
 	struct parity_event *e = event_at(i);
@@ -323,6 +333,9 @@ __noinline int parity_one(u32 i)
 		break;
 	case PARITY_MAY_MOVE:
 		parity_may_move(i);
+		break;
+	case PARITY_MAY_RUN:
+		parity_may_run(i);
 		break;
 	case PARITY_TICK:
 		parity_tick(i);

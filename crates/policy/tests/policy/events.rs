@@ -64,6 +64,9 @@ fn spec_text() -> impl Strategy<Value = &'static str> {
         Just("linux-4.15+affine-form=3.10"),
         Just("linux-4.15+idle=smt-balance+affine=off"),
         Just("linux-4.15+idle=smt-balance+rotor=mixed"),
+        Just("linux-6.12"),
+        Just("linux-6.12+capacity=ignored"),
+        Just("linux-4.15+form=merged+affine=wide+queue=fair"),
     ]
 }
 
@@ -173,6 +176,11 @@ impl World {
             prop_assert_eq!(state.nr_running as usize, on(2).count(), "running on {}", cpu);
             let load: u64 = on(1).chain(on(2)).map(|task| u64::from(task.weight)).sum();
             prop_assert_eq!(state.load, load, "load of {}", cpu);
+            let product = |task: &Task| task.vtime.wrapping_mul(u64::from(task.weight));
+            let sum = on(1).chain(on(2)).map(product).fold(0, u64::wrapping_add);
+            if self.policy.params().queue == 1 {
+                prop_assert_eq!(state.vtime_sum, sum, "sum of vtimes of {}", cpu);
+            }
         }
         for (number, level) in tables.levels.iter().enumerate() {
             for domain in 0..level.first.len() {

@@ -2,7 +2,8 @@
 //! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
 //! example of every header is one. One binary, because linking each file on its own takes longer than running it.
 //!
-//! - account, idle_scan, smt_balance, wake_affine, placement, run_queue, balance: by hand
+//! - account, idle_scan, idle_merged, smt_balance, wake_affine, wake_wide, placement, queue_cfs, queue_fair, balance,
+//!   util, capacity: by hand
 //! - reference: both idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
 //! - tables: domain levels of regular and random machines
@@ -11,15 +12,20 @@
 
 mod account;
 mod balance;
+mod capacity;
 mod events;
 mod host;
+mod idle_merged;
 mod idle_scan;
 mod model;
 mod placement;
+mod queue_cfs;
+mod queue_fair;
 mod reference;
-mod run_queue;
 mod shapes;
 mod smt_balance;
 mod spec;
 mod tables;
+mod util;
 mod wake_affine;
+mod wake_wide;

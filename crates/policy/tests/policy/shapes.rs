@@ -15,13 +15,20 @@ pub fn topology() -> impl Strategy<Value = Topology> {
     );
     (sizes, any::<u64>(), any::<bool>()).prop_map(
         |((nodes, llcs, clusters, cores, threads), seed, uneven)| {
+            let speeds: &[u32] = if seed & 6 == 6 { &[1024, 400, 640] } else { &[1024] };
             let mut cpus = Vec::new();
             for leaf in 0..nodes * llcs * clusters.unwrap_or(1) * cores * threads {
                 let core = leaf / threads;
                 let cluster = core / cores;
                 let llc = cluster / clusters.unwrap_or(1);
                 let cluster = clusters.map(|_| cluster);
-                cpus.push(Cpu { core, cluster, llc, node: llc / llcs, capacity: 1024 });
+                cpus.push(Cpu {
+                    core,
+                    cluster,
+                    llc,
+                    node: llc / llcs,
+                    capacity: speeds[core as usize % speeds.len()],
+                });
             }
             let mut random = Random(seed | 1);
             for last in (1..cpus.len()).rev() {

@@ -18,13 +18,13 @@ fn refusals_say_what_is_possible() {
     );
     assert_eq!(
         refusal("linux-9"),
-        "unknown policy `linux-9`; expected one of: linux-4.15, and overrides as in `linux-4.15+idle=smt-balance`"
+        "unknown policy `linux-9`; expected one of: linux-4.15, linux-6.12, and overrides as in `linux-4.15+idle=smt-balance`"
     );
     assert!(refusal("").starts_with("unknown policy ``; expected one of: linux-4.15"));
     assert_eq!(
         refusal("linux-4.15+colour=blue"),
         "unknown axis `colour` in `colour=blue`; expected one of: idle, form, rotor, affine, affine-form, cluster, \
-         groups, queue, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns"
+         groups, queue, capacity, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns"
     );
     assert!(refusal("linux-4.15+idle").starts_with("`idle` is not an override; expected AXIS=VALUE"));
     assert!(refusal("linux-4.15+").starts_with("`` is not an override"));
@@ -46,7 +46,9 @@ fn refusals_say_what_is_possible() {
 
 #[test]
 fn values_that_do_not_exist_yet_are_not_offered() {
-    for text in ["affine=flips", "cluster=spread", "groups=shares", "queue=fair", "form=5.2", "idle=narrow"] {
+    for text in
+        ["affine=flips", "cluster=spread", "groups=shares", "queue=cfs-2013", "form=2.6", "idle=narrow"]
+    {
         let error = refusal(&format!("linux-4.15+{text}"));
         let axis = text.split('=').next().unwrap();
         assert!(error.starts_with(&format!("axis `{axis}` has no value")), "{error}");
@@ -112,7 +114,8 @@ fn as_data_a_policy_is_its_axes() {
         json,
         serde_json::json!({
             "idle": "smt-balance", "form": "4.15", "rotor": "published", "affine": "always", "affine-form": "4.15",
-            "cluster": "off", "groups": "task-weight", "queue": "cfs-2018", "tunables": { "latency-ns": 7_000_000 },
+            "cluster": "off", "groups": "task-weight", "queue": "cfs-2018", "capacity": "ignored",
+            "tunables": { "latency-ns": 7_000_000 },
         })
     );
     assert_eq!(serde_json::from_value::<PolicySpec>(json).unwrap(), made);
@@ -123,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_panics(text in "(linux-4\\.15)?[+=a-z0-9.-]{0,40}") {
+    fn no_text_panics(text in "(linux-4\\.15|linux-6\\.12)?[+=a-z0-9.-]{0,40}") {
         if let Ok(made) = text.parse::<PolicySpec>() {
             prop_assert_eq!(made.to_string().parse::<PolicySpec>().unwrap(), made);
         }

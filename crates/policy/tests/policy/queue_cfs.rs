@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! run_queue.h. Times are milliseconds of a machine of 8 CPUs: latency 24, min_granularity 3, wakeup_granularity 4.
+//! queue_cfs.h. Times are milliseconds of a machine of 8 CPUs: latency 24, min_granularity 3, wakeup_granularity 4.
 
 use crate::host::{Host, MS, START, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Numa1};

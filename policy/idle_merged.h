@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * idle_merged.h - idle=scan, form=merged (Linux 5.12) and form=util (6.12): one walk through
+ * target's LLC that looks for an idle core and for an idle CPU at once.
+ *
+ * Allowed CPUs are visited in order, wrapping: from target on (merged), from the one behind it (util).
+ *   While has_idle_cores is set (SMT machines), each visit is to a core not visited yet: its threads
+ *   are read until one is busy, and the first allowed idle CPU that is seen anywhere is remembered; once
+ *   there is one, a core is left at its first busy thread, before that all its threads are read. A core
+ *   that is wholly idle is taken: its CPU that came first in the order. At the end has_idle_cores is
+ *   cleared, and the remembered CPU taken. There is no limit.
+ *   Else each visit is to one CPU, which is taken if idle; the number of visits is limited.
+ *     merged	by times (SIS_PROP), as form=5.2 is; the host times the walk
+ *     util	to nr_idle_scan of target's LLC (SIS_UTIL); before, the threads of prev's core are
+ *		visited if prev shares the LLC. At nr_idle_scan 0 nothing is visited, cores neither
+ * nr_idle_scan, with x the mean utilization of the LLC's CPUs (util.h) and span their number, is
+ *     span * (1024 - min(1024, x^2 * 117^2 / (10000 * 1024))) / 1024
+ * that is, all of them at x = 0, none from 85 % on. Ours: it is computed at the first tick in the LLC
+ * that comes span ms after the last time; Linux does that as it balances the LLC. It starts at span.
+ *
+ * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core, form=util; target 1; only
+ * 3, 6 and 7 are idle. With has_idle_cores: from 2 on; core {2, 6}: 2 is busy, 6 is idle and
+ * remembered; core {3, 7} is idle: CPU 3, after 4 reads and the flag's. Without: after prev's core,
+ * CPUs 2 and 3, if nr_idle_scan allows two visits. Utilization: 4 of 8 CPUs busy for long have x = 512:
+ * 262144 * 13689 / 10240000 = 350, and 8 * 674 / 1024 = 5 visits are allowed.
+ *
+ * Cost: up to the whole LLC. It fails where load changes faster than its average: the limit is late.
+ */
+#ifndef WL_IDLE_MERGED_H
+#define WL_IDLE_MERGED_H
+
+#include "idle_scan.h"
+#include "util.h"
+
+/* (imbalance_pct of an LLC)^2: utilization above 100 / 1.17 = 85 % leaves nothing to visit. */
+#define WL_IDLE_SCAN_PCT    117
+#define WL_IDLE_SCAN_AGE_NS 1000000ULL /* a CPU of the LLC */
+
+/* A walk under way. */
+struct wl_walk {
+	u32 start; /* index of the first CPU visited, in the LLC's part of cpus[] */
+	u32 first; /* the LLC's part begins here */
+	u32 span;
+	s32 idle_cpu; /* remembered, or WL_CPU_NONE */
+};
+
+/* Is there an allowed CPU of cpu's core that comes before it in the walk? */
+WL_INLINE u32 wl_walk_was_at_core(struct wl_policy *p, const struct wl_walk *w,
+				  const struct wl_task *t, u32 cpu, u32 at)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+	u32 core = wl_entry(smt->dom_of, cpu), first = wl_entry(smt->first, core);
+	u32 threads = wl_entry(smt->weight, core), i, other, index, was = 0;
+
+	wl_for (i, 0, threads) {
+		other = wl_entry(smt->cpus, first + i);
+		index = wl_entry(llc->pos, other) - w->first + w->span - w->start;
+		if (index >= w->span)
+			index -= w->span;
+		if (index < at && wl_allowed(p, t, other)) {
+			was = 1;
+			break;
+		}
+	}
+	return was;
+}
+
+/* Reads the threads of cpu's core. Returns 1 if all are idle. */
+WL_FN int wl_walk_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+		       const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
+		       struct wl_decision *out WL_ARG)
+{
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+	u32 core = wl_entry(smt->dom_of, s->candidate), first = wl_entry(smt->first, core);
+	u32 threads = wl_entry(smt->weight, core), i, cpu, idle = 1;
+
+	wl_for (i, 0, threads) {
+		cpu = wl_entry(smt->cpus, first + i);
+		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
+		if (!wl_looks_idle(p, cpu)) {
+			idle = 0;
+			if (w->idle_cpu >= 0)
+				break;
+		} else if (w->idle_cpu < 0 && wl_allowed(p, t, cpu)) {
+			w->idle_cpu = cpu;
+		}
+	}
+	return idle;
+}
+
+/* The walk by cores. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
+			struct wl_decision *out WL_ARG)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 first = w->first, span = w->span, start = w->start, i, index, cpu;
+	int found = WL_CPU_NONE;
+
+	wl_for (i, 0, span) {
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		cpu = wl_entry(llc->cpus, first + index);
+		if (!wl_allowed(p, t, cpu) || wl_walk_was_at_core(p, w, t, cpu, i))
+			continue;
+		s->candidate = cpu;
+		if (wl_walk_core(p, s, t, w, out) && wl_take_idle(p, cpu, out)) {
+			found = cpu;
+			break;
+		}
+	}
+	out->reason = WL_REASON_IDLE_CORE;
+	if (found >= 0)
+		return found;
+	wl_write_once(wl_llc_record(p, s->target)->has_idle_cores, 0);
+	out->reason = WL_REASON_IDLE_CPU;
+	if (w->idle_cpu >= 0 && wl_take_idle(p, w->idle_cpu, out))
+		found = w->idle_cpu;
+	return found;
+}
+
+/* The walk by CPUs, `visits` of them. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+		       const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
+		       struct wl_decision *out WL_ARG)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 first = w->first, span = w->span, start = w->start, i, index, cpu, dist;
+	u32 is_util = p->params.scan_form == WL_SCAN_UTIL;
+	u32 visits = is_util ? wl_read_once(wl_llc_record(p, s->target)->nr_idle_scan)
+			     : wl_scan_limit(p, s->this_cpu, span) - 1;
+	int found = WL_CPU_NONE;
+
+	wl_for (i, 0, span) {
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		cpu = wl_entry(llc->cpus, first + index);
+		if (!wl_allowed(p, t, cpu))
+			continue;
+		if (!visits)
+			break;
+		visits--;
+		dist = wl_reader_distance(p, &s->reader, cpu);
+		wl_read_at(&out->reads, dist);
+		wl_read_at(&out->step_reads, dist);
+		if (wl_take_idle(p, cpu, out)) {
+			found = cpu;
+			break;
+		}
+	}
+	out->scan_timed = !is_util && (found >= 0 || visits);
+	return found;
+}
+
+WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	struct wl_cpu *record = wl_llc_record(p, s->target);
+	u32 dom = wl_entry(llc->dom_of, s->target), is_util = p->params.scan_form == WL_SCAN_UTIL;
+	struct wl_walk w = {.first = wl_entry(llc->first, dom),
+			    .span = wl_entry(llc->weight, dom),
+			    .idle_cpu = WL_CPU_NONE};
+	u32 smt = p->topo.smt_level, cores = 0;
+	int cpu;
+
+	w.start = wl_entry(llc->pos, s->target) - w.first + is_util;
+	if (w.start >= w.span)
+		w.start = 0;
+	if (smt || is_util)
+		wl_read_at(&out->reads,
+			   wl_reader_distance(p, &s->reader, wl_entry(llc->cpus, w.first)));
+	if (smt)
+		cores = wl_read_once(record->has_idle_cores);
+	if (is_util && smt && !cores && wl_shares_llc(p, s->prev, s->target)) {
+		out->reason = WL_REASON_IDLE_SIBLING;
+		s->candidate = s->prev;
+		cpu = wl_take_in_domain(p, s, t, 0, out);
+		if (cpu >= 0)
+			return cpu;
+	}
+	out->reason = WL_REASON_IDLE_CPU;
+	if (is_util && !wl_read_once(record->nr_idle_scan))
+		return WL_CPU_NONE;
+	if (cores)
+		return wl_walk_cores(p, s, t, &w, out);
+	return wl_walk_cpus(p, s, t, &w, out);
+}
+
+/* ------------------------------------------------------------------ the limit of form=util */
+
+/* How many CPUs of an LLC of `span` may be visited, at this sum of scaled utilizations. */
+WL_INLINE u32 wl_idle_scan_limit(u64 util_sum, u32 span)
+{
+	u64 x = wl_div(util_sum >> WL_UTIL_SHIFT, span);
+	u64 less = x * x * WL_IDLE_SCAN_PCT * WL_IDLE_SCAN_PCT / (10000 * 1024);
+
+	return less < 1024 ? span * (1024 - less) / 1024 : 0;
+}
+
+/* A tick on cpu: computes the limit of its LLC if that is due. */
+WL_FN int wl_idle_scan_update(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
+			      struct wl_reads *reads WL_ARG)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	struct wl_cpu *record = wl_llc_record(p, cpu);
+	u32 dom = wl_entry(llc->dom_of, cpu), first = wl_entry(llc->first, dom);
+	u32 span = wl_entry(llc->weight, dom), i, other;
+	u64 sum = 0;
+
+	if (now_ns < wl_read_once(record->idle_scan_due_ns))
+		return 0;
+	wl_write_once(record->idle_scan_due_ns, now_ns + span * WL_IDLE_SCAN_AGE_NS);
+	wl_for (i, 0, span) {
+		other = wl_entry(llc->cpus, first + i);
+		wl_read_at(reads, wl_distance(p, cpu, other));
+		sum += wl_util_cpu(p, other, now_ns);
+	}
+	wl_write_once(record->nr_idle_scan, wl_idle_scan_limit(sum, span));
+	return 0;
+}
+
+#endif /* WL_IDLE_MERGED_H */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * queue.h - the axis `queue`: each event of a run queue, handed to the one that the policy has.
+ */
+#ifndef WL_QUEUE_H
+#define WL_QUEUE_H
+
+#include "queue_cfs.h"
+#include "queue_fair.h"
+
+WL_INLINE u32 wl_is_fair(const struct wl_policy *p)
+{
+	return p->params.queue == WL_QUEUE_FAIR;
+}
+
+WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
+				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
+{
+	if (wl_is_fair(p))
+		wl_fair_enqueue(p, t, in, out);
+	else
+		wl_cfs_enqueue(p, t, in, out);
+}
+
+WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	if (wl_is_fair(p))
+		wl_fair_run(p, t, cpu, now_ns);
+	else
+		wl_cfs_running(p, t, cpu, now_ns);
+}
+
+WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
+{
+	if (wl_is_fair(p))
+		wl_fair_stopping(p, t, now_ns, runnable);
+	else
+		wl_cfs_stopping(p, t, now_ns, runnable);
+}
+
+/* t is not runnable any more, or leaves its queue to be queued anew. */
+WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	if (wl_is_fair(p))
+		wl_fair_sleep(p, t, now_ns);
+	else
+		wl_cfs_leave(p, t, now_ns);
+}
+
+/* Returns 1 if the running task should give way. */
+WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	return wl_is_fair(p) ? wl_fair_tick(p, t, cpu, now_ns) : wl_cfs_tick(p, t, cpu, now_ns);
+}
+
+WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
+{
+	if (wl_is_fair(p))
+		wl_fair_weight(p, t, weight, now_ns);
+	else
+		wl_cfs_weight(p, t, weight, now_ns);
+}
+
+/* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */
+WL_INLINE u32 wl_queue_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
+			      const struct wl_move_in *in, struct wl_move_out *out)
+{
+	return wl_is_fair(p) ? wl_fair_pulled(p, t, from, in, out)
+			     : wl_cfs_pulled(p, t, from, in, out);
+}
+
+/* How the host chooses from the own queue, and whether the running task may go on. */
+WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
+				 struct wl_dispatch_out *out)
+{
+	out->pick = WL_PICK_HEAD;
+	if (!wl_is_fair(p))
+		return;
+	out->pick = WL_PICK_ELIGIBLE;
+	if (wl_read_once(wl_cpu_of(p, cpu)->nr_running))
+		out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
+}
+
+#endif /* WL_QUEUE_H */

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * queue_fair.h - queue=fair: eligible tasks by virtual deadline (EEVDF), as Linux 6.12 has it.
+ *
+ * A task's vtime grows by run time * 1024 / weight. V, the mean vtime of all tasks counted on a CPU
+ * by their weights, is where each would be if all ran at once. A task is *eligible* if its vtime is
+ * not beyond V: it has received no more than its share. Its *deadline*, the key of the queue, is
+ * the vtime at which its slice (base_slice, 0.75 ms, scaled: 3 ms on 8 CPUs or more) began plus
+ * slice * 1024 / weight. The eligible task with the earliest deadline runs.
+ *   slice over	at the deadline, seen at a tick: the task is given the next one, and the CPU
+ *		reschedules if others wait
+ *   parity	a running task that is eligible and has not reached its deadline is not preempted
+ *		(RUN_TO_PARITY); one that was given another slice gives way to an eligible task with
+ *		an earlier deadline
+ *   preempt	a task that arrives, eligible, preempts one that is beyond V
+ *   lag	V - vtime when a task leaves a queue is kept, at most two slices (or a tick, if that is
+ *		more) * 1024 / weight either way; arriving, it is placed so far from V, inflated by
+ *		(load + weight) / load because it moves V itself (PLACE_LAG). On an empty CPU lag is 0
+ *   deadline	a task that wakes has a whole slice to its deadline, a new one half of it, one that is
+ *		moved keeps what it had left
+ * V is never walked for: the CPU keeps S, the sum of weight * vtime modulo 2^64, and
+ * V = anchor + (S - load * anchor) / load for any anchor near it: the running task's vtime, else the
+ * last V.
+ *
+ * Example, slice 3 ms, vtimes in ms past the start. A (1024) runs alone from 0, its deadline is 3. At
+ * 1 ms B (1024) wakes without lag: V is 1, B's deadline 4; A is not beyond V and goes on. At 2 ms A
+ * is at 2, V = (2 + 1) / 2 = 1.5, and C (2048) wakes: its vtime is 1.5, its deadline 1.5 + 1.5 = 3. A
+ * is beyond V: C preempts it, and runs 3 ms to its deadline; the next is 4.5. V = (2 + 1 + 2 * 3) /
+ * 4 = 2.25: A (deadline 3) and B (4) are eligible, C is not, and A runs.
+ *
+ * Cost: two divisions an event; picking asks tasks in order of deadline until one is eligible.
+ * Left out of Linux 6.12: a task that sleeps beyond V leaves at once (DELAY_DEQUEUE keeps it queued
+ * until it is eligible); slices that a task asked for; the batch and idle classes. A wakee preempts
+ * though a third task may have the earliest deadline: the policy does not see the queue.
+ * In a kernel, a pull that races with a dequeue of the same task may leave S wrong until the CPU has
+ * one task; a V that is too far from its anchor is not believed, and the anchor taken instead.
+ */
+#ifndef WL_QUEUE_FAIR_H
+#define WL_QUEUE_FAIR_H
+
+#include "run_queue.h"
+
+#define WL_WEIGHT_NICE_19 15
+
+/* ------------------------------------------------------------------ arithmetic */
+
+/* A whole slice in vtime. */
+WL_INLINE u64 wl_fair_slice(const struct wl_params *params, u32 weight)
+{
+	return wl_weighted(params->min_granularity_ns, weight);
+}
+
+/* The most that lag may be, in vtime. */
+WL_INLINE u64 wl_fair_lag_max(const struct wl_params *params, u32 weight)
+{
+	u64 slices_ns = 2 * params->min_granularity_ns;
+
+	return wl_weighted(slices_ns > params->tick_ns ? slices_ns : params->tick_ns, weight);
+}
+
+/* How much longer a task may run until its deadline; at least 1 ns. */
+WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 weight)
+{
+	u64 left_ns = deadline > vtime ? (deadline - vtime) * weight / WL_WEIGHT_NICE_0 : 0;
+
+	return left_ns ? left_ns : 1;
+}
+
+/* The vtime of the task that runs on a CPU. */
+WL_INLINE u64 wl_fair_running(const struct wl_cpu *c, u64 now_ns)
+{
+	u64 start_ns = wl_read_once(c->curr_start_ns), vtime = wl_read_once(c->curr_vtime);
+
+	return now_ns > start_ns
+		       ? vtime + wl_weighted(now_ns - start_ns, wl_read_once(c->curr_weight))
+		       : vtime;
+}
+
+/* V of a CPU. It lies between the least and the greatest vtime there. */
+WL_FN u64 wl_fair_mean(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 load = wl_read_once(c->load), sum = wl_read_once(c->vtime_sum);
+	u64 anchor = wl_read_once(c->min_vtime), off;
+	/* Twice the lag of the lightest task, either way. */
+	u64 spread = 4 * wl_fair_lag_max(&p->params, WL_WEIGHT_NICE_19);
+
+	if (!load)
+		return anchor;
+	if (wl_read_once(c->nr_running)) {
+		anchor = wl_fair_running(c, now_ns);
+		/* S knows it as it was when it was last charged. */
+		sum += (anchor - wl_read_once(c->curr_vtime)) * wl_read_once(c->curr_weight);
+	}
+	off = sum - load * anchor;
+	if ((s64)off >= 0) {
+		off = wl_div(off, load);
+		return off <= spread ? anchor + off : anchor;
+	}
+	/* Rounded down, as the other way. */
+	off = wl_div(0 - off + load - 1, load);
+	return off <= spread && off <= anchor ? anchor - off : anchor;
+}
+
+/* ------------------------------------------------------------------ joining and leaving */
+
+/* Takes a task out of S, and notes its lag. It is counted on its CPU, and soon not there any more. */
+WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+	u64 mean = wl_fair_mean(p, t->cpu, now_ns), most = wl_fair_lag_max(&p->params, t->weight);
+	u64 lag = mean >= t->vtime ? mean - t->vtime : t->vtime - mean;
+
+	lag = lag < most ? lag : most;
+	t->lag = mean >= t->vtime ? (s64)lag : -(s64)lag;
+	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->weight);
+	wl_write_once(c->min_vtime, mean);
+	return 0;
+}
+
+/*
+ * Sets vtime and deadline of a task that comes to cpu, where it is not counted yet: from another CPU
+ * (moved), or from sleep.
+ */
+WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		       u32 moved)
+{
+	u64 load = wl_read_once(wl_cpu_of(p, cpu)->load), mean = wl_fair_mean(p, cpu, now_ns);
+	u64 slice = wl_fair_slice(&p->params, t->weight), left = t->deadline - t->vtime, lag;
+
+	if (t->flags & WL_TASK_NEW) {
+		t->flags &= ~WL_TASK_NEW;
+		t->lag = 0;
+		slice /= 2;
+	} else if (moved && left && left < slice) {
+		slice = left;
+	}
+	if (!load || t->cpu < 0)
+		t->lag = 0;
+	lag = t->lag < 0 ? 0 - (u64)t->lag : (u64)t->lag;
+	lag = wl_div(lag * (load + t->weight), load);
+	if (t->lag < 0)
+		t->vtime = mean + lag;
+	else
+		t->vtime = mean > lag ? mean - lag : 0;
+	t->deadline = t->vtime + slice;
+	return 0;
+}
+
+/* A task that joined is counted: adds it to S. After its weight was, so that load is never too small. */
+WL_INLINE void wl_fair_add(struct wl_policy *p, const struct wl_task *t)
+{
+	wl_atomic_add(&wl_cpu_of(p, t->cpu)->vtime_sum, t->vtime * t->weight);
+}
+
+/* Charges a running task for what it ran, and gives it another slice if this one is over. */
+WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
+	u64 ran = wl_weighted(delta_ns, t->weight), sum, alone;
+
+	if (t->place != WL_PLACE_RUNNING || !delta_ns)
+		return;
+	t->sum_exec_ns += delta_ns;
+	t->slice_used_ns += delta_ns;
+	t->vtime += ran;
+	t->run_start_ns = now_ns;
+	wl_atomic_add(&c->vtime_sum, ran * t->weight);
+	wl_write_once(c->curr_vtime, t->vtime);
+	wl_write_once(c->curr_start_ns, now_ns);
+	if (t->vtime >= t->deadline) {
+		t->deadline = t->vtime + wl_fair_slice(&p->params, t->weight);
+		t->slice_used_ns = 0;
+		wl_write_once(c->curr_deadline, t->deadline);
+		wl_write_once(c->curr_renewed, 1);
+	}
+	/* Alone, it is all that S holds; whoever joins meanwhile has changed the load first. */
+	sum = wl_read_once(c->vtime_sum);
+	alone = t->vtime * t->weight;
+	if (sum != alone && !wl_read_once(c->nr_queued) && wl_read_once(c->load) == t->weight)
+		wl_atomic_cas(&c->vtime_sum, sum, alone);
+	wl_write_once(c->min_vtime, wl_fair_mean(p, t->cpu, now_ns));
+}
+
+/* Counts a task at place on cpu; returns 1 if it was not counted there before. */
+WL_INLINE u32 wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu, u64 now_ns)
+{
+	u32 counted = t->place != WL_PLACE_NONE;
+
+	if (counted && t->cpu == (s32)cpu) {
+		wl_place(p, t, place, cpu);
+		return 0;
+	}
+	if (counted)
+		wl_fair_leave(p, t, now_ns);
+	wl_fair_join(p, t, cpu, now_ns, counted);
+	wl_place(p, t, place, cpu);
+	wl_fair_add(p, t);
+	return 1;
+}
+
+/* ------------------------------------------------------------------ events */
+
+/* Should t, queued on cpu, run there now, instead of the task that does, if there is one? */
+WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 mean = wl_fair_mean(p, cpu, now_ns);
+
+	if (t->vtime > mean)
+		return 0;
+	if (!wl_read_once(c->nr_running) || wl_fair_running(c, now_ns) > mean)
+		return 1;
+	return wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->curr_deadline);
+}
+
+WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
+			       const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
+{
+	u32 cpu = wl_nearest_allowed(p, t, in->cpu), from = t->cpu;
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	wl_fair_charge(p, t, in->now_ns);
+	wl_read_at(&out->reads, WL_DIST_CPU);
+	if (wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns) && from < p->topo.nr_cpus &&
+	    from != cpu)
+		wl_read_at(&out->reads, wl_distance(p, cpu, from));
+	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->weight);
+
+	out->cpu = cpu;
+	out->key = t->deadline;
+	out->slice_ns = t->slice_ns;
+	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
+		return;
+	/* Linux charges the running task here, and reschedules if that ends its slice. */
+	out->preempt = wl_fair_running(c, in->now_ns) >= wl_read_once(c->curr_deadline) ||
+		       wl_fair_may_run(p, t, cpu, in->now_ns);
+}
+
+WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
+		return;
+	wl_fair_charge(p, t, now_ns);
+	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, now_ns);
+	t->run_start_ns = now_ns;
+	t->slice_used_ns = 0;
+	wl_write_once(c->curr_weight, t->weight);
+	wl_write_once(c->curr_vtime, t->vtime);
+	wl_write_once(c->curr_start_ns, now_ns);
+	wl_write_once(c->curr_deadline, t->deadline);
+	wl_write_once(c->curr_renewed, 0);
+	/* Last: who sees that a task runs finds these. */
+	wl_place(p, t, WL_PLACE_RUNNING, cpu);
+	c->newly_idle_left = wl_all_levels(p);
+}
+
+/* t is not runnable any more. */
+WL_INLINE void wl_fair_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	if (t->place == WL_PLACE_NONE)
+		return;
+	wl_fair_charge(p, t, now_ns);
+	wl_fair_leave(p, t, now_ns);
+	wl_place(p, t, WL_PLACE_NONE, t->cpu);
+}
+
+WL_INLINE void wl_fair_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
+{
+	if (t->place != WL_PLACE_RUNNING)
+		return;
+	if (!runnable) {
+		wl_fair_sleep(p, t, now_ns);
+		return;
+	}
+	wl_fair_charge(p, t, now_ns);
+	wl_place(p, t, WL_PLACE_QUEUED, t->cpu);
+}
+
+/* Returns 1 if the running task should give way. */
+WL_INLINE u32 wl_fair_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 deadline = t->deadline;
+
+	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
+		return 0;
+	wl_fair_charge(p, t, now_ns);
+	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->weight);
+	if (!wl_read_once(c->nr_queued))
+		return 0;
+	return t->deadline != deadline ||
+	       (c->curr_renewed && t->vtime > wl_fair_mean(p, cpu, now_ns));
+}
+
+WL_INLINE void wl_fair_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+	u64 more = (u64)weight - t->weight;
+
+	wl_fair_charge(p, t, now_ns);
+	if (t->place != WL_PLACE_NONE) {
+		wl_atomic_add(&c->load, more);
+		wl_atomic_add(&c->vtime_sum, more * t->vtime);
+	}
+	t->weight = weight;
+	if (t->place == WL_PLACE_RUNNING)
+		wl_write_once(c->curr_weight, weight);
+}
+
+/* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */
+WL_INLINE u32 wl_fair_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
+			     const struct wl_move_in *in, struct wl_move_out *out)
+{
+	u64 vtime = t->vtime, deadline = t->deadline;
+	s64 lag = t->lag;
+
+	wl_fair_leave(p, t, in->now_ns);
+	wl_fair_join(p, t, in->cpu, in->now_ns, 1);
+	if (!wl_place_moved(p, t, from, in->cpu)) {
+		t->vtime = vtime;
+		t->deadline = deadline;
+		t->lag = lag;
+		wl_atomic_add(&wl_cpu_of(p, from)->vtime_sum, vtime * t->weight);
+		return 0;
+	}
+	wl_fair_add(p, t);
+	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->weight);
+	out->key = t->deadline;
+	return 1;
+}
+
+/* With which slice the task that runs on cpu may go on; 1 ns at least. */
+WL_INLINE u64 wl_fair_keep_ns(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	return wl_fair_left_ns(wl_fair_running(c, now_ns), wl_read_once(c->curr_deadline),
+			       wl_read_once(c->curr_weight));
+}
+
+#endif /* WL_QUEUE_FAIR_H */

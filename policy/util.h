@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * util.h - utilization: the share of time that a CPU is busy or a task runs, lately.
+ *
+ * An exponential average of half life 32 periods of 1.048576 ms (Linux's PELT): at full use it nears
+ * 1024, in units of the machine's fastest CPU, idle it nears 0; a CPU of capacity 512 nears 512 at
+ * most. Kept lazily: a value and the time when it was right. Linux accumulates by periods and their
+ * parts; here a part of a period is on the straight line between its ends, which differs by less than
+ * 0.01 %.
+ *
+ * Example: a CPU idle for ever turns busy. After 32 periods, 33,554,432 ns, its utilization is 512,
+ * after 64 it is 768; then idle for 32 more: 384.
+ *
+ * Cost: at most six multiplications when it is asked for. It fails as every average does: what
+ * changes within milliseconds, it sees late.
+ */
+#ifndef WL_UTIL_H
+#define WL_UTIL_H
+
+#include "access.h"
+
+#define WL_UTIL_PERIOD_SHIFT 20 /* a period is 2^20 ns */
+#define WL_UTIL_SHIFT	     16 /* utilization is kept in 1/65536 of 1/1024 */
+
+/* value * 2^(-periods / 32), for a value below 2^32. The factors are 2^(-n / 32) * 2^32. */
+WL_FN u64 wl_util_decay(u64 value, u64 time_ns)
+{
+	u64 periods = time_ns >> WL_UTIL_PERIOD_SHIFT;
+	u64 part = time_ns & ((1ULL << WL_UTIL_PERIOD_SHIFT) - 1);
+
+	if (periods >= 32 * 32)
+		return 0;
+	value >>= (periods / 32) & 31;
+	if (periods & 16)
+		value = wl_mul_shift(value, 0xb504f334, 32);
+	if (periods & 8)
+		value = wl_mul_shift(value, 0xd744fccb, 32);
+	if (periods & 4)
+		value = wl_mul_shift(value, 0xeac0c6e8, 32);
+	if (periods & 2)
+		value = wl_mul_shift(value, 0xf5257d15, 32);
+	if (periods & 1)
+		value = wl_mul_shift(value, 0xfa83b2db, 32);
+	return value - (((value - wl_mul_shift(value, 0xfa83b2db, 32)) * part) >>
+			WL_UTIL_PERIOD_SHIFT);
+}
+
+/* What a utilization has become after time_ns of nearing `full`, in 1/1024: a capacity, or 0. */
+WL_INLINE u32 wl_util_step(u32 util, u64 time_ns, u32 full)
+{
+	u64 goal = (u64)full << WL_UTIL_SHIFT;
+
+	return goal >= util ? goal - wl_util_decay(goal - util, time_ns)
+			    : goal + wl_util_decay(util - goal, time_ns);
+}
+
+/* ------------------------------------------------------------------ of CPUs */
+
+/* Of a CPU at now_ns, scaled. */
+WL_INLINE u32 wl_util_cpu(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 stamp_ns = wl_read_once(c->util_stamp_ns);
+	u32 full = wl_read_once(c->state) == WL_CPU_BUSY ? wl_entry(p->topo.capacity, cpu) : 0;
+
+	return wl_util_step(wl_read_once(c->util), now_ns > stamp_ns ? now_ns - stamp_ns : 0, full);
+}
+
+/* Before a CPU turns busy or idle. */
+WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (p->params.scan_form != WL_SCAN_UTIL)
+		return;
+	wl_write_once(c->util, wl_util_cpu(p, cpu, now_ns));
+	wl_write_once(c->util_stamp_ns, now_ns);
+}
+
+/* ------------------------------------------------------------------ of tasks */
+
+/* Of a task, up to now_ns: before what it does changes. Only unequal capacities ask for it. */
+WL_INLINE void wl_util_task(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	u32 full = t->place == WL_PLACE_RUNNING ? wl_entry(p->topo.capacity, t->cpu) : 0;
+
+	if (!p->topo.unequal || now_ns <= t->util_stamp_ns)
+		return;
+	t->util = wl_util_step(t->util, now_ns - t->util_stamp_ns, full);
+	t->util_stamp_ns = now_ns;
+}
+
+#endif /* WL_UTIL_H */

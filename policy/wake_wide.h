@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * wake_wide.h - affine=wide: today's mainline; wakers of many do not pull.
+ *
+ * Each task counts its flips: wake-ups of another task than the one it woke last. If more than 1 s
+ * passed since its stamp, the count is halved first, and the stamp is now. With master the greater
+ * and slave the lesser of waker's and wakee's flips, and factor the number of CPUs of this's LLC,
+ * the wakee stays if slave >= factor and master >= slave * factor. Else, if it may run on this and a
+ * domain with wake-affine spans this and prev:
+ *   1. this is idle and shares prev's LLC: prev if that is idle too, else this
+ *   2. the wake-up is sync and the waker runs alone on this: this
+ *   3. prev is idle: prev
+ *   4. loads, with w the wakee's weight and capacities scaling both: this if
+ *	(L(this) - the waker's weight if sync + w) * 100 * capacity(prev)
+ *		< L(prev) * (100 + (imbalance_pct - 100) / 2) * capacity(this), + 1 if sync
+ *	or if it is sync and the waker weighs more than L(this); else prev
+ *
+ * Example, an LLC of 4: a server with 64 flips wakes clients with 4 each: 4 >= 4 and 64 >= 16: they
+ * stay. With 3 flips each they may be pulled. Loads inside the LLC (imbalance_pct 117), all weights
+ * 1024: the waker and another task on this, two tasks on prev. Sync: 2048 * 100 < 2048 * 108: pulled.
+ * Not sync: 3072 * 100 >= 221184: prev.
+ *
+ * Cost: one remote CPU is read, and the waker's and wakee's records are written. It fails where a
+ * few tasks wake each other at random: their flips say nothing. Loads are the weights of this
+ * moment, where Linux has averages over tens of milliseconds.
+ */
+#ifndef WL_WAKE_WIDE_H
+#define WL_WAKE_WIDE_H
+
+#include "wake_affine.h"
+
+#define WL_FLIP_DECAY_NS 1000000000ULL
+
+/* The waker wakes t. */
+WL_INLINE void wl_record_wakee(struct wl_task *waker, const struct wl_task *t, u64 now_ns)
+{
+	if (now_ns > waker->flip_stamp_ns + WL_FLIP_DECAY_NS) {
+		waker->wakee_flips >>= 1;
+		waker->flip_stamp_ns = now_ns;
+	}
+	if (waker->last_wakee != t->id) {
+		waker->last_wakee = t->id;
+		waker->wakee_flips++;
+	}
+}
+
+/* Does one of the two wake so many that the wakee should stay? */
+WL_INLINE u32 wl_is_wide(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
+			 const struct wl_task *waker)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u64 factor = wl_entry(llc->weight, wl_entry(llc->dom_of, s->this_cpu));
+	u32 master = waker->wakee_flips, slave = t->wakee_flips, swap;
+
+	if (master < slave) {
+		swap = master;
+		master = slave;
+		slave = swap;
+	}
+	return slave >= factor && master >= slave * factor;
+}
+
+/* Rule 4. Returns 1 if this is loaded less. */
+WL_INLINE u32 wl_wide_load(struct wl_policy *p, const struct wl_search *s, u32 weight, u32 sync,
+			   u32 imbalance_pct)
+{
+	u64 this_load = wl_read_once(wl_cpu_of(p, s->this_cpu)->load);
+	u64 prev_load = wl_read_once(wl_cpu_of(p, s->prev)->load);
+	u64 this_capacity = wl_entry(p->topo.capacity, s->this_cpu);
+	u64 prev_capacity = wl_entry(p->topo.capacity, s->prev);
+
+	/* sync: the waker's weight, which is about to go; else 0 */
+	if (sync > this_load)
+		return 1;
+	this_load += weight - (u64)sync;
+	return this_load * 100 * prev_capacity <
+	       prev_load * (100 + (imbalance_pct - 100) / 2) * this_capacity + (sync != 0);
+}
+
+/* Returns the target and says why. waker may be null. */
+WL_FN int wl_affine_wide(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			 const struct wl_task *t WL_ARG, struct wl_task *waker,
+			 struct wl_decision *out WL_ARG)
+{
+	struct wl_cpu *this = wl_cpu_of(p, s->this_cpu);
+	u32 nr_levels = p->topo.nr_levels, level, sync = 0, idle, prev_idle;
+
+	if (waker) {
+		wl_record_wakee(waker, t, s->now_ns);
+		if (wl_is_wide(p, s, t, waker)) {
+			out->affine_reason = WL_AFFINE_TOO_WIDE;
+			return s->prev;
+		}
+		/* Only a waker that counts on this CPU takes something away by sleeping. */
+		if ((s->flags & WL_WAKE_SYNC) && waker->place != WL_PLACE_NONE &&
+		    waker->cpu == (s32)s->this_cpu)
+			sync = waker->weight;
+	}
+	if (s->this_cpu == s->prev) {
+		out->affine_reason = WL_AFFINE_SAME_CPU;
+		return s->prev;
+	}
+	if (!wl_allowed(p, t, s->this_cpu)) {
+		out->affine_reason = WL_AFFINE_NOT_ALLOWED;
+		return s->prev;
+	}
+	level = wl_spanning_level(p, s->this_cpu, s->prev);
+	if (level >= nr_levels || !wl_level_of(p, level)->wake_affine) {
+		out->affine_reason = WL_AFFINE_NO_DOMAIN;
+		return s->prev;
+	}
+	wl_read_at(&out->reads, WL_DIST_CPU);
+	idle = wl_looks_idle(p, s->this_cpu) && wl_shares_llc(p, s->this_cpu, s->prev);
+	if (!idle && sync && wl_read_once(this->nr_running) + wl_read_once(this->nr_queued) == 1) {
+		out->affine_reason = WL_AFFINE_SYNC_ALONE;
+		return s->this_cpu;
+	}
+	wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->prev));
+	prev_idle = wl_looks_idle(p, s->prev);
+	if (prev_idle) {
+		out->affine_reason = WL_AFFINE_PREV_IDLE;
+		return s->prev;
+	}
+	if (idle) {
+		out->affine_reason = WL_AFFINE_THIS_IDLE;
+		return s->this_cpu;
+	}
+	if (wl_wide_load(p, s, t->weight, sync, wl_level_of(p, level)->imbalance_pct)) {
+		out->affine_reason = WL_AFFINE_LOAD;
+		return s->this_cpu;
+	}
+	out->affine_reason = WL_AFFINE_PREV;
+	return s->prev;
+}
+
+#endif /* WL_WAKE_WIDE_H */
