@@ -9,8 +9,8 @@ use wakelab_workload::{Channel, End, Measure, Op, Task, Workload};
 
 /// Both ways of the simulated kernel.
 pub(crate) const HOSTS: [HostProfile; 2] = [HostProfile::SchedExt, HostProfile::Mainline];
-/// Both idle designs.
-pub(crate) const POLICIES: [&str; 2] = ["linux-4.15", "linux-4.15+idle=smt-balance"];
+/// Both idle designs, and today's kernel.
+pub(crate) const POLICIES: [&str; 3] = ["linux-4.15", "linux-4.15+idle=smt-balance", "linux-6.12"];
 pub(crate) const MS: u64 = 1_000_000;
 
 /// A machine of `llcs` last-level caches (a node and a socket each) x `cores` x `threads`, numbered core by core:

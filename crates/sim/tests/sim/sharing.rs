@@ -66,6 +66,26 @@ fn weights_divide_the_period() {
     }
 }
 
+/// queue=fair gives every weight the same slice; how often a task's turn comes makes its share. Tasks of weight 2048 and 1024
+/// with work of 60 and 30 ms so end together, at 90 ms, but for what the one may be ahead: a slice (0.75 ms) and a tick,
+/// and the tick after that. Taking turns would end the light one at 60 ms.
+#[test]
+fn eligible_deadlines_share_by_weight() {
+    for host in HOSTS {
+        let heavy = Task { weight: 2048, ..bound(&[0], vec![compute(60 * MS)]) };
+        let light = bound(&[0], vec![compute(30 * MS)]);
+        let mut scenario = scenario(machine(1, 1, 1), vec![heavy, light], host);
+        scenario.policy = "linux-6.12".parse().unwrap();
+        for seed in 1..4 {
+            let mut log = Log::default();
+            let outcome = run_observed(&scenario, seed, &mut log).unwrap();
+            assert_eq!(outcome.elapsed_ns, 90 * MS);
+            assert!(log.exited[0].0 > 87 * MS, "{host:?}: {:?}", log.exited);
+            assert!(log.switched_in.len() > 30, "{host:?}: slices of a tick or two");
+        }
+    }
+}
+
 /// Tasks shorter than a slice run one after the other: the n-th waits for n - 1 before it.
 #[test]
 fn delay_equals_queueing() {
