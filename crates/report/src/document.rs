@@ -22,8 +22,11 @@ use crate::percentile::percentile_ns;
 /// Version of all JSON documents. It grows when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// Of all intervals.
+pub(crate) const CONFIDENCE_PERCENT: u32 = 95;
+
 /// What the intervals are.
-const INTERVAL: &str = "seed spread, not model error";
+pub(crate) const INTERVAL: &str = "seed spread, not model error";
 
 /// A comparison for programs.
 #[derive(Debug, Serialize)]
@@ -128,7 +131,7 @@ impl Comparison<'_> {
             schema_version: SCHEMA_VERSION,
             kind: "compare",
             interval: INTERVAL,
-            confidence_percent: 95,
+            confidence_percent: CONFIDENCE_PERCENT,
             scenario: SharedScenario {
                 machine: &first.machine,
                 workload: &first.workload,

@@ -57,6 +57,12 @@ pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
             })
         }
     }];
+    // p99 is the result where the workload is judged by it.
+    let judged: Vec<(u32, &'static str)> = PERCENTILES
+        .into_iter()
+        .filter(|&(permille, _)| measure != Measure::WakeupLatency || permille != 990)
+        .collect();
+    all.extend(latencies("judged_latency", "judged latency", &judged, |outcome| &outcome.judged_latency));
     all.extend(latencies("wakeup_latency", "wake-up latency", &PERCENTILES, |outcome| {
         &outcome.wakeup_latency
     }));

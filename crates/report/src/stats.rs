@@ -30,25 +30,47 @@ pub struct Gain {
 /// The gain of `values` over `baseline`, which are paired by index. All of [`Gain`] is empty if any value is missing or the
 /// baseline's mean is 0.
 pub fn paired_gain(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction) -> Gain {
-    let complete = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
-    let (Some(baseline), Some(values)) = (complete(baseline), complete(values)) else {
+    gains(baseline, values, direction).map_or_else(Gain::default, |gains| over_seeds(&gains))
+}
+
+/// How far a gain moved, in percent points: from that of `values` over `baseline` to that of `moved_values` over
+/// `moved_baseline`, all paired by index. Empty where either gain is.
+pub fn paired_move(
+    [baseline, values]: [&[Option<f64>]; 2],
+    [moved_baseline, moved_values]: [&[Option<f64>]; 2],
+    direction: Direction,
+) -> Gain {
+    let before = gains(baseline, values, direction);
+    let after = gains(moved_baseline, moved_values, direction);
+    let (Some(before), Some(after)) = (before, after) else { return Gain::default() };
+    if before.len() != after.len() {
         return Gain::default();
-    };
+    }
+    over_seeds(&after.iter().zip(&before).map(|(after, before)| after - before).collect::<Vec<_>>())
+}
+
+/// The gain of each seed, in percent of the baseline's mean.
+fn gains(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction) -> Option<Vec<f64>> {
+    let complete = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
+    let (baseline, values) = (complete(baseline)?, complete(values)?);
     let whole = mean(&baseline);
     if baseline.len() != values.len() || whole == 0.0 {
-        return Gain::default();
+        return None;
     }
     let sign = match direction {
         Direction::Higher => 100.0,
         Direction::Lower => -100.0,
     };
-    let gains: Vec<f64> =
-        baseline.iter().zip(&values).map(|(base, value)| (value - base) / whole * sign).collect();
-    let gain = mean(&gains);
+    Some(baseline.iter().zip(&values).map(|(base, value)| (value - base) / whole * sign).collect())
+}
+
+/// Mean, interval and mark of one value a seed.
+fn over_seeds(gains: &[f64]) -> Gain {
+    let gain = mean(gains);
     if !gain.is_finite() {
         return Gain::default();
     }
-    let Some(half) = half_interval(&gains) else {
+    let Some(half) = half_interval(gains) else {
         return Gain { gain_percent: Some(round(gain)), ci_percent: None, marked: false };
     };
     Gain {
@@ -153,6 +175,24 @@ mod tests {
     fn one_seed_has_no_interval_and_no_mark() {
         let gain = paired_gain(&some(&[10.0]), &some(&[5.0]), Direction::Lower);
         assert_eq!(gain, Gain { gain_percent: Some(50.0), ci_percent: None, marked: false });
+    }
+
+    /// Baseline 100 and 200 (mean 150). Values 90 and 200: gains of 10/150 and 0. Moved: 80 and 170 over the same
+    /// baseline: 20/150 and 30/150. The gain moved by 10/150 and 30/150: 13.333333 points, +- 12.7062 x 9.428090 / sqrt(2).
+    #[test]
+    fn a_move_is_that_of_the_gains_of_each_seed() {
+        let baseline = some(&[100.0, 200.0]);
+        let moved = paired_move(
+            [&baseline, &some(&[90.0, 200.0])],
+            [&baseline, &some(&[80.0, 170.0])],
+            Direction::Lower,
+        );
+        assert_eq!(moved.gain_percent, Some(13.333333));
+        let [low, high] = moved.ci_percent.unwrap();
+        assert!((low + 71.374698).abs() < 1e-3 && (high - 98.041365).abs() < 1e-3, "{low} {high}");
+        assert!(!moved.marked);
+        let nothing = paired_move([&baseline, &[None, None]], [&baseline, &baseline], Direction::Lower);
+        assert_eq!(nothing, Gain::default());
     }
 
     #[test]

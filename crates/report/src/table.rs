@@ -10,6 +10,7 @@ use wakelab_sim::{Ending, HostProfile, TimeUse};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, PolicyResult};
 use crate::metric::{Unit, time_uses};
+use crate::stats::Gain;
 
 /// How text is laid out. The caller knows the terminal and the environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,16 +30,19 @@ const RESET: &str = "\x1b[0m";
 type SharesOf = for<'a> fn(&'a PolicyResult<'_>) -> &'a [(String, f64)];
 
 /// A cell and its colour, if it has one.
-struct Cell {
-    text: String,
-    color: Option<&'static str>,
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) color: Option<&'static str>,
 }
 
-/// A table of text: heads of the policies, and rows of a label, a unit, and a cell a policy.
-struct Grid {
-    title: &'static str,
-    heads: Vec<String>,
-    rows: Vec<(String, &'static str, Vec<Cell>)>,
+/// A label, a unit, and a cell a column.
+pub(crate) type Row = (String, &'static str, Vec<Cell>);
+
+/// A table of text: heads of the columns, and rows.
+pub(crate) struct Grid {
+    pub(crate) title: &'static str,
+    pub(crate) heads: Vec<String>,
+    pub(crate) rows: Vec<Row>,
 }
 
 impl Comparison<'_> {
@@ -117,7 +121,7 @@ impl Comparison<'_> {
 
     fn metric_grid(&self) -> Grid {
         let shown: Vec<&MetricResult> = self.metrics.iter().filter(|metric| is_shown(metric)).collect();
-        let mut rows: Vec<(String, &'static str, Vec<Cell>)> = shown
+        let mut rows: Vec<Row> = shown
             .iter()
             .map(|metric| {
                 let (_, unit, _) = scale(metric);
@@ -194,7 +198,7 @@ impl Comparison<'_> {
 
 impl Grid {
     /// The grid, cut into as many tables as the page needs.
-    fn text(&self, style: &Style) -> String {
+    pub(crate) fn text(&self, style: &Style) -> String {
         let mut out = String::new();
         if !self.title.is_empty() {
             out.push_str(&paint(style, BOLD, self.title));
@@ -268,7 +272,7 @@ impl Grid {
     }
 }
 
-fn paint(style: &Style, color: &str, text: &str) -> String {
+pub(crate) fn paint(style: &Style, color: &str, text: &str) -> String {
     if style.color { format!("{color}{text}{RESET}") } else { text.to_owned() }
 }
 
@@ -288,7 +292,7 @@ fn is_result(metric: &MetricResult) -> bool {
 }
 
 /// By what values are divided, the unit for people, and the number of decimals: four digits of the largest mean.
-fn scale(metric: &MetricResult) -> (f64, &'static str, usize) {
+pub(crate) fn scale(metric: &MetricResult) -> (f64, &'static str, usize) {
     let largest =
         metric.policies.iter().filter_map(|policy| policy.mean).fold(0.0, |a: f64, b| a.max(b.abs()));
     let (divisor, unit) = match metric.unit {
@@ -310,17 +314,29 @@ fn scale(metric: &MetricResult) -> (f64, &'static str, usize) {
     (divisor, unit, decimals)
 }
 
-fn value_text(metric: &MetricResult, found: &MetricOfPolicy) -> String {
+pub(crate) fn value_text(metric: &MetricResult, found: &MetricOfPolicy) -> String {
     let (divisor, _, decimals) = scale(metric);
     found.mean.map_or_else(|| "-".to_owned(), |mean| format!("{:.decimals$}", mean / divisor))
 }
 
-fn gain_text(found: &MetricOfPolicy) -> String {
+pub(crate) fn gain_text(found: &MetricOfPolicy) -> String {
     match (found.gain.gain_percent, found.gain.ci_percent) {
         (Some(gain), Some([low, high])) => format!("({gain:+.2}% ±{:.2})", (high - low) / 2.0),
         (Some(gain), None) => format!("({gain:+.2}%)"),
         (None, _) => "(-)".to_owned(),
     }
+}
+
+/// A gain in percent with its interval and its star, coloured if marked. The last two characters are the star's.
+pub(crate) fn gain_cell(found: &Gain) -> Cell {
+    let star = if found.marked { " *" } else { "  " };
+    let text = match (found.gain_percent, found.ci_percent) {
+        (Some(gain), Some([low, high])) => format!("{gain:+.2} ±{:.2}{star}", (high - low) / 2.0),
+        (Some(gain), None) => format!("{gain:+.2}{star}"),
+        (None, _) => format!("-{star}"),
+    };
+    let color = if found.gain_percent > Some(0.0) { GREEN } else { RED };
+    Cell { text, color: found.marked.then_some(color) }
 }
 
 fn percent_cell(percent: Option<f64>) -> Cell {
@@ -332,14 +348,14 @@ fn percent_cell(percent: Option<f64>) -> Cell {
     Cell { text, color: None }
 }
 
-fn host_name(host: HostProfile) -> &'static str {
+pub(crate) fn host_name(host: HostProfile) -> &'static str {
     match host {
         HostProfile::SchedExt => "sched_ext",
         HostProfile::Mainline => "mainline",
     }
 }
 
-fn seeds(seeds: &[u64]) -> String {
+pub(crate) fn seeds(seeds: &[u64]) -> String {
     match seeds {
         [one] => format!("seed {one}"),
         [first, .., last] if seeds.is_sorted() && last - first == seeds.len() as u64 - 1 => {

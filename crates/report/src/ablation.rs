@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What each term of the cost model does to a result: the same runs with one term left out, paired by seed.
+//!
+//! A case is a workload on a machine under a policy. Its baseline has all terms; the gain of "without X" is by how much the
+//! result is better if X costs nothing. It is no share of the whole: terms act on each other (a wake-up that costs nothing
+//! comes earlier, and meets another state of the machine), so the gains of all terms need not add up to anything.
+
+use serde::Serialize;
+use wakelab_machine::Machine;
+use wakelab_policy::PolicySpec;
+use wakelab_sim::{HostProfile, Outcome, Scenario};
+use wakelab_workload::Workload;
+
+use crate::comparison::MetricOfPolicy;
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::error::ReportError;
+use crate::metric::{Direction, Unit};
+use crate::result::{ResultMetric, check_seeds};
+use crate::table::{Cell, Grid, Style, gain_cell, host_name, paint, seeds};
+
+/// One workload on one machine: its runs with all terms, and without each.
+#[derive(Clone, Debug)]
+pub struct AblationRuns<'a> {
+    /// With all terms.
+    pub scenario: &'a Scenario,
+    /// For people.
+    pub policy: &'a str,
+    /// With all terms, a run a seed.
+    pub with_all: &'a [Outcome],
+    /// Without each term, in the order of the terms, with the same seeds.
+    pub without: Vec<&'a [Outcome]>,
+}
+
+/// The effects of all terms on all cases.
+#[derive(Clone, Debug)]
+pub struct Ablation<'a> {
+    terms: Vec<(&'a str, &'a str)>,
+    seeds: Vec<u64>,
+    cases: Vec<Case<'a>>,
+}
+
+#[derive(Clone, Debug)]
+struct Case<'a> {
+    scenario: &'a Scenario,
+    policy: &'a str,
+    result: ResultMetric,
+    with_all: MetricOfPolicy,
+    without: Vec<MetricOfPolicy>,
+}
+
+impl<'a> Ablation<'a> {
+    /// `terms` are names and what each is.
+    ///
+    /// # Errors
+    /// No case or no seed; a case with more or fewer lists than terms; other seeds than the first case's.
+    pub fn new(
+        terms: &[(&'a str, &'a str)],
+        cases: &[AblationRuns<'a>],
+    ) -> Result<Ablation<'a>, ReportError> {
+        let first = cases.first().ok_or(ReportError::Empty)?;
+        let seeds: Vec<u64> = first.with_all.iter().map(|outcome| outcome.seed).collect();
+        if seeds.is_empty() {
+            return Err(ReportError::Empty);
+        }
+        let mut done = Vec::with_capacity(cases.len());
+        for case in cases {
+            if case.without.len() != terms.len() {
+                let (scenarios, outcomes) = (terms.len(), case.without.len());
+                return Err(ReportError::Lengths { scenarios, names: scenarios, outcomes });
+            }
+            check_seeds(&seeds, "all terms", case.with_all, case.policy)?;
+            for (runs, (term, _)) in case.without.iter().zip(terms) {
+                check_seeds(&seeds, "all terms", runs, term)?;
+            }
+            let result = ResultMetric::new(case.scenario.workload.measure);
+            done.push(Case {
+                scenario: case.scenario,
+                policy: case.policy,
+                with_all: result.of(case.with_all),
+                without: case.without.iter().map(|runs| result.over(case.with_all, runs)).collect(),
+                result,
+            });
+        }
+        Ok(Ablation { terms: terms.to_vec(), seeds, cases: done })
+    }
+
+    /// Terms that change no value of any case, as indices.
+    fn without_effect(&self) -> Vec<usize> {
+        let same = |case: &Case<'_>, term: usize| case.without[term].values == case.with_all.values;
+        (0..self.terms.len()).filter(|&term| self.cases.iter().all(|case| same(case, term))).collect()
+    }
+
+    /// A table a workload, with a column a machine; ends in a newline.
+    pub fn text(&self, style: &Style) -> String {
+        let idle = self.without_effect();
+        let mut out = String::new();
+        let mut rest: Vec<&Case<'_>> = self.cases.iter().collect();
+        while let Some(first) = rest.first().copied() {
+            let group = |case: &&Case<'_>| {
+                case.scenario.workload.name == first.scenario.workload.name && case.policy == first.policy
+            };
+            let (cases, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(group);
+            rest = others;
+            let (workload, host) = (&first.scenario.workload.name, host_name(first.scenario.host));
+            let policy = first.policy;
+            let title = format!("{workload}, {policy}, host {host}, {}", seeds(&self.seeds));
+            out.push_str(&paint(style, "\x1b[1m", &title));
+            out.push_str("\n\n");
+            out.push_str(&self.grid(&cases, &idle).text(style));
+            out.push('\n');
+        }
+        if !idle.is_empty() {
+            let names: Vec<&str> = idle.iter().map(|&term| self.terms[term].0).collect();
+            out.push_str(&format!("No effect on any of them: {}.\n", names.join(", ")));
+        }
+        out.push_str("Percent by which the result is better (+) or worse (-) without the term. ");
+        out.push_str(if self.seeds.len() == 1 {
+            "One seed: no intervals, and nothing is marked.\n"
+        } else {
+            "± 95 % interval: seed spread, not model error.\n* more than 1 % and more than its interval.\n"
+        });
+        out
+    }
+
+    fn grid(&self, cases: &[&Case<'_>], idle: &[usize]) -> Grid {
+        let heads = cases.iter().map(|case| case.scenario.machine.name.clone()).collect();
+        let base = cases[0].result.row(cases.iter().map(|case| &case.with_all));
+        let mut rows = vec![base];
+        for (term, (name, _)) in self.terms.iter().enumerate().filter(|(term, _)| !idle.contains(term)) {
+            let cells: Vec<Cell> = cases.iter().map(|case| gain_cell(&case.without[term].gain)).collect();
+            rows.push((format!("without {name}"), "%", cells));
+        }
+        Grid { title: "", heads, rows }
+    }
+
+    /// For programs: docs/schema/ablation.schema.json.
+    pub fn document(&self) -> AblationDocument<'_> {
+        AblationDocument {
+            schema_version: SCHEMA_VERSION,
+            kind: "ablation",
+            interval: INTERVAL,
+            confidence_percent: CONFIDENCE_PERCENT,
+            seeds: &self.seeds,
+            terms: self.terms.iter().map(|&(name, description)| TermDocument { name, description }).collect(),
+            cases: self.cases.iter().map(|case| case.document(&self.terms)).collect(),
+        }
+    }
+}
+
+impl Case<'_> {
+    fn document<'b>(&'b self, terms: &[(&'b str, &'b str)]) -> CaseDocument<'b> {
+        let Scenario { machine, workload, policy, host, limit_ns } = self.scenario;
+        CaseDocument {
+            name: self.policy,
+            machine,
+            workload,
+            policy,
+            host: *host,
+            limit_ns: *limit_ns,
+            metric: &self.result.name,
+            unit: self.result.unit,
+            direction: self.result.direction,
+            with_all: &self.with_all,
+            without: terms
+                .iter()
+                .zip(&self.without)
+                .map(|(&(term, _), result)| WithoutDocument { term, result })
+                .collect(),
+        }
+    }
+}
+
+/// An ablation for programs; serialise it with serde_json.
+#[derive(Debug, Serialize)]
+pub struct AblationDocument<'a> {
+    schema_version: u32,
+    kind: &'static str,
+    interval: &'static str,
+    confidence_percent: u32,
+    seeds: &'a [u64],
+    terms: Vec<TermDocument<'a>>,
+    cases: Vec<CaseDocument<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct TermDocument<'a> {
+    name: &'a str,
+    description: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct CaseDocument<'a> {
+    name: &'a str,
+    machine: &'a Machine,
+    workload: &'a Workload,
+    policy: &'a PolicySpec,
+    host: HostProfile,
+    limit_ns: u64,
+    metric: &'a str,
+    unit: Unit,
+    direction: Direction,
+    with_all: &'a MetricOfPolicy,
+    without: Vec<WithoutDocument<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct WithoutDocument<'a> {
+    term: &'a str,
+    #[serde(flatten)]
+    result: &'a MetricOfPolicy,
+}

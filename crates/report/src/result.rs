@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The one metric that a workload is judged by, where runs of changed machines are compared with those of the machine
+//! itself.
+
+use wakelab_sim::{Ending, Outcome};
+use wakelab_workload::Measure;
+
+use crate::comparison::{MetricOfPolicy, MetricResult};
+use crate::error::ReportError;
+use crate::metric::{Direction, Unit, metrics};
+use crate::stats::{Gain, mean, paired_gain};
+use crate::table::{Cell, Row, scale, value_text};
+
+/// The first row of a comparison's table.
+#[derive(Clone, Debug)]
+pub(crate) struct ResultMetric {
+    measure: Measure,
+    pub(crate) name: String,
+    label: String,
+    pub(crate) unit: Unit,
+    pub(crate) direction: Direction,
+}
+
+impl ResultMetric {
+    pub(crate) fn new(measure: Measure) -> ResultMetric {
+        let metric = metrics(measure).remove(0);
+        let (name, label, unit, direction) = (metric.name, metric.label, metric.unit, metric.direction);
+        ResultMetric { measure, name, label, unit, direction }
+    }
+
+    /// One value a seed.
+    pub(crate) fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
+        let metric = metrics(self.measure).remove(0);
+        outcomes.iter().map(metric.value).collect()
+    }
+
+    /// A baseline.
+    pub(crate) fn of(&self, outcomes: &[Outcome]) -> MetricOfPolicy {
+        let values = self.values(outcomes);
+        let all: Option<Vec<f64>> = values.iter().copied().collect();
+        MetricOfPolicy { values, mean: all.map(|all| mean(&all)), gain: Gain::default() }
+    }
+
+    /// Paired with a baseline. Nothing is marked unless all runs completed.
+    pub(crate) fn over(&self, baseline: &[Outcome], outcomes: &[Outcome]) -> MetricOfPolicy {
+        let own = self.of(outcomes);
+        let gain = paired_gain(&self.values(baseline), &own.values, self.direction);
+        let marked = gain.marked && completed(baseline) && completed(outcomes);
+        MetricOfPolicy { gain: Gain { marked, ..gain }, ..own }
+    }
+
+    /// A row of means, in a unit that suits all of them.
+    pub(crate) fn row<'a>(&self, of: impl Iterator<Item = &'a MetricOfPolicy>) -> Row {
+        let (name, label) = (self.name.clone(), self.label.clone());
+        let policies = of.cloned().collect();
+        let whole = MetricResult { name, label, unit: self.unit, direction: self.direction, policies };
+        let (_, unit, _) = scale(&whole);
+        let cells = whole
+            .policies
+            .iter()
+            .map(|found| Cell { text: value_text(&whole, found), color: None })
+            .collect();
+        (whole.label, unit, cells)
+    }
+}
+
+pub(crate) fn completed(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|outcome| outcome.ending == Ending::Completed)
+}
+
+/// Runs that are paired with the baseline's have its seeds.
+pub(crate) fn check_seeds(
+    seeds: &[u64],
+    baseline: &str,
+    runs: &[Outcome],
+    name: &str,
+) -> Result<(), ReportError> {
+    if runs.iter().map(|outcome| outcome.seed).eq(seeds.iter().copied()) {
+        return Ok(());
+    }
+    Err(ReportError::Seeds { baseline: baseline.to_owned(), policy: name.to_owned() })
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How a result depends on figures of the machine that nobody measured: the same runs with each of them halved and
+//! doubled, paired by seed.
+//!
+//! With one policy the effect is the gain of the changed machine over the machine itself. With two it is how far the
+//! second's *gain over the first* moves, in percent points: a figure may change every result and no choice. Figures are
+//! ordered by the larger of their two effects.
+
+use serde::Serialize;
+use wakelab_machine::Machine;
+use wakelab_policy::PolicySpec;
+use wakelab_sim::{HostProfile, Outcome, Scenario};
+use wakelab_workload::Workload;
+
+use crate::comparison::MetricOfPolicy;
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::error::ReportError;
+use crate::metric::{Direction, Unit};
+use crate::result::{ResultMetric, check_seeds, completed};
+use crate::stats::{Gain, paired_move};
+use crate::table::{Cell, Grid, Row, Style, gain_cell, gain_text, host_name, paint, seeds};
+
+/// Runs with one figure halved and doubled.
+#[derive(Clone, Debug)]
+pub struct FigureRuns<'a> {
+    /// The figure, or a part of it: `wakeup_ns`, `line_transfer_ps.cpu`.
+    pub figure: String,
+    /// On what basis it was estimated.
+    pub source: String,
+    /// Halved: a list a policy, each a run a seed.
+    pub halved: Vec<&'a [Outcome]>,
+    /// Doubled: the same.
+    pub doubled: Vec<&'a [Outcome]>,
+}
+
+/// The effects of all estimated figures on one result, the largest first.
+#[derive(Clone, Debug)]
+pub struct Sensitivity<'a> {
+    scenarios: &'a [Scenario],
+    names: &'a [String],
+    seeds: Vec<u64>,
+    result: ResultMetric,
+    base: Vec<MetricOfPolicy>,
+    figures: Vec<Figure>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Figure {
+    figure: String,
+    source: String,
+    halved: Side,
+    doubled: Side,
+}
+
+/// One figure changed in one direction.
+#[derive(Clone, Debug, Serialize)]
+struct Side {
+    /// A policy's result; its gain is over the same policy on the machine itself.
+    policies: Vec<MetricOfPolicy>,
+    /// With two policies: the second's gain over the first.
+    gain: Option<Gain>,
+    /// With two policies: how far that moved, in percent points.
+    moved: Option<Gain>,
+}
+
+impl Side {
+    fn effect(&self) -> &Gain {
+        self.moved.as_ref().unwrap_or(&self.policies[0].gain)
+    }
+}
+
+impl<'a> Sensitivity<'a> {
+    /// One or two policies: `base` has a list each, as every figure's runs have.
+    ///
+    /// # Errors
+    /// Lists of different lengths, more than two policies, no seeds, other seeds.
+    pub fn new(
+        scenarios: &'a [Scenario],
+        names: &'a [String],
+        base: &[Vec<Outcome>],
+        figures: Vec<FigureRuns<'_>>,
+    ) -> Result<Sensitivity<'a>, ReportError> {
+        let first = scenarios.first().ok_or(ReportError::Empty)?;
+        let nr_policies = scenarios.len();
+        let lengths =
+            |outcomes: usize| ReportError::Lengths { scenarios: nr_policies, names: names.len(), outcomes };
+        if nr_policies > 2 || names.len() != nr_policies || base.len() != nr_policies {
+            return Err(lengths(base.len()));
+        }
+        let seeds: Vec<u64> = base[0].iter().map(|outcome| outcome.seed).collect();
+        if seeds.is_empty() {
+            return Err(ReportError::Empty);
+        }
+        for runs in base {
+            check_seeds(&seeds, &names[0], runs, &names[nr_policies - 1])?;
+        }
+        let result = ResultMetric::new(first.workload.measure);
+        let mut done = Vec::with_capacity(figures.len());
+        for runs in figures {
+            for side in [&runs.halved, &runs.doubled] {
+                if side.len() != nr_policies {
+                    return Err(lengths(side.len()));
+                }
+                for runs_of_policy in side {
+                    check_seeds(&seeds, &names[0], runs_of_policy, &runs.figure)?;
+                }
+            }
+            let side = |changed: &[&[Outcome]]| side(&result, base, changed);
+            let (halved, doubled) = (side(&runs.halved), side(&runs.doubled));
+            done.push(Figure { figure: runs.figure, source: runs.source, halved, doubled });
+        }
+        let size = |figure: &Figure| {
+            let of = |side: &Side| side.effect().gain_percent.map_or(f64::INFINITY, f64::abs);
+            of(&figure.halved).max(of(&figure.doubled))
+        };
+        // Stable: equal effects keep the order of the machine file.
+        done.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        let base = base.iter().enumerate().map(|(at, runs)| match at {
+            0 => result.of(runs),
+            _ => result.over(&base[0], runs),
+        });
+        Ok(Sensitivity { scenarios, names, seeds, base: base.collect(), result, figures: done })
+    }
+
+    /// The table; ends in a newline.
+    pub fn text(&self, style: &Style) -> String {
+        let first = &self.scenarios[0];
+        let (workload, machine) = (&first.workload.name, &first.machine.name);
+        let (host, policies) = (host_name(first.host), self.names.join(" and "));
+        let title = format!("{workload} on {machine}, {policies}, host {host}, {}", seeds(&self.seeds));
+        let mut out = paint(style, "\x1b[1m", &title);
+        out.push_str("\n\n");
+        let (label, unit, cells) = self.result.row(self.base.iter());
+        for (name, cell) in self.names.iter().zip(cells) {
+            out.push_str(&format!("{label} {} {unit}, {name}\n", cell.text.trim()));
+        }
+        if let Some(second) = self.base.get(1) {
+            let (star, gain) = (if second.gain.marked { " *" } else { "" }, gain_text(second));
+            let gain = gain.trim_matches(['(', ')']);
+            out.push_str(&format!("gain of {} over {}: {gain}{star}\n", self.names[1], self.names[0]));
+        }
+        let unmoved = |figure: &&Figure| {
+            [&figure.halved, &figure.doubled].iter().all(|side| side.effect().gain_percent == Some(0.0))
+        };
+        let (still, moving): (Vec<_>, Vec<_>) = self.figures.iter().partition(unmoved);
+        if !moving.is_empty() {
+            out.push('\n');
+            let heads = ["halved", "doubled"].map(str::to_owned).into();
+            let rows = moving.iter().map(|figure| self.row(figure)).collect();
+            out.push_str(&Grid { title: "", heads, rows }.text(style));
+        }
+        if !still.is_empty() {
+            let names: Vec<&str> = still.iter().map(|figure| figure.figure.as_str()).collect();
+            out.push_str(&format!("\nNo effect: {}.\n", names.join(", ")));
+        }
+        out.push_str(match (self.names.len(), self.seeds.len()) {
+            (1, _) => "\nPercent by which the result is better (+) or worse (-) if the estimated figure is changed.",
+            _ => "\nThe gain if the estimated figure is changed, and in brackets how far it moved, in percent points.",
+        });
+        out.push_str(match self.seeds.len() {
+            1 => " One seed: no intervals.\n",
+            _ => "\n± 95 % interval: seed spread, not model error. * more than 1 % and more than its interval.\n",
+        });
+        out
+    }
+
+    fn row(&self, figure: &Figure) -> Row {
+        let cell = |side: &Side| match (&side.gain, &side.moved) {
+            (Some(Gain { gain_percent: Some(gain), .. }), Some(moved)) => {
+                let Cell { text, color } = gain_cell(moved);
+                let (points, star) = text.split_at(text.len() - 2);
+                Cell { text: format!("{gain:+.2} ({points}){star}"), color }
+            }
+            _ => gain_cell(side.effect()),
+        };
+        (figure.figure.clone(), "%", vec![cell(&figure.halved), cell(&figure.doubled)])
+    }
+
+    /// For programs: docs/schema/sensitivity.schema.json.
+    pub fn document(&self) -> SensitivityDocument<'_> {
+        let first = &self.scenarios[0];
+        let policies = self.names.iter().zip(self.scenarios).zip(&self.base);
+        SensitivityDocument {
+            schema_version: SCHEMA_VERSION,
+            kind: "sensitivity",
+            interval: INTERVAL,
+            confidence_percent: CONFIDENCE_PERCENT,
+            scenario: Shared { machine: &first.machine, workload: &first.workload, limit_ns: first.limit_ns },
+            seeds: &self.seeds,
+            metric: &self.result.name,
+            unit: self.result.unit,
+            direction: self.result.direction,
+            policies: policies
+                .map(|((name, scenario), base)| PolicyDocument {
+                    name,
+                    policy: &scenario.policy,
+                    host: scenario.host,
+                    base,
+                })
+                .collect(),
+            figures: &self.figures,
+        }
+    }
+}
+
+fn side(result: &ResultMetric, base: &[Vec<Outcome>], changed: &[&[Outcome]]) -> Side {
+    let policies = base.iter().zip(changed).map(|(base, changed)| result.over(base, changed)).collect();
+    let [Some(first), Some(second)] = [changed.first(), changed.get(1)] else {
+        return Side { policies, gain: None, moved: None };
+    };
+    let gain = result.over(first, second).gain;
+    let moved = paired_move(
+        [&result.values(&base[0]), &result.values(&base[1])],
+        [&result.values(first), &result.values(second)],
+        result.direction,
+    );
+    let all = base.iter().map(Vec::as_slice).chain(changed.iter().copied()).all(completed);
+    Side { policies, gain: Some(gain), moved: Some(Gain { marked: moved.marked && all, ..moved }) }
+}
+
+/// A sensitivity for programs; serialise it with serde_json.
+#[derive(Debug, Serialize)]
+pub struct SensitivityDocument<'a> {
+    schema_version: u32,
+    kind: &'static str,
+    interval: &'static str,
+    confidence_percent: u32,
+    scenario: Shared<'a>,
+    seeds: &'a [u64],
+    metric: &'a str,
+    unit: Unit,
+    direction: Direction,
+    policies: Vec<PolicyDocument<'a>>,
+    figures: &'a [Figure],
+}
+
+#[derive(Debug, Serialize)]
+struct Shared<'a> {
+    machine: &'a Machine,
+    workload: &'a Workload,
+    limit_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PolicyDocument<'a> {
+    name: &'a str,
+    policy: &'a PolicySpec,
+    host: HostProfile,
+    base: &'a MetricOfPolicy,
+}
