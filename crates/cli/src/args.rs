@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use wakelab_machine::Term;
 
 /// Which CPU should a waking task run on? Compares scheduling policies on machines that you need not own.
 #[derive(Parser)]
@@ -26,12 +28,58 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a recording or a workload under several policies and compare them.
     Compare(CompareArgs),
-    /// List the machines, or draw one with what things cost on it and who says so.
-    Machines(ListArgs),
+    /// Run a recording or a workload once, and show where the time went.
+    Run(RunArgs),
+    /// Show what each term of the cost model does to a result, by leaving it out.
+    Ablate(AblateArgs),
+    /// List the machines, draw one with what things cost on it and who says so, or see what its estimates decide.
+    Machines(MachinesArgs),
     /// List the policies and their axes, or describe one.
     Policies(ListArgs),
     /// List the workload models, or describe one with its parameters.
     Workloads(ListArgs),
+}
+
+/// What is run.
+#[derive(Args)]
+pub(crate) struct InputArgs {
+    /// A recording if a file of that name exists, else a workload: NAME[:key=value,...]
+    #[arg(value_name = "INPUT")]
+    pub(crate) input: Option<String>,
+    /// A recording, whatever its name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "workload"])]
+    pub(crate) recording: Option<PathBuf>,
+    /// A workload, NAME or FILE.toml[:key=value,...], even if a file of that name exists
+    #[arg(long, value_name = "WORKLOAD", conflicts_with = "input")]
+    pub(crate) workload: Option<String>,
+    /// Refuse a recording in which anything cannot be explained
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// With which seeds and how long, and on how many threads of this machine.
+#[derive(Args)]
+pub(crate) struct SeedsArgs {
+    /// Number of seeds; comparisons are paired by seed
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: u32,
+    /// The first seed
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Threads that run seeds side by side; the results do not depend on it [default: one a CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) threads: Option<u32>,
+}
+
+/// What lies around the policy.
+#[derive(Args)]
+pub(crate) struct KernelArgs {
+    /// Which kernel's paths lie around the policy
+    #[arg(long, value_enum, default_value_t = Host::Mainline)]
+    pub(crate) host: Host,
+    /// Stop a run after so many simulated seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) limit_s: u64,
 }
 
 #[derive(Args)]
@@ -43,18 +91,11 @@ pub(crate) enum Command {
     wakelab compare pingpong:pairs=8 --machine host --policy linux-4.15 --format json > result.json\n\n\
     A recording is the text of `perf script` from `perf sched record`.")]
 pub(crate) struct CompareArgs {
-    /// A recording if a file of that name exists, else a workload: NAME[:key=value,...]
-    #[arg(value_name = "INPUT", required_unless_present_any = ["recording", "workload", "scenario"])]
-    pub(crate) input: Option<String>,
-    /// A recording, whatever its name
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "workload"])]
-    pub(crate) recording: Option<PathBuf>,
-    /// A workload, NAME or FILE.toml[:key=value,...], even if a file of that name exists
-    #[arg(long, value_name = "WORKLOAD", conflicts_with = "input")]
-    pub(crate) workload: Option<String>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// Run the scenario and seeds of an earlier result (JSON) again, as they stand
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "machine", "policy", "host", "seeds", "seed", "limit_s",
+        "input", "recording", "workload", "machine", "policy", "host", "seeds", "seed", "limit_s", "without",
     ])]
     pub(crate) scenario: Option<PathBuf>,
     /// A machine of `wakelab machines`, `host` for this one, or a file
@@ -63,27 +104,101 @@ pub(crate) struct CompareArgs {
     /// A policy, NAME[+axis=value...]; the first is the baseline
     #[arg(long, short, value_name = "POLICY", required_unless_present = "scenario")]
     pub(crate) policy: Vec<String>,
-    /// Which kernel's paths lie around the policy
-    #[arg(long, value_enum, default_value_t = Host::Mainline)]
-    pub(crate) host: Host,
-    /// Number of seeds; comparisons are paired by seed
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) seeds: u32,
-    /// The first seed
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Threads that run seeds side by side; the results do not depend on it [default: one a CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub(crate) threads: Option<u32>,
-    /// Refuse a recording in which anything cannot be explained
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// Stop a run after so many simulated seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub(crate) limit_s: u64,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    #[command(flatten)]
+    pub(crate) seeds: SeedsArgs,
+    /// Leave out a term of the cost model; may be given again
+    #[arg(long, value_name = "TERM", value_parser = term())]
+    pub(crate) without: Vec<Term>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab run hackbench:groups=4 --machine xeon-2s22c2t --policy linux-4.15\n  \
+    wakelab run pingpong:pairs=8 --machine power9-2s22c4t --policy linux-4.15 --without idle-exit\n\n\
+    The JSON is that of `wakelab compare` with one policy and one seed.")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// A machine of `wakelab machines`, `host` for this one, or a file
+    #[arg(long, short, value_name = "MACHINE")]
+    pub(crate) machine: String,
+    /// A policy, NAME[+axis=value...]
+    #[arg(long, short, value_name = "POLICY")]
+    pub(crate) policy: String,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    /// The seed
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Leave out a term of the cost model; may be given again
+    #[arg(long, value_name = "TERM", value_parser = term())]
+    pub(crate) without: Vec<Term>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab ablate hackbench:groups=2 pingpong --machine xeon-2s22c2t --machine power9-2s22c4t\n  \
+    wakelab ablate pingpong:pairs=8 --machine xeon-2s22c2t --term idle-exit --term ipis --seeds 10\n\n\
+    Terms act on each other, so their effects need not add up to anything.")]
+pub(crate) struct AblateArgs {
+    /// Workloads: NAME or FILE.toml[:key=value,...]
+    #[arg(value_name = "WORKLOAD", required = true)]
+    pub(crate) workloads: Vec<String>,
+    /// A machine of `wakelab machines`, `host` for this one, or a file; may be given again
+    #[arg(long, short, value_name = "MACHINE", required = true)]
+    pub(crate) machine: Vec<String>,
+    /// A policy, NAME[+axis=value...]
+    #[arg(long, short, value_name = "POLICY", default_value = "linux-4.15")]
+    pub(crate) policy: String,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    #[command(flatten)]
+    pub(crate) seeds: SeedsArgs,
+    /// A term of the cost model to leave out; may be given again [default: each of them]
+    #[arg(long, value_name = "TERM", value_parser = term())]
+    pub(crate) term: Vec<Term>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab machines power9-2s22c4t\n  \
+    wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 --policy linux-4.15\n  \
+    wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 \\\n          \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance")]
+pub(crate) struct MachinesArgs {
+    /// Describe this one
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Show how the result of this workload moves when each estimated figure of the machine is halved and doubled
+    #[arg(long, value_name = "WORKLOAD", requires = "name")]
+    pub(crate) sensitivity: Option<String>,
+    /// With --sensitivity: the policy, NAME[+axis=value...]; given twice, how the second's gain over the first moves
+    #[arg(long, short, value_name = "POLICY", default_value = "linux-4.15", requires = "sensitivity")]
+    pub(crate) policy: Vec<String>,
+    #[command(flatten, next_help_heading = "With --sensitivity")]
+    pub(crate) kernel: KernelArgs,
+    #[command(flatten, next_help_heading = "With --sensitivity")]
+    pub(crate) seeds: SeedsArgs,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Terms of the cost model, each with its line in the help.
+fn term() -> impl TypedValueParser<Value = Term> {
+    let values = Term::ALL.map(|term| PossibleValue::new(term.name()).help(term.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Term>())
 }
 
 #[derive(Args)]

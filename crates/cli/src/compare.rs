@@ -1,35 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab compare`: resolve, run, print.
+//! `wakelab compare` and `wakelab run`: resolve, run, print.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use wakelab_report::{Comparison, Style};
-use wakelab_sim::SimError;
+use wakelab_sim::Outcome;
 use wakelab_trace::Recording;
 
-use crate::args::{CompareArgs, Format};
-use crate::resolve::{bad_input, comparison};
-use crate::{print, runner};
+use crate::args::{CompareArgs, Format, RunArgs};
+use crate::resolve::{bad_input, comparison, single};
+use crate::{print, resolve, runner};
 
 /// Runs all policies with all seeds and prints the comparison.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
-    let resolved = comparison(args)?;
+    let threads = runner::threads(args.seeds.threads)?;
+    run_and_print(&comparison(args)?, threads, args.format)
+}
+
+/// `wakelab run`: one policy, one seed.
+pub(crate) fn run_one(args: &RunArgs) -> Result<()> {
+    run_and_print(&single(args)?, 1, args.format)
+}
+
+fn run_and_print(resolved: &resolve::Comparison, threads: usize, format: Format) -> Result<()> {
     for scenario in &resolved.scenarios {
         scenario.check().map_err(bad_input)?;
     }
-    let threads = runner::threads(args.threads)?;
     let outcomes = runner::run_all(&resolved.scenarios, &resolved.seeds, threads).map_err(|failure| {
-        let name = &resolved.policy_names[failure.scenario];
-        match failure.error {
-            SimError::Invariant { .. } => anyhow!(
-                "policy {name}, seed {}: {}; this is a defect of wakelab, please report it with the command line",
-                failure.seed,
-                failure.error
-            ),
-            error => bad_input(format!("policy {name}, seed {}: {error}", failure.seed)),
-        }
+        let name = format!("policy {}", resolved.policy_names[failure.scenario]);
+        failure.told(&name)
     })?;
-    let comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, &outcomes)?;
-    match args.format {
+    print_comparison(resolved, &outcomes, format)
+}
+
+fn print_comparison(resolved: &resolve::Comparison, outcomes: &[Vec<Outcome>], format: Format) -> Result<()> {
+    let comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
+    match format {
         Format::Json => {
             let recording = resolved.recording.as_ref().map(explained).transpose()?;
             print::json(&comparison.document(recording))

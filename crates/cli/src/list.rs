@@ -9,12 +9,12 @@ use wakelab_policy::PolicySpec;
 use wakelab_report::list as documents;
 use wakelab_workload::{Allowed, Description};
 
-use crate::args::{Format, ListArgs};
-use crate::print;
+use crate::args::{Format, ListArgs, MachinesArgs};
 use crate::resolve::bad_input;
+use crate::{changed, print};
 
 /// Machines, or one with its tree and its costs.
-pub(crate) fn machines(args: &ListArgs) -> Result<()> {
+pub(crate) fn machines(args: &MachinesArgs) -> Result<()> {
     let Some(name) = &args.name else {
         return match args.format {
             Format::Json => print::json(&documents::machines(wakelab_machine::presets())),
@@ -24,6 +24,9 @@ pub(crate) fn machines(args: &ListArgs) -> Result<()> {
             }
         };
     };
+    if let Some(workload) = &args.sensitivity {
+        return changed::sensitivity(args, name, workload);
+    }
     let machine = Machine::load(name).map_err(bad_input)?;
     if args.format == Format::Json {
         return print::json(&documents::machine(&machine));

@@ -2,6 +2,7 @@
 //! The `wakelab` command: arguments in, tables or JSON out. Everything else is in the library crates.
 
 mod args;
+mod changed;
 mod compare;
 mod list;
 mod print;
@@ -18,6 +19,8 @@ use crate::resolve::BadInput;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Compare(args) => compare::run(&args),
+        Command::Run(args) => compare::run_one(&args),
+        Command::Ablate(args) => changed::ablate(&args),
         Command::Machines(args) => list::machines(&args),
         Command::Policies(args) => list::policies(&args),
         Command::Workloads(args) => list::workloads(&args),

@@ -6,13 +6,13 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use wakelab_machine::Machine;
+use wakelab_machine::{Machine, Term};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Scenario};
 use wakelab_trace::Recording;
 use wakelab_workload::Workload;
 
-use crate::args::{CompareArgs, Host};
+use crate::args::{CompareArgs, Host, InputArgs, KernelArgs, RunArgs, SeedsArgs};
 
 /// The user's input or arguments are at fault: exit code 2.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
     BadInput(error.to_string()).into()
 }
 
-/// What `compare` runs.
+/// What `compare` and `run` run.
 pub(crate) struct Comparison {
     /// One scenario a policy, the baseline first.
     pub(crate) scenarios: Vec<Scenario>,
@@ -48,33 +48,74 @@ pub(crate) fn comparison(args: &CompareArgs) -> Result<Comparison> {
     if let Some(path) = &args.scenario {
         return again(path);
     }
-    let policies: Vec<PolicySpec> = args
-        .policy
-        .iter()
-        .map(|name| name.parse().map_err(|error| bad_input(format!("--policy {name}: {error}"))))
-        .collect::<Result<_>>()?;
-    let machine = args.machine.as_deref().context("clap demands a machine where there is no scenario")?;
-    let machine = Machine::load(machine).map_err(bad_input)?;
+    let name = args.machine.as_deref().context("clap demands a machine where there is no scenario")?;
+    let machine = machine(name, &args.without)?;
+    resolve(&args.input, &machine, &args.policy, &args.kernel, seeds(&args.seeds))
+}
+
+/// The same for `run`: a comparison of one.
+pub(crate) fn single(args: &RunArgs) -> Result<Comparison> {
+    let machine = machine(&args.machine, &args.without)?;
+    resolve(&args.input, &machine, std::slice::from_ref(&args.policy), &args.kernel, vec![args.seed])
+}
+
+fn resolve(
+    args: &InputArgs,
+    machine: &Machine,
+    policy_names: &[String],
+    kernel: &KernelArgs,
+    seeds: Vec<u64>,
+) -> Result<Comparison> {
+    let policies = policies(policy_names)?;
     let (workload, recording) = input(args)?;
     if let Some(recording) = &recording {
-        check_recording(recording, &machine)?;
+        check_recording(recording, machine)?;
     }
-    let host = match args.host {
+    let scenarios = scenarios(machine, &workload, &policies, kernel);
+    Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording })
+}
+
+/// One scenario a policy.
+pub(crate) fn scenarios(
+    machine: &Machine,
+    workload: &Workload,
+    policies: &[PolicySpec],
+    kernel: &KernelArgs,
+) -> Vec<Scenario> {
+    let host = match kernel.host {
         Host::Mainline => HostProfile::Mainline,
         Host::SchedExt => HostProfile::SchedExt,
     };
-    let scenarios = policies
-        .into_iter()
-        .map(|policy| Scenario {
-            machine: machine.clone(),
-            workload: workload.clone(),
-            policy,
-            host,
-            limit_ns: args.limit_s * 1_000_000_000,
-        })
-        .collect();
-    let seeds = (0..u64::from(args.seeds)).map(|index| args.seed.wrapping_add(index)).collect();
-    Ok(Comparison { scenarios, policy_names: args.policy.clone(), seeds, recording })
+    let scenario = |policy: &PolicySpec| Scenario {
+        machine: machine.clone(),
+        workload: workload.clone(),
+        policy: policy.clone(),
+        host,
+        limit_ns: kernel.limit_s * 1_000_000_000,
+    };
+    policies.iter().map(scenario).collect()
+}
+
+/// `--policy`.
+pub(crate) fn policies(names: &[String]) -> Result<Vec<PolicySpec>> {
+    let parse = |name: &String| name.parse().map_err(|error| bad_input(format!("--policy {name}: {error}")));
+    names.iter().map(parse).collect()
+}
+
+/// `--machine` and `--without`.
+pub(crate) fn machine(name: &str, without: &[Term]) -> Result<Machine> {
+    let machine = Machine::load(name).map_err(bad_input)?;
+    Ok(without.iter().fold(machine, |machine, &term| machine.without(term)))
+}
+
+/// `--seed` and `--seeds`.
+pub(crate) fn seeds(args: &SeedsArgs) -> Vec<u64> {
+    (0..u64::from(args.seeds)).map(|index| args.seed.wrapping_add(index)).collect()
+}
+
+/// A workload that can only be one.
+pub(crate) fn workload(spec: &str) -> Result<Workload> {
+    Workload::parse_spec(spec).map_err(bad_input)
 }
 
 /// `--scenario`: what an earlier result ran.
@@ -88,13 +129,13 @@ fn again(path: &Path) -> Result<Comparison> {
 }
 
 /// `--recording`, `--workload`, or INPUT: a recording if a file of that name exists.
-fn input(args: &CompareArgs) -> Result<(Workload, Option<Recording>)> {
+fn input(args: &InputArgs) -> Result<(Workload, Option<Recording>)> {
     let recording = |path: &Path| {
         let options = wakelab_trace::Options { strict: args.strict };
         let recording = wakelab_trace::read(path, &options).map_err(bad_input)?;
         Ok((recording.workload.clone(), Some(recording)))
     };
-    let workload = |spec: &str| Ok((Workload::parse_spec(spec).map_err(bad_input)?, None));
+    let workload = |spec: &str| Ok((workload(spec)?, None));
     match (&args.input, &args.recording, &args.workload) {
         (_, Some(path), _) => recording(path),
         (_, _, Some(spec)) => workload(spec),

@@ -5,9 +5,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wakelab_sim::{Outcome, Scenario, SimError};
+
+use crate::resolve::bad_input;
 
 /// Outcomes by scenario, then by seed, in the order given. Progress goes to stderr if that is a terminal.
 pub(crate) fn run_all(
@@ -55,6 +57,19 @@ pub(crate) struct RunError {
     pub(crate) seed: u64,
     /// What went wrong.
     pub(crate) error: SimError,
+}
+
+impl RunError {
+    /// What the user is told; `name` says which scenario it was.
+    pub(crate) fn told(self, name: &str) -> anyhow::Error {
+        let RunError { seed, error, .. } = self;
+        match error {
+            SimError::Invariant { .. } => anyhow!(
+                "{name}, seed {seed}: {error}; this is a defect of wakelab, please report it with the command line"
+            ),
+            error => bad_input(format!("{name}, seed {seed}: {error}")),
+        }
+    }
 }
 
 /// `--threads`, or one a CPU.

@@ -91,3 +91,100 @@ fn damaged_recordings_are_refused() {
         assert!(error.contains(expected), "{name}: {error}");
     }
 }
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = wakelab(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+const SMALL: &str = "hackbench:groups=1,fds=3,loops=4";
+
+/// The scenario holds the machine that ran: without its ticks and wake-ups, all other figures as they were.
+#[test]
+fn left_out_terms_are_in_the_scenario() {
+    let run = |more: &[&str]| {
+        let arguments = ["run", SMALL, "--machine", "smp-8", "--policy", "linux-4.15", "--format", "json"];
+        json(&[&arguments[..], more].concat())
+    };
+    let (whole, less) = (run(&[]), run(&["--without", "ticks", "--without", "wakeups"]));
+    let cost = |result: &serde_json::Value, key: &str| result["scenario"]["machine"]["costs"][key].clone();
+    assert_ne!(cost(&whole, "tick_ns"), 0);
+    assert_eq!((cost(&less, "tick_ns"), cost(&less, "wakeup_ns")), (0.into(), 0.into()));
+    assert_eq!(cost(&less, "select_ns"), cost(&whole, "select_ns"));
+    let time =
+        |result: &serde_json::Value| result["policies"][0]["runs"][0]["outcome"]["time"]["wakeup_ns"].clone();
+    assert_ne!(time(&whole), 0);
+    assert_eq!(less["seeds"], serde_json::json!([1]));
+}
+
+/// What `ablate` says of a term is what `run --without` says, and a term that nothing uses has no effect.
+#[test]
+fn ablation_agrees_with_single_runs() {
+    let result = json(&[
+        "ablate",
+        SMALL,
+        "--machine",
+        "smp-8",
+        "--term",
+        "idle-exit",
+        "--term",
+        "futexes",
+        "--seeds",
+        "2",
+        "--format",
+        "json",
+    ]);
+    let case = &result["cases"][0];
+    let makespan = |seed: &str, more: &[&str]| {
+        let arguments = [
+            "run",
+            SMALL,
+            "--machine",
+            "smp-8",
+            "--policy",
+            "linux-4.15",
+            "--format",
+            "json",
+            "--seed",
+            seed,
+        ];
+        json(&[&arguments[..], more].concat())["metrics"][0]["policies"][0]["values"][0].clone()
+    };
+    assert_eq!(case["with_all"]["values"], serde_json::json!([makespan("1", &[]), makespan("2", &[])]));
+    let without = ["--without", "idle-exit"];
+    assert_eq!(
+        case["without"][0]["values"],
+        serde_json::json!([makespan("1", &without), makespan("2", &without)])
+    );
+    assert_ne!(case["without"][0]["gain_percent"], 0);
+    assert_eq!(case["without"][1]["values"], case["with_all"]["values"]);
+}
+
+/// Every estimate has a row, the largest effect comes first, and two policies have a gain that moves.
+#[test]
+fn sensitivity_has_a_row_for_each_estimate() {
+    let sensitivity = |policies: &[&str]| {
+        let arguments = ["machines", "smp-8", "--sensitivity", SMALL, "--seeds", "2", "--format", "json"];
+        json(&[&arguments[..], policies].concat())
+    };
+    let one = sensitivity(&[]);
+    let machine = wakelab_machine::Machine::load("smp-8").expect("a preset");
+    let mut expected: Vec<String> = machine.estimates().iter().map(ToString::to_string).collect();
+    let figures = one["figures"].as_array().expect("a list");
+    let mut found: Vec<String> =
+        figures.iter().map(|row| row["figure"].as_str().unwrap_or_default().into()).collect();
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected);
+    let effect = |row: &serde_json::Value| {
+        ["halved", "doubled"]
+            .map(|side| row[side]["policies"][0]["gain_percent"].as_f64().unwrap_or(0.0).abs())
+    };
+    let sizes: Vec<f64> = figures.iter().map(|row| effect(row).into_iter().fold(0.0, f64::max)).collect();
+    assert!(sizes.is_sorted_by(|a, b| a >= b) && sizes[0] > 0.0, "{sizes:?}");
+    let two = sensitivity(&["--policy", "linux-4.15", "--policy", "linux-4.15+idle=smt-balance"]);
+    assert_eq!(two["policies"].as_array().map(Vec::len), Some(2));
+    assert!(two["figures"][0]["halved"]["moved"]["gain_percent"].is_number());
+}
