@@ -4,7 +4,7 @@
 //! Work is kept in 1/1024 ns, so that the speed of an SMT thread is exact integer arithmetic: a segment with r left on a
 //! CPU of speed s (1024 = the machine's fastest core alone) ends after ceil(r / s) ns. Speed is capacity x the core's
 //! SMT speed for so many executing threads. When a sibling starts or stops executing, the other threads' segments are
-//! settled at the old speed and re-timed at the new one.
+//! settled at the old speed and re-timed at the new one. A segment that streams through memory has a rate, too: stream.rs.
 //!
 //! Only a task's own segments (work, cache refill, fork, exit) can be interrupted. Interrupts that come during any
 //! other segment wait until the kernel is done with what it does, as with interrupts disabled.
@@ -19,6 +19,7 @@ use wakelab_policy::{Decision, Dispatch};
 
 use crate::engine::Engine;
 use crate::observer::Observer;
+use crate::stream::Pace;
 
 /// No task, no CPU.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -107,7 +108,7 @@ pub(crate) enum Todo {
 /// What every event touches comes first.
 #[repr(C, align(64))]
 pub(crate) struct Cpu {
-    /// Left of the segment, in 1/1024 ns, as of `since_ns`.
+    /// Left of the segment, in 1/1024 ns, as of `since_ns`; of a stream (kind memory) its traffic (stream.rs).
     pub(crate) remaining: u64,
     pub(crate) since_ns: u64,
     /// In 1/1024.
@@ -116,6 +117,8 @@ pub(crate) struct Cpu {
     pub(crate) doing: Doing,
     /// Counts among its core's executing threads.
     pub(crate) executing: bool,
+    /// Has a share of the memory's bandwidth.
+    pub(crate) streams: bool,
     /// The policy was told that it is busy: its current context is not the idle task.
     pub(crate) busy: bool,
     /// The current task, or `NONE`: idle, or between two tasks.
@@ -162,6 +165,8 @@ pub(crate) struct Cpu {
     pub(crate) tick_claimed: bool,
     pub(crate) tick_balance: bool,
     pub(crate) tick_reads_ns: u64,
+    /// Of its stream, if it streams.
+    pub(crate) pace: Pace,
 }
 
 impl Cpu {
@@ -173,6 +178,7 @@ impl Cpu {
             kind: Kind::Idle,
             doing: Doing::Idle,
             executing: false,
+            streams: false,
             busy: false,
             curr: NONE,
             need_resched: false,
@@ -201,6 +207,7 @@ impl Cpu {
             tick_claimed: false,
             tick_balance: false,
             tick_reads_ns: 0,
+            pace: Pace::default(),
             done: [0; Kind::COUNT],
         }
     }
@@ -238,15 +245,20 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if elapsed_ns == 0 {
             return;
         }
-        let full = elapsed_ns * u64::from(c.speed);
-        let done = if c.doing == Doing::Idle {
-            full
+        if c.kind == Kind::Memory {
+            self.settle_stream(cpu, elapsed_ns);
         } else {
-            let done = full.min(c.remaining);
-            c.remaining -= done;
-            done
-        };
-        c.done[c.kind as usize] += done;
+            let full = elapsed_ns * u64::from(c.speed);
+            let done = if c.doing == Doing::Idle {
+                full
+            } else {
+                let done = full.min(c.remaining);
+                c.remaining -= done;
+                done
+            };
+            c.done[c.kind as usize] += done;
+        }
+        let c = &mut self.cpus[cpu as usize];
         self.checker.accounted(cpu, c.since_ns, self.now_ns);
         c.since_ns = self.now_ns;
     }
@@ -258,6 +270,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             if c.doing == Doing::Idle {
                 self.queue.cancel_segment_end(cpu);
                 self.set_executing(cpu, false);
+                if self.cpus[cpu as usize].streams {
+                    self.arm_stream(cpu);
+                }
                 let c = &mut self.cpus[cpu as usize];
                 c.speed = UNITS as u32;
                 c.since_ns = self.now_ns;
@@ -283,7 +298,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let c = &mut self.cpus[cpu as usize];
         c.speed = speed;
         c.since_ns = self.now_ns;
-        self.queue.set_segment_end(cpu, self.now_ns + duration_ns(c.remaining, speed));
+        let (is_stream, remaining) = (c.kind == Kind::Memory, c.remaining);
+        if is_stream || c.streams {
+            self.arm_stream(cpu);
+        }
+        if !is_stream {
+            self.queue.set_segment_end(cpu, self.now_ns + duration_ns(remaining, speed));
+        }
     }
 
     /// A sibling's start or stop changes the speed of every executing thread of the core.
@@ -308,6 +329,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             let speed = self.speed(sibling);
             let s = &mut self.cpus[sibling as usize];
             s.speed = speed;
+            if s.kind == Kind::Memory {
+                self.stream_speed_changed(sibling);
+                continue;
+            }
             // A segment that is just over, its event still to come, keeps its end.
             if s.remaining > 0 {
                 self.queue.set_segment_end(sibling, self.now_ns + duration_ns(s.remaining, speed));

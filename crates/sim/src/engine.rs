@@ -3,7 +3,7 @@
 //!
 //! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), wake.rs (wake-ups and
 //! notifying), schedule.rs (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs),
-//! lock.rs and barrier.rs. The policy is
+//! lock.rs, barrier.rs and stream.rs (memory.rs has the shares). The policy is
 //! asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
@@ -19,6 +19,7 @@ use crate::error::SimError;
 use crate::host::Faults;
 use crate::idle_runnable::IdleRunnable;
 use crate::lock::Lock;
+use crate::memory::Memory;
 use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
 use crate::queue::{Event, EventQueue, TIME_NS_MAX};
@@ -65,6 +66,7 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) gates: Vec<Gate>,
     pub(crate) locks: Vec<Lock>,
     pub(crate) barriers: Vec<Barrier>,
+    pub(crate) memory: Memory,
     pub(crate) tally: Tally,
     pub(crate) idle_runnable: IdleRunnable,
     pub(crate) checker: Checker,
@@ -121,6 +123,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             slice_since_ns: 0,
             bytes: 0,
             round: 0,
+            work_left: 0,
+            home: NONE,
             children: 0,
             process: spec.process,
             random: Stream::new(seed, Purpose::Compute, number as u32),
@@ -145,6 +149,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             gates: gates.collect(),
             locks: workload.locks.iter().map(|&spec| Lock::new(spec)).collect(),
             barriers: workload.barriers.iter().map(|&spec| Barrier::new(spec)).collect(),
+            memory: Memory::new(machine),
             tally: Tally::new(),
             idle_runnable: IdleRunnable::new(nr_cpus),
             checker: Checker::new(nr_cpus, nr_tasks, kick_ns_max(&scenario.machine)),
@@ -401,7 +406,7 @@ fn programs(workload: &Workload) -> impl Iterator<Item = &[Op]> {
 }
 
 /// Numbers values from 0 in the order in which they first come.
-fn dense(values: impl Iterator<Item = u32>) -> Vec<u32> {
+pub(crate) fn dense(values: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut seen = std::collections::BTreeMap::new();
     values
         .map(|value| {

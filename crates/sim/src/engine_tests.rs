@@ -3,7 +3,7 @@
 
 #[path = "../tests/sim/common.rs"]
 #[allow(dead_code, reason = "the builders of tests/sim; this file needs few of them")]
-mod common;
+pub(crate) mod common;
 
 use common::{HOSTS, MS, bound, compute, machine, scenario};
 

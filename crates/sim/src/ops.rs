@@ -101,7 +101,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.wait(cpu)
             }
             (Op::SleepUntil { .. }, _) => self.done(task),
-            (Op::Memory { .. } | Op::Exec, _) => {
+            (Op::Memory { .. }, Stage::Begin) => self.begin_stream(cpu, task, op),
+            (Op::Memory { .. }, _) => self.done(task),
+            (Op::Exec, _) => {
                 let what = "this operation is not simulated; expected another".to_owned();
                 self.broken_program(cpu, task, what)
             }

@@ -48,7 +48,8 @@ pub(crate) struct Task<'a> {
     pub(crate) pc: u32,
     pub(crate) life: Life,
     pub(crate) stage: Stage,
-    /// What is left of the segment that was interrupted or preempted, in 1/1024 ns, and its kind.
+    /// What is left of the segment that was interrupted or preempted, in 1/1024 ns, and its kind. Of a
+    /// stream (kind memory) what is left of its traffic.
     pub(crate) remaining: u64,
     pub(crate) kind: Kind,
     /// It waited in a channel's or a lock's list and was woken: if in vain, it waits in front.
@@ -77,6 +78,10 @@ pub(crate) struct Task<'a> {
     pub(crate) bytes: u32,
     /// The round of the barrier that it arrived in.
     pub(crate) round: u32,
+    /// Left of the work of its stream through memory, in 1/1024 ns; `remaining` is what is left of the traffic.
+    pub(crate) work_left: u64,
+    /// The node of what it touched first, or `NONE`.
+    pub(crate) home: u32,
     /// Forked by it and not exited.
     pub(crate) children: u32,
     /// Number of its address space.

@@ -4,6 +4,7 @@
 mod common;
 mod endings;
 mod locks;
+mod memory;
 mod observing;
 mod operations;
 mod properties;
