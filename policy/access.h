@@ -66,12 +66,17 @@ WL_INLINE u32 wl_shares_llc(struct wl_policy *p, u32 a, u32 b)
 	return wl_entry(llc->dom_of, a) == wl_entry(llc->dom_of, b);
 }
 
-/* Where an LLC keeps what belongs to all of it: the record of its first CPU. */
-WL_INLINE struct wl_cpu *wl_llc_record(struct wl_policy *p, u32 cpu)
+/* The first CPU of cpu's LLC. What belongs to all of the LLC is kept in its record. */
+WL_INLINE u32 wl_llc_first(struct wl_policy *p, u32 cpu)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 
-	return wl_cpu_of(p, wl_entry(llc->cpus, wl_entry(llc->first, wl_entry(llc->dom_of, cpu))));
+	return wl_entry(llc->cpus, wl_entry(llc->first, wl_entry(llc->dom_of, cpu)));
+}
+
+WL_INLINE struct wl_cpu *wl_llc_record(struct wl_policy *p, u32 cpu)
+{
+	return wl_cpu_of(p, wl_llc_first(p, cpu));
 }
 
 /* ------------------------------------------------------------------ affinity */
@@ -142,10 +147,59 @@ WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t
 
 /* ------------------------------------------------------------------ distances and reads */
 
+/*
+ * A host that follows the lines of enum wl_line defines these before core.h; each is told about the
+ * CPU that executes the call, which the host knows. They decide nothing and answer nothing.
+ *	wl_line_read(p, line, dist)	the line is read, at this distance
+ *	wl_line_written(p, line)	it is written
+ *	wl_line_updated(p, line)	it is updated by an atomic operation that other CPUs make
+ *		on it too
+ */
+#ifndef wl_line_read
+#define wl_line_read(p, line, dist) ((void)(line), (void)(dist))
+#define wl_line_written(p, line)    ((void)(line))
+#define wl_line_updated(p, line)    ((void)(line))
+#endif
+
+WL_INLINE void wl_wrote_cpu(struct wl_policy *p, u32 cpu)
+{
+	(void)p;
+	wl_line_written(p, WL_LINE_CPU + (cpu & (WL_MAX_CPUS - 1)));
+}
+
+WL_INLINE void wl_wrote_llc(struct wl_policy *p, u32 first_cpu)
+{
+	(void)p;
+	wl_line_written(p, WL_LINE_LLC + (first_cpu & (WL_MAX_CPUS - 1)));
+}
+
 WL_INLINE void wl_read_at(struct wl_reads *reads, u32 dist)
 {
 	wl_hide(dist);
 	reads->at[dist & (WL_NR_DIST - 1)]++;
+}
+
+/* Reads of a CPU's line, of what belongs to an LLC, and of a group's counter: counted, and named. */
+WL_INLINE void wl_read_cpu(struct wl_policy *p, struct wl_reads *reads, u32 cpu, u32 dist)
+{
+	(void)p;
+	wl_read_at(reads, dist);
+	wl_line_read(p, WL_LINE_CPU + (cpu & (WL_MAX_CPUS - 1)), dist);
+}
+
+WL_INLINE void wl_read_llc(struct wl_policy *p, struct wl_reads *reads, u32 first_cpu, u32 dist)
+{
+	(void)p;
+	wl_read_at(reads, dist);
+	wl_line_read(p, WL_LINE_LLC + (first_cpu & (WL_MAX_CPUS - 1)), dist);
+}
+
+WL_INLINE void wl_read_counter(struct wl_policy *p, struct wl_reads *reads,
+			       const struct wl_level *lv, u32 dom, u32 dist)
+{
+	(void)p;
+	wl_read_at(reads, dist);
+	wl_line_read(p, WL_LINE_COUNTER + ((lv->counter_base + dom) & (WL_MAX_COUNTERS - 1)), dist);
 }
 
 /*
@@ -171,6 +225,15 @@ WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 	    cluster == wl_entry(p->topo.cluster_of, b))
 		kind = WL_DIST_CLS;
 	return kind;
+}
+
+/* `overloaded` belongs to no CPU: it is taken to lie with the first. */
+WL_INLINE void wl_read_overloaded(struct wl_policy *p, u32 this_cpu, struct wl_reads *reads)
+{
+	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, first);
+
+	wl_read_at(reads, dist);
+	wl_line_read(p, WL_LINE_OVERLOADED, dist);
 }
 
 /*

@@ -20,7 +20,7 @@
  * inside a node, 2 beyond). Each level is tried once for each time that a task ran here (newly
  * idle), or once a mark (periodic): a pull is never asked for without end. Newly-idle balancing
  * needs an avg_idle of at least migration_cost, and `overloaded`: some CPU had two tasks. It is
- * cleared when all CPUs were read and none had.
+ * cleared when all CPUs were read and none had; reading it counts as a read of the first CPU.
  *
  * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of
  * each group. Kick: a CPU with something queued probes 4 CPUs a level, other ones at each tick, for
@@ -148,7 +148,7 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level, struct w
 			last = group;
 			dist = wl_distance(p, cpu, other);
 		}
-		wl_read_at(reads, dist);
+		wl_read_cpu(p, reads, other, dist);
 		s->overloaded |= wl_side_add(p, &s->group, other);
 	}
 	if (last != own)
@@ -200,7 +200,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 	struct wl_sides s = {.overloaded = 0};
 	u64 amount;
 
-	wl_read_at(&out->reads, WL_DIST_CPU);
+	wl_read_cpu(p, &out->reads, cpu, WL_DIST_CPU);
 	wl_side_clear(&own);
 	s.overloaded = wl_side_add(p, &own, cpu);
 	idle = own.nr == 0;
@@ -229,8 +229,10 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		own.capacity += s.others_capacity;
 	}
 	/* Can race with a CPU that gets its second task now: then a mark or a kick finds it. */
-	if (!found && !s.overloaded && own.weight == p->topo.nr_cpus)
+	if (!found && !s.overloaded && own.weight == p->topo.nr_cpus) {
 		wl_write_once(p->overloaded, 0);
+		wl_line_written(p, WL_LINE_OVERLOADED);
+	}
 	return found;
 }
 
@@ -248,6 +250,7 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 		/* What was tried is done: the marks up to the level of a pull, or all. */
 		done = level ? marks & ~(~0u << 1 << level) : marks;
 		wl_write_once(c->balance_marked, marks & ~done);
+		wl_wrote_cpu(p, cpu);
 		c->newly_idle_left &= ~done;
 		if (level) {
 			wl_hide(level);
@@ -259,8 +262,10 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 	if (wl_read_once(c->nr_queued) || wl_read_once(c->nr_running))
 		return;
 	out->what = WL_DISPATCH_NOTHING;
-	if (!c->newly_idle_left || c->avg_idle_ns < p->params.migration_cost_ns ||
-	    !wl_read_once(p->overloaded))
+	if (!c->newly_idle_left || c->avg_idle_ns < p->params.migration_cost_ns)
+		return;
+	wl_read_overloaded(p, cpu, &out->reads);
+	if (!wl_read_once(p->overloaded))
 		return;
 	out->why = WL_BALANCE_NEWLY_IDLE;
 	level = wl_find_pull(p, cpu, c->newly_idle_left, out);
@@ -330,8 +335,10 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 		next_ns = c->next_balance_ns[index & (WL_MAX_LEVELS - 1)];
 		if (next_ns && now_ns < next_ns)
 			continue;
-		if (next_ns)
+		if (next_ns) {
 			wl_write_once(c->balance_marked, c->balance_marked | 1u << (i & 31));
+			wl_wrote_cpu(p, cpu);
+		}
 		c->next_balance_ns[index & (WL_MAX_LEVELS - 1)] = now_ns + interval_ns;
 	}
 }
@@ -359,7 +366,7 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 			other = wl_entry(lv->cpus, first + other);
 			if (other == cpu)
 				continue;
-			wl_read_at(reads, wl_distance(p, cpu, other));
+			wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
 			if (wl_looks_idle(p, other)) {
 				found = other;
 				break;
@@ -368,8 +375,10 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		if (found >= 0)
 			break;
 	}
-	if (found >= 0)
+	if (found >= 0) {
 		wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
+		wl_wrote_cpu(p, found);
+	}
 	return found;
 }
 

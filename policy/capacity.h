@@ -52,7 +52,7 @@ WL_FN int wl_search_capacity(struct wl_policy *p WL_ARG, const struct wl_search 
 		cpu = wl_entry(lv->cpus, first + index);
 		if (!wl_allowed(p, t, cpu))
 			continue;
-		wl_read_at(&out->reads, wl_distance(p, s->this_cpu, cpu));
+		wl_read_cpu(p, &out->reads, cpu, wl_distance(p, s->this_cpu, cpu));
 		if (!wl_looks_idle(p, cpu))
 			continue;
 		capacity = wl_entry(p->topo.capacity, cpu);

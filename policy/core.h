@@ -60,7 +60,7 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_search *s,
 			      const struct wl_task *t, u32 cpu, struct wl_decision *out)
 {
-	wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
+	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	return wl_fits_or_equal(p, t, cpu) && wl_take_idle(p, cpu, out);
 }
 
@@ -121,7 +121,7 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 	if (wakee->nr_allowed == 1) {
 		out->cpu = s.prev;
 		out->reason = WL_REASON_ONLY_ALLOWED;
-		wl_read_at(&out->reads, wl_distance(p, s.this_cpu, s.prev));
+		wl_read_cpu(p, &out->reads, s.prev, wl_distance(p, s.this_cpu, s.prev));
 		out->claimed = wl_take_idle(p, s.prev, out);
 	} else if (s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)) {
 		wl_place_new(p, &s, wakee, out);

@@ -77,7 +77,7 @@ WL_FN int wl_walk_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 
 	wl_for (i, 0, threads) {
 		cpu = wl_entry(smt->cpus, first + i);
-		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
+		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (!wl_looks_idle(p, cpu)) {
 			idle = 0;
 			if (w->idle_cpu >= 0)
@@ -115,6 +115,7 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	if (found >= 0)
 		return found;
 	wl_write_once(wl_llc_record(p, s->target)->has_idle_cores, 0);
+	wl_wrote_llc(p, wl_llc_first(p, s->target));
 	out->reason = WL_REASON_IDLE_CPU;
 	if (w->idle_cpu >= 0 && wl_take_idle(p, w->idle_cpu, out))
 		found = w->idle_cpu;
@@ -144,7 +145,7 @@ WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 			break;
 		visits--;
 		dist = wl_reader_distance(p, &s->reader, cpu);
-		wl_read_at(&out->reads, dist);
+		wl_read_cpu(p, &out->reads, cpu, dist);
 		wl_read_at(&out->step_reads, dist);
 		if (wl_take_idle(p, cpu, out)) {
 			found = cpu;
@@ -170,9 +171,9 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 	w.start = wl_entry(llc->pos, s->target) - w.first + is_util;
 	if (w.start >= w.span)
 		w.start = 0;
+	cpu = wl_entry(llc->cpus, w.first);
 	if (smt || is_util)
-		wl_read_at(&out->reads,
-			   wl_reader_distance(p, &s->reader, wl_entry(llc->cpus, w.first)));
+		wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (smt)
 		cores = wl_read_once(record->has_idle_cores);
 	if (is_util && smt && !cores && wl_shares_llc(p, s->prev, s->target)) {
@@ -216,10 +217,11 @@ WL_FN int wl_idle_scan_update(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 	wl_write_once(record->idle_scan_due_ns, now_ns + span * WL_IDLE_SCAN_AGE_NS);
 	wl_for (i, 0, span) {
 		other = wl_entry(llc->cpus, first + i);
-		wl_read_at(reads, wl_distance(p, cpu, other));
+		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
 		sum += wl_util_cpu(p, other, now_ns);
 	}
 	wl_write_once(record->nr_idle_scan, wl_idle_scan_limit(sum, span));
+	wl_wrote_llc(p, wl_entry(llc->cpus, first));
 	return 0;
 }
 

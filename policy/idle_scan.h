@@ -43,7 +43,7 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
-		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
+		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		busy |= !wl_looks_idle(p, cpu);
 		if (candidate < 0 && wl_allowed(p, t, cpu))
 			candidate = cpu;
@@ -69,7 +69,8 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	u32 start = wl_entry(smt->dom_of, s->target) - first_core, i, index;
 	int cpu, found = WL_CPU_NONE;
 
-	wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, wl_entry(llc->cpus, first)));
+	cpu = wl_entry(llc->cpus, first);
+	wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (!wl_read_once(record->has_idle_cores))
 		return WL_CPU_NONE;
 	wl_for (i, 0, nr) {
@@ -82,8 +83,10 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 			break;
 		}
 	}
-	if (found < 0)
+	if (found < 0) {
 		wl_write_once(record->has_idle_cores, 0);
+		wl_wrote_llc(p, wl_entry(llc->cpus, first));
+	}
 	return found;
 }
 
@@ -117,7 +120,7 @@ WL_FN int wl_scan_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_A
 		if (!wl_allowed(p, t, cpu))
 			continue;
 		dist = wl_reader_distance(p, &s->reader, cpu);
-		wl_read_at(&out->reads, dist);
+		wl_read_cpu(p, &out->reads, cpu, dist);
 		wl_read_at(&out->step_reads, dist);
 		if (wl_take_idle(p, cpu, out)) {
 			found = cpu;
@@ -149,7 +152,7 @@ WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *
 		cpu = wl_entry(lv->cpus, first + index);
 		if (!wl_allowed(p, t, cpu))
 			continue;
-		wl_read_at(&out->reads, wl_reader_distance(p, &s->reader, cpu));
+		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (wl_take_idle(p, cpu, out)) {
 			found = cpu;
 			break;

@@ -2,7 +2,8 @@
 /*
  * idle_smt_balance.h - idle=smt-balance: descend towards room by counters, never scan the LLC.
  *
- * Every group below the LLC has a counter of its busy CPUs (account.h). From the LLC down: *here*
+ * Every group below the LLC has a counter of its busy CPUs (account.h), which this design alone
+ * keeps. From the LLC down: *here*
  * is the group that holds the candidate CPU, at first target; *there* is a random other group of
  * the same domain: the first from a random index on that is not here and holds an allowed CPU. If
  * there has strictly more room (CPUs less busy ones; affinity is not looked at), the candidate
@@ -126,8 +127,8 @@ WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	there = wl_other_group(p, t, level, here, wl_random(p, s->this_cpu, nr));
 	if (there < 0)
 		return 0;
-	wl_read_at(&out->reads, wl_group_distance(p, s, groups, here));
-	wl_read_at(&out->reads, wl_group_distance(p, s, groups, there));
+	wl_read_counter(p, &out->reads, groups, here, wl_group_distance(p, s, groups, here));
+	wl_read_counter(p, &out->reads, groups, there, wl_group_distance(p, s, groups, there));
 	if (wl_room(p, level - 1, there, forgiven && own == (u32)there) <=
 	    wl_room(p, level - 1, here, forgiven && own == here))
 		return 0;

@@ -51,7 +51,7 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 		cpu = wl_entry(groups->cpus, first + i);
 		if (!wl_allowed(p, t, cpu))
 			continue;
-		wl_read_at(reads, own ? (u32)wl_distance(p, s->this_cpu, cpu) : dist);
+		wl_read_cpu(p, reads, cpu, own ? (u32)wl_distance(p, s->this_cpu, cpu) : dist);
 		if (!g->allowed)
 			g->first_allowed = cpu;
 		g->allowed++;
@@ -111,7 +111,7 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 		cpu = wl_entry(lv->cpus, first + index);
 		if (!wl_allowed(p, t, cpu))
 			continue;
-		wl_read_at(&out->reads, wl_distance(p, s->this_cpu, cpu));
+		wl_read_cpu(p, &out->reads, cpu, wl_distance(p, s->this_cpu, cpu));
 		if (wl_take_idle(p, cpu, out)) {
 			best = cpu;
 			out->claimed = 1;

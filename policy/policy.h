@@ -167,6 +167,18 @@ struct wl_policy {
 	struct wl_cpu cpu[WL_MAX_CPUS];
 };
 
+/*
+ * Names of the cache lines that CPUs share, for hosts that follow who has which (access.h). Lines
+ * that only one CPU touches have none.
+ */
+enum wl_line {
+	WL_LINE_CPU,		   /* + CPU: the first line of its struct wl_cpu */
+	WL_LINE_LLC = WL_MAX_CPUS, /* + first CPU of an LLC: what belongs to the LLC */
+	WL_LINE_COUNTER = WL_LINE_LLC + WL_MAX_CPUS, /* + index into counter[] */
+	WL_LINE_OVERLOADED = WL_LINE_COUNTER + WL_MAX_COUNTERS,
+	WL_NR_LINES,
+};
+
 /* ------------------------------------------------------------------ a task's record, kept by the host */
 
 enum wl_task_place {
@@ -274,7 +286,9 @@ struct wl_decision {
 /* Bundled, because a BPF function takes five arguments at most. */
 struct wl_enqueue_in {
 	u32 cpu;
-	u32 why; /* enum wl_enqueue_why */
+	u32 why;      /* enum wl_enqueue_why */
+	u32 this_cpu; /* where this happens: reads are counted from there */
+	u32 unused;
 	u64 now_ns;
 };
 

@@ -74,6 +74,7 @@ WL_INLINE void wl_cfs_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 	t->run_start_ns = now_ns;
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
+	wl_wrote_cpu(p, t->cpu);
 	if (!wl_read_once(c->nr_queued))
 		wl_cfs_raise_floor(c, t->vtime);
 }
@@ -120,12 +121,9 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 	u64 running, start_ns;
 
 	wl_cfs_charge(p, t, in->now_ns);
-	wl_read_at(&out->reads, WL_DIST_CPU);
-	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu) {
-		if (t->cpu >= 0 && t->cpu != (s32)cpu)
-			wl_read_at(&out->reads, wl_distance(p, cpu, t->cpu));
+	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
+	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
-	}
 	wl_place(p, t, WL_PLACE_QUEUED, cpu);
 	t->slice_ns = wl_cfs_slice_of(p, t);
 

@@ -115,6 +115,7 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u6
 	t->lag = mean >= t->vtime ? (s64)lag : -(s64)lag;
 	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->weight);
 	wl_write_once(c->min_vtime, mean);
+	wl_wrote_cpu(p, t->cpu);
 	return 0;
 }
 
@@ -151,6 +152,7 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32
 WL_INLINE void wl_fair_add(struct wl_policy *p, const struct wl_task *t)
 {
 	wl_atomic_add(&wl_cpu_of(p, t->cpu)->vtime_sum, t->vtime * t->weight);
+	wl_wrote_cpu(p, t->cpu);
 }
 
 /* Charges a running task for what it ran, and gives it another slice if this one is over. */
@@ -181,23 +183,23 @@ WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns
 	if (sum != alone && !wl_read_once(c->nr_queued) && wl_read_once(c->load) == t->weight)
 		wl_atomic_cas(&c->vtime_sum, sum, alone);
 	wl_write_once(c->min_vtime, wl_fair_mean(p, t->cpu, now_ns));
+	wl_wrote_cpu(p, t->cpu);
 }
 
-/* Counts a task at place on cpu; returns 1 if it was not counted there before. */
-WL_INLINE u32 wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu, u64 now_ns)
+/* Counts a task at place on cpu. */
+WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu, u64 now_ns)
 {
 	u32 counted = t->place != WL_PLACE_NONE;
 
 	if (counted && t->cpu == (s32)cpu) {
 		wl_place(p, t, place, cpu);
-		return 0;
+		return;
 	}
 	if (counted)
 		wl_fair_leave(p, t, now_ns);
 	wl_fair_join(p, t, cpu, now_ns, counted);
 	wl_place(p, t, place, cpu);
 	wl_fair_add(p, t);
-	return 1;
 }
 
 /* ------------------------------------------------------------------ events */
@@ -218,14 +220,12 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 			       const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	u32 cpu = wl_nearest_allowed(p, t, in->cpu), from = t->cpu;
+	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
 	wl_fair_charge(p, t, in->now_ns);
-	wl_read_at(&out->reads, WL_DIST_CPU);
-	if (wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns) && from < p->topo.nr_cpus &&
-	    from != cpu)
-		wl_read_at(&out->reads, wl_distance(p, cpu, from));
+	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
+	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
 	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->weight);
 
 	out->cpu = cpu;

@@ -62,9 +62,15 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_atomic_add(&to->nr_queued, 1);
 	else if (now.place == WL_PLACE_RUNNING)
 		wl_atomic_add(&to->nr_running, 1);
+	if (was.place != WL_PLACE_NONE)
+		wl_wrote_cpu(p, was.cpu);
+	if (now.place != WL_PLACE_NONE)
+		wl_wrote_cpu(p, now.cpu);
 	if (now.place != WL_PLACE_NONE && to->nr_queued + to->nr_running > 1 &&
-	    !wl_read_once(p->overloaded))
+	    !wl_read_once(p->overloaded)) {
 		wl_write_once(p->overloaded, 1);
+		wl_line_written(p, WL_LINE_OVERLOADED);
+	}
 	if (moves)
 		t->recent_cpu = was.cpu;
 }
@@ -97,6 +103,23 @@ WL_INLINE u32 wl_place_moved(struct wl_policy *p, struct wl_task *t, u32 from, u
 		return 0;
 	wl_recount(p, t, weight, was, now);
 	return 1;
+}
+
+/*
+ * What joining cpu's queue reads: the line of cpu, that of the CPU from which the task comes, and,
+ * if it is not alone, `overloaded`.
+ */
+WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 this_cpu,
+			      struct wl_reads *reads)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 counted_here = t->place != WL_PLACE_NONE && t->cpu == (s32)cpu;
+
+	wl_read_cpu(p, reads, cpu, wl_distance(p, this_cpu, cpu));
+	if (t->cpu >= 0 && t->cpu != (s32)cpu)
+		wl_read_cpu(p, reads, t->cpu, wl_distance(p, this_cpu, t->cpu));
+	if (wl_read_once(c->nr_queued) + wl_read_once(c->nr_running) > counted_here)
+		wl_read_overloaded(p, this_cpu, reads);
 }
 
 #endif /* WL_RUN_QUEUE_H */

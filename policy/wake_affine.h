@@ -69,7 +69,7 @@ WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s
 		sync = (s->flags & WL_WAKE_SYNC) && waker->place != WL_PLACE_NONE &&
 		       waker->cpu == (s32)s->this_cpu;
 
-	wl_read_at(&out->reads, WL_DIST_CPU);
+	wl_read_cpu(p, &out->reads, s->this_cpu, WL_DIST_CPU);
 	nr = wl_read_once(this->nr_running) + wl_read_once(this->nr_queued);
 	this_load = wl_read_once(this->load);
 	mean = wl_div(this_load, nr);
@@ -81,7 +81,7 @@ WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s
 		out->affine_reason = WL_AFFINE_SYNC_ALONE;
 		return s->this_cpu;
 	}
-	wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->prev));
+	wl_read_cpu(p, &out->reads, s->prev, wl_distance(p, s->this_cpu, s->prev));
 	prev_load = wl_read_once(prev->load);
 	if (waker && sync)
 		this_load -= waker->weight < this_load ? waker->weight : this_load;

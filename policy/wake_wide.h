@@ -109,13 +109,13 @@ WL_FN int wl_affine_wide(struct wl_policy *p WL_ARG, const struct wl_search *s W
 		out->affine_reason = WL_AFFINE_NO_DOMAIN;
 		return s->prev;
 	}
-	wl_read_at(&out->reads, WL_DIST_CPU);
+	wl_read_cpu(p, &out->reads, s->this_cpu, WL_DIST_CPU);
 	idle = wl_looks_idle(p, s->this_cpu) && wl_shares_llc(p, s->this_cpu, s->prev);
 	if (!idle && sync && wl_read_once(this->nr_running) + wl_read_once(this->nr_queued) == 1) {
 		out->affine_reason = WL_AFFINE_SYNC_ALONE;
 		return s->this_cpu;
 	}
-	wl_read_at(&out->reads, wl_distance(p, s->this_cpu, s->prev));
+	wl_read_cpu(p, &out->reads, s->prev, wl_distance(p, s->this_cpu, s->prev));
 	prev_idle = wl_looks_idle(p, s->prev);
 	if (prev_idle) {
 		out->affine_reason = WL_AFFINE_PREV_IDLE;

@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * native.c - the policy built for this machine: the memory host, and an exported wrapper for every
- * entry point.
+ * native.c - the policy built for this machine: the memory host, the lines that its CPUs share, and
+ * an exported wrapper for every entry point.
  *
  * Entry points are static, so these names are all that the linker sees of the policy.
  */
 #include "host_memory.h"
+#include "host_lines.h"
 #include "core.h"
 
 u64 wl_native_instance_size(void);
 u64 wl_native_instance_size(void)
 {
+	return sizeof(struct wl_instance);
+}
+
+/* Of which the head is the policy's state, and the rest the host's. */
+u64 wl_native_state_size(void);
+u64 wl_native_state_size(void)
+{
 	return sizeof(struct wl_memory);
+}
+
+/* What the last select, enqueue, dispatch, tick, busy or idle read and updated. */
+const struct wl_seen *wl_native_seen(struct wl_policy *p);
+const struct wl_seen *wl_native_seen(struct wl_policy *p)
+{
+	return &wl_lines_of(p)->seen;
 }
 
 void wl_native_set_idle_mask(struct wl_policy *p, u32 cpu, u32 idle);
@@ -31,12 +46,14 @@ int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct 
 int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct wl_task *wakee,
 		     struct wl_task *waker, struct wl_decision *out)
 {
+	wl_lines_begin(p, in->this_cpu);
 	return wl_select(p, in, wakee, waker, out);
 }
 
 int wl_native_scan_took(struct wl_policy *p, u32 cpu, const struct wl_decision *d, u64 elapsed_ns);
 int wl_native_scan_took(struct wl_policy *p, u32 cpu, const struct wl_decision *d, u64 elapsed_ns)
 {
+	wl_lines_on(p, cpu);
 	return wl_scan_took(p, cpu, d, elapsed_ns);
 }
 
@@ -45,12 +62,14 @@ int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_en
 int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_enqueue_in *in,
 		      struct wl_enqueue_out *out)
 {
+	wl_lines_begin(p, in->this_cpu);
 	return wl_enqueue(p, t, in, out);
 }
 
 int wl_native_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_dispatch_out *out);
 int wl_native_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_dispatch_out *out)
 {
+	wl_lines_begin(p, cpu);
 	return wl_dispatch(p, cpu, now_ns, out);
 }
 
@@ -59,6 +78,7 @@ int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_m
 int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
 		       struct wl_dispatch_out *d, struct wl_move_out *out)
 {
+	wl_lines_on(p, in->cpu);
 	return wl_may_move(p, t, in, d, out);
 }
 
@@ -75,6 +95,7 @@ int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
 int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
 		   struct wl_tick_out *out)
 {
+	wl_lines_begin(p, cpu);
 	return wl_tick(p, cpu, t, now_ns, out);
 }
 
@@ -126,6 +147,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_decision, reads),
 	AT(wl_decision, step_reads),
 	sizeof(struct wl_enqueue_in),
+	AT(wl_enqueue_in, this_cpu),
 	AT(wl_enqueue_in, now_ns),
 	sizeof(struct wl_move_in),
 	AT(wl_move_in, now_ns),
@@ -159,6 +181,8 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, has_idle_cores),
 	AT(wl_cpu, util),
 	AT(wl_policy, overloaded),
+	sizeof(struct wl_seen),
+	AT(wl_seen, updated),
 	WL_MAX_CPUS,
 	WL_MAX_LEVELS,
 };
@@ -166,42 +190,49 @@ const u32 wl_native_layout[] = {
 int wl_native_init(struct wl_policy *p);
 int wl_native_init(struct wl_policy *p)
 {
+	wl_lines_of(p)->words = (p->topo.nr_cpus + 63) / 64;
 	return wl_init(p);
 }
 
 int wl_native_busy(struct wl_policy *p, u32 cpu, u64 now_ns);
 int wl_native_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
+	wl_lines_begin(p, cpu);
 	return wl_busy(p, cpu, now_ns);
 }
 
 int wl_native_idle(struct wl_policy *p, u32 cpu, u64 now_ns);
 int wl_native_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
+	wl_lines_begin(p, cpu);
 	return wl_idle(p, cpu, now_ns);
 }
 
 int wl_native_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns);
 int wl_native_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
+	wl_lines_on(p, cpu);
 	return wl_running(p, t, cpu, now_ns);
 }
 
 int wl_native_stopping(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns, u32 runnable);
 int wl_native_stopping(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns, u32 runnable)
 {
+	wl_lines_on(p, cpu);
 	return wl_stopping(p, t, cpu, now_ns, runnable);
 }
 
 int wl_native_runnable(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns);
 int wl_native_runnable(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
+	wl_lines_on(p, cpu);
 	return wl_runnable(p, t, cpu, now_ns);
 }
 
 int wl_native_quiescent(struct wl_policy *p, struct wl_task *t, u64 now_ns);
 int wl_native_quiescent(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
+	wl_lines_on(p, t->cpu);
 	return wl_quiescent(p, t, now_ns);
 }
 
@@ -214,6 +245,7 @@ int wl_native_task_init(struct wl_policy *p, struct wl_task *t, u64 id, u32 weig
 int wl_native_task_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns);
 int wl_native_task_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
 {
+	wl_lines_on(p, t->cpu);
 	return wl_task_weight(p, t, weight, now_ns);
 }
 
@@ -226,5 +258,6 @@ int wl_native_task_affinity(struct wl_policy *p, struct wl_task *t)
 int wl_native_task_exit(struct wl_policy *p, struct wl_task *t, u64 now_ns);
 int wl_native_task_exit(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
+	wl_lines_on(p, t->cpu);
 	return wl_task_exit(p, t, now_ns);
 }

@@ -108,9 +108,14 @@ impl Native {
         self.note(Kind::ScanTook, Event { cpu, value: elapsed_ns, ..event(0) }, Words::NONE);
     }
 
+    /// A CPU that follows from the event does it.
     pub(crate) fn enqueue(&mut self, task: u32, cpu: u32, why: EnqueueWhy, now_ns: u64) -> Enqueue {
-        let answer = self.policy.enqueue(&mut self.tasks[task as usize], cpu, why, now_ns);
-        let event = Event { task, cpu, flags: why as u32, ..event(now_ns) };
+        let this_cpu = match why {
+            EnqueueWhy::SliceEnd => cpu,
+            _ => (cpu + task) % self.policy.tables().nr_cpus() as u32,
+        };
+        let answer = self.policy.enqueue_from(this_cpu, &mut self.tasks[task as usize], cpu, why, now_ns);
+        let event = Event { task, cpu, prev_cpu: this_cpu.cast_signed(), flags: why as u32, ..event(now_ns) };
         self.note(Kind::Enqueue, event, events::enqueue::native(&answer));
         answer
     }

@@ -123,6 +123,25 @@ impl Reads {
     }
 }
 
+/// `struct wl_seen`: what one call read and updated, and whether other CPUs had written it since (host_lines.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Seen {
+    /// Reads of lines that nobody else wrote since this CPU last had them, by distance.
+    pub hits: Reads,
+    /// Reads of all others.
+    pub misses: Reads,
+    nr_updated: u32,
+    updated: [u32; 3],
+}
+
+impl Seen {
+    /// The counters that were updated atomically, by their number in the machine.
+    pub fn updated(&self) -> &[u32] {
+        &self.updated[..self.nr_updated as usize]
+    }
+}
+
 /// `struct wl_select_in`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -170,6 +189,8 @@ impl Decision {
 pub(crate) struct EnqueueIn {
     pub(crate) cpu: u32,
     pub(crate) why: u32,
+    pub(crate) this_cpu: u32,
+    pub(crate) unused: u32,
     pub(crate) now_ns: u64,
 }
 
@@ -313,6 +334,8 @@ pub(crate) struct Instance {
 // Entry points return an int because BPF global functions must; it is always 0.
 unsafe extern "C" {
     pub(crate) fn wl_native_instance_size() -> u64;
+    pub(crate) fn wl_native_state_size() -> u64;
+    pub(crate) fn wl_native_seen(p: *mut Instance) -> *const Seen;
     pub(crate) fn wl_native_set_idle_mask(p: *mut Instance, cpu: u32, idle: u32);
     pub(crate) fn wl_native_idle_mask(p: *mut Instance, cpu: u32) -> u32;
     pub(crate) fn wl_native_cpu(p: *mut Instance, cpu: u32, out: *mut CpuState);
@@ -391,7 +414,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 60];
+        static wl_native_layout: [u32; 63];
     }
 
     #[test]
@@ -422,6 +445,7 @@ mod tests {
             offset_of!(Decision, reads),
             offset_of!(Decision, step_reads),
             size_of::<EnqueueIn>(),
+            offset_of!(EnqueueIn, this_cpu),
             offset_of!(EnqueueIn, now_ns),
             size_of::<MoveIn>(),
             offset_of!(MoveIn, now_ns),
@@ -456,6 +480,8 @@ mod tests {
             offset_of!(CpuState, util),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.
             crate::Tables::image_len(MAX_CPUS).next_multiple_of(64),
+            size_of::<Seen>(),
+            offset_of!(Seen, updated),
             MAX_CPUS,
             MAX_LEVELS,
         ];

@@ -31,7 +31,7 @@ mod tables;
 
 pub use error::Error;
 pub use ffi::{
-    CpuState, Decision, Dispatch, Enqueue, MAX_CPUS, MAX_LEVELS, Move, Params, Reads, Run, SelectIn,
+    CpuState, Decision, Dispatch, Enqueue, MAX_CPUS, MAX_LEVELS, Move, Params, Reads, Run, Seen, SelectIn,
     TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
 };
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};

@@ -13,7 +13,7 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
 use crate::{
-    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, Run,
+    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, Run, Seen,
     SelectIn, Tables, Task, Tick, Timer,
 };
 
@@ -87,10 +87,19 @@ impl Policy {
             .then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
     }
 
-    /// All of the state, to compare two instances with.
+    /// All of the policy's state and the idle mask, to compare two instances with.
     pub fn state(&self) -> &[u8] {
-        // SAFETY: the memory was zeroed as a whole and is of this size; nothing writes while the borrow lasts.
-        unsafe { slice::from_raw_parts(self.state.as_ptr().cast(), self.layout.size()) }
+        // SAFETY: returns a constant.
+        let size = unsafe { ffi::wl_native_state_size() } as usize;
+        // SAFETY: the memory was zeroed as a whole and is not smaller; nothing writes while the borrow lasts.
+        unsafe { slice::from_raw_parts(self.state.as_ptr().cast(), size) }
+    }
+
+    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. The policy knows nothing
+    /// of it.
+    pub fn seen(&self) -> &Seen {
+        // SAFETY: a pointer into the instance, which nobody writes while the borrow lasts.
+        unsafe { &*ffi::wl_native_seen(self.raw()) }
     }
 
     /// Where should the task run? `waker` is the task current on `this_cpu`, if there is one.
@@ -113,10 +122,23 @@ impl Policy {
         unsafe { ffi::wl_native_scan_took(self.raw(), cpu, decision, elapsed_ns) };
     }
 
-    /// The task joins the queue of `cpu`.
+    /// The task joins the queue of `cpu`, which does it itself.
     pub fn enqueue(&mut self, task: &mut Task, cpu: u32, why: EnqueueWhy, now_ns: u64) -> Enqueue {
+        self.enqueue_from(cpu, task, cpu, why, now_ns)
+    }
+
+    /// `this_cpu` has the task join the queue of `cpu`.
+    pub fn enqueue_from(
+        &mut self,
+        this_cpu: u32,
+        task: &mut Task,
+        cpu: u32,
+        why: EnqueueWhy,
+        now_ns: u64,
+    ) -> Enqueue {
         self.check(cpu);
-        let input = EnqueueIn { cpu, why: why as u32, now_ns };
+        self.check(this_cpu);
+        let input = EnqueueIn { cpu, why: why as u32, this_cpu, unused: 0, now_ns };
         let mut out = Enqueue::default();
         // SAFETY: live objects.
         unsafe { ffi::wl_native_enqueue(self.raw(), task, &input, &mut out) };

@@ -7,7 +7,7 @@
 
 use wakelab_machine::{Distance, Topology};
 
-use crate::{Capacity, Cluster, Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
+use crate::{Capacity, Cluster, Error, Idle, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
 
 /// `cluster_of` of a CPU without a cluster.
 const NO_CLUSTER: u16 = 0xffff;
@@ -87,6 +87,9 @@ impl Tables {
             let capacities = topology.cpus.iter().map(|cpu| cpu.capacity as u16);
             tables.capacity = capacities.collect();
         }
+        // Nobody pays for counters that nobody reads.
+        let reads_counters = spec.idle == Idle::SmtBalance;
+        tables.levels.iter_mut().for_each(|level| level.has_counters &= reads_counters);
         Ok(tables)
     }
 

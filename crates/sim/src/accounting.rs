@@ -53,8 +53,11 @@ pub(crate) struct Tally {
     pub(crate) migrations: Reads,
     pub(crate) units: u64,
     select_reads: Reads,
+    select_misses: Reads,
     enqueue_reads: Reads,
+    enqueue_misses: Reads,
     balance_reads: Reads,
+    balance_misses: Reads,
     reasons: Vec<u64>,
     affine_reasons: Vec<u64>,
     wakeup_latency: Delays,
@@ -79,8 +82,11 @@ impl Tally {
             migrations: [0; Distance::COUNT],
             units: 0,
             select_reads: [0; Distance::COUNT],
+            select_misses: [0; Distance::COUNT],
             enqueue_reads: [0; Distance::COUNT],
+            enqueue_misses: [0; Distance::COUNT],
             balance_reads: [0; Distance::COUNT],
+            balance_misses: [0; Distance::COUNT],
             reasons: vec![0; Reason::ALL.len()],
             affine_reasons: vec![0; AffineReason::ALL.len()],
             wakeup_latency: Delays::new(),
@@ -91,31 +97,35 @@ impl Tally {
         }
     }
 
-    pub(crate) fn decision(&mut self, decision: &Decision) {
+    pub(crate) fn decision(&mut self, decision: &Decision, misses: &PolicyReads) {
         self.counts.selects += 1;
         self.counts.searches += u64::from(decision.searched != 0);
         self.counts.lost_claims += u64::from(decision.lost_claims);
         self.reasons[decision.reason() as usize] += 1;
         self.affine_reasons[decision.affine_reason() as usize] += 1;
         add(&mut self.select_reads, &decision.reads);
+        add(&mut self.select_misses, misses);
     }
 
-    pub(crate) fn enqueue_reads(&mut self, reads: &PolicyReads) {
+    pub(crate) fn enqueue(&mut self, reads: &PolicyReads, misses: &PolicyReads) {
         add(&mut self.enqueue_reads, reads);
+        add(&mut self.enqueue_misses, misses);
     }
 
-    pub(crate) fn dispatch(&mut self, dispatch: &Dispatch) {
+    pub(crate) fn dispatch(&mut self, dispatch: &Dispatch, misses: &PolicyReads) {
         match dispatch.why() {
             BalanceWhy::None => {}
             BalanceWhy::NewlyIdle => self.counts.newly_idle_balances += 1,
             BalanceWhy::Periodic => self.counts.periodic_balances += 1,
         }
         add(&mut self.balance_reads, &dispatch.reads);
+        add(&mut self.balance_misses, misses);
     }
 
-    pub(crate) fn tick(&mut self, tick: &Tick) {
+    pub(crate) fn tick(&mut self, tick: &Tick, misses: &PolicyReads) {
         self.counts.ticks += 1;
         add(&mut self.balance_reads, &tick.reads);
+        add(&mut self.balance_misses, misses);
     }
 
     pub(crate) fn switched_in(&mut self, waited_ns: u64, woken: bool, judged: bool) {
@@ -161,8 +171,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             idle_while_runnable_ns: self.idle_runnable.sum_ns(self.now_ns),
             migrations: tally.migrations,
             select_reads: tally.select_reads,
+            select_misses: tally.select_misses,
             enqueue_reads: tally.enqueue_reads,
+            enqueue_misses: tally.enqueue_misses,
             balance_reads: tally.balance_reads,
+            balance_misses: tally.balance_misses,
             reasons: reasons.filter_map(|(count, reason)| named(count, reason.name())).collect(),
             affine_reasons: affine_reasons
                 .filter_map(|(count, reason)| named(count, reason.name()))

@@ -19,9 +19,16 @@ struct Writer {
     bytes: u64,
 }
 
+/// A message, and the CPU in whose caches it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) bytes: u32,
+    pub(crate) cpu: u32,
+}
+
 pub(crate) struct Channel {
     spec: Spec,
-    messages: VecDeque<u32>,
+    messages: VecDeque<Message>,
     used_bytes: u64,
     readers: VecDeque<u32>,
     writers: VecDeque<Writer>,
@@ -42,6 +49,10 @@ impl Channel {
         self.spec.sync
     }
 
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.spec.loopback
+    }
+
     /// What a message takes of the capacity.
     fn footprint(&self, bytes: u32) -> u64 {
         u64::from(bytes) + self.spec.overhead_bytes
@@ -52,18 +63,18 @@ impl Channel {
     }
 
     /// Puts a message in if it fits.
-    pub(crate) fn put(&mut self, bytes: u32) -> bool {
-        let footprint = self.footprint(bytes);
+    pub(crate) fn put(&mut self, message: Message) -> bool {
+        let footprint = self.footprint(message.bytes);
         if footprint > self.free_bytes() {
             return false;
         }
         self.used_bytes += footprint;
-        self.messages.push_back(bytes);
+        self.messages.push_back(message);
         true
     }
 
     /// Takes the first message out. Its room stays taken until [`Channel::release`], when the reader has copied it.
-    pub(crate) fn take(&mut self) -> Option<u32> {
+    pub(crate) fn take(&mut self) -> Option<Message> {
         self.messages.pop_front()
     }
 
@@ -106,16 +117,20 @@ mod tests {
         Channel::new(Spec { capacity_bytes, overhead_bytes, wake_room_bytes, sync: true, loopback: false })
     }
 
+    fn bytes(bytes: u32) -> Message {
+        Message { bytes, cpu: 0 }
+    }
+
     #[test]
     fn holds_what_fits_with_overhead() {
         let mut pipe = channel(300, 50, 0);
-        assert!(pipe.put(100));
-        assert!(pipe.put(100), "2 x 150 = 300");
-        assert!(!pipe.put(0), "the overhead alone does not fit");
-        assert_eq!(pipe.take(), Some(100));
-        assert!(!pipe.put(100), "taken, but its room is not free yet");
+        assert!(pipe.put(bytes(100)));
+        assert!(pipe.put(bytes(100)), "2 x 150 = 300");
+        assert!(!pipe.put(bytes(0)), "the overhead alone does not fit");
+        assert_eq!(pipe.take(), Some(bytes(100)));
+        assert!(!pipe.put(bytes(100)), "taken, but its room is not free yet");
         pipe.release(100);
-        assert!(pipe.put(100));
+        assert!(pipe.put(bytes(100)));
     }
 
     #[test]
@@ -135,14 +150,14 @@ mod tests {
     #[test]
     fn writers_wait_for_their_size_and_the_wake_room() {
         let mut pipe = channel(100, 0, 50);
-        assert!(pipe.put(40) && pipe.put(40) && pipe.put(20));
+        assert!(pipe.put(bytes(40)) && pipe.put(bytes(40)) && pipe.put(bytes(20)));
         pipe.wait_to_write(7, 10, false);
         pipe.wait_to_write(8, 60, false);
         let taken = pipe.take().unwrap();
-        pipe.release(taken);
+        pipe.release(taken.bytes);
         assert_eq!(pipe.writer_to_wake(), None, "40 free: fits, but below the wake room");
         let taken = pipe.take().unwrap();
-        pipe.release(taken);
+        pipe.release(taken.bytes);
         assert_eq!(pipe.writer_to_wake(), Some(7), "80 free");
         assert_eq!(pipe.writer_to_wake(), Some(8), "80 free until 7 runs: 60 fits");
         assert_eq!(pipe.writer_to_wake(), None);

@@ -9,6 +9,9 @@
 //! Only a task's own segments (work, cache refill, fork, exit) can be interrupted. Interrupts that come during any
 //! other segment wait until the kernel is done with what it does, as with interrupts disabled.
 //!
+//! The last part of a segment may be of another kind than the rest, its *tail*: a wake-up and the wait for a lock in it,
+//! a switch and the counters that it updates. One event then ends both.
+//!
 //! Worked example: 1,000 ns of work on a thread alone; after 400 ns its sibling starts, and the speed of two threads is
 //! 600. 1,024,000 - 400 x 1024 = 614,400 are left, and end after 1,024 ns more, at 1,424 ns. Of these 1,424 ns of CPU
 //! time 1,000 are work and 424 slowdown.
@@ -17,6 +20,7 @@ use std::collections::VecDeque;
 
 use wakelab_policy::{Decision, Dispatch};
 
+use crate::cache::Caches;
 use crate::engine::Engine;
 use crate::observer::Observer;
 use crate::stream::Pace;
@@ -111,9 +115,13 @@ pub(crate) struct Cpu {
     /// Left of the segment, in 1/1024 ns, as of `since_ns`; of a stream (kind memory) its traffic (stream.rs).
     pub(crate) remaining: u64,
     pub(crate) since_ns: u64,
+    /// The segment's tail, in 1/1024 ns.
+    pub(crate) tail: u64,
     /// In 1/1024.
     pub(crate) speed: u32,
     pub(crate) kind: Kind,
+    /// The kind of the tail.
+    pub(crate) tail_kind: Kind,
     pub(crate) doing: Doing,
     /// Counts among its core's executing threads.
     pub(crate) executing: bool,
@@ -137,6 +145,8 @@ pub(crate) struct Cpu {
     pub(crate) llc: u32,
     /// Whose context is loaded: the last task, or `NONE` for idle.
     pub(crate) context: u32,
+    /// The task whose working set was brought in last by this thread, or `NONE`.
+    pub(crate) cached: u32,
     /// The previous task, put back in its queue by this schedule(), or `NONE`.
     pub(crate) put_back: u32,
     /// Pulls in this schedule() or tick.
@@ -176,6 +186,8 @@ impl Cpu {
             since_ns: 0,
             speed: UNITS as u32,
             kind: Kind::Idle,
+            tail_kind: Kind::Idle,
+            tail: 0,
             doing: Doing::Idle,
             executing: false,
             streams: false,
@@ -191,6 +203,7 @@ impl Cpu {
             capacity,
             llc,
             context: NONE,
+            cached: NONE,
             put_back: NONE,
             pulls: 0,
             claims: 0,
@@ -217,6 +230,15 @@ impl Cpu {
         self.doing = doing;
         self.kind = kind;
         self.remaining = units;
+        self.tail = 0;
+    }
+
+    /// Makes the segment that was just set longer, by a tail of this kind.
+    pub(crate) fn add_tail(&mut self, kind: Kind, units: u64) {
+        debug_assert_eq!(self.tail, 0, "a segment has one tail");
+        self.remaining += units;
+        self.tail = units;
+        self.tail_kind = kind;
     }
 
     /// Whether the idle task is its context, and nothing else is being chosen.
@@ -225,15 +247,22 @@ impl Cpu {
     }
 }
 
-/// A core: its CPUs, and how many of them execute something.
+/// A core: its CPUs, how many of them execute something, and since when none does.
 pub(crate) struct Core {
     pub(crate) cpus: Vec<u32>,
     executing: u32,
+    idle_since_ns: u64,
+    pub(crate) caches: Caches,
 }
 
 impl Core {
     pub(crate) fn new(cpus: Vec<u32>) -> Core {
-        Core { cpus, executing: 0 }
+        Core { cpus, executing: 0, idle_since_ns: 0, caches: Caches::default() }
+    }
+
+    /// How long the whole core has idled: its idle state is that of its busiest thread.
+    pub(crate) fn idled_ns(&self, now_ns: u64) -> u64 {
+        if self.executing > 0 { 0 } else { now_ns - self.idle_since_ns }
     }
 }
 
@@ -249,13 +278,20 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.settle_stream(cpu, elapsed_ns);
         } else {
             let full = elapsed_ns * u64::from(c.speed);
-            let done = if c.doing == Doing::Idle {
+            let mut done = if c.doing == Doing::Idle {
                 full
             } else {
                 let done = full.min(c.remaining);
                 c.remaining -= done;
                 done
             };
+            if c.tail > c.remaining {
+                // The head is done, and so much of the tail.
+                let tail = c.tail - c.remaining;
+                c.done[c.tail_kind as usize] += tail;
+                c.tail -= tail;
+                done -= tail;
+            }
             c.done[c.kind as usize] += done;
         }
         let c = &mut self.cpus[cpu as usize];
@@ -319,6 +355,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.cores[core].executing += 1;
         } else {
             self.cores[core].executing -= 1;
+            self.cores[core].idle_since_ns = self.now_ns;
         }
         for at in 0..self.cores[core].cpus.len() {
             let sibling = self.cores[core].cpus[at];
@@ -341,7 +378,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Of an executing CPU.
-    fn speed(&self, cpu: u32) -> u32 {
+    pub(crate) fn speed(&self, cpu: u32) -> u32 {
         let c = &self.cpus[cpu as usize];
         let threads = self.cores[c.core as usize].executing.max(1) as usize;
         (c.capacity * self.costs.smt_speed[threads - 1] / UNITS as u32).max(1)

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The simulated kernel's clock: takes events in order of time and lets CPUs carry on.
 //!
-//! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), wake.rs (wake-ups and
-//! notifying), schedule.rs (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs),
-//! lock.rs, barrier.rs and stream.rs (memory.rs has the shares). The policy is
+//! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), cache.rs (cache refill),
+//! counters.rs (shared counters), runqueue_lock.rs (runqueue locks), wake.rs (wake-ups and notifying), schedule.rs
+//! (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs), lock.rs, barrier.rs and stream.rs
+//! (memory.rs has the shares). The policy is
 //! asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
-use wakelab_policy::{Policy, Reads, TASK_NEW};
+use wakelab_policy::{Policy, TASK_NEW};
 use wakelab_workload::{End, Op, Workload};
 
 use crate::accounting::Tally;
 use crate::barrier::Barrier;
 use crate::channel::Channel;
 use crate::checker::Checker;
+use crate::counters;
 use crate::cpu::{Core, Cpu, Doing, Kind, NONE, Todo, UNITS};
 use crate::error::SimError;
 use crate::host::Faults;
 use crate::idle_runnable::IdleRunnable;
+use crate::line::Line;
 use crate::lock::Lock;
 use crate::memory::Memory;
 use crate::observer::Observer;
@@ -61,6 +64,8 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) tasks: Vec<Task<'a>>,
     /// The policy's record of each task.
     pub(crate) records: Vec<Record>,
+    /// Of the policy; see counters.rs.
+    pub(crate) counters: Vec<Line>,
     pub(crate) channels: Vec<Channel>,
     pub(crate) signals: Vec<Signal>,
     pub(crate) gates: Vec<Gate>,
@@ -109,6 +114,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             stage: Stage::Begin,
             remaining: 0,
             kind: Kind::Work,
+            tail: 0,
+            tail_kind: Kind::Work,
             retries: false,
             woken: false,
             limited: spec.allowed.as_ref().is_some_and(|allowed| allowed.len() < nr_cpus),
@@ -116,6 +123,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             cpu: spec.last_cpu.unwrap_or(0),
             ran: spec.last_cpu.is_some(),
             refill: 0,
+            cache_mark_bytes: 0,
             waits_since_ns: 0,
             runs_since_ns: 0,
             cpu_time_ns: 0,
@@ -136,6 +144,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             host: scenario.host,
             distances: topology.distances(),
             observer,
+            counters: counters::lines(&policy),
             policy,
             now_ns: 0,
             queue: EventQueue::new(nr_cpus as u32, nr_tasks as u32),
@@ -280,7 +289,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Some(&Todo::Queue(wakeup)) => {
                 c.todo.pop_front();
                 c.wakeup = wakeup;
-                c.set(Doing::Wakeup, Kind::Wakeup, self.costs.wakeup_ns * UNITS);
+                self.begin_wakeup(cpu);
                 return;
             }
             Some(&Todo::Wake(wakee, flags)) => {
@@ -315,13 +324,21 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
     }
 
-    /// What so many reads cost, in ns: summed in ps, rounded up once.
-    pub(crate) fn reads_ns(&self, reads: &Reads) -> u64 {
-        if !self.costs.charge_reads {
+    /// What the reads of the policy's last answer cost, in ns: a miss the line's transfer from that distance, a hit that of
+    /// a line of the reader's own. Summed in ps, rounded up once.
+    pub(crate) fn reads_ns(&self) -> u64 {
+        let costs = self.costs;
+        if !costs.charge_reads {
             return 0;
         }
-        let ps: u64 =
-            reads.at.iter().zip(&self.costs.line_transfer_ps).map(|(&count, ps)| u64::from(count) * ps).sum();
+        let seen = self.policy.seen();
+        let mut ps = 0;
+        for ((&misses, &hits), &transfer_ps) in
+            seen.misses.at.iter().zip(&seen.hits.at).zip(&costs.line_transfer_ps)
+        {
+            let hit_ps = if costs.reads_may_hit { costs.line_transfer_ps[0] } else { transfer_ps };
+            ps += u64::from(misses) * transfer_ps + u64::from(hits) * hit_ps;
+        }
         ps.div_ceil(1000)
     }
 
@@ -385,8 +402,16 @@ fn kick_ns_max(machine: &Machine) -> u64 {
     let (topology, costs) = (&machine.topology, &machine.costs);
     let line_ps: u64 = costs.line_transfer_ps.iter().sum();
     let reads_ns = (line_ps * (topology.nr_cpus() as u64 + 8)).div_ceil(1000);
-    let path_ns =
-        costs.wakeup_ns + costs.balance_ns + costs.switch_process_ns + costs.ipi_send_ns + 2 * reads_ns;
+    let locks_ns = 2 * costs.runqueue_lock_ns * topology.nr_cpus() as u64;
+    let farthest_ps = costs.line_transfer_ps.iter().max().unwrap_or(&0);
+    let counters_ns = (2 * (costs.atomic_ps + farthest_ps) * topology.nr_cpus() as u64).div_ceil(1000);
+    let path_ns = costs.wakeup_ns
+        + costs.balance_ns
+        + costs.switch_process_ns
+        + costs.ipi_send_ns
+        + 2 * reads_ns
+        + locks_ns
+        + counters_ns;
     let capacity = topology.cpus.iter().map(|cpu| cpu.capacity).min().unwrap_or(1);
     let slowest = u64::from((capacity * costs.smt_speed.last().unwrap_or(&1) / UNITS as u32).max(1));
     let flight_ns = costs.ipi_flight_ns.iter().max().unwrap_or(&0);

@@ -74,6 +74,23 @@ fn a_lone_task_is_refilled_unseen() {
     }
 }
 
+/// An interrupt is part of the slice of the task that it interrupts: 1 ms of work before the sleeper's timer, and 1.5 of the
+/// interrupt's 2 ms.
+#[test]
+fn an_interrupt_uses_up_the_slice() {
+    for host in HOSTS {
+        let tasks = vec![bound(&[0], vec![common::sleep(MS)]), bound(&[0], vec![compute(100 * MS)])];
+        let mut scenario = scenario(machine(1, 1, 1), tasks, host);
+        scenario.machine.costs.interrupt_ns = 2 * MS;
+        let mut observer = Unobserved;
+        let mut engine = Engine::new(&scenario, 1, &mut observer).unwrap();
+        engine.simulate(5 * MS / 2).unwrap();
+        assert_eq!(engine.cpus[0].curr, 1, "{host:?}");
+        engine.policy.tick(0, Some(&mut engine.records[1]), 5 * MS / 2);
+        assert_eq!(engine.records[1].slice_used_ns, 5 * MS / 2, "{host:?}");
+    }
+}
+
 /// Nobody is asked what to run while the running task has slice left, even if the CPU is told to reschedule.
 #[test]
 fn slice_left_keeps_a_task_running() {

@@ -16,7 +16,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         c.interrupted = true;
         match c.doing {
             Doing::Idle => {
-                let idled_ns = self.now_ns - c.since_ns;
+                let idled_ns = self.cores[c.core as usize].idled_ns(self.now_ns);
                 let latency_ns = self.exit_latency_ns(idled_ns);
                 self.settle(cpu);
                 self.checker.idles(cpu, false);
@@ -31,6 +31,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                     task.refill = c.remaining;
                 } else {
                     task.remaining = c.remaining;
+                    task.tail = c.tail;
                 }
                 self.next(cpu);
                 self.go(cpu);
@@ -62,7 +63,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         true
     }
 
-    /// How long it takes to leave the idle state that the CPU is in after so long.
+    /// How long it takes to leave the idle state that a core is in after so long.
     fn exit_latency_ns(&self, idled_ns: u64) -> u64 {
         let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idled_ns);
         state.map_or(0, |state| state.exit_latency_ns)
@@ -107,14 +108,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         c.set(Doing::Tick, Kind::Tick, self.costs.tick_ns * UNITS);
         let kick = c.tick_kick;
         let claimed = kick != NONE && self.idle_runnable.is_idle(kick) && !self.policy.idle_mask(kick);
-        let reads_ns = self.reads_ns(&answer.reads);
+        let reads_ns = self.reads_ns();
         let c = &mut self.cpus[cpu as usize];
         c.tick_claimed = claimed;
         c.tick_reads_ns = reads_ns;
         if claimed {
             self.claim_begins(kick);
         }
-        self.tally.tick(&answer);
+        self.tally.tick(&answer, &self.policy.seen().misses);
     }
 
     pub(crate) fn tick_over(&mut self, cpu: u32) {

@@ -8,8 +8,10 @@
 
 mod accounting;
 mod barrier;
+mod cache;
 mod channel;
 mod checker;
+mod counters;
 mod cpu;
 mod engine;
 #[cfg(test)]
@@ -27,6 +29,7 @@ mod outcome;
 mod queue;
 mod rng;
 mod runqueue;
+mod runqueue_lock;
 mod scenario;
 mod schedule;
 mod stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A cache line that CPUs update in turn: a lock's word, a barrier's counter.
+//! A cache line that CPUs update in turn: a lock's word, a barrier's counter, a counter of the policy.
 //!
 //! An atomic update takes `atomic_ps`, and before it the line's transfer from the CPU that updated it last, if that was
 //! another one. Updates that come together queue: the line is busy until the one before is done (first come, first
@@ -30,6 +30,9 @@ impl Line {
 
     /// `cpu` updates it: how long that takes from `now_ns` on, in ns, rounded up.
     pub(crate) fn update_ns(&mut self, cpu: u32, now_ns: u64, costs: &Costs, distances: &Distances) -> u64 {
+        if !costs.charge_atomics {
+            return 0;
+        }
         let transfer_ps = match self.writer {
             NONE => 0,
             writer if writer == cpu => 0,
@@ -45,6 +48,7 @@ impl Line {
     pub(crate) fn read_ns(&self, cpu: u32, costs: &Costs, distances: &Distances) -> u64 {
         match self.writer {
             NONE => 0,
+            _ if !costs.charge_atomics => 0,
             writer => costs.line_transfer_ps[distances.between(writer, cpu).index()].div_ceil(1000),
         }
     }

@@ -5,9 +5,11 @@
 //! where it was. A task that was woken tries its operation again. All tasks that one operation wakes are woken in one
 //! kernel path: the waker gives way, and handles interrupts, after the last of them.
 
+use wakelab_machine::Distance;
 use wakelab_policy::{WAKE_FORK, WAKE_SYNC};
 use wakelab_workload::Op;
 
+use crate::channel::Message;
 use crate::cpu::{Doing, Kind, Todo, UNITS};
 use crate::engine::{Engine, Signal};
 use crate::error::SimError;
@@ -36,7 +38,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             (task.kind, task.remaining)
         };
         if units > 0 {
-            self.cpus[cpu as usize].set(Doing::Task, kind, units);
+            let task = &self.tasks[curr as usize];
+            let (tail, tail_kind) = (task.tail.min(task.remaining), task.tail_kind);
+            let c = &mut self.cpus[cpu as usize];
+            c.set(Doing::Task, kind, units);
+            if kind != Kind::CacheRefill {
+                c.tail = tail;
+                c.tail_kind = tail_kind;
+            }
         } else {
             self.advance(cpu, curr);
         }
@@ -50,6 +59,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             task.refill = 0;
         } else {
             task.remaining = 0;
+            task.tail = 0;
         }
         self.resume(cpu);
     }
@@ -82,9 +92,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 t.pc += 1;
                 self.segment(cpu, task, Kind::Work, work_ns)
             }
-            (Op::Send { work_ns, .. }, Stage::Begin) => {
+            (Op::Send { channel, bytes, work_ns }, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
-                self.segment(cpu, task, Kind::Work, work_ns)
+                let protocol_ns = self.protocol_ns(channel, bytes);
+                self.segment_with_tail(cpu, task, (Kind::Work, work_ns), (Kind::Protocol, protocol_ns))
             }
             (Op::Send { channel, bytes, .. }, _) => self.send(cpu, task, channel, bytes),
             (Op::Recv { channel, work_ns }, Stage::Begin) => self.receive(cpu, task, channel, work_ns),
@@ -190,14 +201,40 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The task executes something of its own.
     pub(crate) fn segment(&mut self, cpu: u32, task: u32, kind: Kind, work_ns: u64) -> Progress {
-        if work_ns == 0 {
+        self.segment_with_tail(cpu, task, (kind, work_ns), (kind, 0))
+    }
+
+    /// The task executes something of its own, and something else after it, in one segment.
+    fn segment_with_tail(&mut self, cpu: u32, task: u32, head: (Kind, u64), tail: (Kind, u64)) -> Progress {
+        if head.1 + tail.1 == 0 {
             return Progress::Continue;
         }
         let t = &mut self.tasks[task as usize];
-        t.kind = kind;
-        t.remaining = work_ns * UNITS;
-        self.cpus[cpu as usize].set(Doing::Task, kind, t.remaining);
+        t.kind = head.0;
+        t.remaining = (head.1 + tail.1) * UNITS;
+        (t.tail_kind, t.tail) = (tail.0, tail.1 * UNITS);
+        let c = &mut self.cpus[cpu as usize];
+        c.set(Doing::Task, head.0, head.1 * UNITS);
+        c.add_tail(tail.0, t.tail);
         Progress::Set
+    }
+
+    /// The work of a loopback socket's protocol, for both ends: the softirq that delivers the message runs where it was
+    /// sent, before it is there.
+    fn protocol_ns(&self, channel: u32, bytes: u32) -> u64 {
+        if !self.channels[channel as usize].is_loopback() {
+            return 0;
+        }
+        self.costs.loopback_ns + (u64::from(bytes) * self.costs.loopback_ps_per_byte).div_ceil(1000)
+    }
+
+    /// Fetching a message out of the caches of the core where it was written.
+    fn data_ns(&self, message: Message, cpu: u32) -> u64 {
+        match self.distances.between(message.cpu, cpu) {
+            _ if !self.costs.charge_data => 0,
+            Distance::Cpu | Distance::Smt => 0,
+            distance => self.costs.transfer_ns(u64::from(message.bytes), distance),
+        }
     }
 
     /// The operation is done, and was nothing to anybody else.
@@ -233,7 +270,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn send(&mut self, cpu: u32, task: u32, channel: u32, bytes: u32) -> Progress {
         let channel = &mut self.channels[channel as usize];
         let t = &mut self.tasks[task as usize];
-        if !channel.put(bytes) {
+        if !channel.put(Message { bytes, cpu }) {
             channel.wait_to_write(task, bytes, t.retries);
             t.retries = true;
             return self.wait(cpu);
@@ -248,15 +285,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn receive(&mut self, cpu: u32, task: u32, channel: u32, work_ns: u64) -> Progress {
         let channel = &mut self.channels[channel as usize];
         let t = &mut self.tasks[task as usize];
-        let Some(bytes) = channel.take() else {
+        let Some(message) = channel.take() else {
             channel.wait_to_read(task, t.retries);
             t.retries = true;
             return self.wait(cpu);
         };
         t.retries = false;
-        t.bytes = bytes;
+        t.bytes = message.bytes;
         t.stage = Stage::Middle;
-        self.segment(cpu, task, Kind::Work, work_ns)
+        let data_ns = self.data_ns(message, cpu);
+        self.segment_with_tail(cpu, task, (Kind::Work, work_ns), (Kind::Data, data_ns))
     }
 
     /// The message is copied: its room is free.

@@ -177,10 +177,16 @@ pub struct Outcome {
     pub migrations: Reads,
     /// Reads of placement decisions.
     pub select_reads: Reads,
+    /// Of those, the misses: another CPU had written the line since the reader last had it.
+    pub select_misses: Reads,
     /// Reads of enqueueing (wake-up preemption).
     pub enqueue_reads: Reads,
+    /// Of those, the misses.
+    pub enqueue_misses: Reads,
     /// Reads of balancing.
     pub balance_reads: Reads,
+    /// Of those, the misses.
+    pub balance_misses: Reads,
     /// Why each CPU was chosen: decisions by reason, by the name of enum wl_reason.
     pub reasons: BTreeMap<String, u64>,
     /// Why each target was chosen, by the name of enum wl_affine_reason.

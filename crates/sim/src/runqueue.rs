@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use crate::runqueue_lock::Lock;
+
 /// A task that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
@@ -18,6 +20,7 @@ pub(crate) struct RunQueue {
     queued: VecDeque<Queued>,
     /// How many of them may run anywhere; the others have an affinity mask.
     pub(crate) unlimited: u32,
+    pub(crate) lock: Lock,
 }
 
 impl RunQueue {

@@ -70,7 +70,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let c = &mut self.cpus[cpu as usize];
         c.scheduling = true;
         c.pulls = 0;
+        let wait = self.lock_runqueue(cpu, cpu);
         self.dispatch(cpu, Doing::Balance);
+        self.cpus[cpu as usize].add_tail(Kind::RunqueueLock, wait);
     }
 
     /// The current task is current no more.
@@ -98,9 +100,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Asks the policy what to run; `doing` says what for.
     pub(crate) fn dispatch(&mut self, cpu: u32, doing: Doing) {
         let answer = self.policy.dispatch(cpu, self.now_ns);
-        self.tally.dispatch(&answer);
+        self.tally.dispatch(&answer, &self.policy.seen().misses);
         let fixed_ns = if answer.why() == BalanceWhy::None { 0 } else { self.costs.balance_ns };
-        let cost_ns = fixed_ns + self.reads_ns(&answer.reads);
+        let cost_ns = fixed_ns + self.reads_ns();
         let c = &mut self.cpus[cpu as usize];
         c.dispatch = answer;
         c.set(doing, Kind::Balance, cost_ns * UNITS);
@@ -113,8 +115,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if c.dispatch.what() == DispatchDo::Pull {
             c.pulls += 1;
             if c.pulls <= PULLS_MAX {
-                self.pull(cpu);
+                let wait = self.pull(cpu);
                 self.dispatch(cpu, doing);
+                self.cpus[cpu as usize].add_tail(Kind::RunqueueLock, wait);
                 return;
             }
             self.checker.fail(format!("the policy pulls for ever on CPU {cpu}"));
@@ -126,14 +129,15 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Moves tasks from the queue that the policy named, one question each.
-    fn pull(&mut self, cpu: u32) {
+    /// Moves tasks from the queue that the policy named, one question each. Answers how long its lock was waited for.
+    fn pull(&mut self, cpu: u32) -> u64 {
         let mut dispatch = self.cpus[cpu as usize].dispatch;
         let from = dispatch.cpu as u32;
         if from as usize >= self.cpus.len() || from == cpu {
             self.checker.fail(format!("the policy pulls from CPU {} to CPU {cpu}", dispatch.cpu));
-            return;
+            return 0;
         }
+        let wait = self.lock_runqueue(cpu, from);
         let mut at = 0;
         while let Some(task) = self.runqueues[from as usize].get(at) {
             if !self.is_allowed(task, cpu) {
@@ -162,6 +166,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
         }
         self.cpus[cpu as usize].dispatch = dispatch;
+        wait
     }
 
     fn take_from_queue(&mut self, cpu: u32, at: usize, task: u32) {
@@ -249,27 +254,23 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             previous != NONE && self.tasks[previous as usize].process != self.tasks[task as usize].process;
         let switch_ns =
             if is_process_switch { self.costs.switch_process_ns } else { self.costs.switch_thread_ns };
-        if !self.cpus[cpu as usize].busy {
-            self.becomes_busy(cpu);
-        }
+        let updates_ns = if self.cpus[cpu as usize].busy { 0 } else { self.becomes_busy(cpu) };
         self.runs(cpu, task);
         let t = &mut self.tasks[task as usize];
         let judged = self.workload.tasks[task as usize].judged;
         self.tally.switched_in(self.now_ns - t.waits_since_ns, t.woken, judged);
-        if t.ran && t.cpu != cpu {
-            let distance = self.distances.between(t.cpu, cpu);
+        let from = t.ran.then(|| self.distances.between(t.cpu, cpu));
+        if let Some(distance) = from.filter(|&distance| distance != Distance::Cpu) {
             self.tally.migrations[distance.index()] += 1;
-            let bytes = self.workload.tasks[task as usize].footprint_bytes.min(self.costs.core_cache_bytes);
-            if distance > Distance::Smt {
-                t.refill = self.costs.transfer_ns(bytes, distance) * UNITS;
-            }
         }
         t.ran = true;
         t.cpu = cpu;
+        self.fills_caches(cpu, task, from);
         let c = &mut self.cpus[cpu as usize];
         c.context = task;
         let cost_ns = switch_ns + std::mem::take(&mut c.extra_switch_ns);
         c.set(Doing::Kernel, Kind::Switch, cost_ns * UNITS);
+        c.add_tail(Kind::Atomic, updates_ns * UNITS);
         self.observer.switch_in(self.now_ns, cpu, task);
     }
 
@@ -281,13 +282,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return;
         }
         let runnable = c.put_back == task;
+        self.leaves_caches(cpu, task);
         self.tally.counts.switches_out += 1;
         self.tally.counts.preemptions += u64::from(runnable);
         self.observer.switch_out(self.now_ns, cpu, task, runnable);
     }
 
-    fn becomes_busy(&mut self, cpu: u32) {
+    /// Answers what the policy's counters cost.
+    fn becomes_busy(&mut self, cpu: u32) -> u64 {
         self.policy.busy(cpu, self.now_ns);
+        let updates_ns = self.updates_ns(cpu);
         self.set_idle_bit(cpu, false);
         let c = &mut self.cpus[cpu as usize];
         c.busy = true;
@@ -299,14 +303,19 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         };
         self.queue.set_tick(cpu, next_ns);
         self.queue_waits(cpu, true);
+        updates_ns
     }
 
     fn go_idle(&mut self, cpu: u32) {
         let was_busy = self.cpus[cpu as usize].busy;
         self.switch_out(cpu);
+        let mut updates_ns = 0;
         if was_busy {
             self.observer.idle(self.now_ns, cpu);
             self.policy.idle(cpu, self.now_ns);
+            let reads_ns = self.reads_ns();
+            self.cpus[cpu as usize].extra_switch_ns += reads_ns;
+            updates_ns = self.updates_ns(cpu);
             self.queue_waits(cpu, false);
             self.queue.cancel_tick(cpu);
         }
@@ -317,6 +326,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let extra_ns = std::mem::take(&mut c.extra_switch_ns);
         let cost_ns = if was_busy { self.costs.switch_thread_ns + extra_ns } else { 0 };
         c.set(Doing::Kernel, Kind::Switch, cost_ns * UNITS);
+        c.add_tail(Kind::Atomic, updates_ns * UNITS);
         if self.runqueues[cpu as usize].is_empty() {
             self.set_idle_bit(cpu, true);
         }

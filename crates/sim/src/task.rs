@@ -52,6 +52,9 @@ pub(crate) struct Task<'a> {
     /// stream (kind memory) what is left of its traffic.
     pub(crate) remaining: u64,
     pub(crate) kind: Kind,
+    /// The last part of that segment that is of another kind, and which.
+    pub(crate) tail: u64,
+    pub(crate) tail_kind: Kind,
     /// It waited in a channel's or a lock's list and was woken: if in vain, it waits in front.
     pub(crate) retries: bool,
     /// Whether the wait that ends at the next switch-in began with a wake-up.
@@ -66,6 +69,8 @@ pub(crate) struct Task<'a> {
     pub(crate) ran: bool,
     /// Left of its cache refill, in 1/1024 ns; comes before its segment.
     pub(crate) refill: u64,
+    /// What had been brought into the caches of its last core when it left; see cache.rs.
+    pub(crate) cache_mark_bytes: u64,
     /// When its wake-up or its wait in a queue began.
     pub(crate) waits_since_ns: u64,
     /// When it was switched in.

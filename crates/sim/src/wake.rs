@@ -48,12 +48,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if let Some(only) = self.pinned_to(wakee) {
             let c = &mut self.cpus[cpu as usize];
             c.wakeup = Wakeup { wakee, flags, cpu: only, claimed: false };
-            c.set(Doing::Wakeup, Kind::Wakeup, self.costs.wakeup_ns * UNITS);
+            self.begin_wakeup(cpu);
             return;
         }
         let decision = self.decide(cpu, wakee, flags, waker);
         let wakeup = self.wakeup_to(wakee, flags, &decision);
-        let cost_ns = self.costs.select_ns + self.reads_ns(&decision.reads);
+        let cost_ns = self.costs.select_ns + self.reads_ns();
         let c = &mut self.cpus[cpu as usize];
         c.wakeup = wakeup;
         c.decision = decision;
@@ -100,7 +100,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 .expect("a task that runs does not wake itself");
             self.policy.select(&input, wakee, Some(waker))
         };
-        self.tally.decision(&decision);
+        self.tally.decision(&decision, &self.policy.seen().misses);
         self.observer.decision(self.now_ns, this_cpu, wakee, &decision);
         decision
     }
@@ -165,8 +165,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             self.next(cpu);
         } else {
-            self.cpus[cpu as usize].set(Doing::Wakeup, Kind::Wakeup, self.costs.wakeup_ns * UNITS);
+            self.begin_wakeup(cpu);
         }
+    }
+
+    /// The wake-up proper begins, with the lock of the wakee's runqueue.
+    pub(crate) fn begin_wakeup(&mut self, cpu: u32) {
+        let wait = self.lock_runqueue(cpu, self.cpus[cpu as usize].wakeup.cpu);
+        let c = &mut self.cpus[cpu as usize];
+        c.set(Doing::Wakeup, Kind::Wakeup, self.costs.wakeup_ns * UNITS);
+        c.add_tail(Kind::RunqueueLock, wait);
     }
 
     /// The end of a wake-up segment: the wakee queues.
@@ -185,13 +193,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if why != EnqueueWhy::SliceEnd {
             self.policy.runnable(record, cpu, self.now_ns);
         }
-        let answer = self.policy.enqueue(record, cpu, why, self.now_ns);
+        let answer = self.policy.enqueue_from(sender.unwrap_or(cpu), record, cpu, why, self.now_ns);
+        let reads_ns = self.reads_ns();
         let mut target = answer.cpu as u32;
         if target as usize >= self.cpus.len() {
             self.checker.fail(format!("the policy queued task {task} on CPU {}", answer.cpu));
             target = cpu;
         }
-        self.tally.enqueue_reads(&answer.reads);
+        self.tally.enqueue(&answer.reads, &self.policy.seen().misses);
         let t = &mut self.tasks[task as usize];
         t.slice_ns = answer.slice_ns;
         self.runqueues[target as usize].insert(answer.key, task, t.limited);
@@ -207,7 +216,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.observer.woken(self.now_ns, sender, target, task);
         }
         self.notify(sender, target, answer.preempt != 0);
-        self.reads_ns(&answer.reads)
+        reads_ns
     }
 
     /// Makes `target` reschedule if it idles, or if its task shall give way.

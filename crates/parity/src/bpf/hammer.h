@@ -103,6 +103,7 @@ __noinline int hammer_task(u32 thread, u32 task, u32 own_cpu, u32 any_cpu, u64 n
 		struct wl_enqueue_in in = {
 			.cpu = any_cpu,
 			.why = WL_ENQ_WAKEUP,
+			.this_cpu = own_cpu,
 			.now_ns = now_ns,
 		};
 

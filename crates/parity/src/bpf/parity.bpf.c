@@ -74,7 +74,7 @@ struct parity_event {
 	u64 value; /* id, elapsed_ns, set or clear */
 	u32 kind;
 	u32 cpu;
-	s32 prev_cpu;
+	s32 prev_cpu; /* of an enqueue: where it happens */
 	u32 task;
 	u32 waker; /* PARITY_NO_TASK: none */
 	u32 flags; /* of the wake-up or the task; why of an enqueue; runnable of stopping */
@@ -199,7 +199,8 @@ __noinline int parity_scan_took(u32 i)
 __noinline int parity_enqueue(u32 i)
 {
 	struct parity_event *e = event_at(i);
-	struct wl_enqueue_in in = {.cpu = e->cpu, .why = e->flags, .now_ns = e->now_ns};
+	struct wl_enqueue_in in = {
+		.cpu = e->cpu, .why = e->flags, .this_cpu = e->prev_cpu, .now_ns = e->now_ns};
 
 	wl_enqueue(&wl_memory.policy, task_at(e->task), &in, &answer_at(i)->enqueue);
 	return 0;

@@ -6,7 +6,7 @@ use crate::host::{Host, machine, policy};
 /// The header's example: one LLC of 2 cores x 2 threads.
 #[test]
 fn counters_follow_busy_and_idle_reports() {
-    let mut policy = policy("linux-4.15", &machine(1, None, 2, 2));
+    let mut policy = policy("linux-4.15+idle=smt-balance", &machine(1, None, 2, 2));
     let counters = |policy: &wakelab_policy::Policy| [0, 1].map(|core| policy.busy_count(1, core).unwrap());
     for cpu in [0, 0, 2, 1] {
         policy.busy(cpu, 0);

@@ -17,6 +17,7 @@ mod events;
 mod host;
 mod idle_merged;
 mod idle_scan;
+mod lines;
 mod model;
 mod placement;
 mod queue_cfs;

@@ -2,7 +2,7 @@
 //! queue_cfs.h. Times are milliseconds of a machine of 8 CPUs: latency 24, min_granularity 3, wakeup_granularity 4.
 
 use crate::host::{Host, MS, START, machine, policy, reads};
-use wakelab_machine::Distance::{Cpu, Numa1};
+use wakelab_machine::Distance::{Cpu, Llc, Numa1};
 use wakelab_policy::{EnqueueWhy, TASK_NEW, Task};
 
 fn host() -> Host {
@@ -103,7 +103,11 @@ fn sleepers_get_half_the_latency_of_credit() {
     host.policy.tick(0, Some(&mut a), host.now_ns);
     let queued = host.policy.enqueue(&mut sleeper, 0, EnqueueWhy::Wakeup, host.now_ns);
     assert_eq!((queued.key, queued.preempt), (START + 988 * MS, 1), "a long one is clamped");
-    assert_eq!(queued.reads, reads(&[(Cpu, 1)]));
+    assert_eq!(queued.reads, reads(&[(Cpu, 2)]), "the CPU's line, and overloaded, which lies with CPU 0");
+    // Queued from CPU 1 on CPU 0: both are read from there.
+    host.policy.quiescent(&mut sleeper, host.now_ns);
+    let queued = host.policy.enqueue_from(1, &mut sleeper, 0, EnqueueWhy::Wakeup, host.now_ns);
+    assert_eq!(queued.reads, reads(&[(Llc, 2)]));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::shapes;
 /// The example of policy/topology.h: 2 sockets x 2 cores x 2 threads.
 #[test]
 fn the_example_of_topology_h() {
-    let tables = Tables::build(&machine(2, None, 2, 2), &spec("linux-4.15")).unwrap();
+    let tables = Tables::build(&machine(2, None, 2, 2), &spec("linux-4.15+idle=smt-balance")).unwrap();
     let kinds: Vec<Distance> = tables.levels.iter().map(|level| level.kind).collect();
     assert_eq!(kinds, [Distance::Cpu, Distance::Smt, Distance::Llc, Distance::Numa1]);
     assert_eq!((tables.llc_level, tables.smt_level), (2, 1));
@@ -33,6 +33,8 @@ fn the_example_of_topology_h() {
         [false, true, false, false]
     );
     assert_eq!(tables.levels[2].pos, [0, 1, 4, 5, 2, 3, 6, 7]);
+    let tables = Tables::build(&machine(2, None, 2, 2), &spec("linux-4.15")).unwrap();
+    assert!(!tables.levels.iter().any(|level| level.has_counters), "scan reads none");
 }
 
 #[test]

@@ -224,6 +224,7 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	in.cpu = cpu;
 	in.why = enqueue_why(tctx, enq_flags);
+	in.this_cpu = bpf_get_smp_processor_id();
 	in.now_ns = bpf_ktime_get_ns();
 	claimed_cpu = tctx->claimed_cpu;
 	tctx->claimed_cpu = WL_CPU_NONE;
@@ -373,6 +374,7 @@ SEPARATE int rescue(s32 cpu)
 			continue;
 		sc->enqueue_in.cpu = scx_bpf_task_cpu(p);
 		sc->enqueue_in.why = WL_ENQ_MOVED;
+		sc->enqueue_in.this_cpu = bpf_get_smp_processor_id();
 		sc->enqueue_in.now_ns = bpf_ktime_get_ns();
 		wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
 		to = sc->enqueue_out.cpu;

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whole runs, from outside: first by hand, then properties.
 
+mod cache;
 mod common;
+mod counters;
+mod data;
 mod endings;
+mod idle_exit;
+mod interrupts;
 mod locks;
 mod memory;
 mod observing;
 mod operations;
 mod properties;
+mod reads;
+mod runqueue_lock;
 mod sharing;
 mod smt;
 mod wakeup;

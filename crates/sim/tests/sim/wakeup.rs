@@ -127,12 +127,13 @@ fn on_an_idle_cpu_of_another_llc() {
     assert_eq!(seen.waker_done_ns, seen.woken_ns + 1_000 + 100_000);
 }
 
-/// A wakee that may run anywhere: the decision's reads are paid by distance, rounded up once.
+/// A wakee that may run anywhere: the decision's reads, here all misses, are paid by distance, rounded up once.
 #[test]
 fn a_decision_costs_its_reads() {
     for host in HOSTS {
         let mut machine = priced();
         machine.costs.line_transfer_ps = by_distance(7_300, 90_100);
+        machine.costs.reads_may_hit = false;
         let (seen, outcome) = woken_by_cpu_0(machine, task(1, vec![WAIT]), host);
         let decision = seen.decision.unwrap();
         let (near, far) =
@@ -189,7 +190,7 @@ fn switches_and_refills() {
 fn machine_of_two_llcs_with_refill() -> Machine {
     let mut machine = machine(2, 1, 1);
     machine.costs.line_transfer_ps = by_distance(1, 5);
-    machine.costs.core_cache_bytes = 1 << 30;
+    machine.costs.llc_cache_bytes = 1 << 30;
     machine
 }
 

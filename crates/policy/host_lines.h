@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * host_lines.h - who has which cache line: what makes a read of another CPU's state a hit or a
+ * miss.
+ *
+ * A line (enum wl_line) has a set of holders, the CPUs whose caches have it as it is. A read by a
+ * holder is a hit; another's is a miss, and makes it a holder. A write leaves the writer as the
+ * only holder. So a read is a miss if another CPU wrote the line since this CPU last read or wrote
+ * it, or if it never did; caches are as large as need be.
+ *
+ * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, of
+ * which only what is read or written is touched. `used` has a bit for each word of a line's set
+ * that is not 0, so that a write clears what is there and no more.
+ *
+ * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 queues a task on
+ * itself: holders {0}. CPU 1 reads: a miss, holders {0, 1}.
+ *
+ * This follows the simulated machine and decides nothing: the policy never sees it.
+ */
+#ifndef WL_HOST_LINES_H
+#define WL_HOST_LINES_H
+
+#include "host_memory.h"
+
+/* Reads since the last wl_lines_begin(), by distance, and the lines that were updated atomically. */
+struct wl_seen {
+	u32 reads[2][WL_NR_DIST]; /* hits, misses */
+	u32 nr_updated;
+	u32 updated[3]; /* indices into counter[] */
+};
+
+struct wl_lines {
+	struct wl_seen seen;
+	u32 words; /* of a line's set */
+	u32 word;  /* of the CPU that executes: its word in a set, and its bit there */
+	u64 bit;
+	u64 used[WL_NR_LINES];
+	u64 holders[WL_NR_LINES * WL_MASK_WORDS];
+};
+
+struct wl_instance {
+	struct wl_memory memory;
+	struct wl_lines lines;
+};
+_Static_assert(__builtin_offsetof(struct wl_instance, memory) == 0, "wl_lines_of() casts");
+#define wl_lines_of(p) (&((struct wl_instance *)(p))->lines)
+
+/* `cpu` executes what comes. */
+WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
+{
+	struct wl_lines *l = wl_lines_of(p);
+
+	l->word = (cpu & (WL_MAX_CPUS - 1)) / 64;
+	l->bit = 1ULL << (cpu & 63);
+}
+
+/* `cpu` executes what comes, and its reads are counted anew. */
+WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
+{
+	__builtin_memset(&wl_lines_of(p)->seen, 0, sizeof(struct wl_seen));
+	wl_lines_on(p, cpu);
+}
+
+/* Nothing branches here: a search makes hundreds. */
+WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
+{
+	u64 *set = &l->holders[(u64)line * l->words + l->word];
+	u32 miss = !(*set & l->bit);
+
+	*set |= l->bit;
+	l->used[line] |= 1ULL << l->word;
+	l->seen.reads[miss][dist & (WL_NR_DIST - 1)]++;
+}
+
+WL_INLINE void wl_lines_written(struct wl_lines *l, u32 line)
+{
+	u64 *sets = &l->holders[(u64)line * l->words];
+	u64 used = l->used[line], own = 1ULL << l->word;
+
+	if (used == own && sets[l->word] == l->bit)
+		return;
+	for (; used; used &= used - 1)
+		sets[__builtin_ctzll(used)] = 0;
+	sets[l->word] = l->bit;
+	l->used[line] = own;
+}
+
+WL_INLINE void wl_lines_updated(struct wl_lines *l, u32 line)
+{
+	wl_lines_written(l, line);
+	if (l->seen.nr_updated < sizeof(l->seen.updated) / sizeof(l->seen.updated[0]))
+		l->seen.updated[l->seen.nr_updated++] = line - WL_LINE_COUNTER;
+}
+
+#define wl_line_read(p, line, dist) wl_lines_read(wl_lines_of(p), (line), (dist))
+#define wl_line_written(p, line)    wl_lines_written(wl_lines_of(p), (line))
+#define wl_line_updated(p, line)    wl_lines_updated(wl_lines_of(p), (line))
+
+#endif /* WL_HOST_LINES_H */

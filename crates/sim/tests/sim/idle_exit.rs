@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The idle state that a CPU leaves is its core's.
+
+use wakelab_machine::IdleState;
+
+use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, sleep};
+
+/// A shallow state is left in 10 ns, a deep one, entered after 1,000 ns, in 500. CPU 0 sleeps from 10 to 50,010; its
+/// sibling is busy for a while from 10 on. Busy until the end: shallow. Until 500 ns before: shallow. Until 40,000 ns
+/// before, or if there is no sibling: deep.
+#[test]
+fn a_busy_sibling_keeps_the_core_shallow() {
+    for host in HOSTS {
+        for (threads, sibling_ns, expected_ns) in
+            [(2, Some(90_000), 10), (2, Some(49_500), 10), (2, Some(10_000), 500), (1, None, 500)]
+        {
+            let mut machine = machine(1, 1, threads);
+            machine.costs.idle_states = vec![
+                IdleState { after_ns: 0, exit_latency_ns: 10 },
+                IdleState { after_ns: 1_000, exit_latency_ns: 500 },
+            ];
+            let mut tasks = vec![bound(&[0], vec![sleep(50_000), compute(100)])];
+            tasks.extend(sibling_ns.map(|work_ns| bound(&[1], vec![compute(work_ns)])));
+            let starts_ns = 10 * tasks.len() as u64;
+            let run = outcome(&scenario(machine, tasks, host));
+            assert_eq!(run.time.idle_exit_ns, starts_ns + expected_ns, "{host:?} {sibling_ns:?}");
+        }
+    }
+}

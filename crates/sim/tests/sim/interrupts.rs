@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Interrupts are charged to the task that they interrupt.
+
+use wakelab_workload::{Op, Source};
+
+use crate::common::{HOSTS, bound, compute, machine, outcome, scenario};
+
+/// Task 1 sleeps on CPU 0, where task 0 computes 10,000 ns. The interrupt that ends the sleep takes 300 ns and the
+/// wake-up in it 40, both in task 0's time: it has no say in it. Task 1 computes 100 ns when task 0 has ended.
+#[test]
+fn of_timers_and_devices() {
+    for host in HOSTS {
+        for source in [Source::Timer, Source::Device] {
+            let mut machine = machine(1, 1, 1);
+            machine.costs.interrupt_ns = 300;
+            machine.costs.wakeup_ns = 40;
+            let computes = bound(&[0], vec![compute(10_000)]);
+            let sleeps = bound(&[0], vec![Op::Sleep { delay_ns: 5_000, source }, compute(100)]);
+            let run = outcome(&scenario(machine, vec![sleeps, computes], host));
+            assert_eq!((run.time.interrupt_ns, run.time.wakeup_ns), (300, 40), "{host:?} {source:?}");
+            assert_eq!(run.task_cpu_time_ns, [100, 10_340], "{host:?} {source:?}");
+            assert_eq!(run.elapsed_ns, 10_440, "{host:?} {source:?}");
+        }
+    }
+}
+
+/// An interrupt from another CPU: task 2 wakes task 1, which queues behind task 0 on CPU 0, and is not preempted, so no
+/// interrupt comes; a task that waits long enough preempts, and the handling is task 0's time.
+#[test]
+fn of_other_cpus() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 1);
+        machine.costs.ipi_handle_ns = 700;
+        let wakee = bound(&[0], vec![Op::Wait { signal: 0 }, compute(100)]);
+        let waker = bound(&[1], vec![compute(20_000_000), Op::Signal { signal: 0, sync: false }]);
+        let mut runs = bound(&[0], vec![compute(40_000_000)]);
+        runs.start_ns = 5_000;
+        let run = outcome(&scenario(machine, vec![wakee, waker, runs], host));
+        // The starts' interrupts come to idle CPUs.
+        assert_eq!(run.time.ipi_ns, 3 * 700 + 700, "{host:?}");
+        assert_eq!(run.counts.preemptions, 1, "{host:?}");
+        assert_eq!(run.task_cpu_time_ns, [100, 20_000_000, 40_000_700], "{host:?}");
+    }
+}
