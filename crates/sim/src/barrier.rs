@@ -31,6 +31,9 @@ pub(crate) struct Barrier {
     round: u32,
     spinners: VecDeque<u32>,
     sleepers: VecDeque<u32>,
+    /// The line of the counter that [`wakelab_workload::Op::LoopShared`] takes rounds from, and how many were taken.
+    shared_line: Line,
+    taken: u64,
     /// Sleepers of rounds that are over, whom the last one of their round, still in the kernel, will wake.
     released: VecDeque<u32>,
 }
@@ -44,6 +47,8 @@ impl Barrier {
             round: 0,
             spinners: VecDeque::new(),
             sleepers: VecDeque::new(),
+            shared_line: Line::new(),
+            taken: 0,
             released: VecDeque::new(),
         }
     }
@@ -101,6 +106,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return self.spin(cpu, task, spin_ns);
         }
         b.arrived = 0;
+        b.taken = 0;
         b.round = b.round.wrapping_add(1);
         b.released.append(&mut b.sleepers);
         let (spinners, wakes) = (std::mem::take(&mut b.spinners), !b.released.is_empty());
@@ -116,6 +122,20 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return self.done(task);
         }
         self.enter_futex(cpu, task, Stage::Wake)
+    }
+
+    /// Takes the next round of a shared loop: an update of its counter, at the end of which it is seen whether there is one.
+    pub(crate) fn loop_shared(&mut self, cpu: u32, task: u32, barrier: u32, times: u64) -> Progress {
+        let b = &mut self.barriers[barrier as usize];
+        if self.tasks[task as usize].stage == Stage::Begin {
+            self.tasks[task as usize].stage = Stage::Middle;
+            let cost_ns = b.shared_line.update_ns(cpu, self.now_ns, self.costs, &self.distances);
+            return self.segment(cpu, task, Kind::Atomic, cost_ns);
+        }
+        let left = b.taken < times;
+        b.taken += u64::from(left);
+        self.tasks[task as usize].stage = Stage::Begin;
+        if left { self.begin_shared_round(task) } else { self.skip_loop(task) }
     }
 
     fn round_is_over(&self, task: u32, barrier: u32) -> bool {

@@ -16,6 +16,9 @@ use crate::error::SimError;
 use crate::observer::Observer;
 use crate::task::{Life, Round, Stage};
 
+/// Rounds left of a loop that is shared out: it is entered anew for each. A loop of one task never has so many left.
+const SHARED: u64 = u64::MAX;
+
 /// What an operation came to.
 pub(crate) enum Progress {
     /// The next operation, or the next stage, can be executed at once.
@@ -146,6 +149,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             (Op::WaitGate { .. }, _) => self.done(task),
             (Op::LoopBegin { times }, _) => self.begin_loop(task, times),
+            (Op::LoopShared { barrier, times }, _) => self.loop_shared(cpu, task, barrier, times),
             (Op::LoopEnd, _) => self.end_loop(task),
             (Op::Yield, _) => {
                 let t = &mut self.tasks[task as usize];
@@ -346,11 +350,24 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             t.loops.push(Round { body, rounds: times.map(|times| times - 1) });
             return self.done(task);
         }
+        self.skip_loop(task)
+    }
+
+    /// One round of a shared loop; at its end the task comes back to take another.
+    pub(crate) fn begin_shared_round(&mut self, task: u32) -> Progress {
+        let t = &mut self.tasks[task as usize];
+        t.loops.push(Round { body: t.pc, rounds: Some(SHARED) });
+        self.done(task)
+    }
+
+    /// The task goes on after the loop that begins where it is.
+    pub(crate) fn skip_loop(&mut self, task: u32) -> Progress {
+        let t = &mut self.tasks[task as usize];
         let mut depth = 1;
-        t.pc = body;
+        t.pc += 1;
         while depth > 0 {
             match t.program.get(t.pc as usize) {
-                Some(Op::LoopBegin { .. }) => depth += 1,
+                Some(Op::LoopBegin { .. } | Op::LoopShared { .. }) => depth += 1,
                 Some(Op::LoopEnd) => depth -= 1,
                 Some(_) => {}
                 None => break,
@@ -363,6 +380,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn end_loop(&mut self, task: u32) -> Progress {
         let t = &mut self.tasks[task as usize];
         match t.loops.innermost_mut() {
+            Some(Round { body, rounds: Some(SHARED) }) => {
+                t.pc = *body;
+                t.loops.pop();
+                Progress::Continue
+            }
             Some(Round { body, rounds }) if *rounds != Some(0) => {
                 *rounds = rounds.map(|rounds| rounds - 1);
                 t.pc = *body;

@@ -201,6 +201,13 @@ impl Workload {
                     }
                     loops.push(Loop { begin: at, times, takes_time: false });
                 }
+                // Who comes too late has no round.
+                Op::LoopShared { .. } => {
+                    if loops.len() == LOOP_DEPTH_MAX {
+                        return fail(format!("more than {LOOP_DEPTH_MAX} nested loops"));
+                    }
+                    loops.push(Loop { begin: at, times: Some(0), takes_time: false });
+                }
                 Op::LoopEnd => {
                     let Some(ended) = loops.pop() else {
                         return fail("the end of a loop that did not begin".to_owned());
@@ -278,7 +285,9 @@ impl Workload {
                 time("work", work_ns)
             }
             Op::Lock { lock } | Op::Unlock { lock } => index("lock", lock, self.locks.len()),
-            Op::Barrier { barrier } => index("barrier", barrier, self.barriers.len()),
+            Op::Barrier { barrier } | Op::LoopShared { barrier, .. } => {
+                index("barrier", barrier, self.barriers.len())
+            }
             Op::Signal { signal, .. } | Op::Wait { signal } => index("signal", signal, self.signals as usize),
             Op::OpenGate { gate } | Op::WaitGate { gate } => index("gate", gate, self.gates as usize),
             Op::Fork { .. }

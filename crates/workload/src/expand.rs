@@ -4,7 +4,7 @@
 //! 1. Parameters get their values, then each `let` in order.
 //! 2. Arrays (channels, signals, gates, locks, barriers, tasks) get their sizes; their elements are numbered array after array, the last
 //!    index fastest. An array whose `if` is 0 has no elements.
-//! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` becomes a loop. In it `self` is
+//! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` and `share` become loops. In it `self` is
 //!    the task's own number. A `fork` makes the task that has it the parent.
 //!
 //! Whatever the file says, at most [`OPS_MAX`] steps are taken and [`TASKS_MAX`] elements of a kind are made.
@@ -452,6 +452,13 @@ impl<'f> Expansion<'f> {
                         Some(times) => Some(self.within(times, 0, i64::MAX as u64, "repeat")?),
                     };
                     out.push(Op::LoopBegin { times });
+                    self.program(body, number, out)?;
+                    Op::LoopEnd
+                }
+                StepKind::Share { times, among, body } => {
+                    let times = self.within(times, 0, i64::MAX as u64, "share")?;
+                    let barrier = self.resolve("barriers", &self.arrays.barriers, among)?;
+                    out.push(Op::LoopShared { barrier, times });
                     self.program(body, number, out)?;
                     Op::LoopEnd
                 }

@@ -271,6 +271,15 @@ pub enum Op {
         /// How often; `None`: for ever.
         times: Option<u64>,
     },
+    /// Share out the rounds of a loop among the tasks of a barrier, as OpenMP's schedule(dynamic) does: whoever comes takes
+    /// the next round, executes the operations up to the matching [`Op::LoopEnd`], and comes again; goes on after the
+    /// loop once all rounds are taken. There are new rounds each time that the barrier opens.
+    LoopShared {
+        /// Whose.
+        barrier: BarrierIndex,
+        /// How many rounds, for all tasks together.
+        times: u64,
+    },
     /// End of a loop.
     LoopEnd,
     /// Give up the CPU, staying runnable (sched_yield).

@@ -24,6 +24,12 @@ pub(crate) enum StepKind {
         times: Option<Expr>,
         body: Vec<Step>,
     },
+    /// Rounds of a loop, shared out among the tasks of a barrier.
+    Share {
+        times: Expr,
+        among: Reference,
+        body: Vec<Step>,
+    },
     For {
         range: Range,
         body: Vec<Step>,
@@ -90,6 +96,11 @@ impl Reader<'_> {
                 let times = if endless { None } else { Some(self.expr(subject)?) };
                 StepKind::Repeat { times, body: self.steps(fields.required("do")?)? }
             }
+            "share" => StepKind::Share {
+                times: self.expr(subject)?,
+                among: self.reference(fields.required("among")?)?,
+                body: self.steps(fields.required("do")?)?,
+            },
             "for" => StepKind::For {
                 range: self.parsed(subject, "a string, as in \"i in 0..fds\"", parse_range)?,
                 body: self.steps(fields.required("do")?)?,
@@ -173,7 +184,7 @@ const PLAIN_STEPS: [(&str, Op); 6] = [
 ];
 
 /// An operation is a table with one of these.
-const STEP_KEYS: [&str; 18] = [
+const STEP_KEYS: [&str; 19] = [
     "compute-ns",
     "send",
     "recv",
@@ -190,6 +201,7 @@ const STEP_KEYS: [&str; 18] = [
     "barrier",
     "count",
     "repeat",
+    "share",
     "for",
     "if",
 ];

@@ -212,6 +212,7 @@ program = [
     { sleep-ns = 3, source = "unknown" },
     { lock = "shards[i]" }, { lock = "plain" }, { unlock = "shards[i]" }, { unlock = "plain" },
     { lock = "spinlock" }, { unlock = "spinlock" },
+    { share = "spin + i", among = "round", do = [{ compute-ns = 4 }] },
     { barrier = "round" }, { barrier = "busy" },
     { memory-ns = 5, read-bytes = "i * 64", write-bytes = 32, home = "i" },
     { memory-ns = 6, home = "first-touch" },
@@ -242,6 +243,9 @@ program = [
             Op::Unlock { lock: 0 },
             Op::Lock { lock: 3 },
             Op::Unlock { lock: 3 },
+            Op::LoopShared { barrier: 0, times: 7 + u64::from(i) },
+            Op::Compute { work_ns: 4, spread_percent: 0 },
+            Op::LoopEnd,
             Op::Barrier { barrier: 0 },
             Op::Barrier { barrier: 1 },
             memory(5, 64 * u64::from(i), 32, Home::Node(i)),
@@ -306,7 +310,7 @@ fn wrong_programs_name_line_and_column() {
         ),
         (
             r#"{ comptue-ns = 1 }"#,
-            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, sleep-until-ns, memory-ns, fork, signal, wait, open-gate, wait-gate, lock, unlock, barrier, count, repeat, for and if",
+            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, sleep-until-ns, memory-ns, fork, signal, wait, open-gate, wait-gate, lock, unlock, barrier, count, repeat, share, for and if",
         ),
         (
             r#""jion""#,
@@ -351,6 +355,8 @@ fn wrong_programs_name_line_and_column() {
             "t.toml:6:34: sleep-until-ns is -1; expected 0 to 1125899906842624",
         ),
         (r#"{ lock = "m" }"#, "t.toml:6:22: no 'm' among the locks; there are l"),
+        (r#"{ share = 2, among = "c", do = [] }"#, "t.toml:6:34: no 'c' among the barriers; there are b"),
+        (r#"{ share = 2, do = [] }"#, "t.toml:6:12: the operation lacks the key 'among'"),
         (r#"{ barrier = "c" }"#, "t.toml:6:25: no 'c' among the barriers; there are b"),
         (
             r#"{ lock = "l" }, { lock = "l" }"#,

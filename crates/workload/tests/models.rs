@@ -241,6 +241,15 @@ fn openmp_written_out() {
     assert_eq!(expand("openmp:threads=1,imbalance-percent=10").tasks[0].program[3], compute(100_000, 10));
 }
 
+#[test]
+fn openmp_shares_chunks_out() {
+    let found = expand("openmp:threads=3,loops=5,work-us=20,imbalance-percent=10,schedule=dynamic,chunks=4");
+    // 12 chunks of 5 us for whoever comes.
+    let rounds =
+        [repeat(5), Op::LoopShared { barrier: 0, times: 12 }, compute(5000, 10), END, barrier(), END];
+    assert_eq!(found.tasks[2].program, [&[barrier()], &rounds[..]].concat());
+}
+
 /// libgomp's steps of 25 ns by policy, with enough CPUs and with too few.
 #[test]
 fn openmp_spins_as_libgomp_does() {

@@ -10,6 +10,7 @@ mod idle_exit;
 mod interrupts;
 mod locks;
 mod memory;
+mod models;
 mod observing;
 mod operations;
 mod properties;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The workload models as a whole: what they come to where nothing costs anything, by hand; on real machines only bounds.
+
+use wakelab_machine::Machine;
+use wakelab_policy::PolicySpec;
+use wakelab_sim::{Ending, Outcome, Scenario, run};
+use wakelab_workload::Workload;
+
+use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, values};
+
+/// On a machine of one LLC without SMT on which nothing costs anything, in both hosts.
+fn free(spec: &str, cores: u32, check: impl Fn(&Outcome)) {
+    for host in HOSTS {
+        let workload = Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{error}"));
+        let found = outcome(&Scenario { workload, ..scenario(machine(1, cores, 1), vec![], host) });
+        assert_eq!(found.ending, Ending::Completed, "{spec} {host:?}");
+        check(&found);
+    }
+}
+
+/// On a preset with all its costs, with seed 1.
+fn on(preset: &str, policy: &str, spec: &str) -> Outcome {
+    let policy: PolicySpec = policy.parse().unwrap();
+    let workload = Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{error}"));
+    let machine = Machine::preset(preset).unwrap();
+    let found = run(&Scenario { workload, policy, ..scenario(machine, vec![], HOSTS[1]) }, 1);
+    let found = found.unwrap_or_else(|error| panic!("{preset} {spec}: {error}"));
+    assert_eq!(found.ending, Ending::Completed, "{preset} {spec}");
+    found
+}
+
+fn makespan(spec: &str, cores: u32, expected_ns: u64) {
+    free(spec, cores, |found| assert_eq!(found.makespan_ns, expected_ns, "{spec}"));
+}
+
+fn units(spec: &str, cores: u32, expected: u64) {
+    free(spec, cores, |found| assert_eq!(found.units, expected, "{spec}"));
+}
+
+/// Each loop takes what the slowest thread has, 120 us, and 30 us of thread 0 alone, however the others wait.
+#[test]
+fn openmp_takes_the_longest_part() {
+    for policy in ["default", "active", "passive"] {
+        let spec = format!(
+            "openmp:loops=10,work-us=100,imbalance-percent=20,serial-us=30,bind-stride=1,spread-percent=0,wait-policy={policy}"
+        );
+        makespan(&spec, 4, 10 * 150_000);
+    }
+}
+
+/// Two threads, 90 us for each in a loop, in chunks of 30 us: 90 us a loop, shared out or not.
+#[test]
+fn openmp_shares_out_evenly() {
+    let spec = "openmp:threads=2,loops=10,work-us=90,chunks=3,bind-stride=1,spread-percent=0,schedule=";
+    makespan(&format!("{spec}static"), 2, 10 * 90_000);
+    makespan(&format!("{spec}dynamic"), 2, 10 * 90_000);
+}
+
+/// CPU 0 is shared with a task of the same weight. Its thread of two has half of it: with fixed parts a loop takes twice
+/// its time; shared out, CPU 1 takes two chunks where CPU 0 takes one.
+#[test]
+fn openmp_shares_out_by_speed() {
+    let loops = 10;
+    let spec = format!(
+        "openmp:threads=2,loops={loops},work-us=90000,chunks=90,bind-stride=1,spread-percent=0,schedule="
+    );
+    for host in HOSTS {
+        let took = |schedule: &str| {
+            let mut workload = Workload::parse_spec(&format!("{spec}{schedule}")).unwrap();
+            // It has as much to do as there is: 10 loops of at most 180 ms.
+            workload.tasks.push(bound(&[0], vec![compute(loops * 90 * MS)]));
+            let found = outcome(&Scenario { workload, ..scenario(machine(1, 2, 1), vec![], host) });
+            assert_eq!(found.ending, Ending::Completed);
+            found.makespan_ns / MS
+        };
+        // 1800 ms; two thirds of it. Slices of some ms leave a loop's last chunk unfinished at its end.
+        let (fixed, shared) = (took("static"), took("dynamic"));
+        assert!((1780..=1820).contains(&fixed), "{host:?}: {fixed} ms");
+        assert!((1190..=1290).contains(&shared), "{host:?}: {shared} ms");
+    }
+}
+
+/// 5 us of the client, 40 of CPU time, two times 1 us under the lock, 100 for the read, 20 and 50 for the log: 217 us. In
+/// 100 ms 460.8 of them.
+#[test]
+fn lock_server_of_one_client() {
+    let spec =
+        "lock-server:clients=1,statements=2,cpu-us=40,hold-ns=1000,reads=1,duration-ms=100,spread-percent=0";
+    units(spec, 4, 460);
+}
+
+/// A transaction holds the lock for 4 x 5 us, and eight clients always want it: 1000 in 20 ms, less what is unfinished of
+/// eight.
+#[test]
+fn lock_server_saturates_at_its_lock() {
+    for (handoff, spin_ns) in [("no", 0), ("no", 10_000), ("yes", 0), ("yes", 10_000)] {
+        let spec = format!(
+            "lock-server:clients=8,statements=4,cpu-us=4,hold-ns=5000,reads=0,log-us=0,client-us=1,duration-ms=20,\
+             spread-percent=0,handoff={handoff},spin-ns={spin_ns}"
+        );
+        free(&spec, 16, |found| assert!((991..=1000).contains(&found.units), "{spec}: {}", found.units));
+    }
+}
+
+/// Two groups of 4 commit in turn; 8 clients do 4 transactions for each write of 70 us if that is all they do.
+#[test]
+fn lock_server_commits_in_groups() {
+    let spec = "lock-server:clients=8,statements=1,cpu-us=1,hold-ns=0,reads=0,client-us=1,duration-ms=70,\
+                spread-percent=0,commit-group=4";
+    // At 2 us all have handed in their records. Each group takes 70 us; those of the first are back in time.
+    free(spec, 24, |found| assert!((3992..=4000).contains(&found.units), "{}", found.units));
+}
+
+/// 240 ns to post, 310 and 240 ns of the message thread, 310 ns to go on, 100 us of sleep, and 10 multiplications of 6 x 6
+/// matrices (216 steps of 0.67 ns: 144 ns): 102,540 ns. In 10 ms 97.5 of them.
+#[test]
+fn schbench_of_one_worker() {
+    let spec = "schbench:threads=1,cache-footprint-kb=1,operations=10,runtime-ms=10,spread-percent=0";
+    free(spec, 4, |found| {
+        assert_eq!(found.units, 97);
+        assert_eq!(values(&found.judged_latency).iter().sum::<u64>(), 0);
+    });
+    // After 5 ms the answers 49 to 97 (at 790 ns and so many rounds) and the sleeps 48 to 96 (at 101,100 ns).
+    free(&format!("{spec},warmuptime-ms=5"), 4, |found| {
+        assert_eq!(values(&found.judged_latency).len(), 49 + 49);
+    });
+}
+
+/// 8 requests each 800 us and 8 x 240 ns: 13 times in 10 ms.
+#[test]
+fn schbench_at_a_rate() {
+    let spec =
+        "schbench:rps=10000,threads=8,cache-footprint-kb=1,operations=10,runtime-ms=10,spread-percent=0";
+    units(spec, 16, 13 * 8);
+}
+
+/// As first written: 30 ms of a worker, its message thread's sleep of 30 ms and up to 7 eighths of a quarter more. Rounds of
+/// 60 ms, 240 ns, 310 ns, 240 ns, 310 ns, and of the first eight the sum of 0 to 7 times 937,500 ns: 506,258,800 ns.
+#[test]
+fn schbench_as_first_written() {
+    let spec = "schbench:shape=messages,message-threads=2,threads=1,spread-percent=0,runtime-ms=";
+    units(&format!("{spec}506"), 8, 2 * 7);
+    units(&format!("{spec}507"), 8, 2 * 8);
+}
+
+/// 600 ns to write, 1174 to read, both twice: 3548 ns. In 10 ms 2818.5 of them, for each of three pairs.
+#[test]
+fn uperf_of_three_pairs() {
+    units("uperf:threads=3,duration-ms=10,spread-percent=0", 6, 3 * 2818);
+}
+
+/// With all costs no model does more than without, nor stands still; and the result is the same twice.
+#[test]
+fn models_on_real_machines() {
+    for preset in ["smp-8", "xeon-2s22c2t"] {
+        for policy in ["linux-4.15", "linux-4.15+idle=smt-balance"] {
+            let loops = on(preset, policy, "openmp:loops=50,spread-percent=0,wait-policy=passive");
+            assert!((5_000_000..10_000_000).contains(&loops.makespan_ns), "{preset}: {}", loops.makespan_ns);
+            // The lock allows 10,000 in 100 ms: 5 x 2 us each.
+            let server = "lock-server:clients=30,statements=5,cpu-us=20,reads=0,duration-ms=100";
+            let found = on(preset, policy, server);
+            assert!((1000..10_000).contains(&found.units), "{preset}: {}", found.units);
+            assert_eq!(found, on(preset, policy, server));
+            let woken = on(preset, policy, "schbench:threads=4,runtime-ms=50");
+            assert!(values(&woken.judged_latency).iter().all(|&ns| ns > 0), "{preset}");
+            let pairs = on(preset, policy, "uperf:threads=3,duration-ms=10");
+            assert!((100..3 * 2818).contains(&pairs.units), "{preset}: {}", pairs.units);
+        }
+    }
+}
