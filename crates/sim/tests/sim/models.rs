@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The workload models as a whole: what they come to where nothing costs anything, by hand; on real machines only bounds.
 
-use wakelab_machine::Machine;
+use wakelab_machine::{Bandwidth, Machine};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{Ending, Outcome, Scenario, run};
-use wakelab_workload::Workload;
+use wakelab_workload::{Barrier, Op, Workload};
 
 use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, values};
 
@@ -54,6 +54,28 @@ fn openmp_shares_out_evenly() {
     let spec = "openmp:threads=2,loops=10,work-us=90,chunks=3,bind-stride=1,spread-percent=0,schedule=";
     makespan(&format!("{spec}static"), 2, 10 * 90_000);
     makespan(&format!("{spec}dynamic"), 2, 10 * 90_000);
+}
+
+/// Each round taken is an update of a counter, and so is finding that there is none: 4 x 5 ns and 3 x 100 ns. The barrier's
+/// own is another 5 ns. It opens, and there are three rounds again: 650 ns.
+#[test]
+fn shared_rounds_are_taken_from_a_counter() {
+    for host in HOSTS {
+        let (share, end) = (Op::LoopShared { barrier: 0, times: 3 }, Op::LoopEnd);
+        let (twice, meet) = (Op::LoopBegin { times: Some(2) }, Op::Barrier { barrier: 0 });
+        for (program, elapsed_ns) in [
+            (vec![twice, share, compute(100), end, meet, end], 650),
+            // The loop is the first of the outer one's body, and its only part: 320 ns, then 5 ns for nothing.
+            (vec![twice, share, compute(100), end, end], 325),
+        ] {
+            let mut scenario = scenario(machine(1, 1, 1), vec![bound(&[0], program)], host);
+            scenario.machine.costs.atomic_ps = 5_000;
+            scenario.workload.barriers = vec![Barrier { parties: 1, spin_ns: 0 }];
+            let found = outcome(&scenario);
+            assert_eq!(found.elapsed_ns, elapsed_ns, "{host:?}");
+            assert_eq!(found.time.work_ns + found.time.atomic_ns, elapsed_ns);
+        }
+    }
 }
 
 /// CPU 0 is shared with a task of the same weight. Its thread of two has half of it: with fixed parts a loop takes twice
@@ -147,6 +169,46 @@ fn schbench_as_first_written() {
 #[test]
 fn uperf_of_three_pairs() {
     units("uperf:threads=3,duration-ms=10,spread-percent=0", 6, 3 * 2818);
+}
+
+/// 100,000 elements in one thread: 1.6 MB read and written at 10,000 MB/s, 160 us, ten times. Bytes written that count for
+/// 150 %: 2 MB, 200 us; and for add 2.8 MB, 280 us.
+#[test]
+fn stream_of_one_thread_gets_what_a_core_gets() {
+    for (kernel, write_percent, round_ns) in
+        [("copy", 100, 160_000), ("copy", 150, 200_000), ("add", 150, 280_000)]
+    {
+        for host in HOSTS {
+            let mut machine = machine(1, 2, 1);
+            machine.costs.bandwidth_mb_per_s = Bandwidth { core: 10_000, ..Bandwidth::default() };
+            machine.costs.write_traffic_percent = write_percent;
+            let spec = format!("stream:threads=1,array-bytes=800_000,kernel={kernel}");
+            let workload = Workload::parse_spec(&spec).unwrap();
+            let found = outcome(&Scenario { workload, ..scenario(machine, vec![], host) });
+            assert_eq!(found.makespan_ns, 10 * round_ns, "{spec} {write_percent} {host:?}");
+            assert_eq!(found.units, 10 * if kernel == "add" { 2_400_000 } else { 1_600_000 });
+        }
+    }
+}
+
+/// MB/s of STREAM by threads on presets, against the sharing rule by hand (docs of memory.rs), with `g(d, c)` for
+/// d c / sqrt(d^2 + c^2). Kunpeng: core 13.2, cluster 43, node 65.6 GB/s. One thread: g(g(13.2, 43), 65.6) = 12.39. Four in a
+/// cluster: g(g(52.8, 43), 65.6) = 29.72, in four: g(4 x 12.62, 65.6) = 40.01; 24: g(6 x 33.34, 65.6) = 62.33. (Measured were
+/// 12.4, 30.7, 40.8 and 63.3.) smp-8: core 12, node 25, of 20 bytes that move 16 count: g(12, 25) x 16 / 20 = 8.65.
+#[test]
+fn stream_on_real_machines() {
+    for (preset, settings, mb_per_s) in [
+        ("kunpeng920-1n24c", "threads=1,bind-stride=1", 12_390),
+        ("kunpeng920-1n24c", "threads=4,bind-stride=1", 29_720),
+        ("kunpeng920-1n24c", "threads=4,bind-stride=4", 40_010),
+        ("kunpeng920-1n24c", "threads=24,bind-stride=1", 62_330),
+        ("smp-8", "threads=1,bind-stride=1", 8_650),
+    ] {
+        let found = on(preset, "linux-4.15", &format!("stream:times=2,{settings}"));
+        let rate = found.units * 1000 / found.makespan_ns;
+        // Barriers, ticks and the start cost a little.
+        assert!((mb_per_s * 97 / 100..=mb_per_s).contains(&rate), "{preset} {settings}: {rate} MB/s");
+    }
 }
 
 /// With all costs no model does more than without, nor stands still; and the result is the same twice.
