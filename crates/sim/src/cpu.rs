@@ -71,6 +71,10 @@ pub(crate) enum Doing {
     Kernel,
     /// A placement decision: then its wake-up.
     Select,
+    /// A placement decision at exec: then the task stays or goes.
+    SelectExec,
+    /// Takes its task off: then that queues elsewhere.
+    Push,
     /// A wake-up: then the wakee queues.
     Wakeup,
     /// Sends an interrupt: then it is in flight.

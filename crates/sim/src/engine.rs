@@ -3,9 +3,8 @@
 //!
 //! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), cache.rs (cache refill),
 //! counters.rs (shared counters), runqueue_lock.rs (runqueue locks), wake.rs (wake-ups and notifying), schedule.rs
-//! (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs), lock.rs, barrier.rs and stream.rs
-//! (memory.rs has the shares). The policy is
-//! asked for every decision; nothing here places or balances.
+//! (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs), lock.rs, barrier.rs, exec.rs and
+//! stream.rs (memory.rs has the shares). The policy is asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
 use wakelab_policy::{Policy, TASK_NEW};
@@ -133,6 +132,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             round: 0,
             work_left: 0,
             home: NONE,
+            is_cold: false,
             children: 0,
             process: spec.process,
             random: Stream::new(seed, Purpose::Compute, number as u32),
@@ -269,6 +269,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Doing::IdleExit | Doing::Kernel => self.next(cpu),
             Doing::Task => self.task_segment_over(cpu),
             Doing::Select => self.selected(cpu),
+            Doing::SelectExec => self.exec_placed(cpu),
+            Doing::Push => self.pushed(cpu),
             Doing::Wakeup => self.wakeup_over(cpu),
             Doing::SendIpi => self.ipi_sent(cpu),
             Doing::HandleIpi => self.ipi_handled(cpu),
@@ -298,6 +300,10 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                 return;
             }
             None => {}
+        }
+        if c.scheduling {
+            self.choose(cpu);
+            return;
         }
         if c.interrupted && self.take_interrupt(cpu) {
             return;

@@ -10,6 +10,7 @@
 //! | schedule() with the previous task runnable | dispatch first; it is put back only if another task was found | it is put back first, and may be picked again |
 //! | a lone task whose slice ended | goes on with 20 ms, unseen by the policy | goes on |
 //! | preempt | the running task's slice is zeroed, the CPU kicked | the CPU is told to reschedule |
+//! | exec | never reaches select | the policy may move the task |
 //! | balancing that a tick found due | by the next dispatch | in the tick |
 
 use crate::scenario::HostProfile;
@@ -35,6 +36,11 @@ impl HostProfile {
 
     /// schedule() puts the previous task back before it asks for the next.
     pub(crate) fn puts_back_first(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// The policy places a task that execs.
+    pub(crate) fn places_exec(self) -> bool {
         self == HostProfile::Mainline
     }
 

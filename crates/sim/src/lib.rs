@@ -17,6 +17,7 @@ mod engine;
 #[cfg(test)]
 mod engine_tests;
 mod error;
+mod exec;
 mod host;
 mod idle_runnable;
 mod interrupt;

@@ -30,7 +30,7 @@ pub trait Observer {
     fn interrupt_enter(&mut self, now_ns: u64, cpu: u32, source: Source) {}
     /// It ends.
     fn interrupt_exit(&mut self, now_ns: u64, cpu: u32) {}
-    /// Balancing moved the queued `task`.
+    /// Balancing moved the queued `task`, or exec the running one.
     fn migrate(&mut self, now_ns: u64, task: u32, from: u32, to: u32) {}
     /// `parent` created `child` on `cpu`.
     fn fork(&mut self, now_ns: u64, cpu: u32, parent: u32, child: u32) {}

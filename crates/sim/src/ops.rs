@@ -117,10 +117,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             (Op::SleepUntil { .. }, _) => self.done(task),
             (Op::Memory { .. }, Stage::Begin) => self.begin_stream(cpu, task, op),
             (Op::Memory { .. }, _) => self.done(task),
-            (Op::Exec, _) => {
-                let what = "this operation is not simulated; expected another".to_owned();
-                self.broken_program(cpu, task, what)
-            }
+            (Op::Exec, _) => self.exec(cpu, task),
             (Op::Lock { lock }, _) => self.lock(cpu, task, lock),
             (Op::Unlock { lock }, _) => self.unlock(cpu, task, lock),
             (Op::Barrier { barrier }, _) => self.barrier(cpu, task, barrier),

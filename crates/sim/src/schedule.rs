@@ -66,7 +66,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.choose(cpu);
     }
 
-    fn choose(&mut self, cpu: u32) {
+    pub(crate) fn choose(&mut self, cpu: u32) {
         let c = &mut self.cpus[cpu as usize];
         c.scheduling = true;
         c.pulls = 0;
@@ -76,7 +76,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// The current task is current no more.
-    fn stop_current(&mut self, cpu: u32, runnable: bool) -> u32 {
+    pub(crate) fn stop_current(&mut self, cpu: u32, runnable: bool) -> u32 {
         let c = &mut self.cpus[cpu as usize];
         let task = std::mem::replace(&mut c.curr, NONE);
         self.policy.stopping(&mut self.records[task as usize], cpu, self.now_ns, runnable);
@@ -264,8 +264,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.tally.migrations[distance.index()] += 1;
         }
         t.ran = true;
+        let is_cold = std::mem::take(&mut t.is_cold);
         t.cpu = cpu;
-        self.fills_caches(cpu, task, from);
+        self.fills_caches(cpu, task, from.filter(|_| !is_cold));
         let c = &mut self.cpus[cpu as usize];
         c.context = task;
         let cost_ns = switch_ns + std::mem::take(&mut c.extra_switch_ns);

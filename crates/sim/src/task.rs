@@ -85,6 +85,8 @@ pub(crate) struct Task<'a> {
     pub(crate) round: u32,
     /// Left of the work of its stream through memory, in 1/1024 ns; `remaining` is what is left of the traffic.
     pub(crate) work_left: u64,
+    /// It moved at exec: nothing of what it needs now is in any cache.
+    pub(crate) is_cold: bool,
     /// The node of what it touched first, or `NONE`.
     pub(crate) home: u32,
     /// Forked by it and not exited.

@@ -83,7 +83,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Asks the policy.
-    fn decide(&mut self, this_cpu: u32, wakee: u32, flags: u32, waker: u32) -> Decision {
+    pub(crate) fn decide(&mut self, this_cpu: u32, wakee: u32, flags: u32, waker: u32) -> Decision {
         let input = SelectIn {
             this_cpu: this_cpu as i32,
             prev_cpu: self.tasks[wakee as usize].cpu as i32,
@@ -106,7 +106,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Notes the claim, and refuses a CPU that cannot be.
-    fn wakeup_to(&mut self, wakee: u32, flags: u32, decision: &Decision) -> Wakeup {
+    pub(crate) fn wakeup_to(&mut self, wakee: u32, flags: u32, decision: &Decision) -> Wakeup {
         let mut cpu = decision.cpu as u32;
         if cpu as usize >= self.cpus.len() || !self.is_allowed(wakee, cpu) {
             self.checker.fail(format!(
@@ -212,7 +212,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.checker.queued(task, target);
         self.check_place(task);
         self.observer.enqueue(self.now_ns, target, task, why);
-        if why != EnqueueWhy::SliceEnd {
+        if matches!(why, EnqueueWhy::Wakeup | EnqueueWhy::Fork) {
             self.observer.woken(self.now_ns, sender, target, task);
         }
         self.notify(sender, target, answer.preempt != 0);

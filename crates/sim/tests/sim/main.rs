@@ -6,6 +6,7 @@ mod common;
 mod counters;
 mod data;
 mod endings;
+mod exec;
 mod idle_exit;
 mod interrupts;
 mod locks;

@@ -4,47 +4,59 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use wakelab_machine::{Distance, IdleState, Machine};
+use wakelab_machine::{Bandwidth, Distance, IdleState, Machine};
 use wakelab_sim::{Ending, HostProfile, Scenario, run};
-use wakelab_workload::{Channel, End, Op, Source, Task, Workload};
+use wakelab_workload::{Barrier, Channel, End, Home, Lock, Op, Source, Task, Workload};
 
 use crate::common::{HOSTS, MS, POLICIES, child, machine, task};
 
 fn any_machine() -> impl Strategy<Value = Machine> {
     let shape = (1..=3u32, 1..=3u32, 1..=4u32, any::<bool>());
-    let costs = (prop::collection::vec(0..3_000u64, 16), 0..3u64, 100_000..2_000_000u64, any::<bool>());
-    (shape, costs).prop_map(|((llcs, cores, threads, clustered), (cost, step, tick_period_ns, slow))| {
-        let mut machine = machine(llcs, cores, threads);
-        let by_distance =
-            |base: u64| std::array::from_fn::<u64, { Distance::COUNT }, _>(|d| base * d as u64 * step);
-        let costs = &mut machine.costs;
-        costs.smt_speed = vec![1024, 611, 431, 300][..threads as usize].to_vec();
-        costs.line_transfer_ps = by_distance(cost[0] * 3);
-        costs.ipi_flight_ns = by_distance(cost[1] / 10);
-        costs.core_cache_bytes = cost[2] * 64;
-        costs.lines_in_flight = 1 + cost[2] % 8;
-        costs.wakeup_ns = cost[3];
-        costs.select_ns = cost[4] / 10;
-        costs.balance_ns = cost[5];
-        costs.switch_thread_ns = cost[6];
-        costs.switch_process_ns = cost[6] + cost[7];
-        costs.ipi_send_ns = cost[8] / 10;
-        costs.ipi_handle_ns = cost[9] / 10;
-        costs.idle_states = vec![
-            IdleState { after_ns: 0, exit_latency_ns: cost[10] },
-            IdleState { after_ns: 5_000, exit_latency_ns: cost[10] + 20 * cost[11] },
-        ];
-        costs.tick_period_ns = tick_period_ns;
-        costs.tick_ns = cost[12];
-        costs.interrupt_ns = cost[13];
-        costs.fork_ns = cost[14];
-        costs.exit_ns = cost[15];
-        for (number, cpu) in machine.topology.cpus.iter_mut().enumerate() {
-            cpu.cluster = clustered.then_some(cpu.core / 2 + 2 * cpu.llc);
-            cpu.capacity = if slow && number as u32 / threads % 2 == 1 { 700 } else { 1024 };
-        }
-        machine
-    })
+    let costs = (prop::collection::vec(0..3_000u64, 22), 0..3u64, 100_000..2_000_000u64, any::<bool>());
+    let limit = || prop::option::of(20..20_000u64).prop_map(Option::unwrap_or_default);
+    let limits = (limit(), limit(), limit(), limit(), limit());
+    (shape, costs, limits).prop_map(
+        |((llcs, cores, threads, clustered), (cost, step, tick_period_ns, slow), limits)| {
+            let mut machine = machine(llcs, cores, threads);
+            let by_distance =
+                |base: u64| std::array::from_fn::<u64, { Distance::COUNT }, _>(|d| base * d as u64 * step);
+            let costs = &mut machine.costs;
+            costs.smt_speed = vec![1024, 611, 431, 300][..threads as usize].to_vec();
+            costs.line_transfer_ps = by_distance(cost[0] * 3);
+            costs.ipi_flight_ns = by_distance(cost[1] / 10);
+            costs.core_cache_bytes = cost[2] * 64;
+            costs.lines_in_flight = 1 + cost[2] % 8;
+            costs.wakeup_ns = cost[3];
+            costs.select_ns = cost[4] / 10;
+            costs.balance_ns = cost[5];
+            costs.switch_thread_ns = cost[6];
+            costs.switch_process_ns = cost[6] + cost[7];
+            costs.ipi_send_ns = cost[8] / 10;
+            costs.ipi_handle_ns = cost[9] / 10;
+            costs.idle_states = vec![
+                IdleState { after_ns: 0, exit_latency_ns: cost[10] },
+                IdleState { after_ns: 5_000, exit_latency_ns: cost[10] + 20 * cost[11] },
+            ];
+            costs.tick_period_ns = tick_period_ns;
+            costs.tick_ns = cost[12];
+            costs.interrupt_ns = cost[13];
+            costs.fork_ns = cost[14];
+            costs.exit_ns = cost[15];
+            costs.atomic_ps = cost[16];
+            costs.futex_ns = cost[17];
+            costs.exec_ns = cost[18];
+            costs.push_ns = cost[19];
+            costs.write_traffic_percent = 100 + cost[20] / 10;
+            costs.remote_bandwidth_percent[Distance::Numa1.index()] = 1 + cost[21] % 100;
+            let (core, cluster, llc, node, machine_limit) = limits;
+            costs.bandwidth_mb_per_s = Bandwidth { core, cluster, llc, node, machine: machine_limit };
+            for (number, cpu) in machine.topology.cpus.iter_mut().enumerate() {
+                cpu.cluster = clustered.then_some(cpu.core / 2 + 2 * cpu.llc);
+                cpu.capacity = if slow && number as u32 / threads % 2 == 1 { 700 } else { 1024 };
+            }
+            machine
+        },
+    )
 }
 
 /// What a task does by itself.
@@ -57,6 +69,12 @@ fn solo_op() -> impl Strategy<Value = Op> {
         1 => (0..2u32).prop_map(|gate| Op::OpenGate { gate }),
         1 => Just(Op::Yield),
         1 => (1..9u64).prop_map(|units| Op::Count { units }),
+        1 => (0..9 * MS).prop_map(|time_ns| Op::SleepUntil { time_ns, source: Source::Unknown }),
+        1 => Just(Op::Exec),
+        2 => (0..40_000u64, 0..90_000u64, 0..40_000u64, any::<bool>()).prop_map(|(work_ns, read_bytes, write_bytes, here)| {
+            let home = if here { Home::FirstTouch } else { Home::Node(0) };
+            Op::Memory { work_ns, read_bytes, write_bytes, home }
+        }),
     ]
 }
 
@@ -71,7 +89,15 @@ fn risky_op() -> impl Strategy<Value = Op> {
 }
 
 fn any_program() -> impl Strategy<Value = Vec<Op>> {
-    let block = (0..12u64, prop::collection::vec(solo_op(), 1..5), any::<bool>());
+    let lock = prop::option::weighted(0.3, 0..LOCKS);
+    let ops = (prop::collection::vec(solo_op(), 1..5), lock).prop_map(|(mut ops, lock)| {
+        if let Some(lock) = lock {
+            ops.insert(0, Op::Lock { lock });
+            ops.push(Op::Unlock { lock });
+        }
+        ops
+    });
+    let block = (0..12u64, ops, any::<bool>());
     let risk = prop::option::weighted(0.05, risky_op());
     (prop::collection::vec(block, 0..5), risk).prop_map(|(blocks, risk)| {
         let mut program = Vec::new();
@@ -135,6 +161,42 @@ fn add_pairs(tasks: &mut [Task], pairs: &[Pair]) {
     }
 }
 
+/// Tasks that meet at a barrier: who, how often, the work of each before it (the n-th does n + 1 times as much), and how
+/// long they spin.
+type Meeting = (Vec<Index>, u64, u64, u64);
+
+fn any_meeting() -> impl Strategy<Value = Meeting> {
+    (prop::collection::vec(any::<Index>(), 1..6), 1..20u64, 0..9_000u64, any_spin())
+}
+
+/// In nanoseconds: not at all, for a while, or always.
+fn any_spin() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => Just(0), 3 => 1..20_000u64, 1 => Just(u64::MAX)]
+}
+
+/// Appends the meetings, in the same order to all; answers the barriers.
+fn add_meetings(tasks: &mut [Task], meetings: &[Meeting]) -> Vec<Barrier> {
+    let mut barriers = Vec::new();
+    for (members, times, work_ns, spin_ns) in meetings {
+        let barrier = barriers.len() as u32;
+        let mut members: Vec<usize> = members.iter().map(|index| index.index(tasks.len())).collect();
+        members.sort_unstable();
+        members.dedup();
+        barriers.push(Barrier { parties: members.len() as u32, spin_ns: *spin_ns });
+        for (number, task) in members.into_iter().enumerate() {
+            let work = Op::Compute { work_ns: work_ns * (number as u64 + 1), spread_percent: 0 };
+            tasks[task].program.extend(rounds(*times, [work, Op::Barrier { barrier }]));
+        }
+    }
+    barriers
+}
+
+const LOCKS: u32 = 3;
+
+fn any_lock() -> impl Strategy<Value = Lock> {
+    (any_spin(), any::<bool>()).prop_map(|(spin_ns, handoff)| Lock { spin_ns, handoff })
+}
+
 fn any_scenario() -> impl Strategy<Value = Scenario> {
     let policy = prop::sample::select(POLICIES.to_vec());
     let host = prop::sample::select(HOSTS.to_vec());
@@ -149,9 +211,11 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
         },
     );
     let pairs = prop::collection::vec(any_pair(), 0..8);
-    let work = (prop::collection::vec(any_task(), 1..20), pairs, prop::collection::vec(channel, 17));
+    let locks = prop::collection::vec(any_lock(), LOCKS as usize);
+    let shared = (pairs, prop::collection::vec(any_meeting(), 0..4), locks);
+    let work = (prop::collection::vec(any_task(), 1..20), shared, prop::collection::vec(channel, 17));
     (any_machine(), work, policy, host, end).prop_map(
-        |(machine, (drawn, pairs, channels), policy, host, end)| {
+        |(machine, (drawn, (pairs, meetings, locks), channels), policy, host, end)| {
             let nr_cpus = machine.topology.nr_cpus();
             let mut tasks: Vec<Task> = Vec::new();
             for (index, (mut task, parent, mask)) in drawn.into_iter().enumerate() {
@@ -167,26 +231,29 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
                 tasks.push(task);
             }
             add_pairs(&mut tasks, &pairs);
-            let workload = Workload { channels, end, ..crate::common::workload(tasks) };
+            let barriers = add_meetings(&mut tasks, &meetings);
+            let workload = Workload { channels, locks, barriers, end, ..crate::common::workload(tasks) };
             Scenario { machine, workload, policy: policy.parse().unwrap(), host, limit_ns: 2_000 * MS }
         },
     )
 }
 
-/// Work of a program that is executed to its end.
-fn work_ns(program: &[Op]) -> u64 {
-    let (mut sum, mut times) = (0, 1);
+/// Work of a program that is executed to its end, and how often it execs.
+fn work_and_execs(program: &[Op]) -> (u64, u64) {
+    let (mut work, mut execs, mut times) = (0, 0, 1);
     for op in program {
         match *op {
-            Op::Compute { work_ns, .. } | Op::Send { work_ns, .. } | Op::Recv { work_ns, .. } => {
-                sum += times * work_ns
-            }
+            Op::Compute { work_ns, .. }
+            | Op::Send { work_ns, .. }
+            | Op::Recv { work_ns, .. }
+            | Op::Memory { work_ns, .. } => work += times * work_ns,
+            Op::Exec => execs += times,
             Op::LoopBegin { times: Some(rounds) } => times = rounds,
             Op::LoopEnd => times = 1,
             _ => {}
         }
     }
-    sum
+    (work, execs)
 }
 
 proptest! {
@@ -200,7 +267,8 @@ proptest! {
         prop_assert_eq!(time.total_ns(), outcome.elapsed_ns * scenario.machine.topology.nr_cpus() as u64);
         let cpu_time_ns: u64 = outcome.task_cpu_time_ns.iter().sum();
         prop_assert!(cpu_time_ns + time.idle_ns <= time.total_ns());
-        prop_assert!(time.work_ns + time.cache_refill_ns + time.fork_exit_ns <= cpu_time_ns);
+        let own_ns = time.work_ns + time.cache_refill_ns + time.fork_exit_ns;
+        prop_assert!(own_ns + time.memory_ns + time.spin_ns + time.futex_ns + time.atomic_ns <= cpu_time_ns);
         let counts = &outcome.counts;
         prop_assert_eq!(counts.switches_in, outcome.wakeup_latency.count + outcome.queue_delay.count);
         prop_assert!(counts.switches_out <= counts.switches_in);
@@ -210,11 +278,15 @@ proptest! {
             prop_assert!(counts.selects <= counts.wakeups + counts.forks + scenario.workload.tasks.len() as u64);
         }
         if outcome.ending == Ending::Completed && scenario.workload.end == End::AllExited {
-            let expected: u64 = scenario.workload.tasks.iter().map(|task| work_ns(&task.program)).sum();
+            let sums = scenario.workload.tasks.iter().map(|task| work_and_execs(&task.program));
+            let (work, execs) = sums.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
             let costs = &scenario.machine.costs;
-            prop_assert_eq!(time.work_ns, expected);
-            prop_assert_eq!(time.fork_exit_ns,
-                counts.forks * costs.fork_ns + scenario.workload.tasks.len() as u64 * costs.exit_ns);
+            prop_assert_eq!(time.work_ns, work);
+            let least = counts.forks * costs.fork_ns
+                + scenario.workload.tasks.len() as u64 * costs.exit_ns
+                + execs * costs.exec_ns;
+            let pushes = if scenario.host == HostProfile::Mainline { execs } else { 0 };
+            prop_assert!((least..=least + pushes * costs.push_ns).contains(&time.fork_exit_ns));
         }
     }
 }
