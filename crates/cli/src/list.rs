@@ -20,7 +20,10 @@ pub(crate) fn machines(args: &MachinesArgs) -> Result<()> {
             Format::Json => print::json(&documents::machines(wakelab_machine::presets())),
             Format::Text => {
                 let rows = wakelab_machine::presets().iter().copied();
-                print::text(&index(rows, "wakelab machines NAME draws one; a file machine.toml works too"))
+                print::text(&index(
+                    rows,
+                    "wakelab machines NAME draws one; files work too: machine.toml, or XML from lstopo",
+                ))
             }
         };
     };
@@ -31,7 +34,7 @@ pub(crate) fn machines(args: &MachinesArgs) -> Result<()> {
     if args.format == Format::Json {
         return print::json(&documents::machine(&machine));
     }
-    let mut text = format!("{}\n{}\n", machine.description, machine.tree());
+    let mut text = format!("{}\n{}", machine.description, machine.tree());
     let rows = machine.cost_rows();
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     let mut group = "";

@@ -38,7 +38,9 @@ pub enum MachineError {
         expected: String,
     },
     /// No machine has this name.
-    #[error("unknown machine `{name}`; expected one of {known}, or the path of a .toml file")]
+    #[error(
+        "unknown machine `{name}`; expected one of {known}, or the path of a .toml file or of lstopo's .xml"
+    )]
     Unknown {
         /// As given.
         name: String,

@@ -10,17 +10,16 @@
 //! - `devices/system/node/nodeN/{cpulist,distance}`: the nodes. Those without CPUs are left out.
 //!
 //! What is missing is replaced as Linux does (a core of one thread, the package as last-level cache, one node), and
-//! the machine's description says so. Like Linux, a cluster that is no more than a core or no less than an LLC is
-//! none, and an LLC that spans nodes (sub-NUMA clustering) ends at the node.
+//! the machine's description says so.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_topology};
+use crate::parts::Parts;
 use crate::presets::{HOST, HOST_COSTS};
-use crate::{Cpu, Machine, MachineError, Topology, cpulist, file};
+use crate::{Machine, MachineError, Topology, cpulist, file};
 
 /// The machine whose sysfs is at `root`.
 pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
@@ -62,28 +61,12 @@ impl Sysfs {
                 self.guess(package, "caches are missing in sysfs: the package stands for the LLC")
             }
         };
-        // Number LLCs by (LLC, node): one that spans nodes is cut there.
-        let mut numbers = BTreeMap::new();
-        let llc: Vec<u32> = llc
-            .iter()
-            .zip(&node_of)
-            .map(|(&llc, &node)| {
-                let next = numbers.len() as u32;
-                *numbers.entry((llc, node)).or_insert(next)
-            })
-            .collect();
-        let cluster = self
-            .partition(nr_cpus, "cluster", &["topology/cluster_cpus_list"])?
-            .filter(|cluster| !same_partition(cluster, &core) && !same_partition(cluster, &llc));
-
-        let mut cpus = Vec::new();
+        let cluster = self.partition(nr_cpus, "cluster", &["topology/cluster_cpus_list"])?;
+        let mut capacity = Vec::new();
         for cpu in all {
-            let at = cpu as usize;
-            let capacity = self.number(cpu, "cpu_capacity")?.unwrap_or(MAX_CAPACITY);
-            let cluster = cluster.as_ref().map(|cluster| cluster[at]);
-            cpus.push(Cpu { core: core[at], cluster, llc: llc[at], node: node_of[at], capacity });
+            capacity.push(self.number(cpu, "cpu_capacity")?.unwrap_or(MAX_CAPACITY));
         }
-        let mut topology = Topology { cpus, node_distance };
+        let mut topology = Parts { core, cluster, llc, node: node_of, capacity }.into_topology(node_distance);
         check_topology(&topology).map_err(|fault| self.fault(&self.root, fault.what, fault.expected))?;
         topology.renumber();
         Ok(topology)
@@ -304,10 +287,4 @@ fn numbered(folder: &Path, prefix: &str) -> Result<Vec<u32>, MachineError> {
     }
     numbers.sort_unstable();
     Ok(numbers)
-}
-
-/// Whether two partitions, each CPU named by the number of its part, are the same.
-fn same_partition(a: &[u32], b: &[u32]) -> bool {
-    let (mut forth, mut back) = (BTreeMap::new(), BTreeMap::new());
-    a.iter().zip(b).all(|(&a, &b)| *forth.entry(a).or_insert(b) == b && *back.entry(b).or_insert(a) == a)
 }

@@ -8,6 +8,8 @@ mod cpulist;
 mod error;
 mod file;
 mod host;
+mod hwloc;
+mod parts;
 mod presets;
 mod sensitivity;
 mod show;
@@ -49,17 +51,26 @@ pub struct Machine {
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 impl Machine {
-    /// What the user meant by a machine: the name of a preset, `host`, or the path of a machine file.
+    /// What the user meant by a machine: the name of a preset, `host`, or the path of a machine file or of an XML file of
+    /// hwloc's.
     pub fn load(name_or_path: &str) -> Result<Machine, MachineError> {
         if presets().iter().any(|(name, _)| *name == name_or_path) {
             return Machine::preset(name_or_path);
         }
         let path = Path::new(name_or_path);
-        let is_path = path.extension().is_some_and(|e| e == "toml") || path.components().count() > 1;
+        let is_path =
+            path.extension().is_some_and(|e| e == "toml" || e == "xml") || path.components().count() > 1;
         if !is_path && !path.is_file() {
             return Err(unknown(name_or_path));
         }
-        Machine::from_toml(&read_text(name_or_path)?, name_or_path)
+        let text = read_text(name_or_path)?;
+        // No TOML begins with `<`.
+        if text.trim_start_matches('\u{feff}').trim_start().starts_with('<')
+            || path.extension().is_some_and(|e| e == "xml")
+        {
+            return Machine::from_hwloc(&text, name_or_path);
+        }
+        Machine::from_toml(&text, name_or_path)
     }
 
     /// The machine that [`presets`] lists under this name; `host` reads `/sys`.
@@ -78,8 +89,13 @@ impl Machine {
     /// Reads the text of a machine file (format: machines/README.md). `file_name` stands in messages, and its stem
     /// is the machine's name.
     pub fn from_toml(text: &str, file_name: &str) -> Result<Machine, MachineError> {
-        let stem = Path::new(file_name).file_stem().map_or(file_name.into(), |stem| stem.to_string_lossy());
-        file::read_machine(text, &stem, file_name)
+        file::read_machine(text, &stem(file_name), file_name)
+    }
+
+    /// Reads the text of what `lstopo --of xml` writes (hwloc 1 and 2), with generic costs. `file_name` is used as in
+    /// [`Machine::from_toml`].
+    pub fn from_hwloc(text: &str, file_name: &str) -> Result<Machine, MachineError> {
+        hwloc::read_hwloc(text, &stem(file_name), file_name)
     }
 
     /// Refuses a machine that cannot be. Machines from files and presets are checked already; one that was
@@ -88,6 +104,11 @@ impl Machine {
         check::check_topology(&self.topology)?;
         Ok(check::check_costs(&self.topology, &self.costs)?)
     }
+}
+
+/// A file's name without folder and extension.
+fn stem(file_name: &str) -> String {
+    Path::new(file_name).file_stem().map_or(file_name.into(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The text of a machine file.
@@ -105,7 +126,7 @@ fn read_text(file: &str) -> Result<String, MachineError> {
             file: file.to_owned(),
             line: 1 + e.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count(),
             what: format!("byte {at} is not UTF-8"),
-            expected: "a text file in TOML".into(),
+            expected: "a text file, in TOML or hwloc's XML".into(),
         }
     })
 }

@@ -232,7 +232,7 @@ fn machines_are_found_by_name_and_by_path() {
         Machine::load("smp-9").unwrap_err().to_string(),
         "unknown machine `smp-9`; expected one of xeon-2s22c2t, xeon-x5650-2s, power9-2s22c4t, \
          kunpeng920-1n24c, kunpeng920-4n96c, epyc-7742-2s, epyc-9654-2s, smp-8, snapdragon-865, host, or the path of a \
-         .toml file"
+         .toml file or of lstopo's .xml"
     );
 
     let folder = tempfile::tempdir().unwrap();
@@ -243,5 +243,8 @@ fn machines_are_found_by_name_and_by_path() {
     assert!(matches!(Machine::load(folder.path().to_str().unwrap()), Err(MachineError::Read { .. })));
     fs::write(path("junk.toml"), b"a = 1\n\xff\xfe\x00").unwrap();
     let error = Machine::load(&path("junk.toml")).unwrap_err().to_string();
-    assert!(error.ends_with("junk.toml:2: byte 6 is not UTF-8; expected a text file in TOML"), "{error}");
+    assert!(
+        error.ends_with("junk.toml:2: byte 6 is not UTF-8; expected a text file, in TOML or hwloc's XML"),
+        "{error}"
+    );
 }
