@@ -7,6 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wakelab_machine::Term;
 
+use crate::bench::BenchArgs;
+
 /// Which CPU should a waking task run on? Compares scheduling policies on machines that you need not own.
 #[derive(Parser)]
 #[command(
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Policies(ListArgs),
     /// List the workload models, or describe one with its parameters.
     Workloads(ListArgs),
+    /// Measure how many simulated events a second this machine manages.
+    Bench(BenchArgs),
 }
 
 /// What is run.

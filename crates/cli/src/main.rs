@@ -2,6 +2,8 @@
 //! The `wakelab` command: arguments in, tables or JSON out. Everything else is in the library crates.
 
 mod args;
+mod bench;
+mod bench_plot;
 mod changed;
 mod compare;
 mod list;
@@ -19,6 +21,7 @@ use crate::resolve::BadInput;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Compare(args) => compare::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Run(args) => compare::run_one(&args),
         Command::Ablate(args) => changed::ablate(&args),
         Command::Machines(args) => list::machines(&args),

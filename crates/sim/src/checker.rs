@@ -84,6 +84,7 @@ impl Checker {
     }
 
     /// The clock is at `now_ns`; one more CPU's patience is looked at.
+    #[inline]
     pub(crate) fn clock(&mut self, now_ns: u64) {
         if now_ns < self.now_ns {
             self.fail(format!("time went back from {} to {now_ns} ns", self.now_ns));
@@ -225,7 +226,14 @@ impl Checker {
     }
 
     /// The event is over: looks at the CPUs that something happened to. `idle_bit` reads the idle mask.
+    #[inline]
     pub(crate) fn event_over(&mut self, idle_bit: impl Fn(u32) -> bool) {
+        if !self.suspects.is_empty() {
+            self.look_at_suspects(idle_bit);
+        }
+    }
+
+    fn look_at_suspects(&mut self, idle_bit: impl Fn(u32) -> bool) {
         while let Some(cpu) = self.suspects.pop() {
             self.check_idle(cpu, &idle_bit);
         }

@@ -332,13 +332,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// Sets the end of the segment that was set.
     pub(crate) fn arm(&mut self, cpu: u32) {
-        let exits_idle = self.cpus[cpu as usize].doing == Doing::IdleExit;
-        self.set_executing(cpu, !exits_idle);
-        let speed = if exits_idle { UNITS as u32 } else { self.speed(cpu) };
+        let c = &self.cpus[cpu as usize];
+        let executes = c.doing != Doing::IdleExit;
+        // Else its speed is the right one: a sibling that starts or stops sees to it.
+        if c.executing != executes {
+            self.set_executing(cpu, executes);
+            self.cpus[cpu as usize].speed = if executes { self.speed(cpu) } else { UNITS as u32 };
+        }
         let c = &mut self.cpus[cpu as usize];
-        c.speed = speed;
         c.since_ns = self.now_ns;
-        let (is_stream, remaining) = (c.kind == Kind::Memory, c.remaining);
+        let (is_stream, remaining, speed) = (c.kind == Kind::Memory, c.remaining, c.speed);
         if is_stream || c.streams {
             self.arm_stream(cpu);
         }

@@ -186,6 +186,7 @@ impl EventQueue {
     }
 
     /// The event is set anew: should it have fired last, it is not to be removed.
+    #[inline(always)]
     fn is_set(&mut self, event: Event) {
         if self.fired == Some(event) {
             self.fired = None;
@@ -222,13 +223,16 @@ impl EventQueue {
 
     /// The CPU's leaf changed: rewrites the nodes above it.
     fn play(&mut self, cpu: u32) {
+        let tree = self.tree.as_mut_slice();
+        // The length is a power of two: a masked index needs no check.
+        let mask = tree.len() - 1;
         let mut winner = self.cpus[cpu as usize].first();
         let mut node = self.leaves + cpu as usize;
-        self.tree[node] = winner;
+        tree[node & mask] = winner;
         while node > 1 {
-            winner = winner.min(self.tree[node ^ 1]);
+            winner = winner.min(tree[(node ^ 1) & mask]);
             node >>= 1;
-            self.tree[node] = winner;
+            tree[node & mask] = winner;
         }
     }
 }
