@@ -188,3 +188,33 @@ fn sensitivity_has_a_row_for_each_estimate() {
     assert_eq!(two["policies"].as_array().map(Vec::len), Some(2));
     assert!(two["figures"][0]["halved"]["moved"]["gain_percent"].is_number());
 }
+
+/// Small and once: what is measured is no test's business, that it is measured is.
+#[test]
+fn bench_measures_each_policy_once_at_least() {
+    let output = wakelab(&[
+        "bench",
+        "--cpus=8",
+        "--workload=hackbench:groups=1,fds=2,loops=3",
+        "--policy=linux-4.15",
+        "--policy=linux-4.15+idle=smt-balance",
+        "--seconds=0",
+        "--format=json",
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&document["schema_version"], &document["kind"]), (&1.into(), &"bench".into()));
+    let results = document["results"].as_array().expect("an array");
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!((&result["cpus"], &result["tasks"]), (&8.into(), &5.into()));
+        assert!(
+            result["events"].as_u64() > Some(12),
+            "each of 12 messages is read by a task that runs: {result}"
+        );
+        assert_eq!(result["run_ns"].as_array().map(Vec::len), Some(1));
+        for figure in ["events_per_s", "ns_per_event", "holds_per_event"] {
+            assert!(result[figure].as_f64() > Some(0.0), "{figure}: {result}");
+        }
+    }
+}
