@@ -38,8 +38,12 @@ pub(crate) struct Caches {
 }
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
-    /// The task leaves the CPU: what comes into the core's caches from now on pushes its own out.
+    /// The task leaves the CPU: what comes into the core's caches from now on pushes its own out. A CPU that is still busy
+    /// balancing may leave it when another runs it already: then it left when that one switched to it.
     pub(crate) fn leaves_caches(&mut self, cpu: u32, task: u32) {
+        if self.tasks[task as usize].cpu != cpu {
+            return;
+        }
         let core = self.cpus[cpu as usize].core;
         self.tasks[task as usize].cache_mark_bytes = self.cores[core as usize].caches.brought_in_bytes;
     }

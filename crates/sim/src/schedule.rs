@@ -256,13 +256,18 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             if is_process_switch { self.costs.switch_process_ns } else { self.costs.switch_thread_ns };
         let updates_ns = if self.cpus[cpu as usize].busy { 0 } else { self.becomes_busy(cpu) };
         self.runs(cpu, task);
-        let t = &mut self.tasks[task as usize];
+        let t = &self.tasks[task as usize];
         let judged = self.workload.tasks[task as usize].judged;
         self.tally.switched_in(self.now_ns - t.waits_since_ns, t.woken, judged);
-        let from = t.ran.then(|| self.distances.between(t.cpu, cpu));
+        let (ran, left) = (t.ran, t.cpu);
+        if ran && left != cpu && self.cpus[left as usize].context == task {
+            self.leaves_caches(left, task);
+        }
+        let from = ran.then(|| self.distances.between(left, cpu));
         if let Some(distance) = from.filter(|&distance| distance != Distance::Cpu) {
             self.tally.migrations[distance.index()] += 1;
         }
+        let t = &mut self.tasks[task as usize];
         t.ran = true;
         let is_cold = std::mem::take(&mut t.is_cold);
         t.cpu = cpu;

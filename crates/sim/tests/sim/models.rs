@@ -223,6 +223,9 @@ fn models_on_real_machines() {
             let found = on(preset, policy, server);
             assert!((1000..10_000).contains(&found.units), "{preset}: {}", found.units);
             assert_eq!(found, on(preset, policy, server));
+            // More servers than CPUs: CPUs that pull a task while the one that it left still balances.
+            let crowd = on(preset, policy, "lock-server:clients=160,duration-ms=50");
+            assert!((100..2500).contains(&crowd.units), "{preset}: {}", crowd.units);
             let woken = on(preset, policy, "schbench:threads=4,runtime-ms=50");
             assert!(values(&woken.judged_latency).iter().all(|&ns| ns > 0), "{preset}");
             let pairs = on(preset, policy, "uperf:threads=3,duration-ms=10");
