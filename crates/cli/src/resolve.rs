@@ -131,7 +131,7 @@ fn again(path: &Path) -> Result<Comparison> {
 /// `--recording`, `--workload`, or INPUT: a recording if a file of that name exists.
 fn input(args: &InputArgs) -> Result<(Workload, Option<Recording>)> {
     let recording = |path: &Path| {
-        let options = wakelab_trace::Options { strict: args.strict };
+        let options = wakelab_trace::Options { strict: args.strict, ..Default::default() };
         let recording = wakelab_trace::read(path, &options).map_err(bad_input)?;
         Ok((recording.workload.clone(), Some(recording)))
     };

@@ -22,6 +22,9 @@ pub trait Observer {
     fn enqueue(&mut self, now_ns: u64, cpu: u32, task: u32, why: EnqueueWhy) {}
     /// `task` is current on `cpu` from now on: the switch begins.
     fn switch_in(&mut self, now_ns: u64, cpu: u32, task: u32) {}
+    /// `task` is no longer charged for what `cpu` does, and had the CPU for `ran_ns`: it waits, has ended, or gives way. The
+    /// scheduler looks for another, and then switches.
+    fn stopped(&mut self, now_ns: u64, cpu: u32, task: u32, ran_ns: u64) {}
     /// `task` is not current any more; `runnable`: it waits in a queue.
     fn switch_out(&mut self, now_ns: u64, cpu: u32, task: u32, runnable: bool) {}
     /// The idle task is current on `cpu` from now on: the switch begins.
@@ -34,7 +37,7 @@ pub trait Observer {
     fn migrate(&mut self, now_ns: u64, task: u32, from: u32, to: u32) {}
     /// `parent` created `child` on `cpu`.
     fn fork(&mut self, now_ns: u64, cpu: u32, parent: u32, child: u32) {}
-    /// `task` ended on `cpu`.
+    /// `task` ends on `cpu`: it may still wake a parent that waits for it, and is then switched out.
     fn exit(&mut self, now_ns: u64, cpu: u32, task: u32) {}
 }
 

@@ -172,10 +172,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.tasks[task as usize].stage = Stage::Middle;
                 self.segment(cpu, task, Kind::ForkExit, self.costs.exit_ns)
             }
-            (Op::Exit, Stage::Middle) => self.tell_parent(cpu, task),
+            (Op::Exit, Stage::Middle) => {
+                self.observer.exit(self.now_ns, cpu, task);
+                self.tell_parent(cpu, task)
+            }
             (Op::Exit, _) => {
                 self.alive -= 1;
-                self.observer.exit(self.now_ns, cpu, task);
                 self.block(cpu, Life::Exited);
                 Progress::Set
             }

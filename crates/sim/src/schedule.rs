@@ -81,7 +81,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let task = std::mem::replace(&mut c.curr, NONE);
         self.policy.stopping(&mut self.records[task as usize], cpu, self.now_ns, runnable);
         let t = &mut self.tasks[task as usize];
-        t.cpu_time_ns += self.now_ns - t.runs_since_ns;
+        let ran_ns = self.now_ns - t.runs_since_ns;
+        t.cpu_time_ns += ran_ns;
+        self.observer.stopped(self.now_ns, cpu, task, ran_ns);
         task
     }
 

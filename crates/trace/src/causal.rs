@@ -18,16 +18,19 @@
 //! beginning. So the order of positions is one possible order of execution; signals stay raised, so what is possible in
 //! one order of execution is possible in all.
 
+#[path = "overheads.rs"]
+mod overheads;
 #[path = "running.rs"]
 mod running;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use wakelab_workload::{Op, Source, TaskIndex};
 
 use crate::event::{Context, Event, EventSource, Item, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::program::{Known, Step, Tracked, workload};
+use crate::rescale::{Recorded, UNITS};
 use crate::{Options, Recording, TraceError};
 
 /// Reads all of `source`.
@@ -35,7 +38,8 @@ use crate::{Options, Recording, TraceError};
 /// # Errors
 /// Those of the source; with [`Options::strict`], the first [`Gap`].
 pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Result<Recording, TraceError> {
-    let mut model = Model::default();
+    let recorded = options.recorded_on.as_ref().map(Recorded::new);
+    let mut model = Model { recorded, ..Model::default() };
     loop {
         let more = match source.next_item()? {
             Some(item) => {
@@ -47,12 +51,23 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
                 false
             }
         };
+        if let Some(recorded) = &model.recorded
+            && model.highest_cpu >= recorded.nr_cpus()
+        {
+            return Err(TraceError::RecordedOn {
+                file: source.file().to_owned(),
+                line: model.line,
+                cpu: model.highest_cpu,
+                machine: recorded.name.clone(),
+                nr_cpus: recorded.nr_cpus(),
+            });
+        }
         match model.first_gap {
             Some((gap, line)) if options.strict => {
                 return Err(TraceError::Unexplained { file: source.file().to_owned(), line, gap });
             }
-            _ if more => {}
-            _ => return Ok(model.recording(name)),
+            _ if !more => return Ok(model.recording(name)),
+            _ => {}
         }
     }
 }
@@ -76,8 +91,8 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waker {
     task: TaskIndex,
-    /// How much work it had done.
-    work_ns: u64,
+    /// How much work it had done, in 1/1024 ns.
+    work_units: u64,
     /// Where in the recording.
     position: u64,
 }
@@ -123,6 +138,12 @@ struct Cpu {
     on: OnCpu,
     /// The last event there.
     last_ns: u64,
+    /// Who ran before whoever runs now, if it was switched out for it.
+    prev: Option<TaskIndex>,
+    /// Since when it idles, if it does.
+    idle_since_ns: u64,
+    /// A wake-up that is being done here.
+    waking: Option<overheads::Waking>,
     /// At this line a task that ran there turned up elsewhere. All is well if that was the end of this CPU's recording.
     left_at_line: Option<u64>,
 }
@@ -141,10 +162,14 @@ enum Ids {
 struct Model {
     tasks: Vec<Tracked>,
     /// The latest task of each id.
-    by_tid: BTreeMap<u32, TaskIndex>,
+    by_tid: HashMap<u32, TaskIndex>,
     /// What the recording says of tasks outside its events, by their ids.
     told: BTreeMap<u32, Known>,
-    cpus: BTreeMap<u32, Cpu>,
+    cpus: Vec<Cpu>,
+    /// [`Options::recorded_on`].
+    recorded: Option<Recorded>,
+    /// Ticks are among the interrupts that were recorded.
+    ticks_seen: bool,
     ids: Ids,
     first_ns: Option<u64>,
     /// Since the first event.
@@ -184,7 +209,11 @@ impl Model {
         self.line = event.line;
         self.events += 1;
         self.highest_cpu = self.highest_cpu.max(event.cpu);
+        if self.highest_cpu >= self.recorded.as_ref().map_or(u32::MAX, Recorded::nr_cpus) {
+            return;
+        }
         self.not_ended(event.cpu);
+        self.charge_interrupt(event);
         self.explained.interrupts_known |=
             event.context != Context::Unknown && event.context != Context::Soft;
 
@@ -193,7 +222,7 @@ impl Model {
                 self.decide_ids(&event.current, prev.tid);
                 self.found_running(event.cpu, &prev, None);
                 self.note_process(&event.current);
-                self.switch_out(event.cpu, &prev, why);
+                self.switch_out(event.cpu, &prev, why, &next);
                 self.run(event.cpu, &next, &SwitchIn::Seen);
             }
             _ => {
@@ -208,15 +237,17 @@ impl Model {
                         self.wake(event, &task, last_cpu, sync);
                     }
                     What::Wakeup { task, cpu } => self.wakeup(event, &task, cpu),
-                    What::WakeupNew { task } => self.wakeup_new(event.cpu, &task),
+                    What::WakeupNew { task, cpu } => self.wakeup_new(event, &task, cpu),
                     What::Fork { parent, child } => self.fork(event.cpu, &parent, &child),
                     What::Exec { tid } => self.exec(event.cpu, tid),
+                    What::Exit => self.charge_exit(event.cpu),
+                    What::Tick => self.ticks_seen = true,
                     What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
             }
         }
-        self.cpus.entry(event.cpu).or_default().last_ns = self.now_ns;
+        self.cpu(event.cpu).last_ns = self.now_ns;
     }
 
     fn migrate(&mut self, name: &TaskName<'_>, from_cpu: u32, to_cpu: u32) {
@@ -229,11 +260,11 @@ impl Model {
     // ------------------------------------------------------------ waking
 
     /// Who does what happens on `cpu` now. A task that wakes itself does not: it sleeps, and an interrupt came.
-    fn by(&self, cpu: u32, context: Context, wakee: Option<TaskIndex>) -> By {
+    fn by(&mut self, cpu: u32, context: Context, wakee: Option<TaskIndex>) -> By {
         if let Context::Interrupt(source) = context {
             return By::Outside(source);
         }
-        match self.cpus.get(&cpu).map(|cpu| cpu.on).unwrap_or_default() {
+        match self.cpu(cpu).on {
             OnCpu::Unknown => By::Unknown,
             OnCpu::Idle => By::Outside(Source::Unknown),
             OnCpu::Task(index) if wakee == Some(index) => By::Outside(Source::Unknown),
@@ -241,8 +272,9 @@ impl Model {
         }
     }
 
-    fn waker(&self, task: TaskIndex) -> Waker {
-        Waker { task, work_ns: self.tasks[task as usize].work_at(self.now_ns), position: self.events }
+    fn waker(&mut self, task: TaskIndex) -> Waker {
+        let now_ns = self.now_ns;
+        Waker { task, work_units: self.task(task).work_until(now_ns), position: self.events }
     }
 
     fn wake(&mut self, event: &Event<'_>, name: &TaskName<'_>, last_cpu: u32, sync: bool) {
@@ -255,12 +287,18 @@ impl Model {
         let by = self.by(event.cpu, event.context, found);
         self.explained.soft_interrupt_wakes +=
             u64::from(event.context == Context::Soft && matches!(by, By::Task(_)));
-        let wake = Wake { time_ns: self.now_ns, by, sync };
+        if let By::Task(waker) = by {
+            self.charge_waking(event.cpu, waker.task, name.tid);
+        }
+        let time_ns = if let By::Outside(_) = by { self.due_ns(event) } else { self.now_ns };
+        let wake = Wake { time_ns, by, sync };
         let Some(index) = found else {
             self.woken_from_before(name, &wake, last_cpu);
             return;
         };
+        let woken_from = Some((event.cpu, self.now_ns));
         let task = self.task(index);
+        task.woken_from = woken_from;
         task.rename(name);
         task.last_cpu.get_or_insert(last_cpu);
         match task.state {
@@ -279,6 +317,7 @@ impl Model {
             return;
         }
         self.highest_cpu = self.highest_cpu.max(cpu);
+        self.charge_wakeup(event, name.tid, cpu);
         let Some(&index) = self.by_tid.get(&name.tid) else { return };
         let task = &self.tasks[index as usize];
         if let State::Blocked { since_ns, position } = task.state {
@@ -294,7 +333,7 @@ impl Model {
     /// A task that waited when the recording began is woken. If from outside, it begins now; if by a task, it begins by
     /// waiting.
     fn woken_from_before(&mut self, name: &TaskName<'_>, wake: &Wake, last_cpu: u32) {
-        let start_ns = if matches!(wake.by, By::Task(_)) { 0 } else { self.now_ns };
+        let start_ns = if matches!(wake.by, By::Task(_)) { 0 } else { wake.time_ns };
         let index = self.begin(name, None, start_ns);
         self.task(index).last_cpu = Some(last_cpu);
         match wake.by {
@@ -332,9 +371,13 @@ impl Model {
                 self.signals += 1;
                 self.explained.by_task += 1;
                 let op = Op::Signal { signal, sync: wake.sync };
-                self.task(waker.task).steps.push(Step { position: waker.position, at_ns: waker.work_ns, op });
+                self.task(waker.task).steps.push(Step {
+                    position: waker.position,
+                    at_units: waker.work_units,
+                    op,
+                });
                 let task = self.task(index);
-                task.steps.push(Step { position, at_ns: task.work_ns, op: Op::Wait { signal } });
+                task.steps.push(Step { position, at_units: task.work_units, op: Op::Wait { signal } });
                 task.state = State::Runnable;
                 task.ready_ns = task.ready_ns.max(wake.time_ns);
             }
@@ -354,7 +397,7 @@ impl Model {
     fn sleep(&mut self, index: TaskIndex, source: Source, since_ns: u64, position: u64, until_ns: u64) {
         let task = self.task(index);
         let op = Op::Sleep { delay_ns: until_ns.saturating_sub(since_ns), source };
-        task.steps.push(Step { position, at_ns: task.work_ns, op });
+        task.steps.push(Step { position, at_units: task.work_units, op });
         task.state = State::Runnable;
         task.ready_ns = task.ready_ns.max(until_ns);
     }
@@ -363,15 +406,21 @@ impl Model {
 
     fn fork(&mut self, cpu: u32, parent: &TaskName<'_>, child: &TaskName<'_>) {
         self.end_unseen(child.tid);
+        self.charge_call(cpu, |recorded| recorded.costs.fork_ns);
         let parent = match self.by(cpu, Context::Task, None) {
             By::Task(waker) => Some(waker),
             By::Outside(_) | By::Unknown => self.living(parent).map(|index| self.waker(index)),
         };
+        if let Some(parent) = parent {
+            self.charge_waking(cpu, parent.task, child.tid);
+        }
         self.begin(child, Some(State::Born { parent }), self.now_ns);
     }
 
-    fn wakeup_new(&mut self, cpu: u32, name: &TaskName<'_>) {
-        let by = self.by(cpu, Context::Task, None);
+    fn wakeup_new(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
+        self.highest_cpu = self.highest_cpu.max(cpu);
+        self.charge_wakeup(event, name.tid, cpu);
+        let by = self.by(event.cpu, Context::Task, None);
         let here = if let By::Task(waker) = by { Some(waker) } else { None };
         let child = self.by_tid.get(&name.tid).copied();
         if let Some(index) = child
@@ -395,7 +444,11 @@ impl Model {
         if let Some(parent) = parent {
             task.parent = Some(parent.task);
             let op = Op::Fork { task: index };
-            self.task(parent.task).steps.push(Step { position: parent.position, at_ns: parent.work_ns, op });
+            self.task(parent.task).steps.push(Step {
+                position: parent.position,
+                at_units: parent.work_units,
+                op,
+            });
         } else {
             task.start_ns = now_ns;
             self.gap(Gap::UnknownParent);
@@ -404,10 +457,11 @@ impl Model {
 
     /// The current task executes another program.
     fn exec(&mut self, cpu: u32, tid: u32) {
+        self.charge_call(cpu, |recorded| recorded.costs.exec_ns);
         if let By::Task(waker) = self.by(cpu, Context::Task, None)
             && self.tasks[waker.task as usize].tid == tid
         {
-            let step = Step { position: waker.position, at_ns: waker.work_ns, op: Op::Exec };
+            let step = Step { position: waker.position, at_units: waker.work_units, op: Op::Exec };
             self.task(waker.task).steps.push(step);
         }
     }
@@ -469,7 +523,9 @@ impl Model {
 
     fn recording(mut self, name: &str) -> Recording {
         let nr_cpus = self.highest_cpu + 1;
-        let busy_ns = self.tasks.iter().map(|task| task.work_ns).sum();
+        let busy_ns = self.tasks.iter().map(|task| task.cpu_ns).sum();
+        let clamped_units: u64 = self.tasks.iter().map(|task| task.clamped_units).sum();
+        self.explained.overhead_clamped_ns = clamped_units / UNITS;
         Recording {
             workload: workload(name, self.tasks, &self.told, self.signals, nr_cpus, &mut self.explained),
             nr_cpus,
@@ -478,6 +534,14 @@ impl Model {
             busy_ns,
             explained: self.explained,
         }
+    }
+
+    fn cpu(&mut self, cpu: u32) -> &mut Cpu {
+        let at = cpu as usize;
+        if self.cpus.len() <= at {
+            self.cpus.resize(at + 1, Cpu::default());
+        }
+        &mut self.cpus[at]
     }
 
     fn task(&mut self, index: TaskIndex) -> &mut Tracked {

@@ -90,6 +90,22 @@ pub enum TraceError {
         /// As it is written there.
         cpu: String,
     },
+    /// The machine that was recorded, they say, has fewer CPUs.
+    #[error(
+        "{file}:{line}: CPU {cpu}, but {machine}, on which this was recorded as you say, has {nr_cpus} CPUs"
+    )]
+    RecordedOn {
+        /// The recording.
+        file: String,
+        /// From 1.
+        line: u64,
+        /// The CPU.
+        cpu: u32,
+        /// The machine's name.
+        machine: String,
+        /// How many it has.
+        nr_cpus: u32,
+    },
     /// No event at all.
     #[error(
         "{file}: the recording is empty: expected the text of `perf script` or of ftrace, found no event in {lines} lines"

@@ -59,6 +59,10 @@ pub struct Event<'a> {
     pub current: Current<'a>,
     /// Whether an interrupt made it happen.
     pub context: Context,
+    /// When the interrupt began that the CPU is in; `None`: in none, or only flags tell.
+    pub interrupt_since_ns: Option<u64>,
+    /// With this event an interrupt ended that began then.
+    pub interrupt_ended_ns: Option<u64>,
     /// What.
     pub what: What<'a>,
 }
@@ -143,6 +147,8 @@ pub enum What<'a> {
     WakeupNew {
         /// The new task.
         task: TaskName<'a>,
+        /// Where it is queued.
+        cpu: u32,
     },
     /// A new task exists, but is not runnable yet.
     Fork {
@@ -156,6 +162,8 @@ pub enum What<'a> {
         /// Its id.
         tid: u32,
     },
+    /// The current task is exiting, and has not told its parent yet.
+    Exit,
     /// A task was moved to another CPU.
     Migrate {
         /// Which.
@@ -172,6 +180,8 @@ pub enum What<'a> {
         /// How much.
         ran_ns: u64,
     },
+    /// The interrupt of the CPU's own timer begins (x86): the tick is among what was recorded.
+    Tick,
     /// Something that says nothing about who waits for whom. Its time and its current task still count.
     Other,
 }

@@ -74,6 +74,8 @@ pub struct Explained {
     pub redundant_wakes: u64,
     /// Switch-ins on an idle CPU that were not recorded, but whose time follows from sched_stat_runtime.
     pub switch_ins_inferred: u64,
+    /// What [`crate::Options::recorded_on`] would have taken off work, but that so much work was not there, in ns.
+    pub overhead_clamped_ns: u64,
     /// Tasks that were there before the recording began.
     pub tasks_from_before: u64,
     /// Tasks born in the recording.

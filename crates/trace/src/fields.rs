@@ -22,11 +22,15 @@ pub(crate) fn parse<'a>(name: &str, fields: &'a str) -> Result<What<'a>, String>
         "sched_switch" => plugin_switch(scan),
         "sched_waking" => waking(scan),
         "sched_wakeup" => Ok(woken(scan)?.map_or(What::Other, |(task, cpu)| What::Wakeup { task, cpu })),
-        "sched_wakeup_new" => Ok(woken(scan)?.map_or(What::Other, |(task, _)| What::WakeupNew { task })),
+        "sched_wakeup_new" => {
+            Ok(woken(scan)?.map_or(What::Other, |(task, cpu)| What::WakeupNew { task, cpu }))
+        }
         "sched_process_fork" => fork(scan),
         "sched_process_exec" => exec(scan),
         "sched_migrate_task" => migrate(scan),
         "sched_stat_runtime" => runtime(scan),
+        "sched_process_exit" => Ok(What::Exit),
+        "local_timer_entry" => Ok(What::Tick),
         _ => Ok(What::Other),
     }
     .map_err(|expected| format!("{name} with {expected}"))

@@ -6,7 +6,7 @@ use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Source, Task, Work
 
 use crate::event::{Context, Item, SwitchedOut, TaskName, Told, What};
 use crate::format::reader;
-use crate::ftrace_write::{Left, WokenBy, Writer};
+use crate::ftrace_write::{Left, Writer};
 
 const CPUS: u32 = 3;
 
@@ -62,7 +62,11 @@ fn without_prio(name: TaskName<'_>) -> TaskName<'_> {
 
 #[derive(Clone, Copy, Debug)]
 enum Call {
-    Wake(WokenBy),
+    Wake(bool),
+    Start,
+    Enter(Source),
+    Leave,
+    Stopped,
     Wakeup,
     WakeupNew,
     Fork,
@@ -73,15 +77,14 @@ enum Call {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let by = prop_oneof![
-        any::<bool>().prop_map(|sync| WokenBy::Task { sync }),
-        Just(WokenBy::Interrupt(Source::Timer)),
-        Just(WokenBy::Interrupt(Source::Device)),
-        Just(WokenBy::Interrupt(Source::Unknown)),
-    ];
+    let source = prop_oneof![Just(Source::Timer), Just(Source::Device), Just(Source::Unknown)];
     let left = prop_oneof![Just(Left::Runnable), Just(Left::Blocked), Just(Left::Exited)];
     prop_oneof![
-        3 => by.prop_map(Call::Wake),
+        3 => any::<bool>().prop_map(Call::Wake),
+        1 => Just(Call::Start),
+        2 => source.prop_map(Call::Enter),
+        2 => Just(Call::Leave),
+        1 => Just(Call::Stopped),
         1 => Just(Call::Wakeup),
         1 => Just(Call::WakeupNew),
         1 => Just(Call::Fork),
@@ -111,58 +114,90 @@ proptest! {
         let mut expected = vec![line(0, 0, None, Context::Task, What::Other)];
         let mut now_ns = 0;
         let mut current = [None; CPUS as usize];
+        let mut inside = [None; CPUS as usize];
         let mut last_cpu = [0; 4];
         for (call, cpu, task, other, after_ns) in calls {
             now_ns += after_ns;
             let on = current[cpu as usize];
+            let context = inside[cpu as usize].map_or(Context::Task, Context::Interrupt);
+            // Where the writer sets no flag, only a bracket tells.
+            let unflagged = match context {
+                Context::Interrupt(Source::Unknown) => Context::Task,
+                context => context,
+            };
             let mut note = |context, what| expected.push(line(now_ns, cpu, on, context, what));
             match call {
-                Call::Wake(by) => {
-                    writer.wake(now_ns, cpu, task, by);
-                    let (context, sync, bracketed) = match by {
-                        WokenBy::Task { sync } => (Context::Task, sync, false),
-                        WokenBy::Interrupt(source) => {
-                            (Context::Interrupt(source), false, source != Source::Unknown)
-                        }
-                    };
-                    if bracketed {
-                        note(context, What::Other);
-                    }
+                Call::Wake(sync) => {
+                    writer.wake(now_ns, cpu, task, sync);
                     note(context, What::Waking { task: name(task), last_cpu: last_cpu[task as usize], sync });
-                    if bracketed {
+                }
+                Call::Start => {
+                    let cpu = last_cpu[task as usize];
+                    let (on, outer) = (current[cpu as usize], inside[cpu as usize]);
+                    let mut note = |context, what| expected.push(line(now_ns, cpu, on, context, what));
+                    writer.start(now_ns, task);
+                    // Inside the interrupt that the CPU is in already, if that is known.
+                    let context = match outer {
+                        Some(source) if source != Source::Unknown => Context::Interrupt(source),
+                        _ => Context::Interrupt(Source::Timer),
+                    };
+                    let after = Context::Interrupt(outer.unwrap_or(Source::Unknown));
+                    note(context, What::Other);
+                    note(context, What::Waking { task: name(task), last_cpu: cpu, sync: false });
+                    note(after, What::Other);
+                }
+                Call::Enter(source) => {
+                    if inside[cpu as usize].is_some() {
+                        continue;
+                    }
+                    writer.interrupt_enter(now_ns, cpu, source);
+                    if source != Source::Unknown {
+                        note(Context::Interrupt(source), What::Other);
+                    }
+                    inside[cpu as usize] = Some(source);
+                }
+                Call::Leave => {
+                    writer.interrupt_exit(now_ns, cpu);
+                    if let Some(Source::Timer | Source::Device) = inside[cpu as usize].take() {
                         // The exit itself is outside, though flagged to be inside.
                         note(Context::Interrupt(Source::Unknown), What::Other);
                     }
                 }
+                Call::Stopped => {
+                    writer.stopped(now_ns, cpu, task, after_ns);
+                    // The scheduler's own time is no interrupt's, whatever the writer was told.
+                    note(unflagged, What::Runtime { task: without_prio(name(task)), ran_ns: after_ns });
+                }
                 Call::Wakeup => {
-                    writer.wakeup(now_ns, cpu, task);
-                    note(Context::Task, What::Wakeup { task: name(task), cpu });
+                    writer.wakeup(now_ns, cpu, 1, task);
+                    note(context, What::Wakeup { task: name(task), cpu: 1 });
                 }
                 Call::WakeupNew => {
                     writer.wakeup_new(now_ns, cpu, 2, task);
                     last_cpu[task as usize] = 2;
-                    note(Context::Task, What::WakeupNew { task: name(task) });
+                    note(context, What::WakeupNew { task: name(task), cpu: 2 });
                 }
                 Call::Fork => {
                     writer.fork(now_ns, cpu, task, other);
                     last_cpu[other as usize] = cpu;
                     let (parent, child) = (without_prio(name(task)), without_prio(name(other)));
-                    note(Context::Task, What::Fork { parent, child });
+                    note(unflagged, What::Fork { parent, child });
                 }
                 Call::Exec => {
                     writer.exec(now_ns, cpu, task);
-                    note(Context::Task, What::Exec { tid: task + 1 });
+                    note(unflagged, What::Exec { tid: task + 1 });
                 }
                 Call::Exit => {
                     writer.exit(now_ns, cpu, task);
-                    note(Context::Task, What::Other);
+                    note(unflagged, What::Exit);
                 }
                 Call::Migrate => {
                     writer.migrate(now_ns, cpu, task, 1, 2);
-                    note(Context::Task, What::Migrate { task: name(task), from_cpu: 1, to_cpu: 2 });
+                    note(unflagged, What::Migrate { task: name(task), from_cpu: 1, to_cpu: 2 });
                 }
                 Call::Switch(left, to_idle) => {
-                    if on.is_none() && to_idle {
+                    let runs_already = !to_idle && current.contains(&Some(task));
+                    if runs_already || (on.is_none() && to_idle) {
                         continue;
                     }
                     if let Some(prev) = on {
@@ -179,12 +214,22 @@ proptest! {
                         (_, Left::Exited) => SwitchedOut::Exited,
                     };
                     let (prev, next_name) = (on.map_or(idle(cpu), name), next.map_or(idle(cpu), name));
+                    // No CPU switches inside an interrupt: the writer is not told so, nor is the reader.
                     note(Context::Task, What::Switch { prev, why, next: next_name });
+                    if let Some(Source::Timer | Source::Device) = inside[cpu as usize] {
+                        inside[cpu as usize] = None;
+                        writer.interrupt_exit(now_ns, cpu);
+                        expected.push(line(now_ns, cpu, next, Context::Interrupt(Source::Unknown), What::Other));
+                    }
                     current[cpu as usize] = next;
                 }
             }
         }
-        expected.push(line(now_ns, 0, current[0], Context::Task, What::Other));
+        let context = match inside[0] {
+            Some(source) if source != Source::Unknown => Context::Interrupt(source),
+            _ => Context::Task,
+        };
+        expected.push(line(now_ns, 0, current[0], context, What::Other));
         let text = writer.finish(now_ns).expect("memory takes everything");
 
         let mut source = reader(&text[..], "f").expect("ftrace");

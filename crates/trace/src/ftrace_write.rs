@@ -22,18 +22,6 @@ use wakelab_workload::{Source, TaskIndex, Workload};
 use crate::ftrace::TOLD;
 use crate::kernel::prio_of_weight;
 
-/// Who wakes a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WokenBy {
-    /// The CPU's current task; `sync`: it says that it is about to wait.
-    Task {
-        /// The wake-up says so.
-        sync: bool,
-    },
-    /// An interrupt on that CPU.
-    Interrupt(Source),
-}
-
 /// How a task leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -51,6 +39,10 @@ struct Task {
     prio: i32,
     /// Where it is or ran last.
     cpu: u32,
+    /// It is current there.
+    runs: bool,
+    /// It was woken since its switch-in.
+    woken: bool,
 }
 
 /// Writes events as they happen, in the order of time. CPUs and tasks are numbered as the machine and the workload
@@ -60,6 +52,8 @@ pub struct Writer<W> {
     tasks: Vec<Task>,
     /// Whom each CPU runs; `None`: the idle task.
     current: Vec<Option<TaskIndex>>,
+    /// By what interrupt each CPU is interrupted.
+    interrupted: Vec<Option<Source>>,
     /// A switch-out that waits for its switch-in: when, where, whom, and how.
     left: Option<(u64, u32, TaskIndex, Left)>,
     error: Option<io::Error>,
@@ -77,11 +71,14 @@ impl<W: Write> Writer<W> {
             process: task.process,
             prio: prio_of_weight(task.weight),
             cpu: task.last_cpu.unwrap_or(0),
+            runs: false,
+            woken: false,
         });
         let mut writer = Writer {
             out,
             tasks: tasks.collect(),
             current: vec![None; nr_cpus as usize],
+            interrupted: vec![None; nr_cpus as usize],
             left: None,
             error: None,
         };
@@ -114,66 +111,86 @@ impl<W: Write> Writer<W> {
 
     /// A task without parent becomes runnable for the first time.
     pub fn start(&mut self, time_ns: u64, task: TaskIndex) {
+        self.settle();
         let cpu = self.tasks[task as usize].cpu;
-        self.wake(time_ns, cpu, task, WokenBy::Interrupt(Source::Timer));
+        let outer = self.interrupted[cpu as usize].replace(Source::Timer);
+        self.bracket(time_ns, cpu, Source::Timer, true);
+        self.wake(time_ns, cpu, task, false);
+        self.bracket(time_ns, cpu, Source::Timer, false);
+        self.interrupted[cpu as usize] = outer;
     }
 
-    /// A wake-up begins on `cpu`.
-    pub fn wake(&mut self, time_ns: u64, cpu: u32, wakee: TaskIndex, by: WokenBy) {
+    /// An interrupt begins on `cpu`. What is woken there until its end is woken by it.
+    pub fn interrupt_enter(&mut self, time_ns: u64, cpu: u32, source: Source) {
         self.settle();
-        let (flags, bracket, sync) = match by {
-            WokenBy::Task { sync } => (TASK, None, sync),
-            WokenBy::Interrupt(Source::Timer) => (IN_INTERRUPT, Some(true), false),
-            WokenBy::Interrupt(Source::Device) => (IN_INTERRUPT, Some(false), false),
-            WokenBy::Interrupt(Source::Unknown) => (IN_INTERRUPT, None, false),
-        };
-        match bracket {
-            Some(true) => self.line(time_ns, cpu, flags, "hrtimer_expire_entry", |out, _| {
-                write!(out, "hrtimer=0 function=wakelab now={time_ns}")
-            }),
-            Some(false) => {
-                self.line(time_ns, cpu, flags, "irq_handler_entry", |out, _| {
-                    write!(out, "irq=0 name=wakelab")
-                });
-            }
-            None => {}
+        self.interrupted[cpu as usize] = Some(source);
+        self.bracket(time_ns, cpu, source, true);
+    }
+
+    /// It ends.
+    pub fn interrupt_exit(&mut self, time_ns: u64, cpu: u32) {
+        self.settle();
+        if let Some(source) = self.interrupted[cpu as usize] {
+            self.bracket(time_ns, cpu, source, false);
         }
-        self.line(time_ns, cpu, flags, "sched_waking", |out, tasks| {
+        self.interrupted[cpu as usize] = None;
+    }
+
+    /// What tells the kind of an interrupt; of an unknown one only the flags tell that it is one.
+    fn bracket(&mut self, time_ns: u64, cpu: u32, source: Source, enters: bool) {
+        let (event, fields) = match (source, enters) {
+            (Source::Timer, true) => {
+                ("hrtimer_expire_entry", format!("hrtimer=0 function=wakelab now={time_ns}"))
+            }
+            (Source::Timer, false) => ("hrtimer_expire_exit", "hrtimer=0".to_owned()),
+            (Source::Device, true) => ("irq_handler_entry", "irq=0 name=wakelab".to_owned()),
+            (Source::Device, false) => ("irq_handler_exit", "irq=0 ret=handled".to_owned()),
+            (Source::Unknown, _) => return,
+        };
+        self.line(time_ns, cpu, IN_INTERRUPT, event, |out, _| out.write_all(fields.as_bytes()));
+    }
+
+    /// A wake-up begins on `cpu`: by its current task, or by the interrupt that it is in. `sync`: the waker says that it is
+    /// about to wait.
+    pub fn wake(&mut self, time_ns: u64, cpu: u32, wakee: TaskIndex, sync: bool) {
+        self.settle();
+        self.tasks[wakee as usize].woken = true;
+        self.line(time_ns, cpu, self.flags(cpu), "sched_waking", |out, tasks| {
             let Task { comm, prio, cpu, .. } = &tasks[wakee as usize];
             write!(out, "comm={comm} pid={} prio={prio} target_cpu={cpu:03}", wakee + 1)?;
             if sync { write!(out, " sync=1") } else { Ok(()) }
         });
-        match bracket {
-            Some(true) => {
-                self.line(time_ns, cpu, flags, "hrtimer_expire_exit", |out, _| write!(out, "hrtimer=0"))
-            }
-            Some(false) => {
-                self.line(time_ns, cpu, flags, "irq_handler_exit", |out, _| write!(out, "irq=0 ret=handled"));
-            }
-            None => {}
-        }
     }
 
-    /// A wake-up is done: the task is queued on `cpu`.
-    pub fn wakeup(&mut self, time_ns: u64, cpu: u32, task: TaskIndex) {
-        self.queued(time_ns, cpu, task, "sched_wakeup");
+    /// A wake-up is done, by `by_cpu`: the task is queued on `cpu`.
+    pub fn wakeup(&mut self, time_ns: u64, by_cpu: u32, cpu: u32, task: TaskIndex) {
+        self.queued(time_ns, by_cpu, cpu, task, "sched_wakeup");
     }
 
-    /// A forked task is queued on `cpu`, on which its parent may not be.
+    /// A forked task is queued on `cpu`; its parent runs on `parent_cpu`.
     pub fn wakeup_new(&mut self, time_ns: u64, parent_cpu: u32, cpu: u32, task: TaskIndex) {
-        self.settle();
         self.tasks[task as usize].cpu = cpu;
-        self.line(time_ns, parent_cpu, TASK, "sched_wakeup_new", |out, tasks| {
+        self.queued(time_ns, parent_cpu, cpu, task, "sched_wakeup_new");
+    }
+
+    fn queued(&mut self, time_ns: u64, by_cpu: u32, cpu: u32, task: TaskIndex, event: &str) {
+        self.settle();
+        self.line(time_ns, by_cpu, self.flags(by_cpu), event, |out, tasks| {
             let Task { comm, prio, .. } = &tasks[task as usize];
             write!(out, "comm={comm} pid={} prio={prio} target_cpu={cpu:03}", task + 1)
         });
     }
 
-    fn queued(&mut self, time_ns: u64, cpu: u32, task: TaskIndex, event: &str) {
+    fn flags(&self, cpu: u32) -> &'static str {
+        if self.interrupted[cpu as usize].is_some() { IN_INTERRUPT } else { TASK }
+    }
+
+    /// `task`, on `cpu`, will be switched out, and has used the CPU for `ran_ns` since its switch-in; what comes before
+    /// the switch is the scheduler's time.
+    pub fn stopped(&mut self, time_ns: u64, cpu: u32, task: TaskIndex, ran_ns: u64) {
         self.settle();
-        self.line(time_ns, cpu, TASK, event, |out, tasks| {
-            let Task { comm, prio, .. } = &tasks[task as usize];
-            write!(out, "comm={comm} pid={} prio={prio} target_cpu={cpu:03}", task + 1)
+        self.line(time_ns, cpu, TASK, "sched_stat_runtime", |out, tasks| {
+            write!(out, "comm={} pid={} runtime={ran_ns} [ns]", tasks[task as usize].comm, task + 1)
         });
     }
 
@@ -220,13 +237,24 @@ impl<W: Write> Writer<W> {
     }
 
     /// `task` is current on `cpu` from now on.
+    ///
+    /// A simulated task may run elsewhere while the CPU that it left still looks for another; that CPU idles meanwhile, as far
+    /// as the text says.
     pub fn switch_in(&mut self, time_ns: u64, cpu: u32, task: TaskIndex) {
+        let Task { runs, woken, cpu: from, .. } = self.tasks[task as usize];
+        let leaves_now = matches!(self.left, Some((.., left, _)) if left == task);
+        if runs && !leaves_now {
+            self.settle();
+            let left = if woken { Left::Blocked } else { Left::Runnable };
+            self.switch(time_ns, from, Some((task, left)), None);
+        }
         if !matches!(self.left, Some((at_ns, from, ..)) if (at_ns, from) == (time_ns, cpu)) {
             self.settle();
         }
         let prev = self.left.take().map(|(_, _, prev, left)| (prev, left));
         self.switch(time_ns, cpu, prev, Some(task));
-        self.tasks[task as usize].cpu = cpu;
+        let task = &mut self.tasks[task as usize];
+        (task.cpu, task.runs, task.woken) = (cpu, true, false);
     }
 
     /// A switch-out that no switch-in followed was one to the idle task.
@@ -237,6 +265,13 @@ impl<W: Write> Writer<W> {
     }
 
     fn switch(&mut self, time_ns: u64, cpu: u32, prev: Option<(TaskIndex, Left)>, next: Option<TaskIndex>) {
+        let prev = prev.filter(|&(prev, _)| self.current[cpu as usize] == Some(prev));
+        if prev.is_none() && next.is_none() {
+            return;
+        }
+        if let Some((prev, _)) = prev {
+            self.tasks[prev as usize].runs = false;
+        }
         self.line(time_ns, cpu, TASK, "sched_switch", |out, tasks| {
             write!(out, "prev_comm=")?;
             let state = match prev {

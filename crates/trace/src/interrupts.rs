@@ -37,6 +37,7 @@ struct Bracket {
     kind: Kind,
     /// `None`: the current task's own doing.
     source: Option<Source>,
+    since_ns: u64,
 }
 
 /// Which entry belongs to which exit.
@@ -73,8 +74,21 @@ impl Interrupts {
         }
     }
 
-    /// An event with its subsystem, e.g. `irq` and `softirq_entry`, and its fields.
-    pub(crate) fn event(&mut self, cpu: u32, subsystem: &str, name: &str, fields: &str) {
+    /// Since when the CPU is in an interrupt; `None`: it is not, or only flags tell.
+    pub(crate) fn since_ns(&self, cpu: u32) -> Option<u64> {
+        self.cpus.get(cpu as usize).and_then(Cpu::since_ns)
+    }
+
+    /// An event with its subsystem, e.g. `irq` and `softirq_entry`, and its fields. If an interrupt ends here, when it
+    /// began.
+    pub(crate) fn event(
+        &mut self,
+        cpu: u32,
+        time_ns: u64,
+        subsystem: &str,
+        name: &str,
+        fields: &str,
+    ) -> Option<u64> {
         if self.cpus.len() <= cpu as usize {
             self.cpus.resize_with(cpu as usize + 1, Cpu::default);
         }
@@ -82,38 +96,46 @@ impl Interrupts {
         let after_device = std::mem::take(&mut cpu.after_device);
         if name == "sched_switch" {
             cpu.inside.clear();
-            return;
+            return None;
         }
         if name == "softirq_raise" {
             cpu.after_device = after_device;
-            return;
+            return None;
         }
-        let Some((mut bracket, enters)) = bracket(subsystem, name, fields) else { return };
+        let ((kind, mut source), enters) = bracket(subsystem, name, fields)?;
         self.seen = true;
         if enters {
-            if bracket.kind == Kind::Soft && bracket.source.is_none() && after_device {
-                bracket.source = Some(Source::Device);
+            if kind == Kind::Soft && source.is_none() && after_device {
+                source = Some(Source::Device);
             }
             if cpu.inside.len() == MAX_NESTING {
                 cpu.inside.clear();
             }
-            cpu.inside.push(bracket);
-        } else {
-            cpu.after_device = bracket.kind == Kind::Handler;
-            if let Some(at) = cpu.inside.iter().rposition(|open| open.kind == bracket.kind) {
-                cpu.inside.truncate(at);
-            }
+            cpu.inside.push(Bracket { kind, source, since_ns: time_ns });
+            return None;
         }
+        cpu.after_device = kind == Kind::Handler;
+        let since_ns = cpu.since_ns();
+        if let Some(at) = cpu.inside.iter().rposition(|open| open.kind == kind) {
+            cpu.inside.truncate(at);
+        }
+        since_ns.filter(|_| cpu.since_ns().is_none())
+    }
+}
+
+impl Cpu {
+    fn since_ns(&self) -> Option<u64> {
+        self.inside.iter().find(|bracket| bracket.source.is_some()).map(|bracket| bracket.since_ns)
     }
 }
 
 /// What the event `name` begins or ends; `subsystem` is empty where the format does not say.
-fn bracket(subsystem: &str, name: &str, fields: &str) -> Option<(Bracket, bool)> {
+fn bracket(subsystem: &str, name: &str, fields: &str) -> Option<((Kind, Option<Source>), bool)> {
     let (stem, enters) = match name.strip_suffix("_entry") {
         Some(stem) => (stem, true),
         None => (name.strip_suffix("_exit")?, false),
     };
-    let (kind, source) = match (subsystem, stem) {
+    let bracket = match (subsystem, stem) {
         ("irq_vectors" | "", "local_timer") => (Kind::Vector, Some(Source::Timer)),
         // What another CPU wants done, and what the platform does.
         ("irq_vectors", _)
@@ -142,7 +164,7 @@ fn bracket(subsystem: &str, name: &str, fields: &str) -> Option<(Bracket, bool)>
         ("timer" | "", "timer_expire") => (Kind::Timer, Some(Source::Timer)),
         _ => return None,
     };
-    Some((Bracket { kind, source }, enters))
+    Some((bracket, enters))
 }
 
 #[cfg(test)]
@@ -156,71 +178,86 @@ mod tests {
     #[test]
     fn without_brackets_or_flags_nothing_is_known() {
         let mut interrupts = Interrupts::default();
-        interrupts.event(0, "sched", "sched_switch", "");
-        interrupts.event(0, "syscalls", "sys_enter_read", "");
+        interrupts.event(0, 0, "sched", "sched_switch", "");
+        interrupts.event(0, 0, "syscalls", "sys_enter_read", "");
         assert_eq!(interrupts.context(0, None), Context::Unknown);
     }
 
     #[test]
     fn brackets_nest_and_belong_to_a_cpu() {
         let mut interrupts = Interrupts::default();
-        interrupts.event(0, "irq", "irq_handler_entry", "irq=5 name=virtio0");
+        interrupts.event(0, 0, "irq", "irq_handler_entry", "irq=5 name=virtio0");
         assert_eq!(interrupts.context(0, None), DEVICE);
         assert_eq!(interrupts.context(1, None), Context::Task);
-        interrupts.event(0, "irq", "irq_handler_exit", "irq=5 ret=handled");
+        interrupts.event(0, 0, "irq", "irq_handler_exit", "irq=5 ret=handled");
         assert_eq!(interrupts.context(0, None), Context::Task);
 
-        interrupts.event(0, "irq", "softirq_entry", "vec=1 [action=TIMER]");
-        interrupts.event(0, "timer", "timer_expire_entry", "timer=1");
-        interrupts.event(0, "timer", "timer_expire_exit", "timer=1");
+        interrupts.event(0, 0, "irq", "softirq_entry", "vec=1 [action=TIMER]");
+        interrupts.event(0, 0, "timer", "timer_expire_entry", "timer=1");
+        interrupts.event(0, 0, "timer", "timer_expire_exit", "timer=1");
         assert_eq!(interrupts.context(0, None), TIMER);
-        interrupts.event(0, "irq", "softirq_exit", "vec=1 [action=TIMER]");
+        interrupts.event(0, 0, "irq", "softirq_exit", "vec=1 [action=TIMER]");
         assert_eq!(interrupts.context(0, None), Context::Task);
     }
 
     #[test]
     fn a_task_that_sends_over_loopback_wakes_by_itself() {
         let mut interrupts = Interrupts::default();
-        interrupts.event(0, "irq", "softirq_entry", "vec=3 [action=NET_RX]");
+        interrupts.event(0, 0, "irq", "softirq_entry", "vec=3 [action=NET_RX]");
         assert_eq!(interrupts.context(0, None), Context::Task);
         assert_eq!(interrupts.context(0, Some("..s1.")), Context::Task);
-        interrupts.event(0, "irq_vectors", "local_timer_entry", "vector=236");
+        interrupts.event(0, 0, "irq_vectors", "local_timer_entry", "vector=236");
         assert_eq!(interrupts.context(0, None), TIMER);
     }
 
     #[test]
     fn a_packet_that_a_device_brings_is_the_devices_doing() {
         let mut interrupts = Interrupts::default();
-        interrupts.event(0, "", "irq_handler_entry", "irq=5 name=eth0");
-        interrupts.event(0, "", "softirq_raise", "vec=3 [action=NET_RX]");
-        interrupts.event(0, "", "irq_handler_exit", "irq=5 ret=handled");
-        interrupts.event(0, "", "softirq_entry", "vec=3 [action=NET_RX]");
+        interrupts.event(0, 0, "", "irq_handler_entry", "irq=5 name=eth0");
+        interrupts.event(0, 0, "", "softirq_raise", "vec=3 [action=NET_RX]");
+        interrupts.event(0, 0, "", "irq_handler_exit", "irq=5 ret=handled");
+        interrupts.event(0, 0, "", "softirq_entry", "vec=3 [action=NET_RX]");
         assert_eq!(interrupts.context(0, Some("..s1.")), DEVICE);
-        interrupts.event(0, "", "softirq_exit", "vec=3 [action=NET_RX]");
-        interrupts.event(0, "", "softirq_entry", "vec=3 [action=NET_RX]");
+        interrupts.event(0, 0, "", "softirq_exit", "vec=3 [action=NET_RX]");
+        interrupts.event(0, 0, "", "softirq_entry", "vec=3 [action=NET_RX]");
         assert_eq!(interrupts.context(0, Some("..s1.")), Context::Task);
     }
 
     #[test]
     fn a_lost_exit_ends_at_the_next_switch() {
         let mut interrupts = Interrupts::default();
-        interrupts.event(0, "timer", "hrtimer_expire_entry", "hrtimer=1");
-        interrupts.event(0, "sched", "sched_switch", "");
+        interrupts.event(0, 0, "timer", "hrtimer_expire_entry", "hrtimer=1");
+        interrupts.event(0, 0, "sched", "sched_switch", "");
         assert_eq!(interrupts.context(0, None), Context::Task);
+    }
+
+    #[test]
+    fn an_interrupt_lasts_from_its_first_entry_to_its_last_exit() {
+        let mut interrupts = Interrupts::default();
+        assert_eq!(interrupts.event(0, 10, "", "irq_handler_entry", "irq=5"), None);
+        assert_eq!(interrupts.event(0, 12, "", "hrtimer_expire_entry", "hrtimer=1"), None);
+        assert_eq!((interrupts.since_ns(0), interrupts.since_ns(1)), (Some(10), None));
+        assert_eq!(interrupts.event(0, 15, "", "hrtimer_expire_exit", "hrtimer=1"), None);
+        assert_eq!(interrupts.event(0, 20, "", "irq_handler_exit", "irq=5"), Some(10));
+        assert_eq!(interrupts.since_ns(0), None);
+        // The task's own doing is no interrupt.
+        assert_eq!(interrupts.event(0, 30, "", "sched_waking", ""), None);
+        assert_eq!(interrupts.event(0, 31, "", "softirq_entry", "vec=3 [action=NET_RX]"), None);
+        assert_eq!(interrupts.event(0, 35, "", "softirq_exit", "vec=3 [action=NET_RX]"), None);
     }
 
     #[test]
     fn flags_tell_where_brackets_are_missing() {
         let mut interrupts = Interrupts::default();
-        interrupts.event(0, "", "sched_switch", "");
+        interrupts.event(0, 0, "", "sched_switch", "");
         assert_eq!(interrupts.context(0, Some("d.h2.")), UNKNOWN);
         assert_eq!(interrupts.context(0, Some("dNH2")), UNKNOWN);
         assert_eq!(interrupts.context(0, Some("d.s2.")), Context::Soft);
         assert_eq!(interrupts.context(0, Some("d..2.")), Context::Task);
         // Inside an interrupt from another CPU a timer says more.
-        interrupts.event(0, "", "reschedule_entry", "vector=253");
+        interrupts.event(0, 0, "", "reschedule_entry", "vector=253");
         assert_eq!(interrupts.context(0, Some("d.h2.")), UNKNOWN);
-        interrupts.event(0, "", "hrtimer_expire_entry", "hrtimer=1");
+        interrupts.event(0, 0, "", "hrtimer_expire_entry", "hrtimer=1");
         assert_eq!(interrupts.context(0, Some("d.h2.")), TIMER);
     }
 }

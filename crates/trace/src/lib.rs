@@ -22,6 +22,7 @@ mod kernel;
 mod lines;
 pub mod perf_script;
 mod program;
+mod rescale;
 mod scan;
 mod text;
 
@@ -30,6 +31,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
+use wakelab_machine::Machine;
 use wakelab_workload::Workload;
 
 pub use error::TraceError;
@@ -39,10 +41,13 @@ pub use explained::{Explained, Gap, GapCount};
 pub const MAX_CPUS: u32 = 4096;
 
 /// How to read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Refuse a recording at the first thing in it that cannot be explained, instead of counting it.
     pub strict: bool,
+    /// The machine that was recorded. With it CPU time becomes work on a core of capacity 1024 whose other threads idle, and
+    /// what the kernel did of it is taken off; without, CPU time is work.
+    pub recorded_on: Option<Machine>,
 }
 
 /// A recording, read and understood.

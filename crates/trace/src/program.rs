@@ -10,13 +10,15 @@ use crate::causal::{State, Wake};
 use crate::event::{TaskName, Told};
 use crate::explained::Explained;
 use crate::kernel;
+use crate::rescale::UNITS;
 
 /// An operation at an offset in a task's work. A wake-up may turn out later to have ended a wait, so steps are not made
 /// in the order of the recording; `position` is that order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) position: u64,
-    pub(crate) at_ns: u64,
+    /// Work until then, in 1/1024 ns.
+    pub(crate) at_units: u64,
     pub(crate) op: Op,
 }
 
@@ -27,7 +29,7 @@ const UNKNOWN_COMM: &str = "<...>";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     allowed: Option<Vec<u32>>,
-    footprint_bytes: u64,
+    pub(crate) footprint_bytes: u64,
 }
 
 impl Known {
@@ -62,6 +64,9 @@ enum RanOn {
 pub(crate) struct Unsure {
     /// It cannot have been switched in before.
     pub(crate) earliest_ns: u64,
+    /// When it is taken to have been switched in, and its work until then.
+    pub(crate) guessed_ns: u64,
+    pub(crate) base_units: u64,
     /// Of the event that showed it running.
     pub(crate) position: u64,
     /// Its steps from here on were noted since.
@@ -74,8 +79,29 @@ pub(crate) struct Unsure {
 pub(crate) struct Tracked {
     pub(crate) tid: u32,
     pub(crate) state: State,
-    /// Work up to the last switch-out.
-    pub(crate) work_ns: u64,
+    /// CPU time, and the same by the speed of the CPUs in 1/1024 ns, up to when it was charged last.
+    pub(crate) cpu_ns: u64,
+    cpu_units: u64,
+    /// What of it was the kernel's.
+    pub(crate) kernel_units: u64,
+    /// What the kernel does in it from now on: counts after that time.
+    pub(crate) pending_units: u64,
+    pub(crate) pending_since_ns: u64,
+    /// The difference when it was asked for last: the offset of whatever came then.
+    pub(crate) work_units: u64,
+    /// What the kernel's part would have taken off work that was done.
+    pub(crate) clamped_units: u64,
+    /// In 1/1024.
+    pub(crate) speed: u32,
+    /// Its last switch-in, and its CPU time until then.
+    pub(crate) burst_since_ns: u64,
+    pub(crate) burst_cpu_ns: u64,
+    /// The scheduler's last account of it.
+    pub(crate) accounted_ns: Option<u64>,
+    /// Its exit was seen, and what it costs taken off.
+    pub(crate) exit_charged: bool,
+    /// The CPU and the time of its last wake-up.
+    pub(crate) woken_from: Option<(u32, u64)>,
     pub(crate) steps: Vec<Step>,
     /// The last wake-up since it was switched in.
     pub(crate) wake_while_running: Option<Wake>,
@@ -92,6 +118,7 @@ pub(crate) struct Tracked {
     name: String,
     prio: Option<i32>,
     ran_on: RanOn,
+    runs_on: Option<u32>,
 }
 
 impl Tracked {
@@ -99,7 +126,19 @@ impl Tracked {
         Tracked {
             tid: name.tid,
             state,
-            work_ns: 0,
+            cpu_ns: 0,
+            cpu_units: 0,
+            kernel_units: 0,
+            pending_units: 0,
+            pending_since_ns: 0,
+            exit_charged: false,
+            work_units: 0,
+            clamped_units: 0,
+            speed: UNITS as u32,
+            burst_since_ns: 0,
+            burst_cpu_ns: 0,
+            accounted_ns: None,
+            woken_from: None,
             steps: Vec::new(),
             wake_while_running: None,
             unsure: None,
@@ -112,36 +151,56 @@ impl Tracked {
             name: name.comm.to_owned(),
             prio: name.prio,
             ran_on: RanOn::None,
+            runs_on: None,
         }
     }
 
-    /// Work done until `now_ns`.
-    pub(crate) fn work_at(&self, now_ns: u64) -> u64 {
-        match self.state {
-            State::Running { since_ns, .. } => self.work_ns + now_ns.saturating_sub(since_ns),
-            _ => self.work_ns,
-        }
-    }
-
-    /// Counts the work since it was switched in or charged.
+    /// Counts the CPU time since it was switched in or charged.
     pub(crate) fn charge_until(&mut self, now_ns: u64) {
-        self.work_ns = self.work_at(now_ns);
         if let State::Running { since_ns, .. } = &mut self.state {
-            *since_ns = now_ns.max(*since_ns);
+            let ran_ns = now_ns.saturating_sub(*since_ns);
+            *since_ns += ran_ns;
+            self.cpu_ns += ran_ns;
+            self.cpu_units += ran_ns * u64::from(self.speed);
         }
+    }
+
+    /// Work done until `now_ns`, in 1/1024 ns. It never goes back, whatever was the kernel's.
+    pub(crate) fn work_until(&mut self, now_ns: u64) -> u64 {
+        self.charge_until(now_ns);
+        if now_ns > self.pending_since_ns {
+            self.kernel_units += std::mem::take(&mut self.pending_units);
+        }
+        let least = self.work_units + self.kernel_units;
+        if self.cpu_units < least {
+            let excess = least - self.cpu_units;
+            // What cannot be taken off now is not taken off later.
+            let dropped = excess.min(self.kernel_units);
+            self.kernel_units -= dropped;
+            self.clamped_units += dropped;
+        }
+        self.work_units = self.work_units.max(self.cpu_units.saturating_sub(self.kernel_units));
+        self.work_units
     }
 
     /// It was switched in at `said_ns`, as is known only now. What it has done since moves with it. Returns whether the
     /// switch-in was a guess until now.
-    pub(crate) fn correct_since(&mut self, said_ns: u64) -> bool {
-        let State::Running { cpu, since_ns } = self.state else { return false };
+    pub(crate) fn correct_since(&mut self, now_ns: u64, said_ns: u64) -> bool {
+        let State::Running { .. } = self.state else { return false };
         let Some(unsure) = self.unsure.take() else { return false };
-        let said_ns = said_ns.max(unsure.earliest_ns);
+        self.charge_until(now_ns);
+        let (from_ns, to_ns) = (unsure.guessed_ns, said_ns.max(unsure.earliest_ns));
+        let (more_ns, less_ns) = (from_ns.saturating_sub(to_ns), to_ns.saturating_sub(from_ns));
+        let speed = u64::from(self.speed);
+        let moved = |units: u64| (units + more_ns * speed).saturating_sub(less_ns * speed);
         for step in self.steps[unsure.first_step..].iter_mut().filter(|step| step.position >= unsure.position)
         {
-            step.at_ns = (step.at_ns + since_ns).saturating_sub(said_ns).max(self.work_ns);
+            step.at_units = moved(step.at_units).max(unsure.base_units);
         }
-        self.state = State::Running { cpu, since_ns: said_ns };
+        self.work_units = moved(self.work_units).max(unsure.base_units);
+        self.cpu_units = moved(self.cpu_units).max(self.work_units);
+        self.cpu_ns = (self.cpu_ns + more_ns).saturating_sub(less_ns).max(self.burst_cpu_ns);
+        self.burst_since_ns = to_ns;
         unsure.gap_line.is_some()
     }
 
@@ -153,13 +212,16 @@ impl Tracked {
         self.prio = name.prio.or(self.prio);
     }
 
-    pub(crate) fn ran_on(&mut self, cpu: u32) {
+    /// It runs on `cpu`. Returns where it ran before, if elsewhere.
+    pub(crate) fn ran_last_on(&mut self, cpu: u32) -> Option<u32> {
         self.last_cpu.get_or_insert(cpu);
+        let from = self.runs_on.replace(cpu).filter(|&before| before != cpu);
         self.ran_on = match self.ran_on {
             RanOn::None => RanOn::One(cpu),
             RanOn::One(other) if other == cpu => RanOn::One(cpu),
             RanOn::One(_) | RanOn::Several => RanOn::Several,
         };
+        from
     }
 
     /// The CPU to which it is bound, by its name, unless it was seen elsewhere.
@@ -172,22 +234,24 @@ impl Tracked {
     fn program(mut self, new_index: &[TaskIndex]) -> Vec<Op> {
         self.steps.sort_by_key(|step| step.position);
         let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
-        let mut done_ns = 0;
-        let mut compute_until = |program: &mut Vec<Op>, at_ns: u64| {
-            if at_ns > done_ns {
-                program.push(Op::Compute { work_ns: at_ns - done_ns, spread_percent: 0 });
-                done_ns = at_ns;
+        let mut done_units = 0;
+        // Parts of a nanosecond are dropped: the simulator rounds each operation up.
+        let mut compute_until = |program: &mut Vec<Op>, at_units: u64| {
+            let work_ns = at_units.saturating_sub(done_units) / UNITS;
+            if work_ns > 0 {
+                program.push(Op::Compute { work_ns, spread_percent: 0 });
+                done_units = at_units;
             }
         };
         for step in &self.steps {
             // A gap may have shortened a burst after the step was noted.
-            compute_until(&mut program, step.at_ns.min(self.work_ns));
+            compute_until(&mut program, step.at_units.min(self.work_units));
             program.push(match step.op {
                 Op::Fork { task } => Op::Fork { task: new_index[task as usize] },
                 op => op,
             });
         }
-        compute_until(&mut program, self.work_ns);
+        compute_until(&mut program, self.work_units);
         program
     }
 }

@@ -51,9 +51,10 @@ impl Model {
         let now_ns = self.now_ns;
         if let Some(&index) = self.by_tid.get(&name.tid) {
             let task = self.task(index);
+            task.accounted_ns = Some(now_ns);
             match task.state {
                 State::Running { .. } => {
-                    if task.correct_since(now_ns.saturating_sub(ran_ns)) {
+                    if task.correct_since(now_ns, now_ns.saturating_sub(ran_ns)) {
                         self.explained.switch_ins_inferred += 1;
                     }
                 }
@@ -82,7 +83,7 @@ impl Model {
     /// begin like this). Later it may contradict what was believed. Where the CPU was idle, its idle task's switch was
     /// not recorded: on the machine of the fixtures the idle task of CPU 1 never leaves an event.
     pub(super) fn found_running(&mut self, cpu: u32, name: &TaskName<'_>, ran_ns: Option<u64>) {
-        let believed = self.cpus.entry(cpu).or_default().on;
+        let believed = self.cpu(cpu).on;
         let agrees = match believed {
             OnCpu::Unknown => false,
             OnCpu::Idle => name.tid == 0,
@@ -100,17 +101,18 @@ impl Model {
 
     /// Whoever runs on `cpu` is taken off it at the last event there, since nobody knows when it left.
     pub(super) fn vacate(&mut self, cpu: u32) {
-        let entry = self.cpus.entry(cpu).or_default();
+        let entry = self.cpu(cpu);
         let last_ns = entry.last_ns;
         if let OnCpu::Task(index) = std::mem::take(&mut entry.on) {
             self.stop(index, last_ns, State::Runnable);
         }
+        self.occupancy(cpu);
     }
 
     /// There is an event on `cpu`, so its recording has not ended. perf ends with one CPU after the other, and runs
     /// itself meanwhile: that it turns up on a CPU without having left the other one is no gap then.
     pub(super) fn not_ended(&mut self, cpu: u32) {
-        if let Some(line) = self.cpus.entry(cpu).or_default().left_at_line.take() {
+        if let Some(line) = self.cpu(cpu).left_at_line.take() {
             self.gap_at(Gap::RunsTwice, line);
         }
     }
@@ -118,7 +120,7 @@ impl Model {
     /// The task leaves its CPU.
     pub(super) fn stop(&mut self, index: TaskIndex, at_ns: u64, state: State) {
         let task = self.task(index);
-        task.charge_until(at_ns);
+        task.work_until(at_ns);
         task.state = state;
         task.ready_ns = at_ns;
         if let Some(Unsure { gap_line: Some(line), .. }) = task.unsure.take() {
@@ -130,18 +132,23 @@ impl Model {
     /// switched in now, it waited for a CPU since the recording began.
     pub(super) fn run(&mut self, cpu: u32, name: &TaskName<'_>, how: &SwitchIn) {
         if name.tid == 0 {
-            self.cpus.entry(cpu).or_default().on = OnCpu::Idle;
+            let now_ns = self.now_ns;
+            let entry = self.cpu(cpu);
+            entry.on = OnCpu::Idle;
+            entry.idle_since_ns = now_ns;
+            entry.prev = None;
+            self.occupancy(cpu);
             return;
         }
         let known = self.living(name);
         let index = known.unwrap_or_else(|| self.begin(name, None, 0));
         if let State::Running { cpu: other, .. } = self.tasks[index as usize].state {
             self.vacate(other);
-            self.cpus.entry(other).or_default().left_at_line = Some(self.line);
+            self.cpu(other).left_at_line = Some(self.line);
         }
 
         let (now_ns, position, line) = (self.now_ns, self.events, self.line);
-        let cpu_free_ns = self.cpus.entry(cpu).or_default().last_ns;
+        let cpu_free_ns = self.cpu(cpu).last_ns;
         let task = self.task(index);
         let earliest_ns = cpu_free_ns.max(task.ready_ns);
         let ran_from_ns = task.ran_from_ns.take();
@@ -152,7 +159,14 @@ impl Model {
                 // An idle CPU begins at once with a task that was woken for it.
                 let guessed_ns = if was_idle && task.state == State::Runnable { earliest_ns } else { now_ns };
                 let gap_line = was_idle.then_some(line);
-                let unsure = Unsure { earliest_ns, position, first_step: task.steps.len(), gap_line };
+                let unsure = Unsure {
+                    earliest_ns,
+                    guessed_ns,
+                    base_units: task.work_units,
+                    position,
+                    first_step: task.steps.len(),
+                    gap_line,
+                };
                 match said_ns {
                     Some(said_ns) => (said_ns.max(earliest_ns), None, was_idle),
                     None => (guessed_ns, Some(unsure), false),
@@ -169,22 +183,39 @@ impl Model {
             State::Blocked { .. } => self.woken_unseen(index, since_ns),
             State::Runnable | State::Running { .. } | State::Exited => {}
         }
-        self.cpus.entry(cpu).or_default().on = OnCpu::Task(index);
+        self.cpu(cpu).on = OnCpu::Task(index);
         let task = self.task(index);
         task.rename(name);
-        task.ran_on(cpu);
+        let from = task.ran_last_on(cpu);
         task.state = State::Running { cpu, since_ns };
         task.wake_while_running = None;
+        task.burst_since_ns = since_ns;
+        task.burst_cpu_ns = task.cpu_ns;
+        let prev = self.cpu(cpu).prev.take();
+        if *how == SwitchIn::Seen {
+            self.charge_switch(cpu, index, prev, from);
+        }
+        self.occupancy(cpu);
     }
 
-    pub(super) fn switch_out(&mut self, cpu: u32, prev: &TaskName<'_>, why: SwitchedOut) {
-        let OnCpu::Task(index) = self.cpus.entry(cpu).or_default().on else { return };
-        self.cpus.entry(cpu).or_default().on = OnCpu::Unknown;
+    pub(super) fn switch_out(
+        &mut self,
+        cpu: u32,
+        prev: &TaskName<'_>,
+        why: SwitchedOut,
+        next: &TaskName<'_>,
+    ) {
+        let OnCpu::Task(index) = self.cpu(cpu).on else { return };
+        self.charge_switch_out(cpu, index, why, next);
+        let began_ns = self.wait_began_ns(index);
+        let entry = self.cpu(cpu);
+        entry.on = OnCpu::Unknown;
+        entry.prev = Some(index);
         let (now_ns, position) = (self.now_ns, self.events);
         self.task(index).rename(prev);
         let state = match why {
             SwitchedOut::Runnable => State::Runnable,
-            SwitchedOut::Blocked => State::Blocked { since_ns: now_ns, position },
+            SwitchedOut::Blocked => State::Blocked { since_ns: began_ns, position },
             SwitchedOut::Exited => State::Exited,
         };
         self.stop(index, now_ns, state);

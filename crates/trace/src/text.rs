@@ -73,10 +73,13 @@ impl Order {
         }
         let what = match head.subsystem {
             "sched" | "" => fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?,
+            "irq_vectors" if head.name == "local_timer_entry" => What::Tick,
             _ => What::Other,
         };
         let (one, other) = match what {
-            What::Waking { last_cpu: cpu, .. } | What::Wakeup { cpu, .. } => (cpu, 0),
+            What::Waking { last_cpu: cpu, .. } | What::Wakeup { cpu, .. } | What::WakeupNew { cpu, .. } => {
+                (cpu, 0)
+            }
             What::Migrate { from_cpu, to_cpu, .. } => (from_cpu, to_cpu),
             _ => (0, 0),
         };
@@ -87,13 +90,15 @@ impl Order {
         self.first_ns = Some(first_ns);
         self.previous_ns = time_ns;
         self.switches += u64::from(matches!(what, What::Switch { .. }));
-        self.interrupts.event(cpu, head.subsystem, head.name, head.fields);
+        let interrupt_ended_ns = self.interrupts.event(cpu, time_ns, head.subsystem, head.name, head.fields);
         Ok(Event {
             line: lines.number(),
             time_ns,
             cpu,
             current: head.current,
             context: self.interrupts.context(cpu, head.flags),
+            interrupt_since_ns: self.interrupts.since_ns(cpu),
+            interrupt_ended_ns,
             what,
         })
     }

@@ -407,7 +407,8 @@ fn an_interrupt_is_not_the_task_that_it_interrupted() {
     let recording = script.read_strictly().expect("all is explained");
     assert!(recording.explained.interrupts_known);
     assert_eq!(program(&recording, "t1"), [compute(80), signal(0)]);
-    let by_timer = Op::Sleep { delay_ns: 50, source: Source::Timer };
+    // From the beginning of the wait to the interrupt's entry.
+    let by_timer = Op::Sleep { delay_ns: 49, source: Source::Timer };
     assert_eq!(program(&recording, "t2"), [compute(10), by_timer, compute(10)]);
 }
 

@@ -39,7 +39,8 @@ const KERNEL: &str = "\
 
 #[test]
 fn the_kernels_trace_file() {
-    let recording = read_text(KERNEL, &Options { strict: true }).expect("all is explained");
+    let recording =
+        read_text(KERNEL, &Options { strict: true, ..Options::default() }).expect("all is explained");
     let signal = Op::Signal { signal: 0, sync: false };
     assert_eq!(program(&recording, "a"), [compute(60_000), signal, compute(40_000)]);
     assert_eq!(program(&recording, "b"), [compute(10_000), Op::Wait { signal: 0 }, compute(20_000)]);

@@ -7,5 +7,6 @@ mod fixtures;
 mod ftrace;
 mod mutations;
 mod refusals;
+mod round_trip;
 mod schedules;
 mod script;

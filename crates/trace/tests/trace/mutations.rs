@@ -129,7 +129,7 @@ proptest! {
         bytes.push(b'\n');
         bytes.truncate(bytes.len().saturating_sub(cut_bytes));
 
-        match read_from(&bytes[..], "slice", "slice", &Options { strict }) {
+        match read_from(&bytes[..], "slice", "slice", &Options { strict, ..Options::default() }) {
             Ok(recording) => {
                 let ends_ns = execute(&recording.workload);
                 prop_assert!(ends_ns.is_ok(), "tasks never end: {:?}", ends_ns);

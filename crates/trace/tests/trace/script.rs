@@ -93,12 +93,14 @@ impl Script {
 
     /// Reads it, gaps allowed.
     pub(crate) fn read(&self) -> Recording {
-        read_text(&self.text, &Options { strict: false }).expect("the recording is well formed")
+        read_text(&self.text, &Options { strict: false, ..Options::default() })
+            .expect("the recording is well formed")
     }
 
     /// Reads it; the error's text is what `--strict` says.
     pub(crate) fn read_strictly(&self) -> Result<Recording, String> {
-        read_text(&self.text, &Options { strict: true }).map_err(|error| error.to_string())
+        read_text(&self.text, &Options { strict: true, ..Options::default() })
+            .map_err(|error| error.to_string())
     }
 }
 
