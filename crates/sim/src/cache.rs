@@ -70,5 +70,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if std::mem::replace(&mut c.cached, task) != task {
             caches.brought_in_bytes += in_core_bytes;
         }
+        // Until it leaves, and its CPU notices: a mark of this core's, never of another's.
+        t.cache_mark_bytes = caches.brought_in_bytes;
     }
 }

@@ -233,3 +233,13 @@ fn models_on_real_machines() {
         }
     }
 }
+
+/// Where caches are small and many, a task is soon taken from a CPU that has not yet noticed that it is left; caches then
+/// counted what had come in from another core's sum.
+#[test]
+fn hackbench_runs_on_machines_of_many_small_caches() {
+    for preset in ["power9-2s22c4t", "epyc-7742-2s", "epyc-9654-2s"] {
+        let found = on(preset, "linux-4.15", "hackbench:groups=2,loops=20");
+        assert!(found.migrations.iter().sum::<u64>() > 0, "{preset}");
+    }
+}
