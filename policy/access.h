@@ -279,7 +279,6 @@ struct wl_search {
 	u32 prev;		 /* where the task was, or the nearest CPU that it is allowed on */
 	u32 target;		 /* what wake-affine chose */
 	u32 flags;		 /* WL_WAKE_* */
-	u64 now_ns;
 	u32 candidate;		 /* where a descent has got to */
 	struct wl_reader reader; /* from this_cpu, in target's LLC */
 };

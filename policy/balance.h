@@ -47,13 +47,12 @@
 /* Sums over a set of CPUs. */
 struct wl_side {
 	u64 load;
-	u32 nr;	    /* tasks */
-	u32 idle;   /* idle CPUs */
-	u32 weight; /* CPUs */
-	u64 capacity; /* of them together, 1024 each where the policy does not look at it */
-	s32 cpu;    /* the one to take from: most load of those that have something; or NONE */
 	u64 cpu_load;
-	u64 cpu_capacity;
+	s32 cpu;      /* the one to take from: most load of those that have something; or NONE */
+	u32 nr;	      /* tasks */
+	u32 idle;     /* idle CPUs */
+	u32 weight;   /* CPUs */
+	u32 capacity; /* of them together, 1024 each where the policy does not look at it */
 	u32 cpu_nr;
 	u32 cpu_queued;
 };
@@ -61,8 +60,8 @@ struct wl_side {
 /* What one level found: the group being summed, the busiest so far, and all groups but the own. */
 struct wl_sides {
 	struct wl_side group, busiest;
-	u64 others_load, others_capacity;
-	u32 others_nr, others_idle, others_weight;
+	u64 others_load;
+	u32 others_capacity, others_nr, others_idle, others_weight;
 	u32 overloaded; /* a CPU has two tasks */
 };
 
@@ -75,7 +74,6 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
 	side->capacity = 0;
 	side->cpu = WL_CPU_NONE;
 	side->cpu_load = 0;
-	side->cpu_capacity = 0;
 	side->cpu_nr = 0;
 	side->cpu_queued = 0;
 }
@@ -93,10 +91,10 @@ WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu)
 	side->weight++;
 	side->capacity += capacity;
 	if (queued && nr > 1 &&
-	    (side->cpu < 0 || load * side->cpu_capacity > side->cpu_load * capacity)) {
+	    (side->cpu < 0 ||
+	     load * wl_entry(p->topo.capacity, side->cpu) > side->cpu_load * capacity)) {
 		side->cpu = cpu;
 		side->cpu_load = load;
-		side->cpu_capacity = capacity;
 		side->cpu_nr = nr;
 		side->cpu_queued = queued;
 	}
@@ -157,7 +155,7 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level, struct w
 }
 
 /* Load per capacity, in 1/1024 of a weight on a CPU of 1024. */
-WL_INLINE u64 wl_mean_1024(u64 load, u64 capacity)
+WL_INLINE u64 wl_mean_1024(u64 load, u32 capacity)
 {
 	return wl_div(load << 20, capacity);
 }

@@ -26,7 +26,7 @@
 
 /* The axis `affine`. */
 WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
-			       const struct wl_task *t, struct wl_task *waker,
+			       const struct wl_task *t, const struct wl_task *waker,
 			       struct wl_decision *out)
 {
 	switch (p->params.affine) {
@@ -106,7 +106,7 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		    struct wl_decision *out WL_ARG)
 {
 	u32 nr_cpus = p->topo.nr_cpus;
-	struct wl_search s = {.this_cpu = in->this_cpu, .prev = in->prev_cpu, .flags = in->flags, .now_ns = in->now_ns};
+	struct wl_search s = {.this_cpu = in->this_cpu, .prev = in->prev_cpu, .flags = in->flags};
 
 	__builtin_memset(out, 0, sizeof(*out));
 	out->affine_reason = WL_AFFINE_NOT_ASKED;
@@ -126,6 +126,8 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 	} else if (s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)) {
 		wl_place_new(p, &s, wakee, out);
 	} else {
+		if (waker && p->params.affine == WL_AFFINE_WIDE)
+			wl_record_wakee(waker, wakee, in->now_ns);
 		s.target = wl_affine_target(p, &s, wakee, waker, out);
 		wl_place_woken(p, &s, wakee, out);
 	}

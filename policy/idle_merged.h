@@ -45,8 +45,8 @@ struct wl_walk {
 };
 
 /* Is there an allowed CPU of cpu's core that comes before it in the walk? */
-WL_INLINE u32 wl_walk_was_at_core(struct wl_policy *p, const struct wl_walk *w,
-				  const struct wl_task *t, u32 cpu, u32 at)
+WL_FN int wl_walk_was_at_core(struct wl_policy *p WL_ARG, const struct wl_walk *w WL_ARG,
+			      const struct wl_task *t WL_ARG, u32 cpu, u32 at)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);

@@ -79,15 +79,23 @@ WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
 
 /* ------------------------------------------------------------------ of tasks */
 
-/* Of a task, up to now_ns: before what it does changes. Only unequal capacities ask for it. */
-WL_INLINE void wl_util_task(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+/* Of a task, up to now_ns. */
+WL_FN int wl_util_task_step(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	u32 full = t->place == WL_PLACE_RUNNING ? wl_entry(p->topo.capacity, t->cpu) : 0;
 
-	if (!p->topo.unequal || now_ns <= t->util_stamp_ns)
-		return;
+	if (now_ns <= t->util_stamp_ns)
+		return 0;
 	t->util = wl_util_step(t->util, now_ns - t->util_stamp_ns, full);
 	t->util_stamp_ns = now_ns;
+	return 0;
+}
+
+/* Before what a task does changes. Only unequal capacities ask for it. */
+WL_INLINE void wl_util_task(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	if (p->topo.unequal)
+		wl_util_task_step(p, t, now_ns);
 }
 
 #endif /* WL_UTIL_H */

@@ -31,7 +31,7 @@
 
 #define WL_FLIP_DECAY_NS 1000000000ULL
 
-/* The waker wakes t. */
+/* The waker wakes t: told before wl_affine_wide() is asked. */
 WL_INLINE void wl_record_wakee(struct wl_task *waker, const struct wl_task *t, u64 now_ns)
 {
 	if (now_ns > waker->flip_stamp_ns + WL_FLIP_DECAY_NS) {
@@ -79,14 +79,13 @@ WL_INLINE u32 wl_wide_load(struct wl_policy *p, const struct wl_search *s, u32 w
 
 /* Returns the target and says why. waker may be null. */
 WL_FN int wl_affine_wide(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-			 const struct wl_task *t WL_ARG, struct wl_task *waker,
+			 const struct wl_task *t WL_ARG, const struct wl_task *waker,
 			 struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *this = wl_cpu_of(p, s->this_cpu);
 	u32 nr_levels = p->topo.nr_levels, level, sync = 0, idle, prev_idle;
 
 	if (waker) {
-		wl_record_wakee(waker, t, s->now_ns);
 		if (wl_is_wide(p, s, t, waker)) {
 			out->affine_reason = WL_AFFINE_TOO_WIDE;
 			return s->prev;

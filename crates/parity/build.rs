@@ -36,7 +36,7 @@ fn main() -> Result<()> {
         .reference_obj(true) // a file, not a megabyte of source
         .build_and_generate(&out)?;
 
-    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed=../../policy");
     println!("cargo::rerun-if-changed=../policy/host_memory.h");
     Ok(())

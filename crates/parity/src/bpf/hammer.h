@@ -144,10 +144,16 @@ int parity_hammer(struct parity_hammer_ctx *ctx)
 	u64 seed = args->seed, now_ns = args->now_ns, r;
 	u32 nr_threads = args->nr_threads, nr_cpus = args->nr_cpus, nr = args->nr_rounds;
 	u32 i, own, any, task;
-	u64 flips = 0, searches = 0, claims = 0, lost = 0, doubled = 0, moves = 0;
 
 	if (!nr_threads || !nr_cpus)
 		return -1;
+	/* Counted in place: locals of this loop would cost stack. */
+	args->flips = 0;
+	args->searches = 0;
+	args->claims = 0;
+	args->lost_claims = 0;
+	args->doubled = 0;
+	args->moves = 0;
 	wl_for (i, 0, nr) {
 		r = next_random(&seed);
 		now_ns += r & 1023;
@@ -160,8 +166,8 @@ int parity_hammer(struct parity_hammer_ctx *ctx)
 		case 0:
 		case 1:
 		case 2:
-			doubled += hammer_flip(own, now_ns);
-			flips++;
+			args->doubled += hammer_flip(own, now_ns);
+			args->flips++;
 			break;
 		case 3:
 		case 4:
@@ -170,33 +176,27 @@ int parity_hammer(struct parity_hammer_ctx *ctx)
 				&hammer_decision[(thread & (HAMMER_THREADS - 1)) * 16];
 
 			hammer_search(thread, own, any, task, now_ns);
-			searches++;
-			lost += d->lost_claims;
+			args->searches++;
+			args->lost_claims += d->lost_claims;
 			if (d->claimed) {
-				claims++;
+				args->claims++;
 				if (parity_fault == FAULT_CLAIM && (r & 4095) == 0)
 					break;
-				doubled += token_give(d->cpu);
+				args->doubled += token_give(d->cpu);
 			}
 			break;
 		}
 		case 6:
 			hammer_task(thread, task, own, any, now_ns);
-			moves++;
+			args->moves++;
 			break;
 		case 7:
 			hammer_stop(own, now_ns);
-			moves++;
+			args->moves++;
 			break;
 		}
 	}
 	args->seed = seed;
 	args->now_ns = now_ns;
-	args->flips = flips;
-	args->searches = searches;
-	args->claims = claims;
-	args->lost_claims = lost;
-	args->doubled = doubled;
-	args->moves = moves;
 	return 0;
 }

@@ -71,10 +71,12 @@ struct cpu_stats {
 struct cpu_stats stats[WL_MAX_CPUS];
 
 /*
- * What dispatch asks and is told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack that BPF has.
- * Dispatch runs with interrupts off and does not nest.
+ * What select and dispatch ask and are told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack that
+ * BPF has. Both run with interrupts off, and neither nests.
  */
 struct scratch {
+	struct wl_select_in select_in;
+	struct wl_decision decision;
 	struct wl_dispatch_out dispatch;
 	struct wl_move_in move_in;
 	struct wl_move_out move_out;
@@ -160,42 +162,43 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 {
 	struct task_ctx *tctx = task_ctx(p), *waker = task_ctx(bpf_get_current_task_btf());
 	struct cpu_stats *st = cpu_stats();
-	struct wl_decision d = {};
-	struct wl_select_in in = {
-		.this_cpu = bpf_get_smp_processor_id(),
-		.prev_cpu = prev_cpu,
-		.now_ns = bpf_ktime_get_ns(),
-	};
+	struct scratch *sc = scratch_of(bpf_get_smp_processor_id());
+	struct wl_select_in *in = &sc->select_in;
+	struct wl_decision *d = &sc->decision;
 	u64 elapsed_ns;
 	u32 i;
 
 	if (!tctx)
 		return prev_cpu;
+	in->this_cpu = bpf_get_smp_processor_id();
+	in->prev_cpu = prev_cpu;
+	in->flags = 0;
+	in->now_ns = bpf_ktime_get_ns();
 	if (wake_flags & SCX_WAKE_SYNC)
-		in.flags |= WL_WAKE_SYNC;
+		in->flags |= WL_WAKE_SYNC;
 	if (wake_flags & SCX_WAKE_FORK)
-		in.flags |= WL_WAKE_FORK;
+		in->flags |= WL_WAKE_FORK;
 
-	wl_select(&policy, &in, &tctx->task, (struct wl_task *)waker, &d);
-	elapsed_ns = bpf_ktime_get_ns() - in.now_ns;
-	if (d.scan_timed)
-		wl_scan_took(&policy, in.this_cpu, &d, elapsed_ns);
+	wl_select(&policy, in, &tctx->task, (struct wl_task *)waker, d);
+	elapsed_ns = bpf_ktime_get_ns() - in->now_ns;
+	if (d->scan_timed)
+		wl_scan_took(&policy, in->this_cpu, d, elapsed_ns);
 
 	st->selects++;
 	st->select_ns += elapsed_ns;
-	st->searches += !!d.searched;
-	st->lost_claims += d.lost_claims;
-	if (d.reason < WL_NR_REASON)
-		st->reason[d.reason]++;
-	if (d.affine_reason < WL_NR_AFFINE_REASON)
-		st->affine_reason[d.affine_reason]++;
+	st->searches += !!d->searched;
+	st->lost_claims += d->lost_claims;
+	if (d->reason < WL_NR_REASON)
+		st->reason[d->reason]++;
+	if (d->affine_reason < WL_NR_AFFINE_REASON)
+		st->affine_reason[d->affine_reason]++;
 	for (i = 0; i < WL_NR_DIST; i++)
-		st->select_reads[i] += d.reads.at[i];
+		st->select_reads[i] += d->reads.at[i];
 
-	if (!valid_cpu(d.cpu))
+	if (!valid_cpu(d->cpu))
 		return prev_cpu;
-	tctx->claimed_cpu = d.claimed ? d.cpu : WL_CPU_NONE;
-	return d.cpu;
+	tctx->claimed_cpu = d->claimed ? d->cpu : WL_CPU_NONE;
+	return d->cpu;
 }
 
 static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)
