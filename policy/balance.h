@@ -167,8 +167,7 @@ WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, 
 	u64 own_mean = wl_mean_1024(own->load, own->capacity);
 	u64 busiest_mean = wl_mean_1024(s->busiest.load, s->busiest.capacity);
 	u64 mean = wl_mean_1024(own->load + s->others_load, own->capacity + s->others_capacity);
-	u64 excess =
-		busiest_mean > mean ? (busiest_mean - mean) * s->busiest.capacity >> 20 : 0;
+	u64 excess = busiest_mean > mean ? (busiest_mean - mean) * s->busiest.capacity >> 20 : 0;
 	u64 lack = mean > own_mean ? (mean - own_mean) * own->capacity >> 20 : 0;
 	u64 amount = excess < lack ? excess : lack,
 	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr);

@@ -46,10 +46,10 @@ typedef __INT64_TYPE__ s64;
 #endif
 _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a power of two");
 
-#define WL_MASK_WORDS  (WL_MAX_CPUS / 64)
-#define WL_INLINE      static inline __attribute__((always_inline, unused))
-#define WL_CACHE_LINE  64
-#define WL_ALIGN_LINE  __attribute__((aligned(WL_CACHE_LINE)))
+#define WL_MASK_WORDS (WL_MAX_CPUS / 64)
+#define WL_INLINE     static inline __attribute__((always_inline, unused))
+#define WL_CACHE_LINE 64
+#define WL_ALIGN_LINE __attribute__((aligned(WL_CACHE_LINE)))
 
 /*
  * wl_hide(): clang folds `x & (MAX - 1)` away where it can prove the bound, and the verifier, which

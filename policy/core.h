@@ -21,6 +21,7 @@
 #include "placement.h"
 #include "queue.h"
 #include "balance.h"
+#include "push.h"
 
 /* ------------------------------------------------------------------ select */
 
@@ -147,18 +148,27 @@ WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_deci
 WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG)
 {
+	struct wl_enqueue_in to = *in;
+
 	__builtin_memset(out, 0, sizeof(*out));
 	wl_util_task(p, t, in->now_ns);
-	wl_queue_enqueue(p, t, in, out);
+	if (in->why == WL_ENQ_SLICE_END)
+		to.cpu = wl_push_queue(p, t, in->cpu);
+	wl_queue_enqueue(p, t, &to, out);
 	return 0;
 }
 
 WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		      struct wl_dispatch_out *out WL_ARG)
 {
+	u32 marks = wl_read_once(wl_cpu_of(p, cpu)->balance_marked);
+
 	__builtin_memset(out, 0, sizeof(*out));
+	out->push_cpu = WL_CPU_NONE;
 	wl_queue_dispatch(p, cpu, now_ns, out);
 	wl_balance_dispatch(p, cpu, out);
+	if (marks && p->params.push == WL_PUSH_ON && out->what == WL_DISPATCH_NOTHING)
+		wl_push_dispatch(p, cpu, marks, out);
 	return 0;
 }
 
@@ -196,6 +206,8 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 	out->balance_due = wl_read_once(c->balance_marked) != 0;
 	if (wl_read_once(c->nr_queued))
 		out->kick_cpu = wl_balance_kick(p, cpu, now_ns, &out->reads);
+	else if (t && p->params.push == WL_PUSH_ON)
+		out->kick_cpu = wl_push_kick(p, cpu, t, now_ns, &out->reads);
 	return 0;
 }
 
@@ -244,6 +256,11 @@ WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
 	wl_util_task(p, t, now_ns);
+	/* Whatever was promised was about the task before; what comes is judged at the next tick. */
+	if (p->params.push == WL_PUSH_ON && t->place != WL_PLACE_RUNNING) {
+		wl_write_once(wl_cpu_of(p, cpu)->push_to, 0);
+		wl_write_once(wl_cpu_of(p, cpu)->push_why, 0);
+	}
 	wl_queue_running(p, t, cpu, now_ns);
 	return 0;
 }

@@ -34,10 +34,10 @@ enum wl_idle_axis {
 };
 
 enum wl_scan_form {
-	WL_SCAN_4_15,  /* no recent CPU */
-	WL_SCAN_5_2,   /* and the recent CPU */
+	WL_SCAN_4_15,	/* no recent CPU */
+	WL_SCAN_5_2,	/* and the recent CPU */
 	WL_SCAN_MERGED, /* idle_merged.h, limited by times (SIS_PROP) */
-	WL_SCAN_UTIL,  /* idle_merged.h, limited by the LLC's utilization (SIS_UTIL) */
+	WL_SCAN_UTIL,	/* idle_merged.h, limited by the LLC's utilization (SIS_UTIL) */
 	WL_NR_SCAN_FORM,
 };
 
@@ -82,6 +82,12 @@ enum wl_capacity_axis {
 	WL_NR_CAPACITY,
 };
 
+enum wl_push_axis {
+	WL_PUSH_OFF, /* balancing moves queued tasks only */
+	WL_PUSH_ON,  /* push.h */
+	WL_NR_PUSH,
+};
+
 /*
  * A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from
  * names and TOML.
@@ -96,7 +102,7 @@ struct wl_params {
 	u32 groups;
 	u32 queue;
 	u32 capacity;
-	u32 unused;
+	u32 push;
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		   /* one turn of all runnable tasks of a CPU */
 	u64 min_granularity_ns;	   /* the least slice; with queue=fair every slice */
@@ -122,11 +128,11 @@ struct wl_cpu {
 	u32 nr_queued;	/* runnable tasks waiting on it */
 	u32 nr_running; /* 1 while a task of the policy runs on it, else 0 */
 	u32 curr_weight;
-	u64 load;	/* sum of weights of the tasks runnable on it, the running one included */
-	u64 min_vtime;	/* floor of its queue's vtimes; queue=fair: their mean when it was last computed */
+	u64 load; /* sum of weights of the tasks runnable on it, the running one included */
+	u64 min_vtime; /* floor of its queue's vtimes; queue=fair: their mean when it was last computed */
 	u64 curr_vtime; /* vtime of the running task at curr_start_ns */
 	u64 curr_start_ns;
-	u64 vtime_sum; /* queue=fair: sum of weight * vtime of all counted here, modulo 2^64 */
+	u64 vtime_sum;	    /* queue=fair: sum of weight * vtime of all counted here, modulo 2^64 */
 	u32 balance_marked; /* bit l: balancing at level l is due at the next dispatch */
 	u32 curr_renewed; /* queue=fair: the running task was given another slice since it was picked */
 
@@ -142,12 +148,15 @@ struct wl_cpu {
 
 	/* of the LLC; valid in the LLC's first CPU only */
 	u32 has_idle_cores WL_ALIGN_LINE;
-	u32 nr_idle_scan;    /* form=util: CPUs that a search may visit */
+	u32 nr_idle_scan;     /* form=util: CPUs that a search may visit */
 	u64 idle_scan_due_ns; /* and when that is to be computed anew */
 
 	/* what is read when utilization is summed */
 	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was right */
 	u32 util;			 /* util.h; of the CPU's busy time */
+	u32 push_to;  /* 1 + the CPU where the running task shall go when it is put back; 0: none */
+	u32 push_why; /* push.h: why its running task is worth moving, at the last tick */
+	u64 push_due_ns; /* when an idle CPU may be asked again, or this one if it idles */
 } WL_ALIGN_LINE;
 
 /* Two levels at most have counters (SMT and CLS), and neither has more domains than CPUs. */
@@ -198,12 +207,12 @@ struct wl_task {
 	u64 flip_stamp_ns; /* decay stamp of wakee_flips */
 	u64 last_wakee;	   /* id of the task it woke last */
 	u32 wakee_flips;
-	u32 weight;	/* 1024 at nice 0 */
-	u32 place;	/* enum wl_task_place */
-	s32 cpu;	/* home: the CPU whose load it counts in, or which it last ran on */
-	s32 recent_cpu; /* the one before */
-	u32 nr_allowed; /* CPUs in allowed[] that exist; nr_cpus means all */
-	u64 id;		/* the host's name for it (pid); never used to order anything */
+	u32 weight;	   /* 1024 at nice 0 */
+	u32 place;	   /* enum wl_task_place */
+	s32 cpu;	   /* home: the CPU whose load it counts in, or which it last ran on */
+	s32 recent_cpu;	   /* the one before */
+	u32 nr_allowed;	   /* CPUs in allowed[] that exist; nr_cpus means all */
+	u64 id;		   /* the host's name for it (pid); never used to order anything */
 	u64 util_stamp_ns; /* when util was right */
 	u32 util;	   /* util.h; of its running time, in units of the machine's fastest CPU */
 	u32 util_slept;	   /* what util was when it last slept */
@@ -341,8 +350,10 @@ struct wl_dispatch_out {
 	u32 level;    /* topology level at which the imbalance was found */
 	u64 max_load; /* budget for wl_may_move() */
 	u32 max_tasks;
-	u32 pick; /* enum wl_pick: how to choose from the own queue */
+	u32 pick;	   /* enum wl_pick: how to choose from the own queue */
 	u64 keep_slice_ns; /* pick=ELIGIBLE: the slice with which the previous task may go on */
+	s32 push_cpu;	   /* a CPU that should put its running task back now; or WL_CPU_NONE */
+	u32 unused;
 	struct wl_reads reads;
 };
 

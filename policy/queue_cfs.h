@@ -93,10 +93,10 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 
 	if (t->flags & WL_TASK_NEW) {
 		t->flags &= ~WL_TASK_NEW;
-		t->vtime =
-			floor + wl_weighted(wl_cfs_slice(&p->params, c->nr_queued + c->nr_running + 1,
-						     c->load + t->weight, t->weight),
-					    t->weight);
+		t->vtime = floor +
+			   wl_weighted(wl_cfs_slice(&p->params, c->nr_queued + c->nr_running + 1,
+						    c->load + t->weight, t->weight),
+				       t->weight);
 		return;
 	}
 	if (t->cpu < 0) {
@@ -114,7 +114,7 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 /* ------------------------------------------------------------------ events */
 
 WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
-				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
+			      const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
 	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);

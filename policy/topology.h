@@ -64,7 +64,8 @@ struct wl_topo {
 	u32 unequal;   /* 1: capacities differ, and the policy looks at them */
 	u32 unused;
 	u16 cluster_of[WL_MAX_CPUS]; /* also where the policy drops the level; 0xffff: no cluster */
-	u16 capacity[WL_MAX_CPUS];   /* 1024 for the fastest; for all where the policy does not look */
+	u16 capacity
+		[WL_MAX_CPUS]; /* 1024 for the fastest; for all where the policy does not look */
 	struct wl_level level[WL_MAX_LEVELS];
 };
 

@@ -41,8 +41,8 @@ WL_FN u64 wl_util_decay(u64 value, u64 time_ns)
 		value = wl_mul_shift(value, 0xf5257d15, 32);
 	if (periods & 1)
 		value = wl_mul_shift(value, 0xfa83b2db, 32);
-	return value - (((value - wl_mul_shift(value, 0xfa83b2db, 32)) * part) >>
-			WL_UTIL_PERIOD_SHIFT);
+	return value -
+	       (((value - wl_mul_shift(value, 0xfa83b2db, 32)) * part) >> WL_UTIL_PERIOD_SHIFT);
 }
 
 /* What a utilization has become after time_ns of nearing `full`, in 1/1024: a capacity, or 0. */

@@ -52,7 +52,7 @@ pub(crate) struct Words {
 /// Length of every array in an answer: by distance, or by level.
 const ARRAY: usize = 8;
 /// Room for the longest struct.
-const WORDS: usize = 40;
+const WORDS: usize = 48;
 
 impl Words {
     /// The answer of an event that has none.
@@ -129,7 +129,7 @@ structs! {
     enqueue: native::Enqueue, types::wl_enqueue_out;
     [cpu preempt key slice_ns] [reads.at]
     dispatch: native::Dispatch, types::wl_dispatch_out;
-    [what cpu why level max_load max_tasks pick keep_slice_ns] [reads.at]
+    [what cpu why level max_load max_tasks pick keep_slice_ns push_cpu] [reads.at]
     may_move: native::Move, types::wl_move_out;
     [r#move stop key slice_ns] []
     may_run: native::Run, types::wl_run_out;
@@ -144,7 +144,7 @@ structs! {
     cpu: native::CpuState, types::wl_cpu;
     [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
      curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
-     has_idle_cores nr_idle_scan idle_scan_due_ns util_stamp_ns util]
+     has_idle_cores nr_idle_scan idle_scan_due_ns util_stamp_ns util push_to push_why push_due_ns]
     [next_balance_ns balance_failed]
 }
 

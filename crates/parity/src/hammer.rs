@@ -25,7 +25,7 @@ use crate::topology::Shape;
 const THREADS: u32 = 2;
 const TASKS_PER_THREAD: u32 = 64;
 /// Rounds of one call; several calls, so that the threads meet in many ways.
-const ROUNDS: u32 = 60_000;
+const ROUNDS: u32 = 10_000;
 const CALLS: u32 = 3;
 
 /// `WL_CPU_BUSY` of policy.h.

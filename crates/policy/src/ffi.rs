@@ -42,7 +42,7 @@ pub struct Params {
     pub groups: u32,
     pub queue: u32,
     pub capacity: u32,
-    pub unused: u32,
+    pub push: u32,
     pub latency_ns: u64,
     pub min_granularity_ns: u64,
     pub wakeup_granularity_ns: u64,
@@ -228,6 +228,8 @@ pub struct Dispatch {
     pub max_tasks: u32,
     pub pick: u32,
     pub keep_slice_ns: u64,
+    pub push_cpu: i32,
+    pub unused: u32,
     pub reads: Reads,
 }
 
@@ -323,6 +325,9 @@ pub struct CpuState {
     unused_llc: [u64; 6],
     pub util_stamp_ns: u64,
     pub util: u32,
+    pub push_to: u32,
+    pub push_why: u32,
+    pub push_due_ns: u64,
 }
 
 /// The C state. Its layout is C's business; Rust fills its head by [`crate::Tables::write_image`].
@@ -414,7 +419,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 63];
+        static wl_native_layout: [u32; 65];
     }
 
     #[test]
@@ -457,6 +462,7 @@ mod tests {
             offset_of!(Dispatch, max_load),
             offset_of!(Dispatch, max_tasks),
             offset_of!(Dispatch, keep_slice_ns),
+            offset_of!(Dispatch, push_cpu),
             offset_of!(Dispatch, reads),
             size_of::<Move>(),
             offset_of!(Move, key),
@@ -478,6 +484,7 @@ mod tests {
             offset_of!(CpuState, curr_deadline),
             offset_of!(CpuState, has_idle_cores),
             offset_of!(CpuState, util),
+            offset_of!(CpuState, push_due_ns),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.
             crate::Tables::image_len(MAX_CPUS).next_multiple_of(64),
             size_of::<Seen>(),

@@ -37,7 +37,7 @@ pub use ffi::{
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
 pub use policy::Policy;
 pub use spec::{
-    Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Groups, Idle, NamedPolicy, PolicySpec, Queue,
-    Rotor, ScanForm, Tunables,
+    Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Groups, Idle, NamedPolicy, PolicySpec, Push,
+    Queue, Rotor, ScanForm, Tunables,
 };
 pub use tables::{Level, Tables};

@@ -102,6 +102,11 @@ axis!(Capacity, "capacity", "Whether CPUs of unequal speed are told apart.", {
     Aware = "aware", "Wake-ups look for a CPU that the task fits; balancing compares load per capacity.";
 });
 
+axis!(Push, "push", "Whether a task that runs may be moved (active balancing).", {
+    Off = "off", "No: balancing moves queued tasks only.";
+    On = "on", "After failed tries: from a core that is shared to an idle one, or to a CPU that it fits.";
+});
+
 /// Overrides of tunables; `None` is the kernel's default for the machine's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -180,6 +185,8 @@ pub struct PolicySpec {
     pub queue: Queue,
     /// Unequal capacities.
     pub capacity: Capacity,
+    /// Active balancing.
+    pub push: Push,
     /// Overrides of the kernel's defaults.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tunables: Tunables,
@@ -220,6 +227,7 @@ static NAMED: [NamedPolicy; 2] = [
             groups: Groups::TaskWeight,
             queue: Queue::Cfs2018,
             capacity: Capacity::Ignored,
+            push: Push::Off,
             tunables: DEFAULTS,
         },
         approximations: &[
@@ -248,6 +256,7 @@ static NAMED: [NamedPolicy; 2] = [
             groups: Groups::TaskWeight,
             queue: Queue::Fair,
             capacity: Capacity::Aware,
+            push: Push::On,
             tunables: DEFAULTS,
         },
         approximations: &[
@@ -262,7 +271,7 @@ static NAMED: [NamedPolicy; 2] = [
             "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization or capacity.",
             "Balancing is 4.15's, by load per capacity; 6.12 also classifies groups by utilization and numbers of tasks.",
             "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
+            "A running task is moved off a shared core or a CPU that it does not fit only; the kernel knows more reasons. Under sched_ext it is not.",
             "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
             "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
         ],
@@ -277,7 +286,7 @@ impl PolicySpec {
 
     /// What may follow the name as `AXIS=VALUE`.
     pub fn axes() -> &'static [Axis] {
-        const AXES: [Axis; 9] = [
+        const AXES: [Axis; 10] = [
             Idle::AXIS,
             ScanForm::AXIS,
             Rotor::AXIS,
@@ -287,6 +296,7 @@ impl PolicySpec {
             Groups::AXIS,
             Queue::AXIS,
             Capacity::AXIS,
+            Push::AXIS,
         ];
         &AXES
     }
@@ -320,7 +330,7 @@ impl PolicySpec {
             groups: self.groups as u32,
             queue: self.queue as u32,
             capacity: self.capacity as u32,
-            unused: 0,
+            push: self.push as u32,
             latency_ns: tunables.latency_ns.unwrap_or(6_000_000 * factor),
             min_granularity_ns: tunables.min_granularity_ns.unwrap_or(750_000 * factor),
             wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(1_000_000 * factor),
@@ -330,7 +340,7 @@ impl PolicySpec {
     }
 
     /// Each axis with the chosen value, in the order of [`PolicySpec::axes`].
-    fn choices(&self) -> [(&'static str, &'static str); 9] {
+    fn choices(&self) -> [(&'static str, &'static str); 10] {
         [
             (Idle::AXIS.name, self.idle.name()),
             (ScanForm::AXIS.name, self.form.name()),
@@ -341,6 +351,7 @@ impl PolicySpec {
             (Groups::AXIS.name, self.groups.name()),
             (Queue::AXIS.name, self.queue.name()),
             (Capacity::AXIS.name, self.capacity.name()),
+            (Push::AXIS.name, self.push.name()),
         ]
     }
 
@@ -355,6 +366,7 @@ impl PolicySpec {
             "groups" => self.groups = Groups::parse(value)?,
             "queue" => self.queue = Queue::parse(value)?,
             "capacity" => self.capacity = Capacity::parse(value)?,
+            "push" => self.push = Push::parse(value)?,
             _ => {
                 let Some(tunable) = TUNABLES.iter().find(|tunable| tunable.name == axis) else {
                     return Err(Error::UnknownAxis {

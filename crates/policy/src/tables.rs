@@ -184,7 +184,7 @@ impl Tables {
             params.groups,
             params.queue,
             params.capacity,
-            params.unused,
+            params.push,
         ];
         axes.into_iter().for_each(|axis| at.u32(axis));
         at.u64(params.latency_ns);

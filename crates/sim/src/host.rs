@@ -11,6 +11,7 @@
 //! | a lone task whose slice ended | goes on with 20 ms, unseen by the policy | goes on |
 //! | preempt | the running task's slice is zeroed, the CPU kicked | the CPU is told to reschedule |
 //! | exec | never reaches select | the policy may move the task |
+//! | a CPU is told to push its running task | nothing: a lone task is never put back | the task is put back, and queued where the policy says |
 //! | balancing that a tick found due | by the next dispatch | in the tick |
 
 use crate::scenario::HostProfile;
@@ -41,6 +42,11 @@ impl HostProfile {
 
     /// The policy places a task that execs.
     pub(crate) fn places_exec(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// A lone running task can be put back: schedule() asks the policy where.
+    pub(crate) fn can_push(self) -> bool {
         self == HostProfile::Mainline
     }
 

@@ -134,6 +134,8 @@ pub struct Counts {
     pub periodic_balances: u64,
     /// Tasks moved by balancing.
     pub pulled: u64,
+    /// Running tasks that were told to go elsewhere (active balancing).
+    pub pushed: u64,
 }
 
 /// A histogram of nanoseconds: hdrhistogram with 3 significant digits, written out.

@@ -124,11 +124,23 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             self.checker.fail(format!("the policy pulls for ever on CPU {cpu}"));
         }
+        self.push(cpu);
         if doing == Doing::Balance {
             self.pick(cpu);
         } else {
             self.next(cpu);
         }
+    }
+
+    /// Tells the CPU that the policy named, if it did, to put its running task back: the policy will queue it elsewhere.
+    fn push(&mut self, cpu: u32) {
+        let Ok(from) = u32::try_from(self.cpus[cpu as usize].dispatch.push_cpu) else { return };
+        if !self.host.can_push() || from == cpu || self.cpus[from as usize].curr == NONE {
+            return;
+        }
+        self.cpus[from as usize].extra_switch_ns += self.costs.push_ns;
+        self.tally.counts.pushed += 1;
+        self.notify(Some(cpu), from, true);
     }
 
     /// Moves tasks from the queue that the policy named, one question each. Answers how long its lock was waited for.

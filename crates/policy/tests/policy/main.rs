@@ -20,6 +20,7 @@ mod idle_scan;
 mod lines;
 mod model;
 mod placement;
+mod push;
 mod queue_cfs;
 mod queue_fair;
 mod reference;

@@ -24,7 +24,7 @@ fn refusals_say_what_is_possible() {
     assert_eq!(
         refusal("linux-4.15+colour=blue"),
         "unknown axis `colour` in `colour=blue`; expected one of: idle, form, rotor, affine, affine-form, cluster, \
-         groups, queue, capacity, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns"
+         groups, queue, capacity, push, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns"
     );
     assert!(refusal("linux-4.15+idle").starts_with("`idle` is not an override; expected AXIS=VALUE"));
     assert!(refusal("linux-4.15+").starts_with("`` is not an override"));
@@ -114,7 +114,7 @@ fn as_data_a_policy_is_its_axes() {
         json,
         serde_json::json!({
             "idle": "smt-balance", "form": "4.15", "rotor": "published", "affine": "always", "affine-form": "4.15",
-            "cluster": "off", "groups": "task-weight", "queue": "cfs-2018", "capacity": "ignored",
+            "cluster": "off", "groups": "task-weight", "queue": "cfs-2018", "capacity": "ignored", "push": "off",
             "tunables": { "latency-ns": 7_000_000 },
         })
     );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sharing a CPU, computed by hand: slices to the nanosecond, delay that equals queueing, weights.
 
-use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, values};
+use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, task, values};
 use wakelab_policy::EnqueueWhy;
 use wakelab_sim::{Observer, run_observed};
 use wakelab_workload::Task;
@@ -142,4 +142,58 @@ fn yielding_queues_again() {
         let slice_end = |task| (0, task, EnqueueWhy::SliceEnd);
         assert_eq!(queues.0, [fork(0), fork(1), slice_end(0), slice_end(1)], "{host:?}");
     }
+}
+
+/// Active balancing, 2 cores x 2 threads (CPUs 0 and 1 a core), two threads at half speed. C and D are bound to core 1 and
+/// need 10 ms each: they end at 20 ms. A and B start on core 0, as core 1 is taken, and need 50 ms each. From 20 ms on core 1
+/// idles; a tick asks it within 4 ms, three more tries follow every 4 ms (at ticks, so up to 1 ms late each), and the
+/// fourth pushes one task, at T. Until T both have done T / 2, after it they run at full speed: the end is at T + 50 - T / 2.
+/// Under sched_ext nobody can be pushed: 100 ms.
+#[test]
+fn a_running_task_leaves_a_shared_core_after_failed_tries() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 2);
+        machine.costs.smt_speed = vec![1024, 512];
+        let tasks = vec![
+            bound(&[2], vec![compute(10 * MS)]),
+            bound(&[3], vec![compute(10 * MS)]),
+            task(0, vec![compute(50 * MS)]),
+            task(1, vec![compute(50 * MS)]),
+        ];
+        let mut scenario = scenario(machine, tasks, host);
+        scenario.policy = "linux-6.12".parse().unwrap();
+        for seed in 1..6 {
+            let mut log = Log::default();
+            let outcome = run_observed(&scenario, seed, &mut log).unwrap();
+            if host == wakelab_sim::HostProfile::SchedExt {
+                assert_eq!((outcome.counts.pushed, outcome.elapsed_ns), (0, 100 * MS));
+                continue;
+            }
+            assert_eq!(outcome.counts.pushed, 1, "seed {seed}");
+            let pushed_ns = log.switched_in.last().unwrap().0;
+            assert!((32 * MS..=40 * MS).contains(&pushed_ns), "seed {seed}: {pushed_ns}");
+            assert!(
+                outcome.elapsed_ns.abs_diff(50 * MS + pushed_ns / 2) <= 2,
+                "seed {seed}: {}",
+                outcome.elapsed_ns
+            );
+        }
+    }
+}
+
+/// What a push costs is paid by the CPU that gives its task away.
+#[test]
+fn a_push_costs_its_time() {
+    let mut machine = machine(1, 2, 2);
+    machine.costs.push_ns = 7_000;
+    let tasks = vec![
+        bound(&[2], vec![compute(10 * MS)]),
+        bound(&[3], vec![compute(10 * MS)]),
+        task(0, vec![compute(50 * MS)]),
+        task(1, vec![compute(50 * MS)]),
+    ];
+    let mut scenario = scenario(machine, tasks, wakelab_sim::HostProfile::Mainline);
+    scenario.policy = "linux-6.12".parse().unwrap();
+    let outcome = outcome(&scenario);
+    assert_eq!((outcome.counts.pushed, outcome.time.switch_ns), (1, 7_000));
 }

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * push.h - push=on: a task that runs moves too, after failed tries (Linux's active balancing).
+ *
+ * Pulling takes what waits. A task that runs alone on a CPU is worth moving if
+ *   packed	another thread of its core is busy, and there is a core that idles wholly; or
+ *   misfit	it does not fit its CPU (capacity.h), and a bigger one idles.
+ * The tick on its CPU looks for such an idle CPU, in the LLC and then anywhere, and kicks the
+ * first, marked at every level; both do so at most once a ms for each CPU of the LLC
+ * (Linux's interval between the tries of an idle CPU). The kicked CPU balances; if it finds nothing to pull at any
+ * level and a task at level l that is worth moving, that is a failed try of level l. After more than
+ * patience + 2 of them (patience as in balance.h: Linux's cache_nice_tries) it says who shall put its
+ * task back (push_cpu), and that task's next queue is here, if this CPU still idles then and the task
+ * is allowed.
+ *
+ * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core, two tasks on CPUs 0 and 2.
+ * The tick of CPU 0 finds core 1 idle and kicks CPU 1; 4 ms later one of the two again, and so on. Patience is 1
+ * inside an LLC: the tries at 0, 4 and 8 ms fail, the fourth, at 12 ms, answers push_cpu 0. CPU 0 puts
+ * its task back, and wl_enqueue() answers queue 1.
+ *
+ * Cost: up to every CPU is read by a tick, once an interval, and again by the kicked CPU. It fails
+ * for a task that would have slept anyway before it has warmed its new cache. A host that is not
+ * asked when a lone task's slice ends cannot carry it out (docs/contract.md).
+ */
+#ifndef WL_PUSH_H
+#define WL_PUSH_H
+
+#include "balance.h"
+#include "capacity.h"
+
+#define WL_PUSH_INTERVAL_NS 1000000ULL /* a CPU of the LLC */
+#define WL_PUSH_PATIENCE    2	       /* beyond that of balancing */
+
+/* Does a single task run on cpu, with nothing behind it? */
+WL_INLINE u32 wl_runs_alone(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	return wl_read_once(c->nr_running) && !wl_read_once(c->nr_queued);
+}
+
+/* Is another thread of cpu's core busy? */
+WL_FN int wl_is_packed(struct wl_policy *p WL_ARG, u32 cpu)
+{
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+	u32 core = wl_entry(smt->dom_of, cpu), first = wl_entry(smt->first, core);
+	u32 threads = wl_entry(smt->weight, core), i, other, packed = 0;
+
+	wl_for (i, 0, threads) {
+		other = wl_entry(smt->cpus, first + i);
+		if (other != cpu && !wl_looks_idle(p, other)) {
+			packed = 1;
+			break;
+		}
+	}
+	return packed;
+}
+
+/* Why a lone task is worth moving: bits. */
+#define WL_PUSH_PACKED 1u
+#define WL_PUSH_MISFIT 2u
+
+/* Is the idle CPU `to` a better place for the lone task of `from`? */
+WL_INLINE u32 wl_is_better(struct wl_policy *p, u32 to, u32 from, u32 why)
+{
+	u32 to_capacity = wl_entry(p->topo.capacity, to);
+	u32 from_capacity = wl_entry(p->topo.capacity, from);
+
+	if ((why & WL_PUSH_MISFIT) && to_capacity > from_capacity)
+		return 1;
+	return (why & WL_PUSH_PACKED) && to_capacity >= from_capacity && !wl_is_packed(p, to);
+}
+
+/*
+ * The first idle CPU of cpu's domain at `level` that is better for t. Not the next in ring order: two
+ * that share a core must ask the same CPU, or both leave.
+ */
+WL_FN int wl_push_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
+			 u32 level, struct wl_reads *reads WL_ARG)
+{
+	struct wl_level *lv = wl_level_of(p, level);
+	u32 dom = wl_entry(lv->dom_of, cpu), first = wl_entry(lv->first, dom);
+	u32 span = wl_entry(lv->weight, dom), why = wl_read_once(wl_cpu_of(p, cpu)->push_why);
+	u32 i, other;
+	int found = WL_CPU_NONE;
+
+	wl_for (i, 0, span) {
+		other = wl_entry(lv->cpus, first + i);
+		if (other == cpu)
+			continue;
+		wl_read_at(reads, wl_distance(p, cpu, other));
+		if (wl_looks_idle(p, other) && wl_allowed(p, t, other) &&
+		    wl_is_better(p, other, cpu, why)) {
+			found = other;
+			break;
+		}
+	}
+	return found;
+}
+
+/* A tick on cpu, where t runs: an idle CPU that should try to take it, marked; or WL_CPU_NONE. */
+WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
+		       u64 now_ns, struct wl_reads *reads WL_ARG)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 why = 0;
+	int found;
+
+	if (now_ns < c->push_due_ns || !wl_runs_alone(p, cpu))
+		return WL_CPU_NONE;
+	if (p->topo.smt_level && wl_is_packed(p, cpu))
+		why |= WL_PUSH_PACKED;
+	if (p->topo.unequal && !wl_fits(t, wl_entry(p->topo.capacity, cpu)))
+		why |= WL_PUSH_MISFIT;
+	wl_write_once(c->push_why, why);
+	if (!why)
+		return WL_CPU_NONE;
+	c->push_due_ns =
+		now_ns + wl_entry(llc->weight, wl_entry(llc->dom_of, cpu)) * WL_PUSH_INTERVAL_NS;
+	found = wl_push_target(p, cpu, t, p->topo.llc_level, reads);
+	if (found < 0 && p->topo.nr_levels > p->topo.llc_level + 1)
+		found = wl_push_target(p, cpu, t, p->topo.nr_levels - 1, reads);
+	if (found < 0 || now_ns < wl_read_once(wl_cpu_of(p, found)->push_due_ns))
+		return WL_CPU_NONE;
+	wl_write_once(wl_cpu_of(p, found)->push_due_ns, c->push_due_ns);
+	wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
+	return found;
+}
+
+/* The innermost level of `levels` at which a lone task is worth moving to cpu, which idles; or 0. */
+WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
+		       struct wl_dispatch_out *out WL_ARG)
+{
+	u32 nr_levels = p->topo.nr_levels, found = 0, l, i, first, span, other, dom, why;
+
+	wl_for (l, 1, nr_levels) {
+		struct wl_level *lv = wl_level_of(p, l), *groups = wl_level_of(p, l - 1);
+
+		if (!(levels >> (l & 31) & 1))
+			continue;
+		dom = wl_entry(lv->dom_of, cpu);
+		first = wl_entry(lv->first, dom);
+		span = wl_entry(lv->weight, dom);
+		wl_for (i, 0, span) {
+			other = wl_entry(lv->cpus, first + i);
+			if (wl_entry(groups->dom_of, other) == wl_entry(groups->dom_of, cpu))
+				continue;
+			wl_read_at(&out->reads, wl_distance(p, cpu, other));
+			if (!wl_runs_alone(p, other))
+				continue;
+			/* What its last tick said; that it shares its core may have passed. */
+			why = wl_read_once(wl_cpu_of(p, other)->push_why);
+			if ((why & WL_PUSH_PACKED) && !wl_is_packed(p, other))
+				why &= ~WL_PUSH_PACKED;
+			if (wl_is_better(p, cpu, other, why)) {
+				out->push_cpu = other;
+				found = l;
+				break;
+			}
+		}
+		if (found)
+			break;
+	}
+	return found;
+}
+
+/* A CPU that idles was kicked, and nothing was to be pulled. */
+WL_INLINE void wl_push_dispatch(struct wl_policy *p, u32 cpu, u32 levels,
+				struct wl_dispatch_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 level = wl_push_find(p, cpu, levels, out), failed;
+
+	if (!level)
+		return;
+	wl_hide(level);
+	failed = c->balance_failed[level & (WL_MAX_LEVELS - 1)] + 1;
+	if (failed > wl_balance_patience(wl_level_of(p, level)->kind) + WL_PUSH_PATIENCE) {
+		wl_write_once(wl_cpu_of(p, out->push_cpu)->push_to, cpu + 1);
+		failed = 0;
+	} else {
+		out->push_cpu = WL_CPU_NONE;
+	}
+	c->balance_failed[level & (WL_MAX_LEVELS - 1)] = failed;
+}
+
+/* Where a task that is put back on its CPU goes: to whom it was promised, if that still idles. */
+WL_INLINE u32 wl_push_queue(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 to = wl_read_once(c->push_to) - 1;
+
+	if (to == ~0u)
+		return cpu;
+	wl_write_once(c->push_to, 0);
+	return to < p->topo.nr_cpus && wl_allowed(p, t, to) && wl_looks_idle(p, to) ? to : cpu;
+}
+
+#endif /* WL_PUSH_H */
