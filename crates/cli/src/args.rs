@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show what each term of the cost model does to a result, by leaving it out.
     Ablate(AblateArgs),
+    /// Export a run, import the export, replay it, and show how well the replay is the run again.
+    RoundTrip(RoundTripArgs),
     /// List the machines, draw one with what things cost on it and who says so, or see what its estimates decide.
     Machines(MachinesArgs),
     /// List the policies and their axes, or describe one.
@@ -123,7 +125,8 @@ pub(crate) struct CompareArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     wakelab run hackbench:groups=4 --machine xeon-2s22c2t --policy linux-4.15\n  \
-    wakelab run pingpong:pairs=8 --machine power9-2s22c4t --policy linux-4.15 --without idle-exit\n\n\
+    wakelab run pingpong:pairs=8 --machine power9-2s22c4t --policy linux-4.15 --without idle-exit\n  \
+    wakelab run pingpong:pairs=8 --machine smp-8 --policy linux-4.15 --events pingpong.ftrace.txt\n\n\
     The JSON is that of `wakelab compare` with one policy and one seed.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -142,6 +145,9 @@ pub(crate) struct RunArgs {
     /// Leave out a term of the cost model; may be given again
     #[arg(long, value_name = "TERM", value_parser = term())]
     pub(crate) without: Vec<Term>,
+    /// Write what the run did to this file, as ftrace text; docs/recordings.md
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -169,6 +175,32 @@ pub(crate) struct AblateArgs {
     /// A term of the cost model to leave out; may be given again [default: each of them]
     #[arg(long, value_name = "TERM", value_parser = term())]
     pub(crate) term: Vec<Term>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab round-trip hackbench:groups=1,loops=10 pingpong:pairs=2,loops=100 --machine smp-8")]
+pub(crate) struct RoundTripArgs {
+    /// Workloads: NAME or FILE.toml[:key=value,...]
+    #[arg(value_name = "WORKLOAD", required = true)]
+    pub(crate) workloads: Vec<String>,
+    /// A machine of `wakelab machines`, `host` for this one, or a file; may be given again
+    #[arg(long, short, value_name = "MACHINE", required = true)]
+    pub(crate) machine: Vec<String>,
+    /// A policy, NAME[+axis=value...]
+    #[arg(long, short, value_name = "POLICY", default_value = "linux-4.15")]
+    pub(crate) policy: String,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    /// The seed
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Threads that run pairs side by side; the results do not depend on it [default: one a CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) threads: Option<u32>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

@@ -8,7 +8,7 @@ use wakelab_trace::Recording;
 
 use crate::args::{CompareArgs, Format, RunArgs};
 use crate::resolve::{bad_input, comparison, single};
-use crate::{print, resolve, runner};
+use crate::{events, print, resolve, runner};
 
 /// Runs all policies with all seeds and prints the comparison.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
@@ -18,7 +18,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
 
 /// `wakelab run`: one policy, one seed.
 pub(crate) fn run_one(args: &RunArgs) -> Result<()> {
-    run_and_print(&single(args)?, 1, args.format)
+    let resolved = single(args)?;
+    let Some(path) = &args.events else { return run_and_print(&resolved, 1, args.format) };
+    let scenario = &resolved.scenarios[0];
+    scenario.check().map_err(bad_input)?;
+    let outcome = events::export(scenario, args.seed, path, &format!("policy {}", args.policy))?;
+    print_comparison(&resolved, &[vec![outcome]], args.format)
 }
 
 fn run_and_print(resolved: &resolve::Comparison, threads: usize, format: Format) -> Result<()> {

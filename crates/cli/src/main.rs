@@ -6,9 +6,11 @@ mod bench;
 mod bench_plot;
 mod changed;
 mod compare;
+mod events;
 mod list;
 mod print;
 mod resolve;
+mod round_trip;
 mod runner;
 
 use std::process::ExitCode;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Run(args) => compare::run_one(&args),
         Command::Ablate(args) => changed::ablate(&args),
+        Command::RoundTrip(args) => round_trip::run(&args),
         Command::Machines(args) => list::machines(&args),
         Command::Policies(args) => list::policies(&args),
         Command::Workloads(args) => list::workloads(&args),

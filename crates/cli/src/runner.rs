@@ -11,28 +11,40 @@ use wakelab_sim::{Outcome, Scenario, SimError};
 
 use crate::resolve::bad_input;
 
-/// Outcomes by scenario, then by seed, in the order given. Progress goes to stderr if that is a terminal.
+/// Outcomes by scenario, then by seed, in the order given.
 pub(crate) fn run_all(
     scenarios: &[Scenario],
     seeds: &[u64],
     threads: usize,
 ) -> Result<Vec<Vec<Outcome>>, RunError> {
     let total = scenarios.len() * seeds.len();
+    // Seed by seed, so that an early stop leaves whole pairs.
+    let results = in_parallel(total, threads, |job| {
+        let (seed, scenario) = (job / scenarios.len(), job % scenarios.len());
+        wakelab_sim::run(&scenarios[scenario], seeds[seed])
+    });
+    let mut outcomes: Vec<Vec<Outcome>> = scenarios.iter().map(|_| Vec::with_capacity(seeds.len())).collect();
+    for (job, result) in results.into_iter().enumerate() {
+        let (seed, scenario) = (job / scenarios.len(), job % scenarios.len());
+        outcomes[scenario].push(result.map_err(|error| RunError { scenario, seed: seeds[seed], error })?);
+    }
+    Ok(outcomes)
+}
+
+/// The results of `run(0)` to `run(total - 1)`, in order, run side by side. Progress goes to stderr if that is a terminal.
+pub(crate) fn in_parallel<T: Send>(total: usize, threads: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let progress = progress_bar(total);
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Outcome, SimError>>>> =
-        (0..total).map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<T>>> = (0..total).map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, total.max(1)) {
             scope.spawn(|| {
                 loop {
-                    // Seed by seed, so that an early stop leaves whole pairs.
                     let job = next.fetch_add(1, Ordering::Relaxed);
                     if job >= total {
                         break;
                     }
-                    let (seed, scenario) = (job / scenarios.len(), job % scenarios.len());
-                    let result = wakelab_sim::run(&scenarios[scenario], seeds[seed]);
+                    let result = run(job);
                     *results[job].lock().expect("no thread panics while it holds this lock") = Some(result);
                     progress.inc(1);
                 }
@@ -40,13 +52,10 @@ pub(crate) fn run_all(
         }
     });
     progress.finish_and_clear();
-    let mut outcomes: Vec<Vec<Outcome>> = scenarios.iter().map(|_| Vec::with_capacity(seeds.len())).collect();
-    for (job, result) in results.into_iter().enumerate() {
-        let (seed, scenario) = (job / scenarios.len(), job % scenarios.len());
-        let result = result.into_inner().expect("no thread panicked").expect("every job was run");
-        outcomes[scenario].push(result.map_err(|error| RunError { scenario, seed: seeds[seed], error })?);
-    }
-    Ok(outcomes)
+    let done = |result: Mutex<Option<T>>| {
+        result.into_inner().expect("no thread panicked").expect("every job was run")
+    };
+    results.into_iter().map(done).collect()
 }
 
 /// A run that failed, and how to repeat it.

@@ -13,6 +13,7 @@ pub mod list;
 mod metric;
 mod percentile;
 mod result;
+mod round_trip;
 mod sensitivity;
 mod stats;
 mod table;
@@ -23,6 +24,9 @@ pub use document::{CompareDocument, SCHEMA_VERSION, read_scenarios};
 pub use error::ReportError;
 pub use metric::{Direction, Unit};
 pub use percentile::percentile_ns;
+pub use round_trip::{
+    RoundTrip, RoundTripDocument, Trip, TripDifference, TripFacts, round_trip_document, round_trip_text,
+};
 pub use sensitivity::{FigureRuns, Sensitivity, SensitivityDocument};
 pub use stats::{Gain, paired_gain, paired_move};
 pub use table::Style;
