@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Each recording of fixtures/, replayed on the machine that it was made on and on others, under both host profiles: every
+//! run ends, and the checker, which watches all of them, finds nothing (it would end the command with exit code 1).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const RECORDINGS: [&str; 2] = ["hackbench.perf.txt", "pgbench.perf.txt"];
+const OTHERS: [&str; 3] = ["xeon-2s22c2t", "kunpeng920-1n24c", "power9-2s22c4t"];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+fn replay(recording: &str, machine: &Path, host: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_wakelab"))
+        .arg("compare")
+        .arg(fixture(recording))
+        .arg("--machine")
+        .arg(machine)
+        .args(["--policy", "linux-4.15", "--policy", "linux-4.15+idle=smt-balance"])
+        .args(["--host", host, "--seeds", "2", "--format", "json"])
+        .output()
+        .expect("the command was built");
+    let shown = format!("{recording} on {}, {host}", machine.display());
+    assert!(output.status.success(), "{shown}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{shown}: {error}"))
+}
+
+#[test]
+fn replays_end_and_keep_every_invariant() {
+    let own = fixture("recorded-on.toml");
+    for recording in RECORDINGS {
+        for machine in std::iter::once(own.as_path()).chain(OTHERS.map(Path::new)) {
+            for host in ["mainline", "sched_ext"] {
+                let result = replay(recording, machine, host);
+                let work = |policy: usize, run: usize| {
+                    let outcome = &result["policies"][policy]["runs"][run]["outcome"];
+                    assert_eq!(outcome["ending"], "completed", "{recording} on {}", machine.display());
+                    outcome["time"]["work_ns"].as_u64().expect("a number")
+                };
+                // Whoever places tasks, they do the same work, but for what is lost below a nanosecond a CPU.
+                let cpus = result["scenario"]["machine"]["topology"]["cpus"].as_array().map_or(0, Vec::len);
+                for (policy, run) in [(0, 1), (1, 0), (1, 1)] {
+                    assert!(work(policy, run).abs_diff(work(0, 0)) <= cpus as u64, "{recording}");
+                }
+            }
+        }
+    }
+}
