@@ -76,7 +76,8 @@ fn trip(scenario: &Scenario, seed: u64) -> Result<Trip> {
     let mut replayed = Log::new(&replay);
     let outcome = wakelab_sim::run_observed(&replay, seed, &mut replayed)
         .map_err(|error| RunError { scenario: 0, seed, error }.told(&format!("{shown}, replayed")))?;
-    // The importer lists tasks in the order in which they are first seen, and all are seen when they begin.
+    // Our exports name all tasks first, in their order; the importer keeps that order for those that began.
+    log.began.sort_unstable();
     let original_task = |task: u32| log.began.get(task as usize).copied();
     let end_ns = match scenario.workload.end {
         End::AllExited => u64::MAX,
@@ -124,7 +125,7 @@ fn first_unequal(
     }
 }
 
-/// Who ran where, and in which order tasks began.
+/// Who ran where, and which tasks began at all.
 struct Log {
     switches: Vec<Vec<(u64, u32)>>,
     began: Vec<u32>,
