@@ -218,3 +218,57 @@ fn bench_measures_each_policy_once_at_least() {
         }
     }
 }
+
+/// A run's events can be replayed; the file appears whole, under its name, alone; and a
+/// run that is refused, or a name that cannot be a file, leaves nothing and touches nothing.
+#[test]
+fn events_appear_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("run.txt");
+    let shown = path.to_str().expect("temporary paths are UTF-8");
+    let base = ["run", SMALL, "--machine", "smp-8", "--policy", "linux-4.15", "--format", "json", "--events"];
+    let files = || std::fs::read_dir(folder.path()).expect("it is there").count();
+    let first = json(&[&base[..], &[shown]].concat());
+    assert_eq!(files(), 1);
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    assert!(text.starts_with("# tracer: nop\n") && text.ends_with('\n'));
+    assert_eq!(json(&base[..base.len() - 1]), first, "watching changes nothing");
+    let replay = json(&["run", shown, "--machine", "smp-8", "--policy", "linux-4.15", "--format", "json"]);
+    let forks =
+        |result: &serde_json::Value| result["policies"][0]["runs"][0]["outcome"]["counts"]["forks"].clone();
+    assert_eq!(forks(&replay), forks(&first));
+    for refused in [
+        [&base[..], &[folder.path().to_str().expect("UTF-8")]].concat(),
+        ["run", "lock-server:clients=0", "--machine", "smp-8", "--policy", "linux-4.15", "--events", shown]
+            .into(),
+    ] {
+        let output = wakelab(&refused);
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout.is_empty());
+        assert_eq!(files(), 1);
+        assert_eq!(std::fs::read_to_string(&path).expect("it is still there"), text);
+    }
+}
+
+/// Where nothing costs anything, a replay of a run's own export is the run, switch by switch.
+#[test]
+fn round_trips_are_exact_where_nothing_costs_anything() {
+    let result = json(&[
+        "round-trip",
+        SMALL,
+        "pingpong:pairs=3,loops=30",
+        "openmp:threads=4,loops=5",
+        "spin:tasks=3,duration-ms=3",
+        "--machine",
+        "smp-8",
+        "--machine",
+        "xeon-x5650-2s",
+        "--format",
+        "json",
+    ]);
+    let trips = result["trips"].as_array().expect("a list");
+    assert_eq!(trips.len(), 8);
+    for trip in trips {
+        assert_eq!(trip["free"]["exact"], true, "{trip}");
+    }
+}

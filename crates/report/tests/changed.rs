@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 use wakelab_machine::Machine;
-use wakelab_report::{Ablation, AblationRuns, FigureRuns, ReportError, Sensitivity, Style};
+use wakelab_report::{
+    Ablation, AblationRuns, FigureRuns, ReportError, RoundTrip, Sensitivity, Style, Trip, TripDifference,
+    TripFacts, round_trip_document, round_trip_text,
+};
 use wakelab_sim::{Ending, HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;
 
@@ -171,4 +174,26 @@ fn sensitivities_that_do_not_fit_together() {
     ));
     let none: Vec<Outcome> = Vec::new();
     assert!(matches!(Sensitivity::new(&scenarios, &names, &[none], vec![]), Err(ReportError::Empty)));
+}
+
+/// Free: the same. With costs: the first CPU to differ, 10 % longer, a switch in four more, and as many wake-ups.
+#[test]
+fn round_trips_as_text_and_json() {
+    let facts = |elapsed_ns, switches| TripFacts { elapsed_ns, wakeups: 3, switches };
+    let same = Trip { original: facts(1000, 4), replay: facts(1000, 4), exact: true, first_difference: None };
+    let other = Trip {
+        original: facts(2000, 4),
+        replay: facts(2200, 5),
+        exact: false,
+        first_difference: Some(TripDifference { time_ns: 1_500_000, cpu: 1 }),
+    };
+    let (workload, machine) = ("pingpong".to_owned(), "smp-8".to_owned());
+    let trips = [RoundTrip { workload, machine, free: same, costed: other }];
+    let document = serde_json::to_value(round_trip_document("linux-4.15", 1, &trips)).unwrap();
+    validate(include_str!("../../../docs/schema/round-trip.schema.json"), &document);
+    let text = round_trip_text("linux-4.15", 1, &trips, &Style::default());
+    let row = text.lines().find(|line| line.starts_with("pingpong on smp-8")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().skip(3).collect();
+    assert_eq!(cells, ["4", "yes", "4", "until", "1.500", "ms", "+10.00%", "+25.00%", "="]);
+    assert!(text.contains("1 of 1 exact where nothing costs anything."), "{text}");
 }
