@@ -58,6 +58,9 @@ pub(crate) struct InputArgs {
     /// A workload, NAME or FILE.toml[:key=value,...], even if a file of that name exists
     #[arg(long, value_name = "WORKLOAD", conflicts_with = "input")]
     pub(crate) workload: Option<String>,
+    /// The machine of the recording: CPU time becomes work, and what the kernel did of it is taken off
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) recorded_on: Option<String>,
     /// Refuse a recording in which anything cannot be explained
     #[arg(long)]
     pub(crate) strict: bool,
@@ -101,7 +104,8 @@ pub(crate) struct CompareArgs {
     pub(crate) input: InputArgs,
     /// Run the scenario and seeds of an earlier result (JSON) again, as they stand
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "machine", "policy", "host", "seeds", "seed", "limit_s", "without",
+        "input", "recording", "workload", "recorded_on", "machine", "policy", "host", "seeds", "seed", "limit_s",
+        "without",
     ])]
     pub(crate) scenario: Option<PathBuf>,
     /// A machine of `wakelab machines`, `host` for this one, or a file

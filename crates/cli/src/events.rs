@@ -7,9 +7,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use wakelab_policy::{WAKE_IRQ, WAKE_SYNC};
+use wakelab_policy::WAKE_SYNC;
 use wakelab_sim::{Observer, Outcome, Scenario};
-use wakelab_trace::ftrace_write::{Left, WokenBy, Writer};
+use wakelab_trace::ftrace_write::{Left, Writer};
 use wakelab_workload::Source;
 
 use crate::resolve::bad_input;
@@ -18,8 +18,6 @@ use crate::runner::RunError;
 /// Writes what it observes.
 pub(crate) struct Exporter<W> {
     writer: Writer<W>,
-    /// What each CPU's last interrupt came from.
-    interrupts: Vec<Source>,
     /// Tasks that were forked and are not queued yet.
     forked: Vec<bool>,
     /// Tasks that have ended.
@@ -31,7 +29,6 @@ impl<W: Write> Exporter<W> {
         let (nr_cpus, nr_tasks) = (scenario.machine.topology.nr_cpus(), scenario.workload.tasks.len());
         Exporter {
             writer: Writer::new(out, &scenario.workload, nr_cpus as u32),
-            interrupts: vec![Source::Unknown; nr_cpus],
             forked: vec![false; nr_tasks],
             exited: vec![false; nr_tasks],
         }
@@ -49,20 +46,15 @@ impl<W: Write> Observer for Exporter<W> {
     }
 
     fn wake(&mut self, now_ns: u64, cpu: u32, _waker: Option<u32>, wakee: u32, flags: u32) {
-        let by = if flags & WAKE_IRQ != 0 {
-            WokenBy::Interrupt(self.interrupts[cpu as usize])
-        } else {
-            WokenBy::Task { sync: flags & WAKE_SYNC != 0 }
-        };
-        self.writer.wake(now_ns, cpu, wakee, by);
+        self.writer.wake(now_ns, cpu, wakee, flags & WAKE_SYNC != 0);
     }
 
     fn woken(&mut self, now_ns: u64, by_cpu: Option<u32>, cpu: u32, task: u32) {
-        match by_cpu {
-            Some(parent_cpu) if std::mem::take(&mut self.forked[task as usize]) => {
-                self.writer.wakeup_new(now_ns, parent_cpu, cpu, task);
-            }
-            _ => self.writer.wakeup(now_ns, cpu, task),
+        let Some(by_cpu) = by_cpu else { return };
+        if std::mem::take(&mut self.forked[task as usize]) {
+            self.writer.wakeup_new(now_ns, by_cpu, cpu, task);
+        } else {
+            self.writer.wakeup(now_ns, by_cpu, cpu, task);
         }
     }
 
@@ -70,17 +62,25 @@ impl<W: Write> Observer for Exporter<W> {
         self.writer.switch_in(now_ns, cpu, task);
     }
 
+    fn stopped(&mut self, now_ns: u64, cpu: u32, task: u32, ran_ns: u64) {
+        self.writer.stopped(now_ns, cpu, task, ran_ns);
+    }
+
     fn switch_out(&mut self, now_ns: u64, cpu: u32, task: u32, runnable: bool) {
-        let left = match (runnable, self.exited[task as usize]) {
-            (true, _) => Left::Runnable,
-            (false, true) => Left::Exited,
+        let left = match (self.exited[task as usize], runnable) {
+            (true, _) => Left::Exited,
+            (false, true) => Left::Runnable,
             (false, false) => Left::Blocked,
         };
         self.writer.switch_out(now_ns, cpu, task, left);
     }
 
-    fn interrupt_enter(&mut self, _now_ns: u64, cpu: u32, source: Source) {
-        self.interrupts[cpu as usize] = source;
+    fn interrupt_enter(&mut self, now_ns: u64, cpu: u32, source: Source) {
+        self.writer.interrupt_enter(now_ns, cpu, source);
+    }
+
+    fn interrupt_exit(&mut self, now_ns: u64, cpu: u32) {
+        self.writer.interrupt_exit(now_ns, cpu);
     }
 
     fn migrate(&mut self, now_ns: u64, task: u32, from: u32, to: u32) {

@@ -131,11 +131,17 @@ fn again(path: &Path) -> Result<Comparison> {
 /// `--recording`, `--workload`, or INPUT: a recording if a file of that name exists.
 fn input(args: &InputArgs) -> Result<(Workload, Option<Recording>)> {
     let recording = |path: &Path| {
-        let options = wakelab_trace::Options { strict: args.strict, ..Default::default() };
+        let recorded_on = args.recorded_on.as_deref().map(|name| machine(name, &[])).transpose()?;
+        let options = wakelab_trace::Options { strict: args.strict, recorded_on };
         let recording = wakelab_trace::read(path, &options).map_err(bad_input)?;
         Ok((recording.workload.clone(), Some(recording)))
     };
-    let workload = |spec: &str| Ok((workload(spec)?, None));
+    let workload = |spec: &str| match &args.recorded_on {
+        Some(name) => {
+            Err(bad_input(format!("--recorded-on {name}: '{spec}' is a workload; expected a recording")))
+        }
+        None => Ok((workload(spec)?, None)),
+    };
     match (&args.input, &args.recording, &args.workload) {
         (_, Some(path), _) => recording(path),
         (_, _, Some(spec)) => workload(spec),

@@ -6,7 +6,7 @@
 //! what the kernel did in its context (crates/trace), and the two agree as well as it can.
 
 use anyhow::{Context, Result};
-use wakelab_machine::{Costs, Machine};
+use wakelab_machine::Costs;
 use wakelab_report::{RoundTrip, Style, Trip, TripDifference, TripFacts};
 use wakelab_sim::{Observer, Outcome, Scenario};
 use wakelab_workload::End;
@@ -45,11 +45,10 @@ pub(crate) fn run(args: &RoundTripArgs) -> Result<()> {
 
 /// One workload on one machine, without costs and with them.
 pub(crate) fn round_trip(scenario: &Scenario, seed: u64) -> Result<RoundTrip> {
-    let threads = scenario.machine.costs.smt_speed.len();
-    let free = Machine {
-        costs: Costs { tick_period_ns: scenario.machine.costs.tick_period_ns, ..Costs::free(threads) },
-        ..scenario.machine.clone()
-    };
+    let mut free = scenario.machine.clone();
+    free.costs =
+        Costs { tick_period_ns: free.costs.tick_period_ns, ..Costs::free(free.costs.smt_speed.len()) };
+    free.topology.cpus.iter_mut().for_each(|cpu| cpu.capacity = 1024);
     let free = Scenario { machine: free, ..scenario.clone() };
     Ok(RoundTrip {
         workload: scenario.workload.name.clone(),
@@ -69,7 +68,7 @@ fn trip(scenario: &Scenario, seed: u64) -> Result<Trip> {
     let original = wakelab_sim::run_observed(scenario, seed, &mut log).map_err(failed)?;
     let text = exporter.finish(original.elapsed_ns)?;
 
-    let options = wakelab_trace::Options { strict: true };
+    let options = wakelab_trace::Options { strict: true, recorded_on: Some(scenario.machine.clone()) };
     let recording = wakelab_trace::read_from(text.as_slice(), &shown, &shown, &options)
         .with_context(|| format!("{shown}: its own export cannot be read"))?;
     let replay = Scenario { workload: recording.workload, ..scenario.clone() };

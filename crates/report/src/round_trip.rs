@@ -47,7 +47,7 @@ pub struct RoundTrip {
     pub workload: String,
     /// The machine's.
     pub machine: String,
-    /// On the machine with all its CPUs and no costs.
+    /// On the machine with all its CPUs, all equally fast, and no costs.
     pub free: Trip,
     /// On the machine as it is.
     pub costed: Trip,
