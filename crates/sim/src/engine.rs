@@ -28,7 +28,7 @@ use crate::queue::{Event, EventQueue, TIME_NS_MAX};
 use crate::rng::{Purpose, Stream};
 use crate::runqueue::RunQueue;
 use crate::scenario::{HostProfile, Scenario};
-use crate::task::{Life, Loops, Record, Stage, Task};
+use crate::task::{Life, Record, Stage, Task};
 
 /// Segments and operations at one instant before a run is given up.
 const STEPS_WITHOUT_TIME_MAX: u64 = 1 << 24;
@@ -107,7 +107,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let programs = programs(workload);
         let tasks = workload.tasks.iter().zip(programs).enumerate().map(|(number, (spec, program))| Task {
             program,
-            loops: Loops::default(),
+            innermost: None,
+            outer_loops: Vec::new(),
             pc: 0,
             life: Life::Unborn,
             stage: Stage::Begin,

@@ -346,7 +346,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let t = &mut self.tasks[task as usize];
         let body = t.pc + 1;
         if times != Some(0) {
-            t.loops.push(Round { body, rounds: times.map(|times| times - 1) });
+            t.enter(Round { body, rounds: times.map(|times| times - 1) });
             return self.done(task);
         }
         self.skip_loop(task)
@@ -355,7 +355,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// One round of a shared loop; at its end the task comes back to take another.
     pub(crate) fn begin_shared_round(&mut self, task: u32) -> Progress {
         let t = &mut self.tasks[task as usize];
-        t.loops.push(Round { body: t.pc, rounds: Some(SHARED) });
+        t.enter(Round { body: t.pc, rounds: Some(SHARED) });
         self.done(task)
     }
 
@@ -378,10 +378,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     fn end_loop(&mut self, task: u32) -> Progress {
         let t = &mut self.tasks[task as usize];
-        match t.loops.innermost_mut() {
+        match t.innermost.as_mut() {
             Some(Round { body, rounds: Some(SHARED) }) => {
                 t.pc = *body;
-                t.loops.pop();
+                t.leave();
                 Progress::Continue
             }
             Some(Round { body, rounds }) if *rounds != Some(0) => {
@@ -390,7 +390,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 Progress::Continue
             }
             _ => {
-                t.loops.pop();
+                t.leave();
                 self.done(task)
             }
         }

@@ -40,20 +40,20 @@ pub(crate) enum Life {
     Exited,
 }
 
-/// What each operation touches comes first.
+/// By cache line: what each operation touches, what a segment of work and a switch in touch, the rest.
 #[repr(C, align(64))]
 pub(crate) struct Task<'a> {
     pub(crate) program: &'a [Op],
-    pub(crate) loops: Loops,
+    /// The innermost loop that it is in, if any; those round it are in `outer_loops`.
+    pub(crate) innermost: Option<Round>,
     pub(crate) pc: u32,
+    /// The CPU it ran on last, or starts from.
+    pub(crate) cpu: u32,
     pub(crate) life: Life,
     pub(crate) stage: Stage,
-    /// What is left of the segment that was interrupted or preempted, in 1/1024 ns, and its kind. Of a
-    /// stream (kind memory) what is left of its traffic.
-    pub(crate) remaining: u64,
+    /// The kind of the segment that was interrupted or preempted.
     pub(crate) kind: Kind,
-    /// The last part of that segment that is of another kind, and which.
-    pub(crate) tail: u64,
+    /// The kind of its last part, if that is another one.
     pub(crate) tail_kind: Kind,
     /// It waited in a channel's or a lock's list and was woken: if in vain, it waits in front.
     pub(crate) retries: bool,
@@ -63,37 +63,40 @@ pub(crate) struct Task<'a> {
     pub(crate) limited: bool,
     /// Waits in Join.
     pub(crate) joining: bool,
-    /// The CPU it ran on last, or starts from.
-    pub(crate) cpu: u32,
-    /// Whether it ran on `cpu`.
-    pub(crate) ran: bool,
+    /// What is left of that segment, in 1/1024 ns. Of a stream (kind memory) what is left of its traffic.
+    pub(crate) remaining: u64,
     /// Left of its cache refill, in 1/1024 ns; comes before its segment.
     pub(crate) refill: u64,
-    /// What had been brought into the caches of its last core when it left; see cache.rs.
-    pub(crate) cache_mark_bytes: u64,
+    pub(crate) random: Stream,
+    /// Length of that last part, in 1/1024 ns.
+    pub(crate) tail: u64,
+    /// Number of its address space.
+    pub(crate) process: u32,
+    /// Bytes of the message that it is copying.
+    pub(crate) bytes: u32,
     /// When its wake-up or its wait in a queue began.
     pub(crate) waits_since_ns: u64,
     /// When it was switched in.
     pub(crate) runs_since_ns: u64,
     pub(crate) cpu_time_ns: u64,
+    /// What had been brought into the caches of its last core when it left; see cache.rs.
+    pub(crate) cache_mark_bytes: u64,
     /// sched_ext: what is left of its slice, as of `slice_since_ns`.
     pub(crate) slice_ns: u64,
     pub(crate) slice_since_ns: u64,
-    /// Bytes of the message that it is copying.
-    pub(crate) bytes: u32,
-    /// The round of the barrier that it arrived in.
-    pub(crate) round: u32,
-    /// Left of the work of its stream through memory, in 1/1024 ns; `remaining` is what is left of the traffic.
-    pub(crate) work_left: u64,
+    /// Whether it ran on `cpu`.
+    pub(crate) ran: bool,
     /// It moved at exec: nothing of what it needs now is in any cache.
     pub(crate) is_cold: bool,
+    /// The round of the barrier that it arrived in.
+    pub(crate) round: u32,
     /// The node of what it touched first, or `NONE`.
     pub(crate) home: u32,
     /// Forked by it and not exited.
     pub(crate) children: u32,
-    /// Number of its address space.
-    pub(crate) process: u32,
-    pub(crate) random: Stream,
+    /// Left of the work of its stream through memory, in 1/1024 ns; `remaining` is what is left of the traffic.
+    pub(crate) work_left: u64,
+    pub(crate) outer_loops: Vec<Round>,
 }
 
 impl Task<'_> {
@@ -102,6 +105,16 @@ impl Task<'_> {
         self.slice_ns = self.slice_ns.saturating_sub(now_ns - self.slice_since_ns);
         self.slice_since_ns = now_ns;
     }
+
+    /// Enters a loop.
+    pub(crate) fn enter(&mut self, inner: Round) {
+        self.outer_loops.extend(self.innermost.replace(inner));
+    }
+
+    /// Leaves the innermost loop.
+    pub(crate) fn leave(&mut self) {
+        self.innermost = self.outer_loops.pop();
+    }
 }
 
 /// A loop that a task is in: where the body begins, and how many more rounds follow this one.
@@ -109,27 +122,6 @@ impl Task<'_> {
 pub(crate) struct Round {
     pub(crate) body: u32,
     pub(crate) rounds: Option<u64>,
-}
-
-/// The loops that a task is in. The innermost is at hand, the others are elsewhere in memory.
-#[derive(Default)]
-pub(crate) struct Loops {
-    innermost: Option<Round>,
-    outer: Vec<Round>,
-}
-
-impl Loops {
-    pub(crate) fn push(&mut self, inner: Round) {
-        self.outer.extend(self.innermost.replace(inner));
-    }
-
-    pub(crate) fn pop(&mut self) {
-        self.innermost = self.outer.pop();
-    }
-
-    pub(crate) fn innermost_mut(&mut self) -> Option<&mut Round> {
-        self.innermost.as_mut()
-    }
 }
 
 /// The policy's record of a task, at the beginning of a cache line: what is hot in it are the first two.
