@@ -88,7 +88,7 @@ WL_FN int wl_push_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 		other = wl_entry(lv->cpus, first + i);
 		if (other == cpu)
 			continue;
-		wl_read_at(reads, wl_distance(p, cpu, other));
+		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
 		if (wl_looks_idle(p, other) && wl_allowed(p, t, other) &&
 		    wl_is_better(p, other, cpu, why)) {
 			found = other;
@@ -125,6 +125,7 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 		return WL_CPU_NONE;
 	wl_write_once(wl_cpu_of(p, found)->push_due_ns, c->push_due_ns);
 	wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
+	wl_wrote_cpu(p, found);
 	return found;
 }
 
@@ -146,7 +147,7 @@ WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 			other = wl_entry(lv->cpus, first + i);
 			if (wl_entry(groups->dom_of, other) == wl_entry(groups->dom_of, cpu))
 				continue;
-			wl_read_at(&out->reads, wl_distance(p, cpu, other));
+			wl_read_cpu(p, &out->reads, other, wl_distance(p, cpu, other));
 			if (!wl_runs_alone(p, other))
 				continue;
 			/* What its last tick said; that it shares its core may have passed. */
@@ -178,6 +179,7 @@ WL_INLINE void wl_push_dispatch(struct wl_policy *p, u32 cpu, u32 levels,
 	failed = c->balance_failed[level & (WL_MAX_LEVELS - 1)] + 1;
 	if (failed > wl_balance_patience(wl_level_of(p, level)->kind) + WL_PUSH_PATIENCE) {
 		wl_write_once(wl_cpu_of(p, out->push_cpu)->push_to, cpu + 1);
+		wl_wrote_cpu(p, out->push_cpu);
 		failed = 0;
 	} else {
 		out->push_cpu = WL_CPU_NONE;
