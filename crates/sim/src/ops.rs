@@ -131,7 +131,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.wait(cpu)
             }
             (Op::Join, _) => self.done(task),
-            (Op::Signal { signal, sync }, _) => self.raise(cpu, task, signal, sync),
+            (Op::Signal { .. }, _) => self.raise(cpu, task),
             (Op::Wait { signal }, _) => self.wait_for_signal(cpu, task, signal),
             (Op::OpenGate { gate }, _) => {
                 let gate = &mut self.gates[gate as usize];
@@ -320,12 +320,23 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.done_waking(cpu, task)
     }
 
-    fn raise(&mut self, cpu: u32, task: u32, signal: u32, sync: bool) -> Progress {
-        let before = std::mem::replace(&mut self.signals[signal as usize], Signal::Raised);
-        if let Signal::Awaited(waiter) = before {
-            self.will_wake(cpu, Some(waiter), sync);
+    /// Raises a signal, and those that follow it directly: as far as a recording can tell, wake-ups at one point of a
+    /// task's work are those of one system call.
+    fn raise(&mut self, cpu: u32, task: u32) -> Progress {
+        let workload = self.workload;
+        let program = &workload.tasks[task as usize].program;
+        while let Some(&Op::Signal { signal, sync }) = program.get(self.tasks[task as usize].pc as usize) {
+            let before = std::mem::replace(&mut self.signals[signal as usize], Signal::Raised);
+            if let Signal::Awaited(waiter) = before {
+                self.will_wake(cpu, Some(waiter), sync);
+            }
+            self.done(task);
         }
-        self.done_waking(cpu, task)
+        if self.cpus[cpu as usize].todo.is_empty() {
+            return Progress::Continue;
+        }
+        self.next(cpu);
+        Progress::Set
     }
 
     fn wait_for_signal(&mut self, cpu: u32, task: u32, signal: u32) -> Progress {

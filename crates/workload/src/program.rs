@@ -244,7 +244,8 @@ pub enum Op {
     },
     /// Wait until all tasks forked by this one have exited.
     Join,
-    /// Raise a one-shot signal; if its waiter waits, wake it.
+    /// Raise a one-shot signal; if its waiter waits, wake it. Signals that follow each other directly are raised in one
+    /// system call: the task gives way after the last.
     Signal {
         /// Which.
         signal: SignalIndex,

@@ -5,6 +5,7 @@
 
 mod clang;
 mod command;
+mod docs;
 mod parity;
 mod setup;
 mod style;
@@ -31,6 +32,8 @@ enum Chore {
     Test(test::TestArgs),
     /// Check the rules of the house that no compiler checks.
     Style,
+    /// Write into docs/ what the commands named there print today.
+    Docs(docs::DocsArgs),
     /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
     Parity(parity::ParityArgs),
     /// Build the test kernel, and run the scheduler on it under emulation.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Chore::Setup(args) => setup::run(&args),
         Chore::Test(args) => test::run(&args),
         Chore::Style => style::run(),
+        Chore::Docs(args) => docs::run(&args),
         Chore::Parity(args) => parity::run(args),
         Chore::Vm(args) => vm::run(args),
     };

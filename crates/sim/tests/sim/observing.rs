@@ -90,3 +90,21 @@ fn a_device_wakes_a_sleeper_through_another_task() {
         assert_eq!(story.0, expected, "{host:?}");
     }
 }
+
+/// Task 0 has run for 20 ms when it wakes tasks 1 and 2, each of which may preempt it: it gives way once, after both.
+#[test]
+fn signals_in_a_row_are_raised_in_one_kernel_path() {
+    for host in HOSTS {
+        let signal = |signal| Op::Signal { signal, sync: false };
+        let wakes = vec![compute(20_000_000), signal(0), signal(1), compute(1000)];
+        let waits = |signal| bound(&[0], vec![Op::Wait { signal }, compute(1000)]);
+        let tasks = vec![bound(&[0], wakes), waits(0), waits(1)];
+        let mut story = Story::default();
+        run_observed(&scenario(machine(1, 1, 1), tasks, host), 1, &mut story).unwrap();
+        let place = |what: &str| story.0.iter().position(|line| line.ends_with(what)).unwrap();
+        let second = place("enqueue 2 on 0: Wakeup");
+        assert!(place("enqueue 1 on 0: Wakeup") < second, "{host:?}: {:?}", story.0);
+        let way = story.0.iter().rposition(|line| line.ends_with("out 0 on 0, runnable true")).unwrap();
+        assert!(second < way, "{host:?}: {:?}", story.0);
+    }
+}
