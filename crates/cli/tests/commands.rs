@@ -250,24 +250,31 @@ fn events_appear_whole_or_not_at_all() {
     }
 }
 
-/// Where nothing costs anything, a replay of a run's own export is the run, switch by switch.
+/// Where nothing costs anything, a replay of a run's own export is the run, switch by switch: each workload, each machine.
 #[test]
 fn round_trips_are_exact_where_nothing_costs_anything() {
-    let result = json(&[
-        "round-trip",
-        SMALL,
-        "pingpong:pairs=3,loops=30",
-        "openmp:threads=4,loops=5",
-        "spin:tasks=3,duration-ms=3",
-        "--machine",
-        "smp-8",
-        "--machine",
-        "xeon-x5650-2s",
-        "--format",
-        "json",
-    ]);
+    let workloads = [
+        "hackbench:groups=2,fds=8,loops=20",
+        "pingpong:pairs=6,loops=100",
+        "openmp:threads=20,loops=10,wait-policy=passive",
+        "schbench:threads=4,runtime-ms=5",
+        "lock-server:clients=6,duration-ms=3",
+        "uperf:threads=3,duration-ms=2",
+        "stream:threads=6,times=2,array-bytes=800000",
+        "spin:tasks=6,duration-ms=10",
+    ];
+    let missing =
+        wakelab_workload::presets().find(|name| !workloads.iter().any(|spec| spec.starts_with(name)));
+    assert_eq!(missing, None, "a workload without a round trip");
+    let machines: Vec<&str> =
+        wakelab_machine::presets().iter().map(|(name, _)| *name).filter(|name| *name != "host").collect();
+    let mut arguments = [&["round-trip", "--format", "json"], &workloads[..]].concat();
+    for machine in &machines {
+        arguments.extend(["--machine", machine]);
+    }
+    let result = json(&arguments);
     let trips = result["trips"].as_array().expect("a list");
-    assert_eq!(trips.len(), 8);
+    assert_eq!(trips.len(), workloads.len() * machines.len());
     for trip in trips {
         assert_eq!(trip["free"]["exact"], true, "{trip}");
     }
