@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line as it was typed. What it means is worked out in resolve.rs.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -61,6 +62,16 @@ pub(crate) struct InputArgs {
     /// The machine of the recording: CPU time becomes work, and what the kernel did of it is taken off
     #[arg(long, value_name = "MACHINE")]
     pub(crate) recorded_on: Option<String>,
+    /// What wakes the recording's tasks of this name (or its beginning and `*`) from outside comes at times of its own; may
+    /// be given again [default: who seems to follow a clock]
+    #[arg(long, value_name = "COMM")]
+    pub(crate) open_loop: Vec<String>,
+    /// What wakes them from outside comes so long after they went to sleep; may be given again
+    #[arg(long, value_name = "COMM")]
+    pub(crate) closed_loop: Vec<String>,
+    /// Replay the recording so often, each run beginning when the one before has ended
+    #[arg(long, value_name = "N", value_parser = repeat())]
+    pub(crate) repeat: Option<NonZeroU32>,
     /// Refuse a recording in which anything cannot be explained
     #[arg(long)]
     pub(crate) strict: bool,
@@ -104,7 +115,7 @@ pub(crate) struct CompareArgs {
     pub(crate) input: InputArgs,
     /// Run the scenario and seeds of an earlier result (JSON) again, as they stand
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "recorded_on", "machine", "policy", "host", "seeds", "seed", "limit_s",
+        "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "repeat", "machine", "policy", "host", "seeds", "seed", "limit_s",
         "without",
     ])]
     pub(crate) scenario: Option<PathBuf>,
@@ -233,6 +244,11 @@ pub(crate) struct MachinesArgs {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// 1 to 10,000.
+fn repeat() -> impl TypedValueParser<Value = NonZeroU32> {
+    clap::value_parser!(u32).range(1..=10_000).try_map(NonZeroU32::try_from)
 }
 
 /// Terms of the cost model, each with its line in the help.

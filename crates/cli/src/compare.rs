@@ -4,7 +4,8 @@
 use anyhow::{Context, Result};
 use wakelab_report::{Comparison, Style};
 use wakelab_sim::Outcome;
-use wakelab_trace::Recording;
+use wakelab_trace::loops::LoopCount;
+use wakelab_trace::{Explained, Recording};
 
 use crate::args::{CompareArgs, Format, RunArgs};
 use crate::resolve::{bad_input, comparison, single};
@@ -81,6 +82,13 @@ fn explanation(recording: &Recording) -> String {
     for (gap, seen) in &explained.gaps {
         text.push_str(&format!("  gap: {gap}: {} times, first in line {}\n", seen.count, seen.first_line));
     }
+    text.push_str(&loops(explained));
+    if recording.runs > 1 {
+        text.push_str(&format!(
+            "  {} runs of it, each beginning when the one before has ended\n",
+            recording.runs
+        ));
+    }
     if !explained.interrupts_known {
         text.push_str("  what an interrupt woke is put down to the task that it interrupted: the recording cannot tell\n");
     }
@@ -88,4 +96,22 @@ fn explanation(recording: &Recording) -> String {
         text.push_str("  each thread is taken for a process of its own: the recording does not tell\n");
     }
     text
+}
+
+/// Whose sleeps end at times of their own, and how many others are woken from outside.
+fn loops(explained: &Explained) -> String {
+    let names = |open: bool| {
+        let of = |(comm, count): (&String, &LoopCount)| {
+            let (tasks, sleeps) =
+                if open { (count.open, count.open_sleeps) } else { (count.closed, count.closed_sleeps) };
+            let told = if count.told { ", as told" } else { "" };
+            (tasks > 0).then(|| format!("{comm} ({tasks} tasks, {sleeps} sleeps{told})"))
+        };
+        explained.loops.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let line = |what: &str, names: &[String]| {
+        if names.is_empty() { String::new() } else { format!("  {what}: {}\n", names.join(", ")) }
+    };
+    line("open loop, woken at times of their own", &names(true))
+        + &line("closed loop, woken so long after they went to sleep", &names(false))
 }

@@ -132,14 +132,18 @@ fn again(path: &Path) -> Result<Comparison> {
 fn input(args: &InputArgs) -> Result<(Workload, Option<Recording>)> {
     let recording = |path: &Path| {
         let recorded_on = args.recorded_on.as_deref().map(|name| machine(name, &[])).transpose()?;
-        let options = wakelab_trace::Options { strict: args.strict, recorded_on };
+        let options = wakelab_trace::Options {
+            strict: args.strict,
+            recorded_on,
+            open: args.open_loop.clone(),
+            closed: args.closed_loop.clone(),
+            repeat: args.repeat,
+        };
         let recording = wakelab_trace::read(path, &options).map_err(bad_input)?;
         Ok((recording.workload.clone(), Some(recording)))
     };
-    let workload = |spec: &str| match &args.recorded_on {
-        Some(name) => {
-            Err(bad_input(format!("--recorded-on {name}: '{spec}' is a workload; expected a recording")))
-        }
+    let workload = |spec: &str| match for_recordings(args) {
+        Some(option) => Err(bad_input(format!("{option}: '{spec}' is a workload; expected a recording"))),
         None => Ok((workload(spec)?, None)),
     };
     match (&args.input, &args.recording, &args.workload) {
@@ -155,6 +159,15 @@ fn input(args: &InputArgs) -> Result<(Workload, Option<Recording>)> {
         }),
         (None, None, None) => Err(bad_input("an INPUT is needed: a recording or a workload")),
     }
+}
+
+/// An option that means nothing where a workload runs.
+fn for_recordings(args: &InputArgs) -> Option<String> {
+    let machine = args.recorded_on.iter().map(|name| format!("--recorded-on {name}"));
+    let open = args.open_loop.iter().map(|comm| format!("--open-loop {comm}"));
+    let closed = args.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
+    let repeat = args.repeat.iter().map(|runs| format!("--repeat {runs}"));
+    machine.chain(open).chain(closed).chain(repeat).next()
 }
 
 /// Whether the name before the parameters is one that exists; what is wrong then is wrong in the parameters.

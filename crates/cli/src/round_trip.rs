@@ -68,7 +68,8 @@ fn trip(scenario: &Scenario, seed: u64) -> Result<Trip> {
     let original = wakelab_sim::run_observed(scenario, seed, &mut log).map_err(failed)?;
     let text = exporter.finish(original.elapsed_ns)?;
 
-    let options = wakelab_trace::Options { strict: true, recorded_on: Some(scenario.machine.clone()) };
+    let recorded_on = Some(scenario.machine.clone());
+    let options = wakelab_trace::Options { strict: true, recorded_on, ..Default::default() };
     let recording = wakelab_trace::read_from(text.as_slice(), &shown, &shown, &options)
         .with_context(|| format!("{shown}: its own export cannot be read"))?;
     let replay = Scenario { workload: recording.workload, ..scenario.clone() };

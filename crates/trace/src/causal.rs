@@ -4,7 +4,8 @@
 //! A task is bursts of work and waits between them. Work is the CPU time between switch-in and switch-out; preemption
 //! is no wait, so the bursts on both sides of it are one. A wait ends
 //! - by a wake-up from another task, at an offset in *that* task's work: the waker raises a signal there;
-//! - or from outside (the waker's CPU was idle, or the recording knows that an interrupt did it): a sleep.
+//! - or from outside (the waker's CPU was idle, or the recording knows that an interrupt did it): a sleep, for so long or
+//!   until that time, as crates/trace/src/loops.rs decides for each task at the end.
 //!
 //! Worked example. A runs from 0 to 100, wakes B at 60, and waits; B was waiting, runs from 70 to 100 and exits:
 //! ```text
@@ -24,11 +25,14 @@ mod overheads;
 mod running;
 
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
 
 use wakelab_workload::{Op, Source, TaskIndex};
 
 use crate::event::{Context, Event, EventSource, Item, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
+use crate::joined::joined;
+use crate::loops::{Loops, Slept};
 use crate::program::{Known, Step, Tracked, workload};
 use crate::rescale::{Recorded, UNITS};
 use crate::{Options, Recording, TraceError};
@@ -36,7 +40,7 @@ use crate::{Options, Recording, TraceError};
 /// Reads all of `source`.
 ///
 /// # Errors
-/// Those of the source; with [`Options::strict`], the first [`Gap`].
+/// Those of the source; with [`Options::strict`], the first [`Gap`]; options that mean nothing here.
 pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Result<Recording, TraceError> {
     let recorded = options.recorded_on.as_ref().map(Recorded::new);
     let mut model = Model { recorded, ..Model::default() };
@@ -66,7 +70,7 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
             Some((gap, line)) if options.strict => {
                 return Err(TraceError::Unexplained { file: source.file().to_owned(), line, gap });
             }
-            _ if !more => return Ok(model.recording(name)),
+            _ if !more => return model.recording(name, source.file(), options),
             _ => {}
         }
     }
@@ -384,6 +388,8 @@ impl Model {
             By::Outside(source) => {
                 self.explained.from_outside += 1;
                 self.explained.source_unknown += u64::from(source == Source::Unknown);
+                let slept = Slept { position, since_ns, until_ns: wake.time_ns };
+                self.task(index).slept.push(slept);
                 self.sleep(index, source, since_ns, position, wake.time_ns);
             }
             By::Unknown => {
@@ -521,19 +527,31 @@ impl Model {
         self.explained.redundant_wakes = self.wakes.saturating_sub(self.useful_wakes);
     }
 
-    fn recording(mut self, name: &str) -> Recording {
+    fn recording(mut self, name: &str, file: &str, options: &Options) -> Result<Recording, TraceError> {
         let nr_cpus = self.highest_cpu + 1;
         let busy_ns = self.tasks.iter().map(|task| task.cpu_ns).sum();
         let clamped_units: u64 = self.tasks.iter().map(|task| task.clamped_units).sum();
         self.explained.overhead_clamped_ns = clamped_units / UNITS;
-        Recording {
-            workload: workload(name, self.tasks, &self.told, self.signals, nr_cpus, &mut self.explained),
+        let mut loops = Loops::new(options);
+        let (once, recorded) =
+            workload(name, self.tasks, &self.told, self.signals, nr_cpus, &mut loops, &mut self.explained);
+        self.explained.loops = loops.done(file)?;
+        let runs = options.repeat.map_or(1, NonZeroU32::get);
+        let tasks = once.tasks.len();
+        let workload = joined(once, &recorded, self.now_ns, runs).ok_or_else(|| TraceError::TooManyRuns {
+            file: file.to_owned(),
+            runs,
+            tasks,
+        })?;
+        Ok(Recording {
+            workload,
+            runs,
             nr_cpus,
             duration_ns: self.now_ns,
             events: self.events,
             busy_ns,
             explained: self.explained,
-        }
+        })
     }
 
     fn cpu(&mut self, cpu: u32) -> &mut Cpu {

@@ -127,6 +127,35 @@ pub enum TraceError {
         /// How many events there are.
         events: u64,
     },
+    /// [`crate::Options::open`] and [`crate::Options::closed`] say the same.
+    #[error("{file}: tasks called `{pattern}` cannot be both in an open and in a closed loop")]
+    OpenAndClosed {
+        /// The recording.
+        file: String,
+        /// The pattern that is in both.
+        pattern: String,
+    },
+    /// A pattern of [`crate::Options::open`] or [`crate::Options::closed`] means nobody.
+    #[error(
+        "{file}: no task called `{pattern}` was woken from outside, so none is in an open or a closed loop; expected a \
+         task's name, or its beginning and *"
+    )]
+    NoSuchSleeper {
+        /// The recording.
+        file: String,
+        /// The pattern.
+        pattern: String,
+    },
+    /// [`crate::Options::repeat`] is too much.
+    #[error("{file}: {runs} runs of {tasks} tasks: expected fewer than 2^32 tasks and waits in all")]
+    TooManyRuns {
+        /// The recording.
+        file: String,
+        /// How many.
+        runs: u32,
+        /// How many tasks one has.
+        tasks: usize,
+    },
     /// [`crate::Options::strict`]: something that cannot be explained.
     #[error("{file}:{line}: cannot be explained: {gap}")]
     Unexplained {

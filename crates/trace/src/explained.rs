@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::loops::LoopCount;
+
 /// Something in a recording that cannot be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
@@ -96,6 +98,8 @@ pub struct Explained {
     pub wakers_known: bool,
     /// The recorder named tasks by other ids than the events do (perf inside a container); its ids were not used.
     pub foreign_ids: bool,
+    /// Who was woken from outside, by name: in open or in closed loops.
+    pub loops: BTreeMap<String, LoopCount>,
     /// What cannot be explained.
     pub gaps: BTreeMap<Gap, GapCount>,
 }

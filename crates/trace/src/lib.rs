@@ -18,8 +18,10 @@ pub mod ftrace;
 mod ftrace_round_trip;
 pub mod ftrace_write;
 mod interrupts;
+mod joined;
 mod kernel;
 mod lines;
+pub mod loops;
 pub mod perf_script;
 mod program;
 mod rescale;
@@ -28,6 +30,7 @@ mod text;
 
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde::Serialize;
@@ -48,6 +51,14 @@ pub struct Options {
     /// The machine that was recorded. With it CPU time becomes work on a core of capacity 1024 whose other threads idle, and
     /// what the kernel did of it is taken off; without, CPU time is work.
     pub recorded_on: Option<Machine>,
+    /// Tasks whose wake-ups from outside come at times of their own, and those where they come so long after the task went to
+    /// sleep: by name, or the beginning of the name and `*`. The longer pattern counts; of all other tasks the rule in
+    /// [`loops`] decides.
+    pub open: Vec<String>,
+    /// See `open`.
+    pub closed: Vec<String>,
+    /// So many runs, each beginning when the one before has ended; `None`: one.
+    pub repeat: Option<NonZeroU32>,
 }
 
 /// A recording, read and understood.
@@ -55,6 +66,8 @@ pub struct Options {
 pub struct Recording {
     /// What the tasks did. Work is the CPU time that they used on the machine that was recorded.
     pub workload: Workload,
+    /// So many runs of the recording, joined end to end. The workload holds all of them, everything else here is of one.
+    pub runs: u32,
     /// The highest CPU number in the recording plus one. Tasks name CPUs below this only.
     pub nr_cpus: u32,
     /// From the first event to the last.
@@ -85,7 +98,8 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
 /// # Errors
 /// With file and line, or byte: what is not text, or of no format that is known; a line that is cut off or that
 /// cannot be parsed; time that goes backwards; a CPU number of [`MAX_CPUS`] or more; a recording without events or
-/// without context switches. With [`Options::strict`], the first [`Gap`].
+/// without context switches. With [`Options::strict`], the first [`Gap`]. Patterns of [`Options::open`] and [`Options::closed`]
+/// that say both or that no task fits; more runs than can be numbered.
 pub fn read_from(
     input: impl Read,
     file: &str,

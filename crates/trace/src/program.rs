@@ -9,7 +9,9 @@ use crate::MAX_CPUS;
 use crate::causal::{State, Wake};
 use crate::event::{TaskName, Told};
 use crate::explained::Explained;
+use crate::joined::Recorded;
 use crate::kernel;
+use crate::loops::{Loops, Slept};
 use crate::rescale::UNITS;
 
 /// An operation at an offset in a task's work. A wake-up may turn out later to have ended a wait, so steps are not made
@@ -103,6 +105,8 @@ pub(crate) struct Tracked {
     /// The CPU and the time of its last wake-up.
     pub(crate) woken_from: Option<(u32, u64)>,
     pub(crate) steps: Vec<Step>,
+    /// Its sleeps that ended from outside, in the order of time.
+    pub(crate) slept: Vec<Slept>,
     /// The last wake-up since it was switched in.
     pub(crate) wake_while_running: Option<Wake>,
     pub(crate) unsure: Option<Unsure>,
@@ -140,6 +144,7 @@ impl Tracked {
             accounted_ns: None,
             woken_from: None,
             steps: Vec::new(),
+            slept: Vec::new(),
             wake_while_running: None,
             unsure: None,
             ran_from_ns: None,
@@ -230,8 +235,9 @@ impl Tracked {
         (self.ran_on == RanOn::None || self.ran_on == RanOn::One(cpu)).then_some(cpu)
     }
 
-    /// Steps in the order of the recording, with the work between them. `new_index`: what has become of the tasks' numbers.
-    fn program(mut self, new_index: &[TaskIndex]) -> Vec<Op> {
+    /// Steps in the order of the recording, with the work between them. `new_index`: what has become of the tasks' numbers;
+    /// `open`: its sleeps end at times of their own.
+    fn program(mut self, new_index: &[TaskIndex], open: bool) -> Vec<Op> {
         self.steps.sort_by_key(|step| step.position);
         let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
         let mut done_units = 0;
@@ -243,11 +249,16 @@ impl Tracked {
                 done_units = at_units;
             }
         };
+        let mut slept = self.slept.iter().peekable();
         for step in &self.steps {
             // A gap may have shortened a burst after the step was noted.
             compute_until(&mut program, step.at_units.min(self.work_units));
             program.push(match step.op {
                 Op::Fork { task } => Op::Fork { task: new_index[task as usize] },
+                // One of unknown end is not among those that were noted, and stays as long as it was.
+                Op::Sleep { source, .. } if open => slept
+                    .next_if(|slept| slept.position == step.position)
+                    .map_or(step.op, |slept| slept.until(source)),
                 op => op,
             });
         }
@@ -257,15 +268,16 @@ impl Tracked {
 }
 
 /// The workload of all tasks, in the order in which they were first seen; those that were `told` of come first, in the order
-/// of their ids.
+/// of their ids; and what it does not say of them.
 pub(crate) fn workload(
     name: &str,
     tracked: Vec<Tracked>,
     told: &BTreeMap<u32, Known>,
     signals: u32,
     nr_cpus: u32,
+    loops: &mut Loops<'_>,
     explained: &mut Explained,
-) -> Workload {
+) -> (Workload, Vec<Recorded>) {
     let mut tracked: Vec<(usize, Tracked)> = tracked.into_iter().enumerate().collect();
     // A stable sort: those of which nothing was told keep their order.
     tracked.sort_by_key(|(_, task)| if told.contains_key(&task.tid) { (0, task.tid) } else { (1, 0) });
@@ -274,8 +286,11 @@ pub(crate) fn workload(
         new_index[*old] = new as TaskIndex;
     }
     let mut tasks = Vec::with_capacity(tracked.len());
+    let mut recorded = Vec::with_capacity(tracked.len());
     for (_, task) in tracked {
         let bound_cpu = task.bound_cpu(nr_cpus);
+        let open = loops.open(&task.name, &task.slept);
+        recorded.push(Recorded { ended_ns: task.ready_ns, open });
         let known = told.get(&task.tid);
         explained.pinned_kernel_threads += u64::from(bound_cpu.is_some());
         explained.realtime_tasks += u64::from(task.prio.is_some_and(kernel::is_realtime));
@@ -289,10 +304,10 @@ pub(crate) fn workload(
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
             footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
             judged: false,
-            program: task.program(&new_index),
+            program: task.program(&new_index, open),
         });
     }
-    Workload {
+    let workload = Workload {
         name: name.to_owned(),
         tasks,
         channels: Vec::new(),
@@ -302,5 +317,6 @@ pub(crate) fn workload(
         barriers: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
-    }
+    };
+    (workload, recorded)
 }

@@ -16,6 +16,8 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
     let mut next_op = vec![0; count];
     let mut raised_ns: Vec<Option<u64>> = vec![None; workload.signals as usize];
     let mut waiter: Vec<Option<TaskIndex>> = vec![None; workload.signals as usize];
+    let mut opened_ns: Vec<Option<u64>> = vec![None; workload.gates as usize];
+    let mut at_gate: Vec<Vec<TaskIndex>> = vec![Vec::new(); workload.gates as usize];
     let mut ready: Vec<TaskIndex> = Vec::new();
     for (index, task) in workload.tasks.iter().enumerate() {
         if task.parent.is_none() {
@@ -33,6 +35,7 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                     clock_ns += work_ns;
                 }
                 Op::Sleep { delay_ns, .. } => clock_ns += delay_ns,
+                Op::SleepUntil { time_ns, .. } => clock_ns = clock_ns.max(time_ns),
                 Op::Signal { signal, sync } => {
                     assert!(!sync);
                     let raised = &mut raised_ns[signal as usize];
@@ -47,6 +50,18 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                         break;
                     };
                     clock_ns = clock_ns.max(signal_ns);
+                }
+                Op::OpenGate { gate } => {
+                    let opened = opened_ns[gate as usize].replace(clock_ns);
+                    assert_eq!(opened, None, "gate {gate} is opened twice");
+                    ready.append(&mut at_gate[gate as usize]);
+                }
+                Op::WaitGate { gate } => {
+                    let Some(gate_ns) = opened_ns[gate as usize] else {
+                        at_gate[gate as usize].push(index);
+                        break;
+                    };
+                    clock_ns = clock_ns.max(gate_ns);
                 }
                 Op::Fork { task } => {
                     assert_eq!(workload.tasks[task as usize].parent, Some(index));

@@ -5,6 +5,7 @@ mod causal;
 mod executor;
 mod fixtures;
 mod ftrace;
+mod loops;
 mod mutations;
 mod refusals;
 mod round_trip;

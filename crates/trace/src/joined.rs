@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A recording several times, one run after the other has ended.
+//!
+//! Each run has tasks of its own. Those of a later run that nobody forks are there from the beginning and wait at the run's
+//! gate. The task that ended last in the recording waits, at its end, for the ends of all others of its run and then opens
+//! the next gate. What began at a time of its own begins so long after the gate has opened; but in an open loop (loops.rs)
+//! the clock goes on: run k's times are k times the recording's length later, whenever its gate opens.
+//!
+//! Worked example. A computes 60, signals B and computes 40; B waits for that and computes 30; A ends last. Twice:
+//! ```text
+//!     A: compute 60, signal 0, compute 40, wait 1, open gate 0     B: wait 0, compute 30, signal 1
+//!     A: wait gate 0, compute 60, signal 2, compute 40             B: wait gate 0, wait 2, compute 30
+//! ```
+//!
+//! No replay deadlocks that did not before: whom all wait for waits for ends only, and nobody of its run for its own.
+//!
+//! Cost: as many tasks and operations as there are runs; a start of each task at time 0 and a wake-up at its gate, where the
+//! first run has only the start; a wake-up for each task that ends later than the one that ended last in the recording.
+
+use wakelab_workload::{Op, Source, Task, TaskIndex, Workload};
+
+/// What a workload does not tell of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// When it was last heard of.
+    pub(crate) ended_ns: u64,
+    /// In an open loop.
+    pub(crate) open: bool,
+}
+
+/// `once`, so many times. `recorded`: of each task; `duration_ns`: of the recording. `None`: too many tasks or signals for 32 bits.
+pub(crate) fn joined(once: Workload, recorded: &[Recorded], duration_ns: u64, runs: u32) -> Option<Workload> {
+    if runs == 1 {
+        return Some(once);
+    }
+    let nr_tasks = u32::try_from(once.tasks.len()).ok()?;
+    nr_tasks.checked_mul(runs)?;
+    once.signals.checked_add(nr_tasks)?.checked_mul(runs)?;
+    duration_ns.checked_mul(u64::from(runs))?;
+    let mut last_first: Vec<TaskIndex> = (0..nr_tasks).collect();
+    last_first.sort_by_key(|&task| std::cmp::Reverse((recorded[task as usize].ended_ns, task)));
+    let Some((&last, others)) = last_first.split_first() else { return Some(once) };
+
+    let mut all = Workload { tasks: Vec::new(), signals: 0, gates: runs - 1, ..once.clone() };
+    for run in 0..runs {
+        let first = Numbers { task: run * nr_tasks, signal: all.signals };
+        let begins_ns = u64::from(run) * duration_ns;
+        for (task, of) in once.tasks.iter().zip(recorded) {
+            all.tasks.push(again(task, of.open, run, begins_ns, &first));
+        }
+        all.signals += once.signals;
+        if run + 1 == runs {
+            break;
+        }
+        for &other in others {
+            let signal = all.signals;
+            all.signals += 1;
+            all.tasks[(first.task + other) as usize].program.push(Op::Signal { signal, sync: false });
+            all.tasks[(first.task + last) as usize].program.push(Op::Wait { signal });
+        }
+        all.tasks[(first.task + last) as usize].program.push(Op::OpenGate { gate: run });
+    }
+    Some(all)
+}
+
+/// The first ones of a run.
+struct Numbers {
+    task: TaskIndex,
+    signal: u32,
+}
+
+/// `task` in run `run`, which begins at `begins_ns` by the recording's clock.
+fn again(task: &Task, open: bool, run: u32, begins_ns: u64, first: &Numbers) -> Task {
+    let mut program = Vec::with_capacity(task.program.len() + 2);
+    let is_root = task.parent.is_none();
+    if let (Some(gate), true) = (run.checked_sub(1), is_root) {
+        program.push(Op::WaitGate { gate });
+        if task.start_ns > 0 {
+            let (delay_ns, source) = (task.start_ns, Source::Unknown);
+            program.push(if open {
+                Op::SleepUntil { time_ns: begins_ns + delay_ns, source }
+            } else {
+                Op::Sleep { delay_ns, source }
+            });
+        }
+    }
+    program.extend(task.program.iter().map(|&op| match op {
+        Op::Fork { task } => Op::Fork { task: first.task + task },
+        Op::Signal { signal, sync } => Op::Signal { signal: first.signal + signal, sync },
+        Op::Wait { signal } => Op::Wait { signal: first.signal + signal },
+        Op::SleepUntil { time_ns, source } => Op::SleepUntil { time_ns: begins_ns + time_ns, source },
+        op => op,
+    }));
+    Task {
+        parent: task.parent.map(|parent| first.task + parent),
+        start_ns: if run == 0 { task.start_ns } else { 0 },
+        program,
+        ..task.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelab_workload::{End, Measure};
+
+    use super::*;
+
+    fn compute(work_ns: u64) -> Op {
+        Op::Compute { work_ns, spread_percent: 0 }
+    }
+
+    fn task(parent: Option<TaskIndex>, start_ns: u64, program: Vec<Op>) -> Task {
+        Task {
+            name: "t".to_owned(),
+            parent,
+            start_ns,
+            process: 1,
+            weight: 1024,
+            allowed: None,
+            last_cpu: None,
+            footprint_bytes: 0,
+            judged: false,
+            program,
+        }
+    }
+
+    fn workload(tasks: Vec<Task>, signals: u32) -> Workload {
+        Workload {
+            name: "w".to_owned(),
+            tasks,
+            channels: Vec::new(),
+            signals,
+            gates: 0,
+            locks: Vec::new(),
+            barriers: Vec::new(),
+            end: End::AllExited,
+            measure: Measure::Makespan,
+        }
+    }
+
+    fn recorded(ended_ns: u64, open: bool) -> Recorded {
+        Recorded { ended_ns, open }
+    }
+
+    #[test]
+    fn worked_example() {
+        let signal = |signal| Op::Signal { signal, sync: false };
+        let wait = |signal| Op::Wait { signal };
+        let a = task(None, 0, vec![compute(60), signal(0), compute(40)]);
+        let b = task(None, 0, vec![wait(0), compute(30)]);
+        let twice = joined(workload(vec![a, b], 1), &[recorded(100, false), recorded(90, false)], 100, 2);
+        let twice = twice.expect("two runs of two tasks");
+        let programs: Vec<&[Op]> = twice.tasks.iter().map(|task| &task.program[..]).collect();
+        let (open, gate) = (Op::OpenGate { gate: 0 }, Op::WaitGate { gate: 0 });
+        assert_eq!(programs[0], [compute(60), signal(0), compute(40), wait(1), open]);
+        assert_eq!(programs[1], [wait(0), compute(30), signal(1)]);
+        assert_eq!(programs[2], [gate, compute(60), signal(2), compute(40)]);
+        assert_eq!(programs[3], [gate, wait(2), compute(30)]);
+        assert_eq!((twice.signals, twice.gates), (3, 1));
+        assert_eq!(twice.check(), Ok(()));
+    }
+
+    #[test]
+    fn children_and_clocks() {
+        let sleep = |delay_ns| Op::Sleep { delay_ns, source: Source::Unknown };
+        let until = |time_ns| Op::SleepUntil { time_ns, source: Source::Unknown };
+        let tasks = vec![
+            // In a closed loop, from 10 on; in an open one, from 20 on; the latter's child.
+            task(None, 10, vec![sleep(5)]),
+            task(None, 20, vec![Op::Fork { task: 2 }, until(70)]),
+            task(Some(1), 0, vec![compute(1)]),
+        ];
+        let of = [recorded(15, false), recorded(70, true), recorded(21, false)];
+        let all = joined(workload(tasks, 0), &of, 1000, 3).expect("three runs of three tasks");
+        assert_eq!(all.check(), Ok(()));
+        let (wait, open) = (|signal| Op::Wait { signal }, |gate| Op::OpenGate { gate });
+        let gate = |gate| Op::WaitGate { gate };
+        // The second ended last; before it the third, at 21, and the first, at 15.
+        assert_eq!(all.tasks[1].program, [Op::Fork { task: 2 }, until(70), wait(0), wait(1), open(0)]);
+        assert_eq!(
+            all.tasks[3].program,
+            [gate(0), sleep(10), sleep(5), Op::Signal { signal: 3, sync: false }]
+        );
+        assert_eq!(
+            all.tasks[4].program,
+            [gate(0), until(1020), Op::Fork { task: 5 }, until(1070), wait(2), wait(3), open(1)]
+        );
+        assert_eq!(all.tasks[7].program, [gate(1), until(2020), Op::Fork { task: 8 }, until(2070)]);
+        assert_eq!((all.tasks[8].parent, &all.tasks[8].program[..]), (Some(7), &[compute(1)][..]));
+        assert_eq!([0, 3, 6].map(|task| all.tasks[task].start_ns), [10, 0, 0]);
+    }
+
+    #[test]
+    fn once_is_once() {
+        let once = workload(vec![task(None, 3, vec![compute(1)])], 0);
+        assert_eq!(joined(once.clone(), &[recorded(4, false)], 4, 1), Some(once));
+    }
+
+    #[test]
+    fn more_than_32_bits_of_tasks_are_refused() {
+        let once = workload(vec![task(None, 0, Vec::new()), task(None, 0, Vec::new())], 0);
+        assert_eq!(joined(once, &[recorded(0, false); 2], 0, u32::MAX), None);
+    }
+}
