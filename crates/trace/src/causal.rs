@@ -24,9 +24,10 @@ mod overheads;
 #[path = "running.rs"]
 mod running;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use rustc_hash::FxHashMap;
 use wakelab_workload::{Op, Source, TaskIndex};
 
 use crate::event::{Context, Event, EventSource, Item, TaskName, What};
@@ -165,8 +166,8 @@ enum Ids {
 #[derive(Default)]
 struct Model {
     tasks: Vec<Tracked>,
-    /// The latest task of each id.
-    by_tid: HashMap<u32, TaskIndex>,
+    /// The latest task of each id. Looked up several times an event, and never iterated over.
+    by_tid: FxHashMap<u32, TaskIndex>,
     /// What the recording says of tasks outside its events, by their ids.
     told: BTreeMap<u32, Known>,
     cpus: Vec<Cpu>,

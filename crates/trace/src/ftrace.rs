@@ -22,8 +22,8 @@ use memchr::memchr_iter;
 use crate::TraceError;
 use crate::event::{Current, EventSource, Item, Told};
 use crate::lines::Lines;
-use crate::scan::Scan;
-use crate::text::{Head, Order, expected};
+use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
+use crate::text::{Head, Order, Places, expected};
 
 /// How our own exports begin what no event says; see `crates/trace/src/ftrace_write.rs`.
 pub(crate) const TOLD: &str = "# wakelab-task:";
@@ -48,7 +48,7 @@ enum Kind {
     Skip,
     Lost(u64),
     Told,
-    Event { prints: bool },
+    Event { prints: bool, places: Places },
     Unknown,
 }
 
@@ -69,15 +69,16 @@ impl<R: Read> EventSource for Reader<R> {
         if let Kind::Lost(count) = kind {
             return Ok(Some(Item::Lost { line, count }));
         }
-        if kind == Kind::Told {
+        let Kind::Event { prints, places } = kind else {
+            if kind != Kind::Told {
+                return Err(expected(&self.lines, "`comm-pid [cpu] flags time: event: fields`"));
+            }
             let told = told(self.lines.text());
             let told = told.ok_or_else(|| expected(&self.lines, "pid=N cpus=LIST footprint_bytes=N"))?;
             return Ok(Some(Item::Told(told)));
-        }
-        let Some(head) = head_of(self.lines.text()) else {
-            return Err(expected(&self.lines, "`comm-pid [cpu] flags time: event: fields`"));
         };
-        self.printing = kind == Kind::Event { prints: true };
+        self.printing = prints;
+        let head = places.head(self.lines.text());
         self.order.event(&self.lines, &head).map(|event| Some(Item::Event(event)))
     }
 
@@ -89,7 +90,7 @@ impl<R: Read> EventSource for Reader<R> {
 fn kind(text: &str, any_event: bool) -> Kind {
     if let Some(head) = head_of(text) {
         let prints = matches!(head.name, "print" | "bprint" | "bputs" | "tracing_mark_write");
-        return Kind::Event { prints };
+        return Kind::Event { prints, places: head.places(text) };
     }
     if text.starts_with(TOLD) {
         return Kind::Told;
@@ -136,25 +137,25 @@ pub(crate) fn head_of(line: &str) -> Option<Head<'_>> {
 
 /// `comm-pid` or `comm-pid (tgid)`, with blanks around; the tgid may be unknown: `(-------)`.
 fn current(before: &str) -> Option<Current<'_>> {
-    let mut name = before.trim_end_matches(' ');
+    let mut name = trim_blanks_after(before);
     if name.len() == before.len() {
         return None;
     }
     let mut process = None;
     if let Some(inside) = name.strip_suffix(')') {
         let open = memchr::memrchr(b'(', inside.as_bytes())?;
-        let mut scan = Scan::new(inside[open + 1..].trim_matches(' '));
+        let mut scan = Scan::new(trim_blanks_after(trim_blanks_before(&inside[open + 1..])));
         process = scan.id();
         scan.while_ascii(|byte| byte == b'-');
         if !scan.rest.is_empty() {
             return None;
         }
-        name = inside[..open].trim_end_matches(' ');
+        name = trim_blanks_after(&inside[..open]);
     }
     let dash = memchr::memrchr(b'-', name.as_bytes())?;
     let mut scan = Scan::new(&name[dash + 1..]);
     let tid = scan.id()?;
-    let comm = name[..dash].trim_start_matches(' ');
+    let comm = trim_blanks_before(&name[..dash]);
     let whole = scan.rest.is_empty() && !comm.is_empty();
     whole.then_some(Current { comm, tid: Some(tid), process })
 }

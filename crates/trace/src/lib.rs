@@ -93,7 +93,8 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
 
 /// Reads a recording from `input`. Errors call it `file`, the workload is called `name`.
 ///
-/// Takes time and memory in proportion to the number of events.
+/// Takes time in proportion to the length of the input, and memory in proportion to the tasks, the CPUs and the operations
+/// that come of it.
 ///
 /// # Errors
 /// With file and line, or byte: what is not text, or of no format that is known; a line that is cut off or that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Lines of text, one at a time, with their number; refuses what is not text before anybody parses it.
 //!
-//! Lines are found in blocks of the input and lent from there: nothing is copied but the line that two blocks share.
+//! Lines are found in blocks of the input. Each is checked once and copied to where its readers can have it as text.
 
 use std::io::{ErrorKind, Read};
 
@@ -38,6 +38,8 @@ pub(crate) struct Lines<R> {
     offset: u64,
     /// Lines read so far: the number of the current one.
     number: u64,
+    /// The current line, without its end.
+    text: String,
     /// The next line is the current one again.
     again: bool,
 }
@@ -53,6 +55,7 @@ impl<R: Read> Lines<R> {
             filled: 0,
             offset: 0,
             number: 0,
+            text: String::new(),
             again: false,
         }
     }
@@ -123,7 +126,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    fn check(&self) -> Result<(), TraceError> {
+    fn check(&mut self) -> Result<(), TraceError> {
         let line = &self.buffer[self.begin..self.end];
         if self.number == 1
             && let Some((_, what, hint)) = BINARY.iter().find(|(magic, ..)| line.starts_with(magic))
@@ -133,28 +136,31 @@ impl<R: Read> Lines<R> {
         if let Some(at) = memchr(0, line) {
             return Err(self.not_text(at, "a NUL byte".to_owned(), ""));
         }
-        if let Err(error) = std::str::from_utf8(line) {
-            let at = error.valid_up_to();
-            let found = format!("byte {:#04x}, which is not UTF-8", line[at]);
-            // A cut in the middle of a character is not UTF-8 either.
-            return Err(self.not_text(at, found, ""));
-        }
+        let text = match std::str::from_utf8(line) {
+            Ok(text) => text.trim_end_matches(['\n', '\r']),
+            Err(error) => {
+                let at = error.valid_up_to();
+                let found = format!("byte {:#04x}, which is not UTF-8", line[at]);
+                // A cut in the middle of a character is not UTF-8 either.
+                return Err(self.not_text(at, found, ""));
+            }
+        };
         if line.last() != Some(&b'\n') {
             if line.len() == MAX_LINE_BYTES {
                 let found = format!("a line of more than {MAX_LINE_BYTES} bytes");
                 return Err(self.not_text(0, found, ""));
             }
-            let found = excerpt_of_end(self.text());
+            let found = excerpt_of_end(text);
             return Err(TraceError::Cut { file: self.file.clone(), line: self.number, found });
         }
+        self.text.clear();
+        self.text.push_str(text);
         Ok(())
     }
 
     /// The current line, without its end.
     pub(crate) fn text(&self) -> &str {
-        // advance() has checked it, and refused it if this is not so.
-        let text = std::str::from_utf8(&self.buffer[self.begin..self.end]).unwrap_or_default();
-        text.trim_end_matches(['\n', '\r'])
+        &self.text
     }
 
     /// `at`: offset in the line.

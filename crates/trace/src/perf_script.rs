@@ -19,7 +19,7 @@ use memchr::memchr_iter;
 use crate::TraceError;
 use crate::event::{Current, EventSource, Item};
 use crate::lines::Lines;
-use crate::scan::Scan;
+use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
 use crate::text::{Head, Order, expected};
 
 /// How records of perf itself begin, where an event would stand.
@@ -52,20 +52,21 @@ enum Line<'a> {
 
 impl<R: Read> EventSource for Reader<R> {
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
-        loop {
+        let places = loop {
             if !self.lines.advance()? {
                 self.order.check_end(&self.lines)?;
                 return Ok(None);
             }
-            match line_of(self.lines.text(), self.chain_possible) {
+            let text = self.lines.text();
+            match line_of(text, self.chain_possible) {
                 Line::Skip => self.chain_possible = false,
                 Line::Chain => {}
                 Line::Lost(count) => return Ok(Some(Item::Lost { line: self.lines.number(), count })),
-                Line::Event(_) => break,
+                Line::Event(head) => break head.places(text),
                 Line::Unknown => return Err(expected(&self.lines, "`comm pid [cpu] time: event: fields`")),
             }
-        }
-        let Line::Event(head) = line_of(self.lines.text(), self.chain_possible) else { return Ok(None) };
+        };
+        let head = places.head(self.lines.text());
         self.chain_possible = true;
         self.order.event(&self.lines, &head).map(|event| Some(Item::Event(event)))
     }
@@ -110,7 +111,7 @@ pub(crate) fn head_of(line: &str) -> Option<Head<'_>> {
 /// `:-1 1979/-1` (the pgbench fixture has one).
 fn current(before: &str) -> Option<Current<'_>> {
     // perf 6.1 pads the task ids with blanks on either side.
-    let ids_end = before.trim_end_matches(' ');
+    let ids_end = trim_blanks_after(before);
     if ids_end.len() == before.len() {
         return None;
     }
@@ -119,7 +120,7 @@ fn current(before: &str) -> Option<Current<'_>> {
     let first_id = ids.signed()?;
     let (process, tid) =
         if ids.eat("/") { (u32::try_from(first_id).ok(), ids.signed()?) } else { (None, first_id) };
-    let comm = before[..ids_begin].trim_matches(' ');
+    let comm = trim_blanks_after(trim_blanks_before(&before[..ids_begin]));
     let whole = ids.rest.is_empty() && !comm.is_empty();
     whole.then_some(Current { comm, tid: u32::try_from(tid).ok(), process })
 }

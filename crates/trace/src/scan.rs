@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads a line of text from left to right, without copying: what both text formats are parsed with.
 
+/// So many always fit into 64 bits.
+const MAX_DIGITS: usize = 19;
+
 /// The rest of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan<'a> {
@@ -13,6 +16,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Goes past `literal` if it comes next.
+    #[inline]
     pub(crate) fn eat(&mut self, literal: &str) -> bool {
         match self.rest.strip_prefix(literal) {
             Some(rest) => {
@@ -24,6 +28,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Goes past blanks; tells whether there were any.
+    #[inline]
     pub(crate) fn blanks(&mut self) -> bool {
         let length = self.rest.bytes().take_while(|&byte| byte == b' ' || byte == b'\t').count();
         self.rest = &self.rest[length..];
@@ -31,6 +36,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The bytes that come next and are `wanted`, which must be ASCII; maybe none.
+    #[inline]
     pub(crate) fn while_ascii(&mut self, wanted: impl Fn(u8) -> bool) -> &'a str {
         let length = self.rest.bytes().take_while(|&byte| byte.is_ascii() && wanted(byte)).count();
         let (taken, rest) = self.rest.split_at(length);
@@ -39,17 +45,33 @@ impl<'a> Scan<'a> {
     }
 
     /// Decimal digits; `None` if there are none.
+    #[inline]
     pub(crate) fn digits(&mut self) -> Option<&'a str> {
         let digits = self.while_ascii(|byte| byte.is_ascii_digit());
         (!digits.is_empty()).then_some(digits)
     }
 
     /// A number; `None` also if it is too large.
+    #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
-        number(self.digits()?)
+        let (mut value, mut length) = (0, 0);
+        for &byte in self.rest.as_bytes() {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            if length == MAX_DIGITS {
+                return number(self.digits()?);
+            }
+            value = value * 10 + u64::from(digit);
+            length += 1;
+        }
+        self.rest = &self.rest[length..];
+        (length > 0).then_some(value)
     }
 
     /// A number below 2^32: a task id or a CPU.
+    #[inline]
     pub(crate) fn id(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
@@ -62,6 +84,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The text up to the first `key`, which begins with a blank, and past it.
+    #[inline]
     pub(crate) fn until(&mut self, key: &str) -> Option<&'a str> {
         let bytes = self.rest.as_bytes();
         let mut from = 0;
@@ -82,10 +105,23 @@ impl<'a> Scan<'a> {
     }
 }
 
+/// Without the blanks at its beginning.
+#[inline]
+pub(crate) fn trim_blanks_before(text: &str) -> &str {
+    let blanks = text.bytes().take_while(|&byte| byte == b' ').count();
+    &text[blanks..]
+}
+
+/// Without the blanks at its end.
+#[inline]
+pub(crate) fn trim_blanks_after(text: &str) -> &str {
+    let blanks = text.bytes().rev().take_while(|&byte| byte == b' ').count();
+    &text[..text.len() - blanks]
+}
+
 /// The value of decimal digits; `None` if it is 2^64 or more.
 pub(crate) fn number(digits: &str) -> Option<u64> {
-    // 19 digits always fit.
-    if digits.len() <= 19 {
+    if digits.len() <= MAX_DIGITS {
         return Some(digits.bytes().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')));
     }
     digits.parse().ok()
@@ -113,6 +149,8 @@ mod tests {
         let mut scan = Scan::new("a pid b pid=7");
         assert_eq!((scan.until(" pid="), scan.rest), (Some("a pid b"), "7"));
         assert_eq!((scan.until(" pid="), scan.rest), (None, "7"));
+        assert_eq!((trim_blanks_before("  é a "), trim_blanks_after(" a é  ")), ("é a ", " a é"));
+        assert_eq!((trim_blanks_before("  "), trim_blanks_after("  ")), ("", ""));
         let mut scan = Scan::new("é pid=1");
         assert_eq!((scan.until(" pid="), scan.at_end_of_field()), (Some("é"), false));
     }

@@ -33,6 +33,65 @@ pub(crate) struct Head<'a> {
     pub(crate) fields: &'a str,
 }
 
+/// Where the parts of a [`Head`] stand in their line. A reader looks for an event in a loop, line by line, and cannot borrow from any
+/// of them before it knows that this is the one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    comm: Place,
+    tid: Option<u32>,
+    process: Option<u32>,
+    cpu: Place,
+    seconds: Place,
+    fraction: Place,
+    flags: Option<Place>,
+    subsystem: Place,
+    name: Place,
+    fields: Place,
+}
+
+/// First byte, and the one after the last.
+type Place = (usize, usize);
+
+impl Head<'_> {
+    /// `line`: which was taken apart.
+    pub(crate) fn places(&self, line: &str) -> Places {
+        let place = |part: &str| {
+            // Nothing may stand outside the line.
+            let begin = if part.is_empty() { 0 } else { part.as_ptr().addr() - line.as_ptr().addr() };
+            (begin, begin + part.len())
+        };
+        Places {
+            comm: place(self.current.comm),
+            tid: self.current.tid,
+            process: self.current.process,
+            cpu: place(self.cpu),
+            seconds: place(self.seconds),
+            fraction: place(self.fraction),
+            flags: self.flags.map(place),
+            subsystem: place(self.subsystem),
+            name: place(self.name),
+            fields: place(self.fields),
+        }
+    }
+}
+
+impl Places {
+    /// The parts again. `line`: the same.
+    pub(crate) fn head<'a>(&self, line: &'a str) -> Head<'a> {
+        let part = |(begin, end): Place| &line[begin..end];
+        Head {
+            current: Current { comm: part(self.comm), tid: self.tid, process: self.process },
+            cpu: part(self.cpu),
+            seconds: part(self.seconds),
+            fraction: part(self.fraction),
+            flags: self.flags.map(part),
+            subsystem: part(self.subsystem),
+            name: part(self.name),
+            fields: part(self.fields),
+        }
+    }
+}
+
 /// What came so far.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
