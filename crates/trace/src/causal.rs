@@ -297,11 +297,12 @@ impl Model {
         }
         let time_ns = if let By::Outside(_) = by { self.due_ns(event) } else { self.now_ns };
         let wake = Wake { time_ns, by, sync };
+        let woken_from = Some((event.cpu, self.now_ns));
         let Some(index) = found else {
-            self.woken_from_before(name, &wake, last_cpu);
+            let index = self.woken_from_before(name, &wake, last_cpu);
+            self.task(index).woken_from = woken_from;
             return;
         };
-        let woken_from = Some((event.cpu, self.now_ns));
         let task = self.task(index);
         task.woken_from = woken_from;
         task.rename(name);
@@ -337,7 +338,7 @@ impl Model {
 
     /// A task that waited when the recording began is woken. If from outside, it begins now; if by a task, it begins by
     /// waiting.
-    fn woken_from_before(&mut self, name: &TaskName<'_>, wake: &Wake, last_cpu: u32) {
+    fn woken_from_before(&mut self, name: &TaskName<'_>, wake: &Wake, last_cpu: u32) -> TaskIndex {
         let start_ns = if matches!(wake.by, By::Task(_)) { 0 } else { wake.time_ns };
         let index = self.begin(name, None, start_ns);
         self.task(index).last_cpu = Some(last_cpu);
@@ -349,6 +350,7 @@ impl Model {
                 self.gap(Gap::UnknownWaker);
             }
         }
+        index
     }
 
     /// A task that waited was switched in, and no wake-up was seen since its switch-out. If one was seen just before,
@@ -469,7 +471,9 @@ impl Model {
             && self.tasks[waker.task as usize].tid == tid
         {
             let step = Step { position: waker.position, at_units: waker.work_units, op: Op::Exec };
-            self.task(waker.task).steps.push(step);
+            let task = self.task(waker.task);
+            task.steps.push(step);
+            task.forget_caches();
         }
     }
 

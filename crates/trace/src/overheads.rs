@@ -7,7 +7,7 @@
 //! - an interrupt, from its entry to its exit;
 //! - from the scheduler's last account (sched_stat_runtime) to the switch-out: looking for another task.
 //!
-//! By the figures of the recorded machine, else: the switch, refilling caches after a migration, placing and queueing,
+//! By the figures of the recorded machine, else: the switch, refilling caches, placing and queueing,
 //! sending interrupts to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit,
 //! and balancing before idling. What decisions and balancing read is not known, so it stays in the work.
 //!
@@ -71,7 +71,7 @@ impl Model {
         self.recorded = Some(recorded);
     }
 
-    /// `task` was switched in on `cpu`; `prev` ran there until now.
+    /// `task` was switched in on `cpu`; `prev` ran there until now. `from`: where it ran last, if its caches there were its own.
     pub(super) fn charge_switch(
         &mut self,
         cpu: u32,
@@ -79,7 +79,10 @@ impl Model {
         prev: Option<TaskIndex>,
         from: Option<u32>,
     ) {
-        let Some(recorded) = &self.recorded else { return };
+        let footprint_bytes = self.footprint_bytes(task);
+        let mark_bytes = self.tasks[task as usize].cache_mark_bytes;
+        let Some(recorded) = &mut self.recorded else { return };
+        let refill_ns = recorded.refill_ns(task, cpu, from, mark_bytes, footprint_bytes);
         let process = |index: TaskIndex| {
             let task = &self.tasks[index as usize];
             task.process.unwrap_or(task.tid)
@@ -89,8 +92,6 @@ impl Model {
             Some(prev) if process(prev) != process(task) => costs.switch_process_ns,
             _ => costs.switch_thread_ns,
         };
-        let footprint_bytes = self.footprint_bytes(task);
-        let refill_ns = from.map_or(0, |from| recorded.refill_ns(from, cpu, footprint_bytes));
         self.charge_kernel(task, switch_ns + refill_ns);
     }
 
@@ -172,8 +173,10 @@ impl Model {
         let costs = &recorded.costs;
         let (balance_ns, exit_ns, handle_ns) = (costs.balance_ns, costs.exit_ns, costs.ipi_handle_ns);
         let (period_ns, tick_ns) = (costs.tick_period_ns.max(1), costs.tick_ns);
+        let mark_bytes = recorded.brought_in_bytes(cpu);
         let now_ns = self.now_ns;
         let tracked = self.task(task);
+        tracked.cache_mark_bytes = mark_bytes;
         tracked.charge_until(now_ns);
         let ticks = tracked.cpu_ns / period_ns - tracked.burst_cpu_ns / period_ns;
         if !self.ticks_seen {
@@ -225,7 +228,17 @@ impl Model {
         }
     }
 
-    /// When what an interrupt woke was due: at the interrupt's beginning, less what an idle CPU took to get there.
+    /// Since when no CPU of the core of `cpu` runs a task; one that was never heard of never did.
+    fn core_idle_since_ns(&self, recorded: &Recorded, cpu: u32) -> u64 {
+        let siblings = recorded.siblings(cpu).iter().filter_map(|&sibling| self.cpus.get(sibling as usize));
+        let idle_since_ns = siblings.map(|cpu| match cpu.on {
+            OnCpu::Task(_) => self.now_ns,
+            OnCpu::Idle | OnCpu::Unknown => cpu.idle_since_ns,
+        });
+        idle_since_ns.max().unwrap_or(0)
+    }
+
+    /// When what an interrupt woke was due: at the interrupt's beginning, less what an idle core took to get there.
     pub(super) fn due_ns(&self, event: &Event<'_>) -> u64 {
         let first_ns = self.first_ns.unwrap_or(0);
         let Some(since_ns) = event.interrupt_since_ns else { return self.now_ns };
@@ -233,8 +246,9 @@ impl Model {
         let cpu = &self.cpus[event.cpu as usize];
         match (&self.recorded, cpu.on) {
             (Some(recorded), OnCpu::Idle) => {
-                let idled_ns = since_ns.saturating_sub(cpu.idle_since_ns);
-                since_ns - recorded.idle_exit_ns(idled_ns).min(idled_ns)
+                let idled_ns = since_ns.saturating_sub(self.core_idle_since_ns(recorded, event.cpu));
+                let of_cpu_ns = since_ns.saturating_sub(cpu.idle_since_ns);
+                since_ns - recorded.idle_exit_ns(idled_ns).min(of_cpu_ns)
             }
             _ => since_ns,
         }

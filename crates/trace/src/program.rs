@@ -100,6 +100,8 @@ pub(crate) struct Tracked {
     pub(crate) burst_cpu_ns: u64,
     /// The scheduler's last account of it.
     pub(crate) accounted_ns: Option<u64>,
+    /// What had come into its core's caches when it left.
+    pub(crate) cache_mark_bytes: u64,
     /// Its exit was seen, and what it costs taken off.
     pub(crate) exit_charged: bool,
     /// The CPU and the time of its last wake-up.
@@ -135,6 +137,7 @@ impl Tracked {
             kernel_units: 0,
             pending_units: 0,
             pending_since_ns: 0,
+            cache_mark_bytes: 0,
             exit_charged: false,
             work_units: 0,
             clamped_units: 0,
@@ -217,10 +220,15 @@ impl Tracked {
         self.prio = name.prio.or(self.prio);
     }
 
-    /// It runs on `cpu`. Returns where it ran before, if elsewhere.
+    /// It has executed another program: of what it left in caches nothing is of use.
+    pub(crate) fn forget_caches(&mut self) {
+        self.runs_on = None;
+    }
+
+    /// It runs on `cpu`. Returns where it ran last, if what it left in caches there is of use.
     pub(crate) fn ran_last_on(&mut self, cpu: u32) -> Option<u32> {
         self.last_cpu.get_or_insert(cpu);
-        let from = self.runs_on.replace(cpu).filter(|&before| before != cpu);
+        let from = self.runs_on.replace(cpu);
         self.ran_on = match self.ran_on {
             RanOn::None => RanOn::One(cpu),
             RanOn::One(other) if other == cpu => RanOn::One(cpu),

@@ -7,9 +7,13 @@
 //! Worked example: 1,000 ns of CPU time on a CPU of capacity 512, in the last 400 of which a sibling ran, which leaves
 //! each thread a speed of 600: 600 x 512 / 1024 + 400 x 512 x 600 / 1024^2 = 300 + 117 = 417 ns of work.
 //!
+//! What a task fetches into caches is as crates/sim/src/cache.rs has it: on its own core as much as other tasks have brought
+//! in since it left, elsewhere its working set. What it left before it had fetched all is not carried over.
+//!
 //! Off that goes what the simulated kernel will charge again (crates/trace/src/overheads.rs).
 
 use wakelab_machine::{Costs, Distance, Distances, Machine};
+use wakelab_workload::TaskIndex;
 
 /// 1 ns in the unit of work.
 pub(crate) const UNITS: u64 = 1024;
@@ -23,6 +27,9 @@ pub(crate) struct Recorded {
     /// By CPU: the CPUs of its core.
     siblings: Vec<Vec<u32>>,
     busy: Vec<bool>,
+    /// By CPU: whom it ran last; and by the core's first CPU: all that ever came into the core's own caches.
+    cached: Vec<Option<TaskIndex>>,
+    brought_in_bytes: Vec<u64>,
     distances: Distances,
 }
 
@@ -39,6 +46,8 @@ impl Recorded {
             capacity: cpus.iter().map(|cpu| cpu.capacity).collect(),
             siblings: cpus.iter().map(|cpu| by_core[&cpu.core].clone()).collect(),
             busy: vec![false; cpus.len()],
+            cached: vec![None; cpus.len()],
+            brought_in_bytes: vec![0; cpus.len()],
             distances: machine.topology.distances(),
         }
     }
@@ -70,16 +79,40 @@ impl Recorded {
         self.costs.select_ns + self.costs.wakeup_ns
     }
 
-    /// What a task fetches when it comes from CPU `from`.
-    pub(crate) fn refill_ns(&self, from: u32, to: u32, footprint_bytes: u64) -> u64 {
-        let distance = self.distances.between(from, to);
-        if distance <= Distance::Smt {
-            return 0;
-        }
-        self.costs.transfer_ns(footprint_bytes.min(self.costs.core_cache_bytes), distance)
+    /// All that ever came into the caches of the CPU's core.
+    pub(crate) fn brought_in_bytes(&self, cpu: u32) -> u64 {
+        self.brought_in_bytes[self.siblings(cpu)[0] as usize]
     }
 
-    /// How long a CPU that idled for so long takes to execute again.
+    /// `task` is switched in on `cpu`. How long it takes to fetch what is missing, if it ran on `from` last and so much had
+    /// come into that core's caches (`mark_bytes`) when it left.
+    pub(crate) fn refill_ns(
+        &mut self,
+        task: TaskIndex,
+        cpu: u32,
+        from: Option<u32>,
+        mark_bytes: u64,
+        footprint_bytes: u64,
+    ) -> u64 {
+        let costs = &self.costs;
+        let in_core_bytes = footprint_bytes.min(costs.core_cache_bytes);
+        let core = self.siblings(cpu)[0] as usize;
+        let refill_ns = match from.map(|from| self.distances.between(from, cpu)) {
+            None => 0,
+            Some(Distance::Cpu | Distance::Smt) => {
+                let since_bytes = self.brought_in_bytes[core].saturating_sub(mark_bytes);
+                costs.transfer_ns(in_core_bytes.min(since_bytes), Distance::Llc)
+            }
+            Some(near @ (Distance::Cluster | Distance::Llc)) => costs.transfer_ns(in_core_bytes, near),
+            Some(far) => costs.transfer_ns(footprint_bytes.min(costs.llc_cache_bytes), far),
+        };
+        if self.cached[cpu as usize].replace(task) != Some(task) {
+            self.brought_in_bytes[core] += in_core_bytes;
+        }
+        refill_ns
+    }
+
+    /// How long a core that idled for so long takes to execute again.
     pub(crate) fn idle_exit_ns(&self, idled_ns: u64) -> u64 {
         let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idled_ns);
         state.map_or(0, |state| state.exit_latency_ns)

@@ -36,8 +36,7 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                 }
                 Op::Sleep { delay_ns, .. } => clock_ns += delay_ns,
                 Op::SleepUntil { time_ns, .. } => clock_ns = clock_ns.max(time_ns),
-                Op::Signal { signal, sync } => {
-                    assert!(!sync);
+                Op::Signal { signal, .. } => {
                     let raised = &mut raised_ns[signal as usize];
                     assert_eq!(*raised, None, "signal {signal} is raised twice");
                     *raised = Some(clock_ns);

@@ -8,6 +8,8 @@ mod ftrace;
 mod loops;
 mod mutations;
 mod refusals;
+mod rescale;
 mod round_trip;
 mod schedules;
 mod script;
+mod shared;

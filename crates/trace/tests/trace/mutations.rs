@@ -1,27 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Damaged recordings: slices of the fixtures, with lines deleted, doubled, swapped and rewritten, bytes flipped, and the
+//! Damaged recordings: slices of the fixtures and of our own exports, with lines deleted, doubled, swapped and rewritten, bytes flipped, and the
 //! end cut off. Whatever comes: no panic, no hang, and either an error that says where or a workload that ends.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use wakelab_machine::Machine;
 use wakelab_trace::{Options, TraceError, read_from};
+use wakelab_workload::Workload;
 
 use crate::executor::execute;
+use crate::round_trip::export;
 
 /// Lines of each slice.
 const LINES: usize = 250;
 
-/// From the beginning of one fixture, where tasks are born, and from the end of the other, where they exit.
-static SLICES: LazyLock<[Vec<String>; 2]> = LazyLock::new(|| {
+/// From the beginning of one fixture, where tasks are born, and from the end of the other, where they exit; and the same of two
+/// exports as ftrace text, with timers and interrupts and with comments on tasks.
+static SLICES: LazyLock<[Vec<String>; 4]> = LazyLock::new(|| {
     let lines = |name: &str| -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
         std::fs::read_to_string(path).expect("the fixture").lines().map(str::to_owned).collect()
     };
     let pgbench = lines("pgbench.perf.txt");
-    [lines("hackbench.perf.txt")[..LINES].to_vec(), pgbench[pgbench.len() - LINES..].to_vec()]
+    let machine = Machine::preset("smp-8").expect("a preset");
+    let ftrace = |workload: &str| -> Vec<String> {
+        let workload = Workload::parse_spec(workload).expect("a workload");
+        let (_, text) = export(&machine, workload);
+        String::from_utf8(text).expect("our exports are text").lines().map(str::to_owned).collect()
+    };
+    let (timers, messages) =
+        (ftrace("schbench:runtime-ms=200,threads=4"), ftrace("hackbench:groups=2,fds=6,loops=50"));
+    [
+        lines("hackbench.perf.txt")[..LINES].to_vec(),
+        pgbench[pgbench.len() - LINES..].to_vec(),
+        timers[..LINES].to_vec(),
+        messages[messages.len() - LINES..].to_vec(),
+    ]
 });
 
 #[derive(Clone, Debug)]
@@ -116,10 +134,12 @@ fn mutate(lines: &mut Vec<Vec<u8>>, mutation: &Mutation) {
 proptest! {
     #[test]
     fn damaged_recordings_are_refused_or_replayed(
-        slice in 0..2usize,
+        slice in 0..4usize,
         mutations in prop::collection::vec(mutation(), 1..12),
         cut_bytes in prop_oneof![9 => Just(0), 1 => 0..500usize],
         strict in any::<bool>(),
+        rescaled in any::<bool>(),
+        runs in 1..3u32,
     ) {
         let mut lines: Vec<Vec<u8>> = SLICES[slice].iter().map(|line| line.clone().into_bytes()).collect();
         for mutation in &mutations {
@@ -129,7 +149,9 @@ proptest! {
         bytes.push(b'\n');
         bytes.truncate(bytes.len().saturating_sub(cut_bytes));
 
-        match read_from(&bytes[..], "slice", "slice", &Options { strict, ..Options::default() }) {
+        let recorded_on = rescaled.then(|| Machine::preset("smp-8").expect("a preset"));
+        let options = Options { strict, recorded_on, repeat: NonZeroU32::new(runs), ..Options::default() };
+        match read_from(&bytes[..], "slice", "slice", &options) {
             Ok(recording) => {
                 let ends_ns = execute(&recording.workload);
                 prop_assert!(ends_ns.is_ok(), "tasks never end: {:?}", ends_ns);

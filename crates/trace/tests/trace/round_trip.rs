@@ -73,7 +73,7 @@ fn scenario(machine: &Machine, workload: Workload) -> Scenario {
     }
 }
 
-fn export(machine: &Machine, workload: Workload) -> (Outcome, Vec<u8>) {
+pub(crate) fn export(machine: &Machine, workload: Workload) -> (Outcome, Vec<u8>) {
     let (tasks, nr_cpus) = (workload.tasks.len(), machine.topology.nr_cpus() as u32);
     let mut export = Export {
         writer: Writer::new(Vec::new(), &workload, nr_cpus),

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From CPU time of the recorded machine to work: capacity and SMT, and one cost of the kernel at a time.
+
+use crate::script::{Script, read_text};
+use wakelab_machine::{Costs, Distance, IdleState, Machine};
+use wakelab_trace::{Options, Recording};
+use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, Op, Source};
+
+/// Two threads a core; nothing costs anything, until `change`.
+fn machine(change: impl FnOnce(&mut Machine)) -> Machine {
+    let mut machine = Machine::preset("xeon-2s22c2t").expect("a preset");
+    machine.costs = Costs::free(2);
+    machine.topology.cpus.iter_mut().for_each(|cpu| cpu.capacity = 1024);
+    change(&mut machine);
+    machine
+}
+
+fn costs(change: impl FnOnce(&mut Costs)) -> Machine {
+    machine(|machine| change(&mut machine.costs))
+}
+
+/// The first CPU other than 0 on the same core, and the first on another core of its LLC.
+fn sibling_and_neighbour() -> (u32, u32) {
+    let machine = machine(|_| ());
+    let distances = machine.topology.distances();
+    let first = |near: Distance| {
+        (1..machine.topology.nr_cpus() as u32)
+            .find(|&cpu| distances.between(0, cpu) == near)
+            .unwrap_or_else(|| panic!("no CPU at {near:?}"))
+    };
+    (first(Distance::Smt), first(Distance::Llc))
+}
+
+fn read(script: &Script, machine: Machine) -> Recording {
+    let options = Options { strict: true, recorded_on: Some(machine), ..Options::default() };
+    read_text(&script.text, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What t1 did.
+fn program(script: &Script, machine: Machine) -> Vec<Op> {
+    let recording = read(script, machine);
+    let task = recording.workload.tasks.into_iter().find(|task| task.name == "t1");
+    task.expect("t1 is there").program
+}
+
+fn compute(work_ns: u64) -> Op {
+    Op::Compute { work_ns, spread_percent: 0 }
+}
+
+const SIGNAL: Op = Op::Signal { signal: 0, sync: false };
+
+#[test]
+fn worked_example() {
+    let (sibling, _) = sibling_and_neighbour();
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .switch(sibling, 600, 0, "R", 2)
+        .switch(0, 1000, 1, "S", 0)
+        .switch(sibling, 1000, 2, "S", 0);
+    let machine = machine(|machine| {
+        machine.topology.cpus[0].capacity = 512;
+        machine.costs.smt_speed = vec![1024, 600];
+    });
+    let recording = read(&script, machine);
+    let work: Vec<&[Op]> = recording.workload.tasks.iter().map(|task| &task.program[..]).collect();
+    // t2 has 400 x 600 / 1024 = 234.
+    assert_eq!(work, [[compute(417)], [compute(234)]]);
+    assert_eq!(recording.busy_ns, 1400);
+}
+
+/// t1 runs from 0 to 1,000 and wakes t2 on an idle CPU at 500.
+fn a_wake() -> Script {
+    let (_, neighbour) = sibling_and_neighbour();
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .waking(0, 500, 1, 2)
+        .switch(neighbour, 600, 0, "R", 2)
+        .switch(0, 1000, 1, "S", 0)
+        .switch(neighbour, 1100, 2, "S", 0);
+    script
+}
+
+#[test]
+fn one_cost_at_a_time() {
+    let cases: [(&str, Machine, u64, u64); 5] = [
+        ("nothing", costs(|_| ()), 500, 500),
+        ("the switch", costs(|costs| costs.switch_thread_ns = 30), 470, 500),
+        ("placing and queueing", costs(|costs| (costs.select_ns, costs.wakeup_ns) = (20, 10)), 500, 470),
+        ("balancing before idling", costs(|costs| costs.balance_ns = 40), 500, 460),
+        // At 300, 600 and 900.
+        ("ticks", costs(|costs| (costs.tick_period_ns, costs.tick_ns) = (300, 10)), 500, 470),
+    ];
+    for (what, machine, before_ns, after_ns) in cases {
+        assert_eq!(program(&a_wake(), machine), [compute(before_ns), SIGNAL, compute(after_ns)], "{what}");
+    }
+}
+
+#[test]
+fn what_the_recording_measures_counts() {
+    let (_, neighbour) = sibling_and_neighbour();
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .waking(0, 500, 1, 2)
+        .event(0, 560, 1, "sched:sched_wakeup", &format!("comm=t2 pid=2 prio=120 target_cpu={neighbour:03}"))
+        .switch(neighbour, 600, 0, "R", 2)
+        .event(0, 700, 1, "timer:hrtimer_expire_entry", "hrtimer=1 function=hrtimer_wakeup now=1")
+        .event(0, 750, 1, "timer:hrtimer_expire_exit", "hrtimer=1")
+        .runtime(0, 980, 1, 1, 980)
+        .switch(0, 1000, 1, "S", 0)
+        .switch(neighbour, 1100, 2, "S", 0);
+    let machine = costs(|costs| {
+        (costs.select_ns, costs.wakeup_ns, costs.interrupt_ns, costs.balance_ns) = (7000, 7000, 7000, 7000);
+        costs.ipi_send_ns = 15;
+    });
+    // 60 for the wake-up, 15 to interrupt the idle CPU, 50 in the interrupt, 20 since the scheduler's last account.
+    assert_eq!(program(&script, machine), [compute(500), SIGNAL, compute(500 - 60 - 15 - 50 - 20)]);
+}
+
+#[test]
+fn births_and_ends() {
+    let (_, neighbour) = sibling_and_neighbour();
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .fork(0, 400, 1, 2)
+        .switch(neighbour, 450, 0, "R", 2)
+        .switch(neighbour, 500, 2, "X", 0)
+        .switch(0, 1000, 1, "X", 0);
+    let machine = costs(|costs| (costs.fork_ns, costs.exit_ns) = (35, 25));
+    let recording = read(&script, machine);
+    let [t1, t2] = &recording.workload.tasks[..] else { panic!("two tasks") };
+    assert_eq!(t1.program, [compute(365), Op::Fork { task: 1 }, compute(575)]);
+    assert_eq!(t2.program, [compute(25)]);
+}
+
+#[test]
+fn an_interrupt_preempts() {
+    let (_, neighbour) = sibling_and_neighbour();
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .switch(neighbour, 0, 0, "R", 3)
+        .waking(neighbour, 900, 3, 2)
+        .switch(0, 1000, 1, "R", 2)
+        .switch(0, 1100, 2, "S", 0);
+    assert_eq!(program(&script, costs(|costs| costs.ipi_handle_ns = 12)), [compute(988)]);
+}
+
+#[test]
+fn caches_are_refilled_by_what_ran_since() {
+    let (_, neighbour) = sibling_and_neighbour();
+    // 32 KiB are 512 lines; at 1 ns each and 8 at a time that takes 64 ns.
+    assert_eq!(DEFAULT_FOOTPRINT_BYTES, 512 * 64);
+    let refill = || {
+        costs(|costs| {
+            (costs.line_bytes, costs.lines_in_flight, costs.core_cache_bytes) = (64, 8, 1 << 20);
+            costs.line_transfer_ps[Distance::Llc.index()] = 1000;
+        })
+    };
+    // t1, for 500, then somebody else or nobody, then t1 for 500.
+    let switches = |between: u32, cpu: u32| {
+        let mut script = Script::default();
+        script.switch(0, 0, 0, "R", 1).switch(0, 500, 1, "R", between).switch(
+            0,
+            900,
+            between,
+            "R",
+            if cpu == 0 { 1 } else { 0 },
+        );
+        if cpu != 0 {
+            script.switch(cpu, 900, 0, "R", 1);
+        }
+        script.switch(cpu, 1400, 1, "X", 0);
+        script
+    };
+    assert_eq!(program(&switches(0, 0), refill()), [compute(1000)], "nobody ran");
+    assert_eq!(program(&switches(2, 0), refill()), [compute(936)], "t2 brought in 32 KiB");
+    assert_eq!(program(&switches(0, neighbour), refill()), [compute(936)], "on another core");
+}
+
+#[test]
+fn no_more_is_taken_off_than_there_is() {
+    let recording = read(&a_wake(), costs(|costs| costs.switch_thread_ns = 5000));
+    // t1: 500 of 5,000 until it wakes t2, after which nothing is taken off; t2: 500 of 5,000.
+    assert_eq!(recording.workload.tasks[0].program, [SIGNAL, compute(500)]);
+    assert_eq!(recording.workload.tasks[1].program, [Op::Wait { signal: 0 }]);
+    assert_eq!(recording.explained.overhead_clamped_ns, 9000);
+}
+
+#[test]
+fn a_timer_was_due_before_its_core_was_awake() {
+    let (sibling, _) = sibling_and_neighbour();
+    let script = |sibling_until_ns: u64| {
+        let mut script = Script::default();
+        script
+            .switch(0, 0, 0, "R", 1)
+            .switch(sibling, 0, 0, "R", 2)
+            .switch(0, 100, 1, "S", 0)
+            .switch(sibling, sibling_until_ns, 2, "S", 0)
+            .event(0, 300, 0, "timer:hrtimer_expire_entry", "hrtimer=1 function=hrtimer_wakeup now=1")
+            .waking(0, 310, 0, 1)
+            .event(0, 320, 0, "timer:hrtimer_expire_exit", "hrtimer=1")
+            .switch(0, 330, 0, "R", 1)
+            .switch(0, 350, 1, "X", 0);
+        script
+    };
+    let machine = || {
+        costs(|costs| {
+            let state = |after_ns, exit_latency_ns| IdleState { after_ns, exit_latency_ns };
+            costs.idle_states = vec![state(0, 5), state(150, 20)];
+        })
+    };
+    let slept = |delay_ns| [compute(100), Op::Sleep { delay_ns, source: Source::Timer }, compute(20)];
+    // The core idles since 100, or since 250.
+    assert_eq!(program(&script(100), machine()), slept(300 - 20 - 100));
+    assert_eq!(program(&script(250), machine()), slept(300 - 5 - 100));
+}
