@@ -72,7 +72,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.executes(task);
         let program = self.tasks[task as usize].program;
         while self.take_step() {
-            let op = program.get(self.tasks[task as usize].pc as usize).copied().unwrap_or(Op::Exit);
+            let op = match program.get(self.tasks[task as usize].pc as usize) {
+                Some(&op) => op,
+                None if self.workload.tasks[task as usize].cut_off => return self.is_cut_off(cpu),
+                None => Op::Exit,
+            };
             if let Progress::Set = self.execute(cpu, task, op) {
                 return;
             }
@@ -182,6 +186,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 Progress::Set
             }
         }
+    }
+
+    /// The current task is seen no more.
+    fn is_cut_off(&mut self, cpu: u32) {
+        self.alive -= 1;
+        self.block(cpu, Life::Exited);
     }
 
     /// Whether what a spinning task waits for came while it did not execute.

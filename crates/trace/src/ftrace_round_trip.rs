@@ -21,6 +21,7 @@ fn task(name: &str, weight: u32, allowed: Option<Vec<u32>>, footprint_bytes: u64
         last_cpu: None,
         footprint_bytes,
         judged: false,
+        cut_off: false,
         program: Vec::new(),
     }
 }

@@ -189,7 +189,7 @@ impl Model {
             _ if why != SwitchedOut::Runnable && next.tid == 0 => self.charge_kernel(task, balance_ns),
             _ => {}
         }
-        if why == SwitchedOut::Exited && !self.tasks[task as usize].exit_charged {
+        if why == SwitchedOut::Exited && !self.tasks[task as usize].exit_seen {
             self.charge_kernel(task, exit_ns);
         }
         let woken_from = self.by_tid.get(&next.tid).and_then(|&next| self.tasks[next as usize].woken_from);
@@ -214,7 +214,7 @@ impl Model {
     /// The current task is exiting; it may still wake its parent.
     pub(super) fn charge_exit(&mut self, cpu: u32) {
         if let OnCpu::Task(current) = self.cpu(cpu).on {
-            self.task(current).exit_charged = true;
+            self.task(current).exit_seen = true;
             self.charge_call(cpu, |recorded| recorded.costs.exit_ns);
         }
     }

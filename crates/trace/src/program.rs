@@ -103,7 +103,7 @@ pub(crate) struct Tracked {
     /// What had come into its core's caches when it left.
     pub(crate) cache_mark_bytes: u64,
     /// Its exit was seen, and what it costs taken off.
-    pub(crate) exit_charged: bool,
+    pub(crate) exit_seen: bool,
     /// The CPU and the time of its last wake-up.
     pub(crate) woken_from: Option<(u32, u64)>,
     pub(crate) steps: Vec<Step>,
@@ -138,7 +138,7 @@ impl Tracked {
             pending_units: 0,
             pending_since_ns: 0,
             cache_mark_bytes: 0,
-            exit_charged: false,
+            exit_seen: false,
             work_units: 0,
             clamped_units: 0,
             speed: UNITS as u32,
@@ -312,6 +312,7 @@ pub(crate) fn workload(
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
             footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
             judged: false,
+            cut_off: task.state != State::Exited && !task.exit_seen,
             program: task.program(&new_index, open),
         });
     }

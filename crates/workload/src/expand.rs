@@ -419,6 +419,7 @@ impl<'f> Expansion<'f> {
             last_cpu,
             footprint_bytes,
             judged,
+            cut_off: false,
             program,
         })
     }

@@ -94,7 +94,11 @@ pub struct Task {
     /// Its wake-up latencies are what [`Measure::WakeupLatency`] looks at.
     #[serde(default)]
     pub judged: bool,
-    /// What it does. Falling off the end is [`Op::Exit`].
+    /// Nobody knows what it does after its program (a recording ends there): falling off the end costs nothing, wakes nobody
+    /// and is no exit; the task is just seen no more.
+    #[serde(default)]
+    pub cut_off: bool,
+    /// What it does. Falling off the end is [`Op::Exit`], unless it is `cut_off`.
     pub program: Vec<Op>,
 }
 

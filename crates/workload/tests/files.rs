@@ -99,6 +99,7 @@ program = [
         last_cpu: None,
         footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
         judged: false,
+        cut_off: false,
         program: vec![
             Op::WaitGate { gate: 0 },
             Op::LoopBegin { times: None },
@@ -125,6 +126,7 @@ program = [
                 last_cpu: Some(0),
                 footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
                 judged: false,
+                cut_off: false,
                 program: vec![
                     Op::Fork { task: 1 },
                     Op::Fork { task: 2 },
@@ -232,6 +234,7 @@ program = [
         last_cpu: None,
         footprint_bytes: 4096 * u64::from(i),
         judged: i == 1,
+        cut_off: false,
         // Locks: 0 plain, 1 and 2 the shards, 3 the spinlock. Barriers: 0 round, 1 busy.
         program: vec![
             Op::SleepUntil { time_ns: 100 + u64::from(i), source: Source::Device },

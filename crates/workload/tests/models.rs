@@ -54,6 +54,7 @@ fn task(name: &str, process: u32, footprint_bytes: u64, program: &[Op]) -> Task 
         last_cpu: None,
         footprint_bytes,
         judged: false,
+        cut_off: false,
         program: program.to_vec(),
     }
 }
@@ -115,6 +116,7 @@ fn schbench_messages_as_first_written() {
     };
     let worker = |m: u32| Task {
         judged: true,
+        cut_off: false,
         ..task(
             "worker",
             0,

@@ -21,6 +21,7 @@ fn task(name: &str, number: u32, parent: Option<u32>, program: Vec<Op>) -> Task 
         last_cpu: None,
         footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
         judged: false,
+        cut_off: false,
         program,
     }
 }

@@ -51,6 +51,20 @@ fn a_fixed_duration_is_kept() {
     }
 }
 
+/// exit takes 30, and two tasks share a CPU for 10 + 20: 30 + 60 if both exit, 30 + 30 if nobody knows how one of them goes on.
+#[test]
+fn who_is_cut_off_does_not_exit() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        machine.costs.exit_ns = 30;
+        let cut_off = Task { cut_off: true, ..task(0, vec![compute(10)]) };
+        let tasks = vec![cut_off, task(0, vec![compute(20)])];
+        let run = outcome(&scenario(machine, tasks, host));
+        assert_eq!((run.ending, run.elapsed_ns), (Ending::Completed, 60), "{host:?}");
+        assert_eq!((run.time.work_ns, run.time.fork_exit_ns), (30, 30));
+    }
+}
+
 fn refused(change: impl Fn(&mut Scenario)) -> String {
     let mut scenario = scenario(machine(1, 2, 1), vec![task(0, vec![compute(10)])], HOSTS[0]);
     change(&mut scenario);
