@@ -120,6 +120,7 @@ mod tests {
             last_cpu: None,
             footprint_bytes: 0,
             judged: false,
+            cut_off: false,
             program,
         }
     }
