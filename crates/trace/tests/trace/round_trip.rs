@@ -158,10 +158,12 @@ fn with_all_costs_a_replay_takes_about_as_long() {
     all_presets(|name, machine| {
         for workload in WORKLOADS {
             let (truth, _, replay) = round_trip(&machine, workload);
-            // One uperf (xeon-2s22c2t) is 16 % off. On the phone the tasks that the end of the recording cut off still exit, on slow
-            // CPUs, in a run as short as this.
-            let is_loose = ["hackbench", "uperf"].iter().any(|loose| workload.starts_with(loose));
-            let percent = if is_loose || name == "snapdragon-865" { 25 } else { 6 };
+            // Measured: at most 1.9 %, hackbench 8.2 %, and two that are 18 and 21 % off: docs/recordings.md.
+            let percent = match (workload.split(':').next(), name) {
+                (Some("uperf"), "xeon-2s22c2t") | (Some("schbench"), "snapdragon-865") => 25,
+                (Some("hackbench"), _) => 12,
+                _ => 3,
+            };
             let off_ns = replay.elapsed_ns.abs_diff(truth.elapsed_ns);
             assert!(
                 off_ns * 100 <= truth.elapsed_ns * percent,
