@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn leftovers_are_named() {
         let topology = wakelab_machine::Machine::preset("xeon-2s22c2t").unwrap().topology;
-        let tables = Tables::build(&topology, &"linux-4.15".parse().unwrap()).unwrap();
+        let tables = Tables::build(&topology, &"linux-4.15+idle=smt-balance".parse().unwrap()).unwrap();
         let mut policy = no_policy();
         policy.cpu[1].state = CPU_BUSY;
         policy.counter[tables.levels[1].dom_of[1] as usize].busy = 1;
