@@ -266,6 +266,7 @@ static NAMED: [NamedPolicy; 2] = [
             "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
             "Slices of a task's own, and the batch and idle classes, are absent.",
             "A wakee preempts if it is eligible and the running task is not, though a third task may come first.",
+            "A task that is picked again is protected until its deadline anew (RUN_TO_PARITY); the kernel protects it once a pick.",
             "The limit of a search is computed at ticks, every ms a CPU of the LLC; the kernel does it as it balances.",
             "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
             "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization or capacity.",
