@@ -109,7 +109,8 @@ pub(crate) struct KernelArgs {
     wakelab compare hackbench:groups=16 --machine power9-2s22c4t \\\n          \
         --policy linux-4.15 --policy linux-4.15+idle=smt-balance --seeds 10\n  \
     wakelab compare pingpong:pairs=8 --machine host --policy linux-4.15 --format json > result.json\n\n\
-    A recording is the text of `perf script` from `perf sched record`.")]
+    A recording is the text of `perf script` from `perf sched record`, or ftrace text: of `trace-cmd report`, the \
+    kernel's `trace` file, or `wakelab run --events`.")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
