@@ -17,13 +17,11 @@
 
 use std::io::Read;
 
-use memchr::memchr_iter;
-
 use crate::TraceError;
 use crate::event::{Current, EventSource, Item, Told};
 use crate::lines::Lines;
 use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
-use crate::text::{Head, Order, Places, expected};
+use crate::text::{Head, Order, Places, expected, head};
 
 /// How our own exports begin what no event says; see `crates/trace/src/ftrace_write.rs`.
 pub(crate) const TOLD: &str = "# wakelab-task:";
@@ -124,15 +122,9 @@ pub(crate) fn is_preamble(text: &str) -> bool {
     scan.eat("CPU ") && scan.digits().is_some() && scan.rest == " is empty"
 }
 
-/// Takes an event's line apart. The comm comes first and may look like anything, so every bracket is tried.
+/// Takes an event's line apart.
 pub(crate) fn head_of(line: &str) -> Option<Head<'_>> {
-    if line.starts_with('#') {
-        return None;
-    }
-    memchr_iter(b'[', line.as_bytes()).find_map(|at| {
-        let current = current(&line[..at])?;
-        after_cpu(Scan::new(&line[at + 1..]), current)
-    })
+    head(line, current, after_cpu)
 }
 
 /// `comm-pid` or `comm-pid (tgid)`, with blanks around; the tgid may be unknown: `(-------)`.

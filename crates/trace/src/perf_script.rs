@@ -14,13 +14,11 @@
 
 use std::io::Read;
 
-use memchr::memchr_iter;
-
 use crate::TraceError;
 use crate::event::{Current, EventSource, Item};
 use crate::lines::Lines;
 use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
-use crate::text::{Head, Order, expected};
+use crate::text::{Head, Order, expected, head};
 
 /// How records of perf itself begin, where an event would stand.
 const PERF_RECORD: &str = "PERF_RECORD_";
@@ -96,15 +94,9 @@ fn line_of(text: &str, chain_possible: bool) -> Line<'_> {
     lost(text).map_or(Line::Unknown, Line::Lost)
 }
 
-/// Takes an event's line apart. The comm comes first and may look like anything, so every bracket is tried.
+/// Takes an event's line apart.
 pub(crate) fn head_of(line: &str) -> Option<Head<'_>> {
-    if line.starts_with('#') {
-        return None;
-    }
-    memchr_iter(b'[', line.as_bytes()).find_map(|at| {
-        let current = current(&line[..at])?;
-        after_cpu(Scan::new(&line[at + 1..]), current)
-    })
+    head(line, current, after_cpu)
 }
 
 /// `comm pid` or `comm pid/tid`, with blanks around. A task whose exit has gone so far that it has no id any more is

@@ -4,11 +4,13 @@
 
 use std::io::Read;
 
+use memchr::memchr_iter;
+
 use crate::error::excerpt;
 use crate::event::{Current, Event, What};
 use crate::interrupts::Interrupts;
 use crate::lines::Lines;
-use crate::scan::number;
+use crate::scan::{Scan, number};
 use crate::{MAX_CPUS, TraceError, fields};
 
 /// Longer than any recording of every context switch, and short enough that sums of CPU time over [`MAX_CPUS`] fit into
@@ -31,6 +33,23 @@ pub(crate) struct Head<'a> {
     pub(crate) subsystem: &'a str,
     pub(crate) name: &'a str,
     pub(crate) fields: &'a str,
+}
+
+/// Takes an event's line apart: `current` what is before the CPU's `[`, `after_cpu` the rest. The comm comes first and may
+/// look like anything, so every bracket is tried.
+#[inline(always)]
+pub(crate) fn head<'a>(
+    line: &'a str,
+    current: impl Fn(&'a str) -> Option<Current<'a>>,
+    after_cpu: impl Fn(Scan<'a>, Current<'a>) -> Option<Head<'a>>,
+) -> Option<Head<'a>> {
+    if line.starts_with('#') {
+        return None;
+    }
+    memchr_iter(b'[', line.as_bytes()).find_map(|at| {
+        let current = current(&line[..at])?;
+        after_cpu(Scan::new(&line[at + 1..]), current)
+    })
 }
 
 /// Where the parts of a [`Head`] stand in their line. A reader looks for an event in a loop, line by line, and cannot borrow from any
