@@ -213,7 +213,7 @@ const DEFAULTS: Tunables = Tunables {
     migration_cost_ns: None,
 };
 
-static NAMED: [NamedPolicy; 2] = [
+static NAMED: [NamedPolicy; 4] = [
     NamedPolicy {
         name: "linux-4.15",
         description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
@@ -241,6 +241,64 @@ static NAMED: [NamedPolicy; 2] = [
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
             "Buddies (next, last, skip) and the batch and idle classes are absent.",
             "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+        ],
+    },
+    NamedPolicy {
+        name: "linux-5.2",
+        description: "Linux 5.2 (July 2019): limited scan with the recent CPU, wake_wide, CFS, active balancing",
+        spec: PolicySpec {
+            idle: Idle::Scan,
+            form: ScanForm::Linux5_2,
+            rotor: Rotor::Published,
+            affine: Affine::Wide,
+            affine_form: AffineForm::Linux4_15,
+            cluster: Cluster::Off,
+            groups: Groups::TaskWeight,
+            queue: Queue::Cfs2018,
+            capacity: Capacity::Ignored,
+            push: Push::On,
+            tunables: DEFAULTS,
+        },
+        approximations: &[
+            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
+            "CPU capacity is not looked at: all CPUs count alike.",
+            "Fork and exec go to the group with most idle CPUs, then least load; 5.2 compares runnable load with a margin.",
+            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
+            "A running task is moved off a shared core only; the kernel knows more reasons. Under sched_ext it is not.",
+            "Balancing intervals do not double while a level is balanced.",
+            "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
+            "Buddies (next, last, skip) and the batch and idle classes are absent.",
+            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+        ],
+    },
+    NamedPolicy {
+        name: "linux-5.12",
+        description: "Linux 5.12 (April 2021): one merged walk of the LLC, wake_wide, CFS, capacities, active balancing",
+        spec: PolicySpec {
+            idle: Idle::Scan,
+            form: ScanForm::Merged,
+            rotor: Rotor::Published,
+            affine: Affine::Wide,
+            affine_form: AffineForm::Linux4_15,
+            cluster: Cluster::Off,
+            groups: Groups::TaskWeight,
+            queue: Queue::Cfs2018,
+            capacity: Capacity::Aware,
+            push: Push::On,
+            tunables: DEFAULTS,
+        },
+        approximations: &[
+            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
+            "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or NUMA's allowance.",
+            "Balancing is 4.15's, by load per capacity; 5.12 also classifies groups by utilization and numbers of tasks.",
+            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
+            "A running task is moved off a shared core or a CPU that it does not fit only; the kernel knows more reasons. Under sched_ext it is not.",
+            "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
+            "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
+            "Buddies (next, last, skip) and the batch and idle classes are absent.",
+            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+            "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
         ],
     },
     NamedPolicy {

@@ -18,7 +18,7 @@ fn refusals_say_what_is_possible() {
     );
     assert_eq!(
         refusal("linux-9"),
-        "unknown policy `linux-9`; expected one of: linux-4.15, linux-6.12, and overrides as in `linux-4.15+idle=smt-balance`"
+        "unknown policy `linux-9`; expected one of: linux-4.15, linux-5.2, linux-5.12, linux-6.12, and overrides as in `linux-4.15+idle=smt-balance`"
     );
     assert!(refusal("").starts_with("unknown policy ``; expected one of: linux-4.15"));
     assert_eq!(
@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_panics(text in "(linux-4\\.15|linux-6\\.12)?[+=a-z0-9.-]{0,40}") {
+    fn no_text_panics(text in "(linux-4\\.15|linux-5\\.12|linux-6\\.12)?[+=a-z0-9.-]{0,40}") {
         if let Ok(made) = text.parse::<PolicySpec>() {
             prop_assert_eq!(made.to_string().parse::<PolicySpec>().unwrap(), made);
         }
