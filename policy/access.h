@@ -281,6 +281,7 @@ struct wl_search {
 	u32 flags;		 /* WL_WAKE_* */
 	u32 candidate;		 /* where a descent has got to */
 	struct wl_reader reader; /* from this_cpu, in target's LLC */
+	u64 now_ns;
 };
 
 /* ------------------------------------------------------------------ idle CPUs */

@@ -14,6 +14,7 @@
  *		CPU, if 100 * busiest <= imbalance_pct * own
  *   how much	what brings either group to the domain's average, whichever is less; but at least
  *		the mean task of the busiest group's busiest CPU, from which it is taken
+ * Between clusters an idle CPU compares numbers of tasks instead (cluster.h).
  * Newly idle at most one task is pulled, else up to 32. A task may move if it is allowed, if half
  * of its weight fits what is left of that amount, and if it is not cache-hot: it did not run within
  * migration_cost, or periodic pulls failed more often than the level's patience (0 for SMT, 1
@@ -37,6 +38,7 @@
 #ifndef WL_BALANCE_H
 #define WL_BALANCE_H
 
+#include "cluster.h"
 #include "queue.h"
 
 /* A CPU of the domain: 1 ms * busy_factor (Linux 4.15, sd_init). */
@@ -63,6 +65,7 @@ struct wl_sides {
 	u64 others_load;
 	u32 others_capacity, others_nr, others_idle, others_weight;
 	u32 overloaded; /* a CPU has two tasks */
+	u32 by_tasks;	/* the busiest is the one with most tasks; else with most load a CPU */
 };
 
 WL_INLINE void wl_side_clear(struct wl_side *side)
@@ -110,8 +113,9 @@ WL_INLINE void wl_side_close(struct wl_sides *s)
 	s->others_weight += s->group.weight;
 	s->others_capacity += s->group.capacity;
 	if (s->group.cpu >= 0 &&
-	    (s->busiest.cpu < 0 ||
-	     s->group.load * s->busiest.capacity > s->busiest.load * s->group.capacity))
+	    (s->busiest.cpu < 0 || (s->by_tasks ? s->group.nr > s->busiest.nr
+						: s->group.load * s->busiest.capacity >
+							  s->busiest.load * s->group.capacity)))
 		s->busiest = s->group;
 	wl_side_clear(&s->group);
 }
@@ -192,7 +196,7 @@ WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, 
 WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
 {
-	u32 nr_levels = p->topo.nr_levels, idle, found = 0, i;
+	u32 nr_levels = p->topo.nr_levels, idle, found = 0, tasks, i;
 	struct wl_side own;
 	struct wl_sides s = {.overloaded = 0};
 	u64 amount;
@@ -204,19 +208,27 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 	wl_for (i, 1, nr_levels) {
 		if (!(levels >> i))
 			break;
+		s.by_tasks = idle && wl_is_cluster_split(p, i);
 		wl_sum_groups(p, cpu, i, &s, &out->reads);
-		amount = levels >> i & 1
-				 ? wl_imbalance(&s, &own, idle, wl_level_of(p, i)->imbalance_pct)
-				 : 0;
+		tasks = WL_MOVE_TASKS_MAX;
+		if (!(levels >> i & 1)) {
+			amount = 0;
+		} else if (s.by_tasks) {
+			tasks = wl_cluster_excess(s.busiest.nr, own.nr);
+			/* The number limits it, not the load. */
+			amount = s.busiest.cpu >= 0 && tasks ? s.busiest.cpu_load : 0;
+		} else {
+			amount = wl_imbalance(&s, &own, idle, wl_level_of(p, i)->imbalance_pct);
+		}
 		if (amount) {
 			found = i;
 			out->what = WL_DISPATCH_PULL;
 			out->cpu = s.busiest.cpu;
 			out->level = i;
 			out->max_load = amount;
-			out->max_tasks = s.busiest.cpu_queued < WL_MOVE_TASKS_MAX
-						 ? s.busiest.cpu_queued
-						 : WL_MOVE_TASKS_MAX;
+			tasks = tasks < WL_MOVE_TASKS_MAX ? tasks : WL_MOVE_TASKS_MAX;
+			out->max_tasks =
+				s.busiest.cpu_queued < tasks ? s.busiest.cpu_queued : tasks;
 			break;
 		}
 		own.load += s.others_load;

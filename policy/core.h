@@ -18,6 +18,7 @@
 #include "capacity.h"
 #include "wake_affine.h"
 #include "wake_wide.h"
+#include "cluster.h"
 #include "placement.h"
 #include "queue.h"
 #include "balance.h"
@@ -107,7 +108,10 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		    struct wl_decision *out WL_ARG)
 {
 	u32 nr_cpus = p->topo.nr_cpus;
-	struct wl_search s = {.this_cpu = in->this_cpu, .prev = in->prev_cpu, .flags = in->flags};
+	struct wl_search s = {.this_cpu = in->this_cpu,
+			      .prev = in->prev_cpu,
+			      .flags = in->flags,
+			      .now_ns = in->now_ns};
 
 	__builtin_memset(out, 0, sizeof(*out));
 	out->affine_reason = WL_AFFINE_NOT_ASKED;

@@ -4,7 +4,8 @@
  * CPUs.
  *
  * It starts in the widest domain round prev that forks may cross. Groups of one domain are compared
- * by their allowed CPUs: most idle ones first, then the least load a CPU; ties go to the first in
+ * by their allowed CPUs: most idle ones first, then the least load a CPU, between clusters the least
+ * utilization (cluster.h); ties go to the first in
  * ring order from the group that holds the candidate CPU, at first prev. The candidate moves to the
  * chosen group's first allowed CPU, and the descent goes on there. In the innermost domain an idle
  * CPU is claimed, in ring order from the candidate; if there is none, the least loaded CPU is
@@ -21,7 +22,7 @@
 #ifndef WL_PLACEMENT_H
 #define WL_PLACEMENT_H
 
-#include "access.h"
+#include "cluster.h"
 
 /* What a group's allowed CPUs add up to. */
 struct wl_idlest {
@@ -30,7 +31,7 @@ struct wl_idlest {
 	u32 allowed;
 	u32 idle;
 	s32 first_allowed;
-	u64 load;
+	u64 load; /* or utilization, where its siblings are clusters */
 };
 
 WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
@@ -42,6 +43,7 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 	u32 first = wl_entry(groups->first, group), span = wl_entry(groups->weight, group);
 	/* From outside, all CPUs of a group are equally far. */
 	u32 dist = wl_distance(p, s->this_cpu, wl_entry(groups->cpus, first)), i, cpu;
+	u32 by_util = wl_is_cluster_split(p, g->level + 1);
 
 	g->allowed = 0;
 	g->idle = 0;
@@ -56,7 +58,8 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 			g->first_allowed = cpu;
 		g->allowed++;
 		g->idle += wl_looks_idle(p, cpu);
-		g->load += wl_read_once(wl_cpu_of(p, cpu)->load);
+		g->load += by_util ? wl_util_cpu(p, cpu, s->now_ns)
+				   : wl_read_once(wl_cpu_of(p, cpu)->load);
 	}
 	return 0;
 }

@@ -61,7 +61,9 @@ enum wl_affine_form {
 };
 
 enum wl_cluster_axis {
-	WL_CLUSTER_OFF, /* no CLS level */
+	WL_CLUSTER_OFF,		    /* no CLS level */
+	WL_CLUSTER_SPREAD,	    /* cluster.h: between SMT and LLC */
+	WL_CLUSTER_SPREAD_AND_PACK, /* and wake-ups look into target's cluster first */
 	WL_NR_CLUSTER,
 };
 

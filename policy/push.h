@@ -4,7 +4,8 @@
  *
  * Pulling takes what waits. A task that runs alone on a CPU is worth moving if
  *   packed	another thread of its core is busy, and there is a core that idles wholly; or
- *   misfit	it does not fit its CPU (capacity.h), and a bigger one idles.
+ *   misfit	it does not fit its CPU (capacity.h), and a bigger one idles; or
+ *   crowded	its cluster has more tasks than another by 2 (cluster.h), where the policy has that level.
  * The tick on its CPU looks for such an idle CPU, in the LLC and then anywhere, and kicks the
  * first, marked at every level; both do so at most once a ms for each CPU of the LLC
  * (Linux's interval between the tries of an idle CPU). The kicked CPU balances; if it finds nothing to pull at any
@@ -30,14 +31,6 @@
 
 #define WL_PUSH_INTERVAL_NS 1000000ULL /* a CPU of the LLC */
 #define WL_PUSH_PATIENCE    2	       /* beyond that of balancing */
-
-/* Does a single task run on cpu, with nothing behind it? */
-WL_INLINE u32 wl_runs_alone(struct wl_policy *p, u32 cpu)
-{
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-
-	return wl_read_once(c->nr_running) && !wl_read_once(c->nr_queued);
-}
 
 /* Is another thread of cpu's core busy? */
 WL_FN int wl_is_packed(struct wl_policy *p WL_ARG, u32 cpu)
@@ -104,8 +97,8 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 why = 0;
-	int found;
+	u32 spreads = wl_is_cluster_split(p, p->topo.llc_level), why = 0;
+	int found = WL_CPU_NONE;
 
 	if (now_ns < c->push_due_ns || !wl_runs_alone(p, cpu))
 		return WL_CPU_NONE;
@@ -114,12 +107,15 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 	if (p->topo.unequal && !wl_fits(t, wl_entry(p->topo.capacity, cpu)))
 		why |= WL_PUSH_MISFIT;
 	wl_write_once(c->push_why, why);
-	if (!why)
+	if (!why && !spreads)
 		return WL_CPU_NONE;
 	c->push_due_ns =
 		now_ns + wl_entry(llc->weight, wl_entry(llc->dom_of, cpu)) * WL_PUSH_INTERVAL_NS;
-	found = wl_push_target(p, cpu, t, p->topo.llc_level, reads);
-	if (found < 0 && p->topo.nr_levels > p->topo.llc_level + 1)
+	if (why)
+		found = wl_push_target(p, cpu, t, p->topo.llc_level, reads);
+	if (found < 0 && spreads)
+		found = wl_cluster_target(p, cpu, t, reads);
+	if (found < 0 && why && p->topo.nr_levels > p->topo.llc_level + 1)
 		found = wl_push_target(p, cpu, t, p->topo.nr_levels - 1, reads);
 	if (found < 0 || now_ns < wl_read_once(wl_cpu_of(p, found)->push_due_ns))
 		return WL_CPU_NONE;
@@ -134,12 +130,21 @@ WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
 {
 	u32 nr_levels = p->topo.nr_levels, found = 0, l, i, first, span, other, dom, why;
+	int source;
 
 	wl_for (l, 1, nr_levels) {
 		struct wl_level *lv = wl_level_of(p, l), *groups = wl_level_of(p, l - 1);
 
 		if (!(levels >> (l & 31) & 1))
 			continue;
+		if (wl_is_cluster_split(p, l)) {
+			source = wl_cluster_source(p, cpu, &out->reads);
+			if (source >= 0) {
+				out->push_cpu = source;
+				found = l;
+				break;
+			}
+		}
 		dom = wl_entry(lv->dom_of, cpu);
 		first = wl_entry(lv->first, dom);
 		span = wl_entry(lv->weight, dom);

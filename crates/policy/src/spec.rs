@@ -89,6 +89,8 @@ axis!(AffineForm, "affine-form", "Which kernel's form of `affine=always`.", {
 });
 axis!(Cluster, "cluster", "Whether clusters of cores are a level of their own.", {
     Off = "off", "No: inside an LLC cores are compared directly.";
+    Spread = "spread", "Yes: tasks spread over clusters first, by balancing, fork and exec (Linux 5.16).";
+    SpreadAndPack = "spread-and-pack", "As spread, and wake-ups look into the target's cluster first (Linux 6.7).";
 });
 axis!(Groups, "groups", "How task groups weigh on CPUs.", {
     TaskWeight = "task-weight", "Groups are ignored: a CPU's load is the sum of its tasks' weights.";

@@ -80,9 +80,7 @@ struct Partition {
 impl Tables {
     /// The levels of `topology` that `spec` uses.
     pub fn build(topology: &Topology, spec: &PolicySpec) -> Result<Tables, Error> {
-        let mut tables = match spec.cluster {
-            Cluster::Off => Tables::with_cluster_level(topology, false)?,
-        };
+        let mut tables = Tables::with_cluster_level(topology, spec.cluster != Cluster::Off)?;
         if spec.capacity == Capacity::Aware {
             let capacities = topology.cpus.iter().map(|cpu| cpu.capacity as u16);
             tables.capacity = capacities.collect();

@@ -2,7 +2,7 @@
 //! Machines and hosts for the policy's tests.
 
 use wakelab_machine::{Cpu, Distance, Topology};
-use wakelab_policy::{Decision, EnqueueWhy, Policy, PolicySpec, Reads, SelectIn, Tables, Task, WAKE_SYNC};
+use wakelab_policy::{Decision, EnqueueWhy, Policy, PolicySpec, Reads, SelectIn, Task, WAKE_SYNC};
 
 /// 1 ms, the tick of all tests.
 pub const TICK_NS: u64 = 1_000_000;
@@ -33,11 +33,6 @@ pub fn spec(text: &str) -> PolicySpec {
 
 pub fn policy(text: &str, topology: &Topology) -> Policy {
     Policy::new(&spec(text), topology, TICK_NS).unwrap()
-}
-
-/// With the level of clusters, which no policy that can be named has yet.
-pub fn policy_with_clusters(text: &str, topology: &Topology) -> Policy {
-    Policy::with_tables(&spec(text), Tables::with_cluster_level(topology, true).unwrap(), TICK_NS).unwrap()
 }
 
 /// Reads by distance, for comparing with what a decision says.

@@ -13,6 +13,7 @@
 mod account;
 mod balance;
 mod capacity;
+mod cluster;
 mod events;
 mod host;
 mod idle_merged;

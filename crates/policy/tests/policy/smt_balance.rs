@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! idle_smt_balance.h.
 
-use crate::host::{Host, machine, policy, policy_with_clusters, reads};
+use crate::host::{Host, machine, policy, reads};
 use wakelab_machine::Distance::{Cluster, Cpu, Llc, Smt};
 use wakelab_policy::{Reason, Task};
 
@@ -114,7 +114,7 @@ fn core_compared(spec: &str, rotor: u32) -> u32 {
 #[test]
 fn clusters_are_a_level_of_the_descent() {
     // One LLC of 2 clusters x 2 cores x 2 threads: CPU c and c + 4 share a core, cores 0 and 1 a cluster.
-    let mut host = Host::new(policy_with_clusters(SPEC, &machine(1, Some(2), 2, 2)));
+    let mut host = Host::new(policy(&format!("{SPEC}+cluster=spread"), &machine(1, Some(2), 2, 2)));
     host.occupy(&[0, 4, 1, 2, 6]);
     let mut task = host.sleeper(1024, 0);
     // Rotor 0: cluster 0 is here, so there is cluster 1: room 2 against 1. Rotor 1: its CPUs are 2, 3, 6, 7: CPU 3. Then
@@ -126,7 +126,7 @@ fn clusters_are_a_level_of_the_descent() {
 
 #[test]
 fn without_smt_the_descent_ends_in_the_cluster() {
-    let mut host = Host::new(policy_with_clusters(SPEC, &machine(1, Some(2), 4, 1)));
+    let mut host = Host::new(policy(&format!("{SPEC}+cluster=spread"), &machine(1, Some(2), 4, 1)));
     host.occupy(&[0, 1, 2, 3, 4]);
     let mut task = host.sleeper(1024, 0);
     // Cluster 1 has 3 CPUs of room. Rotor 1: CPU 5; rotor 2: the end starts at CPU 6.

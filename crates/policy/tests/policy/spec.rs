@@ -46,8 +46,7 @@ fn refusals_say_what_is_possible() {
 
 #[test]
 fn values_that_do_not_exist_yet_are_not_offered() {
-    for text in
-        ["affine=flips", "cluster=spread", "groups=shares", "queue=cfs-2013", "form=2.6", "idle=narrow"]
+    for text in ["affine=flips", "cluster=near", "groups=shares", "queue=cfs-2013", "form=2.6", "idle=narrow"]
     {
         let error = refusal(&format!("linux-4.15+{text}"));
         let axis = text.split('=').next().unwrap();

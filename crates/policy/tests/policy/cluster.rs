@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! cluster.h: the level between SMT and LLC, and wake-ups that stay near.
+
+use wakelab_machine::Distance::{Cluster, Cpu, Llc};
+use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy, Reason, Task, WAKE_EXEC, WAKE_FORK};
+
+use crate::host::{Host, MS, machine, policy, reads};
+
+const SPREAD: &str = "linux-4.15+push=on+cluster=spread";
+
+fn kicked(host: &mut Host, task: &mut Task) -> i32 {
+    host.policy.tick(task.cpu as u32, Some(task), host.now_ns).kick_cpu
+}
+
+/// The header's example: 3 clusters of 2 CPUs, tasks on CPUs 0 and 1. The interval is 6 ms.
+#[test]
+fn a_lone_task_leaves_a_crowded_cluster_on_the_fourth_try() {
+    let mut host = Host::new(policy(SPREAD, &machine(1, Some(3), 2, 1)));
+    let (mut a, mut b) = (host.running(1024, 0), host.running(1024, 1));
+    for (try_ms, pushes) in [(0, -1), (6, -1), (12, -1), (18, 0)] {
+        host.now_ns = try_ms * MS;
+        let tick = host.policy.tick(0, Some(&mut a), host.now_ns);
+        assert_eq!(tick.kick_cpu, 2, "at {try_ms} ms");
+        assert_eq!(tick.reads, reads(&[(Cpu, 1), (Cluster, 1), (Llc, 4)]));
+        assert_eq!(kicked(&mut host, &mut b), -1, "CPU 2 has had its try");
+        let dispatch = host.policy.dispatch(2, host.now_ns);
+        assert_eq!((dispatch.what(), dispatch.push_cpu), (DispatchDo::Nothing, pushes), "at {try_ms} ms");
+    }
+    host.policy.stopping(&mut a, 0, host.now_ns, true);
+    assert_eq!(host.policy.enqueue(&mut a, 0, EnqueueWhy::SliceEnd, host.now_ns).cpu, 2);
+    host.switch_in(&mut a, 2);
+    host.vacate(&[0]);
+    host.now_ns = 40 * MS;
+    assert_eq!((kicked(&mut host, &mut a), kicked(&mut host, &mut b)), (-1, -1), "1, 1 and 0 tasks");
+
+    // A fork on CPU 1 finds 1, 1 and 2 idle CPUs.
+    let mut child = host.task(1024);
+    let decision = host.select(&mut child, None, 1, 1, WAKE_FORK);
+    assert_eq!((decision.cpu, decision.reason()), (4, Reason::ForkIdlest));
+}
+
+#[test]
+fn nobody_is_pushed_without_the_level_or_the_room() {
+    let kick = |spec: &str, allowed: Option<&[u32]>, busy: &[u32]| {
+        let mut host = Host::new(policy(spec, &machine(1, Some(3), 2, 1)));
+        let (mut a, _b) = (host.running(1024, 0), host.running(1024, 1));
+        host.policy.set_affinity(&mut a, allowed);
+        let _others: Vec<Task> = busy.iter().map(|&cpu| host.running(1024, cpu)).collect();
+        kicked(&mut host, &mut a)
+    };
+    assert_eq!(kick(SPREAD, None, &[]), 2);
+    assert_eq!(kick(SPREAD, None, &[2]), 4, "the cluster with fewest tasks");
+    assert_eq!(kick(SPREAD, None, &[2, 4]), -1, "1 less is not 2 less");
+    assert_eq!(kick(SPREAD, Some(&[0, 1, 5]), &[]), 5, "the first that is allowed");
+    assert_eq!(kick(SPREAD, Some(&[0, 1]), &[]), -1);
+    assert_eq!(kick("linux-4.15+push=on+cluster=off", None, &[]), -1);
+    assert_eq!(kick("linux-4.15+push=off+cluster=spread", None, &[]), -1);
+}
+
+/// Two clusters of 4 CPUs, so many tasks on each CPU, the first of which runs.
+fn crowd(spec: &str, tasks: [usize; 8]) -> (Host, Vec<Task>) {
+    let mut host = Host::new(policy(spec, &machine(1, Some(2), 4, 1)));
+    let mut made = Vec::new();
+    for (cpu, &nr) in tasks.iter().enumerate().filter(|&(_, &nr)| nr > 0) {
+        made.push(host.running(1024, cpu as u32));
+        made.extend((1..nr).map(|_| host.queued(1024, cpu as u32)));
+    }
+    (host, made)
+}
+
+#[test]
+fn an_idle_cpu_pulls_where_clusters_differ_by_two() {
+    // Clusters of 3 tasks and 1: CPU 4, about to idle, has 3 idle CPUs in its own against 2, which is too little for the
+    // rule of loads.
+    let (mut host, _tasks) = crowd(SPREAD, [2, 1, 0, 0, 0, 1, 0, 0]);
+    let pull = host.policy.dispatch(4, 0);
+    assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::NewlyIdle, 0));
+    assert_eq!((pull.level, pull.max_tasks), (2, 1));
+    // 3 and 2 tasks.
+    let (mut host, _tasks) = crowd(SPREAD, [2, 1, 0, 0, 0, 1, 1, 0]);
+    assert_eq!(host.policy.dispatch(4, 0).what(), DispatchDo::Nothing);
+}
+
+#[test]
+fn half_of_the_difference_is_pulled() {
+    // 6 tasks and 1; two ticks mark CPU 4, the first of its cluster; then it idles: (6 - 0) / 2 of the 4 that wait.
+    let (mut host, mut tasks) = crowd(SPREAD, [5, 1, 0, 0, 1, 0, 0, 0]);
+    let own = tasks.last_mut().unwrap();
+    for now_ns in [0, 8 * 32 * MS] {
+        host.policy.tick(4, Some(own), now_ns);
+    }
+    host.now_ns = 300 * MS;
+    host.policy.stopping(own, 4, host.now_ns, false);
+    let mut pull = host.policy.dispatch(4, host.now_ns);
+    assert_eq!((pull.why(), pull.cpu, pull.level, pull.max_tasks), (BalanceWhy::Periodic, 0, 2, 3));
+    let now_ns = host.now_ns;
+    let moved: u32 =
+        tasks[1..5].iter_mut().map(|task| host.policy.may_move(task, 4, now_ns, &mut pull).r#move).sum();
+    assert_eq!(moved, 3);
+}
+
+#[test]
+fn the_cluster_with_most_tasks_is_asked_not_that_with_most_load() {
+    let mut host = Host::new(policy(SPREAD, &machine(1, Some(3), 4, 1)));
+    let _own = host.running(1024, 1);
+    let _heavy: Vec<Task> = vec![host.running(8192, 4), host.queued(8192, 4), host.running(8192, 5)];
+    let _many: Vec<Task> =
+        vec![host.running(100, 8), host.queued(100, 8), host.running(100, 9), host.running(100, 10)];
+    let pull = host.policy.dispatch(0, 0);
+    assert_eq!((pull.what(), pull.cpu), (DispatchDo::Pull, 8));
+}
+
+#[test]
+fn of_equally_idle_clusters_the_one_that_was_busy_least_is_taken() {
+    let mut host = Host::new(policy(SPREAD, &machine(1, Some(3), 2, 1)));
+    let (_parent, mut child) = (host.running(1024, 0), host.task(1024));
+    let ask = |host: &mut Host, child: &mut Task| {
+        let decision = host.select(child, None, 0, 0, WAKE_EXEC);
+        host.policy.set_idle_mask(decision.cpu as u32, true);
+        decision.cpu
+    };
+    assert_eq!(ask(&mut host, &mut child), 2, "the first in ring order");
+    host.occupy(&[2]);
+    host.now_ns = 50 * MS;
+    host.vacate(&[2]);
+    assert_eq!(ask(&mut host, &mut child), 4);
+    host.occupy(&[4]);
+    host.now_ns = 200 * MS;
+    host.vacate(&[4]);
+    assert_eq!(ask(&mut host, &mut child), 2, "which was busy for 50 ms, and that is long ago");
+}
