@@ -12,11 +12,13 @@
 #include "access.h"
 #include "util.h"
 #include "account.h"
+#include "idle_walk.h"
 #include "idle_scan.h"
 #include "idle_merged.h"
 #include "idle_smt_balance.h"
 #include "capacity.h"
 #include "wake_affine.h"
+#include "wake_flips.h"
 #include "wake_wide.h"
 #include "cluster.h"
 #include "placement.h"
@@ -34,6 +36,12 @@ WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
 	switch (p->params.affine) {
 	case WL_AFFINE_WIDE:
 		return wl_affine_wide(p, s, t, waker, out);
+	case WL_AFFINE_FLIPS:
+		if (waker && wl_flips_stays(p, s, t, waker)) {
+			out->affine_reason = WL_AFFINE_TOO_WIDE;
+			return s->prev;
+		}
+		return wl_affine_always(p, s, t, waker, out);
 	case WL_AFFINE_ALWAYS:
 		return wl_affine_always(p, s, t, waker, out);
 	default:
@@ -52,6 +60,10 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 	case WL_IDLE_SMT_BALANCE:
 		return wl_search_smt_balance(p, s, t, out);
 	default:
+		if (p->params.scan_form == WL_SCAN_2_6_24)
+			return wl_search_domains(p, s, t, out);
+		if (p->params.scan_form == WL_SCAN_3_10)
+			return wl_search_groups(p, s, t, out);
 		if (p->params.scan_form >= WL_SCAN_MERGED)
 			return wl_search_merged(p, s, t, out);
 		return wl_search_scan(p, s, t, out);
@@ -70,7 +82,7 @@ WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_search *s,
 WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 			      struct wl_decision *out)
 {
-	u32 recent = t->recent_cpu;
+	u32 recent = t->recent_cpu, is_scan = p->params.idle == WL_IDLE_SCAN;
 	int cpu;
 
 	out->cpu = s->target;
@@ -79,15 +91,16 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 	wl_reader_init(p, &s->reader, s->this_cpu, s->target);
 	if (wl_take_at_once(p, s, t, s->target, out))
 		return;
-	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target)) {
+	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target) &&
+	    !(is_scan && p->params.scan_form == WL_SCAN_2_6_24)) {
 		out->cpu = s->prev;
 		out->reason = WL_REASON_PREV_IDLE;
 		if (wl_take_at_once(p, s, t, s->prev, out))
 			return;
 	}
-	if (p->params.idle == WL_IDLE_SCAN && p->params.scan_form != WL_SCAN_4_15 &&
-	    recent < p->topo.nr_cpus && recent != s->target && recent != s->prev &&
-	    wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target)) {
+	if (is_scan && p->params.scan_form >= WL_SCAN_5_2 && recent < p->topo.nr_cpus &&
+	    recent != s->target && recent != s->prev && wl_allowed(p, t, recent) &&
+	    wl_shares_llc(p, recent, s->target)) {
 		out->cpu = recent;
 		out->reason = WL_REASON_RECENT_IDLE;
 		if (wl_take_at_once(p, s, t, recent, out))
@@ -122,6 +135,9 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		s.prev = s.this_cpu;
 	s.prev = wl_nearest_allowed(p, wakee, s.prev);
 	s.target = s.prev;
+	if (waker && p->params.affine == WL_AFFINE_FLIPS &&
+	    !(s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)))
+		wl_record_wakee(p, waker, wakee, in->now_ns);
 
 	if (wakee->nr_allowed == 1) {
 		out->cpu = s.prev;
@@ -132,7 +148,7 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		wl_place_new(p, &s, wakee, out);
 	} else {
 		if (waker && p->params.affine == WL_AFFINE_WIDE)
-			wl_record_wakee(waker, wakee, in->now_ns);
+			wl_record_wakee(p, waker, wakee, in->now_ns);
 		s.target = wl_affine_target(p, &s, wakee, waker, out);
 		wl_place_woken(p, &s, wakee, out);
 	}
@@ -189,7 +205,7 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 		     struct wl_run_out *out WL_ARG)
 {
 	out->unused = 0;
-	out->run = !wl_is_fair(p) || wl_fair_may_run(p, t, cpu, now_ns);
+	out->run = wl_queue_may_run(p, t, cpu, now_ns);
 	return 0;
 }
 

@@ -34,6 +34,8 @@ enum wl_idle_axis {
 };
 
 enum wl_scan_form {
+	WL_SCAN_2_6_24, /* idle_walk.h */
+	WL_SCAN_3_10,	/* idle_walk.h */
 	WL_SCAN_4_15,	/* no recent CPU */
 	WL_SCAN_5_2,	/* and the recent CPU */
 	WL_SCAN_MERGED, /* idle_merged.h, limited by times (SIS_PROP) */
@@ -50,6 +52,7 @@ enum wl_rotor {
 enum wl_affine_axis {
 	WL_AFFINE_OFF,	  /* target = prev, always */
 	WL_AFFINE_ALWAYS, /* wake_affine.h */
+	WL_AFFINE_FLIPS,  /* wake_flips.h */
 	WL_AFFINE_WIDE,	  /* wake_wide.h */
 	WL_NR_AFFINE,
 };
@@ -58,6 +61,13 @@ enum wl_affine_form {
 	WL_AFFINE_3_10, /* the load rules */
 	WL_AFFINE_4_15, /* and: pull whenever this is idle */
 	WL_NR_AFFINE_FORM,
+};
+
+enum wl_factor {
+	WL_FACTOR_NODE,	   /* CPUs of this's NUMA node */
+	WL_FACTOR_LLC,	   /* CPUs of this's LLC */
+	WL_FACTOR_MACHINE, /* all CPUs */
+	WL_NR_FACTOR,
 };
 
 enum wl_cluster_axis {
@@ -73,6 +83,8 @@ enum wl_groups_axis {
 };
 
 enum wl_queue_axis {
+	WL_QUEUE_CFS_2007, /* queue_cfs.h */
+	WL_QUEUE_CFS_2013, /* queue_cfs.h and queue_buddies.h */
 	WL_QUEUE_CFS_2018, /* queue_cfs.h */
 	WL_QUEUE_FAIR,	   /* queue_fair.h */
 	WL_NR_QUEUE,
@@ -100,6 +112,7 @@ struct wl_params {
 	u32 rotor;
 	u32 affine;
 	u32 affine_form;
+	u32 factor;
 	u32 cluster;
 	u32 groups;
 	u32 queue;
@@ -147,6 +160,10 @@ struct wl_cpu {
 	u32 rotor;
 	u32 newly_idle_left; /* bit l: newly-idle balancing at level l was not tried since a task last ran here */
 	u64 curr_deadline; /* queue=fair: of the running task; read by those who wake here */
+	u64 next_buddy;	   /* queue=cfs-2013: 1 + id of the task that preempted; 0: none */
+	u64 next_vtime;	   /* and its vtime */
+	u64 last_buddy;	   /* 1 + id of the task that was preempted; 0: none */
+	u64 last_vtime;
 
 	/* of the LLC; valid in the LLC's first CPU only */
 	u32 has_idle_cores WL_ALIGN_LINE;
@@ -263,7 +280,7 @@ enum wl_affine_reason {
 	WL_AFFINE_MEAN_LOAD,   /* pulled: both together are below this's mean load per task */
 	WL_AFFINE_PREV,	       /* not pulled */
 	WL_AFFINE_NOT_ASKED,   /* fork, exec */
-	WL_AFFINE_TOO_WIDE,    /* not pulled: one of the two wakes many (wide) */
+	WL_AFFINE_TOO_WIDE,    /* not pulled: one of the two wakes many (flips, wide) */
 	WL_AFFINE_PREV_IDLE,   /* not pulled: prev is idle (wide) */
 	WL_NR_AFFINE_REASON,
 };

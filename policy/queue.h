@@ -69,11 +69,21 @@ WL_INLINE u32 wl_queue_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			     : wl_cfs_pulled(p, t, from, in, out);
 }
 
+/* Asked of the own queue in its order, where dispatch says so. */
+WL_INLINE u32 wl_queue_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	if (wl_is_fair(p))
+		return wl_fair_may_run(p, t, cpu, now_ns);
+	return !wl_has_buddies(p) || wl_buddy_may_run(p, t, cpu);
+}
+
 /* How the host chooses from the own queue, and whether the running task may go on. */
 WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 				 struct wl_dispatch_out *out)
 {
 	out->pick = WL_PICK_HEAD;
+	if (wl_has_buddies(p) && wl_buddy_waits(wl_cpu_of(p, cpu)))
+		out->pick = WL_PICK_ELIGIBLE;
 	if (!wl_is_fair(p))
 		return;
 	out->pick = WL_PICK_ELIGIBLE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_cfs.h - queue=cfs-2018: the keys of a CPU's queue, slices and wake-up preemption.
+ * queue_cfs.h - queue=cfs-2007, cfs-2013 and cfs-2018: the keys of a CPU's queue, slices and
+ * wake-up preemption. What is said of cfs-2018 here holds for all but the differences below.
  *
  * A task's vtime grows by run time * 1024 / weight, and the smallest key runs first. The CPU keeps
  * a monotone floor of its queue, min_vtime: it follows each task as it is picked, and one that runs
@@ -14,11 +15,19 @@
  *		(ours: it bounds what a stale floor can do)
  *   new task	starts one slice of its own behind the others, in vtime (START_DEBIT)
  *
+ * cfs-2013 (Linux 2.6.32 to 6.5) has buddies besides: queue_buddies.h. Its keys, slices, credit and
+ * preemption are those of cfs-2018, because between 3.10 and 4.15 they did not change. cfs-2007
+ * (Linux 2.6.24): a sleeper's credit is all of latency; the granularity that a waking task must
+ * overcome is scaled by the weight of the running one, not its own; and the defaults are latency 20
+ * ms, min_granularity 4 ms, wakeup_granularity 10 ms, scaled by 1 + log2(CPUs) with no end at 8 CPUs.
+ *
  * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
  * ms. A (1024) runs alone: its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms,
  * B's 16 ms. A runs 8 ms and its vtime grows by 8 ms; B runs 16 ms and its vtime grows by 8 ms:
  * equal again. C (1024) slept for a second on this CPU and wakes while A runs, A's vtime being 10
- * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts.
+ * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts. With cfs-2007
+ * on 8 CPUs (latency 80 ms, granularity 40 ms) its key is 80 ms below the floor, 90 ms behind A: it
+ * preempts too; had it slept for so short that its lag is 25 ms, it would not (35 <= 40).
  *
  * Cost: constant. The floor lags where several tasks of unlike keys queue: the policy does not see
  * the second in the queue, so it moves on at each pick only, by up to a slice late.
@@ -26,7 +35,7 @@
 #ifndef WL_QUEUE_CFS_H
 #define WL_QUEUE_CFS_H
 
-#include "run_queue.h"
+#include "queue_buddies.h"
 
 /* ------------------------------------------------------------------ arithmetic */
 
@@ -87,7 +96,8 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
 	struct wl_cpu *home = wl_cpu_of(p, t->cpu), *c = wl_cpu_of(p, cpu);
 	u64 floor = wl_read_once(c->min_vtime), home_floor = wl_read_once(home->min_vtime);
-	u64 credit_max = p->params.latency_ns / 2,
+	u64 credit_max = p->params.queue == WL_QUEUE_CFS_2007 ? p->params.latency_ns
+							      : p->params.latency_ns / 2,
 	    debit_max = wl_weighted(p->params.latency_ns, t->weight);
 	u64 lag;
 
@@ -118,9 +128,12 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 {
 	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 weight = t->weight;
 	u64 running, start_ns;
 
 	wl_cfs_charge(p, t, in->now_ns);
+	if (wl_has_buddies(p) && t->cpu != (s32)cpu)
+		wl_buddy_forget(p, t);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
 	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
@@ -136,7 +149,11 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 	running = wl_read_once(c->curr_vtime);
 	if (in->now_ns > start_ns)
 		running += wl_weighted(in->now_ns - start_ns, wl_read_once(c->curr_weight));
-	out->preempt = running > t->vtime + wl_weighted(p->params.wakeup_granularity_ns, t->weight);
+	if (p->params.queue == WL_QUEUE_CFS_2007)
+		weight = wl_read_once(c->curr_weight);
+	out->preempt = running > t->vtime + wl_weighted(p->params.wakeup_granularity_ns, weight);
+	if (out->preempt)
+		wl_buddy_preempts(p, c, t);
 }
 
 WL_INLINE void wl_cfs_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
@@ -149,6 +166,8 @@ WL_INLINE void wl_cfs_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u
 	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
+	if (wl_has_buddies(p))
+		wl_buddy_forget(p, t);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	wl_cfs_raise_floor(c, t->vtime);
@@ -164,6 +183,12 @@ WL_INLINE void wl_cfs_stopping(struct wl_policy *p, struct wl_task *t, u64 now_n
 		return;
 	wl_cfs_charge(p, t, now_ns);
 	wl_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu);
+	if (!wl_has_buddies(p))
+		return;
+	if (runnable)
+		wl_buddy_gives_way(p, wl_cpu_of(p, t->cpu), t);
+	else
+		wl_buddy_forget(p, t);
 }
 
 /*
@@ -176,7 +201,11 @@ WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 n
 		return 0;
 	wl_cfs_charge(p, t, now_ns);
 	t->slice_ns = wl_cfs_slice_of(p, t);
-	return wl_read_once(wl_cpu_of(p, cpu)->nr_queued) && t->slice_used_ns >= t->slice_ns;
+	if (t->slice_used_ns < t->slice_ns || !wl_read_once(wl_cpu_of(p, cpu)->nr_queued))
+		return 0;
+	if (wl_has_buddies(p))
+		wl_buddy_forget(p, t);
+	return 1;
 }
 
 WL_INLINE void wl_cfs_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
@@ -197,6 +226,8 @@ WL_INLINE u32 wl_cfs_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 {
 	u64 vtime = t->vtime;
 
+	if (wl_has_buddies(p))
+		wl_buddy_forget(p, t);
 	wl_cfs_arrive(p, t, in->cpu);
 	if (!wl_place_moved(p, t, from, in->cpu)) {
 		t->vtime = vtime;
@@ -211,6 +242,8 @@ WL_INLINE u32 wl_cfs_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 WL_INLINE void wl_cfs_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	wl_cfs_charge(p, t, now_ns);
+	if (wl_has_buddies(p))
+		wl_buddy_forget(p, t);
 	wl_place(p, t, WL_PLACE_NONE, t->cpu);
 }
 

@@ -2,8 +2,8 @@
 /*
  * wake_wide.h - affine=wide: today's mainline; wakers of many do not pull.
  *
- * Each task counts its flips: wake-ups of another task than the one it woke last. If more than 1 s
- * passed since its stamp, the count is halved first, and the stamp is now. With master the greater
+ * Each task counts its flips as in wake_flips.h, but a count that is 1 s old is halved, not cleared,
+ * and pinned wakees do not count. With master the greater
  * and slave the lesser of waker's and wakee's flips, and factor the number of CPUs of this's LLC,
  * the wakee stays if slave >= factor and master >= slave * factor. Else, if it may run on this and a
  * domain with wake-affine spans this and prev:
@@ -27,22 +27,7 @@
 #ifndef WL_WAKE_WIDE_H
 #define WL_WAKE_WIDE_H
 
-#include "wake_affine.h"
-
-#define WL_FLIP_DECAY_NS 1000000000ULL
-
-/* The waker wakes t: told before wl_affine_wide() is asked. */
-WL_INLINE void wl_record_wakee(struct wl_task *waker, const struct wl_task *t, u64 now_ns)
-{
-	if (now_ns > waker->flip_stamp_ns + WL_FLIP_DECAY_NS) {
-		waker->wakee_flips >>= 1;
-		waker->flip_stamp_ns = now_ns;
-	}
-	if (waker->last_wakee != t->id) {
-		waker->last_wakee = t->id;
-		waker->wakee_flips++;
-	}
-}
+#include "wake_flips.h"
 
 /* Does one of the two wake so many that the wakee should stay? */
 WL_INLINE u32 wl_is_wide(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,

@@ -179,6 +179,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, balance_failed),
 	AT(wl_cpu, newly_idle_left),
 	AT(wl_cpu, curr_deadline),
+	AT(wl_cpu, last_buddy),
 	AT(wl_cpu, has_idle_cores),
 	AT(wl_cpu, util),
 	AT(wl_cpu, push_due_ns),

@@ -95,7 +95,8 @@ fn is_looked_at(policy: &str) -> bool {
     let has = |choice: &str| policy.split('+').any(|word| word == choice);
     (has("idle=scan") || has("form=4.15"))
         && (has("idle=smt-balance") || has("rotor=published"))
-        && (has("affine=always") || has("affine-form=3.10"))
+        && (has("affine=always") || has("affine=flips") || has("affine-form=3.10"))
+        && (has("affine=flips") || has("factor=node"))
 }
 
 /// Writes parameters and topology into the BPF state, and lets it set its start values.
@@ -275,9 +276,9 @@ mod tests {
     fn every_combination_of_axes_is_a_policy() {
         let policies = all_policies();
         let product: usize = PolicySpec::axes().iter().map(|axis| axis.values.len()).product();
-        // idle x form x rotor is 2 x 4 x 2, of which 4 forms and 2 rotors are looked at; affine x affine-form is 3 x 2,
-        // of which 4.
-        assert_eq!(policies.len(), product * (4 + 2) / (2 * 4 * 2) * 4 / (3 * 2));
+        // idle x form x rotor is 2 x 6 x 2, of which 6 forms and 2 rotors are looked at; affine x affine-form x factor is
+        // 4 x 2 x 3, of which 1 (off) + 2 (always) + 6 (flips) + 1 (wide).
+        assert_eq!(policies.len(), product * (6 + 2) / (2 * 6 * 2) * 10 / (4 * 2 * 3));
         assert!(policies.iter().all(|policy| policy.parse::<PolicySpec>().is_ok()));
         assert!(
             policies

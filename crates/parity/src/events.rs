@@ -144,7 +144,7 @@ structs! {
     cpu: native::CpuState, types::wl_cpu;
     [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
      curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
-     has_idle_cores nr_idle_scan idle_scan_due_ns util_stamp_ns util push_to push_why push_due_ns]
+     next_buddy next_vtime last_buddy last_vtime has_idle_cores nr_idle_scan idle_scan_due_ns util_stamp_ns util push_to push_why push_due_ns]
     [next_balance_ns balance_failed]
 }
 

@@ -38,6 +38,7 @@ pub struct Params {
     pub rotor: u32,
     pub affine: u32,
     pub affine_form: u32,
+    pub factor: u32,
     pub cluster: u32,
     pub groups: u32,
     pub queue: u32,
@@ -319,6 +320,11 @@ pub struct CpuState {
     pub rotor: u32,
     pub newly_idle_left: u32,
     pub curr_deadline: u64,
+    pub next_buddy: u64,
+    pub next_vtime: u64,
+    pub last_buddy: u64,
+    pub last_vtime: u64,
+    unused_buddies: [u64; 4],
     pub has_idle_cores: u32,
     pub nr_idle_scan: u32,
     pub idle_scan_due_ns: u64,
@@ -419,7 +425,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 65];
+        static wl_native_layout: [u32; 66];
     }
 
     #[test]
@@ -482,6 +488,7 @@ mod tests {
             offset_of!(CpuState, balance_failed),
             offset_of!(CpuState, newly_idle_left),
             offset_of!(CpuState, curr_deadline),
+            offset_of!(CpuState, last_buddy),
             offset_of!(CpuState, has_idle_cores),
             offset_of!(CpuState, util),
             offset_of!(CpuState, push_due_ns),

@@ -24,6 +24,7 @@
 
 mod error;
 mod ffi;
+mod named;
 mod names;
 mod policy;
 mod spec;
@@ -34,10 +35,11 @@ pub use ffi::{
     CpuState, Decision, Dispatch, Enqueue, MAX_CPUS, MAX_LEVELS, Move, Params, Reads, Run, Seen, SelectIn,
     TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
 };
+pub use named::NamedPolicy;
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
 pub use policy::Policy;
 pub use spec::{
-    Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Groups, Idle, NamedPolicy, PolicySpec, Push,
-    Queue, Rotor, ScanForm, Tunables,
+    Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Factor, Groups, Idle, PolicySpec, Push, Queue,
+    Rotor, ScanForm, Tunables,
 };
 pub use tables::{Level, Tables};

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::{NAMED, NamedPolicy};
 use crate::{Error, Params};
 
 /// One value of an axis.
@@ -69,6 +70,8 @@ axis!(Idle, "idle", "How an idle CPU is searched for a waking task.", {
     SmtBalance = "smt-balance", "Descend by counters of busy CPUs, one random comparison a level.";
 });
 axis!(ScanForm, "form", "Which kernel's form of `scan`.", {
+    Linux2_6_24 = "2.6.24", "No scan: the first idle CPU of the core, then of the LLC, unless tasks wait on the target already.";
+    Linux3_10 = "3.10", "The first wholly idle group, from the LLC's cores down to the core's threads, without limits.";
     Linux4_15 = "4.15", "No recent CPU; the limit of the idle-CPU step follows average idle and scan times.";
     Linux5_2 = "5.2", "As 4.15, and the CPU that the task used before the previous one is looked at first.";
     Merged = "merged", "Linux 5.12: one walk for an idle core and an idle CPU, limited by times.";
@@ -81,11 +84,17 @@ axis!(Rotor, "rotor", "Where `smt-balance` takes its random numbers from.", {
 axis!(Affine, "affine", "Whether a wakee may be pulled to its waker's CPU.", {
     Off = "off", "Never: the search starts at the previous CPU.";
     Always = "always", "Whenever loads allow it.";
+    Flips = "flips", "As `always`, but not by a waker of many, if the wakee wakes many too.";
     Wide = "wide", "Today's rules: not if one of the two wakes many; idle CPUs first, then loads.";
 });
 axis!(AffineForm, "affine-form", "Which kernel's form of `affine=always`.", {
     Linux3_10 = "3.10", "The load rules.";
     Linux4_15 = "4.15", "The load rules, and pull to an idle CPU or to a sync waker that runs alone.";
+});
+axis!(Factor, "factor", "How many flips are many, with `affine=flips`.", {
+    Node = "node", "As many as the NUMA node has CPUs.";
+    Llc = "llc", "As many as share the LLC.";
+    Machine = "machine", "As many as the machine has.";
 });
 axis!(Cluster, "cluster", "Whether clusters of cores are a level of their own.", {
     Off = "off", "No: inside an LLC cores are compared directly.";
@@ -96,6 +105,8 @@ axis!(Groups, "groups", "How task groups weigh on CPUs.", {
     TaskWeight = "task-weight", "Groups are ignored: a CPU's load is the sum of its tasks' weights.";
 });
 axis!(Queue, "queue", "Order of a CPU's queue, slices, wake-up preemption and sleeper credit.", {
+    Cfs2007 = "cfs-2007", "Linux 2.6.24: sleepers get twice the credit, and waking tasks preempt seldom.";
+    Cfs2013 = "cfs-2013", "Linux around 3.10: as cfs-2018, and a task whose wake-up preempts runs next (buddies).";
     Cfs2018 = "cfs-2018", "Linux's fair scheduler around 4.15, with weighted virtual time.";
     Fair = "fair", "Linux 6.12: eligible tasks by virtual deadline (EEVDF).";
 });
@@ -141,19 +152,19 @@ const TUNABLE_MAX_NS: u64 = 1_000_000_000;
 const TUNABLES: [Tunable; 4] = [
     Tunable {
         name: "latency-ns",
-        description: "One turn of all runnable tasks of a CPU; 6 ms, scaled by the machine's size.",
+        description: "One turn of all runnable tasks of a CPU; 6 ms (cfs-2007: 20), scaled by the machine's size.",
         least: 1,
         at: |tunables| &mut tunables.latency_ns,
     },
     Tunable {
         name: "min-granularity-ns",
-        description: "The least slice when many tasks share a CPU; with queue=fair, every slice; 0.75 ms, scaled by the machine's size.",
+        description: "The least slice when many tasks share a CPU; with queue=fair, every slice; 0.75 ms (cfs-2007: 4), scaled by the machine's size.",
         least: 1,
         at: |tunables| &mut tunables.min_granularity_ns,
     },
     Tunable {
         name: "wakeup-granularity-ns",
-        description: "How far behind a waking task must be to preempt; 1 ms, scaled by the machine's size.",
+        description: "How far behind a waking task must be to preempt; 1 ms (cfs-2007: 10), scaled by the machine's size.",
         least: 0,
         at: |tunables| &mut tunables.wakeup_granularity_ns,
     },
@@ -179,6 +190,8 @@ pub struct PolicySpec {
     pub affine: Affine,
     /// Its form, if it is `always`.
     pub affine_form: AffineForm,
+    /// How many flips are many, if it is `flips`.
+    pub factor: Factor,
     /// The cluster level.
     pub cluster: Cluster,
     /// Task groups.
@@ -194,151 +207,6 @@ pub struct PolicySpec {
     pub tunables: Tunables,
 }
 
-/// A policy with a name.
-#[derive(Clone, Debug)]
-pub struct NamedPolicy {
-    /// The first word of a policy.
-    pub name: &'static str,
-    /// One line for people.
-    pub description: &'static str,
-    /// Its axes.
-    pub spec: PolicySpec,
-    /// Where it differs from the kernel that it is named after, one sentence each.
-    pub approximations: &'static [&'static str],
-}
-
-/// The kernel's defaults.
-const DEFAULTS: Tunables = Tunables {
-    latency_ns: None,
-    min_granularity_ns: None,
-    wakeup_granularity_ns: None,
-    migration_cost_ns: None,
-};
-
-static NAMED: [NamedPolicy; 4] = [
-    NamedPolicy {
-        name: "linux-4.15",
-        description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
-        spec: PolicySpec {
-            idle: Idle::Scan,
-            form: ScanForm::Linux4_15,
-            rotor: Rotor::Published,
-            affine: Affine::Always,
-            affine_form: AffineForm::Linux4_15,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Cfs2018,
-            capacity: Capacity::Ignored,
-            push: Push::Off,
-            tunables: DEFAULTS,
-        },
-        approximations: &[
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-            "wake_wide is absent: wakers of many tasks are not told from others.",
-            "CPU capacity is not looked at: all CPUs count alike.",
-            "Fork and exec go to the group with most idle CPUs, then least load; 4.15 compares runnable load with a margin.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
-            "Balancing intervals do not double while a level is balanced.",
-            "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
-            "Buddies (next, last, skip) and the batch and idle classes are absent.",
-            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
-        ],
-    },
-    NamedPolicy {
-        name: "linux-5.2",
-        description: "Linux 5.2 (July 2019): limited scan with the recent CPU, wake_wide, CFS, active balancing",
-        spec: PolicySpec {
-            idle: Idle::Scan,
-            form: ScanForm::Linux5_2,
-            rotor: Rotor::Published,
-            affine: Affine::Wide,
-            affine_form: AffineForm::Linux4_15,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Cfs2018,
-            capacity: Capacity::Ignored,
-            push: Push::On,
-            tunables: DEFAULTS,
-        },
-        approximations: &[
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-            "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
-            "CPU capacity is not looked at: all CPUs count alike.",
-            "Fork and exec go to the group with most idle CPUs, then least load; 5.2 compares runnable load with a margin.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved off a shared core only; the kernel knows more reasons. Under sched_ext it is not.",
-            "Balancing intervals do not double while a level is balanced.",
-            "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
-            "Buddies (next, last, skip) and the batch and idle classes are absent.",
-            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
-        ],
-    },
-    NamedPolicy {
-        name: "linux-5.12",
-        description: "Linux 5.12 (April 2021): one merged walk of the LLC, wake_wide, CFS, capacities, active balancing",
-        spec: PolicySpec {
-            idle: Idle::Scan,
-            form: ScanForm::Merged,
-            rotor: Rotor::Published,
-            affine: Affine::Wide,
-            affine_form: AffineForm::Linux4_15,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Cfs2018,
-            capacity: Capacity::Aware,
-            push: Push::On,
-            tunables: DEFAULTS,
-        },
-        approximations: &[
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-            "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or NUMA's allowance.",
-            "Balancing is 4.15's, by load per capacity; 5.12 also classifies groups by utilization and numbers of tasks.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved off a shared core or a CPU that it does not fit only; the kernel knows more reasons. Under sched_ext it is not.",
-            "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
-            "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
-            "Buddies (next, last, skip) and the batch and idle classes are absent.",
-            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
-            "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
-        ],
-    },
-    NamedPolicy {
-        name: "linux-6.12",
-        description: "Linux 6.12 (November 2024): scan limited by utilization, wake_wide, EEVDF, capacities",
-        spec: PolicySpec {
-            idle: Idle::Scan,
-            form: ScanForm::Util,
-            rotor: Rotor::Published,
-            affine: Affine::Wide,
-            affine_form: AffineForm::Linux4_15,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Fair,
-            capacity: Capacity::Aware,
-            push: Push::On,
-            tunables: DEFAULTS,
-        },
-        approximations: &[
-            "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-            "Groups are ignored (groups=task-weight); the kernel gives each cgroup its shares.",
-            "Clusters are no level and are not searched first (cluster=off); the kernel does both where a machine has them.",
-            "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
-            "Slices of a task's own, and the batch and idle classes, are absent.",
-            "A wakee preempts if it is eligible and the running task is not, though a third task may come first.",
-            "A task that is picked again is protected until its deadline anew (RUN_TO_PARITY); the kernel protects it once a pick.",
-            "The limit of a search is computed at ticks, every ms a CPU of the LLC; the kernel does it as it balances.",
-            "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
-            "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization or capacity.",
-            "Balancing is 4.15's, by load per capacity; 6.12 also classifies groups by utilization and numbers of tasks.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved off a shared core or a CPU that it does not fit only; the kernel knows more reasons. Under sched_ext it is not.",
-            "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
-            "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
-        ],
-    },
-];
-
 impl PolicySpec {
     /// All policies with a name.
     pub fn named() -> &'static [NamedPolicy] {
@@ -347,12 +215,13 @@ impl PolicySpec {
 
     /// What may follow the name as `AXIS=VALUE`.
     pub fn axes() -> &'static [Axis] {
-        const AXES: [Axis; 10] = [
+        const AXES: [Axis; 11] = [
             Idle::AXIS,
             ScanForm::AXIS,
             Rotor::AXIS,
             Affine::AXIS,
             AffineForm::AXIS,
+            Factor::AXIS,
             Cluster::AXIS,
             Groups::AXIS,
             Queue::AXIS,
@@ -378,36 +247,36 @@ impl PolicySpec {
                 tunable.check(value, || value.to_string())?;
             }
         }
-        // Defaults and their scaling: kernel/sched/fair.c of 4.15, get_update_sysctl_factor() with
-        // SCHED_TUNABLESCALING_LOG. migration_cost is the one that the kernel does not scale.
-        let factor = u64::from(1 + nr_cpus.clamp(1, 8).ilog2());
+        let [latency_ns, min_granularity_ns, wakeup_granularity_ns] = self.queue.defaults_ns(nr_cpus);
         Ok(Params {
             idle: self.idle as u32,
             scan_form: self.form as u32,
             rotor: self.rotor as u32,
             affine: self.affine as u32,
             affine_form: self.affine_form as u32,
+            factor: self.factor as u32,
             cluster: self.cluster as u32,
             groups: self.groups as u32,
             queue: self.queue as u32,
             capacity: self.capacity as u32,
             push: self.push as u32,
-            latency_ns: tunables.latency_ns.unwrap_or(6_000_000 * factor),
-            min_granularity_ns: tunables.min_granularity_ns.unwrap_or(750_000 * factor),
-            wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(1_000_000 * factor),
+            latency_ns: tunables.latency_ns.unwrap_or(latency_ns),
+            min_granularity_ns: tunables.min_granularity_ns.unwrap_or(min_granularity_ns),
+            wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(wakeup_granularity_ns),
             migration_cost_ns: tunables.migration_cost_ns.unwrap_or(500_000),
             tick_ns,
         })
     }
 
     /// Each axis with the chosen value, in the order of [`PolicySpec::axes`].
-    fn choices(&self) -> [(&'static str, &'static str); 10] {
+    fn choices(&self) -> [(&'static str, &'static str); 11] {
         [
             (Idle::AXIS.name, self.idle.name()),
             (ScanForm::AXIS.name, self.form.name()),
             (Rotor::AXIS.name, self.rotor.name()),
             (Affine::AXIS.name, self.affine.name()),
             (AffineForm::AXIS.name, self.affine_form.name()),
+            (Factor::AXIS.name, self.factor.name()),
             (Cluster::AXIS.name, self.cluster.name()),
             (Groups::AXIS.name, self.groups.name()),
             (Queue::AXIS.name, self.queue.name()),
@@ -423,6 +292,7 @@ impl PolicySpec {
             "rotor" => self.rotor = Rotor::parse(value)?,
             "affine" => self.affine = Affine::parse(value)?,
             "affine-form" => self.affine_form = AffineForm::parse(value)?,
+            "factor" => self.factor = Factor::parse(value)?,
             "cluster" => self.cluster = Cluster::parse(value)?,
             "groups" => self.groups = Groups::parse(value)?,
             "queue" => self.queue = Queue::parse(value)?,
@@ -440,6 +310,27 @@ impl PolicySpec {
             }
         }
         Ok(())
+    }
+}
+
+impl Queue {
+    /// The kernel's defaults of latency, min_granularity and wakeup_granularity on so many CPUs.
+    ///
+    /// kernel/sched/fair.c of 3.10 to 6.5: get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG. kernel/sched_fair.c and
+    /// sched_init_granularity() of 2.6.24. migration_cost is the one that no kernel scales.
+    fn defaults_ns(self, nr_cpus: usize) -> [u64; 3] {
+        let nr_cpus = nr_cpus.max(1);
+        match self {
+            Queue::Cfs2007 => {
+                let factor = u64::from(1 + nr_cpus.ilog2());
+                let capped = |ns: u64| (ns * factor).min(200_000_000);
+                [capped(20_000_000), capped(4_000_000), 10_000_000 * factor]
+            }
+            Queue::Cfs2013 | Queue::Cfs2018 | Queue::Fair => {
+                let factor = u64::from(1 + nr_cpus.min(8).ilog2());
+                [6_000_000, 750_000, 1_000_000].map(|ns| ns * factor)
+            }
+        }
     }
 }
 

@@ -178,6 +178,7 @@ impl Tables {
             params.rotor,
             params.affine,
             params.affine_form,
+            params.factor,
             params.cluster,
             params.groups,
             params.queue,
@@ -185,6 +186,8 @@ impl Tables {
             params.push,
         ];
         axes.into_iter().for_each(|axis| at.u32(axis));
+        // The tunables begin at a multiple of their size.
+        at.u32(0);
         at.u64(params.latency_ns);
         at.u64(params.min_granularity_ns);
         at.u64(params.wakeup_granularity_ns);

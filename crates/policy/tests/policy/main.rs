@@ -2,8 +2,8 @@
 //! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
 //! example of every header is one. One binary, because linking each file on its own takes longer than running it.
 //!
-//! - account, idle_scan, idle_merged, smt_balance, wake_affine, wake_wide, placement, queue_cfs, queue_fair, balance,
-//!   util, capacity: by hand
+//! - account, idle_scan, idle_walk, idle_merged, smt_balance, wake_affine, wake_flips, wake_wide, placement, queue_cfs,
+//!   queue_buddies, queue_fair, balance, util, capacity: by hand
 //! - reference: both idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
 //! - tables: domain levels of regular and random machines
@@ -18,10 +18,12 @@ mod events;
 mod host;
 mod idle_merged;
 mod idle_scan;
+mod idle_walk;
 mod lines;
 mod model;
 mod placement;
 mod push;
+mod queue_buddies;
 mod queue_cfs;
 mod queue_fair;
 mod reference;
@@ -31,4 +33,5 @@ mod spec;
 mod tables;
 mod util;
 mod wake_affine;
+mod wake_flips;
 mod wake_wide;

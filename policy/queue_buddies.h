@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * queue_buddies.h - queue=cfs-2013: who runs next is not always the first of the queue.
+ *
+ * As queue_cfs.h, and each CPU remembers two tasks of its queue:
+ *	next	the task whose wake-up preempted the running one
+ *	last	the task that was so preempted, if latency / min_granularity (rounded up) tasks or
+ *		more are runnable there then: it has a warm cache
+ * At the next choice, next is taken, else last, else the first of the queue; but a buddy only if its
+ * vtime is at most wakeup_granularity * 1024 / weight of the first above that of the first. A buddy
+ * that is picked, sleeps, moves, or has run its slice is one no longer.
+ *
+ * Example, defaults on 8 CPUs or more, all weights 1024. A runs with vtime 10 ms above the floor, L
+ * is queued 1 ms above it. B wakes with its key 3 ms above the floor: 7 ms behind A, more than
+ * wakeup_granularity (4 ms): it preempts, and is next. 3 - 1 <= 4: B runs before L. Had L been 2 ms
+ * below the floor, 3 + 2 > 4: L runs first.
+ *
+ * Cost: two words a wake-up that preempts; the host asks of each queued task until the buddy's turn
+ * comes. It fails as all favours do: a stream of short tasks that preempt each other keeps the others
+ * waiting, by up to the granularity. Left out: the skip buddy of sched_yield(), the next buddy of a task that
+ * sleeps in its group, and the tick's look at how far the first of the queue is behind.
+ */
+#ifndef WL_QUEUE_BUDDIES_H
+#define WL_QUEUE_BUDDIES_H
+
+#include "run_queue.h"
+
+WL_INLINE u32 wl_has_buddies(const struct wl_policy *p)
+{
+	return p->params.queue == WL_QUEUE_CFS_2013;
+}
+
+/* The wake-up of t preempts the running task of c. */
+WL_INLINE void wl_buddy_preempts(struct wl_policy *p, struct wl_cpu *c, const struct wl_task *t)
+{
+	if (!wl_has_buddies(p))
+		return;
+	wl_write_once(c->next_vtime, t->vtime);
+	wl_write_once(c->next_buddy, t->id + 1);
+}
+
+/* t gives way on c, still runnable and counted. */
+WL_INLINE void wl_buddy_gives_way(struct wl_policy *p, struct wl_cpu *c, const struct wl_task *t)
+{
+	u64 nr_latency = wl_div(p->params.latency_ns + p->params.min_granularity_ns - 1,
+				p->params.min_granularity_ns);
+
+	if (!wl_read_once(c->next_buddy) ||
+	    wl_read_once(c->nr_queued) + wl_read_once(c->nr_running) < nr_latency)
+		return;
+	wl_write_once(c->last_vtime, t->vtime);
+	wl_write_once(c->last_buddy, t->id + 1);
+}
+
+/* t is no buddy on the CPU that it is counted on. */
+WL_INLINE void wl_buddy_forget(struct wl_policy *p, const struct wl_task *t)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+
+	if (wl_read_once(c->next_buddy) == t->id + 1)
+		wl_write_once(c->next_buddy, 0);
+	if (wl_read_once(c->last_buddy) == t->id + 1)
+		wl_write_once(c->last_buddy, 0);
+}
+
+/* Is somebody favoured on c? */
+WL_INLINE u32 wl_buddy_waits(struct wl_cpu *c)
+{
+	return wl_read_once(c->next_buddy) || wl_read_once(c->last_buddy);
+}
+
+/*
+ * Asked of the queue in its order: does t run now? Who is asked first has the least vtime; if a buddy
+ * may come before it, everyone up to the buddy waits.
+ */
+WL_INLINE u32 wl_buddy_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 reach = t->vtime + wl_weighted(p->params.wakeup_granularity_ns, t->weight);
+	u64 next = wl_read_once(c->next_buddy), last = wl_read_once(c->last_buddy);
+
+	if (next && (next == t->id + 1 || wl_read_once(c->next_vtime) <= reach))
+		return next == t->id + 1;
+	if (last && (last == t->id + 1 || wl_read_once(c->last_vtime) <= reach))
+		return last == t->id + 1;
+	return 1;
+}
+
+#endif /* WL_QUEUE_BUDDIES_H */
