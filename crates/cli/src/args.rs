@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Ablate(AblateArgs),
     /// Export a run, import the export, replay it, and show how well the replay is the run again.
     RoundTrip(RoundTripArgs),
+    /// Run published experiments and show what was published beside what is predicted.
+    Experiments(ExperimentsArgs),
     /// List the machines, draw one with what things cost on it and who says so, or see what its estimates decide.
     Machines(MachinesArgs),
     /// List the policies and their axes, or describe one.
@@ -256,6 +258,38 @@ fn repeat() -> impl TypedValueParser<Value = NonZeroU32> {
 fn term() -> impl TypedValueParser<Value = Term> {
     let values = Term::ALL.map(|term| PossibleValue::new(term.name()).help(term.about()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Term>())
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab experiments --list\n  \
+    wakelab experiments hackbench uperf --seeds 3\n  \
+    wakelab experiments controls\n  \
+    wakelab experiments --format json > experiments.json\n\n\
+    \"before\" may be fitted, \"after\" is a prediction: docs/experiment-files.md.")]
+pub(crate) struct ExperimentsArgs {
+    /// Experiments of `wakelab experiments --list`, files, or `controls` for the negative controls of all [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// List the experiments
+    #[arg(long, conflicts_with_all = ["names", "seeds", "seed", "threads", "quick"])]
+    pub(crate) list: bool,
+    /// Number of seeds [default: as each experiment's file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: Option<u32>,
+    /// The first seed
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Threads that run seeds side by side; the results do not depend on it [default: one a CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) threads: Option<u32>,
+    /// Only the controls and the rows whose sign is robust, shortened as the files say, so that only gains compare; a failure is
+    /// exit code 1
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// How to print the results
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 #[derive(Args)]

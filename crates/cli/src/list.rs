@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
+use wakelab_experiment::Experiment;
 use wakelab_machine::Machine;
 use wakelab_policy::PolicySpec;
 use wakelab_report::list as documents;
@@ -138,6 +139,19 @@ fn describe(workload: &Description) -> Result<String> {
         writeln!(text, "  {:20} {} [default: {}; {allowed}]", param.name, param.help, param.default)?;
     }
     Ok(text)
+}
+
+/// Published experiments.
+pub(crate) fn experiments(format: Format) -> Result<()> {
+    let load = |name: &str| Experiment::load(name).map_err(bad_input);
+    let all = wakelab_experiment::presets().map(load).collect::<Result<Vec<_>>>()?;
+    match format {
+        Format::Json => print::json(&documents::experiments(&all)),
+        Format::Text => {
+            let rows = all.iter().map(|experiment| (experiment.name.as_str(), experiment.title.as_str()));
+            print::text(&index(rows, "wakelab experiments NAME runs one"))
+        }
+    }
 }
 
 /// A list of names with a line each, and what to do next.

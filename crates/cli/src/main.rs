@@ -7,6 +7,7 @@ mod bench_plot;
 mod changed;
 mod compare;
 mod events;
+mod experiments;
 mod list;
 mod print;
 mod resolve;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Run(args) => compare::run_one(&args),
         Command::Ablate(args) => changed::ablate(&args),
         Command::RoundTrip(args) => round_trip::run(&args),
+        Command::Experiments(args) => experiments::run(&args),
         Command::Machines(args) => list::machines(&args),
         Command::Policies(args) => list::policies(&args),
         Command::Workloads(args) => list::workloads(&args),

@@ -3,17 +3,21 @@
 //!
 //! A [`Comparison`] pairs the runs of several policies by seed. [`Comparison::text`] is for people,
 //! [`Comparison::document`] for programs (docs/schema/compare.schema.json). [`Ablation`] and [`Sensitivity`] compare runs of changed machines with those of
-//! the machine itself. [`list`] has the JSON of the listings.
+//! the machine itself. [`Experiments`] puts runs beside what was published. [`list`] has the JSON of the listings.
 
 mod ablation;
 mod comparison;
 mod document;
 mod error;
+mod experiment;
+mod experiment_document;
+mod experiment_text;
 pub mod list;
 mod metric;
 mod percentile;
 mod result;
 mod round_trip;
+mod score;
 mod sensitivity;
 mod stats;
 mod table;
@@ -22,6 +26,8 @@ pub use ablation::{Ablation, AblationDocument, AblationRuns};
 pub use comparison::{Comparison, MetricResult, PolicyResult};
 pub use document::{CompareDocument, SCHEMA_VERSION, read_scenarios};
 pub use error::ReportError;
+pub use experiment::{CaseRuns, ExperimentRuns, Experiments};
+pub use experiment_document::ExperimentsDocument;
 pub use metric::{Direction, Unit};
 pub use percentile::percentile_ns;
 pub use round_trip::{

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What wakelab knows (machines, policies, workloads) as JSON: docs/schema/list.schema.json.
+//! What wakelab knows (machines, policies, workloads, experiments) as JSON: docs/schema/list.schema.json.
 
 use serde::Serialize;
+use wakelab_experiment::Experiment;
 use wakelab_machine::Machine;
 use wakelab_policy::{Axis, NamedPolicy, PolicySpec};
 use wakelab_workload::Description;
@@ -139,4 +140,16 @@ pub struct OneWorkload<'a> {
 /// One workload with its parameters.
 pub fn workload(description: &Description) -> Listing<OneWorkload<'_>> {
     listing("workload", OneWorkload { workload: description })
+}
+
+/// Body of [`experiments`].
+#[derive(Debug, Serialize)]
+pub struct ExperimentList<'a> {
+    experiments: Vec<Entry<'a>>,
+}
+
+/// The published experiments: names and titles.
+pub fn experiments(all: &[Experiment]) -> Listing<ExperimentList<'_>> {
+    let pairs = all.iter().map(|experiment| (experiment.name.as_str(), experiment.title.as_str()));
+    listing("experiment_list", ExperimentList { experiments: entries(pairs) })
 }

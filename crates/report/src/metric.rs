@@ -149,11 +149,11 @@ fn migration_label(distance: Distance) -> &'static str {
 }
 
 /// Only a run that completed has a makespan.
-fn makespan(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn makespan(outcome: &Outcome) -> Option<f64> {
     (outcome.ending == Ending::Completed).then_some(outcome.makespan_ns as f64)
 }
 
-fn rate(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn rate(outcome: &Outcome) -> Option<f64> {
     if outcome.ending != Ending::Completed || outcome.makespan_ns == 0 {
         return None;
     }

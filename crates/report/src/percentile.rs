@@ -7,7 +7,14 @@ use wakelab_sim::Histogram;
 /// which the running count reaches ceil(count * permille / 1000), as hdrhistogram defines it, and never more than the
 /// largest value. `None` if the histogram is empty.
 pub fn percentile_ns(histogram: &Histogram, permille: u32) -> Option<u64> {
-    let wanted = (u128::from(histogram.count) * u128::from(permille.min(1000))).div_ceil(1000).max(1);
+    fine_percentile_ns(histogram, permille.min(1000) * 100)
+}
+
+/// As [`percentile_ns`], with thousandths of a percent.
+pub(crate) fn fine_percentile_ns(histogram: &Histogram, milli_percent: u32) -> Option<u64> {
+    const WHOLE: u32 = 100_000;
+    let part = u128::from(milli_percent.min(WHOLE));
+    let wanted = (u128::from(histogram.count) * part).div_ceil(u128::from(WHOLE)).max(1);
     let mut seen = 0_u128;
     for &(highest_ns, count) in &histogram.buckets {
         seen += u128::from(count);
@@ -33,5 +40,16 @@ mod tests {
             assert_eq!(percentile_ns(&histogram, permille), Some(value), "{permille}");
         }
         assert_eq!(percentile_ns(&Histogram::default(), 500), None);
+    }
+
+    #[test]
+    fn tails_by_hand() {
+        // 10,000 values: the 99.95th percentile is the 9,995th, the 99.99th the 9,999th, the 99.991st the last.
+        let buckets = vec![(1, 9_994), (2, 1), (3, 4), (4, 1)];
+        let histogram = Histogram { buckets, count: 10_000, max_ns: 4, sum_ns: 9_994 + 2 + 12 + 4 };
+        for (milli, value) in [(99_940, 1), (99_950, 2), (99_951, 3), (99_990, 3), (99_991, 4), (100_000, 4)]
+        {
+            assert_eq!(fine_percentile_ns(&histogram, milli), Some(value), "{milli}");
+        }
     }
 }

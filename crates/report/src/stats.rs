@@ -98,7 +98,7 @@ fn half_interval(values: &[f64]) -> Option<f64> {
 }
 
 /// To a millionth of a percent: what lies beyond is the mathematics library's, and would differ between machines.
-fn round(percent: f64) -> f64 {
+pub(crate) fn round(percent: f64) -> f64 {
     let rounded = (percent * 1e6).round() / 1e6;
     // No negative zero.
     rounded + 0.0

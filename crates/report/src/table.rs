@@ -21,8 +21,8 @@ pub struct Style {
     pub width: Option<usize>,
 }
 
-const GREEN: &str = "\x1b[32m";
-const RED: &str = "\x1b[31m";
+pub(crate) const GREEN: &str = "\x1b[32m";
+pub(crate) const RED: &str = "\x1b[31m";
 const BOLD: &str = "\x1b[1m";
 const RESET: &str = "\x1b[0m";
 

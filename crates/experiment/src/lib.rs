@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Published experiments as data. A file of `experiments/` says what was measured: on which machine, with which workload,
+//! under which two policies, and what came out. [`Plan`] makes scenarios of it, each of which is run once however many rows
+//! look at it. What the runs come to, beside the published figures, is crates/report's work.
+
+mod error;
+mod file;
+mod measure;
+mod plan;
+mod template;
+
+use std::path::Path;
+
+pub use error::ExperimentError;
+pub use file::{Control, Expect, Experiment, Fitted, Row};
+pub use measure::{Measure, Percentile};
+pub use plan::{Case, Plan, Selection};
+
+/// The files of `experiments/`: stem and text, sorted by name.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
+
+/// Names of the experiments that come with wakelab.
+pub fn presets() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
+
+impl Experiment {
+    /// A preset, or the file at a path that ends in `.toml`.
+    ///
+    /// # Errors
+    /// No such preset or file, or a file that is wrong, with its line.
+    pub fn load(name: &str) -> Result<Experiment, ExperimentError> {
+        if name.ends_with(".toml") {
+            let text = std::fs::read_to_string(name)
+                .map_err(|source| ExperimentError::Read { file: name.to_owned(), source })?;
+            let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
+            return Experiment::parse(&stem, name, &text);
+        }
+        match FILES.iter().find(|(known, _)| *known == name) {
+            Some((stem, text)) => Experiment::parse(stem, &format!("experiments/{stem}.toml"), text),
+            None => {
+                let known = presets().collect::<Vec<_>>().join(", ");
+                Err(ExperimentError::Unknown { name: name.to_owned(), known })
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Published experiments beside their simulation: for each row what was published, what the runs came to, and whether the
+//! sign is right; for each control whether it holds; scores of each experiment and of all together.
+//!
+//! The published gain follows from the printed values, in the measure's direction; where only a gain was printed, that.
+//! Of a share of CPU time the gain is by how much its distance from the fair part shrinks, of both the published and the
+//! simulated values.
+
+use serde::Serialize;
+use wakelab_experiment::{Case, Control, Expect, Experiment, Measure, Row};
+use wakelab_sim::Outcome;
+use wakelab_workload::Workload;
+
+use crate::metric::{self, Direction};
+use crate::percentile::fine_percentile_ns;
+use crate::score::{Pair, Score};
+use crate::stats::{Gain, mean, paired_gain, round};
+
+/// A case and its runs.
+#[derive(Clone, Debug)]
+pub struct CaseRuns<'a> {
+    /// What was run.
+    pub case: &'a Case,
+    /// One run a seed, before and after.
+    pub outcomes: [Vec<Outcome>; 2],
+}
+
+/// An experiment and its runs.
+#[derive(Clone, Debug)]
+pub struct ExperimentRuns<'a> {
+    /// Which.
+    pub experiment: &'a Experiment,
+    /// Seeds of all runs but those of the second policy where `Case::other_seeds`.
+    pub seeds: Vec<u64>,
+    /// In the plan's order.
+    pub cases: Vec<CaseRuns<'a>>,
+}
+
+/// Experiments with all their results.
+#[derive(Debug)]
+pub struct Experiments<'a> {
+    pub(crate) results: Vec<ExperimentResult<'a>>,
+    pub(crate) pooled: Score,
+}
+
+#[derive(Debug)]
+pub(crate) struct ExperimentResult<'a> {
+    pub(crate) runs: &'a ExperimentRuns<'a>,
+    /// Of the rows that were run, in the file's order.
+    pub(crate) rows: Vec<RowResult<'a>>,
+    pub(crate) controls: Vec<ControlResult<'a>>,
+    pub(crate) score: Score,
+}
+
+/// Simulated values in the measure's unit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Simulated {
+    /// One a seed, before and after.
+    pub(crate) values: [Vec<Option<f64>>; 2],
+    /// Over all seeds; `None` unless each has a value.
+    pub(crate) means: [Option<f64>; 2],
+    pub(crate) gain: Gain,
+}
+
+/// How a row's predicted sign compares with the published one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Sign {
+    Right,
+    Wrong,
+    /// The published change does not exceed its noise: either sign counts as right.
+    WithinNoise,
+    /// No published gain is known.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(crate) struct RowResult<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) runs: &'a CaseRuns<'a>,
+    pub(crate) direction: Direction,
+    pub(crate) simulated: Simulated,
+    pub(crate) published_gain_percent: Option<f64>,
+    /// Combined published standard deviation; 0 if none was published.
+    pub(crate) noise_percent: f64,
+    pub(crate) sign: Sign,
+}
+
+#[derive(Debug)]
+pub(crate) struct ControlResult<'a> {
+    pub(crate) control: &'a Control,
+    pub(crate) runs: &'a CaseRuns<'a>,
+    pub(crate) simulated: Simulated,
+    pub(crate) holds: bool,
+}
+
+impl<'a> Experiments<'a> {
+    /// Measures all runs and scores them.
+    pub fn new(runs: &'a [ExperimentRuns<'a>]) -> Experiments<'a> {
+        let results: Vec<ExperimentResult<'a>> = runs.iter().map(ExperimentResult::new).collect();
+        let pairs: Vec<Pair> = results.iter().flat_map(|result| pairs(&result.rows)).collect();
+        Experiments { results, pooled: Score::new(&pairs) }
+    }
+
+    /// What ought not to be: controls that do not hold, and robust rows whose sign is wrong; each in a line.
+    pub fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for result in &self.results {
+            for row in result.rows.iter().filter(|row| row.row.robust && row.sign == Sign::Wrong) {
+                failures.push(format!(
+                    "{}: the sign is wrong, though the file says that it is robust: published {}, simulated {} %",
+                    row.row.id,
+                    number(row.published_gain_percent),
+                    number(row.simulated.gain.gain_percent)
+                ));
+            }
+            for control in result.controls.iter().filter(|control| !control.holds) {
+                failures.push(format!(
+                    "{}: expected {}, found {} %",
+                    control.control.id,
+                    control.control.expect.name(),
+                    number(control.simulated.gain.gain_percent)
+                ));
+            }
+        }
+        failures
+    }
+}
+
+fn number(percent: Option<f64>) -> String {
+    percent.map_or_else(|| "nothing".to_owned(), |percent| format!("{percent:+.2}"))
+}
+
+fn pairs(rows: &[RowResult<'_>]) -> Vec<Pair> {
+    rows.iter().filter(|row| row.row.score).filter_map(RowResult::pair).collect()
+}
+
+impl<'a> ExperimentResult<'a> {
+    fn new(runs: &'a ExperimentRuns<'a>) -> ExperimentResult<'a> {
+        let experiment = runs.experiment;
+        let mut rows: Vec<(usize, RowResult<'a>)> = Vec::new();
+        let mut controls: Vec<(usize, ControlResult<'a>)> = Vec::new();
+        for case in &runs.cases {
+            rows.extend(case.case.rows.iter().map(|&at| (at, RowResult::new(&experiment.rows[at], case))));
+            let control = |&at: &usize| (at, ControlResult::new(&experiment.controls[at], case));
+            controls.extend(case.case.controls.iter().map(control));
+        }
+        rows.sort_by_key(|(at, _)| *at);
+        controls.sort_by_key(|(at, _)| *at);
+        let rows: Vec<RowResult<'a>> = rows.into_iter().map(|(_, row)| row).collect();
+        let score = Score::new(&pairs(&rows));
+        ExperimentResult {
+            runs,
+            rows,
+            controls: controls.into_iter().map(|(_, control)| control).collect(),
+            score,
+        }
+    }
+}
+
+impl<'a> RowResult<'a> {
+    fn new(row: &'a Row, runs: &'a CaseRuns<'a>) -> RowResult<'a> {
+        let simulated = Simulated::new(&row.measure, runs);
+        let direction = direction(&row.measure);
+        let published_gain_percent = published_gain(row);
+        let squares = |stdev: Option<f64>| stdev.map_or(0.0, |stdev| stdev * stdev);
+        let noise_percent =
+            round((squares(row.before_stdev_percent) + squares(row.after_stdev_percent)).sqrt());
+        let mut result = RowResult {
+            row,
+            runs,
+            direction,
+            simulated,
+            published_gain_percent,
+            noise_percent,
+            sign: Sign::Unknown,
+        };
+        result.sign = match result.pair() {
+            None => Sign::Unknown,
+            Some(pair) if !pair.exceeds_noise() => Sign::WithinNoise,
+            Some(pair) if pair.sign_is_right() => Sign::Right,
+            Some(_) => Sign::Wrong,
+        };
+        result
+    }
+
+    fn pair(&self) -> Option<Pair> {
+        Some(Pair {
+            published: self.published_gain_percent?,
+            noise: self.noise_percent,
+            predicted: self.simulated.gain.gain_percent.unwrap_or(0.0),
+        })
+    }
+}
+
+impl<'a> ControlResult<'a> {
+    fn new(control: &'a Control, runs: &'a CaseRuns<'a>) -> ControlResult<'a> {
+        let simulated = Simulated::new(&control.measure, runs);
+        let interval = simulated.gain.ci_percent;
+        let holds = match control.expect {
+            Expect::Same => runs.outcomes[0] == runs.outcomes[1],
+            Expect::NoChange => interval.is_some_and(|[low, high]| low <= 0.0 && 0.0 <= high),
+            Expect::Gain => interval.is_some_and(|[low, _]| low > 0.0),
+            Expect::Loss => interval.is_some_and(|[_, high]| high < 0.0),
+        };
+        ControlResult { control, runs, simulated, holds }
+    }
+}
+
+impl Simulated {
+    fn new(measure: &Measure, runs: &CaseRuns<'_>) -> Simulated {
+        let workload = &runs.case.scenarios[0].workload;
+        let of = |outcomes: &[Outcome]| -> Vec<Option<f64>> {
+            outcomes.iter().map(|outcome| value(measure, workload, outcome)).collect()
+        };
+        let values = [of(&runs.outcomes[0]), of(&runs.outcomes[1])];
+        let [before, after] = [&values[0], &values[1]]
+            .map(|values| values.iter().map(|value| value.map(|v| judged(measure, v))).collect::<Vec<_>>());
+        let gain = paired_gain(&before, &after, direction(measure));
+        let means = [&values[0], &values[1]]
+            .map(|values| values.iter().copied().collect::<Option<Vec<f64>>>().map(|all| mean(&all)));
+        Simulated { values, means, gain }
+    }
+}
+
+/// Which way the judged value of a measure is better.
+pub(crate) fn direction(measure: &Measure) -> Direction {
+    match measure {
+        Measure::Rate { .. } => Direction::Higher,
+        Measure::Makespan {} | Measure::Latency { .. } | Measure::Decision {} | Measure::CpuShare { .. } => {
+            Direction::Lower
+        }
+    }
+}
+
+/// By what a value is judged: the value itself, or a share's distance from the fair part.
+fn judged(measure: &Measure, value: f64) -> f64 {
+    match measure {
+        Measure::CpuShare { fair_percent, .. } => (value - fair_percent).abs(),
+        _ => value,
+    }
+}
+
+fn published_gain(row: &Row) -> Option<f64> {
+    let (Some(before), Some(after)) = (row.before, row.after) else { return row.gain_percent };
+    let judged = |value| [Some(judged(&row.measure, value))];
+    paired_gain(&judged(before), &judged(after), direction(&row.measure)).gain_percent
+}
+
+/// The figure of a run in the measure's unit; `None` where it is not defined.
+fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f64> {
+    match measure {
+        Measure::Makespan {} => metric::makespan(outcome).map(|ns| ns / 1e9),
+        Measure::Rate { per_unit, .. } => metric::rate(outcome).map(|rate| rate / *per_unit as f64),
+        Measure::Latency { percentile } => {
+            fine_percentile_ns(&outcome.judged_latency, percentile.milli_percent()).map(|ns| ns as f64 / 1e3)
+        }
+        Measure::Decision {} => {
+            let selects = outcome.counts.selects;
+            (selects > 0).then(|| outcome.time.select_ns as f64 / selects as f64 / 1e3)
+        }
+        Measure::CpuShare { task, .. } => {
+            let of = |is_counted: &dyn Fn(&str) -> bool| -> u64 {
+                let tasks = workload.tasks.iter().zip(&outcome.task_cpu_time_ns);
+                tasks.filter(|(task, _)| is_counted(&task.name)).map(|(_, ns)| ns).sum()
+            };
+            let is_meant = |name: &str| match task.strip_suffix('*') {
+                Some(beginning) => name.starts_with(beginning),
+                None => name == task,
+            };
+            metric::percent(of(&is_meant), of(&|_| true))
+        }
+    }
+}

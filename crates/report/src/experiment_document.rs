@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments as JSON: docs/schema/experiments.schema.json. Rows and controls of all experiments stand in one list each.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use wakelab_experiment::{Case, Fitted, Measure};
+use wakelab_sim::HostProfile;
+
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::experiment::{ControlResult, Experiments, RowResult, Sign, Simulated};
+use crate::metric::Direction;
+use crate::score::Score;
+
+/// Experiments for programs; serialise it with serde_json.
+#[derive(Debug, Serialize)]
+pub struct ExperimentsDocument<'a> {
+    schema_version: u32,
+    kind: &'static str,
+    interval: &'static str,
+    confidence_percent: u32,
+    experiments: Vec<ExperimentDocument<'a>>,
+    rows: Vec<RowDocument<'a>>,
+    controls: Vec<ControlDocument<'a>>,
+    pooled: &'a Score,
+}
+
+#[derive(Debug, Serialize)]
+struct ExperimentDocument<'a> {
+    name: &'a str,
+    title: &'a str,
+    host: HostProfile,
+    limit_s: u64,
+    seeds: &'a [u64],
+    fitted: &'a [Fitted],
+    score: &'a Score,
+}
+
+#[derive(Debug, Serialize)]
+struct RowDocument<'a> {
+    id: &'a str,
+    experiment: &'a str,
+    params: &'a BTreeMap<String, String>,
+    #[serde(flatten)]
+    scenario: ScenarioDocument<'a>,
+    measure: &'a Measure,
+    unit: &'a str,
+    direction: Direction,
+    before_published: Option<f64>,
+    after_published: Option<f64>,
+    before_published_stdev_percent: Option<f64>,
+    after_published_stdev_percent: Option<f64>,
+    #[serde(flatten)]
+    simulated: SimulatedDocument<'a>,
+    published_gain_percent: Option<f64>,
+    published_noise_percent: f64,
+    sign: Sign,
+    scored: bool,
+    robust: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ControlDocument<'a> {
+    id: &'a str,
+    experiment: &'a str,
+    params: &'a BTreeMap<String, String>,
+    #[serde(flatten)]
+    scenario: ScenarioDocument<'a>,
+    measure: &'a Measure,
+    unit: &'a str,
+    #[serde(flatten)]
+    simulated: SimulatedDocument<'a>,
+    expect: &'static str,
+    because: &'a str,
+    holds: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ScenarioDocument<'a> {
+    machine: &'a str,
+    workload: &'a str,
+    policy_before: &'a str,
+    policy_after: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct SimulatedDocument<'a> {
+    #[serde(serialize_with = "crate::document::number")]
+    before: Option<f64>,
+    #[serde(serialize_with = "crate::document::number")]
+    after: Option<f64>,
+    #[serde(serialize_with = "crate::document::numbers")]
+    before_values: &'a [Option<f64>],
+    #[serde(serialize_with = "crate::document::numbers")]
+    after_values: &'a [Option<f64>],
+    gain_percent: Option<f64>,
+    ci_percent: Option<[f64; 2]>,
+}
+
+impl<'a> SimulatedDocument<'a> {
+    fn new(simulated: &'a Simulated) -> SimulatedDocument<'a> {
+        SimulatedDocument {
+            before: simulated.means[0],
+            after: simulated.means[1],
+            before_values: &simulated.values[0],
+            after_values: &simulated.values[1],
+            gain_percent: simulated.gain.gain_percent,
+            ci_percent: simulated.gain.ci_percent,
+        }
+    }
+}
+
+impl<'a> ScenarioDocument<'a> {
+    fn new(case: &'a Case) -> ScenarioDocument<'a> {
+        let [policy_before, policy_after] = &case.policies;
+        ScenarioDocument { machine: &case.machine, workload: &case.workload, policy_before, policy_after }
+    }
+}
+
+impl<'a> RowDocument<'a> {
+    fn new(experiment: &'a str, result: &'a RowResult<'a>) -> RowDocument<'a> {
+        let row = result.row;
+        RowDocument {
+            id: &row.id,
+            experiment,
+            params: &row.params,
+            scenario: ScenarioDocument::new(result.runs.case),
+            measure: &row.measure,
+            unit: row.measure.unit(),
+            direction: result.direction,
+            before_published: row.before,
+            after_published: row.after,
+            before_published_stdev_percent: row.before_stdev_percent,
+            after_published_stdev_percent: row.after_stdev_percent,
+            simulated: SimulatedDocument::new(&result.simulated),
+            published_gain_percent: result.published_gain_percent,
+            published_noise_percent: result.noise_percent,
+            sign: result.sign,
+            scored: row.score && result.published_gain_percent.is_some(),
+            robust: row.robust,
+        }
+    }
+}
+
+impl<'a> ControlDocument<'a> {
+    fn new(experiment: &'a str, result: &'a ControlResult<'a>) -> ControlDocument<'a> {
+        let control = result.control;
+        ControlDocument {
+            id: &control.id,
+            experiment,
+            params: &control.params,
+            scenario: ScenarioDocument::new(result.runs.case),
+            measure: &control.measure,
+            unit: control.measure.unit(),
+            simulated: SimulatedDocument::new(&result.simulated),
+            expect: control.expect.name(),
+            because: &control.because,
+            holds: result.holds,
+        }
+    }
+}
+
+impl Experiments<'_> {
+    /// All results as a document.
+    pub fn document(&self) -> ExperimentsDocument<'_> {
+        let experiments = self
+            .results
+            .iter()
+            .map(|result| {
+                let experiment = result.runs.experiment;
+                ExperimentDocument {
+                    name: &experiment.name,
+                    title: &experiment.title,
+                    host: experiment.host,
+                    limit_s: experiment.limit_s,
+                    seeds: &result.runs.seeds,
+                    fitted: &experiment.fitted,
+                    score: &result.score,
+                }
+            })
+            .collect();
+        let mut rows = Vec::new();
+        let mut controls = Vec::new();
+        for result in &self.results {
+            let name = &result.runs.experiment.name;
+            rows.extend(result.rows.iter().map(|row| RowDocument::new(name, row)));
+            controls.extend(result.controls.iter().map(|control| ControlDocument::new(name, control)));
+        }
+        ExperimentsDocument {
+            schema_version: SCHEMA_VERSION,
+            kind: "experiments",
+            interval: INTERVAL,
+            confidence_percent: CONFIDENCE_PERCENT,
+            experiments,
+            rows,
+            controls,
+            pooled: &self.pooled,
+        }
+    }
+}

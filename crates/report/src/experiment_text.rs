@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments for people: a table each, scores beside what guessing scores, and the controls.
+
+use crate::experiment::{ControlResult, ExperimentResult, Experiments, RowResult, Sign};
+use crate::score::{Guess, Score};
+use crate::stats::Gain;
+use crate::table::{Cell, GREEN, Grid, RED, Row, Style, gain_cell, host_name, paint, seeds};
+
+impl Experiments<'_> {
+    /// All tables as text, ending in a newline.
+    pub fn text(&self, style: &Style) -> String {
+        let mut out = String::new();
+        for result in &self.results {
+            out.push_str(&result.text(style));
+            out.push('\n');
+        }
+        if self.results.len() > 1 && self.pooled.rows > 0 {
+            out.push_str(&format!("all experiments\n{}\n", score_text(&self.pooled)));
+        }
+        out.push_str(
+            "Gains in percent, positive is better; after ± half the 95 % interval: seed spread, not model error. `.`: not published, or \
+             not known here.\n\
+             sign: right, WRONG, either (the published change is within its noise), or - where there is nothing to compare with.\n",
+        );
+        out
+    }
+}
+
+impl ExperimentResult<'_> {
+    fn text(&self, style: &Style) -> String {
+        let experiment = self.runs.experiment;
+        let mut out = format!("{}: {}\n", experiment.name, experiment.title);
+        if let Some(row) = self.rows.first() {
+            let case = row.runs.case;
+            out.push_str(&format!(
+                "  {}, host {}, {} -> {}, {}\n",
+                case.machine,
+                host_name(experiment.host),
+                case.policies[0],
+                case.policies[1],
+                seeds(&self.runs.seeds)
+            ));
+        }
+        for fitted in &experiment.fitted {
+            out.push_str(&format!(
+                "  fitted to \"before\": {} = {}; {}\n",
+                fitted.param, fitted.value, fitted.how
+            ));
+        }
+        if !self.rows.is_empty() {
+            out.push('\n');
+            out.push_str(&row_grid(&self.rows).text(style));
+        }
+        if self.score.rows > 0 {
+            out.push('\n');
+            out.push_str(&score_text(&self.score));
+        }
+        if !self.controls.is_empty() {
+            out.push_str("\ncontrols\n");
+            for control in &self.controls {
+                out.push_str(&control_text(control, style));
+            }
+        }
+        out
+    }
+}
+
+fn row_grid(rows: &[RowResult<'_>]) -> Grid {
+    let heads = [
+        "published\nbefore",
+        "\nafter",
+        "\nnoise %",
+        "simulated\nbefore",
+        "\nafter",
+        "published\ngain %",
+        "simulated\ngain %",
+        "\nsign",
+    ];
+    Grid { title: "", heads: heads.map(str::to_owned).into(), rows: rows.iter().map(table_row).collect() }
+}
+
+/// The unit of a row stands behind its id: units have no fixed set here.
+fn table_row(result: &RowResult<'_>) -> Row {
+    let row = result.row;
+    let [before, after] = result.simulated.means;
+    let (sign, color) = match result.sign {
+        Sign::Right => ("right", Some(GREEN)),
+        Sign::Wrong => ("WRONG", Some(RED)),
+        Sign::WithinNoise => ("either", None),
+        Sign::Unknown => ("-", None),
+    };
+    let sign = if row.score || result.sign == Sign::Unknown { sign.to_owned() } else { format!("({sign})") };
+    let plain = |text: String| Cell { text, color: None };
+    let noise =
+        if result.noise_percent > 0.0 { format!("{:.2}", result.noise_percent) } else { ".".to_owned() };
+    let cells = vec![
+        plain(figure(row.before)),
+        plain(figure(row.after)),
+        plain(noise),
+        plain(figure(before)),
+        plain(figure(after)),
+        plain(result.published_gain_percent.map_or_else(|| ".".to_owned(), |gain| format!("{gain:+.2}"))),
+        simulated_gain(&result.simulated.gain),
+        Cell { text: sign, color },
+    ];
+    (format!("{} {}", row.id, row.measure.unit()), "", cells)
+}
+
+/// Stars would say what the interval beside them says.
+fn simulated_gain(gain: &Gain) -> Cell {
+    let cell = gain_cell(gain);
+    Cell { text: cell.text.trim_end_matches([' ', '*']).to_owned(), color: None }
+}
+
+/// Four digits.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    value.map_or_else(
+        || ".".to_owned(),
+        |value| {
+            let digits = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
+            format!("{value:.*}", (3.0 - digits).clamp(0.0, 9.0) as usize)
+        },
+    )
+}
+
+/// The score in a few lines.
+pub(crate) fn score_text(score: &Score) -> String {
+    let mut out = format!(
+        "  signs right: {} of {} rows beyond their noise ({} %); over all {} scored rows {} %\n  rank correlation: {}\n",
+        score.signs_right,
+        score.rows_beyond_noise,
+        number(score.signs_percent, 0),
+        score.rows,
+        number(score.all_rows_percent, 0),
+        number(score.spearman, 2),
+    );
+    out.push_str(&format!(
+        "  absolute error in points: mean {}, median {}\n",
+        number(score.mean_absolute_error, 2),
+        number(score.median_absolute_error, 2)
+    ));
+    let guess = |name: &str, guess: &Option<Guess>| {
+        guess.as_ref().map_or_else(String::new, |guess| {
+            format!(
+                "  guessing {name} ({:+.2} %): mean {}, median {}, signs {} %\n",
+                guess.gain_percent,
+                number(guess.mean_absolute_error, 2),
+                number(guess.median_absolute_error, 2),
+                number(guess.signs_percent, 0)
+            )
+        })
+    };
+    out.push_str(&guess("the best constant", &score.best_constant));
+    out.push_str(&guess("no change", &score.no_change));
+    out.push_str(&format!("  mean error / that of the best constant: {}\n", number(score.error_ratio, 2)));
+    out
+}
+
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+fn control_text(result: &ControlResult<'_>, style: &Style) -> String {
+    let control = result.control;
+    let case = result.runs.case;
+    let verdict =
+        if result.holds { paint(style, GREEN, "holds") } else { paint(style, RED, "DOES NOT HOLD") };
+    format!(
+        "  {}: {verdict}: expected {}, found {} %\n    {} on {}, {} -> {}: {}\n",
+        control.id,
+        control.expect.name(),
+        simulated_gain(&result.simulated.gain).text,
+        case.workload,
+        case.machine,
+        case.policies[0],
+        case.policies[1],
+        control.because
+    )
+}
