@@ -202,6 +202,21 @@ WL_INLINE void wl_read_counter(struct wl_policy *p, struct wl_reads *reads,
 	wl_line_read(p, WL_LINE_COUNTER + ((lv->counter_base + dom) & (WL_MAX_COUNTERS - 1)), dist);
 }
 
+/* ------------------------------------------------------------------ group records */
+
+/*
+ * A host that keeps group records defines these before core.h; either may answer that there is none
+ * (a null pointer). The others have no groups: the code that uses them folds away.
+ *	wl_group_at(p, slot)		a struct wl_group
+ *	wl_group_cpu_at(p, slot, cpu)	a struct wl_group_cpu
+ */
+#ifndef wl_group_at
+#define wl_group_at(p, slot)	      ((void)(slot), (struct wl_group *)0)
+#define wl_group_cpu_at(p, slot, cpu) ((void)(slot), (void)(cpu), (struct wl_group_cpu *)0)
+#endif
+
+#define wl_group_line(p, slot, cpu) (WL_NR_LINES + (slot) * (p)->topo.nr_cpus + (cpu))
+
 /*
  * The distance between two CPUs: the kind of the smallest level with both in one domain, clusters
  * known anyway.

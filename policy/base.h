@@ -87,7 +87,7 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 
 /*
- * Atomic add; exchange, and exchange if *ptr is `was`, which return what was there before. The last
+ * Atomic add, or, and; exchange, and exchange if *ptr is `was`, which return what was there before. The last
  * two are of 64 bits, for two neighbouring u32 that must change together, as wl_pair. Relaxed is
  * enough: counters order nothing else. Natively nobody else is there: an instance is driven by one
  * thread at a time (crates/policy takes it by &mut), and a locked instruction costs more than the
@@ -96,10 +96,16 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #ifdef __bpf__
 #define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
 #define wl_atomic_xchg(ptr, v)	   __sync_lock_test_and_set((ptr), (v))
+#define wl_atomic_xchg_u32(ptr, v) __sync_lock_test_and_set((ptr), (v))
+#define wl_atomic_or(ptr, v)	   ((void)__sync_fetch_and_or((ptr), (v)))
+#define wl_atomic_and(ptr, v)	   ((void)__sync_fetch_and_and((ptr), (v)))
 #define wl_atomic_cas(ptr, was, v) __sync_val_compare_and_swap((ptr), (was), (v))
 #else
 #define wl_atomic_add(ptr, v)	   ((void)(*(ptr) += (v)))
 #define wl_atomic_xchg(ptr, v)	   wl_plain_xchg((ptr), (v))
+#define wl_atomic_xchg_u32(ptr, v) wl_plain_xchg_u32((ptr), (v))
+#define wl_atomic_or(ptr, v)	   ((void)(*(ptr) |= (v)))
+#define wl_atomic_and(ptr, v)	   ((void)(*(ptr) &= (v)))
 #define wl_atomic_cas(ptr, was, v) wl_plain_cas((ptr), (was), (v))
 #endif
 #define wl_read_once(x)	    (*(volatile __typeof__(x) *)&(x))
@@ -110,6 +116,14 @@ typedef u64 __attribute__((may_alias)) wl_pair;
 WL_INLINE u64 wl_plain_xchg(wl_pair *ptr, u64 v)
 {
 	u64 old = *ptr;
+
+	*ptr = v;
+	return old;
+}
+
+WL_INLINE u32 wl_plain_xchg_u32(u32 *ptr, u32 v)
+{
+	u32 old = *ptr;
 
 	*ptr = v;
 	return old;

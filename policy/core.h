@@ -232,9 +232,10 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 }
 
 /* groups=task-weight has nothing to do at intervals. */
-WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *out WL_ARG)
+WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_timer_out *out WL_ARG)
 {
 	wl_unused(p);
+	wl_unused(cpu);
 	wl_unused(now_ns);
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kick_cpu = WL_CPU_NONE;
@@ -297,7 +298,7 @@ WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 
 	return 0;
 }
 
-/* Nothing yet: a task counts from wl_enqueue() or wl_running() on. Groups will want to know. */
+/* Nothing: a task counts from wl_enqueue() or wl_running() on. */
 WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
 	wl_unused(p);
@@ -320,6 +321,7 @@ WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 	__builtin_memset(t, 0, sizeof(*t));
 	t->id = id;
 	t->weight = weight ? weight : 1;
+	t->hweight = t->weight << WL_HWEIGHT_SHIFT;
 	t->flags = flags;
 	t->cpu = WL_CPU_NONE;
 	t->recent_cpu = WL_CPU_NONE;
@@ -332,7 +334,17 @@ WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight,
 			 u64 now_ns)
 {
-	wl_queue_weight(p, t, weight ? weight : 1, now_ns);
+	wl_queue_weight(p, t, weight ? weight : 1, t->group, now_ns);
+	return 0;
+}
+
+WL_FN int wl_task_group(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 slot, u64 now_ns)
+{
+	struct wl_group *g = wl_group_at(p, slot);
+	u32 group = slot && g ? g->counts_as : 0;
+
+	if (group != t->group)
+		wl_queue_weight(p, t, t->weight, group, now_ns);
 	return 0;
 }
 

@@ -26,7 +26,7 @@
 
 #include "access.h"
 
-struct wl_group {
+struct wl_walk_group {
 	u32 level; /* the group is a domain of this level: */
 	u32 group;
 };
@@ -36,7 +36,7 @@ struct wl_group {
  * WL_CPU_NONE.
  */
 WL_FN int wl_take_idle_group(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-			     const struct wl_task *t WL_ARG, const struct wl_group *g WL_ARG,
+			     const struct wl_task *t WL_ARG, const struct wl_walk_group *g WL_ARG,
 			     struct wl_decision *out WL_ARG)
 {
 	struct wl_level *groups = wl_level_of(p, g->level);
@@ -71,7 +71,7 @@ WL_FN int wl_walk_groups(struct wl_policy *p WL_ARG, const struct wl_search *s W
 	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
 	u32 dom = wl_entry(lv->dom_of, s->target), child = wl_entry(lv->child, dom);
 	u32 nr = wl_entry(lv->nr_child, dom), start = wl_entry(groups->dom_of, s->target) - child;
-	struct wl_group g = {.level = level - 1};
+	struct wl_walk_group g = {.level = level - 1};
 	u32 i, index;
 	int found = WL_CPU_NONE;
 

@@ -124,6 +124,8 @@ struct wl_params {
 	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
 	u64 migration_cost_ns; /* a CPU whose idle periods are shorter on average does not pull */
 	u64 tick_ns;	       /* the host's tick; balancing intervals are multiples of it */
+	u32 nr_groups; /* slots of the host's group records, the root's included; 0: it has none */
+	u32 unused;
 };
 
 /* ------------------------------------------------------------------ state of a CPU */
@@ -139,15 +141,15 @@ enum wl_cpu_state {
  * next two.
  */
 struct wl_cpu {
-	u32 state;	/* enum wl_cpu_state: flips at context switches only */
-	u32 nr_queued;	/* runnable tasks waiting on it */
-	u32 nr_running; /* 1 while a task of the policy runs on it, else 0 */
-	u32 curr_weight;
-	u64 load; /* sum of weights of the tasks runnable on it, the running one included */
+	u32 state;	 /* enum wl_cpu_state: flips at context switches only */
+	u32 nr_queued;	 /* runnable tasks waiting on it */
+	u32 nr_running;	 /* 1 while a task of the policy runs on it, else 0 */
+	u32 curr_weight; /* hweight of the running task */
+	u64 load; /* what balancing and wake-affine compare: the sum of weights of the tasks runnable on it */
 	u64 min_vtime; /* floor of its queue's vtimes; queue=fair: their mean when it was last computed */
 	u64 curr_vtime; /* vtime of the running task at curr_start_ns */
 	u64 curr_start_ns;
-	u64 vtime_sum;	    /* queue=fair: sum of weight * vtime of all counted here, modulo 2^64 */
+	u64 vtime_sum; /* queue=fair: sum of hweight * vtime of all counted here, modulo 2^64 */
 	u32 balance_marked; /* bit l: balancing at level l is due at the next dispatch */
 	u32 curr_renewed; /* queue=fair: the running task was given another slice since it was picked */
 
@@ -176,6 +178,36 @@ struct wl_cpu {
 	u32 push_to;  /* 1 + the CPU where the running task shall go when it is put back; 0: none */
 	u32 push_why; /* push.h: why its running task is worth moving, at the last tick */
 	u64 push_due_ns; /* when an idle CPU may be asked again, or this one if it idles */
+	u64 total;   /* what groups and tasks outside any weigh here; kept where there are groups */
+	u64 charged; /* queue=fair: sum of hweight of all counted in vtime_sum */
+} WL_ALIGN_LINE;
+
+/* ------------------------------------------------------------------ task groups, kept by the host */
+
+/* Slots that a host may have. Slot 0 is the root: tasks outside any group, no record is read. */
+#define WL_MAX_GROUPS 4096
+/* Groups deeper than this count in their ancestor at this depth. The root's children have 1. */
+#define WL_GROUP_DEPTH 8
+
+/* What is the same on all CPUs; hardly ever written. */
+struct wl_group {
+	u32 shares; /* S; 0: the slot is free */
+	u32 parent; /* its slot */
+	u32 depth;
+	u32 counts_as; /* the slot in which its tasks count: its own, or the ancestor's if it is too deep */
+	u32 stale_weight; /* W where no rule has set one since S was: group.h */
+	u32 generation;	  /* counts how often S was set */
+	u32 unused[10];
+} WL_ALIGN_LINE;
+
+/* A group on one CPU. */
+struct wl_group_cpu {
+	u64 load; /* T: weights of its runnable tasks there, plus what its children weigh there */
+	u32 nr;	  /* how many tasks and children those are */
+	u32 counted; /* what it adds to its parent's load there: W, or 0 while its own load is 0 */
+	u32 weight;  /* W, if generation is the group's; else that is its stale_weight */
+	u32 generation;
+	u32 unused[10];
 } WL_ALIGN_LINE;
 
 /* Two levels at most have counters (SMT and CLS), and neither has more domains than CPUs. */
@@ -191,6 +223,8 @@ struct wl_policy {
 	struct wl_topo topo;
 	/* 1: some CPU has, or lately had, two tasks: newly-idle balancing may find something. */
 	u32 overloaded WL_ALIGN_LINE;
+	u64 loaded[WL_MAX_GROUPS /
+		   64] WL_ALIGN_LINE; /* a bit for each group that has, or lately had, load */
 	struct wl_counter counter[WL_MAX_COUNTERS];
 	struct wl_cpu cpu[WL_MAX_CPUS];
 };
@@ -204,7 +238,9 @@ enum wl_line {
 	WL_LINE_LLC = WL_MAX_CPUS, /* + first CPU of an LLC: what belongs to the LLC */
 	WL_LINE_COUNTER = WL_LINE_LLC + WL_MAX_CPUS, /* + index into counter[] */
 	WL_LINE_OVERLOADED = WL_LINE_COUNTER + WL_MAX_COUNTERS,
-	WL_NR_LINES,
+	WL_LINE_LOADED, /* + slot / 512 */
+	WL_NR_LINES = WL_LINE_LOADED +
+		      WL_MAX_GROUPS / 512, /* + slot * CPUs + CPU: its struct wl_group_cpu */
 };
 
 /* ------------------------------------------------------------------ a task's record, kept by the host */
@@ -236,6 +272,8 @@ struct wl_task {
 	u32 util;	   /* util.h; of its running time, in units of the machine's fastest CPU */
 	u32 util_slept;	   /* what util was when it last slept */
 	u32 flags;	   /* WL_TASK_* */
+	u32 group;	   /* the slot of its group; 0: the root */
+	u32 hweight; /* what it is charged by, in 1/1024 of a weight: its weight's part of its CPU */
 	u32 unused;
 	u64 allowed[WL_MASK_WORDS];
 };
@@ -400,6 +438,7 @@ struct wl_timer_out {
 	u64 next_ns;  /* when to call again; 0: never */
 	s32 kick_cpu; /* or WL_CPU_NONE */
 	u32 unused;
+	struct wl_reads reads;
 };
 
 /* ------------------------------------------------------------------ events and questions */
@@ -452,8 +491,9 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 /* A tick on a busy cpu; t is its running task, or null where the policy does not know it. */
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
 		  struct wl_tick_out *out WL_ARG);
-/* A periodic timer of the host; groups use it. */
-WL_FN int wl_timer(struct wl_policy *p WL_ARG, u64 now_ns, struct wl_timer_out *out WL_ARG);
+/* A periodic timer of the host, which fires on cpu; groups use it. */
+WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
+		   struct wl_timer_out *out WL_ARG);
 
 /* State. None of these answers anything. */
 
@@ -480,5 +520,15 @@ WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 /* t->allowed was rewritten by the host: recount it. */
 WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG);
 WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
+/*
+ * A group begins in a free slot above 0, its parent in a slot in use or the root. shares: as a
+ * task's weight.
+ */
+WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 shares);
+/* The group is gone. It has neither tasks nor children any more. */
+WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot);
+WL_FN int wl_group_shares(struct wl_policy *p WL_ARG, u32 slot, u32 shares);
+/* The task, in whatever state, belongs to the group from now_ns on. */
+WL_FN int wl_task_group(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 slot, u64 now_ns);
 
 #endif /* WL_POLICY_H */

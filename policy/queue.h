@@ -53,12 +53,14 @@ WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64
 	return wl_is_fair(p) ? wl_fair_tick(p, t, cpu, now_ns) : wl_cfs_tick(p, t, cpu, now_ns);
 }
 
-WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
+/* t has another weight, or belongs to another group. */
+WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
+			       u64 now_ns)
 {
 	if (wl_is_fair(p))
-		wl_fair_weight(p, t, weight, now_ns);
+		wl_fair_weight(p, t, weight, group, now_ns);
 	else
-		wl_cfs_weight(p, t, weight, now_ns);
+		wl_cfs_weight(p, t, weight, group, now_ns);
 }
 
 /* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */

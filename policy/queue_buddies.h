@@ -76,7 +76,7 @@ WL_INLINE u32 wl_buddy_waits(struct wl_cpu *c)
 WL_INLINE u32 wl_buddy_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 reach = t->vtime + wl_weighted(p->params.wakeup_granularity_ns, t->weight);
+	u64 reach = t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, t->hweight);
 	u64 next = wl_read_once(c->next_buddy), last = wl_read_once(c->last_buddy);
 
 	if (next && (next == t->id + 1 || wl_read_once(c->next_vtime) <= reach))

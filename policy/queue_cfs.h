@@ -40,15 +40,16 @@
 /* ------------------------------------------------------------------ arithmetic */
 
 /*
- * The slice of a task of this weight on a CPU with nr tasks of together `load`, itself included; at
+ * The slice of a task of this hweight on a CPU with nr tasks of together `load`, itself included; at
  * least 1 ns.
  */
-WL_INLINE u64 wl_cfs_slice(const struct wl_params *params, u32 nr, u64 load, u32 weight)
+WL_INLINE u64 wl_cfs_slice(const struct wl_params *params, u32 nr, u64 load, u32 hweight)
 {
 	u64 nr_latency = wl_div(params->latency_ns + params->min_granularity_ns - 1,
 				params->min_granularity_ns);
 	u64 period = nr > nr_latency ? nr * params->min_granularity_ns : params->latency_ns;
-	u64 slice = wl_div(period * weight, load);
+	/* Four bits are left out, so that 100,000 tasks of any weight do not overflow. */
+	u64 slice = wl_div(period * (hweight >> 4), load << (WL_HWEIGHT_SHIFT - 4));
 
 	return slice ? slice : 1;
 }
@@ -58,7 +59,7 @@ WL_INLINE u64 wl_cfs_slice_of(struct wl_policy *p, const struct wl_task *t)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
 
-	return wl_cfs_slice(&p->params, c->nr_queued + c->nr_running, c->load, t->weight);
+	return wl_cfs_slice(&p->params, c->nr_queued + c->nr_running, wl_total(p, c), t->hweight);
 }
 
 /* ------------------------------------------------------------------ vtime */
@@ -79,7 +80,7 @@ WL_INLINE void wl_cfs_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 		return;
 	t->sum_exec_ns += delta_ns;
 	t->slice_used_ns += delta_ns;
-	t->vtime += wl_weighted(delta_ns, t->weight);
+	t->vtime += wl_vtime_of(delta_ns, t->hweight);
 	t->run_start_ns = now_ns;
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
@@ -98,15 +99,16 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 	u64 floor = wl_read_once(c->min_vtime), home_floor = wl_read_once(home->min_vtime);
 	u64 credit_max = p->params.queue == WL_QUEUE_CFS_2007 ? p->params.latency_ns
 							      : p->params.latency_ns / 2,
-	    debit_max = wl_weighted(p->params.latency_ns, t->weight);
-	u64 lag;
+	    debit_max = wl_vtime_of(p->params.latency_ns, t->hweight);
+	u64 lag, load;
 
 	if (t->flags & WL_TASK_NEW) {
 		t->flags &= ~WL_TASK_NEW;
+		load = wl_total(p, c) + (t->group ? t->hweight >> WL_HWEIGHT_SHIFT : t->weight);
 		t->vtime = floor +
-			   wl_weighted(wl_cfs_slice(&p->params, c->nr_queued + c->nr_running + 1,
-						    c->load + t->weight, t->weight),
-				       t->weight);
+			   wl_vtime_of(wl_cfs_slice(&p->params, c->nr_queued + c->nr_running + 1,
+						    load, t->hweight),
+				       t->hweight);
 		return;
 	}
 	if (t->cpu < 0) {
@@ -128,13 +130,14 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 {
 	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 weight = t->weight;
+	u32 hweight;
 	u64 running, start_ns;
 
 	wl_cfs_charge(p, t, in->now_ns);
 	if (wl_has_buddies(p) && t->cpu != (s32)cpu)
 		wl_buddy_forget(p, t);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
+	t->hweight = wl_hweight(p, t, cpu);
 	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
 	wl_place(p, t, WL_PLACE_QUEUED, cpu);
@@ -148,10 +151,9 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 	start_ns = wl_read_once(c->curr_start_ns);
 	running = wl_read_once(c->curr_vtime);
 	if (in->now_ns > start_ns)
-		running += wl_weighted(in->now_ns - start_ns, wl_read_once(c->curr_weight));
-	if (p->params.queue == WL_QUEUE_CFS_2007)
-		weight = wl_read_once(c->curr_weight);
-	out->preempt = running > t->vtime + wl_weighted(p->params.wakeup_granularity_ns, weight);
+		running += wl_vtime_of(in->now_ns - start_ns, wl_read_once(c->curr_weight));
+	hweight = p->params.queue == WL_QUEUE_CFS_2007 ? wl_read_once(c->curr_weight) : t->hweight;
+	out->preempt = running > t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, hweight);
 	if (out->preempt)
 		wl_buddy_preempts(p, c, t);
 }
@@ -163,6 +165,7 @@ WL_INLINE void wl_cfs_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u
 	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
 		return;
 	wl_cfs_charge(p, t, now_ns);
+	t->hweight = wl_hweight(p, t, cpu);
 	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
@@ -171,7 +174,7 @@ WL_INLINE void wl_cfs_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	wl_cfs_raise_floor(c, t->vtime);
-	wl_write_once(c->curr_weight, t->weight);
+	wl_write_once(c->curr_weight, t->hweight);
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
 	c->newly_idle_left = wl_all_levels(p);
@@ -200,6 +203,8 @@ WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 n
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
 	wl_cfs_charge(p, t, now_ns);
+	t->hweight = wl_hweight(p, t, cpu);
+	wl_write_once(wl_cpu_of(p, cpu)->curr_weight, t->hweight);
 	t->slice_ns = wl_cfs_slice_of(p, t);
 	if (t->slice_used_ns < t->slice_ns || !wl_read_once(wl_cpu_of(p, cpu)->nr_queued))
 		return 0;
@@ -208,16 +213,15 @@ WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 n
 	return 1;
 }
 
-WL_INLINE void wl_cfs_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
+/* t has another weight, or belongs to another group. */
+WL_INLINE void wl_cfs_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
+			     u64 now_ns)
 {
-	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-
 	wl_cfs_charge(p, t, now_ns);
-	if (t->place != WL_PLACE_NONE)
-		wl_atomic_add(&c->load, (u64)weight - t->weight);
-	t->weight = weight;
+	wl_reweigh(p, t, weight, group);
+	t->hweight = wl_hweight(p, t, t->cpu);
 	if (t->place == WL_PLACE_RUNNING)
-		wl_write_once(c->curr_weight, weight);
+		wl_write_once(wl_cpu_of(p, t->cpu)->curr_weight, t->hweight);
 }
 
 /* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */
@@ -225,12 +229,15 @@ WL_INLINE u32 wl_cfs_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			    const struct wl_move_in *in, struct wl_move_out *out)
 {
 	u64 vtime = t->vtime;
+	u32 hweight = t->hweight;
 
 	if (wl_has_buddies(p))
 		wl_buddy_forget(p, t);
+	t->hweight = wl_hweight(p, t, in->cpu);
 	wl_cfs_arrive(p, t, in->cpu);
 	if (!wl_place_moved(p, t, from, in->cpu)) {
 		t->vtime = vtime;
+		t->hweight = hweight;
 		return 0;
 	}
 	t->slice_ns = wl_cfs_slice_of(p, t);

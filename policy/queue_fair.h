@@ -20,7 +20,8 @@
  *		moved keeps what it had left
  * V is never walked for: the CPU keeps S, the sum of weight * vtime modulo 2^64, and
  * V = anchor + (S - load * anchor) / load for any anchor near it: the running task's vtime, else the
- * last V.
+ * last V. Weights are those that tasks are charged by (hweight, group.h), and load is their sum. A
+ * task whose hweight changes keeps its lag and what is left of its slice, in run time.
  *
  * Example, slice 3 ms, vtimes in ms past the start. A (1024) runs alone from 0, its deadline is 3. At
  * 1 ms B (1024) wakes without lag: V is 1, B's deadline 4; A is not beyond V and goes on. At 2 ms A
@@ -40,28 +41,30 @@
 
 #include "run_queue.h"
 
-#define WL_WEIGHT_NICE_19 15
+#define WL_HWEIGHT_NICE_19 (15 << WL_HWEIGHT_SHIFT)
 
 /* ------------------------------------------------------------------ arithmetic */
 
 /* A whole slice in vtime. */
-WL_INLINE u64 wl_fair_slice(const struct wl_params *params, u32 weight)
+WL_INLINE u64 wl_fair_slice(const struct wl_params *params, u32 hweight)
 {
-	return wl_weighted(params->min_granularity_ns, weight);
+	return wl_vtime_of(params->min_granularity_ns, hweight);
 }
 
 /* The most that lag may be, in vtime. */
-WL_INLINE u64 wl_fair_lag_max(const struct wl_params *params, u32 weight)
+WL_INLINE u64 wl_fair_lag_max(const struct wl_params *params, u32 hweight)
 {
 	u64 slices_ns = 2 * params->min_granularity_ns;
 
-	return wl_weighted(slices_ns > params->tick_ns ? slices_ns : params->tick_ns, weight);
+	return wl_vtime_of(slices_ns > params->tick_ns ? slices_ns : params->tick_ns, hweight);
 }
 
 /* How much longer a task may run until its deadline; at least 1 ns. */
-WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 weight)
+WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 hweight)
 {
-	u64 left_ns = deadline > vtime ? (deadline - vtime) * weight / WL_WEIGHT_NICE_0 : 0;
+	u64 left_ns = deadline > vtime ? (deadline - vtime) * hweight /
+						 (WL_WEIGHT_NICE_0 << WL_HWEIGHT_SHIFT)
+				       : 0;
 
 	return left_ns ? left_ns : 1;
 }
@@ -72,7 +75,7 @@ WL_INLINE u64 wl_fair_running(const struct wl_cpu *c, u64 now_ns)
 	u64 start_ns = wl_read_once(c->curr_start_ns), vtime = wl_read_once(c->curr_vtime);
 
 	return now_ns > start_ns
-		       ? vtime + wl_weighted(now_ns - start_ns, wl_read_once(c->curr_weight))
+		       ? vtime + wl_vtime_of(now_ns - start_ns, wl_read_once(c->curr_weight))
 		       : vtime;
 }
 
@@ -80,10 +83,11 @@ WL_INLINE u64 wl_fair_running(const struct wl_cpu *c, u64 now_ns)
 WL_FN u64 wl_fair_mean(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 load = wl_read_once(c->load), sum = wl_read_once(c->vtime_sum);
+	u64 load = wl_read_once(c->charged), sum = wl_read_once(c->vtime_sum);
 	u64 anchor = wl_read_once(c->min_vtime), off;
 	/* Twice the lag of the lightest task, either way. */
-	u64 spread = 4 * wl_fair_lag_max(&p->params, WL_WEIGHT_NICE_19);
+	u64 spread = 4 * wl_fair_lag_max(&p->params,
+					 p->params.nr_groups ? WL_HWEIGHT_MIN : WL_HWEIGHT_NICE_19);
 
 	if (!load)
 		return anchor;
@@ -108,12 +112,13 @@ WL_FN u64 wl_fair_mean(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-	u64 mean = wl_fair_mean(p, t->cpu, now_ns), most = wl_fair_lag_max(&p->params, t->weight);
+	u64 mean = wl_fair_mean(p, t->cpu, now_ns), most = wl_fair_lag_max(&p->params, t->hweight);
 	u64 lag = mean >= t->vtime ? mean - t->vtime : t->vtime - mean;
 
 	lag = lag < most ? lag : most;
 	t->lag = mean >= t->vtime ? (s64)lag : -(s64)lag;
-	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->weight);
+	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->hweight);
+	wl_atomic_add(&c->charged, 0 - (u64)t->hweight);
 	wl_write_once(c->min_vtime, mean);
 	wl_wrote_cpu(p, t->cpu);
 	return 0;
@@ -126,8 +131,8 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u6
 WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		       u32 moved)
 {
-	u64 load = wl_read_once(wl_cpu_of(p, cpu)->load), mean = wl_fair_mean(p, cpu, now_ns);
-	u64 slice = wl_fair_slice(&p->params, t->weight), left = t->deadline - t->vtime, lag;
+	u64 load = wl_read_once(wl_cpu_of(p, cpu)->charged), mean = wl_fair_mean(p, cpu, now_ns);
+	u64 slice = wl_fair_slice(&p->params, t->hweight), left = t->deadline - t->vtime, lag;
 
 	if (t->flags & WL_TASK_NEW) {
 		t->flags &= ~WL_TASK_NEW;
@@ -139,7 +144,7 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32
 	if (!load || t->cpu < 0)
 		t->lag = 0;
 	lag = t->lag < 0 ? 0 - (u64)t->lag : (u64)t->lag;
-	lag = wl_div(lag * (load + t->weight), load);
+	lag += wl_div(lag * t->hweight, load);
 	if (t->lag < 0)
 		t->vtime = mean + lag;
 	else
@@ -148,11 +153,64 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32
 	return 0;
 }
 
-/* A task that joined is counted: adds it to S. After its weight was, so that load is never too small. */
+/* A task that joined is counted: adds it to S, and its hweight first. */
 WL_INLINE void wl_fair_add(struct wl_policy *p, const struct wl_task *t)
 {
-	wl_atomic_add(&wl_cpu_of(p, t->cpu)->vtime_sum, t->vtime * t->weight);
+	wl_atomic_add(&wl_cpu_of(p, t->cpu)->charged, t->hweight);
+	wl_atomic_add(&wl_cpu_of(p, t->cpu)->vtime_sum, t->vtime * t->hweight);
 	wl_wrote_cpu(p, t->cpu);
+}
+
+/* What is worth the same run time to a task whose hweight was `was` and is `now`. */
+WL_INLINE u64 wl_fair_rescale(u64 vtime, u32 was, u32 now)
+{
+	return was == now ? vtime : wl_div(vtime * was, now);
+}
+
+/* A task that is not counted anywhere is charged by another hweight. */
+WL_INLINE void wl_fair_rescale_lag(struct wl_task *t, u32 hweight)
+{
+	u64 left = wl_fair_rescale(t->deadline - t->vtime, t->hweight, hweight);
+
+	if (t->lag < 0)
+		t->lag = -(s64)wl_fair_rescale(0 - (u64)t->lag, t->hweight, hweight);
+	else
+		t->lag = wl_fair_rescale(t->lag, t->hweight, hweight);
+	t->deadline = t->vtime + left;
+	t->hweight = hweight;
+}
+
+/*
+ * A counted task, which has been charged and is not in the queue, is charged by another hweight from
+ * now on. V, its lag and what is left of its slice stay what they are in run time.
+ */
+WL_FN int wl_fair_reweigh(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 hweight,
+			  u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+	u64 left = t->deadline - t->vtime, before = t->vtime * t->hweight, mean, lag;
+	u32 was = t->hweight;
+
+	if (hweight == was)
+		return 0;
+	mean = wl_fair_mean(p, t->cpu, now_ns);
+	if (t->vtime > mean) {
+		t->vtime = mean + wl_fair_rescale(t->vtime - mean, was, hweight);
+	} else {
+		lag = wl_fair_rescale(mean - t->vtime, was, hweight);
+		t->vtime = mean > lag ? mean - lag : 0;
+	}
+	t->deadline = t->vtime + wl_fair_rescale(left, was, hweight);
+	t->hweight = hweight;
+	wl_atomic_add(&c->charged, (u64)hweight - was);
+	wl_atomic_add(&c->vtime_sum, t->vtime * hweight - before);
+	if (t->place == WL_PLACE_RUNNING) {
+		wl_write_once(c->curr_weight, hweight);
+		wl_write_once(c->curr_vtime, t->vtime);
+		wl_write_once(c->curr_deadline, t->deadline);
+	}
+	wl_wrote_cpu(p, t->cpu);
+	return 0;
 }
 
 /* Charges a running task for what it ran, and gives it another slice if this one is over. */
@@ -160,7 +218,7 @@ WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
 	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
-	u64 ran = wl_weighted(delta_ns, t->weight), sum, alone;
+	u64 ran = wl_vtime_of(delta_ns, t->hweight), sum, charged;
 
 	if (t->place != WL_PLACE_RUNNING || !delta_ns)
 		return;
@@ -168,20 +226,23 @@ WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns
 	t->slice_used_ns += delta_ns;
 	t->vtime += ran;
 	t->run_start_ns = now_ns;
-	wl_atomic_add(&c->vtime_sum, ran * t->weight);
+	wl_atomic_add(&c->vtime_sum, ran * t->hweight);
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
 	if (t->vtime >= t->deadline) {
-		t->deadline = t->vtime + wl_fair_slice(&p->params, t->weight);
+		t->deadline = t->vtime + wl_fair_slice(&p->params, t->hweight);
 		t->slice_used_ns = 0;
 		wl_write_once(c->curr_deadline, t->deadline);
 		wl_write_once(c->curr_renewed, 1);
 	}
-	/* Alone, it is all that S holds; whoever joins meanwhile has changed the load first. */
+	/* Alone, it is all that S holds; whoever joins meanwhile has been counted first. */
 	sum = wl_read_once(c->vtime_sum);
-	alone = t->vtime * t->weight;
-	if (sum != alone && !wl_read_once(c->nr_queued) && wl_read_once(c->load) == t->weight)
-		wl_atomic_cas(&c->vtime_sum, sum, alone);
+	charged = wl_read_once(c->charged);
+	if ((sum != t->vtime * t->hweight || charged != t->hweight) &&
+	    !wl_read_once(c->nr_queued) && wl_read_once(c->nr_running) == 1) {
+		wl_atomic_cas(&c->charged, charged, (u64)t->hweight);
+		wl_atomic_cas(&c->vtime_sum, sum, t->vtime * t->hweight);
+	}
 	wl_write_once(c->min_vtime, wl_fair_mean(p, t->cpu, now_ns));
 	wl_wrote_cpu(p, t->cpu);
 }
@@ -189,14 +250,16 @@ WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns
 /* Counts a task at place on cpu. */
 WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu, u64 now_ns)
 {
-	u32 counted = t->place != WL_PLACE_NONE;
+	u32 counted = t->place != WL_PLACE_NONE, hweight = wl_hweight(p, t, cpu);
 
 	if (counted && t->cpu == (s32)cpu) {
+		wl_fair_reweigh(p, t, hweight, now_ns);
 		wl_place(p, t, place, cpu);
 		return;
 	}
 	if (counted)
 		wl_fair_leave(p, t, now_ns);
+	wl_fair_rescale_lag(t, hweight);
 	wl_fair_join(p, t, cpu, now_ns, counted);
 	wl_place(p, t, place, cpu);
 	wl_fair_add(p, t);
@@ -226,7 +289,7 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_fair_charge(p, t, in->now_ns);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
 	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
-	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->weight);
+	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->hweight);
 
 	out->cpu = cpu;
 	out->key = t->deadline;
@@ -248,7 +311,7 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, now_ns);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
-	wl_write_once(c->curr_weight, t->weight);
+	wl_write_once(c->curr_weight, t->hweight);
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
 	wl_write_once(c->curr_deadline, t->deadline);
@@ -285,30 +348,43 @@ WL_INLINE u32 wl_fair_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 deadline = t->deadline;
+	u32 renewed;
 
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
 	wl_fair_charge(p, t, now_ns);
-	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->weight);
+	renewed = t->deadline != deadline;
+	wl_fair_reweigh(p, t, wl_hweight(p, t, cpu), now_ns);
+	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->hweight);
 	if (!wl_read_once(c->nr_queued))
 		return 0;
-	return t->deadline != deadline ||
-	       (c->curr_renewed && t->vtime > wl_fair_mean(p, cpu, now_ns));
+	return renewed || (c->curr_renewed && t->vtime > wl_fair_mean(p, cpu, now_ns));
 }
 
-WL_INLINE void wl_fair_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
+/*
+ * t has another weight, or belongs to another group. Its vtime stays, as its key does if it is in a
+ * queue.
+ */
+WL_INLINE void wl_fair_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
+			      u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-	u64 more = (u64)weight - t->weight;
+	u32 hweight;
+	u64 more;
 
 	wl_fair_charge(p, t, now_ns);
-	if (t->place != WL_PLACE_NONE) {
-		wl_atomic_add(&c->load, more);
-		wl_atomic_add(&c->vtime_sum, more * t->vtime);
+	wl_reweigh(p, t, weight, group);
+	hweight = wl_hweight(p, t, t->cpu);
+	if (t->place == WL_PLACE_NONE) {
+		wl_fair_rescale_lag(t, hweight);
+		return;
 	}
-	t->weight = weight;
+	more = (u64)hweight - t->hweight;
+	wl_atomic_add(&c->charged, more);
+	wl_atomic_add(&c->vtime_sum, more * t->vtime);
+	t->hweight = hweight;
 	if (t->place == WL_PLACE_RUNNING)
-		wl_write_once(c->curr_weight, weight);
+		wl_write_once(c->curr_weight, hweight);
 }
 
 /* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */
@@ -316,19 +392,23 @@ WL_INLINE u32 wl_fair_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			     const struct wl_move_in *in, struct wl_move_out *out)
 {
 	u64 vtime = t->vtime, deadline = t->deadline;
+	u32 hweight = t->hweight;
 	s64 lag = t->lag;
 
 	wl_fair_leave(p, t, in->now_ns);
+	wl_fair_rescale_lag(t, wl_hweight(p, t, in->cpu));
 	wl_fair_join(p, t, in->cpu, in->now_ns, 1);
 	if (!wl_place_moved(p, t, from, in->cpu)) {
 		t->vtime = vtime;
 		t->deadline = deadline;
 		t->lag = lag;
-		wl_atomic_add(&wl_cpu_of(p, from)->vtime_sum, vtime * t->weight);
+		t->hweight = hweight;
+		wl_atomic_add(&wl_cpu_of(p, from)->charged, hweight);
+		wl_atomic_add(&wl_cpu_of(p, from)->vtime_sum, vtime * hweight);
 		return 0;
 	}
 	wl_fair_add(p, t);
-	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->weight);
+	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->hweight);
 	out->key = t->deadline;
 	return 1;
 }

@@ -4,7 +4,8 @@
  *
  * One function, wl_place(), moves a task between not runnable, queued and running, and changes the
  * counts of CPUs by the difference, so that an event that is told twice changes nothing, and one
- * that was missed heals. A CPU's load is the sum of the weights of the tasks counted there.
+ * that was missed heals. A CPU's load is the sum of the weights of the tasks counted there; group.h
+ * has what their groups make of it.
  *
  * Example: A (1024) runs on CPU 0, B (2048) is queued there: nr_running 1, nr_queued 1, load 3072.
  * B is pulled to CPU 1: 1, 0 and 1024 on CPU 0; 0, 1 and 2048 on CPU 1.
@@ -14,7 +15,7 @@
 #ifndef WL_RUN_QUEUE_H
 #define WL_RUN_QUEUE_H
 
-#include "access.h"
+#include "group.h"
 
 /*
  * Where vtimes start: well above 0, so that credit reaches below the floor without wrapping the
@@ -22,10 +23,15 @@
  */
 #define WL_VTIME_START (1ULL << 30)
 
-/* Run time in vtime. At weight 1024 they are equal. */
-WL_INLINE u64 wl_weighted(u64 time_ns, u32 weight)
+/*
+ * Run time in vtime, of a task that is charged by hweight. At a weight of 1024 they are equal. Times
+ * up to 4 hours.
+ */
+WL_INLINE u64 wl_vtime_of(u64 time_ns, u32 hweight)
 {
-	return weight == WL_WEIGHT_NICE_0 ? time_ns : wl_div(time_ns * WL_WEIGHT_NICE_0, weight);
+	return hweight == WL_WEIGHT_NICE_0 << WL_HWEIGHT_SHIFT
+		       ? time_ns
+		       : wl_div(time_ns * (WL_WEIGHT_NICE_0 << WL_HWEIGHT_SHIFT), hweight);
 }
 
 /* ------------------------------------------------------------------ counting */
@@ -55,9 +61,9 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 	else if (was.place == WL_PLACE_RUNNING)
 		wl_atomic_add(&from->nr_running, -1);
 	if (was.place != WL_PLACE_NONE && (moves || now.place == WL_PLACE_NONE))
-		wl_atomic_add(&from->load, -(u64)weight);
+		wl_weigh(p, t->group, weight, was.cpu, -1);
 	if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
-		wl_atomic_add(&to->load, weight);
+		wl_weigh(p, t->group, weight, now.cpu, 1);
 	if (now.place == WL_PLACE_QUEUED)
 		wl_atomic_add(&to->nr_queued, 1);
 	else if (now.place == WL_PLACE_RUNNING)
@@ -105,6 +111,21 @@ WL_INLINE u32 wl_place_moved(struct wl_policy *p, struct wl_task *t, u32 from, u
 	return 1;
 }
 
+/* Gives t another weight or group, and changes what is counted of it where it is. */
+WL_INLINE void wl_reweigh(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group)
+{
+	u32 counted = t->place != WL_PLACE_NONE;
+
+	if (counted)
+		wl_weigh(p, t->group, t->weight, t->cpu, -1);
+	t->weight = weight;
+	t->group = group;
+	if (!counted)
+		return;
+	wl_weigh(p, group, weight, t->cpu, 1);
+	wl_wrote_cpu(p, t->cpu);
+}
+
 /*
  * What joining cpu's queue reads: the line of cpu, that of the CPU from which the task comes, and,
  * if it is not alone, `overloaded`.
@@ -118,6 +139,8 @@ WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 
 	wl_read_cpu(p, reads, cpu, wl_distance(p, this_cpu, cpu));
 	if (t->cpu >= 0 && t->cpu != (s32)cpu)
 		wl_read_cpu(p, reads, t->cpu, wl_distance(p, this_cpu, t->cpu));
+	if (t->group && !counted_here)
+		wl_read_groups(p, t->group, cpu, this_cpu, reads);
 	if (wl_read_once(c->nr_queued) + wl_read_once(c->nr_running) > counted_here)
 		wl_read_overloaded(p, this_cpu, reads);
 }

@@ -10,7 +10,7 @@ use std::env;
 
 fn main() {
     println!("cargo:rerun-if-changed=../../policy");
-    for file in ["native.c", "host_memory.h", "host_lines.h", "build.rs"] {
+    for file in ["native.c", "host_memory.h", "host_lines.h", "host_groups.h", "build.rs"] {
         println!("cargo:rerun-if-changed={file}");
     }
     for variable in ["WAKELAB_WERROR", "WAKELAB_SANITIZE"] {

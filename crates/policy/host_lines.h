@@ -8,8 +8,8 @@
  * only holder. So a read is a miss if another CPU wrote the line since this CPU last read or wrote
  * it, or if it never did; caches are as large as need be.
  *
- * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, of
- * which only what is read or written is touched. `used` has a bit for each word of a line's set
+ * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, and as
+ * much as one more line a CPU for each task group, of which only what is read or written is touched. `used` has a bit for each word of a line's set
  * that is not 0, so that a write clears what is there and no more.
  *
  * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 queues a task on
@@ -34,16 +34,42 @@ struct wl_lines {
 	u32 words; /* of a line's set */
 	u32 word;  /* of the CPU that executes: its word in a set, and its bit there */
 	u64 bit;
-	u64 used[WL_NR_LINES];
-	u64 holders[WL_NR_LINES * WL_MASK_WORDS];
+	u64 *used;    /* a word a line */
+	u64 *holders; /* `words` words a line */
 };
 
+/* What it points to lies behind it, in the same piece of memory: wl_instance_place(). */
 struct wl_instance {
 	struct wl_memory memory;
 	struct wl_lines lines;
+	struct wl_group *groups;	 /* by slot */
+	struct wl_group_cpu *group_cpus; /* by slot, then CPU */
 };
 _Static_assert(__builtin_offsetof(struct wl_instance, memory) == 0, "wl_lines_of() casts");
 #define wl_lines_of(p) (&((struct wl_instance *)(p))->lines)
+
+/*
+ * How many bytes an instance takes, for so many CPUs and slots of groups; with an instance given, its
+ * arrays get their places.
+ */
+WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_groups)
+{
+	u64 pairs = nr_cpus * nr_groups, lines = WL_NR_LINES + pairs, words = (nr_cpus + 63) / 64;
+	u64 groups =
+		(sizeof(struct wl_instance) + WL_CACHE_LINE - 1) / WL_CACHE_LINE * WL_CACHE_LINE;
+	u64 group_cpus = groups + nr_groups * sizeof(struct wl_group);
+	u64 used = group_cpus + pairs * sizeof(struct wl_group_cpu);
+	u64 holders = used + lines * sizeof(u64);
+
+	if (at) {
+		at->groups = (struct wl_group *)((u8 *)at + groups);
+		at->group_cpus = (struct wl_group_cpu *)((u8 *)at + group_cpus);
+		at->lines.used = (u64 *)((u8 *)at + used);
+		at->lines.holders = (u64 *)((u8 *)at + holders);
+		at->lines.words = words;
+	}
+	return holders + lines * words * sizeof(u64);
+}
 
 /* `cpu` executes what comes. */
 WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)

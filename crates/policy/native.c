@@ -7,12 +7,13 @@
  */
 #include "host_memory.h"
 #include "host_lines.h"
+#include "host_groups.h"
 #include "core.h"
 
-u64 wl_native_instance_size(void);
-u64 wl_native_instance_size(void)
+u64 wl_native_instance_size(u32 nr_cpus, u32 nr_groups);
+u64 wl_native_instance_size(u32 nr_cpus, u32 nr_groups)
 {
-	return sizeof(struct wl_instance);
+	return wl_instance_place(0, nr_cpus, nr_groups);
 }
 
 /* Of which the head is the policy's state, and the rest the host's. */
@@ -99,10 +100,11 @@ int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
 	return wl_tick(p, cpu, t, now_ns, out);
 }
 
-int wl_native_timer(struct wl_policy *p, u64 now_ns, struct wl_timer_out *out);
-int wl_native_timer(struct wl_policy *p, u64 now_ns, struct wl_timer_out *out)
+int wl_native_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out);
+int wl_native_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
 {
-	return wl_timer(p, now_ns, out);
+	wl_lines_begin(p, cpu);
+	return wl_timer(p, cpu, now_ns, out);
 }
 
 /* For checkers and tests: what the policy knows of a CPU, and the busy counter of a domain. */
@@ -118,6 +120,27 @@ u32 wl_native_busy_count(struct wl_policy *p, u32 level, u32 dom)
 	return wl_counter_of(p, wl_level_of(p, level), dom)->busy;
 }
 
+/* What there is of a group's records; all 0 where there is none. */
+void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out);
+void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out)
+{
+	const struct wl_group *g = wl_group_at(p, slot);
+
+	__builtin_memset(out, 0, sizeof(*out));
+	if (g)
+		*out = *g;
+}
+
+void wl_native_group_cpu(struct wl_policy *p, u32 slot, u32 cpu, struct wl_group_cpu *out);
+void wl_native_group_cpu(struct wl_policy *p, u32 slot, u32 cpu, struct wl_group_cpu *out)
+{
+	const struct wl_group_cpu *gc = wl_group_cpu_at(p, slot, cpu);
+
+	__builtin_memset(out, 0, sizeof(*out));
+	if (gc)
+		*out = *gc;
+}
+
 /* Sizes and offsets, in the order in which src/ffi.rs lists its own. */
 #define AT(type, field) (u32) __builtin_offsetof(struct type, field)
 extern const u32 wl_native_layout[];
@@ -127,6 +150,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_params, capacity),
 	AT(wl_params, latency_ns),
 	AT(wl_params, tick_ns),
+	AT(wl_params, nr_groups),
 	sizeof(struct wl_task),
 	AT(wl_task, deadline),
 	AT(wl_task, last_wakee),
@@ -136,6 +160,8 @@ const u32 wl_native_layout[] = {
 	AT(wl_task, id),
 	AT(wl_task, util),
 	AT(wl_task, flags),
+	AT(wl_task, group),
+	AT(wl_task, hweight),
 	AT(wl_task, allowed),
 	sizeof(struct wl_reads),
 	sizeof(struct wl_select_in),
@@ -170,6 +196,11 @@ const u32 wl_native_layout[] = {
 	AT(wl_tick_out, reads),
 	sizeof(struct wl_timer_out),
 	AT(wl_timer_out, kick_cpu),
+	AT(wl_timer_out, reads),
+	sizeof(struct wl_group),
+	AT(wl_group, generation),
+	sizeof(struct wl_group_cpu),
+	AT(wl_group_cpu, generation),
 	sizeof(struct wl_cpu),
 	AT(wl_cpu, curr_weight),
 	AT(wl_cpu, curr_start_ns),
@@ -183,6 +214,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, has_idle_cores),
 	AT(wl_cpu, util),
 	AT(wl_cpu, push_due_ns),
+	AT(wl_cpu, charged),
 	AT(wl_policy, overloaded),
 	sizeof(struct wl_seen),
 	AT(wl_seen, updated),
@@ -193,7 +225,7 @@ const u32 wl_native_layout[] = {
 int wl_native_init(struct wl_policy *p);
 int wl_native_init(struct wl_policy *p)
 {
-	wl_lines_of(p)->words = (p->topo.nr_cpus + 63) / 64;
+	wl_instance_place((struct wl_instance *)p, p->topo.nr_cpus, p->params.nr_groups);
 	return wl_init(p);
 }
 
@@ -263,4 +295,30 @@ int wl_native_task_exit(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	wl_lines_on(p, t->cpu);
 	return wl_task_exit(p, t, now_ns);
+}
+
+int wl_native_group_init(struct wl_policy *p, u32 slot, u32 parent, u32 shares);
+int wl_native_group_init(struct wl_policy *p, u32 slot, u32 parent, u32 shares)
+{
+	return wl_group_init(p, slot, parent, shares);
+}
+
+int wl_native_group_exit(struct wl_policy *p, u32 slot);
+int wl_native_group_exit(struct wl_policy *p, u32 slot)
+{
+	return wl_group_exit(p, slot);
+}
+
+int wl_native_group_shares(struct wl_policy *p, u32 cpu, u32 slot, u32 shares);
+int wl_native_group_shares(struct wl_policy *p, u32 cpu, u32 slot, u32 shares)
+{
+	wl_lines_on(p, cpu);
+	return wl_group_shares(p, slot, shares);
+}
+
+int wl_native_task_group(struct wl_policy *p, struct wl_task *t, u32 slot, u64 now_ns);
+int wl_native_task_group(struct wl_policy *p, struct wl_task *t, u32 slot, u64 now_ns)
+{
+	wl_lines_on(p, t->cpu);
+	return wl_task_group(p, t, slot, now_ns);
 }

@@ -325,7 +325,7 @@ impl Model {
 
     fn tick(&mut self) {
         if self.random.chance(5) {
-            self.native.timer(self.now_ns);
+            self.native.timer(0, self.now_ns);
         }
         let cpu = self.any_cpu();
         if !self.cpus[cpu as usize].busy {

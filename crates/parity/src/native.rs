@@ -150,9 +150,9 @@ impl Native {
         answer
     }
 
-    pub(crate) fn timer(&mut self, now_ns: u64) -> Timer {
-        let answer = self.policy.timer(now_ns);
-        self.note(Kind::Timer, event(now_ns), events::timer::native(&answer));
+    pub(crate) fn timer(&mut self, cpu: u32, now_ns: u64) -> Timer {
+        let answer = self.policy.timer(cpu, now_ns);
+        self.note(Kind::Timer, Event { cpu, ..event(now_ns) }, events::timer::native(&answer));
         answer
     }
 

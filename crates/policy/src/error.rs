@@ -16,6 +16,14 @@ pub enum Error {
         /// What is possible.
         choices: String,
     },
+    /// More task groups than the policy has slots for.
+    #[error("{nr_groups} slots of task groups, the root's included; at most {max_groups} are possible")]
+    GroupCount {
+        /// What was asked for.
+        nr_groups: usize,
+        /// What is possible.
+        max_groups: usize,
+    },
     /// An override names neither an axis nor a tunable.
     #[error("unknown axis `{axis}` in `{text}`; expected one of: {choices}")]
     UnknownAxis {

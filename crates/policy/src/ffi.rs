@@ -25,6 +25,12 @@ pub const WAKE_EXEC: u32 = 4;
 pub const WAKE_IRQ: u32 = 8;
 /// Flag of [`Task`]: not placed since fork.
 pub const TASK_NEW: u32 = 1;
+/// `WL_MAX_GROUPS`: slots of task groups, the root's included.
+pub const MAX_GROUPS: usize = 4096;
+/// `WL_GROUP_DEPTH`: groups deeper than this count in their ancestor.
+pub const GROUP_DEPTH: u32 = 8;
+/// `hweight` of a task of weight 1: [`Task::hweight`] is in 1/1024 of a weight.
+pub const HWEIGHT_ONE: u32 = 1024;
 /// Flag of [`Task`]: a kernel thread.
 pub const TASK_KTHREAD: u32 = 2;
 
@@ -49,6 +55,8 @@ pub struct Params {
     pub wakeup_granularity_ns: u64,
     pub migration_cost_ns: u64,
     pub tick_ns: u64,
+    pub nr_groups: u32,
+    pub unused: u32,
 }
 
 /// `struct wl_task`: a task's record. The host keeps it; only the policy writes it.
@@ -76,6 +84,8 @@ pub struct Task {
     pub util: u32,
     pub util_slept: u32,
     pub flags: u32,
+    pub group: u32,
+    pub hweight: u32,
     pub unused: u32,
     pub allowed: [u64; MAX_CPUS / 64],
 }
@@ -103,6 +113,8 @@ impl Default for Task {
             util: 0,
             util_slept: 0,
             flags: 0,
+            group: 0,
+            hweight: 0,
             unused: 0,
             allowed: [0; MAX_CPUS / 64],
         }
@@ -293,6 +305,32 @@ pub struct Timer {
     pub next_ns: u64,
     pub kick_cpu: i32,
     pub unused: u32,
+    pub reads: Reads,
+}
+
+/// `struct wl_group`: a task group. Only for looking at: see [`crate::Policy::group`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+#[expect(missing_docs, reason = "explained in policy.h")]
+pub struct Group {
+    pub shares: u32,
+    pub parent: u32,
+    pub depth: u32,
+    pub counts_as: u32,
+    pub stale_weight: u32,
+    pub generation: u32,
+}
+
+/// `struct wl_group_cpu`: a task group on one CPU. Only for looking at: see [`crate::Policy::group_cpu`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+#[expect(missing_docs, reason = "explained in policy.h")]
+pub struct GroupCpu {
+    pub load: u64,
+    pub nr: u32,
+    pub counted: u32,
+    pub weight: u32,
+    pub generation: u32,
 }
 
 /// `struct wl_cpu`: what the policy knows of a CPU. Only for looking at: see [`crate::Policy::cpu`].
@@ -334,6 +372,8 @@ pub struct CpuState {
     pub push_to: u32,
     pub push_why: u32,
     pub push_due_ns: u64,
+    pub total: u64,
+    pub charged: u64,
 }
 
 /// The C state. Its layout is C's business; Rust fills its head by [`crate::Tables::write_image`].
@@ -344,7 +384,7 @@ pub(crate) struct Instance {
 
 // Entry points return an int because BPF global functions must; it is always 0.
 unsafe extern "C" {
-    pub(crate) fn wl_native_instance_size() -> u64;
+    pub(crate) fn wl_native_instance_size(nr_cpus: u32, nr_groups: u32) -> u64;
     pub(crate) fn wl_native_state_size() -> u64;
     pub(crate) fn wl_native_seen(p: *mut Instance) -> *const Seen;
     pub(crate) fn wl_native_set_idle_mask(p: *mut Instance, cpu: u32, idle: u32);
@@ -393,7 +433,13 @@ unsafe extern "C" {
         now_ns: u64,
         out: *mut Tick,
     ) -> c_int;
-    pub(crate) fn wl_native_timer(p: *mut Instance, now_ns: u64, out: *mut Timer) -> c_int;
+    pub(crate) fn wl_native_timer(p: *mut Instance, cpu: u32, now_ns: u64, out: *mut Timer) -> c_int;
+    pub(crate) fn wl_native_group(p: *mut Instance, slot: u32, out: *mut Group);
+    pub(crate) fn wl_native_group_cpu(p: *mut Instance, slot: u32, cpu: u32, out: *mut GroupCpu);
+    pub(crate) fn wl_native_group_init(p: *mut Instance, slot: u32, parent: u32, shares: u32) -> c_int;
+    pub(crate) fn wl_native_group_exit(p: *mut Instance, slot: u32) -> c_int;
+    pub(crate) fn wl_native_group_shares(p: *mut Instance, cpu: u32, slot: u32, shares: u32) -> c_int;
+    pub(crate) fn wl_native_task_group(p: *mut Instance, t: *mut Task, slot: u32, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_busy(p: *mut Instance, cpu: u32, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_idle(p: *mut Instance, cpu: u32, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_running(p: *mut Instance, t: *mut Task, cpu: u32, now_ns: u64) -> c_int;
@@ -425,7 +471,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 66];
+        static wl_native_layout: [u32; 75];
     }
 
     #[test]
@@ -436,6 +482,7 @@ mod tests {
             offset_of!(Params, capacity),
             offset_of!(Params, latency_ns),
             offset_of!(Params, tick_ns),
+            offset_of!(Params, nr_groups),
             size_of::<Task>(),
             offset_of!(Task, deadline),
             offset_of!(Task, last_wakee),
@@ -445,6 +492,8 @@ mod tests {
             offset_of!(Task, id),
             offset_of!(Task, util),
             offset_of!(Task, flags),
+            offset_of!(Task, group),
+            offset_of!(Task, hweight),
             offset_of!(Task, allowed),
             size_of::<Reads>(),
             size_of::<SelectIn>(),
@@ -479,6 +528,11 @@ mod tests {
             offset_of!(Tick, reads),
             size_of::<Timer>(),
             offset_of!(Timer, kick_cpu),
+            offset_of!(Timer, reads),
+            size_of::<Group>(),
+            offset_of!(Group, generation),
+            size_of::<GroupCpu>(),
+            offset_of!(GroupCpu, generation),
             size_of::<CpuState>(),
             offset_of!(CpuState, curr_weight),
             offset_of!(CpuState, curr_start_ns),
@@ -492,6 +546,7 @@ mod tests {
             offset_of!(CpuState, has_idle_cores),
             offset_of!(CpuState, util),
             offset_of!(CpuState, push_due_ns),
+            offset_of!(CpuState, charged),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.
             crate::Tables::image_len(MAX_CPUS).next_multiple_of(64),
             size_of::<Seen>(),

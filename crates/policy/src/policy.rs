@@ -13,8 +13,8 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
 use crate::{
-    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, MAX_CPUS, Move, Params, PolicySpec, Run, Seen,
-    SelectIn, Tables, Task, Tick, Timer,
+    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS, MAX_GROUPS, Move,
+    Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.
@@ -39,9 +39,27 @@ impl Policy {
 
     /// As [`Policy::new`], with tables that exist already.
     pub fn with_tables(spec: &PolicySpec, tables: Tables, tick_ns: u64) -> Result<Policy, Error> {
-        let params = spec.params(tables.nr_cpus(), tick_ns)?;
-        // SAFETY: returns a constant.
-        let size = unsafe { ffi::wl_native_instance_size() } as usize;
+        Policy::with_groups(spec, tables, tick_ns, 0)
+    }
+
+    /// As [`Policy::with_tables`], with records of task groups in slots below `nr_groups`, of which slot 0 is the root's.
+    ///
+    /// # Errors
+    /// Also if `nr_groups` exceeds [`MAX_GROUPS`].
+    pub fn with_groups(
+        spec: &PolicySpec,
+        tables: Tables,
+        tick_ns: u64,
+        nr_groups: usize,
+    ) -> Result<Policy, Error> {
+        if nr_groups > MAX_GROUPS {
+            return Err(Error::GroupCount { nr_groups, max_groups: MAX_GROUPS });
+        }
+        let mut params = spec.params(tables.nr_cpus(), tick_ns)?;
+        params.nr_groups = nr_groups as u32;
+        // SAFETY: only computes.
+        let size =
+            unsafe { ffi::wl_native_instance_size(tables.nr_cpus() as u32, params.nr_groups) } as usize;
         let layout = Layout::from_size_align(size, 64).expect("an instance is a few megabytes");
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
@@ -183,11 +201,79 @@ impl Policy {
         out
     }
 
-    /// The host's periodic timer.
-    pub fn timer(&mut self, now_ns: u64) -> Timer {
+    /// The host's periodic timer, which fires on `cpu`.
+    pub fn timer(&mut self, cpu: u32, now_ns: u64) -> Timer {
+        self.check(cpu);
         let mut out = Timer::default();
         // SAFETY: live objects.
-        unsafe { ffi::wl_native_timer(self.raw(), now_ns, &mut out) };
+        unsafe { ffi::wl_native_timer(self.raw(), cpu, now_ns, &mut out) };
+        out
+    }
+
+    /// A group begins in a free slot, its parent in a slot in use, or 0 for the root.
+    ///
+    /// # Panics
+    /// If there is no such slot, or `slot` is the root's.
+    pub fn group_init(&mut self, slot: u32, parent: u32, shares: u32) {
+        self.check_slot(slot);
+        assert!(slot > 0 && parent < self.params.nr_groups, "group {slot} in {parent}");
+        // SAFETY: live object.
+        unsafe { ffi::wl_native_group_init(self.raw(), slot, parent, shares) };
+    }
+
+    /// The group is gone; nothing is in it any more.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn group_exit(&mut self, slot: u32) {
+        self.check_slot(slot);
+        // SAFETY: live object.
+        unsafe { ffi::wl_native_group_exit(self.raw(), slot) };
+    }
+
+    /// The group's shares change; `cpu` says so.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn group_shares(&mut self, cpu: u32, slot: u32, shares: u32) {
+        self.check(cpu);
+        self.check_slot(slot);
+        // SAFETY: live object.
+        unsafe { ffi::wl_native_group_shares(self.raw(), cpu, slot, shares) };
+    }
+
+    /// The task belongs to the group in `slot` from now on; 0: to none.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn task_group(&mut self, task: &mut Task, slot: u32, now_ns: u64) {
+        assert!(slot == 0 || slot < self.params.nr_groups, "group {slot} of {}", self.params.nr_groups);
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_task_group(self.raw(), task, slot, now_ns) };
+    }
+
+    /// What the policy knows of a group, for checkers.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn group(&self, slot: u32) -> Group {
+        self.check_slot(slot);
+        let mut out = Group::default();
+        // SAFETY: live objects; the call only reads the policy.
+        unsafe { ffi::wl_native_group(self.raw(), slot, &mut out) };
+        out
+    }
+
+    /// What the policy knows of a group on a CPU, for checkers.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn group_cpu(&self, slot: u32, cpu: u32) -> GroupCpu {
+        self.check(cpu);
+        self.check_slot(slot);
+        let mut out = GroupCpu::default();
+        // SAFETY: live objects; the call only reads the policy.
+        unsafe { ffi::wl_native_group_cpu(self.raw(), slot, cpu, &mut out) };
         out
     }
 
@@ -275,6 +361,10 @@ impl Policy {
         unsafe { ffi::wl_native_idle_mask(self.raw(), cpu) != 0 }
     }
 
+    fn check_slot(&self, slot: u32) {
+        assert!(slot < self.params.nr_groups, "group {slot} of {}", self.params.nr_groups);
+    }
+
     fn raw(&self) -> *mut Instance {
         self.state.as_ptr()
     }
@@ -290,7 +380,7 @@ impl Policy {
 
 impl Drop for Policy {
     fn drop(&mut self) {
-        // SAFETY: allocated in with_tables() with this layout, and not used after this.
+        // SAFETY: allocated in with_groups() with this layout, and not used after this.
         unsafe { dealloc(self.state.as_ptr().cast(), self.layout) };
     }
 }

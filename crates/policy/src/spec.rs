@@ -265,6 +265,8 @@ impl PolicySpec {
             wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(wakeup_granularity_ns),
             migration_cost_ns: tunables.migration_cost_ns.unwrap_or(500_000),
             tick_ns,
+            nr_groups: 0,
+            unused: 0,
         })
     }
 

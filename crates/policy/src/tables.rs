@@ -193,6 +193,8 @@ impl Tables {
         at.u64(params.wakeup_granularity_ns);
         at.u64(params.migration_cost_ns);
         at.u64(params.tick_ns);
+        at.u32(params.nr_groups);
+        at.u32(0);
 
         at.u32(self.nr_cpus() as u32);
         at.u32(self.levels.len() as u32);

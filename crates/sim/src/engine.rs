@@ -320,7 +320,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     }
 
     fn run_policy_timer(&mut self) {
-        let answer = self.policy.timer(self.now_ns);
+        let answer = self.policy.timer(0, self.now_ns);
         if let Ok(target) = u32::try_from(answer.kick_cpu)
             && self.cpus[target as usize].is_idle()
         {

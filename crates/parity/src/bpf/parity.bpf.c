@@ -247,7 +247,9 @@ __noinline int parity_tick(u32 i)
 
 __noinline int parity_timer(u32 i)
 {
-	wl_timer(&wl_memory.policy, event_at(i)->now_ns, &answer_at(i)->timer);
+	struct parity_event *e = event_at(i);
+
+	wl_timer(&wl_memory.policy, e->cpu, e->now_ns, &answer_at(i)->timer);
 	return 0;
 }
 

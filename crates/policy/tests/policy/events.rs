@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use wakelab_machine::Topology;
-use wakelab_policy::{EnqueueWhy, Policy, SelectIn, Task};
+use wakelab_policy::{EnqueueWhy, HWEIGHT_ONE, Policy, Queue, SelectIn, Task};
 
 use crate::host::{TICK_NS, spec};
 use crate::shapes;
@@ -176,10 +176,11 @@ impl World {
             prop_assert_eq!(state.nr_running as usize, on(2).count(), "running on {}", cpu);
             let load: u64 = on(1).chain(on(2)).map(|task| u64::from(task.weight)).sum();
             prop_assert_eq!(state.load, load, "load of {}", cpu);
-            let product = |task: &Task| task.vtime.wrapping_mul(u64::from(task.weight));
+            let product = |task: &Task| task.vtime.wrapping_mul(u64::from(task.hweight));
             let sum = on(1).chain(on(2)).map(product).fold(0, u64::wrapping_add);
-            if self.policy.params().queue == 1 {
+            if self.policy.params().queue == Queue::Fair as u32 {
                 prop_assert_eq!(state.vtime_sum, sum, "sum of vtimes of {}", cpu);
+                prop_assert_eq!(state.charged, load * u64::from(HWEIGHT_ONE), "weights of {}", cpu);
             }
         }
         for (number, level) in tables.levels.iter().enumerate() {

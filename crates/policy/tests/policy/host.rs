@@ -2,7 +2,7 @@
 //! Machines and hosts for the policy's tests.
 
 use wakelab_machine::{Cpu, Distance, Topology};
-use wakelab_policy::{Decision, EnqueueWhy, Policy, PolicySpec, Reads, SelectIn, Task, WAKE_SYNC};
+use wakelab_policy::{Decision, EnqueueWhy, Policy, PolicySpec, Reads, SelectIn, Tables, Task, WAKE_SYNC};
 
 /// 1 ms, the tick of all tests.
 pub const TICK_NS: u64 = 1_000_000;
@@ -33,6 +33,12 @@ pub fn spec(text: &str) -> PolicySpec {
 
 pub fn policy(text: &str, topology: &Topology) -> Policy {
     Policy::new(&spec(text), topology, TICK_NS).unwrap()
+}
+
+/// With records of task groups in slots 1 to `nr_groups`.
+pub fn policy_with_groups(text: &str, topology: &Topology, nr_groups: usize) -> Policy {
+    let tables = Tables::build(topology, &spec(text)).unwrap();
+    Policy::with_groups(&spec(text), tables, TICK_NS, nr_groups + 1).unwrap()
 }
 
 /// Reads by distance, for comparing with what a decision says.

@@ -15,6 +15,7 @@ mod balance;
 mod capacity;
 mod cluster;
 mod events;
+mod group;
 mod host;
 mod idle_merged;
 mod idle_scan;

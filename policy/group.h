@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * group.h - task groups: what they weigh on CPUs, and which part of its CPU a task is due.
+ *
+ * A group K has shares S(K) and on each CPU i a load T(K,i), the weights of its tasks that are
+ * runnable there and what its child groups weigh there, and a weight W(K,i), which it adds to its
+ * parent's load while it has load itself. CPUs divide their time among the groups and tasks below
+ * the root by these weights, groups their part among children and tasks by theirs. Queues are flat:
+ * a task is charged by its weight's part of the CPU,
+ *	hweight = weight * product over its groups of W(g,i) / T(g,i)
+ * in 1/1024, at least WL_HWEIGHT_MIN. It is computed anew when the task is queued, picked, put back
+ * and at ticks; never while it waits: a key in a queue stays. What all hweights of a CPU add up to
+ * is `total`: the load of the root.
+ *
+ * W is where the values of the axis `groups` differ. A group begins, and begins anew when S
+ * changes, with W = S on every CPU (task-weight stays there); a CPU for which a rule has set
+ * another W has the group's generation in its record, and W = stale_weight on all others.
+ *
+ * When T(K,i) begins or ceases to be 0, or W changes, the record's `counted` is exchanged for what K
+ * now weighs there, and the difference is added to the parent's load, up to the root: whatever
+ * happened before, and whoever does it at the same time, the parent has each child once. A group that
+ * gets load where it had none sets its bit in `loaded`, if it is not set: a line that is hardly ever
+ * written. Rules that look at all groups clear it.
+ *
+ * Example, CPU 0, groups A and B below the root and C below B, all with 1024 shares. A has tasks of
+ * 1024 and 3072, C one of 1024, and one task of 1024 is outside any group. T(A,0) is 4096, T(C,0) is
+ * 1024, T(B,0) what C weighs, 1024; total is 1024 + 1024 + 1024. A's tasks are charged by 1024 *
+ * 1024 / 4096 = 256 and 768, C's by 1024 * 1 * 1 = 1024, the other by 1024: three thirds.
+ *
+ * Cost: a task outside any group reads no record. Else joining and leaving a CPU write one record a
+ * level, further up only where a group gains its first or loses its last load, and each hweight takes
+ * one division a level. Of groups deeper than WL_GROUP_DEPTH tasks count in the ancestor at that
+ * depth. It fails where weights change faster than queued tasks run: each keeps the place in the queue
+ * that it earned by its old hweight.
+ */
+#ifndef WL_GROUP_H
+#define WL_GROUP_H
+
+#include "access.h"
+
+#define WL_HWEIGHT_SHIFT 10
+#define WL_HWEIGHT_MIN	 16 /* 1/64 of a weight: a day of it still fits a vtime */
+/* What a group weighs is less than this, so that every hweight fits 32 bits. */
+#define WL_GROUP_WEIGHT_MAX ((1u << (32 - WL_HWEIGHT_SHIFT)) - 1)
+
+WL_INLINE void wl_read_group(struct wl_policy *p, struct wl_reads *reads, u32 slot, u32 cpu,
+			     u32 dist)
+{
+	(void)p;
+	(void)slot;
+	(void)cpu;
+	wl_read_at(reads, dist);
+	wl_line_read(p, wl_group_line(p, slot, cpu), dist);
+}
+
+WL_INLINE void wl_wrote_group(struct wl_policy *p, u32 slot, u32 cpu)
+{
+	(void)p;
+	(void)slot;
+	(void)cpu;
+	wl_line_written(p, wl_group_line(p, slot, cpu));
+}
+
+/* W. */
+WL_INLINE u32 wl_group_weight(const struct wl_group *g, const struct wl_group_cpu *gc)
+{
+	return wl_read_once(gc->generation) == g->generation ? wl_read_once(gc->weight)
+							     : g->stale_weight;
+}
+
+/* The word of `loaded` with the bit of a group. */
+WL_INLINE u64 *wl_loaded_word(struct wl_policy *p, u32 slot)
+{
+	u32 word = slot / 64;
+
+	wl_hide(word);
+	return &p->loaded[word & (WL_MAX_GROUPS / 64 - 1)];
+}
+
+WL_INLINE void wl_note_loaded(struct wl_policy *p, u32 slot)
+{
+	u64 *word = wl_loaded_word(p, slot), bit = 1ULL << (slot & 63);
+
+	if (wl_read_once(*word) & bit)
+		return;
+	wl_atomic_or(word, bit);
+	wl_line_written(p, WL_LINE_LOADED + slot % WL_MAX_GROUPS / 512);
+}
+
+/*
+ * Adds to T of a group on cpu, and to how many make it up (both modulo 2^n), and carries on what
+ * follows from that. With nothing to add it carries on a change of W.
+ */
+WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, u32 nr)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 at = slot, was, now, i;
+
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
+
+		if (!at || !g || !gc)
+			break;
+		wl_atomic_add(&gc->load, load);
+		wl_atomic_add(&gc->nr, nr);
+		now = wl_read_once(gc->load) ? wl_group_weight(g, gc) : 0;
+		was = wl_atomic_xchg_u32(&gc->counted, now);
+		wl_wrote_group(p, at, cpu);
+		if (!was && now)
+			wl_note_loaded(p, at);
+		load = (u64)now - was;
+		nr = !!now - !!was;
+		if (!load)
+			break;
+		at = g->parent;
+	}
+	if (at || !load)
+		return 0;
+	wl_atomic_add(&c->total, load);
+	if (p->params.groups != WL_GROUPS_TASK_WEIGHT)
+		wl_atomic_add(&c->load, load);
+	wl_wrote_cpu(p, cpu);
+	return 0;
+}
+
+/* Counts a task's weight on cpu (nr 1), or no longer (nr -1). */
+WL_INLINE void wl_weigh(struct wl_policy *p, u32 slot, u32 weight, u32 cpu, u32 nr)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 load = nr == 1 ? weight : 0 - (u64)weight;
+
+	if (!slot || p->params.groups == WL_GROUPS_TASK_WEIGHT)
+		wl_atomic_add(&c->load, load);
+	if (slot)
+		wl_group_add(p, slot, cpu, load, nr);
+	else if (p->params.nr_groups)
+		wl_atomic_add(&c->total, load);
+}
+
+/* The load of the root on a CPU. */
+WL_INLINE u64 wl_total(struct wl_policy *p, struct wl_cpu *c)
+{
+	return p->params.nr_groups ? wl_read_once(c->total) : wl_read_once(c->load);
+}
+
+/*
+ * The hweight of a task in a group, on cpu; joins: it is not counted there yet, and is taken to be.
+ */
+WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
+			   u32 joins)
+{
+	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load;
+	u32 at = t->group, more = joins ? t->weight : 0, weight, i;
+
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
+
+		if (!at || !g || !gc)
+			break;
+		weight = wl_group_weight(g, gc);
+		load = wl_read_once(gc->load) + more;
+		hweight = wl_div(hweight * weight, load);
+		more = more && !wl_read_once(gc->counted) ? weight : 0;
+		at = g->parent;
+	}
+	if (hweight < WL_HWEIGHT_MIN)
+		return WL_HWEIGHT_MIN;
+	return hweight <= ~0u ? hweight : ~0u;
+}
+
+WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	if (!t->group)
+		return t->weight << WL_HWEIGHT_SHIFT;
+	return wl_group_hweight(p, t, cpu, t->place == WL_PLACE_NONE || t->cpu != (s32)cpu);
+}
+
+/* What joining cpu reads of a task's groups: a record a level, and `loaded` where there is no load. */
+WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this_cpu,
+			 struct wl_reads *reads WL_ARG)
+{
+	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, cpu);
+	u32 at = slot, i;
+
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
+
+		if (!at || !g || !gc)
+			break;
+		wl_read_group(p, reads, at, cpu, dist);
+		if (!wl_read_once(gc->counted)) {
+			u32 to = wl_distance(p, this_cpu, first);
+
+			wl_read_at(reads, to);
+			wl_line_read(p, WL_LINE_LOADED + at % WL_MAX_GROUPS / 512, to);
+		}
+		at = g->parent;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ events */
+
+WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 shares)
+{
+	struct wl_group *g = wl_group_at(p, slot), *up = wl_group_at(p, parent);
+	u32 depth = 1, counts_as = slot;
+
+	if (!slot || !g || !shares || (g->shares == shares && g->parent == parent))
+		return 0;
+	if (parent && up) {
+		depth = up->depth + 1;
+		if (depth > WL_GROUP_DEPTH)
+			counts_as = up->counts_as;
+	}
+	g->parent = parent;
+	g->depth = depth;
+	g->counts_as = counts_as;
+	g->shares = shares;
+	g->stale_weight = shares;
+	g->generation++;
+	return 0;
+}
+
+WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot)
+{
+	struct wl_group *g = wl_group_at(p, slot);
+
+	if (slot && g)
+		g->shares = 0;
+	return 0;
+}
+
+WL_FN int wl_group_shares(struct wl_policy *p WL_ARG, u32 slot, u32 shares)
+{
+	struct wl_group *g = wl_group_at(p, slot);
+	u32 nr_cpus = p->topo.nr_cpus, i;
+
+	if (!slot || !g || !shares || g->shares == shares)
+		return 0;
+	g->shares = shares;
+	g->stale_weight = shares;
+	g->generation++;
+	wl_for (i, 0, nr_cpus) {
+		struct wl_group_cpu *gc = wl_group_cpu_at(p, slot, i);
+
+		if (!gc)
+			break;
+		if (wl_read_once(gc->counted))
+			wl_group_add(p, slot, i, 0, 0);
+	}
+	return 0;
+}
+
+#endif /* WL_GROUP_H */
