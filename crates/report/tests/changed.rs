@@ -43,6 +43,7 @@ fn runs(makespans_ns: [u64; 2]) -> Vec<Outcome> {
         affine_reasons: Default::default(),
         time: Default::default(),
         counts: Default::default(),
+        groups: Vec::new(),
         task_cpu_time_ns: Vec::new(),
     };
     (1..).zip(makespans_ns).map(outcome).collect()

@@ -52,6 +52,7 @@ fn outcome(seed: u64, makespan_ns: u64) -> Outcome {
         affine_reasons: BTreeMap::from([("prev".to_owned(), 40)]),
         time: Default::default(),
         counts: Default::default(),
+        groups: Vec::new(),
         task_cpu_time_ns: vec![400_000],
     };
     outcome.counts.selects = 40;

@@ -3,7 +3,9 @@
 
 use hdrhistogram::Histogram as Hdr;
 use wakelab_machine::Distance;
-use wakelab_policy::{AffineReason, BalanceWhy, Decision, Dispatch, Reads as PolicyReads, Reason, Tick};
+use wakelab_policy::{
+    AffineReason, BalanceWhy, Decision, Dispatch, Reads as PolicyReads, Reason, Tick, Timer,
+};
 
 use crate::cpu::{Kind, UNITS};
 use crate::engine::Engine;
@@ -128,6 +130,11 @@ impl Tally {
         add(&mut self.balance_misses, misses);
     }
 
+    pub(crate) fn timer(&mut self, timer: &Timer, misses: &PolicyReads) {
+        add(&mut self.balance_reads, &timer.reads);
+        add(&mut self.balance_misses, misses);
+    }
+
     pub(crate) fn switched_in(&mut self, waited_ns: u64, woken: bool, judged: bool) {
         self.counts.switches_in += 1;
         if woken { &mut self.wakeup_latency } else { &mut self.queue_delay }.record(waited_ns);
@@ -182,6 +189,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 .collect(),
             time,
             counts: tally.counts,
+            groups: self.group_times(),
             task_cpu_time_ns: self.tasks.iter().map(|task| task.cpu_time_ns).collect(),
         }
     }

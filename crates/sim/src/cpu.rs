@@ -85,6 +85,8 @@ pub(crate) enum Doing {
     Interrupt,
     /// A tick: then what the policy answered.
     Tick,
+    /// The policy's timer: then what it answered.
+    PolicyTimer,
     /// Balancing inside schedule(): then the pull, and asking again.
     Balance,
     /// Balancing inside a tick: the same.
@@ -142,6 +144,7 @@ pub(crate) struct Cpu {
     pub(crate) interrupted: bool,
     pub(crate) ipi_pending: bool,
     pub(crate) tick_pending: bool,
+    pub(crate) policy_timer_pending: bool,
     /// Handles a timer's or device's interrupt, or wakes whom it was for.
     pub(crate) in_interrupt: bool,
     pub(crate) core: u32,
@@ -202,6 +205,7 @@ impl Cpu {
             interrupted: false,
             ipi_pending: false,
             tick_pending: false,
+            policy_timer_pending: false,
             in_interrupt: false,
             core,
             capacity,

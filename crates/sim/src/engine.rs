@@ -7,7 +7,7 @@
 //! stream.rs (memory.rs has the shares). The policy is asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
-use wakelab_policy::{Policy, TASK_NEW};
+use wakelab_policy::{Policy, TASK_NEW, Tables, Timer};
 use wakelab_workload::{End, Op, Workload};
 
 use crate::accounting::Tally;
@@ -76,6 +76,10 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) checker: Checker,
     pub(crate) faults: Faults,
     pub(crate) failure: Option<SimError>,
+    /// What groups received from tasks that have left them.
+    pub(crate) group_time_ns: Vec<u64>,
+    /// What the policy answered to its timer last.
+    pub(crate) policy_timer: Timer,
     /// Tasks that exist or will start, and have not exited.
     pub(crate) alive: u64,
     steps: u64,
@@ -93,7 +97,9 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let (machine, workload) = (&scenario.machine, &scenario.workload);
         let (topology, costs) = (&machine.topology, &machine.costs);
         let (nr_cpus, nr_tasks) = (topology.nr_cpus(), workload.tasks.len());
-        let policy = Policy::new(&scenario.policy, topology, costs.tick_period_ns)?;
+        let nr_slots = if workload.groups.is_empty() { 0 } else { workload.groups.len() + 1 };
+        let tables = Tables::build(topology, &scenario.policy)?;
+        let policy = Policy::with_groups(&scenario.policy, tables, costs.tick_period_ns, nr_slots)?;
         let core_of: Vec<u32> = dense(topology.cpus.iter().map(|cpu| cpu.core));
         let mut core_cpus = vec![Vec::new(); core_of.iter().max().map_or(0, |&last| last as usize + 1)];
         for (cpu, &core) in core_of.iter().enumerate() {
@@ -136,6 +142,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             is_cold: false,
             children: 0,
             process: spec.process,
+            group: None,
+            group_since_ns: 0,
             random: Stream::new(seed, Purpose::Compute, number as u32),
         });
         let gates = (0..workload.gates).map(|_| Gate { open: false, waiting: Vec::new() });
@@ -165,6 +173,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             checker: Checker::new(nr_cpus, nr_tasks, kick_ns_max(&scenario.machine)),
             faults: Faults::default(),
             failure: None,
+            group_time_ns: vec![0; workload.groups.len()],
+            policy_timer: Timer::default(),
             alive: 0,
             steps: 0,
             steps_since_ns: 0,
@@ -212,6 +222,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             self.policy.set_idle_mask(cpu, true);
             self.idle_runnable.set_idle(cpu, true, 0);
         }
+        self.init_groups();
         for (task, spec) in self.workload.tasks.iter().enumerate() {
             if spec.parent.is_none() {
                 self.alive += 1;
@@ -219,7 +230,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                 self.queue.set_timer(task as u32, spec.start_ns);
             }
         }
-        self.run_policy_timer();
+        self.start_policy_timer();
     }
 
     pub(crate) fn init_record(&mut self, task: u32) {
@@ -227,6 +238,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let record = &mut self.records[task as usize];
         self.policy.task_init(record, u64::from(task) + 1, spec.weight, TASK_NEW);
         self.policy.set_affinity(record, spec.allowed.as_deref());
+        self.init_group(task);
     }
 
     fn take_event(&mut self, time_ns: u64, event: Event) {
@@ -257,7 +269,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                 self.cpus[cpu as usize].tick_pending = true;
                 self.interrupt(cpu);
             }
-            Event::PolicyTimer => self.run_policy_timer(),
+            Event::PolicyTimer => self.policy_timer_fires(),
         }
         let policy = &self.policy;
         self.checker.event_over(|cpu| policy.idle_mask(cpu));
@@ -277,6 +289,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Doing::HandleIpi => self.ipi_handled(cpu),
             Doing::Interrupt => self.interrupt_handled(cpu),
             Doing::Tick => self.tick_over(cpu),
+            Doing::PolicyTimer => self.policy_timer_over(cpu),
             Doing::Balance | Doing::TickBalance => self.balanced(cpu),
         }
     }
@@ -316,18 +329,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             self.resume(cpu);
         } else {
             self.idle(cpu);
-        }
-    }
-
-    fn run_policy_timer(&mut self) {
-        let answer = self.policy.timer(0, self.now_ns);
-        if let Ok(target) = u32::try_from(answer.kick_cpu)
-            && self.cpus[target as usize].is_idle()
-        {
-            self.notify(None, target, false);
-        }
-        if answer.next_ns > self.now_ns {
-            self.queue.set_policy_timer(answer.next_ns);
         }
     }
 

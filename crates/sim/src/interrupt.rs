@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interrupts: between CPUs, from timers and devices, and the tick. Whoever runs pays for them; an idle CPU leaves its
+//! Interrupts: between CPUs, from timers and devices, the tick, and the policy's timer (groups.rs). Whoever runs pays for them; an idle CPU leaves its
 //! idle state first. Interrupts from other CPUs that are pending at the same time are handled as one.
 
 use wakelab_policy::WAKE_IRQ;
@@ -40,7 +40,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Begins to handle what is pending: other CPUs' interrupts, then timers, then the tick. Answers no if nothing is.
+    /// Begins to handle what is pending: other CPUs' interrupts, then timers, the tick, the policy's timer. Answers no if nothing is.
     pub(crate) fn take_interrupt(&mut self, cpu: u32) -> bool {
         let c = &mut self.cpus[cpu as usize];
         if std::mem::take(&mut c.in_interrupt) {
@@ -56,6 +56,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             c.set(Doing::Interrupt, Kind::Interrupt, self.costs.interrupt_ns * UNITS);
         } else if std::mem::take(&mut c.tick_pending) {
             self.tick(cpu);
+        } else if std::mem::take(&mut c.policy_timer_pending) {
+            self.policy_timer(cpu);
         } else {
             c.interrupted = false;
             return false;

@@ -18,6 +18,7 @@ mod engine;
 mod engine_tests;
 mod error;
 mod exec;
+mod groups;
 mod host;
 mod idle_runnable;
 mod interrupt;
@@ -46,7 +47,7 @@ use engine::Engine;
 pub use error::SimError;
 pub use observer::Observer;
 use observer::Unobserved;
-pub use outcome::{Counts, Ending, Histogram, Outcome, Reads, TimeUse};
+pub use outcome::{Counts, Ending, GroupTime, Histogram, Outcome, Reads, TimeUse};
 pub use scenario::{HostProfile, Scenario};
 
 /// Runs a scenario.

@@ -172,6 +172,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.tally.units += units;
                 self.done(task)
             }
+            (Op::SetShares { group, shares }, _) => {
+                self.set_shares(cpu, group, shares);
+                self.done(task)
+            }
+            (Op::MoveTo { group }, _) => {
+                self.move_to_group(task, group);
+                self.done(task)
+            }
             (Op::Exit, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 self.segment(cpu, task, Kind::ForkExit, self.costs.exit_ns)

@@ -151,6 +151,17 @@ pub struct Histogram {
     pub sum_ns: u64,
 }
 
+/// What a task group received.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupTime {
+    /// As in the workload.
+    pub name: String,
+    /// CPU time of its tasks and of all groups in it, in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// CPU time of its own tasks, while they were in it.
+    pub own_cpu_time_ns: u64,
+}
+
 /// Reads of other CPUs' state, by distance.
 pub type Reads = [u64; Distance::COUNT];
 
@@ -197,6 +208,9 @@ pub struct Outcome {
     pub time: TimeUse,
     /// How often what happened.
     pub counts: Counts,
+    /// CPU time that each task group received, in the workload's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupTime>,
     /// CPU time that each task received, in the workload's order, in nanoseconds.
     pub task_cpu_time_ns: Vec<u64>,
 }

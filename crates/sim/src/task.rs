@@ -72,6 +72,10 @@ pub(crate) struct Task<'a> {
     pub(crate) tail: u64,
     /// Number of its address space.
     pub(crate) process: u32,
+    /// The group that it is in.
+    pub(crate) group: Option<u32>,
+    /// Its CPU time when it came there.
+    pub(crate) group_since_ns: u64,
     /// Bytes of the message that it is copying.
     pub(crate) bytes: u32,
     /// When its wake-up or its wait in a queue began.

@@ -22,6 +22,7 @@ fn task(name: &str, weight: u32, allowed: Option<Vec<u32>>, footprint_bytes: u64
         footprint_bytes,
         judged: false,
         cut_off: false,
+        group: None,
         program: Vec::new(),
     }
 }
@@ -40,6 +41,7 @@ fn workload() -> Workload {
         gates: 0,
         locks: Vec::new(),
         barriers: Vec::new(),
+        groups: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
     }

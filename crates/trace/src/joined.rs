@@ -121,6 +121,7 @@ mod tests {
             footprint_bytes: 0,
             judged: false,
             cut_off: false,
+            group: None,
             program,
         }
     }
@@ -134,6 +135,7 @@ mod tests {
             gates: 0,
             locks: Vec::new(),
             barriers: Vec::new(),
+            groups: Vec::new(),
             end: End::AllExited,
             measure: Measure::Makespan,
         }

@@ -313,6 +313,7 @@ pub(crate) fn workload(
             footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
             judged: false,
             cut_off: task.state != State::Exited && !task.exit_seen,
+            group: None,
             program: task.program(&new_index, open),
         });
     }
@@ -324,6 +325,7 @@ pub(crate) fn workload(
         gates: 0,
         locks: Vec::new(),
         barriers: Vec::new(),
+        groups: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
     };

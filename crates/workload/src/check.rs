@@ -7,6 +7,7 @@
 
 use thiserror::Error;
 
+use crate::groups::check_shares;
 use crate::held::Held;
 use crate::program::{Barrier, Channel, End, Lock, Op, Task, Workload};
 
@@ -50,6 +51,16 @@ pub enum CheckError {
     Barrier {
         /// Its index.
         barrier: usize,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+    /// A task group.
+    #[error("group {group} ({name}): {message}")]
+    Group {
+        /// Its index.
+        group: usize,
+        /// Its name.
+        name: String,
         /// What is wrong and what was expected.
         message: String,
     },
@@ -106,6 +117,7 @@ impl Workload {
             let Lock { spin_ns, .. } = *lock;
             check_spin(spin_ns).map_err(|message| CheckError::Lock { lock: index, message })?;
         }
+        self.check_groups()?;
         let mut forked = vec![false; self.tasks.len()];
         for (index, task) in self.tasks.iter().enumerate() {
             let name = || task.name.clone();
@@ -165,6 +177,11 @@ impl Workload {
                 "a footprint of {} bytes; expected at most {MEMORY_BYTES_MAX}",
                 task.footprint_bytes
             ));
+        }
+        if let Some(group) = task.group
+            && group as usize >= self.groups.len()
+        {
+            return Err(format!("group {group} of {}", self.groups.len()));
         }
         if let Some(allowed) = &task.allowed {
             if allowed.is_empty() {
@@ -290,7 +307,13 @@ impl Workload {
             }
             Op::Signal { signal, .. } | Op::Wait { signal } => index("signal", signal, self.signals as usize),
             Op::OpenGate { gate } | Op::WaitGate { gate } => index("gate", gate, self.gates as usize),
-            Op::Fork { .. }
+            Op::SetShares { group, shares } => {
+                index("group", group, self.groups.len())?;
+                check_shares(shares)
+            }
+            Op::MoveTo { group: Some(group) } => index("group", group, self.groups.len()),
+            Op::MoveTo { group: None }
+            | Op::Fork { .. }
             | Op::Join
             | Op::LoopBegin { .. }
             | Op::LoopEnd
@@ -392,6 +415,7 @@ mod tests {
             footprint_bytes: 0,
             judged: false,
             cut_off: false,
+            group: None,
             program,
         }
     }
@@ -406,6 +430,7 @@ mod tests {
             gates: 1,
             locks: Vec::new(),
             barriers: Vec::new(),
+            groups: Vec::new(),
             end: End::After { duration_ns: 1_000_000_000 },
             measure: Measure::Rate,
         }

@@ -2,7 +2,7 @@
 //! From a workload file and settings to a [`Workload`].
 //!
 //! 1. Parameters get their values, then each `let` in order.
-//! 2. Arrays (channels, signals, gates, locks, barriers, tasks) get their sizes; their elements are numbered array after array, the last
+//! 2. Arrays (channels, signals, gates, locks, barriers, groups, tasks) get their sizes; their elements are numbered array after array, the last
 //!    index fastest. An array whose `if` is 0 has no elements.
 //! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` and `share` become loops. In it `self` is
 //!    the task's own number. A `fork` makes the task that has it the parent.
@@ -13,9 +13,11 @@ use crate::check::{MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX
 use crate::error::{WorkloadError, list};
 use crate::expr::{Expr, ExprError, Range, Reference, Scope, Value};
 use crate::file::{
-    Allowed, BarrierTemplate, ChannelTemplate, LockTemplate, PlainTemplate, Spin, TaskTemplate, WorkloadFile,
+    Allowed, BarrierTemplate, ChannelTemplate, GroupTemplate, LockTemplate, PlainTemplate, Spin,
+    TaskTemplate, WorkloadFile,
 };
-use crate::program::{Barrier, Channel, DEFAULT_FOOTPRINT_BYTES, End, Home, Lock, Op, Task, Workload};
+use crate::groups::{SHARES_MIN, depth};
+use crate::program::{Barrier, Channel, DEFAULT_FOOTPRINT_BYTES, End, Group, Home, Lock, Op, Task, Workload};
 use crate::steps::{HomeTemplate, OpTemplate, Step, StepKind};
 
 type Result<T> = std::result::Result<T, WorkloadError>;
@@ -101,6 +103,13 @@ enum Named<'f> {
     Choice(&'f [String], usize),
 }
 
+impl Names<'_> {
+    fn text(&self, name: &str) -> String {
+        let Some(Value::Int(value)) = self.lookup(name) else { return name.to_owned() };
+        value.to_string()
+    }
+}
+
 impl Scope for Names<'_> {
     fn lookup(&self, name: &str) -> Option<Value<'_>> {
         self.values.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| match *value {
@@ -114,7 +123,7 @@ impl Scope for Names<'_> {
     }
 }
 
-/// An array of channels, signals, gates, locks, barriers or tasks.
+/// An array of channels, signals, gates, locks, barriers, groups or tasks.
 struct Array<'f> {
     name: &'f str,
     /// First index and number of indices, for each dimension.
@@ -130,6 +139,7 @@ struct Arrays<'f> {
     gates: Vec<Array<'f>>,
     locks: Vec<Array<'f>>,
     barriers: Vec<Array<'f>>,
+    groups: Vec<Array<'f>>,
     tasks: Vec<Array<'f>>,
 }
 
@@ -161,6 +171,8 @@ impl<'f> Expansion<'f> {
         self.arrays.locks = arrays;
         let (arrays, _) = self.place("barriers", file.barriers.iter().map(|barrier| &barrier.array))?;
         self.arrays.barriers = arrays;
+        let (arrays, _) = self.place("groups", file.groups.iter().map(|group| &group.array))?;
+        self.arrays.groups = arrays;
         let (arrays, tasks) = self.place("tasks", file.tasks.iter().map(|task| &task.array))?;
         self.arrays.tasks = arrays;
         self.parents = vec![None; tasks as usize];
@@ -173,6 +185,7 @@ impl<'f> Expansion<'f> {
             gates: gates as u32,
             locks: Vec::new(),
             barriers: Vec::new(),
+            groups: Vec::new(),
             end: End::AllExited,
             measure: file.measure,
         };
@@ -203,6 +216,7 @@ impl<'f> Expansion<'f> {
                 Ok(())
             })?;
         }
+        workload.groups = self.groups()?;
         for (index, template) in file.tasks.iter().enumerate() {
             let dims = self.arrays.tasks[index].dims.clone();
             self.each(&template.array, &dims, |expansion| {
@@ -374,6 +388,41 @@ impl<'f> Expansion<'f> {
         Ok(Barrier { parties, spin_ns: self.spin(&template.spin_ns)? })
     }
 
+    fn groups(&mut self) -> Result<Vec<Group>> {
+        let file = self.file;
+        let mut groups: Vec<Group> = Vec::new();
+        let mut places = Vec::new();
+        for (index, template) in file.groups.iter().enumerate() {
+            let dims = self.arrays.groups[index].dims.clone();
+            self.each(&template.array, &dims, |expansion| {
+                places.push(template.parent.as_ref().map_or(template.array.offset, |parent| parent.offset));
+                groups.push(expansion.group(template)?);
+                Ok(())
+            })?;
+        }
+        for (index, &offset) in places.iter().enumerate() {
+            if depth(&groups, index as u32).is_none() {
+                let message = format!("group '{}' would be its own ancestor", groups[index].name);
+                return self.fail(offset, message);
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Elements of arrays are told apart by their indices: `worker[0, 3]`.
+    fn group(&self, template: &GroupTemplate) -> Result<Group> {
+        let mut name = template.array.name.clone();
+        let indices: Vec<String> =
+            template.array.each.iter().map(|range| self.names.text(&range.name)).collect();
+        if !indices.is_empty() {
+            name.push_str(&format!("[{}]", indices.join(", ")));
+        }
+        let parent = template.parent.as_ref();
+        let parent = parent.map(|parent| self.resolve("groups", &self.arrays.groups, parent)).transpose()?;
+        let shares = self.within(&template.shares, u64::from(SHARES_MIN), u64::from(WEIGHT_MAX), "shares")?;
+        Ok(Group { name, parent, shares: shares as u32 })
+    }
+
     fn spin(&self, spin: &Spin) -> Result<u64> {
         match spin {
             Spin::Forever => Ok(u64::MAX),
@@ -409,6 +458,8 @@ impl<'f> Expansion<'f> {
             Some(bytes) => self.within(bytes, 0, MEMORY_BYTES_MAX, "footprint-bytes")?,
         };
         let judged = self.at(template.judged.truth(&self.names))?;
+        let group = template.group.as_ref();
+        let group = group.map(|group| self.resolve("groups", &self.arrays.groups, group)).transpose()?;
         Ok(Task {
             name,
             parent: None,
@@ -420,6 +471,7 @@ impl<'f> Expansion<'f> {
             footprint_bytes,
             judged,
             cut_off: false,
+            group,
             program,
         })
     }
@@ -530,6 +582,16 @@ impl<'f> Expansion<'f> {
             OpTemplate::Count { units } => {
                 Op::Count { units: self.within(units, 0, u64::from(u32::MAX), "count")? }
             }
+            OpTemplate::SetShares { group, shares } => Op::SetShares {
+                group: self.resolve("groups", &self.arrays.groups, group)?,
+                shares: self.within(shares, u64::from(SHARES_MIN), u64::from(WEIGHT_MAX), "shares")? as u32,
+            },
+            OpTemplate::MoveTo { group } => Op::MoveTo {
+                group: match group {
+                    None => None,
+                    Some(group) => Some(self.resolve("groups", &self.arrays.groups, group)?),
+                },
+            },
             OpTemplate::Plain(op) => *op,
         })
     }

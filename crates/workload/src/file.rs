@@ -30,6 +30,7 @@ pub struct WorkloadFile {
     pub(crate) gates: Vec<PlainTemplate>,
     pub(crate) locks: Vec<LockTemplate>,
     pub(crate) barriers: Vec<BarrierTemplate>,
+    pub(crate) groups: Vec<GroupTemplate>,
     pub(crate) tasks: Vec<TaskTemplate>,
     pub(crate) end_after_ns: Option<Expr>,
     pub(crate) measure: Measure,
@@ -108,6 +109,13 @@ pub(crate) struct BarrierTemplate {
     pub(crate) spin_ns: Spin,
 }
 
+#[derive(Clone, Debug)]
+pub(crate) struct GroupTemplate {
+    pub(crate) array: PlainTemplate,
+    pub(crate) parent: Option<Reference>,
+    pub(crate) shares: Expr,
+}
+
 /// How long a lock or a barrier is spun for.
 #[derive(Clone, Debug)]
 pub(crate) enum Spin {
@@ -126,6 +134,7 @@ pub(crate) struct TaskTemplate {
     pub(crate) last_cpu: Option<Expr>,
     pub(crate) footprint_bytes: Option<Expr>,
     pub(crate) judged: Expr,
+    pub(crate) group: Option<Reference>,
     pub(crate) program: Vec<Step>,
 }
 
@@ -154,6 +163,7 @@ impl WorkloadFile {
         let gates = top.each_table("gates", |fields| reader.array(fields))?;
         let locks = top.each_table("locks", |fields| reader.lock(fields))?;
         let barriers = top.each_table("barriers", |fields| reader.barrier(fields))?;
+        let groups = top.each_table("groups", |fields| reader.group(fields))?;
         let tasks = top.each_table("tasks", |fields| reader.task(fields))?;
         let end_after_ns = top.optional("end-after-ns").map(|node| reader.expr(node)).transpose()?;
         let measure = reader.choice(top.required("measure")?, &MEASURES)?;
@@ -171,6 +181,7 @@ impl WorkloadFile {
             gates,
             locks,
             barriers,
+            groups,
             tasks,
             end_after_ns,
             measure,
@@ -423,6 +434,14 @@ impl Reader<'_> {
         })
     }
 
+    fn group(&self, fields: &mut Fields<'_, '_>) -> Result<GroupTemplate> {
+        Ok(GroupTemplate {
+            array: self.array(fields)?,
+            parent: fields.optional("parent").map(|node| self.reference(node)).transpose()?,
+            shares: fields.expr_or("shares", 1024)?,
+        })
+    }
+
     fn spin(&self, fields: &mut Fields<'_, '_>) -> Result<Spin> {
         let offset = fields.offset;
         match fields.optional("spin-ns") {
@@ -454,6 +473,7 @@ impl Reader<'_> {
             last_cpu: fields.optional("last-cpu").map(|node| self.expr(node)).transpose()?,
             footprint_bytes: fields.optional("footprint-bytes").map(|node| self.expr(node)).transpose()?,
             judged: fields.expr_or("judged", 0)?,
+            group: fields.optional("group").map(|node| self.reference(node)).transpose()?,
             program: self.steps(fields.required("program")?)?,
         })
     }

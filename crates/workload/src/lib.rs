@@ -11,6 +11,7 @@ mod expand;
 mod expr;
 mod expr_parse;
 mod file;
+mod groups;
 mod held;
 mod program;
 mod spec;
@@ -19,8 +20,9 @@ mod steps;
 pub use check::{CheckError, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
 pub use error::WorkloadError;
 pub use file::{Allowed, Description, Param, WorkloadFile};
+pub use groups::{GROUPS_MAX, SHARES_MIN};
 pub use program::{
-    Barrier, BarrierIndex, Channel, ChannelIndex, DEFAULT_FOOTPRINT_BYTES, End, GateIndex, Home, Lock,
-    LockIndex, Measure, Op, SignalIndex, Source, Task, TaskIndex, Workload,
+    Barrier, BarrierIndex, Channel, ChannelIndex, DEFAULT_FOOTPRINT_BYTES, End, GateIndex, Group, GroupIndex,
+    Home, Lock, LockIndex, Measure, Op, SignalIndex, Source, Task, TaskIndex, Workload,
 };
 pub use spec::{describe, presets};

@@ -19,6 +19,8 @@ pub type GateIndex = u32;
 pub type LockIndex = u32;
 /// Index into [`Workload::barriers`].
 pub type BarrierIndex = u32;
+/// Index into [`Workload::groups`].
+pub type GroupIndex = u32;
 
 /// A set of programs and the objects that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub struct Workload {
     /// Barriers.
     #[serde(default)]
     pub barriers: Vec<Barrier>,
+    /// Task groups (cgroups).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// When the run ends.
     pub end: End,
     /// What the run is judged by.
@@ -98,6 +103,9 @@ pub struct Task {
     /// and is no exit; the task is just seen no more.
     #[serde(default)]
     pub cut_off: bool,
+    /// The group it begins in; `None`: outside any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupIndex>,
     /// What it does. Falling off the end is [`Op::Exit`], unless it is `cut_off`.
     pub program: Vec<Op>,
 }
@@ -126,6 +134,17 @@ pub struct Barrier {
     pub parties: u32,
     /// How long a task spins there before it sleeps; 0: not at all, `u64::MAX`: always.
     pub spin_ns: u64,
+}
+
+/// A task group: its tasks and child groups divide what it receives, by their weights and shares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// For people, e.g. `a` or `worker[3]`.
+    pub name: String,
+    /// The group in which it is; `None`: below the root.
+    pub parent: Option<GroupIndex>,
+    /// What it is due, compared with its siblings' shares and with the weights of tasks beside it; 1024 as a task at nice 0.
+    pub shares: u32,
 }
 
 /// Where the memory lies that a task streams through.
@@ -287,6 +306,18 @@ pub enum Op {
     },
     /// End of a loop.
     LoopEnd,
+    /// Give a group other shares from now on.
+    SetShares {
+        /// Which.
+        group: GroupIndex,
+        /// How many.
+        shares: u32,
+    },
+    /// The task that executes this goes to a group; `None`: out of any.
+    MoveTo {
+        /// Which.
+        group: Option<GroupIndex>,
+    },
     /// Give up the CPU, staying runnable (sched_yield).
     Yield,
     /// The measured part begins.

@@ -44,20 +44,66 @@ pub(crate) enum StepKind {
 /// Operations that expand to themselves.
 #[derive(Clone, Debug)]
 pub(crate) enum OpTemplate {
-    Compute { work_ns: Expr, spread_percent: Expr },
-    Send { channel: Reference, bytes: Expr, work_ns: Expr },
-    Recv { channel: Reference, work_ns: Expr },
-    Sleep { delay_ns: Expr, source: Source },
-    SleepUntil { time_ns: Expr, source: Source },
-    Memory { work_ns: Expr, read_bytes: Expr, write_bytes: Expr, home: HomeTemplate },
-    Lock { lock: Reference },
-    Unlock { lock: Reference },
-    Barrier { barrier: Reference },
-    Signal { signal: Reference, sync: Expr },
-    Wait { signal: Reference },
-    OpenGate { gate: Reference },
-    WaitGate { gate: Reference },
-    Count { units: Expr },
+    Compute {
+        work_ns: Expr,
+        spread_percent: Expr,
+    },
+    Send {
+        channel: Reference,
+        bytes: Expr,
+        work_ns: Expr,
+    },
+    Recv {
+        channel: Reference,
+        work_ns: Expr,
+    },
+    Sleep {
+        delay_ns: Expr,
+        source: Source,
+    },
+    SleepUntil {
+        time_ns: Expr,
+        source: Source,
+    },
+    Memory {
+        work_ns: Expr,
+        read_bytes: Expr,
+        write_bytes: Expr,
+        home: HomeTemplate,
+    },
+    Lock {
+        lock: Reference,
+    },
+    Unlock {
+        lock: Reference,
+    },
+    Barrier {
+        barrier: Reference,
+    },
+    Signal {
+        signal: Reference,
+        sync: Expr,
+    },
+    Wait {
+        signal: Reference,
+    },
+    OpenGate {
+        gate: Reference,
+    },
+    WaitGate {
+        gate: Reference,
+    },
+    Count {
+        units: Expr,
+    },
+    SetShares {
+        group: Reference,
+        shares: Expr,
+    },
+    /// `None`: out of any group.
+    MoveTo {
+        group: Option<Reference>,
+    },
     Plain(Op),
 }
 
@@ -160,6 +206,12 @@ impl Reader<'_> {
             "wait" => OpTemplate::Wait { signal: self.reference(subject)? },
             "open-gate" => OpTemplate::OpenGate { gate: self.reference(subject)? },
             "wait-gate" => OpTemplate::WaitGate { gate: self.reference(subject)? },
+            "set-shares" => OpTemplate::SetShares {
+                group: self.reference(subject)?,
+                shares: self.expr(fields.required("shares")?)?,
+            },
+            "move-to" if subject.get_ref().as_str() == Some("/") => OpTemplate::MoveTo { group: None },
+            "move-to" => OpTemplate::MoveTo { group: Some(self.reference(subject)?) },
             _ => OpTemplate::Count { units: self.expr(subject)? },
         })
     }
@@ -184,7 +236,7 @@ const PLAIN_STEPS: [(&str, Op); 6] = [
 ];
 
 /// An operation is a table with one of these.
-const STEP_KEYS: [&str; 19] = [
+const STEP_KEYS: [&str; 21] = [
     "compute-ns",
     "send",
     "recv",
@@ -200,6 +252,8 @@ const STEP_KEYS: [&str; 19] = [
     "unlock",
     "barrier",
     "count",
+    "set-shares",
+    "move-to",
     "repeat",
     "share",
     "for",

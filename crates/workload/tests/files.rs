@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use wakelab_workload::{
-    Barrier, Channel, DEFAULT_FOOTPRINT_BYTES, End, Home, Lock, Measure, Op, Source, Task, Workload,
+    Barrier, Channel, DEFAULT_FOOTPRINT_BYTES, End, Group, Home, Lock, Measure, Op, Source, Task, Workload,
     WorkloadFile, presets,
 };
 
@@ -100,6 +100,7 @@ program = [
         footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
         judged: false,
         cut_off: false,
+        group: None,
         program: vec![
             Op::WaitGate { gate: 0 },
             Op::LoopBegin { times: None },
@@ -127,6 +128,7 @@ program = [
                 footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
                 judged: false,
                 cut_off: false,
+                group: None,
                 program: vec![
                     Op::Fork { task: 1 },
                     Op::Fork { task: 2 },
@@ -150,6 +152,7 @@ program = [
         gates: 1,
         locks: Vec::new(),
         barriers: Vec::new(),
+        groups: Vec::new(),
         end: End::After { duration_ns: 4000 },
         measure: Measure::Makespan,
     };
@@ -235,6 +238,7 @@ program = [
         footprint_bytes: 4096 * u64::from(i),
         judged: i == 1,
         cut_off: false,
+        group: None,
         // Locks: 0 plain, 1 and 2 the shards, 3 the spinlock. Barriers: 0 round, 1 busy.
         program: vec![
             Op::SleepUntil { time_ns: 100 + u64::from(i), source: Source::Device },
@@ -270,6 +274,7 @@ program = [
             Lock { spin_ns: u64::MAX, handoff: false },
         ],
         barriers: vec![Barrier { parties: 2, spin_ns: 20 }, Barrier { parties: 1, spin_ns: u64::MAX }],
+        groups: Vec::new(),
         end: End::After { duration_ns: 5000 },
         measure: Measure::WakeupLatency,
     };
@@ -313,7 +318,7 @@ fn wrong_programs_name_line_and_column() {
         ),
         (
             r#"{ comptue-ns = 1 }"#,
-            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, sleep-until-ns, memory-ns, fork, signal, wait, open-gate, wait-gate, lock, unlock, barrier, count, repeat, share, for and if",
+            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, sleep-until-ns, memory-ns, fork, signal, wait, open-gate, wait-gate, lock, unlock, barrier, count, set-shares, move-to, repeat, share, for and if",
         ),
         (
             r#""jion""#,
@@ -389,7 +394,7 @@ fn wrong_files_name_line_and_column() {
         ("x".to_owned(), "t.toml:4:2: key with no value, expected `=`"),
         (
             "x = 1".to_owned(),
-            "t.toml:4:1: unknown key 'x' in the file; there are name, summary, text, params, let, channels, signals, gates, locks, barriers, tasks, end-after-ns and measure",
+            "t.toml:4:1: unknown key 'x' in the file; there are name, summary, text, params, let, channels, signals, gates, locks, barriers, groups, tasks, end-after-ns and measure",
         ),
         ("tasks = 3".to_owned(), "t.toml:4:9: expected an array of tables, found an integer"),
         ("[[tasks]]\nname = \"a\"".to_owned(), "t.toml:4:1: tasks lacks the key 'program'"),
@@ -508,7 +513,7 @@ proptest! {
     }
 }
 
-/// The example of docs/workloads.md, with the locks and barriers below it, is a workload.
+/// The example of docs/workloads.md, with the locks, barriers and groups below it, is a workload.
 #[test]
 fn the_example_of_the_guide_expands() {
     let guide = include_str!("../../../docs/workloads.md");
@@ -529,4 +534,74 @@ fn the_example_of_the_guide_expands() {
         (3, 3, End::After { duration_ns: 100_000_000 })
     );
     assert!(ring.tasks[2].program.contains(&Op::Send { channel: 0, bytes: 1, work_ns: 400 }));
+}
+
+/// Groups as arrays, nested in either order of the file; where tasks begin and go.
+#[test]
+fn groups_expand() {
+    let text = r#"
+name = "g"
+summary = "s"
+measure = "rate"
+end-after-ns = 1000
+
+[[groups]]
+name = "worker"
+each = ["g in 1..3"]
+parent = "all"
+shares = "512 * g"
+
+[[groups]]
+name = "all"
+
+[[tasks]]
+name = "t"
+group = "worker[2]"
+program = [
+    { set-shares = "worker[1]", shares = 7 },
+    { move-to = "all" },
+    { move-to = "/" },
+]
+"#;
+    let workload = WorkloadFile::parse("g.toml", text).unwrap().expand("g", &[]).unwrap();
+    let group = |name: &str, parent, shares| Group { name: name.to_owned(), parent, shares };
+    assert_eq!(
+        workload.groups,
+        [group("worker[1]", Some(2), 512), group("worker[2]", Some(2), 1024), group("all", None, 1024)]
+    );
+    assert_eq!(workload.groups_parents_first(), [2, 0, 1]);
+    assert_eq!(workload.tasks[0].group, Some(1));
+    assert_eq!(
+        workload.tasks[0].program,
+        [Op::SetShares { group: 0, shares: 7 }, Op::MoveTo { group: Some(2) }, Op::MoveTo { group: None },]
+    );
+    for (from, to, error) in [
+        (
+            "parent = \"all\"",
+            "parent = \"worker[g]\"",
+            "g.toml:10:11: group 'worker[1]' would be its own ancestor",
+        ),
+        (
+            "parent = \"all\"",
+            "parent = \"none\"",
+            "g.toml:10:11: no 'none' among the groups; there are worker and all",
+        ),
+        ("\"512 * g\"", "\"g\"", "g.toml:11:11: shares is 1; expected 2 to 262144"),
+        (
+            "group = \"worker[2]\"",
+            "group = \"worker[3]\"",
+            "g.toml:18:17: index 3 of 'worker' is not in 1..3",
+        ),
+        ("shares = 7", "shares = 0", "g.toml:20:42: shares is 0; expected 2 to 262144"),
+        (
+            "{ move-to = \"all\" }",
+            "{ move-to = \"a\" }",
+            "g.toml:21:18: no 'a' among the groups; there are worker and all",
+        ),
+    ] {
+        let broken = text.replace(from, to);
+        let error_found =
+            WorkloadFile::parse("g.toml", &broken).and_then(|file| file.expand("g", &[])).unwrap_err();
+        assert_eq!(error_found.to_string(), error);
+    }
 }

@@ -22,6 +22,7 @@ fn task(name: &str, number: u32, parent: Option<u32>, program: Vec<Op>) -> Task 
         footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
         judged: false,
         cut_off: false,
+        group: None,
         program,
     }
 }
@@ -99,6 +100,7 @@ fn hackbench_of_one_group_written_out() {
         gates: 1,
         locks: Vec::new(),
         barriers: Vec::new(),
+        groups: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
     };
@@ -224,6 +226,10 @@ fn spin_groups() {
     let burst = Op::Compute { work_ns: 1_000_000, spread_percent: 10 };
     let program = [Op::LoopBegin { times: None }, burst, Op::Count { units: 1 }, Op::LoopEnd];
     assert!(found.tasks.iter().all(|task| task.program == program && task.allowed.is_none()));
+    let grouped = expand("spin-groups:a=2,c=0,shares-b=512,outside=1");
+    assert_eq!(grouped.groups.iter().map(|group| group.shares).collect::<Vec<_>>(), [1024, 512, 1024, 1024]);
+    let groups: Vec<_> = grouped.tasks.iter().map(|task| task.group).collect();
+    assert_eq!(groups, [Some(0), Some(0), Some(1), Some(1), Some(1), Some(1), None]);
     let pinned = expand("spin:tasks=3,pin=2");
     let allowed: Vec<_> = pinned.tasks.iter().map(|task| task.allowed.clone().unwrap()).collect();
     assert_eq!(allowed, [vec![0], vec![1], vec![0]]);
@@ -234,7 +240,17 @@ fn every_preset_describes_itself() {
     let names: Vec<&str> = presets().collect();
     assert_eq!(
         names,
-        ["hackbench", "lock-server", "openmp", "pingpong", "schbench", "spin", "stream", "uperf"]
+        [
+            "hackbench",
+            "lock-server",
+            "openmp",
+            "pingpong",
+            "schbench",
+            "spin",
+            "spin-groups",
+            "stream",
+            "uperf"
+        ]
     );
     for name in names {
         let description = describe(name).unwrap();
@@ -257,11 +273,11 @@ fn specs_that_are_refused() {
     for (spec, error) in [
         (
             "hackbanch",
-            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, lock-server, openmp, pingpong, schbench, spin, stream and uperf, or the path of a .toml file",
+            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, lock-server, openmp, pingpong, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "",
-            "workload '': no workload ''; there are hackbench, lock-server, openmp, pingpong, schbench, spin, stream and uperf, or the path of a .toml file",
+            "workload '': no workload ''; there are hackbench, lock-server, openmp, pingpong, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "spin:tusks=3",

@@ -41,6 +41,7 @@ pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
         footprint_bytes: 0,
         judged: false,
         cut_off: false,
+        group: None,
         program,
     }
 }
@@ -81,6 +82,7 @@ pub(crate) fn workload(tasks: Vec<Task>) -> Workload {
         gates: 2,
         locks: Vec::new(),
         barriers: Vec::new(),
+        groups: Vec::new(),
         end: End::AllExited,
         measure: Measure::Makespan,
     }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Task groups: whether they make a forest, and an order in which parents come before their children.
+
+use crate::check::{CheckError, WEIGHT_MAX};
+use crate::program::{Group, GroupIndex, Workload};
+
+/// Most groups of a workload: what the policy has slots for beside the root's.
+pub const GROUPS_MAX: u64 = 4095;
+/// Least shares of a group (Linux's MIN_SHARES).
+pub const SHARES_MIN: u32 = 2;
+
+impl Workload {
+    /// The groups in an order in which parents come before their children, else as they are numbered. The workload has
+    /// passed [`Workload::check`].
+    pub fn groups_parents_first(&self) -> Vec<GroupIndex> {
+        let mut order: Vec<GroupIndex> = (0..self.groups.len() as u32).collect();
+        order.sort_by_key(|&group| depth(&self.groups, group).unwrap_or(usize::MAX));
+        order
+    }
+
+    pub(crate) fn check_groups(&self) -> Result<(), CheckError> {
+        let nr = self.groups.len();
+        if nr as u64 > GROUPS_MAX {
+            return Err(CheckError::Workload(format!("{nr} groups; at most {GROUPS_MAX} are possible")));
+        }
+        for (index, group) in self.groups.iter().enumerate() {
+            let fail =
+                |message: String| Err(CheckError::Group { group: index, name: group.name.clone(), message });
+            if let Err(message) = check_shares(group.shares) {
+                return fail(message);
+            }
+            match group.parent {
+                Some(parent) if parent as usize >= nr => {
+                    return fail(format!("its parent is group {parent} of {nr}"));
+                }
+                _ if depth(&self.groups, index as u32).is_none() => {
+                    return fail("it is its own ancestor".to_owned());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn check_shares(shares: u32) -> Result<(), String> {
+    if (SHARES_MIN..=WEIGHT_MAX).contains(&shares) {
+        return Ok(());
+    }
+    Err(format!("shares {shares}; expected {SHARES_MIN} to {WEIGHT_MAX}"))
+}
+
+/// How many ancestors a group has; `None` if they never end, or one does not exist.
+pub(crate) fn depth(groups: &[Group], group: GroupIndex) -> Option<usize> {
+    let mut at = groups.get(group as usize)?.parent;
+    let mut depth = 0;
+    while let Some(parent) = at {
+        depth += 1;
+        if depth > groups.len() {
+            return None;
+        }
+        at = groups.get(parent as usize)?.parent;
+    }
+    Some(depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forests_only() {
+        let group = |parent, shares| Group { name: "g".to_owned(), parent, shares };
+        let check = |groups: Vec<Group>| {
+            let workload = Workload {
+                name: String::new(),
+                tasks: Vec::new(),
+                channels: Vec::new(),
+                signals: 0,
+                gates: 0,
+                locks: Vec::new(),
+                barriers: Vec::new(),
+                groups,
+                end: crate::End::AllExited,
+                measure: crate::Measure::Rate,
+            };
+            workload.check_groups().map_err(|error| error.to_string())
+        };
+        assert_eq!(check(vec![group(Some(1), 2), group(None, WEIGHT_MAX)]), Ok(()));
+        for (groups, error) in [
+            (vec![group(Some(1), 2), group(Some(0), 2)], "group 0 (g): it is its own ancestor"),
+            (vec![group(None, 2), group(Some(9), 2)], "group 1 (g): its parent is group 9 of 2"),
+            (vec![group(None, 1)], "group 0 (g): shares 1; expected 2 to 262144"),
+        ] {
+            assert_eq!(check(groups), Err(error.to_owned()));
+        }
+    }
+}
