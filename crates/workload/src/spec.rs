@@ -8,13 +8,14 @@ use crate::file::{Description, WorkloadFile};
 use crate::program::Workload;
 
 /// The workloads that come with wakelab: name and file.
-const PRESETS: [(&str, &str); 8] = [
+const PRESETS: [(&str, &str); 9] = [
     ("hackbench", include_str!("../../../workloads/hackbench.toml")),
     ("lock-server", include_str!("../../../workloads/lock-server.toml")),
     ("openmp", include_str!("../../../workloads/openmp.toml")),
     ("pingpong", include_str!("../../../workloads/pingpong.toml")),
     ("schbench", include_str!("../../../workloads/schbench.toml")),
     ("spin", include_str!("../../../workloads/spin.toml")),
+    ("spin-groups", include_str!("../../../workloads/spin-groups.toml")),
     ("stream", include_str!("../../../workloads/stream.toml")),
     ("uperf", include_str!("../../../workloads/uperf.toml")),
 ];
