@@ -39,6 +39,8 @@ pub(crate) enum Command {
     RoundTrip(RoundTripArgs),
     /// Run published experiments and show what was published beside what is predicted.
     Experiments(ExperimentsArgs),
+    /// Map where policies help and where they hurt, over machines and loads.
+    Map(MapArgs),
     /// List the machines, draw one with what things cost on it and who says so, or see what its estimates decide.
     Machines(MachinesArgs),
     /// List the policies and their axes, or describe one.
@@ -262,6 +264,37 @@ fn term() -> impl TypedValueParser<Value = Term> {
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
+    wakelab map hackbench:groups={tasks/4},fds=2 --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
+    wakelab map pingpong:pairs={tasks/2},loops=100 --machine smp-8 --machine xeon-2s22c2t --load 1/4 --load 1 \\\n          \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance --plot map.svg")]
+pub(crate) struct MapArgs {
+    /// A workload, NAME or FILE.toml:key=value,...; {tasks} in it stands for the number of tasks, {tasks/N} for that of what
+    /// has N tasks each
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workload: String,
+    /// A machine of `wakelab machines`, `host` for this one, or a file; may be given again [default: all but host]
+    #[arg(long, short, value_name = "MACHINE")]
+    pub(crate) machine: Vec<String>,
+    /// Tasks a CPU, as 2 or 1/4; may be given again
+    #[arg(long, value_name = "LOAD", default_values = ["1/8", "1/4", "1/2", "1", "2", "4"])]
+    pub(crate) load: Vec<String>,
+    /// A policy, NAME[+axis=value...]; the first is the baseline, each other has a map
+    #[arg(long, short, value_name = "POLICY", required = true)]
+    pub(crate) policy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    #[command(flatten)]
+    pub(crate) seeds: SeedsArgs,
+    /// Draw the maps into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
     wakelab experiments --list\n  \
     wakelab experiments hackbench uperf --seeds 3\n  \
     wakelab experiments controls\n  \
@@ -288,8 +321,8 @@ pub(crate) struct ExperimentsArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// How to print the results
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    pub(crate) format: PageFormat,
 }
 
 #[derive(Args)]
@@ -309,6 +342,17 @@ pub(crate) enum Format {
     Text,
     /// JSON, as docs/schema describes it
     Json,
+}
+
+/// How results that have a page in docs/ are printed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PageFormat {
+    /// Tables for people
+    Text,
+    /// JSON, as docs/schema describes it
+    Json,
+    /// The page in docs/, with what changed between the policies
+    Markdown,
 }
 
 /// The host profile (docs/contract.md).

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use wakelab_report::svg::{document, escaped, label, line};
+
 use crate::bench::Measured;
 
 const WIDTH: f64 = 640.0;
@@ -75,26 +77,7 @@ pub(crate) fn svg(results: &[Measured]) -> String {
         let left = LEFT + 8.0 + 260.0 * number as f64;
         let _ = writeln!(body, "<text x=\"{left}\" y=\"40\" fill=\"{color}\">{}</text>", escaped(policy));
     }
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
-    )
-}
-
-fn line(body: &mut String, (x1, x2): (f64, f64), (y1, y2): (f64, f64)) {
-    let _ =
-        writeln!(body, "<line x1=\"{x1:.1}\" x2=\"{x2:.1}\" y1=\"{y1:.1}\" y2=\"{y2:.1}\" stroke=\"#ddd\"/>");
-}
-
-fn label(body: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
-    let _ =
-        writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escaped(text));
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    document(WIDTH, HEIGHT, &body)
 }
 
 #[cfg(test)]

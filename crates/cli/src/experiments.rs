@@ -6,7 +6,7 @@ use wakelab_experiment::{Experiment, Plan, Selection, presets};
 use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style};
 use wakelab_sim::Outcome;
 
-use crate::args::{ExperimentsArgs, Format};
+use crate::args::{ExperimentsArgs, Format, PageFormat};
 use crate::resolve::bad_input;
 use crate::runner::{self, RunError};
 use crate::{list, print};
@@ -25,7 +25,8 @@ struct Job {
 /// Runs the experiments and prints them.
 pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     if args.list {
-        return list::experiments(args.format);
+        let format = if args.format == PageFormat::Json { Format::Json } else { Format::Text };
+        return list::experiments(format);
     }
     let plans = plans(args)?;
     let seeds: Vec<Vec<u64>> = plans.iter().map(|plan| seeds(args, &plan.experiment)).collect();
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
         .map(|((plan, seeds), outcomes)| ExperimentRuns {
             experiment: &plan.experiment,
             seeds,
+            shortened: args.quick,
             cases: plan
                 .cases
                 .iter()
@@ -47,8 +49,9 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
         .collect();
     let experiments = Experiments::new(&runs);
     match args.format {
-        Format::Json => print::json(&experiments.document())?,
-        Format::Text => {
+        PageFormat::Json => print::json(&experiments.document())?,
+        PageFormat::Markdown => print::text(&experiments.page())?,
+        PageFormat::Text => {
             print::text(&experiments.text(&Style { color: print::colored(), width: print::width() }))?;
         }
     }

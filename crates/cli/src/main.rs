@@ -9,6 +9,8 @@ mod compare;
 mod events;
 mod experiments;
 mod list;
+mod load;
+mod map;
 mod print;
 mod resolve;
 mod round_trip;
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Command::Ablate(args) => changed::ablate(&args),
         Command::RoundTrip(args) => round_trip::run(&args),
         Command::Experiments(args) => experiments::run(&args),
+        Command::Map(args) => map::run(&args),
         Command::Machines(args) => list::machines(&args),
         Command::Policies(args) => list::policies(&args),
         Command::Workloads(args) => list::workloads(&args),

@@ -39,6 +39,41 @@ fn threads_change_nothing() {
 }
 
 #[test]
+fn threads_change_nothing_in_experiments_and_maps() {
+    let json = |arguments: &[&str], threads: &str| {
+        let output =
+            wakelab(&[arguments, &["--seeds", "2", "--format", "json", "--threads", threads]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let experiments = ["experiments", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/small.toml")];
+    let map = [
+        &["map", "pingpong:pairs={tasks/2},loops=20", "--machine", "smp-8", "--machine", "xeon-2s22c2t"][..],
+        &["--policy", "linux-4.15", "--policy", "linux-4.15+idle=smt-balance"],
+    ]
+    .concat();
+    for arguments in [&experiments[..], &map] {
+        let one = json(arguments, "1");
+        assert_eq!(one, json(arguments, "2"));
+        assert_eq!(one, json(arguments, "7"));
+    }
+}
+
+/// A control that cannot hold is a failure of a quick run, and only reported by a full one.
+#[test]
+fn a_quick_run_fails_with_its_controls() {
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/small.toml");
+    let full = wakelab(&["experiments", small, "--seeds", "2"]);
+    assert!(full.status.success(), "{}", String::from_utf8_lossy(&full.stderr));
+    assert!(String::from_utf8_lossy(&full.stdout).contains("small/control=never: DOES NOT HOLD"));
+    let quick = wakelab(&["experiments", small, "--seeds", "2", "--quick"]);
+    assert_eq!(quick.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&quick.stderr).into_owned();
+    assert!(told.starts_with("wakelab: small/control=never: expected gain, found +0.00 %"), "{told}");
+    assert!(String::from_utf8_lossy(&quick.stdout).contains("pingpong:pairs=2,loops=10 on smp-8"));
+}
+
+#[test]
 fn a_result_can_be_run_again() {
     let first = wakelab(&[&RUN[..], &["--seeds", "2"]].concat());
     let file = tempfile::NamedTempFile::new().expect("a temporary file");

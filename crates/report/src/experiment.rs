@@ -32,6 +32,8 @@ pub struct ExperimentRuns<'a> {
     pub experiment: &'a Experiment,
     /// Seeds of all runs but those of the second policy where `Case::other_seeds`.
     pub seeds: Vec<u64>,
+    /// With the file's quick parameters, so that only gains compare with what was published.
+    pub shortened: bool,
     /// In the plan's order.
     pub cases: Vec<CaseRuns<'a>>,
 }

@@ -6,6 +6,12 @@ use crate::score::{Guess, Score};
 use crate::stats::Gain;
 use crate::table::{Cell, GREEN, Grid, RED, Row, Style, gain_cell, host_name, paint, seeds};
 
+pub(crate) const NOTES: &str = "\
+Gains in percent, positive is better; after ± half the 95 % interval: seed spread, not model error.
+`.`: not published, or not known here. noise: combined published standard deviations.
+sign: right, WRONG, either (the published change is within its noise), - (nothing to compare with), in brackets: not scored.
+";
+
 impl Experiments<'_> {
     /// All tables as text, ending in a newline.
     pub fn text(&self, style: &Style) -> String {
@@ -17,17 +23,13 @@ impl Experiments<'_> {
         if self.results.len() > 1 && self.pooled.rows > 0 {
             out.push_str(&format!("all experiments\n{}\n", score_text(&self.pooled)));
         }
-        out.push_str(
-            "Gains in percent, positive is better; after ± half the 95 % interval: seed spread, not model error. `.`: not published, or \
-             not known here.\n\
-             sign: right, WRONG, either (the published change is within its noise), or - where there is nothing to compare with.\n",
-        );
+        out.push_str(NOTES);
         out
     }
 }
 
 impl ExperimentResult<'_> {
-    fn text(&self, style: &Style) -> String {
+    pub(crate) fn text(&self, style: &Style) -> String {
         let experiment = self.runs.experiment;
         let mut out = format!("{}: {}\n", experiment.name, experiment.title);
         if let Some(row) = self.rows.first() {
@@ -46,6 +48,9 @@ impl ExperimentResult<'_> {
                 "  fitted to \"before\": {} = {}; {}\n",
                 fitted.param, fitted.value, fitted.how
             ));
+        }
+        if self.runs.shortened {
+            out.push_str("  shortened: only gains compare with what was published\n");
         }
         if !self.rows.is_empty() {
             out.push('\n');

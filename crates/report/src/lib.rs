@@ -11,15 +11,20 @@ mod document;
 mod error;
 mod experiment;
 mod experiment_document;
+mod experiment_page;
 mod experiment_text;
 pub mod list;
+mod mechanism;
 mod metric;
 mod percentile;
 mod result;
 mod round_trip;
 mod score;
 mod sensitivity;
+mod sign_map;
+mod sign_map_svg;
 mod stats;
+pub mod svg;
 mod table;
 
 pub use ablation::{Ablation, AblationDocument, AblationRuns};
@@ -34,5 +39,6 @@ pub use round_trip::{
     RoundTrip, RoundTripDocument, Trip, TripDifference, TripFacts, round_trip_document, round_trip_text,
 };
 pub use sensitivity::{FigureRuns, Sensitivity, SensitivityDocument};
+pub use sign_map::{MapAxes, MapRuns, SignMap, SignMapDocument};
 pub use stats::{Gain, paired_gain, paired_move};
 pub use table::Style;

@@ -135,7 +135,7 @@ fn latencies(
         .collect()
 }
 
-fn migration_label(distance: Distance) -> &'static str {
+pub(crate) fn migration_label(distance: Distance) -> &'static str {
     match distance {
         Distance::Cpu => "same CPU",
         Distance::Smt => "within a core",

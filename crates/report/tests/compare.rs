@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use wakelab_experiment::Experiment;
 use wakelab_machine::{Machine, presets};
 use wakelab_policy::PolicySpec;
 use wakelab_report::{Comparison, ReportError, Style, list, read_scenarios};
@@ -320,12 +321,14 @@ fn listings_keep_their_schema() {
         serde_json::to_value(list::policy(&OTHER.parse().unwrap())),
         serde_json::to_value(list::workloads(&workloads)),
         serde_json::to_value(list::workload(&workloads[0])),
+        serde_json::to_value(list::experiments(&[Experiment::load("hackbench").unwrap()])),
     ];
     let documents = documents.map(Result::unwrap);
     for document in &documents {
         validate(LIST_SCHEMA, document);
     }
-    assert_eq!(documents[3]["description"], PolicySpec::named()[0].description);
+    let named = PolicySpec::named().iter().find(|named| named.name == BASELINE).unwrap();
+    assert_eq!(documents[3]["description"], named.description);
     assert_eq!((&documents[4]["name"], &documents[4]["description"]), (&Value::from(OTHER), &Value::Null));
     assert_eq!(documents[6]["workload"]["params"][0]["name"], "groups");
 }

@@ -6,6 +6,7 @@
 mod clang;
 mod command;
 mod docs;
+mod experiments;
 mod parity;
 mod setup;
 mod style;
@@ -34,6 +35,8 @@ enum Chore {
     Style,
     /// Write into docs/ what the commands named there print today.
     Docs(docs::DocsArgs),
+    /// Run all published experiments in full, and write docs/experiments.md.
+    Experiments(experiments::ExperimentsArgs),
     /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
     Parity(parity::ParityArgs),
     /// Build the test kernel, and run the scheduler on it under emulation.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Chore::Test(args) => test::run(&args),
         Chore::Style => style::run(),
         Chore::Docs(args) => docs::run(&args),
+        Chore::Experiments(args) => experiments::run(&args),
         Chore::Parity(args) => parity::run(args),
         Chore::Vm(args) => vm::run(args),
     };

@@ -15,7 +15,7 @@ use clap::Args;
 use crate::clang::bpf_clang;
 use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
 use crate::setup::run_setup;
-use crate::{style, vm};
+use crate::{experiments, style, vm};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -56,6 +56,12 @@ const STAGES: &[Stage] = &[
     Stage { name: "unit", budget_min: (8, 4), what: "tests of the default crates, debug", run: unit },
     Stage { name: "release", budget_min: (6, 3), what: "tests of the lab in release builds", run: release },
     Stage { name: "first", budget_min: (1, 1), what: "the README's first command", run: first_command },
+    Stage {
+        name: "experiments",
+        budget_min: (2, 2),
+        what: "negative controls, and signs that few seeds show",
+        run: experiments,
+    },
     Stage { name: "determinism", budget_min: (2, 1), what: "same JSON, debug and release", run: determinism },
     Stage {
         name: "policy-c",
@@ -238,6 +244,10 @@ fn determinism(_: &mut Shared) -> Result<()> {
         println!("determinism: {} bytes of JSON, four times the same: {}", first.len(), what.join(" "));
     }
     Ok(())
+}
+
+fn experiments(_: &mut Shared) -> Result<()> {
+    experiments::quick()
 }
 
 /// The C code built by each compiler with its sanitizers, under the tests of crates/policy.

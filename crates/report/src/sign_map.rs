@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where a policy helps and where it hurts: one workload over machines and loads, the gain over a baseline in each cell, and
+//! where its sign flips.
+//!
+//! A cell counts as a gain or a loss if it is marked: more than 1 % and more than its interval. A sign flips along a row if
+//! a machine has both, and between machines if a load has both.
+
+use serde::Serialize;
+use wakelab_sim::Outcome;
+use wakelab_workload::{Measure, Workload};
+
+use crate::comparison::MetricOfPolicy;
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::error::ReportError;
+use crate::metric::{Direction, Unit};
+use crate::result::{ResultMetric, check_seeds};
+use crate::table::{Cell, Grid, Style, gain_cell, paint, seeds};
+
+/// What is mapped.
+#[derive(Clone, Debug)]
+pub struct MapAxes {
+    /// The workload as it was given, with the number of tasks left open.
+    pub workload: String,
+    /// Names and numbers of CPUs, one a row.
+    pub machines: Vec<(String, u32)>,
+    /// Tasks a CPU as they were given, one a column.
+    pub loads: Vec<String>,
+    /// The baseline first.
+    pub policies: Vec<String>,
+}
+
+/// Runs of one machine and load.
+#[derive(Clone, Debug)]
+pub struct MapRuns<'a> {
+    /// Index of the machine.
+    pub machine: usize,
+    /// Index of the load.
+    pub load: usize,
+    /// What was run.
+    pub workload: &'a Workload,
+    /// One list a policy.
+    pub outcomes: Vec<&'a [Outcome]>,
+}
+
+/// Gains over machines and loads, a map a policy.
+#[derive(Clone, Debug)]
+pub struct SignMap {
+    axes: MapAxes,
+    seeds: Vec<u64>,
+    cells: Vec<MapCell>,
+}
+
+/// One machine, load and policy.
+#[derive(Clone, Debug, Serialize)]
+struct MapCell {
+    machine: usize,
+    load: usize,
+    /// Index into the policies; never the baseline.
+    policy: usize,
+    workload: String,
+    metric: String,
+    unit: Unit,
+    direction: Direction,
+    before: MetricOfPolicy,
+    after: MetricOfPolicy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Effect {
+    Helps,
+    Hurts,
+}
+
+impl Effect {
+    fn sign(self) -> char {
+        match self {
+            Effect::Helps => '+',
+            Effect::Hurts => '-',
+        }
+    }
+}
+
+impl MapCell {
+    fn effect(&self) -> Option<Effect> {
+        let gain = self.after.gain;
+        let effect = if gain.gain_percent > Some(0.0) { Effect::Helps } else { Effect::Hurts };
+        gain.marked.then_some(effect)
+    }
+
+    fn gain(&self) -> f64 {
+        self.after.gain.gain_percent.unwrap_or(0.0)
+    }
+}
+
+impl SignMap {
+    /// # Errors
+    /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first.
+    pub fn new(axes: MapAxes, runs: &[MapRuns<'_>]) -> Result<SignMap, ReportError> {
+        let first = runs.first().and_then(|runs| runs.outcomes.first()).ok_or(ReportError::Empty)?;
+        let seeds: Vec<u64> = first.iter().map(|outcome| outcome.seed).collect();
+        if seeds.is_empty() || axes.policies.len() < 2 {
+            return Err(ReportError::Empty);
+        }
+        let mut cells = Vec::new();
+        for case in runs {
+            if case.outcomes.len() != axes.policies.len() {
+                let (names, outcomes) = (axes.policies.len(), case.outcomes.len());
+                return Err(ReportError::Lengths { scenarios: names, names, outcomes });
+            }
+            let measure: Measure = case.workload.measure;
+            for (policy, outcomes) in case.outcomes.iter().enumerate() {
+                check_seeds(&seeds, &axes.policies[0], outcomes, &axes.policies[policy])?;
+                if policy == 0 {
+                    continue;
+                }
+                let metric = ResultMetric::new(measure);
+                cells.push(MapCell {
+                    machine: case.machine,
+                    load: case.load,
+                    policy,
+                    workload: case.workload.name.clone(),
+                    before: metric.of(case.outcomes[0]),
+                    after: metric.over(case.outcomes[0], outcomes),
+                    metric: metric.name,
+                    unit: metric.unit,
+                    direction: metric.direction,
+                });
+            }
+        }
+        Ok(SignMap { axes, seeds, cells })
+    }
+
+    pub(crate) fn axes(&self) -> &MapAxes {
+        &self.axes
+    }
+
+    fn cell(&self, policy: usize, machine: usize, load: usize) -> Option<&MapCell> {
+        self.cells.iter().find(|cell| (cell.policy, cell.machine, cell.load) == (policy, machine, load))
+    }
+
+    /// The gain in percent and whether it is marked.
+    pub(crate) fn gain(&self, policy: usize, machine: usize, load: usize) -> Option<(f64, bool)> {
+        let gain = self.cell(policy, machine, load)?.after.gain;
+        Some((gain.gain_percent?, gain.marked))
+    }
+
+    /// A table a policy, each with what it says about signs; ends in a newline.
+    pub fn text(&self, style: &Style) -> String {
+        let mut out =
+            format!("{}, over {}, {}\n", self.axes.workload, self.axes.policies[0], seeds(&self.seeds));
+        for policy in 1..self.axes.policies.len() {
+            out.push('\n');
+            out.push_str(&paint(style, "\x1b[1m", &self.axes.policies[policy]));
+            out.push('\n');
+            out.push_str(&self.grid(policy).text(style));
+            for line in self.findings(policy) {
+                out.push_str(&format!("  {line}\n"));
+            }
+        }
+        out.push_str(
+            "\nColumns: tasks a CPU. Gains in percent, positive is better, ± 95 % interval: seed spread, not model error.\n\
+             * more than 1 % and more than its interval. `.`: fewer tasks than the workload can have.\n",
+        );
+        out
+    }
+
+    fn grid(&self, policy: usize) -> Grid {
+        let row = |(machine, (name, cpus)): (usize, &(String, u32))| {
+            let cell = |load| match self.cell(policy, machine, load) {
+                Some(cell) => gain_cell(&cell.after.gain),
+                None => Cell { text: ".  ".to_owned(), color: None },
+            };
+            (format!("{name} ({cpus})"), "%", (0..self.axes.loads.len()).map(cell).collect())
+        };
+        Grid {
+            title: "",
+            heads: self.axes.loads.clone(),
+            rows: self.axes.machines.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    /// What a map says, in sentences.
+    fn findings(&self, policy: usize) -> Vec<String> {
+        let cells: Vec<&MapCell> = self.cells.iter().filter(|cell| cell.policy == policy).collect();
+        let of = |effect| cells.iter().filter(move |cell| cell.effect() == Some(effect));
+        let most = |effect: Effect, verb: &str| {
+            let largest = of(effect).max_by(|a, b| a.gain().abs().total_cmp(&b.gain().abs()))?;
+            let (machine, _) = &self.axes.machines[largest.machine];
+            Some(format!(
+                "{verb} in {} of {} cells, most on {machine} at load {}: {:+.2} %",
+                of(effect).count(),
+                cells.len(),
+                self.axes.loads[largest.load],
+                largest.gain()
+            ))
+        };
+        let mut lines: Vec<String> =
+            [most(Effect::Helps, "helps"), most(Effect::Hurts, "hurts")].into_iter().flatten().collect();
+        if lines.is_empty() {
+            lines.push(format!("neither helps nor hurts in any of {} cells", cells.len()));
+        }
+        lines.extend(self.flips(policy));
+        lines
+    }
+
+    /// Machines with both signs, then loads with both.
+    fn flips(&self, policy: usize) -> Vec<String> {
+        let (machines, loads) = (0..self.axes.machines.len(), 0..self.axes.loads.len());
+        let effect = |machine, load| self.cell(policy, machine, load).and_then(MapCell::effect);
+        let both = |effects: Vec<(Effect, &str)>| {
+            let names = |wanted: Effect| {
+                let names = effects.iter().filter(|(effect, _)| *effect == wanted).map(|(_, name)| *name);
+                names.collect::<Vec<_>>().join(", ")
+            };
+            let (helps, hurts) = (names(Effect::Helps), names(Effect::Hurts));
+            (!helps.is_empty() && !hurts.is_empty())
+                .then(|| format!("{} at {helps}; {} at {hurts}", Effect::Helps.sign(), Effect::Hurts.sign()))
+        };
+        let along = machines.clone().filter_map(|machine| {
+            let of = |load| Some((effect(machine, load)?, self.axes.loads[load].as_str()));
+            let found = both(loads.clone().filter_map(of).collect())?;
+            Some(format!("sign flips with the load on {}: {found}", self.axes.machines[machine].0))
+        });
+        let between = loads.clone().filter_map(|load| {
+            let of = |machine| Some((effect(machine, load)?, self.axes.machines[machine].0.as_str()));
+            let found = both(machines.clone().filter_map(of).collect())?.replace(" at ", " on ");
+            Some(format!("sign flips between machines at load {}: {found}", self.axes.loads[load]))
+        });
+        along.chain(between).collect()
+    }
+
+    /// For programs: docs/schema/sign-map.schema.json.
+    pub fn document(&self) -> SignMapDocument<'_> {
+        let MapAxes { workload, machines, loads, policies } = &self.axes;
+        SignMapDocument {
+            schema_version: SCHEMA_VERSION,
+            kind: "sign_map",
+            interval: INTERVAL,
+            confidence_percent: CONFIDENCE_PERCENT,
+            workload,
+            seeds: &self.seeds,
+            machines: machines.iter().map(|(name, cpus)| MachineDocument { name, cpus: *cpus }).collect(),
+            loads,
+            policies,
+            cells: &self.cells,
+        }
+    }
+}
+
+/// A map for programs; serialise it with serde_json.
+#[derive(Debug, Serialize)]
+pub struct SignMapDocument<'a> {
+    schema_version: u32,
+    kind: &'static str,
+    interval: &'static str,
+    confidence_percent: u32,
+    workload: &'a str,
+    seeds: &'a [u64],
+    machines: Vec<MachineDocument<'a>>,
+    loads: &'a [String],
+    policies: &'a [String],
+    cells: &'a [MapCell],
+}
+
+#[derive(Debug, Serialize)]
+struct MachineDocument<'a> {
+    name: &'a str,
+    cpus: u32,
+}

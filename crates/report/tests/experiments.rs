@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Experiments with outcomes made by hand: values of each measure, gains, signs, scores, controls, JSON, text and page.
+
+use serde_json::Value;
+use wakelab_experiment::{Experiment, Plan, Selection};
+use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style};
+use wakelab_sim::{Ending, Histogram, Outcome};
+
+/// Tasks of `spin:tasks=2` are named `spin`; the first row shows a gain of 10 %, published 5 % with a noise of 1.
+const FILE: &str = r#"title = "by hand"
+text = "two seeds"
+mechanism = "prose of the mechanism"
+misses = "prose of the misses"
+machine = "smp-8"
+workload = "pingpong:pairs={pairs}"
+policy_before = "linux-4.15"
+policy_after = "linux-4.15+idle=smt-balance"
+measure = { kind = "makespan" }
+seeds = 2
+[[fitted]]
+param = "pairs"
+value = 1
+how = "by hand"
+[[row]]
+id = "hand/makespan"
+before = 100.0
+before_stdev_percent = 0.6
+after = 95.0
+after_stdev_percent = 0.8
+[[row]]
+id = "hand/rate"
+measure = { kind = "rate", unit = "k/s", per_unit = 1000 }
+before = 10.0
+after = 9.0
+robust = true
+[[row]]
+id = "hand/latency"
+measure = { kind = "latency", percentile = 99.9 }
+before = 3.0
+before_stdev_percent = 40.0
+after = 2.0
+[[row]]
+id = "hand/decision"
+measure = { kind = "decision" }
+before = 0.5
+[[row]]
+id = "hand/share"
+measure = { kind = "cpu_share", task = "ping", fair_percent = 40.0 }
+before = 60.0
+after = 45.0
+[[row]]
+id = "hand/gain"
+gain_percent = -3.0
+score = false
+[[control]]
+id = "hand/control=same"
+expect = "same"
+because = "it ought to"
+[[control]]
+id = "hand/control=gain"
+expect = "gain"
+because = "it is faster"
+"#;
+
+fn outcome(seed: u64, makespan_s: u64, cpu_ns: [u64; 2], reason: &str) -> Outcome {
+    let mut outcome = Outcome {
+        seed,
+        ending: Ending::Completed,
+        elapsed_ns: makespan_s * 1_000_000_000,
+        makespan_ns: makespan_s * 1_000_000_000,
+        units: 200_000,
+        wakeup_latency: Histogram::default(),
+        judged_latency: Histogram {
+            buckets: vec![(1000, 999), (9000, 1)],
+            count: 1000,
+            max_ns: 9000,
+            sum_ns: 0,
+        },
+        queue_delay: Histogram::default(),
+        idle_while_runnable_ns: 0,
+        migrations: [0; 8],
+        select_reads: [0; 8],
+        select_misses: [0; 8],
+        enqueue_reads: [0; 8],
+        enqueue_misses: [0; 8],
+        balance_reads: [0; 8],
+        balance_misses: [0; 8],
+        reasons: [(reason.to_owned(), 10)].into(),
+        affine_reasons: Default::default(),
+        time: Default::default(),
+        counts: Default::default(),
+        task_cpu_time_ns: cpu_ns.into(),
+        groups: Vec::new(),
+    };
+    outcome.time.work_ns = 6000;
+    outcome.time.idle_ns = 2000;
+    outcome.time.select_ns = makespan_s * 100;
+    outcome.counts.selects = 10;
+    outcome
+}
+
+fn plan() -> Plan {
+    Plan::new(Experiment::parse("hand", "hand.toml", FILE).unwrap(), Selection::All).unwrap()
+}
+
+/// Before: 19 and 21 s; after: 18 s twice. CPU time of ping and pong: 60 and 40 %, then 35 and 65 %.
+fn runs(plan: &Plan) -> ExperimentRuns<'_> {
+    let outcomes = [
+        vec![outcome(1, 19, [60, 40], "idle-core"), outcome(2, 21, [60, 40], "idle-core")],
+        vec![outcome(1, 18, [35, 65], "target-idle"), outcome(2, 18, [35, 65], "target-idle")],
+    ];
+    let cases = plan.cases.iter().map(|case| CaseRuns { case, outcomes: outcomes.clone() }).collect();
+    ExperimentRuns { experiment: &plan.experiment, seeds: vec![1, 2], shortened: false, cases }
+}
+
+fn find<'a>(list: &'a Value, id: &str) -> &'a Value {
+    list.as_array().unwrap().iter().find(|entry| entry["id"] == id).unwrap()
+}
+
+#[test]
+fn values_gains_and_signs_by_hand() {
+    let plan = plan();
+    assert_eq!(plan.cases.len(), 1, "all rows and controls look at the same runs");
+    let runs = [runs(&plan)];
+    let experiments = Experiments::new(&runs);
+    let json = serde_json::to_value(experiments.document()).unwrap();
+    let expect = |id: &str, what: [(&str, Value); 5]| {
+        let row = find(&json["rows"], id);
+        for (key, value) in what {
+            assert_eq!(row[key], value, "{id}: {key}");
+        }
+    };
+    // 20 to 18 s: 10 %. Published 5 % beyond sqrt(0.36 + 0.64) = 1.
+    expect(
+        "hand/makespan",
+        [
+            ("before", 20.into()),
+            ("after", 18.into()),
+            ("gain_percent", 10.0.into()),
+            ("published_gain_percent", 5.0.into()),
+            ("sign", "right".into()),
+        ],
+    );
+    assert_eq!(find(&json["rows"], "hand/makespan")["published_noise_percent"], 1.0);
+    // 200,000 units in 19, 21 and 18 s: 10.526, 9.524 and 11.111 thousand a second; published it loses.
+    let row = find(&json["rows"], "hand/rate");
+    assert!((row["before_values"][0].as_f64().unwrap() - 200.0 / 19.0).abs() < 1e-9);
+    assert!((row["after"].as_f64().unwrap() - 200.0 / 18.0).abs() < 1e-9);
+    assert_eq!((&row["published_gain_percent"], &row["sign"]), (&(-10.0).into(), &"wrong".into()));
+    // 999 of 1000 values are 1 us; the published change of 33 % is within its noise of 40 %.
+    expect(
+        "hand/latency",
+        [
+            ("before", 1.into()),
+            ("after", 1.into()),
+            ("gain_percent", 0.0.into()),
+            ("unit", "us".into()),
+            ("sign", "within_noise".into()),
+        ],
+    );
+    // 1,900 and 2,100 ns of 10 decisions, then 1,800.
+    expect(
+        "hand/decision",
+        [
+            ("before", 0.2.into()),
+            ("after", 0.18.into()),
+            ("published_gain_percent", Value::Null),
+            ("scored", false.into()),
+            ("sign", "unknown".into()),
+        ],
+    );
+    // The distance from 40 % shrinks from 20 to 5 points in both.
+    expect(
+        "hand/share",
+        [
+            ("before", 60.into()),
+            ("after", 35.into()),
+            ("gain_percent", 75.0.into()),
+            ("published_gain_percent", 75.0.into()),
+            ("sign", "right".into()),
+        ],
+    );
+    // Shown, not scored.
+    expect(
+        "hand/gain",
+        [
+            ("published_gain_percent", (-3.0).into()),
+            ("before_published", Value::Null),
+            ("after_published", Value::Null),
+            ("scored", false.into()),
+            ("sign", "wrong".into()),
+        ],
+    );
+    // Scored: makespan (right), rate (wrong), latency (within its noise), share (right).
+    let score = &json["pooled"];
+    assert_eq!(
+        (&score["rows"], &score["rows_beyond_noise"], &score["signs_right"]),
+        (&4.into(), &3.into(), &2.into())
+    );
+    assert_eq!(score, &json["experiments"][0]["score"]);
+}
+
+#[test]
+fn controls_hold_or_not() {
+    let plan = plan();
+    let mut runs = [runs(&plan)];
+    let holds = |runs: &[ExperimentRuns<'_>], id: &str| {
+        let json = serde_json::to_value(Experiments::new(runs).document()).unwrap();
+        find(&json["controls"], id)["holds"].as_bool().unwrap()
+    };
+    // Two seeds with gains of 5 and 15 % have an interval of 10 +- 63.5 %: no gain that is certain.
+    assert!(!holds(&runs, "hand/control=same") && !holds(&runs, "hand/control=gain"));
+    let failures = Experiments::new(&runs).failures();
+    assert_eq!(failures.len(), 3, "{failures:?}");
+    assert!(failures[0].starts_with("hand/rate: the sign is wrong"), "{failures:?}");
+    assert!(failures[1].starts_with("hand/control=same: expected same, found +10.00 %"), "{failures:?}");
+    // Gains of 10 and 10 %.
+    let of_20_s = |seed| outcome(seed, 20, [60, 40], "idle-core");
+    runs[0].cases[0].outcomes[0] = vec![of_20_s(1), of_20_s(2)];
+    assert!(!holds(&runs, "hand/control=same") && holds(&runs, "hand/control=gain"));
+    runs[0].cases[0].outcomes[1] = runs[0].cases[0].outcomes[0].clone();
+    assert!(holds(&runs, "hand/control=same") && !holds(&runs, "hand/control=gain"));
+}
+
+/// A run that did not complete has no makespan; the row counts as predicted with no change.
+#[test]
+fn runs_that_did_not_end_are_wrong() {
+    let plan = plan();
+    let mut runs = [runs(&plan)];
+    runs[0].cases[0].outcomes[1][1].ending = Ending::LimitReached;
+    let json = serde_json::to_value(Experiments::new(&runs).document()).unwrap();
+    let row = find(&json["rows"], "hand/makespan");
+    assert_eq!(
+        (&row["after"], &row["gain_percent"], &row["sign"]),
+        (&Value::Null, &Value::Null, &"wrong".into())
+    );
+}
+
+#[test]
+fn the_json_keeps_its_schema() {
+    let plan = plan();
+    let runs = [runs(&plan)];
+    let json = serde_json::to_value(Experiments::new(&runs).document()).unwrap();
+    let schema = include_str!("../../../docs/schema/experiments.schema.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    assert!(jsonschema::meta::is_valid(&schema));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert_eq!(errors, Vec::<String>::new());
+}
+
+#[test]
+fn text_and_page_show_what_there_is() {
+    let plan = plan();
+    let runs = [runs(&plan)];
+    let experiments = Experiments::new(&runs);
+    let text = experiments.text(&Style::default());
+    for part in [
+        "hand: by hand\n  smp-8, host mainline, linux-4.15 -> linux-4.15+idle=smt-balance, 2 seeds from 1 to 2\n",
+        "fitted to \"before\": pairs = 1; by hand\n",
+        "signs right: 2 of 3 rows beyond their noise (67 %); over all 4 scored rows 75 %\n",
+        "hand/control=same: DOES NOT HOLD: expected same, found +10.00 ±63.53 %\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let row = |id: &str| {
+        text.lines().find(|line| line.starts_with(id)).unwrap().split_whitespace().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        row("hand/makespan"),
+        [
+            "hand/makespan",
+            "s",
+            "100.0",
+            "95.00",
+            "1.00",
+            "20.00",
+            "18.00",
+            "+5.00",
+            "+10.00",
+            "±63.53",
+            "right"
+        ]
+    );
+    assert_eq!(row("hand/gain")[10..], ["(WRONG)"]);
+    let page = experiments.page();
+    for part in [
+        "## by hand\n\ntwo seeds\n",
+        "prose of the mechanism\n",
+        "*What does not fit.* prose of the misses\n",
+        "Negative controls: 0 of 2 hold.\n",
+        // 1,000 decisions' worth of time cannot change by more than the reasons, which change wholly.
+        "idle-core 100.00 to 0.00, target-idle 0.00 to 100.00 (% of placement decisions)",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    // Placement took 1,900 ns of 9,900 and 2,100 of 10,100, then 1,800 of 9,800: 19.99 % to 18.37 %.
+    let line = page.lines().find(|line| line.starts_with("placement decisions")).unwrap();
+    assert!(line.ends_with("19.99 -> 18.37"), "{line}");
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Maps of signs from outcomes made by hand: cells, findings, JSON, SVG, refusals.
+
+use serde_json::Value;
+use wakelab_report::{MapAxes, MapRuns, ReportError, SignMap, Style};
+use wakelab_sim::{Ending, Outcome};
+use wakelab_workload::Workload;
+
+/// Two seeds with the same makespan, so that each gain is certain.
+fn runs(makespan_ns: u64) -> Vec<Outcome> {
+    let outcome = |seed| Outcome {
+        seed,
+        ending: Ending::Completed,
+        elapsed_ns: makespan_ns,
+        makespan_ns,
+        units: 0,
+        wakeup_latency: Default::default(),
+        judged_latency: Default::default(),
+        queue_delay: Default::default(),
+        idle_while_runnable_ns: 0,
+        migrations: [0; 8],
+        select_reads: [0; 8],
+        select_misses: [0; 8],
+        enqueue_reads: [0; 8],
+        enqueue_misses: [0; 8],
+        balance_reads: [0; 8],
+        balance_misses: [0; 8],
+        reasons: Default::default(),
+        affine_reasons: Default::default(),
+        time: Default::default(),
+        counts: Default::default(),
+        task_cpu_time_ns: Vec::new(),
+        groups: Vec::new(),
+    };
+    vec![outcome(1), outcome(2)]
+}
+
+fn axes() -> MapAxes {
+    MapAxes {
+        workload: "hackbench:groups={tasks/4}".into(),
+        machines: vec![("small".into(), 8), ("large".into(), 88)],
+        loads: vec!["1/4".into(), "1".into()],
+        policies: vec!["base".into(), "a<b".into()],
+    }
+}
+
+/// Gains of `a<b` over 1000 ns: small at 1/4 has none (too few tasks), at 1 +10 %; large at 1/4 -5 %, at 1 +0.5 %.
+fn with_map(test: impl Fn(&[MapRuns<'_>])) {
+    let workload = Workload::parse_spec("hackbench:groups=1,fds=1,loops=2").unwrap();
+    let base = runs(1000);
+    let others = [(0, 1, runs(900)), (1, 0, runs(1050)), (1, 1, runs(995))];
+    let cells: Vec<MapRuns<'_>> = others
+        .iter()
+        .map(|(machine, load, other)| MapRuns {
+            machine: *machine,
+            load: *load,
+            workload: &workload,
+            outcomes: vec![&base, other],
+        })
+        .collect();
+    test(&cells);
+}
+
+#[test]
+fn gains_signs_and_flips() {
+    with_map(|cells| {
+        let text = SignMap::new(axes(), cells).unwrap().text(&Style::default());
+        for part in [
+            "hackbench:groups={tasks/4}, over base, 2 seeds from 1 to 2\n",
+            "  helps in 1 of 3 cells, most on small at load 1: +10.00 %\n",
+            "  hurts in 1 of 3 cells, most on large at load 1/4: -5.00 %\n",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        // No machine and no load has both signs.
+        assert!(!text.contains("flips"), "{text}");
+        let row = |name: &str| {
+            text.lines().find(|line| line.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>()
+        };
+        assert_eq!(row("small"), ["small", "(8)", "%", ".", "+10.00", "±0.00", "*"]);
+        assert_eq!(row("large"), ["large", "(88)", "%", "-5.00", "±0.00", "*", "+0.50", "±0.00"]);
+    });
+}
+
+#[test]
+fn both_signs_on_a_machine_or_at_a_load_are_a_flip() {
+    with_map(|cells| {
+        let mut cells = cells.to_vec();
+        let slow = runs(1200);
+        cells.push(MapRuns {
+            machine: 0,
+            load: 0,
+            outcomes: vec![cells[0].outcomes[0], &slow],
+            ..cells[0].clone()
+        });
+        // Now small has -20 % at 1/4 and +10 % at 1, and at 1/4 both machines lose.
+        let text = SignMap::new(axes(), &cells).unwrap().text(&Style::default());
+        assert!(text.contains("  sign flips with the load on small: + at 1; - at 1/4\n"), "{text}");
+        assert!(!text.contains("between machines"), "{text}");
+        cells[2].outcomes[1] = &slow;
+        let text = SignMap::new(axes(), &cells).unwrap().text(&Style::default());
+        assert!(text.contains("  sign flips between machines at load 1: + on small; - on large\n"), "{text}");
+    });
+}
+
+#[test]
+fn the_json_keeps_its_schema() {
+    with_map(|cells| {
+        let map = SignMap::new(axes(), cells).unwrap();
+        let json = serde_json::to_value(map.document()).unwrap();
+        assert_eq!(json["cells"][0]["after"]["gain_percent"], 10.0);
+        let schema: Value =
+            serde_json::from_str(include_str!("../../../docs/schema/sign-map.schema.json")).unwrap();
+        assert!(jsonschema::meta::is_valid(&schema));
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert_eq!(errors, Vec::<String>::new());
+    });
+}
+
+/// Three cells, of which one is not marked: no fill.
+#[test]
+fn the_figure_has_a_cell_each() {
+    with_map(|cells| {
+        let svg = SignMap::new(axes(), cells).unwrap().svg();
+        let fills: Vec<&str> = svg.lines().filter(|line| line.contains("fill-opacity")).collect();
+        assert_eq!(fills.len(), 3);
+        assert!(fills[0].contains("#0072b2\" fill-opacity=\"0.50\""), "{}", fills[0]);
+        assert!(fills[1].contains("#d55e00\" fill-opacity=\"0.25\""), "{}", fills[1]);
+        assert!(fills[2].contains("fill-opacity=\"0.00\""), "{}", fills[2]);
+        assert!(svg.contains("a&lt;b") && !svg.contains("a<b"));
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    with_map(|cells| {
+        let one_policy = MapAxes { policies: vec!["base".into()], ..axes() };
+        assert!(matches!(SignMap::new(one_policy, cells), Err(ReportError::Empty)));
+        assert!(matches!(SignMap::new(axes(), &[]), Err(ReportError::Empty)));
+        let mut cells = cells.to_vec();
+        cells[0].outcomes.pop();
+        assert!(matches!(SignMap::new(axes(), &cells), Err(ReportError::Lengths { .. })));
+        let one_seed = &runs(5)[..1];
+        cells[0].outcomes.push(one_seed);
+        assert!(matches!(SignMap::new(axes(), &cells), Err(ReportError::Seeds { .. })));
+    });
+}
