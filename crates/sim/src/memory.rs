@@ -19,8 +19,12 @@
 //! `core` 12.4 GB/s, `node` 63.3 GB/s (wayca-scheduler's tool results). 4, 6, 12 and 24 threads spread over the clusters get
 //! 39.0, 48.2, 58.2 and 61.9 GB/s by the formula; measured were 40.8, 47.6, 59.4 and 63.3.
 //!
+//! What the last-level cache has never gets to the node and the machine: they are asked for the other part of a stream, and if
+//! they grant less of it, the whole stream is slower in proportion.
+//!
 //! Worked example: a node of 400 MB/s, streams that demand 50, 100 and 150. D = 300, sqrt(300^2 + 400^2) = 500, E = 240. An
-//! equal share is 80: the first gets its 50. Of the 190 left an equal share is 95: the others get 95 each.
+//! equal share is 80: the first gets its 50. Of the 190 left an equal share is 95: the others get 95 each. Two streams of 300
+//! of which the last-level cache has half: the node is asked for 150 of each and grants 120 of it, so each gets 240.
 //!
 //! Cost: a stream that starts, stops or changes its demand costs a sort of the streams that share a limit with it; alone it
 //! costs the number of levels. Where nothing changes, nobody above is asked. It fails where two levels state the same
@@ -53,7 +57,9 @@ struct Domain {
 #[derive(Clone, Copy)]
 struct Stream {
     demand: u64,
-    /// What each level grants, inside out.
+    /// So many percent of it come from memory, the rest from the last-level cache.
+    memory_percent: u64,
+    /// What each level grants of the whole stream, inside out.
     grants: [u64; LEVELS],
     /// Index of the domain at each level, or `NONE`. Of the node: that of the memory.
     domains: [u32; LEVELS],
@@ -126,14 +132,15 @@ impl Memory {
         self.streams[cpu as usize].map_or(0, |stream| stream.grants[LEVELS - 1])
     }
 
-    /// From now on the CPU streams through the memory of node `home`, and would take `wanted`, in 1/64 MB/s.
-    /// Answers whose rates changed, itself perhaps among them.
-    pub(crate) fn stream(&mut self, cpu: u32, home: u32, wanted: u64) -> Vec<u32> {
+    /// From now on the CPU streams through the memory of node `home`, and would take `wanted`, in 1/64 MB/s, of which the
+    /// last-level cache has `llc_percent`. Answers whose rates changed, itself perhaps among them.
+    pub(crate) fn stream(&mut self, cpu: u32, home: u32, wanted: u64, llc_percent: u32) -> Vec<u32> {
         let at = cpu as usize;
         let reach = self.reach[self.node_of[at] as usize * self.nr_nodes + home as usize];
         let demand = wanted.clamp(1, reach);
+        let memory_percent = u64::from(100 - llc_percent.min(100));
         match &mut self.streams[at] {
-            Some(stream) if stream.domains[NODE] == home => {
+            Some(stream) if stream.domains[NODE] == home && stream.memory_percent == memory_percent => {
                 if std::mem::replace(&mut stream.demand, demand) == demand {
                     return Vec::new();
                 }
@@ -144,7 +151,7 @@ impl Memory {
                 let [core, cluster, llc] = self.inside[at];
                 let domains = [core, cluster, llc, home, 0];
                 // No grant is so high: each level sees a change.
-                *other = Some(Stream { demand, grants: [u64::MAX; LEVELS], domains });
+                *other = Some(Stream { demand, memory_percent, grants: [u64::MAX; LEVELS], domains });
                 self.leave(cpu, left);
                 for (level, domain) in domains.into_iter().enumerate().filter(|&(_, domain)| domain != NONE) {
                     let members = &mut self.domains[level][domain as usize].members;
@@ -206,13 +213,17 @@ impl Memory {
         let mut asked = std::mem::take(&mut self.scratch);
         asked.clear();
         let members = &self.domains[level][domain as usize].members;
-        asked.extend(members.iter().map(|&cpu| self.asked_for(cpu, level)));
+        asked.extend(
+            members.iter().map(|&cpu| self.asked_for(cpu, level) * self.percent_at(cpu, level) / 100),
+        );
         asked.sort_unstable();
         let share = equal_share(&asked, limit, level == CORE);
         self.scratch = asked;
         for at in 0..self.domains[level][domain as usize].members.len() {
             let cpu = self.domains[level][domain as usize].members[at];
-            let grant = self.asked_for(cpu, level).min(share);
+            let (whole, percent) = (self.asked_for(cpu, level), self.percent_at(cpu, level));
+            let grant =
+                if whole * percent / 100 <= share { whole } else { (share * 100 / percent).min(whole) };
             grant_to(&mut self.streams, cpu, level, grant, changed);
         }
     }
@@ -221,7 +232,16 @@ impl Memory {
         self.streams[cpu as usize].map_or(NONE, |stream| stream.domains[level])
     }
 
-    /// What the stream asks this level for.
+    /// So many percent of the stream get to this level.
+    fn percent_at(&self, cpu: u32, level: usize) -> u64 {
+        if level < NODE {
+            100
+        } else {
+            self.streams[cpu as usize].map_or(100, |stream| stream.memory_percent)
+        }
+    }
+
+    /// What the stream asks this level for, with what does not get there.
     fn asked_for(&self, cpu: u32, level: usize) -> u64 {
         let stream = self.streams[cpu as usize];
         stream.map_or(0, |stream| if level == CORE { stream.demand } else { stream.grants[level - 1] })
@@ -297,7 +317,7 @@ mod tests {
     fn shares_are_max_min() {
         let mut memory = memory(1, 3, Bandwidth { node: 400, ..Bandwidth::default() });
         for (cpu, demand) in [(0, 50), (1, 100), (2, 150)] {
-            memory.stream(cpu, 0, demand * MB_PER_S);
+            memory.stream(cpu, 0, demand * MB_PER_S, 0);
         }
         assert_eq!(rates(&memory, 3), [50, 95, 95]);
         assert_eq!(memory.stop(0), [1, 2]);
@@ -311,7 +331,7 @@ mod tests {
     fn what_a_level_grants_is_what_the_next_is_asked_for() {
         let mut memory = memory(2, 2, Bandwidth { llc: 100, node: 120, ..Bandwidth::default() });
         for cpu in 0..4 {
-            memory.stream(cpu, 0, 100 * MB_PER_S);
+            memory.stream(cpu, 0, 100 * MB_PER_S, 0);
         }
         assert_eq!(rates(&memory, 4), [24; 4]);
         assert_eq!(memory.rate(0), 1594, "24.9 x 64");
@@ -319,9 +339,25 @@ mod tests {
         for cpu in 0..4 {
             memory.stop(cpu);
         }
-        memory.stream(0, 0, 10 * MB_PER_S);
-        assert_eq!(memory.stream(2, 1, 10 * MB_PER_S), [2]);
+        memory.stream(0, 0, 10 * MB_PER_S, 0);
+        assert_eq!(memory.stream(2, 1, 10 * MB_PER_S, 0), [2]);
         assert_eq!(memory.stop(2), []);
+    }
+
+    /// The worked example; then all of it from the last-level cache, which the node does not see; then none: D = 600.
+    #[test]
+    fn what_the_last_level_cache_has_is_not_asked_of_the_node() {
+        let mut memory = memory(1, 2, Bandwidth { node: 400, ..Bandwidth::default() });
+        memory.stream(0, 0, 300 * MB_PER_S, 50);
+        memory.stream(1, 0, 300 * MB_PER_S, 50);
+        assert_eq!(rates(&memory, 2), [240, 240]);
+        // Of the other 150 x 400 / sqrt(150^2 + 400^2) = 140.4 is granted: 280.9.
+        assert_eq!(memory.stream(0, 0, 300 * MB_PER_S, 100), [0, 1]);
+        assert_eq!(rates(&memory, 2), [300, 280]);
+        // 600 x 400 / sqrt(600^2 + 400^2) = 332.8.
+        memory.stream(0, 0, 300 * MB_PER_S, 0);
+        memory.stream(1, 0, 300 * MB_PER_S, 0);
+        assert_eq!(rates(&memory, 2), [166, 166]);
     }
 
     /// Local memory 100 MB/s, that of the other node half of it; a move to other memory leaves nothing behind.
@@ -331,9 +367,9 @@ mod tests {
         machine.costs.bandwidth_mb_per_s.core = 100;
         machine.costs.remote_bandwidth_percent[wakelab_machine::Distance::Numa1.index()] = 50;
         let mut memory = Memory::new(&machine);
-        memory.stream(0, 0, DEMAND_MAX);
+        memory.stream(0, 0, DEMAND_MAX, 0);
         assert_eq!(rates(&memory, 2), [100, 0]);
-        memory.stream(0, 1, DEMAND_MAX);
+        memory.stream(0, 1, DEMAND_MAX, 0);
         assert_eq!(rates(&memory, 2), [50, 0]);
         assert!(memory.domains[NODE][0].members.is_empty());
         assert_eq!(memory.domains[NODE][1].members, [0]);
@@ -344,7 +380,7 @@ mod tests {
     fn many_streams_get_nearly_the_limit() {
         let mut memory = memory(1, 1000, Bandwidth { node: 10_000, ..Bandwidth::default() });
         for cpu in 0..1000 {
-            memory.stream(cpu, 0, 1_000 * MB_PER_S);
+            memory.stream(cpu, 0, 1_000 * MB_PER_S, 0);
         }
         // E = 10^6 x 10^4 / sqrt(10^12 + 10^8) = 9,999.5; a thousandth is 9.9995, or 639.97 / 64.
         assert_eq!(memory.rate(7), 639);

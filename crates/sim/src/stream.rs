@@ -111,13 +111,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     fn share_stream(&mut self, cpu: u32, op: Op) {
-        let Op::Memory { home, .. } = op else { return };
+        let Op::Memory { home, llc_percent, .. } = op else { return };
         let c = &self.cpus[cpu as usize];
         let home = match home {
             Home::FirstTouch => self.tasks[c.curr as usize].home,
             Home::Node(node) => node,
         };
-        let changed = self.memory.stream(cpu, home, c.pace.wanted(c.speed));
+        let changed = self.memory.stream(cpu, home, c.pace.wanted(c.speed), llc_percent);
         self.retime_streams(&changed);
         self.retime_stream(cpu);
     }

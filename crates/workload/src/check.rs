@@ -295,7 +295,10 @@ impl Workload {
             }
             Op::Sleep { delay_ns, .. } => time("a sleep", delay_ns),
             Op::SleepUntil { time_ns, .. } => time("a time", time_ns),
-            Op::Memory { work_ns, read_bytes, write_bytes, .. } => {
+            Op::Memory { work_ns, read_bytes, write_bytes, llc_percent, .. } => {
+                if llc_percent > 100 {
+                    return Err(format!("{llc_percent} percent from the LLC; expected 0 to 100"));
+                }
                 if read_bytes.max(write_bytes) > MEMORY_BYTES_MAX {
                     return Err(format!("more than {MEMORY_BYTES_MAX} bytes in one operation"));
                 }
@@ -495,8 +498,19 @@ mod tests {
                     read_bytes: 0,
                     write_bytes: MEMORY_BYTES_MAX + 1,
                     home: crate::Home::FirstTouch,
+                    llc_percent: 0,
                 },
                 "more than 17592186044416 bytes in one operation",
+            ),
+            (
+                Op::Memory {
+                    work_ns: 0,
+                    read_bytes: 1,
+                    write_bytes: 0,
+                    home: crate::Home::FirstTouch,
+                    llc_percent: 101,
+                },
+                "101 percent from the LLC; expected 0 to 100",
             ),
             (
                 Op::Sleep { delay_ns: u64::MAX, source: crate::Source::Timer },

@@ -557,7 +557,7 @@ impl<'f> Expansion<'f> {
                 time_ns: self.within(time_ns, 0, TIME_NS_MAX, "sleep-until-ns")?,
                 source: *source,
             },
-            OpTemplate::Memory { work_ns, read_bytes, write_bytes, home } => Op::Memory {
+            OpTemplate::Memory { work_ns, read_bytes, write_bytes, home, llc_percent } => Op::Memory {
                 work_ns: work(work_ns)?,
                 read_bytes: self.within(read_bytes, 0, MEMORY_BYTES_MAX, "read-bytes")?,
                 write_bytes: self.within(write_bytes, 0, MEMORY_BYTES_MAX, "write-bytes")?,
@@ -567,6 +567,7 @@ impl<'f> Expansion<'f> {
                         Home::Node(self.within(node, 0, NODES_MAX - 1, "home")? as u32)
                     }
                 },
+                llc_percent: self.within(llc_percent, 0, 100, "llc-percent")? as u32,
             },
             OpTemplate::Lock { lock: taken } => Op::Lock { lock: lock(taken)? },
             OpTemplate::Unlock { lock: given } => Op::Unlock { lock: lock(given)? },

@@ -242,6 +242,10 @@ pub enum Op {
         write_bytes: u64,
         /// Whose memory.
         home: Home,
+        /// So many percent of the bytes come from the last-level cache and go there: all levels up to it see them, the
+        /// memory does not.
+        #[serde(default)]
+        llc_percent: u32,
     },
     /// Take a lock; spins and sleeps as the lock says while another task has it.
     Lock {

@@ -8,11 +8,14 @@ use crate::file::{Description, WorkloadFile};
 use crate::program::Workload;
 
 /// The workloads that come with wakelab: name and file.
-const PRESETS: [(&str, &str); 9] = [
+const PRESETS: [(&str, &str); 12] = [
     ("hackbench", include_str!("../../../workloads/hackbench.toml")),
+    ("kernbench", include_str!("../../../workloads/kernbench.toml")),
     ("lock-server", include_str!("../../../workloads/lock-server.toml")),
     ("openmp", include_str!("../../../workloads/openmp.toml")),
+    ("pbzip2", include_str!("../../../workloads/pbzip2.toml")),
     ("pingpong", include_str!("../../../workloads/pingpong.toml")),
+    ("pixz", include_str!("../../../workloads/pixz.toml")),
     ("schbench", include_str!("../../../workloads/schbench.toml")),
     ("spin", include_str!("../../../workloads/spin.toml")),
     ("spin-groups", include_str!("../../../workloads/spin-groups.toml")),

@@ -70,6 +70,7 @@ pub(crate) enum OpTemplate {
         read_bytes: Expr,
         write_bytes: Expr,
         home: HomeTemplate,
+        llc_percent: Expr,
     },
     Lock {
         lock: Reference,
@@ -196,6 +197,7 @@ impl Reader<'_> {
                     Some(node) if node.get_ref().as_str() == Some("first-touch") => HomeTemplate::FirstTouch,
                     Some(node) => HomeTemplate::Node(self.expr(node)?),
                 },
+                llc_percent: fields.expr_or("llc-percent", 0)?,
             },
             "lock" => OpTemplate::Lock { lock: self.reference(subject)? },
             "unlock" => OpTemplate::Unlock { lock: self.reference(subject)? },

@@ -219,14 +219,19 @@ program = [
     { lock = "spinlock" }, { unlock = "spinlock" },
     { share = "spin + i", among = "round", do = [{ compute-ns = 4 }] },
     { barrier = "round" }, { barrier = "busy" },
-    { memory-ns = 5, read-bytes = "i * 64", write-bytes = 32, home = "i" },
+    { memory-ns = 5, read-bytes = "i * 64", write-bytes = 32, home = "i", llc-percent = "50 * i" },
     { memory-ns = 6, home = "first-touch" },
     { memory-ns = 0, write-bytes = 8 },
     "exec",
 ]
 "#;
-    let memory =
-        |work_ns, read_bytes, write_bytes, home| Op::Memory { work_ns, read_bytes, write_bytes, home };
+    let memory = |work_ns, read_bytes, write_bytes, home, llc_percent| Op::Memory {
+        work_ns,
+        read_bytes,
+        write_bytes,
+        home,
+        llc_percent,
+    };
     let task = |i: u32| Task {
         name: "t".to_owned(),
         parent: None,
@@ -255,9 +260,9 @@ program = [
             Op::LoopEnd,
             Op::Barrier { barrier: 0 },
             Op::Barrier { barrier: 1 },
-            memory(5, 64 * u64::from(i), 32, Home::Node(i)),
-            memory(6, 0, 0, Home::FirstTouch),
-            memory(0, 0, 8, Home::FirstTouch),
+            memory(5, 64 * u64::from(i), 32, Home::Node(i), 50 * i),
+            memory(6, 0, 0, Home::FirstTouch, 0),
+            memory(0, 0, 8, Home::FirstTouch, 0),
             Op::Exec,
         ],
     };

@@ -282,6 +282,7 @@ fn stream_written_out() {
         read_bytes,
         write_bytes,
         home: Home::FirstTouch,
+        llc_percent: 0,
     };
     let rounds = [repeat(3), memory(9400, 800_000, 400_000), count(1_200_000), barrier(), END];
     let thread = |t: u32, before: &[Op], after: &[Op]| {

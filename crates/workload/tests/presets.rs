@@ -242,9 +242,12 @@ fn every_preset_describes_itself() {
         names,
         [
             "hackbench",
+            "kernbench",
             "lock-server",
             "openmp",
+            "pbzip2",
             "pingpong",
+            "pixz",
             "schbench",
             "spin",
             "spin-groups",
@@ -273,11 +276,11 @@ fn specs_that_are_refused() {
     for (spec, error) in [
         (
             "hackbanch",
-            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, lock-server, openmp, pingpong, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, kernbench, lock-server, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "",
-            "workload '': no workload ''; there are hackbench, lock-server, openmp, pingpong, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload '': no workload ''; there are hackbench, kernbench, lock-server, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "spin:tusks=3",

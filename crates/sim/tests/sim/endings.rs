@@ -85,7 +85,8 @@ fn impossible_scenarios_are_refused() {
         refused(|s| s.workload.tasks[0].last_cpu = Some(9)),
         "task 0 (t): last_cpu names CPU 9; the machine has CPUs 0 to 1"
     );
-    let beyond = Op::Memory { work_ns: 1, read_bytes: 1, write_bytes: 0, home: Home::Node(1) };
+    let beyond =
+        Op::Memory { work_ns: 1, read_bytes: 1, write_bytes: 0, home: Home::Node(1), llc_percent: 0 };
     assert_eq!(
         refused(|scenario| scenario.workload.tasks[0].program.push(beyond)),
         "task 0 (t), operation 1: names node 1; the machine has nodes 0 to 0"

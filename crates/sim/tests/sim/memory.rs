@@ -19,7 +19,7 @@ fn node_of_400() -> Bandwidth {
 }
 
 fn read(work_ns: u64, read_bytes: u64) -> Op {
-    Op::Memory { work_ns, read_bytes, write_bytes: 0, home: Home::FirstTouch }
+    Op::Memory { work_ns, read_bytes, write_bytes: 0, home: Home::FirstTouch, llc_percent: 0 }
 }
 
 /// One task a CPU, with these programs.
@@ -34,7 +34,13 @@ fn alone_it_takes_the_longer_of_both() {
     for host in HOSTS {
         let run = together(limited(1, Bandwidth::default()), vec![vec![read(1_000, 1 << 40)]], host);
         assert_eq!((run.elapsed_ns, run.time.memory_ns), (1_000, 0), "{host:?}");
-        let write = Op::Memory { work_ns: 20_000, read_bytes: 0, write_bytes: 10_000, home: Home::Node(0) };
+        let write = Op::Memory {
+            work_ns: 20_000,
+            read_bytes: 0,
+            write_bytes: 10_000,
+            home: Home::Node(0),
+            llc_percent: 0,
+        };
         for (op, elapsed_ns, work_ns) in [
             (read(0, 15_000), 150_000, 0),
             (read(20_000, 15_000), 150_000, 20_000),
@@ -144,8 +150,13 @@ fn memory_has_a_home() {
         let mut machine = machine(2, 2, 1);
         machine.costs.bandwidth_mb_per_s.core = 100;
         machine.costs.remote_bandwidth_percent[Distance::Numa1.index()] = 50;
-        let from =
-            |node| Op::Memory { work_ns: 0, read_bytes: 10_000, write_bytes: 0, home: Home::Node(node) };
+        let from = |node| Op::Memory {
+            work_ns: 0,
+            read_bytes: 10_000,
+            write_bytes: 0,
+            home: Home::Node(node),
+            llc_percent: 0,
+        };
         let run = together(machine.clone(), vec![vec![from(0)], vec![from(1)]], host);
         assert_eq!(run.task_cpu_time_ns, [100_000, 200_000], "{host:?}");
 
@@ -158,7 +169,7 @@ fn memory_has_a_home() {
 
 #[test]
 fn a_node_that_is_not_there_is_refused() {
-    let op = Op::Memory { work_ns: 0, read_bytes: 1, write_bytes: 0, home: Home::Node(1) };
+    let op = Op::Memory { work_ns: 0, read_bytes: 1, write_bytes: 0, home: Home::Node(1), llc_percent: 0 };
     let error = run(&scenario(machine(1, 1, 1), vec![bound(&[0], vec![op])], HOSTS[0]), 1).unwrap_err();
     assert!(matches!(error, SimError::NodeBeyondMachine { node: 1, last: 0, .. }), "{error}");
 }

@@ -71,9 +71,9 @@ fn solo_op() -> impl Strategy<Value = Op> {
         1 => (1..9u64).prop_map(|units| Op::Count { units }),
         1 => (0..9 * MS).prop_map(|time_ns| Op::SleepUntil { time_ns, source: Source::Unknown }),
         1 => Just(Op::Exec),
-        2 => (0..40_000u64, 0..90_000u64, 0..40_000u64, any::<bool>()).prop_map(|(work_ns, read_bytes, write_bytes, here)| {
+        2 => (0..40_000u64, 0..90_000u64, 0..40_000u64, any::<bool>(), 0..=100u32).prop_map(|(work_ns, read_bytes, write_bytes, here, llc_percent)| {
             let home = if here { Home::FirstTouch } else { Home::Node(0) };
-            Op::Memory { work_ns, read_bytes, write_bytes, home }
+            Op::Memory { work_ns, read_bytes, write_bytes, home, llc_percent }
         }),
     ]
 }
