@@ -16,7 +16,7 @@
  *		the mean task of the busiest group's busiest CPU, from which it is taken
  * Between clusters an idle CPU compares numbers of tasks instead (cluster.h).
  * Newly idle at most one task is pulled, else up to 32. A task may move if it is allowed, if half
- * of its weight fits what is left of that amount, and if it is not cache-hot: it did not run within
+ * of its weight fits what is left of that amount (the axis `groups` has rules of its own), and if it is not cache-hot: it did not run within
  * migration_cost, or periodic pulls failed more often than the level's patience (0 for SMT, 1
  * inside a node, 2 beyond). Each level is tried once for each time that a task ran here (newly
  * idle), or once a mark (periodic): a pull is never asked for without end. Newly-idle balancing
@@ -40,6 +40,8 @@
 
 #include "cluster.h"
 #include "queue.h"
+#include "groups_task_weight.h"
+#include "groups_shares.h"
 
 /* A CPU of the domain: 1 ms * busy_factor (Linux 4.15, sd_init). */
 #define WL_BALANCE_INTERVAL_NS (32 * 1000000ULL)
@@ -287,6 +289,26 @@ WL_INLINE u32 wl_balance_patience(u32 kind)
 	return kind < WL_DIST_CLS ? 0 : kind <= WL_DIST_NODE ? 1 : 2;
 }
 
+/* The axis `groups`: may t go to cpu, as part of the pull d, as far as its weight and group go? */
+WL_INLINE u32 wl_groups_may_move(struct wl_policy *p, const struct wl_task *t, u32 cpu,
+				 const struct wl_dispatch_out *d)
+{
+	if (p->params.groups == WL_GROUPS_SHARES && t->group)
+		return wl_shares_may_move(p, t, d->cpu, d->max_load);
+	return t->weight / 2 <= d->max_load && (p->params.groups != WL_GROUPS_TASK_WEIGHT ||
+						wl_task_weight_may_move(p, t, d->cpu, cpu));
+}
+
+/* How much of a pull's budget t takes: what it weighs where it is. */
+WL_INLINE u64 wl_groups_load_of(struct wl_policy *p, const struct wl_task *t, u32 from)
+{
+	u64 load = t->weight;
+
+	if (p->params.groups == WL_GROUPS_SHARES && t->group)
+		load = wl_group_hweight(p, t, from, 0) >> WL_HWEIGHT_SHIFT;
+	return load ? load : 1;
+}
+
 /* May t leave its queue for cpu, as part of the pull d? */
 WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 				  const struct wl_move_in *in, const struct wl_dispatch_out *d)
@@ -297,7 +319,7 @@ WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 	if (d->what != WL_DISPATCH_PULL || t->place != WL_PLACE_QUEUED || t->cpu != d->cpu ||
 	    t->cpu == (s32)in->cpu)
 		return 0;
-	if (!d->max_tasks || t->weight / 2 > d->max_load || !wl_allowed(p, t, in->cpu))
+	if (!d->max_tasks || !wl_allowed(p, t, in->cpu) || !wl_groups_may_move(p, t, in->cpu, d))
 		return 0;
 	wl_hide(level);
 	failed = c->balance_failed[level & (WL_MAX_LEVELS - 1)];
@@ -310,11 +332,16 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 {
 	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
 	u32 level = d->level, moved = 0;
+	u64 load = 0;
 
-	if (wl_balance_may_move(p, t, in, d))
+	if (wl_balance_may_move(p, t, in, d)) {
+		load = wl_groups_load_of(p, t, d->cpu);
+		if (p->params.groups == WL_GROUPS_SHARES && t->group)
+			wl_shares_shift(p, t, d->cpu, in->cpu);
 		moved = wl_queue_pulled(p, t, d->cpu, in, out);
+	}
 	if (moved) {
-		d->max_load -= t->weight < d->max_load ? t->weight : d->max_load;
+		d->max_load -= load < d->max_load ? load : d->max_load;
 		d->max_tasks--;
 		wl_hide(level);
 		c->balance_failed[level & (WL_MAX_LEVELS - 1)] = 0;

@@ -231,14 +231,12 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 	return 0;
 }
 
-/* groups=task-weight has nothing to do at intervals. */
 WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_timer_out *out WL_ARG)
 {
-	wl_unused(p);
-	wl_unused(cpu);
-	wl_unused(now_ns);
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kick_cpu = WL_CPU_NONE;
+	if (p->params.groups == WL_GROUPS_SHARES && p->params.nr_groups)
+		wl_shares_timer(p, cpu, now_ns, out);
 	return 0;
 }
 

@@ -222,6 +222,8 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 	g->shares = shares;
 	g->stale_weight = shares;
 	g->generation++;
+	if (counts_as == slot && depth > p->monitor.deepest)
+		p->monitor.deepest = depth;
 	return 0;
 }
 

@@ -78,7 +78,8 @@ enum wl_cluster_axis {
 };
 
 enum wl_groups_axis {
-	WL_GROUPS_TASK_WEIGHT, /* a CPU's load is the sum of its tasks' weights */
+	WL_GROUPS_TASK_WEIGHT, /* groups_task_weight.h */
+	WL_GROUPS_SHARES,      /* groups_shares.h */
 	WL_NR_GROUPS,
 };
 
@@ -123,6 +124,8 @@ struct wl_params {
 	u64 min_granularity_ns;	   /* the least slice; with queue=fair every slice */
 	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
 	u64 migration_cost_ns; /* a CPU whose idle periods are shorter on average does not pull */
+	u64 shares_min_ns;     /* groups=shares: from a pass that changed a weight to the next */
+	u64 shares_max_ns;     /* and at most, if none changes any */
 	u64 tick_ns;	       /* the host's tick; balancing intervals are multiples of it */
 	u32 nr_groups; /* slots of the host's group records, the root's included; 0: it has none */
 	u32 unused;
@@ -218,13 +221,24 @@ struct wl_counter { /* how many CPUs of a domain are busy; a cache line of its o
 	u32 unused[15];
 } WL_ALIGN_LINE;
 
+struct wl_monitor { /* groups=shares: where the pass over all groups stands; groups_shares.h */
+	u64 due_ns;
+	u64 interval_ns;
+	u64 sum; /* of T, of the group that it is at */
+	u32 depth, slot, cpu;
+	u32 phase;   /* enum wl_shares_phase */
+	u32 changed; /* a weight, in this pass */
+	u32 deepest; /* the depth of the deepest group there was */
+} WL_ALIGN_LINE;
+
 struct wl_policy {
 	struct wl_params params;
 	struct wl_topo topo;
 	/* 1: some CPU has, or lately had, two tasks: newly-idle balancing may find something. */
 	u32 overloaded WL_ALIGN_LINE;
-	u64 loaded[WL_MAX_GROUPS /
-		   64] WL_ALIGN_LINE; /* a bit for each group that has, or lately had, load */
+	/* groups: a bit for each that has, or lately had, load */
+	u64 loaded[WL_MAX_GROUPS / 64] WL_ALIGN_LINE;
+	struct wl_monitor monitor;
 	struct wl_counter counter[WL_MAX_COUNTERS];
 	struct wl_cpu cpu[WL_MAX_CPUS];
 };

@@ -54,6 +54,8 @@ pub struct Params {
     pub min_granularity_ns: u64,
     pub wakeup_granularity_ns: u64,
     pub migration_cost_ns: u64,
+    pub shares_min_ns: u64,
+    pub shares_max_ns: u64,
     pub tick_ns: u64,
     pub nr_groups: u32,
     pub unused: u32,

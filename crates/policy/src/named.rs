@@ -25,6 +25,8 @@ const DEFAULTS: Tunables = Tunables {
     min_granularity_ns: None,
     wakeup_granularity_ns: None,
     migration_cost_ns: None,
+    shares_min_ns: None,
+    shares_max_ns: None,
 };
 
 pub(crate) static NAMED: [NamedPolicy; 6] = [

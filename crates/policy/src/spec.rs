@@ -102,7 +102,8 @@ axis!(Cluster, "cluster", "Whether clusters of cores are a level of their own.",
     SpreadAndPack = "spread-and-pack", "As spread, and wake-ups look into the target's cluster first (Linux 6.7).";
 });
 axis!(Groups, "groups", "How task groups weigh on CPUs.", {
-    TaskWeight = "task-weight", "Groups are ignored: a CPU's load is the sum of its tasks' weights.";
+    TaskWeight = "task-weight", "Linux 2.6.24: their shares on each CPU; balancing by task weights, within a limit a group.";
+    Shares = "shares", "On each CPU what part of their load is there, computed at intervals; balancing by group weights.";
 });
 axis!(Queue, "queue", "Order of a CPU's queue, slices, wake-up preemption and sleeper credit.", {
     Cfs2007 = "cfs-2007", "Linux 2.6.24: sleepers get twice the credit, and waking tasks preempt seldom.";
@@ -136,6 +137,12 @@ pub struct Tunables {
     /// A CPU whose idle periods are shorter on average does not pull; a task that ran later than that ago is hot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration_cost_ns: Option<u64>,
+    /// `groups=shares`: from computing weights to computing them again, if any changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares_min_ns: Option<u64>,
+    /// The same at most, if none changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares_max_ns: Option<u64>,
 }
 
 /// A tunable: its name, what it is, its least value, and how to reach it.
@@ -149,7 +156,7 @@ struct Tunable {
 /// A second: the kernel's own limit for these sysctls, and far from where any product in run_queue.h overflows.
 const TUNABLE_MAX_NS: u64 = 1_000_000_000;
 
-const TUNABLES: [Tunable; 4] = [
+const TUNABLES: [Tunable; 6] = [
     Tunable {
         name: "latency-ns",
         description: "One turn of all runnable tasks of a CPU; 6 ms (cfs-2007: 20), scaled by the machine's size.",
@@ -173,6 +180,18 @@ const TUNABLES: [Tunable; 4] = [
         description: "CPUs that idle for less do not pull, tasks that ran so lately stay; 0.5 ms.",
         least: 0,
         at: |tunables| &mut tunables.migration_cost_ns,
+    },
+    Tunable {
+        name: "shares-min-ns",
+        description: "With groups=shares, from computing weights to the next time if any changed; 8 ms.",
+        least: 100_000,
+        at: |tunables| &mut tunables.shares_min_ns,
+    },
+    Tunable {
+        name: "shares-max-ns",
+        description: "With groups=shares, the same at most while none changes; 128 ms.",
+        least: 100_000,
+        at: |tunables| &mut tunables.shares_max_ns,
     },
 ];
 
@@ -264,6 +283,8 @@ impl PolicySpec {
             min_granularity_ns: tunables.min_granularity_ns.unwrap_or(min_granularity_ns),
             wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(wakeup_granularity_ns),
             migration_cost_ns: tunables.migration_cost_ns.unwrap_or(500_000),
+            shares_min_ns: tunables.shares_min_ns.unwrap_or(8_000_000),
+            shares_max_ns: tunables.shares_max_ns.unwrap_or(128_000_000),
             tick_ns,
             nr_groups: 0,
             unused: 0,

@@ -192,6 +192,8 @@ impl Tables {
         at.u64(params.min_granularity_ns);
         at.u64(params.wakeup_granularity_ns);
         at.u64(params.migration_cost_ns);
+        at.u64(params.shares_min_ns);
+        at.u64(params.shares_max_ns);
         at.u64(params.tick_ns);
         at.u32(params.nr_groups);
         at.u32(0);

@@ -16,6 +16,8 @@ mod capacity;
 mod cluster;
 mod events;
 mod group;
+mod groups_shares;
+mod groups_task_weight;
 mod host;
 mod idle_merged;
 mod idle_scan;

@@ -24,7 +24,7 @@ fn refusals_say_what_is_possible() {
     assert_eq!(
         refusal("linux-4.15+colour=blue"),
         "unknown axis `colour` in `colour=blue`; expected one of: idle, form, rotor, affine, affine-form, factor, \
-         cluster, groups, queue, capacity, push, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns"
+         cluster, groups, queue, capacity, push, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns, shares-min-ns, shares-max-ns"
     );
     assert!(refusal("linux-4.15+idle").starts_with("`idle` is not an override; expected AXIS=VALUE"));
     assert!(refusal("linux-4.15+").starts_with("`` is not an override"));
@@ -46,7 +46,7 @@ fn refusals_say_what_is_possible() {
 
 #[test]
 fn values_that_do_not_exist_yet_are_not_offered() {
-    for text in ["cluster=near", "groups=shares", "form=2.6", "idle=narrow"] {
+    for text in ["cluster=near", "form=2.6", "idle=narrow"] {
         let error = refusal(&format!("linux-4.15+{text}"));
         let axis = text.split('=').next().unwrap();
         assert!(error.starts_with(&format!("axis `{axis}` has no value")), "{error}");
@@ -64,7 +64,7 @@ fn every_listed_choice_can_be_made() {
         }
     }
     for (name, _) in PolicySpec::tunables() {
-        let text = format!("linux-4.15+{name}=12345");
+        let text = format!("linux-4.15+{name}=123456");
         assert_eq!(spec(&text).to_string(), text);
     }
     for named in PolicySpec::named() {

@@ -7,6 +7,7 @@ mod counters;
 mod data;
 mod endings;
 mod exec;
+mod fair_groups;
 mod groups;
 mod idle_exit;
 mod interrupts;

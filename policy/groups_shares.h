@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * groups_shares.h - groups=shares (2007): groups weigh on each CPU what part of their load is there.
+ *
+ * With T(K,i) the load of group K on CPU i, T(K) its sum over the N CPUs and S(K) its shares:
+ *	W(K,i) = S(K) * N * T(K,i) / T(K)	at least 1
+ * and the load of a CPU, which balancing and wake-affine compare, is the sum of the W of its groups
+ * and of the weights of tasks outside any: `total` (group.h).
+ *   monitor	the host's timer computes the W of all groups with load anew, children before their
+ *		parents: again shares_min (8 ms) later if any changed, else after twice the last
+ *		interval, up to shares_max (128 ms). One firing looks at WL_SHARES_PAIRS records, which
+ *		takes less than 50 us, and goes on WL_SHARES_GAP_NS later. In between weights are
+ *		stale: a group with nothing on a CPU weighs 1 there, and so does its first task that
+ *		arrives
+ *   pull	moves load in units of group weight: of m, a task of weight w that is charged by
+ *		hweight h takes h, so that at most m * w / h = m * T / W (over all levels) of K's task
+ *		load may go; if that is under 20 % of K's mean load a task (or child) there, nothing of
+ *		K moves, above it one task may be forced
+ *   moved	W follows at once: on the busy CPU it falls in proportion, where the task comes it is
+ *		replaced by what moved if K had nothing there, else that is added; the same on all
+ *		levels
+ *   S changed	W is S on every CPU until the next pass
+ *
+ * Example, 2 CPUs, groups A, B and C of 1024 shares: 10 tasks of A on CPU 0, 5 of B and 5 of C on CPU
+ * 1. W(A,0) = 1024 * 2 * 10240 / 10240 = 2048, and so for B and C on CPU 1: loads are 2048 and 4096,
+ * and CPU 0 is to pull 1024. A task of B is charged by 2048 / 5 = 409: 1024 * 1024 / 409 = 2563 of B's
+ * load may go, two tasks and a forced third. With 3 of B's tasks moved W(B) is 1228 on CPU 0 and 820
+ * on CPU 1, loads are 3276 and 2868. Groups receive a third each of all weight there is.
+ *
+ * Cost: two reads a pass for each loaded group and CPU, by the CPU where the timer fires; a pass over
+ * L groups takes 2 * L * N / WL_SHARES_PAIRS firings. Joining a group that has had no load for a
+ * while sets its bit. It fails between passes: what arrives on a new CPU weighs next to nothing
+ * there until the next one, and where groups come and go faster than passes come, weights are those of
+ * the past.
+ */
+#ifndef WL_GROUPS_SHARES_H
+#define WL_GROUPS_SHARES_H
+
+#include "group.h"
+
+/* (group, CPU) pairs a firing: 13 ns each with their records in the cache, and twice that without. */
+#define WL_SHARES_PAIRS	 1024
+#define WL_SHARES_GAP_NS 250000
+
+/* ------------------------------------------------------------------ the monitor */
+
+enum wl_shares_phase {
+	WL_SHARES_SUM,	 /* of T over the CPUs */
+	WL_SHARES_AGAIN, /* the same, after a sum of 0 took the group's bit out of `loaded` */
+	WL_SHARES_WEIGH,
+};
+
+WL_INLINE void wl_shares_set(struct wl_group *g, struct wl_group_cpu *gc, u64 weight)
+{
+	weight = weight < WL_GROUP_WEIGHT_MAX ? weight : WL_GROUP_WEIGHT_MAX;
+	wl_write_once(gc->weight, weight ? (u32)weight : 1);
+	wl_write_once(gc->generation, g->generation);
+}
+
+/* The first group of slot `from` or above that is in `loaded`; nr_groups if there is none. */
+WL_INLINE u32 wl_next_loaded(struct wl_policy *p, u32 from)
+{
+	u32 nr_groups = p->params.nr_groups, words = (nr_groups + 63) / 64, found = nr_groups, i;
+	u64 bits;
+
+	wl_for (i, from / 64, words) {
+		bits = wl_read_once(*wl_loaded_word(p, i * 64));
+		if (i == from / 64)
+			bits &= ~0ULL << (from & 63);
+		if (!bits)
+			continue;
+		found = i * 64 + wl_popcount((bits & (0 - bits)) - 1);
+		break;
+	}
+	return found < nr_groups ? found : nr_groups;
+}
+
+/* Sums up T of the monitor's group over its next `nr` CPUs. */
+WL_FN int wl_shares_sum(struct wl_policy *p WL_ARG, u32 cpu, u32 nr, struct wl_reads *reads WL_ARG)
+{
+	struct wl_monitor *m = &p->monitor;
+	u32 slot = m->slot, first = m->cpu, end = first + nr, i;
+	u64 sum = m->sum;
+
+	wl_for (i, first, end) {
+		struct wl_group_cpu *gc = wl_group_cpu_at(p, slot, i);
+
+		if (!gc)
+			break;
+		wl_read_group(p, reads, slot, i, wl_distance(p, cpu, i));
+		sum += wl_read_once(gc->load);
+	}
+	m->sum = sum;
+	m->cpu = end;
+	return 0;
+}
+
+/* Gives the monitor's group its W on its next `nr` CPUs. */
+WL_FN int wl_shares_weigh(struct wl_policy *p WL_ARG, u32 cpu, u32 nr,
+			  struct wl_reads *reads WL_ARG)
+{
+	struct wl_monitor *m = &p->monitor;
+	struct wl_group *g = wl_group_at(p, m->slot);
+	u32 slot = m->slot, first = m->cpu, end = first + nr, i;
+	u64 load, weight, sum = m->sum;
+
+	if (!g)
+		return 0;
+	wl_for (i, first, end) {
+		struct wl_group_cpu *gc = wl_group_cpu_at(p, slot, i);
+
+		if (!gc)
+			break;
+		wl_read_group(p, reads, slot, i, wl_distance(p, cpu, i));
+		load = wl_read_once(gc->load);
+		/* What was never weighed since S was set, and has nothing, gets its 1 below. */
+		if (!load && wl_read_once(gc->generation) != g->generation)
+			continue;
+		weight = wl_div((u64)g->shares * p->topo.nr_cpus * load, sum);
+		weight = weight < WL_GROUP_WEIGHT_MAX ? weight : WL_GROUP_WEIGHT_MAX;
+		weight = weight ? weight : 1;
+		if (weight == wl_group_weight(g, gc))
+			continue;
+		wl_shares_set(g, gc, weight);
+		wl_group_add(p, slot, i, 0, 0);
+		m->changed = 1;
+	}
+	m->cpu = end;
+	if (end >= p->topo.nr_cpus)
+		wl_write_once(g->stale_weight, 1);
+	return 0;
+}
+
+WL_INLINE void wl_shares_next(struct wl_monitor *m, u32 slot, u32 phase)
+{
+	m->slot = slot;
+	m->phase = phase;
+	m->cpu = 0;
+}
+
+/* One step of a pass, of at most `most` pairs. Returns how many pairs it took, at least 1. */
+WL_FN int wl_shares_step(struct wl_policy *p WL_ARG, u32 cpu, u32 most,
+			 struct wl_reads *reads WL_ARG)
+{
+	struct wl_monitor *m = &p->monitor;
+	u32 slot = m->phase == WL_SHARES_SUM && !m->cpu ? wl_next_loaded(p, m->slot) : m->slot;
+	struct wl_group *g = wl_group_at(p, slot);
+	u32 nr = p->topo.nr_cpus - m->cpu;
+
+	if (slot >= p->params.nr_groups) {
+		m->depth--;
+		wl_shares_next(m, 1, WL_SHARES_SUM);
+		return 1;
+	}
+	if (!g || g->depth != m->depth || !g->shares) {
+		wl_shares_next(m, slot + 1, WL_SHARES_SUM);
+		return 1;
+	}
+	m->slot = slot;
+	nr = nr < most ? nr : most;
+	if (!m->cpu && m->phase != WL_SHARES_WEIGH)
+		m->sum = 0;
+	if (m->phase == WL_SHARES_WEIGH) {
+		wl_shares_weigh(p, cpu, nr, reads);
+		if (m->cpu >= p->topo.nr_cpus)
+			wl_shares_next(m, slot + 1, WL_SHARES_SUM);
+		return nr;
+	}
+	wl_shares_sum(p, cpu, nr, reads);
+	if (m->cpu < p->topo.nr_cpus)
+		return nr;
+	if (m->sum) {
+		wl_note_loaded(p, slot);
+		wl_shares_next(m, slot, WL_SHARES_WEIGH);
+	} else if (m->phase == WL_SHARES_SUM) {
+		wl_atomic_and(wl_loaded_word(p, slot), ~(1ULL << (slot & 63)));
+		wl_line_written(p, WL_LINE_LOADED + slot % WL_MAX_GROUPS / 512);
+		wl_shares_next(m, slot, WL_SHARES_AGAIN);
+	} else {
+		wl_shares_next(m, slot + 1, WL_SHARES_SUM);
+	}
+	return nr;
+}
+
+/* The timer fires on cpu. A pass is under way while depth is not 0. */
+WL_INLINE void wl_shares_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
+{
+	struct wl_monitor *m = &p->monitor;
+	u64 twice = 2 * m->interval_ns;
+	u32 i, taken = 0;
+
+	if (!m->due_ns) {
+		m->interval_ns = p->params.shares_min_ns;
+		m->due_ns = now_ns + m->interval_ns;
+	}
+	out->next_ns = m->due_ns;
+	if (now_ns < m->due_ns)
+		return;
+	if (!m->depth) {
+		m->depth = m->deepest;
+		m->changed = 0;
+		wl_shares_next(m, 1, WL_SHARES_SUM);
+	}
+	wl_for (i, 0, WL_SHARES_PAIRS) {
+		if (!m->depth || taken >= WL_SHARES_PAIRS)
+			break;
+		taken += wl_shares_step(p, cpu, WL_SHARES_PAIRS - taken, &out->reads);
+	}
+	if (m->depth) {
+		m->due_ns = now_ns + WL_SHARES_GAP_NS;
+	} else {
+		twice = twice < p->params.shares_max_ns ? twice : p->params.shares_max_ns;
+		m->interval_ns = m->changed ? p->params.shares_min_ns : twice;
+		m->due_ns = now_ns + m->interval_ns;
+	}
+	out->next_ns = m->due_ns;
+}
+
+/* ------------------------------------------------------------------ balancing */
+
+/* May a pull of so much group weight, from `from`, take t? */
+WL_FN int wl_shares_may_move(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 from,
+			     u64 max_load)
+{
+	struct wl_group_cpu *gc = wl_group_cpu_at(p, t->group, from);
+	u64 hweight, most;
+
+	if (!gc)
+		return t->weight / 2 <= max_load;
+	hweight = wl_group_hweight(p, t, from, 0);
+	most = wl_div((max_load << WL_HWEIGHT_SHIFT) * t->weight, hweight);
+	return 100 * most * wl_read_once(gc->nr) >= 20 * wl_read_once(gc->load);
+}
+
+/* W of all of t's groups follows t from `from` to cpu, where it is about to go. */
+WL_FN int wl_shares_shift(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 from,
+			  u32 cpu)
+{
+	u64 moved = t->weight, load;
+	u32 at = t->group, weight, i;
+
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *theirs = wl_group_cpu_at(p, at, from);
+		struct wl_group_cpu *ours = wl_group_cpu_at(p, at, cpu);
+
+		if (!at || !g || !theirs || !ours)
+			break;
+		weight = wl_group_weight(g, theirs);
+		load = wl_read_once(theirs->load);
+		moved = moved < load ? wl_div(weight * moved, load) : weight;
+		wl_shares_set(g, ours,
+			      wl_read_once(ours->load) ? wl_group_weight(g, ours) + moved : moved);
+		wl_shares_set(g, theirs, weight - moved);
+		at = g->parent;
+	}
+	return 0;
+}
+
+#endif /* WL_GROUPS_SHARES_H */
