@@ -2,6 +2,7 @@
 //! What a machine is: CPUs, what they share, and what things cost.
 
 mod check;
+mod core_cache;
 mod costs;
 mod counts;
 mod cpulist;
@@ -24,6 +25,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub use core_cache::CoreCache;
 pub use costs::{Bandwidth, Costs, IdleState};
 pub use error::MachineError;
 pub use presets::presets;

@@ -18,9 +18,9 @@
 
 use std::collections::VecDeque;
 
+use wakelab_machine::CoreCache;
 use wakelab_policy::{Decision, Dispatch};
 
-use crate::cache::Caches;
 use crate::engine::Engine;
 use crate::observer::Observer;
 use crate::stream::Pace;
@@ -152,8 +152,6 @@ pub(crate) struct Cpu {
     pub(crate) llc: u32,
     /// Whose context is loaded: the last task, or `NONE` for idle.
     pub(crate) context: u32,
-    /// The task whose working set was brought in last by this thread, or `NONE`.
-    pub(crate) cached: u32,
     /// The previous task, put back in its queue by this schedule(), or `NONE`.
     pub(crate) put_back: u32,
     /// Pulls in this schedule() or tick.
@@ -211,7 +209,6 @@ impl Cpu {
             capacity,
             llc,
             context: NONE,
-            cached: NONE,
             put_back: NONE,
             pulls: 0,
             claims: 0,
@@ -260,12 +257,12 @@ pub(crate) struct Core {
     pub(crate) cpus: Vec<u32>,
     executing: u32,
     idle_since_ns: u64,
-    pub(crate) caches: Caches,
+    pub(crate) caches: CoreCache,
 }
 
 impl Core {
     pub(crate) fn new(cpus: Vec<u32>) -> Core {
-        Core { cpus, executing: 0, idle_since_ns: 0, caches: Caches::default() }
+        Core { cpus, executing: 0, idle_since_ns: 0, caches: CoreCache::default() }
     }
 
     /// How long the whole core has idled: its idle state is that of its busiest thread.

@@ -129,7 +129,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             cpu: spec.last_cpu.unwrap_or(0),
             ran: spec.last_cpu.is_some(),
             refill: 0,
-            cache_mark_bytes: 0,
             waits_since_ns: 0,
             runs_since_ns: 0,
             cpu_time_ns: 0,

@@ -83,8 +83,6 @@ pub(crate) struct Task<'a> {
     /// When it was switched in.
     pub(crate) runs_since_ns: u64,
     pub(crate) cpu_time_ns: u64,
-    /// What had been brought into the caches of its last core when it left; see cache.rs.
-    pub(crate) cache_mark_bytes: u64,
     /// sched_ext: what is left of its slice, as of `slice_since_ns`.
     pub(crate) slice_ns: u64,
     pub(crate) slice_since_ns: u64,

@@ -80,9 +80,8 @@ impl Model {
         from: Option<u32>,
     ) {
         let footprint_bytes = self.footprint_bytes(task);
-        let mark_bytes = self.tasks[task as usize].cache_mark_bytes;
         let Some(recorded) = &mut self.recorded else { return };
-        let refill_ns = recorded.refill_ns(task, cpu, from, mark_bytes, footprint_bytes);
+        let refill_ns = recorded.refill_ns(task, cpu, from, footprint_bytes);
         let process = |index: TaskIndex| {
             let task = &self.tasks[index as usize];
             task.process.unwrap_or(task.tid)
@@ -169,14 +168,14 @@ impl Model {
         why: SwitchedOut,
         next: &TaskName<'_>,
     ) {
-        let Some(recorded) = &self.recorded else { return };
+        let footprint_bytes = self.footprint_bytes(task);
+        let Some(recorded) = &mut self.recorded else { return };
+        recorded.use_caches(task, cpu, footprint_bytes);
         let costs = &recorded.costs;
         let (balance_ns, exit_ns, handle_ns) = (costs.balance_ns, costs.exit_ns, costs.ipi_handle_ns);
         let (period_ns, tick_ns) = (costs.tick_period_ns.max(1), costs.tick_ns);
-        let mark_bytes = recorded.brought_in_bytes(cpu);
         let now_ns = self.now_ns;
         let tracked = self.task(task);
-        tracked.cache_mark_bytes = mark_bytes;
         tracked.charge_until(now_ns);
         let ticks = tracked.cpu_ns / period_ns - tracked.burst_cpu_ns / period_ns;
         if !self.ticks_seen {

@@ -100,8 +100,6 @@ pub(crate) struct Tracked {
     pub(crate) burst_cpu_ns: u64,
     /// The scheduler's last account of it.
     pub(crate) accounted_ns: Option<u64>,
-    /// What had come into its core's caches when it left.
-    pub(crate) cache_mark_bytes: u64,
     /// Its exit was seen, and what it costs taken off.
     pub(crate) exit_seen: bool,
     /// The CPU and the time of its last wake-up.
@@ -137,7 +135,6 @@ impl Tracked {
             kernel_units: 0,
             pending_units: 0,
             pending_since_ns: 0,
-            cache_mark_bytes: 0,
             exit_seen: false,
             work_units: 0,
             clamped_units: 0,

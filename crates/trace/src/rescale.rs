@@ -7,12 +7,12 @@
 //! Worked example: 1,000 ns of CPU time on a CPU of capacity 512, in the last 400 of which a sibling ran, which leaves
 //! each thread a speed of 600: 600 x 512 / 1024 + 400 x 512 x 600 / 1024^2 = 300 + 117 = 417 ns of work.
 //!
-//! What a task fetches into caches is as crates/sim/src/cache.rs has it: on its own core as much as other tasks have brought
-//! in since it left, elsewhere its working set. What it left before it had fetched all is not carried over.
+//! What a task fetches into caches is as crates/sim/src/cache.rs has it: on its own core what other tasks have pushed out since
+//! it left, elsewhere its working set. What it left before it had fetched all is not carried over.
 //!
 //! Off that goes what the simulated kernel will charge again (crates/trace/src/overheads.rs).
 
-use wakelab_machine::{Costs, Distance, Distances, Machine};
+use wakelab_machine::{CoreCache, Costs, Distance, Distances, Machine};
 use wakelab_workload::TaskIndex;
 
 /// 1 ns in the unit of work.
@@ -27,9 +27,8 @@ pub(crate) struct Recorded {
     /// By CPU: the CPUs of its core.
     siblings: Vec<Vec<u32>>,
     busy: Vec<bool>,
-    /// By CPU: whom it ran last; and by the core's first CPU: all that ever came into the core's own caches.
-    cached: Vec<Option<TaskIndex>>,
-    brought_in_bytes: Vec<u64>,
+    /// By the core's first CPU.
+    caches: Vec<CoreCache>,
     distances: Distances,
 }
 
@@ -46,8 +45,7 @@ impl Recorded {
             capacity: cpus.iter().map(|cpu| cpu.capacity).collect(),
             siblings: cpus.iter().map(|cpu| by_core[&cpu.core].clone()).collect(),
             busy: vec![false; cpus.len()],
-            cached: vec![None; cpus.len()],
-            brought_in_bytes: vec![0; cpus.len()],
+            caches: vec![CoreCache::default(); cpus.len()],
             distances: machine.topology.distances(),
         }
     }
@@ -79,37 +77,30 @@ impl Recorded {
         self.costs.select_ns + self.costs.wakeup_ns
     }
 
-    /// All that ever came into the caches of the CPU's core.
-    pub(crate) fn brought_in_bytes(&self, cpu: u32) -> u64 {
-        self.brought_in_bytes[self.siblings(cpu)[0] as usize]
+    /// `task` is switched in on `cpu` or leaves it. Answers how many bytes of its working set others pushed out of the core's
+    /// caches since it was there.
+    pub(crate) fn use_caches(&mut self, task: TaskIndex, cpu: u32, footprint_bytes: u64) -> u64 {
+        let core = self.siblings(cpu)[0] as usize;
+        self.caches[core].use_set(task, footprint_bytes, self.costs.core_cache_bytes)
     }
 
-    /// `task` is switched in on `cpu`. How long it takes to fetch what is missing, if it ran on `from` last and so much had
-    /// come into that core's caches (`mark_bytes`) when it left.
+    /// `task` is switched in on `cpu`. How long it takes to fetch what is missing, if it ran on `from` last.
     pub(crate) fn refill_ns(
         &mut self,
         task: TaskIndex,
         cpu: u32,
         from: Option<u32>,
-        mark_bytes: u64,
         footprint_bytes: u64,
     ) -> u64 {
+        let lost_bytes = self.use_caches(task, cpu, footprint_bytes);
         let costs = &self.costs;
         let in_core_bytes = footprint_bytes.min(costs.core_cache_bytes);
-        let core = self.siblings(cpu)[0] as usize;
-        let refill_ns = match from.map(|from| self.distances.between(from, cpu)) {
+        match from.map(|from| self.distances.between(from, cpu)) {
             None => 0,
-            Some(Distance::Cpu | Distance::Smt) => {
-                let since_bytes = self.brought_in_bytes[core].saturating_sub(mark_bytes);
-                costs.transfer_ns(in_core_bytes.min(since_bytes), Distance::Llc)
-            }
+            Some(Distance::Cpu | Distance::Smt) => costs.transfer_ns(lost_bytes, Distance::Llc),
             Some(near @ (Distance::Cluster | Distance::Llc)) => costs.transfer_ns(in_core_bytes, near),
             Some(far) => costs.transfer_ns(footprint_bytes.min(costs.llc_cache_bytes), far),
-        };
-        if self.cached[cpu as usize].replace(task) != Some(task) {
-            self.brought_in_bytes[core] += in_core_bytes;
         }
-        refill_ns
     }
 
     /// How long a core that idled for so long takes to execute again.

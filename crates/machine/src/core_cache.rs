@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a core's own caches (L1 and L2, shared by its threads) hold of the working sets of those that ran there.
+//!
+//! Least recently used goes first. Who comes back to a core and finds there D bytes of working sets that others used
+//! since it left, each counted once, has lost what does not fit any more: D + F - C of its own F bytes, if the caches
+//! hold C; nothing if that is below 0, and F at most. (In a cache that is fully associative that is exact: a line is in
+//! it if fewer than C bytes of other lines were used since.)
+//!
+//! Worked example, C = 256 KiB. A (192 KiB) runs, then B (128 KiB), then A: 128 + 192 - 256 = 64 KiB are missing. B again:
+//! 192 + 128 - 256 = 64 KiB. With an A of 96 KiB both fit, and however often they take turns nothing is ever missing.
+//!
+//! Cost: a walk over the sets used since, of which so many are kept as fill the caches. Left out: which lines of a set are
+//! used, how ways collide, and what else goes through the caches (messages, the kernel).
+
+/// The working sets in a core's caches; the one used last is the last.
+#[derive(Clone, Debug, Default)]
+pub struct CoreCache {
+    sets: Vec<(u32, u64)>,
+}
+
+impl CoreCache {
+    /// `owner` uses `bytes` of its own from now on, or did so until now, in caches of `capacity_bytes`. Answers how many of
+    /// them are not there any more, if it was ever here.
+    pub fn use_set(&mut self, owner: u32, bytes: u64, capacity_bytes: u64) -> u64 {
+        let bytes = bytes.min(capacity_bytes);
+        if bytes == 0 {
+            return 0;
+        }
+        let mut others_bytes = 0u64;
+        let mut at = self.sets.len();
+        while at > 0 {
+            let (other, used_bytes) = self.sets[at - 1];
+            at -= 1;
+            if other == owner {
+                self.sets.remove(at);
+                break;
+            }
+            others_bytes += used_bytes;
+            if others_bytes >= capacity_bytes {
+                // What is older is gone.
+                self.sets.drain(..at);
+                break;
+            }
+        }
+        self.sets.push((owner, bytes));
+        (others_bytes + bytes).saturating_sub(capacity_bytes).min(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1024;
+
+    #[test]
+    fn worked_example() {
+        let mut cache = CoreCache::default();
+        let mut missing = |owner, kib: u64| cache.use_set(owner, kib * KIB, 256 * KIB) / KIB;
+        // The first A has the caches to itself; B as if it had been there before A.
+        assert_eq!([missing(0, 192), missing(1, 128), missing(0, 192), missing(1, 128)], [0, 64, 64, 64]);
+        let mut cache = CoreCache::default();
+        for owner in [0, 1, 0, 1, 0, 0, 1] {
+            assert_eq!(cache.use_set(owner, [96, 128][owner as usize] * KIB, 256 * KIB), 0);
+        }
+    }
+
+    /// Each of three fits beside one other, not beside two: A, B and C in turn lose what the other two used of the caches.
+    #[test]
+    fn in_turn_everybody_loses() {
+        let mut cache = CoreCache::default();
+        for round in 0..3 {
+            for owner in 0..3 {
+                let missing = cache.use_set(owner, 100, 200);
+                assert_eq!(missing, if round == 0 && owner < 2 { 0 } else { 100 });
+            }
+        }
+    }
+
+    /// B and C take turns a hundred times while A is away, and are counted once each: 60 + 60 + 100 - 200 = 20.
+    #[test]
+    fn who_comes_again_counts_once() {
+        let mut cache = CoreCache::default();
+        cache.use_set(0, 100, 200);
+        for _ in 0..100 {
+            cache.use_set(1, 60, 200);
+            cache.use_set(2, 60, 200);
+        }
+        assert_eq!(cache.use_set(0, 100, 200), 20);
+    }
+
+    #[test]
+    fn keeps_no_more_sets_than_fill_the_caches() {
+        let mut cache = CoreCache::default();
+        for owner in 0..1000 {
+            cache.use_set(owner, 64, 256);
+        }
+        assert!(cache.sets.len() <= 5, "{}", cache.sets.len());
+        assert_eq!(cache.use_set(0, 64, 256), 64, "gone");
+        assert_eq!(cache.use_set(5, 0, 256), 0, "nothing has nothing to lose");
+        assert_eq!(cache.use_set(5, 1000, 256), 256, "at most what the caches hold");
+    }
+}
