@@ -295,6 +295,7 @@ fn round_trips_keep_their_bounds() {
         "openmp:threads=20,loops=10,wait-policy=passive",
         "schbench:threads=4,runtime-ms=5",
         "lock-server:clients=6,duration-ms=3",
+        "oltp:users=6,duration-ms=3",
         "uperf:threads=3,duration-ms=2",
         "stream:threads=6,times=2,array-bytes=800000",
         "spin:tasks=6,duration-ms=10",

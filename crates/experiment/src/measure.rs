@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Measure {
     /// Seconds of the measured part; less is better.
-    Makespan {},
+    Makespan {
+        /// So many times as long is what was published: a run of a tenth of the loops stands for all of them by 10.
+        #[serde(default = "one")]
+        times: u64,
+    },
     /// Units a second in the measured part; more is better.
     Rate {
         /// The publication's unit, e.g. `MB/s`.
@@ -42,7 +46,7 @@ impl Measure {
     /// The unit in which both the published and the simulated values are given.
     pub fn unit(&self) -> &str {
         match self {
-            Measure::Makespan {} => "s",
+            Measure::Makespan { .. } => "s",
             Measure::Rate { unit, .. } => unit,
             Measure::Latency { .. } | Measure::Decision {} => "us",
             Measure::CpuShare { .. } => "%",

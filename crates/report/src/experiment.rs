@@ -229,9 +229,10 @@ impl Simulated {
 pub(crate) fn direction(measure: &Measure) -> Direction {
     match measure {
         Measure::Rate { .. } => Direction::Higher,
-        Measure::Makespan {} | Measure::Latency { .. } | Measure::Decision {} | Measure::CpuShare { .. } => {
-            Direction::Lower
-        }
+        Measure::Makespan { .. }
+        | Measure::Latency { .. }
+        | Measure::Decision {}
+        | Measure::CpuShare { .. } => Direction::Lower,
     }
 }
 
@@ -252,7 +253,7 @@ fn published_gain(row: &Row) -> Option<f64> {
 /// The figure of a run in the measure's unit; `None` where it is not defined.
 fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f64> {
     match measure {
-        Measure::Makespan {} => metric::makespan(outcome).map(|ns| ns / 1e9),
+        Measure::Makespan { times } => metric::makespan(outcome).map(|ns| ns * *times as f64 / 1e9),
         Measure::Rate { per_unit, .. } => metric::rate(outcome).map(|rate| rate / *per_unit as f64),
         Measure::Latency { percentile } => {
             fine_percentile_ns(&outcome.judged_latency, percentile.milli_percent()).map(|ns| ns as f64 / 1e3)

@@ -8,10 +8,11 @@ use crate::file::{Description, WorkloadFile};
 use crate::program::Workload;
 
 /// The workloads that come with wakelab: name and file.
-const PRESETS: [(&str, &str); 12] = [
+const PRESETS: [(&str, &str); 13] = [
     ("hackbench", include_str!("../../../workloads/hackbench.toml")),
     ("kernbench", include_str!("../../../workloads/kernbench.toml")),
     ("lock-server", include_str!("../../../workloads/lock-server.toml")),
+    ("oltp", include_str!("../../../workloads/oltp.toml")),
     ("openmp", include_str!("../../../workloads/openmp.toml")),
     ("pbzip2", include_str!("../../../workloads/pbzip2.toml")),
     ("pingpong", include_str!("../../../workloads/pingpong.toml")),

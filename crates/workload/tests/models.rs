@@ -348,3 +348,24 @@ proptest! {
         prop_assert_eq!(Workload::parse_spec(&found.name).unwrap(), found);
     }
 }
+
+/// 20 users: alone a transaction takes 50 + 300 + 3 x 100 = 650 us, and a commit one and a half of 100 us more; in the 120 us of
+/// a write 20 x 120 / 800 = 3 come: the group is 4. Bursts are 300 / 4 = 75 us. Three kernel threads on CPUs 0 to 2, whose
+/// first runs are 40 ms apart.
+#[test]
+fn oltp_is_bursts_reads_and_a_commit() {
+    let found = expand("oltp:users=20,spread-percent=0,kworkers=3");
+    let device = |us: u64| Op::Sleep { delay_ns: us * 1000, source: Source::Device };
+    let burst = compute(75_000, 0);
+    let server = [FOREVER, device(50), repeat(3), burst, device(100), END, burst, send(0, 1, 0), recv(1, 0)];
+    let server = [&server[..], &[Op::Count { units: 1 }, END]].concat();
+    assert!(found.tasks[..20].iter().all(|task| task.program == server && task.allowed.is_none()));
+    let log = [FOREVER, repeat(4), recv(0, 1000), END, compute(20_000, 0), device(100)];
+    let log = [&log[..], &[repeat(4), send(1, 1, 0), END, END]].concat();
+    assert_eq!(found.tasks[20].program, log);
+    let kworkers = &found.tasks[21..];
+    let starts: Vec<_> = kworkers.iter().map(|task| (task.allowed.clone().unwrap(), task.start_ns)).collect();
+    assert_eq!(starts, [(vec![0], 0), (vec![1], 40_000_000), (vec![2], 80_000_000)]);
+    let of_uperf = expand("uperf:threads=1,kworkers=3").tasks;
+    assert_eq!((of_uperf.len(), &of_uperf[2].program), (5, &kworkers[0].program));
+}

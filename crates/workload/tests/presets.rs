@@ -244,6 +244,7 @@ fn every_preset_describes_itself() {
             "hackbench",
             "kernbench",
             "lock-server",
+            "oltp",
             "openmp",
             "pbzip2",
             "pingpong",
@@ -276,11 +277,11 @@ fn specs_that_are_refused() {
     for (spec, error) in [
         (
             "hackbanch",
-            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, kernbench, lock-server, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "",
-            "workload '': no workload ''; there are hackbench, kernbench, lock-server, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload '': no workload ''; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "spin:tusks=3",

@@ -150,13 +150,13 @@ fn an_interrupt_preempts() {
 }
 
 #[test]
-fn caches_are_refilled_by_what_ran_since() {
+fn caches_are_refilled_of_what_others_pushed_out() {
     let (_, neighbour) = sibling_and_neighbour();
     // 32 KiB are 512 lines; at 1 ns each and 8 at a time that takes 64 ns.
     assert_eq!(DEFAULT_FOOTPRINT_BYTES, 512 * 64);
-    let refill = || {
+    let refill = |cache_bytes: u64| {
         costs(|costs| {
-            (costs.line_bytes, costs.lines_in_flight, costs.core_cache_bytes) = (64, 8, 1 << 20);
+            (costs.line_bytes, costs.lines_in_flight, costs.core_cache_bytes) = (64, 8, cache_bytes);
             costs.line_transfer_ps[Distance::Llc.index()] = 1000;
         })
     };
@@ -176,9 +176,12 @@ fn caches_are_refilled_by_what_ran_since() {
         script.switch(cpu, 1400, 1, "X", 0);
         script
     };
-    assert_eq!(program(&switches(0, 0), refill()), [compute(1000)], "nobody ran");
-    assert_eq!(program(&switches(2, 0), refill()), [compute(936)], "t2 brought in 32 KiB");
-    assert_eq!(program(&switches(0, neighbour), refill()), [compute(936)], "on another core");
+    let kib = 1024;
+    assert_eq!(program(&switches(0, 0), refill(48 * kib)), [compute(1000)], "nobody ran");
+    assert_eq!(program(&switches(2, 0), refill(64 * kib)), [compute(1000)], "t2 ran, and both fit");
+    // 32 + 32 - 48 = 16 KiB.
+    assert_eq!(program(&switches(2, 0), refill(48 * kib)), [compute(968)], "t2 pushed out 16 KiB");
+    assert_eq!(program(&switches(0, neighbour), refill(48 * kib)), [compute(936)], "on another core");
 }
 
 #[test]
