@@ -154,11 +154,13 @@ WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t
  *	wl_line_written(p, line)	it is written
  *	wl_line_updated(p, line)	it is updated by an atomic operation that other CPUs make
  *		on it too
+ *	wl_line_step(p, step)		what is read from now on belongs to this enum wl_step
  */
 #ifndef wl_line_read
 #define wl_line_read(p, line, dist) ((void)(line), (void)(dist))
 #define wl_line_written(p, line)    ((void)(line))
 #define wl_line_updated(p, line)    ((void)(line))
+#define wl_line_step(p, step)	    ((void)(step))
 #endif
 
 WL_INLINE void wl_wrote_cpu(struct wl_policy *p, u32 cpu)

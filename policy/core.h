@@ -89,6 +89,7 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 	out->claimed = 1;
 	out->reason = WL_REASON_TARGET_IDLE;
 	wl_reader_init(p, &s->reader, s->this_cpu, s->target);
+	wl_line_step(p, WL_STEP_FRONT);
 	if (wl_take_at_once(p, s, t, s->target, out))
 		return;
 	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target) &&
@@ -107,6 +108,7 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 			return;
 	}
 	out->searched = 1;
+	wl_line_step(p, WL_STEP_REST);
 	cpu = wl_idle_search(p, s, t, out);
 	out->cpu = cpu;
 	if (cpu < 0) {

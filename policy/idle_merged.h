@@ -98,6 +98,7 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	u32 first = w->first, span = w->span, start = w->start, i, index, cpu;
 	int found = WL_CPU_NONE;
 
+	wl_line_step(p, WL_STEP_CORE);
 	wl_for (i, 0, span) {
 		index = start + i;
 		if (index >= span)
@@ -134,6 +135,7 @@ WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 			     : wl_scan_limit(p, s->this_cpu, span) - 1;
 	int found = WL_CPU_NONE;
 
+	wl_line_step(p, WL_STEP_CPU);
 	wl_for (i, 0, span) {
 		index = start + i;
 		if (index >= span)

@@ -73,6 +73,7 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (!wl_read_once(record->has_idle_cores))
 		return WL_CPU_NONE;
+	wl_line_step(p, WL_STEP_CORE);
 	wl_for (i, 0, nr) {
 		index = start + i;
 		if (index >= nr)
@@ -112,6 +113,7 @@ WL_FN int wl_scan_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_A
 	u32 i, index, cpu, dist;
 	int found = WL_CPU_NONE;
 
+	wl_line_step(p, WL_STEP_CPU);
 	wl_for (i, 0, visits) {
 		index = start + i;
 		if (index >= span)
@@ -177,6 +179,7 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	}
 	if (cpu < 0 && smt) {
 		s->candidate = s->target;
+		wl_line_step(p, WL_STEP_REST);
 		cpu = wl_take_in_domain(p, s, t, 0, out);
 		out->reason = WL_REASON_IDLE_SIBLING;
 	}

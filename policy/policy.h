@@ -257,6 +257,15 @@ enum wl_line {
 		      WL_MAX_GROUPS / 512, /* + slot * CPUs + CPU: its struct wl_group_cpu */
 };
 
+/* Parts of an idle search, for hosts that tell what each costs (access.h: wl_line_step). */
+enum wl_step {
+	WL_STEP_FRONT, /* looking at target, prev and the recent CPU */
+	WL_STEP_CORE,  /* looking for an idle core */
+	WL_STEP_CPU,   /* looking for an idle CPU, one by one */
+	WL_STEP_REST,  /* all else: the LLC's flag, idle siblings, a descent */
+	WL_NR_STEP,
+};
+
 /* ------------------------------------------------------------------ a task's record, kept by the host */
 
 enum wl_task_place {

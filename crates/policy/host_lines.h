@@ -22,11 +22,23 @@
 
 #include "host_memory.h"
 
-/* Reads since the last wl_lines_begin(), by distance, and the lines that were updated atomically. */
+/* A step of an idle search that began, and what had been read by then. */
+struct wl_seen_step {
+	u32 step;		  /* enum wl_step */
+	u32 reads[2][WL_NR_DIST]; /* hits, misses */
+};
+#define WL_SEEN_STEPS 8
+
+/*
+ * Reads since the last wl_lines_begin(), by distance, the lines that were updated atomically, and
+ * the steps of the idle search. What counts no more is left in steps[].
+ */
 struct wl_seen {
 	u32 reads[2][WL_NR_DIST]; /* hits, misses */
 	u32 nr_updated;
 	u32 updated[3]; /* indices into counter[] */
+	u32 nr_steps;
+	struct wl_seen_step steps[WL_SEEN_STEPS];
 };
 
 struct wl_lines {
@@ -83,7 +95,7 @@ WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 /* `cpu` executes what comes, and its reads are counted anew. */
 WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
 {
-	__builtin_memset(&wl_lines_of(p)->seen, 0, sizeof(struct wl_seen));
+	__builtin_memset(&wl_lines_of(p)->seen, 0, __builtin_offsetof(struct wl_seen, steps));
 	wl_lines_on(p, cpu);
 }
 
@@ -118,8 +130,21 @@ WL_INLINE void wl_lines_updated(struct wl_lines *l, u32 line)
 		l->seen.updated[l->seen.nr_updated++] = line - WL_LINE_COUNTER;
 }
 
+WL_INLINE void wl_lines_step(struct wl_lines *l, u32 step)
+{
+	struct wl_seen *seen = &l->seen;
+	struct wl_seen_step *began = &seen->steps[seen->nr_steps];
+
+	if (seen->nr_steps == WL_SEEN_STEPS)
+		return;
+	seen->nr_steps++;
+	began->step = step;
+	__builtin_memcpy(began->reads, seen->reads, sizeof(began->reads));
+}
+
 #define wl_line_read(p, line, dist) wl_lines_read(wl_lines_of(p), (line), (dist))
 #define wl_line_written(p, line)    wl_lines_written(wl_lines_of(p), (line))
 #define wl_line_updated(p, line)    wl_lines_updated(wl_lines_of(p), (line))
+#define wl_line_step(p, step)	    wl_lines_step(wl_lines_of(p), (step))
 
 #endif /* WL_HOST_LINES_H */

@@ -218,6 +218,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_policy, overloaded),
 	sizeof(struct wl_seen),
 	AT(wl_seen, updated),
+	AT(wl_seen, steps),
 	WL_MAX_CPUS,
 	WL_MAX_LEVELS,
 };

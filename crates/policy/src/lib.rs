@@ -33,8 +33,8 @@ mod tables;
 pub use error::Error;
 pub use ffi::{
     CpuState, Decision, Dispatch, Enqueue, GROUP_DEPTH, Group, GroupCpu, HWEIGHT_ONE, MAX_CPUS, MAX_GROUPS,
-    MAX_LEVELS, Move, Params, Reads, Run, Seen, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer,
-    WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
+    MAX_LEVELS, Move, Params, Reads, Run, Seen, SeenStep, SelectIn, Step, TASK_KTHREAD, TASK_NEW, Task, Tick,
+    Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
 };
 pub use named::NamedPolicy;
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};

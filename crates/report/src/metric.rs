@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use wakelab_machine::Distance;
-use wakelab_sim::{Ending, Histogram, Outcome, TimeUse};
+use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, TimeUse};
 use wakelab_workload::Measure;
 
 use crate::percentile::percentile_ns;
@@ -94,6 +94,7 @@ pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
     all.push(metric("reads_per_search", "reads per search", Unit::Count, Direction::Lower, |outcome| {
         ratio(remote_reads(outcome), outcome.counts.searches)
     }));
+    all.extend(search_times());
     all.push(metric(
         "scheduler_time_percent",
         "scheduler time",
@@ -133,6 +134,21 @@ fn latencies(
             })
         })
         .collect()
+}
+
+/// The mean idle search, and the mean of its steps over the searches that came to them.
+fn search_times() -> impl Iterator<Item = Metric> {
+    let times: [(&str, &str, fn(&Outcome) -> SearchTime); 3] = [
+        ("idle_search_ns", "idle search", |outcome| outcome.search_times.whole),
+        ("idle_core_step_ns", "  idle-core step", |outcome| outcome.search_times.idle_core),
+        ("idle_cpu_step_ns", "  idle-CPU step", |outcome| outcome.search_times.idle_cpu),
+    ];
+    times.into_iter().map(|(name, label, time)| {
+        metric(name, label, Unit::Ns, Direction::Lower, move |outcome| {
+            let time = time(outcome);
+            ratio(time.time_ns, time.searches)
+        })
+    })
 }
 
 pub(crate) fn migration_label(distance: Distance) -> &'static str {

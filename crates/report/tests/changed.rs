@@ -7,7 +7,7 @@ use wakelab_report::{
     Ablation, AblationRuns, FigureRuns, ReportError, RoundTrip, Sensitivity, Style, Trip, TripDifference,
     TripFacts, round_trip_document, round_trip_text,
 };
-use wakelab_sim::{Ending, HostProfile, Outcome, Scenario};
+use wakelab_sim::{Ending, HostProfile, Outcome, Scenario, SearchTimes};
 use wakelab_workload::Workload;
 
 fn scenario(machine: &str, policy: &str) -> Scenario {
@@ -37,6 +37,7 @@ fn runs(makespans_ns: [u64; 2]) -> Vec<Outcome> {
         select_misses: [0; 8],
         enqueue_misses: [0; 8],
         balance_misses: [0; 8],
+        search_times: SearchTimes::default(),
         enqueue_reads: [0; 8],
         balance_reads: [0; 8],
         reasons: Default::default(),

@@ -8,7 +8,7 @@ use wakelab_experiment::Experiment;
 use wakelab_machine::{Machine, presets};
 use wakelab_policy::PolicySpec;
 use wakelab_report::{Comparison, ReportError, Style, list, read_scenarios};
-use wakelab_sim::{Ending, Histogram, HostProfile, Outcome, Scenario};
+use wakelab_sim::{Ending, Histogram, HostProfile, Outcome, Scenario, SearchTimes};
 use wakelab_workload::Workload;
 
 const BASELINE: &str = "linux-4.15";
@@ -49,6 +49,7 @@ fn outcome(seed: u64, makespan_ns: u64) -> Outcome {
         enqueue_misses: [0; 8],
         balance_reads: [0; 8],
         balance_misses: [0; 8],
+        search_times: SearchTimes::default(),
         reasons: BTreeMap::from([("target-idle".to_owned(), 30), ("idle-cpu".to_owned(), 10)]),
         affine_reasons: BTreeMap::from([("prev".to_owned(), 40)]),
         time: Default::default(),

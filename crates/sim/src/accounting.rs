@@ -11,6 +11,7 @@ use crate::cpu::{Kind, UNITS};
 use crate::engine::Engine;
 use crate::observer::Observer;
 use crate::outcome::{Counts, Ending, Histogram, Outcome, Reads, TimeUse};
+use crate::search::SearchTally;
 
 /// Digits that the histograms keep.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -53,6 +54,7 @@ pub(crate) struct Tally {
     /// Interrupts that somebody wanted sent, for tests that lose one.
     pub(crate) ipis_asked_for: u64,
     pub(crate) migrations: Reads,
+    pub(crate) searches: SearchTally,
     pub(crate) units: u64,
     select_reads: Reads,
     select_misses: Reads,
@@ -82,6 +84,7 @@ impl Tally {
             counts: Counts::default(),
             ipis_asked_for: 0,
             migrations: [0; Distance::COUNT],
+            searches: SearchTally::default(),
             units: 0,
             select_reads: [0; Distance::COUNT],
             select_misses: [0; Distance::COUNT],
@@ -183,6 +186,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             enqueue_misses: tally.enqueue_misses,
             balance_reads: tally.balance_reads,
             balance_misses: tally.balance_misses,
+            search_times: tally.searches.written_out(),
             reasons: reasons.filter_map(|(count, reason)| named(count, reason.name())).collect(),
             affine_reasons: affine_reasons
                 .filter_map(|(count, reason)| named(count, reason.name()))

@@ -23,6 +23,7 @@ use wakelab_policy::{Decision, Dispatch};
 
 use crate::engine::Engine;
 use crate::observer::Observer;
+use crate::search::SearchCost;
 use crate::stream::Pace;
 
 /// No task, no CPU.
@@ -171,6 +172,8 @@ pub(crate) struct Cpu {
     /// mainline: wake-ups that other CPUs left to this one.
     pub(crate) wake_list: Vec<Wakeup>,
     pub(crate) decision: Decision,
+    /// What it costs, by part.
+    pub(crate) search_cost: SearchCost,
     pub(crate) dispatch: Dispatch,
     /// When the placement decision began.
     pub(crate) select_since_ns: u64,
@@ -219,6 +222,7 @@ impl Cpu {
             timers: VecDeque::new(),
             wake_list: Vec::new(),
             decision: Decision::default(),
+            search_cost: SearchCost::default(),
             dispatch: Dispatch::default(),
             select_since_ns: 0,
             tick_kick: NONE,

@@ -7,7 +7,7 @@
 //! stream.rs (memory.rs has the shares). The policy is asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
-use wakelab_policy::{Policy, TASK_NEW, Tables, Timer};
+use wakelab_policy::{Policy, Reads, TASK_NEW, Tables, Timer};
 use wakelab_workload::{End, Op, Workload};
 
 use crate::accounting::Tally;
@@ -331,22 +331,24 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
     }
 
-    /// What the reads of the policy's last answer cost, in ns: a miss the line's transfer from that distance, a hit that of
-    /// a line of the reader's own. Summed in ps, rounded up once.
+    /// What the reads of the policy's last answer cost, in ns, rounded up once.
     pub(crate) fn reads_ns(&self) -> u64 {
+        let seen = self.policy.seen();
+        self.price_ps(&seen.misses, &seen.hits).div_ceil(1000)
+    }
+
+    /// What reads cost, in ps: a miss the line's transfer from that distance, a hit that of a line of the reader's own.
+    pub(crate) fn price_ps(&self, misses: &Reads, hits: &Reads) -> u64 {
         let costs = self.costs;
         if !costs.charge_reads {
             return 0;
         }
-        let seen = self.policy.seen();
         let mut ps = 0;
-        for ((&misses, &hits), &transfer_ps) in
-            seen.misses.at.iter().zip(&seen.hits.at).zip(&costs.line_transfer_ps)
-        {
+        for ((&misses, &hits), &transfer_ps) in misses.at.iter().zip(&hits.at).zip(&costs.line_transfer_ps) {
             let hit_ps = if costs.reads_may_hit { costs.line_transfer_ps[0] } else { transfer_ps };
             ps += u64::from(misses) * transfer_ps + u64::from(hits) * hit_ps;
         }
-        ps.div_ceil(1000)
+        ps
     }
 
     /// Counts a step. Answers no, and fails the run, if too many were made at one instant.

@@ -34,6 +34,7 @@ mod runqueue;
 mod runqueue_lock;
 mod scenario;
 mod schedule;
+mod search;
 mod stream;
 mod task;
 mod validate;
@@ -47,7 +48,7 @@ use engine::Engine;
 pub use error::SimError;
 pub use observer::Observer;
 use observer::Unobserved;
-pub use outcome::{Counts, Ending, GroupTime, Histogram, Outcome, Reads, TimeUse};
+pub use outcome::{Counts, Ending, GroupTime, Histogram, Outcome, Reads, SearchTime, SearchTimes, TimeUse};
 pub use scenario::{HostProfile, Scenario};
 
 /// Runs a scenario.

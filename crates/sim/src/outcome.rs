@@ -165,6 +165,28 @@ pub struct GroupTime {
 /// Reads of other CPUs' state, by distance.
 pub type Reads = [u64; Distance::COUNT];
 
+/// How many idle searches there were, or came to a step, and the time in it; the mean is one by the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchTime {
+    /// How many.
+    pub searches: u64,
+    /// Time in all of them, as the CPUs ran that they ran on.
+    pub time_ns: u64,
+}
+
+/// Time in the idle searches of wake-ups, by what was read in which step (search.rs).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchTimes {
+    /// From the look at target to the answer, and the fixed part of the decision; also if target was idle at once.
+    pub whole: SearchTime,
+    /// Of those past target and prev, the step that looks for an idle core.
+    pub idle_core: SearchTime,
+    /// The step that looks for an idle CPU, one by one.
+    pub idle_cpu: SearchTime,
+    /// All else past target and prev.
+    pub rest: SearchTime,
+}
+
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -200,6 +222,8 @@ pub struct Outcome {
     pub balance_reads: Reads,
     /// Of those, the misses.
     pub balance_misses: Reads,
+    /// How long idle searches took.
+    pub search_times: SearchTimes,
     /// Why each CPU was chosen: decisions by reason, by the name of enum wl_reason.
     pub reasons: BTreeMap<String, u64>,
     /// Why each target was chosen, by the name of enum wl_affine_reason.

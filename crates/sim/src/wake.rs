@@ -54,9 +54,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let decision = self.decide(cpu, wakee, flags, waker);
         let wakeup = self.wakeup_to(wakee, flags, &decision);
         let cost_ns = self.costs.select_ns + self.reads_ns();
+        let search_cost = self.search_cost();
         let c = &mut self.cpus[cpu as usize];
         c.wakeup = wakeup;
         c.decision = decision;
+        c.search_cost = search_cost;
         c.select_since_ns = self.now_ns;
         c.set(Doing::Select, Kind::Select, cost_ns * UNITS);
     }
@@ -151,9 +153,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// The end of a select segment.
     pub(crate) fn selected(&mut self, cpu: u32) {
         let c = &mut self.cpus[cpu as usize];
+        let elapsed_ns = self.now_ns - c.select_since_ns;
         if c.decision.scan_timed != 0 {
-            self.policy.scan_took(cpu, &c.decision, self.now_ns - c.select_since_ns);
+            self.policy.scan_took(cpu, &c.decision, elapsed_ns);
         }
+        self.tally.searches.add(&c.search_cost, elapsed_ns);
         let wakeup = c.wakeup;
         let (from_llc, target_llc) = (c.llc, self.cpus[wakeup.cpu as usize].llc);
         if self.host.has_wake_list() && wakeup.flags & WAKE_FORK == 0 && from_llc != target_llc {

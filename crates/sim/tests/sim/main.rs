@@ -19,6 +19,7 @@ mod operations;
 mod properties;
 mod reads;
 mod runqueue_lock;
+mod searches;
 mod sharing;
 mod smt;
 mod wakeup;

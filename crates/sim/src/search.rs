@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Idle searches: how long they take, whole and by step.
+//!
+//! The policy tells where a step of its search begins (`wl_line_step`); what is read from there on, until the next begins,
+//! is the step's. A search is everything from the look at target on, and the fixed part of the placement decision
+//! (`select_ns`); wake-affine, which comes before, is not. Of the time that the decision took, each part gets its share by
+//! price: a decision beside busy SMT siblings takes longer, and so does each step of it.
+//!
+//! Worked example: `select_ns` 100, a miss inside the LLC 40. Wake-affine reads 1 CPU, the front 2, the idle-core step 4, the
+//! idle-CPU step 3: all missed. The decision takes 100 + 400 = 500 ns; the whole search 500 - 40 = 460, the idle-core step
+//! 160, the idle-CPU step 120. At half speed all are twice that.
+
+use wakelab_policy::{Reads, Seen, Step};
+
+use crate::engine::Engine;
+use crate::observer::Observer;
+use crate::outcome::{SearchTime, SearchTimes};
+
+const PS_PER_NS: u64 = 1000;
+
+/// What the parts of one decision cost at full speed, in ps.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SearchCost {
+    decision_ps: u64,
+    whole_ps: u64,
+    step_ps: [u64; Step::COUNT],
+    /// Bit s: step s ran. 0: the decision searched for nothing.
+    ran: u32,
+}
+
+impl SearchCost {
+    /// Of the decision that was answered last; `price_ps` is that of misses and hits.
+    fn new(seen: &Seen, fixed_ps: u64, price_ps: impl Fn(&Reads, &Reads) -> u64) -> SearchCost {
+        let all_ps = price_ps(&seen.misses, &seen.hits);
+        let mut cost = SearchCost { decision_ps: fixed_ps + all_ps, ..SearchCost::default() };
+        let mut end_ps = all_ps;
+        for began in seen.steps().iter().rev() {
+            let begin_ps = price_ps(&began.misses, &began.hits);
+            cost.step_ps[began.step() as usize] += end_ps - begin_ps;
+            cost.ran |= 1 << began.step() as u32;
+            end_ps = begin_ps;
+        }
+        cost.whole_ps = cost.decision_ps - end_ps;
+        cost
+    }
+}
+
+/// Sums over all searches.
+#[derive(Default)]
+pub(crate) struct SearchTally {
+    whole: Sum,
+    steps: [Sum; Step::COUNT],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    searches: u64,
+    ps: u64,
+}
+
+impl Sum {
+    fn add(&mut self, ps: u64) {
+        self.searches += 1;
+        self.ps += ps;
+    }
+
+    fn written_out(self) -> SearchTime {
+        SearchTime { searches: self.searches, time_ns: self.ps / PS_PER_NS }
+    }
+}
+
+impl SearchTally {
+    /// A decision took `elapsed_ns`.
+    pub(crate) fn add(&mut self, cost: &SearchCost, elapsed_ns: u64) {
+        if cost.ran == 0 {
+            return;
+        }
+        let share = |ps: u64| {
+            let elapsed_ps = u128::from(elapsed_ns) * u128::from(PS_PER_NS);
+            (elapsed_ps * u128::from(ps) / u128::from(cost.decision_ps.max(1))) as u64
+        };
+        self.whole.add(share(cost.whole_ps));
+        for (step, sum) in self.steps.iter_mut().enumerate() {
+            if cost.ran >> step & 1 != 0 {
+                sum.add(share(cost.step_ps[step]));
+            }
+        }
+    }
+
+    pub(crate) fn written_out(&self) -> SearchTimes {
+        let step = |step: Step| self.steps[step as usize].written_out();
+        SearchTimes {
+            whole: self.whole.written_out(),
+            idle_core: step(Step::Core),
+            idle_cpu: step(Step::Cpu),
+            rest: step(Step::Rest),
+        }
+    }
+}
+
+impl<O: Observer + ?Sized> Engine<'_, O> {
+    /// What the decision that was answered last costs, by part.
+    pub(crate) fn search_cost(&self) -> SearchCost {
+        SearchCost::new(self.policy.seen(), self.costs.select_ns * PS_PER_NS, |misses, hits| {
+            self.price_ps(misses, hits)
+        })
+    }
+}
