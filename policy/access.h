@@ -297,6 +297,7 @@ struct wl_search {
 	u32 target;		 /* what wake-affine chose */
 	u32 flags;		 /* WL_WAKE_* */
 	u32 candidate;		 /* where a descent has got to */
+	u32 cores_searched;	 /* 1: the idle-core step ran */
 	struct wl_reader reader; /* from this_cpu, in target's LLC */
 	u64 now_ns;
 };

@@ -13,6 +13,8 @@
 #include "util.h"
 #include "account.h"
 #include "idle_walk.h"
+#include "idle_visit.h"
+#include "idle_narrow.h"
 #include "idle_scan.h"
 #include "idle_merged.h"
 #include "idle_smt_balance.h"
@@ -59,6 +61,8 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 	switch (p->params.idle) {
 	case WL_IDLE_SMT_BALANCE:
 		return wl_search_smt_balance(p, s, t, out);
+	case WL_IDLE_NARROW:
+		return wl_search_scan(p, s, t, out);
 	default:
 		if (p->params.scan_form == WL_SCAN_2_6_24)
 			return wl_search_domains(p, s, t, out);
@@ -76,6 +80,13 @@ WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_search *s,
 {
 	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	return wl_fits_or_equal(p, t, cpu) && wl_take_idle(p, cpu, out);
+}
+
+/* Is the task's recent CPU looked at before the search? Since Linux 5.2. */
+WL_INLINE u32 wl_looks_at_recent(struct wl_policy *p)
+{
+	return p->params.idle == WL_IDLE_NARROW ||
+	       (p->params.idle == WL_IDLE_SCAN && p->params.scan_form >= WL_SCAN_5_2);
 }
 
 /* The common front of every idle search, then the search. */
@@ -99,9 +110,8 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 		if (wl_take_at_once(p, s, t, s->prev, out))
 			return;
 	}
-	if (is_scan && p->params.scan_form >= WL_SCAN_5_2 && recent < p->topo.nr_cpus &&
-	    recent != s->target && recent != s->prev && wl_allowed(p, t, recent) &&
-	    wl_shares_llc(p, recent, s->target)) {
+	if (wl_looks_at_recent(p) && recent < p->topo.nr_cpus && recent != s->target &&
+	    recent != s->prev && wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target)) {
 		out->cpu = recent;
 		out->reason = WL_REASON_RECENT_IDLE;
 		if (wl_take_at_once(p, s, t, recent, out))

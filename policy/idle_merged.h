@@ -36,14 +36,6 @@
 #define WL_IDLE_SCAN_PCT    117
 #define WL_IDLE_SCAN_AGE_NS 1000000ULL /* a CPU of the LLC */
 
-/* A walk under way. */
-struct wl_walk {
-	u32 start; /* index of the first CPU visited, in the LLC's part of cpus[] */
-	u32 first; /* the LLC's part begins here */
-	u32 span;
-	s32 idle_cpu; /* remembered, or WL_CPU_NONE */
-};
-
 /* Is there an allowed CPU of cpu's core that comes before it in the walk? */
 WL_FN int wl_walk_was_at_core(struct wl_policy *p WL_ARG, const struct wl_walk *w WL_ARG,
 			      const struct wl_task *t WL_ARG, u32 cpu, u32 at)
@@ -123,57 +115,17 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	return found;
 }
 
-/* The walk by CPUs, `visits` of them. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-		       const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
-		       struct wl_decision *out WL_ARG)
-{
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
-	u32 first = w->first, span = w->span, start = w->start, i, index, cpu, dist;
-	u32 is_util = p->params.scan_form == WL_SCAN_UTIL;
-	u32 visits = is_util ? wl_read_once(wl_llc_record(p, s->target)->nr_idle_scan)
-			     : wl_scan_limit(p, s->this_cpu, span) - 1;
-	int found = WL_CPU_NONE;
-
-	wl_line_step(p, WL_STEP_CPU);
-	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(llc->cpus, first + index);
-		if (!wl_allowed(p, t, cpu))
-			continue;
-		if (!visits)
-			break;
-		visits--;
-		dist = wl_reader_distance(p, &s->reader, cpu);
-		wl_read_cpu(p, &out->reads, cpu, dist);
-		wl_read_at(&out->step_reads, dist);
-		if (wl_take_idle(p, cpu, out)) {
-			found = cpu;
-			break;
-		}
-	}
-	out->scan_timed = !is_util && (found >= 0 || visits);
-	return found;
-}
-
 WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 	struct wl_cpu *record = wl_llc_record(p, s->target);
-	u32 dom = wl_entry(llc->dom_of, s->target), is_util = p->params.scan_form == WL_SCAN_UTIL;
-	struct wl_walk w = {.first = wl_entry(llc->first, dom),
-			    .span = wl_entry(llc->weight, dom),
-			    .idle_cpu = WL_CPU_NONE};
-	u32 smt = p->topo.smt_level, cores = 0;
-	int cpu;
+	struct wl_walk w = wl_walk_from(p, s->target);
+	u32 is_util = p->params.scan_form == WL_SCAN_UTIL, smt = p->topo.smt_level, cores = 0;
+	int cpu = wl_llc_first(p, s->target);
 
-	w.start = wl_entry(llc->pos, s->target) - w.first + is_util;
+	w.start += is_util;
 	if (w.start >= w.span)
 		w.start = 0;
-	cpu = wl_entry(llc->cpus, w.first);
 	if (smt || is_util)
 		wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (smt)
@@ -190,7 +142,11 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 		return WL_CPU_NONE;
 	if (cores)
 		return wl_walk_cores(p, s, t, &w, out);
-	return wl_walk_cpus(p, s, t, &w, out);
+	w.visits = is_util ? wl_read_once(record->nr_idle_scan) : wl_visits(p, s->this_cpu, w.span);
+	cpu = wl_walk_cpus(p, s, t, &w, out);
+	if (is_util)
+		out->scan_timed = 0;
+	return cpu;
 }
 
 /* ------------------------------------------------------------------ the limit of form=util */

@@ -6,10 +6,8 @@
  *      on, wrapping, reading every thread with no early exit. Taken: the first allowed CPU of the
  *      first core that is wholly idle. If there is none, has_idle_cores is cleared, also when
  *      affinity or a lost claim hid the idle ones.
- *   2. Idle CPU, with a limit (SIS_PROP). With idle = avg_idle / 512 and cost = avg_scan + 1 of the
- *      searching CPU, the limit is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1
- *      CPUs from target on are visited. CPUs that are not allowed use the limit up. The host times
- *      the step; a search that the limit stopped is not timed.
+ *   2. Idle CPU, one by one from target on (idle_visit.h), with the limit of SIS_PROP; CPUs that are
+ *      not allowed use it up. idle=narrow has another step 2 (idle_narrow.h).
  *   3. Idle sibling (SMT machines). The threads of target's own core.
  * has_idle_cores counts as one read, of the LLC's first CPU. Form 5.2 differs by what comes before: the
  * task's recent CPU, the one that it ran on before prev, is taken if it shares the LLC and is idle.
@@ -27,7 +25,7 @@
 #ifndef WL_IDLE_SCAN_H
 #define WL_IDLE_SCAN_H
 
-#include "access.h"
+#include "idle_narrow.h"
 
 /*
  * Reads all of a core, with no early exit. Returns its first allowed CPU if all are idle, else
@@ -38,13 +36,17 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core);
-	u32 i, cpu, busy = 0;
+	u32 narrow = p->params.idle == WL_IDLE_NARROW, i, cpu, busy = 0;
 	int candidate = WL_CPU_NONE;
 
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		busy |= !wl_looks_idle(p, cpu);
+		if (!wl_looks_idle(p, cpu)) {
+			busy = 1;
+			if (narrow)
+				wl_narrow_note(p, s->this_cpu, cpu);
+		}
 		if (candidate < 0 && wl_allowed(p, t, cpu))
 			candidate = cpu;
 	}
@@ -52,7 +54,7 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 }
 
 /* Step 1. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level),
@@ -74,6 +76,9 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	if (!wl_read_once(record->has_idle_cores))
 		return WL_CPU_NONE;
 	wl_line_step(p, WL_STEP_CORE);
+	s->cores_searched = 1;
+	if (p->params.idle == WL_IDLE_NARROW)
+		wl_narrow_begin(p, s->this_cpu, last + 1 - first);
 	wl_for (i, 0, nr) {
 		index = start + i;
 		if (index >= nr)
@@ -91,46 +96,15 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	return found;
 }
 
-/* One more than the CPUs that step 2 on `cpu` may visit of an LLC of `span` (SIS_PROP). */
-WL_INLINE u64 wl_scan_limit(struct wl_policy *p, u32 cpu, u32 span)
-{
-	struct wl_cpu *own = wl_cpu_of(p, cpu);
-	u64 room = span * (own->avg_idle_ns / 512), cost = own->avg_scan_ns + 1;
-
-	return room > 4 * cost ? wl_div(room, cost) : 4;
-}
-
 /* Step 2. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_FN int wl_scan_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-		      const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+WL_INLINE int wl_scan_cpu(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
+			  struct wl_decision *out)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
-	u32 dom = wl_entry(llc->dom_of, s->target);
-	u32 first = wl_entry(llc->first, dom), span = wl_entry(llc->weight, dom);
-	u32 start = wl_entry(llc->pos, s->target) - first;
-	u64 limit = wl_scan_limit(p, s->this_cpu, span);
-	u32 visits = limit - 1 < span ? limit - 1 : span;
-	u32 i, index, cpu, dist;
-	int found = WL_CPU_NONE;
+	struct wl_walk w = wl_walk_from(p, s->target);
 
-	wl_line_step(p, WL_STEP_CPU);
-	wl_for (i, 0, visits) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(llc->cpus, first + index);
-		if (!wl_allowed(p, t, cpu))
-			continue;
-		dist = wl_reader_distance(p, &s->reader, cpu);
-		wl_read_cpu(p, &out->reads, cpu, dist);
-		wl_read_at(&out->step_reads, dist);
-		if (wl_take_idle(p, cpu, out)) {
-			found = cpu;
-			break;
-		}
-	}
-	out->scan_timed = found >= 0 || visits == span;
-	return found;
+	w.visits = wl_visits(p, s->this_cpu, w.span);
+	w.counts_all = p->params.idle != WL_IDLE_NARROW;
+	return wl_walk_cpus(p, s, t, &w, out);
 }
 
 /*
@@ -163,6 +137,7 @@ WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *
 	return found;
 }
 
+/* idle=narrow too. */
 WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			 const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
@@ -174,7 +149,10 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		out->reason = WL_REASON_IDLE_CORE;
 	}
 	if (cpu < 0) {
-		cpu = wl_scan_cpu(p, s, t, out);
+		if (p->params.idle == WL_IDLE_NARROW && s->cores_searched)
+			cpu = wl_narrow_cpu(p, s, t, out);
+		else
+			cpu = wl_scan_cpu(p, s, t, out);
 		out->reason = WL_REASON_IDLE_CPU;
 	}
 	if (cpu < 0 && smt) {

@@ -30,6 +30,7 @@
 enum wl_idle_axis {
 	WL_IDLE_SCAN,	     /* idle_scan.h */
 	WL_IDLE_SMT_BALANCE, /* idle_smt_balance.h */
+	WL_IDLE_NARROW,	     /* idle_narrow.h */
 	WL_NR_IDLE,
 };
 
@@ -231,6 +232,11 @@ struct wl_monitor { /* groups=shares: where the pass over all groups stands; gro
 	u32 deepest; /* the depth of the deepest group there was */
 } WL_ALIGN_LINE;
 
+/* A bit for each CPU of an LLC, by its place there; touched by the searching CPU alone. */
+struct wl_scratch {
+	u64 word[WL_MASK_WORDS];
+} WL_ALIGN_LINE;
+
 struct wl_policy {
 	struct wl_params params;
 	struct wl_topo topo;
@@ -241,6 +247,7 @@ struct wl_policy {
 	struct wl_monitor monitor;
 	struct wl_counter counter[WL_MAX_COUNTERS];
 	struct wl_cpu cpu[WL_MAX_CPUS];
+	struct wl_scratch scratch[WL_MAX_CPUS];
 };
 
 /*

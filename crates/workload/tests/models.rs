@@ -98,7 +98,7 @@ fn schbench_messages_as_first_written() {
     let found = expand(spec);
     // 32 us and k eighths of a quarter of it, 1 us each: k = (3 k + m) mod 8.
     let message = |m: u32, eighths: [u64; 8]| {
-        let mut program = vec![FOREVER];
+        let mut program = vec![Op::Fork { task: 3 + m }, FOREVER];
         for eighth in eighths {
             program.extend([
                 recv(m, 310),
@@ -113,24 +113,27 @@ fn schbench_messages_as_first_written() {
             ]);
         }
         program.push(END);
-        task("message", 0, 32_768, &program)
+        Task { parent: Some(0), ..task("message", 0, 32_768, &program) }
     };
     let worker = |m: u32| Task {
         judged: true,
         cut_off: false,
         group: None,
+        parent: Some(1 + m),
         ..task(
             "worker",
             0,
             32_768,
-            &[FOREVER, send(m, 1, 240), recv(2 + m, 310), compute(7000, 5), count(1), END],
+            &[FOREVER, compute(7000, 5), send(m, 1, 240), recv(2 + m, 310), count(1), END],
         )
     };
     let background = |cpu| Task {
         allowed: Some(vec![cpu]),
         ..task("background", 1, 32_768, &[FOREVER, compute(1_000_000, 5), END])
     };
+    let main = [Op::Fork { task: 1 }, Op::Fork { task: 2 }, Op::Join];
     let expected = [
+        task("main", 0, 32_768, &main),
         message(0, [0, 3, 6, 1, 4, 7, 2, 5]),
         message(1, [1, 4, 7, 2, 5, 0, 3, 6]),
         worker(0),

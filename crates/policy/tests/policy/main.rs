@@ -2,9 +2,9 @@
 //! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
 //! example of every header is one. One binary, because linking each file on its own takes longer than running it.
 //!
-//! - account, idle_scan, idle_walk, idle_merged, smt_balance, wake_affine, wake_flips, wake_wide, placement, queue_cfs,
+//! - account, idle_scan, idle_narrow, idle_walk, idle_merged, smt_balance, wake_affine, wake_flips, wake_wide, placement, queue_cfs,
 //!   queue_buddies, queue_fair, balance, util, capacity: by hand
-//! - reference: both idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
+//! - reference: idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
 //! - tables: domain levels of regular and random machines
 //! - spec: names of policies
@@ -20,6 +20,7 @@ mod groups_shares;
 mod groups_task_weight;
 mod host;
 mod idle_merged;
+mod idle_narrow;
 mod idle_scan;
 mod idle_walk;
 mod lines;

@@ -27,6 +27,14 @@ struct Level {
     domains: Vec<Vec<u32>>,
 }
 
+/// Which of the searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    Scan,
+    SmtBalance,
+    Narrow,
+}
+
 /// All that the searches look at.
 pub struct Model {
     topology: Topology,
@@ -49,6 +57,9 @@ struct Search<'a> {
     target: u32,
     allowed: &'a dyn Fn(u32) -> bool,
     answer: Answer,
+    narrow: bool,
+    /// `narrow`: what the idle-core step found busy, if it ran.
+    found_busy: Vec<u32>,
 }
 
 impl Model {
@@ -123,13 +134,7 @@ impl Model {
     }
 
     /// A wake-up on `this` with the idle search starting at `target`; prev is target.
-    pub fn wake(
-        &mut self,
-        smt_balance: bool,
-        this: u32,
-        target: u32,
-        allowed: &dyn Fn(u32) -> bool,
-    ) -> Answer {
+    pub fn wake(&mut self, design: Design, this: u32, target: u32, allowed: &dyn Fn(u32) -> bool) -> Answer {
         let mut search = Search {
             this,
             target,
@@ -143,12 +148,17 @@ impl Model {
                 step_reads: Reads::default(),
                 scan_timed: false,
             },
+            narrow: design == Design::Narrow,
+            found_busy: Vec::new(),
         };
         self.read(&mut search, target);
         if self.take(&mut search, target) {
             return search.answer;
         }
-        let found = if smt_balance { self.smt_balance(&mut search) } else { self.scan(&mut search) };
+        let found = match design {
+            Design::SmtBalance => self.smt_balance(&mut search),
+            Design::Scan | Design::Narrow => self.scan(&mut search),
+        };
         let mut answer = search.answer;
         match found {
             Some((cpu, reason)) => {
@@ -203,6 +213,7 @@ impl Model {
         cores.rotate_left(at);
         for core in cores {
             core.iter().for_each(|&cpu| self.read(search, cpu));
+            search.found_busy.extend(core.iter().filter(|&&cpu| !self.looks_idle(cpu)));
             let first = core.iter().copied().find(|&cpu| (search.allowed)(cpu));
             let idle = core.iter().all(|&cpu| self.looks_idle(cpu));
             if idle
@@ -224,6 +235,10 @@ impl Model {
         let idle = self.avg_idle_ns[search.this as usize] / 512;
         let cost = self.avg_scan_ns[search.this as usize] + 1;
         let mut limit = if span * idle > 4 * cost { span * idle / cost } else { 4 };
+        if search.narrow {
+            // The second mask. What is not in it does not use the limit up.
+            cpus.retain(|&cpu| (search.allowed)(cpu) && !search.found_busy.contains(&cpu));
+        }
         for cpu in cpus {
             limit -= 1;
             if limit == 0 {

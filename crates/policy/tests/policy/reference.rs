@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Both idle searches against the slow second implementation, on random machines and under random histories.
+//! The idle searches against the slow second implementation, on random machines and under random histories.
 
 use crate::host::{TICK_NS, spec};
-use crate::model::{Answer, Model};
+use crate::model::{Answer, Design, Model};
 use crate::shapes;
 use proptest::prelude::*;
 use wakelab_policy::{Decision, EnqueueWhy, Policy, SelectIn, Tables, Task};
@@ -47,13 +47,18 @@ fn answer(decision: &Decision) -> Answer {
 
 /// Plays a history on both, comparing every decision.
 fn play(
-    text: &str,
+    design: Design,
     topology: &wakelab_machine::Topology,
     clusters: bool,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
     let nr = topology.cpus.len() as u32;
     let tables = Tables::with_cluster_level(topology, clusters).unwrap();
+    let text = match design {
+        Design::Scan => "linux-4.15+affine=off",
+        Design::SmtBalance => "linux-4.15+idle=smt-balance+affine=off",
+        Design::Narrow => "linux-4.15+idle=narrow+affine=off",
+    };
     let mut policy = Policy::with_tables(&spec(text), tables, TICK_NS).unwrap();
     let mut model = Model::new(topology, clusters);
     let mut waiting = vec![Task::default(); nr as usize];
@@ -100,7 +105,7 @@ fn play(
                 let input =
                     SelectIn { this_cpu: this as i32, prev_cpu: target as i32, ..SelectIn::default() };
                 let decision = policy.select(&input, &mut wakee, None);
-                let expected = model.wake(text.contains("smt-balance"), this, target, &allowed);
+                let expected = model.wake(design, this, target, &allowed);
                 prop_assert_eq!(answer(&decision), expected.clone(), "step {}: {:?}", number, step);
                 prop_assert!(allowed(decision.cpu as u32));
                 policy.scan_took(this, &decision, elapsed_ns);
@@ -122,7 +127,7 @@ proptest! {
         topology in shapes::topology(),
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        play("linux-4.15+affine=off", &topology, false, &steps)?;
+        play(Design::Scan, &topology, false, &steps)?;
     }
 
     #[test]
@@ -131,6 +136,14 @@ proptest! {
         clusters in any::<bool>(),
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        play("linux-4.15+idle=smt-balance+affine=off", &topology, clusters, &steps)?;
+        play(Design::SmtBalance, &topology, clusters, &steps)?;
+    }
+
+    #[test]
+    fn narrow_decides_as_the_reference(
+        topology in shapes::topology(),
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        play(Design::Narrow, &topology, false, &steps)?;
     }
 }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * idle_narrow.h - idle=narrow: `scan`, form 5.2, whose idle-CPU step does not look again at what the
+ * idle-core step has just found busy.
+ *
+ * Step 1 of idle_scan.h reads every CPU of the LLC if there is no idle core. Here it also notes each
+ * that it finds busy. Step 2 visits what is left of the LLC's allowed CPUs, from target on, wrapping,
+ * with the limit of form 5.2 (SIS_PROP); CPUs that are not allowed do not use that up. If step 1 did
+ * not run (has_idle_cores was clear, or no SMT) nothing was noted and all allowed CPUs are visited: a
+ * task that may run anywhere is then placed as by scan. Step 3 is scan's, and so is the front with
+ * the recent CPU. A CPU that was idle but claimed by another wake-up is not noted.
+ *
+ * The notes are one bit a CPU of the LLC, by its place there, in the searching CPU's own part of the
+ * policy's state (scratch[]): 16 words for 1,024 CPUs do not fit a BPF stack. No other CPU reads them,
+ * so they cost no transfers, and reads of them are not counted.
+ *
+ * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; 3 and 6 are
+ * idle; the wake-up is on CPU 1. Step 1 reads all 8 CPUs and notes 1, 5, 2, 7, 0 and 4. Step 2 finds
+ * 3 and 6 left, and takes CPU 3 after one read, where scan reads 1, 2 and 3. With 0 and 6 idle and
+ * the limit at 4, scan visits 1, 2 and 3 and finds nothing; here 6 comes first, and is taken.
+ *
+ * Cost: the LLC once. Nothing is gained where step 1 is skipped or succeeds, which is most of the
+ * time: step 1 runs in vain once after each time that a core went idle. A CPU that goes idle between the
+ * two steps is missed.
+ */
+#ifndef WL_IDLE_NARROW_H
+#define WL_IDLE_NARROW_H
+
+#include "idle_visit.h"
+
+WL_INLINE u64 *wl_noted_word(struct wl_policy *p, u32 cpu, u32 word)
+{
+	wl_hide(cpu);
+	wl_hide(word);
+	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].word[word & (WL_MASK_WORDS - 1)];
+}
+
+/* Step 1 begins on `cpu`, in an LLC of `span`. */
+WL_INLINE void wl_narrow_begin(struct wl_policy *p, u32 cpu, u32 span)
+{
+	u32 words = (span + 63) / 64, i;
+
+	wl_for (i, 0, words)
+		*wl_noted_word(p, cpu, i) = 0;
+}
+
+/* Step 1 on `cpu` found `busy` to be busy. */
+WL_INLINE void wl_narrow_note(struct wl_policy *p, u32 cpu, u32 busy)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 at = wl_entry(llc->pos, busy) - wl_entry(llc->first, wl_entry(llc->dom_of, busy));
+
+	*wl_noted_word(p, cpu, at / 64) |= 1ULL << (at & 63);
+}
+
+/* Step 2 after a step 1 that ran. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_FN int wl_narrow_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 dom = wl_entry(llc->dom_of, s->target);
+	u32 first = wl_entry(llc->first, dom), span = wl_entry(llc->weight, dom);
+	u32 start = wl_entry(llc->pos, s->target) - first;
+	u32 visits = wl_visits(p, s->this_cpu, span), stopped = 0;
+	u32 words = (span + 63) / 64, i, j, word, nr, cpu;
+	u64 left, upper = ~0ULL << (start & 63);
+	int found = WL_CPU_NONE;
+
+	wl_line_step(p, WL_STEP_CPU);
+	/* Word by word, target's twice: from target on at first, what is before it at last. */
+	wl_for (i, 0, words + 1) {
+		word = start / 64 + i;
+		if (word >= words)
+			word -= words;
+		left = ~*wl_noted_word(p, s->this_cpu, word);
+		if (i == 0)
+			left &= upper;
+		if (i == words)
+			left &= ~upper;
+		if (span - word * 64 < 64)
+			left &= (1ULL << (span & 63)) - 1;
+		nr = wl_popcount(left);
+		wl_for (j, 0, nr) {
+			cpu = wl_entry(llc->cpus,
+				       first + word * 64 + wl_popcount((left & -left) - 1));
+			left &= left - 1;
+			if (!wl_allowed(p, t, cpu))
+				continue;
+			if (!visits) {
+				stopped = 1;
+				break;
+			}
+			visits--;
+			if (wl_visit(p, s, cpu, out)) {
+				found = cpu;
+				break;
+			}
+		}
+		if (stopped || found >= 0)
+			break;
+	}
+	out->scan_timed = !stopped;
+	return found;
+}
+
+#endif /* WL_IDLE_NARROW_H */

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * idle_visit.h - a walk through target's LLC, CPU by CPU, for an idle one: the step that all forms of
+ * scan, and narrow, have in common.
+ *
+ * The CPUs of the LLC are visited in the order of their numbers from w->start on, wrapping, until one
+ * is idle and can be claimed. A visit is one read. CPUs that are not allowed are passed over. At most
+ * w->visits CPUs are visited; with w->counts_all those that are passed over use that up too. The host
+ * times the step (scan_timed), but not if the limit stopped it.
+ *
+ * The limit of SIS_PROP: with idle = avg_idle / 512 and cost = avg_scan + 1 of the CPU that searches,
+ * it is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1 CPUs are visited.
+ *
+ * Example, an LLC of CPUs 0 to 7, start 6; 6, 7 and 0 are busy, 0 and 1 not allowed. Three visits:
+ * 6, 7, and 2 if disallowed CPUs are free; 6, 7, and nothing (0 uses the third up) if they count.
+ *
+ * Cost: the whole LLC if nothing is idle and the limit allows it.
+ */
+#ifndef WL_IDLE_VISIT_H
+#define WL_IDLE_VISIT_H
+
+#include "access.h"
+
+/* A walk under way. */
+struct wl_walk {
+	u32 first;	/* the LLC's part of cpus[] begins here */
+	u32 span;	/* and is so long */
+	u32 start;	/* index in it of the first CPU visited */
+	u32 visits;	/* so many are allowed */
+	u32 counts_all; /* CPUs that are not allowed use visits up */
+	s32 idle_cpu;	/* idle_merged.h: remembered, or WL_CPU_NONE */
+};
+
+/* The walk through target's LLC from target on, without a limit yet. */
+WL_INLINE struct wl_walk wl_walk_from(struct wl_policy *p, u32 target)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 dom = wl_entry(llc->dom_of, target), first = wl_entry(llc->first, dom);
+	struct wl_walk w = {.first = first,
+			    .span = wl_entry(llc->weight, dom),
+			    .start = wl_entry(llc->pos, target) - first,
+			    .idle_cpu = WL_CPU_NONE};
+
+	return w;
+}
+
+/* How many CPUs a search on `cpu` may visit of an LLC of `span` (SIS_PROP). */
+WL_INLINE u32 wl_visits(struct wl_policy *p, u32 cpu, u32 span)
+{
+	struct wl_cpu *own = wl_cpu_of(p, cpu);
+	u64 room = span * (own->avg_idle_ns / 512), cost = own->avg_scan_ns + 1;
+	u64 limit = room > 4 * cost ? wl_div(room, cost) : 4;
+
+	return limit - 1 < span ? limit - 1 : span;
+}
+
+/* One visit. Returns 1 if the CPU was idle and is claimed now. */
+WL_INLINE u32 wl_visit(struct wl_policy *p, const struct wl_search *s, u32 cpu,
+		       struct wl_decision *out)
+{
+	u32 dist = wl_reader_distance(p, &s->reader, cpu);
+
+	wl_read_cpu(p, &out->reads, cpu, dist);
+	wl_read_at(&out->step_reads, dist);
+	return wl_take_idle(p, cpu, out);
+}
+
+/* Returns the CPU claimed, or WL_CPU_NONE. */
+WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+		       const struct wl_task *t WL_ARG, const struct wl_walk *w WL_ARG,
+		       struct wl_decision *out WL_ARG)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 first = w->first, span = w->span, start = w->start, visits = w->visits;
+	u32 counts_all = w->counts_all, stopped = 0, i, index, cpu, may;
+	int found = WL_CPU_NONE;
+
+	wl_line_step(p, WL_STEP_CPU);
+	wl_for (i, 0, span) {
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		cpu = wl_entry(llc->cpus, first + index);
+		may = wl_allowed(p, t, cpu);
+		if (!may && !counts_all)
+			continue;
+		if (!visits) {
+			stopped = 1;
+			break;
+		}
+		visits--;
+		if (may && wl_visit(p, s, cpu, out)) {
+			found = cpu;
+			break;
+		}
+	}
+	out->scan_timed = !stopped;
+	return found;
+}
+
+#endif /* WL_IDLE_VISIT_H */
