@@ -28,6 +28,11 @@ pub enum Measure {
     },
     /// Mean time of a placement decision (target check, prev check, search), in microseconds; less is better.
     Decision {},
+    /// Mean time of the idle searches of wake-ups, whole or one step of them, in microseconds; less is better.
+    Search {
+        /// Which part.
+        step: SearchStep,
+    },
     /// Percent of the machine's CPU time that the tasks of one name received; nearer to the fair part is better, and the gain
     /// is by how much the distance from it shrinks.
     CpuShare {
@@ -48,10 +53,22 @@ impl Measure {
         match self {
             Measure::Makespan { .. } => "s",
             Measure::Rate { unit, .. } => unit,
-            Measure::Latency { .. } | Measure::Decision {} => "us",
+            Measure::Latency { .. } | Measure::Decision {} | Measure::Search { .. } => "us",
             Measure::CpuShare { .. } => "%",
         }
     }
+}
+
+/// A part of idle searches: the mean is over the searches that came to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchStep {
+    /// From the look at target to the answer, with the fixed part of the decision.
+    Whole,
+    /// Looking for an idle core.
+    IdleCore,
+    /// Looking for an idle CPU, one by one.
+    IdleCpu,
 }
 
 /// A percentile with up to three decimals.

@@ -7,7 +7,7 @@
 //! simulated values.
 
 use serde::Serialize;
-use wakelab_experiment::{Case, Control, Expect, Experiment, Measure, Row};
+use wakelab_experiment::{Case, Control, Expect, Experiment, Measure, Row, SearchStep};
 use wakelab_sim::Outcome;
 use wakelab_workload::Workload;
 
@@ -232,6 +232,7 @@ pub(crate) fn direction(measure: &Measure) -> Direction {
         Measure::Makespan { .. }
         | Measure::Latency { .. }
         | Measure::Decision {}
+        | Measure::Search { .. }
         | Measure::CpuShare { .. } => Direction::Lower,
     }
 }
@@ -261,6 +262,15 @@ fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f6
         Measure::Decision {} => {
             let selects = outcome.counts.selects;
             (selects > 0).then(|| outcome.time.select_ns as f64 / selects as f64 / 1e3)
+        }
+        Measure::Search { step } => {
+            let times = &outcome.search_times;
+            let time = match step {
+                SearchStep::Whole => times.whole,
+                SearchStep::IdleCore => times.idle_core,
+                SearchStep::IdleCpu => times.idle_cpu,
+            };
+            metric::ratio(time.time_ns, time.searches).map(|ns| ns / 1e3)
         }
         Measure::CpuShare { task, .. } => {
             let of = |is_counted: &dyn Fn(&str) -> bool| -> u64 {

@@ -181,7 +181,7 @@ fn remote_reads(outcome: &Outcome) -> u64 {
     outcome.select_reads.iter().skip(Distance::Smt.index()).sum()
 }
 
-fn ratio(a: u64, b: u64) -> Option<f64> {
+pub(crate) fn ratio(a: u64, b: u64) -> Option<f64> {
     (b > 0).then(|| a as f64 / b as f64)
 }
 
