@@ -69,6 +69,8 @@ pub enum SearchStep {
     IdleCore,
     /// Looking for an idle CPU, one by one.
     IdleCpu,
+    /// That step in the searches that looked for an idle core before.
+    IdleCpuAfterCore,
 }
 
 /// A percentile with up to three decimals.

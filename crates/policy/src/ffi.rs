@@ -516,7 +516,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 75];
+        static wl_native_layout: [u32; 76];
     }
 
     #[test]

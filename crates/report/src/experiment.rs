@@ -269,6 +269,7 @@ fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f6
                 SearchStep::Whole => times.whole,
                 SearchStep::IdleCore => times.idle_core,
                 SearchStep::IdleCpu => times.idle_cpu,
+                SearchStep::IdleCpuAfterCore => times.idle_cpu_after_core,
             };
             metric::ratio(time.time_ns, time.searches).map(|ns| ns / 1e3)
         }

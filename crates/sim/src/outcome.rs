@@ -183,6 +183,8 @@ pub struct SearchTimes {
     pub idle_core: SearchTime,
     /// The step that looks for an idle CPU, one by one.
     pub idle_cpu: SearchTime,
+    /// That step in the searches that looked for an idle core before, and found none.
+    pub idle_cpu_after_core: SearchTime,
     /// All else past target and prev.
     pub rest: SearchTime,
 }

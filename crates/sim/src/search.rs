@@ -43,6 +43,10 @@ impl SearchCost {
         cost.whole_ps = cost.decision_ps - end_ps;
         cost
     }
+
+    fn ran_step(&self, step: Step) -> bool {
+        self.ran >> step as u32 & 1 != 0
+    }
 }
 
 /// Sums over all searches.
@@ -50,6 +54,7 @@ impl SearchCost {
 pub(crate) struct SearchTally {
     whole: Sum,
     steps: [Sum; Step::COUNT],
+    idle_cpu_after_core: Sum,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -80,6 +85,9 @@ impl SearchTally {
             (elapsed_ps * u128::from(ps) / u128::from(cost.decision_ps.max(1))) as u64
         };
         self.whole.add(share(cost.whole_ps));
+        if cost.ran_step(Step::Core) && cost.ran_step(Step::Cpu) {
+            self.idle_cpu_after_core.add(share(cost.step_ps[Step::Cpu as usize]));
+        }
         for (step, sum) in self.steps.iter_mut().enumerate() {
             if cost.ran >> step & 1 != 0 {
                 sum.add(share(cost.step_ps[step]));
@@ -93,6 +101,7 @@ impl SearchTally {
             whole: self.whole.written_out(),
             idle_core: step(Step::Core),
             idle_cpu: step(Step::Cpu),
+            idle_cpu_after_core: self.idle_cpu_after_core.written_out(),
             rest: step(Step::Rest),
         }
     }

@@ -41,8 +41,8 @@ fn each_step_has_its_reads() {
     let times = run.search_times;
     assert_eq!(run.reasons["idle-cpu"], 1);
     assert_eq!(
-        [times.whole, times.rest, times.idle_core, times.idle_cpu],
-        [once(312), once(1), once(91), once(80)]
+        [times.whole, times.rest, times.idle_core, times.idle_cpu, times.idle_cpu_after_core],
+        [once(312), once(1), once(91), once(80), once(80)]
     );
     assert_eq!(run.time.select_ns, 312);
 }
