@@ -27,18 +27,20 @@ mod ffi;
 mod named;
 mod names;
 mod policy;
+mod seen;
 mod spec;
 mod tables;
 
 pub use error::Error;
 pub use ffi::{
     CpuState, Decision, Dispatch, Enqueue, GROUP_DEPTH, Group, GroupCpu, HWEIGHT_ONE, MAX_CPUS, MAX_GROUPS,
-    MAX_LEVELS, Move, Params, Reads, Run, Seen, SeenStep, SelectIn, Step, TASK_KTHREAD, TASK_NEW, Task, Tick,
-    Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
+    MAX_LEVELS, Move, Params, Reads, Run, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC,
+    WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
 };
 pub use named::NamedPolicy;
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
 pub use policy::Policy;
+pub use seen::{Seen, SeenStep, Step};
 pub use spec::{
     Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Factor, Groups, Idle, PolicySpec, Push, Queue,
     Rotor, ScanForm, Tunables,

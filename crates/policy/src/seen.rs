@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the native host saw of one call: the mirrors of host_lines.h.
+
+use crate::ffi::Reads;
+
+/// `enum wl_step`: parts of an idle search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Looking at target, prev and the recent CPU.
+    Front,
+    /// Looking for an idle core.
+    Core,
+    /// Looking for an idle CPU, one by one.
+    Cpu,
+    /// All else: the LLC's flag, idle siblings, a descent.
+    Rest,
+}
+
+impl Step {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+}
+
+/// `struct wl_seen_step`: a step that began, and what its call had read before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct SeenStep {
+    step: u32,
+    /// As [`Seen::hits`].
+    pub hits: Reads,
+    /// As [`Seen::misses`].
+    pub misses: Reads,
+}
+
+impl SeenStep {
+    /// Which.
+    pub fn step(&self) -> Step {
+        [Step::Front, Step::Core, Step::Cpu, Step::Rest][self.step as usize]
+    }
+}
+
+/// `struct wl_seen`: what one call read and updated, and whether other CPUs had written it since (host_lines.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Seen {
+    /// Reads of lines that nobody else wrote since this CPU last had them, by distance.
+    pub hits: Reads,
+    /// Reads of all others.
+    pub misses: Reads,
+    nr_updated: u32,
+    pub(crate) updated: [u32; 3],
+    nr_steps: u32,
+    pub(crate) steps: [SeenStep; 8],
+}
+
+impl Seen {
+    /// The counters that were updated atomically, by their number in the machine.
+    pub fn updated(&self) -> &[u32] {
+        &self.updated[..self.nr_updated as usize]
+    }
+
+    /// The steps of the idle search in the order in which they began; none if there was no search.
+    pub fn steps(&self) -> &[SeenStep] {
+        &self.steps[..self.nr_steps as usize]
+    }
+}
