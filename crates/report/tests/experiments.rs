@@ -4,7 +4,7 @@
 use serde_json::Value;
 use wakelab_experiment::{Experiment, Plan, Selection};
 use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style};
-use wakelab_sim::{Ending, Histogram, Outcome};
+use wakelab_sim::{Ending, Histogram, Outcome, SearchTimes};
 
 /// Tasks of `spin:tasks=2` are named `spin`; the first row shows a gain of 10 %, published 5 % with a noise of 1.
 const FILE: &str = r#"title = "by hand"
@@ -85,6 +85,7 @@ fn outcome(seed: u64, makespan_s: u64, cpu_ns: [u64; 2], reason: &str) -> Outcom
         enqueue_misses: [0; 8],
         balance_reads: [0; 8],
         balance_misses: [0; 8],
+        search_times: SearchTimes::default(),
         reasons: [(reason.to_owned(), 10)].into(),
         affine_reasons: Default::default(),
         time: Default::default(),

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use wakelab_report::{MapAxes, MapRuns, ReportError, SignMap, Style};
-use wakelab_sim::{Ending, Outcome};
+use wakelab_sim::{Ending, Outcome, SearchTimes};
 use wakelab_workload::Workload;
 
 /// Two seeds with the same makespan, so that each gain is certain.
@@ -25,6 +25,7 @@ fn runs(makespan_ns: u64) -> Vec<Outcome> {
         enqueue_misses: [0; 8],
         balance_reads: [0; 8],
         balance_misses: [0; 8],
+        search_times: SearchTimes::default(),
         reasons: Default::default(),
         affine_reasons: Default::default(),
         time: Default::default(),
