@@ -297,6 +297,7 @@ fn round_trips_keep_their_bounds() {
         "lock-server:clients=6,duration-ms=3",
         "oltp:users=6,duration-ms=3",
         "uperf:threads=3,duration-ms=2",
+        "pgbench:clients=3,duration-ms=2",
         "stream:threads=6,times=2,array-bytes=800000",
         "spin:tasks=6,duration-ms=10",
         "pbzip2:threads=4,file-kb=9000,block-us=2000,traffic-kb=9000,memory-kb=6000",

@@ -94,6 +94,16 @@ impl Channel {
         if in_front { self.writers.push_front(writer) } else { self.writers.push_back(writer) }
     }
 
+    /// Whether a reader would find a message.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// A reader waits no more: it found what it polls for in another channel.
+    pub(crate) fn stop_reading(&mut self, task: u32) {
+        self.readers.retain(|&reader| reader != task);
+    }
+
     /// The reader to wake after a message was put in.
     pub(crate) fn reader_to_wake(&mut self) -> Option<u32> {
         self.readers.pop_front()

@@ -5,11 +5,13 @@
 //! where it was. A task that was woken tries its operation again. All tasks that one operation wakes are woken in one
 //! kernel path: the waker gives way, and handles interrupts, after the last of them.
 
+use std::ops::Range;
+
 use wakelab_machine::Distance;
 use wakelab_policy::{WAKE_FORK, WAKE_SYNC};
 use wakelab_workload::Op;
 
-use crate::channel::Message;
+use crate::channel::{Channel, Message};
 use crate::cpu::{Doing, Kind, Todo, UNITS};
 use crate::engine::{Engine, Signal};
 use crate::error::SimError;
@@ -107,6 +109,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             (Op::Send { channel, bytes, .. }, _) => self.send(cpu, task, channel, bytes),
             (Op::Recv { channel, work_ns }, Stage::Begin) => self.receive(cpu, task, channel, work_ns),
             (Op::Recv { channel, .. }, _) => self.received(cpu, task, channel),
+            (Op::Poll { first, count, work_ns }, Stage::Begin) => {
+                self.poll(cpu, task, first..first + count, work_ns)
+            }
+            (Op::Poll { .. }, _) => self.done(task),
+            (Op::WhenReady { channel }, _) if self.channels[channel as usize].is_ready() => {
+                self.begin_loop(task, Some(1))
+            }
+            (Op::WhenReady { .. }, _) => self.skip_loop(task),
             (Op::Sleep { delay_ns, .. }, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
                 self.queue.set_timer(task, self.now_ns + delay_ns);
@@ -298,9 +308,31 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         t.retries = false;
         let (sync, reader, writer) = (channel.sync(), channel.reader_to_wake(), channel.writer_to_wake());
+        self.stop_polling(reader);
         self.will_wake(cpu, reader, sync);
         self.will_wake(cpu, writer, sync);
         self.done_waking(cpu, task)
+    }
+
+    /// Waits in all of the channels at once.
+    fn poll(&mut self, cpu: u32, task: u32, channels: Range<u32>, work_ns: u64) -> Progress {
+        let channels = &mut self.channels[channels.start as usize..channels.end as usize];
+        if channels.iter().any(Channel::is_ready) {
+            self.tasks[task as usize].stage = Stage::Middle;
+            return self.segment(cpu, task, Kind::Work, work_ns);
+        }
+        channels.iter_mut().for_each(|channel| channel.wait_to_read(task, false));
+        self.wait(cpu)
+    }
+
+    /// A reader that is woken in one channel, and polls, waits in none of the others any more.
+    fn stop_polling(&mut self, reader: Option<u32>) {
+        let Some(reader) = reader else { return };
+        let op = self.workload.tasks[reader as usize].program.get(self.tasks[reader as usize].pc as usize);
+        if let Some(&Op::Poll { first, count, .. }) = op {
+            let polled = &mut self.channels[first as usize..(first + count) as usize];
+            polled.iter_mut().for_each(|channel| channel.stop_reading(reader));
+        }
     }
 
     fn receive(&mut self, cpu: u32, task: u32, channel: u32, work_ns: u64) -> Progress {
@@ -395,7 +427,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         t.pc += 1;
         while depth > 0 {
             match t.program.get(t.pc as usize) {
-                Some(Op::LoopBegin { .. } | Op::LoopShared { .. }) => depth += 1,
+                Some(Op::LoopBegin { .. } | Op::LoopShared { .. } | Op::WhenReady { .. }) => depth += 1,
                 Some(Op::LoopEnd) => depth -= 1,
                 Some(_) => {}
                 None => break,

@@ -218,8 +218,8 @@ impl Workload {
                     }
                     loops.push(Loop { begin: at, times, takes_time: false });
                 }
-                // Who comes too late has no round.
-                Op::LoopShared { .. } => {
+                // Who comes too late, or finds no message, has no round.
+                Op::LoopShared { .. } | Op::WhenReady { .. } => {
                     if loops.len() == LOOP_DEPTH_MAX {
                         return fail(format!("more than {LOOP_DEPTH_MAX} nested loops"));
                     }
@@ -293,6 +293,14 @@ impl Workload {
                 index("channel", channel, self.channels.len())?;
                 time("work", work_ns)
             }
+            Op::Poll { first, count, work_ns } => {
+                if count == 0 {
+                    return Err("polls no channel; expected at least 1".to_owned());
+                }
+                index("channel", first.saturating_add(count - 1), self.channels.len())?;
+                time("work", work_ns)
+            }
+            Op::WhenReady { channel } => index("channel", channel, self.channels.len()),
             Op::Sleep { delay_ns, .. } => time("a sleep", delay_ns),
             Op::SleepUntil { time_ns, .. } => time("a time", time_ns),
             Op::Memory { work_ns, read_bytes, write_bytes, llc_percent, .. } => {
@@ -372,7 +380,10 @@ struct Loop {
 
 fn op_takes_time(op: &Op) -> bool {
     match *op {
-        Op::Compute { work_ns, .. } | Op::Send { work_ns, .. } | Op::Recv { work_ns, .. } => work_ns > 0,
+        Op::Compute { work_ns, .. }
+        | Op::Send { work_ns, .. }
+        | Op::Recv { work_ns, .. }
+        | Op::Poll { work_ns, .. } => work_ns > 0,
         Op::Sleep { delay_ns, .. } => delay_ns > 0,
         Op::Memory { work_ns, read_bytes, write_bytes, .. } => work_ns + read_bytes + write_bytes > 0,
         _ => false,
@@ -476,6 +487,9 @@ mod tests {
         for (op, error) in [
             (Op::Send { channel: 1, bytes: 1, work_ns: 0 }, "channel 1 of 1"),
             (Op::Recv { channel: 7, work_ns: 0 }, "channel 7 of 1"),
+            (Op::Poll { first: 0, count: 2, work_ns: 0 }, "channel 1 of 1"),
+            (Op::Poll { first: 0, count: 0, work_ns: 0 }, "polls no channel; expected at least 1"),
+            (Op::WhenReady { channel: 1 }, "channel 1 of 1"),
             (Op::Signal { signal: 1, sync: false }, "signal 1 of 1"),
             (Op::Wait { signal: 2 }, "signal 2 of 1"),
             (Op::OpenGate { gate: 1 }, "gate 1 of 1"),

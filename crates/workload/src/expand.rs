@@ -329,7 +329,8 @@ impl<'f> Expansion<'f> {
         Ok(())
     }
 
-    fn resolve(&self, kind: &str, arrays: &[Array<'f>], reference: &Reference) -> Result<u32> {
+    /// The array of that name, unless its condition leaves it out.
+    fn array<'a>(&self, kind: &str, arrays: &'a [Array<'f>], reference: &Reference) -> Result<&'a Array<'f>> {
         let Some(array) = arrays.iter().find(|array| array.name == reference.name) else {
             let known = list(arrays.iter().map(|array| array.name));
             return self.fail(
@@ -341,6 +342,22 @@ impl<'f> Expansion<'f> {
             return self
                 .fail(reference.offset, format!("there is no '{}' with these parameters", reference.name));
         }
+        Ok(array)
+    }
+
+    /// The first element of an array, and how many it has; the reference names no single one.
+    fn whole(&self, kind: &str, arrays: &[Array<'f>], reference: &Reference) -> Result<(u32, u32)> {
+        let array = self.array(kind, arrays, reference)?;
+        if !reference.indices.is_empty() {
+            let message = format!("expected all of '{}', without indices", reference.name);
+            return self.fail(reference.offset, message);
+        }
+        let count = array.dims.iter().map(|(_, length)| length).product::<u64>();
+        Ok((array.base as u32, count as u32))
+    }
+
+    fn resolve(&self, kind: &str, arrays: &[Array<'f>], reference: &Reference) -> Result<u32> {
+        let array = self.array(kind, arrays, reference)?;
         if array.dims.len() != reference.indices.len() {
             let (wanted, found) = (array.dims.len(), reference.indices.len());
             return self
@@ -515,6 +532,12 @@ impl<'f> Expansion<'f> {
                     self.program(body, number, out)?;
                     Op::LoopEnd
                 }
+                StepKind::WhenReady { channel, body } => {
+                    let channel = self.resolve("channels", &self.arrays.channels, channel)?;
+                    out.push(Op::WhenReady { channel });
+                    self.program(body, number, out)?;
+                    Op::LoopEnd
+                }
                 StepKind::Fork { task } => {
                     let child = self.resolve("tasks", &self.arrays.tasks, task)?;
                     if self.parents[child as usize].replace(number).is_some() {
@@ -549,6 +572,10 @@ impl<'f> Expansion<'f> {
             },
             OpTemplate::Recv { channel: from, work_ns } => {
                 Op::Recv { channel: channel(from)?, work_ns: work(work_ns)? }
+            }
+            OpTemplate::Poll { channels, work_ns } => {
+                let (first, count) = self.whole("channels", &self.arrays.channels, channels)?;
+                Op::Poll { first, count, work_ns: work(work_ns)? }
             }
             OpTemplate::Sleep { delay_ns, source } => {
                 Op::Sleep { delay_ns: self.within(delay_ns, 0, TIME_NS_MAX, "sleep-ns")?, source: *source }

@@ -31,7 +31,7 @@ impl Held {
                 }
                 None => return Err(format!("gives back lock {lock}, which it does not hold")),
             },
-            Op::LoopBegin { .. } | Op::LoopShared { .. } => {
+            Op::LoopBegin { .. } | Op::LoopShared { .. } | Op::WhenReady { .. } => {
                 let mut now = self.locks.clone();
                 now.sort_unstable();
                 self.loops.push(now);

@@ -217,6 +217,22 @@ pub enum Op {
         /// Work of the system call after the message is there.
         work_ns: u64,
     },
+    /// Wait until there is a message in one of several channels (`select()`, `poll()`), and leave it there. Who waits so is
+    /// woken by the first message put into any of them; one task at a time may.
+    Poll {
+        /// The first of them.
+        first: ChannelIndex,
+        /// How many, from that one on.
+        count: u32,
+        /// Work of the system call once there is a message.
+        work_ns: u64,
+    },
+    /// Execute the operations up to the matching [`Op::LoopEnd`] once if there is a message in a channel, else go on after
+    /// them. Costs nothing: who polled knows it.
+    WhenReady {
+        /// Which.
+        channel: ChannelIndex,
+    },
     /// Sleep, then be woken from outside: `delay_ns` after the sleep began.
     Sleep {
         /// Length.

@@ -15,6 +15,7 @@ const PRESETS: [(&str, &str); 13] = [
     ("oltp", include_str!("../../../workloads/oltp.toml")),
     ("openmp", include_str!("../../../workloads/openmp.toml")),
     ("pbzip2", include_str!("../../../workloads/pbzip2.toml")),
+    ("pgbench", include_str!("../../../workloads/pgbench.toml")),
     ("pingpong", include_str!("../../../workloads/pingpong.toml")),
     ("pixz", include_str!("../../../workloads/pixz.toml")),
     ("schbench", include_str!("../../../workloads/schbench.toml")),

@@ -34,6 +34,11 @@ pub(crate) enum StepKind {
         range: Range,
         body: Vec<Step>,
     },
+    /// Once, if there is a message.
+    WhenReady {
+        channel: Reference,
+        body: Vec<Step>,
+    },
     If {
         condition: Expr,
         then: Vec<Step>,
@@ -55,6 +60,11 @@ pub(crate) enum OpTemplate {
     },
     Recv {
         channel: Reference,
+        work_ns: Expr,
+    },
+    /// Of all channels of an array.
+    Poll {
+        channels: Reference,
         work_ns: Expr,
     },
     Sleep {
@@ -152,6 +162,10 @@ impl Reader<'_> {
                 range: self.parsed(subject, "a string, as in \"i in 0..fds\"", parse_range)?,
                 body: self.steps(fields.required("do")?)?,
             },
+            "when-ready" => StepKind::WhenReady {
+                channel: self.reference(subject)?,
+                body: self.steps(fields.required("do")?)?,
+            },
             "if" => StepKind::If {
                 condition: self.expr(subject)?,
                 then: self.steps(fields.required("do")?)?,
@@ -182,6 +196,10 @@ impl Reader<'_> {
             "recv" => {
                 OpTemplate::Recv { channel: self.reference(subject)?, work_ns: fields.expr_or("work-ns", 0)? }
             }
+            "poll" => OpTemplate::Poll {
+                channels: self.reference(subject)?,
+                work_ns: fields.expr_or("work-ns", 0)?,
+            },
             "sleep-ns" => {
                 OpTemplate::Sleep { delay_ns: self.expr(subject)?, source: self.source_of(fields)? }
             }
@@ -238,10 +256,12 @@ const PLAIN_STEPS: [(&str, Op); 6] = [
 ];
 
 /// An operation is a table with one of these.
-const STEP_KEYS: [&str; 21] = [
+const STEP_KEYS: [&str; 23] = [
     "compute-ns",
     "send",
     "recv",
+    "poll",
+    "when-ready",
     "sleep-ns",
     "sleep-until-ns",
     "memory-ns",

@@ -227,6 +227,38 @@ fn lock_server_groups_commits() {
 }
 
 #[test]
+fn pgbench_written_out() {
+    let found = expand(
+        "pgbench:clients=2,client-ns=7,server-ns=100,misses=2,miss-percent=30,lock-ns=3,stats-every=5,background-cpus=1,\
+         background-hz=1000,spread-percent=4",
+    );
+    // Queries are channels 0 and 1, answers 2 and 3, statistics 4.
+    let ask = |c: u32| [compute(7, 4), send(c, 100, 0)];
+    let take = |c: u32| {
+        let [think, query] = ask(c);
+        [Op::WhenReady { channel: 2 + c }, recv(2 + c, 0), Op::Count { units: 1 }, think, query, END]
+    };
+    let poll = [FOREVER, Op::Poll { first: 2, count: 2, work_ns: 1200 }];
+    let client = [&ask(0)[..], &ask(1), &poll, &take(0), &take(1), &[END]].concat();
+    let half = compute(80, 4);
+    let server = |c: u32| {
+        let locked = [Op::Lock { lock: 0 }, compute(3, 0), Op::Unlock { lock: 0 }];
+        let query = [&[recv(c, 0), half][..], &locked, &[half, send(2 + c, 200, 0), END]].concat();
+        [&[FOREVER, repeat(5)][..], &query, &[send(4, 1000, 0), END]].concat()
+    };
+    let collector = [FOREVER, recv(4, 0), compute(20_000, 0), END];
+    let thread = [FOREVER, sleep(1_000_000, Source::Timer), compute(3000, 0), END];
+    let expected = [
+        task("pgbench", 0, 65_536, &client),
+        task("postgres", 1, 131_072, &server(0)),
+        task("postgres", 2, 131_072, &server(1)),
+        task("stats-collector", 3, 32_768, &collector),
+        Task { allowed: Some(vec![0]), ..task("kworker", 4, 32_768, &thread) },
+    ];
+    assert_eq!(found.tasks, expected);
+}
+
+#[test]
 fn openmp_written_out() {
     let found = expand("openmp:threads=3,loops=5,work-us=20,imbalance-percent=10,serial-us=2,bind-stride=2");
     let thread = |t: u32, begin: &[Op], work_ns: u64, alone: &[Op], end: &[Op]| {

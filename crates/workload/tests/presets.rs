@@ -247,6 +247,8 @@ fn every_preset_describes_itself() {
             "oltp",
             "openmp",
             "pbzip2",
+            "pgbench",
+            "pgbench",
             "pingpong",
             "pixz",
             "schbench",
@@ -277,11 +279,11 @@ fn specs_that_are_refused() {
     for (spec, error) in [
         (
             "hackbanch",
-            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pgbench, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "",
-            "workload '': no workload ''; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload '': no workload ''; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pgbench, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "spin:tusks=3",

@@ -133,6 +133,28 @@ fn lock_server_commits_in_groups() {
     free(spec, 24, |found| assert!((3992..=4000).contains(&found.units), "{}", found.units));
 }
 
+/// The client's 15 us, the server's 60, and 800 + 200 ns of select(): 76 us. In 10 ms 131.6 of them.
+#[test]
+fn pgbench_of_one_client() {
+    units("pgbench:clients=1,duration-ms=10,spread-percent=0,lock-ns=0,stats-every=0", 4, 131);
+    // With two pages missed at 25 % each the server takes 90 us: 94.3 in 10 ms.
+    units(
+        "pgbench:clients=1,duration-ms=10,spread-percent=0,lock-ns=0,stats-every=0,misses=2,miss-percent=25",
+        4,
+        94,
+    );
+}
+
+/// The client is busy always: a transaction costs it 15 us, and select() 2.4 us for the 1 to 8 answers that it finds.
+#[test]
+fn pgbench_saturates_its_client() {
+    let spec = "pgbench:clients=8,duration-ms=100,spread-percent=0,lock-ns=0,stats-every=0";
+    free(spec, 16, |found| {
+        let range = 100_000_000 / 17_400 - 8..=100_000_000 / 15_000;
+        assert!(range.contains(&found.units), "{}", found.units);
+    });
+}
+
 /// 240 ns to post, 310 and 240 ns of the message thread, 310 ns to go on, 100 us of sleep, and 10 multiplications of 6 x 6
 /// matrices (216 steps of 0.67 ns: 144 ns): 102,540 ns. In 10 ms 97.5 of them.
 #[test]

@@ -57,6 +57,41 @@ fn ping_pong() {
     }
 }
 
+/// Two senders, at 100 and 1,000 ns. Whoever polls their channels is woken by each, once: it takes 10 ns, and 5 for each
+/// message. If it comes at 2,000 ns, it waits for nothing, and finds both at once.
+#[test]
+fn a_poll_waits_for_any_of_its_channels() {
+    for (start_ns, end_ns, wakeups) in [(0, 1015, 2), (2000, 2020, 0)] {
+        for host in HOSTS {
+            let mut poller =
+                vec![compute(start_ns), Op::LoopBegin { times: Some(if wakeups > 0 { 2 } else { 1 }) }];
+            poller.push(Op::Poll { first: 1, count: 2, work_ns: 10 });
+            for channel in [1, 2] {
+                poller.extend([Op::WhenReady { channel }, recv(channel), compute(5), Op::LoopEnd]);
+            }
+            poller.push(Op::LoopEnd);
+            let sender = |cpu, channel, at_ns| bound(&[cpu], vec![compute(at_ns), send(channel)]);
+            let tasks = vec![bound(&[0], poller), sender(1, 2, 100), sender(2, 1, 1000)];
+            let run = outcome(&scenario(machine(1, 3, 1), tasks, host));
+            assert_eq!((run.elapsed_ns, run.counts.wakeups), (end_ns, wakeups), "{host:?}");
+        }
+    }
+}
+
+/// A task that polls is woken by one of two messages that come while it is on its way, and finds both.
+#[test]
+fn a_poll_is_woken_once() {
+    for host in HOSTS {
+        let poller = vec![Op::Poll { first: 0, count: 3, work_ns: 1 }, recv(0), recv(1)];
+        let sender = |cpu, channel| bound(&[cpu], vec![compute(100), send(channel)]);
+        let tasks = vec![bound(&[0], poller), sender(1, 0), sender(2, 1)];
+        let mut scenario = scenario(machine(1, 3, 1), tasks, host);
+        scenario.machine.costs.wakeup_ns = 50;
+        let run = outcome(&scenario);
+        assert_eq!((run.elapsed_ns, run.counts.wakeups), (151, 1), "{host:?}");
+    }
+}
+
 /// Everybody waits at the gate until task 0 opens it after 1,000 ns; who comes later passes.
 #[test]
 fn gates_hold_and_let_pass() {
