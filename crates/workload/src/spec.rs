@@ -8,7 +8,7 @@ use crate::file::{Description, WorkloadFile};
 use crate::program::Workload;
 
 /// The workloads that come with wakelab: name and file.
-const PRESETS: [(&str, &str); 13] = [
+const PRESETS: [(&str, &str); 14] = [
     ("hackbench", include_str!("../../../workloads/hackbench.toml")),
     ("kernbench", include_str!("../../../workloads/kernbench.toml")),
     ("lock-server", include_str!("../../../workloads/lock-server.toml")),

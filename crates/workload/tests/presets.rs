@@ -248,7 +248,6 @@ fn every_preset_describes_itself() {
             "openmp",
             "pbzip2",
             "pgbench",
-            "pgbench",
             "pingpong",
             "pixz",
             "schbench",
