@@ -59,19 +59,15 @@ WL_INLINE struct wl_counter *wl_counter_of(struct wl_policy *p, const struct wl_
 	return &p->counter[index & (WL_MAX_COUNTERS - 1)];
 }
 
-WL_INLINE u32 wl_shares_llc(struct wl_policy *p, u32 a, u32 b)
-{
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
-
-	return wl_entry(llc->dom_of, a) == wl_entry(llc->dom_of, b);
-}
-
 /* The first CPU of cpu's LLC. What belongs to all of the LLC is kept in its record. */
 WL_INLINE u32 wl_llc_first(struct wl_policy *p, u32 cpu)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	return wl_entry(p->topo.llc_first, cpu);
+}
 
-	return wl_entry(llc->cpus, wl_entry(llc->first, wl_entry(llc->dom_of, cpu)));
+WL_INLINE u32 wl_shares_llc(struct wl_policy *p, u32 a, u32 b)
+{
+	return wl_llc_first(p, a) == wl_llc_first(p, b);
 }
 
 WL_INLINE struct wl_cpu *wl_llc_record(struct wl_policy *p, u32 cpu)
@@ -204,6 +200,13 @@ WL_INLINE void wl_read_counter(struct wl_policy *p, struct wl_reads *reads,
 	wl_line_read(p, WL_LINE_COUNTER + ((lv->counter_base + dom) & (WL_MAX_COUNTERS - 1)), dist);
 }
 
+WL_INLINE void wl_read_block(struct wl_policy *p, struct wl_reads *reads, u32 block, u32 dist)
+{
+	(void)p;
+	wl_read_at(reads, dist);
+	wl_line_read(p, WL_LINE_BLOCK + (block & (WL_MAX_CPUS - 1)), dist);
+}
+
 /* ------------------------------------------------------------------ group records */
 
 /*
@@ -297,9 +300,9 @@ struct wl_search {
 	u32 target;		 /* what wake-affine chose */
 	u32 flags;		 /* WL_WAKE_* */
 	u32 candidate;		 /* where a descent has got to */
-	u32 cores_searched;	 /* 1: the idle-core step ran */
-	struct wl_reader reader; /* from this_cpu, in target's LLC */
+	u32 cores_searched;	 /* 1: the idle-core step ran; nearest: it is running */
 	u64 now_ns;
+	struct wl_reader reader; /* from this_cpu, in target's LLC */
 };
 
 /* ------------------------------------------------------------------ idle CPUs */

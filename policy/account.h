@@ -6,7 +6,7 @@
  * last changes nothing. Where the policy keeps counters (smt-balance), a CPU that turns busy adds 1
  * to the counter of each domain round it below the LLC, one that turns idle subtracts it. The two ends of an idle period give a sample for the
  * CPU's average. A CPU that turns idle and finds its whole core idle says so to its LLC
- * (has_idle_cores), for `scan`.
+ * (has_idle_cores), for `scan`; with idle=nearest block.h takes both over.
  *
  * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core. The LLC's groups are the
  * cores, with a counter each. busy(0), busy(0), busy(2), busy(1): the counters are 2 and 1.
@@ -20,6 +20,7 @@
 #ifndef WL_ACCOUNT_H
 #define WL_ACCOUNT_H
 
+#include "block.h"
 #include "util.h"
 
 /* Adds 1 or subtracts 1 in all domains round cpu that have a counter. */
@@ -74,6 +75,8 @@ WL_INLINE void wl_account_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 	wl_write_once(c->state, WL_CPU_BUSY);
 	wl_wrote_cpu(p, cpu);
 	wl_count_busy(p, cpu, 1);
+	if (wl_is_nearest(p))
+		wl_block_busy(p, cpu, now_ns);
 }
 
 WL_INLINE void wl_account_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
@@ -86,10 +89,14 @@ WL_INLINE void wl_account_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 		return;
 	c->idle_since_ns = now_ns;
 	wl_util_cpu_changes(p, cpu, now_ns);
-	wl_write_once(c->state, WL_CPU_IDLE);
+	wl_publish(c->state, WL_CPU_IDLE);
 	wl_wrote_cpu(p, cpu);
 	if (before == WL_CPU_BUSY)
 		wl_count_busy(p, cpu, -1);
+	if (wl_is_nearest(p)) {
+		wl_block_idle(p, cpu, now_ns);
+		return;
+	}
 	if (!p->topo.smt_level)
 		return;
 	wl_line_read(p, WL_LINE_LLC + first, WL_DIST_LLC);

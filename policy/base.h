@@ -97,16 +97,25 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
 #define wl_atomic_xchg(ptr, v)	   __sync_lock_test_and_set((ptr), (v))
 #define wl_atomic_xchg_u32(ptr, v) __sync_lock_test_and_set((ptr), (v))
-#define wl_atomic_or(ptr, v)	   ((void)__sync_fetch_and_or((ptr), (v)))
-#define wl_atomic_and(ptr, v)	   ((void)__sync_fetch_and_and((ptr), (v)))
 #define wl_atomic_cas(ptr, was, v) __sync_val_compare_and_swap((ptr), (was), (v))
 #else
 #define wl_atomic_add(ptr, v)	   ((void)(*(ptr) += (v)))
 #define wl_atomic_xchg(ptr, v)	   wl_plain_xchg((ptr), (v))
 #define wl_atomic_xchg_u32(ptr, v) wl_plain_xchg_u32((ptr), (v))
-#define wl_atomic_or(ptr, v)	   ((void)(*(ptr) |= (v)))
-#define wl_atomic_and(ptr, v)	   ((void)(*(ptr) &= (v)))
 #define wl_atomic_cas(ptr, was, v) wl_plain_cas((ptr), (was), (v))
+#endif
+/*
+ * Set or clear bits of a 64-bit word that other CPUs change too; what it was. And a store before
+ * which nothing that follows is read: all are full barriers.
+ */
+#ifdef __bpf__
+#define wl_atomic_or(ptr, bits)	 __sync_fetch_and_or((ptr), (bits))
+#define wl_atomic_and(ptr, bits) __sync_fetch_and_and((ptr), (bits))
+#define wl_publish(x, v)	 ((void)wl_atomic_xchg(&(x), (v)))
+#else
+#define wl_atomic_or(ptr, bits)	 wl_plain_xchg((ptr), *(ptr) | (bits))
+#define wl_atomic_and(ptr, bits) wl_plain_xchg((ptr), *(ptr) & (bits))
+#define wl_publish(x, v)	 wl_write_once(x, v)
 #endif
 #define wl_read_once(x)	    (*(volatile __typeof__(x) *)&(x))
 #define wl_write_once(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
@@ -152,6 +161,12 @@ WL_INLINE u32 wl_popcount(u64 x)
 	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
 	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
 	return (x * 0x0101010101010101ULL) >> 56;
+}
+
+/* The number of the lowest bit set, for x != 0. */
+WL_INLINE u32 wl_lowest_bit(u64 x)
+{
+	return wl_popcount((x & -x) - 1);
 }
 
 /*

@@ -18,6 +18,7 @@
 #include "idle_scan.h"
 #include "idle_merged.h"
 #include "idle_smt_balance.h"
+#include "idle_nearest.h"
 #include "capacity.h"
 #include "wake_affine.h"
 #include "wake_flips.h"
@@ -63,6 +64,8 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 		return wl_search_smt_balance(p, s, t, out);
 	case WL_IDLE_NARROW:
 		return wl_search_scan(p, s, t, out);
+	case WL_IDLE_NEAREST:
+		return wl_search_nearest(p, s, t, out);
 	default:
 		if (p->params.scan_form == WL_SCAN_2_6_24)
 			return wl_search_domains(p, s, t, out);
@@ -234,6 +237,8 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 	}
 	if (p->params.scan_form == WL_SCAN_UTIL)
 		wl_idle_scan_update(p, cpu, now_ns, &out->reads);
+	if (wl_is_nearest(p))
+		wl_block_tick(p, cpu);
 	wl_balance_mark(p, cpu, now_ns);
 	out->balance_due = wl_read_once(c->balance_marked) != 0;
 	if (wl_read_once(c->nr_queued))
@@ -268,6 +273,7 @@ WL_FN int wl_init(struct wl_policy *p WL_ARG)
 		c->newly_idle_left = wl_all_levels(p);
 		c->has_idle_cores = 1;
 		c->nr_idle_scan = wl_entry(llc->weight, wl_entry(llc->dom_of, i));
+		wl_block_init(p, i);
 	}
 	return 0;
 }

@@ -31,6 +31,7 @@ enum wl_idle_axis {
 	WL_IDLE_SCAN,	     /* idle_scan.h */
 	WL_IDLE_SMT_BALANCE, /* idle_smt_balance.h */
 	WL_IDLE_NARROW,	     /* idle_narrow.h */
+	WL_IDLE_NEAREST,     /* idle_nearest.h */
 	WL_NR_IDLE,
 };
 
@@ -175,6 +176,10 @@ struct wl_cpu {
 	u32 has_idle_cores WL_ALIGN_LINE;
 	u32 nr_idle_scan;     /* form=util: CPUs that a search may visit */
 	u64 idle_scan_due_ns; /* and when that is to be computed anew */
+	u64 idle_blocks;      /* idle=nearest: bit b: block b of the LLC has an idle CPU */
+	u64 core_blocks;      /* and: a wholly idle core */
+	u64 wanted_until_ns;  /* until then CPUs that turn busy say so at once */
+	u32 nr_blocks;
 
 	/* what is read when utilization is summed */
 	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was right */
@@ -237,6 +242,22 @@ struct wl_scratch {
 	u64 word[WL_MASK_WORDS];
 } WL_ALIGN_LINE;
 
+/* idle=nearest: which CPUs of about 8 cores idle; a cache line of its own. See block.h. */
+struct wl_block {
+	u64 idle;    /* a bit a CPU */
+	u64 present; /* bits that stand for a CPU */
+	u64 cores;   /* the first bit of each core */
+	u64 recent;  /* CPUs that turned idle in the period recent_period */
+	u64 before;  /* and in the one before */
+	u32 recent_period;
+	u32 number; /* of the block in its LLC: its bit in the summary */
+} WL_ALIGN_LINE;
+
+/* The CPUs that a block's bits stand for. */
+struct wl_block_map {
+	u16 cpu[64];
+};
+
 struct wl_policy {
 	struct wl_params params;
 	struct wl_topo topo;
@@ -248,6 +269,8 @@ struct wl_policy {
 	struct wl_counter counter[WL_MAX_COUNTERS];
 	struct wl_cpu cpu[WL_MAX_CPUS];
 	struct wl_scratch scratch[WL_MAX_CPUS];
+	struct wl_block block[WL_MAX_CPUS];
+	struct wl_block_map block_map[WL_MAX_CPUS];
 };
 
 /*
@@ -255,10 +278,12 @@ struct wl_policy {
  * that only one CPU touches have none.
  */
 enum wl_line {
-	WL_LINE_CPU,		   /* + CPU: the first line of its struct wl_cpu */
-	WL_LINE_LLC = WL_MAX_CPUS, /* + first CPU of an LLC: what belongs to the LLC */
-	WL_LINE_COUNTER = WL_LINE_LLC + WL_MAX_CPUS, /* + index into counter[] */
-	WL_LINE_OVERLOADED = WL_LINE_COUNTER + WL_MAX_COUNTERS,
+	WL_LINE_CPU,		       /* + CPU: the first line of its struct wl_cpu */
+	WL_LINE_COUNTER = WL_MAX_CPUS, /* + index into counter[] */
+	WL_LINE_BLOCK = WL_LINE_COUNTER + WL_MAX_COUNTERS, /* + index into block[] */
+	WL_LINE_LLC =
+		WL_LINE_BLOCK + WL_MAX_CPUS, /* + first CPU of an LLC: what belongs to the LLC */
+	WL_LINE_OVERLOADED = WL_LINE_LLC + WL_MAX_CPUS,
 	WL_LINE_LOADED, /* + slot / 512 */
 	WL_NR_LINES = WL_LINE_LOADED +
 		      WL_MAX_GROUPS / 512, /* + slot * CPUs + CPU: its struct wl_group_cpu */
@@ -323,8 +348,8 @@ enum wl_reason {
 	WL_REASON_TARGET_IDLE,	  /* wake-affine's choice was idle */
 	WL_REASON_PREV_IDLE,	  /* prev was idle and shares target's LLC */
 	WL_REASON_RECENT_IDLE,	  /* the CPU before prev was (Linux 5.2 on) */
-	WL_REASON_IDLE_CORE,	  /* scan, step 1 */
-	WL_REASON_IDLE_CPU,	  /* scan, step 2 */
+	WL_REASON_IDLE_CORE,	  /* scan, step 1; nearest: an idle core of another block */
+	WL_REASON_IDLE_CPU,	  /* scan, step 2; nearest: an idle CPU of another block */
 	WL_REASON_IDLE_SIBLING,	  /* scan, step 3 */
 	WL_REASON_BALANCE_MOVED,  /* smt-balance: an idle CPU of a group with more room */
 	WL_REASON_BALANCE_STAYED, /* smt-balance: an idle CPU in target's own group */
@@ -333,6 +358,8 @@ enum wl_reason {
 	WL_REASON_FORK_IDLEST,	  /* fork or exec: the idlest CPU of the idlest group */
 	WL_REASON_FITS,		  /* unequal capacities: an idle CPU that the task fits */
 	WL_REASON_BIGGEST,	  /* unequal capacities: it fits no idle CPU, the biggest one */
+	WL_REASON_NEAR_CORE,	  /* nearest: an idle core of target's block */
+	WL_REASON_NEAR_CPU,	  /* nearest: an idle CPU of target's block */
 	WL_NR_REASON,
 };
 

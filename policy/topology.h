@@ -62,10 +62,13 @@ struct wl_topo {
 	u32 llc_level; /* the highest level whose CPUs share the LLC; 0 if every CPU has its own */
 	u32 smt_level; /* 1 if level 1 is SMT, else 0 */
 	u32 unequal;   /* 1: capacities differ, and the policy looks at them */
-	u32 unused;
+	u32 slots;     /* a core's bits in the words of its block: 1, 2, 4 .. 64 */
 	u16 cluster_of[WL_MAX_CPUS]; /* also where the policy drops the level; 0xffff: no cluster */
 	u16 capacity
 		[WL_MAX_CPUS]; /* 1024 for the fastest; for all where the policy does not look */
+	u16 llc_first[WL_MAX_CPUS]; /* CPU -> the first CPU of its LLC */
+	u16 block_of[WL_MAX_CPUS]; /* CPU -> its block (idle_nearest.h); an LLC's are consecutive */
+	u16 slot_of[WL_MAX_CPUS];  /* CPU -> its bit in the words of its block */
 	struct wl_level level[WL_MAX_LEVELS];
 };
 

@@ -22,6 +22,8 @@
 
 #include "host_memory.h"
 
+#define WL_SEEN_UPDATES 15
+
 /* A step of an idle search that began, and what had been read by then. */
 struct wl_seen_step {
 	u32 step;		  /* enum wl_step */
@@ -36,7 +38,7 @@ struct wl_seen_step {
 struct wl_seen {
 	u32 reads[2][WL_NR_DIST]; /* hits, misses */
 	u32 nr_updated;
-	u32 updated[3]; /* indices into counter[] */
+	u32 updated[WL_SEEN_UPDATES]; /* their numbers, WL_LINE_COUNTER being 0 */
 	u32 nr_steps;
 	struct wl_seen_step steps[WL_SEEN_STEPS];
 };

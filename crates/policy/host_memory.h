@@ -30,15 +30,6 @@ struct wl_memory wl_memory;
 _Static_assert(__builtin_offsetof(struct wl_memory, policy) == 0, "wl_memory_of() casts");
 #endif
 
-/* Change a word of the mask and return what it was. One thread at a time natively: see base.h. */
-#ifdef __bpf__
-#define wl_memory_or(word, bits)  __sync_fetch_and_or((word), (bits))
-#define wl_memory_and(word, bits) __sync_fetch_and_and((word), (bits))
-#else
-#define wl_memory_or(word, bits)  wl_plain_xchg((word), *(word) | (bits))
-#define wl_memory_and(word, bits) wl_plain_xchg((word), *(word) & (bits))
-#endif
-
 /* The word and the bit of a CPU in a mask. */
 #define wl_memory_word(cpu) (((cpu) / 64) & (WL_MASK_WORDS - 1))
 #define wl_memory_bit(cpu)  (1ULL << ((cpu) & 63))
@@ -50,10 +41,10 @@ WL_INLINE void wl_memory_set_idle(struct wl_policy *p, u32 cpu, u32 idle)
 	(void)p;
 	wl_hide(word);
 	if (idle)
-		wl_memory_or(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
+		wl_atomic_or(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
 			     wl_memory_bit(cpu));
 	else
-		wl_memory_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
+		wl_atomic_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
 			      ~wl_memory_bit(cpu));
 }
 
@@ -74,7 +65,7 @@ WL_INLINE u32 wl_claim_idle(struct wl_policy *p, u32 cpu)
 
 	(void)p;
 	wl_hide(word);
-	old = wl_memory_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
+	old = wl_atomic_and(&wl_memory_of(p)->idle_mask[word & (WL_MASK_WORDS - 1)],
 			    ~wl_memory_bit(cpu));
 	return (old >> (cpu & 63)) & 1;
 }

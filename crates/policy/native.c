@@ -107,11 +107,17 @@ int wl_native_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_ou
 	return wl_timer(p, cpu, now_ns, out);
 }
 
-/* For checkers and tests: what the policy knows of a CPU, and the busy counter of a domain. */
+/* For checkers and tests: what the policy knows of a CPU, the words of a block, the busy counter of a domain. */
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out);
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out)
 {
 	*out = *wl_cpu_of(p, cpu);
+}
+
+void wl_native_block(struct wl_policy *p, u32 block, struct wl_block *out);
+void wl_native_block(struct wl_policy *p, u32 block, struct wl_block *out)
+{
+	*out = *wl_block_at(p, block);
 }
 
 u32 wl_native_busy_count(struct wl_policy *p, u32 level, u32 dom);
@@ -212,13 +218,18 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, curr_deadline),
 	AT(wl_cpu, last_buddy),
 	AT(wl_cpu, has_idle_cores),
+	AT(wl_cpu, nr_blocks),
 	AT(wl_cpu, util),
 	AT(wl_cpu, push_due_ns),
 	AT(wl_cpu, charged),
+	sizeof(struct wl_block),
+	AT(wl_block, recent_period),
 	AT(wl_policy, overloaded),
 	sizeof(struct wl_seen),
 	AT(wl_seen, updated),
 	AT(wl_seen, steps),
+	WL_LINE_BLOCK - WL_LINE_COUNTER,
+	WL_LINE_LLC - WL_LINE_COUNTER,
 	WL_MAX_CPUS,
 	WL_MAX_LEVELS,
 };

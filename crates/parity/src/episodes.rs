@@ -243,6 +243,15 @@ impl Episode {
                 &mut found,
             );
         }
+        let blocks = self.tables.blocks.as_ref().map_or(&[][..], |blocks| &blocks.block_of);
+        for block in 0..blocks.iter().max().map_or(0, |&last| last + 1) {
+            let native: Words = events::block::native(&policy.block(block));
+            native.differences(
+                &format!("block[{block}]"),
+                &events::block::bpf(&state.block[block as usize]),
+                &mut found,
+            );
+        }
         found
     }
 
@@ -276,9 +285,9 @@ mod tests {
     fn every_combination_of_axes_is_a_policy() {
         let policies = all_policies();
         let product: usize = PolicySpec::axes().iter().map(|axis| axis.values.len()).product();
-        // idle x form x rotor is 3 x 6 x 2, of which scan looks at 6 forms, smt-balance at 2 rotors, narrow at neither; affine x affine-form x factor is
-        // 4 x 2 x 3, of which 1 (off) + 2 (always) + 6 (flips) + 1 (wide).
-        assert_eq!(policies.len(), product * (6 + 2 + 1) / (3 * 6 * 2) * 10 / (4 * 2 * 3));
+        // idle x form x rotor is 4 x 6 x 2, of which scan looks at 6 forms, smt-balance at 2 rotors, narrow and nearest at
+        // neither; affine x affine-form x factor is 4 x 2 x 3, of which 1 (off) + 2 (always) + 6 (flips) + 1 (wide).
+        assert_eq!(policies.len(), product * (6 + 2 + 1 + 1) / (4 * 6 * 2) * 10 / (4 * 2 * 3));
         assert!(policies.iter().all(|policy| policy.parse::<PolicySpec>().is_ok()));
         assert!(
             policies

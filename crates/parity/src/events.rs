@@ -52,7 +52,7 @@ pub(crate) struct Words {
 /// Length of every array in an answer: by distance, or by level.
 const ARRAY: usize = 8;
 /// Room for the longest struct.
-const WORDS: usize = 48;
+const WORDS: usize = 56;
 
 impl Words {
     /// The answer of an event that has none.
@@ -144,9 +144,11 @@ structs! {
     cpu: native::CpuState, types::wl_cpu;
     [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
      curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
-     next_buddy next_vtime last_buddy last_vtime has_idle_cores nr_idle_scan idle_scan_due_ns util_stamp_ns util
-     push_to push_why push_due_ns total charged]
+     next_buddy next_vtime last_buddy last_vtime has_idle_cores nr_idle_scan idle_scan_due_ns idle_blocks core_blocks
+     wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged]
     [next_balance_ns balance_failed]
+    block: native::Block, types::wl_block;
+    [idle present cores recent before recent_period number] []
 }
 
 /// What the native build answered to an event.
@@ -238,6 +240,7 @@ mod tests {
             timer wl_timer_out none;
             task wl_task ["allowed"];
             cpu wl_cpu none;
+            block wl_block none;
         }
     }
 

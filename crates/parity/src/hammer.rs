@@ -6,6 +6,8 @@
 //! - a group's counter is the number of its CPUs whose state is busy, and no other counter was touched;
 //! - every CPU's token is where it belongs: in the idle mask, or with the CPU itself while it is busy; none was
 //!   doubled, so no claim was given to two searches, and none was lost, so no CPU seems busy for ever;
+//! - with idle=nearest, a CPU that looks idle has its bit, and a block with a bit or a wholly idle core is in its LLC's
+//!   summary, so no idle CPU is hidden from searches;
 //! - once all tasks are gone, no CPU counts any task, running or queued, and no load.
 
 use std::fmt;
@@ -13,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use wakelab_policy::{PolicySpec, Tables};
+use wakelab_policy::{Idle, PolicySpec, Tables};
 
 use crate::episodes::install;
 use crate::events::{Event, Kind, NO_TASK};
@@ -86,7 +88,7 @@ pub(crate) fn hammer(kernel: &mut Kernel, seed: u64, policies: &[String]) -> Res
             let tables = Tables::build(&topology, &spec)?;
             install(kernel, &spec, &tables, 4_000_000)?;
             let random = Random::new(seed, (index * SHAPES.len() + machine) as u64);
-            let wrong = hammer_one(kernel, &tables, random, &mut total)?;
+            let wrong = hammer_one(kernel, &spec, &tables, random, &mut total)?;
             if !wrong.is_empty() {
                 let (policy, machine) = (policy.clone(), shape.to_string());
                 return Err(NotConserved { seed, policy, machine, lines: wrong }.into());
@@ -100,6 +102,7 @@ pub(crate) fn hammer(kernel: &mut Kernel, seed: u64, policies: &[String]) -> Res
 
 fn hammer_one(
     kernel: &mut Kernel,
+    spec: &PolicySpec,
     tables: &Tables,
     mut random: Random,
     total: &mut Hammered,
@@ -151,6 +154,7 @@ fn hammer_one(
     }
     check_tokens(kernel, nr_cpus, &mut wrong);
     check_counters(kernel, tables, &mut wrong);
+    check_blocks(kernel, spec, tables, &mut wrong);
     let now_ns = kernel.memory().hammer_args.iter().map(|args| args.now_ns).max().unwrap_or(0);
     tell(kernel, tasks.iter().map(|&task| (Kind::Quiescent, Event { task, now_ns, ..event() })))?;
     check_nothing_runs(kernel, nr_cpus, &mut wrong);
@@ -185,6 +189,30 @@ fn check_counters(kernel: &mut Kernel, tables: &Tables, wrong: &mut Vec<String>)
         if counter.busy != expected {
             wrong
                 .push(format!("counter {index} is {}, {expected} CPUs are busy", counter.busy.cast_signed()));
+        }
+    }
+}
+
+/// Bits of CPUs that are busy are left to searches, and say nothing.
+fn check_blocks(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, wrong: &mut Vec<String>) {
+    let Some(blocks) = tables.blocks.as_ref().filter(|_| spec.idle == Idle::Nearest) else { return };
+    let state = &kernel.memory().wl_memory.policy;
+    let llc = &tables.levels[tables.llc_level];
+    for (cpu, (&block, &slot)) in blocks.block_of.iter().zip(&blocks.slot_of).enumerate() {
+        let words = &state.block[block as usize];
+        let summary = &state.cpu[llc.domain(llc.dom_of[cpu] as usize)[0] as usize];
+        let looks_idle = state.cpu[cpu].state != CPU_BUSY && state.cpu[cpu].nr_queued == 0;
+        if looks_idle && words.idle >> slot & 1 == 0 {
+            wrong.push(format!("CPU {cpu} idles, block {block} does not say so"));
+        }
+        if words.idle != 0 && summary.idle_blocks >> words.number & 1 == 0 {
+            wrong.push(format!("block {block} has an idle CPU, its LLC does not say so"));
+        }
+        let core = ((1u128 << blocks.slots) - 1) as u64;
+        let first = u32::from(slot) / blocks.slots * blocks.slots;
+        let has_core = (words.idle | !words.present) >> first & core == core;
+        if blocks.slots > 1 && has_core && summary.core_blocks >> words.number & 1 == 0 {
+            wrong.push(format!("block {block} has an idle core, its LLC does not say so"));
         }
     }
 }

@@ -72,6 +72,11 @@ pub enum Error {
         /// The most that is possible.
         most: u64,
     },
+    /// `idle=nearest` on an LLC that its words have no room for.
+    #[error(
+        "idle=nearest cannot be used here: an LLC does not fit 64 words of 64 bits; expected at most 4096 CPUs an LLC, at most 2048 if the threads of a core are no power of two"
+    )]
+    NoBlocks,
     /// The tick's period is outside its range.
     #[error("a tick of {tick_ns} ns is impossible; expected 1 to 1000000000")]
     BadTick {

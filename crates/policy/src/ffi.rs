@@ -350,7 +350,11 @@ pub struct CpuState {
     pub has_idle_cores: u32,
     pub nr_idle_scan: u32,
     pub idle_scan_due_ns: u64,
-    unused_llc: [u64; 6],
+    pub idle_blocks: u64,
+    pub core_blocks: u64,
+    pub wanted_until_ns: u64,
+    pub nr_blocks: u32,
+    unused_llc: [u32; 5],
     pub util_stamp_ns: u64,
     pub util: u32,
     pub push_to: u32,
@@ -358,6 +362,20 @@ pub struct CpuState {
     pub push_due_ns: u64,
     pub total: u64,
     pub charged: u64,
+}
+
+/// `struct wl_block`: which CPUs of a block idle. Only for looking at: see [`crate::Policy::block`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+#[expect(missing_docs, reason = "explained in policy.h")]
+pub struct Block {
+    pub idle: u64,
+    pub present: u64,
+    pub cores: u64,
+    pub recent: u64,
+    pub before: u64,
+    pub recent_period: u32,
+    pub number: u32,
 }
 
 /// The C state. Its layout is C's business; Rust fills its head by [`crate::Tables::write_image`].
@@ -374,6 +392,7 @@ unsafe extern "C" {
     pub(crate) fn wl_native_set_idle_mask(p: *mut Instance, cpu: u32, idle: u32);
     pub(crate) fn wl_native_idle_mask(p: *mut Instance, cpu: u32) -> u32;
     pub(crate) fn wl_native_cpu(p: *mut Instance, cpu: u32, out: *mut CpuState);
+    pub(crate) fn wl_native_block(p: *mut Instance, block: u32, out: *mut Block);
     pub(crate) fn wl_native_busy_count(p: *mut Instance, level: u32, domain: u32) -> u32;
     pub(crate) fn wl_native_init(p: *mut Instance) -> c_int;
     pub(crate) fn wl_native_select(
@@ -455,7 +474,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 76];
+        static wl_native_layout: [u32; 81];
     }
 
     #[test]
@@ -528,14 +547,19 @@ mod tests {
             offset_of!(CpuState, curr_deadline),
             offset_of!(CpuState, last_buddy),
             offset_of!(CpuState, has_idle_cores),
+            offset_of!(CpuState, nr_blocks),
             offset_of!(CpuState, util),
             offset_of!(CpuState, push_due_ns),
             offset_of!(CpuState, charged),
+            size_of::<Block>(),
+            offset_of!(Block, recent_period),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.
             crate::Tables::image_len(MAX_CPUS).next_multiple_of(64),
             size_of::<Seen>(),
             offset_of!(Seen, updated),
             offset_of!(Seen, steps),
+            Seen::FIRST_BLOCK,
+            Seen::FIRST_LLC,
             MAX_CPUS,
             MAX_LEVELS,
         ];

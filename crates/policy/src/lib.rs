@@ -22,6 +22,7 @@
 //! # Ok::<(), wakelab_policy::Error>(())
 //! ```
 
+mod blocks;
 mod error;
 mod ffi;
 mod named;
@@ -31,9 +32,10 @@ mod seen;
 mod spec;
 mod tables;
 
+pub use blocks::Blocks;
 pub use error::Error;
 pub use ffi::{
-    CpuState, Decision, Dispatch, Enqueue, GROUP_DEPTH, Group, GroupCpu, HWEIGHT_ONE, MAX_CPUS, MAX_GROUPS,
+    Block, CpuState, Decision, Dispatch, Enqueue, GROUP_DEPTH, Group, GroupCpu, HWEIGHT_ONE, MAX_CPUS, MAX_GROUPS,
     MAX_LEVELS, Move, Params, Reads, Run, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC,
     WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
 };

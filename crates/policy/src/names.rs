@@ -46,9 +46,9 @@ names! {
         PrevIdle = "prev-idle",
         /// The CPU before the previous one was idle.
         RecentIdle = "recent-idle",
-        /// `scan`, step 1.
+        /// `scan`, step 1; `nearest`: an idle core of another block of CPUs.
         IdleCore = "idle-core",
-        /// `scan`, step 2.
+        /// `scan`, step 2; `nearest`: an idle CPU of another block.
         IdleCpu = "idle-cpu",
         /// `scan`, step 3.
         IdleSibling = "idle-sibling",
@@ -66,6 +66,10 @@ names! {
         Fits = "fits",
         /// Unequal capacities: it fits no idle CPU, the biggest one.
         Biggest = "biggest",
+        /// `nearest`: an idle core of target's block.
+        NearCore = "near-core",
+        /// `nearest`: an idle CPU of target's block.
+        NearCpu = "near-cpu",
     }
 }
 

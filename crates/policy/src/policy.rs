@@ -13,8 +13,8 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
 use crate::{
-    CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS, MAX_GROUPS, Move,
-    Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
+    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS, MAX_GROUPS,
+    Move, Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.
@@ -89,6 +89,18 @@ impl Policy {
         let mut out = CpuState::default();
         // SAFETY: live objects; the call only reads the policy.
         unsafe { ffi::wl_native_cpu(self.raw(), cpu, &mut out) };
+        out
+    }
+
+    /// Which CPUs of a block idle ([`crate::Blocks::block_of`]), for checkers; with `idle=nearest` alone it says so.
+    ///
+    /// # Panics
+    /// If there cannot be so many blocks.
+    pub fn block(&self, block: u16) -> Block {
+        assert!(usize::from(block) < MAX_CPUS, "block {block}");
+        let mut out = Block::default();
+        // SAFETY: live objects; the call only reads the policy.
+        unsafe { ffi::wl_native_block(self.raw(), block.into(), &mut out) };
         out
     }
 

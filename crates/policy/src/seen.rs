@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the native host saw of one call: the mirrors of host_lines.h.
 
-use crate::ffi::Reads;
+use crate::ffi::{MAX_CPUS, Reads};
 
 /// `enum wl_step`: parts of an idle search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,13 +48,22 @@ pub struct Seen {
     /// Reads of all others.
     pub misses: Reads,
     nr_updated: u32,
-    pub(crate) updated: [u32; 3],
+    pub(crate) updated: [u32; SEEN_UPDATES],
     nr_steps: u32,
     pub(crate) steps: [SeenStep; 8],
 }
 
+/// `WL_SEEN_UPDATES`: of more updates in one call nothing is known.
+const SEEN_UPDATES: usize = 15;
+
 impl Seen {
-    /// The counters that were updated atomically, by their number in the machine.
+    /// See [`Seen::updated`]. Counters are two a CPU at most.
+    pub const FIRST_BLOCK: usize = 2 * MAX_CPUS;
+    /// See [`Seen::updated`].
+    pub const FIRST_LLC: usize = 3 * MAX_CPUS;
+
+    /// The lines that were updated atomically, in order: the number of a counter, from [`Seen::FIRST_BLOCK`] on that of a
+    /// block (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary.
     pub fn updated(&self) -> &[u32] {
         &self.updated[..self.nr_updated as usize]
     }

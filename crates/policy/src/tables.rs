@@ -7,6 +7,7 @@
 
 use wakelab_machine::{Distance, Topology};
 
+use crate::blocks::Blocks;
 use crate::{Capacity, Cluster, Error, Idle, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
 
 /// `cluster_of` of a CPU without a cluster.
@@ -68,6 +69,8 @@ pub struct Tables {
     pub cluster_of: Vec<u16>,
     /// Speed of each CPU, 1024 for the fastest; 1024 for all where the policy does not look at it.
     pub capacity: Vec<u16>,
+    /// What `idle=nearest` keeps words of; `None` if an LLC is too large for them.
+    pub blocks: Option<Blocks>,
 }
 
 /// A partition in the making: what it is, whether wake-ups may cross it, and for each CPU the lowest CPU of its domain.
@@ -130,6 +133,7 @@ impl Tables {
             smt_level: usize::from(levels.get(1).is_some_and(|level| level.kind == Distance::Smt)),
             cluster_of: cluster_of(topology),
             capacity: vec![FULL_CAPACITY; nr_cpus],
+            blocks: Blocks::build(topology),
             levels,
         })
     }
@@ -159,11 +163,17 @@ impl Tables {
 
     /// Bytes that [`Tables::write_image`] needs.
     pub fn image_len(max_cpus: usize) -> usize {
-        size_of::<Params>() + 24 + 4 * max_cpus + MAX_LEVELS * (24 + 14 * max_cpus)
+        size_of::<Params>() + 24 + 10 * max_cpus + MAX_LEVELS * (24 + 14 * max_cpus)
+    }
+
+    /// The lowest CPU of each CPU's LLC.
+    fn llc_first(&self) -> Vec<u16> {
+        let llc = &self.levels[self.llc_level];
+        llc.dom_of.iter().map(|&domain| llc.domain(domain.into())[0]).collect()
     }
 
     /// Writes `params` and these tables in the layout of the head of `struct wl_policy`, for a host whose
-    /// `WL_MAX_CPUS` is `max_cpus` (a power of two). `image` must be zero; what lies behind the head is left alone.
+    /// `WL_MAX_CPUS` is `max_cpus` (a power of two). An error if the machine does not fit. `image` must be zero; what lies behind the head is left alone.
     ///
     /// # Panics
     /// If `image` is shorter than [`Tables::image_len`].
@@ -171,6 +181,10 @@ impl Tables {
         if self.nr_cpus() > max_cpus {
             return Err(Error::CpuCount { nr_cpus: self.nr_cpus(), max_cpus });
         }
+        if params.idle == Idle::Nearest as u32 && self.blocks.is_none() {
+            return Err(Error::NoBlocks);
+        }
+        let blocks = self.blocks.clone().unwrap_or_default();
         let mut at = Writer { image, offset: 0 };
         let axes = [
             params.idle,
@@ -203,9 +217,12 @@ impl Tables {
         at.u32(self.llc_level as u32);
         at.u32(self.smt_level as u32);
         at.u32(u32::from(self.capacity.iter().any(|&capacity| capacity != self.capacity[0])));
-        at.u32(0);
+        at.u32(blocks.slots);
         at.u16s(&self.cluster_of, max_cpus);
         at.u16s(&self.capacity, max_cpus);
+        at.u16s(&self.llc_first(), max_cpus);
+        at.u16s(&blocks.block_of, max_cpus);
+        at.u16s(&blocks.slot_of, max_cpus);
         for level in &self.levels {
             at.u32(level.kind as u32);
             at.u32(level.first.len() as u32);

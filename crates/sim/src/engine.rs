@@ -152,7 +152,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             host: scenario.host,
             distances: topology.distances(),
             observer,
-            counters: counters::lines(&policy),
+            counters: counters::lines(&policy, scenario.policy.idle),
             policy,
             now_ns: 0,
             queue: EventQueue::new(nr_cpus as u32, nr_tasks as u32),

@@ -30,7 +30,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         let decision = self.decide(cpu, task, WAKE_EXEC, NONE);
         let wakeup = self.wakeup_to(task, WAKE_EXEC, &decision);
-        let cost_ns = self.costs.select_ns + self.reads_ns();
+        let cost_ns = self.costs.select_ns + self.reads_ns() + self.updates_ns(cpu);
         let c = &mut self.cpus[cpu as usize];
         c.wakeup = wakeup;
         c.set(Doing::SelectExec, Kind::Select, cost_ns * UNITS);

@@ -110,7 +110,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         c.set(Doing::Tick, Kind::Tick, self.costs.tick_ns * UNITS);
         let kick = c.tick_kick;
         let claimed = kick != NONE && self.idle_runnable.is_idle(kick) && !self.policy.idle_mask(kick);
-        let reads_ns = self.reads_ns();
+        let reads_ns = self.reads_ns() + self.updates_ns(cpu);
         let c = &mut self.cpus[cpu as usize];
         c.tick_claimed = claimed;
         c.tick_reads_ns = reads_ns;

@@ -53,7 +53,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         let decision = self.decide(cpu, wakee, flags, waker);
         let wakeup = self.wakeup_to(wakee, flags, &decision);
-        let cost_ns = self.costs.select_ns + self.reads_ns();
+        let cost_ns = self.costs.select_ns + self.reads_ns() + self.updates_ns(cpu);
         let search_cost = self.search_cost();
         let c = &mut self.cpus[cpu as usize];
         c.wakeup = wakeup;

@@ -5,6 +5,7 @@
 //! - account, idle_scan, idle_narrow, idle_walk, idle_merged, smt_balance, wake_affine, wake_flips, wake_wide, placement, queue_cfs,
 //!   queue_buddies, queue_fair, balance, util, capacity: by hand
 //! - reference: idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
+//! - nearest: by hand, and against a slow search on random machines
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
 //! - tables: domain levels of regular and random machines
 //! - spec: names of policies
@@ -25,6 +26,7 @@ mod idle_scan;
 mod idle_walk;
 mod lines;
 mod model;
+mod nearest;
 mod placement;
 mod push;
 mod queue_buddies;

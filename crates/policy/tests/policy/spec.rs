@@ -14,7 +14,7 @@ fn refusal(text: &str) -> String {
 fn refusals_say_what_is_possible() {
     assert_eq!(
         refusal("linux-4.15+idle=foo"),
-        "axis `idle` has no value `foo`; expected one of: scan, smt-balance, narrow"
+        "axis `idle` has no value `foo`; expected one of: scan, smt-balance, narrow, nearest"
     );
     assert_eq!(
         refusal("linux-9"),

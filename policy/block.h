@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * block.h - which CPUs idle, in words: what idle=nearest reads instead of CPUs.
+ *
+ * An LLC is cut into blocks: its clusters, or where it has none runs of 8 cores; at most 64 CPUs each and
+ * at most 64 an LLC (crates/policy, blocks.rs, says what happens where that does not fit). A block has
+ * one cache line with a word of idle CPUs, a bit a CPU, a core's bits side by side; the word of wholly
+ * idle cores is computed from it. An LLC has one line with two summary words, a bit a block: it has an
+ * idle CPU; it has an idle core. A summary bit changes only when what it says of its block does.
+ *
+ * Invariant: a CPU that looks idle (its idle task runs and nothing is queued on it) has its bit set.
+ * The other way round bits may be *stale*: whoever finds one clears it. So:
+ *   turns idle	sets its bit if that is clear
+ *   turns busy	clears its bit if searches lately wanted to know (the LLC's wanted_until_ns), else leaves it:
+ *		two tasks that wake each other on idle CPUs write no shared line at all
+ *   tick	clears the bit of a CPU that is busy still
+ *   dequeue	of the last task queued on a CPU that idles: sets its bit
+ *   a search	clears the bit of a CPU that it finds not to be idle
+ * Claims are not here: they are the host's mask alone, so that none can leak into "busy for ever". Until
+ * the claimed CPU turns busy, others may find its bit, lose the claim, and go on.
+ *
+ * Two CPUs may change a word at once. Who clears a bit looks at the CPU again afterwards and sets it
+ * again if it idles by now; who turns idle publishes that before it looks at the bit; so no idle CPU is
+ * left without one. Summary bits are kept the same way.
+ *
+ * Example, an LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core: block 0 has bits
+ * 0, 4, 1, 5, in this order. All are idle: idle 1111, cores 0101, summary 11 and 11. Busy, while searches
+ * want to know: CPU 4: idle 1101, cores 0100. CPU 1: idle 1001, cores 0000, and block 0 leaves the
+ * summary of cores. CPUs 0 and 5: idle 0000, and it leaves that of CPUs. CPU 5 turns idle: 1000, and it is back.
+ *
+ * Cost: turning idle or busy, a read, and an atomic update if the bit changes; a second one if the block
+ * was empty or is now. It fails where blocks are empty and not empty in turn, many times a
+ * millisecond: the summary is then written as often.
+ */
+#ifndef WL_BLOCK_H
+#define WL_BLOCK_H
+
+#include "access.h"
+
+/* How long after a search CPUs that turn busy say so. */
+#define WL_WANTED_NS 1000000ULL
+/* log2 of the period, in ns, by which the times of turning idle are told apart. */
+#define WL_RECENT_SHIFT 16
+
+WL_INLINE u32 wl_is_nearest(const struct wl_policy *p)
+{
+	return p->params.idle == WL_IDLE_NEAREST;
+}
+
+WL_INLINE struct wl_block *wl_block_at(struct wl_policy *p, u32 block)
+{
+	wl_hide(block);
+	return &p->block[block & (WL_MAX_CPUS - 1)];
+}
+
+WL_INLINE u64 wl_slot_bit(struct wl_policy *p, u32 cpu)
+{
+	return 1ULL << (wl_entry(p->topo.slot_of, cpu) & 63);
+}
+
+WL_INLINE u32 wl_block_cpu(struct wl_policy *p, u32 block, u32 slot)
+{
+	wl_hide(block);
+	wl_hide(slot);
+	return p->block_map[block & (WL_MAX_CPUS - 1)].cpu[slot & 63];
+}
+
+/* The first bits of cores all of whose CPUs are in `idle`. */
+WL_INLINE u64 wl_whole_cores(struct wl_policy *p, const struct wl_block *b, u64 idle)
+{
+	u64 word = idle | ~b->present;
+	u32 slots = p->topo.slots;
+
+	if (slots > 1)
+		word &= word >> 1;
+	if (slots > 2)
+		word &= word >> 2;
+	if (slots > 4)
+		word &= word >> 4;
+	if (slots > 8)
+		word &= word >> 8;
+	if (slots > 16)
+		word &= word >> 16;
+	if (slots > 32)
+		word &= word >> 32;
+	return word & b->cores;
+}
+
+/* Each core's first bit if any of its CPUs is in `word`; other bits mean nothing. */
+WL_INLINE u64 wl_any_of_core(const struct wl_policy *p, u64 word)
+{
+	u32 slots = p->topo.slots;
+
+	if (slots > 1)
+		word |= word >> 1;
+	if (slots > 2)
+		word |= word >> 2;
+	if (slots > 4)
+		word |= word >> 4;
+	if (slots > 8)
+		word |= word >> 8;
+	if (slots > 16)
+		word |= word >> 16;
+	if (slots > 32)
+		word |= word >> 32;
+	return word;
+}
+
+/* The CPU of a block's first bit: a block is as far as that. */
+WL_INLINE u32 wl_block_first(struct wl_policy *p, const struct wl_block *b, u32 block)
+{
+	return wl_block_cpu(p, block, wl_lowest_bit(b->present));
+}
+
+WL_INLINE void wl_block_updated(struct wl_policy *p, u32 block)
+{
+	(void)p;
+	wl_line_updated(p, WL_LINE_BLOCK + (block & (WL_MAX_CPUS - 1)));
+}
+
+WL_INLINE void wl_summary_updated(struct wl_policy *p, u32 first_cpu)
+{
+	(void)p;
+	wl_line_updated(p, WL_LINE_LLC + (first_cpu & (WL_MAX_CPUS - 1)));
+}
+
+/* ------------------------------------------------------------------ changing words */
+
+/* The summary says that the block of cpu has an idle CPU, or core. */
+WL_INLINE void wl_summary_set(struct wl_policy *p, u32 cpu, u32 cores)
+{
+	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
+	struct wl_cpu *llc = wl_llc_record(p, cpu);
+
+	wl_atomic_or(cores ? &llc->core_blocks : &llc->idle_blocks, 1ULL << (b->number & 63));
+	wl_summary_updated(p, wl_llc_first(p, cpu));
+}
+
+/* The summary says that the block of cpu has none, unless it has one by now. */
+WL_INLINE void wl_summary_clear(struct wl_policy *p, u32 cpu, u32 cores)
+{
+	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
+	struct wl_cpu *llc = wl_llc_record(p, cpu);
+	u64 *summary = cores ? &llc->core_blocks : &llc->idle_blocks, idle;
+
+	wl_atomic_and(summary, ~(1ULL << (b->number & 63)));
+	wl_summary_updated(p, wl_llc_first(p, cpu));
+	idle = wl_read_once(b->idle);
+	if (cores ? wl_whole_cores(p, b, idle) : idle)
+		wl_summary_set(p, cpu, cores);
+}
+
+/* Sets the bit of cpu, and what follows from that. */
+WL_FN int wl_block_set(struct wl_policy *p WL_ARG, u32 cpu)
+{
+	u32 block = wl_entry(p->topo.block_of, cpu);
+	struct wl_block *b = wl_block_at(p, block);
+	u64 bit = wl_slot_bit(p, cpu), was = wl_atomic_or(&b->idle, bit);
+
+	wl_block_updated(p, block);
+	if (!was)
+		wl_summary_set(p, cpu, 0);
+	if (p->topo.slots > 1 && !wl_whole_cores(p, b, was) && wl_whole_cores(p, b, was | bit))
+		wl_summary_set(p, cpu, 1);
+	return 0;
+}
+
+/* Clears the bit of cpu, which was seen not to be idle, and what follows from that. */
+WL_FN int wl_block_clear(struct wl_policy *p WL_ARG, u32 cpu)
+{
+	u32 block = wl_entry(p->topo.block_of, cpu);
+	struct wl_block *b = wl_block_at(p, block);
+	u64 bit = wl_slot_bit(p, cpu), was = wl_atomic_and(&b->idle, ~bit);
+
+	wl_block_updated(p, block);
+	if (was == bit)
+		wl_summary_clear(p, cpu, 0);
+	if (p->topo.slots > 1 && wl_whole_cores(p, b, was) && !wl_whole_cores(p, b, was & ~bit))
+		wl_summary_clear(p, cpu, 1);
+	/* It may have turned idle, and seen its bit set, after it was looked at. */
+	if (wl_looks_idle(p, cpu))
+		wl_block_set(p, cpu);
+	return 0;
+}
+
+WL_INLINE u32 wl_block_has(struct wl_policy *p, u32 cpu)
+{
+	u32 block = wl_entry(p->topo.block_of, cpu);
+
+	wl_line_read(p, WL_LINE_BLOCK + block, WL_DIST_LLC);
+	return (wl_read_once(wl_block_at(p, block)->idle) & wl_slot_bit(p, cpu)) != 0;
+}
+
+/* ------------------------------------------------------------------ what happens to a CPU */
+
+/* cpu turned idle, as its state says by now. */
+WL_INLINE void wl_block_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
+	u32 period = now_ns >> WL_RECENT_SHIFT;
+
+	if (wl_block_has(p, cpu))
+		return;
+	/* Hints, written where the line is written anyway; two writers at once may lose one. */
+	if (b->recent_period != period) {
+		b->before = b->recent_period + 1 == period ? b->recent : 0;
+		b->recent = 0;
+		b->recent_period = period;
+	}
+	b->recent |= wl_slot_bit(p, cpu);
+	/* Something may have been queued here before that was seen. */
+	if (wl_looks_idle(p, cpu))
+		wl_block_set(p, cpu);
+}
+
+/* cpu turned busy, as its state says by now. */
+WL_INLINE void wl_block_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	u32 first = wl_llc_first(p, cpu);
+
+	wl_line_read(p, WL_LINE_LLC + first, WL_DIST_LLC);
+	if (now_ns < wl_read_once(wl_cpu_of(p, first)->wanted_until_ns) && wl_block_has(p, cpu))
+		wl_block_clear(p, cpu);
+}
+
+/* A tick on cpu. */
+WL_INLINE void wl_block_tick(struct wl_policy *p, u32 cpu)
+{
+	if (!wl_looks_idle(p, cpu) && wl_block_has(p, cpu))
+		wl_block_clear(p, cpu);
+}
+
+/* A task that was queued on cpu no longer is. */
+WL_INLINE void wl_block_dequeued(struct wl_policy *p, u32 cpu)
+{
+	if (wl_looks_idle(p, cpu) && !wl_block_has(p, cpu))
+		wl_block_set(p, cpu);
+}
+
+/* Start values, when topology is there: a bit for every CPU, as none has said yet that it is busy. */
+WL_INLINE void wl_block_init(struct wl_policy *p, u32 cpu)
+{
+	u32 block = wl_entry(p->topo.block_of, cpu), slot = wl_entry(p->topo.slot_of, cpu);
+	u32 first = wl_llc_first(p, cpu), slots = p->topo.slots;
+	struct wl_block *b = wl_block_at(p, block);
+	struct wl_cpu *llc = wl_cpu_of(p, first);
+
+	b->number = block - wl_entry(p->topo.block_of, first);
+	b->present |= 1ULL << (slot & 63);
+	b->cores |= 1ULL << ((slot & ~(slots - 1)) & 63);
+	b->idle = b->present;
+	wl_hide(block);
+	p->block_map[block & (WL_MAX_CPUS - 1)].cpu[slot & 63] = cpu;
+	llc->idle_blocks |= 1ULL << (b->number & 63);
+	if (slots > 1)
+		llc->core_blocks = llc->idle_blocks;
+	if (llc->nr_blocks <= b->number)
+		llc->nr_blocks = b->number + 1;
+}
+
+#endif /* WL_BLOCK_H */
