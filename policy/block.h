@@ -151,7 +151,7 @@ WL_INLINE void wl_summary_clear(struct wl_policy *p, u32 cpu, u32 cores)
 }
 
 /* Sets the bit of cpu, and what follows from that. */
-WL_FN int wl_block_set(struct wl_policy *p WL_ARG, u32 cpu)
+WL_INLINE void wl_block_set(struct wl_policy *p, u32 cpu)
 {
 	u32 block = wl_entry(p->topo.block_of, cpu);
 	struct wl_block *b = wl_block_at(p, block);
@@ -162,7 +162,6 @@ WL_FN int wl_block_set(struct wl_policy *p WL_ARG, u32 cpu)
 		wl_summary_set(p, cpu, 0);
 	if (p->topo.slots > 1 && !wl_whole_cores(p, b, was) && wl_whole_cores(p, b, was | bit))
 		wl_summary_set(p, cpu, 1);
-	return 0;
 }
 
 /* Clears the bit of cpu, which was seen not to be idle, and what follows from that. */
@@ -231,10 +230,11 @@ WL_INLINE void wl_block_tick(struct wl_policy *p, u32 cpu)
 }
 
 /* A task that was queued on cpu no longer is. */
-WL_INLINE void wl_block_dequeued(struct wl_policy *p, u32 cpu)
+WL_FN int wl_block_dequeued(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	if (wl_looks_idle(p, cpu) && !wl_block_has(p, cpu))
 		wl_block_set(p, cpu);
+	return 0;
 }
 
 /* Start values, when topology is there: a bit for every CPU, as none has said yet that it is busy. */

@@ -74,14 +74,17 @@ WL_FN int wl_crowd_count(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 	crowd->idle_cpu = WL_CPU_NONE;
 	crowd->lone_cpu = WL_CPU_NONE;
 	wl_for (i, 0, span) {
+		const struct wl_task *who = t;
 		struct wl_cpu *c;
 
+		/* Or clang moves arithmetic on t out of the loop, before its test: the verifier refuses that. */
+		wl_hide(who);
 		other = wl_entry(clusters->cpus, first + i);
 		c = wl_cpu_of(p, other);
 		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
 		crowd->nr += wl_read_once(c->nr_queued) + wl_read_once(c->nr_running);
 		if (crowd->idle_cpu < 0 && wl_looks_idle(p, other) &&
-		    (!t || wl_allowed(p, t, other)))
+		    (!who || wl_allowed(p, who, other)))
 			crowd->idle_cpu = other;
 		if (crowd->lone_cpu < 0 && wl_runs_alone(p, other))
 			crowd->lone_cpu = other;

@@ -93,6 +93,11 @@ WL_INLINE void wl_note_loaded(struct wl_policy *p, u32 slot)
  */
 WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, u32 nr)
 {
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_unused(load);
+	wl_unused(nr);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 at = slot, was, now, i;
 
@@ -150,6 +155,10 @@ WL_INLINE u64 wl_total(struct wl_policy *p, struct wl_cpu *c)
 WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
 			   u32 joins)
 {
+	wl_unused(p);
+	wl_unused(t);
+	wl_unused(cpu);
+	wl_unused(joins);
 	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load;
 	u32 at = t->group, more = joins ? t->weight : 0, weight, i;
 
@@ -181,6 +190,11 @@ WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this_cpu,
 			 struct wl_reads *reads WL_ARG)
 {
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_unused(this_cpu);
+	wl_unused(reads);
 	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, cpu);
 	u32 at = slot, i;
 
@@ -206,6 +220,10 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 
 WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 shares)
 {
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(parent);
+	wl_unused(shares);
 	struct wl_group *g = wl_group_at(p, slot), *up = wl_group_at(p, parent);
 	u32 depth = 1, counts_as = slot;
 
@@ -229,6 +247,8 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 
 WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot)
 {
+	wl_unused(p);
+	wl_unused(slot);
 	struct wl_group *g = wl_group_at(p, slot);
 
 	if (slot && g)
@@ -238,6 +258,9 @@ WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot)
 
 WL_FN int wl_group_shares(struct wl_policy *p WL_ARG, u32 slot, u32 shares)
 {
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(shares);
 	struct wl_group *g = wl_group_at(p, slot);
 	u32 nr_cpus = p->topo.nr_cpus, i;
 

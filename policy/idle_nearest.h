@@ -41,7 +41,7 @@ WL_INLINE u32 wl_nearest_slot(struct wl_policy *p, const struct wl_search *s,
 	u64 before = age == 0 ? b->before : age == 1 ? b->recent : 0;
 	u64 later;
 
-	if (s->cores_searched) {
+	if (s->cores) {
 		recent = wl_any_of_core(p, recent);
 		before = wl_any_of_core(p, before);
 	}
@@ -54,10 +54,10 @@ WL_INLINE u32 wl_nearest_slot(struct wl_policy *p, const struct wl_search *s,
 }
 
 /*
- * The core of s->candidate: all its threads are read, and bits of those that do not idle cleared.
- * Returns its first allowed CPU if all idle, else WL_CPU_NONE.
+ * Reads the threads of s->candidate's core until one does not idle, which is s->candidate then.
+ * Returns the core's first allowed CPU if all idle, else WL_CPU_NONE.
  */
-WL_FN int wl_nearest_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+WL_FN int wl_nearest_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			  const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
@@ -68,19 +68,33 @@ WL_FN int wl_nearest_core(struct wl_policy *p WL_ARG, const struct wl_search *s 
 
 	if (found < 0)
 		return found;
+	s->candidate = found;
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		if (wl_looks_idle(p, cpu))
-			continue;
-		wl_block_clear(p, cpu);
-		found = WL_CPU_NONE;
+		if (!wl_looks_idle(p, cpu)) {
+			s->candidate = cpu;
+			found = WL_CPU_NONE;
+			break;
+		}
 	}
 	return found;
 }
 
+/* s->candidate if it is allowed, else WL_CPU_NONE. */
+WL_INLINE int wl_nearest_cpu(struct wl_policy *p, const struct wl_search *s,
+			     const struct wl_task *t, struct wl_decision *out)
+{
+	u32 cpu = s->candidate;
+
+	if (!wl_allowed(p, t, cpu))
+		return WL_CPU_NONE;
+	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+	return cpu;
+}
+
 /*
- * An idle CPU of a block, or one of an idle core if s->cores_searched. Returns the CPU claimed, or
+ * An idle CPU of a block, or one of an idle core if s->cores. Returns the CPU claimed, or
  * WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
@@ -88,8 +102,7 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 			      struct wl_decision *out WL_ARG)
 {
 	struct wl_block *b = wl_block_at(p, block);
-	u32 own = block == wl_entry(p->topo.block_of, s->target);
-	u32 slot = own ? wl_entry(p->topo.slot_of, s->target) : 0, i, at;
+	u32 own = block == wl_entry(p->topo.block_of, s->target), i, at;
 	u64 left = ~0ULL, word;
 	int cpu, found = WL_CPU_NONE;
 
@@ -97,34 +110,25 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 		      wl_reader_distance(p, &s->reader, wl_block_first(p, b, block)));
 	wl_for (i, 0, 64) {
 		word = wl_read_once(b->idle);
-		word = (s->cores_searched ? wl_whole_cores(p, b, word) : word) & left;
+		word = (s->cores ? wl_whole_cores(p, b, word) : word) & left;
 		if (!word)
 			break;
-		at = wl_nearest_slot(p, s, b, word, slot);
+		at = wl_nearest_slot(p, s, b, word, own ? wl_entry(p->topo.slot_of, s->target) : 0);
 		left &= ~(1ULL << (at & 63));
-		cpu = wl_block_cpu(p, block, at);
-		s->candidate = cpu;
-		if (s->cores_searched) {
-			cpu = wl_nearest_core(p, s, t, out);
-			if (cpu < 0)
-				continue;
-		} else {
-			if (!wl_allowed(p, t, cpu))
-				continue;
-			wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		}
-		if (wl_take_idle(p, cpu, out)) {
+		s->candidate = wl_block_cpu(p, block, at);
+		cpu = s->cores ? wl_nearest_core(p, s, t, out) : wl_nearest_cpu(p, s, t, out);
+		if (cpu >= 0 && wl_take_idle(p, cpu, out)) {
 			found = cpu;
 			break;
 		}
-		if (!wl_looks_idle(p, cpu))
-			wl_block_clear(p, cpu);
+		if (!wl_looks_idle(p, s->candidate))
+			wl_block_clear(p, s->candidate);
 	}
 	return found;
 }
 
 /*
- * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on. Returns
+ * Steps 1 and 2 if s->cores, else 3 and 4: target's block, then others from the rotor on. Returns
  * the CPU claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
@@ -134,11 +138,11 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	struct wl_cpu *llc = wl_cpu_of(p, llc_first), *me = wl_cpu_of(p, s->this_cpu);
 	u32 own = wl_entry(p->topo.block_of, s->target);
 	u32 base = wl_entry(p->topo.block_of, llc_first), nr = llc->nr_blocks, i, at;
-	u64 left = s->cores_searched ? wl_read_once(llc->core_blocks) : wl_read_once(llc->idle_blocks),
+	u64 left = s->cores ? wl_read_once(llc->core_blocks) : wl_read_once(llc->idle_blocks),
 	    later;
 	int cpu = WL_CPU_NONE;
 
-	out->reason = s->cores_searched ? WL_REASON_NEAR_CORE : WL_REASON_NEAR_CPU;
+	out->reason = s->cores ? WL_REASON_NEAR_CORE : WL_REASON_NEAR_CPU;
 	at = own - base;
 	if (left >> (at & 63) & 1) {
 		cpu = wl_nearest_in_block(p, s, t, own, out);
@@ -146,7 +150,7 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	}
 	if (cpu >= 0 || !left)
 		return cpu;
-	out->reason = s->cores_searched ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
+	out->reason = s->cores ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
 	at = nr ? me->rotor++ % nr : 0;
 	wl_for (i, 0, 64) {
 		if (!left)
@@ -174,9 +178,9 @@ WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const 
 		wl_wrote_llc(p, first);
 	}
 	if (wl_read_once(llc->core_blocks)) {
-		s->cores_searched = 1;
+		s->cores = 1;
 		cpu = wl_nearest_in_llc(p, s, t, out);
-		s->cores_searched = 0;
+		s->cores = 0;
 	}
 	if (cpu < 0 && wl_read_once(llc->idle_blocks))
 		cpu = wl_nearest_in_llc(p, s, t, out);

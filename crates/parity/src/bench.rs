@@ -23,6 +23,7 @@ const COUNTED: u32 = 2_000;
 const BENCH_OVERHEAD: u32 = 0;
 const BENCH_SEARCH: u32 = 1;
 const BENCH_COUNT: u32 = 2;
+const BENCH_ALONE: u32 = 3;
 
 /// A column: an idle design, and how far a scan may go.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +35,33 @@ struct Column {
 }
 
 /// `rotor` and `affine` do not matter here: there is one search a wake-up, and this is prev.
-const COLUMNS: [Column; 3] = [
+const COLUMNS: [Column; 4] = [
     Column { name: "scan", policy: "linux-4.15+idle=scan", avg_idle_ns: 1_000_000 },
     Column { name: "scan, at its limit of 4", policy: "linux-4.15+idle=scan", avg_idle_ns: 0 },
     Column { name: "smt-balance", policy: "linux-4.15+idle=smt-balance", avg_idle_ns: 1_000_000 },
+    Column { name: "nearest", policy: "linux-4.15+idle=nearest", avg_idle_ns: 1_000_000 },
 ];
+
+/// What of a wake-up is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Part {
+    /// `wl_select()`.
+    Select,
+    /// The idle search in it, from the look at target on.
+    Search,
+}
+
+impl Part {
+    pub(crate) const ALL: [Part; 2] = [Part::Select, Part::Search];
+
+    fn program(self) -> u32 {
+        match self {
+            Part::Select => BENCH_SEARCH,
+            Part::Search => BENCH_ALONE,
+        }
+    }
+}
 
 /// How much of the machine idles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +90,7 @@ pub(crate) struct Figure {
     pub(crate) machine: String,
     pub(crate) load: &'static str,
     pub(crate) design: &'static str,
+    pub(crate) part: Part,
     /// Median over repetitions, overhead subtracted; picoseconds, so that it is an integer.
     pub(crate) median_ps: u64,
     /// Lower and upper quartile of the repetitions.
@@ -131,10 +155,10 @@ impl Setup {
 
     fn time(&self, kernel: &mut Kernel) -> Result<Vec<Figure>> {
         let mut samples: Vec<Samples> = Vec::new();
-        for column in &COLUMNS {
+        for (column, part) in timed() {
             self.enter(kernel, column)?;
             let pilot = 1_000;
-            let pilot_ns = run(kernel, BENCH_SEARCH, pilot)?.elapsed_ns.max(1);
+            let pilot_ns = run(kernel, part.program(), pilot)?.elapsed_ns.max(1);
             let rounds = (u64::from(pilot) * REPETITION_NS / pilot_ns).clamp(100, 100_000) as u32;
             let counted = run(kernel, BENCH_COUNT, COUNTED)?;
             samples.push(Samples {
@@ -145,20 +169,20 @@ impl Setup {
             });
         }
         for _ in 0..REPETITIONS {
-            for (column, samples) in COLUMNS.iter().zip(&mut samples) {
+            for ((column, part), samples) in timed().zip(&mut samples) {
                 self.enter(kernel, column)?;
-                run(kernel, BENCH_SEARCH, samples.rounds / 10)?; // warms caches
+                run(kernel, part.program(), samples.rounds / 10)?; // warms caches
                 let overhead = run(kernel, BENCH_OVERHEAD, samples.rounds)?;
-                let search = run(kernel, BENCH_SEARCH, samples.rounds)?;
+                let search = run(kernel, part.program(), samples.rounds)?;
                 let each = |ns: u64| ns * 1_000 / u64::from(samples.rounds);
                 samples.overhead_ps.push(each(overhead.elapsed_ns));
                 samples.search_ps.push(each(search.elapsed_ns.saturating_sub(overhead.elapsed_ns)));
             }
         }
-        Ok(COLUMNS.iter().zip(samples).map(|(column, samples)| self.figure(column, samples)).collect())
+        Ok(timed().zip(samples).map(|((column, part), samples)| self.figure(column, part, samples)).collect())
     }
 
-    fn figure(&self, column: &Column, mut samples: Samples) -> Figure {
+    fn figure(&self, column: &Column, part: Part, mut samples: Samples) -> Figure {
         samples.search_ps.sort_unstable();
         samples.overhead_ps.sort_unstable();
         let per_1000 = |count: u64| count * 1_000 / u64::from(COUNTED);
@@ -167,6 +191,7 @@ impl Setup {
             machine: BENCH[self.index].to_string(),
             load: self.load.name(),
             design: column.name,
+            part,
             median_ps: quantile(&samples.search_ps, 2),
             quartiles_ps: [quantile(&samples.search_ps, 1), quantile(&samples.search_ps, 3)],
             overhead_ps: quantile(&samples.overhead_ps, 2),
@@ -214,6 +239,11 @@ fn run(kernel: &mut Kernel, what: u32, nr_rounds: u32) -> Result<types::parity_b
     args.nr_rounds = nr_rounds;
     kernel.bench()?;
     Ok(kernel.memory().bench_args)
+}
+
+/// All columns, and all parts of each.
+fn timed() -> impl Iterator<Item = (&'static Column, Part)> {
+    COLUMNS.iter().flat_map(|column| Part::ALL.map(|part| (column, part)))
 }
 
 fn event() -> Event {

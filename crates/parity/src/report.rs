@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::bench::Figure;
+use crate::bench::{Figure, Part};
 use crate::episodes::Comparison;
 use crate::hammer::Hammered;
 use crate::kernel::{ProgramSize, VERIFIED_INSNS_MAX};
@@ -103,24 +103,29 @@ impl Report {
     }
 
     pub(crate) fn searches_text(&self) -> String {
-        format!("nanoseconds per search: median (lower to upper quartile), reads\n{}", self.searches_table())
-            .trim_end()
-            .to_owned()
+        format!(
+            "nanoseconds per idle search: median (lower to upper quartile)\n{}\nnanoseconds per wl_select(), and reads\n{}",
+            self.searches_table(Part::Search),
+            self.searches_table(Part::Select)
+        )
+        .trim_end()
+        .to_owned()
     }
 
     /// A row a machine and load, a column a design.
-    fn searches_table(&self) -> String {
+    fn searches_table(&self, part: Part) -> String {
         let mut designs: Vec<&str> = Vec::new();
-        for figure in &self.searches {
+        let searches: Vec<&Figure> = self.searches.iter().filter(|figure| figure.part == part).collect();
+        for figure in &searches {
             if !designs.contains(&figure.design) {
                 designs.push(figure.design);
             }
         }
         let mut rows = vec![vec!["CPUs".to_owned(), "load".to_owned()]];
         rows[0].extend(designs.iter().map(|design| (*design).to_owned()));
-        for row in self.searches.chunks(designs.len().max(1)) {
+        for row in searches.chunks(designs.len().max(1)) {
             let mut cells = vec![row[0].nr_cpus.to_string(), row[0].load.to_owned()];
-            cells.extend(row.iter().map(cell));
+            cells.extend(row.iter().map(|figure| cell(figure)));
             rows.push(cells);
         }
         table(&rows, 2)
@@ -150,7 +155,8 @@ impl Report {
             ("virtual_machine", if place.virtual_machine { " of a virtual machine" } else { "" }.to_owned()),
             ("load", place.load_average.clone()),
             ("compiler", place.compiler.to_owned()),
-            ("table", self.searches_table()),
+            ("searches", self.searches_table(Part::Search)),
+            ("selects", self.searches_table(Part::Select)),
             ("repetitions", repetitions.to_string()),
             ("least", nanoseconds(overhead(u64::min))),
             ("most", nanoseconds(overhead(u64::max))),
@@ -165,7 +171,8 @@ impl Report {
 fn cell(figure: &Figure) -> String {
     let [lower, upper] = figure.quartiles_ps.map(nanoseconds);
     let reads = format!("{}.{}", figure.reads_per_1000 / 1_000, figure.reads_per_1000 % 1_000 / 100);
-    format!("{} ({lower} to {upper}), {reads} reads", nanoseconds(figure.median_ps))
+    let time = format!("{} ({lower} to {upper})", nanoseconds(figure.median_ps));
+    if figure.part == Part::Search { time } else { format!("{time}, {reads} reads") }
 }
 
 /// Picoseconds as nanoseconds, with a decimal where it means something.

@@ -5,11 +5,13 @@
  * The waking CPU is prev too, and it is busy: wake-affine has nothing to choose, and the idle
  * search starts at a CPU that is not idle. Waking CPUs rotate. A claimed CPU is given back at once.
  * BENCH_OVERHEAD does all of that but the search, which gives what to subtract; BENCH_COUNT
- * searches and counts reads instead of being timed.
+ * searches and counts reads instead of being timed. BENCH_ALONE is the idle search without the
+ * rest of wl_select(): a look at target, and what comes if that is busy.
  */
 #define BENCH_OVERHEAD 0
 #define BENCH_SEARCH   1
 #define BENCH_COUNT    2
+#define BENCH_ALONE    3
 
 struct parity_bench_args {
 	u32 what; /* BENCH_* */
@@ -32,6 +34,14 @@ __noinline int bench_search(u32 cpu, u64 now_ns)
 	struct wl_select_in in = {.this_cpu = cpu, .prev_cpu = cpu, .now_ns = now_ns};
 
 	wl_select(&wl_memory.policy, &in, task_at(0), task_at(1), &bench_decision);
+	return 0;
+}
+
+__noinline int bench_alone(u32 cpu, u64 now_ns)
+{
+	struct wl_search s = {.this_cpu = cpu, .prev = cpu, .target = cpu, .now_ns = now_ns};
+
+	wl_place_woken(&wl_memory.policy, &s, task_at(0), &bench_decision);
 	return 0;
 }
 
@@ -64,6 +74,8 @@ int parity_bench(void *unused)
 		cpu = bench_waker[cpu_at(nr_wakers ? i % nr_wakers : 0)];
 		if (what == BENCH_OVERHEAD)
 			bench_nothing(cpu, now_ns);
+		else if (what == BENCH_ALONE)
+			bench_alone(cpu, now_ns);
 		else
 			bench_search(cpu, now_ns);
 		if (bench_decision.claimed) {

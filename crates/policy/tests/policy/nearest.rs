@@ -2,7 +2,7 @@
 //! idle_nearest.h and block.h: the worked examples, then any history on any machine against a slow search.
 
 use proptest::prelude::*;
-use wakelab_machine::Distance::{Cpu, Llc, Smt};
+use wakelab_machine::Distance::{Cpu, Llc};
 use wakelab_machine::Topology;
 use wakelab_policy::{Decision, EnqueueWhy, Policy, Reason, SelectIn, Task};
 
