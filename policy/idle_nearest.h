@@ -55,42 +55,50 @@ WL_INLINE u32 wl_nearest_slot(struct wl_policy *p, const struct wl_search *s,
 
 /*
  * Reads the threads of s->candidate's core until one does not idle, which is s->candidate then.
- * Returns the core's first allowed CPU if all idle, else WL_CPU_NONE.
+ * Returns 1 if all idle.
  */
 WL_FN int wl_nearest_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
-			  const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+			  struct wl_decision *out WL_ARG)
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 core = wl_entry(smt->dom_of, s->candidate);
-	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core);
-	int found = wl_first_allowed(p, t, p->topo.smt_level, core, 0);
-	u32 i, cpu;
+	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core), i, cpu;
+	int idle = 1;
 
-	if (found < 0)
-		return found;
-	s->candidate = found;
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (!wl_looks_idle(p, cpu)) {
 			s->candidate = cpu;
-			found = WL_CPU_NONE;
+			idle = 0;
 			break;
 		}
 	}
-	return found;
+	return idle;
 }
 
-/* s->candidate if it is allowed, else WL_CPU_NONE. */
-WL_INLINE int wl_nearest_cpu(struct wl_policy *p, const struct wl_search *s,
-			     const struct wl_task *t, struct wl_decision *out)
+/*
+ * What the search may take of s->candidate, having looked at it: its core's first allowed CPU if
+ * s->cores, else itself; or WL_CPU_NONE.
+ */
+WL_INLINE int wl_nearest_candidate(struct wl_policy *p, struct wl_search *s,
+				   const struct wl_task *t, struct wl_decision *out)
 {
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 cpu = s->candidate;
+	int found = cpu;
 
+	if (s->cores) {
+		found = wl_first_allowed(p, t, p->topo.smt_level, wl_entry(smt->dom_of, cpu), 0);
+		if (found < 0)
+			return found;
+		s->candidate = found;
+		return wl_nearest_core(p, s, out) ? found : WL_CPU_NONE;
+	}
 	if (!wl_allowed(p, t, cpu))
 		return WL_CPU_NONE;
 	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-	return cpu;
+	return found;
 }
 
 /*
@@ -116,7 +124,7 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 		at = wl_nearest_slot(p, s, b, word, own ? wl_entry(p->topo.slot_of, s->target) : 0);
 		left &= ~(1ULL << (at & 63));
 		s->candidate = wl_block_cpu(p, block, at);
-		cpu = s->cores ? wl_nearest_core(p, s, t, out) : wl_nearest_cpu(p, s, t, out);
+		cpu = wl_nearest_candidate(p, s, t, out);
 		if (cpu >= 0 && wl_take_idle(p, cpu, out)) {
 			found = cpu;
 			break;

@@ -39,6 +39,7 @@ struct parity_hammer_args hammer_args[HAMMER_THREADS];
 struct parity_hammer_cpu hammer_cpu[WL_MAX_CPUS];
 struct wl_decision
 	hammer_decision[HAMMER_THREADS * 16]; /* a thread's is at 16 * thread: lines apart */
+struct wl_select_in hammer_select[HAMMER_THREADS * 16]; /* no stack is left for it */
 struct wl_enqueue_out hammer_enqueue[HAMMER_THREADS * 16];
 
 static __always_inline u64 next_random(u64 *state)
@@ -81,14 +82,13 @@ __noinline int hammer_flip(u32 cpu, u64 now_ns)
 __noinline int hammer_search(u32 thread, u32 this_cpu, u32 prev_cpu, u32 task, u64 now_ns)
 {
 	struct wl_decision *d = &hammer_decision[(thread & (HAMMER_THREADS - 1)) * 16];
-	struct wl_select_in in = {
-		.this_cpu = this_cpu,
-		.prev_cpu = prev_cpu,
-		.flags = (now_ns & 16) ? WL_WAKE_SYNC : 0,
-		.now_ns = now_ns,
-	};
+	struct wl_select_in *in = &hammer_select[(thread & (HAMMER_THREADS - 1)) * 16];
 
-	wl_select(&wl_memory.policy, &in, task_at(task), 0, d);
+	in->this_cpu = this_cpu;
+	in->prev_cpu = prev_cpu;
+	in->flags = (now_ns & 16) ? WL_WAKE_SYNC : 0;
+	in->now_ns = now_ns;
+	wl_select(&wl_memory.policy, in, task_at(task), 0, d);
 	return 0;
 }
 
