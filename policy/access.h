@@ -295,12 +295,12 @@ WL_INLINE u32 wl_reader_distance(struct wl_policy *p, const struct wl_reader *r,
 
 /* What every search needs to know. */
 struct wl_search {
-	u32 this_cpu;		 /* the CPU that searches, where the wake-up happens */
-	u32 prev;		 /* where the task was, or the nearest CPU that it is allowed on */
-	u32 target;		 /* what wake-affine chose */
-	u32 flags;		 /* WL_WAKE_* */
-	u32 candidate;		 /* where a descent has got to */
-	u32 cores_searched;	 /* 1: the idle-core step ran; nearest: it is running */
+	u32 this_cpu;	    /* the CPU that searches, where the wake-up happens */
+	u32 prev;	    /* where the task was, or the nearest CPU that it is allowed on */
+	u32 target;	    /* what wake-affine chose */
+	u32 flags;	    /* WL_WAKE_* */
+	u32 candidate;	    /* where a descent has got to */
+	u32 cores_searched; /* 1: the idle-core step ran; nearest: it is running */
 	u64 now_ns;
 	struct wl_reader reader; /* from this_cpu, in target's LLC */
 };

@@ -41,7 +41,7 @@ WL_INLINE u32 wl_nearest_slot(struct wl_policy *p, const struct wl_search *s,
 	u64 before = age == 0 ? b->before : age == 1 ? b->recent : 0;
 	u64 later;
 
-	if (s->cores) {
+	if (s->cores_searched) {
 		recent = wl_any_of_core(p, recent);
 		before = wl_any_of_core(p, before);
 	}
@@ -79,7 +79,7 @@ WL_FN int wl_nearest_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG
 
 /*
  * What the search may take of s->candidate, having looked at it: its core's first allowed CPU if
- * s->cores, else itself; or WL_CPU_NONE.
+ * s->cores_searched, else itself; or WL_CPU_NONE.
  */
 WL_INLINE int wl_nearest_candidate(struct wl_policy *p, struct wl_search *s,
 				   const struct wl_task *t, struct wl_decision *out)
@@ -88,7 +88,7 @@ WL_INLINE int wl_nearest_candidate(struct wl_policy *p, struct wl_search *s,
 	u32 cpu = s->candidate;
 	int found = cpu;
 
-	if (s->cores) {
+	if (s->cores_searched) {
 		found = wl_first_allowed(p, t, p->topo.smt_level, wl_entry(smt->dom_of, cpu), 0);
 		if (found < 0)
 			return found;
@@ -102,7 +102,7 @@ WL_INLINE int wl_nearest_candidate(struct wl_policy *p, struct wl_search *s,
 }
 
 /*
- * An idle CPU of a block, or one of an idle core if s->cores. Returns the CPU claimed, or
+ * An idle CPU of a block, or one of an idle core if s->cores_searched. Returns the CPU claimed, or
  * WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
@@ -118,7 +118,7 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 		      wl_reader_distance(p, &s->reader, wl_block_first(p, b, block)));
 	wl_for (i, 0, 64) {
 		word = wl_read_once(b->idle);
-		word = (s->cores ? wl_whole_cores(p, b, word) : word) & left;
+		word = (s->cores_searched ? wl_whole_cores(p, b, word) : word) & left;
 		if (!word)
 			break;
 		at = wl_nearest_slot(p, s, b, word, own ? wl_entry(p->topo.slot_of, s->target) : 0);
@@ -136,7 +136,7 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 }
 
 /*
- * Steps 1 and 2 if s->cores, else 3 and 4: target's block, then others from the rotor on. Returns
+ * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on. Returns
  * the CPU claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
@@ -146,11 +146,12 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	struct wl_cpu *llc = wl_cpu_of(p, llc_first), *me = wl_cpu_of(p, s->this_cpu);
 	u32 own = wl_entry(p->topo.block_of, s->target);
 	u32 base = wl_entry(p->topo.block_of, llc_first), nr = llc->nr_blocks, i, at;
-	u64 left = s->cores ? wl_read_once(llc->core_blocks) : wl_read_once(llc->idle_blocks),
+	u64 left = s->cores_searched ? wl_read_once(llc->core_blocks)
+				     : wl_read_once(llc->idle_blocks),
 	    later;
 	int cpu = WL_CPU_NONE;
 
-	out->reason = s->cores ? WL_REASON_NEAR_CORE : WL_REASON_NEAR_CPU;
+	out->reason = s->cores_searched ? WL_REASON_NEAR_CORE : WL_REASON_NEAR_CPU;
 	at = own - base;
 	if (left >> (at & 63) & 1) {
 		cpu = wl_nearest_in_block(p, s, t, own, out);
@@ -158,7 +159,7 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	}
 	if (cpu >= 0 || !left)
 		return cpu;
-	out->reason = s->cores ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
+	out->reason = s->cores_searched ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
 	at = nr ? me->rotor++ % nr : 0;
 	wl_for (i, 0, 64) {
 		if (!left)
@@ -186,9 +187,9 @@ WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const 
 		wl_wrote_llc(p, first);
 	}
 	if (wl_read_once(llc->core_blocks)) {
-		s->cores = 1;
+		s->cores_searched = 1;
 		cpu = wl_nearest_in_llc(p, s, t, out);
-		s->cores = 0;
+		s->cores_searched = 0;
 	}
 	if (cpu < 0 && wl_read_once(llc->idle_blocks))
 		cpu = wl_nearest_in_llc(p, s, t, out);
