@@ -99,7 +99,7 @@ fn one_policy(name: &str, spec: &PolicySpec) -> Result<String> {
             None => writeln!(text, "  {axis:24} {value}")?,
         }
     }
-    if let Some(policy) = named {
+    if let Some(policy) = named.filter(|policy| !policy.approximations.is_empty()) {
         writeln!(text, "where {} differs from that kernel:", policy.name)?;
         for sentence in policy.approximations {
             writeln!(text, "  - {sentence}")?;

@@ -29,7 +29,7 @@ const DEFAULTS: Tunables = Tunables {
     shares_max_ns: None,
 };
 
-pub(crate) static NAMED: [NamedPolicy; 6] = [
+pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-2.6.24",
         description: "Linux 2.6.24 (January 2008): no search but for a near idle CPU, wake-affine, the first CFS",
@@ -213,5 +213,24 @@ pub(crate) static NAMED: [NamedPolicy; 6] = [
             "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
             "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
         ],
+    },
+    NamedPolicy {
+        name: "wakelab",
+        description: "Our best: the exact idle search, wake_wide, EEVDF, capacities, active balancing",
+        spec: PolicySpec {
+            idle: Idle::Nearest,
+            form: ScanForm::Linux4_15,
+            rotor: Rotor::Published,
+            affine: Affine::Wide,
+            affine_form: AffineForm::Linux4_15,
+            factor: Factor::Node,
+            cluster: Cluster::Off,
+            groups: Groups::TaskWeight,
+            queue: Queue::Fair,
+            capacity: Capacity::Aware,
+            push: Push::On,
+            tunables: DEFAULTS,
+        },
+        approximations: &[],
     },
 ];
