@@ -39,6 +39,7 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed=../../policy");
     println!("cargo::rerun-if-changed=../policy/host_memory.h");
+    println!("cargo::rerun-if-changed=../policy/host_groups.h");
     Ok(())
 }
 

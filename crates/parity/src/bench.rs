@@ -207,7 +207,7 @@ impl Setup {
         let spec: PolicySpec = column.policy.parse()?;
         let topology = BENCH[self.index].topology();
         let tables = Tables::build(&topology, &spec)?;
-        install(kernel, &spec, &tables, 4_000_000)?;
+        install(kernel, &spec, &tables, 4_000_000, 0)?;
         let mut events = vec![
             Event { kind: Kind::TaskInit as u32, task: 0, value: 1, weight: 1024, ..event() },
             Event { kind: Kind::TaskInit as u32, task: 1, value: 2, weight: 1024, ..event() },

@@ -8,10 +8,10 @@ use std::fmt;
 
 use anyhow::{Context, Result};
 use wakelab_machine::Distance;
-use wakelab_policy::{Policy, PolicySpec, Reason, Tables};
+use wakelab_policy::{Params, Policy, PolicySpec, Reason, Tables};
 
 use crate::events::{self, Kind, Step, Words};
-use crate::kernel::{Kernel, MAX_CPUS, types};
+use crate::kernel::{GROUPS, Kernel, MAX_CPUS, types};
 use crate::model::Model;
 use crate::native::Native;
 use crate::random::Random;
@@ -100,8 +100,14 @@ fn is_looked_at(policy: &str) -> bool {
 }
 
 /// Writes parameters and topology into the BPF state, and lets it set its start values.
-pub(crate) fn install(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, tick_ns: u64) -> Result<()> {
-    let params = spec.params(tables.nr_cpus(), tick_ns)?;
+pub(crate) fn install(
+    kernel: &mut Kernel,
+    spec: &PolicySpec,
+    tables: &Tables,
+    tick_ns: u64,
+    nr_groups: u32,
+) -> Result<()> {
+    let params = Params { nr_groups, ..spec.params(tables.nr_cpus(), tick_ns)? };
     kernel.clear();
     tables.write_image(&params, MAX_CPUS as usize, kernel.policy_bytes())?;
     kernel.init()
@@ -157,8 +163,9 @@ impl Episode {
         }
         let tick_ns = random.pick(&[1_000_000, 4_000_000, 10_000_000]);
         let tables = Tables::build(&topology, &spec).with_context(|| format!("machine {machine}"))?;
-        install(kernel, &spec, &tables, tick_ns)?;
-        let native = Native::new(Policy::with_tables(&spec, tables.clone(), tick_ns)?);
+        let nr_groups = if random.chance(75) { GROUPS } else { 0 };
+        install(kernel, &spec, &tables, tick_ns, nr_groups)?;
+        let native = Native::new(Policy::with_groups(&spec, tables.clone(), tick_ns, nr_groups as usize)?);
         let model = Model::new(native, random);
         Ok(Episode { seed, number, policy: spec.to_string(), machine, model, tables, events_done: 0 })
     }
@@ -202,7 +209,8 @@ impl Episode {
                 total.add(&answer.decision);
             }
         }
-        let differences = self.state_differences(kernel);
+        let mut differences = self.state_differences(kernel);
+        self.group_differences(kernel, &mut differences)?;
         if !differences.is_empty() {
             let last = self.events_done + steps.len() as u64;
             let what = format!("state after event {last}, in which {} events agreed", steps.len());
@@ -253,6 +261,31 @@ impl Episode {
             );
         }
         found
+    }
+
+    fn group_differences(&self, kernel: &Kernel, found: &mut Vec<String>) -> Result<()> {
+        let policy = &self.model.native.policy;
+        let nr_cpus = self.tables.nr_cpus() as u32;
+        for slot in 0..policy.params().nr_groups {
+            let g = policy.group(slot);
+            let native = [g.shares, g.parent, g.depth, g.counts_as, g.stale_weight, g.generation];
+            let bpf = kernel.group(slot)?;
+            if native != bpf {
+                found.push(format!("group {slot}: native {native:?}, BPF {bpf:?}"));
+            }
+            // A group that never was has touched nothing.
+            let cpus = if g.generation > 0 { nr_cpus } else { 0 };
+            for cpu in 0..cpus {
+                let on = policy.group_cpu(slot, cpu);
+                let (low, high) = (on.load as u32, (on.load >> 32) as u32);
+                let native = [low, high, on.nr, on.counted, on.weight, on.generation];
+                let bpf = kernel.group_cpu(slot, cpu, nr_cpus)?;
+                if native != bpf {
+                    found.push(format!("group {slot} on CPU {cpu}: native {native:?}, BPF {bpf:?}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn mismatch(&self, event: Option<u64>, what: String, differences: Vec<String>) -> anyhow::Error {

@@ -39,6 +39,10 @@ pub(crate) enum Kind {
     Weight,
     Exit,
     IdleMask,
+    GroupInit,
+    GroupExit,
+    GroupShares,
+    TaskGroup,
 }
 
 /// The fields of a struct: numbers first, then arrays of [`ARRAY`].

@@ -86,7 +86,7 @@ pub(crate) fn hammer(kernel: &mut Kernel, seed: u64, policies: &[String]) -> Res
             let spec: PolicySpec = policy.parse()?;
             let topology = shape.topology();
             let tables = Tables::build(&topology, &spec)?;
-            install(kernel, &spec, &tables, 4_000_000)?;
+            install(kernel, &spec, &tables, 4_000_000, 0)?;
             let random = Random::new(seed, (index * SHAPES.len() + machine) as u64);
             let wrong = hammer_one(kernel, &spec, &tables, random, &mut total)?;
             if !wrong.is_empty() {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{PrintLevel, ProgramInput, libbpf_sys};
+use libbpf_rs::{MapCore, MapFlags, PrintLevel, ProgramInput, libbpf_sys};
 
 #[allow(unsafe_code, missing_docs, unreachable_pub, clippy::all)]
 mod skeleton {
@@ -28,6 +28,8 @@ pub(crate) const TASKS: usize = 1024;
 pub(crate) const MASKS: usize = 256;
 /// Words of a mask in the BPF build.
 pub(crate) const MASK_WORDS: usize = 16;
+/// Slots of task groups that the loaded object has room for, the root's included.
+pub(crate) const GROUPS: u32 = 11;
 /// CPUs in the BPF build (WL_MAX_CPUS).
 pub(crate) const MAX_CPUS: u32 = 1024;
 /// The most instructions that the verifier may walk for one program; its own limit is 1,000,000.
@@ -82,6 +84,8 @@ impl Kernel {
             skeleton::ParitySkelBuilder::default().open(storage).context("cannot open the BPF object")?;
         let constants = open.maps.rodata_data.as_deref_mut().context("the BPF object has no .rodata")?;
         constants.parity_fault = fault as u32;
+        open.maps.wl_groups.set_max_entries(GROUPS)?;
+        open.maps.wl_group_cpus.set_max_entries(GROUPS * MAX_CPUS)?;
         let skeleton = open.load().context("the kernel's verifier refuses the policy (its log is above)")?;
         Ok(Kernel { skeleton })
     }
@@ -118,6 +122,16 @@ impl Kernel {
         run(&self.skeleton.progs.parity_init, &mut [])
     }
 
+    /// The fields of a group's record, as the native build has them in its own.
+    pub(crate) fn group(&self, slot: u32) -> Result<[u32; 6]> {
+        words(&self.skeleton.maps.wl_groups, slot)
+    }
+
+    /// And of its record on a CPU of a machine with so many.
+    pub(crate) fn group_cpu(&self, slot: u32, cpu: u32, nr_cpus: u32) -> Result<[u32; 6]> {
+        words(&self.skeleton.maps.wl_group_cpus, slot * nr_cpus + cpu)
+    }
+
     /// Answers the first `nr_events` of `memory().events`.
     pub(crate) fn run_events(&mut self, nr_events: usize) -> Result<()> {
         self.memory().nr_events = u32::try_from(nr_events).context("more events than a batch has")?;
@@ -149,6 +163,16 @@ impl Kernel {
         .map(|(name, fd)| size(name, fd))
         .collect()
     }
+}
+
+/// The first words of a map's entry.
+fn words(map: &libbpf_rs::Map<'_>, index: u32) -> Result<[u32; 6]> {
+    let bytes = map.lookup(&index.to_ne_bytes(), MapFlags::ANY)?.context("the map has room for it")?;
+    let mut words = [0; 6];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u32::from_ne_bytes(*bytes);
+    }
+    Ok(words)
 }
 
 fn run(program: &libbpf_rs::ProgramMut<'_>, context: &mut [u8]) -> Result<()> {

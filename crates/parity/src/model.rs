@@ -44,6 +44,8 @@ pub(crate) struct Model {
     places: Vec<Place>,
     /// Records that are used; fewer than TASKS on small machines, so that tasks meet again.
     nr_tasks: usize,
+    /// Of each slot above the root's, its group's parent.
+    groups: Vec<Option<u32>>,
     /// Of 100 steps, how many put work onto the machine; drifts, so that it is empty, full and in between.
     load_percent: usize,
     now_ns: u64,
@@ -55,8 +57,10 @@ impl Model {
         let nr_cpus = native.policy.tables().nr_cpus();
         let nr_tasks = (nr_cpus * random.pick(&[1, 2, 4]) + 4).min(TASKS);
         let now_ns = random.magnitude(62);
+        let nr_groups = native.policy.params().nr_groups.saturating_sub(1);
         let mut model = Model {
             native,
+            groups: vec![None; nr_groups as usize],
             random,
             cpus: vec![ModelCpu::default(); nr_cpus],
             places: vec![Place::Gone; nr_tasks],
@@ -142,6 +146,9 @@ impl Model {
         let id = self.next_id;
         self.next_id += 1;
         self.native.task_init(task, id, weight, flags);
+        if self.random.chance(60) {
+            self.regroup(task);
+        }
         if self.random.chance(20) {
             self.new_affinity(task);
         }
@@ -324,10 +331,10 @@ impl Model {
     }
 
     fn tick(&mut self) {
-        if self.random.chance(5) {
-            self.native.timer(0, self.now_ns);
-        }
         let cpu = self.any_cpu();
+        if self.random.chance(15) {
+            self.native.timer(cpu, self.now_ns);
+        }
         if !self.cpus[cpu as usize].busy {
             return;
         }
@@ -343,6 +350,9 @@ impl Model {
 
     /// Weight or affinity of some task changes; a queued one that may not stay is queued anew.
     fn task_changes(&mut self) {
+        if !self.groups.is_empty() && self.random.chance(60) {
+            return self.group_changes();
+        }
         let Some(task) = self.find_task(|place| place != Place::Gone) else { return };
         if self.random.chance(60) {
             let weight = self.random_weight();
@@ -360,6 +370,48 @@ impl Model {
             let to = self.random.pick(&allowed);
             self.enqueue(task, to, EnqueueWhy::Moved);
         }
+    }
+
+    /// A group comes, goes, or gets other shares; or a task goes to another group.
+    fn group_changes(&mut self) {
+        let at = self.random.below(self.groups.len());
+        let slot = at as u32 + 1;
+        let shares = self.random.pick(&[1024, 1024, 2, 341, 5000, 262_144]);
+        match (self.groups[at], self.random.below(10)) {
+            (None, _) => {
+                let parent = self.any_group();
+                self.native.group_init(slot, parent, shares);
+                self.groups[at] = Some(parent);
+            }
+            (Some(_), 0) => {
+                let is_used = (0..self.nr_tasks as u32).any(|task| {
+                    self.places[task as usize] != Place::Gone && self.native.task(task).group == slot
+                });
+                if !is_used && !self.groups.contains(&Some(slot)) {
+                    self.native.group_exit(slot);
+                    self.groups[at] = None;
+                }
+            }
+            (Some(_), 1..4) => self.native.group_shares(slot, shares),
+            (Some(_), _) => {
+                if let Some(task) = self.find_task(|place| place != Place::Gone) {
+                    self.regroup(task);
+                }
+            }
+        }
+    }
+
+    fn regroup(&mut self, task: u32) {
+        let slot = self.any_group();
+        if !self.groups.is_empty() {
+            self.native.task_group(task, slot, self.now_ns);
+        }
+    }
+
+    /// A slot in use, or the root's.
+    fn any_group(&mut self) -> u32 {
+        let at = self.random.below(self.groups.len() + 1);
+        if at > 0 && self.groups[at - 1].is_some() { at as u32 } else { 0 }
     }
 
     /// Everything, one CPU, a few, a run of neighbours, or a random half. Empty: everything.

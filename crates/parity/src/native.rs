@@ -192,6 +192,27 @@ impl Native {
         self.note(Kind::Weight, Event { task, weight, ..event(now_ns) }, Words::NONE);
     }
 
+    pub(crate) fn group_init(&mut self, slot: u32, parent: u32, shares: u32) {
+        self.policy.group_init(slot, parent, shares);
+        let event = Event { mask: slot, flags: parent, weight: shares, ..event(0) };
+        self.note(Kind::GroupInit, event, Words::NONE);
+    }
+
+    pub(crate) fn group_exit(&mut self, slot: u32) {
+        self.policy.group_exit(slot);
+        self.note(Kind::GroupExit, Event { mask: slot, ..event(0) }, Words::NONE);
+    }
+
+    pub(crate) fn group_shares(&mut self, slot: u32, shares: u32) {
+        self.policy.group_shares(0, slot, shares);
+        self.note(Kind::GroupShares, Event { mask: slot, weight: shares, ..event(0) }, Words::NONE);
+    }
+
+    pub(crate) fn task_group(&mut self, task: u32, slot: u32, now_ns: u64) {
+        self.policy.task_group(&mut self.tasks[task as usize], slot, now_ns);
+        self.note(Kind::TaskGroup, Event { task, mask: slot, ..event(now_ns) }, Words::NONE);
+    }
+
     pub(crate) fn exit(&mut self, task: u32, now_ns: u64) {
         self.policy.task_exit(&mut self.tasks[task as usize], now_ns);
         self.note(Kind::Exit, Event { task, ..event(now_ns) }, Words::NONE);

@@ -29,12 +29,15 @@ struct bpf_iter_num {
 	__u64 __opaque[1];
 } __attribute__((aligned(8)));
 
+enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
+
 #include <bpf/bpf_helpers.h>
 
 #define WL_FN  __noinline
 #define WL_ARG __arg_nonnull
 
 #include "host_memory.h"
+#include "host_groups.h"
 #include "core.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -66,6 +69,10 @@ enum parity_kind { /* src/event.rs has the same order */
 		   PARITY_WEIGHT,
 		   PARITY_EXIT,
 		   PARITY_IDLE_MASK,
+		   PARITY_GROUP_INIT,
+		   PARITY_GROUP_EXIT,
+		   PARITY_GROUP_SHARES,
+		   PARITY_TASK_GROUP,
 };
 
 /* One event; what the fields mean depends on kind. */
@@ -78,8 +85,8 @@ struct parity_event {
 	u32 task;
 	u32 waker; /* PARITY_NO_TASK: none */
 	u32 flags; /* of the wake-up or the task; why of an enqueue; runnable of stopping */
-	u32 weight;
-	u32 mask; /* index into masks[] */
+	u32 weight; /* or shares */
+	u32 mask;   /* index into masks[]; of a group event its slot */
 };
 
 struct parity_answer {
@@ -297,6 +304,27 @@ __noinline int parity_task_event(u32 i)
 	return 0;
 }
 
+__noinline int parity_group_event(u32 i)
+{
+	struct parity_event *e = event_at(i);
+
+	switch (e->kind) {
+	case PARITY_GROUP_INIT:
+		wl_group_init(&wl_memory.policy, e->mask, e->flags, e->weight);
+		break;
+	case PARITY_GROUP_EXIT:
+		wl_group_exit(&wl_memory.policy, e->mask);
+		break;
+	case PARITY_GROUP_SHARES:
+		wl_group_shares(&wl_memory.policy, e->mask, e->weight);
+		break;
+	case PARITY_TASK_GROUP:
+		wl_task_group(&wl_memory.policy, task_at(e->task), e->mask, e->now_ns);
+		break;
+	}
+	return 0;
+}
+
 __noinline int parity_running(u32 i)
 {
 	struct parity_event *e = event_at(i);
@@ -360,6 +388,12 @@ __noinline int parity_one(u32 i)
 	case PARITY_IDLE_MASK:
 		wl_memory_set_idle(&wl_memory.policy, e->cpu, e->value != 0);
 		break;
+	case PARITY_GROUP_INIT:
+	case PARITY_GROUP_EXIT:
+	case PARITY_GROUP_SHARES:
+	case PARITY_TASK_GROUP:
+		parity_group_event(i);
+		break;
 	default:
 		parity_task_event(i);
 		break;
@@ -383,6 +417,21 @@ int parity_run(void *unused)
 SEC("syscall")
 int parity_init(void *unused)
 {
+	struct wl_policy *p = &wl_memory.policy;
+	u32 nr_groups = p->params.nr_groups, nr_cpus = p->topo.nr_cpus, slot, cpu;
+
+	wl_for (slot, 0, nr_groups) {
+		struct wl_group *g = wl_group_at(p, slot);
+
+		if (g)
+			__builtin_memset(g, 0, sizeof(*g));
+		wl_for (cpu, 0, nr_cpus) {
+			struct wl_group_cpu *gc = wl_group_cpu_at(p, slot, cpu);
+
+			if (gc)
+				__builtin_memset(gc, 0, sizeof(*gc));
+		}
+	}
 	wl_init(&wl_memory.policy);
 	return 0;
 }
