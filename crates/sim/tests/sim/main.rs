@@ -23,3 +23,4 @@ mod searches;
 mod sharing;
 mod smt;
 mod wakeup;
+mod water_filling;
