@@ -200,6 +200,10 @@ WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 
 	__builtin_memset(out, 0, sizeof(*out));
 	out->push_cpu = WL_CPU_NONE;
+	if (wl_is_exact(p)) {
+		wl_exact_dispatch(p, cpu, now_ns, out);
+		return 0;
+	}
 	wl_queue_dispatch(p, cpu, now_ns, out);
 	wl_balance_dispatch(p, cpu, out);
 	if (marks && p->params.push == WL_PUSH_ON && out->what == WL_DISPATCH_NOTHING)
@@ -212,7 +216,10 @@ WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		      struct wl_move_out *out WL_ARG)
 {
 	__builtin_memset(out, 0, sizeof(*out));
-	wl_balance_move(p, t, in, d, out);
+	if (wl_is_exact(p))
+		wl_exact_move(p, t, in, d, out);
+	else
+		wl_balance_move(p, t, in, d, out);
 	return 0;
 }
 
@@ -233,17 +240,20 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 	out->kick_cpu = WL_CPU_NONE;
 	if (t) {
 		wl_util_task(p, t, now_ns);
-		out->resched = wl_queue_tick(p, t, cpu, now_ns);
+		out->resched = wl_queue_tick(p, t, cpu, now_ns, &out->reads);
 	}
 	if (p->params.scan_form == WL_SCAN_UTIL)
 		wl_idle_scan_update(p, cpu, now_ns, &out->reads);
 	if (wl_is_nearest(p))
 		wl_block_tick(p, cpu);
-	wl_balance_mark(p, cpu, now_ns);
+	if (!wl_is_exact(p))
+		wl_balance_mark(p, cpu, now_ns);
 	out->balance_due = wl_read_once(c->balance_marked) != 0;
-	if (wl_read_once(c->nr_queued))
+	if (wl_read_once(c->nr_queued)) {
 		out->kick_cpu = wl_balance_kick(p, cpu, now_ns, &out->reads);
-	else if (t && p->params.push == WL_PUSH_ON)
+		if (wl_is_exact(p) && out->kick_cpu >= 0)
+			wl_write_once(wl_cpu_of(p, out->kick_cpu)->pull_from, cpu + 1);
+	} else if (t && p->params.push == WL_PUSH_ON && !wl_is_exact(p))
 		out->kick_cpu = wl_push_kick(p, cpu, t, now_ns, &out->reads);
 	return 0;
 }
@@ -268,6 +278,7 @@ WL_FN int wl_init(struct wl_policy *p WL_ARG)
 		struct wl_cpu *c = wl_cpu_of(p, i);
 
 		c->min_vtime = WL_VTIME_START;
+		c->llc_clock.v = WL_VTIME_START;
 		c->max_idle_balance_cost_ns = p->params.migration_cost_ns;
 		c->avg_idle_ns = 2 * p->params.migration_cost_ns;
 		c->newly_idle_left = wl_all_levels(p);

@@ -61,6 +61,12 @@ WL_INLINE void wl_wrote_group(struct wl_policy *p, u32 slot, u32 cpu)
 	wl_line_written(p, wl_group_line(p, slot, cpu));
 }
 
+/* Is a CPU's load, to balancing, what its tasks weigh? Else it is what groups weigh there. */
+WL_INLINE u32 wl_load_is_task_weight(const struct wl_policy *p)
+{
+	return p->params.groups == WL_GROUPS_TASK_WEIGHT || p->params.groups == WL_GROUPS_EXACT;
+}
+
 /* W. */
 WL_INLINE u32 wl_group_weight(const struct wl_group *g, const struct wl_group_cpu *gc)
 {
@@ -123,7 +129,7 @@ WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, 
 	if (at || !load)
 		return 0;
 	wl_atomic_add(&c->total, load);
-	if (p->params.groups != WL_GROUPS_TASK_WEIGHT)
+	if (!wl_load_is_task_weight(p))
 		wl_atomic_add(&c->load, load);
 	wl_wrote_cpu(p, cpu);
 	return 0;
@@ -135,7 +141,7 @@ WL_INLINE void wl_weigh(struct wl_policy *p, u32 slot, u32 weight, u32 cpu, u32 
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 load = nr == 1 ? weight : 0 - (u64)weight;
 
-	if (!slot || p->params.groups == WL_GROUPS_TASK_WEIGHT)
+	if (!slot || wl_load_is_task_weight(p))
 		wl_atomic_add(&c->load, load);
 	if (slot)
 		wl_group_add(p, slot, cpu, load, nr);
@@ -234,6 +240,7 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 		if (depth > WL_GROUP_DEPTH)
 			counts_as = up->counts_as;
 	}
+	g->home = 0;
 	g->parent = parent;
 	g->depth = depth;
 	g->counts_as = counts_as;

@@ -82,6 +82,7 @@ enum wl_cluster_axis {
 enum wl_groups_axis {
 	WL_GROUPS_TASK_WEIGHT, /* groups_task_weight.h */
 	WL_GROUPS_SHARES,      /* groups_shares.h */
+	WL_GROUPS_EXACT,       /* groups_exact.h */
 	WL_NR_GROUPS,
 };
 
@@ -141,6 +142,18 @@ enum wl_cpu_state {
 	WL_CPU_BUSY,
 };
 
+struct wl_reads { /* reads of CPUs' and groups' state, by distance from the reader */
+	u32 at[WL_NR_DIST];
+};
+
+/* groups=exact: a clock in terms of v, and how fast it goes. */
+struct wl_clock {
+	u64 v;
+	u64 rate_v; /* what v was at rate_us */
+	u32 rate_us;
+	u32 rate; /* in 1/1024 of v a ns, over the time before rate_us */
+};
+
 /*
  * What other CPUs read and write is in the first line; what only the CPU itself touches is in the
  * next two.
@@ -189,6 +202,25 @@ struct wl_cpu {
 	u64 push_due_ns; /* when an idle CPU may be asked again, or this one if it idles */
 	u64 total;   /* what groups and tasks outside any weigh here; kept where there are groups */
 	u64 charged; /* queue=fair: sum of hweight of all counted in vtime_sum */
+
+	/* groups=exact: who runs, and who waits first; read by CPUs that look for work */
+	u64 first_v WL_ALIGN_LINE; /* v of the first of those that wait, as far as it is known */
+	u32 first_slot;		   /* its group */
+	u32 first_weight;
+	u32 has_first;
+	u32 curr_slot; /* group of the running task, whose v is curr_vtime */
+	u64 best_v;    /* of whom a walk over the queue has found */
+	u32 best_slot;
+	u32 best_weight;
+	u32 has_best;	/* 1: the running task; 2: one that waits */
+	u32 pull_from;	/* 1 + the CPU from which the next dispatch pulls; 0: none */
+	u32 probe;	/* counts CPUs looked at */
+	u32 idle_pulls; /* tries to find work since a task ran */
+	u64 walked_ns;	/* when a walk over the queue began last */
+	struct wl_reads walk_reads WL_ALIGN_LINE; /* of that walk: answered by the next dispatch */
+	struct wl_clock llc_clock
+		WL_ALIGN_LINE; /* of the root in the LLC; valid in the LLC's first CPU only, as is */
+	u32 llc_waiting;       /* tasks that wait in the LLC */
 } WL_ALIGN_LINE;
 
 /* ------------------------------------------------------------------ task groups, kept by the host */
@@ -206,7 +238,8 @@ struct wl_group {
 	u32 counts_as; /* the slot in which its tasks count: its own, or the ancestor's if it is too deep */
 	u32 stale_weight; /* W where no rule has set one since S was: group.h */
 	u32 generation;	  /* counts how often S was set */
-	u32 unused[10];
+	u32 home; /* groups=exact: the first CPU of the LLC that keeps its distance from the clock */
+	u32 unused[9];
 } WL_ALIGN_LINE;
 
 /* A group on one CPU. */
@@ -216,7 +249,19 @@ struct wl_group_cpu {
 	u32 counted; /* what it adds to its parent's load there: W, or 0 while its own load is 0 */
 	u32 weight;  /* W, if generation is the group's; else that is its stale_weight */
 	u32 generation;
-	u32 unused[10];
+	u64 summed_ns;	    /* groups=exact, as all below: when the parts of other LLCs were read */
+	u64 advanced_ns;    /* when `part` was right */
+	u32 others_waiting; /* tasks in other LLCs, at summed_ns */
+	u32 others_running;
+	u32 capped; /* all its tasks at once get less than its parent's clock goes */
+	u32 unused[3];
+	/* groups=exact: the group in an LLC, valid in the LLC's first CPU only (groups_exact_sums.h) */
+	u64 part WL_ALIGN_LINE; /* of its v */
+	u64 others;		/* parts of other LLCs, at summed_ns */
+	u64 mark; /* v less its parent's clock when last somebody waited, or it went to sleep */
+	struct wl_clock clock; /* of its children and tasks */
+	u32 waiting;	       /* tasks */
+	u32 running;
 } WL_ALIGN_LINE;
 
 /* Two levels at most have counters (SMT and CLS), and neither has more domains than CPUs. */
@@ -338,10 +383,6 @@ struct wl_task {
 
 /* ------------------------------------------------------------------ answers */
 
-struct wl_reads { /* reads of CPUs' and groups' state, by distance from the reader */
-	u32 at[WL_NR_DIST];
-};
-
 enum wl_reason {
 	WL_REASON_NONE,
 	WL_REASON_ONLY_ALLOWED,	  /* one CPU allowed: nothing to choose */
@@ -449,6 +490,8 @@ enum wl_pick {
 	 * is still runnable and was not put back, with keep_slice_ns; else the first that may run.
 	 */
 	WL_PICK_ELIGIBLE,
+	/* wl_may_run() is asked of all, and the last of which it says yes is taken; else as ELIGIBLE. */
+	WL_PICK_LAST,
 };
 
 enum wl_balance_why {

@@ -7,6 +7,7 @@
 
 #include "queue_cfs.h"
 #include "queue_fair.h"
+#include "groups_exact.h"
 
 WL_INLINE u32 wl_is_fair(const struct wl_policy *p)
 {
@@ -16,7 +17,9 @@ WL_INLINE u32 wl_is_fair(const struct wl_policy *p)
 WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
 				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	if (wl_is_fair(p))
+	if (wl_is_exact(p))
+		wl_exact_enqueue(p, t, in, out);
+	else if (wl_is_fair(p))
 		wl_fair_enqueue(p, t, in, out);
 	else
 		wl_cfs_enqueue(p, t, in, out);
@@ -24,7 +27,9 @@ WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
 
 WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
-	if (wl_is_fair(p))
+	if (wl_is_exact(p))
+		wl_exact_running(p, t, cpu, now_ns);
+	else if (wl_is_fair(p))
 		wl_fair_run(p, t, cpu, now_ns);
 	else
 		wl_cfs_running(p, t, cpu, now_ns);
@@ -32,7 +37,9 @@ WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 
 WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
 {
-	if (wl_is_fair(p))
+	if (wl_is_exact(p))
+		wl_exact_stopping(p, t, now_ns, runnable);
+	else if (wl_is_fair(p))
 		wl_fair_stopping(p, t, now_ns, runnable);
 	else
 		wl_cfs_stopping(p, t, now_ns, runnable);
@@ -41,15 +48,20 @@ WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now
 /* t is not runnable any more, or leaves its queue to be queued anew. */
 WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
-	if (wl_is_fair(p))
+	if (wl_is_exact(p))
+		wl_exact_leave(p, t, now_ns);
+	else if (wl_is_fair(p))
 		wl_fair_sleep(p, t, now_ns);
 	else
 		wl_cfs_leave(p, t, now_ns);
 }
 
 /* Returns 1 if the running task should give way. */
-WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
+			    struct wl_reads *reads)
 {
+	if (wl_is_exact(p))
+		return wl_exact_tick(p, t, cpu, now_ns, reads);
 	return wl_is_fair(p) ? wl_fair_tick(p, t, cpu, now_ns) : wl_cfs_tick(p, t, cpu, now_ns);
 }
 
@@ -57,7 +69,9 @@ WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64
 WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
 			       u64 now_ns)
 {
-	if (wl_is_fair(p))
+	if (wl_is_exact(p))
+		wl_exact_weight(p, t, weight, group, now_ns);
+	else if (wl_is_fair(p))
 		wl_fair_weight(p, t, weight, group, now_ns);
 	else
 		wl_cfs_weight(p, t, weight, group, now_ns);
@@ -74,6 +88,8 @@ WL_INLINE u32 wl_queue_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 /* Asked of the own queue in its order, where dispatch says so. */
 WL_INLINE u32 wl_queue_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
+	if (wl_is_exact(p))
+		return wl_exact_may_run(p, t, cpu, now_ns);
 	if (wl_is_fair(p))
 		return wl_fair_may_run(p, t, cpu, now_ns);
 	return !wl_has_buddies(p) || wl_buddy_may_run(p, t, cpu);

@@ -16,7 +16,7 @@
 #define WL_RUN_QUEUE_H
 
 #include "block.h"
-#include "group.h"
+#include "groups_exact_sums.h"
 
 /*
  * Where vtimes start: well above 0, so that credit reaches below the floor without wrapping the
@@ -80,6 +80,8 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_write_once(p->overloaded, 1);
 		wl_line_written(p, WL_LINE_OVERLOADED);
 	}
+	if (wl_is_exact(p))
+		wl_exact_recount(p, t->group, was.place, was.cpu, now.place, now.cpu);
 	if (moves)
 		t->recent_cpu = was.cpu;
 }

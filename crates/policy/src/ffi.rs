@@ -303,6 +303,7 @@ pub struct Group {
     pub counts_as: u32,
     pub stale_weight: u32,
     pub generation: u32,
+    pub home: u32,
 }
 
 /// `struct wl_group_cpu`: a task group on one CPU. Only for looking at: see [`crate::Policy::group_cpu`].
@@ -315,6 +316,18 @@ pub struct GroupCpu {
     pub counted: u32,
     pub weight: u32,
     pub generation: u32,
+    pub summed_ns: u64,
+    pub advanced_ns: u64,
+    pub others_waiting: u32,
+    pub others_running: u32,
+    pub capped: u32,
+    unused: [u32; 3],
+    pub part: u64,
+    pub others: u64,
+    pub mark: u64,
+    pub clock: Clock,
+    pub waiting: u32,
+    pub running: u32,
 }
 
 /// `struct wl_cpu`: what the policy knows of a CPU. Only for looking at: see [`crate::Policy::cpu`].
@@ -362,6 +375,35 @@ pub struct CpuState {
     pub push_due_ns: u64,
     pub total: u64,
     pub charged: u64,
+    unused_util: [u64; 2],
+    pub first_v: u64,
+    pub first_slot: u32,
+    pub first_weight: u32,
+    pub has_first: u32,
+    pub curr_slot: u32,
+    pub best_v: u64,
+    pub best_slot: u32,
+    pub best_weight: u32,
+    pub has_best: u32,
+    pub pull_from: u32,
+    pub probe: u32,
+    pub idle_pulls: u32,
+    pub walked_ns: u64,
+    pub walk_reads: Reads,
+    unused_walk: [u64; 4],
+    pub llc_clock: Clock,
+    pub llc_waiting: u32,
+}
+
+/// `struct wl_clock`: how far a group's children and tasks are, in terms of v, and how fast they go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "explained in policy.h")]
+pub struct Clock {
+    pub v: u64,
+    pub rate_v: u64,
+    pub rate_us: u32,
+    pub rate: u32,
 }
 
 /// `struct wl_block`: which CPUs of a block idle. Only for looking at: see [`crate::Policy::block`].
@@ -474,7 +516,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 81];
+        static wl_native_layout: [u32; 86];
     }
 
     #[test]
@@ -533,9 +575,11 @@ mod tests {
             offset_of!(Timer, kick_cpu),
             offset_of!(Timer, reads),
             size_of::<Group>(),
-            offset_of!(Group, generation),
+            offset_of!(Group, home),
             size_of::<GroupCpu>(),
             offset_of!(GroupCpu, generation),
+            offset_of!(GroupCpu, part),
+            offset_of!(GroupCpu, running),
             size_of::<CpuState>(),
             offset_of!(CpuState, curr_weight),
             offset_of!(CpuState, curr_start_ns),
@@ -551,6 +595,9 @@ mod tests {
             offset_of!(CpuState, util),
             offset_of!(CpuState, push_due_ns),
             offset_of!(CpuState, charged),
+            offset_of!(CpuState, first_v),
+            offset_of!(CpuState, walked_ns),
+            offset_of!(CpuState, llc_waiting),
             size_of::<Block>(),
             offset_of!(Block, recent_period),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.

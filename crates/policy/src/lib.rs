@@ -35,7 +35,7 @@ mod tables;
 pub use blocks::Blocks;
 pub use error::Error;
 pub use ffi::{
-    Block, CpuState, Decision, Dispatch, Enqueue, GROUP_DEPTH, Group, GroupCpu, HWEIGHT_ONE, MAX_CPUS,
+    Block, Clock, CpuState, Decision, Dispatch, Enqueue, GROUP_DEPTH, Group, GroupCpu, HWEIGHT_ONE, MAX_CPUS,
     MAX_GROUPS, MAX_LEVELS, Move, Params, Reads, Run, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer,
     WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
 };

@@ -138,6 +138,8 @@ names! {
         Head = "head",
         /// The first of which [`crate::Policy::may_run`] says yes.
         Eligible = "eligible",
+        /// The last of which it says yes, all being asked.
+        Last = "last",
     }
 }
 

@@ -106,6 +106,7 @@ axis!(Cluster, "cluster", "Whether clusters of cores are a level of their own.",
 axis!(Groups, "groups", "How task groups weigh on CPUs.", {
     TaskWeight = "task-weight", "Linux 2.6.24: their shares on each CPU; balancing by task weights, within a limit a group.";
     Shares = "shares", "On each CPU what part of their load is there, computed at intervals; balancing by group weights.";
+    Exact = "exact", "Ours: whoever's group has received least for its shares runs; the axis queue has no say.";
 });
 axis!(Queue, "queue", "Order of a CPU's queue, slices, wake-up preemption and sleeper credit.", {
     Cfs2007 = "cfs-2007", "Linux 2.6.24: sleepers get twice the credit, and waking tasks preempt seldom.";

@@ -190,20 +190,26 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// The first task of the own queue that may run here and, if the policy wants to be asked, that it wants to run.
-    /// If it wants none: no task if the previous one may go on, else the first that may run.
+    /// The first task of the own queue that may run here and, if the policy wants to be asked, that it wants to run; or the
+    /// last that it wants, of all. If it wants none: no task if the previous one may go on, else the first that may run.
     fn choice(&mut self, cpu: u32) -> Choice {
-        let asks = self.cpus[cpu as usize].dispatch.pick() == Pick::Eligible;
-        let mut first = None;
+        let pick = self.cpus[cpu as usize].dispatch.pick();
+        let (mut first, mut last) = (None, None);
         let mut at = 0;
         while let Some(task) = self.runqueues[cpu as usize].get(at) {
             if self.is_allowed(task, cpu) {
-                if !asks || self.policy.may_run(&mut self.records[task as usize], cpu, self.now_ns).run != 0 {
+                let wants = pick == Pick::Head
+                    || self.policy.may_run(&mut self.records[task as usize], cpu, self.now_ns).run != 0;
+                if wants && pick != Pick::Last {
                     return Choice::Take(at, task);
                 }
+                last = if wants { Some((at, task)) } else { last };
                 first = first.or(Some((at, task)));
             }
             at += 1;
+        }
+        if let Some((at, task)) = last {
+            return Choice::Take(at, task);
         }
         let c = &self.cpus[cpu as usize];
         match first {

@@ -8,6 +8,7 @@ mod data;
 mod endings;
 mod exec;
 mod fair_groups;
+mod fairness;
 mod groups;
 mod idle_exit;
 mod interrupts;

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * groups_exact.h - groups=exact: every CPU serves whose group has received least for its shares.
+ *
+ * That alone makes an allocation max-min fair: what a group with few tasks, or with tasks that may run
+ * on few CPUs, cannot use goes to who is behind next, and nothing needs to be solved. Lags are
+ * kept as groups_exact_lag.h says, v's and their order as groups_exact_sums.h does. The axis `queue`
+ * has no say: a slice is a tick, the order is that of v.
+ *   pick	of all that wait on a CPU and its running task, whoever is furthest behind; or who
+ *		waited for WL_EXACT_WAIT_MAX_NS
+ *   preempt	a task that wakes is behind the running one by more than a quarter of a tick of its
+ *		CPU time
+ *   pull	a tick looks at the first of those that wait on WL_EXACT_PROBES CPUs of the LLC and on one
+ *		anywhere, other ones each time. If that one is behind all that this CPU has by more than
+ *		WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this CPU pulls the first
+ *		task of that queue that is so far behind, and runs it. A CPU that is about to idle pulls
+ *		from the next CPU where somebody waits, and a tick on a CPU where somebody waits kicks
+ *		one that idles, as in balance.h. Loads are not balanced.
+ *
+ * Example: CPU 0 runs B, behind which A waits; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both with
+ * 1024 shares. At its tick CPU 0 picks A. Had CPU 0 run C with v of 9 ms, A would wait on; and the
+ * next tick of CPU 1 that looks at CPU 0 finds A 2 ms behind B, more than a tick, pulls it, and runs it.
+ *
+ * Bound: a group's lag reaches what its tasks wait for a pick (a tick), for a probe (the number of CPUs
+ * over four, in ticks, and then all CPUs that it is allowed on have looked), and the hysteresis. What
+ * slices impose on any rule is one tick of CPU time for each CPU that the group runs on at a time, and
+ * at least one: it may have just got it, or just not.
+ *
+ * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, a pick compares all that wait. It fails for a queue of
+ * hundreds, each of which is compared at each pick; and a task whose group is served in full elsewhere waits for up
+ * to WL_EXACT_WAIT_MAX_NS, as that is what max-min fairness says.
+ */
+#ifndef WL_GROUPS_EXACT_H
+#define WL_GROUPS_EXACT_H
+
+#include "groups_exact_lag.h"
+
+#define WL_EXACT_PULL_TICKS  1
+#define WL_EXACT_PREEMPT_DIV 4 /* of a tick */
+#define WL_EXACT_PROBES	     3
+#define WL_EXACT_IDLE_PULLS  4 /* tries of a CPU that is about to idle */
+#define WL_EXACT_WAIT_MAX_NS 1000000000ULL
+
+/* ------------------------------------------------------------------ who is first */
+
+/* What a walk over the queue has found: wl_cpu.has_best. */
+#define WL_EXACT_RUNS	 1 /* the running task */
+#define WL_EXACT_WAITS	 2 /* one that waits */
+#define WL_EXACT_STARVES 3 /* one that waited too long */
+
+/* How far the running task of cpu (or who ran last) is ahead of t; a_shares says for whom. */
+WL_INLINE s64 wl_exact_curr_ahead(struct wl_policy *p, const struct wl_task *t, u32 cpu,
+				  struct wl_exact_two *two)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	two->a_v = t->vtime;
+	two->a_slot = t->group;
+	two->a_shares = t->weight;
+	two->b_v = wl_read_once(c->curr_vtime);
+	two->b_slot = wl_read_once(c->curr_slot);
+	two->llc = wl_llc_first(p, cpu);
+	return wl_exact_ahead(p, two);
+}
+
+/* Notes a waiting task as the first of its CPU if it is. */
+WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, u32 slot, u64 v, u32 weight,
+			     u32 llc)
+{
+	struct wl_exact_two two = {.a_v = v,
+				   .b_v = c->first_v,
+				   .a_slot = slot,
+				   .b_slot = c->first_slot,
+				   .a_shares = weight,
+				   .llc = llc};
+
+	if (c->has_first && wl_exact_ahead(p, &two) <= 0)
+		return;
+	wl_write_once(c->first_v, v);
+	wl_write_once(c->first_slot, slot);
+	wl_write_once(c->first_weight, weight);
+	wl_write_once(c->has_first, 1);
+}
+
+/* ------------------------------------------------------------------ events */
+
+WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
+				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
+{
+	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_exact_two two;
+	s64 ahead;
+
+	wl_exact_charge(p, t, in->now_ns);
+	wl_exact_sum(p, t->group, cpu, in->now_ns, &out->reads);
+	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
+	if (t->place == WL_PLACE_NONE)
+		wl_exact_wake(p, t, cpu, in->now_ns, &out->reads);
+	wl_exact_advance(p, t->group, cpu, in->now_ns);
+	wl_place(p, t, WL_PLACE_QUEUED, cpu);
+	t->slice_ns = p->params.tick_ns;
+	t->deadline = in->now_ns;
+	wl_exact_note(p, c, t->group, t->vtime, t->weight, wl_llc_first(p, cpu));
+	wl_wrote_cpu(p, cpu);
+
+	out->cpu = cpu;
+	out->key = in->now_ns;
+	out->slice_ns = t->slice_ns;
+	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
+		return;
+	ahead = wl_exact_curr_ahead(p, t, cpu, &two);
+	out->preempt = ahead > 0 && wl_exact_time_of(ahead, two.a_shares) >
+					    p->params.tick_ns / WL_EXACT_PREEMPT_DIV;
+}
+
+WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_reads reads; /* nobody asks: the host missed the enqueue */
+
+	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
+		return;
+	wl_exact_charge(p, t, now_ns);
+	if (t->place == WL_PLACE_NONE) {
+		__builtin_memset(&reads, 0, sizeof(reads));
+		wl_exact_wake(p, t, cpu, now_ns, &reads);
+	}
+	wl_exact_advance(p, t->group, cpu, now_ns);
+	wl_place(p, t, WL_PLACE_RUNNING, cpu);
+	t->run_start_ns = now_ns;
+	t->slice_used_ns = 0;
+	t->lag = t->vtime - wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v;
+	wl_write_once(c->curr_slot, t->group);
+	wl_write_once(c->curr_weight, t->weight);
+	wl_write_once(c->curr_vtime, t->vtime);
+	wl_write_once(c->curr_start_ns, now_ns);
+	c->idle_pulls = 0;
+	wl_exact_picked(p, t, cpu, now_ns);
+}
+
+WL_INLINE void wl_exact_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
+{
+	if (t->place != WL_PLACE_RUNNING)
+		return;
+	wl_exact_charge(p, t, now_ns);
+	t->deadline = now_ns;
+	wl_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu);
+	if (!runnable)
+		wl_exact_sleep(p, t, t->cpu);
+}
+
+WL_INLINE void wl_exact_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	u32 slept = t->place == WL_PLACE_NONE;
+
+	wl_exact_charge(p, t, now_ns);
+	wl_place(p, t, WL_PLACE_NONE, t->cpu);
+	if (!slept)
+		wl_exact_sleep(p, t, t->cpu);
+}
+
+/* t has another weight, or belongs to another group. */
+WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
+			       u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+
+	wl_exact_charge(p, t, now_ns);
+	if (t->place != WL_PLACE_NONE && group != t->group)
+		wl_exact_recount(p, t->group, t->place, t->cpu, WL_PLACE_NONE, t->cpu);
+	if (group != t->group)
+		t->flags |= WL_TASK_NEW;
+	if (t->place != WL_PLACE_NONE && group != t->group) {
+		struct wl_reads reads = {};
+		u32 was = t->group;
+
+		t->group = group;
+		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
+		wl_exact_recount(p, group, WL_PLACE_NONE, t->cpu, t->place, t->cpu);
+		t->lag = t->vtime - wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v;
+		t->group = was;
+	}
+	wl_reweigh(p, t, weight, group);
+	if (t->place == WL_PLACE_RUNNING) {
+		wl_write_once(c->curr_weight, weight);
+		wl_write_once(c->curr_slot, group);
+		wl_write_once(c->curr_vtime, t->vtime);
+	}
+}
+
+/* ------------------------------------------------------------------ ticks */
+
+/* Looks at another CPU: does someone wait there for whom cpu's running task should give way? */
+WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now_ns,
+			 struct wl_reads *reads WL_ARG)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu), *o = wl_cpu_of(p, other);
+	struct wl_exact_two two;
+	s64 ahead;
+
+	if (other == cpu)
+		return 0;
+	wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
+	if (!wl_read_once(o->nr_queued) || !wl_read_once(o->has_first))
+		return 0;
+	two.a_slot = wl_read_once(o->first_slot);
+	two.a_v = wl_read_once(o->first_v);
+	two.a_shares = wl_read_once(o->first_weight);
+	two.b_slot = c->best_slot;
+	two.b_v = c->best_v;
+	two.llc = wl_llc_first(p, cpu);
+	wl_exact_sum(p, two.a_slot, cpu, now_ns, reads);
+	ahead = wl_exact_ahead(p, &two);
+	return ahead > 0 &&
+	       wl_exact_time_of(ahead, two.a_shares) > WL_EXACT_PULL_TICKS * p->params.tick_ns;
+}
+
+/* The CPU of a level's domain round cpu that is the next to be looked at. */
+WL_INLINE u32 wl_exact_next(struct wl_policy *p, u32 cpu, u32 level, u32 at)
+{
+	struct wl_level *lv = wl_level_of(p, level);
+	u32 dom = wl_entry(lv->dom_of, cpu), first = wl_entry(lv->first, dom);
+	u32 span = wl_entry(lv->weight, dom);
+
+	return wl_entry(lv->cpus, first + (span ? (cpu + at) % span : 0));
+}
+
+/* An LLC in which nobody waits has its clock follow the foremost. */
+WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
+{
+	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
+	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, i, other;
+	u64 clock = wl_cpu_of(p, llc)->llc_clock.v, there;
+
+	wl_for (i, 0, nr_llcs) {
+		other = wl_entry(lv->cpus, wl_entry(lv->first, i));
+		if (other == llc)
+			continue;
+		wl_read_llc(p, reads, other, wl_distance(p, cpu, other));
+		there = wl_read_once(wl_cpu_of(p, other)->llc_clock.v);
+		if ((s64)(there - clock) > 0)
+			clock = there;
+	}
+	wl_write_once(wl_cpu_of(p, llc)->llc_clock.v, clock);
+	return 0;
+}
+
+WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+			struct wl_reads *reads WL_ARG)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_exact_two two;
+	u32 i, other, found = 0, local = 0;
+
+	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
+		return 0;
+	wl_exact_charge(p, t, now_ns);
+	wl_exact_sum(p, t->group, cpu, now_ns, reads);
+	t->slice_ns = p->params.tick_ns;
+	if (!wl_read_once(wl_cpu_of(p, wl_llc_first(p, cpu))->llc_waiting))
+		wl_exact_follow_clocks(p, cpu, reads);
+	c->best_slot = t->group;
+	c->best_v = t->vtime;
+	if (wl_read_once(c->nr_queued)) {
+		wl_exact_sum(p, c->first_slot, cpu, now_ns, reads);
+		two.a_slot = c->first_slot;
+		two.a_v = c->first_v;
+		two.a_shares = c->first_weight;
+		two.b_slot = t->group;
+		two.b_v = t->vtime;
+		two.llc = wl_llc_first(p, cpu);
+		/* Who of several is first changes while they wait. */
+		local = !c->has_first || wl_read_once(c->nr_queued) > 1 ||
+			wl_exact_ahead(p, &two) > 0;
+		if (local && c->has_first) {
+			c->best_slot = c->first_slot;
+			c->best_v = c->first_v;
+		}
+	}
+	wl_for (i, 0, WL_EXACT_PROBES + 1) {
+		u32 level = i < WL_EXACT_PROBES ? p->topo.llc_level : p->topo.nr_levels - 1;
+
+		c->probe++;
+		other = wl_exact_next(p, cpu, level, c->probe);
+		if (wl_exact_probe(p, cpu, other, now_ns, reads)) {
+			found = other + 1;
+			break;
+		}
+	}
+	c->pull_from = found;
+	return found || local;
+}
+
+/* ------------------------------------------------------------------ dispatch and pulls */
+
+#define WL_EXACT_PULL_LAG 1 /* max_load of a pull for a lag: see wl_exact_move() */
+
+/* A CPU that is about to idle looks for a queue, from the last one on. */
+WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 nr_cpus = p->topo.nr_cpus, top = p->topo.nr_levels - 1, i, other;
+	int found = WL_CPU_NONE;
+
+	wl_for (i, 0, nr_cpus) {
+		c->probe++;
+		other = wl_exact_next(p, cpu, top, c->probe);
+		if (other == cpu)
+			continue;
+		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
+		if (wl_read_once(wl_cpu_of(p, other)->nr_queued)) {
+			found = other;
+			break;
+		}
+	}
+	return found;
+}
+
+WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
+				 struct wl_dispatch_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 from = c->pull_from,
+	    is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running);
+	int found;
+	u32 i;
+
+	out->cpu = cpu;
+	out->what = WL_DISPATCH_OWN;
+	out->pick = WL_PICK_LAST;
+	out->keep_slice_ns = p->params.tick_ns;
+	c->pull_from = 0;
+	wl_write_once(c->balance_marked, 0);
+	found = from ? (int)from - 1 : WL_CPU_NONE;
+	if (is_idle) {
+		out->what = WL_DISPATCH_NOTHING;
+		if (found < 0) {
+			wl_read_overloaded(p, cpu, &out->reads);
+			if (wl_read_once(p->overloaded) && c->idle_pulls < WL_EXACT_IDLE_PULLS)
+				found = wl_exact_find_queue(p, cpu, &out->reads);
+			c->idle_pulls++;
+		}
+	}
+	if (found >= 0) {
+		out->what = WL_DISPATCH_PULL;
+		out->why = is_idle ? WL_BALANCE_NEWLY_IDLE : WL_BALANCE_PERIODIC;
+		out->cpu = found;
+		out->max_tasks = 1;
+		out->max_load = is_idle ? ~0ULL : WL_EXACT_PULL_LAG;
+		return;
+	}
+	wl_for (i, 0, WL_NR_DIST) {
+		u32 dist = i;
+
+		wl_hide(dist);
+		out->reads.at[dist & (WL_NR_DIST - 1)] += c->walk_reads.at[dist & (WL_NR_DIST - 1)];
+		c->walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
+	}
+	c->has_first = 0;
+	c->has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
+	c->walked_ns = now_ns;
+	c->best_slot = c->curr_slot;
+	c->best_v = c->curr_vtime;
+	c->best_weight = c->curr_weight;
+}
+
+WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
+			     struct wl_dispatch_out *d, struct wl_move_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
+	u32 from = d->cpu, may;
+	struct wl_exact_two two;
+	s64 ahead;
+
+	may = d->what == WL_DISPATCH_PULL && d->max_tasks && t->place == WL_PLACE_QUEUED &&
+	      t->cpu == (s32)from && from != in->cpu && wl_allowed(p, t, in->cpu);
+	if (may && d->max_load == WL_EXACT_PULL_LAG) {
+		two.a_v = t->vtime;
+		two.a_slot = t->group;
+		two.a_shares = t->weight;
+		two.b_v = c->best_v;
+		two.b_slot = c->best_slot;
+		two.llc = wl_llc_first(p, in->cpu);
+		ahead = wl_exact_ahead(p, &two);
+		may = ahead > 0 && wl_exact_time_of(ahead, two.a_shares) >
+					   WL_EXACT_PULL_TICKS * p->params.tick_ns;
+	}
+	if (may && wl_place_moved(p, t, from, in->cpu)) {
+		d->max_tasks = 0;
+		t->slice_ns = p->params.tick_ns;
+		out->move = 1;
+		out->slice_ns = t->slice_ns;
+		out->key = t->deadline;
+	}
+	out->stop = !d->max_tasks;
+}
+
+/* The host asks this of all that wait, in their order, and takes the last one that got a yes. */
+WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_exact_two two = {.a_v = t->vtime,
+				   .b_v = c->best_v,
+				   .a_slot = t->group,
+				   .b_slot = c->best_slot,
+				   .a_shares = t->weight,
+				   .llc = wl_llc_first(p, cpu)};
+
+	u32 starves = now_ns - t->deadline > WL_EXACT_WAIT_MAX_NS;
+
+	wl_exact_sum(p, t->group, cpu, now_ns, &c->walk_reads);
+	if (c->has_best == WL_EXACT_STARVES ||
+	    (c->has_best && !starves && wl_exact_ahead(p, &two) <= 0)) {
+		wl_exact_note(p, c, t->group, t->vtime, t->weight, two.llc);
+		return 0;
+	}
+	if (c->has_best == WL_EXACT_WAITS)
+		wl_exact_note(p, c, c->best_slot, c->best_v, c->best_weight, two.llc);
+	c->has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
+	c->best_v = t->vtime;
+	c->best_slot = t->group;
+	c->best_weight = t->weight;
+	return 1;
+}
+
+#endif /* WL_GROUPS_EXACT_H */

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * groups_exact_lag.h - groups=exact: how v's grow, and what stays of a lag when there is nothing to lag
+ * behind.
+ *
+ * How far something is behind its parent's clock is its lag: what it was entitled to and did not get.
+ * It must not grow for two reasons that are nobody's fault:
+ *   it has all that it can use	nobody of it waits, and its CPUs give it less than the clock goes (fewer
+ *		tasks than its shares are worth); or nobody in the LLC waits at all. It is then held
+ *		where it is from the clock, so that what it cannot use goes to the others for good.
+ *   it sleeps	the distance is kept, at most WL_EXACT_LAG_TICKS of its own CPU time and
+ *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance.
+ * So a lag is neither lost nor gained by sleeping, or by running alone for a while. In several LLCs one
+ * of them, its home, sees to that.
+ *
+ * Example: A and B have 1024 shares each on 4 CPUs, A with one task, B with four. The clock, B's, goes
+ * at 3 (three CPUs at 1024 shares), A's one CPU gives it 1: A is held, B has the other three CPUs. Two
+ * more of A's tasks wake: A's distance is what it was, 0, not what it could not use, and both have 2
+ * CPUs from then on.
+ *
+ * Cost: an event of a task writes a line a level; no division more than its charge takes. It fails where
+ * the clock's rate changes faster than WL_EXACT_RATE_US: then something whose tasks are worth about as
+ * many CPUs as it has of them is held, or not, for so long at most.
+ */
+#ifndef WL_GROUPS_EXACT_LAG_H
+#define WL_GROUPS_EXACT_LAG_H
+
+#include "run_queue.h"
+
+#define WL_EXACT_LAG_TICKS  8
+#define WL_EXACT_LAG_ROUNDS 64
+
+/* ------------------------------------------------------------------ charging */
+
+/*
+ * Holds v of something that has all that it can use at `mark` from the clock, its distance so far: if it is
+ * `content`, it does not fall behind; if nobody waits for its CPUs (`spare`), it does not get ahead either. Returns
+ * the correction of v; of anything else 0, and the distance is what it is.
+ */
+WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 content, u32 spare)
+{
+	u64 distance = v - wl_read_once(clock->v);
+
+	if (!content && !spare) {
+		*mark = distance;
+		return 0;
+	}
+	return spare || (s64)(*mark - distance) > 0 ? *mark - distance : 0;
+}
+
+/* How fast v goes of something with these shares on so many CPUs, as clocks have it. */
+WL_INLINE u64 wl_exact_rate(u32 cpus, u32 shares)
+{
+	return wl_div((u64)cpus << 20, shares);
+}
+
+/*
+ * Brings the v of groups from `slot` up to now_ns, for what their tasks got in cpu's LLC. It comes before
+ * every change of how many run there, and at ticks.
+ */
+WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
+{
+	u32 llc = wl_llc_first(p, cpu), at = slot, i;
+	u32 spare = !wl_read_once(wl_cpu_of(p, llc)->llc_waiting);
+
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc), *home;
+		struct wl_clock *clock;
+		u64 time_ns;
+		u32 running, runnable, waits;
+
+		if (!at || !g || !gl)
+			break;
+		time_ns = now_ns - gl->advanced_ns;
+		running = wl_read_once(gl->running);
+		gl->advanced_ns = now_ns;
+		if (running)
+			wl_atomic_add(&gl->part, wl_exact_v_of(time_ns * running, g->shares));
+		clock = wl_exact_clock(p, g->parent, llc);
+		home = wl_group_cpu_at(p, at, g->home);
+		if (g->home != llc && home && !wl_read_once(home->waiting) &&
+		    !wl_read_once(home->running)) {
+			g->home = llc;
+			gl->mark = wl_exact_v(gl) - clock->v;
+		}
+		running += gl->others_running;
+		runnable = running + wl_read_once(gl->waiting) + gl->others_waiting;
+		gl->capped = wl_exact_rate(runnable, g->shares) < clock->rate;
+		waits = wl_read_once(gl->waiting) || gl->others_waiting || !running;
+		if (g->home == llc)
+			wl_atomic_add(&gl->part,
+				      wl_exact_hold(wl_exact_v(gl), clock, &gl->mark,
+						    !waits && wl_exact_rate(running, g->shares) <
+								      clock->rate,
+						    !waits && spare));
+		wl_wrote_group(p, at, llc);
+		at = g->parent;
+	}
+	return 0;
+}
+
+/* Charges a running task for what it ran since it was last charged, and its groups. */
+WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+{
+	u32 cpu = t->cpu, llc = wl_llc_first(p, cpu);
+	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_clock *clock = wl_exact_clock(p, t->group, llc);
+	u32 content = wl_exact_rate(1, t->weight) < clock->rate;
+	u32 spare = !wl_read_once(wl_cpu_of(p, llc)->llc_waiting);
+
+	if (t->place != WL_PLACE_RUNNING || !delta_ns)
+		return 0;
+	t->sum_exec_ns += delta_ns;
+	t->slice_used_ns += delta_ns;
+	t->run_start_ns = now_ns;
+	t->vtime += wl_exact_v_of(delta_ns, t->weight);
+	t->vtime += wl_exact_hold(t->vtime, clock, (u64 *)&t->lag, content, spare);
+	wl_write_once(c->curr_vtime, t->vtime);
+	wl_write_once(c->curr_start_ns, now_ns);
+	wl_wrote_cpu(p, cpu);
+	wl_exact_advance(p, t->group, cpu, now_ns);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ clocks */
+
+/* t was picked on cpu while others waited: the clocks of its group and all above follow. */
+WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
+			  u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
+	u64 v = t->vtime;
+
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
+
+		if (!at || !g || !gl)
+			break;
+		if (wl_read_once(gl->waiting))
+			wl_exact_move_clock(&gl->clock, v, now_ns);
+		v = wl_exact_v(gl);
+		if (!wl_read_once(gl->waiting) && !gl->others_waiting) {
+			if (g->home != llc)
+				g->home = llc;
+			gl->mark = v - wl_exact_clock(p, g->parent, llc)->v;
+		}
+		at = g->parent;
+	}
+	if (!wl_read_once(c->nr_queued))
+		return 0;
+	wl_exact_move_clock(&wl_cpu_of(p, llc)->llc_clock, v, now_ns);
+	wl_wrote_llc(p, llc);
+	return 0;
+}
+
+/* A distance from a clock, at most so much CPU time either way. */
+WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, u64 distance,
+			     u32 shares)
+{
+	u64 most = wl_exact_v_of(WL_EXACT_LAG_TICKS * p->params.tick_ns, shares) +
+		   wl_mul_shift(WL_EXACT_LAG_ROUNDS * p->params.tick_ns, clock->rate, 10);
+
+	if ((s64)distance > (s64)most)
+		return most;
+	return (s64)distance < -(s64)most ? -most : distance;
+}
+
+/* t is no longer runnable: keeps how far it, and the groups that went to sleep with it, are from their parents' clocks. */
+WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu)
+{
+	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
+
+	t->lag = t->vtime - wl_exact_clock(p, at, llc)->v;
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
+
+		if (!at || !g || !gl)
+			break;
+		if (wl_read_once(gl->waiting) + wl_read_once(gl->running) + gl->others_waiting +
+		    gl->others_running)
+			break;
+		g->home = llc;
+		gl->mark = wl_exact_v(gl) - wl_exact_clock(p, g->parent, llc)->v;
+		at = g->parent;
+	}
+	return 0;
+}
+
+/* t becomes runnable on cpu: it and the groups that wake with it are as far from the clocks as when they went to sleep. */
+WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+			struct wl_reads *reads WL_ARG)
+{
+	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
+
+	if (t->flags & WL_TASK_NEW)
+		t->lag = 0;
+	t->flags &= ~WL_TASK_NEW;
+	t->vtime = wl_exact_clock(p, at, llc)->v +
+		   wl_exact_clamp(p, wl_exact_clock(p, at, llc), t->lag, t->weight);
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc), *home;
+		u64 mark;
+
+		if (!at || !g || !gl)
+			break;
+		if (wl_read_once(gl->waiting) + wl_read_once(gl->running))
+			break;
+		/* Whether it slept must be known. */
+		gl->summed_ns = now_ns - p->params.tick_ns;
+		wl_exact_sum_group(p, at, cpu, now_ns, reads);
+		if (gl->others_waiting + gl->others_running)
+			break;
+		home = wl_group_cpu_at(p, at, g->home);
+		mark = wl_exact_clamp(p, wl_exact_clock(p, g->parent, llc), home ? home->mark : 0,
+				      g->shares);
+		wl_atomic_add(&gl->part,
+			      wl_exact_clock(p, g->parent, llc)->v + mark - wl_exact_v(gl));
+		g->home = llc;
+		gl->mark = wl_exact_v(gl) - wl_exact_clock(p, g->parent, llc)->v;
+		wl_wrote_group(p, at, llc);
+		at = g->parent;
+	}
+	return 0;
+}
+
+#endif /* WL_GROUPS_EXACT_LAG_H */

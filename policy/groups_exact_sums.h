@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * groups_exact_sums.h - groups=exact: what each group has received for its shares, and in what order
+ * tasks are served. groups_exact.h is the rule made of it.
+ *
+ * A group's v is what it received, in ns * 1024 / shares, so that it grows by 1 a ns on a CPU at 1024
+ * shares; a task's v, kept in its vtime, is the same with its weight. Two tasks are compared where
+ * their paths to the root part: the v of the two groups (or a group and a task, or two tasks) just
+ * below their nearest common ancestor. Whoever is behind is served first.
+ *
+ * A group's v is a sum of parts, one an LLC, each written on CPUs of that LLC only. An LLC keeps the
+ * sum of the others beside its own, read anew on a tick of a CPU where the group runs or waits first,
+ * at most once in half a tick. So a v is late by what the group got in other LLCs in a tick. One that
+ * is late for longer belongs to a group that only waits here, behind others; it looks further
+ * behind than it is, comes to the front, and is read anew there before it runs on for a second tick.
+ *
+ * A parent's clock is where its children and tasks are: an average of the v's of those that were picked
+ * while others waited. It is kept by LLC, the root's also by CPU.
+ *
+ * Example: A has 1024 shares, B 2048, each a task; A's ran 6 ms and B's 8 ms. v is 6 ms and 4 ms: B
+ * is behind by 2 ms, which is 4 ms of its CPU time.
+ *
+ * Cost: a charge writes one line a level, of the own LLC; a comparison reads two a level; reading anew
+ * takes a read for each other LLC and level. It fails where LLCs are single CPUs: a group in many of
+ * them is read from many lines.
+ */
+#ifndef WL_GROUPS_EXACT_SUMS_H
+#define WL_GROUPS_EXACT_SUMS_H
+
+#include "group.h"
+
+/* A clock moves by an eighth of the way to each v that was picked, its CPU's by half. */
+#define WL_EXACT_CLOCK_SHIFT  4
+#define WL_EXACT_FAVOUR_TICKS 4
+#define WL_EXACT_RATE_US      32768 /* a rate is measured over so much time, in 1024 ns */
+
+WL_INLINE u32 wl_is_exact(const struct wl_policy *p)
+{
+	return p->params.groups == WL_GROUPS_EXACT;
+}
+
+/* CPU time in terms of v. */
+WL_INLINE u64 wl_exact_v_of(u64 time_ns, u32 shares)
+{
+	return wl_div(time_ns * WL_WEIGHT_NICE_0, shares);
+}
+
+/* A distance between v's of something with these shares, as CPU time; up to a day. */
+WL_INLINE u64 wl_exact_time_of(u64 v, u32 shares)
+{
+	return wl_mul_shift(v, shares, 10);
+}
+
+/* What belongs to a group in an LLC is in its record of the LLC's first CPU. */
+WL_INLINE u64 wl_exact_v(const struct wl_group_cpu *gl)
+{
+	return wl_read_once(gl->part) + wl_read_once(gl->others);
+}
+
+/* Which slots count where they run, by one word. */
+WL_INLINE struct wl_clock *wl_exact_clock(struct wl_policy *p, u32 slot, u32 llc)
+{
+	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
+
+	return slot && gl ? &gl->clock : &wl_cpu_of(p, llc)->llc_clock;
+}
+
+/* An eighth of the way, say, from v to another. */
+WL_INLINE u64 wl_exact_nearer(u64 v, u64 to, u32 shift)
+{
+	s64 way = to - v;
+
+	return way >= 0 ? v + ((u64)way >> shift) : v - (-(u64)way >> shift);
+}
+
+WL_INLINE void wl_exact_move_clock(struct wl_clock *clock, u64 v, u64 now_ns)
+{
+	u32 now_us = now_ns >> 10, time_us = now_us - clock->rate_us;
+	u64 gone;
+
+	wl_write_once(clock->v, wl_exact_nearer(clock->v, v, WL_EXACT_CLOCK_SHIFT));
+	if (time_us < WL_EXACT_RATE_US)
+		return;
+	gone = clock->v - clock->rate_v;
+	gone = (s64)gone < 0 ? 0 : wl_div(gone, time_us);
+	/* One that has stood still had no rate. */
+	if (time_us < 2 * WL_EXACT_RATE_US)
+		clock->rate = gone < ~0u ? gone : ~0u;
+	clock->rate_v = clock->v;
+	clock->rate_us = now_us;
+}
+
+/* ------------------------------------------------------------------ counts */
+
+/* Adds to the numbers of waiting and running tasks of an LLC and of the groups from `slot` up there. */
+WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 waiting, u32 running)
+{
+	u32 llc = wl_llc_first(p, cpu), at = slot, i;
+
+	wl_atomic_add(&wl_cpu_of(p, llc)->llc_waiting, waiting);
+	wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
+
+		if (!at || !g || !gl)
+			break;
+		if (!wl_read_once(gl->waiting) && !wl_read_once(gl->running)) {
+			struct wl_group_cpu *home = wl_group_cpu_at(p, at, g->home);
+
+			if (home && (s64)(home->clock.v - gl->clock.v) > 0)
+				gl->clock.v = home->clock.v;
+		}
+		wl_atomic_add(&gl->waiting, waiting);
+		wl_atomic_add(&gl->running, running);
+		wl_line_updated(p, wl_group_line(p, at, llc));
+		at = g->parent;
+	}
+	return 0;
+}
+
+/* A task of this group is counted at another place, or on another CPU. */
+WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_cpu, u32 now,
+				u32 now_cpu)
+{
+	if (was != WL_PLACE_NONE)
+		wl_exact_count(p, slot, was_cpu, -(u32)(was == WL_PLACE_QUEUED),
+			       -(u32)(was == WL_PLACE_RUNNING));
+	if (now != WL_PLACE_NONE)
+		wl_exact_count(p, slot, now_cpu, now == WL_PLACE_QUEUED, now == WL_PLACE_RUNNING);
+}
+
+/* ------------------------------------------------------------------ sums */
+
+/* Reads anew what other LLCs have of a group, if that was not done within half a tick. */
+WL_FN int wl_exact_sum_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
+			     struct wl_reads *reads WL_ARG)
+{
+	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
+	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, waiting = 0, running = 0, i, other;
+	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
+	u64 others = 0;
+
+	if (nr_llcs < 2 || !gl || now_ns - gl->summed_ns < p->params.tick_ns / 2)
+		return 0;
+	wl_for (i, 0, nr_llcs) {
+		struct wl_group_cpu *there;
+
+		other = wl_entry(lv->cpus, wl_entry(lv->first, i));
+		there = wl_group_cpu_at(p, slot, other);
+		if (other == llc || !there)
+			continue;
+		wl_read_group(p, reads, slot, other, wl_distance(p, cpu, other));
+		others += wl_read_once(there->part);
+		waiting += wl_read_once(there->waiting);
+		running += wl_read_once(there->running);
+	}
+	wl_write_once(gl->others, others);
+	gl->others_waiting = waiting;
+	gl->others_running = running;
+	gl->summed_ns = now_ns;
+	wl_wrote_group(p, slot, llc);
+	return 0;
+}
+
+/* The same of a group and all above it. */
+WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
+		       struct wl_reads *reads WL_ARG)
+{
+	u32 at = slot, i;
+
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+
+		if (!at || !g)
+			break;
+		wl_exact_sum_group(p, at, cpu, now_ns, reads);
+		at = g->parent;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ order */
+
+/* Two tasks to compare, as seen from an LLC. */
+struct wl_exact_two {
+	u64 a_v, b_v;	    /* of the tasks; then of what is compared */
+	u32 a_slot, b_slot; /* their groups */
+	u32 a_shares;	    /* weight of task a; then shares of what is compared */
+	u32 llc;
+};
+
+/* How far b is ahead of a, in terms of v: above 0 if a is to be served first. */
+WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL_ARG)
+{
+	u32 a = two->a_slot, b = two->b_slot, llc = two->llc, a_capped = 0, b_capped = 0, i;
+	u64 favour;
+
+	wl_for (i, 0, 2 * WL_GROUP_DEPTH) {
+		struct wl_group *ga = wl_group_at(p, a), *gb = wl_group_at(p, b);
+		struct wl_group_cpu *la = wl_group_cpu_at(p, a, llc);
+		struct wl_group_cpu *lb = wl_group_cpu_at(p, b, llc);
+		u32 a_depth, b_depth;
+
+		if (a == b || !ga || !gb || !la || !lb)
+			break;
+		a_depth = a ? ga->depth : 0;
+		b_depth = b ? gb->depth : 0;
+		if (a_depth >= b_depth) {
+			two->a_v = wl_exact_v(la);
+			two->a_shares = ga->shares;
+			a_capped |= la->capped;
+			a = ga->parent;
+		}
+		if (b_depth >= a_depth) {
+			two->b_v = wl_exact_v(lb);
+			b_capped |= lb->capped;
+			b = gb->parent;
+		}
+	}
+	favour = wl_mul_shift(WL_EXACT_FAVOUR_TICKS * p->params.tick_ns,
+			      wl_exact_clock(p, a, llc)->rate, 10);
+	return two->b_v - two->a_v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
+}
+
+#endif /* WL_GROUPS_EXACT_SUMS_H */
