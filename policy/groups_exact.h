@@ -199,6 +199,11 @@ WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now
 	struct wl_exact_two two;
 	s64 ahead;
 
+	wl_unused(p);
+	wl_unused(cpu);
+	wl_unused(other);
+	wl_unused(now_ns);
+	wl_unused(reads);
 	if (other == cpu)
 		return 0;
 	wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
@@ -233,6 +238,9 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, i, other;
 	u64 clock = wl_cpu_of(p, llc)->llc_clock.v, there;
 
+	wl_unused(p);
+	wl_unused(cpu);
+	wl_unused(reads);
 	wl_for (i, 0, nr_llcs) {
 		other = wl_entry(lv->cpus, wl_entry(lv->first, i));
 		if (other == llc)
@@ -253,6 +261,11 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	struct wl_exact_two two;
 	u32 i, other, found = 0, local = 0;
 
+	wl_unused(p);
+	wl_unused(t);
+	wl_unused(cpu);
+	wl_unused(now_ns);
+	wl_unused(reads);
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
 	wl_exact_charge(p, t, now_ns);
@@ -303,6 +316,9 @@ WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_rea
 	u32 nr_cpus = p->topo.nr_cpus, top = p->topo.nr_levels - 1, i, other;
 	int found = WL_CPU_NONE;
 
+	wl_unused(p);
+	wl_unused(cpu);
+	wl_unused(reads);
 	wl_for (i, 0, nr_cpus) {
 		c->probe++;
 		other = wl_exact_next(p, cpu, top, c->probe);

@@ -63,6 +63,10 @@ WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;
 	u32 spare = !wl_read_once(wl_cpu_of(p, llc)->llc_waiting);
 
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_unused(now_ns);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc), *home;
@@ -110,6 +114,9 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	u32 content = wl_exact_rate(1, t->weight) < clock->rate;
 	u32 spare = !wl_read_once(wl_cpu_of(p, llc)->llc_waiting);
 
+	wl_unused(p);
+	wl_unused(t);
+	wl_unused(now_ns);
 	if (t->place != WL_PLACE_RUNNING || !delta_ns)
 		return 0;
 	t->sum_exec_ns += delta_ns;
@@ -134,6 +141,10 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 	u64 v = t->vtime;
 
+	wl_unused(p);
+	wl_unused(t);
+	wl_unused(cpu);
+	wl_unused(now_ns);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
@@ -174,6 +185,9 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 {
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 
+	wl_unused(p);
+	wl_unused(t);
+	wl_unused(cpu);
 	t->lag = t->vtime - wl_exact_clock(p, at, llc)->v;
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
@@ -197,6 +211,11 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 {
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 
+	wl_unused(p);
+	wl_unused(t);
+	wl_unused(cpu);
+	wl_unused(now_ns);
+	wl_unused(reads);
 	if (t->flags & WL_TASK_NEW)
 		t->lag = 0;
 	t->flags &= ~WL_TASK_NEW;

@@ -97,6 +97,11 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 {
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;
 
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_unused(waiting);
+	wl_unused(running);
 	wl_atomic_add(&wl_cpu_of(p, llc)->llc_waiting, waiting);
 	wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
 	wl_for (i, 0, WL_GROUP_DEPTH) {
@@ -141,6 +146,11 @@ WL_FN int wl_exact_sum_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
 	u64 others = 0;
 
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_unused(now_ns);
+	wl_unused(reads);
 	if (nr_llcs < 2 || !gl || now_ns - gl->summed_ns < p->params.tick_ns / 2)
 		return 0;
 	wl_for (i, 0, nr_llcs) {
@@ -169,6 +179,11 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 {
 	u32 at = slot, i;
 
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_unused(now_ns);
+	wl_unused(reads);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 
@@ -196,6 +211,8 @@ WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL
 	u32 a = two->a_slot, b = two->b_slot, llc = two->llc, a_capped = 0, b_capped = 0, i;
 	u64 favour;
 
+	wl_unused(p);
+	wl_unused(two);
 	wl_for (i, 0, 2 * WL_GROUP_DEPTH) {
 		struct wl_group *ga = wl_group_at(p, a), *gb = wl_group_at(p, b);
 		struct wl_group_cpu *la = wl_group_cpu_at(p, a, llc);

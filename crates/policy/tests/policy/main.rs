@@ -17,6 +17,7 @@ mod capacity;
 mod cluster;
 mod events;
 mod group;
+mod groups_exact;
 mod groups_shares;
 mod groups_task_weight;
 mod host;

@@ -8,7 +8,7 @@
  *
  * A wake-up's way: select_cpu asks wl_select() and returns its CPU; enqueue asks wl_enqueue() for key and slice and inserts
  * into that CPU's DSQ; the kernel reschedules an idle CPU by itself, a preemption is a kick; dispatch asks wl_dispatch()
- * whether to pull, then moves the head of the own DSQ to the CPU, or the first task of which wl_may_run() says yes.
+ * whether to pull, then moves the head of the own DSQ to the CPU, or the first or last task of which wl_may_run() says yes.
  *
  * No task is left unserved, whatever the policy counts: dispatch always looks at the own DSQ itself; a task that may
  * not run where it is queued is moved on (rescue()); a task without a record, or for whom the policy's answer cannot be
@@ -354,6 +354,50 @@ SEPARATE int take_eligible(s32 cpu)
 	return taken;
 }
 
+/*
+ * Asks the policy of all tasks of the own queue, and takes the last that it wants to run. Two walks, as a task can be
+ * moved only while the walk is at it. Returns 1 if there was one, and it is still there.
+ */
+SEPARATE int take_last(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+	struct task_struct *p;
+	u32 scanned = 0, taken = 0;
+	s32 last = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		struct task_ctx *tctx;
+
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned); /* or the verifier follows each count by itself */
+		if (!can_run(p, cpu))
+			continue;
+		tctx = task_ctx(p);
+		if (!tctx)
+			continue;
+		wl_may_run(&policy, &tctx->task, cpu, bpf_ktime_get_ns(), &sc->run);
+		if (sc->run.run)
+			last = p->pid;
+	}
+	if (!last)
+		return 0;
+	scanned = 0;
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned);
+		if (p->pid != last)
+			continue;
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			taken = 1;
+		break;
+	}
+	return taken;
+}
+
 /* The own queue holds nothing but tasks that may not run here: each goes to the queue of a CPU where it may. */
 SEPARATE int rescue(s32 cpu)
 {
@@ -406,8 +450,8 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 			break;
 		pull(cpu);
 	}
-	if (sc->dispatch.pick == WL_PICK_ELIGIBLE) {
-		if (take_eligible(cpu))
+	if (sc->dispatch.pick != WL_PICK_HEAD) {
+		if (sc->dispatch.pick == WL_PICK_LAST ? take_last(cpu) : take_eligible(cpu))
 			return;
 		/* Nobody should run instead of prev, if it still can: with slice left, the kernel keeps it. */
 		if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && sc->dispatch.keep_slice_ns &&

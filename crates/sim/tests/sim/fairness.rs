@@ -227,8 +227,25 @@ fn groups_that_come_and_shares_that_change() {
         let accounts = account(&scenario, &all(4), (0, 2000 * MS), 1);
         let expected = [3.0 + 4.0 / 3.0, 1.0 + 4.0 / 3.0, 4.0 / 3.0];
         for (group, expected) in accounts.iter().zip(expected) {
-            assert!((group.received_ns / 1e9 - expected).abs() < 0.01, "{host:?}: {accounts:?}");
+            assert!((group.received_ns / 1e9 / expected - 1.0).abs() < 0.02, "{host:?}: {accounts:?}");
         }
+    }
+}
+
+/// A with one task and B with four on 4 CPUs: 1 and 3. At 1 s two more of A's tasks come, and both have 2 at once: A has no
+/// claim to what it could not use.
+#[test]
+fn what_was_no_use_is_no_claim() {
+    let mut tasks = [spinners(0, 3), spinners(1, 4)].concat();
+    for late in &mut tasks[1..3] {
+        late.start_ns = 1000 * MS;
+    }
+    for host in HOSTS {
+        let scenario = exact((1, 4, 1), &[(None, 1024); 2], tasks.clone(), host, 1500 * MS);
+        let before = account(&scenario, &all(4), (0, 1000 * MS), 1);
+        assert!((before[0].received_ns / 1e9 - 1.0).abs() < 0.02, "{host:?}: {before:?}");
+        let after = account(&scenario, &all(4), (1000 * MS, 1500 * MS), 1);
+        assert!((after[0].received_ns / 1e9 - 1.0).abs() < 0.02, "{host:?}: {after:?}");
     }
 }
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! groups_exact.h and groups_exact_sums.h: the examples of their headers. Whole runs: crates/sim/tests/sim/fairness.rs.
+
+use wakelab_policy::{DispatchDo, EnqueueWhy, Pick, Task};
+
+use crate::host::{Host, MS, START, machine, policy_with_groups};
+
+fn queued(host: &mut Host, slot: u32, cpu: u32) -> Task {
+    let mut task = host.task(1024);
+    host.policy.task_group(&mut task, slot, host.now_ns);
+    assert_eq!(host.policy.enqueue(&mut task, cpu, EnqueueWhy::Wakeup, host.now_ns).preempt, 0);
+    task
+}
+
+fn running(host: &mut Host, slot: u32, cpu: u32) -> Task {
+    let mut task = queued(host, slot, cpu);
+    host.switch_in(&mut task, cpu);
+    task
+}
+
+/// Two CPUs and groups in slots 1 (A) and 2 (B) with these shares.
+fn two_groups(a: u32, b: u32) -> Host {
+    let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(1, None, 2, 1), 2));
+    host.policy.group_init(1, 0, a);
+    host.policy.group_init(2, 0, b);
+    host
+}
+
+/// A ran 6 ms at 1024 shares, B 8 ms at 2048: B is behind by 2 ms of v.
+#[test]
+fn v_grows_by_time_over_shares() {
+    let mut host = two_groups(1024, 2048);
+    let mut a = running(&mut host, 1, 0);
+    let mut b = running(&mut host, 2, 1);
+    let _waits = queued(&mut host, 0, 0);
+    host.policy.tick(0, Some(&mut a), 6 * MS);
+    host.policy.tick(1, Some(&mut b), 8 * MS);
+    assert_eq!(host.policy.group_cpu(1, 0).part, START + 6 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).part, START + 4 * MS);
+    assert_eq!((a.sum_exec_ns, a.vtime, b.vtime), (6 * MS, 6 * MS, 8 * MS), "inside their groups, by weight");
+}
+
+/// CPU 0 runs B, behind which A waits; CPU 1 runs B. After 1 ms B has received 2 ms: CPU 0 picks A at its tick.
+#[test]
+fn a_tick_picks_whose_group_is_behind() {
+    let mut host = two_groups(1024, 1024);
+    let mut b = running(&mut host, 2, 0);
+    let mut a = queued(&mut host, 1, 0);
+    let _other = running(&mut host, 2, 1);
+    host.now_ns = MS;
+    assert_eq!(host.policy.tick(0, Some(&mut b), MS).resched, 1);
+    assert_eq!(host.policy.group_cpu(2, 0).part - host.policy.group_cpu(1, 0).part, 2 * MS);
+    host.policy.stopping(&mut b, 0, MS, true);
+    host.policy.enqueue(&mut b, 0, EnqueueWhy::SliceEnd, MS);
+    let dispatch = host.policy.dispatch(0, MS);
+    assert_eq!((dispatch.what(), dispatch.pick()), (DispatchDo::Own, Pick::Last));
+    // Whatever order it is asked in, A is the last that gets a yes.
+    assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 1);
+    assert_eq!(host.policy.may_run(&mut a, 0, MS).run, 1);
+    assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
+}
+
+/// The same, but the tick is CPU 1's: A, 2 ms behind B, is worth a pull, and moves.
+#[test]
+fn a_tick_pulls_from_where_a_group_behind_waits() {
+    let mut host = two_groups(1024, 1024);
+    let _b = running(&mut host, 2, 0);
+    let mut a = queued(&mut host, 1, 0);
+    let mut other = running(&mut host, 2, 1);
+    assert_eq!(host.policy.tick(1, Some(&mut other), MS / 4).resched, 0, "half a ms behind is not worth it");
+    assert_eq!(host.policy.tick(1, Some(&mut other), MS).resched, 1);
+    let mut dispatch = host.policy.dispatch(1, MS);
+    assert_eq!((dispatch.what(), dispatch.cpu), (DispatchDo::Pull, 0));
+    let moved = host.policy.may_move(&mut a, 1, MS, &mut dispatch);
+    assert_eq!((moved.r#move, moved.stop, a.cpu), (1, 1, 1));
+    assert_eq!(host.policy.dispatch(1, MS).what(), DispatchDo::Own);
+    assert_eq!(host.policy.may_run(&mut a, 1, MS).run, 1, "and runs instead of the running task");
+}
