@@ -14,6 +14,8 @@ fn queued(host: &mut Host, slot: u32, cpu: u32) -> Task {
 
 fn running(host: &mut Host, slot: u32, cpu: u32) -> Task {
     let mut task = queued(host, slot, cpu);
+    host.policy.dispatch(cpu, host.now_ns);
+    assert_eq!(host.policy.may_run(&mut task, cpu, host.now_ns).run, 1);
     host.switch_in(&mut task, cpu);
     task
 }
