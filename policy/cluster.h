@@ -24,6 +24,9 @@
  * the fourth try. Then the clusters have 1, 1 and 0 tasks, which differ by less than 2: nothing more
  * moves. A fork on CPU 0 now finds 1, 1 and 2 idle CPUs, and goes to CPU 4.
  *
+ * Packing, a task that last ran on CPU 3, all but 2 and 4 busy: from 3 on come 3 and 2, which is taken;
+ * without, 3 and 4. If 2 is busy too: 3, 2 and 4.
+ *
  * Cost: a tick reads the LLC once an interval, and so does the kicked CPU. It fails for tasks that
  * work on the same data, which spread keeps apart, and packs them where they need bandwidth.
  */
@@ -38,6 +41,21 @@ WL_INLINE u32 wl_is_cluster_split(struct wl_policy *p, u32 level)
 {
 	return level && level == p->topo.llc_level && wl_level_of(p, level)->kind == WL_DIST_LLC &&
 	       wl_level_of(p, level - 1)->kind == WL_DIST_CLS;
+}
+
+/* Do wake-ups look into target's cluster first? */
+WL_INLINE u32 wl_packs(struct wl_policy *p)
+{
+	return p->params.cluster == WL_CLUSTER_SPREAD_AND_PACK &&
+	       wl_is_cluster_split(p, p->topo.llc_level);
+}
+
+/* Of CPUs of an LLC that wl_is_cluster_split(). */
+WL_INLINE u32 wl_shares_cluster(struct wl_policy *p, u32 a, u32 b)
+{
+	struct wl_level *clusters = wl_level_of(p, p->topo.llc_level - 1);
+
+	return wl_entry(clusters->dom_of, a) == wl_entry(clusters->dom_of, b);
 }
 
 /* How many tasks an idle CPU pulls from a cluster with `busiest` tasks to its own with `own`. */

@@ -85,6 +85,19 @@ WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_search *s,
 	return wl_fits_or_equal(p, t, cpu) && wl_take_idle(p, cpu, out);
 }
 
+/* Looks at cpu before the search: takes it if it is idle and near enough. One read. */
+WL_INLINE u32 wl_take_or_remember(struct wl_policy *p, const struct wl_search *s,
+				  const struct wl_task *t, u32 cpu, s32 *second_best,
+				  struct wl_decision *out)
+{
+	if (!wl_packs(p) || wl_shares_cluster(p, cpu, s->target))
+		return wl_take_at_once(p, s, t, cpu, out);
+	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+	if (*second_best < 0 && wl_fits_or_equal(p, t, cpu) && wl_looks_idle(p, cpu))
+		*second_best = cpu;
+	return 0;
+}
+
 /* Is the task's recent CPU looked at before the search? Since Linux 5.2. */
 WL_INLINE u32 wl_looks_at_recent(struct wl_policy *p)
 {
@@ -97,6 +110,7 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 			      struct wl_decision *out)
 {
 	u32 recent = t->recent_cpu, is_scan = p->params.idle == WL_IDLE_SCAN;
+	s32 second_best = WL_CPU_NONE;
 	int cpu;
 
 	out->cpu = s->target;
@@ -110,19 +124,23 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 	    !(is_scan && p->params.scan_form == WL_SCAN_2_6_24)) {
 		out->cpu = s->prev;
 		out->reason = WL_REASON_PREV_IDLE;
-		if (wl_take_at_once(p, s, t, s->prev, out))
+		if (wl_take_or_remember(p, s, t, s->prev, &second_best, out))
 			return;
 	}
 	if (wl_looks_at_recent(p) && recent < p->topo.nr_cpus && recent != s->target &&
 	    recent != s->prev && wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target)) {
 		out->cpu = recent;
 		out->reason = WL_REASON_RECENT_IDLE;
-		if (wl_take_at_once(p, s, t, recent, out))
+		if (wl_take_or_remember(p, s, t, recent, &second_best, out))
 			return;
 	}
 	out->searched = 1;
 	wl_line_step(p, WL_STEP_REST);
 	cpu = wl_idle_search(p, s, t, out);
+	if (cpu < 0 && second_best >= 0 && wl_take_idle(p, second_best, out)) {
+		cpu = second_best;
+		out->reason = cpu == (int)s->prev ? WL_REASON_PREV_IDLE : WL_REASON_RECENT_IDLE;
+	}
 	out->cpu = cpu;
 	if (cpu < 0) {
 		out->cpu = s->target;

@@ -40,14 +40,14 @@
 WL_FN int wl_walk_was_at_core(struct wl_policy *p WL_ARG, const struct wl_walk *w WL_ARG,
 			      const struct wl_task *t WL_ARG, u32 cpu, u32 at)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	struct wl_level *lv = wl_level_of(p, w->level);
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 core = wl_entry(smt->dom_of, cpu), first = wl_entry(smt->first, core);
 	u32 threads = wl_entry(smt->weight, core), i, other, index, was = 0;
 
 	wl_for (i, 0, threads) {
 		other = wl_entry(smt->cpus, first + i);
-		index = wl_entry(llc->pos, other) - w->first + w->span - w->start;
+		index = wl_entry(lv->pos, other) - w->first + w->span - w->start;
 		if (index >= w->span)
 			index -= w->span;
 		if (index < at && wl_allowed(p, t, other)) {
@@ -81,12 +81,12 @@ WL_FN int wl_walk_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	return idle;
 }
 
-/* The walk by cores. Returns the CPU claimed, or WL_CPU_NONE. */
+/* The walk by cores; of a cluster only if the rest of the LLC comes after it. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
 			struct wl_decision *out WL_ARG)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	struct wl_level *lv = wl_level_of(p, w->level);
 	u32 first = w->first, span = w->span, start = w->start, i, index, cpu;
 	int found = WL_CPU_NONE;
 
@@ -95,7 +95,9 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		index = start + i;
 		if (index >= span)
 			index -= span;
-		cpu = wl_entry(llc->cpus, first + index);
+		cpu = wl_entry(lv->cpus, first + index);
+		if (w->skips && wl_shares_cluster(p, cpu, s->target))
+			continue;
 		if (!wl_allowed(p, t, cpu) || wl_walk_was_at_core(p, w, t, cpu, i))
 			continue;
 		s->candidate = cpu;
@@ -105,7 +107,7 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		}
 	}
 	out->reason = WL_REASON_IDLE_CORE;
-	if (found >= 0)
+	if (found >= 0 || w->level != p->topo.llc_level)
 		return found;
 	wl_write_once(wl_llc_record(p, s->target)->has_idle_cores, 0);
 	wl_wrote_llc(p, wl_llc_first(p, s->target));
@@ -119,13 +121,11 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *record = wl_llc_record(p, s->target);
-	struct wl_walk w = wl_walk_from(p, s->target);
-	u32 is_util = p->params.scan_form == WL_SCAN_UTIL, smt = p->topo.smt_level, cores = 0;
+	u32 is_util = p->params.scan_form == WL_SCAN_UTIL;
+	struct wl_walk w = wl_walk_from(p, s->target, is_util);
+	u32 smt = p->topo.smt_level, cores = 0;
 	int cpu = wl_llc_first(p, s->target);
 
-	w.start += is_util;
-	if (w.start >= w.span)
-		w.start = 0;
 	if (smt || is_util)
 		wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (smt)
@@ -140,10 +140,18 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 	out->reason = WL_REASON_IDLE_CPU;
 	if (is_util && !wl_read_once(record->nr_idle_scan))
 		return WL_CPU_NONE;
-	if (cores)
+	if (cores) {
+		if (wl_packs(p)) {
+			wl_walk_in(p, &w, s->target, p->topo.llc_level - 1);
+			cpu = wl_walk_cores(p, s, t, &w, out);
+			if (cpu >= 0)
+				return cpu;
+			wl_walk_on(p, &w, s->target);
+		}
 		return wl_walk_cores(p, s, t, &w, out);
+	}
 	w.visits = is_util ? wl_read_once(record->nr_idle_scan) : wl_visits(p, s->this_cpu, w.span);
-	cpu = wl_walk_cpus(p, s, t, &w, out);
+	cpu = wl_walk_cpus_near(p, s, t, &w, out);
 	if (is_util)
 		out->scan_timed = 0;
 	return cpu;

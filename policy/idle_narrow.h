@@ -53,6 +53,46 @@ WL_INLINE void wl_narrow_note(struct wl_policy *p, u32 cpu, u32 busy)
 	*wl_noted_word(p, cpu, at / 64) |= 1ULL << (at & 63);
 }
 
+/*
+ * Step 2 in target's cluster, if wake-ups stay near: what is visited there is noted, and so is not visited
+ * again. Returns the CPU claimed, or WL_CPU_NONE; *visits is what is left, and one less than none if the limit
+ * stopped it.
+ */
+WL_INLINE int wl_narrow_near(struct wl_policy *p, const struct wl_search *s,
+			     const struct wl_task *t, u32 *visits, struct wl_decision *out)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level),
+			*cls = wl_level_of(p, p->topo.llc_level - 1);
+	u32 cluster = wl_entry(cls->dom_of, s->target), first = wl_entry(cls->first, cluster);
+	u32 span = wl_entry(cls->weight, cluster), i, index, at, cpu;
+	u32 start = wl_entry(cls->pos, s->target) - first;
+	u32 llc_first = wl_entry(llc->first, wl_entry(llc->dom_of, s->target));
+	int found = WL_CPU_NONE;
+
+	wl_for (i, 0, span) {
+		index = start + i;
+		if (index >= span)
+			index -= span;
+		cpu = wl_entry(cls->cpus, first + index);
+		at = wl_entry(llc->pos, cpu) - llc_first;
+		if (*wl_noted_word(p, s->this_cpu, at / 64) >> (at & 63) & 1)
+			continue;
+		if (!wl_allowed(p, t, cpu))
+			continue;
+		if (!*visits) {
+			*visits = ~0u;
+			break;
+		}
+		--*visits;
+		wl_narrow_note(p, s->this_cpu, cpu);
+		if (wl_visit(p, s, cpu, out)) {
+			found = cpu;
+			break;
+		}
+	}
+	return found;
+}
+
 /* Step 2 after a step 1 that ran. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_narrow_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
@@ -67,6 +107,12 @@ WL_FN int wl_narrow_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 	int found = WL_CPU_NONE;
 
 	wl_line_step(p, WL_STEP_CPU);
+	if (wl_packs(p)) {
+		found = wl_narrow_near(p, s, t, &visits, out);
+		out->scan_timed = visits != ~0u;
+		if (found >= 0 || visits == ~0u)
+			return found;
+	}
 	/* Word by word, target's twice: from target on at first, what is before it at last. */
 	wl_for (i, 0, words + 1) {
 		word = start / 64 + i;

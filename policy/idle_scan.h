@@ -68,7 +68,8 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	 */
 	u32 first_core = wl_entry(smt->dom_of, wl_entry(smt->cpus, first));
 	u32 nr = wl_entry(smt->dom_of, wl_entry(smt->cpus, last)) + 1 - first_core;
-	u32 start = wl_entry(smt->dom_of, s->target) - first_core, i, index;
+	u32 start = wl_entry(smt->dom_of, s->target) - first_core, near = 0, near_first = 0, i,
+	    index;
 	int cpu, found = WL_CPU_NONE;
 
 	cpu = wl_entry(llc->cpus, first);
@@ -79,10 +80,25 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	s->cores_searched = 1;
 	if (p->params.idle == WL_IDLE_NARROW)
 		wl_narrow_begin(p, s->this_cpu, last + 1 - first);
-	wl_for (i, 0, nr) {
-		index = start + i;
-		if (index >= nr)
-			index -= nr;
+	if (wl_packs(p)) {
+		/* The cores of target's cluster, which are consecutive, come first. */
+		struct wl_level *cls = wl_level_of(p, p->topo.llc_level - 1);
+		u32 cluster = wl_entry(cls->dom_of, s->target);
+
+		near = wl_entry(cls->nr_child, cluster);
+		near_first = wl_entry(cls->child, cluster) - first_core;
+	}
+	wl_for (i, 0, near + nr) {
+		if (i < near) {
+			index = start - near_first + i;
+			index = near_first + (index < near ? index : index - near);
+		} else {
+			index = start + i - near;
+			if (index >= nr)
+				index -= nr;
+			if (index - near_first < near)
+				continue;
+		}
 		cpu = wl_scan_one_core(p, s, t, first_core + index, out);
 		if (cpu >= 0 && wl_take_idle(p, cpu, out)) {
 			found = cpu;
@@ -100,11 +116,11 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 WL_INLINE int wl_scan_cpu(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			  struct wl_decision *out)
 {
-	struct wl_walk w = wl_walk_from(p, s->target);
+	struct wl_walk w = wl_walk_from(p, s->target, 0);
 
 	w.visits = wl_visits(p, s->this_cpu, w.span);
 	w.counts_all = p->params.idle != WL_IDLE_NARROW;
-	return wl_walk_cpus(p, s, t, &w, out);
+	return wl_walk_cpus_near(p, s, t, &w, out);
 }
 
 /*

@@ -11,6 +11,8 @@
  * The limit of SIS_PROP: with idle = avg_idle / 512 and cost = avg_scan + 1 of the CPU that searches,
  * it is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1 CPUs are visited.
  *
+ * With cluster=spread-and-pack those of target's cluster come first, in the same way (cluster.h).
+ *
  * Example, an LLC of CPUs 0 to 7, start 6; 6, 7 and 0 are busy, 0 and 1 not allowed. Three visits:
  * 6, 7, and 2 if disallowed CPUs are free; 6, 7, and nothing (0 uses the third up) if they count.
  *
@@ -19,11 +21,14 @@
 #ifndef WL_IDLE_VISIT_H
 #define WL_IDLE_VISIT_H
 
-#include "access.h"
+#include "cluster.h"
 
 /* A walk under way. */
 struct wl_walk {
-	u32 first;	/* the LLC's part of cpus[] begins here */
+	u32 level;	/* target's domain of this level is walked: the LLC, or its cluster */
+	u32 behind;	/* 1: from the CPU behind target on, 0: from target on */
+	u32 skips;	/* 1: but for target's cluster, where it was already */
+	u32 first;	/* its part of cpus[] begins here */
 	u32 span;	/* and is so long */
 	u32 start;	/* index in it of the first CPU visited */
 	u32 visits;	/* so many are allowed */
@@ -31,17 +36,33 @@ struct wl_walk {
 	s32 idle_cpu;	/* idle_merged.h: remembered, or WL_CPU_NONE */
 };
 
-/* The walk through target's LLC from target on, without a limit yet. */
-WL_INLINE struct wl_walk wl_walk_from(struct wl_policy *p, u32 target)
+/* Sets the walk through target's domain of a level; what it may visit and remembers is left alone. */
+WL_INLINE void wl_walk_in(struct wl_policy *p, struct wl_walk *w, u32 target, u32 level)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
-	u32 dom = wl_entry(llc->dom_of, target), first = wl_entry(llc->first, dom);
-	struct wl_walk w = {.first = first,
-			    .span = wl_entry(llc->weight, dom),
-			    .start = wl_entry(llc->pos, target) - first,
-			    .idle_cpu = WL_CPU_NONE};
+	struct wl_level *lv = wl_level_of(p, level);
+	u32 dom = wl_entry(lv->dom_of, target), start;
 
+	w->level = level;
+	w->first = wl_entry(lv->first, dom);
+	w->span = wl_entry(lv->weight, dom);
+	start = wl_entry(lv->pos, target) - w->first + w->behind;
+	w->start = start < w->span ? start : 0;
+}
+
+/* The walk through target's LLC, without a limit yet. */
+WL_INLINE struct wl_walk wl_walk_from(struct wl_policy *p, u32 target, u32 behind)
+{
+	struct wl_walk w = {.behind = behind, .idle_cpu = WL_CPU_NONE};
+
+	wl_walk_in(p, &w, target, p->topo.llc_level);
 	return w;
+}
+
+/* The walk through target's cluster is over; now the rest of the LLC. */
+WL_INLINE void wl_walk_on(struct wl_policy *p, struct wl_walk *w, u32 target)
+{
+	wl_walk_in(p, w, target, p->topo.llc_level);
+	w->skips = 1;
 }
 
 /* How many CPUs a search on `cpu` may visit of an LLC of `span` (SIS_PROP). */
@@ -67,12 +88,12 @@ WL_INLINE u32 wl_visit(struct wl_policy *p, const struct wl_search *s, u32 cpu,
 
 /* Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-		       const struct wl_task *t WL_ARG, const struct wl_walk *w WL_ARG,
+		       const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
 		       struct wl_decision *out WL_ARG)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	struct wl_level *lv = wl_level_of(p, w->level);
 	u32 first = w->first, span = w->span, start = w->start, visits = w->visits;
-	u32 counts_all = w->counts_all, stopped = 0, i, index, cpu, may;
+	u32 counts_all = w->counts_all, skips = w->skips, stopped = 0, i, index, cpu, may;
 	int found = WL_CPU_NONE;
 
 	wl_line_step(p, WL_STEP_CPU);
@@ -80,7 +101,9 @@ WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 		index = start + i;
 		if (index >= span)
 			index -= span;
-		cpu = wl_entry(llc->cpus, first + index);
+		cpu = wl_entry(lv->cpus, first + index);
+		if (skips && wl_shares_cluster(p, cpu, s->target))
+			continue;
 		may = wl_allowed(p, t, cpu);
 		if (!may && !counts_all)
 			continue;
@@ -94,8 +117,25 @@ WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 			break;
 		}
 	}
+	w->visits = visits;
 	out->scan_timed = !stopped;
 	return found;
+}
+
+/* The same, target's cluster first if wake-ups stay near. */
+WL_INLINE int wl_walk_cpus_near(struct wl_policy *p, const struct wl_search *s,
+				const struct wl_task *t, struct wl_walk *w, struct wl_decision *out)
+{
+	int found;
+
+	if (wl_packs(p)) {
+		wl_walk_in(p, w, s->target, p->topo.llc_level - 1);
+		found = wl_walk_cpus(p, s, t, w, out);
+		if (found >= 0 || !out->scan_timed)
+			return found;
+		wl_walk_on(p, w, s->target);
+	}
+	return wl_walk_cpus(p, s, t, w, out);
 }
 
 #endif /* WL_IDLE_VISIT_H */

@@ -189,7 +189,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             affine: Affine::Wide,
             affine_form: AffineForm::Linux4_15,
             factor: Factor::Node,
-            cluster: Cluster::Off,
+            cluster: Cluster::SpreadAndPack,
             groups: Groups::TaskWeight,
             queue: Queue::Fair,
             capacity: Capacity::Aware,
@@ -199,7 +199,6 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "Groups are ignored (groups=task-weight); the kernel gives each cgroup its shares.",
-            "Clusters are no level and are not searched first (cluster=off); the kernel does both where a machine has them.",
             "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
             "Slices of a task's own, and the batch and idle classes, are absent.",
             "A wakee preempts if it is eligible and the running task is not, though a third task may come first.",

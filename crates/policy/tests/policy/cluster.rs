@@ -129,3 +129,94 @@ fn of_equally_idle_clusters_the_one_that_was_busy_least_is_taken() {
     host.vacate(&[4]);
     assert_eq!(ask(&mut host, &mut child), 2, "which was busy for 50 ms, and that is long ago");
 }
+
+/// 3 clusters of 2 CPUs; a task that last ran on `prev` wakes there; all CPUs but these are busy.
+fn packed(spec: &str, prev: u32, idle: &[u32]) -> (Host, Task) {
+    let mut host = Host::new(policy(spec, &machine(1, Some(3), 2, 1)));
+    let task = host.sleeper(1024, prev);
+    let busy: Vec<u32> = (0..6).filter(|cpu| !idle.contains(cpu)).collect();
+    host.occupy(&busy);
+    (host, task)
+}
+
+/// The header's example, in all forms of the walk; that of 6.12 begins behind CPU 3.
+#[test]
+fn targets_cluster_is_visited_first() {
+    for form in ["linux-4.15+affine=off", "linux-5.12+affine=off", "linux-4.15+affine=off+idle=narrow"] {
+        let visits = |cluster: &str, idle: &[u32]| {
+            let (mut host, mut task) = packed(&format!("{form}+cluster={cluster}"), 3, idle);
+            let decision = host.wake(&mut task, 3, 3);
+            (decision.cpu, decision.reason(), decision.reads)
+        };
+        let found = |cpu, counts: &[(wakelab_machine::Distance, u32)]| (cpu, Reason::IdleCpu, reads(counts));
+        assert_eq!(visits("spread", &[2, 4]), found(4, &[(Cpu, 2), (Llc, 1)]), "{form}");
+        assert_eq!(visits("spread-and-pack", &[2, 4]), found(2, &[(Cpu, 2), (Cluster, 1)]), "{form}");
+        let after_both = found(4, &[(Cpu, 2), (Cluster, 1), (Llc, 1)]);
+        assert_eq!(visits("spread-and-pack", &[4]), after_both, "{form}");
+    }
+    let (mut host, mut task) = packed("linux-6.12+affine=off", 3, &[2, 4]);
+    let decision = host.wake(&mut task, 3, 3);
+    // Target; the limit, with CPU 0; CPU 2.
+    assert_eq!((decision.cpu, decision.reads), (2, reads(&[(Cpu, 1), (Llc, 1), (Cluster, 1)])));
+}
+
+/// 2 clusters of 2 cores of 2 threads, CPU c and c + 4 sharing a core. From core 1 on: 1, 0, then 2 and 3.
+#[test]
+fn targets_cluster_has_the_first_idle_core() {
+    let searched = |spec: &str, busy: &[u32]| {
+        let mut host = Host::new(policy(spec, &machine(1, Some(2), 2, 2)));
+        let mut task = host.sleeper(1024, 1);
+        host.occupy(busy);
+        let decision = host.wake(&mut task, 1, 1);
+        (decision.cpu, decision.reason(), host.policy.cpu(0).has_idle_cores)
+    };
+    for form in ["linux-4.15+affine=off", "linux-5.12+affine=off", "linux-4.15+affine=off+idle=narrow"] {
+        let (near, far) = (format!("{form}+cluster=spread-and-pack"), format!("{form}+cluster=spread"));
+        // Of core 0 the merged walk takes what comes first from CPU 1 on: 4.
+        let first = if form.contains("5.12") { 4 } else { 0 };
+        assert_eq!(searched(&near, &[1]), (first, Reason::IdleCore, 1), "{form}");
+        assert_eq!(searched(&far, &[1]), (2, Reason::IdleCore, 1), "{form}");
+        assert_eq!(searched(&near, &[1, 0]), (2, Reason::IdleCore, 1), "no idle core in the cluster: {form}");
+        // A thread of each core is busy; 5, 4, 6 and 7 idle: first of target's cluster.
+        let cpu = searched(&near, &[0, 1, 2, 3]);
+        assert!([4, 5].contains(&cpu.0) && cpu.2 == 0, "{form}: {cpu:?}");
+        // Of target's cluster none idles.
+        assert_eq!(searched(&near, &[0, 1, 4, 5, 2, 3]).0, 6, "{form}");
+    }
+}
+
+/// The limit lets the search visit 3 CPUs: 0 and 1, then 2. The recent CPU, 4, idles in another cluster.
+#[test]
+fn an_idle_recent_cpu_of_another_cluster_is_second_best() {
+    let wake = |cluster: &str, idle: &[u32]| {
+        let spec = format!("linux-4.15+form=5.2+affine=off+cluster={cluster}");
+        let mut host = Host::new(policy(&spec, &machine(1, Some(3), 2, 1)));
+        let mut task = host.sleeper(1024, 4);
+        host.switch_in(&mut task, 0);
+        host.policy.stopping(&mut task, 0, 0, false);
+        assert_eq!((task.cpu, task.recent_cpu), (0, 4));
+        host.occupy(&[0, 1, 2, 3, 4, 5]);
+        for _ in 0..200 {
+            host.vacate(&[0]);
+            host.now_ns += 10_000;
+            host.occupy(&[0]);
+        }
+        // A search said to be long.
+        host.vacate(&[5]);
+        let mut other = host.sleeper(1024, 0);
+        let decision = host.wake(&mut other, 0, 0);
+        host.policy.scan_took(0, &decision, 1_000_000);
+        host.occupy(&[5]);
+        host.vacate(idle);
+        let decision = host.wake(&mut task, 0, 0);
+        (decision.cpu, decision.reason(), decision.step_reads.total())
+    };
+    assert_eq!(wake("spread", &[1, 4]), (4, Reason::RecentIdle, 0));
+    assert_eq!(wake("spread-and-pack", &[1, 4]), (1, Reason::IdleCpu, 2), "near comes first");
+    assert_eq!(
+        wake("spread-and-pack", &[4]),
+        (4, Reason::RecentIdle, 3),
+        "nothing near: 0, 1 and 2 are busy"
+    );
+    assert_eq!(wake("spread-and-pack", &[5]), (0, Reason::NoneIdle, 3));
+}
