@@ -83,8 +83,8 @@ struct parity_event {
 	u32 cpu;
 	s32 prev_cpu; /* of an enqueue: where it happens */
 	u32 task;
-	u32 waker; /* PARITY_NO_TASK: none */
-	u32 flags; /* of the wake-up or the task; why of an enqueue; runnable of stopping */
+	u32 waker;  /* PARITY_NO_TASK: none */
+	u32 flags;  /* of the wake-up or the task; why of an enqueue; runnable of stopping */
 	u32 weight; /* or shares */
 	u32 mask;   /* index into masks[]; of a group event its slot */
 };
