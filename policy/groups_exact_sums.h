@@ -138,21 +138,16 @@ WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_
 /* ------------------------------------------------------------------ sums */
 
 /* Reads anew what other LLCs have of a group, if that was not done within half a tick. */
-WL_FN int wl_exact_sum_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
-			     struct wl_reads *reads WL_ARG)
+WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns,
+				  struct wl_reads *reads)
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
 	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, waiting = 0, running = 0, i, other;
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
 	u64 others = 0;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
-	wl_unused(now_ns);
-	wl_unused(reads);
 	if (nr_llcs < 2 || !gl || now_ns - gl->summed_ns < p->params.tick_ns / 2)
-		return 0;
+		return;
 	wl_for (i, 0, nr_llcs) {
 		struct wl_group_cpu *there;
 
@@ -170,7 +165,6 @@ WL_FN int wl_exact_sum_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 
 	gl->others_running = running;
 	gl->summed_ns = now_ns;
 	wl_wrote_group(p, slot, llc);
-	return 0;
 }
 
 /* The same of a group and all above it. */
