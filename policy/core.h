@@ -297,6 +297,7 @@ WL_FN int wl_init(struct wl_policy *p WL_ARG)
 
 		c->min_vtime = WL_VTIME_START;
 		c->llc_clock.v = WL_VTIME_START;
+		c->llc_clock.rate_v = WL_VTIME_START;
 		c->max_idle_balance_cost_ns = p->params.migration_cost_ns;
 		c->avg_idle_ns = 2 * p->params.migration_cost_ns;
 		c->newly_idle_left = wl_all_levels(p);

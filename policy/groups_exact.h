@@ -250,6 +250,8 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 		if ((s64)(there - clock) > 0)
 			clock = there;
 	}
+	/* Which is no rate. */
+	wl_cpu_of(p, llc)->llc_clock.rate_v += clock - wl_cpu_of(p, llc)->llc_clock.v;
 	wl_write_once(wl_cpu_of(p, llc)->llc_clock.v, clock);
 	return 0;
 }

@@ -29,8 +29,8 @@
 
 #include "group.h"
 
-/* A clock moves by an eighth of the way to each v that was picked, its CPU's by half. */
-#define WL_EXACT_CLOCK_SHIFT  4
+/* A clock moves by a quarter of the way to each v that was picked. */
+#define WL_EXACT_CLOCK_SHIFT  2
 #define WL_EXACT_FAVOUR_TICKS 4
 #define WL_EXACT_RATE_US      32768 /* a rate is measured over so much time, in 1024 ns */
 
@@ -65,7 +65,7 @@ WL_INLINE struct wl_clock *wl_exact_clock(struct wl_policy *p, u32 slot, u32 llc
 	return slot && gl ? &gl->clock : &wl_cpu_of(p, llc)->llc_clock;
 }
 
-/* An eighth of the way, say, from v to another. */
+/* A part of the way from v to another. */
 WL_INLINE u64 wl_exact_nearer(u64 v, u64 to, u32 shift)
 {
 	s64 way = to - v;
@@ -79,7 +79,8 @@ WL_INLINE void wl_exact_move_clock(struct wl_clock *clock, u64 v, u64 now_ns)
 	u64 gone;
 
 	wl_write_once(clock->v, wl_exact_nearer(clock->v, v, WL_EXACT_CLOCK_SHIFT));
-	if (time_us < WL_EXACT_RATE_US)
+	/* The first is worth having soon. */
+	if (time_us < (clock->rate ? WL_EXACT_RATE_US : WL_EXACT_RATE_US / 8))
 		return;
 	gone = clock->v - clock->rate_v;
 	gone = (s64)gone < 0 ? 0 : wl_div(gone, time_us);
@@ -114,7 +115,7 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 			struct wl_group_cpu *home = wl_group_cpu_at(p, at, g->home);
 
 			if (home && (s64)(home->clock.v - gl->clock.v) > 0)
-				gl->clock.v = home->clock.v;
+				gl->clock = home->clock;
 		}
 		wl_atomic_add(&gl->waiting, waiting);
 		wl_atomic_add(&gl->running, running);
