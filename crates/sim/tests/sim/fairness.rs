@@ -337,13 +337,18 @@ fn a_hundred_groups_on_88_cpus_within_2_percent() {
 
 /// The same with more seeds, and the other host.
 #[test]
-#[ignore = "takes a minute; cargo test --release -p wakelab-sim --test sim hundred -- --ignored --nocapture"]
+#[ignore = "takes minutes; cargo test --release -p wakelab-sim --test sim hundred -- --ignored --nocapture"]
 fn a_hundred_groups_of_many_kinds() {
+    let mut misses = Vec::new();
     for host in HOSTS {
         for seed in 1..6 {
             for sleepers in [0, 40, 150] {
-                assert!(worst(seed, sleepers, host, 10_000 * MS) <= 0.02, "seed {seed}, {sleepers} sleepers");
+                let worst = worst(seed, sleepers, host, 10_000 * MS);
+                if worst > 0.02 {
+                    misses.push((host, seed, sleepers, worst));
+                }
             }
         }
     }
+    assert!(misses.is_empty(), "{misses:?}");
 }
