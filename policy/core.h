@@ -2,7 +2,7 @@
 /*
  * core.h - what a host includes: the interface and every file that implements it.
  *
- * The entry points are here, and so is every choice by axis: an axis is an enumeration in policy.h,
+ * The entry points are here, and so is every choice by axis: an axis is an enumeration in params.h,
  * a file for each of its values, and one switch in this file (that of `queue` is queue.h).
  */
 #ifndef WL_CORE_H

@@ -30,14 +30,15 @@ mod names;
 mod policy;
 mod seen;
 mod spec;
+mod state;
 mod tables;
 
 pub use blocks::Blocks;
 pub use error::Error;
 pub use ffi::{
-    Block, Clock, CpuState, Decision, Dispatch, Enqueue, GROUP_DEPTH, Group, GroupCpu, HWEIGHT_ONE, MAX_CPUS,
-    MAX_GROUPS, MAX_LEVELS, Move, Params, Reads, Run, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer,
-    WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC, WEIGHT_NICE_0,
+    Decision, Dispatch, Enqueue, GROUP_DEPTH, HWEIGHT_ONE, MAX_CPUS, MAX_GROUPS, MAX_LEVELS, Move, Params,
+    Reads, Run, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ,
+    WAKE_SYNC, WEIGHT_NICE_0,
 };
 pub use named::NamedPolicy;
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
@@ -47,4 +48,5 @@ pub use spec::{
     Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Factor, Groups, Idle, PolicySpec, Push, Queue,
     Rotor, ScanForm, Tunables,
 };
+pub use state::{Block, Clock, CpuState, Group, GroupCpu};
 pub use tables::{Level, Tables};
