@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The comparison for people, in the manner of mmtests' compare-kernels: a row a metric, a column a policy, the first the
-//! baseline; gain in percent and its interval in brackets, a star where it matters. Below: where the time went, and why
-//! each CPU was chosen.
+//! baseline; gain in percent and its interval in brackets, a star where it matters. Below: what each task group received,
+//! where the time went, and why each CPU was chosen.
 //!
 //! Where the columns are wider than the page, the table is cut into several, each with the baseline first.
 
@@ -10,7 +10,7 @@ use wakelab_sim::{Ending, HostProfile, TimeUse};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, PolicyResult};
 use crate::metric::{Unit, time_uses};
-use crate::stats::Gain;
+use crate::stats::{Gain, mean};
 
 /// How text is laid out. The caller knows the terminal and the environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub(crate) const GREEN: &str = "\x1b[32m";
 pub(crate) const RED: &str = "\x1b[31m";
 const BOLD: &str = "\x1b[1m";
 const RESET: &str = "\x1b[0m";
+
+/// A page shows so many task groups; the JSON has all.
+const GROUPS_SHOWN: usize = 24;
 
 /// One of the lists of shares of a policy.
 type SharesOf = for<'a> fn(&'a PolicyResult<'_>) -> &'a [(String, f64)];
@@ -54,7 +57,9 @@ impl Comparison<'_> {
             out.push_str(&paint(style, RED, &format!("!! {warning}")));
             out.push('\n');
         }
-        for grid in [self.metric_grid(), self.time_grid(), self.reason_grid(), self.affine_grid()] {
+        let grids =
+            [self.metric_grid(), self.group_grid(), self.time_grid(), self.reason_grid(), self.affine_grid()];
+        for grid in grids {
             if !grid.rows.is_empty() {
                 out.push('\n');
                 out.push_str(&grid.text(style));
@@ -145,6 +150,26 @@ impl Comparison<'_> {
             }
         }
         Grid { title: "", heads: self.heads(), rows }
+    }
+
+    /// The mean over the runs, a row a task group; groups in a group are counted in both.
+    fn group_grid(&self) -> Grid {
+        let groups = &self.scenarios[0].workload.groups;
+        let received_s = |policy: &PolicyResult<'_>, group: usize| {
+            let ns: Vec<f64> =
+                policy.outcomes.iter().map(|outcome| outcome.groups[group].cpu_time_ns as f64).collect();
+            mean(&ns) / 1e9
+        };
+        let rows = groups
+            .iter()
+            .enumerate()
+            .take(GROUPS_SHOWN)
+            .map(|(index, group)| {
+                let cell = |policy| Cell { text: format!("{:.3}", received_s(policy, index)), color: None };
+                (group.name.clone(), "s", self.policies.iter().map(cell).collect())
+            })
+            .collect();
+        Grid { title: "CPU time by task group, in seconds", heads: self.heads(), rows }
     }
 
     fn time_grid(&self) -> Grid {

@@ -8,7 +8,7 @@ use wakelab_experiment::Experiment;
 use wakelab_machine::{Machine, presets};
 use wakelab_policy::PolicySpec;
 use wakelab_report::{Comparison, ReportError, Style, list, read_scenarios};
-use wakelab_sim::{Ending, Histogram, HostProfile, Outcome, Scenario, SearchTimes};
+use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, Outcome, Scenario, SearchTimes};
 use wakelab_workload::Workload;
 
 const BASELINE: &str = "linux-4.15";
@@ -195,6 +195,29 @@ fn runs_that_did_not_complete_are_shown_loudly_and_mark_nothing() {
     assert_eq!(makespan.values, [Some(90_000.0), None, None]);
     assert_eq!((makespan.mean, makespan.gain.gain_percent), (None, None));
     assert!(comparison.metrics.iter().all(|metric| metric.policies.iter().all(|policy| !policy.gain.marked)));
+}
+
+/// Means of three runs: 0.1, 0.2 and 0.3 s, then half of each; in group `a` twice as much.
+#[test]
+fn what_task_groups_received() {
+    let mut outcomes = three_seeds();
+    for (policy, runs) in outcomes.iter_mut().enumerate() {
+        for (run, outcome) in runs.iter_mut().enumerate() {
+            let cpu_time_ns = (run as u64 + 1) * 100_000_000 / (policy as u64 + 1);
+            let group = |name: &str, times| {
+                let cpu_time_ns = times * cpu_time_ns;
+                GroupTime { name: name.into(), cpu_time_ns, own_cpu_time_ns: cpu_time_ns }
+            };
+            outcome.groups = vec![group("a", 2), group("b", 1), group("c", 0), group("d", 0)];
+        }
+    }
+    let scenarios = two_scenarios("spin-groups");
+    let text = Comparison::new(&scenarios, &names(), &outcomes).unwrap().text(&Style::default());
+    let table = text.split("CPU time by task group, in seconds").nth(1).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [["a", "s", "0.400", "0.200"], ["b", "s", "0.200", "0.100"], ["d", "s", "0.000", "0.000"]] {
+        assert!(rows.contains(&row.to_vec()), "{row:?} in {text}");
+    }
 }
 
 #[test]
