@@ -4,7 +4,7 @@
 use serde_json::Value;
 use wakelab_experiment::{Experiment, Plan, Selection};
 use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style};
-use wakelab_sim::{Ending, Histogram, Outcome, SearchTimes};
+use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, SearchTimes};
 
 /// Tasks of `spin:tasks=2` are named `spin`; the first row shows a gain of 10 %, published 5 % with a noise of 1.
 const FILE: &str = r#"title = "by hand"
@@ -43,6 +43,12 @@ after = 2.0
 id = "hand/decision"
 measure = { kind = "decision" }
 before = 0.5
+[[row]]
+id = "hand/search"
+measure = { kind = "search", step = "idle-cpu-after-core" }
+before = 1.0
+after = 0.9
+score = false
 [[row]]
 id = "hand/share"
 measure = { kind = "cpu_share", task = "ping", fair_percent = 40.0 }
@@ -85,7 +91,10 @@ fn outcome(seed: u64, makespan_s: u64, cpu_ns: [u64; 2], reason: &str) -> Outcom
         enqueue_misses: [0; 8],
         balance_reads: [0; 8],
         balance_misses: [0; 8],
-        search_times: SearchTimes::default(),
+        search_times: SearchTimes {
+            idle_cpu_after_core: SearchTime { searches: 10, time_ns: makespan_s * 1000 },
+            ..SearchTimes::default()
+        },
         reasons: [(reason.to_owned(), 10)].into(),
         affine_reasons: Default::default(),
         time: Default::default(),
@@ -168,6 +177,17 @@ fn values_gains_and_signs_by_hand() {
             ("published_gain_percent", Value::Null),
             ("scored", false.into()),
             ("sign", "unknown".into()),
+        ],
+    );
+    // 19 and 21 us of 10 steps, then 18.
+    expect(
+        "hand/search",
+        [
+            ("before", 2.into()),
+            ("after", 1.8.into()),
+            ("gain_percent", 10.0.into()),
+            ("unit", "us".into()),
+            ("sign", "right".into()),
         ],
     );
     // The distance from 40 % shrinks from 20 to 5 points in both.
