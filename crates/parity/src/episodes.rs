@@ -8,7 +8,7 @@ use std::fmt;
 
 use anyhow::{Context, Result};
 use wakelab_machine::Distance;
-use wakelab_policy::{Params, Policy, PolicySpec, Reason, Tables};
+use wakelab_policy::{Cover, Params, Policy, PolicySpec, Reason, Tables};
 
 use crate::events::{self, Kind, Step, Words};
 use crate::kernel::{GROUPS, Kernel, MAX_CPUS, types};
@@ -76,27 +76,9 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// Every combination of every axis, as text; of an axis that only one value of another looks at, one value besides.
-pub(crate) fn all_policies() -> Vec<String> {
-    let mut policies = vec!["linux-4.15".to_owned()];
-    for axis in PolicySpec::axes() {
-        let with = |policy: &String| {
-            let choices = axis.values.iter();
-            choices.map(|value| format!("{policy}+{}={}", axis.name, value.name)).collect::<Vec<_>>()
-        };
-        policies = policies.iter().flat_map(with).collect();
-    }
-    policies.retain(|policy| is_looked_at(policy));
-    policies
-}
-
-/// False if a value was chosen that nobody looks at: it would decide as another combination does.
-fn is_looked_at(policy: &str) -> bool {
-    let has = |choice: &str| policy.split('+').any(|word| word == choice);
-    (has("idle=scan") || has("form=4.15"))
-        && (has("idle=smt-balance") || has("rotor=published"))
-        && (has("affine=always") || has("affine=flips") || has("affine-form=3.10"))
-        && (has("affine=flips") || has("factor=node"))
+/// Every value of every axis with every value of every other; all combinations would be thousands.
+pub(crate) fn policies() -> Vec<PolicySpec> {
+    PolicySpec::cover(Cover::Pairs)
 }
 
 /// Writes parameters and topology into the BPF state, and lets it set its start values.
@@ -123,7 +105,7 @@ pub(crate) fn compare(
     decisions: u64,
     only: Option<u64>,
 ) -> Result<Comparison> {
-    let policies = all_policies();
+    let policies = policies();
     let episodes = decisions.div_ceil(EPISODE_DECISIONS).max(policies.len() as u64);
     let range = only.map_or(0..episodes, |episode| episode..episode + 1);
     let mut total = Comparison {
@@ -151,10 +133,10 @@ struct Episode {
 }
 
 impl Episode {
-    fn new(kernel: &mut Kernel, seed: u64, number: u64, policy: &str) -> Result<Episode> {
+    fn new(kernel: &mut Kernel, seed: u64, number: u64, policy: &PolicySpec) -> Result<Episode> {
         let mut random = Random::new(seed, number);
         let (topology, machine) = topology::random(&mut random);
-        let mut spec: PolicySpec = policy.parse()?;
+        let mut spec = policy.clone();
         if random.chance(25) {
             spec.tunables.latency_ns = Some(1 + random.magnitude(29));
             spec.tunables.min_granularity_ns = Some(1 + random.magnitude(25));
@@ -267,22 +249,15 @@ impl Episode {
         let policy = &self.model.native.policy;
         let nr_cpus = self.tables.nr_cpus() as u32;
         for slot in 0..policy.params().nr_groups {
-            let g = policy.group(slot);
-            let native = [g.shares, g.parent, g.depth, g.counts_as, g.stale_weight, g.generation];
-            let bpf = kernel.group(slot)?;
-            if native != bpf {
-                found.push(format!("group {slot}: native {native:?}, BPF {bpf:?}"));
-            }
+            let record = policy.group(slot);
+            let native = events::group::native(&record);
+            native.differences(&format!("group {slot}"), &events::group::bpf(&kernel.group(slot)?), found);
             // A group that never was has touched nothing.
-            let cpus = if g.generation > 0 { nr_cpus } else { 0 };
+            let cpus = if record.generation > 0 { nr_cpus } else { 0 };
             for cpu in 0..cpus {
-                let on = policy.group_cpu(slot, cpu);
-                let (low, high) = (on.load as u32, (on.load >> 32) as u32);
-                let native = [low, high, on.nr, on.counted, on.weight, on.generation];
-                let bpf = kernel.group_cpu(slot, cpu, nr_cpus)?;
-                if native != bpf {
-                    found.push(format!("group {slot} on CPU {cpu}: native {native:?}, BPF {bpf:?}"));
-                }
+                let native = events::group_cpu::native(&policy.group_cpu(slot, cpu));
+                let bpf = events::group_cpu::bpf(&kernel.group_cpu(slot, cpu, nr_cpus)?);
+                native.differences(&format!("group {slot} on CPU {cpu}"), &bpf, found);
             }
         }
         Ok(())
@@ -308,24 +283,4 @@ fn told(kind: Kind, step: &Step) -> String {
         text += &format!("\n  native   {}", step.answer);
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_combination_of_axes_is_a_policy() {
-        let policies = all_policies();
-        let product: usize = PolicySpec::axes().iter().map(|axis| axis.values.len()).product();
-        // idle x form x rotor is 4 x 6 x 2, of which scan looks at 6 forms, smt-balance at 2 rotors, narrow and nearest at
-        // neither; affine x affine-form x factor is 4 x 2 x 3, of which 1 (off) + 2 (always) + 6 (flips) + 1 (wide).
-        assert_eq!(policies.len(), product * (6 + 2 + 1 + 1) / (4 * 6 * 2) * 10 / (4 * 2 * 3));
-        assert!(policies.iter().all(|policy| policy.parse::<PolicySpec>().is_ok()));
-        assert!(
-            policies
-                .iter()
-                .any(|policy| policy.contains("idle=smt-balance") && policy.contains("affine=off"))
-        );
-    }
 }

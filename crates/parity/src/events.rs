@@ -56,7 +56,7 @@ pub(crate) struct Words {
 /// Length of every array in an answer: by distance, or by level.
 const ARRAY: usize = 8;
 /// Room for the longest struct.
-const WORDS: usize = 56;
+const WORDS: usize = 88;
 
 impl Words {
     /// The answer of an event that has none.
@@ -99,27 +99,27 @@ impl fmt::Display for Words {
 /// For each struct a module with `native()` and `bpf()`, which put its fields into [`Words`].
 macro_rules! structs {
     ($($module:ident: $native:ty, $bpf:ty;
-       [$($number:ident)*] [$($array:ident $(.$part:ident)?)*])*) => {
+       [$($number:ident $(.$field:ident)?)*] [$($array:ident $(.$part:ident)?)*])*) => {
         $(pub(crate) mod $module {
             use super::{ARRAY, WORDS, Words, native, types};
 
-            const NUMBERS: &[&str] = &[$(stringify!($number)),*];
+            const NUMBERS: &[&str] = &[$(concat!(stringify!($number) $(, ".", stringify!($field))?)),*];
             const ARRAYS: &[&str] = &[$(stringify!($array)),*];
             const _: () = assert!(NUMBERS.len() + ARRAYS.len() * ARRAY <= WORDS);
 
             pub(crate) fn native(value: &$native) -> Words {
-                structs!(@words value [$($number)*] [$($array $(.$part)?)*])
+                structs!(@words value [$($number $(.$field)?)*] [$($array $(.$part)?)*])
             }
 
             pub(crate) fn bpf(value: &$bpf) -> Words {
-                structs!(@words value [$($number)*] [$($array $(.$part)?)*])
+                structs!(@words value [$($number $(.$field)?)*] [$($array $(.$part)?)*])
             }
         })*
     };
-    (@words $value:ident [$($number:ident)*] [$($array:ident $(.$part:ident)?)*]) => {{
+    (@words $value:ident [$($number:ident $(.$field:ident)?)*] [$($array:ident $(.$part:ident)?)*]) => {{
         let mut words = [0; WORDS];
         // Through i64, so that a negative CPU stays negative.
-        let numbers: &[u64] = &[$($value.$number as i64 as u64),*];
+        let numbers: &[u64] = &[$($value.$number$(.$field)? as i64 as u64),*];
         words[..numbers.len()].copy_from_slice(numbers);
         let arrays: &[[u64; ARRAY]] = &[$($value.$array$(.$part)?.map(|word| word as u64)),*];
         words[numbers.len()..][..arrays.len() * ARRAY].copy_from_slice(arrays.as_flattened());
@@ -149,10 +149,17 @@ structs! {
     [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
      curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
      next_buddy next_vtime last_buddy last_vtime has_idle_cores nr_idle_scan idle_scan_due_ns idle_blocks core_blocks
-     wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged]
-    [next_balance_ns balance_failed]
+     wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged
+     first_v first_slot first_weight has_first curr_slot best_v best_slot best_weight has_best pull_from probe idle_pulls
+     walked_ns llc_clock.v llc_clock.rate_v llc_clock.rate_us llc_clock.rate llc_waiting]
+    [next_balance_ns balance_failed walk_reads.at]
     block: native::Block, types::wl_block;
     [idle present cores recent before recent_period number] []
+    group: native::Group, types::wl_group;
+    [shares parent depth counts_as stale_weight generation home] []
+    group_cpu: native::GroupCpu, types::wl_group_cpu;
+    [load nr counted weight generation summed_ns advanced_ns others_waiting others_running capped part others mark
+     clock.v clock.rate_v clock.rate_us clock.rate waiting running] []
 }
 
 /// What the native build answered to an event.
@@ -212,7 +219,10 @@ mod tests {
     fn listed(words: &Words) -> Vec<String> {
         let mut names: Vec<String> =
             words.numbers.iter().chain(words.arrays).map(|&name| name.to_owned()).collect();
-        names.iter_mut().for_each(|name| *name = name.trim_start_matches("r#").to_owned());
+        // Of a field that is a struct itself, the first part.
+        let first = |name: &str| name.trim_start_matches("r#").split('.').next().map(str::to_owned);
+        names = names.iter().filter_map(|name| first(name)).collect();
+        names.dedup();
         names
     }
 
@@ -245,6 +255,8 @@ mod tests {
             task wl_task ["allowed"];
             cpu wl_cpu none;
             block wl_block none;
+            group wl_group none;
+            group_cpu wl_group_cpu none;
         }
     }
 

@@ -8,18 +8,18 @@
 //!   doubled, so no claim was given to two searches, and none was lost, so no CPU seems busy for ever;
 //! - with idle=nearest, a CPU that looks idle has its bit, and a block with a bit or a wholly idle core is in its LLC's
 //!   summary, so no idle CPU is hidden from searches;
-//! - once all tasks are gone, no CPU counts any task, running or queued, and no load.
+//! - once all tasks are gone, no CPU counts any task, running or queued, and no load, and neither does a task group.
 
 use std::fmt;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use wakelab_policy::{Idle, PolicySpec, Tables};
+use wakelab_policy::{Groups, Idle, PolicySpec, Tables};
 
 use crate::episodes::install;
 use crate::events::{Event, Kind, NO_TASK};
-use crate::kernel::{Kernel, types};
+use crate::kernel::{GROUPS, Kernel, types};
 use crate::random::Random;
 use crate::topology::Shape;
 
@@ -78,19 +78,18 @@ impl std::error::Error for NotConserved {}
 ///
 /// # Errors
 /// [`NotConserved`] at the first machine and policy where something is wrong.
-pub(crate) fn hammer(kernel: &mut Kernel, seed: u64, policies: &[String]) -> Result<Hammered> {
+pub(crate) fn hammer(kernel: &mut Kernel, seed: u64, policies: &[PolicySpec]) -> Result<Hammered> {
     let mut total = Hammered::default();
     let begin = Instant::now();
-    for (index, policy) in policies.iter().enumerate() {
+    for (index, spec) in policies.iter().enumerate() {
         for (machine, shape) in SHAPES.iter().enumerate() {
-            let spec: PolicySpec = policy.parse()?;
             let topology = shape.topology();
-            let tables = Tables::build(&topology, &spec)?;
-            install(kernel, &spec, &tables, 4_000_000, 0)?;
+            let tables = Tables::build(&topology, spec)?;
+            install(kernel, spec, &tables, 4_000_000, GROUPS)?;
             let random = Random::new(seed, (index * SHAPES.len() + machine) as u64);
-            let wrong = hammer_one(kernel, &spec, &tables, random, &mut total)?;
+            let wrong = hammer_one(kernel, spec, &tables, random, &mut total)?;
             if !wrong.is_empty() {
-                let (policy, machine) = (policy.clone(), shape.to_string());
+                let (policy, machine) = (spec.to_string(), shape.to_string());
                 return Err(NotConserved { seed, policy, machine, lines: wrong }.into());
             }
             total.runs += 1;
@@ -114,6 +113,17 @@ fn hammer_one(
         tasks.iter().map(|&task| {
             (Kind::TaskInit, Event { task, value: 1 + u64::from(task), weight: 1024, ..event() })
         }),
+    )?;
+    // A binary tree of groups below the root, and tasks in all of them.
+    tell(
+        kernel,
+        (1..GROUPS).map(|slot| {
+            (Kind::GroupInit, Event { mask: slot, flags: (slot - 1) / 2, weight: 512 * slot, ..event() })
+        }),
+    )?;
+    tell(
+        kernel,
+        tasks.iter().map(|&task| (Kind::TaskGroup, Event { task, mask: task % GROUPS, ..event() })),
     )?;
     tell(kernel, (0..nr_cpus).map(|cpu| (Kind::Idle, Event { cpu, ..event() })))?;
     tell(kernel, (0..nr_cpus).map(|cpu| (Kind::IdleMask, Event { cpu, value: 1, ..event() })))?;
@@ -157,7 +167,7 @@ fn hammer_one(
     check_blocks(kernel, spec, tables, &mut wrong);
     let now_ns = kernel.memory().hammer_args.iter().map(|args| args.now_ns).max().unwrap_or(0);
     tell(kernel, tasks.iter().map(|&task| (Kind::Quiescent, Event { task, now_ns, ..event() })))?;
-    check_nothing_runs(kernel, nr_cpus, &mut wrong);
+    check_nothing_runs(kernel, spec, nr_cpus, &mut wrong)?;
     Ok(wrong)
 }
 
@@ -217,16 +227,51 @@ fn check_blocks(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, wrong: 
     }
 }
 
-fn check_nothing_runs(kernel: &mut Kernel, nr_cpus: u32, wrong: &mut Vec<String>) {
-    for (number, cpu) in kernel.memory().wl_memory.policy.cpu.iter().take(nr_cpus as usize).enumerate() {
-        if (cpu.nr_queued, cpu.nr_running, cpu.load) != (0, 0, 0) {
+/// Once all tasks are gone. What a group counts in its parent may be of the past where two threads changed its load at
+/// once, until its next task; so all sums are those of what children say they count.
+fn check_nothing_runs(
+    kernel: &mut Kernel,
+    spec: &PolicySpec,
+    nr_cpus: u32,
+    wrong: &mut Vec<String>,
+) -> Result<()> {
+    for number in 0..nr_cpus {
+        let mut children = [(0u64, 0u32); GROUPS as usize];
+        let records: Vec<_> =
+            (1..GROUPS).map(|slot| kernel.group_cpu(slot, number, nr_cpus)).collect::<Result<_>>()?;
+        for (slot, record) in (1..GROUPS).zip(&records) {
+            let parent = &mut children[(slot as usize - 1) / 2];
+            parent.0 += u64::from(record.counted);
+            parent.1 += u32::from(record.counted != 0);
+        }
+        for (slot, record) in (1..).zip(&records) {
+            let (load, nr) = children[slot];
+            if (record.load, record.nr, record.waiting, record.running) != (load, nr, 0, 0) {
+                wrong.push(format!(
+                    "group {slot} on CPU {number}, all tasks gone, counts load {} of {} and not {load} of {nr}, {} \
+                     waiting, {} running",
+                    record.load.cast_signed(),
+                    record.nr.cast_signed(),
+                    record.waiting.cast_signed(),
+                    record.running.cast_signed()
+                ));
+            }
+        }
+        let cpu = &kernel.memory().wl_memory.policy.cpu[number as usize];
+        let total = children[0].0;
+        let load = if spec.groups == Groups::Shares { total } else { 0 };
+        if (cpu.nr_queued, cpu.nr_running, cpu.llc_waiting, cpu.load, cpu.total) != (0, 0, 0, load, total) {
             let (queued, running) = (cpu.nr_queued.cast_signed(), cpu.nr_running.cast_signed());
-            let load = cpu.load.cast_signed();
             wrong.push(format!(
-                "CPU {number}, all tasks gone, counts {queued} queued, {running} running, load {load}"
+                "CPU {number}, all tasks gone, counts {queued} queued, {running} running, {} waiting in its LLC, load {} \
+                 and not {load}, total {} and not {total}",
+                cpu.llc_waiting.cast_signed(),
+                cpu.load.cast_signed(),
+                cpu.total.cast_signed()
             ));
         }
     }
+    Ok(())
 }
 
 /// Tells the BPF build alone.

@@ -9,7 +9,7 @@ use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, PrintLevel, ProgramInput, libbpf_sys};
 
@@ -58,6 +58,8 @@ pub(crate) enum Fault {
     State = 4,
     Counter = 5,
     Claim = 6,
+    Group = 7,
+    Total = 8,
 }
 
 /// The loaded object.
@@ -122,14 +124,14 @@ impl Kernel {
         run(&self.skeleton.progs.parity_init, &mut [])
     }
 
-    /// The fields of a group's record, as the native build has them in its own.
-    pub(crate) fn group(&self, slot: u32) -> Result<[u32; 6]> {
-        words(&self.skeleton.maps.wl_groups, slot)
+    /// A group's record.
+    pub(crate) fn group(&self, slot: u32) -> Result<types::wl_group> {
+        entry(&self.skeleton.maps.wl_groups, slot)
     }
 
-    /// And of its record on a CPU of a machine with so many.
-    pub(crate) fn group_cpu(&self, slot: u32, cpu: u32, nr_cpus: u32) -> Result<[u32; 6]> {
-        words(&self.skeleton.maps.wl_group_cpus, slot * nr_cpus + cpu)
+    /// And its record on a CPU of a machine with so many.
+    pub(crate) fn group_cpu(&self, slot: u32, cpu: u32, nr_cpus: u32) -> Result<types::wl_group_cpu> {
+        entry(&self.skeleton.maps.wl_group_cpus, slot * nr_cpus + cpu)
     }
 
     /// Answers the first `nr_events` of `memory().events`.
@@ -165,14 +167,19 @@ impl Kernel {
     }
 }
 
-/// The first words of a map's entry.
-fn words(map: &libbpf_rs::Map<'_>, index: u32) -> Result<[u32; 6]> {
+/// A struct of integers: any bytes are a value.
+trait Record: Copy {}
+impl Record for types::wl_group {}
+impl Record for types::wl_group_cpu {}
+
+/// An entry of a map whose values are of type `T`.
+fn entry<T: Record>(map: &libbpf_rs::Map<'_>, index: u32) -> Result<T> {
     let bytes = map.lookup(&index.to_ne_bytes(), MapFlags::ANY)?.context("the map has room for it")?;
-    let mut words = [0; 6];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = u32::from_ne_bytes(*bytes);
-    }
-    Ok(words)
+    ensure!(bytes.len() == size_of::<T>(), "an entry has {} bytes", bytes.len());
+    // SAFETY: any bytes are a Record, and there are as many as it has.
+    #[allow(unsafe_code)]
+    let entry = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
+    Ok(entry)
 }
 
 fn run(program: &libbpf_rs::ProgramMut<'_>, context: &mut [u8]) -> Result<()> {

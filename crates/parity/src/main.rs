@@ -36,7 +36,7 @@ const EXIT_REFUSED: u8 = 77;
 #[command(name = "cargo xtask parity", bin_name = "cargo xtask parity", version)]
 struct Arguments {
     /// Wake-up decisions to compare at least, over all policies together.
-    #[arg(long, value_name = "N", default_value_t = 300_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     decisions: u64,
     /// Seed of all that is random.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -104,7 +104,7 @@ fn run(args: &Arguments) -> Result<()> {
         report.comparison = Some(episodes::compare(&mut kernel, args.seed, args.decisions, args.episode)?);
         note(&report.comparison_text());
         if args.episode.is_none() {
-            report.hammer = Some(hammer::hammer(&mut kernel, args.seed, &episodes::all_policies())?);
+            report.hammer = Some(hammer::hammer(&mut kernel, args.seed, &episodes::policies())?);
             note(&report.hammer_text());
         }
     }

@@ -77,7 +77,7 @@ impl Report {
     pub(crate) fn comparison_text(&self) -> String {
         let Some(found) = &self.comparison else { return String::new() };
         let mut text = format!(
-            "parity: {} decisions among {} events agree, in {} episodes over {} policies (seed {})",
+            "parity: {} decisions among {} events agree, in {} episodes over {} policies (seed {}; every pair of values of two axes)",
             found.decisions, found.events, found.episodes, found.policies, self.seed
         );
         let list = |counts: &[(&str, u64)]| {
@@ -96,7 +96,7 @@ impl Report {
     pub(crate) fn hammer_text(&self) -> String {
         let Some(did) = &self.hammer else { return String::new() };
         format!(
-            "two threads: {} runs conserved all counters; {} flips, {} searches, {} claims, {} of them lost, {} steps of \
+            "two threads: {} runs, each policy on two machines, conserved all counters; {} flips, {} searches, {} claims, {} of them lost, {} steps of \
              tasks in {} ms",
             did.runs, did.flips, did.searches, did.claims, did.lost_claims, did.task_steps, did.elapsed_ms
         )

@@ -8,15 +8,17 @@ use crate::hammer::{self, NotConserved};
 use crate::kernel::{Fault, Kernel};
 
 /// Faults that comparing must find, and the word by which its report names what is wrong.
-const COMPARED: [(Fault, &str); 4] = [
+const COMPARED: [(Fault, &str); 5] = [
     (Fault::Cpu, "answer.cpu"),
     (Fault::Reason, "answer.reason"),
     (Fault::Reads, "answer.reads"),
     (Fault::State, ".rotor"),
+    (Fault::Group, ".part"),
 ];
 
 /// Faults that hammering must find.
-const HAMMERED: [(Fault, &str); 2] = [(Fault::Counter, "counter 0"), (Fault::Claim, "leaked")];
+const HAMMERED: [(Fault, &str); 3] =
+    [(Fault::Counter, "counter 0"), (Fault::Claim, "leaked"), (Fault::Total, "total")];
 
 /// Every fault must be found, and for what it is. Returns what was found, in words.
 pub(crate) fn self_test(seed: u64) -> Result<String> {
@@ -32,7 +34,7 @@ pub(crate) fn self_test(seed: u64) -> Result<String> {
     }
     for (fault, word) in HAMMERED {
         let mut kernel = Kernel::load(fault)?;
-        let policies = ["linux-4.15+idle=smt-balance".to_owned()];
+        let policies = ["linux-4.15+idle=smt-balance".parse()?];
         let result = hammer::hammer(&mut kernel, seed, &policies);
         match result.as_ref().map_err(|error| error.downcast_ref::<NotConserved>()) {
             Err(Some(found)) if found.lines.iter().any(|line| line.contains(word)) => {}

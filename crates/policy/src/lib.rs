@@ -23,6 +23,7 @@
 //! ```
 
 mod blocks;
+mod cover;
 mod error;
 mod ffi;
 mod named;
@@ -34,6 +35,7 @@ mod state;
 mod tables;
 
 pub use blocks::Blocks;
+pub use cover::Cover;
 pub use error::Error;
 pub use ffi::{
     Decision, Dispatch, Enqueue, GROUP_DEPTH, HWEIGHT_ONE, MAX_CPUS, MAX_GROUPS, MAX_LEVELS, Move, Params,

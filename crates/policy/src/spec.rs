@@ -295,7 +295,7 @@ impl PolicySpec {
     }
 
     /// Each axis with the chosen value, in the order of [`PolicySpec::axes`].
-    fn choices(&self) -> [(&'static str, &'static str); 11] {
+    pub(crate) fn choices(&self) -> [(&'static str, &'static str); 11] {
         [
             (Idle::AXIS.name, self.idle.name()),
             (ScanForm::AXIS.name, self.form.name()),

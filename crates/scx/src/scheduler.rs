@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
-use wakelab_policy::{PolicySpec, Tables};
+use wakelab_policy::{Cover, PolicySpec, Tables};
 
 use crate::Arguments;
 use crate::bpf_skel::{BpfSkelBuilder, OpenBpfSkel, types};
@@ -35,25 +35,9 @@ pub(crate) enum Ending {
     Restart,
 }
 
-/// Every named policy with every idle search and every wake-affine rule, each once.
-pub(crate) fn all_policies() -> Result<Vec<PolicySpec>> {
-    let values = |name| {
-        let axis = PolicySpec::axes().iter().find(|axis| axis.name == name);
-        anyhow::Ok(axis.with_context(|| format!("policies have no axis `{name}`"))?.values)
-    };
-    let mut all: Vec<PolicySpec> = Vec::new();
-    for named in PolicySpec::named() {
-        for idle in values("idle")? {
-            for affine in values("affine")? {
-                let text = format!("{}+idle={}+affine={}", named.name, idle.name, affine.name);
-                let spec = text.parse()?;
-                if !all.contains(&spec) {
-                    all.push(spec);
-                }
-            }
-        }
-    }
-    Ok(all)
+/// The named policies, and a few more, so that every value of every axis is in one of them.
+pub(crate) fn listed_policies() -> Vec<PolicySpec> {
+    PolicySpec::cover(Cover::Values)
 }
 
 /// Says in one line what keeps this kernel from being scheduled.
@@ -161,7 +145,6 @@ fn leftovers(policy: &types::wl_policy, tables: &Tables) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakelab_policy::{Affine, Idle};
 
     /// All zero, as the BPF side starts.
     fn no_policy() -> Box<types::wl_policy> {
@@ -191,17 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn the_list_names_each_policy_once_and_parses_back() {
-        let all = all_policies().unwrap();
-        for (at, spec) in all.iter().enumerate() {
-            assert_eq!(spec.to_string().parse::<PolicySpec>().unwrap(), *spec);
-            assert!(!all[..at].contains(spec), "{spec} twice");
-        }
-        for idle in [Idle::Scan, Idle::SmtBalance] {
-            for affine in [Affine::Off, Affine::Always] {
-                let has = all.iter().any(|spec| spec.idle == idle && spec.affine == affine);
-                assert!(has, "{idle:?} with {affine:?} is missing");
-            }
+    fn the_list_parses_back() {
+        for spec in listed_policies() {
+            assert_eq!(spec.to_string().parse::<PolicySpec>().unwrap(), spec);
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The test kernel, and the scheduler on it under emulation (vm/README.md).
 //!
-//! `kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache. `smoke` boots it with 8 CPUs, loads every policy
-//! there is, runs work under each, and counts what the guest reports on its serial console.
+//! `kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache. `smoke` boots it with 8 CPUs, loads policies
+//! that have every value of every axis among them, runs work under each, and counts what the guest reports on its serial console.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -30,7 +30,7 @@ pub(crate) struct VmArgs {
 enum What {
     /// Build the test kernel, or say where it is; waits for a build that already runs.
     Kernel,
-    /// Load every policy on the test kernel, run work under each, unload, and count.
+    /// Load policies on the test kernel, run work under each, unload, and count.
     Smoke(SmokeArgs),
 }
 

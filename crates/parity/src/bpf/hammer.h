@@ -126,6 +126,8 @@ __noinline int hammer_stop(u32 own_cpu, u64 now_ns)
 		return 0;
 	t = task_at(h->running - 1);
 	h->running = 0;
+	if (parity_fault == FAULT_TOTAL && (now_ns & 63) == 0)
+		wl_atomic_add(&wl_memory.policy.cpu[cpu_at(own_cpu)].total, 1);
 	wl_stopping(&wl_memory.policy, t, own_cpu, now_ns, 0);
 	wl_quiescent(&wl_memory.policy, t, now_ns);
 	return 0;

@@ -118,6 +118,8 @@ const volatile u32 parity_fault = 0;
 #define FAULT_STATE   4 /* a rotor moves on its own */
 #define FAULT_COUNTER 5 /* hammer: a group's counter is off by one */
 #define FAULT_CLAIM   6 /* hammer: a claim is not given back */
+#define FAULT_GROUP   7 /* a group's part of v moves on its own */
+#define FAULT_TOTAL   8 /* hammer: a CPU counts more load of groups than it has */
 
 /* ------------------------------------------------------------------ helpers */
 
@@ -317,6 +319,12 @@ __noinline int parity_group_event(u32 i)
 		break;
 	case PARITY_GROUP_SHARES:
 		wl_group_shares(&wl_memory.policy, e->mask, e->weight);
+		if (parity_fault == FAULT_GROUP) {
+			struct wl_group_cpu *gc = wl_group_cpu_at(&wl_memory.policy, e->mask, 0);
+
+			if (gc)
+				gc->part++;
+		}
 		break;
 	case PARITY_TASK_GROUP:
 		wl_task_group(&wl_memory.policy, task_at(e->task), e->mask, e->now_ns);

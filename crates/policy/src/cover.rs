@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Few policies that stand for all: tests that cannot run thousands of combinations take these.
+//!
+//! What goes wrong in a combination mostly takes a value of one axis, or of two. So a set is enough in which every value
+//! occurs, or every pair of values of two axes. The named policies are in each set; what they leave open is filled
+//! greedily: a policy takes the first value or pair that is still open, then on each other axis the value that closes most.
+//!
+//! Axes that only matter with certain values of another are one axis here, of their combinations that differ: a form
+//! of `scan` with another idle search would decide as any other form.
+
+use std::collections::BTreeSet;
+
+use crate::named::NAMED;
+use crate::spec::PolicySpec;
+
+/// Axes that are chosen together.
+const TOGETHER: [&[&str]; 7] = [
+    &["idle", "form", "rotor"],
+    &["affine", "affine-form", "factor"],
+    &["cluster"],
+    &["groups"],
+    &["queue"],
+    &["capacity"],
+    &["push"],
+];
+
+/// An axis, and the values of another axis with which alone it is looked at.
+const LOOKED_AT_WITH: [(&str, &str, &[&str]); 4] = [
+    ("form", "idle", &["scan"]),
+    ("rotor", "idle", &["smt-balance"]),
+    ("affine-form", "affine", &["always", "flips"]),
+    ("factor", "affine", &["flips"]),
+];
+
+/// What every policy of a set begins with, and what axes that nobody looks at say.
+const BASE: &str = "linux-4.15";
+
+/// A value of each of some axes that are chosen together: axis and value.
+type Choice = Vec<(&'static str, &'static str)>;
+/// Number of an entry of [`TOGETHER`], and of one of its choices.
+type Item = (usize, usize);
+
+/// What the policies of a set have among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cover {
+    /// Every value of every axis.
+    Values,
+    /// Every value of every axis together with every value of every other, where both are looked at; and every form of
+    /// idle search with every form of wake-affine.
+    Pairs,
+}
+
+impl PolicySpec {
+    /// The named policies, and as few more as the greedy choice needs to cover all axes. The same at every call.
+    pub fn cover(cover: Cover) -> Vec<PolicySpec> {
+        let axes = TOGETHER.map(choices);
+        let mut open = open_at_first(&axes, cover);
+        let mut rows: Vec<Vec<usize>> = NAMED.iter().map(|named| row_of(&named.spec, &axes)).collect();
+        rows.iter().for_each(|row| close(&mut open, row));
+        loop {
+            if cover == Cover::Values {
+                let seen: BTreeSet<_> = rows.iter().flat_map(|row| words(row, &axes)).collect();
+                open.retain(|((axis, choice), _)| {
+                    axes[*axis][*choice].iter().any(|word| !seen.contains(word))
+                });
+            }
+            let Some(&(first, second)) = open.first() else { break };
+            let row = greedy_row(&axes, &open, [first, second], rows.len());
+            close(&mut open, &row);
+            rows.push(row);
+        }
+        rows.iter().map(|row| spec_of(row, &axes)).collect()
+    }
+}
+
+/// All choices on axes that are chosen together, less those that decide as another.
+fn choices(axes: &[&str]) -> Vec<Choice> {
+    let mut all: Vec<Choice> = vec![Vec::new()];
+    for axis in PolicySpec::axes().iter().filter(|axis| axes.contains(&axis.name)) {
+        let with = |choice: Choice| {
+            axis.values.iter().map(move |value| [&choice[..], &[(axis.name, value.name)]].concat())
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    all.retain(is_looked_at);
+    all
+}
+
+/// False if an axis that nobody looks at has another value than [`BASE`].
+fn is_looked_at(choice: &Choice) -> bool {
+    let base = base().choices();
+    let value = |axis: &str| choice.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
+    LOOKED_AT_WITH.iter().all(|(axis, other, values)| match (value(axis), value(other)) {
+        (Some(own), Some(with)) => values.contains(&with) || base.contains(&(*axis, own)),
+        _ => true,
+    })
+}
+
+fn base() -> &'static PolicySpec {
+    &NAMED.iter().find(|named| named.name == BASE).expect("it is in the list").spec
+}
+
+fn open_at_first(axes: &[Vec<Choice>], cover: Cover) -> BTreeSet<(Item, Item)> {
+    let items = |axis: usize| (0..axes[axis].len()).map(move |choice| (axis, choice));
+    let all = || (0..axes.len()).flat_map(items);
+    match cover {
+        Cover::Values => all().map(|item| (item, item)).collect(),
+        Cover::Pairs => all().flat_map(|a| all().filter(move |b| a.0 < b.0).map(move |b| (a, b))).collect(),
+    }
+}
+
+/// A policy with the items in `wanted` that closes much else. Among equals the choice turns with `turn`.
+fn greedy_row(
+    axes: &[Vec<Choice>],
+    open: &BTreeSet<(Item, Item)>,
+    wanted: [Item; 2],
+    turn: usize,
+) -> Vec<usize> {
+    let mut row: Vec<Option<usize>> = vec![None; axes.len()];
+    wanted.iter().for_each(|&(axis, choice)| row[axis] = Some(choice));
+    for axis in 0..axes.len() {
+        if row[axis].is_some() {
+            continue;
+        }
+        let closes = |choice: usize| {
+            let item = (axis, choice);
+            let chosen = row.iter().enumerate().filter_map(|(axis, choice)| Some((axis, (*choice)?)));
+            chosen.chain([item]).filter(|&other| open.contains(&(item.min(other), item.max(other)))).count()
+        };
+        let len = axes[axis].len();
+        // max_by_key takes the last of equals.
+        row[axis] = (0..len).map(|step| (turn + step) % len).max_by_key(|&choice| closes(choice));
+    }
+    row.into_iter().map(|choice| choice.expect("every axis has values")).collect()
+}
+
+fn close(open: &mut BTreeSet<(Item, Item)>, row: &[usize]) {
+    for a in row.iter().copied().enumerate() {
+        for b in row.iter().copied().enumerate() {
+            open.remove(&(a, b));
+        }
+    }
+}
+
+fn row_of(spec: &PolicySpec, axes: &[Vec<Choice>]) -> Vec<usize> {
+    let own = spec.choices();
+    let is_own = |choice: &Choice| choice.iter().all(|pair| own.contains(pair));
+    let at = |choices: &Vec<Choice>| {
+        choices.iter().position(is_own).expect("a named policy says nothing that nobody looks at")
+    };
+    axes.iter().map(at).collect()
+}
+
+/// Axes and values of a policy.
+fn words(row: &[usize], axes: &[Vec<Choice>]) -> Choice {
+    axes.iter().zip(row).flat_map(|(choices, &at)| choices[at].iter().copied()).collect()
+}
+
+fn spec_of(row: &[usize], axes: &[Vec<Choice>]) -> PolicySpec {
+    let text = words(row, axes)
+        .into_iter()
+        .fold(BASE.to_owned(), |text, (axis, value)| format!("{text}+{axis}={value}"));
+    text.parse().expect("axes and values come from their list")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every policy that decides unlike every other.
+    fn all() -> Vec<Choice> {
+        let join = |all: Vec<Choice>, axes: &&[&str]| {
+            let own = choices(axes);
+            all.iter().flat_map(|choice| own.iter().map(|more| [&choice[..], more].concat())).collect()
+        };
+        TOGETHER.iter().fold(vec![Vec::new()], join)
+    }
+
+    #[test]
+    fn axes_that_are_chosen_together_are_all_axes() {
+        let axes: Vec<&str> = PolicySpec::axes().iter().map(|axis| axis.name).collect();
+        assert_eq!(TOGETHER.concat(), axes);
+    }
+
+    #[test]
+    fn combinations_leave_out_what_nobody_looks_at() {
+        // idle x form x rotor is 4 x 6 x 2, of which scan looks at 6 forms, smt-balance at 2 rotors, narrow and nearest at
+        // neither: 10. affine x affine-form x factor is 4 x 2 x 3, of which 1 (off) + 2 (always) + 6 (flips) + 1 (wide).
+        assert_eq!(TOGETHER.map(|axes| choices(axes).len()), [10, 10, 3, 3, 4, 2, 2]);
+        assert_eq!(all().len(), 10 * 10 * 3 * 3 * 4 * 2 * 2);
+    }
+
+    #[test]
+    fn pairs_of_values_of_any_policy_are_in_a_policy_of_the_cover() {
+        let covered: Vec<_> = PolicySpec::cover(Cover::Pairs).iter().map(PolicySpec::choices).collect();
+        let mut pairs = BTreeSet::new();
+        for choice in all() {
+            for a in &choice {
+                pairs.extend(choice.iter().map(|b| (*a, *b)));
+            }
+        }
+        for (a, b) in pairs {
+            assert!(covered.iter().any(|own| own.contains(&a) && own.contains(&b)), "{a:?} with {b:?}");
+        }
+        // idle and affine with what belongs to them have 10 choices each, so 100 is the least; and 7 have names.
+        assert!((100..=115).contains(&covered.len()), "{}", covered.len());
+    }
+
+    #[test]
+    fn every_value_is_in_a_small_cover() {
+        let cover = PolicySpec::cover(Cover::Values);
+        for axis in PolicySpec::axes() {
+            for value in axis.values {
+                let has = |spec: &PolicySpec| spec.choices().contains(&(axis.name, value.name));
+                assert!(cover.iter().any(has), "{}={}", axis.name, value.name);
+            }
+        }
+        // No named policy has idle=smt-balance or narrow, rotor=mixed, affine=off or flips, factor=llc or machine: two more
+        // would do for the idle searches, three for wake-affine; the greedy choice takes one more at most.
+        assert!(cover.len() <= NAMED.len() + 4, "{cover:?}");
+    }
+
+    #[test]
+    fn covers_are_the_same_each_time_have_the_named_and_nothing_twice() {
+        for cover in [Cover::Values, Cover::Pairs] {
+            let specs = PolicySpec::cover(cover);
+            assert_eq!(specs, PolicySpec::cover(cover));
+            assert!(NAMED.iter().all(|named| specs.contains(&named.spec)));
+            assert!(specs.iter().enumerate().all(|(at, spec)| !specs[..at].contains(spec)));
+        }
+    }
+}
