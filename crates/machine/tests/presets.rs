@@ -96,6 +96,12 @@ fn smp_8_is_eight_cores_behind_one_cache() {
 }
 
 #[test]
+fn smp_2_is_two_of_them_at_the_same_costs() {
+    assert_eq!(sizes("smp-2"), (2, 1, 1));
+    assert_eq!(Machine::preset("smp-2").unwrap().costs, Machine::preset("smp-8").unwrap().costs);
+}
+
+#[test]
 fn kunpeng920_has_clusters_of_four_and_a_cache_a_node() {
     assert_eq!(sizes("kunpeng920-1n24c"), (24, 1, 1));
     assert_eq!(sizes("kunpeng920-4n96c"), (96, 4, 1));
@@ -231,7 +237,7 @@ fn machines_are_found_by_name_and_by_path() {
     assert_eq!(
         Machine::load("smp-9").unwrap_err().to_string(),
         "unknown machine `smp-9`; expected one of xeon-2s22c2t, xeon-x5650-2s, power9-2s22c4t, \
-         kunpeng920-1n24c, kunpeng920-4n96c, epyc-7742-2s, epyc-9654-2s, smp-8, snapdragon-865, host, or the path of a \
+         kunpeng920-1n24c, kunpeng920-4n96c, epyc-7742-2s, epyc-9654-2s, smp-8, smp-2, snapdragon-865, host, or the path of a \
          .toml file or of lstopo's .xml"
     );
 

@@ -466,7 +466,10 @@ impl<'f> Expansion<'f> {
             None => number,
             Some(process) => self.within(process, 0, u64::from(u32::MAX), "process")? as u32,
         };
-        let last_cpu = template.last_cpu.as_ref().map(|cpu| self.cpu(cpu, "last-cpu")).transpose()?;
+        let last_cpu = match &template.last_cpu {
+            Some(cpu) if self.at(cpu.integer(&self.names))? >= 0 => Some(self.cpu(cpu, "last-cpu")?),
+            _ => None,
+        };
         let start_ns = self.within(&template.start_ns, 0, TIME_NS_MAX, "start-ns")?;
         let weight = self.within(&template.weight, 1, u64::from(WEIGHT_MAX), "weight")? as u32;
         let mut program = Vec::new();
