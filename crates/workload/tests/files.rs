@@ -322,7 +322,7 @@ fn wrong_programs_name_line_and_column() {
         ),
         (
             r#"{ comptue-ns = 1 }"#,
-            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, sleep-ns, sleep-until-ns, memory-ns, fork, signal, wait, open-gate, wait-gate, lock, unlock, barrier, count, set-shares, move-to, repeat, share, for and if",
+            "t.toml:6:12: expected an operation with one of the keys compute-ns, send, recv, poll, when-ready, sleep-ns, sleep-until-ns, memory-ns, fork, signal, wait, open-gate, wait-gate, lock, unlock, barrier, count, set-shares, move-to, repeat, share, for and if",
         ),
         (
             r#""jion""#,
