@@ -138,10 +138,14 @@ fn latencies(
 
 /// The mean idle search, and the mean of its steps over the searches that came to them.
 fn search_times() -> impl Iterator<Item = Metric> {
-    let times: [(&str, &str, fn(&Outcome) -> SearchTime); 3] = [
-        ("idle_search_ns", "idle search", |outcome| outcome.search_times.whole),
-        ("idle_core_step_ns", "  idle-core step", |outcome| outcome.search_times.idle_core),
-        ("idle_cpu_step_ns", "  idle-CPU step", |outcome| outcome.search_times.idle_cpu),
+    type Time = fn(&Outcome) -> SearchTime;
+    let whole: Time = |outcome| outcome.search_times.whole;
+    let idle_core: Time = |outcome| outcome.search_times.idle_core;
+    let idle_cpu: Time = |outcome| outcome.search_times.idle_cpu;
+    let times = [
+        ("idle_search_ns", "idle search", whole),
+        ("idle_core_step_ns", "  idle-core step", idle_core),
+        ("idle_cpu_step_ns", "  idle-CPU step", idle_cpu),
     ];
     times.into_iter().map(|(name, label, time)| {
         metric(name, label, Unit::Ns, Direction::Lower, move |outcome| {

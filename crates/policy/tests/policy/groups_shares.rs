@@ -204,8 +204,7 @@ proptest! {
         }
         for slot in (1..=5_usize).rev() {
             let sum: u64 = expected[slot].iter().sum();
-            for cpu in 0..NR_CPUS as usize {
-                let load = expected[slot][cpu];
+            for (cpu, load) in expected[slot].clone().into_iter().enumerate() {
                 let found = policy.group_cpu(slot as u32, cpu as u32);
                 prop_assert_eq!(found.load, load, "T of {} on {}", slot, cpu);
                 let weight = match load {
