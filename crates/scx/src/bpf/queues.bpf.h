@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * queues.bpf.h - walks over the CPUs' queues: what is pulled, which task runs next, and who is moved on.
+ */
+#ifndef SCX_WAKELAB_QUEUES_H
+#define SCX_WAKELAB_QUEUES_H
+
+#include "state.bpf.h"
+
+/* How many tasks one pull looks at, and one rescue: a queue may be long, and the CPU's lock is held. */
+#define MAX_SCANNED 64
+
+/* A function of its own for the verifier, which looks at it once and not at each call (see WL_FN). */
+#define SEPARATE __attribute__((noinline, weak))
+
+static void count(u64 *counters, u32 why)
+{
+	wl_hide(why);
+	counters[why & (WHYS - 1)]++;
+}
+
+/* Moves what the policy allows from the queue that it named to that of cpu. */
+SEPARATE int pull(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+	struct cpu_stats *st = cpu_stats();
+	struct task_struct *p;
+	u32 scanned = 0;
+
+	count(st->pull_tries, sc->dispatch.why);
+	sc->move_in.cpu = cpu;
+	bpf_for_each(scx_dsq, p, sc->dispatch.cpu, 0)
+	{
+		struct task_ctx *tctx;
+
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned); /* or the verifier follows each count by itself */
+		if (!can_run(p, cpu))
+			continue;
+		tctx = task_ctx(p);
+		if (!tctx)
+			continue;
+		sc->move_in.now_ns = bpf_ktime_get_ns();
+		wl_may_move(&policy, &tctx->task, &sc->move_in, &sc->dispatch, &sc->move_out);
+		if (sc->move_out.move) {
+			scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, sc->move_out.slice_ns);
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, sc->move_out.key);
+			if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, cpu, 0)) {
+				count(st->pulled, sc->dispatch.why);
+			} else {
+				st->pull_races++;
+				/* If whoever took it has not counted it yet, it will. */
+				if (tctx->task.place == WL_PLACE_QUEUED && tctx->task.cpu == cpu)
+					wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
+			}
+		}
+		if (sc->move_out.stop)
+			break;
+	}
+	return 0;
+}
+
+/* Does the policy want p, of cpu's own queue, to run now? Inlined: as a function, each call would be followed for each way to it. */
+static __always_inline bool wants(struct task_struct *p, s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+	struct task_ctx *tctx;
+
+	if (!can_run(p, cpu))
+		return false;
+	tctx = task_ctx(p);
+	if (!tctx)
+		return false;
+	wl_may_run(&policy, &tctx->task, cpu, bpf_ktime_get_ns(), &sc->run);
+	return sc->run.run;
+}
+
+/* Takes the first task of the own queue that the policy wants to run now. Returns 1 if there was one. */
+SEPARATE int take_eligible(s32 cpu)
+{
+	struct task_struct *p;
+	u32 scanned = 0, taken = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned); /* or the verifier follows each count by itself */
+		if (!wants(p, cpu))
+			continue;
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
+			taken = 1;
+			break;
+		}
+	}
+	return taken;
+}
+
+/*
+ * Asks the policy of all tasks of the own queue, and takes the last that it wants to run. Two walks, as a task can be
+ * moved only while the walk is at it. Returns 1 if there was one, and it is still there.
+ */
+SEPARATE int take_last(s32 cpu)
+{
+	struct task_struct *p;
+	u32 scanned = 0, taken = 0;
+	s32 last = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned); /* or the verifier follows each count by itself */
+		if (wants(p, cpu))
+			last = p->pid;
+	}
+	if (!last)
+		return 0;
+	scanned = 0;
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned);
+		if (p->pid != last)
+			continue;
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			taken = 1;
+		break;
+	}
+	return taken;
+}
+
+/* The own queue holds nothing but tasks that may not run here: each goes to the queue of a CPU where it may. */
+SEPARATE int rescue(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+	struct cpu_stats *st = cpu_stats();
+	struct task_struct *p;
+	u32 scanned = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		struct task_ctx *tctx;
+		s32 to;
+
+		if (scanned++ >= MAX_SCANNED)
+			break;
+		__sink(scanned); /* or the verifier follows each count by itself */
+		if (can_run(p, cpu))
+			continue;
+		tctx = task_ctx(p);
+		if (!tctx)
+			continue;
+		sc->enqueue_in.cpu = scx_bpf_task_cpu(p);
+		sc->enqueue_in.why = WL_ENQ_MOVED;
+		sc->enqueue_in.this_cpu = bpf_get_smp_processor_id();
+		sc->enqueue_in.now_ns = bpf_ktime_get_ns();
+		wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
+		to = sc->enqueue_out.cpu;
+		if (!valid_cpu(to) || !can_run(p, to))
+			to = scx_bpf_task_cpu(p);
+		scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, sc->enqueue_out.slice_ns);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, sc->enqueue_out.key);
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, to, 0)) {
+			st->rescued++;
+			scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
+		}
+	}
+	return 0;
+}
+
+#endif /* SCX_WAKELAB_QUEUES_H */

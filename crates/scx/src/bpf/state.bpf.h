@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * state.bpf.h - what the BPF side holds: the policy, the task records, a slot of counters and of scratch space a CPU.
+ */
+#ifndef SCX_WAKELAB_STATE_H
+#define SCX_WAKELAB_STATE_H
+
+#include <scx/common.bpf.h>
+#include <scx/compat.bpf.h>
+
+#define WL_HAVE_TYPES
+/*
+ * Weak, so that clang does not look inside when it compiles a call: for an argument that the function does not use it would pass
+ * whatever is in the register, and the verifier, which goes by the declaration, would reject that.
+ */
+#define WL_FN		      __attribute__((noinline, weak))
+#define WL_ARG		      __arg_nonnull
+#define wl_claim_idle(p, cpu) (scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0)
+
+#include "core.h"
+
+/* Whether the kernel tells its tick; weak, because not every kernel exports its configuration. */
+extern int CONFIG_HZ __kconfig __weak;
+
+/* The policy's state. The loader fills params and topo before it attaches; it is the only instance. */
+struct wl_policy policy;
+
+/* A power of two above the values of enum wl_balance_why, for a mask that the verifier sees. */
+#define WHYS 4
+_Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter");
+
+/* One slot a CPU, written by that CPU only and with interrupts off; the loader reads them through the mapping. */
+struct cpu_stats {
+	u64 reason[WL_NR_REASON];
+	u64 affine_reason[WL_NR_AFFINE_REASON];
+	u64 select_reads[WL_NR_DIST];
+	u64 selects;
+	u64 searches;
+	u64 lost_claims;
+	u64 select_ns;
+	u64 enqueues;
+	u64 preempts;
+	u64 dispatches;
+	u64 pull_tries[WHYS]; /* by enum wl_balance_why */
+	u64 pulled[WHYS];
+	u64 pull_races; /* another CPU took the task first */
+	u64 switches_in;
+	u64 migrations;
+	u64 rescued; /* moved on because it may not run where it was queued */
+	u64 global; /* through the global DSQ: no record, or an answer that could not be carried out */
+} WL_ALIGN_LINE;
+
+struct cpu_stats stats[WL_MAX_CPUS];
+
+/*
+ * What select and dispatch ask and are told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack that
+ * BPF has. Both run with interrupts off, and neither nests.
+ */
+struct scratch {
+	struct wl_select_in select_in;
+	struct wl_decision decision;
+	struct wl_dispatch_out dispatch;
+	struct wl_move_in move_in;
+	struct wl_move_out move_out;
+	struct wl_run_out run;
+	struct wl_enqueue_in enqueue_in;
+	struct wl_enqueue_out enqueue_out;
+} WL_ALIGN_LINE;
+
+struct scratch scratch[WL_MAX_CPUS];
+
+struct task_ctx {
+	struct wl_task task; /* first, so that a pointer to one is a pointer to the other */
+	s32 claimed_cpu;     /* claimed by select_cpu and not yet queued there, or WL_CPU_NONE */
+	s32 last_cpu;	     /* where it ran last, or WL_CPU_NONE */
+	u32 goes_on; /* it stopped running while runnable: the next enqueue is the end of its slice */
+	u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+static struct task_ctx *task_ctx(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
+}
+
+static struct cpu_stats *cpu_stats(void)
+{
+	u32 cpu = bpf_get_smp_processor_id() & (WL_MAX_CPUS - 1);
+
+	wl_hide(cpu);
+	return &stats[cpu & (WL_MAX_CPUS - 1)];
+}
+
+static struct scratch *scratch_of(u32 cpu)
+{
+	wl_hide(cpu);
+	return &scratch[cpu & (WL_MAX_CPUS - 1)];
+}
+
+static bool valid_cpu(s32 cpu)
+{
+	return cpu >= 0 && (u32)cpu < policy.topo.nr_cpus;
+}
+
+/* May p be run by cpu? The kernel narrows cpus_ptr of a migration-disabled task only once it is off its CPU. */
+static bool can_run(struct task_struct *p, s32 cpu)
+{
+	if (scx_bpf_task_cpu(p) == cpu)
+		return true;
+	return !is_migration_disabled(p) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+static void copy_allowed(struct task_ctx *tctx, const struct cpumask *mask)
+{
+	u32 size = bpf_core_type_size(struct cpumask);
+
+	if (size > sizeof(tctx->task.allowed))
+		size = sizeof(tctx->task.allowed);
+	bpf_probe_read_kernel(tctx->task.allowed, size, mask);
+	wl_task_affinity(&policy, &tctx->task);
+}
+
+/* sched_ext's weight is 100 at nice 0, the policy's 1024. */
+static u32 task_weight(u32 scx_weight)
+{
+	u32 weight = scx_weight * WL_WEIGHT_NICE_0 / 100;
+
+	return weight ?: 1;
+}
+
+#endif /* SCX_WAKELAB_STATE_H */
