@@ -12,6 +12,9 @@ mod setup;
 mod style;
 mod test;
 mod vm;
+mod vm_guest;
+mod vm_kernel;
+mod vm_smoke;
 
 use std::process::ExitCode;
 

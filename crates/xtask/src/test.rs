@@ -15,7 +15,7 @@ use clap::Args;
 use crate::clang::bpf_clang;
 use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
 use crate::setup::run_setup;
-use crate::{experiments, style, vm};
+use crate::{experiments, style, vm_kernel};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -167,7 +167,7 @@ fn setup(shared: &mut Shared) -> Result<()> {
     if let Err(error) = run_setup(false) {
         println!("setup: {error:#}");
     }
-    if vm::kernel_is_cached()? {
+    if vm_kernel::kernel_is_cached()? {
         println!("setup: the test kernel is cached");
         return Ok(());
     }

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A guest: a kernel, an initramfs, and an emulated machine without disk or network. Packs it, boots it, reads its serial console.
+//!
+//! The console's lines of the form `@@ WHAT ...` are the guest's report, and [`Tally`] counts the steps in it; all other lines
+//! are for people. vm/lib.sh is the other side.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::clang::bpf_clang;
+use crate::command::{self, find_program};
+use crate::vm_kernel::{demand, kernel};
+
+/// What booting a guest takes: a package, and the program that shows that it is there.
+const GUEST_NEEDS: &[(&str, &str)] = &[
+    ("qemu-system-x86", "qemu-system-x86_64"),
+    ("busybox-static", "busybox"),
+    ("rt-tests", "hackbench"),
+    ("cpio", "cpio"),
+];
+
+/// A guest that has said nothing for so long has hung: the slowest step under emulation takes a fraction of it.
+const SILENCE: Duration = Duration::from_secs(240);
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds a program of this workspace without shared libraries, and gives its path. Settings are the same for all programs,
+/// so that they share their dependencies.
+fn build_static(package: &str, arguments: &[&str], program: &str) -> Result<PathBuf> {
+    let mut cargo = command::cargo();
+    cargo
+        .args(["build", "--quiet", "--release", "--package", package])
+        .args(arguments)
+        .args(["--target", TARGET])
+        .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=static")
+        // It is packed into an initramfs at each run: small counts, fast does not.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "none")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    if package == "wakelab-scx" {
+        let elf = command::text(Command::new("gcc").arg("-print-file-name=libelf.a"))?;
+        let libraries =
+            Path::new(&elf).parent().filter(|path| path.is_absolute()).context("no libelf.a (libelf-dev)")?;
+        cargo.env("BPF_CLANG", bpf_clang()?).env("LIBBPF_SYS_LIBRARY_PATH", libraries);
+    }
+    command::run(&mut cargo).with_context(|| format!("building {program}"))?;
+    Ok(command::target_folder()?.join(TARGET).join("release").join(program))
+}
+
+/// Builds `scx_wakelab` without shared libraries, and gives its path.
+pub(crate) fn build_loader() -> Result<PathBuf> {
+    build_static("wakelab-scx", &["--features", "static"], "scx_wakelab")
+}
+
+/// How the guest's CPUs are emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accel {
+    /// A thread of the host for each CPU: races, and no time that means anything on a busy host.
+    Multi,
+    /// Virtual time: all CPUs take turns on one thread, and the clock advances by `2^shift` ns an instruction, whichever CPU
+    /// executes it. Two runs are the same to the byte. While all CPUs idle, the clock jumps to the next timer.
+    Icount {
+        /// 0 to 10.
+        shift: u32,
+    },
+}
+
+/// An emulated machine and what is in it.
+pub(crate) struct Guest<'a> {
+    /// Folder below target/vm that its files are packed in; two guests of one name do not run at the same time.
+    pub(crate) name: &'a str,
+    /// QEMU's `-smp`: `8,sockets=2,cores=2,threads=2`.
+    pub(crate) smp: &'a str,
+    /// How its CPUs are emulated.
+    pub(crate) accel: Accel,
+    /// QEMU's `-m`: `1G`.
+    pub(crate) memory: &'a str,
+    /// Arguments of the kernel, after those that all guests have.
+    pub(crate) kernel_arguments: &'a str,
+    /// Programs of the host that the guest needs besides busybox and hackbench: they come to /bin, with the shared libraries
+    /// that they name.
+    pub(crate) programs: Vec<PathBuf>,
+    /// The guest's init, a shell script of vm/; vm/lib.sh is beside it as /lib.sh.
+    pub(crate) init: &'a str,
+    /// Small files: name from the guest's root, and content.
+    pub(crate) files: Vec<(&'a str, String)>,
+    /// When to give up.
+    pub(crate) limit: Duration,
+}
+
+impl Guest<'_> {
+    /// Packs the guest, boots it, and hands each line of its serial console to `line` until it powers off. An error if it
+    /// does not, in time.
+    pub(crate) fn run(&self, mut line: impl FnMut(&str)) -> Result<()> {
+        demand("the guest", GUEST_NEEDS)?;
+        let image = kernel()?;
+        let initramfs = self.pack()?;
+        let start = Instant::now();
+        let mut machine = self.boot(&image, &initramfs)?;
+        let console = machine.qemu.stdout.take().context("no serial console")?;
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
+                if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        loop {
+            let left = self.limit.saturating_sub(start.elapsed()).min(SILENCE);
+            match lines.recv_timeout(left) {
+                Ok(text) if text.is_empty() => {}
+                Ok(text) => line(&text),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if start.elapsed() >= self.limit => {
+                    bail!("not done after {} s", self.limit.as_secs())
+                }
+                Err(RecvTimeoutError::Timeout) => bail!("said nothing for {} s", SILENCE.as_secs()),
+            }
+        }
+    }
+
+    /// Makes the initramfs: busybox, hackbench, the programs asked for, the init script and the files.
+    fn pack(&self) -> Result<PathBuf> {
+        let folder = command::target_folder()?.join("vm").join(self.name);
+        let root = folder.join("root");
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("bin"))?;
+        for name in ["dev", "proc", "sys", "tmp"] {
+            fs::create_dir_all(root.join(name))?;
+        }
+        let copy = |from: &Path, to: &str| -> Result<()> {
+            let to = root.join(to.trim_start_matches('/'));
+            fs::create_dir_all(to.parent().context("no folder")?)?;
+            fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+            Ok(())
+        };
+        let found = |name: &str| find_program(&[name]).with_context(|| format!("no {name}"));
+        let mut programs = vec![found("busybox")?, found("hackbench")?];
+        programs.extend_from_slice(&self.programs);
+        for program in &programs {
+            let name =
+                program.file_name().and_then(|name| name.to_str()).context("a program without a name")?;
+            copy(program, &format!("bin/{name}"))?;
+            for library in shared_libraries(program)? {
+                copy(Path::new(&library), &library)?;
+            }
+        }
+        std::os::unix::fs::symlink("busybox", root.join("bin/sh"))?;
+        let scripts = command::root().join("vm");
+        copy(&scripts.join(self.init), "init")?;
+        copy(&scripts.join("lib.sh"), "lib.sh")?;
+        for (name, content) in &self.files {
+            fs::write(root.join(name), content)?;
+        }
+        let archive = folder.join("initramfs.gz");
+        let script = r#"cd "$0" && find . | cpio --quiet -o -H newc | gzip -1 > "$1""#;
+        command::run(Command::new("sh").args(["-c", script]).arg(&root).arg(&archive))?;
+        Ok(archive)
+    }
+
+    fn boot(&self, image: &Path, initramfs: &Path) -> Result<Machine> {
+        let mut qemu = Command::new("qemu-system-x86_64");
+        match self.accel {
+            Accel::Multi => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max,vendor=GenuineIntel"]),
+            // Nothing that the host decides may get in: no random numbers from it, no clock of it.
+            Accel::Icount { shift } => qemu
+                .args(["-accel", "tcg,thread=single", "-icount", &format!("shift={shift},sleep=off")])
+                .args(["-cpu", "max,vendor=GenuineIntel,-rdrand,-rdseed"])
+                .args(["-rtc", "base=2026-01-01,clock=vm", "-seed", "1", "-nic", "none"]),
+        };
+        // What the kernel says is read by the guest itself, so that it does not cut the guest's lines in two; a panic shows.
+        let arguments = format!(
+            "console=ttyS0 loglevel=1 panic=-1 tsc=unstable rcupdate.rcu_cpu_stall_timeout=60{} {}",
+            if self.accel == Accel::Multi { "" } else { " nokaslr" },
+            self.kernel_arguments
+        );
+        qemu.args(["-smp", self.smp, "-m", self.memory])
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"])
+            .arg("-kernel")
+            .arg(image)
+            .arg("-initrd")
+            .arg(initramfs)
+            .args(["-append", arguments.trim_end()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // An interrupt from the terminal goes to xtask, which then ends the guest.
+            .process_group(0);
+        Ok(Machine { qemu: qemu.spawn().context("cannot run qemu-system-x86_64")? })
+    }
+}
+
+/// The shared libraries of a program, by full path; none of a static one.
+fn shared_libraries(program: &Path) -> Result<Vec<String>> {
+    // ldd prints `name => path (address)` and, for the dynamic loader, `path (address)`; of a static program it says so, on
+    // either stream, and may exit with 1.
+    let output = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text
+        .lines()
+        .filter(|line| line.ends_with(')'))
+        .flat_map(str::split_whitespace)
+        .filter(|word| word.starts_with('/'))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// A running QEMU; it ends with this value.
+struct Machine {
+    qemu: Child,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+/// The steps of a guest's report: `@@ ok STEP TENTHS` and `@@ failed STEP TEXT` are counted, `@@ note TEXT` and
+/// `@@ section TEXT` printed, `@@ end` is the last. Reports of other kinds are the caller's.
+#[derive(Default)]
+pub(crate) struct Tally {
+    passed: u32,
+    failed: u32,
+    ended: bool,
+}
+
+impl Tally {
+    /// Counts a step, and prints it.
+    pub(crate) fn step(&mut self, name: &str, error: Option<&str>) {
+        match error {
+            None => {
+                self.passed += 1;
+                println!("  ok      {name}");
+            }
+            Some(error) => {
+                self.failed += 1;
+                println!("  FAILED  {name}: {error}");
+            }
+        }
+    }
+
+    /// One line of the serial console. Gives what was reported, if it is of a kind unknown here, as its name and the rest.
+    pub(crate) fn line<'a>(&mut self, line: &'a str) -> Option<(&'a str, &'a str)> {
+        let Some(report) = line.strip_prefix("@@ ") else {
+            println!("  | {line}");
+            return None;
+        };
+        let (what, rest) = report.split_once(' ').unwrap_or((report, ""));
+        match what {
+            "section" => println!("{rest}"),
+            "note" => println!("          {rest}"),
+            "ok" => {
+                let (step, tenths) = rest.split_once(' ').unwrap_or((rest, "0"));
+                let tenths: u32 = tenths.parse().unwrap_or(0);
+                self.step(&format!("{step:<12} {:>3}.{} s", tenths / 10, tenths % 10), None);
+            }
+            "failed" => {
+                let (step, error) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.step(step, Some(error));
+            }
+            "end" => self.ended = true,
+            _ => return Some((what, rest)),
+        }
+        None
+    }
+
+    /// Prints the sum as `NAME: N passed, N failed, TEXT`, and fails if a step did, or if the guest did not get to its end.
+    pub(crate) fn finish(mut self, name: &str, ran: Result<()>, text: &str) -> Result<()> {
+        if let Err(error) = ran {
+            self.step("guest", Some(&format!("{error:#}")));
+        } else if !self.ended {
+            self.step("guest", Some("ended before its report did"));
+        }
+        println!("{name}: {} passed, {} failed, {text}", self.passed, self.failed);
+        match self.failed {
+            0 => Ok(()),
+            failed => bail!("{failed} steps failed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_counted_and_other_reports_given_back() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.line("a message for people"), None);
+        assert_eq!(tally.line("@@ ok load 12"), None);
+        assert_eq!(tally.line("@@ failed unload exit code 1"), None);
+        assert_eq!(tally.line("@@ ready 8 6.12"), Some(("ready", "8 6.12")));
+        assert_eq!((tally.passed, tally.failed, tally.ended), (1, 1, false));
+        assert_eq!(tally.line("@@ end"), None);
+        assert!(tally.ended);
+        assert!(tally.finish("test", Ok(()), "").is_err(), "a step failed");
+    }
+
+    #[test]
+    fn a_guest_that_does_not_reach_its_end_has_failed() {
+        let mut tally = Tally::default();
+        tally.line("@@ ok load 1");
+        assert!(tally.finish("test", Ok(()), "").is_err());
+        let mut tally = Tally::default();
+        tally.line("@@ ok load 1");
+        tally.line("@@ end");
+        assert!(tally.finish("test", Ok(()), "").is_ok());
+    }
+
+    #[test]
+    fn a_program_of_this_system_names_its_libraries() {
+        let libraries = shared_libraries(&std::env::current_exe().unwrap()).unwrap();
+        assert!(libraries.iter().all(|path| Path::new(path).is_file()), "{libraries:?}");
+        assert!(libraries.iter().any(|path| path.contains("libc.so")), "{libraries:?}");
+    }
+}
