@@ -252,7 +252,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 marks = wl_read_once(c->balance_marked), level, done;
+	u32 marks = wl_read_once(c->balance_marked), left, level, done;
 
 	out->cpu = cpu;
 	if (marks) {
@@ -262,10 +262,11 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 		done = level ? marks & ~(~0u << 1 << level) : marks;
 		wl_write_once(c->balance_marked, marks & ~done);
 		wl_wrote_cpu(p, cpu);
-		c->newly_idle_left &= ~done;
+		c->newly_idle_left = wl_get(c->newly_idle_left) & ~done;
 		if (level) {
 			wl_hide(level);
-			c->balance_failed[level & (WL_MAX_LEVELS - 1)]++;
+			c->balance_failed[level & (WL_MAX_LEVELS - 1)] =
+				wl_get(c->balance_failed[level & (WL_MAX_LEVELS - 1)]) + 1;
 			return;
 		}
 	}
@@ -273,14 +274,15 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 	if (wl_read_once(c->nr_queued) || wl_read_once(c->nr_running))
 		return;
 	out->what = WL_DISPATCH_NOTHING;
-	if (!c->newly_idle_left || c->avg_idle_ns < p->params.migration_cost_ns)
+	left = wl_get(c->newly_idle_left);
+	if (!left || wl_get(c->avg_idle_ns) < p->params.migration_cost_ns)
 		return;
 	wl_read_overloaded(p, cpu, &out->reads);
 	if (!wl_read_once(p->overloaded))
 		return;
 	out->why = WL_BALANCE_NEWLY_IDLE;
-	level = wl_find_pull(p, cpu, c->newly_idle_left, out);
-	c->newly_idle_left = level ? c->newly_idle_left & ~0u << 1 << level : 0;
+	level = wl_find_pull(p, cpu, left, out);
+	c->newly_idle_left = level ? left & ~0u << 1 << level : 0;
 	out->max_tasks = level ? 1 : 0;
 }
 
@@ -322,7 +324,7 @@ WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 	if (!d->max_tasks || !wl_allowed(p, t, in->cpu) || !wl_groups_may_move(p, t, in->cpu, d))
 		return 0;
 	wl_hide(level);
-	failed = c->balance_failed[level & (WL_MAX_LEVELS - 1)];
+	failed = wl_get(c->balance_failed[level & (WL_MAX_LEVELS - 1)]);
 	return failed > wl_balance_patience(wl_level_of(p, level)->kind) || !t->sum_exec_ns ||
 	       in->now_ns >= t->run_start_ns + p->params.migration_cost_ns;
 }
@@ -368,11 +370,12 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 		interval_ns = span * WL_BALANCE_INTERVAL_NS;
 		index = i;
 		wl_hide(index);
-		next_ns = c->next_balance_ns[index & (WL_MAX_LEVELS - 1)];
+		next_ns = wl_get(c->next_balance_ns[index & (WL_MAX_LEVELS - 1)]);
 		if (next_ns && now_ns < next_ns)
 			continue;
 		if (next_ns) {
-			wl_write_once(c->balance_marked, c->balance_marked | 1u << (i & 31));
+			wl_write_once(c->balance_marked,
+				      wl_get(c->balance_marked) | 1u << (i & 31));
 			wl_wrote_cpu(p, cpu);
 		}
 		c->next_balance_ns[index & (WL_MAX_LEVELS - 1)] = now_ns + interval_ns;

@@ -93,7 +93,9 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
  * thread at a time (crates/policy takes it by &mut), and a locked instruction costs more than the
  * rest of an event, so they are plain.
  */
-#ifdef __bpf__
+#ifdef WL_LOGS
+/* The host's, as all that answers what was there: see below. */
+#elif defined(__bpf__)
 #define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
 #define wl_atomic_xchg(ptr, v)	   __sync_lock_test_and_set((ptr), (v))
 #define wl_atomic_xchg_u32(ptr, v) __sync_lock_test_and_set((ptr), (v))
@@ -108,7 +110,8 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
  * Set or clear bits of a 64-bit word that other CPUs change too; what it was. And a store before
  * which nothing that follows is read: all are full barriers.
  */
-#ifdef __bpf__
+#ifdef WL_LOGS
+#elif defined(__bpf__)
 #define wl_atomic_or(ptr, bits)	 __sync_fetch_and_or((ptr), (bits))
 #define wl_atomic_and(ptr, bits) __sync_fetch_and_and((ptr), (bits))
 #define wl_publish(x, v)	 ((void)wl_atomic_xchg(&(x), (v)))
@@ -117,9 +120,21 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_atomic_and(ptr, bits) wl_plain_xchg((ptr), *(ptr) & (bits))
 #define wl_publish(x, v)	 wl_write_once(x, v)
 #endif
-#define wl_read_once(x)	    (*(volatile __typeof__(x) *)&(x))
+#ifndef wl_read_once
+#define wl_read_once(x) (*(volatile __typeof__(x) *)&(x))
+#endif
 #define wl_write_once(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
 typedef u64 __attribute__((may_alias)) wl_pair;
+
+/*
+ * Reads of state, the policy's and that of groups, that a decision depends on: wl_read_once() where other CPUs write at the
+ * same time, wl_get() elsewhere. A host that logs what decisions read (WL_LOGS) defines them, and the atomic operations
+ * above, before this file; to all others wl_get() is a plain read. Topology, parameters, what never changes after wl_init(),
+ * and a task's own record need no such care: they are in the log as they are.
+ */
+#ifndef wl_get
+#define wl_get(x) (x)
+#endif
 
 #ifndef __bpf__
 WL_INLINE u64 wl_plain_xchg(wl_pair *ptr, u64 v)

@@ -387,7 +387,7 @@ WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 WL_FN int wl_task_group(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 slot, u64 now_ns)
 {
 	struct wl_group *g = wl_group_at(p, slot);
-	u32 group = slot && g ? g->counts_as : 0;
+	u32 group = slot && g ? wl_get(g->counts_as) : 0;
 
 	if (group != t->group)
 		wl_queue_weight(p, t, t->weight, group, now_ns);

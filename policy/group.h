@@ -70,8 +70,8 @@ WL_INLINE u32 wl_load_is_task_weight(const struct wl_policy *p)
 /* W. */
 WL_INLINE u32 wl_group_weight(const struct wl_group *g, const struct wl_group_cpu *gc)
 {
-	return wl_read_once(gc->generation) == g->generation ? wl_read_once(gc->weight)
-							     : g->stale_weight;
+	return wl_read_once(gc->generation) == wl_get(g->generation) ? wl_read_once(gc->weight)
+								     : wl_get(g->stale_weight);
 }
 
 /* The word of `loaded` with the bit of a group. */
@@ -124,7 +124,7 @@ WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, 
 		nr = !!now - !!was;
 		if (!load)
 			break;
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	if (at || !load)
 		return 0;
@@ -178,7 +178,7 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 		load = wl_read_once(gc->load) + more;
 		hweight = wl_div(hweight * weight, load);
 		more = more && !wl_read_once(gc->counted) ? weight : 0;
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	if (hweight < WL_HWEIGHT_MIN)
 		return WL_HWEIGHT_MIN;
@@ -217,7 +217,7 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 			wl_read_at(reads, to);
 			wl_line_read(p, WL_LINE_LOADED + at % WL_MAX_GROUPS / 512, to);
 		}
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	return 0;
 }

@@ -68,13 +68,13 @@ WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, u32 slot, u6
 			     u32 llc)
 {
 	struct wl_exact_two two = {.a_v = v,
-				   .b_v = c->first_v,
+				   .b_v = wl_get(c->first_v),
 				   .a_slot = slot,
-				   .b_slot = c->first_slot,
+				   .b_slot = wl_get(c->first_slot),
 				   .a_shares = weight,
 				   .llc = llc};
 
-	if (c->has_first && wl_exact_ahead(p, &two) <= 0)
+	if (wl_get(c->has_first) && wl_exact_ahead(p, &two) <= 0)
 		return;
 	wl_write_once(c->first_v, v);
 	wl_write_once(c->first_slot, slot);
@@ -130,7 +130,7 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
-	t->lag = t->vtime - wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v;
+	t->lag = t->vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
 	wl_write_once(c->curr_slot, t->group);
 	wl_write_once(c->curr_weight, t->weight);
 	wl_write_once(c->curr_vtime, t->vtime);
@@ -178,7 +178,7 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 		t->group = group;
 		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
 		wl_exact_recount(p, group, WL_PLACE_NONE, t->cpu, t->place, t->cpu);
-		t->lag = t->vtime - wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v;
+		t->lag = t->vtime - wl_get(wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v);
 		t->group = was;
 	}
 	wl_reweigh(p, t, weight, group);
@@ -212,8 +212,8 @@ WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now
 	two.a_slot = wl_read_once(o->first_slot);
 	two.a_v = wl_read_once(o->first_v);
 	two.a_shares = wl_read_once(o->first_weight);
-	two.b_slot = c->best_slot;
-	two.b_v = c->best_v;
+	two.b_slot = wl_get(c->best_slot);
+	two.b_v = wl_get(c->best_v);
 	two.llc = wl_llc_first(p, cpu);
 	wl_exact_sum(p, two.a_slot, cpu, now_ns, reads);
 	ahead = wl_exact_ahead(p, &two);
@@ -236,7 +236,7 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
 	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, i, other;
-	u64 clock = wl_cpu_of(p, llc)->llc_clock.v, there;
+	u64 clock = wl_get(wl_cpu_of(p, llc)->llc_clock.v), there;
 
 	wl_unused(p);
 	wl_unused(cpu);
@@ -251,7 +251,8 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 			clock = there;
 	}
 	/* Which is no rate. */
-	wl_cpu_of(p, llc)->llc_clock.rate_v += clock - wl_cpu_of(p, llc)->llc_clock.v;
+	wl_cpu_of(p, llc)->llc_clock.rate_v = wl_get(wl_cpu_of(p, llc)->llc_clock.rate_v) + clock -
+					      wl_get(wl_cpu_of(p, llc)->llc_clock.v);
 	wl_write_once(wl_cpu_of(p, llc)->llc_clock.v, clock);
 	return 0;
 }
@@ -261,7 +262,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_two two;
-	u32 i, other, found = 0, local = 0;
+	u32 i, other, probe, found = 0, local = 0;
 
 	wl_unused(p);
 	wl_unused(t);
@@ -278,26 +279,27 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	c->best_slot = t->group;
 	c->best_v = t->vtime;
 	if (wl_read_once(c->nr_queued)) {
-		wl_exact_sum(p, c->first_slot, cpu, now_ns, reads);
-		two.a_slot = c->first_slot;
-		two.a_v = c->first_v;
-		two.a_shares = c->first_weight;
+		wl_exact_sum(p, wl_get(c->first_slot), cpu, now_ns, reads);
+		two.a_slot = wl_get(c->first_slot);
+		two.a_v = wl_get(c->first_v);
+		two.a_shares = wl_get(c->first_weight);
 		two.b_slot = t->group;
 		two.b_v = t->vtime;
 		two.llc = wl_llc_first(p, cpu);
 		/* Who of several is first changes while they wait. */
-		local = !c->has_first || wl_read_once(c->nr_queued) > 1 ||
+		local = !wl_get(c->has_first) || wl_read_once(c->nr_queued) > 1 ||
 			wl_exact_ahead(p, &two) > 0;
-		if (local && c->has_first) {
-			c->best_slot = c->first_slot;
-			c->best_v = c->first_v;
+		if (local && wl_get(c->has_first)) {
+			c->best_slot = wl_get(c->first_slot);
+			c->best_v = wl_get(c->first_v);
 		}
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
 		u32 level = i < WL_EXACT_PROBES ? p->topo.llc_level : p->topo.nr_levels - 1;
 
-		c->probe++;
-		other = wl_exact_next(p, cpu, level, c->probe);
+		probe = wl_get(c->probe) + 1;
+		c->probe = probe;
+		other = wl_exact_next(p, cpu, level, probe);
 		if (wl_exact_probe(p, cpu, other, now_ns, reads)) {
 			found = other + 1;
 			break;
@@ -315,15 +317,16 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 nr_cpus = p->topo.nr_cpus, top = p->topo.nr_levels - 1, i, other;
+	u32 nr_cpus = p->topo.nr_cpus, top = p->topo.nr_levels - 1, i, other, probe;
 	int found = WL_CPU_NONE;
 
 	wl_unused(p);
 	wl_unused(cpu);
 	wl_unused(reads);
 	wl_for (i, 0, nr_cpus) {
-		c->probe++;
-		other = wl_exact_next(p, cpu, top, c->probe);
+		probe = wl_get(c->probe) + 1;
+		c->probe = probe;
+		other = wl_exact_next(p, cpu, top, probe);
 		if (other == cpu)
 			continue;
 		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
@@ -339,7 +342,7 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 				 struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 from = c->pull_from,
+	u32 from = wl_get(c->pull_from),
 	    is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running);
 	int found;
 	u32 i;
@@ -355,9 +358,10 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 		out->what = WL_DISPATCH_NOTHING;
 		if (found < 0) {
 			wl_read_overloaded(p, cpu, &out->reads);
-			if (wl_read_once(p->overloaded) && c->idle_pulls < WL_EXACT_IDLE_PULLS)
+			if (wl_read_once(p->overloaded) &&
+			    wl_get(c->idle_pulls) < WL_EXACT_IDLE_PULLS)
 				found = wl_exact_find_queue(p, cpu, &out->reads);
-			c->idle_pulls++;
+			c->idle_pulls = wl_get(c->idle_pulls) + 1;
 		}
 	}
 	if (found >= 0) {
@@ -372,15 +376,16 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 		u32 dist = i;
 
 		wl_hide(dist);
-		out->reads.at[dist & (WL_NR_DIST - 1)] += c->walk_reads.at[dist & (WL_NR_DIST - 1)];
+		out->reads.at[dist & (WL_NR_DIST - 1)] +=
+			wl_get(c->walk_reads.at[dist & (WL_NR_DIST - 1)]);
 		c->walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
 	}
 	c->has_first = 0;
 	c->has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
 	c->walked_ns = now_ns;
-	c->best_slot = c->curr_slot;
-	c->best_v = c->curr_vtime;
-	c->best_weight = c->curr_weight;
+	c->best_slot = wl_get(c->curr_slot);
+	c->best_v = wl_get(c->curr_vtime);
+	c->best_weight = wl_get(c->curr_weight);
 }
 
 WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
@@ -397,8 +402,8 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		two.a_v = t->vtime;
 		two.a_slot = t->group;
 		two.a_shares = t->weight;
-		two.b_v = c->best_v;
-		two.b_slot = c->best_slot;
+		two.b_v = wl_get(c->best_v);
+		two.b_slot = wl_get(c->best_slot);
 		two.llc = wl_llc_first(p, in->cpu);
 		ahead = wl_exact_ahead(p, &two);
 		may = ahead > 0 && wl_exact_time_of(ahead, two.a_shares) >
@@ -419,22 +424,23 @@ WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_two two = {.a_v = t->vtime,
-				   .b_v = c->best_v,
+				   .b_v = wl_get(c->best_v),
 				   .a_slot = t->group,
-				   .b_slot = c->best_slot,
+				   .b_slot = wl_get(c->best_slot),
 				   .a_shares = t->weight,
 				   .llc = wl_llc_first(p, cpu)};
 
 	u32 starves = now_ns - t->deadline > WL_EXACT_WAIT_MAX_NS;
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->walk_reads);
-	if (c->has_best == WL_EXACT_STARVES ||
-	    (c->has_best && !starves && wl_exact_ahead(p, &two) <= 0)) {
+	if (wl_get(c->has_best) == WL_EXACT_STARVES ||
+	    (wl_get(c->has_best) && !starves && wl_exact_ahead(p, &two) <= 0)) {
 		wl_exact_note(p, c, t->group, t->vtime, t->weight, two.llc);
 		return 0;
 	}
-	if (c->has_best == WL_EXACT_WAITS)
-		wl_exact_note(p, c, c->best_slot, c->best_v, c->best_weight, two.llc);
+	if (wl_get(c->has_best) == WL_EXACT_WAITS)
+		wl_exact_note(p, c, wl_get(c->best_slot), wl_get(c->best_v), wl_get(c->best_weight),
+			      two.llc);
 	c->has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
 	c->best_v = t->vtime;
 	c->best_slot = t->group;

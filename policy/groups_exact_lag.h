@@ -39,13 +39,13 @@
  */
 WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 content, u32 spare)
 {
-	u64 distance = v - wl_read_once(clock->v);
+	u64 distance = v - wl_read_once(clock->v), behind = wl_get(*mark) - distance;
 
 	if (!content && !spare) {
 		*mark = distance;
 		return 0;
 	}
-	return spare || (s64)(*mark - distance) > 0 ? *mark - distance : 0;
+	return spare || (s64)behind > 0 ? behind : 0;
 }
 
 /* How fast v goes of something with these shares on so many CPUs, as clocks have it. */
@@ -76,30 +76,32 @@ WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 
 		if (!at || !g || !gl)
 			break;
-		time_ns = now_ns - gl->advanced_ns;
+		time_ns = now_ns - wl_get(gl->advanced_ns);
 		running = wl_read_once(gl->running);
 		gl->advanced_ns = now_ns;
 		if (running)
-			wl_atomic_add(&gl->part, wl_exact_v_of(time_ns * running, g->shares));
-		clock = wl_exact_clock(p, g->parent, llc);
-		home = wl_group_cpu_at(p, at, g->home);
-		if (g->home != llc && home && !wl_read_once(home->waiting) &&
+			wl_atomic_add(&gl->part,
+				      wl_exact_v_of(time_ns * running, wl_get(g->shares)));
+		clock = wl_exact_clock(p, wl_get(g->parent), llc);
+		home = wl_group_cpu_at(p, at, wl_get(g->home));
+		if (wl_get(g->home) != llc && home && !wl_read_once(home->waiting) &&
 		    !wl_read_once(home->running)) {
 			g->home = llc;
-			gl->mark = wl_exact_v(gl) - clock->v;
+			gl->mark = wl_exact_v(gl) - wl_get(clock->v);
 		}
-		running += gl->others_running;
-		runnable = running + wl_read_once(gl->waiting) + gl->others_waiting;
-		gl->capped = wl_exact_rate(runnable, g->shares) < clock->rate;
-		waits = wl_read_once(gl->waiting) || gl->others_waiting || !running;
-		if (g->home == llc)
-			wl_atomic_add(&gl->part,
-				      wl_exact_hold(wl_exact_v(gl), clock, &gl->mark,
-						    !waits && wl_exact_rate(running, g->shares) <
-								      clock->rate,
-						    !waits && spare));
+		running += wl_get(gl->others_running);
+		runnable = running + wl_read_once(gl->waiting) + wl_get(gl->others_waiting);
+		gl->capped = wl_exact_rate(runnable, wl_get(g->shares)) < wl_get(clock->rate);
+		waits = wl_read_once(gl->waiting) || wl_get(gl->others_waiting) || !running;
+		if (wl_get(g->home) == llc)
+			wl_atomic_add(
+				&gl->part,
+				wl_exact_hold(wl_exact_v(gl), clock, &gl->mark,
+					      !waits && wl_exact_rate(running, wl_get(g->shares)) <
+								wl_get(clock->rate),
+					      !waits && spare));
 		wl_wrote_group(p, at, llc);
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	return 0;
 }
@@ -111,7 +113,7 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_clock *clock = wl_exact_clock(p, t->group, llc);
-	u32 content = wl_exact_rate(1, t->weight) < clock->rate;
+	u32 content = wl_exact_rate(1, t->weight) < wl_get(clock->rate);
 	u32 spare = !wl_read_once(wl_cpu_of(p, llc)->llc_waiting);
 
 	wl_unused(p);
@@ -154,12 +156,12 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 		if (wl_read_once(gl->waiting))
 			wl_exact_move_clock(&gl->clock, v, now_ns);
 		v = wl_exact_v(gl);
-		if (!wl_read_once(gl->waiting) && !gl->others_waiting) {
-			if (g->home != llc)
+		if (!wl_read_once(gl->waiting) && !wl_get(gl->others_waiting)) {
+			if (wl_get(g->home) != llc)
 				g->home = llc;
-			gl->mark = v - wl_exact_clock(p, g->parent, llc)->v;
+			gl->mark = v - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
 		}
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	if (!wl_read_once(c->nr_queued))
 		return 0;
@@ -173,7 +175,7 @@ WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, 
 			     u32 shares)
 {
 	u64 most = wl_exact_v_of(WL_EXACT_LAG_TICKS * p->params.tick_ns, shares) +
-		   wl_mul_shift(WL_EXACT_LAG_ROUNDS * p->params.tick_ns, clock->rate, 10);
+		   wl_mul_shift(WL_EXACT_LAG_ROUNDS * p->params.tick_ns, wl_get(clock->rate), 10);
 
 	if ((s64)distance > (s64)most)
 		return most;
@@ -188,19 +190,19 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 	wl_unused(p);
 	wl_unused(t);
 	wl_unused(cpu);
-	t->lag = t->vtime - wl_exact_clock(p, at, llc)->v;
+	t->lag = t->vtime - wl_get(wl_exact_clock(p, at, llc)->v);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
 
 		if (!at || !g || !gl)
 			break;
-		if (wl_read_once(gl->waiting) + wl_read_once(gl->running) + gl->others_waiting +
-		    gl->others_running)
+		if (wl_read_once(gl->waiting) + wl_read_once(gl->running) +
+		    wl_get(gl->others_waiting) + wl_get(gl->others_running))
 			break;
 		g->home = llc;
-		gl->mark = wl_exact_v(gl) - wl_exact_clock(p, g->parent, llc)->v;
-		at = g->parent;
+		gl->mark = wl_exact_v(gl) - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
+		at = wl_get(g->parent);
 	}
 	return 0;
 }
@@ -219,7 +221,7 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	if (t->flags & WL_TASK_NEW)
 		t->lag = 0;
 	t->flags &= ~WL_TASK_NEW;
-	t->vtime = wl_exact_clock(p, at, llc)->v +
+	t->vtime = wl_get(wl_exact_clock(p, at, llc)->v) +
 		   wl_exact_clamp(p, wl_exact_clock(p, at, llc), t->lag, t->weight);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
@@ -233,17 +235,17 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		/* Whether it slept must be known. */
 		gl->summed_ns = now_ns - p->params.tick_ns;
 		wl_exact_sum_group(p, at, cpu, now_ns, reads);
-		if (gl->others_waiting + gl->others_running)
+		if (wl_get(gl->others_waiting) + wl_get(gl->others_running))
 			break;
-		home = wl_group_cpu_at(p, at, g->home);
-		mark = wl_exact_clamp(p, wl_exact_clock(p, g->parent, llc), home ? home->mark : 0,
-				      g->shares);
-		wl_atomic_add(&gl->part,
-			      wl_exact_clock(p, g->parent, llc)->v + mark - wl_exact_v(gl));
+		home = wl_group_cpu_at(p, at, wl_get(g->home));
+		mark = wl_exact_clamp(p, wl_exact_clock(p, wl_get(g->parent), llc),
+				      home ? wl_get(home->mark) : 0, wl_get(g->shares));
+		wl_atomic_add(&gl->part, wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v) +
+						 mark - wl_exact_v(gl));
 		g->home = llc;
-		gl->mark = wl_exact_v(gl) - wl_exact_clock(p, g->parent, llc)->v;
+		gl->mark = wl_exact_v(gl) - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
 		wl_wrote_group(p, at, llc);
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	return 0;
 }

@@ -75,19 +75,19 @@ WL_INLINE u64 wl_exact_nearer(u64 v, u64 to, u32 shift)
 
 WL_INLINE void wl_exact_move_clock(struct wl_clock *clock, u64 v, u64 now_ns)
 {
-	u32 now_us = now_ns >> 10, time_us = now_us - clock->rate_us;
+	u32 now_us = now_ns >> 10, time_us = now_us - wl_get(clock->rate_us);
 	u64 gone;
 
-	wl_write_once(clock->v, wl_exact_nearer(clock->v, v, WL_EXACT_CLOCK_SHIFT));
+	wl_write_once(clock->v, wl_exact_nearer(wl_get(clock->v), v, WL_EXACT_CLOCK_SHIFT));
 	/* The first is worth having soon. */
-	if (time_us < (clock->rate ? WL_EXACT_RATE_US : WL_EXACT_RATE_US / 8))
+	if (time_us < (wl_get(clock->rate) ? WL_EXACT_RATE_US : WL_EXACT_RATE_US / 8))
 		return;
-	gone = clock->v - clock->rate_v;
+	gone = wl_get(clock->v) - wl_get(clock->rate_v);
 	gone = (s64)gone < 0 ? 0 : wl_div(gone, time_us);
 	/* One that has stood still had no rate. */
 	if (time_us < 2 * WL_EXACT_RATE_US)
 		clock->rate = gone < ~0u ? gone : ~0u;
-	clock->rate_v = clock->v;
+	clock->rate_v = wl_get(clock->v);
 	clock->rate_us = now_us;
 }
 
@@ -112,15 +112,15 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 		if (!at || !g || !gl)
 			break;
 		if (!wl_read_once(gl->waiting) && !wl_read_once(gl->running)) {
-			struct wl_group_cpu *home = wl_group_cpu_at(p, at, g->home);
+			struct wl_group_cpu *home = wl_group_cpu_at(p, at, wl_get(g->home));
 
-			if (home && (s64)(home->clock.v - gl->clock.v) > 0)
+			if (home && (s64)(wl_get(home->clock.v) - wl_get(gl->clock.v)) > 0)
 				gl->clock = home->clock;
 		}
 		wl_atomic_add(&gl->waiting, waiting);
 		wl_atomic_add(&gl->running, running);
 		wl_line_updated(p, wl_group_line(p, at, llc));
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	return 0;
 }
@@ -147,7 +147,7 @@ WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 no
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
 	u64 others = 0;
 
-	if (nr_llcs < 2 || !gl || now_ns - gl->summed_ns < p->params.tick_ns / 2)
+	if (nr_llcs < 2 || !gl || now_ns - wl_get(gl->summed_ns) < p->params.tick_ns / 2)
 		return;
 	wl_for (i, 0, nr_llcs) {
 		struct wl_group_cpu *there;
@@ -185,7 +185,7 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 		if (!at || !g)
 			break;
 		wl_exact_sum_group(p, at, cpu, now_ns, reads);
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	return 0;
 }
@@ -216,22 +216,22 @@ WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL
 
 		if (a == b || !ga || !gb || !la || !lb)
 			break;
-		a_depth = a ? ga->depth : 0;
-		b_depth = b ? gb->depth : 0;
+		a_depth = a ? wl_get(ga->depth) : 0;
+		b_depth = b ? wl_get(gb->depth) : 0;
 		if (a_depth >= b_depth) {
 			two->a_v = wl_exact_v(la);
-			two->a_shares = ga->shares;
-			a_capped |= la->capped;
-			a = ga->parent;
+			two->a_shares = wl_get(ga->shares);
+			a_capped |= wl_get(la->capped);
+			a = wl_get(ga->parent);
 		}
 		if (b_depth >= a_depth) {
 			two->b_v = wl_exact_v(lb);
-			b_capped |= lb->capped;
-			b = gb->parent;
+			b_capped |= wl_get(lb->capped);
+			b = wl_get(gb->parent);
 		}
 	}
 	favour = wl_mul_shift(WL_EXACT_FAVOUR_TICKS * p->params.tick_ns,
-			      wl_exact_clock(p, a, llc)->rate, 10);
+			      wl_get(wl_exact_clock(p, a, llc)->rate), 10);
 	return two->b_v - two->a_v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
 }
 

@@ -54,7 +54,7 @@ WL_INLINE void wl_shares_set(struct wl_group *g, struct wl_group_cpu *gc, u64 we
 {
 	weight = weight < WL_GROUP_WEIGHT_MAX ? weight : WL_GROUP_WEIGHT_MAX;
 	wl_write_once(gc->weight, weight ? (u32)weight : 1);
-	wl_write_once(gc->generation, g->generation);
+	wl_write_once(gc->generation, wl_get(g->generation));
 }
 
 /* The first group of slot `from` or above that is in `loaded`; nr_groups if there is none. */
@@ -252,7 +252,7 @@ WL_FN int wl_shares_shift(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 		wl_shares_set(g, ours,
 			      wl_read_once(ours->load) ? wl_group_weight(g, ours) + moved : moved);
 		wl_shares_set(g, theirs, weight - moved);
-		at = g->parent;
+		at = wl_get(g->parent);
 	}
 	return 0;
 }

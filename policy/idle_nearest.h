@@ -36,9 +36,9 @@
 WL_INLINE u32 wl_nearest_slot(struct wl_policy *p, const struct wl_search *s,
 			      const struct wl_block *b, u64 candidates, u32 slot)
 {
-	u32 age = (u32)(s->now_ns >> WL_RECENT_SHIFT) - b->recent_period;
-	u64 recent = age == 0 ? b->recent : 0;
-	u64 before = age == 0 ? b->before : age == 1 ? b->recent : 0;
+	u32 age = (u32)(s->now_ns >> WL_RECENT_SHIFT) - wl_get(b->recent_period);
+	u64 recent = age == 0 ? wl_get(b->recent) : 0;
+	u64 before = age == 0 ? wl_get(b->before) : age == 1 ? wl_get(b->recent) : 0;
 	u64 later;
 
 	if (s->cores_searched) {
@@ -145,7 +145,7 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	u32 llc_first = wl_llc_first(p, s->target);
 	struct wl_cpu *llc = wl_cpu_of(p, llc_first), *me = wl_cpu_of(p, s->this_cpu);
 	u32 own = wl_entry(p->topo.block_of, s->target);
-	u32 base = wl_entry(p->topo.block_of, llc_first), nr = llc->nr_blocks, i, at;
+	u32 base = wl_entry(p->topo.block_of, llc_first), nr = llc->nr_blocks, rotor, i, at;
 	u64 left = s->cores_searched ? wl_read_once(llc->core_blocks)
 				     : wl_read_once(llc->idle_blocks),
 	    later;
@@ -160,7 +160,9 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	if (cpu >= 0 || !left)
 		return cpu;
 	out->reason = s->cores_searched ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
-	at = nr ? me->rotor++ % nr : 0;
+	rotor = wl_get(me->rotor);
+	me->rotor = rotor + 1;
+	at = nr ? rotor % nr : 0;
 	wl_for (i, 0, 64) {
 		if (!left)
 			break;

@@ -35,8 +35,9 @@
 WL_INLINE u32 wl_random(struct wl_policy *p, u32 cpu, u32 n)
 {
 	struct wl_cpu *own = wl_cpu_of(p, cpu);
-	u32 random = own->rotor++;
+	u32 random = wl_get(own->rotor);
 
+	own->rotor = random + 1;
 	if (p->params.rotor == WL_ROTOR_MIXED) {
 		/*
 		 * Multiply by 2^32 / golden ratio, then bring the good upper bits down; n may be

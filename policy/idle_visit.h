@@ -69,7 +69,7 @@ WL_INLINE void wl_walk_on(struct wl_policy *p, struct wl_walk *w, u32 target)
 WL_INLINE u32 wl_visits(struct wl_policy *p, u32 cpu, u32 span)
 {
 	struct wl_cpu *own = wl_cpu_of(p, cpu);
-	u64 room = span * (own->avg_idle_ns / 512), cost = own->avg_scan_ns + 1;
+	u64 room = span * (wl_get(own->avg_idle_ns) / 512), cost = wl_get(own->avg_scan_ns) + 1;
 	u64 limit = room > 4 * cost ? wl_div(room, cost) : 4;
 
 	return limit - 1 < span ? limit - 1 : span;

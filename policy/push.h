@@ -99,8 +99,9 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 spreads = wl_is_cluster_split(p, p->topo.llc_level), why = 0;
 	int found = WL_CPU_NONE;
+	u64 due_ns;
 
-	if (now_ns < c->push_due_ns || !wl_runs_alone(p, cpu))
+	if (now_ns < wl_get(c->push_due_ns) || !wl_runs_alone(p, cpu))
 		return WL_CPU_NONE;
 	if (p->topo.smt_level && wl_is_packed(p, cpu))
 		why |= WL_PUSH_PACKED;
@@ -109,8 +110,8 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 	wl_write_once(c->push_why, why);
 	if (!why && !spreads)
 		return WL_CPU_NONE;
-	c->push_due_ns =
-		now_ns + wl_entry(llc->weight, wl_entry(llc->dom_of, cpu)) * WL_PUSH_INTERVAL_NS;
+	due_ns = now_ns + wl_entry(llc->weight, wl_entry(llc->dom_of, cpu)) * WL_PUSH_INTERVAL_NS;
+	c->push_due_ns = due_ns;
 	if (why)
 		found = wl_push_target(p, cpu, t, p->topo.llc_level, reads);
 	if (found < 0 && spreads)
@@ -119,7 +120,7 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 		found = wl_push_target(p, cpu, t, p->topo.nr_levels - 1, reads);
 	if (found < 0 || now_ns < wl_read_once(wl_cpu_of(p, found)->push_due_ns))
 		return WL_CPU_NONE;
-	wl_write_once(wl_cpu_of(p, found)->push_due_ns, c->push_due_ns);
+	wl_write_once(wl_cpu_of(p, found)->push_due_ns, due_ns);
 	wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
 	wl_wrote_cpu(p, found);
 	return found;
@@ -181,7 +182,7 @@ WL_INLINE void wl_push_dispatch(struct wl_policy *p, u32 cpu, u32 levels,
 	if (!level)
 		return;
 	wl_hide(level);
-	failed = c->balance_failed[level & (WL_MAX_LEVELS - 1)] + 1;
+	failed = wl_get(c->balance_failed[level & (WL_MAX_LEVELS - 1)]) + 1;
 	if (failed > wl_balance_patience(wl_level_of(p, level)->kind) + WL_PUSH_PATIENCE) {
 		wl_write_once(wl_cpu_of(p, out->push_cpu)->push_to, cpu + 1);
 		wl_wrote_cpu(p, out->push_cpu);

@@ -59,14 +59,15 @@ WL_INLINE u64 wl_cfs_slice_of(struct wl_policy *p, const struct wl_task *t)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
 
-	return wl_cfs_slice(&p->params, c->nr_queued + c->nr_running, wl_total(p, c), t->hweight);
+	return wl_cfs_slice(&p->params, wl_get(c->nr_queued) + wl_get(c->nr_running),
+			    wl_total(p, c), t->hweight);
 }
 
 /* ------------------------------------------------------------------ vtime */
 
 WL_INLINE void wl_cfs_raise_floor(struct wl_cpu *c, u64 vtime)
 {
-	if (vtime > c->min_vtime)
+	if (vtime > wl_get(c->min_vtime))
 		wl_write_once(c->min_vtime, vtime);
 }
 
@@ -105,10 +106,12 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 	if (t->flags & WL_TASK_NEW) {
 		t->flags &= ~WL_TASK_NEW;
 		load = wl_total(p, c) + (t->group ? t->hweight >> WL_HWEIGHT_SHIFT : t->weight);
-		t->vtime = floor +
-			   wl_vtime_of(wl_cfs_slice(&p->params, c->nr_queued + c->nr_running + 1,
-						    load, t->hweight),
-				       t->hweight);
+		t->vtime =
+			floor +
+			wl_vtime_of(wl_cfs_slice(&p->params,
+						 wl_get(c->nr_queued) + wl_get(c->nr_running) + 1,
+						 load, t->hweight),
+				    t->hweight);
 		return;
 	}
 	if (t->cpu < 0) {

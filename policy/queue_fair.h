@@ -358,7 +358,7 @@ WL_INLINE u32 wl_fair_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->hweight);
 	if (!wl_read_once(c->nr_queued))
 		return 0;
-	return renewed || (c->curr_renewed && t->vtime > wl_fair_mean(p, cpu, now_ns));
+	return renewed || (wl_get(c->curr_renewed) && t->vtime > wl_fair_mean(p, cpu, now_ns));
 }
 
 /*

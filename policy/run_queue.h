@@ -75,7 +75,7 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_block_dequeued(p, was.cpu);
 	if (now.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, now.cpu);
-	if (now.place != WL_PLACE_NONE && to->nr_queued + to->nr_running > 1 &&
+	if (now.place != WL_PLACE_NONE && wl_get(to->nr_queued) + wl_get(to->nr_running) > 1 &&
 	    !wl_read_once(p->overloaded)) {
 		wl_write_once(p->overloaded, 1);
 		wl_line_written(p, WL_LINE_OVERLOADED);
