@@ -75,6 +75,14 @@ WL_INLINE struct wl_cpu *wl_llc_record(struct wl_policy *p, u32 cpu)
 	return wl_cpu_of(p, wl_llc_first(p, cpu));
 }
 
+/* The first CPU of cpu's domain at a level. */
+WL_INLINE u32 wl_domain_first(struct wl_policy *p, u32 level, u32 cpu)
+{
+	struct wl_level *lv = wl_level_of(p, level);
+
+	return wl_entry(lv->cpus, wl_entry(lv->first, wl_entry(lv->dom_of, cpu)));
+}
+
 /* ------------------------------------------------------------------ affinity */
 
 /* The mask is not looked at while every CPU is allowed. */
@@ -101,16 +109,13 @@ WL_FN int wl_first_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t W
 {
 	struct wl_level *lv = wl_level_of(p, level);
 	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
-	u32 i, index, cpu;
+	u32 i, cpu;
 	int found = WL_CPU_NONE;
 
 	if (wl_anywhere(p, t))
 		return wl_entry(lv->cpus, first + start);
 	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(lv->cpus, first + index);
+		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 		if (wl_allowed(p, t, cpu)) {
 			found = cpu;
 			break;
@@ -330,6 +335,33 @@ WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out
 		return 1;
 	out->lost_claims++;
 	return 0;
+}
+
+/*
+ * An idle allowed CPU of the candidate's domain at `level`, from the candidate on, wrapping. Returns the CPU
+ * claimed, or WL_CPU_NONE.
+ */
+WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			    const struct wl_task *t WL_ARG, u32 level,
+			    struct wl_decision *out WL_ARG)
+{
+	struct wl_level *lv = wl_level_of(p, level);
+	u32 dom = wl_entry(lv->dom_of, s->candidate);
+	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
+	u32 start = wl_entry(lv->pos, s->candidate) - first, i, cpu;
+	int found = WL_CPU_NONE;
+
+	wl_for (i, 0, span) {
+		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
+		if (!wl_allowed(p, t, cpu))
+			continue;
+		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+		if (wl_take_idle(p, cpu, out)) {
+			found = cpu;
+			break;
+		}
+	}
+	return found;
 }
 
 #endif /* WL_ACCESS_H */

@@ -48,28 +48,6 @@
 #define WL_MOVE_TASKS_MAX      32 /* sched_nr_migrate */
 #define WL_KICK_PROBES	       4
 
-/* Sums over a set of CPUs. */
-struct wl_side {
-	u64 load;
-	u64 cpu_load;
-	s32 cpu;      /* the one to take from: most load of those that have something; or NONE */
-	u32 nr;	      /* tasks */
-	u32 idle;     /* idle CPUs */
-	u32 weight;   /* CPUs */
-	u32 capacity; /* of them together, 1024 each where the policy does not look at it */
-	u32 cpu_nr;
-	u32 cpu_queued;
-};
-
-/* What one level found: the group being summed, the busiest so far, and all groups but the own. */
-struct wl_sides {
-	struct wl_side group, busiest;
-	u64 others_load;
-	u32 others_capacity, others_nr, others_idle, others_weight;
-	u32 overloaded; /* a CPU has two tasks */
-	u32 by_tasks;	/* the busiest is the one with most tasks; else with most load a CPU */
-};
-
 WL_INLINE void wl_side_clear(struct wl_side *side)
 {
 	side->load = 0;
@@ -81,6 +59,12 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
 	side->cpu_load = 0;
 	side->cpu_nr = 0;
 	side->cpu_queued = 0;
+}
+
+WL_INLINE struct wl_sides *wl_sides_of(struct wl_policy *p, u32 cpu)
+{
+	wl_hide(cpu);
+	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].sides;
 }
 
 /* Adds a CPU, which is read. Returns 1 if it has two tasks. */
@@ -122,16 +106,17 @@ WL_INLINE void wl_side_close(struct wl_sides *s)
 	wl_side_clear(&s->group);
 }
 
-/* Reads all groups of cpu's domain at `level` but its own, in ring order from its own. */
-WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level, struct wl_sides *s WL_ARG,
+/* Reads all groups of cpu's domain at `level` but its own, in ring order from its own, into its sides. */
+WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 			struct wl_reads *reads WL_ARG)
 {
+	struct wl_sides *s = wl_sides_of(p, cpu);
 	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
 	u32 dom = wl_entry(lv->dom_of, cpu), own = wl_entry(groups->dom_of, cpu);
 	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
 	u32 own_span = wl_entry(groups->weight, own);
 	u32 start = wl_entry(groups->first, own) + own_span - first;
-	u32 nr = span - own_span, last = own, dist = 0, i, index, other, group;
+	u32 nr = span - own_span, last = own, dist = 0, i, other, group;
 
 	wl_side_clear(&s->group);
 	wl_side_clear(&s->busiest);
@@ -141,10 +126,7 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level, struct w
 	s->others_weight = 0;
 	s->others_capacity = 0;
 	wl_for (i, 0, nr) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		other = wl_entry(groups->cpus, first + index);
+		other = wl_entry(groups->cpus, first + wl_wrap(start + i, span));
 		group = wl_entry(groups->dom_of, other);
 		if (group != last) {
 			if (last != own)
@@ -199,48 +181,48 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
 {
 	u32 nr_levels = p->topo.nr_levels, idle, found = 0, tasks, i;
+	struct wl_sides *s = wl_sides_of(p, cpu);
 	struct wl_side own;
-	struct wl_sides s = {.overloaded = 0};
 	u64 amount;
 
 	wl_read_cpu(p, &out->reads, cpu, WL_DIST_CPU);
 	wl_side_clear(&own);
-	s.overloaded = wl_side_add(p, &own, cpu);
+	s->overloaded = wl_side_add(p, &own, cpu);
 	idle = own.nr == 0;
 	wl_for (i, 1, nr_levels) {
 		if (!(levels >> i))
 			break;
-		s.by_tasks = idle && wl_is_cluster_split(p, i);
-		wl_sum_groups(p, cpu, i, &s, &out->reads);
+		s->by_tasks = idle && wl_is_cluster_split(p, i);
+		wl_sum_groups(p, cpu, i, &out->reads);
 		tasks = WL_MOVE_TASKS_MAX;
 		if (!(levels >> i & 1)) {
 			amount = 0;
-		} else if (s.by_tasks) {
-			tasks = wl_cluster_excess(s.busiest.nr, own.nr);
+		} else if (s->by_tasks) {
+			tasks = wl_cluster_excess(s->busiest.nr, own.nr);
 			/* The number limits it, not the load. */
-			amount = s.busiest.cpu >= 0 && tasks ? s.busiest.cpu_load : 0;
+			amount = s->busiest.cpu >= 0 && tasks ? s->busiest.cpu_load : 0;
 		} else {
-			amount = wl_imbalance(&s, &own, idle, wl_level_of(p, i)->imbalance_pct);
+			amount = wl_imbalance(s, &own, idle, wl_level_of(p, i)->imbalance_pct);
 		}
 		if (amount) {
 			found = i;
 			out->what = WL_DISPATCH_PULL;
-			out->cpu = s.busiest.cpu;
+			out->cpu = s->busiest.cpu;
 			out->level = i;
 			out->max_load = amount;
 			tasks = tasks < WL_MOVE_TASKS_MAX ? tasks : WL_MOVE_TASKS_MAX;
 			out->max_tasks =
-				s.busiest.cpu_queued < tasks ? s.busiest.cpu_queued : tasks;
+				s->busiest.cpu_queued < tasks ? s->busiest.cpu_queued : tasks;
 			break;
 		}
-		own.load += s.others_load;
-		own.nr += s.others_nr;
-		own.idle += s.others_idle;
-		own.weight += s.others_weight;
-		own.capacity += s.others_capacity;
+		own.load += s->others_load;
+		own.nr += s->others_nr;
+		own.idle += s->others_idle;
+		own.weight += s->others_weight;
+		own.capacity += s->others_capacity;
 	}
 	/* Can race with a CPU that gets its second task now: then a mark or a kick finds it. */
-	if (!found && !s.overloaded && own.weight == p->topo.nr_cpus) {
+	if (!found && !s->overloaded && own.weight == p->topo.nr_cpus) {
 		wl_write_once(p->overloaded, 0);
 		wl_line_written(p, WL_LINE_OVERLOADED);
 	}
@@ -399,10 +381,7 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		probes = span < WL_KICK_PROBES ? span : WL_KICK_PROBES;
 		start = span ? (cpu + ticks * WL_KICK_PROBES) % span : 0;
 		wl_for (i, 0, probes) {
-			other = start + i;
-			if (other >= span)
-				other -= span;
-			other = wl_entry(lv->cpus, first + other);
+			other = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 			if (other == cpu)
 				continue;
 			wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));

@@ -169,6 +169,12 @@ WL_INLINE u64 wl_div(u64 a, u64 b)
 	return b ? a / b : 0;
 }
 
+/* A place in a ring of `span`, counted from its beginning on: for index below twice span. */
+WL_INLINE u32 wl_wrap(u32 index, u32 span)
+{
+	return index < span ? index : index - span;
+}
+
 /* Number of bits set. Neither libgcc nor a BPF instruction is needed. */
 WL_INLINE u32 wl_popcount(u64 x)
 {

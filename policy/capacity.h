@@ -42,14 +42,11 @@ WL_FN int wl_search_capacity(struct wl_policy *p WL_ARG, const struct wl_search 
 	struct wl_level *lv = wl_level_of(p, wl_widest_level(p));
 	u32 dom = wl_entry(lv->dom_of, s->target);
 	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
-	u32 start = wl_entry(lv->pos, s->target) - first, i, index, cpu, capacity, most = 0;
+	u32 start = wl_entry(lv->pos, s->target) - first, i, cpu, capacity, most = 0;
 	int found = WL_CPU_NONE, biggest = WL_CPU_NONE;
 
 	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(lv->cpus, first + index);
+		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 		if (!wl_allowed(p, t, cpu))
 			continue;
 		wl_read_cpu(p, &out->reads, cpu, wl_distance(p, s->this_cpu, cpu));

@@ -344,16 +344,6 @@ WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 
 	return 0;
 }
 
-/* Nothing: a task counts from wl_enqueue() or wl_running() on. */
-WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
-{
-	wl_unused(p);
-	wl_unused(t);
-	wl_unused(cpu);
-	wl_unused(now_ns);
-	return 0;
-}
-
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	wl_util_task(p, t, now_ns);

@@ -99,14 +99,14 @@ WL_INLINE void wl_note_loaded(struct wl_policy *p, u32 slot)
  */
 WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, u32 nr)
 {
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 at = slot, was, now, i;
+
 	wl_unused(p);
 	wl_unused(slot);
 	wl_unused(cpu);
 	wl_unused(load);
 	wl_unused(nr);
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 at = slot, was, now, i;
-
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
@@ -161,13 +161,13 @@ WL_INLINE u64 wl_total(struct wl_policy *p, struct wl_cpu *c)
 WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
 			   u32 joins)
 {
+	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load;
+	u32 at = t->group, more = joins ? t->weight : 0, weight, i;
+
 	wl_unused(p);
 	wl_unused(t);
 	wl_unused(cpu);
 	wl_unused(joins);
-	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load;
-	u32 at = t->group, more = joins ? t->weight : 0, weight, i;
-
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
@@ -196,14 +196,14 @@ WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this_cpu,
 			 struct wl_reads *reads WL_ARG)
 {
+	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, cpu);
+	u32 at = slot, i;
+
 	wl_unused(p);
 	wl_unused(slot);
 	wl_unused(cpu);
 	wl_unused(this_cpu);
 	wl_unused(reads);
-	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, cpu);
-	u32 at = slot, i;
-
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
@@ -226,13 +226,13 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 
 WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 shares)
 {
+	struct wl_group *g = wl_group_at(p, slot), *up = wl_group_at(p, parent);
+	u32 depth = 1, counts_as = slot;
+
 	wl_unused(p);
 	wl_unused(slot);
 	wl_unused(parent);
 	wl_unused(shares);
-	struct wl_group *g = wl_group_at(p, slot), *up = wl_group_at(p, parent);
-	u32 depth = 1, counts_as = slot;
-
 	if (!slot || !g || !shares || (g->shares == shares && g->parent == parent))
 		return 0;
 	if (parent && up) {
@@ -254,10 +254,10 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 
 WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot)
 {
-	wl_unused(p);
-	wl_unused(slot);
 	struct wl_group *g = wl_group_at(p, slot);
 
+	wl_unused(p);
+	wl_unused(slot);
 	if (slot && g)
 		g->shares = 0;
 	return 0;
@@ -265,12 +265,12 @@ WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot)
 
 WL_FN int wl_group_shares(struct wl_policy *p WL_ARG, u32 slot, u32 shares)
 {
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(shares);
 	struct wl_group *g = wl_group_at(p, slot);
 	u32 nr_cpus = p->topo.nr_cpus, i;
 
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(shares);
 	if (!slot || !g || !shares || g->shares == shares)
 		return 0;
 	g->shares = shares;

@@ -48,37 +48,25 @@
 #define WL_EXACT_WAITS	 2 /* one that waits */
 #define WL_EXACT_STARVES 3 /* one that waited too long */
 
-/* How far the running task of cpu (or who ran last) is ahead of t; a_shares says for whom. */
-WL_INLINE s64 wl_exact_curr_ahead(struct wl_policy *p, const struct wl_task *t, u32 cpu,
-				  struct wl_exact_two *two)
+/* The running task of a CPU, or who ran last. */
+WL_INLINE struct wl_exact_who wl_exact_curr(struct wl_cpu *c)
 {
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-
-	two->a_v = t->vtime;
-	two->a_slot = t->group;
-	two->a_shares = t->weight;
-	two->b_v = wl_read_once(c->curr_vtime);
-	two->b_slot = wl_read_once(c->curr_slot);
-	two->llc = wl_llc_first(p, cpu);
-	return wl_exact_ahead(p, two);
+	return (struct wl_exact_who){.v = wl_read_once(c->curr_vtime),
+				     .slot = wl_read_once(c->curr_slot),
+				     .weight = wl_read_once(c->curr_weight)};
 }
 
 /* Notes a waiting task as the first of its CPU if it is. */
-WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, u32 slot, u64 v, u32 weight,
+WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_exact_who who,
 			     u32 llc)
 {
-	struct wl_exact_two two = {.a_v = v,
-				   .b_v = wl_get(c->first_v),
-				   .a_slot = slot,
-				   .b_slot = wl_get(c->first_slot),
-				   .a_shares = weight,
-				   .llc = llc};
+	struct wl_exact_two two = {.a = who, .b = wl_exact_seen(&c->first)};
 
-	if (wl_get(c->has_first) && wl_exact_ahead(p, &two) <= 0)
+	if (wl_get(c->has_first) && wl_exact_ahead(p, &two, llc) <= 0)
 		return;
-	wl_write_once(c->first_v, v);
-	wl_write_once(c->first_slot, slot);
-	wl_write_once(c->first_weight, weight);
+	wl_write_once(c->first.v, who.v);
+	wl_write_once(c->first.slot, who.slot);
+	wl_write_once(c->first.weight, who.weight);
 	wl_write_once(c->has_first, 1);
 }
 
@@ -90,7 +78,6 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_two two;
-	s64 ahead;
 
 	wl_exact_charge(p, t, in->now_ns);
 	wl_exact_sum(p, t->group, cpu, in->now_ns, &out->reads);
@@ -101,7 +88,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_place(p, t, WL_PLACE_QUEUED, cpu);
 	t->slice_ns = p->params.tick_ns;
 	t->deadline = in->now_ns;
-	wl_exact_note(p, c, t->group, t->vtime, t->weight, wl_llc_first(p, cpu));
+	wl_exact_note(p, c, wl_exact_who(t), wl_llc_first(p, cpu));
 	wl_wrote_cpu(p, cpu);
 
 	out->cpu = cpu;
@@ -109,9 +96,10 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	out->slice_ns = t->slice_ns;
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
-	ahead = wl_exact_curr_ahead(p, t, cpu, &two);
-	out->preempt = ahead > 0 && wl_exact_time_of(ahead, two.a_shares) >
-					    p->params.tick_ns / WL_EXACT_PREEMPT_DIV;
+	two.a = wl_exact_who(t);
+	two.b = wl_exact_curr(c);
+	out->preempt = wl_exact_is_ahead(p, &two, wl_llc_first(p, cpu),
+					 p->params.tick_ns / WL_EXACT_PREEMPT_DIV);
 }
 
 WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
@@ -165,16 +153,15 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 			       u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+	u32 was = t->group;
 
 	wl_exact_charge(p, t, now_ns);
-	if (t->place != WL_PLACE_NONE && group != t->group)
-		wl_exact_recount(p, t->group, t->place, t->cpu, WL_PLACE_NONE, t->cpu);
-	if (group != t->group)
+	if (group != was)
 		t->flags |= WL_TASK_NEW;
-	if (t->place != WL_PLACE_NONE && group != t->group) {
+	if (group != was && t->place != WL_PLACE_NONE) {
 		struct wl_reads reads = {};
-		u32 was = t->group;
 
+		wl_exact_recount(p, was, t->place, t->cpu, WL_PLACE_NONE, t->cpu);
 		t->group = group;
 		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
 		wl_exact_recount(p, group, WL_PLACE_NONE, t->cpu, t->place, t->cpu);
@@ -191,13 +178,19 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 
 /* ------------------------------------------------------------------ ticks */
 
+/* Does a lag behind b so far that it should come to cpu, where b is? */
+WL_INLINE u32 wl_exact_is_worth_a_pull(struct wl_policy *p, struct wl_exact_two *two, u32 cpu)
+{
+	return wl_exact_is_ahead(p, two, wl_llc_first(p, cpu),
+				 WL_EXACT_PULL_TICKS * p->params.tick_ns);
+}
+
 /* Looks at another CPU: does someone wait there for whom cpu's running task should give way? */
 WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now_ns,
 			 struct wl_reads *reads WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu), *o = wl_cpu_of(p, other);
 	struct wl_exact_two two;
-	s64 ahead;
 
 	wl_unused(p);
 	wl_unused(cpu);
@@ -209,16 +202,10 @@ WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now
 	wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
 	if (!wl_read_once(o->nr_queued) || !wl_read_once(o->has_first))
 		return 0;
-	two.a_slot = wl_read_once(o->first_slot);
-	two.a_v = wl_read_once(o->first_v);
-	two.a_shares = wl_read_once(o->first_weight);
-	two.b_slot = wl_get(c->best_slot);
-	two.b_v = wl_get(c->best_v);
-	two.llc = wl_llc_first(p, cpu);
-	wl_exact_sum(p, two.a_slot, cpu, now_ns, reads);
-	ahead = wl_exact_ahead(p, &two);
-	return ahead > 0 &&
-	       wl_exact_time_of(ahead, two.a_shares) > WL_EXACT_PULL_TICKS * p->params.tick_ns;
+	two.a = wl_exact_seen(&o->first);
+	two.b = wl_exact_seen(&c->best);
+	wl_exact_sum(p, two.a.slot, cpu, now_ns, reads);
+	return wl_exact_is_worth_a_pull(p, &two, cpu);
 }
 
 /* The CPU of a level's domain round cpu that is the next to be looked at. */
@@ -276,23 +263,16 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	t->slice_ns = p->params.tick_ns;
 	if (!wl_read_once(wl_cpu_of(p, wl_llc_first(p, cpu))->llc_waiting))
 		wl_exact_follow_clocks(p, cpu, reads);
-	c->best_slot = t->group;
-	c->best_v = t->vtime;
+	c->best = wl_exact_who(t);
 	if (wl_read_once(c->nr_queued)) {
-		wl_exact_sum(p, wl_get(c->first_slot), cpu, now_ns, reads);
-		two.a_slot = wl_get(c->first_slot);
-		two.a_v = wl_get(c->first_v);
-		two.a_shares = wl_get(c->first_weight);
-		two.b_slot = t->group;
-		two.b_v = t->vtime;
-		two.llc = wl_llc_first(p, cpu);
+		two.a = wl_exact_seen(&c->first);
+		two.b = wl_exact_who(t);
+		wl_exact_sum(p, two.a.slot, cpu, now_ns, reads);
 		/* Who of several is first changes while they wait. */
 		local = !wl_get(c->has_first) || wl_read_once(c->nr_queued) > 1 ||
-			wl_exact_ahead(p, &two) > 0;
-		if (local && wl_get(c->has_first)) {
-			c->best_slot = wl_get(c->first_slot);
-			c->best_v = wl_get(c->first_v);
-		}
+			wl_exact_ahead(p, &two, wl_llc_first(p, cpu)) > 0;
+		if (local && wl_get(c->has_first))
+			c->best = wl_exact_seen(&c->first);
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
 		u32 level = i < WL_EXACT_PROBES ? p->topo.llc_level : p->topo.nr_levels - 1;
@@ -342,10 +322,8 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 				 struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 from = wl_get(c->pull_from),
-	    is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running);
-	int found;
-	u32 i;
+	u32 is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running), i;
+	int found = (int)wl_get(c->pull_from) - 1; /* or WL_CPU_NONE */
 
 	out->cpu = cpu;
 	out->what = WL_DISPATCH_OWN;
@@ -353,7 +331,6 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	out->keep_slice_ns = p->params.tick_ns;
 	c->pull_from = 0;
 	wl_write_once(c->balance_marked, 0);
-	found = from ? (int)from - 1 : WL_CPU_NONE;
 	if (is_idle) {
 		out->what = WL_DISPATCH_NOTHING;
 		if (found < 0) {
@@ -383,9 +360,7 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	c->has_first = 0;
 	c->has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
 	c->walked_ns = now_ns;
-	c->best_slot = wl_get(c->curr_slot);
-	c->best_v = wl_get(c->curr_vtime);
-	c->best_weight = wl_get(c->curr_weight);
+	c->best = wl_exact_curr(c);
 }
 
 WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
@@ -394,20 +369,13 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
 	u32 from = d->cpu, may;
 	struct wl_exact_two two;
-	s64 ahead;
 
 	may = d->what == WL_DISPATCH_PULL && d->max_tasks && t->place == WL_PLACE_QUEUED &&
 	      t->cpu == (s32)from && from != in->cpu && wl_allowed(p, t, in->cpu);
 	if (may && d->max_load == WL_EXACT_PULL_LAG) {
-		two.a_v = t->vtime;
-		two.a_slot = t->group;
-		two.a_shares = t->weight;
-		two.b_v = wl_get(c->best_v);
-		two.b_slot = wl_get(c->best_slot);
-		two.llc = wl_llc_first(p, in->cpu);
-		ahead = wl_exact_ahead(p, &two);
-		may = ahead > 0 && wl_exact_time_of(ahead, two.a_shares) >
-					   WL_EXACT_PULL_TICKS * p->params.tick_ns;
+		two.a = wl_exact_who(t);
+		two.b = wl_exact_seen(&c->best);
+		may = wl_exact_is_worth_a_pull(p, &two, in->cpu);
 	}
 	if (may && wl_place_moved(p, t, from, in->cpu)) {
 		d->max_tasks = 0;
@@ -423,28 +391,21 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_exact_two two = {.a_v = t->vtime,
-				   .b_v = wl_get(c->best_v),
-				   .a_slot = t->group,
-				   .b_slot = wl_get(c->best_slot),
-				   .a_shares = t->weight,
-				   .llc = wl_llc_first(p, cpu)};
-
-	u32 starves = now_ns - t->deadline > WL_EXACT_WAIT_MAX_NS;
+	struct wl_exact_who best = wl_exact_seen(&c->best);
+	struct wl_exact_two two = {.a = wl_exact_who(t), .b = best};
+	u32 starves = now_ns - t->deadline > WL_EXACT_WAIT_MAX_NS, llc = wl_llc_first(p, cpu);
+	u32 has_best = wl_get(c->has_best);
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->walk_reads);
-	if (wl_get(c->has_best) == WL_EXACT_STARVES ||
-	    (wl_get(c->has_best) && !starves && wl_exact_ahead(p, &two) <= 0)) {
-		wl_exact_note(p, c, t->group, t->vtime, t->weight, two.llc);
+	if (has_best == WL_EXACT_STARVES ||
+	    (has_best && !starves && wl_exact_ahead(p, &two, llc) <= 0)) {
+		wl_exact_note(p, c, wl_exact_who(t), llc);
 		return 0;
 	}
-	if (wl_get(c->has_best) == WL_EXACT_WAITS)
-		wl_exact_note(p, c, wl_get(c->best_slot), wl_get(c->best_v), wl_get(c->best_weight),
-			      two.llc);
+	if (has_best == WL_EXACT_WAITS)
+		wl_exact_note(p, c, best, llc);
 	c->has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
-	c->best_v = t->vtime;
-	c->best_slot = t->group;
-	c->best_weight = t->weight;
+	c->best = wl_exact_who(t);
 	return 1;
 }
 

@@ -194,20 +194,32 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 
 /* Two tasks to compare, as seen from an LLC. */
 struct wl_exact_two {
-	u64 a_v, b_v;	    /* of the tasks; then of what is compared */
-	u32 a_slot, b_slot; /* their groups */
-	u32 a_shares;	    /* weight of task a; then shares of what is compared */
-	u32 llc;
+	struct wl_exact_who a,
+		b; /* v and weight: of the task; then of what is compared, its shares */
 };
 
-/* How far b is ahead of a, in terms of v: above 0 if a is to be served first. */
-WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL_ARG)
+WL_INLINE struct wl_exact_who wl_exact_who(const struct wl_task *t)
 {
-	u32 a = two->a_slot, b = two->b_slot, llc = two->llc, a_capped = 0, b_capped = 0, i;
+	return (struct wl_exact_who){.v = t->vtime, .slot = t->group, .weight = t->weight};
+}
+
+/* One that a CPU keeps for others to see. */
+WL_INLINE struct wl_exact_who wl_exact_seen(const struct wl_exact_who *who)
+{
+	return (struct wl_exact_who){.v = wl_read_once(who->v),
+				     .slot = wl_read_once(who->slot),
+				     .weight = wl_read_once(who->weight)};
+}
+
+/* How far b is ahead of a, in terms of v: above 0 if a is to be served first. */
+WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL_ARG, u32 llc)
+{
+	u32 a = two->a.slot, b = two->b.slot, a_capped = 0, b_capped = 0, i;
 	u64 favour;
 
 	wl_unused(p);
 	wl_unused(two);
+	wl_unused(llc);
 	wl_for (i, 0, 2 * WL_GROUP_DEPTH) {
 		struct wl_group *ga = wl_group_at(p, a), *gb = wl_group_at(p, b);
 		struct wl_group_cpu *la = wl_group_cpu_at(p, a, llc);
@@ -219,20 +231,28 @@ WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL
 		a_depth = a ? wl_get(ga->depth) : 0;
 		b_depth = b ? wl_get(gb->depth) : 0;
 		if (a_depth >= b_depth) {
-			two->a_v = wl_exact_v(la);
-			two->a_shares = wl_get(ga->shares);
+			two->a.v = wl_exact_v(la);
+			two->a.weight = wl_get(ga->shares);
 			a_capped |= wl_get(la->capped);
 			a = wl_get(ga->parent);
 		}
 		if (b_depth >= a_depth) {
-			two->b_v = wl_exact_v(lb);
+			two->b.v = wl_exact_v(lb);
 			b_capped |= wl_get(lb->capped);
 			b = wl_get(gb->parent);
 		}
 	}
 	favour = wl_mul_shift(WL_EXACT_FAVOUR_TICKS * p->params.tick_ns,
 			      wl_get(wl_exact_clock(p, a, llc)->rate), 10);
-	return two->b_v - two->a_v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
+	return two->b.v - two->a.v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
+}
+
+/* Is b ahead of a by more than so much CPU time of a's? */
+WL_INLINE u32 wl_exact_is_ahead(struct wl_policy *p, struct wl_exact_two *two, u32 llc, u64 time_ns)
+{
+	s64 ahead = wl_exact_ahead(p, two, llc);
+
+	return ahead > 0 && wl_exact_time_of(ahead, two->a.weight) > time_ns;
 }
 
 #endif /* WL_GROUPS_EXACT_SUMS_H */

@@ -50,10 +50,16 @@ enum wl_shares_phase {
 	WL_SHARES_WEIGH,
 };
 
-WL_INLINE void wl_shares_set(struct wl_group *g, struct wl_group_cpu *gc, u64 weight)
+/* What a group may weigh. */
+WL_INLINE u32 wl_shares_bounded(u64 weight)
 {
 	weight = weight < WL_GROUP_WEIGHT_MAX ? weight : WL_GROUP_WEIGHT_MAX;
-	wl_write_once(gc->weight, weight ? (u32)weight : 1);
+	return weight ? weight : 1;
+}
+
+WL_INLINE void wl_shares_set(struct wl_group *g, struct wl_group_cpu *gc, u32 weight)
+{
+	wl_write_once(gc->weight, weight);
 	wl_write_once(gc->generation, wl_get(g->generation));
 }
 
@@ -102,7 +108,8 @@ WL_FN int wl_shares_weigh(struct wl_policy *p WL_ARG, u32 cpu, u32 nr,
 	struct wl_monitor *m = &p->monitor;
 	struct wl_group *g = wl_group_at(p, m->slot);
 	u32 slot = m->slot, first = m->cpu, end = first + nr, i;
-	u64 load, weight, sum = m->sum;
+	u64 load, sum = m->sum;
+	u32 weight;
 
 	if (!g)
 		return 0;
@@ -116,9 +123,7 @@ WL_FN int wl_shares_weigh(struct wl_policy *p WL_ARG, u32 cpu, u32 nr,
 		/* What was never weighed since S was set, and has nothing, gets its 1 below. */
 		if (!load && wl_read_once(gc->generation) != g->generation)
 			continue;
-		weight = wl_div((u64)g->shares * p->topo.nr_cpus * load, sum);
-		weight = weight < WL_GROUP_WEIGHT_MAX ? weight : WL_GROUP_WEIGHT_MAX;
-		weight = weight ? weight : 1;
+		weight = wl_shares_bounded(wl_div((u64)g->shares * p->topo.nr_cpus * load, sum));
 		if (weight == wl_group_weight(g, gc))
 			continue;
 		wl_shares_set(g, gc, weight);
@@ -236,7 +241,7 @@ WL_FN int wl_shares_may_move(struct wl_policy *p WL_ARG, const struct wl_task *t
 WL_FN int wl_shares_shift(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 from,
 			  u32 cpu)
 {
-	u64 moved = t->weight, load;
+	u64 moved = t->weight, load, arrived;
 	u32 at = t->group, weight, i;
 
 	wl_for (i, 0, WL_GROUP_DEPTH) {
@@ -249,9 +254,9 @@ WL_FN int wl_shares_shift(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 		weight = wl_group_weight(g, theirs);
 		load = wl_read_once(theirs->load);
 		moved = moved < load ? wl_div(weight * moved, load) : weight;
-		wl_shares_set(g, ours,
-			      wl_read_once(ours->load) ? wl_group_weight(g, ours) + moved : moved);
-		wl_shares_set(g, theirs, weight - moved);
+		arrived = wl_read_once(ours->load) ? wl_group_weight(g, ours) + moved : moved;
+		wl_shares_set(g, ours, wl_shares_bounded(arrived));
+		wl_shares_set(g, theirs, wl_shares_bounded(weight - moved));
 		at = wl_get(g->parent);
 	}
 	return 0;

@@ -47,9 +47,7 @@ WL_FN int wl_walk_was_at_core(struct wl_policy *p WL_ARG, const struct wl_walk *
 
 	wl_for (i, 0, threads) {
 		other = wl_entry(smt->cpus, first + i);
-		index = wl_entry(lv->pos, other) - w->first + w->span - w->start;
-		if (index >= w->span)
-			index -= w->span;
+		index = wl_wrap(wl_entry(lv->pos, other) - w->first + w->span - w->start, w->span);
 		if (index < at && wl_allowed(p, t, other)) {
 			was = 1;
 			break;
@@ -87,15 +85,12 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			struct wl_decision *out WL_ARG)
 {
 	struct wl_level *lv = wl_level_of(p, w->level);
-	u32 first = w->first, span = w->span, start = w->start, i, index, cpu;
+	u32 first = w->first, span = w->span, start = w->start, i, cpu;
 	int found = WL_CPU_NONE;
 
 	wl_line_step(p, WL_STEP_CORE);
 	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(lv->cpus, first + index);
+		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 		if (w->skips && wl_shares_cluster(p, cpu, s->target))
 			continue;
 		if (!wl_allowed(p, t, cpu) || wl_walk_was_at_core(p, w, t, cpu, i))
@@ -132,8 +127,8 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 		cores = wl_read_once(record->has_idle_cores);
 	if (is_util && smt && !cores && wl_shares_llc(p, s->prev, s->target)) {
 		out->reason = WL_REASON_IDLE_SIBLING;
-		s->candidate = s->prev;
-		cpu = wl_take_in_domain(p, s, t, 0, out);
+		s->candidate = wl_domain_first(p, 1, s->prev);
+		cpu = wl_take_in_domain(p, s, t, 1, out);
 		if (cpu >= 0)
 			return cpu;
 	}

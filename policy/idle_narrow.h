@@ -64,16 +64,13 @@ WL_INLINE int wl_narrow_near(struct wl_policy *p, const struct wl_search *s,
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level),
 			*cls = wl_level_of(p, p->topo.llc_level - 1);
 	u32 cluster = wl_entry(cls->dom_of, s->target), first = wl_entry(cls->first, cluster);
-	u32 span = wl_entry(cls->weight, cluster), i, index, at, cpu;
+	u32 span = wl_entry(cls->weight, cluster), i, at, cpu;
 	u32 start = wl_entry(cls->pos, s->target) - first;
 	u32 llc_first = wl_entry(llc->first, wl_entry(llc->dom_of, s->target));
 	int found = WL_CPU_NONE;
 
 	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(cls->cpus, first + index);
+		cpu = wl_entry(cls->cpus, first + wl_wrap(start + i, span));
 		at = wl_entry(llc->pos, cpu) - llc_first;
 		if (*wl_noted_word(p, s->this_cpu, at / 64) >> (at & 63) & 1)
 			continue;
@@ -115,9 +112,7 @@ WL_FN int wl_narrow_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 	}
 	/* Word by word, target's twice: from target on at first, what is before it at last. */
 	wl_for (i, 0, words + 1) {
-		word = start / 64 + i;
-		if (word >= words)
-			word -= words;
+		word = wl_wrap(start / 64 + i, words);
 		left = ~*wl_noted_word(p, s->this_cpu, word);
 		if (i == 0)
 			left &= upper;

@@ -90,12 +90,9 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	}
 	wl_for (i, 0, near + nr) {
 		if (i < near) {
-			index = start - near_first + i;
-			index = near_first + (index < near ? index : index - near);
+			index = near_first + wl_wrap(start - near_first + i, near);
 		} else {
-			index = start + i - near;
-			if (index >= nr)
-				index -= nr;
+			index = wl_wrap(start + i - near, nr);
 			if (index - near_first < near)
 				continue;
 		}
@@ -123,36 +120,6 @@ WL_INLINE int wl_scan_cpu(struct wl_policy *p, const struct wl_search *s, const 
 	return wl_walk_cpus_near(p, s, t, &w, out);
 }
 
-/*
- * An idle allowed CPU of the candidate's innermost domain, from its start-th on, wrapping. Step 3
- * visits a core by it. Returns the CPU claimed, or WL_CPU_NONE.
- */
-WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-			    const struct wl_task *t WL_ARG, u32 start,
-			    struct wl_decision *out WL_ARG)
-{
-	struct wl_level *lv = wl_level_of(p, 1);
-	u32 dom = wl_entry(lv->dom_of, s->candidate);
-	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
-	u32 i, index, cpu;
-	int found = WL_CPU_NONE;
-
-	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(lv->cpus, first + index);
-		if (!wl_allowed(p, t, cpu))
-			continue;
-		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		if (wl_take_idle(p, cpu, out)) {
-			found = cpu;
-			break;
-		}
-	}
-	return found;
-}
-
 /* idle=narrow too. */
 WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			 const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
@@ -172,9 +139,9 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		out->reason = WL_REASON_IDLE_CPU;
 	}
 	if (cpu < 0 && smt) {
-		s->candidate = s->target;
+		s->candidate = wl_domain_first(p, 1, s->target);
 		wl_line_step(p, WL_STEP_REST);
-		cpu = wl_take_in_domain(p, s, t, 0, out);
+		cpu = wl_take_in_domain(p, s, t, 1, out);
 		out->reason = WL_REASON_IDLE_SIBLING;
 	}
 	return cpu;

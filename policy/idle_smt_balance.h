@@ -61,22 +61,19 @@ WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_
 	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
 	u32 dom = wl_entry(lv->dom_of, wl_entry(groups->cpus, wl_entry(groups->first, here)));
 	u32 child = wl_entry(lv->child, dom), nr = wl_entry(lv->nr_child, dom);
-	u32 i, index, group;
+	u32 i, group;
 	int found = -1;
 
 	if (wl_anywhere(p, t)) {
 		if (child + start == here)
 			start++;
-		return child + (start < nr ? start : 0);
+		return child + wl_wrap(start, nr);
 	}
 	wl_for (i, 0, nr) {
-		index = start + i;
-		if (index >= nr)
-			index -= nr;
-		group = child + index;
+		group = child + wl_wrap(start + i, nr);
 		if (group == here)
 			continue;
-		if (wl_anywhere(p, t) || wl_first_allowed(p, t, level - 1, group, 0) >= 0) {
+		if (wl_first_allowed(p, t, level - 1, group, 0) >= 0) {
 			found = group;
 			break;
 		}
@@ -142,7 +139,7 @@ WL_FN int wl_search_smt_balance(struct wl_policy *p WL_ARG, struct wl_search *s 
 				const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_level *inner = wl_level_of(p, 1);
-	u32 llc_level = p->topo.llc_level, start;
+	u32 llc_level = p->topo.llc_level, dom, start;
 
 	if (llc_level == 0 || inner->kind > WL_DIST_CLS) {
 		out->reason = WL_REASON_IDLE_CPU;
@@ -159,9 +156,10 @@ WL_FN int wl_search_smt_balance(struct wl_policy *p WL_ARG, struct wl_search *s 
 		wl_descend(p, s, t, 2, out);
 	out->reason =
 		s->candidate == s->target ? WL_REASON_BALANCE_STAYED : WL_REASON_BALANCE_MOVED;
-	start = wl_random(p, s->this_cpu,
-			  wl_entry(inner->weight, wl_entry(inner->dom_of, s->candidate)));
-	return wl_take_in_domain(p, s, t, start, out);
+	dom = wl_entry(inner->dom_of, s->candidate);
+	start = wl_random(p, s->this_cpu, wl_entry(inner->weight, dom));
+	s->candidate = wl_entry(inner->cpus, wl_entry(inner->first, dom) + start);
+	return wl_take_in_domain(p, s, t, 1, out);
 }
 
 #endif /* WL_IDLE_SMT_BALANCE_H */

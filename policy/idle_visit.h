@@ -46,7 +46,7 @@ WL_INLINE void wl_walk_in(struct wl_policy *p, struct wl_walk *w, u32 target, u3
 	w->first = wl_entry(lv->first, dom);
 	w->span = wl_entry(lv->weight, dom);
 	start = wl_entry(lv->pos, target) - w->first + w->behind;
-	w->start = start < w->span ? start : 0;
+	w->start = wl_wrap(start, w->span);
 }
 
 /* The walk through target's LLC, without a limit yet. */
@@ -93,15 +93,12 @@ WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 {
 	struct wl_level *lv = wl_level_of(p, w->level);
 	u32 first = w->first, span = w->span, start = w->start, visits = w->visits;
-	u32 counts_all = w->counts_all, skips = w->skips, stopped = 0, i, index, cpu, may;
+	u32 counts_all = w->counts_all, skips = w->skips, stopped = 0, i, cpu, may;
 	int found = WL_CPU_NONE;
 
 	wl_line_step(p, WL_STEP_CPU);
 	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(lv->cpus, first + index);
+		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 		if (skips && wl_shares_cluster(p, cpu, s->target))
 			continue;
 		may = wl_allowed(p, t, cpu);

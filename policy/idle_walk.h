@@ -72,14 +72,11 @@ WL_FN int wl_walk_groups(struct wl_policy *p WL_ARG, const struct wl_search *s W
 	u32 dom = wl_entry(lv->dom_of, s->target), child = wl_entry(lv->child, dom);
 	u32 nr = wl_entry(lv->nr_child, dom), start = wl_entry(groups->dom_of, s->target) - child;
 	struct wl_walk_group g = {.level = level - 1};
-	u32 i, index;
+	u32 i;
 	int found = WL_CPU_NONE;
 
 	wl_for (i, 0, nr) {
-		index = start + i;
-		if (index >= nr)
-			index -= nr;
-		g.group = child + index;
+		g.group = child + wl_wrap(start + i, nr);
 		found = wl_take_idle_group(p, s, t, &g, out);
 		if (found >= 0)
 			break;
@@ -105,30 +102,8 @@ WL_FN int wl_search_groups(struct wl_policy *p WL_ARG, const struct wl_search *s
 	return found;
 }
 
-/* The allowed CPUs of target's domain at `level`. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_FN int wl_walk_domain(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-			 const struct wl_task *t WL_ARG, u32 level, struct wl_decision *out WL_ARG)
-{
-	struct wl_level *lv = wl_level_of(p, level);
-	u32 dom = wl_entry(lv->dom_of, s->target);
-	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom), i, cpu;
-	int found = WL_CPU_NONE;
-
-	wl_for (i, 0, span) {
-		cpu = wl_entry(lv->cpus, first + i);
-		if (!wl_allowed(p, t, cpu))
-			continue;
-		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		if (wl_take_idle(p, cpu, out)) {
-			found = cpu;
-			break;
-		}
-	}
-	return found;
-}
-
 /* form=2.6.24. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_FN int wl_search_domains(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+WL_FN int wl_search_domains(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, s->target);
@@ -139,7 +114,8 @@ WL_FN int wl_search_domains(struct wl_policy *p WL_ARG, const struct wl_search *
 		return WL_CPU_NONE;
 	wl_for (i, 1, last) {
 		out->reason = i == smt_level ? WL_REASON_IDLE_SIBLING : WL_REASON_IDLE_CPU;
-		found = wl_walk_domain(p, s, t, i, out);
+		s->candidate = wl_domain_first(p, i, s->target);
+		found = wl_take_in_domain(p, s, t, i, out);
 		if (found >= 0)
 			break;
 	}

@@ -73,15 +73,12 @@ WL_FN int wl_idlest_group(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG
 {
 	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
 	u32 dom = wl_entry(lv->dom_of, s->candidate), here = wl_entry(groups->dom_of, s->candidate);
-	u32 child = wl_entry(lv->child, dom), nr = wl_entry(lv->nr_child, dom), i, index;
+	u32 child = wl_entry(lv->child, dom), nr = wl_entry(lv->nr_child, dom), i;
 	struct wl_idlest best = {.level = level - 1, .group = here}, other = best;
 
 	wl_idlest_sum(p, s, t, &best, &out->reads);
 	wl_for (i, 1, nr) {
-		index = here - child + i;
-		if (index >= nr)
-			index -= nr;
-		other.group = child + index;
+		other.group = child + wl_wrap(here - child + i, nr);
 		wl_idlest_sum(p, s, t, &other, &out->reads);
 		if (!other.allowed)
 			continue;
@@ -104,14 +101,11 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 	u32 dom = wl_entry(lv->dom_of, s->candidate);
 	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
 	u32 start = wl_entry(lv->pos, s->candidate) - first;
-	u32 i, index, cpu, best = s->candidate;
+	u32 i, cpu, best = s->candidate;
 	u64 load, best_load = ~0ULL;
 
 	wl_for (i, 0, span) {
-		index = start + i;
-		if (index >= span)
-			index -= span;
-		cpu = wl_entry(lv->cpus, first + index);
+		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 		if (!wl_allowed(p, t, cpu))
 			continue;
 		wl_read_cpu(p, &out->reads, cpu, wl_distance(p, s->this_cpu, cpu));

@@ -38,6 +38,13 @@ struct wl_reads { /* reads of CPUs' and groups' state, by distance from the read
 	u32 at[WL_NR_DIST];
 };
 
+/* groups=exact: a task as it is compared with others. */
+struct wl_exact_who {
+	u64 v;
+	u32 slot; /* its group */
+	u32 weight;
+};
+
 /* groups=exact: a clock in terms of v, and how fast it goes. */
 struct wl_clock {
 	u64 v;
@@ -96,19 +103,16 @@ struct wl_cpu {
 	u64 charged; /* queue=fair: sum of hweight of all counted in vtime_sum */
 
 	/* groups=exact: who runs, and who waits first; read by CPUs that look for work */
-	u64 first_v WL_ALIGN_LINE; /* v of the first of those that wait, as far as it is known */
-	u32 first_slot;		   /* its group */
-	u32 first_weight;
+	struct wl_exact_who first
+		WL_ALIGN_LINE; /* the first of those that wait, as far as it is known */
 	u32 has_first;
-	u32 curr_slot; /* group of the running task, whose v is curr_vtime */
-	u64 best_v;    /* of whom a walk over the queue has found */
-	u32 best_slot;
-	u32 best_weight;
-	u32 has_best;	/* 1: the running task; 2: one that waits */
-	u32 pull_from;	/* 1 + the CPU from which the next dispatch pulls; 0: none */
-	u32 probe;	/* counts CPUs looked at */
-	u32 idle_pulls; /* tries to find work since a task ran */
-	u64 walked_ns;	/* when a walk over the queue began last */
+	u32 curr_slot;		  /* group of the running task, whose v is curr_vtime */
+	struct wl_exact_who best; /* whom a walk over the queue has found */
+	u32 has_best;		  /* WL_EXACT_RUNS, .. */
+	u32 pull_from;		  /* 1 + the CPU from which the next dispatch pulls; 0: none */
+	u32 probe;		  /* counts CPUs looked at */
+	u32 idle_pulls;		  /* tries to find work since a task ran */
+	u64 walked_ns;		  /* when a walk over the queue began last */
 	struct wl_reads walk_reads WL_ALIGN_LINE; /* of that walk: answered by the next dispatch */
 	struct wl_clock llc_clock
 		WL_ALIGN_LINE; /* of the root in the LLC; valid in the LLC's first CPU only, as is */
@@ -174,9 +178,34 @@ struct wl_monitor { /* groups=shares: where the pass over all groups stands; gro
 	u32 deepest; /* the depth of the deepest group there was */
 } WL_ALIGN_LINE;
 
-/* A bit for each CPU of an LLC, by its place there; touched by the searching CPU alone. */
+/* balance.h: sums over a set of CPUs. */
+struct wl_side {
+	u64 load;
+	u64 cpu_load;
+	s32 cpu;      /* the one to take from: most load of those that have something; or NONE */
+	u32 nr;	      /* tasks */
+	u32 idle;     /* idle CPUs */
+	u32 weight;   /* CPUs */
+	u32 capacity; /* of them together, 1024 each where the policy does not look at it */
+	u32 cpu_nr;
+	u32 cpu_queued;
+};
+
+/* What one level found: the group being summed, the busiest so far, and all groups but the own. */
+struct wl_sides {
+	struct wl_side group, busiest;
+	u64 others_load;
+	u32 others_capacity, others_nr, others_idle, others_weight;
+	u32 overloaded; /* a CPU has two tasks */
+	u32 by_tasks;	/* the busiest is the one with most tasks; else with most load a CPU */
+};
+
+/* What one call needs and no stack has room for; touched by the CPU alone on which it happens. */
 struct wl_scratch {
-	u64 word[WL_MASK_WORDS];
+	union {
+		u64 word[WL_MASK_WORDS]; /* a search: a bit for each CPU of an LLC, by its place there */
+		struct wl_sides sides; /* a pull */
+	};
 } WL_ALIGN_LINE;
 
 /* idle=nearest: which CPUs of about 8 cores idle; a cache line of its own. See block.h. */
@@ -503,7 +532,6 @@ WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
  */
 WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		      u32 runnable);
-WL_FN int wl_runnable(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
 WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight,
 		       u32 flags);

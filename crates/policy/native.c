@@ -224,7 +224,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, util),
 	AT(wl_cpu, push_due_ns),
 	AT(wl_cpu, charged),
-	AT(wl_cpu, first_v),
+	AT(wl_cpu, first),
 	AT(wl_cpu, walked_ns),
 	AT(wl_cpu, llc_waiting),
 	sizeof(struct wl_block),
@@ -272,13 +272,6 @@ int wl_native_stopping(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_
 {
 	wl_lines_on(p, cpu);
 	return wl_stopping(p, t, cpu, now_ns, runnable);
-}
-
-int wl_native_runnable(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns);
-int wl_native_runnable(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
-{
-	wl_lines_on(p, cpu);
-	return wl_runnable(p, t, cpu, now_ns);
 }
 
 int wl_native_quiescent(struct wl_policy *p, struct wl_task *t, u64 now_ns);

@@ -34,7 +34,6 @@ pub(crate) enum Kind {
     Idle,
     Running,
     Stopping,
-    Runnable,
     Quiescent,
     Weight,
     Exit,
@@ -150,7 +149,7 @@ structs! {
      curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
      next_buddy next_vtime last_buddy last_vtime has_idle_cores nr_idle_scan idle_scan_due_ns idle_blocks core_blocks
      wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged
-     first_v first_slot first_weight has_first curr_slot best_v best_slot best_weight has_best pull_from probe idle_pulls
+     first.v first.slot first.weight has_first curr_slot best.v best.slot best.weight has_best pull_from probe idle_pulls
      walked_ns llc_clock.v llc_clock.rate_v llc_clock.rate_us llc_clock.rate llc_waiting]
     [next_balance_ns balance_failed walk_reads.at]
     block: native::Block, types::wl_block;

@@ -166,9 +166,6 @@ impl Model {
             }
             return;
         }
-        if self.random.chance(20) {
-            self.native.runnable(task, decision.cpu.cast_unsigned(), self.now_ns);
-        }
         let asked = if self.random.chance(95) { decision.cpu.cast_unsigned() } else { self.any_cpu() };
         self.enqueue(task, asked, why);
     }

@@ -177,11 +177,6 @@ impl Native {
         self.note(Kind::Stopping, event, Words::NONE);
     }
 
-    pub(crate) fn runnable(&mut self, task: u32, cpu: u32, now_ns: u64) {
-        self.policy.runnable(&mut self.tasks[task as usize], cpu, now_ns);
-        self.note(Kind::Runnable, Event { task, cpu, ..event(now_ns) }, Words::NONE);
-    }
-
     pub(crate) fn quiescent(&mut self, task: u32, now_ns: u64) {
         self.policy.quiescent(&mut self.tasks[task as usize], now_ns);
         self.note(Kind::Quiescent, Event { task, ..event(now_ns) }, Words::NONE);

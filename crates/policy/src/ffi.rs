@@ -368,7 +368,6 @@ unsafe extern "C" {
         now_ns: u64,
         runnable: u32,
     ) -> c_int;
-    pub(crate) fn wl_native_runnable(p: *mut Instance, t: *mut Task, cpu: u32, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_quiescent(p: *mut Instance, t: *mut Task, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_task_init(
         p: *mut Instance,
@@ -468,7 +467,7 @@ mod tests {
             offset_of!(CpuState, util),
             offset_of!(CpuState, push_due_ns),
             offset_of!(CpuState, charged),
-            offset_of!(CpuState, first_v),
+            offset_of!(CpuState, first),
             offset_of!(CpuState, walked_ns),
             offset_of!(CpuState, llc_waiting),
             size_of::<Block>(),

@@ -50,5 +50,5 @@ pub use spec::{
     Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Factor, Groups, Idle, PolicySpec, Push, Queue,
     Rotor, ScanForm, Tunables,
 };
-pub use state::{Block, Clock, CpuState, Group, GroupCpu};
+pub use state::{Block, Clock, CpuState, ExactWho, Group, GroupCpu};
 pub use tables::{Level, Tables};

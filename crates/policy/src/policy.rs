@@ -317,13 +317,6 @@ impl Policy {
         unsafe { ffi::wl_native_stopping(self.raw(), task, cpu, now_ns, u32::from(runnable)) };
     }
 
-    /// The task becomes runnable on `cpu`.
-    pub fn runnable(&mut self, task: &mut Task, cpu: u32, now_ns: u64) {
-        self.check(cpu);
-        // SAFETY: live objects.
-        unsafe { ffi::wl_native_runnable(self.raw(), task, cpu, now_ns) };
-    }
-
     /// The task is no longer runnable, or leaves its queue to be queued anew.
     pub fn quiescent(&mut self, task: &mut Task, now_ns: u64) {
         // SAFETY: live objects.

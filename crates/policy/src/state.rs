@@ -89,14 +89,10 @@ pub struct CpuState {
     pub total: u64,
     pub charged: u64,
     unused_util: [u64; 2],
-    pub first_v: u64,
-    pub first_slot: u32,
-    pub first_weight: u32,
+    pub first: ExactWho,
     pub has_first: u32,
     pub curr_slot: u32,
-    pub best_v: u64,
-    pub best_slot: u32,
-    pub best_weight: u32,
+    pub best: ExactWho,
     pub has_best: u32,
     pub pull_from: u32,
     pub probe: u32,
@@ -106,6 +102,16 @@ pub struct CpuState {
     unused_walk: [u64; 4],
     pub llc_clock: Clock,
     pub llc_waiting: u32,
+}
+
+/// `struct wl_exact_who`: a task as `groups=exact` compares it with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "explained in policy.h")]
+pub struct ExactWho {
+    pub v: u64,
+    pub slot: u32,
+    pub weight: u32,
 }
 
 /// `struct wl_clock`: how far a group's children and tasks are, in terms of v, and how fast they go.

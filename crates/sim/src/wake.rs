@@ -194,9 +194,6 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Answers what the policy's reads cost.
     pub(crate) fn enqueue(&mut self, sender: Option<u32>, task: u32, cpu: u32, why: EnqueueWhy) -> u64 {
         let record = &mut self.records[task as usize];
-        if why != EnqueueWhy::SliceEnd {
-            self.policy.runnable(record, cpu, self.now_ns);
-        }
         let answer = self.policy.enqueue_from(sender.unwrap_or(cpu), record, cpu, why, self.now_ns);
         let reads_ns = self.reads_ns();
         let mut target = answer.cpu as u32;

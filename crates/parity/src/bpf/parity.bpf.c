@@ -64,7 +64,6 @@ enum parity_kind { /* src/event.rs has the same order */
 		   PARITY_IDLE,
 		   PARITY_RUNNING,
 		   PARITY_STOPPING,
-		   PARITY_RUNNABLE,
 		   PARITY_QUIESCENT,
 		   PARITY_WEIGHT,
 		   PARITY_EXIT,
@@ -292,9 +291,6 @@ __noinline int parity_task_event(u32 i)
 			t->allowed[word & (WL_MASK_WORDS - 1)] =
 				masks[mask & (PARITY_MASKS - 1)][word & (WL_MASK_WORDS - 1)];
 		wl_task_affinity(&wl_memory.policy, t);
-		break;
-	case PARITY_RUNNABLE:
-		wl_runnable(&wl_memory.policy, t, e->cpu, e->now_ns);
 		break;
 	case PARITY_WEIGHT:
 		wl_task_weight(&wl_memory.policy, t, e->weight, e->now_ns);

@@ -201,14 +201,6 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 	wl_stopping(&policy, &tctx->task, scx_bpf_task_cpu(p), bpf_ktime_get_ns(), runnable);
 }
 
-void BPF_STRUCT_OPS(wakelab_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct task_ctx *tctx = task_ctx(p);
-
-	if (tctx)
-		wl_runnable(&policy, &tctx->task, scx_bpf_task_cpu(p), bpf_ktime_get_ns());
-}
-
 void BPF_STRUCT_OPS(wakelab_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *tctx = task_ctx(p);
@@ -339,9 +331,8 @@ void BPF_STRUCT_OPS(wakelab_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(wakelab_ops, .select_cpu = (void *)wakelab_select_cpu,
 	       .enqueue = (void *)wakelab_enqueue, .dispatch = (void *)wakelab_dispatch,
 	       .running = (void *)wakelab_running, .stopping = (void *)wakelab_stopping,
-	       .runnable = (void *)wakelab_runnable, .quiescent = (void *)wakelab_quiescent,
-	       .update_idle = (void *)wakelab_update_idle, .tick = (void *)wakelab_tick,
-	       .cpu_release = (void *)wakelab_cpu_release,
+	       .quiescent = (void *)wakelab_quiescent, .update_idle = (void *)wakelab_update_idle,
+	       .tick = (void *)wakelab_tick, .cpu_release = (void *)wakelab_cpu_release,
 	       .set_cpumask = (void *)wakelab_set_cpumask, .set_weight = (void *)wakelab_set_weight,
 	       .enable = (void *)wakelab_enable, .init_task = (void *)wakelab_init_task,
 	       .exit_task = (void *)wakelab_exit_task, .dump_cpu = (void *)wakelab_dump_cpu,
