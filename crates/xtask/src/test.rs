@@ -195,7 +195,7 @@ fn check_style(_: &mut Shared) -> Result<()> {
 
 fn unit(_: &mut Shared) -> Result<()> {
     run_command(cargo().args(["test", "--quiet"]))?;
-    run_command(cargo().args(["test", "--quiet", "-p", "xtask"]))
+    run_command(cargo().args(["test", "--quiet", "-p", "xtask", "-p", "wakelab-guest"]))
 }
 
 fn release(_: &mut Shared) -> Result<()> {
@@ -291,7 +291,7 @@ fn clippy(_: &mut Shared) -> Result<()> {
         command.envs(clang.map(|clang| ("BPF_CLANG", clang)));
         run_command(&mut command)
     };
-    lint(&["--package", "xtask"], None)?;
+    lint(&["--package", "xtask", "--package", "wakelab-guest"], None)?;
     lint(&[], None)?;
     lint(&["--package", "wakelab-parity", "--package", "wakelab-scx"], Some(bpf_clang()?))
 }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `spin`: threads that compute until a moment; what CPU time each received.
+
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::cgroups::enter;
+use crate::work::{Line, Work, now, ns, pin, thread_cpu_time};
+
+/// Arguments of `spin`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many threads.
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// For how long.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000)]
+    ms: u64,
+    /// Enter this cgroup first.
+    #[arg(long, value_name = "FOLDER")]
+    cgroup: Option<PathBuf>,
+    /// Bind all threads to this CPU.
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+}
+
+/// Spins.
+pub(crate) fn run(args: &Args) -> Result<Line> {
+    if let Some(cgroup) = &args.cgroup {
+        enter(cgroup, std::process::id())?;
+    }
+    if let Some(cpu) = args.cpu {
+        pin(cpu)?; // threads inherit it
+    }
+    let start = Barrier::new(args.threads as usize);
+    let begun = now();
+    let done: Vec<(Duration, Work)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..u64::from(args.threads))
+            .map(|seed| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    let end = now() + Duration::from_millis(args.ms);
+                    let before = thread_cpu_time();
+                    let mut work = Work::new(seed);
+                    while now() < end {
+                        work.go_on();
+                    }
+                    (thread_cpu_time() - before, work)
+                })
+            })
+            .collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let wall = now() - begun;
+    let right = (0..).zip(&done).filter(|(seed, (_, work))| work.is_right(*seed)).count();
+    let times = || done.iter().map(|(time, _)| ns(*time));
+    Ok(Line::new("spin")
+        .add("threads", right)
+        .add("wall_ns", ns(wall))
+        .add("cpu_ns", times().sum::<u64>())
+        .add("least_cpu_ns", times().min().unwrap_or(0))
+        .add("most_cpu_ns", times().max().unwrap_or(0))
+        .expect(
+            right == args.threads as usize,
+            format!("{} threads with right results", args.threads),
+            right,
+        ))
+}
