@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Ablation and sensitivity of outcomes made by hand: values, tables, JSON against its schema, refusals.
 
+mod common;
+
 use serde_json::Value;
 use wakelab_machine::Machine;
 use wakelab_report::{
     Ablation, AblationRuns, FigureRuns, ReportError, RoundTrip, Sensitivity, Style, Trip, TripDifference,
     TripFacts, round_trip_document, round_trip_text,
 };
-use wakelab_sim::{Ending, HostProfile, Outcome, Scenario, SearchTimes};
+use wakelab_sim::{Ending, HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;
+
+use crate::common::validate;
 
 fn scenario(machine: &str, policy: &str) -> Scenario {
     Scenario {
@@ -22,41 +26,9 @@ fn scenario(machine: &str, policy: &str) -> Scenario {
 
 /// Two seeds.
 fn runs(makespans_ns: [u64; 2]) -> Vec<Outcome> {
-    let outcome = |(seed, makespan_ns)| Outcome {
-        seed,
-        ending: Ending::Completed,
-        elapsed_ns: makespan_ns,
-        makespan_ns,
-        units: 0,
-        wakeup_latency: Default::default(),
-        judged_latency: Default::default(),
-        queue_delay: Default::default(),
-        idle_while_runnable_ns: 0,
-        migrations: [0; 8],
-        select_reads: [0; 8],
-        select_misses: [0; 8],
-        enqueue_misses: [0; 8],
-        balance_misses: [0; 8],
-        search_times: SearchTimes::default(),
-        enqueue_reads: [0; 8],
-        balance_reads: [0; 8],
-        reasons: Default::default(),
-        affine_reasons: Default::default(),
-        time: Default::default(),
-        counts: Default::default(),
-        groups: Vec::new(),
-        task_cpu_time_ns: Vec::new(),
-    };
+    let outcome =
+        |(seed, makespan_ns)| Outcome { seed, elapsed_ns: makespan_ns, makespan_ns, ..Outcome::default() };
     (1..).zip(makespans_ns).map(outcome).collect()
-}
-
-fn validate(schema: &str, document: &Value) {
-    let schema: Value = serde_json::from_str(schema).unwrap();
-    assert!(jsonschema::meta::is_valid(&schema));
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert_eq!(errors, Vec::<String>::new());
 }
 
 const TERMS: [(&str, &str); 3] =

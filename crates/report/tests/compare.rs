@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whole comparisons of outcomes made by hand: the table, the JSON against its schema, and refusals.
 
+mod common;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -8,8 +10,10 @@ use wakelab_experiment::Experiment;
 use wakelab_machine::{Machine, presets};
 use wakelab_policy::PolicySpec;
 use wakelab_report::{Comparison, ReportError, Style, list, read_scenarios};
-use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, Outcome, Scenario, SearchTimes};
+use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;
+
+use crate::common::validate;
 
 const BASELINE: &str = "linux-4.15";
 const OTHER: &str = "linux-4.15+idle=smt-balance";
@@ -34,28 +38,17 @@ fn histogram(median: u64, count: u64) -> Histogram {
 fn outcome(seed: u64, makespan_ns: u64) -> Outcome {
     let mut outcome = Outcome {
         seed,
-        ending: Ending::Completed,
         elapsed_ns: 100_000,
         makespan_ns,
-        units: 0,
         wakeup_latency: histogram(2000, 10),
-        judged_latency: Histogram::default(),
-        queue_delay: Histogram::default(),
         idle_while_runnable_ns: 4000,
         migrations: [0, 0, 0, 30, 0, 0, 0, 0],
         select_reads: [10, 0, 0, 60, 0, 0, 0, 0],
         select_misses: [0, 0, 0, 40, 0, 0, 0, 0],
-        enqueue_reads: [0; 8],
-        enqueue_misses: [0; 8],
-        balance_reads: [0; 8],
-        balance_misses: [0; 8],
-        search_times: SearchTimes::default(),
         reasons: BTreeMap::from([("target-idle".to_owned(), 30), ("idle-cpu".to_owned(), 10)]),
         affine_reasons: BTreeMap::from([("prev".to_owned(), 40)]),
-        time: Default::default(),
-        counts: Default::default(),
-        groups: Vec::new(),
         task_cpu_time_ns: vec![400_000],
+        ..Outcome::default()
     };
     outcome.counts.selects = 40;
     outcome.counts.searches = 10;
@@ -234,15 +227,6 @@ fn rates_are_better_when_higher() {
     assert_eq!((rate.policies[0].mean, rate.policies[1].mean), (Some(2000.0), Some(3000.0)));
     assert_eq!(rate.policies[1].gain.gain_percent, Some(50.0));
     assert!(rate.policies[1].gain.marked);
-}
-
-fn validate(schema: &str, document: &Value) {
-    let schema: Value = serde_json::from_str(schema).unwrap();
-    assert!(jsonschema::meta::is_valid(&schema));
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert_eq!(errors, Vec::<String>::new());
 }
 
 const COMPARE_SCHEMA: &str = include_str!("../../../docs/schema/compare.schema.json");

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Experiments with outcomes made by hand: values of each measure, gains, signs, scores, controls, JSON, text and page.
 
+mod common;
+
 use serde_json::Value;
 use wakelab_experiment::{Experiment, Plan, Selection};
 use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style};
 use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, SearchTimes};
+
+use crate::common::validate;
 
 /// Tasks of `spin:tasks=2` are named `spin`; the first row shows a gain of 10 %, published 5 % with a noise of 1.
 const FILE: &str = r#"title = "by hand"
@@ -71,36 +75,22 @@ because = "it is faster"
 fn outcome(seed: u64, makespan_s: u64, cpu_ns: [u64; 2], reason: &str) -> Outcome {
     let mut outcome = Outcome {
         seed,
-        ending: Ending::Completed,
         elapsed_ns: makespan_s * 1_000_000_000,
         makespan_ns: makespan_s * 1_000_000_000,
         units: 200_000,
-        wakeup_latency: Histogram::default(),
         judged_latency: Histogram {
             buckets: vec![(1000, 999), (9000, 1)],
             count: 1000,
             max_ns: 9000,
             sum_ns: 0,
         },
-        queue_delay: Histogram::default(),
-        idle_while_runnable_ns: 0,
-        migrations: [0; 8],
-        select_reads: [0; 8],
-        select_misses: [0; 8],
-        enqueue_reads: [0; 8],
-        enqueue_misses: [0; 8],
-        balance_reads: [0; 8],
-        balance_misses: [0; 8],
         search_times: SearchTimes {
             idle_cpu_after_core: SearchTime { searches: 10, time_ns: makespan_s * 1000 },
             ..SearchTimes::default()
         },
         reasons: [(reason.to_owned(), 10)].into(),
-        affine_reasons: Default::default(),
-        time: Default::default(),
-        counts: Default::default(),
         task_cpu_time_ns: cpu_ns.into(),
-        groups: Vec::new(),
+        ..Outcome::default()
     };
     outcome.time.work_ns = 6000;
     outcome.time.idle_ns = 2000;
@@ -262,13 +252,7 @@ fn the_json_keeps_its_schema() {
     let plan = plan();
     let runs = [runs(&plan)];
     let json = serde_json::to_value(Experiments::new(&runs).document()).unwrap();
-    let schema = include_str!("../../../docs/schema/experiments.schema.json");
-    let schema: Value = serde_json::from_str(schema).unwrap();
-    assert!(jsonschema::meta::is_valid(&schema));
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert_eq!(errors, Vec::<String>::new());
+    validate(include_str!("../../../docs/schema/experiments.schema.json"), &json);
 }
 
 #[test]

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use wakelab_machine::Distance;
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// As the workload says.
+    #[default]
     Completed,
     /// The scenario's `limit_ns` came first.
     LimitReached,
@@ -189,8 +190,8 @@ pub struct SearchTimes {
     pub rest: SearchTime,
 }
 
-/// The result of one run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of one run. By default it completed at once, and nothing happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The seed it ran with.
     pub seed: u64,
