@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wakelab_machine::Term;
 
+use crate::ab::AbArgs;
 use crate::bench::BenchArgs;
 
 /// Which CPU should a waking task run on? Compares scheduling policies on machines that you need not own.
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Experiments(ExperimentsArgs),
     /// Map where policies help and where they hurt, over machines and loads.
     Map(MapArgs),
+    /// Run a command alternately under the kernel's own scheduler and policies on this machine, and compare them.
+    Ab(AbArgs),
     /// List the machines, draw one with what things cost on it and who says so, or see what its estimates decide.
     Machines(MachinesArgs),
     /// List the policies and their axes, or describe one.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The `wakelab` command: arguments in, tables or JSON out. Everything else is in the library crates.
 
+mod ab;
 mod args;
 mod bench;
 mod bench_plot;
@@ -26,6 +27,7 @@ use crate::resolve::BadInput;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Compare(args) => compare::run(&args),
+        Command::Ab(args) => ab::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Run(args) => compare::run_one(&args),
         Command::Ablate(args) => changed::ablate(&args),
@@ -42,7 +44,8 @@ fn main() -> ExitCode {
         Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("wakelab: {error:#}");
-            ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
+            let own = ab::exit_code(&error);
+            ExitCode::from(own.unwrap_or(if error.is::<BadInput>() { 2 } else { 1 }))
         }
     }
 }

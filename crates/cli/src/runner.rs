@@ -89,7 +89,8 @@ pub(crate) fn threads(asked: Option<u32>) -> Result<usize> {
     }
 }
 
-fn progress_bar(total: usize) -> ProgressBar {
+/// A bar on stderr for so many runs.
+pub(crate) fn progress_bar(total: usize) -> ProgressBar {
     // indicatif draws nothing where stderr is not a terminal.
     let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left")

@@ -102,27 +102,10 @@ impl<'a> Comparison<'a> {
         let metrics = metrics(first.workload.measure)
             .into_iter()
             .map(|metric| {
-                let values: Vec<Vec<Option<f64>>> =
-                    outcomes.iter().map(|runs| runs.iter().map(&metric.value).collect()).collect();
-                let policies = values
-                    .iter()
-                    .enumerate()
-                    .map(|(index, own)| {
-                        let gain = if index == 0 {
-                            Gain::default()
-                        } else {
-                            paired_gain(&values[0], own, metric.direction)
-                        };
-                        let all: Option<Vec<f64>> = own.iter().copied().collect();
-                        MetricOfPolicy {
-                            values: own.clone(),
-                            mean: all.map(|all| mean(&all)),
-                            gain: Gain { marked: gain.marked && completed, ..gain },
-                        }
-                    })
-                    .collect();
+                let values = outcomes.iter().map(|runs| runs.iter().map(&metric.value).collect()).collect();
                 let (name, label, unit, direction) =
                     (metric.name, metric.label, metric.unit, metric.direction);
+                let policies = over_the_first(values, direction, completed);
                 MetricResult { name, label, unit, direction, policies }
             })
             .collect();
@@ -156,6 +139,28 @@ impl<'a> PolicyResult<'a> {
             affine_reasons_percent: shares(outcomes, |outcome| &outcome.affine_reasons),
         }
     }
+}
+
+/// Values by policy, paired by index: their means, and the gains over the first policy. `may_mark`: nothing is marked
+/// otherwise.
+pub(crate) fn over_the_first(
+    values: Vec<Vec<Option<f64>>>,
+    direction: Direction,
+    may_mark: bool,
+) -> Vec<MetricOfPolicy> {
+    let gains: Vec<Gain> = values
+        .iter()
+        .enumerate()
+        .map(
+            |(index, own)| if index == 0 { Gain::default() } else { paired_gain(&values[0], own, direction) },
+        )
+        .collect();
+    let of_policy = |(values, gain): (Vec<Option<f64>>, Gain)| {
+        let all: Option<Vec<f64>> = values.iter().copied().collect();
+        let gain = Gain { marked: gain.marked && may_mark, ..gain };
+        MetricOfPolicy { values, mean: all.map(|all| mean(&all)), gain }
+    };
+    values.into_iter().zip(gains).map(of_policy).collect()
 }
 
 /// Counts of all seeds together, in percent of their sum, by name.

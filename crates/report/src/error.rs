@@ -37,6 +37,16 @@ pub enum ReportError {
         /// The one that differs.
         policy: String,
     },
+    /// A metric of trials that does not have all its values.
+    #[error("metric {metric} has not one value for each of {sides} sides and {blocks} blocks")]
+    Trials {
+        /// Its name.
+        metric: &'static str,
+        /// Sides that ran.
+        sides: usize,
+        /// Blocks that ran.
+        blocks: usize,
+    },
     /// A document that is no comparison.
     #[error("no comparison of schema version {expected}: {message}")]
     Document {

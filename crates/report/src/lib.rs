@@ -3,7 +3,7 @@
 //!
 //! A [`Comparison`] pairs the runs of several policies by seed. [`Comparison::text`] is for people,
 //! [`Comparison::document`] for programs (docs/schema/compare.schema.json). [`Ablation`] and [`Sensitivity`] compare runs of changed machines with those of
-//! the machine itself. [`Experiments`] puts runs beside what was published. [`list`] has the JSON of the listings.
+//! the machine itself. [`Experiments`] puts runs beside what was published. [`Trials`] are runs of a command on a live kernel. [`list`] has the JSON of the listings.
 
 mod ablation;
 mod comparison;
@@ -26,6 +26,7 @@ mod sign_map_svg;
 mod stats;
 pub mod svg;
 mod table;
+mod trials;
 
 pub use ablation::{Ablation, AblationDocument, AblationRuns};
 pub use comparison::{Comparison, MetricResult, PolicyResult};
@@ -42,3 +43,4 @@ pub use sensitivity::{FigureRuns, Sensitivity, SensitivityDocument};
 pub use sign_map::{MapAxes, MapRuns, SignMap, SignMapDocument};
 pub use stats::{Gain, paired_gain, paired_move};
 pub use table::Style;
+pub use trials::{MissingMetric, StoppedBy, TrialMetric, TrialRuns, Trials, TrialsDocument, VoidRun};

@@ -30,6 +30,8 @@ pub enum Unit {
     Percent,
     /// How many.
     Count,
+    /// A number whose unit only its source knows: what a command printed.
+    Plain,
 }
 
 /// How to get a metric from an outcome.

@@ -57,8 +57,13 @@ impl Comparison<'_> {
             out.push_str(&paint(style, RED, &format!("!! {warning}")));
             out.push('\n');
         }
-        let grids =
-            [self.metric_grid(), self.group_grid(), self.time_grid(), self.reason_grid(), self.affine_grid()];
+        let grids = [
+            metric_grid(&self.metrics, self.heads()),
+            self.group_grid(),
+            self.time_grid(),
+            self.reason_grid(),
+            self.affine_grid(),
+        ];
         for grid in grids {
             if !grid.rows.is_empty() {
                 out.push('\n');
@@ -116,40 +121,11 @@ impl Comparison<'_> {
 
     fn heads(&self) -> Vec<String> {
         let one_host = self.one_host();
-        let head = |(policy, scenario): (&PolicyResult<'_>, &wakelab_sim::Scenario)| {
-            // Overrides below the name, so that columns stay narrow.
-            let name = policy.name.replace('+', "\n+");
+        let of_policy = |(policy, scenario): (&PolicyResult<'_>, &wakelab_sim::Scenario)| {
+            let name = head(&policy.name);
             if one_host { name } else { format!("{name}\n({})", host_name(scenario.host)) }
         };
-        self.policies.iter().zip(self.scenarios).map(head).collect()
-    }
-
-    fn metric_grid(&self) -> Grid {
-        let shown: Vec<&MetricResult> = self.metrics.iter().filter(|metric| is_shown(metric)).collect();
-        let mut rows: Vec<Row> = shown
-            .iter()
-            .map(|metric| {
-                let (_, unit, _) = scale(metric);
-                (metric.label.clone(), unit, Vec::new())
-            })
-            .collect();
-        for index in 0..self.policies.len() {
-            let parts: Vec<(String, String)> = shown
-                .iter()
-                .map(|metric| {
-                    (value_text(metric, &metric.policies[index]), gain_text(&metric.policies[index]))
-                })
-                .collect();
-            let gain_width = parts.iter().map(|(_, gain)| gain.chars().count()).max().unwrap_or(0);
-            for (((value, gain), metric), row) in parts.into_iter().zip(&shown).zip(&mut rows) {
-                let found = &metric.policies[index].gain;
-                let star = if found.marked { "*" } else { " " };
-                let text = if index == 0 { value } else { format!("{value} {gain:>gain_width$} {star}") };
-                let color = if found.gain_percent > Some(0.0) { GREEN } else { RED };
-                row.2.push(Cell { text, color: found.marked.then_some(color) });
-            }
-        }
-        Grid { title: "", heads: self.heads(), rows }
+        self.policies.iter().zip(self.scenarios).map(of_policy).collect()
     }
 
     /// The mean over the runs, a row a task group; groups in a group are counted in both.
@@ -297,8 +273,40 @@ impl Grid {
     }
 }
 
+/// Head of a policy's column: overrides below the name, so that columns stay narrow.
+pub(crate) fn head(policy: &str) -> String {
+    policy.replace('+', "\n+")
+}
+
 pub(crate) fn paint(style: &Style, color: &str, text: &str) -> String {
     if style.color { format!("{color}{text}{RESET}") } else { text.to_owned() }
+}
+
+/// A row a metric, a column a policy; the first without gains.
+pub(crate) fn metric_grid(metrics: &[MetricResult], heads: Vec<String>) -> Grid {
+    let shown: Vec<&MetricResult> = metrics.iter().filter(|metric| is_shown(metric)).collect();
+    let mut rows: Vec<Row> = shown
+        .iter()
+        .map(|metric| {
+            let (_, unit, _) = scale(metric);
+            (metric.label.clone(), unit, Vec::new())
+        })
+        .collect();
+    for index in 0..heads.len() {
+        let parts: Vec<(String, String)> = shown
+            .iter()
+            .map(|metric| (value_text(metric, &metric.policies[index]), gain_text(&metric.policies[index])))
+            .collect();
+        let gain_width = parts.iter().map(|(_, gain)| gain.chars().count()).max().unwrap_or(0);
+        for (((value, gain), metric), row) in parts.into_iter().zip(&shown).zip(&mut rows) {
+            let found = &metric.policies[index].gain;
+            let star = if found.marked { "*" } else { " " };
+            let text = if index == 0 { value } else { format!("{value} {gain:>gain_width$} {star}") };
+            let color = if found.gain_percent > Some(0.0) { GREEN } else { RED };
+            row.2.push(Cell { text, color: found.marked.then_some(color) });
+        }
+    }
+    Grid { title: "", heads, rows }
 }
 
 /// Metrics that are defined somewhere; parts of another metric only where they are not 0 everywhere.
@@ -327,7 +335,7 @@ pub(crate) fn scale(metric: &MetricResult) -> (f64, &'static str, usize) {
         Unit::Ns => (1.0, "ns"),
         Unit::PerS => (1.0, "/s"),
         Unit::Percent => (1.0, "%"),
-        Unit::Count => (1.0, ""),
+        Unit::Count | Unit::Plain => (1.0, ""),
     };
     let digits = largest / divisor;
     let decimals = match digits {

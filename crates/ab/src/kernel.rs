@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which scheduler the kernel runs, and the loader that changes it.
+//!
+//! The kernel tells in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name of the
+//! scheduler that is attached) and `enable_seq` (how often one was attached since boot). A policy that is attached before
+//! and after a run, under the same count, was attached all the time.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::command::{Output, status_words};
+use crate::error::{AbError, system};
+use crate::interrupt::Interrupt;
+
+/// How `scx_wakelab` names its scheduler: this, and a version after it.
+const OPS_NAME: &str = "wakelab";
+
+/// Loading and attaching takes well under a second on a machine, and a minute under emulation.
+const ATTACH_LIMIT: Duration = Duration::from_secs(180);
+/// So does the way back.
+const DETACH_LIMIT: Duration = Duration::from_secs(60);
+/// How often the kernel and the loader are asked while a scheduler comes or goes; not during a run.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The kernel's sched_ext, as the tree in /sys shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct SchedExt {
+    folder: PathBuf,
+}
+
+/// What was attached at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Attached {
+    state: String,
+    ops: String,
+    /// `None`: this kernel does not count.
+    enable_seq: Option<String>,
+}
+
+impl SchedExt {
+    pub(crate) fn new(sysfs: &Path) -> SchedExt {
+        SchedExt { folder: sysfs.join("kernel/sched_ext") }
+    }
+
+    /// Nobody schedules but the kernel.
+    pub(crate) fn demand_free(&self) -> Result<(), AbError> {
+        let now = self.now()?;
+        match now.state == "disabled" {
+            true => Ok(()),
+            false => Err(AbError::Occupied { ops: now.ops, state: now.state }),
+        }
+    }
+
+    /// Whether the kernel's own scheduler runs; on a kernel without sched_ext there is no other.
+    pub(crate) fn is_free(&self) -> Result<bool, AbError> {
+        match self.now() {
+            Ok(now) => Ok(now.state == "disabled"),
+            Err(AbError::NoSchedExt { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn now(&self) -> Result<Attached, AbError> {
+        let state = self.folder.join("state");
+        let Some(state) = read(&state)? else {
+            return Err(AbError::NoSchedExt { path: state.display().to_string() });
+        };
+        // The folder of a scheduler is there only while one is attached.
+        let ops = read(&self.folder.join("root/ops"))?.unwrap_or_default();
+        Ok(Attached { state, ops, enable_seq: read(&self.folder.join("enable_seq"))? })
+    }
+}
+
+/// A file's text without its line break; `None` if there is no such file.
+fn read(path: &Path) -> Result<Option<String>, AbError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim_end().to_owned())),
+        // A scheduler that goes takes its folder away between opening and reading.
+        Err(error)
+            if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ENODEV) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(system(format!("read {}", path.display()))(error)),
+    }
+}
+
+/// How a policy is loaded.
+#[derive(Clone, Debug)]
+pub struct LoaderCommand {
+    /// `scx_wakelab`, or a program that takes its arguments.
+    pub program: PathBuf,
+    /// Arguments after `--policy SPEC`.
+    pub arguments: Vec<String>,
+}
+
+impl LoaderCommand {
+    /// That it can be run at all.
+    pub(crate) fn check(&self) -> Result<(), AbError> {
+        let no_loader = |source| AbError::NoLoader { path: self.program.display().to_string(), source };
+        let output = Command::new(&self.program).arg("--version").output().map_err(no_loader)?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(no_loader(io::Error::other(format!(
+                "`--version` ended with {}",
+                status_words(output.status)
+            )))),
+        }
+    }
+}
+
+/// A loader whose scheduler is attached. Dropped, it is stopped as [`Loader::stop`] does.
+pub(crate) struct Loader {
+    policy: String,
+    child: Child,
+    output: Output,
+    sched_ext: SchedExt,
+    attached: Attached,
+}
+
+impl Loader {
+    /// Starts the loader and waits until the kernel says that its scheduler is attached.
+    pub(crate) fn start(
+        command: &LoaderCommand,
+        policy: &str,
+        sched_ext: &SchedExt,
+        interrupt: &Interrupt,
+    ) -> Result<Loader, AbError> {
+        let output = Output::new()?;
+        let mut start = Command::new(&command.program);
+        // A process group of its own: Ctrl-C must not end it before the command's run is over.
+        start.args(["--policy", policy]).args(&command.arguments).process_group(0);
+        output.give_to(&mut start)?;
+        let child = start
+            .spawn()
+            .map_err(|source| AbError::NoLoader { path: command.program.display().to_string(), source })?;
+        let attached = Attached { state: String::new(), ops: String::new(), enable_seq: None };
+        let mut loader =
+            Loader { policy: policy.to_owned(), child, output, sched_ext: sched_ext.clone(), attached };
+
+        let begin = Instant::now();
+        loop {
+            let now = sched_ext.now()?;
+            if now.state == "enabled" && now.ops.starts_with(OPS_NAME) {
+                loader.attached = now;
+                return Ok(loader);
+            }
+            let why = if interrupt.is_stopped() {
+                return Err(AbError::Interrupted);
+            } else if let Some(status) = loader.ended()? {
+                format!("it ended with {}", status_words(status))
+            } else if begin.elapsed() > ATTACH_LIMIT {
+                format!("after {} s the kernel's state is `{}`", ATTACH_LIMIT.as_secs(), now.state)
+            } else {
+                thread::sleep(POLL);
+                continue;
+            };
+            let why = format!("{why}{}", loader.output.said()?);
+            return Err(AbError::NotAttached { policy: policy.to_owned(), why });
+        }
+    }
+
+    /// `None` if the scheduler has been attached all the time, else what happened.
+    pub(crate) fn lost(&mut self) -> Result<Option<String>, AbError> {
+        if let Some(status) = self.ended()? {
+            let said = self.output.said()?;
+            return Ok(Some(format!("the loader ended with {}{said}", status_words(status))));
+        }
+        let now = self.sched_ext.now()?;
+        if now == self.attached {
+            return Ok(None);
+        }
+        // Ejected just now: the loader is about to say why.
+        self.wait(DETACH_LIMIT / 10)?;
+        let said = self.output.said()?;
+        let what = match now.state == "enabled" && now.ops == self.attached.ops {
+            true => "the policy was attached anew during the run".to_owned(),
+            false => format!("state `{}`, scheduler `{}` at the end of the run", now.state, now.ops),
+        };
+        Ok(Some(format!("{what}{said}")))
+    }
+
+    /// Stops the loader by SIGINT and waits until the kernel's own scheduler is back. `Some`: the loader says that
+    /// something went wrong before.
+    pub(crate) fn stop(mut self) -> Result<Option<String>, AbError> {
+        let status = self.end()?;
+        let begin = Instant::now();
+        loop {
+            let state = self.sched_ext.now()?.state;
+            if state == "disabled" {
+                break;
+            }
+            if begin.elapsed() > DETACH_LIMIT {
+                let policy = self.policy.clone();
+                return Err(AbError::NotDetached { policy, state, after_s: DETACH_LIMIT.as_secs() });
+            }
+            thread::sleep(POLL);
+        }
+        if status.success() {
+            return Ok(None);
+        }
+        Ok(Some(format!("the loader ended with {}{}", status_words(status), self.output.said()?)))
+    }
+
+    /// Ends the program, if it has not ended yet: SIGINT, and SIGKILL if it does not heed that.
+    fn end(&mut self) -> Result<ExitStatus, AbError> {
+        if let Some(status) = self.ended()? {
+            return Ok(status);
+        }
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("process ids are positive ints"));
+        // It is not reaped before `wait`, so that the number is its own.
+        let _ = kill(pid, Signal::SIGINT);
+        if let Some(status) = self.wait(DETACH_LIMIT)? {
+            return Ok(status);
+        }
+        self.child.kill().map_err(system("kill the loader"))?;
+        self.child.wait().map_err(system("wait for the loader"))
+    }
+
+    /// Waits so long for the program's end.
+    fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>, AbError> {
+        let begin = Instant::now();
+        loop {
+            let ended = self.ended()?;
+            if ended.is_some() || begin.elapsed() > limit {
+                return Ok(ended);
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn ended(&mut self) -> Result<Option<ExitStatus>, AbError> {
+        self.child.try_wait().map_err(system("look after the loader"))
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        // Whoever drops it without `stop` has an error of its own to tell.
+        let _ = self.end();
+    }
+}

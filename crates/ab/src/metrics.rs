@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a run is measured by: from what was counted to values, in the order of the table.
+
+use wakelab_report::{Direction, MissingMetric, TrialMetric, Unit};
+
+use crate::command::Usage;
+use crate::counters::Counted;
+
+/// All that was measured of one run.
+pub(crate) struct Measured {
+    /// What the command printed, if it was asked for.
+    pub(crate) metric: Option<f64>,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) usage: Usage,
+    pub(crate) counted: Counted,
+}
+
+struct Definition {
+    name: &'static str,
+    label: &'static str,
+    unit: Unit,
+    value: fn(&Measured) -> Option<f64>,
+}
+
+const fn define(
+    name: &'static str,
+    label: &'static str,
+    unit: Unit,
+    value: fn(&Measured) -> Option<f64>,
+) -> Definition {
+    Definition { name, label, unit, value }
+}
+
+/// All but the command's own; less is better in all of them.
+const DEFINITIONS: [Definition; 15] = [
+    define("wall_time_ns", "wall time", Unit::Ns, |run| Some(run.elapsed_ns as f64)),
+    define("cpu_time_ns", "CPU time", Unit::Ns, |run| Some((run.usage.user_ns + run.usage.system_ns) as f64)),
+    define("cpu_time_user_ns", "  user", Unit::Ns, |run| Some(run.usage.user_ns as f64)),
+    define("cpu_time_system_ns", "  system", Unit::Ns, |run| Some(run.usage.system_ns as f64)),
+    define("context_switches", "context switches", Unit::Count, |run| {
+        Some((run.usage.voluntary + run.usage.involuntary) as f64)
+    }),
+    define("context_switches_voluntary", "  voluntary", Unit::Count, |run| Some(run.usage.voluntary as f64)),
+    define("context_switches_involuntary", "  involuntary", Unit::Count, |run| {
+        Some(run.usage.involuntary as f64)
+    }),
+    define("migrations", "migrations", Unit::Count, |run| run.counted.migrations),
+    define("wakeups", "wake-ups", Unit::Count, |run| run.counted.wakeups),
+    define("runqueue_wait_ns", "runqueue wait", Unit::Ns, |run| run.counted.runqueue_wait_ns),
+    define("runqueue_wait_per_switch_ns", "  per switch", Unit::Ns, |run| {
+        let counted = &run.counted;
+        Some(counted.runqueue_wait_ns? / counted.runqueue_switches.filter(|&switches| switches > 0.0)?)
+    }),
+    define("cycles", "cycles", Unit::Count, |run| run.counted.cycles),
+    define("instructions", "instructions", Unit::Count, |run| run.counted.instructions),
+    define("cache_references", "cache references", Unit::Count, |run| run.counted.cache_references),
+    define("cache_misses", "cache misses", Unit::Count, |run| run.counted.cache_misses),
+];
+
+/// The metrics of `blocks[block][side]`, without those that are missing.
+pub(crate) fn metrics(
+    blocks: &[Vec<Measured>],
+    own: Option<Direction>,
+    missing: &[MissingMetric],
+) -> Vec<TrialMetric> {
+    let sides = blocks.first().map_or(0, Vec::len);
+    let values = |value: &dyn Fn(&Measured) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
+        (0..sides).map(|side| blocks.iter().map(|block| value(&block[side])).collect()).collect()
+    };
+    let own = own.map(|direction| TrialMetric {
+        name: "metric",
+        label: "metric",
+        unit: Unit::Plain,
+        direction,
+        values: values(&|run| run.metric),
+    });
+    let is_missing = |definition: &&Definition| {
+        // A part goes with its whole.
+        !missing.iter().any(|missing| definition.name.starts_with(missing.name.trim_end_matches("_ns")))
+    };
+    let others = DEFINITIONS.iter().filter(is_missing).map(|definition| TrialMetric {
+        name: definition.name,
+        label: definition.label,
+        unit: definition.unit,
+        direction: Direction::Lower,
+        values: values(&definition.value),
+    });
+    own.into_iter().chain(others).collect()
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Stands in for scx_wakelab in tests/ab.rs: does with the tree $FAKE_SYSFS what the kernel does with /sys when a scheduler comes and
+# goes. $FAKE_LOADER says how it goes wrong: refused (it does not attach), ejected or anew (each during the run), unclean (an error
+# at its end); `once` behind it, as in ejected-once: only the first time.
+
+[ "$1" = --version ] && exit 0
+tree=$FAKE_SYSFS/kernel/sched_ext
+echo "$*" >> "$FAKE_SYSFS/loaded"
+code=0
+
+detach() {
+    rm -rf "$tree/root"
+    echo disabled > "$tree/state"
+}
+
+attach() {
+    mkdir -p "$tree/root"
+    echo wakelab_0.1.0_fake > "$tree/root/ops"
+    echo $(($(cat "$tree/enable_seq") + 1)) > "$tree/enable_seq"
+    echo enabled > "$tree/state"
+}
+
+trap 'detach; exit $code' INT
+
+mode=${FAKE_LOADER%-once}
+if [ "$mode" != "$FAKE_LOADER" ]; then
+    [ ! -e "$FAKE_SYSFS/once" ] || mode=
+    touch "$FAKE_SYSFS/once"
+fi
+if [ "$mode" = refused ]; then
+    echo "the verifier says no" >&2
+    exit 1
+fi
+echo "topology: 8 CPUs"
+rm -f "$FAKE_SYSFS/running" "$FAKE_SYSFS/go"
+attach
+# In tests of what goes wrong the command makes `running`, and goes on when `go` is there.
+case $mode in
+ejected)
+    until [ -e "$FAKE_SYSFS/running" ]; do sleep 0.01; done
+    detach
+    echo "EXIT: runnable task stall (worker[42] failed to run for 10.001s)" >&2
+    touch "$FAKE_SYSFS/go"
+    exit 1
+    ;;
+anew)
+    until [ -e "$FAKE_SYSFS/running" ]; do sleep 0.01; done
+    detach
+    attach
+    ;;
+unclean)
+    code=1
+    echo "accounting: CPU 3 still counts 1 queued" >&2
+    ;;
+esac
+touch "$FAKE_SYSFS/go"
+while :; do sleep 0.02; done

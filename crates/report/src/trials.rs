@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs of one command on a live kernel under several schedulers (`wakelab ab`), paired by block: the table of a comparison,
+//! and JSON (docs/schema/ab.schema.json).
+//!
+//! A block is one run under each scheduler, one after the other: what drifts slowly (temperature, page cache, other load) meets
+//! all runs of a block alike, and pairing takes it out. Statistics are those of [`crate::Comparison`], with blocks for seeds.
+
+use serde::Serialize;
+
+use crate::comparison::{MetricOfPolicy, MetricResult, over_the_first};
+use crate::document::{CONFIDENCE_PERCENT, SCHEMA_VERSION};
+use crate::error::ReportError;
+use crate::metric::{Direction, Unit};
+use crate::table::{Style, head, metric_grid};
+
+/// What the intervals are.
+const INTERVAL: &str = "spread over runs";
+
+/// What was measured, as plain data.
+#[derive(Clone, Debug, Default)]
+pub struct TrialRuns {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The kernel's release, as `uname -r` prints it.
+    pub kernel: String,
+    /// CPUs online.
+    pub nr_cpus: usize,
+    /// What ran: `kernel` or a policy. The first is the baseline.
+    pub sides: Vec<String>,
+    /// Seed of the order.
+    pub seed: u64,
+    /// In which order each block ran the sides, as indices of `sides`.
+    pub order: Vec<Vec<usize>>,
+    /// In the order of the table; the first is the result.
+    pub metrics: Vec<TrialMetric>,
+    /// Regular expression of the first metric, if it is what the command prints.
+    pub regex: Option<String>,
+    /// Metrics that this machine does not give.
+    pub missing: Vec<MissingMetric>,
+    /// Runs that do not count.
+    pub void: Vec<VoidRun>,
+    /// Why there were no more blocks.
+    pub stopped_by: StoppedBy,
+}
+
+/// One metric of all runs.
+#[derive(Clone, Debug)]
+pub struct TrialMetric {
+    /// Name with its unit last.
+    pub name: &'static str,
+    /// For people; two blanks in front: a part of the metric above.
+    pub label: &'static str,
+    /// Of all its values.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// By side, then by block.
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+/// A metric that could not be measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingMetric {
+    /// As [`TrialMetric::name`].
+    pub name: &'static str,
+    /// In words.
+    pub why: String,
+}
+
+/// A run whose scheduler did not stay until its end. Its block was run again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VoidRun {
+    /// From 0.
+    pub block: usize,
+    /// Index of the side.
+    pub side: usize,
+    /// What happened; the loader's last words.
+    pub why: String,
+}
+
+/// Why no more blocks were run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoppedBy {
+    /// As many as were asked for.
+    #[default]
+    Runs,
+    /// The intervals are narrow enough.
+    Interval,
+}
+
+/// Runs under several schedulers, compared with those under the first.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    runs: TrialRuns,
+    metrics: Vec<MetricResult>,
+}
+
+/// Trials for programs.
+#[derive(Debug, Serialize)]
+pub struct TrialsDocument<'a> {
+    schema_version: u32,
+    kind: &'static str,
+    interval: &'static str,
+    confidence_percent: u32,
+    command: &'a [String],
+    kernel: &'a str,
+    cpus: usize,
+    sides: &'a [String],
+    seed: u64,
+    order: &'a [Vec<usize>],
+    stopped_by: StoppedBy,
+    regex: Option<&'a str>,
+    metrics: Vec<TrialMetricDocument<'a>>,
+    missing: &'a [MissingMetric],
+    void: &'a [VoidRun],
+}
+
+#[derive(Debug, Serialize)]
+struct TrialMetricDocument<'a> {
+    name: &'a str,
+    unit: Unit,
+    direction: Direction,
+    sides: &'a [MetricOfPolicy],
+}
+
+impl<'a> TrialMetricDocument<'a> {
+    fn new(metric: &'a MetricResult) -> TrialMetricDocument<'a> {
+        let MetricResult { name, unit, direction, policies, .. } = metric;
+        TrialMetricDocument { name, unit: *unit, direction: *direction, sides: policies }
+    }
+}
+
+impl Trials {
+    /// Compares every side with the first, block by block.
+    ///
+    /// # Errors
+    /// No side, no block, or a metric that has not one value a side and block.
+    pub fn new(mut runs: TrialRuns) -> Result<Trials, ReportError> {
+        let (sides, blocks) = (runs.sides.len(), runs.order.len());
+        if sides == 0 || blocks == 0 {
+            return Err(ReportError::Empty);
+        }
+        let metrics = std::mem::take(&mut runs.metrics);
+        for metric in &metrics {
+            if metric.values.len() != sides || metric.values.iter().any(|values| values.len() != blocks) {
+                return Err(ReportError::Trials { metric: metric.name, sides, blocks });
+            }
+        }
+        let metrics = metrics
+            .into_iter()
+            .map(|TrialMetric { name, label, unit, direction, values }| MetricResult {
+                name: name.to_owned(),
+                label: label.to_owned(),
+                unit,
+                direction,
+                policies: over_the_first(values, direction, true),
+            })
+            .collect();
+        Ok(Trials { runs, metrics })
+    }
+
+    /// The table as text, ending in a newline.
+    pub fn text(&self, style: &Style) -> String {
+        let TrialRuns { command, kernel, nr_cpus, sides, seed, order, .. } = &self.runs;
+        let blocks = order.len();
+        let plural = if blocks == 1 { "" } else { "s" };
+        let mut out = format!(
+            "{} on Linux {kernel} ({nr_cpus} CPUs), {blocks} run{plural} each, order by seed {seed}\n\n",
+            shell_words(command)
+        );
+        let heads = sides.iter().map(|side| head(side)).collect();
+        out.push_str(&metric_grid(&self.metrics, heads).text(style));
+        out.push('\n');
+        if sides.len() > 1 {
+            out.push_str(match blocks {
+                1 => "Gains over the first; positive is better. One run each: no intervals, and nothing is marked.\n",
+                _ => {
+                    "Gains over the first, paired by block; positive is better. ± 95 % interval: spread over runs.\n\
+                     * more than 1 % and more than its interval.\n"
+                }
+            });
+        }
+        if self.metrics.iter().any(|metric| metric.name.starts_with("runqueue_wait")) {
+            out.push_str("runqueue wait: of all tasks on the machine.\n");
+        }
+        if let Some(regex) = &self.runs.regex {
+            out.push_str(&format!(
+                "metric: what the last match of `{regex}` in the command's output found.\n"
+            ));
+        }
+        for group in self.runs.missing.chunk_by(|a, b| a.why == b.why) {
+            let names: Vec<&str> = group.iter().map(|missing| missing.name).collect();
+            out.push_str(&format!("not measured: {}: {}\n", names.join(", "), group[0].why));
+        }
+        for VoidRun { block, side, why } in &self.runs.void {
+            let side = &sides[*side];
+            out.push_str(&format!("!! block {}, {side}: void, and run again: {why}\n", block + 1));
+        }
+        out
+    }
+
+    /// The whole as a document; serialise it with serde_json.
+    pub fn document(&self) -> TrialsDocument<'_> {
+        TrialsDocument {
+            schema_version: SCHEMA_VERSION,
+            kind: "ab",
+            interval: INTERVAL,
+            confidence_percent: CONFIDENCE_PERCENT,
+            command: &self.runs.command,
+            kernel: &self.runs.kernel,
+            cpus: self.runs.nr_cpus,
+            sides: &self.runs.sides,
+            seed: self.runs.seed,
+            order: &self.runs.order,
+            stopped_by: self.runs.stopped_by,
+            regex: self.runs.regex.as_deref(),
+            metrics: self.metrics.iter().map(TrialMetricDocument::new).collect(),
+            missing: &self.runs.missing,
+            void: &self.runs.void,
+        }
+    }
+}
+
+/// A command as a shell would take it back.
+fn shell_words(command: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    command.iter().map(word).collect::<Vec<_>>().join(" ")
+}
