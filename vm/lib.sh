@@ -5,7 +5,7 @@
 #   @@ ready CPUS KERNEL           once
 #   @@ section TEXT                before the steps that belong together
 #   @@ ok STEP TENTHS_OF_A_SECOND  a step passed
-#   @@ failed STEP TEXT            a step failed
+#   @@ failed STEP TEXT            a step failed; what the loader and the kernel said follows
 #   @@ note TEXT                   what is worth printing of a step
 #   @@ end                         last; without it the guest did not get to its end
 
@@ -14,11 +14,14 @@ busybox mount -t sysfs sysfs /sys
 busybox mount -t devtmpfs devtmpfs /dev
 busybox mkdir -p /tmp
 busybox --install -s /bin
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
 
 cpus=$(nproc)
 state=/sys/kernel/sched_ext/state
 ops=/sys/kernel/sched_ext/root/ops
 hackbench_tasks=80     # 2 groups of 20 senders and 20 receivers
+verified_most=250000   # instructions that the verifier may look at in one program
 
 tenths() {
     awk '{ printf "%d", $1 * 10 }' /proc/uptime
@@ -35,6 +38,12 @@ passed() {
 
 failed() {
     echo "@@ failed $step $*"
+    sed 's/^/loader: /' /tmp/loader.log
+    dmesg | sed 's/^/kernel: /'
+}
+
+note() {
+    echo "@@ note $*"
 }
 
 # await SECONDS COMMAND...: until it succeeds
@@ -56,22 +65,63 @@ is_disabled() {
     [ "$(cat $state)" = disabled ]
 }
 
-load() {
-    begin load
-    scx_wakelab --policy "$1" --verbose > /tmp/loader.log 2>&1 &
+# start_loader ARGUMENTS...: in the background. Returns 1 and sets $why if the scheduler is not attached then.
+start_loader() {
+    scx_wakelab --verbose "$@" > /tmp/loader.log 2>&1 &
     loader=$!
     await 120 is_enabled
     if [ "$(cat $state)" != enabled ]; then
-        failed "state is $(cat $state)"
-        sed 's/^/loader: /' /tmp/loader.log
+        why="state is $(cat $state)"
         kill -KILL "$loader" 2>/dev/null
         wait "$loader"
         return 1
     fi
     case $(cat $ops) in
-    wakelab*) passed ;;
-    *) failed "root/ops names $(cat $ops)" ;;
+    wakelab*) ;;
+    *)
+        why="root/ops names $(cat $ops)"
+        return 1
+        ;;
     esac
+    why="no program's verified instructions are known, or more than $verified_most"
+    verified=$(sed -n 's/^verifier: .* at most \([0-9]*\) .*/\1/p' /tmp/loader.log)
+    [ -n "$verified" ] && [ "$verified" -le $verified_most ]
+}
+
+# Returns 1 and sets $why if the loader does not detach as it should, or if the policy's counts do not come back to nothing.
+stop_loader() {
+    if [ "$(cat $state)" != enabled ]; then
+        why="the scheduler was ejected"
+        wait "$loader"
+        return 1
+    fi
+    kill -INT "$loader"
+    wait "$loader"
+    code=$?
+    await 20 is_disabled
+    why="exit code $code, state $(cat $state)"
+    [ "$code" -eq 0 ] && [ "$(cat $state)" = disabled ] || return 1
+    why="$(grep 'accounting:' /tmp/loader.log | head -n 1)"
+    grep -q '^accounting: balanced' /tmp/loader.log
+}
+
+load() {
+    begin load
+    if start_loader --policy "$1"; then
+        passed
+    else
+        failed "$why"
+        return 1
+    fi
+}
+
+unload() {
+    begin unload
+    if stop_loader; then
+        passed
+    else
+        failed "$why"
+    fi
 }
 
 run_hackbench() {
@@ -85,53 +135,12 @@ run_hackbench() {
     fi
 }
 
-# all_done N PATTERN: N lines in all files of that name. The pattern is looked up each time: a file appears when its task starts.
-all_done() {
-    [ "$(cat $2 2>/dev/null | wc -l)" -eq "$1" ]
-}
-
-unload() {
-    begin unload
-    if [ "$(cat $state)" != enabled ]; then
-        failed "the scheduler was ejected"
-        sed 's/^/loader: /' /tmp/loader.log
-        wait "$loader"
-        return
-    fi
-    kill -INT "$loader"
-    wait "$loader"
-    code=$?
-    await 20 is_disabled
-    if [ "$code" -ne 0 ] || [ "$(cat $state)" != disabled ]; then
-        failed "exit code $code, state $(cat $state)"
-        sed 's/^/loader: /' /tmp/loader.log
-    elif ! grep -q '^accounting: balanced' /tmp/loader.log; then
-        failed "$(grep 'accounting:' /tmp/loader.log | head -n 1)"
-        grep 'accounting:' /tmp/loader.log
-    else
-        passed
-    fi
-}
-
-# A loader that dies takes its scheduler with it.
-kill_loader() {
-    begin kill
-    kill -KILL "$loader"
-    wait "$loader" 2>/dev/null
-    if await 20 is_disabled; then
-        passed
-    else
-        failed "state is $(cat $state)"
-    fi
-}
-
 check_log() {
     begin kernel-log
-    dmesg -c > /tmp/dmesg
-    if grep -E 'WARNING|BUG|Oops|stall|lockup|hung task|zero slice|disabled \(runtime error' /tmp/dmesg > /tmp/found; then
+    if dmesg | grep -E 'WARNING|BUG|Oops|stall|lockup|hung task|zero slice|disabled \(runtime error' > /tmp/found; then
         failed "$(head -n 1 /tmp/found)"
-        sed 's/^/kernel: /' /tmp/dmesg
     else
         passed
     fi
+    dmesg -c > /dev/null
 }

@@ -33,16 +33,33 @@ pub(crate) struct Args {
 /// What a bound task saw.
 struct Seen {
     longest: Duration,
+    /// When that ended.
+    at: Duration,
+    cpu: usize,
     /// Looks at the clock.
     looks: u64,
     /// It was always on its CPU, and did what it says it did.
     right: bool,
 }
 
+impl Seen {
+    fn none_on(cpu: usize) -> Seen {
+        Seen { longest: Duration::ZERO, at: Duration::ZERO, cpu, looks: 0, right: true }
+    }
+
+    fn waited(&mut self, time: Duration, at: Duration) {
+        if time > self.longest {
+            (self.longest, self.at) = (time, at);
+        }
+        self.looks += 1;
+    }
+}
+
 /// Runs all of them at the same time.
 pub(crate) fn run(args: &Args) -> Result<Line> {
     let cpus = allowed_cpus()?;
-    let end = now() + Duration::from_millis(args.ms);
+    let begin = now();
+    let end = begin + Duration::from_millis(args.ms);
     let period = Duration::from_micros(args.period_us);
     let (sleepers, computers, competitors) = thread::scope(|scope| {
         let competitors: Vec<_> = (0..(args.competitors * cpus.len()) as u64)
@@ -54,16 +71,22 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
     });
     let sleepers: Vec<Seen> = sleepers.into_iter().collect::<Result<_>>()?;
     let computers: Vec<Seen> = computers.into_iter().collect::<Result<_>>()?;
-    let longest = |seen: &[Seen]| seen.iter().map(|seen| seen.longest).max().unwrap_or_default();
+    let longest = |seen: &[Seen]| {
+        let worst = seen.iter().max_by_key(|seen| seen.longest);
+        worst.map_or((Duration::ZERO, String::new()), |seen| {
+            let at_ms = seen.at.saturating_sub(begin).as_millis();
+            (seen.longest, format!("{} cpu={} at_ms={at_ms}", ns(seen.longest), seen.cpu))
+        })
+    };
     let right = |seen: &[Seen]| seen.iter().filter(|seen| seen.right && seen.looks > 0).count();
-    let (woken, kept) = (longest(&sleepers), longest(&computers));
+    let ((woken, woken_text), (kept, kept_text)) = (longest(&sleepers), longest(&computers));
     let bound = Duration::from_millis(args.within_ms);
     let competed = competitors.iter().filter(|right| **right).count();
     Ok(Line::new("pinned")
         .add("cpus", cpus.len())
         .add("wakeups", sleepers.iter().map(|seen| seen.looks).sum::<u64>())
-        .add("longest_wait_ns", ns(woken))
-        .add("longest_gap_ns", ns(kept))
+        .add("longest_wait_ns", woken_text)
+        .add("longest_gap_ns", kept_text)
         .add("bound_ns", ns(bound))
         .expect(right(&sleepers) == cpus.len(), "all sleeping tasks on their CPUs", right(&sleepers))
         .expect(right(&computers) == cpus.len(), "all computing tasks on their CPUs", right(&computers))
@@ -87,14 +110,13 @@ fn compete(seed: u64, end: Duration) -> bool {
 fn compute(cpu: usize, end: Duration) -> Result<Seen> {
     pin(cpu)?;
     let mut work = Work::new(cpu as u64);
-    let mut seen = Seen { longest: Duration::ZERO, looks: 0, right: true };
+    let mut seen = Seen::none_on(cpu);
     let mut last = now();
     while last < end {
         work.go_on();
         seen.right &= sched_getcpu() == cpu;
         let time = now();
-        seen.longest = seen.longest.max(time - last);
-        seen.looks += 1;
+        seen.waited(time - last, time);
         last = time;
     }
     seen.right &= work.is_right(cpu as u64);
@@ -103,15 +125,14 @@ fn compute(cpu: usize, end: Duration) -> Result<Seen> {
 
 fn sleep(cpu: usize, end: Duration, period: Duration) -> Result<Seen> {
     pin(cpu)?;
-    let mut seen = Seen { longest: Duration::ZERO, looks: 0, right: true };
+    let mut seen = Seen::none_on(cpu);
     let mut next = now() + period;
     while next < end {
         let until = Timespec { tv_sec: next.as_secs() as i64, tv_nsec: next.subsec_nanos().into() };
         clock_nanosleep_absolute(ClockId::Monotonic, &until).context("clock_nanosleep")?;
         seen.right &= sched_getcpu() == cpu;
         let time = now();
-        seen.longest = seen.longest.max(time.saturating_sub(next));
-        seen.looks += 1;
+        seen.waited(time.saturating_sub(next), time);
         next = time + period;
     }
     Ok(seen)

@@ -10,13 +10,14 @@ mod bpf_skel;
 mod machine;
 mod scheduler;
 mod stats;
+mod verifier;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use libbpf_rs::PrintLevel;
 use wakelab_policy::PolicySpec;
@@ -49,9 +50,19 @@ struct Arguments {
     /// Print policies to try: the named ones, and more until every value of every axis is in one.
     #[arg(long)]
     list_policies: bool,
+    /// Misbehave, to test what the kernel does then (bpf/break.bpf.h); refused unless WAKELAB_ALLOW_BREAK is set, too.
+    #[arg(long = "break", value_name = "HOW", hide = true)]
+    break_by: Option<Break>,
     /// Print the version.
     #[arg(long, short = 'V', action = clap::ArgAction::Version)]
     version: (),
+}
+
+/// Deliberate faults.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Break {
+    /// Tasks named `stall-victim` are never queued: the kernel's watchdog has to eject the scheduler.
+    Stall,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +81,10 @@ fn run(args: &Arguments) -> Result<()> {
         scheduler::listed_policies().iter().for_each(|spec| println!("{spec}"));
         return Ok(());
     }
+    ensure!(
+        args.break_by.is_none() || std::env::var_os("WAKELAB_ALLOW_BREAK").is_some(),
+        "--break makes this scheduler lose tasks; it is for tests on machines made for it, and refused here"
+    );
     scheduler::check_kernel()?;
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
         // Said at every attach: the skeleton leaves the scheduler's map to be attached by hand.

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use libbpf_rs::skel::Skel;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
 use wakelab_policy::{Cover, PolicySpec, Tables};
@@ -17,6 +18,7 @@ use crate::Arguments;
 use crate::bpf_skel::{BpfSkelBuilder, OpenBpfSkel, types};
 use crate::machine;
 use crate::stats::Stats;
+use crate::verifier;
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -66,8 +68,14 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     let mut skel = scx_ops_open!(builder, &mut object, wakelab_ops, options)?;
     skel.struct_ops.wakelab_ops_mut().exit_dump_len = args.exit_dump_len;
     install(&mut skel, spec, &tables)?;
+    if args.break_by.is_some() {
+        skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?.break_stall = true;
+    }
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
     let link = scx_ops_attach!(skel, wakelab_ops)?;
+    if args.verbose {
+        println!("{}", verifier::summary(skel.object())?);
+    }
     println!("scheduling by {spec}");
 
     let every = args.stats.map(Duration::from_secs);

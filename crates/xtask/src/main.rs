@@ -15,6 +15,7 @@ mod vm;
 mod vm_guest;
 mod vm_kernel;
 mod vm_smoke;
+mod vm_test;
 
 use std::process::ExitCode;
 

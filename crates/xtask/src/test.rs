@@ -79,7 +79,7 @@ const STAGES: &[Stage] = &[
     },
     Stage { name: "parity", budget_min: (4, 3), what: "native = BPF, in this kernel", run: parity },
     Stage { name: "deny", budget_min: (8, 1), what: "licences and sources of dependencies", run: deny },
-    Stage { name: "vm", budget_min: (15, 8), what: "the scheduler on a 6.12 kernel", run: vm_smoke },
+    Stage { name: "vm", budget_min: (15, 8), what: "the scheduler on a 6.12 kernel", run: vm },
 ];
 
 /// `cargo xtask test`.
@@ -321,10 +321,13 @@ fn deny(_: &mut Shared) -> Result<()> {
     run_command(Command::new(program).current_dir(root()).args(["check", "bans", "licenses", "sources"]))
 }
 
-fn vm_smoke(shared: &mut Shared) -> Result<()> {
+fn vm(shared: &mut Shared) -> Result<()> {
     if let Some(mut build) = shared.kernel_build.take() {
         println!("vm: waiting for the kernel build");
         build.wait().context("the kernel build")?;
     }
-    run_command(Command::new(std::env::current_exe()?).current_dir(root()).args(["vm", "smoke"]))
+    for what in ["smoke", "test"] {
+        run_command(Command::new(std::env::current_exe()?).current_dir(root()).args(["vm", what]))?;
+    }
+    Ok(())
 }

@@ -2,13 +2,14 @@
 //! The test kernel, and the scheduler on it under emulation (vm/README.md): the arguments of `cargo xtask vm`.
 //!
 //! `vm_kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache; `vm_guest` packs a guest, boots it and reads
-//! its serial console; `vm_smoke` is what the guest does.
+//! its serial console; `vm_smoke` and `vm_test` are what guests do.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::vm_kernel;
 use crate::vm_smoke::{self, SmokeArgs};
+use crate::vm_test::{self, TestArgs};
 
 /// Arguments of `cargo xtask vm`.
 #[derive(Args)]
@@ -23,6 +24,8 @@ enum What {
     Kernel,
     /// Load policies on the test kernel, run work under each, unload, and count.
     Smoke(SmokeArgs),
+    /// No task is lost or late, and the kernel always gets its machine back: live tests of one policy.
+    Test(TestArgs),
 }
 
 /// `cargo xtask vm`.
@@ -34,5 +37,6 @@ pub(crate) fn run(args: VmArgs) -> Result<()> {
             Ok(())
         }
         What::Smoke(args) => vm_smoke::run(&args),
+        What::Test(args) => vm_test::run(&args),
     }
 }

@@ -60,6 +60,11 @@ pub(crate) fn build_loader() -> Result<PathBuf> {
     build_static("wakelab-scx", &["--features", "static"], "scx_wakelab")
 }
 
+/// Builds `wakelab-guest` without shared libraries, and gives its path.
+pub(crate) fn build_guest_work() -> Result<PathBuf> {
+    build_static("wakelab-guest", &[], "wakelab-guest")
+}
+
 /// How the guest's CPUs are emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accel {
@@ -231,6 +236,8 @@ impl Drop for Machine {
 pub(crate) struct Tally {
     passed: u32,
     failed: u32,
+    /// Names of steps that reported.
+    seen: Vec<String>,
     ended: bool,
 }
 
@@ -261,11 +268,13 @@ impl Tally {
             "note" => println!("          {rest}"),
             "ok" => {
                 let (step, tenths) = rest.split_once(' ').unwrap_or((rest, "0"));
+                self.seen.push(step.to_owned());
                 let tenths: u32 = tenths.parse().unwrap_or(0);
                 self.step(&format!("{step:<12} {:>3}.{} s", tenths / 10, tenths % 10), None);
             }
             "failed" => {
                 let (step, error) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.seen.push(step.to_owned());
                 self.step(step, Some(error));
             }
             "end" => self.ended = true,
@@ -274,13 +283,22 @@ impl Tally {
         None
     }
 
-    /// Prints the sum as `NAME: N passed, N failed, TEXT`, and fails if a step did, or if the guest did not get to its end.
-    pub(crate) fn finish(mut self, name: &str, ran: Result<()>, text: &str) -> Result<()> {
+    /// A guest is gone: fails if it did not get to its end, or if one of the steps that it was to do did not report.
+    pub(crate) fn guest_ended(&mut self, ran: Result<()>, steps: &[&str]) {
+        let ended = std::mem::take(&mut self.ended);
+        let seen = std::mem::take(&mut self.seen);
         if let Err(error) = ran {
             self.step("guest", Some(&format!("{error:#}")));
-        } else if !self.ended {
+        } else if !ended {
             self.step("guest", Some("ended before its report did"));
         }
+        for step in steps.iter().filter(|step| !seen.iter().any(|seen| seen == *step)) {
+            self.step(step, Some("was not done"));
+        }
+    }
+
+    /// Prints the sum as `NAME: N passed, N failed, TEXT`, and fails if a step did.
+    pub(crate) fn finish(self, name: &str, text: &str) -> Result<()> {
         println!("{name}: {} passed, {} failed, {text}", self.passed, self.failed);
         match self.failed {
             0 => Ok(()),
@@ -302,19 +320,24 @@ mod tests {
         assert_eq!(tally.line("@@ ready 8 6.12"), Some(("ready", "8 6.12")));
         assert_eq!((tally.passed, tally.failed, tally.ended), (1, 1, false));
         assert_eq!(tally.line("@@ end"), None);
-        assert!(tally.ended);
-        assert!(tally.finish("test", Ok(()), "").is_err(), "a step failed");
+        tally.guest_ended(Ok(()), &["load", "unload"]);
+        assert!(tally.finish("test", "").is_err(), "a step failed");
     }
 
     #[test]
     fn a_guest_that_does_not_reach_its_end_has_failed() {
-        let mut tally = Tally::default();
-        tally.line("@@ ok load 1");
-        assert!(tally.finish("test", Ok(()), "").is_err());
-        let mut tally = Tally::default();
-        tally.line("@@ ok load 1");
-        tally.line("@@ end");
-        assert!(tally.finish("test", Ok(()), "").is_ok());
+        let outcome = |lines: &[&str], steps: &[&str], ran: Result<()>| {
+            let mut tally = Tally::default();
+            for line in lines {
+                tally.line(line);
+            }
+            tally.guest_ended(ran, steps);
+            tally.finish("test", "").is_ok()
+        };
+        assert!(outcome(&["@@ ok load 1", "@@ end"], &["load"], Ok(())));
+        assert!(!outcome(&["@@ ok load 1"], &["load"], Ok(())), "no end");
+        assert!(!outcome(&["@@ ok load 1", "@@ end"], &["load", "kill"], Ok(())), "a step is missing");
+        assert!(!outcome(&["@@ ok load 1", "@@ end"], &["load"], Err(anyhow::anyhow!("hung"))));
     }
 
     #[test]

@@ -70,5 +70,6 @@ pub(crate) fn run(args: &SmokeArgs) -> Result<()> {
     if ran.is_ok() && begun != policies.len() {
         tally.step("guest", Some(&format!("ran {begun} of {} policies", policies.len())));
     }
-    tally.finish("smoke", ran, &format!("{} s in the guest", start.elapsed().as_secs()))
+    tally.guest_ended(ran, &[]);
+    tally.finish("smoke", &format!("{} s in the guest", start.elapsed().as_secs()))
 }

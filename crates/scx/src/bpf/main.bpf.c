@@ -21,6 +21,7 @@
  */
 #include "state.bpf.h"
 #include "queues.bpf.h"
+#include "break.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -87,6 +88,8 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	s32 claimed_cpu;
 
+	if (is_to_be_lost(p))
+		return;
 	if (!tctx) {
 		st->global++;
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);

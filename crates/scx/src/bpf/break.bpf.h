@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * break.bpf.h - a fault for the test that the kernel ejects a scheduler that loses a task (cargo xtask vm test).
+ *
+ * It takes three things at once: the loader's hidden option, its environment variable, and a task of a name that nothing else has.
+ * Without the option the verifier sees a constant and removes the code.
+ */
+#ifndef SCX_WAKELAB_BREAK_H
+#define SCX_WAKELAB_BREAK_H
+
+#include <scx/common.bpf.h>
+
+const volatile bool break_stall;
+
+/* Is p a task that shall be queued nowhere, so that it never runs? */
+static bool is_to_be_lost(struct task_struct *p)
+{
+	static const char victim[] = "stall-victim";
+	char comm[16];
+
+	if (!break_stall || bpf_probe_read_kernel(comm, sizeof(comm), p->comm))
+		return false;
+	return !__builtin_memcmp(comm, victim, sizeof(victim));
+}
+
+#endif /* SCX_WAKELAB_BREAK_H */

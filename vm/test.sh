@@ -1,0 +1,202 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Init of the live tests' guests: does the steps that /steps names, under the policy that /policy names, and reports on the serial
+# console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
+#
+# Steps under one load of the scheduler: pinned, affinity, forks, cgroups, hotplug. Steps that load for themselves: reload, kill,
+# stall. Bounds in time mean something in virtual time only; /bounds has what applies.
+
+. /lib.sh
+. /bounds               # within_ms, at_least
+policy=$(cat /policy)
+
+wanted() {
+    grep -qx "$1" /steps
+}
+
+# work STEP ARGUMENTS...: a step that is one run of wakelab-guest.
+work() {
+    begin "$1"
+    shift
+    if ! timeout 120 wakelab-guest "$@" > /tmp/work.out 2> /tmp/work.err; then
+        failed "$(cat /tmp/work.out /tmp/work.err | tr '\n' ';')"
+    elif [ "$(cat $state)" != enabled ]; then
+        failed "$(cat /tmp/work.out); but the scheduler was ejected"
+    else
+        note "$(cat /tmp/work.out)"
+        passed
+    fi
+}
+
+# Work in the background, until its end is asked for. Each piece says on a line that it was done and right.
+begin_load() {
+    rm -f /tmp/load.*
+    touch /tmp/load.on
+    for piece in 'spin --threads 4 --ms 300' 'schbench --rounds 40 --workers 4' 'forks --rate 100 --ms 300 --at-least 0'; do
+        while [ -e /tmp/load.on ]; do
+            wakelab-guest $piece >> /tmp/load.done 2>> /tmp/load.lost || echo "$piece" >> /tmp/load.lost
+        done &
+        load_pids="$load_pids $!"
+    done
+}
+
+# Sets $why if work was lost.
+end_load() {
+    rm /tmp/load.on
+    wait $load_pids
+    load_pids=
+    note "pieces of work done meanwhile: $(wc -l < /tmp/load.done)"
+    why="lost work: $(cat /tmp/load.lost | tr '\n' ';')"
+    [ -s /tmp/load.done ] && [ ! -s /tmp/load.lost ]
+}
+
+run_reload() {
+    begin reload
+    begin_load
+    loads=0
+    right=yes
+    while [ $loads -lt 20 ] && [ $right = yes ]; do
+        if start_loader --policy "$policy" && sleep 0.2 && stop_loader; then
+            loads=$((loads + 1))
+        else
+            failed "after $loads loads of 20: $why"
+            right=no
+        fi
+    done
+    if ! end_load; then
+        failed "$why"
+    elif [ $right = yes ]; then
+        note "$(grep '^verifier:' /tmp/loader.log)"
+        passed
+    fi
+}
+
+# The loader is killed while it loads, at moments spread over the time that one load takes, and once it schedules.
+run_kill() {
+    begin kill
+    begin_load
+    start=$(tenths)
+    if ! start_loader --policy "$policy"; then
+        failed "$why"
+        end_load
+        return
+    fi
+    takes=$(($(tenths) - start))
+    lost=
+    kill_loader || lost="$lost attached"
+    moments='0 20 40 60 80 90 100 110'
+    for percent in $moments; do
+        scx_wakelab --verbose --policy "$policy" > /tmp/loader.log 2>&1 &
+        loader=$!
+        sleep "$(awk "BEGIN { print $takes * $percent / 1000 }")"
+        kill_loader || lost="$lost $percent"
+    done
+    end_load || lost="$lost work ($why)"
+    if [ -n "$lost" ]; then
+        failed "the kernel did not go back to its own scheduler at:$lost"
+    elif ! start_loader --policy "$policy" || ! stop_loader; then
+        failed "afterwards: $why"
+    else
+        note "killed once attached, and at $moments percent of the $takes tenths of a second that a load takes"
+        passed
+    fi
+}
+
+# A loader that dies takes its scheduler with it.
+kill_loader() {
+    kill -KILL "$loader"
+    wait "$loader" 2>/dev/null
+    await 20 is_disabled
+}
+
+# The last CPU goes off and on again: the kernel detaches the scheduler each time, and the loader attaches it anew.
+run_hotplug() {
+    begin hotplug
+    begin_load
+    last=/sys/devices/system/cpu/cpu$((cpus - 1))/online
+    for online in 0 1; do
+        echo $online > $last
+        if ! await 120 is_attached $((cpus - 1 + online)); then
+            failed "not attached again after $online to $last"
+            end_load
+            return
+        fi
+    done
+    if end_load; then
+        passed
+    else
+        failed "$why"
+    fi
+}
+
+# The last thing that the loader said is that it schedules, on so many CPUs.
+is_attached() {
+    tail -n 1 /tmp/loader.log | grep -q '^scheduling by' && grep '^topology:' /tmp/loader.log | tail -n 1 | grep -q ": $1 CPUs"
+}
+
+# A scheduler that loses a task: the kernel's watchdog ejects it, the loader says so, and the task goes on under the kernel's own.
+run_stall() {
+    begin stall
+    if scx_wakelab --policy "$policy" --break stall > /tmp/loader.log 2>&1; then
+        failed "--break was not refused without WAKELAB_ALLOW_BREAK"
+        return
+    fi
+    export WAKELAB_ALLOW_BREAK=1
+    if ! start_loader --policy "$policy" --break stall; then
+        failed "$why"
+        return
+    fi
+    unset WAKELAB_ALLOW_BREAK
+    cp /bin/wakelab-guest /tmp/stall-victim
+    /tmp/stall-victim spin --threads 1 --ms 50 > /tmp/victim.out 2>&1 &
+    victim=$!
+    if ! await 60 is_disabled; then
+        failed "expected to be ejected within 60 s, state is $(cat $state)"
+        return
+    fi
+    wait "$loader"
+    code=$?
+    await 10 is_gone "$victim" || kill -KILL "$victim"
+    wait "$victim"
+    victim_code=$?
+    if [ $code -ne 1 ]; then
+        failed "expected exit code 1 of the loader, found $code"
+    elif ! grep -q '^scx_wakelab: .*stall-victim.*failed to run for' /tmp/loader.log; then
+        failed "expected the loader to name the stalled task"
+    elif [ $victim_code -ne 0 ]; then
+        failed "the task did not go on: $(cat /tmp/victim.out)"
+    elif ! dmesg | grep -q 'disabled (runnable task stall)'; then
+        failed "expected the kernel's log to tell of the stall"
+    else
+        note "$(grep '^scx_wakelab: ' /tmp/loader.log | tail -n 1)"
+        note "$(cat /tmp/victim.out)"
+        passed
+    fi
+    dmesg -c > /dev/null
+}
+
+is_gone() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+echo "@@ ready $cpus $(uname -r)"
+dmesg -c > /dev/null
+if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; then
+    note "$(grep '^topology:' /tmp/loader.log)"
+    note "$(grep '^verifier:' /tmp/loader.log)"
+    wanted pinned && work pinned pinned --ms 1500 --within-ms "$within_ms"
+    wanted affinity && work affinity affinity --ms 1000 --within-ms "$within_ms"
+    wanted forks && work forks forks --rate 1000 --ms 1000 --at-least "$at_least"
+    wanted cgroups && work cgroups cgroups --count 200
+    wanted hotplug && run_hotplug
+    unload
+    check_log
+fi
+for step in reload kill stall; do
+    if wanted $step; then
+        run_$step
+        check_log
+    fi
+done
+echo "@@ end"
+poweroff -f
