@@ -233,11 +233,20 @@ WL_INLINE void wl_read_block(struct wl_policy *p, struct wl_reads *reads, u32 bl
  */
 WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 {
-	u32 nr_levels = p->topo.nr_levels, kind = WL_DIST_NUMA3, i, cluster;
+	u32 nr_levels = p->topo.nr_levels, llc_level = p->topo.llc_level, kind = WL_DIST_NUMA3, i;
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+	u32 cluster = wl_entry(p->topo.cluster_of, a);
 
 	if (a == b)
 		return WL_DIST_CPU;
-	wl_for (i, 1, nr_levels) {
+	/* Inside an LLC core and cluster decide: most questions are of this kind, and need no walk. */
+	if (wl_entry(smt->dom_of, a) == wl_entry(smt->dom_of, b))
+		return smt->kind;
+	if (cluster != WL_NO_CLUSTER && cluster == wl_entry(p->topo.cluster_of, b))
+		return WL_DIST_CLS;
+	if (wl_shares_llc(p, a, b))
+		return wl_level_of(p, llc_level)->kind;
+	wl_for (i, llc_level + 1, nr_levels) {
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {
@@ -245,10 +254,6 @@ WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 			break;
 		}
 	}
-	cluster = wl_entry(p->topo.cluster_of, a);
-	if (kind > WL_DIST_CLS && cluster != WL_NO_CLUSTER &&
-	    cluster == wl_entry(p->topo.cluster_of, b))
-		kind = WL_DIST_CLS;
 	return kind;
 }
 

@@ -67,6 +67,8 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     let options = LibbpfOpts::default().into_bpf_open_opts();
     let mut skel = scx_ops_open!(builder, &mut object, wakelab_ops, options)?;
     skel.struct_ops.wakelab_ops_mut().exit_dump_len = args.exit_dump_len;
+    skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?.detailed_stats =
+        args.stats.is_some().into();
     install(&mut skel, spec, &tables)?;
     if args.break_by.is_some() {
         skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?.break_stall = true;

@@ -6,9 +6,17 @@
  * DSQ a CPU with the CPU's number as its id; the task records, in task storage; the idle mask, which is the kernel's
  * built-in one. Each hook tells policy/ what happened and carries out its answer.
  *
- * A wake-up's way: select_cpu asks wl_select() and returns its CPU; enqueue asks wl_enqueue() for key and slice and inserts
- * into that CPU's DSQ; the kernel reschedules an idle CPU by itself, a preemption is a kick; dispatch asks wl_dispatch()
- * whether to pull, then moves the head of the own DSQ to the CPU, or the first or last task of which wl_may_run() says yes.
+ * A wake-up's way: select_cpu asks wl_select() for the CPU and, at once, wl_enqueue() for key and slice, and inserts into that
+ * CPU's DSQ, so that the kernel need not call enqueue; the kernel reschedules an idle CPU by itself, a preemption is a kick;
+ * dispatch asks wl_dispatch() whether to pull, then moves the head of the own DSQ to the CPU, or the first or last task of
+ * which wl_may_run() says yes. Tasks for which the kernel does not ask select_cpu (pinned ones, and those that are put back)
+ * come to enqueue. Where dispatch could only take the one task that was just inserted (goes_straight()), the task goes to the
+ * CPU's local queue, and the kernel does not ask.
+ *
+ * What it costs is what hooks cost: entering one and finding the task's record is more than most of them do. So there is none
+ * that is not needed: a task that sleeps was running, and stopping() says that it no longer is; one that leaves a queue
+ * without having run is queued again (affinity, weight), leaves the class (disable) or ends (exit_task). docs/live-bench.md
+ * has the figures.
  *
  * No task is left unserved, whatever the policy counts: dispatch always looks at the own DSQ itself; a task that may
  * not run where it is queued is moved on (rescue()); a task without a record, or for whom the policy's answer cannot be
@@ -27,19 +35,60 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
+/* Carries out the answer to wl_enqueue(): p goes to the queue of out->cpu. `home` is the CPU on whose run queue it is. */
+static __always_inline void insert(struct task_struct *p, const struct wl_enqueue_in *in,
+				   const struct wl_enqueue_out *out, s32 claimed_cpu, s32 home,
+				   u64 enq_flags)
+{
+	struct cpu_stats *st = cpu_stats();
+
+	st->enqueues++;
+	/* A claim that led nowhere is given back: the CPU looks for work, finds none, and is idle again. */
+	if (claimed_cpu != WL_CPU_NONE && claimed_cpu != out->cpu)
+		scx_bpf_kick_cpu(claimed_cpu, SCX_KICK_IDLE);
+
+	if (!valid_cpu(out->cpu) || (out->cpu != home && !can_run(p, out->cpu))) {
+		st->global++;
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, out->slice_ns ?: SCX_SLICE_DFL, enq_flags);
+		scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
+		return;
+	}
+
+	/* The bit of a CPU that has something queued must not stand, or the next waker would choose it too. */
+	if (claimed_cpu != out->cpu)
+		scx_bpf_test_and_clear_cpu_idle(out->cpu);
+
+	st->preempts += out->preempt;
+	if (out->cpu == home && goes_straight(p, in, out)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, out->slice_ns,
+				   enq_flags | (out->preempt ? SCX_ENQ_PREEMPT : 0));
+		return;
+	}
+	scx_bpf_dsq_insert_vtime(p, out->cpu, out->slice_ns, out->key, enq_flags);
+	if (out->preempt) {
+		scx_bpf_kick_cpu(out->cpu, SCX_KICK_PREEMPT);
+	} else if (out->cpu != home || in->why == WL_ENQ_MOVED) {
+		/*
+		 * The kernel reschedules an idle CPU for a wake-up or a fork on that CPU's own run queue. In all other
+		 * cases nobody would tell it.
+		 */
+		scx_bpf_kick_cpu(out->cpu, SCX_KICK_IDLE);
+	}
+}
+
 s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct task_ctx *tctx = task_ctx(p), *waker = task_ctx(bpf_get_current_task_btf());
-	struct cpu_stats *st = cpu_stats();
-	struct scratch *sc = scratch_of(bpf_get_smp_processor_id());
+	s32 this_cpu = bpf_get_smp_processor_id();
+	struct task_ctx *tctx = task_ctx(p), *waker = NULL;
+	struct scratch *sc = scratch_of(this_cpu);
 	struct wl_select_in *in = &sc->select_in;
 	struct wl_decision *d = &sc->decision;
-	u64 elapsed_ns;
-	u32 i;
 
 	if (!tctx)
 		return prev_cpu;
-	in->this_cpu = bpf_get_smp_processor_id();
+	if (policy.params.affine != WL_AFFINE_OFF)
+		waker = task_ctx(bpf_get_current_task_btf());
+	in->this_cpu = this_cpu;
 	in->prev_cpu = prev_cpu;
 	in->flags = 0;
 	in->now_ns = bpf_ktime_get_ns();
@@ -49,24 +98,19 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		in->flags |= WL_WAKE_FORK;
 
 	wl_select(&policy, in, &tctx->task, (struct wl_task *)waker, d);
-	elapsed_ns = bpf_ktime_get_ns() - in->now_ns;
-	if (d->scan_timed)
-		wl_scan_took(&policy, in->this_cpu, d, elapsed_ns);
-
-	st->selects++;
-	st->select_ns += elapsed_ns;
-	st->searches += !!d->searched;
-	st->lost_claims += d->lost_claims;
-	if (d->reason < WL_NR_REASON)
-		st->reason[d->reason]++;
-	if (d->affine_reason < WL_NR_AFFINE_REASON)
-		st->affine_reason[d->affine_reason]++;
-	for (i = 0; i < WL_NR_DIST; i++)
-		st->select_reads[i] += d->reads.at[i];
-
+	if (d->scan_timed || detailed_stats)
+		count_time(d, this_cpu, bpf_ktime_get_ns() - in->now_ns);
+	count_decision(d);
 	if (!valid_cpu(d->cpu))
 		return prev_cpu;
-	tctx->claimed_cpu = d->claimed ? d->cpu : WL_CPU_NONE;
+
+	sc->enqueue_in.cpu = d->cpu;
+	sc->enqueue_in.why = tctx->task.flags & WL_TASK_NEW ? WL_ENQ_FORK : WL_ENQ_WAKEUP;
+	sc->enqueue_in.this_cpu = this_cpu;
+	sc->enqueue_in.now_ns = in->now_ns;
+	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
+	insert(p, &sc->enqueue_in, &sc->enqueue_out, d->claimed ? d->cpu : WL_CPU_NONE,
+	       d->cpu, 0);
 	return d->cpu;
 }
 
@@ -81,70 +125,25 @@ static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)
 
 void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 {
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *tctx = task_ctx(p);
-	struct cpu_stats *st = cpu_stats();
-	struct wl_enqueue_out out = {};
-	struct wl_enqueue_in in = {};
-	s32 cpu = scx_bpf_task_cpu(p);
-	s32 claimed_cpu;
+	struct scratch *sc = scratch_of(this_cpu);
 
 	if (is_to_be_lost(p))
 		return;
 	if (!tctx) {
-		st->global++;
+		cpu_stats()->global++;
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	in.cpu = cpu;
-	in.why = enqueue_why(tctx, enq_flags);
-	in.this_cpu = bpf_get_smp_processor_id();
-	in.now_ns = bpf_ktime_get_ns();
-	claimed_cpu = tctx->claimed_cpu;
-	tctx->claimed_cpu = WL_CPU_NONE;
+	sc->enqueue_in.cpu = cpu;
+	sc->enqueue_in.why = enqueue_why(tctx, enq_flags);
+	sc->enqueue_in.this_cpu = this_cpu;
+	sc->enqueue_in.now_ns = bpf_ktime_get_ns();
 	tctx->goes_on = 0;
-
-	wl_enqueue(&policy, &tctx->task, &in, &out);
-	st->enqueues++;
-
-	/* A claim that led nowhere is given back: the CPU looks for work, finds none, and is idle again. */
-	if (claimed_cpu != WL_CPU_NONE && claimed_cpu != out.cpu)
-		scx_bpf_kick_cpu(claimed_cpu, SCX_KICK_IDLE);
-
-	if (!valid_cpu(out.cpu) || !can_run(p, out.cpu)) {
-		st->global++;
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, out.slice_ns ?: SCX_SLICE_DFL, enq_flags);
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
-	}
-
-	/* The bit of a CPU that has something queued must not stand, or the next waker would choose it too. */
-	if (claimed_cpu != out.cpu)
-		scx_bpf_test_and_clear_cpu_idle(out.cpu);
-
-	/*
-	 * A waking per-CPU kernel thread goes straight to its CPU's local queue: others may wait for it to make any
-	 * progress at all (workqueues, RCU), and nothing else can run it. It is counted and charged as any other; at the end of its
-	 * slice it queues as any other, so that it cannot keep the CPU for itself.
-	 */
-	if (in.why == WL_ENQ_WAKEUP && (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 &&
-	    out.cpu == cpu) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, out.slice_ns,
-				   enq_flags | (out.preempt ? SCX_ENQ_PREEMPT : 0));
-		return;
-	}
-
-	scx_bpf_dsq_insert_vtime(p, out.cpu, out.slice_ns, out.key, enq_flags);
-	if (out.preempt) {
-		st->preempts++;
-		scx_bpf_kick_cpu(out.cpu, SCX_KICK_PREEMPT);
-	} else if (out.cpu != cpu || in.why == WL_ENQ_MOVED) {
-		/*
-		 * The kernel reschedules an idle CPU for a wake-up or a fork on that CPU's own run queue. In all other
-		 * cases nobody would tell it.
-		 */
-		scx_bpf_kick_cpu(out.cpu, SCX_KICK_IDLE);
-	}
+	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
+	insert(p, &sc->enqueue_in, &sc->enqueue_out, WL_CPU_NONE, cpu, enq_flags);
 }
 
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
@@ -152,14 +151,9 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 	struct scratch *sc = scratch_of(cpu);
 
 	cpu_stats()->dispatches++;
-	/* At most one pull a level and one for a mark; the policy ends it earlier, the bound is for the verifier. */
-	bpf_repeat(WL_MAX_LEVELS + 1)
-	{
-		wl_dispatch(&policy, cpu, bpf_ktime_get_ns(), &sc->dispatch);
-		if (sc->dispatch.what != WL_DISPATCH_PULL || !valid_cpu(sc->dispatch.cpu))
-			break;
-		pull(cpu);
-	}
+	wl_dispatch(&policy, cpu, bpf_ktime_get_ns(), &sc->dispatch);
+	if (sc->dispatch.what == WL_DISPATCH_PULL)
+		pull_all(cpu);
 	if (sc->dispatch.pick != WL_PICK_HEAD) {
 		if (sc->dispatch.pick == WL_PICK_LAST ? take_last(cpu) : take_eligible(cpu))
 			return;
@@ -183,7 +177,9 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	u64 now_ns = bpf_ktime_get_ns();
 
-	wl_busy(&policy, cpu, now_ns);
+	/* It was busy before, unless tasks were running when the scheduler was attached: update_idle saw no change. */
+	if (wl_read_once(wl_cpu_of(&policy, cpu)->state) != WL_CPU_BUSY)
+		wl_busy(&policy, cpu, now_ns);
 	if (!tctx)
 		return;
 	tctx->goes_on = 0;
@@ -202,16 +198,6 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 		return;
 	tctx->goes_on = runnable;
 	wl_stopping(&policy, &tctx->task, scx_bpf_task_cpu(p), bpf_ktime_get_ns(), runnable);
-}
-
-void BPF_STRUCT_OPS(wakelab_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *tctx = task_ctx(p);
-
-	if (!tctx)
-		return;
-	tctx->goes_on = 0;
-	wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
 }
 
 /* Busy means that the current task is not the idle task: tasks of other classes count, and only this hook sees them. */
@@ -245,8 +231,11 @@ void BPF_STRUCT_OPS(wakelab_set_cpumask, struct task_struct *p, const struct cpu
 {
 	struct task_ctx *tctx = task_ctx(p);
 
-	if (tctx)
-		copy_allowed(tctx, mask);
+	if (!tctx)
+		return;
+	copy_allowed(tctx, mask);
+	/* It is taken out of its queue and queued anew: that is not the end of a slice. */
+	tctx->goes_on = 0;
 }
 
 void BPF_STRUCT_OPS(wakelab_set_weight, struct task_struct *p, u32 weight)
@@ -266,6 +255,15 @@ void BPF_STRUCT_OPS(wakelab_enable, struct task_struct *p)
 		copy_allowed(tctx, p->cpus_ptr);
 }
 
+/* Leaves sched_ext, or ends: it was taken out of its queue before. */
+void BPF_STRUCT_OPS(wakelab_disable, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx(p);
+
+	if (tctx)
+		wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
@@ -279,7 +277,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
 		flags |= WL_TASK_KTHREAD;
 	if (args->fork)
 		flags |= WL_TASK_NEW;
-	tctx->claimed_cpu = WL_CPU_NONE;
 	tctx->last_cpu = WL_CPU_NONE;
 	wl_task_init(&policy, &tctx->task, p->pid, WL_WEIGHT_NICE_0, flags);
 	copy_allowed(tctx, p->cpus_ptr);
@@ -334,10 +331,11 @@ void BPF_STRUCT_OPS(wakelab_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(wakelab_ops, .select_cpu = (void *)wakelab_select_cpu,
 	       .enqueue = (void *)wakelab_enqueue, .dispatch = (void *)wakelab_dispatch,
 	       .running = (void *)wakelab_running, .stopping = (void *)wakelab_stopping,
-	       .quiescent = (void *)wakelab_quiescent, .update_idle = (void *)wakelab_update_idle,
+	       .update_idle = (void *)wakelab_update_idle,
 	       .tick = (void *)wakelab_tick, .cpu_release = (void *)wakelab_cpu_release,
 	       .set_cpumask = (void *)wakelab_set_cpumask, .set_weight = (void *)wakelab_set_weight,
-	       .enable = (void *)wakelab_enable, .init_task = (void *)wakelab_init_task,
+	       .enable = (void *)wakelab_enable, .disable = (void *)wakelab_disable,
+	       .init_task = (void *)wakelab_init_task,
 	       .exit_task = (void *)wakelab_exit_task, .dump_cpu = (void *)wakelab_dump_cpu,
 	       .init = (void *)wakelab_init, .exit = (void *)wakelab_exit,
 	       .flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING, .timeout_ms = 10000,

@@ -61,6 +61,24 @@ SEPARATE int pull(s32 cpu)
 	return 0;
 }
 
+/*
+ * The policy said that something should be pulled, and is asked again after each pull: at most one a level and one for a
+ * mark. It ends that earlier; the bound is for the verifier.
+ */
+SEPARATE int pull_all(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+
+	bpf_repeat(WL_MAX_LEVELS + 1)
+	{
+		if (sc->dispatch.what != WL_DISPATCH_PULL || !valid_cpu(sc->dispatch.cpu))
+			break;
+		pull(cpu);
+		wl_dispatch(&policy, cpu, bpf_ktime_get_ns(), &sc->dispatch);
+	}
+	return 0;
+}
+
 /* Does the policy want p, of cpu's own queue, to run now? Inlined: as a function, each call would be followed for each way to it. */
 static __always_inline bool wants(struct task_struct *p, s32 cpu)
 {

@@ -25,6 +25,9 @@ extern int CONFIG_HZ __kconfig __weak;
 /* The policy's state. The loader fills params and topo before it attaches; it is the only instance. */
 struct wl_policy policy;
 
+/* Set by the loader with --stats: each decision's time and reads are counted. It costs as much as a third of the decision. */
+const volatile u32 detailed_stats;
+
 /* A power of two above the values of enum wl_balance_why, for a mask that the verifier sees. */
 #define WHYS 4
 _Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter");
@@ -71,10 +74,8 @@ struct scratch scratch[WL_MAX_CPUS];
 
 struct task_ctx {
 	struct wl_task task; /* first, so that a pointer to one is a pointer to the other */
-	s32 claimed_cpu;     /* claimed by select_cpu and not yet queued there, or WL_CPU_NONE */
 	s32 last_cpu;	     /* where it ran last, or WL_CPU_NONE */
 	u32 goes_on; /* it stopped running while runnable: the next enqueue is the end of its slice */
-	u32 unused;
 };
 
 struct {
@@ -114,6 +115,59 @@ static bool can_run(struct task_struct *p, s32 cpu)
 	if (scx_bpf_task_cpu(p) == cpu)
 		return true;
 	return !is_migration_disabled(p) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+static void count_time(const struct wl_decision *d, u32 cpu, u64 elapsed_ns)
+{
+	if (d->scan_timed)
+		wl_scan_took(&policy, cpu, d, elapsed_ns);
+	cpu_stats()->select_ns += elapsed_ns;
+}
+
+static void count_decision(const struct wl_decision *d)
+{
+	struct cpu_stats *st = cpu_stats();
+	u32 reason = d->reason, affine_reason = d->affine_reason, i;
+
+	st->selects++;
+	st->searches += d->searched;
+	st->lost_claims += d->lost_claims;
+	if (reason < WL_NR_REASON)
+		st->reason[reason]++;
+	if (affine_reason < WL_NR_AFFINE_REASON)
+		st->affine_reason[affine_reason]++;
+	if (!detailed_stats)
+		return;
+	for (i = 0; i < WL_NR_DIST; i++)
+		st->select_reads[i] += d->reads.at[i];
+}
+
+/*
+ * May a task whose queue is that of out->cpu, and which is counted there, go to the CPU without asking wl_dispatch()?
+ *
+ * Yes if that could only answer with this task: nothing else waits there, no balancing is due, and either nothing runs there
+ * or the policy wants it to give way. Not with queue=fair if something runs (the eligible go first), and not with
+ * groups=exact, which compares CPUs at each choice.
+ *
+ * And in any case a waking kernel thread that is bound to its CPU: others may wait for it to make any progress at all
+ * (workqueues, RCU), and nothing else can run it. It is counted and charged as any other; at the end of its slice it queues as
+ * any other, so that it cannot keep the CPU for itself.
+ */
+static bool goes_straight(struct task_struct *p, const struct wl_enqueue_in *in,
+			  const struct wl_enqueue_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(&policy, out->cpu);
+
+	if (in->why != WL_ENQ_WAKEUP && in->why != WL_ENQ_FORK)
+		return false;
+	if (p->nr_cpus_allowed == 1 && (p->flags & PF_KTHREAD) && in->why == WL_ENQ_WAKEUP)
+		return true;
+	if (wl_is_exact(&policy) || wl_read_once(c->nr_queued) != 1 ||
+	    wl_read_once(c->balance_marked))
+		return false;
+	if (wl_read_once(c->nr_running))
+		return out->preempt && !wl_is_fair(&policy);
+	return wl_read_once(c->state) != WL_CPU_BUSY;
 }
 
 static void copy_allowed(struct task_ctx *tctx, const struct cpumask *mask)
