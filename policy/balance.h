@@ -277,9 +277,9 @@ WL_INLINE u32 wl_balance_patience(u32 kind)
 WL_INLINE u32 wl_groups_may_move(struct wl_policy *p, const struct wl_task *t, u32 cpu,
 				 const struct wl_dispatch_out *d)
 {
-	if (p->params.groups == WL_GROUPS_SHARES && t->group)
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
 		return wl_shares_may_move(p, t, d->cpu, d->max_load);
-	return t->weight / 2 <= d->max_load && (p->params.groups != WL_GROUPS_TASK_WEIGHT ||
+	return t->weight / 2 <= d->max_load && (wl_axis(p, groups) != WL_GROUPS_TASK_WEIGHT ||
 						wl_task_weight_may_move(p, t, d->cpu, cpu));
 }
 
@@ -288,7 +288,7 @@ WL_INLINE u64 wl_groups_load_of(struct wl_policy *p, const struct wl_task *t, u3
 {
 	u64 load = t->weight;
 
-	if (p->params.groups == WL_GROUPS_SHARES && t->group)
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
 		load = wl_group_hweight(p, t, from, 0) >> WL_HWEIGHT_SHIFT;
 	return load ? load : 1;
 }
@@ -320,7 +320,7 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 
 	if (wl_balance_may_move(p, t, in, d)) {
 		load = wl_groups_load_of(p, t, d->cpu);
-		if (p->params.groups == WL_GROUPS_SHARES && t->group)
+		if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
 			wl_shares_shift(p, t, d->cpu, in->cpu);
 		moved = wl_queue_pulled(p, t, d->cpu, in, out);
 	}

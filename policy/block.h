@@ -44,7 +44,7 @@
 
 WL_INLINE u32 wl_is_nearest(const struct wl_policy *p)
 {
-	return p->params.idle == WL_IDLE_NEAREST;
+	return wl_axis(p, idle) == WL_IDLE_NEAREST;
 }
 
 WL_INLINE struct wl_block *wl_block_at(struct wl_policy *p, u32 block)

@@ -46,7 +46,7 @@ WL_INLINE u32 wl_is_cluster_split(struct wl_policy *p, u32 level)
 /* Do wake-ups look into target's cluster first? */
 WL_INLINE u32 wl_packs(struct wl_policy *p)
 {
-	return p->params.cluster == WL_CLUSTER_SPREAD_AND_PACK &&
+	return wl_axis(p, cluster) == WL_CLUSTER_SPREAD_AND_PACK &&
 	       wl_is_cluster_split(p, p->topo.llc_level);
 }
 

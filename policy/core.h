@@ -36,7 +36,7 @@ WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
 			       const struct wl_task *t, const struct wl_task *waker,
 			       struct wl_decision *out)
 {
-	switch (p->params.affine) {
+	switch (wl_axis(p, affine)) {
 	case WL_AFFINE_WIDE:
 		return wl_affine_wide(p, s, t, waker, out);
 	case WL_AFFINE_FLIPS:
@@ -59,7 +59,7 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 {
 	if (p->topo.unequal)
 		return wl_search_capacity(p, s, t, out);
-	switch (p->params.idle) {
+	switch (wl_axis(p, idle)) {
 	case WL_IDLE_SMT_BALANCE:
 		return wl_search_smt_balance(p, s, t, out);
 	case WL_IDLE_NARROW:
@@ -67,11 +67,11 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 	case WL_IDLE_NEAREST:
 		return wl_search_nearest(p, s, t, out);
 	default:
-		if (p->params.scan_form == WL_SCAN_2_6_24)
+		if (wl_axis(p, scan_form) == WL_SCAN_2_6_24)
 			return wl_search_domains(p, s, t, out);
-		if (p->params.scan_form == WL_SCAN_3_10)
+		if (wl_axis(p, scan_form) == WL_SCAN_3_10)
 			return wl_search_groups(p, s, t, out);
-		if (p->params.scan_form >= WL_SCAN_MERGED)
+		if (wl_axis(p, scan_form) >= WL_SCAN_MERGED)
 			return wl_search_merged(p, s, t, out);
 		return wl_search_scan(p, s, t, out);
 	}
@@ -101,15 +101,15 @@ WL_INLINE u32 wl_take_or_remember(struct wl_policy *p, const struct wl_search *s
 /* Is the task's recent CPU looked at before the search? Since Linux 5.2. */
 WL_INLINE u32 wl_looks_at_recent(struct wl_policy *p)
 {
-	return p->params.idle == WL_IDLE_NARROW ||
-	       (p->params.idle == WL_IDLE_SCAN && p->params.scan_form >= WL_SCAN_5_2);
+	return wl_axis(p, idle) == WL_IDLE_NARROW ||
+	       (wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) >= WL_SCAN_5_2);
 }
 
 /* The common front of every idle search, then the search. */
 WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 			      struct wl_decision *out)
 {
-	u32 recent = t->recent_cpu, is_scan = p->params.idle == WL_IDLE_SCAN;
+	u32 recent = t->recent_cpu, is_scan = wl_axis(p, idle) == WL_IDLE_SCAN;
 	s32 second_best = WL_CPU_NONE;
 	int cpu;
 
@@ -121,7 +121,7 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 	if (wl_take_at_once(p, s, t, s->target, out))
 		return;
 	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target) &&
-	    !(is_scan && p->params.scan_form == WL_SCAN_2_6_24)) {
+	    !(is_scan && wl_axis(p, scan_form) == WL_SCAN_2_6_24)) {
 		out->cpu = s->prev;
 		out->reason = WL_REASON_PREV_IDLE;
 		if (wl_take_or_remember(p, s, t, s->prev, &second_best, out))
@@ -168,7 +168,7 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		s.prev = s.this_cpu;
 	s.prev = wl_nearest_allowed(p, wakee, s.prev);
 	s.target = s.prev;
-	if (waker && p->params.affine == WL_AFFINE_FLIPS &&
+	if (waker && wl_axis(p, affine) == WL_AFFINE_FLIPS &&
 	    !(s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)))
 		wl_record_wakee(p, waker, wakee, in->now_ns);
 
@@ -180,7 +180,7 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 	} else if (s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)) {
 		wl_place_new(p, &s, wakee, out);
 	} else {
-		if (waker && p->params.affine == WL_AFFINE_WIDE)
+		if (waker && wl_axis(p, affine) == WL_AFFINE_WIDE)
 			wl_record_wakee(p, waker, wakee, in->now_ns);
 		s.target = wl_affine_target(p, &s, wakee, waker, out);
 		wl_place_woken(p, &s, wakee, out);
@@ -224,7 +224,7 @@ WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 	}
 	wl_queue_dispatch(p, cpu, now_ns, out);
 	wl_balance_dispatch(p, cpu, out);
-	if (marks && p->params.push == WL_PUSH_ON && out->what == WL_DISPATCH_NOTHING)
+	if (marks && wl_axis(p, push) == WL_PUSH_ON && out->what == WL_DISPATCH_NOTHING)
 		wl_push_dispatch(p, cpu, marks, out);
 	return 0;
 }
@@ -260,7 +260,7 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 		wl_util_task(p, t, now_ns);
 		out->resched = wl_queue_tick(p, t, cpu, now_ns, &out->reads);
 	}
-	if (p->params.scan_form == WL_SCAN_UTIL)
+	if (wl_axis(p, scan_form) == WL_SCAN_UTIL)
 		wl_idle_scan_update(p, cpu, now_ns, &out->reads);
 	if (wl_is_nearest(p))
 		wl_block_tick(p, cpu);
@@ -271,7 +271,7 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 		out->kick_cpu = wl_balance_kick(p, cpu, now_ns, &out->reads);
 		if (wl_is_exact(p) && out->kick_cpu >= 0)
 			wl_write_once(wl_cpu_of(p, out->kick_cpu)->pull_from, cpu + 1);
-	} else if (t && p->params.push == WL_PUSH_ON && !wl_is_exact(p))
+	} else if (t && wl_axis(p, push) == WL_PUSH_ON && !wl_is_exact(p))
 		out->kick_cpu = wl_push_kick(p, cpu, t, now_ns, &out->reads);
 	return 0;
 }
@@ -280,7 +280,7 @@ WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_ti
 {
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kick_cpu = WL_CPU_NONE;
-	if (p->params.groups == WL_GROUPS_SHARES && p->params.nr_groups)
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES && p->params.nr_groups)
 		wl_shares_timer(p, cpu, now_ns, out);
 	return 0;
 }
@@ -324,7 +324,7 @@ WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 {
 	wl_util_task(p, t, now_ns);
 	/* Whatever was promised was about the task before; what comes is judged at the next tick. */
-	if (p->params.push == WL_PUSH_ON && t->place != WL_PLACE_RUNNING) {
+	if (wl_axis(p, push) == WL_PUSH_ON && t->place != WL_PLACE_RUNNING) {
 		wl_write_once(wl_cpu_of(p, cpu)->push_to, 0);
 		wl_write_once(wl_cpu_of(p, cpu)->push_why, 0);
 	}

@@ -64,7 +64,7 @@ WL_INLINE void wl_wrote_group(struct wl_policy *p, u32 slot, u32 cpu)
 /* Is a CPU's load, to balancing, what its tasks weigh? Else it is what groups weigh there. */
 WL_INLINE u32 wl_load_is_task_weight(const struct wl_policy *p)
 {
-	return p->params.groups == WL_GROUPS_TASK_WEIGHT || p->params.groups == WL_GROUPS_EXACT;
+	return wl_axis(p, groups) == WL_GROUPS_TASK_WEIGHT || wl_axis(p, groups) == WL_GROUPS_EXACT;
 }
 
 /* W. */

@@ -36,7 +36,7 @@
 
 WL_INLINE u32 wl_is_exact(const struct wl_policy *p)
 {
-	return p->params.groups == WL_GROUPS_EXACT;
+	return wl_axis(p, groups) == WL_GROUPS_EXACT;
 }
 
 /* CPU time in terms of v. */

@@ -116,7 +116,7 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *record = wl_llc_record(p, s->target);
-	u32 is_util = p->params.scan_form == WL_SCAN_UTIL;
+	u32 is_util = wl_axis(p, scan_form) == WL_SCAN_UTIL;
 	struct wl_walk w = wl_walk_from(p, s->target, is_util);
 	u32 smt = p->topo.smt_level, cores = 0;
 	int cpu = wl_llc_first(p, s->target);

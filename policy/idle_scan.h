@@ -36,7 +36,7 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core);
-	u32 narrow = p->params.idle == WL_IDLE_NARROW, i, cpu, busy = 0;
+	u32 narrow = wl_axis(p, idle) == WL_IDLE_NARROW, i, cpu, busy = 0;
 	int candidate = WL_CPU_NONE;
 
 	wl_for (i, 0, span) {
@@ -78,7 +78,7 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		return WL_CPU_NONE;
 	wl_line_step(p, WL_STEP_CORE);
 	s->cores_searched = 1;
-	if (p->params.idle == WL_IDLE_NARROW)
+	if (wl_axis(p, idle) == WL_IDLE_NARROW)
 		wl_narrow_begin(p, s->this_cpu, last + 1 - first);
 	if (wl_packs(p)) {
 		/* The cores of target's cluster, which are consecutive, come first. */
@@ -116,7 +116,7 @@ WL_INLINE int wl_scan_cpu(struct wl_policy *p, const struct wl_search *s, const 
 	struct wl_walk w = wl_walk_from(p, s->target, 0);
 
 	w.visits = wl_visits(p, s->this_cpu, w.span);
-	w.counts_all = p->params.idle != WL_IDLE_NARROW;
+	w.counts_all = wl_axis(p, idle) != WL_IDLE_NARROW;
 	return wl_walk_cpus_near(p, s, t, &w, out);
 }
 
@@ -132,7 +132,7 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		out->reason = WL_REASON_IDLE_CORE;
 	}
 	if (cpu < 0) {
-		if (p->params.idle == WL_IDLE_NARROW && s->cores_searched)
+		if (wl_axis(p, idle) == WL_IDLE_NARROW && s->cores_searched)
 			cpu = wl_narrow_cpu(p, s, t, out);
 		else
 			cpu = wl_scan_cpu(p, s, t, out);

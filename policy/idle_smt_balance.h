@@ -38,7 +38,7 @@ WL_INLINE u32 wl_random(struct wl_policy *p, u32 cpu, u32 n)
 	u32 random = wl_get(own->rotor);
 
 	own->rotor = random + 1;
-	if (p->params.rotor == WL_ROTOR_MIXED) {
+	if (wl_axis(p, rotor) == WL_ROTOR_MIXED) {
 		/*
 		 * Multiply by 2^32 / golden ratio, then bring the good upper bits down; n may be
 		 * even.

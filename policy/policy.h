@@ -23,6 +23,14 @@
 #include "params.h"
 #include "topology.h"
 
+/*
+ * The choice on an axis. A host that knows the policy when it is loaded, and never changes it, may say where else it
+ * stands: in read-only data BPF's verifier sees the values, and removes what this policy never executes.
+ */
+#ifndef wl_axis
+#define wl_axis(p, name) ((p)->params.name)
+#endif
+
 #define WL_CPU_NONE	 (-1)
 #define WL_WEIGHT_NICE_0 1024
 

@@ -11,7 +11,7 @@
 
 WL_INLINE u32 wl_is_fair(const struct wl_policy *p)
 {
-	return p->params.queue == WL_QUEUE_FAIR;
+	return wl_axis(p, queue) == WL_QUEUE_FAIR;
 }
 
 WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,

@@ -27,7 +27,7 @@
 
 WL_INLINE u32 wl_has_buddies(const struct wl_policy *p)
 {
-	return p->params.queue == WL_QUEUE_CFS_2013;
+	return wl_axis(p, queue) == WL_QUEUE_CFS_2013;
 }
 
 /* The wake-up of t preempts the running task of c. */

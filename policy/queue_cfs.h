@@ -98,8 +98,8 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
 	struct wl_cpu *home = wl_cpu_of(p, t->cpu), *c = wl_cpu_of(p, cpu);
 	u64 floor = wl_read_once(c->min_vtime), home_floor = wl_read_once(home->min_vtime);
-	u64 credit_max = p->params.queue == WL_QUEUE_CFS_2007 ? p->params.latency_ns
-							      : p->params.latency_ns / 2,
+	u64 credit_max = wl_axis(p, queue) == WL_QUEUE_CFS_2007 ? p->params.latency_ns
+								: p->params.latency_ns / 2,
 	    debit_max = wl_vtime_of(p->params.latency_ns, t->hweight);
 	u64 lag, load;
 
@@ -155,7 +155,8 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 	running = wl_read_once(c->curr_vtime);
 	if (in->now_ns > start_ns)
 		running += wl_vtime_of(in->now_ns - start_ns, wl_read_once(c->curr_weight));
-	hweight = p->params.queue == WL_QUEUE_CFS_2007 ? wl_read_once(c->curr_weight) : t->hweight;
+	hweight =
+		wl_axis(p, queue) == WL_QUEUE_CFS_2007 ? wl_read_once(c->curr_weight) : t->hweight;
 	out->preempt = running > t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, hweight);
 	if (out->preempt)
 		wl_buddy_preempts(p, c, t);

@@ -72,7 +72,7 @@ WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
 	/* Nobody else asks. */
-	if (p->params.scan_form != WL_SCAN_UTIL && p->params.cluster == WL_CLUSTER_OFF)
+	if (wl_axis(p, scan_form) != WL_SCAN_UTIL && wl_axis(p, cluster) == WL_CLUSTER_OFF)
 		return;
 	wl_write_once(c->util, wl_util_cpu(p, cpu, now_ns));
 	wl_write_once(c->util_stamp_ns, now_ns);

@@ -47,7 +47,7 @@ WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s
 			   struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *this = wl_cpu_of(p, s->this_cpu), *prev = wl_cpu_of(p, s->prev);
-	u32 level, nr, sync = 0, form_4_15 = p->params.affine_form == WL_AFFINE_4_15;
+	u32 level, nr, sync = 0, form_4_15 = wl_axis(p, affine_form) == WL_AFFINE_4_15;
 	u64 this_load, prev_load, mean;
 
 	out->affine_reason = WL_AFFINE_PREV;

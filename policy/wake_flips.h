@@ -37,7 +37,7 @@ WL_INLINE void wl_record_wakee(struct wl_policy *p, struct wl_task *waker, const
 	if (now_ns > waker->flip_stamp_ns + WL_FLIP_DECAY_NS) {
 		/* What was 0 once is half of what was there in today's mainline (wake_wide.h). */
 		waker->wakee_flips =
-			p->params.affine == WL_AFFINE_FLIPS ? 0 : waker->wakee_flips >> 1;
+			wl_axis(p, affine) == WL_AFFINE_FLIPS ? 0 : waker->wakee_flips >> 1;
 		waker->flip_stamp_ns = now_ns;
 	}
 	if (waker->last_wakee != t->id) {
@@ -66,7 +66,7 @@ WL_INLINE u64 wl_flips_factor(struct wl_policy *p, u32 cpu)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 
-	switch (p->params.factor) {
+	switch (wl_axis(p, factor)) {
 	case WL_FACTOR_LLC:
 		return wl_entry(llc->weight, wl_entry(llc->dom_of, cpu));
 	case WL_FACTOR_MACHINE:

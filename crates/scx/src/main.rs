@@ -47,6 +47,9 @@ struct Arguments {
     /// Print the levels of the machine as the policy sees them.
     #[arg(long, short)]
     verbose: bool,
+    /// For measurements: what to compare with (docs/live-bench.md).
+    #[arg(long, value_name = "WHAT", hide = true)]
+    bench: Option<Bench>,
     /// Print policies to try: the named ones, and more until every value of every axis is in one.
     #[arg(long)]
     list_policies: bool,
@@ -63,6 +66,15 @@ struct Arguments {
 enum Break {
     /// Tasks named `stall-victim` are never queued: the kernel's watchdog has to eject the scheduler.
     Stall,
+}
+
+/// What `cargo xtask vm bench` compares a policy with.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Bench {
+    /// No policy: a scheduler without hooks, which costs what sched_ext itself does.
+    Empty,
+    /// The kernel's default search for an idle CPU, at every other wake-up; prints what both took.
+    Search,
 }
 
 fn main() -> ExitCode {

@@ -9,12 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use libbpf_rs::skel::Skel;
+use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
 use wakelab_policy::{Cover, PolicySpec, Tables};
 
-use crate::Arguments;
+use crate::{Arguments, Bench};
 use crate::bpf_skel::{BpfSkelBuilder, OpenBpfSkel, types};
 use crate::machine;
 use crate::stats::Stats;
@@ -67,11 +67,15 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     let options = LibbpfOpts::default().into_bpf_open_opts();
     let mut skel = scx_ops_open!(builder, &mut object, wakelab_ops, options)?;
     skel.struct_ops.wakelab_ops_mut().exit_dump_len = args.exit_dump_len;
-    skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?.detailed_stats =
-        args.stats.is_some().into();
     install(&mut skel, spec, &tables)?;
-    if args.break_by.is_some() {
-        skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?.break_stall = true;
+    let params = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy.params;
+    let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
+    rodata.policy_params = params;
+    rodata.break_stall = args.break_by.is_some();
+    rodata.detailed_stats = args.stats.is_some().into();
+    rodata.bench_search = (args.bench == Some(Bench::Search)).into();
+    if args.bench == Some(Bench::Empty) {
+        remove_hooks(&mut skel);
     }
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
     let link = scx_ops_attach!(skel, wakelab_ops)?;
@@ -97,6 +101,9 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
         }
     }
     drop(link);
+    if args.bench == Some(Bench::Search) {
+        println!("{}", read()?.search());
+    }
     report_leftovers(
         &skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy,
         &tables,
@@ -116,6 +123,24 @@ fn install(skel: &mut OpenBpfSkel<'_>, spec: &PolicySpec, tables: &Tables) -> Re
     let bytes = unsafe { std::slice::from_raw_parts_mut(policy.cast::<u8>(), size_of::<types::wl_policy>()) };
     tables.write_image(&params, MAX_CPUS, bytes)?;
     Ok(())
+}
+
+/// Leaves a scheduler without hooks: the kernel does by default whatever one of them would do.
+fn remove_hooks(skel: &mut OpenBpfSkel<'_>) {
+    let ops = skel.struct_ops.wakelab_ops_mut();
+    *ops = types::sched_ext_ops {
+        exit: ops.exit,
+        timeout_ms: ops.timeout_ms,
+        exit_dump_len: ops.exit_dump_len,
+        hotplug_seq: ops.hotplug_seq,
+        name: ops.name,
+        ..Default::default()
+    };
+    for mut program in skel.open_object_mut().progs_mut() {
+        if program.name() != "wakelab_exit" {
+            program.set_autoload(false);
+        }
+    }
 }
 
 /// Detached, every task has left the policy and every count must have come back to nothing, and domains must count the CPUs

@@ -86,7 +86,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	if (!tctx)
 		return prev_cpu;
-	if (policy.params.affine != WL_AFFINE_OFF)
+	if (wl_axis(&policy, affine) != WL_AFFINE_OFF)
 		waker = task_ctx(bpf_get_current_task_btf());
 	in->this_cpu = this_cpu;
 	in->prev_cpu = prev_cpu;
@@ -97,10 +97,12 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (wake_flags & SCX_WAKE_FORK)
 		in->flags |= WL_WAKE_FORK;
 
-	wl_select(&policy, in, &tctx->task, (struct wl_task *)waker, d);
-	if (d->scan_timed || detailed_stats)
-		count_time(d, this_cpu, bpf_ktime_get_ns() - in->now_ns);
-	count_decision(d);
+	if (!bench_search || !kernel_searches(p, in, wake_flags, d)) {
+		wl_select(&policy, in, &tctx->task, (struct wl_task *)waker, d);
+		if (d->scan_timed || detailed_stats || bench_search)
+			count_time(d, this_cpu, bpf_ktime_get_ns() - in->now_ns);
+		count_decision(d);
+	}
 	if (!valid_cpu(d->cpu))
 		return prev_cpu;
 

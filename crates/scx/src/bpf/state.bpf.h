@@ -17,6 +17,14 @@
 #define WL_ARG		      __arg_nonnull
 #define wl_claim_idle(p, cpu) (scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0)
 
+/* Known when the program is loaded, so that the verifier removes what the other values of each axis need. */
+#define wl_axis(p, name) ((void)(p), policy_params.name)
+
+#include "params.h"
+
+/* A copy of policy.params, by the loader. Weak, so that clang does not take it for what it is here: zeros. */
+const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
+
 #include "core.h"
 
 /* Whether the kernel tells its tick; weak, because not every kernel exports its configuration. */
@@ -27,6 +35,12 @@ struct wl_policy policy;
 
 /* Set by the loader with --stats: each decision's time and reads are counted. It costs as much as a third of the decision. */
 const volatile u32 detailed_stats;
+
+/*
+ * Set by the loader with --bench search: every other wake-up is placed by the kernel's default search instead of the policy's,
+ * and what each takes is counted.
+ */
+const volatile u32 bench_search;
 
 /* A power of two above the values of enum wl_balance_why, for a mask that the verifier sees. */
 #define WHYS 4
@@ -41,6 +55,9 @@ struct cpu_stats {
 	u64 searches;
 	u64 lost_claims;
 	u64 select_ns;
+	u64 timed[2]; /* --bench search: wake-ups placed by the policy, and by the kernel's default search */
+	u64 timed_ns[2];
+	u64 clock_ns; /* and what as many times of one of them looking at the clock took */
 	u64 enqueues;
 	u64 preempts;
 	u64 dispatches;
@@ -119,9 +136,34 @@ static bool can_run(struct task_struct *p, s32 cpu)
 
 static void count_time(const struct wl_decision *d, u32 cpu, u64 elapsed_ns)
 {
+	struct cpu_stats *st = cpu_stats();
+
 	if (d->scan_timed)
 		wl_scan_took(&policy, cpu, d, elapsed_ns);
-	cpu_stats()->select_ns += elapsed_ns;
+	st->select_ns += elapsed_ns;
+	st->timed_ns[0] += elapsed_ns;
+	st->timed[0]++;
+}
+
+/* The kernel's default search in the policy's stead. Returns 0 if it is the policy's turn. */
+static __always_inline u32 kernel_searches(struct task_struct *p, const struct wl_select_in *in,
+					   u64 wake_flags, struct wl_decision *d)
+{
+	struct cpu_stats *st = cpu_stats();
+	u64 start_ns, begin_ns;
+	bool idle = false;
+
+	if (st->timed[1] >= st->timed[0])
+		return 0;
+	start_ns = bpf_ktime_get_ns();
+	begin_ns = bpf_ktime_get_ns();
+	d->cpu = scx_bpf_select_cpu_dfl(p, in->prev_cpu, wake_flags, &idle);
+	st->timed_ns[1] += bpf_ktime_get_ns() - begin_ns;
+	st->clock_ns += begin_ns - start_ns;
+	st->timed[1]++;
+	d->claimed = idle;
+	d->scan_timed = 0;
+	return 1;
 }
 
 static void count_decision(const struct wl_decision *d)
