@@ -14,11 +14,11 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
 use wakelab_policy::{Cover, PolicySpec, Tables};
 
-use crate::{Arguments, Bench};
 use crate::bpf_skel::{BpfSkelBuilder, OpenBpfSkel, types};
 use crate::machine;
 use crate::stats::Stats;
 use crate::verifier;
+use crate::{Arguments, Bench};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;

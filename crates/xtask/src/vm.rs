@@ -2,11 +2,12 @@
 //! The test kernel, and the scheduler on it under emulation (vm/README.md): the arguments of `cargo xtask vm`.
 //!
 //! `vm_kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache; `vm_guest` packs a guest, boots it and reads
-//! its serial console; `vm_smoke` and `vm_test` are what guests do.
+//! its serial console; `vm_smoke`, `vm_test` and `vm_bench` are what guests do.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use crate::vm_bench::{self, BenchArgs};
 use crate::vm_kernel;
 use crate::vm_smoke::{self, SmokeArgs};
 use crate::vm_test::{self, TestArgs};
@@ -26,6 +27,8 @@ enum What {
     Smoke(SmokeArgs),
     /// No task is lost or late, and the kernel always gets its machine back: live tests of one policy.
     Test(TestArgs),
+    /// Measure what the scheduler costs, beside the kernel's own, and write docs/live-bench.md; an hour, or a part of it by --part.
+    Bench(BenchArgs),
 }
 
 /// `cargo xtask vm`.
@@ -38,5 +41,6 @@ pub(crate) fn run(args: VmArgs) -> Result<()> {
         }
         What::Smoke(args) => vm_smoke::run(&args),
         What::Test(args) => vm_test::run(&args),
+        What::Bench(args) => vm_bench::run(&args),
     }
 }

@@ -184,7 +184,8 @@ impl Guest<'_> {
         };
         // What the kernel says is read by the guest itself, so that it does not cut the guest's lines in two; a panic shows.
         let arguments = format!(
-            "console=ttyS0 loglevel=1 panic=-1 tsc=unstable rcupdate.rcu_cpu_stall_timeout=60{} {}",
+            "console=ttyS0 loglevel=1 panic=-1 {}rcupdate.rcu_cpu_stall_timeout=60{} {}",
+            if self.kernel_arguments.contains("tsc=") { "" } else { "tsc=unstable " },
             if self.accel == Accel::Multi { "" } else { " nokaslr" },
             self.kernel_arguments
         );

@@ -84,7 +84,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	struct wl_select_in *in = &sc->select_in;
 	struct wl_decision *d = &sc->decision;
 
-	if (!tctx)
+	if (!tctx || is_to_be_lost(p))
 		return prev_cpu;
 	if (wl_axis(&policy, affine) != WL_AFFINE_OFF)
 		waker = task_ctx(bpf_get_current_task_btf());
@@ -111,8 +111,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	sc->enqueue_in.this_cpu = this_cpu;
 	sc->enqueue_in.now_ns = in->now_ns;
 	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
-	insert(p, &sc->enqueue_in, &sc->enqueue_out, d->claimed ? d->cpu : WL_CPU_NONE,
-	       d->cpu, 0);
+	insert(p, &sc->enqueue_in, &sc->enqueue_out, d->claimed ? d->cpu : WL_CPU_NONE, d->cpu, 0);
 	return d->cpu;
 }
 
@@ -333,12 +332,12 @@ void BPF_STRUCT_OPS(wakelab_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(wakelab_ops, .select_cpu = (void *)wakelab_select_cpu,
 	       .enqueue = (void *)wakelab_enqueue, .dispatch = (void *)wakelab_dispatch,
 	       .running = (void *)wakelab_running, .stopping = (void *)wakelab_stopping,
-	       .update_idle = (void *)wakelab_update_idle,
-	       .tick = (void *)wakelab_tick, .cpu_release = (void *)wakelab_cpu_release,
+	       .update_idle = (void *)wakelab_update_idle, .tick = (void *)wakelab_tick,
+	       .cpu_release = (void *)wakelab_cpu_release,
 	       .set_cpumask = (void *)wakelab_set_cpumask, .set_weight = (void *)wakelab_set_weight,
 	       .enable = (void *)wakelab_enable, .disable = (void *)wakelab_disable,
-	       .init_task = (void *)wakelab_init_task,
-	       .exit_task = (void *)wakelab_exit_task, .dump_cpu = (void *)wakelab_dump_cpu,
-	       .init = (void *)wakelab_init, .exit = (void *)wakelab_exit,
+	       .init_task = (void *)wakelab_init_task, .exit_task = (void *)wakelab_exit_task,
+	       .dump_cpu = (void *)wakelab_dump_cpu, .init = (void *)wakelab_init,
+	       .exit = (void *)wakelab_exit,
 	       .flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING, .timeout_ms = 10000,
 	       .name = "wakelab");

@@ -55,7 +55,8 @@ struct cpu_stats {
 	u64 searches;
 	u64 lost_claims;
 	u64 select_ns;
-	u64 timed[2]; /* --bench search: wake-ups placed by the policy, and by the kernel's default search */
+	u64 timed
+		[2]; /* --bench search: wake-ups placed by the policy, and by the kernel's default search */
 	u64 timed_ns[2];
 	u64 clock_ns; /* and what as many times of one of them looking at the clock took */
 	u64 enqueues;

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cargo xtask vm bench`: what the scheduler costs on a live kernel, beside the kernel's own; writes docs/live-bench.md.
+//!
+//! What emulation can show, and how it is measured, is said in the page itself. The guest's side is vm/bench.sh. A part that was
+//! not asked for keeps its tables.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::command;
+use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader};
+
+/// Arguments of `cargo xtask vm bench`.
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    /// Only this part; can be given more than once (default: all).
+    #[arg(long, value_name = "PART")]
+    part: Vec<Part>,
+    /// Only policies whose name contains this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Runs for each figure.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
+    runs: u32,
+    /// A few short runs, printed and not written to docs/.
+    #[arg(long)]
+    quick: bool,
+    /// Give up on a part after so many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    limit: u64,
+}
+
+/// What is measured in one boot.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Guest instructions for a hackbench message and for a wake-up.
+    Path,
+    /// Guest instructions of a search for an idle CPU, and of the kernel's default one.
+    Search,
+    /// Time of hackbench, and latency of wake-ups, against the kernel's own scheduler.
+    Time,
+    /// Makespan of bursts of computing.
+    Burst,
+    /// CPU time of task groups.
+    Shares,
+}
+
+/// The kernel's own scheduler, and one of sched_ext without hooks, as vm/bench.sh names them.
+const KERNEL: &str = "eevdf";
+const EMPTY: &str = "empty";
+const SMP_8: &str = "8,sockets=2,cores=2,threads=2";
+
+/// Policies that have every value of the axes idle and affine, and both kinds of queue.
+const PLACEMENT: [&str; 8] = [
+    "linux-4.15",
+    "linux-4.15+idle=smt-balance",
+    "linux-4.15+idle=nearest",
+    "linux-4.15+idle=narrow",
+    "linux-4.15+affine=always",
+    "linux-4.15+affine=flips",
+    "linux-4.15+affine=off",
+    "linux-6.12",
+];
+/// And every value of the axis groups.
+const GROUPS: [&str; 3] =
+    ["linux-4.15+groups=task-weight", "linux-4.15+groups=shares", "linux-4.15+groups=exact"];
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Path => "path",
+            Part::Search => "search",
+            Part::Time => "time",
+            Part::Burst => "burst",
+            Part::Shares => "shares",
+        }
+    }
+
+    /// QEMU's `-smp`, and how its CPUs are emulated.
+    fn machine(self) -> (&'static str, Accel) {
+        match self {
+            Part::Path => ("2", Accel::Icount { shift: 0 }),
+            Part::Search | Part::Burst => (SMP_8, Accel::Icount { shift: 0 }),
+            // Shares need long times and nothing else: an instruction is 8 ns.
+            Part::Shares => (SMP_8, Accel::Icount { shift: 3 }),
+            Part::Time => ("2", Accel::Multi),
+        }
+    }
+
+    fn policies(self) -> Vec<&'static str> {
+        match self {
+            Part::Path | Part::Burst => [&[KERNEL, EMPTY][..], &PLACEMENT, &GROUPS].concat(),
+            Part::Search => PLACEMENT[..4].to_vec(),
+            Part::Time => [&[EMPTY][..], &PLACEMENT, &GROUPS].concat(),
+            Part::Shares => [&[KERNEL][..], &GROUPS].concat(),
+        }
+    }
+
+    /// The lines of /plan for one policy.
+    fn plan(self, spec: &str, args: &BenchArgs) -> Vec<String> {
+        let runs = if args.quick { 3 } else { args.runs };
+        let length = |full: u32| if args.quick { full / 4 } else { full };
+        match self {
+            Part::Path => vec![
+                format!("path {spec} {} {runs}", length(50)),
+                format!("wake {spec} {} {runs}", length(200)),
+            ],
+            Part::Search => vec![format!("search {spec}")],
+            Part::Time => vec![
+                format!("time {spec} {} {runs}", length(400)),
+                format!("latency {spec} {} {runs}", length(400)),
+            ],
+            Part::Burst => BURSTS
+                .iter()
+                .map(|(tasks, ms, rounds)| {
+                    format!("burst {spec} {tasks} {ms} {}", if args.quick { 1 } else { *rounds })
+                })
+                .collect(),
+            Part::Shares => vec![format!("shares {spec} {}", length(20_000))],
+        }
+    }
+}
+
+/// Tasks, CPU time of each in ms, and rounds of which the mean is taken.
+const BURSTS: [(u32, u32, u32); 4] = [(8, 20, 10), (16, 20, 10), (8, 100, 3), (16, 100, 3)];
+
+/// What the guest reported: what, of which policy, and the values.
+struct Sample {
+    what: String,
+    spec: String,
+    values: Vec<String>,
+}
+
+impl Sample {
+    fn number(&self, at: usize) -> Option<f64> {
+        self.values.get(at)?.parse().ok()
+    }
+}
+
+/// `cargo xtask vm bench`.
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+    let parts = if args.part.is_empty() { Part::value_variants().to_vec() } else { args.part.clone() };
+    let programs = vec![build_loader()?, build_guest_work()?];
+    for part in parts {
+        let samples = measure(part, args, &programs)?;
+        let table = match part {
+            Part::Path => path_table(&samples),
+            Part::Search => search_table(&samples),
+            Part::Time => time_table(&samples),
+            Part::Burst => burst_table(&samples),
+            Part::Shares => shares_table(&samples),
+        }?;
+        println!("\n{table}");
+        if !args.quick && args.only.is_empty() {
+            let path = command::root().join("docs/live-bench.md");
+            let page =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            fs::write(&path, replaced(&page, part.name(), &table)?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            println!("bench: wrote the part {} of {}", part.name(), path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Boots the machine of a part, and gives what was measured.
+fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sample>> {
+    let chosen = |spec: &&&str| [KERNEL, EMPTY].contains(*spec) || spec.contains(&args.only);
+    let plan: Vec<String> =
+        part.policies().iter().filter(chosen).flat_map(|spec| part.plan(spec, args)).collect();
+    let (smp, accel) = part.machine();
+    let guest = Guest {
+        name: "bench",
+        smp,
+        accel,
+        memory: "1G",
+        // In virtual time the counters of all CPUs are one; the kernel need not test that, nor avoid them.
+        kernel_arguments: if accel == Accel::Multi { "" } else { "tsc=reliable" },
+        programs: programs.to_vec(),
+        init: "bench.sh",
+        files: vec![("plan", plan.join("\n") + "\n")],
+        limit: Duration::from_secs(args.limit),
+    };
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let mut samples = Vec::new();
+    let ran = guest.run(|line| match tally.line(line) {
+        Some(("ready", machine)) => println!("bench: {}: the guest is up: {machine}", part.name()),
+        Some(("result", rest)) => {
+            println!("  {rest}");
+            let mut words = rest.split_whitespace().map(str::to_owned);
+            if let (Some(what), Some(spec)) = (words.next(), words.next()) {
+                samples.push(Sample { what, spec, values: words.collect() });
+            }
+        }
+        Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
+        None => {}
+    });
+    tally.finish(part.name(), ran, &format!("{} s in the guest", start.elapsed().as_secs()))?;
+    Ok(samples)
+}
+
+// ---------------------------------------------------------------- statistics
+
+/// Mean and the half width of its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mean {
+    value: f64,
+    half: f64,
+}
+
+/// The quantile 0.975 of Student's distribution of 1, 2, ... degrees of freedom; beyond, that of the last is a little wide.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+fn mean(values: &[f64]) -> Result<Mean> {
+    ensure!(values.len() > 1, "{} runs give no interval", values.len());
+    let n = values.len() as f64;
+    let value = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|x| (x - value).powi(2)).sum::<f64>() / (n - 1.0);
+    Ok(Mean { value, half: STUDENT[(values.len() - 2).min(STUDENT.len() - 1)] * (variance / n).sqrt() })
+}
+
+/// The geometric mean of the quotients of pairs, and its 95 % interval.
+fn ratio(pairs: &[(f64, f64)]) -> Result<String> {
+    let logs: Vec<f64> = pairs.iter().map(|(base, other)| (other / base).ln()).collect();
+    let Mean { value, half } = mean(&logs)?;
+    Ok(format!("{:.3} [{:.3}, {:.3}]", value.exp(), (value - half).exp(), (value + half).exp()))
+}
+
+/// The policies in the order in which they were measured.
+fn specs<'a>(samples: &'a [Sample], what: &str) -> Vec<&'a str> {
+    let mut specs: Vec<&str> = Vec::new();
+    for sample in samples.iter().filter(|sample| sample.what == what) {
+        if !specs.contains(&sample.spec.as_str()) {
+            specs.push(&sample.spec);
+        }
+    }
+    specs
+}
+
+/// The values that `of` makes of the samples of one kind and policy, in the order of the runs.
+fn series(
+    samples: &[Sample],
+    what: &str,
+    spec: &str,
+    of: impl Fn(&Sample) -> Option<f64>,
+) -> Result<Vec<f64>> {
+    samples
+        .iter()
+        .filter(|sample| sample.what == what && sample.spec == spec)
+        .map(|sample| {
+            of(sample)
+                .filter(|value| value.is_finite())
+                .with_context(|| format!("{what} of {spec}: not numbers: {:?}", sample.values))
+        })
+        .collect()
+}
+
+/// How a policy is called in a table.
+fn title(spec: &str) -> String {
+    match spec {
+        KERNEL => "EEVDF, the kernel's own".into(),
+        EMPTY => "sched_ext without hooks".into(),
+        spec => format!("`{spec}`"),
+    }
+}
+
+// ---------------------------------------------------------------- tables
+
+fn path_table(samples: &[Sample]) -> Result<String> {
+    let per = |sample: &Sample| Some(sample.number(1)? / sample.number(2)?);
+    let switches = |sample: &Sample| Some(sample.number(3)? / sample.number(2)?);
+    let mut out = String::from(
+        "| scheduler | instructions a message | to EEVDF's | switches a message | instructions a wake-up | to EEVDF's |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    let base = series(samples, "path", KERNEL, per)?;
+    let base_wake = series(samples, "wake", KERNEL, per)?;
+    let pairs = |base: &[f64], own: &[f64]| base.iter().copied().zip(own.iter().copied()).collect::<Vec<_>>();
+    for spec in specs(samples, "path") {
+        let messages = series(samples, "path", spec, per)?;
+        let wakes = series(samples, "wake", spec, per)?;
+        let (message, wake) = (mean(&messages)?, mean(&wakes)?);
+        writeln!(
+            out,
+            "| {} | {:.0} ± {:.0} | {} | {:.2} | {:.0} ± {:.0} | {} |",
+            title(spec),
+            message.value,
+            message.half,
+            ratio(&pairs(&base, &messages))?,
+            mean(&series(samples, "path", spec, switches)?)?.value,
+            wake.value,
+            wake.half,
+            ratio(&pairs(&base_wake, &wakes))?,
+        )?;
+    }
+    writeln!(out, "\n{} runs each.", base.len())?;
+    Ok(out)
+}
+
+fn search_table(samples: &[Sample]) -> Result<String> {
+    let mut out = String::from(
+        "| policy | searches | instructions | default searches | instructions | quotient |\n|---|---|---|---|---|---|\n",
+    );
+    for sample in samples.iter().filter(|sample| sample.what == "search") {
+        // policy N times A ns, default M times B ns, clock C ns
+        let at = |at: usize| sample.number(at).with_context(|| format!("not a search: {:?}", sample.values));
+        let (n, own, default_n, default) = (at(1)?, at(3)?, at(6)?, at(8)?);
+        writeln!(
+            out,
+            "| {} | {n} | {own} | {default_n} | {default} | {:.2} |",
+            title(&sample.spec),
+            own / default
+        )?;
+    }
+    Ok(out)
+}
+
+fn time_table(samples: &[Sample]) -> Result<String> {
+    let mut out = String::from(
+        "| scheduler | hackbench's time to EEVDF's | pairs | schbench's p99 to EEVDF's | pairs |\n|---|---|---|---|---|\n",
+    );
+    for spec in specs(samples, "time") {
+        let pairs = |what| -> Result<Vec<(f64, f64)>> {
+            let base = series(samples, what, spec, |sample| sample.number(1))?;
+            Ok(base.into_iter().zip(series(samples, what, spec, |sample| sample.number(2))?).collect())
+        };
+        let (time, latency) = (pairs("time")?, pairs("latency")?);
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            title(spec),
+            ratio(&time)?,
+            time.len(),
+            ratio(&latency)?,
+            latency.len()
+        )?;
+    }
+    Ok(out)
+}
+
+fn burst_table(samples: &[Sample]) -> Result<String> {
+    let mut out = String::from("| scheduler |");
+    for (tasks, ms, _) in BURSTS {
+        write!(out, " {tasks} x {ms} ms | to EEVDF's |")?;
+    }
+    out += "\n|---|";
+    out += &"---|---|".repeat(BURSTS.len());
+    out += "\n";
+    let makespan = |spec: &str, (tasks, ms, _): (u32, u32, u32)| -> Result<f64> {
+        let of = |sample: &Sample| {
+            (sample.number(0)? == f64::from(tasks) && sample.number(1)? == f64::from(ms))
+                .then(|| sample.number(2))?
+        };
+        samples
+            .iter()
+            .filter(|sample| sample.what == "burst" && sample.spec == spec)
+            .find_map(of)
+            .with_context(|| format!("no makespan of {tasks} x {ms} ms under {spec}"))
+    };
+    for spec in specs(samples, "burst") {
+        write!(out, "| {} |", title(spec))?;
+        for burst in BURSTS {
+            let own = makespan(spec, burst)?;
+            write!(out, " {:.1} ms | {:.3} |", own / 1e6, own / makespan(KERNEL, burst)?)?;
+        }
+        out += "\n";
+    }
+    Ok(out)
+}
+
+fn shares_table(samples: &[Sample]) -> Result<String> {
+    let mut out = String::from(
+        "| scheduler | 8 spinners | 4 spinners | 3 spinners | greatest deviation, points | CPU time used, % |\n|---|---|---|---|---|---|\n",
+    );
+    for sample in samples.iter().filter(|sample| sample.what == "shares") {
+        let value = |name: &str| {
+            let found = sample.values.iter().find_map(|value| value.strip_prefix(name)?.strip_prefix('='));
+            found.with_context(|| format!("no {name} in {:?}", sample.values))
+        };
+        write!(out, "| {} |", title(&sample.spec))?;
+        for name in ["eight", "four", "three", "off", "busy"] {
+            write!(out, " {} |", value(name)?)?;
+        }
+        out += "\n";
+    }
+    Ok(out)
+}
+
+/// The page with another table between a part's marks.
+fn replaced(page: &str, part: &str, table: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- part: {part} -->\n"), format!("<!-- end of part: {part} -->"));
+    let Some((before, rest)) = page.split_once(&begin) else {
+        bail!("docs/live-bench.md has no `{}`", begin.trim())
+    };
+    let Some((_, after)) = rest.split_once(&end) else { bail!("docs/live-bench.md has no `{end}`") };
+    Ok(format!("{before}{begin}{table}{end}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(text: &str) -> Sample {
+        let mut words = text.split(' ').map(str::to_owned);
+        Sample { what: words.next().unwrap(), spec: words.next().unwrap(), values: words.collect() }
+    }
+
+    #[test]
+    fn an_interval_by_hand() {
+        // 1, 2, 3: mean 2, variance 1, standard error 1 / sqrt 3, quantile of 2 degrees 4.303.
+        let Mean { value, half } = mean(&[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!(value, 2.0);
+        assert!((half - 4.303 / 3f64.sqrt()).abs() < 1e-9);
+        assert!(mean(&[1.0]).is_err());
+        // Pairs in the proportion of 1 to 2 throughout.
+        assert_eq!(ratio(&[(1.0, 2.0), (3.0, 6.0)]).unwrap(), "2.000 [2.000, 2.000]");
+    }
+
+    #[test]
+    fn instructions_are_divided_by_messages_and_wakeups() {
+        let lines = [
+            "path eevdf 0 8000 2 1",
+            "path eevdf 1 12000 3 3",
+            "wake eevdf 0 1000 10",
+            "wake eevdf 1 1000 10",
+            "path p 0 10000 2 2",
+            "path p 1 15000 3 3",
+            "wake p 0 500 10",
+            "wake p 1 500 10",
+        ];
+        let table = path_table(&lines.map(sample)).unwrap();
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        let first = "| EEVDF, the kernel's own | 4000 ± 0 | 1.000 [1.000, 1.000] | 0.75 | 100 ± 0 | 1.000 [1.000, 1.000] |";
+        assert_eq!(rows[0], first);
+        assert_eq!(
+            rows[1],
+            "| `p` | 5000 ± 0 | 1.250 [1.250, 1.250] | 1.00 | 50 ± 0 | 0.500 [0.500, 0.500] |"
+        );
+        assert!(path_table(&[sample("path eevdf 0 x 2 1"), sample("path eevdf 1 1 2 1")]).is_err());
+    }
+
+    #[test]
+    fn other_tables() {
+        let search =
+            search_table(&[sample("search p policy 10 times 90 ns, default 9 times 100 ns, clock 3 ns")]);
+        assert!(search.unwrap().ends_with("| `p` | 10 | 90 | 9 | 100 | 0.90 |\n"));
+        let lines = ["time p 0 10 20", "time p 1 10 20", "latency p 0 4 2", "latency p 1 4 2"];
+        let time = time_table(&lines.map(sample)).unwrap();
+        assert!(time.ends_with("| `p` | 2.000 [2.000, 2.000] | 2 | 0.500 [0.500, 0.500] | 2 |\n"), "{time}");
+        let shares = "shares p shares cpus=8 ms=5 eight=33.4 four=33.3 three=33.3 off=0.10 busy=99.9";
+        let shares = shares_table(&[sample(shares)]).unwrap();
+        assert!(shares.ends_with("| `p` | 33.4 | 33.3 | 33.3 | 0.10 | 99.9 |\n"), "{shares}");
+    }
+
+    #[test]
+    fn makespans_stand_beside_the_kernels() {
+        let mut lines = Vec::new();
+        for (tasks, ms, _) in BURSTS {
+            lines.push(sample(&format!("burst eevdf {tasks} {ms} 20000000")));
+            lines.push(sample(&format!("burst p {tasks} {ms} 21000000")));
+        }
+        let table = burst_table(&lines).unwrap();
+        assert!(table.ends_with(&format!("| `p` |{}\n", " 21.0 ms | 1.050 |".repeat(4))), "{table}");
+        lines.pop();
+        assert!(burst_table(&lines).is_err());
+    }
+
+    #[test]
+    fn only_one_part_of_the_page_is_replaced() {
+        let page = "a\n<!-- part: x -->\nold\n<!-- end of part: x -->\nb\n";
+        assert_eq!(replaced(page, "x", "new\n").unwrap(), page.replace("old", "new"));
+        assert!(replaced(page, "y", "").is_err());
+        let docs = include_str!("../../../docs/live-bench.md");
+        for part in Part::value_variants() {
+            replaced(docs, part.name(), "").unwrap();
+        }
+    }
+}

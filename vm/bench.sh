@@ -1,0 +1,143 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The guest's init for `cargo xtask vm bench`: does each line of /plan, and reports what was measured (crates/xtask/src/vm_bench.rs).
+#
+# A line of /plan is `WHAT SPEC ARGUMENTS...`; SPEC is a policy, `eevdf` for the kernel's own scheduler, or `empty` for a sched_ext
+# scheduler without hooks. Reports are `@@ result WHAT SPEC VALUES...`:
+#   path SPEC LOOPS RUNS      RUNS hackbenches of LOOPS, LOOPS + 1, ... loops:  RUN NS MESSAGES SWITCHES
+#   wake SPEC ROUNDS RUNS     as many schbenches:                               RUN NS WAKEUPS
+#   time SPEC LOOPS RUNS      pairs of hackbenches, the first under eevdf:      RUN EEVDF_NS NS
+#   latency SPEC ROUNDS RUNS  pairs of schbenches:                              RUN EEVDF_P99_NS P99_NS
+#   burst SPEC TASKS MS ROUNDS                                                  MAKESPAN_NS
+#   shares SPEC MS                                                              what wakelab-guest shares prints
+#   search SPEC               the loader's line, after work on all CPUs and on a few
+
+. /lib.sh
+
+# up SPEC [FLAG...]: that scheduler schedules from now on
+up() {
+    spec=$1
+    shift
+    case $spec in
+    eevdf) return 0 ;;
+    empty) set -- --bench empty ;;
+    *) set -- --policy "$spec" "$@" ;;
+    esac
+    scx_wakelab "$@" > /tmp/loader.log 2>&1 &
+    loader=$!
+    await 120 is_enabled
+    if [ "$(cat $state)" != enabled ]; then
+        sed 's/^/loader: /' /tmp/loader.log
+        return 1
+    fi
+}
+
+# down: the kernel's own scheduler schedules again; fails if it did before
+down() {
+    [ "$spec" = eevdf ] && return 0
+    [ "$(cat $state)" = enabled ] || { sed 's/^/loader: /' /tmp/loader.log; return 1; }
+    kill -INT "$loader"
+    wait "$loader" || return 1
+    await 20 is_disabled
+}
+
+switches() {
+    awk '$1 == "ctxt" { print $2 }' /proc/stat
+}
+
+# hackbench_ns LOOPS: a hackbench of 2 groups of 20 senders and 20 receivers; it tells milliseconds
+hackbench_ns() {
+    hackbench -g 2 -l "$1" | awk '$1 == "Time:" { printf "%d", $2 * 1000000000 }'
+}
+
+# value NAME, of a line NAME=VALUE ... on standard input
+value() {
+    tr ' ' '\n' | sed -n "s/^$1=//p"
+}
+
+run_path() {
+    hackbench_ns 10 > /dev/null    # what happens once happens here
+    for run in $(seq 0 $(($3 - 1))); do
+        loops=$(($2 + run))
+        before=$(switches)
+        ns=$(hackbench_ns $loops)
+        echo "@@ result path $1 $run $ns $((800 * loops)) $(($(switches) - before))"
+    done
+}
+
+run_wake() {
+    for run in $(seq 0 $(($3 - 1))); do
+        line=$(wakelab-guest schbench --messages 2 --workers 8 --rounds $(($2 + run)) --compute-us 1) || failed wake "$1"
+        echo "@@ result wake $1 $run $(echo "$line" | value wall_ns) $(echo "$line" | value wakeups)"
+    done
+}
+
+# under SPEC COMMAND...: what the command prints while SPEC schedules
+under() {
+    up "$1" || { echo failed; return; }
+    shift
+    "$@"
+    down > /dev/null || echo failed
+}
+
+schbench_p99() {
+    wakelab-guest schbench --messages 1 --workers 2 --rounds "$1" --compute-us 500 | value p99_ns
+}
+
+# pairs WHAT SPEC N RUNS COMMAND: in turn under eevdf and SPEC, the order of a pair changing
+pairs() {
+    for run in $(seq 0 $(($4 - 1))); do
+        if [ $((run % 2)) = 0 ]; then
+            base=$(under eevdf "$5" "$3")
+            other=$(under "$2" "$5" "$3")
+        else
+            other=$(under "$2" "$5" "$3")
+            base=$(under eevdf "$5" "$3")
+        fi
+        echo "@@ result $1 $2 $run $base $other"
+    done
+}
+
+echo "@@ ready $cpus $(uname -r)"
+dmesg -c > /dev/null
+last=
+while read -r what scheduler a b c; do
+    begin "$what"
+    case $what in
+    time) pairs time "$scheduler" "$a" "$b" hackbench_ns; continue ;;
+    latency) pairs latency "$scheduler" "$a" "$b" schbench_p99; continue ;;
+    search) flags="--bench search" ;;
+    *) flags= ;;
+    esac
+    if ! up "$scheduler" $flags; then
+        failed "$scheduler could not be loaded"
+        continue
+    fi
+    case $what in
+    path) run_path "$scheduler" "$a" "$b" ;;
+    wake) run_wake "$scheduler" "$a" "$b" ;;
+    burst)
+        line=$(wakelab-guest burst --tasks "$a" --cpu-ms "$b" --rounds "$c") || failed "$scheduler"
+        echo "@@ result burst $scheduler $a $b $(echo "$line" | value makespan_ns)"
+        ;;
+    shares)
+        mkdir -p /tmp/cgroup
+        busybox mount -t cgroup2 cgroup2 /tmp/cgroup 2> /dev/null
+        echo +cpu > /tmp/cgroup/cgroup.subtree_control
+        line=$(wakelab-guest shares --root /tmp/cgroup --group eight:100:8 --group four:100:4 --group three:100:3 --ms "$a")
+        echo "@@ result shares $scheduler $line"
+        ;;
+    search)
+        hackbench_ns 20 > /dev/null
+        wakelab-guest schbench --messages 1 --workers 3 --rounds 300 --compute-us 100 > /dev/null
+        ;;
+    esac
+    down || failed "$scheduler did not detach by itself"
+    if [ "$what" = search ]; then
+        sed -n "s/^search: /@@ result search $scheduler /p" /tmp/loader.log
+    fi
+done < /plan
+step=kernel-log
+check_log
+echo "@@ end"
+poweroff -f
