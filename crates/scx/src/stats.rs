@@ -134,7 +134,7 @@ mod tests {
         slots[2].selects = 99; // beyond the machine
         let now = Stats::read(&slots, 2);
         let text = now.to_string();
-        assert!(text.starts_with("decisions 7  mean 242 ns"), "{text}");
+        assert!(text.starts_with("decisions 7  mean 243 ns"), "{text}");
         assert!(text.contains("  reason  target-idle 3  idle-core 4\n"), "{text}");
         let text = now.since(&earlier).to_string();
         assert!(text.starts_with("decisions 4  mean 250 ns"), "{text}");
