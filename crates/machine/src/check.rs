@@ -260,7 +260,7 @@ pub(crate) fn range(key: &str) -> RangeInclusive<u64> {
         "line_bytes" => 16..=1024,
         "lines_in_flight" => 1..=1024,
         "core_cache_bytes" | "llc_cache_bytes" => 0..=MAX_CACHE_BYTES,
-        "atomic_ps" | "loopback_ps_per_byte" => 0..=MAX_TRANSFER_PS,
+        "atomic_ps" | "llc_hit_ps" | "loopback_ps_per_byte" => 0..=MAX_TRANSFER_PS,
         "write_traffic_percent" => 100..=400,
         "tick_period_ns" => TICK_PERIOD_NS,
         _ => 0..=MAX_COST_NS,

@@ -52,6 +52,9 @@ pub struct Costs {
     pub core_cache_bytes: u64,
     /// What a last-level cache holds.
     pub llc_cache_bytes: u64,
+    /// Reading a line out of the core's own last-level cache, of which no other core has a copy: what the core's own caches lost. A
+    /// line that another core holds costs `line_transfer_ps`.
+    pub llc_hit_ps: u64,
     /// An atomic update of a line that this CPU wrote last; the line's transfer comes on top if another CPU did.
     pub atomic_ps: u64,
     /// How long a CPU's runqueue stays locked by one who queues a task there, takes one, or moves one away.
@@ -126,8 +129,8 @@ macro_rules! scalars {
 
 scalars! {
     wakeup_ns, select_ns, balance_ns, switch_thread_ns, switch_process_ns, ipi_send_ns, ipi_handle_ns, line_bytes,
-    lines_in_flight, core_cache_bytes, llc_cache_bytes, atomic_ps, runqueue_lock_ns, loopback_ns, loopback_ps_per_byte,
-    futex_ns, exec_ns, push_ns, write_traffic_percent, tick_period_ns, tick_ns, interrupt_ns, fork_ns, exit_ns,
+    lines_in_flight, core_cache_bytes, llc_cache_bytes, llc_hit_ps, atomic_ps, runqueue_lock_ns, loopback_ns,
+    loopback_ps_per_byte, futex_ns, exec_ns, push_ns, write_traffic_percent, tick_period_ns, tick_ns, interrupt_ns, fork_ns, exit_ns,
 }
 
 /// Limits of memory traffic, each in MB/s (10^6 bytes), which is bytes a microsecond; 0: no limit of its own.
@@ -180,6 +183,7 @@ impl Costs {
             lines_in_flight: 1,
             core_cache_bytes: 0,
             llc_cache_bytes: 0,
+            llc_hit_ps: 0,
             atomic_ps: 0,
             runqueue_lock_ns: 0,
             loopback_ns: 0,
@@ -204,8 +208,17 @@ impl Costs {
 
     /// How long `bytes` take from the caches of a CPU at that distance, in ns: whole lines, overlapping, rounded up.
     pub fn transfer_ns(&self, bytes: u64, distance: Distance) -> u64 {
+        self.fetch_ns(bytes, self.line_transfer_ps[distance.index()])
+    }
+
+    /// How long `bytes` take that the core's own caches lost to others who ran there, from its last-level cache; as
+    /// [`Costs::transfer_ns`].
+    pub fn refetch_ns(&self, bytes: u64) -> u64 {
+        self.fetch_ns(bytes, self.llc_hit_ps)
+    }
+
+    fn fetch_ns(&self, bytes: u64, line_ps: u64) -> u64 {
         let lines = bytes.div_ceil(self.line_bytes.max(1));
-        let ps = lines * self.line_transfer_ps[distance.index()];
-        ps.div_ceil(1000 * self.lines_in_flight.max(1))
+        (lines * line_ps).div_ceil(1000 * self.lines_in_flight.max(1))
     }
 }

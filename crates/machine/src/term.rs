@@ -161,8 +161,8 @@ impl Machine {
                 &["switch_thread_ns", "switch_process_ns"]
             }
             Term::CacheRefill => {
-                (costs.core_cache_bytes, costs.llc_cache_bytes) = (0, 0);
-                &["core_cache_bytes", "llc_cache_bytes"]
+                (costs.core_cache_bytes, costs.llc_cache_bytes, costs.llc_hit_ps) = (0, 0, 0);
+                &["core_cache_bytes", "llc_cache_bytes", "llc_hit_ps"]
             }
             Term::Atomics => {
                 costs.charge_atomics = false;

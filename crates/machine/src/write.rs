@@ -83,6 +83,7 @@ fn figures(costs: &Costs) -> Result<Vec<(&'static str, Value)>, MachineError> {
         ("lines_in_flight", integer(costs.lines_in_flight)?),
         ("core_cache_bytes", integer(costs.core_cache_bytes)?),
         ("llc_cache_bytes", integer(costs.llc_cache_bytes)?),
+        ("llc_hit_ps", integer(costs.llc_hit_ps)?),
         ("atomic_ps", integer(costs.atomic_ps)?),
         ("runqueue_lock_ns", integer(costs.runqueue_lock_ns)?),
         ("loopback_ns", integer(costs.loopback_ns)?),

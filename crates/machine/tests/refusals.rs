@@ -30,6 +30,7 @@ line_bytes = { value = 64, source = "test" }
 lines_in_flight = { value = 8, source = "test" }
 core_cache_bytes = { value = 294_912, source = "test" }
 llc_cache_bytes = { value = 57_671_680, source = "test" }
+llc_hit_ps = { value = 21_000, source = "test" }
 atomic_ps = { value = 8_000, source = "test" }
 runqueue_lock_ns = { value = 100, source = "test" }
 loopback_ns = { value = 6_000, source = "test" }
@@ -339,11 +340,11 @@ fn figures_that_no_machine_has() {
     );
     assert_eq!(
         with("tick_period_ns = { value = 1_000_000", "tick_period_ns = { value = 0"),
-        "m.toml:37: `tick_period_ns` is 0; expected 100000 to 100000000"
+        "m.toml:38: `tick_period_ns` is 0; expected 100000 to 100000000"
     );
     assert_eq!(
         with("tick_ns = { value = 1_000,", "tick_ns = { value = 1_000_000,"),
-        "m.toml:38: `tick_ns` is 1000000; expected less than `tick_period_ns`, 1000000"
+        "m.toml:39: `tick_ns` is 1000000; expected less than `tick_period_ns`, 1000000"
     );
     assert_eq!(
         with("switch_process_ns = { value = 1_000", "switch_process_ns = { value = 399"),
@@ -409,65 +410,70 @@ fn figures_of_caches_memory_and_locks() {
             "m.toml:26: `llc_cache_bytes` is 1099511627777; expected at most 1099511627776",
         ),
         (
+            "value = 21_000",
+            "value = 100_000_001",
+            "m.toml:27: `llc_hit_ps` is 100000001; expected at most 100000000",
+        ),
+        (
             "value = 8_000",
             "value = 100_000_001",
-            "m.toml:27: `atomic_ps` is 100000001; expected at most 100000000",
+            "m.toml:28: `atomic_ps` is 100000001; expected at most 100000000",
         ),
         (
             "runqueue_lock_ns = { value = 100,",
             "runqueue_lock_ns = { value = 2_000_000_000,",
-            "m.toml:28: `runqueue_lock_ns` is 2000000000; expected at most 1000000000",
+            "m.toml:29: `runqueue_lock_ns` is 2000000000; expected at most 1000000000",
         ),
         (
             "value = 6_000",
             "value = 1_000_000_001",
-            "m.toml:29: `loopback_ns` is 1000000001; expected at most 1000000000",
+            "m.toml:30: `loopback_ns` is 1000000001; expected at most 1000000000",
         ),
         (
             "loopback_ps_per_byte = { value = 100,",
             "loopback_ps_per_byte = { value = 100_000_001,",
-            "m.toml:30: `loopback_ps_per_byte` is 100000001; expected at most 100000000",
+            "m.toml:31: `loopback_ps_per_byte` is 100000001; expected at most 100000000",
         ),
         (
             "futex_ns = { value = 400,",
             "futex_ns = { value = 1_000_000_001,",
-            "m.toml:31: `futex_ns` is 1000000001; expected at most 1000000000",
+            "m.toml:32: `futex_ns` is 1000000001; expected at most 1000000000",
         ),
         (
             "value = 300_000",
             "value = 1_000_000_001",
-            "m.toml:32: `exec_ns` is 1000000001; expected at most 1000000000",
+            "m.toml:33: `exec_ns` is 1000000001; expected at most 1000000000",
         ),
         (
             "value = 2_000,",
             "value = 1_000_000_001,",
-            "m.toml:33: `push_ns` is 1000000001; expected at most 1000000000",
+            "m.toml:34: `push_ns` is 1000000001; expected at most 1000000000",
         ),
         (
             "llc = 65_000",
             "llc = 1_000_000_001",
-            "m.toml:34: `bandwidth_mb_per_s` has 1000000001 for `llc`; expected at most 1000000000, or 0 for no limit",
+            "m.toml:35: `bandwidth_mb_per_s` has 1000000001 for `llc`; expected at most 1000000000, or 0 for no limit",
         ),
         (
             "llc = 65_000",
             "die = 65_000",
-            "m.toml:34: unknown field `die`; expected one of `core`, `cluster`, `llc`, `node`, `machine`",
+            "m.toml:35: unknown field `die`; expected one of `core`, `cluster`, `llc`, `node`, `machine`",
         ),
-        ("value = 150", "value = 99", "m.toml:35: `write_traffic_percent` is 99; expected 100 to 400"),
+        ("value = 150", "value = 99", "m.toml:36: `write_traffic_percent` is 99; expected 100 to 400"),
         (
             "llc = 100, numa1 = 60",
             "llc = 90, numa1 = 60",
-            "m.toml:36: `remote_bandwidth_percent` has 90 for `llc`; expected 100 inside a node",
+            "m.toml:37: `remote_bandwidth_percent` has 90 for `llc`; expected 100 inside a node",
         ),
         (
             "numa1 = 60",
             "numa1 = 0",
-            "m.toml:36: `remote_bandwidth_percent` has 0 for `numa1`; expected 1 to 100: no more from farther away",
+            "m.toml:37: `remote_bandwidth_percent` has 0 for `numa1`; expected 1 to 100: no more from farther away",
         ),
         (
             "numa1 = 60",
             "numa1 = 101",
-            "m.toml:36: `remote_bandwidth_percent` has 101 for `numa1`; expected 1 to 100: no more from farther away",
+            "m.toml:37: `remote_bandwidth_percent` has 101 for `numa1`; expected 1 to 100: no more from farther away",
         ),
     ] {
         assert_eq!(with(from, to), message);

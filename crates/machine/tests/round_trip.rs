@@ -22,6 +22,7 @@ line_bytes = { value = 64, source = "test" }
 lines_in_flight = { value = 8, source = "test" }
 core_cache_bytes = { value = 294_912, source = "test" }
 llc_cache_bytes = { value = 57_671_680, source = "test" }
+llc_hit_ps = { value = 21_000, source = "test" }
 atomic_ps = { value = 8_000, source = "test" }
 runqueue_lock_ns = { value = 100, source = "test" }
 loopback_ns = { value = 6_000, source = "test" }

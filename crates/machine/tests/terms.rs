@@ -50,7 +50,7 @@ fn each_term_takes_its_own_figures_away_and_leaves_a_machine() {
             Term::ReadHits => &["reads_may_hit"],
             Term::Balancing => &["balance_ns", "push_ns"],
             Term::Switches => &["switch_process_ns", "switch_thread_ns"],
-            Term::CacheRefill => &["core_cache_bytes", "llc_cache_bytes"],
+            Term::CacheRefill => &["core_cache_bytes", "llc_cache_bytes", "llc_hit_ps"],
             Term::Atomics => &["atomic_ps", "charge_atomics"],
             Term::RunqueueLocks => &["runqueue_lock_ns"],
             Term::Ipis => &["ipi_flight_ns", "ipi_handle_ns", "ipi_send_ns"],

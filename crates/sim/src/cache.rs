@@ -7,11 +7,12 @@
 //!
 //! | now | bytes | distance |
 //! |---|---|---|
-//! | the same core | of min(F, C) what others pushed out since it left ([`wakelab_machine::CoreCache`]) | `llc` |
+//! | the same core | of min(F, C) what others pushed out since it left ([`wakelab_machine::CoreCache`]) | none: its LLC has it (`llc_hit_ps`) |
 //! | another core of the LLC | min(F, C) | to the CPU that it left |
 //! | behind another LLC | min(F, L) | to the CPU that it left |
 //!
-//! as [`Costs::transfer_ns`](wakelab_machine::Costs::transfer_ns) has it, before it goes on with its own work. So a task
+//! as [`Costs::transfer_ns`](wakelab_machine::Costs::transfer_ns) has it (in the first row
+//! [`Costs::refetch_ns`](wakelab_machine::Costs::refetch_ns)), before it goes on with its own work. So a task
 //! that is interrupted, or sleeps while nobody else runs, or beside others whose sets fit into the caches with its own,
 //! fetches nothing. A task that never ran fetches nothing either: its first touches are part of its work. After exec
 //! nothing of the old contents is of use, and nothing is fetched.
@@ -19,6 +20,9 @@
 //! Worked example, C = 256 KiB, one thread a core: A (F = 192 KiB) runs, B (128 KiB) runs, A again: together they need 320
 //! KiB, so 64 KiB of A's were pushed out, and come from the LLC. B again: 64 KiB. A sleeps and wakes on another core of the
 //! LLC: 192 KiB from the core that it left.
+//!
+//! The last row but one is dearer than the first because the core that the task left still holds its lines, as a rule the only copy that
+//! may have been written: the LLC has to ask there.
 //!
 //! What this leaves out: prefetching, and what a core that a task comes back to still has of it.
 
@@ -49,7 +53,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let lost_bytes = self.cores[core].caches.use_set(task, footprint_bytes, self.costs.core_cache_bytes);
         let fetch_ns = match from {
             None => 0,
-            Some(Distance::Cpu | Distance::Smt) => self.costs.transfer_ns(lost_bytes, Distance::Llc),
+            Some(Distance::Cpu | Distance::Smt) => self.costs.refetch_ns(lost_bytes),
             Some(near @ (Distance::Cluster | Distance::Llc)) => self.costs.transfer_ns(in_core_bytes, near),
             Some(far) => self.costs.transfer_ns(footprint_bytes.min(self.costs.llc_cache_bytes), far),
         };

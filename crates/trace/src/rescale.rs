@@ -97,7 +97,7 @@ impl Recorded {
         let in_core_bytes = footprint_bytes.min(costs.core_cache_bytes);
         match from.map(|from| self.distances.between(from, cpu)) {
             None => 0,
-            Some(Distance::Cpu | Distance::Smt) => costs.transfer_ns(lost_bytes, Distance::Llc),
+            Some(Distance::Cpu | Distance::Smt) => costs.refetch_ns(lost_bytes),
             Some(near @ (Distance::Cluster | Distance::Llc)) => costs.transfer_ns(in_core_bytes, near),
             Some(far) => costs.transfer_ns(footprint_bytes.min(costs.llc_cache_bytes), far),
         }

@@ -9,13 +9,14 @@ use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, sleep};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Caches of 1 MiB a core (256 KiB in two tests) and 4 MiB an LLC. A line of 64 bytes takes 1 ns inside the LLC (2 ns in a cluster of it),
-/// 3 ns from another: 64 KiB are 1,024 lines.
+/// Caches of 1 MiB a core (256 KiB in two tests) and 4 MiB an LLC. A line of 64 bytes takes 1 ns from the own LLC, 2 ns from another core of it (3 ns
+/// in a cluster of it), 4 ns from another LLC: 64 KiB are 1,024 lines.
 fn cached(llcs: u32, cores: u32, threads: u32) -> Machine {
     let mut machine = machine(llcs, cores, threads);
     machine.costs.core_cache_bytes = MIB;
     machine.costs.llc_cache_bytes = 4 * MIB;
-    machine.costs.line_transfer_ps = [0, 0, 2_000, 1_000, 0, 3_000, 3_000, 3_000];
+    machine.costs.line_transfer_ps = [0, 0, 3_000, 2_000, 0, 4_000, 4_000, 4_000];
+    machine.costs.llc_hit_ps = 1_000;
     machine
 }
 
@@ -91,13 +92,13 @@ fn smt_threads_share_the_core_s_caches() {
     }
 }
 
-/// From another core of the LLC: the core's part, 1 MiB of 2, 16,384 lines of 1 ns. From another LLC: all 2 MiB, 32,768
-/// lines of 3 ns. To the sibling of the thread that it left: nothing.
+/// From another core of the LLC: the core's part, 1 MiB of 2, 16,384 lines of 2 ns. From another LLC: all 2 MiB, 32,768
+/// lines of 4 ns. To the sibling of the thread that it left: nothing.
 #[test]
 fn after_a_move_everything_is_fetched_from_there() {
     for host in HOSTS {
         for (cpu, distance, ns) in
-            [(1, Distance::Smt, 0), (2, Distance::Llc, 16_384), (4, Distance::Numa1, 3 * 32_768)]
+            [(1, Distance::Smt, 0), (2, Distance::Llc, 2 * 16_384), (4, Distance::Numa1, 4 * 32_768)]
         {
             let mut moved = with_footprint(2 * MIB, bound(&[cpu], vec![compute(100)]));
             moved.last_cpu = Some(0);

@@ -25,6 +25,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             costs.line_transfer_ps = by_distance(cost[0] * 3);
             costs.ipi_flight_ns = by_distance(cost[1] / 10);
             costs.core_cache_bytes = cost[2] * 64;
+            costs.llc_hit_ps = cost[0];
             costs.lines_in_flight = 1 + cost[2] % 8;
             costs.wakeup_ns = cost[3];
             costs.select_ns = cost[4] / 10;
@@ -208,6 +209,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             wake_room_bytes,
             sync,
             loopback: false,
+            ..Channel::default()
         },
     );
     let pairs = prop::collection::vec(any_pair(), 0..8);
