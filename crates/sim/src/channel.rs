@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 
 use wakelab_workload::Channel as Spec;
 
+use crate::cpu::NONE;
+
 #[derive(Clone, Copy)]
 struct Writer {
     task: u32,
@@ -30,6 +32,8 @@ pub(crate) struct Channel {
     spec: Spec,
     messages: VecDeque<Message>,
     used_bytes: u64,
+    /// Who put a message in or took one out last, or `NONE`.
+    last_cpu: u32,
     readers: VecDeque<u32>,
     writers: VecDeque<Writer>,
 }
@@ -40,6 +44,7 @@ impl Channel {
             spec,
             messages: VecDeque::new(),
             used_bytes: 0,
+            last_cpu: NONE,
             readers: VecDeque::new(),
             writers: VecDeque::new(),
         }
@@ -69,13 +74,26 @@ impl Channel {
             return false;
         }
         self.used_bytes += footprint;
+        self.last_cpu = message.cpu;
         self.messages.push_back(message);
         true
     }
 
-    /// Takes the first message out. Its room stays taken until [`Channel::release`], when the reader has copied it.
-    pub(crate) fn take(&mut self) -> Option<Message> {
-        self.messages.pop_front()
+    /// Takes the first message out, on `cpu`. Its room stays taken until [`Channel::release`], when the reader has copied it.
+    pub(crate) fn take(&mut self, cpu: u32) -> Option<Message> {
+        let message = self.messages.pop_front()?;
+        self.last_cpu = cpu;
+        Some(message)
+    }
+
+    /// The CPU that has the channel's own cache lines, if it was used, and how many of them a sender takes over.
+    pub(crate) fn send_lines(&self) -> (Option<u32>, u64) {
+        ((self.last_cpu != NONE).then_some(self.last_cpu), u64::from(self.spec.send_lines))
+    }
+
+    /// How many lines beside its bytes come with a message.
+    pub(crate) fn recv_lines(&self) -> u64 {
+        u64::from(self.spec.recv_lines)
     }
 
     /// The room of a message that was taken is free.
@@ -124,7 +142,7 @@ mod tests {
     use super::*;
 
     fn channel(capacity_bytes: u64, overhead_bytes: u64, wake_room_bytes: u64) -> Channel {
-        Channel::new(Spec { capacity_bytes, overhead_bytes, wake_room_bytes, sync: true, loopback: false })
+        Channel::new(Spec { capacity_bytes, overhead_bytes, wake_room_bytes, sync: true, ..Spec::default() })
     }
 
     fn bytes(bytes: u32) -> Message {
@@ -137,7 +155,7 @@ mod tests {
         assert!(pipe.put(bytes(100)));
         assert!(pipe.put(bytes(100)), "2 x 150 = 300");
         assert!(!pipe.put(bytes(0)), "the overhead alone does not fit");
-        assert_eq!(pipe.take(), Some(bytes(100)));
+        assert_eq!(pipe.take(0), Some(bytes(100)));
         assert!(!pipe.put(bytes(100)), "taken, but its room is not free yet");
         pipe.release(100);
         assert!(pipe.put(bytes(100)));
@@ -163,10 +181,10 @@ mod tests {
         assert!(pipe.put(bytes(40)) && pipe.put(bytes(40)) && pipe.put(bytes(20)));
         pipe.wait_to_write(7, 10, false);
         pipe.wait_to_write(8, 60, false);
-        let taken = pipe.take().unwrap();
+        let taken = pipe.take(0).unwrap();
         pipe.release(taken.bytes);
         assert_eq!(pipe.writer_to_wake(), None, "40 free: fits, but below the wake room");
-        let taken = pipe.take().unwrap();
+        let taken = pipe.take(0).unwrap();
         pipe.release(taken.bytes);
         assert_eq!(pipe.writer_to_wake(), Some(7), "80 free");
         assert_eq!(pipe.writer_to_wake(), Some(8), "80 free until 7 runs: 60 fits");

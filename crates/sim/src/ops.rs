@@ -103,8 +103,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             (Op::Send { channel, bytes, work_ns }, Stage::Begin) => {
                 self.tasks[task as usize].stage = Stage::Middle;
-                let protocol_ns = self.protocol_ns(channel, bytes);
-                self.segment_with_tail(cpu, task, (Kind::Work, work_ns), (Kind::Protocol, protocol_ns))
+                let tail = self.sending_ns(channel, bytes, cpu);
+                self.segment_with_tail(cpu, task, (Kind::Work, work_ns), tail)
             }
             (Op::Send { channel, bytes, .. }, _) => self.send(cpu, task, channel, bytes),
             (Op::Recv { channel, work_ns }, Stage::Begin) => self.receive(cpu, task, channel, work_ns),
@@ -250,21 +250,36 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         Progress::Set
     }
 
-    /// The work of a loopback socket's protocol, for both ends: the softirq that delivers the message runs where it was
-    /// sent, before it is there.
-    fn protocol_ns(&self, channel: u32, bytes: u32) -> u64 {
-        if !self.channels[channel as usize].is_loopback() {
-            return 0;
+    /// What sending costs beside the task's work. A loopback socket: the protocol's work for both ends, as the softirq that
+    /// delivers the message runs where it was sent, before it is there. Others: taking over the channel's own cache lines.
+    fn sending_ns(&self, channel: u32, bytes: u32, cpu: u32) -> (Kind, u64) {
+        let channel = &self.channels[channel as usize];
+        if channel.is_loopback() {
+            let bytes_ns = (u64::from(bytes) * self.costs.loopback_ps_per_byte).div_ceil(1000);
+            return (Kind::Protocol, self.costs.loopback_ns + bytes_ns);
         }
-        self.costs.loopback_ns + (u64::from(bytes) * self.costs.loopback_ps_per_byte).div_ceil(1000)
+        let (last_cpu, lines) = channel.send_lines();
+        (Kind::Data, last_cpu.map_or(0, |last_cpu| self.lines_ns(lines, last_cpu, cpu)))
     }
 
-    /// Fetching a message out of the caches of the core where it was written.
-    fn data_ns(&self, message: Message, cpu: u32) -> u64 {
+    /// Fetching a message out of the caches of the core where it was written, with the kernel's lines around it.
+    fn data_ns(&self, message: Message, recv_lines: u64, cpu: u32) -> u64 {
         match self.distances.between(message.cpu, cpu) {
             _ if !self.costs.charge_data => 0,
             Distance::Cpu | Distance::Smt => 0,
-            distance => self.costs.transfer_ns(u64::from(message.bytes), distance),
+            distance => {
+                let lines_ns = self.lines_ns(recv_lines, message.cpu, cpu);
+                lines_ns + self.costs.transfer_ns(u64::from(message.bytes), distance)
+            }
+        }
+    }
+
+    /// Lines that `cpu` needs one after the other, as each says where the next is, out of the caches of `from`; nothing within a core.
+    fn lines_ns(&self, lines: u64, from: u32, cpu: u32) -> u64 {
+        match self.distances.between(from, cpu) {
+            _ if !self.costs.charge_data => 0,
+            Distance::Cpu | Distance::Smt => 0,
+            distance => (lines * self.costs.line_transfer_ps[distance.index()]).div_ceil(1000),
         }
     }
 
@@ -338,7 +353,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn receive(&mut self, cpu: u32, task: u32, channel: u32, work_ns: u64) -> Progress {
         let channel = &mut self.channels[channel as usize];
         let t = &mut self.tasks[task as usize];
-        let Some(message) = channel.take() else {
+        let Some(message) = channel.take(cpu) else {
             channel.wait_to_read(task, t.retries);
             t.retries = true;
             return self.wait(cpu);
@@ -346,7 +361,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         t.retries = false;
         t.bytes = message.bytes;
         t.stage = Stage::Middle;
-        let data_ns = self.data_ns(message, cpu);
+        let recv_lines = channel.recv_lines();
+        let data_ns = self.data_ns(message, recv_lines, cpu);
         self.segment_with_tail(cpu, task, (Kind::Work, work_ns), (Kind::Data, data_ns))
     }
 

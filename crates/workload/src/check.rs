@@ -19,6 +19,9 @@ pub const OPS_MAX: u64 = 1 << 26;
 pub const MEMORY_BYTES_MAX: u64 = 1 << 44;
 /// Longest single piece of work, sleep or run: about 13 days.
 pub const TIME_NS_MAX: u64 = 1 << 50;
+
+/// Cache lines that go with a message.
+pub(crate) const LINES_MAX: u32 = 1 << 20;
 /// Heaviest task or group (Linux's MAX_SHARES).
 pub const WEIGHT_MAX: u32 = 1 << 18;
 /// Deepest nesting of loops.
@@ -398,7 +401,18 @@ fn check_spin(spin_ns: u64) -> Result<(), String> {
 }
 
 fn check_channel(channel: &Channel) -> Result<(), String> {
-    let Channel { capacity_bytes, overhead_bytes, wake_room_bytes, .. } = *channel;
+    let Channel { capacity_bytes, overhead_bytes, wake_room_bytes, loopback, send_lines, .. } = *channel;
+    if loopback && send_lines > 0 {
+        return Err(format!(
+            "a sender's {send_lines} lines; expected none with loopback, whose protocol's cost has them"
+        ));
+    }
+    if send_lines.max(channel.recv_lines) > LINES_MAX {
+        return Err(format!(
+            "{} lines to send and {} to receive a message; expected at most {LINES_MAX}",
+            send_lines, channel.recv_lines
+        ));
+    }
     if capacity_bytes == 0 || capacity_bytes > TIME_NS_MAX {
         return Err(format!("capacity of {capacity_bytes} bytes; expected 1 to {TIME_NS_MAX}"));
     }

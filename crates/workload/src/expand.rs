@@ -9,7 +9,7 @@
 //!
 //! Whatever the file says, at most [`OPS_MAX`] steps are taken and [`TASKS_MAX`] elements of a kind are made.
 
-use crate::check::{MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
+use crate::check::{LINES_MAX, MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
 use crate::error::{WorkloadError, list};
 use crate::expr::{Expr, ExprError, Range, Reference, Scope, Value};
 use crate::file::{
@@ -395,6 +395,8 @@ impl<'f> Expansion<'f> {
             wake_room_bytes: self.within(&template.wake_room_bytes, 0, TIME_NS_MAX, "wake-room-bytes")?,
             sync: self.at(template.sync.truth(&self.names))?,
             loopback: self.at(template.loopback.truth(&self.names))?,
+            send_lines: self.within(&template.send_lines, 0, u64::from(LINES_MAX), "send-lines")? as u32,
+            recv_lines: self.within(&template.recv_lines, 0, u64::from(LINES_MAX), "recv-lines")? as u32,
         })
     }
 

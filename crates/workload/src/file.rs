@@ -93,6 +93,8 @@ pub(crate) struct ChannelTemplate {
     pub(crate) wake_room_bytes: Expr,
     pub(crate) sync: Expr,
     pub(crate) loopback: Expr,
+    pub(crate) send_lines: Expr,
+    pub(crate) recv_lines: Expr,
 }
 
 #[derive(Clone, Debug)]
@@ -415,6 +417,8 @@ impl Reader<'_> {
             wake_room_bytes: fields.expr_or("wake-room-bytes", 0)?,
             sync: fields.expr_or("sync", 1)?,
             loopback: fields.expr_or("loopback", 0)?,
+            send_lines: fields.expr_or("send-lines", 0)?,
+            recv_lines: fields.expr_or("recv-lines", 0)?,
         })
     }
 

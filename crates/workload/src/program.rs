@@ -175,6 +175,14 @@ pub struct Channel {
     /// (`loopback_ns` of the machine).
     #[serde(default)]
     pub loopback: bool,
+    /// Cache lines that a sender takes over from the CPU that used the channel last: its lock, its queue, its counters. 0 with
+    /// `loopback`, whose protocol work has them.
+    #[serde(default)]
+    pub send_lines: u32,
+    /// Cache lines that a receiver fetches from the sender's CPU with each message, beside its bytes: the kernel's record of it, and
+    /// the channel's own lines.
+    #[serde(default)]
+    pub recv_lines: u32,
 }
 
 /// Where a wake-up comes from that no task makes.

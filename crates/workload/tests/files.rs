@@ -87,6 +87,7 @@ program = [
         wake_room_bytes: 50,
         sync: false,
         loopback: false,
+        ..Channel::default()
     };
     let worker = |number: u32, i: u32| Task {
         name: "worker".to_owned(),

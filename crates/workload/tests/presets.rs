@@ -75,6 +75,8 @@ fn hackbench_of_one_group_written_out() {
         wake_room_bytes: 159_744,
         sync: true,
         loopback: false,
+        send_lines: 3,
+        recv_lines: 6,
     };
     let expected = Workload {
         name: "hackbench:groups=1,fds=2,loops=3,send-work-ns=70,recv-work-ns=50,spread-percent=5".to_owned(),
@@ -92,6 +94,7 @@ fn hackbench_of_one_group_written_out() {
                 wake_room_bytes: 4096,
                 sync: true,
                 loopback: false,
+                ..Channel::default()
             },
             socket,
             socket,
@@ -178,7 +181,9 @@ fn hackbench_modes() {
             overhead_bytes: 0,
             wake_room_bytes: 4000,
             sync: true,
-            loopback: false
+            loopback: false,
+            send_lines: 1,
+            recv_lines: 2,
         }
     );
 }

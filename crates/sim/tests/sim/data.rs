@@ -40,6 +40,30 @@ fn a_message_is_fetched_from_where_it_was_written() {
     }
 }
 
+/// A sends two messages of 1,000 bytes to B, on a channel of which a sender takes over 2 lines and a receiver 3, one after the
+/// other. From another core of the LLC: B fetches 3 x 40 + 160 = 280 ns with each, and A's second takes the channel back in 2 x 40 =
+/// 80 ns. From the other LLC: 3 x 100 + 400 = 700 and 200 ns. Within a core there is nothing to fetch, and nobody used a new channel.
+#[test]
+fn a_channel_s_own_lines_go_to_and_fro() {
+    for host in HOSTS {
+        for (reader, send_ns, recv_ns) in [(0, 0, 0), (1, 0, 0), (2, 80, 280), (4, 200, 700)] {
+            let send = Op::Send { channel: 0, bytes: 1_000, work_ns: 0 };
+            let recv = Op::Recv { channel: 0, work_ns: 7 };
+            let tasks = vec![
+                bound(&[0], vec![compute(10_000), send, compute(10_000), send]),
+                bound(&[reader], vec![recv, recv]),
+            ];
+            let mut scenario = scenario(priced(), tasks, host);
+            scenario.workload.channels[0] = Channel { send_lines: 2, recv_lines: 3, ..channel(false) };
+            let run = outcome(&scenario);
+            assert_eq!(run.time.data_ns, send_ns + 2 * recv_ns, "{host:?} CPU {reader}");
+            if reader > 1 {
+                assert_eq!(run.elapsed_ns, 20_007 + send_ns + recv_ns, "{host:?} CPU {reader}");
+            }
+        }
+    }
+}
+
 /// A message of 1 GiB less a byte keeps its reader busy for 2^24 lines x 100 / 4 ns = 419 ms. Ticks interrupt it, after
 /// and inside the work that comes first; nothing is lost or paid twice.
 #[test]
