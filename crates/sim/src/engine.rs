@@ -52,6 +52,8 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) workload: &'a Workload,
     pub(crate) costs: &'a Costs,
     pub(crate) host: HostProfile,
+    /// A search claims the CPU that it chose.
+    pub(crate) claims: bool,
     pub(crate) distances: Distances,
     pub(crate) observer: &'a mut O,
     pub(crate) policy: Policy,
@@ -150,6 +152,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             workload,
             costs,
             host: scenario.host,
+            claims: scenario.host.claims(scenario.policy.idle),
             distances: topology.distances(),
             observer,
             counters: counters::lines(&policy, scenario.policy.idle),

@@ -5,6 +5,7 @@
 //! | | `sched_ext` (Linux 6.12) | `mainline` |
 //! |---|---|---|
 //! | a task that may run on one CPU | never reaches select | is asked for like any other |
+//! | an idle CPU that a search chose | is claimed until the task is queued | not by Linux's own searches: another may choose it in the meantime |
 //! | wake-up to a CPU behind another LLC | the waker queues it | the waker sends an interrupt, the target queues it |
 //! | the running task's slice | the host's; ends at ticks only; dispatch is not called before | the policy's; its answer to a tick |
 //! | schedule() with the previous task runnable | dispatch first; it is put back only if another task was found | it is put back first, and may be picked again |
@@ -13,6 +14,8 @@
 //! | exec | never reaches select | the policy may move the task |
 //! | a CPU is told to push its running task | nothing: a lone task is never put back | the task is put back, and queued where the policy says |
 //! | balancing that a tick found due | by the next dispatch | in the tick |
+
+use wakelab_policy::Idle;
 
 use crate::scenario::HostProfile;
 
@@ -23,6 +26,14 @@ impl HostProfile {
     /// The host counts down the running task's slice.
     pub(crate) fn owns_slices(self) -> bool {
         self == HostProfile::SchedExt
+    }
+
+    /// Who searches this way claims the CPU that it chose until the task is queued. Linux's searches, and the published changes to them, look
+    /// whether a CPU runs its idle task with nothing queued and nothing in its wake list; the CPU looks so until the task is queued, and two
+    /// wakers may choose the same one (idle_cpu() in kernel/sched/core.c; "sched: Clear ttwu_pending after enqueue_task()", 2022, is a
+    /// case where that time was long, and schbench's tail with it). `nearest` is made for claims.
+    pub(crate) fn claims(self, idle: Idle) -> bool {
+        self == HostProfile::SchedExt || idle == Idle::Nearest
     }
 
     /// The policy places tasks that have nowhere else to go, too.

@@ -266,6 +266,34 @@ fn two_wakers_do_not_meet_on_one_idle_cpu() {
     }
 }
 
+/// As above, but the second waker comes 200 ns later, when the first one's search (100) is over and its wakee is not queued yet (300 more).
+/// Who claims sends it to CPU 1: each wakee waits for 400. Linux's searches under mainline see CPU 0 idle until 10,400, and the second
+/// wakee, queued there at 10,600, waits for the first to be done at 10,900: 700 since 10,200.
+#[test]
+fn linux_s_searches_do_not_claim() {
+    for (host, policy, latencies_ns, elapsed_ns) in [
+        (HostProfile::SchedExt, "linux-4.15", [400, 400], 11_100),
+        (HostProfile::Mainline, "linux-4.15+idle=nearest", [400, 400], 11_100),
+        (HostProfile::Mainline, "linux-4.15", [400, 700], 11_400),
+        (HostProfile::Mainline, "linux-4.15+idle=smt-balance", [400, 700], 11_400),
+    ] {
+        let mut machine = machine(1, 4, 1);
+        machine.costs.select_ns = 100;
+        machine.costs.wakeup_ns = 300;
+        let waits = |signal, start_ns| {
+            let program = vec![Op::Wait { signal }, compute(500)];
+            Task { start_ns, ..bound(&[0, 1], program) }
+        };
+        let wakes = |cpu, signal, work_ns| {
+            bound(&[cpu], vec![compute(work_ns), Op::Signal { signal, sync: false }])
+        };
+        let tasks = vec![waits(0, 0), waits(1, 1_000), wakes(2, 0, 10_000), wakes(3, 1, 10_200)];
+        let run = outcome(&Scenario { policy: policy.parse().unwrap(), ..scenario(machine, tasks, host) });
+        assert_eq!(run.wakeup_latency.sum_ns, latencies_ns.iter().sum::<u64>(), "{host:?} {policy}");
+        assert_eq!(run.elapsed_ns, elapsed_ns, "{host:?} {policy}");
+    }
+}
+
 /// A task that has waited for 20 ms preempts the one that runs on its CPU meanwhile, by an interrupt: wake-up 30, send 20,
 /// flight 1,000, handling 7.
 #[test]
