@@ -242,7 +242,8 @@ impl<W: Write> Writer<W> {
     /// as the text says.
     pub fn switch_in(&mut self, time_ns: u64, cpu: u32, task: TaskIndex) {
         let Task { runs, woken, cpu: from, .. } = self.tasks[task as usize];
-        let leaves_now = matches!(self.left, Some((.., left, _)) if left == task);
+        // It may have left several CPUs that still look for another task: only the one where it runs as far as the text says counts.
+        let leaves_now = matches!(self.left, Some((_, cpu, left, _)) if (cpu, left) == (from, task));
         if runs && !leaves_now {
             self.settle();
             let left = if woken { Left::Blocked } else { Left::Runnable };
