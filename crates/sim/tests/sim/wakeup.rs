@@ -284,9 +284,8 @@ fn linux_s_searches_do_not_claim() {
             let program = vec![Op::Wait { signal }, compute(500)];
             Task { start_ns, ..bound(&[0, 1], program) }
         };
-        let wakes = |cpu, signal, work_ns| {
-            bound(&[cpu], vec![compute(work_ns), Op::Signal { signal, sync: false }])
-        };
+        let wakes =
+            |cpu, signal, work_ns| bound(&[cpu], vec![compute(work_ns), Op::Signal { signal, sync: false }]);
         let tasks = vec![waits(0, 0), waits(1, 1_000), wakes(2, 0, 10_000), wakes(3, 1, 10_200)];
         let run = outcome(&Scenario { policy: policy.parse().unwrap(), ..scenario(machine, tasks, host) });
         assert_eq!(run.wakeup_latency.sum_ns, latencies_ns.iter().sum::<u64>(), "{host:?} {policy}");
