@@ -2,7 +2,7 @@
 //! Which scheduler the kernel runs, and the loader that changes it.
 //!
 //! The kernel tells in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name of the
-//! scheduler that is attached) and `enable_seq` (how often one was attached since boot). A policy that is attached before
+//! scheduler that is attached), `switch_all` (whether it has all normal tasks) and `enable_seq` (how often one was attached since boot). A policy that is attached before
 //! and after a run, under the same count, was attached all the time.
 
 use std::fs;
@@ -66,6 +66,11 @@ impl SchedExt {
             Err(AbError::NoSchedExt { .. }) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the scheduler has all normal tasks, not only those of the class SCHED_EXT (SCX_OPS_SWITCH_PARTIAL).
+    fn schedules_all(&self) -> Result<bool, AbError> {
+        Ok(read(&self.folder.join("switch_all"))?.as_deref() != Some("0"))
     }
 
     fn now(&self) -> Result<Attached, AbError> {
@@ -150,6 +155,11 @@ impl Loader {
         loop {
             let now = sched_ext.now()?;
             if now.state == "enabled" && now.ops.starts_with(OPS_NAME) {
+                if !sched_ext.schedules_all()? {
+                    let why =
+                        "it schedules only tasks of the class SCHED_EXT, and the command is none".to_owned();
+                    return Err(AbError::NotAttached { policy: policy.to_owned(), why });
+                }
                 loader.attached = now;
                 return Ok(loader);
             }

@@ -212,6 +212,12 @@ fn a_loader_that_does_not_attach() {
     let output = fake.ab("refused", &["--policy", POLICY], "true");
     assert_refused(&output, 1, &format!("the loader did not attach {POLICY}: it ended with exit code 1"));
     assert!(String::from_utf8_lossy(&output.stderr).contains("the verifier says no"));
+    let output = fake.ab("partial", &["--policy", POLICY], "true");
+    assert_refused(
+        &output,
+        1,
+        &format!("the loader did not attach {POLICY}: it schedules only tasks of the class"),
+    );
 }
 
 #[test]

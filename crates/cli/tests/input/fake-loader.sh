@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Stands in for scx_wakelab in tests/ab.rs: does with the tree $FAKE_SYSFS what the kernel does with /sys when a scheduler comes and
-# goes. $FAKE_LOADER says how it goes wrong: refused (it does not attach), ejected or anew (each during the run), unclean (an error
+# goes. $FAKE_LOADER says how it goes wrong: refused (it does not attach), partial (only to
+# tasks that ask for it), ejected or anew (each during the run), unclean (an error
 # at its end); `once` behind it, as in ejected-once: only the first time.
 
 [ "$1" = --version ] && exit 0
@@ -18,6 +19,7 @@ attach() {
     mkdir -p "$tree/root"
     echo wakelab_0.1.0_fake > "$tree/root/ops"
     echo $(($(cat "$tree/enable_seq") + 1)) > "$tree/enable_seq"
+    if [ "$mode" = partial ]; then echo 0; else echo 1; fi > "$tree/switch_all"
     echo enabled > "$tree/state"
 }
 
