@@ -14,31 +14,20 @@
 
 . /lib.sh
 
-# up SPEC [FLAG...]: that scheduler schedules from now on
+# up SPEC [FLAG...]: that scheduler schedules from now on; 1 and $why if it does not
 up() {
     spec=$1
     shift
     case $spec in
-    eevdf) return 0 ;;
-    empty) set -- --bench empty ;;
-    *) set -- --policy "$spec" "$@" ;;
+    eevdf) ;;
+    empty) start_loader --bench empty ;;
+    *) start_loader --policy "$spec" "$@" ;;
     esac
-    scx_wakelab "$@" > /tmp/loader.log 2>&1 &
-    loader=$!
-    await 120 is_enabled
-    if [ "$(cat $state)" != enabled ]; then
-        sed 's/^/loader: /' /tmp/loader.log
-        return 1
-    fi
 }
 
-# down: the kernel's own scheduler schedules again; fails if it did before
+# down: the kernel's own scheduler schedules again; 1 and $why if it did before
 down() {
-    [ "$spec" = eevdf ] && return 0
-    [ "$(cat $state)" = enabled ] || { sed 's/^/loader: /' /tmp/loader.log; return 1; }
-    kill -INT "$loader"
-    wait "$loader" || return 1
-    await 20 is_disabled
+    [ "$spec" = eevdf ] || stop_loader
 }
 
 switches() {
@@ -74,10 +63,10 @@ run_wake() {
 
 # under SPEC COMMAND...: what the command prints while SPEC schedules
 under() {
-    up "$1" || { echo failed; return; }
+    up "$1" || echo "$why"
     shift
     "$@"
-    down > /dev/null || echo failed
+    down || echo "$why"
 }
 
 schbench_p99() {
@@ -110,7 +99,7 @@ while read -r what scheduler a b c; do
     *) flags= ;;
     esac
     if ! up "$scheduler" $flags; then
-        failed "$scheduler could not be loaded"
+        failed "$scheduler: $why"
         continue
     fi
     case $what in
@@ -121,10 +110,7 @@ while read -r what scheduler a b c; do
         echo "@@ result burst $scheduler $a $b $(echo "$line" | value makespan_ns)"
         ;;
     shares)
-        mkdir -p /tmp/cgroup
-        busybox mount -t cgroup2 cgroup2 /tmp/cgroup 2> /dev/null
-        echo +cpu > /tmp/cgroup/cgroup.subtree_control
-        line=$(wakelab-guest shares --root /tmp/cgroup --group eight:100:8 --group four:100:4 --group three:100:3 --ms "$a")
+        line=$(wakelab-guest shares --group eight:100:8 --group four:100:4 --group three:100:3 --ms "$a")
         echo "@@ result shares $scheduler $line"
         ;;
     search)
@@ -132,12 +118,11 @@ while read -r what scheduler a b c; do
         wakelab-guest schbench --messages 1 --workers 3 --rounds 300 --compute-us 100 > /dev/null
         ;;
     esac
-    down || failed "$scheduler did not detach by itself"
+    down || failed "$scheduler: $why"
     if [ "$what" = search ]; then
         sed -n "s/^search: /@@ result search $scheduler /p" /tmp/loader.log
     fi
 done < /plan
-step=kernel-log
 check_log
 echo "@@ end"
 poweroff -f
