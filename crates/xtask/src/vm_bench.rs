@@ -201,7 +201,8 @@ fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sam
         Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
         None => {}
     });
-    tally.finish(part.name(), ran, &format!("{} s in the guest", start.elapsed().as_secs()))?;
+    tally.guest_ended(ran, &[]);
+    tally.finish(part.name(), &format!("{} s in the guest", start.elapsed().as_secs()))?;
     Ok(samples)
 }
 
