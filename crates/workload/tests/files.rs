@@ -39,6 +39,8 @@ each = ["i in 1..n + 1"]
 capacity-bytes = "100 * i"
 overhead-bytes = 7
 wake-room-bytes = 50
+send-lines = 3
+recv-lines = 6
 sync = false
 [[signals]]
 name = "first"
@@ -87,7 +89,8 @@ program = [
         wake_room_bytes: 50,
         sync: false,
         loopback: false,
-        ..Channel::default()
+        send_lines: 3,
+        recv_lines: 6,
     };
     let worker = |number: u32, i: u32| Task {
         name: "worker".to_owned(),
@@ -449,6 +452,14 @@ fn wrong_files_name_line_and_column() {
         (
             format!("{task}[[channels]]\nname = \"c\"\ncapacity-bytes = 5\nwake-room-bytes = 6"),
             "t.toml: channel 0: wakes writers at 6 free bytes, capacity of 5",
+        ),
+        (
+            format!("{task}[[channels]]\nname = \"c\"\ncapacity-bytes = 5\nloopback = true\nsend-lines = 3"),
+            "t.toml: channel 0: a sender's 3 lines; expected none with loopback, whose protocol's cost has them",
+        ),
+        (
+            format!("{task}[[channels]]\nname = \"c\"\ncapacity-bytes = 5\nrecv-lines = 2_000_000"),
+            "t.toml:10:14: recv-lines is 2000000; expected 0 to 1048576",
         ),
     ] {
         assert_eq!(expand(&body, &[]), Err(error.to_owned()), "{body}");
