@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `forks`: starts processes at a rate, and checks the result of each.
+//! `forks`: forks at a rate, and checks the result of each task.
 //!
-//! A process is this program again: it computes, and its exit code follows from its number. Fork, exec and exit come from all CPUs
-//! while others do the same.
+//! Every second one is a process, this program again, and each other a thread of this one. Either computes, and ends with a code that
+//! follows from its number. Forks, executions and exits come from all CPUs at the same time.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,7 +16,7 @@ use crate::work::{Line, Work, allowed_cpus, now, ns};
 /// Arguments of `forks`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Processes a second.
+    /// Forks a second, half of them processes.
     #[arg(long, default_value_t = 1000)]
     rate: u64,
     /// For how long.
@@ -32,14 +33,32 @@ pub(crate) struct ChildArgs {
     number: u64,
 }
 
-/// A starter keeps at most so many processes that it has not waited for.
+/// A starter keeps at most so many tasks that it has not waited for.
 const OUTSTANDING: usize = 16;
 
-/// What the process of this number ends with: by its number, and by work done on the way.
+/// What the process of this number ends with.
 pub(crate) fn child(args: &ChildArgs) -> u8 {
-    let mut work = Work::new(args.number);
+    compute(args.number)
+}
+
+/// Does some work; the code follows from the number, if the work was done right.
+fn compute(number: u64) -> u8 {
+    let mut work = Work::new(number);
     work.go_on();
-    if work.is_right(args.number) { code(args.number) } else { 255 }
+    if work.is_right(number) { code(number) } else { 255 }
+}
+
+enum Task {
+    Process(Child),
+    Thread(JoinHandle<u8>),
+}
+
+fn start(program: &Path, number: u64) -> Result<Task> {
+    if number % 2 == 1 {
+        return Ok(Task::Thread(thread::spawn(move || compute(number))));
+    }
+    let child = Command::new(program).args(["child", &number.to_string()]).stdin(Stdio::null()).spawn();
+    Ok(Task::Process(child.with_context(|| format!("cannot start process {number}"))?))
 }
 
 /// 0 to 250, never the 255 of wrong work.
@@ -58,22 +77,17 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
             .map(|starter| {
                 let program = &program;
                 scope.spawn(move || {
-                    let mut running: Vec<(u64, Child)> = Vec::new();
+                    let mut running: Vec<(u64, Task)> = Vec::new();
                     let mut right = 0;
                     for number in (starter..total).step_by(starters as usize) {
                         thread::sleep(due(number, args.rate).saturating_sub(now() - begin));
-                        let child = Command::new(program)
-                            .args(["child", &number.to_string()])
-                            .stdin(Stdio::null())
-                            .spawn()
-                            .with_context(|| format!("cannot start process {number}"))?;
-                        running.push((number, child));
+                        running.push((number, start(program, number)?));
                         if running.len() > OUTSTANDING {
                             right += wait(running.remove(0))?;
                         }
                     }
-                    for child in running {
-                        right += wait(child)?;
+                    for task in running {
+                        right += wait(task)?;
                     }
                     Ok(right)
                 })
@@ -85,10 +99,10 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
     let right: u64 = results.into_iter().sum::<Result<u64>>()?;
     let rate = total * 1_000_000_000 / ns(took).max(1);
     Ok(Line::new("forks")
-        .add("processes", right)
+        .add("tasks", right)
         .add("wall_ns", ns(took))
         .add("per_second", rate)
-        .expect(right == total, format!("{total} processes with right results"), right)
+        .expect(right == total, format!("{total} tasks with right results"), right)
         .expect(
             rate >= args.rate * args.at_least / 100,
             format!("at least {} % of {} a second", args.at_least, args.rate),
@@ -96,17 +110,22 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
         ))
 }
 
-/// When a process is to be started, since the begin.
+/// When a task is to be started, since the begin.
 fn due(number: u64, rate: u64) -> Duration {
     Duration::from_nanos(number * 1_000_000_000 / rate)
 }
 
-/// 1 if the process ended with the code that its number demands.
-fn wait((number, mut child): (u64, Child)) -> Result<u64> {
-    let status = child.wait().with_context(|| format!("cannot wait for process {number}"))?;
-    let right = status.code() == Some(code(number).into());
+/// 1 if the task ended with the code that its number demands.
+fn wait((number, task): (u64, Task)) -> Result<u64> {
+    let found = match task {
+        Task::Process(mut child) => {
+            child.wait().with_context(|| format!("cannot wait for process {number}"))?.code()
+        }
+        Task::Thread(thread) => thread.join().ok().map(i32::from),
+    };
+    let right = found == Some(code(number).into());
     if !right {
-        eprintln!("wakelab-guest: process {number} should have ended with code {}: {status}", code(number));
+        eprintln!("wakelab-guest: task {number} should have ended with code {}: {found:?}", code(number));
     }
     Ok(right.into())
 }
@@ -116,15 +135,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_s_code_follows_from_its_number() {
+    fn a_task_s_code_follows_from_its_number() {
         assert_eq!(child(&ChildArgs { number: 0 }), 0);
         assert_eq!(child(&ChildArgs { number: 250 }), 250);
         assert_eq!(child(&ChildArgs { number: 251 }), 0);
-        assert_eq!(child(&ChildArgs { number: 1000 }), 247); // 1000 - 3 * 251
+        assert_eq!(compute(1000), 247); // 1000 - 3 * 251
     }
 
     #[test]
-    fn processes_are_due_at_the_rate() {
+    fn tasks_are_due_at_the_rate() {
         assert_eq!(due(0, 1000), Duration::ZERO);
         assert_eq!(due(1, 1000), Duration::from_millis(1));
         assert_eq!(due(250, 500), Duration::from_millis(500));

@@ -38,7 +38,7 @@ enum What {
     Schbench(schbench::Args),
     /// Two tasks bound to each CPU, one sleeping and one computing, while others compete; the longest that either waited for its CPU.
     Pinned(pinned::Args),
-    /// Starts processes at a rate; the result of each is checked.
+    /// Forks processes and threads at a rate; the result of each is checked.
     Forks(forks::Args),
     /// Creates cgroups, weights them, moves busy workers into them and out again, and removes them.
     Cgroups(cgroups::Args),

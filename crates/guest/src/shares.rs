@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Fail if a cgroup's part is off by more points of all groups' CPU time.
     #[arg(long, value_name = "POINTS")]
     within: Option<f64>,
+    /// Fail if no cgroup's part is off by so many points: the negative control.
+    #[arg(long, value_name = "POINTS")]
+    beyond: Option<f64>,
     /// Where cgroup v2 is mounted, with the controller cpu enabled for children.
     #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/cgroup")]
     root: PathBuf,
@@ -209,12 +212,15 @@ fn measure(
     let busy = 100.0 * received.iter().sum::<u64>() as f64 / (cpus as f64 * args.ms as f64 * 1000.0);
     let line = line.add(&format!("off{phase}"), format!("{worst:.2}"));
     let line = line.add(&format!("busy{phase}"), format!("{busy:.1}"));
-    Ok(match args.within {
-        Some(within) => line.expect(
-            worst <= within,
-            format!("parts within {within} points"),
-            format!("{worst:.2} points"),
-        ),
+    let found = || format!("{worst:.2} points");
+    let line = match args.within {
+        Some(within) => line.expect(worst <= within, format!("parts within {within} points"), found()),
+        None => line,
+    };
+    Ok(match args.beyond {
+        Some(beyond) => {
+            line.expect(worst >= beyond, format!("a part off by {beyond} points or more"), found())
+        }
         None => line,
     })
 }

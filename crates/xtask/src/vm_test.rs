@@ -2,8 +2,8 @@
 //! `cargo xtask vm test`: what must hold on a live kernel whatever the policy is: no task is lost or late, and the kernel always gets
 //! its machine back (vm/test.sh has the steps).
 //!
-//! Two guests, one boot each. One runs in virtual time, for steps with a bound in time; the other has a thread of the host for each
-//! CPU, for steps that look for races, and no bound there means anything.
+//! A guest is booted once for all steps that it suits. In virtual time a bound in time means something on any host; with a thread of the
+//! host for each CPU there are races, and no bound means anything.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader};
 /// Arguments of `cargo xtask vm test`.
 #[derive(Args)]
 pub(crate) struct TestArgs {
-    /// The machine of both guests, as QEMU's -smp has it; by default 8 CPUs in virtual time, and 4 for races.
+    /// The machine of all guests, as QEMU's -smp has it; by default 4 CPUs.
     #[arg(long, value_name = "SMP")]
     smp: Option<String>,
-    /// Only the steps whose name contains this.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    /// Only these steps.
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    only: Vec<String>,
     /// The policy.
     #[arg(long, value_name = "SPEC", default_value = "wakelab+groups=exact")]
     policy: String,
@@ -32,53 +32,57 @@ pub(crate) struct TestArgs {
     limit: u64,
 }
 
-/// A step of vm/test.sh, and whether it is one for virtual time.
-const STEPS: &[(&str, bool)] = &[
-    ("pinned", true),
-    ("affinity", true),
-    ("forks", true),
-    ("cgroups", true),
-    ("stall", true),
-    ("hotplug", false),
-    ("reload", false),
-    ("kill", false),
+/// A guest, and the steps of vm/test.sh that it is for.
+struct Kind {
+    what: &'static str,
+    accel: Accel,
+    smp: &'static str,
+    /// For vm/test.sh: shell variables.
+    bounds: &'static str,
+    steps: &'static [&'static str],
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        what: "virtual time",
+        accel: Accel::Icount { shift: 0 },
+        smp: "4,sockets=2,cores=1,threads=2",
+        bounds: "within_ms=100\nat_least=90\n",
+        steps: &["pinned", "affinity", "forks", "cgroups", "stall"],
+    },
+    Kind {
+        what: "races",
+        accel: Accel::Multi,
+        smp: "4,sockets=2,cores=1,threads=2",
+        // No bounds in time: they would be about the host.
+        bounds: "reloads=20\nmoments='0 20 40 60 80 90 100 110'\n",
+        steps: &["hotplug", "reload", "kill"],
+    },
 ];
 
 /// `cargo xtask vm test`.
 pub(crate) fn run(args: &TestArgs) -> Result<()> {
-    let steps: Vec<(&str, bool)> =
-        STEPS.iter().copied().filter(|(name, _)| name.contains(&args.only)).collect();
-    if steps.is_empty() {
-        let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
-        bail!("no step contains `{}`; there are: {}", args.only, names.join(", "));
+    let all = || KINDS.iter().flat_map(|kind| kind.steps).copied();
+    if let Some(unknown) = args.only.iter().find(|only| !all().any(|name| name == *only)) {
+        bail!("no step `{unknown}`; there are: {}", all().collect::<Vec<_>>().join(", "));
     }
     let start = Instant::now();
     let programs = vec![build_loader()?, build_guest_work()?];
-    println!(
-        "test: {} under {}, programs after {} s",
-        count(steps.len()),
-        args.policy,
-        start.elapsed().as_secs()
-    );
+    println!("test: {}, programs after {} s", args.policy, start.elapsed().as_secs());
 
     let start = Instant::now();
     let mut tally = Tally::default();
-    for is_virtual in [true, false] {
-        let of_guest = |step: &&(&str, bool)| (step.1 || args.icount) == is_virtual;
-        let names: Vec<&str> = steps.iter().filter(of_guest).map(|(name, _)| *name).collect();
+    for kind in KINDS {
+        let is_wanted = |name: &&str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+        let names: Vec<&str> = kind.steps.iter().copied().filter(is_wanted).collect();
         if names.is_empty() {
             continue;
         }
-        let (accel, smp, bounds) = match is_virtual {
-            true => {
-                (Accel::Icount { shift: 0 }, "8,sockets=2,cores=2,threads=2", "within_ms=100\nat_least=90\n")
-            }
-            // Whatever a bound would say here, it would say of the host.
-            false => (Accel::Multi, "4,sockets=2,cores=1,threads=2", "within_ms=60000\nat_least=0\n"),
-        };
+        let accel =
+            if args.icount && kind.accel == Accel::Multi { Accel::Icount { shift: 0 } } else { kind.accel };
         let guest = Guest {
             name: "test",
-            smp: args.smp.as_deref().unwrap_or(smp),
+            smp: args.smp.as_deref().unwrap_or(kind.smp),
             accel,
             memory: "1G",
             kernel_arguments: "",
@@ -87,11 +91,11 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
             files: vec![
                 ("steps", names.join("\n") + "\n"),
                 ("policy", args.policy.clone() + "\n"),
-                ("bounds", bounds.to_owned()),
+                ("bounds", kind.bounds.to_owned()),
             ],
             limit: Duration::from_secs(args.limit),
         };
-        println!("{}: {}", if is_virtual { "virtual time" } else { "races" }, names.join(", "));
+        println!("{}: {}", kind.what, names.join(", "));
         let ran = guest.run(|line| match tally.line(line) {
             Some(("ready", machine)) => println!("test: the guest is up: {machine}"),
             Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
@@ -100,8 +104,4 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
         tally.guest_ended(ran, &names);
     }
     tally.finish("test", &format!("{} s in the guests", start.elapsed().as_secs()))
-}
-
-fn count(steps: usize) -> String {
-    if steps == 1 { "1 step".into() } else { format!("{steps} steps") }
 }
