@@ -4,7 +4,7 @@
 //! Read, below the root (normally `/sys`):
 //! - `devices/system/cpu/online`: the CPUs. Their numbers must have no gaps, as recordings name CPUs by number.
 //! - `devices/system/cpu/cpuN/topology/core_cpus_list` (before Linux 5.3 `thread_siblings_list`): the core;
-//! - `.../topology/cluster_cpus_list`: the cluster;
+//! - `.../topology/cluster_cpus_list`: the cluster; where the kernel reports none, cores that share a second-level cache;
 //! - `.../cache/indexM/{level,type,shared_cpu_list}`: the last-level cache is that of the highest level;
 //! - `.../cpu_capacity`: the capacity, where cores differ;
 //! - `devices/system/node/nodeN/{cpulist,distance}`: the nodes. Those without CPUs are left out.
@@ -12,6 +12,7 @@
 //! What is missing is replaced as Linux does (a core of one thread, the package as last-level cache, one node), and
 //! the machine's description says so.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl Sysfs {
         let core =
             self.partition(nr_cpus, "core", &["topology/core_cpus_list", "topology/thread_siblings_list"])?;
         let core = core.unwrap_or_else(|| self.guess(all.clone(), "cores are missing in sysfs: one a CPU"));
-        let llc = match self.last_level_cache(nr_cpus)? {
+        let llc = match self.cache(nr_cpus, None)? {
             Some(llc) => llc,
             None => {
                 let package = ["die_cpus_list", "package_cpus_list", "core_siblings_list"];
@@ -61,7 +62,7 @@ impl Sysfs {
                 self.guess(package, "caches are missing in sysfs: the package stands for the LLC")
             }
         };
-        let cluster = self.partition(nr_cpus, "cluster", &["topology/cluster_cpus_list"])?;
+        let cluster = self.clusters(nr_cpus, &core, &llc)?;
         let mut capacity = Vec::new();
         for cpu in all {
             capacity.push(self.number(cpu, "cpu_capacity")?.unwrap_or(MAX_CAPACITY));
@@ -153,8 +154,20 @@ impl Sysfs {
         Ok((of_cpu, matrix))
     }
 
-    /// For each CPU the first CPU of its last-level cache; `None` where caches are missing.
-    fn last_level_cache(&self, nr_cpus: u32) -> Result<Option<Vec<u32>>, MachineError> {
+    /// For each CPU the first CPU of its cluster; `None` where there are none. A kernel before 5.16, or one whose firmware
+    /// is silent, reports none, or each core as one: then a second-level cache counts that some cores share, and not all
+    /// of an LLC. One of a single core is no cluster, nor is one of a single thread, as virtual machines have it.
+    fn clusters(&self, nr_cpus: u32, core: &[u32], llc: &[u32]) -> Result<Option<Vec<u32>>, MachineError> {
+        let reported = self.partition(nr_cpus, "cluster", &["topology/cluster_cpus_list"])?;
+        if reported.as_ref().is_some_and(|reported| !is_within(reported, core)) {
+            return Ok(reported);
+        }
+        let shared = self.cache(nr_cpus, Some(2))?;
+        Ok(shared.filter(|l2| is_within(core, l2) && !is_within(l2, core) && is_within(l2, llc)))
+    }
+
+    /// For each CPU the first CPU of its cache of a level, or of its last-level cache; `None` where some CPU has none.
+    fn cache(&self, nr_cpus: u32, wanted: Option<u32>) -> Result<Option<Vec<u32>>, MachineError> {
         let mut files = Vec::new();
         for cpu in 0..nr_cpus {
             let folder = self.cpu(cpu, "cache");
@@ -165,6 +178,7 @@ impl Sysfs {
                 let level = self.number_at(&index.join("level"))?;
                 let shared = index.join("shared_cpu_list");
                 if let (Some(level), true, true) = (level, kind.trim() != "Instruction", shared.exists())
+                    && wanted.is_none_or(|wanted| wanted == level)
                     && last.as_ref().is_none_or(|(highest, _)| level > *highest)
                 {
                     last = Some((level, shared));
@@ -258,6 +272,12 @@ impl Sysfs {
             expected: expected.into(),
         }
     }
+}
+
+/// Whether each part of a partition lies in one part of another; CPUs name their parts by any numbers.
+fn is_within(inner: &[u32], outer: &[u32]) -> bool {
+    let mut outer_of = BTreeMap::new();
+    inner.iter().zip(outer).all(|(inner, outer)| outer_of.entry(inner).or_insert(outer) == &outer)
 }
 
 /// The text of a file, or `None` if there is no such file.

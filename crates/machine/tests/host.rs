@@ -106,6 +106,52 @@ fn smt_siblings_numbered_as_x86_does_and_clusters_that_are_cores() {
     assert!(topology.cpus.iter().all(|cpu| cpu.cluster.is_none()));
 }
 
+/// 2 LLCs of 4 cores with 2 threads, numbered through, each with a second-level cache shared by the CPUs that `l2` says, and
+/// a cluster_cpus_list as `cluster` says, if it says one.
+fn with_l2(l2: impl Fn(u32) -> String, cluster: impl Fn(u32) -> Option<String>) -> Vec<(String, String)> {
+    let mut files = vec![file("cpu/online", "0-15")];
+    for n in 0..16u32 {
+        let core = format!("{}-{}", n / 2 * 2, n / 2 * 2 + 1);
+        let llc = if n < 8 { "0-7" } else { "8-15" };
+        files.extend(
+            cpu(n, &core, &cluster(n).unwrap_or_default(), llc, llc)
+                .into_iter()
+                .filter(|(path, _)| cluster(n).is_some() || !path.ends_with("cluster_cpus_list")),
+        );
+        files.push(file(format!("cpu/cpu{n}/cache/index3/level"), "2"));
+        files.push(file(format!("cpu/cpu{n}/cache/index3/type"), "Unified"));
+        files.push(file(format!("cpu/cpu{n}/cache/index3/shared_cpu_list"), l2(n)));
+    }
+    files
+}
+
+fn of(n: u32, size: u32) -> String {
+    format!("{}-{}", n / size * size, n / size * size + size - 1)
+}
+
+#[test]
+fn a_shared_l2_is_a_cluster_where_the_kernel_reports_none() {
+    // A kernel before 5.16 has no such file; one without SCHED_CLUSTER's information names the core.
+    for cluster in [|_| None, |n| Some(of(n, 2))] {
+        let topology = read(&sysfs(&with_l2(|n| of(n, 4), cluster))).topology;
+        assert_eq!(topology.cluster_cpus(6), [4, 5, 6, 7]);
+        assert_eq!(topology.llc_cpus(6), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+    // What the kernel reports goes first.
+    let topology = read(&sysfs(&with_l2(|n| of(n, 2), |n| Some(of(n, 4))))).topology;
+    assert_eq!(topology.cluster_cpus(1), [0, 1, 2, 3]);
+}
+
+#[test]
+fn an_l2_of_a_core_of_a_thread_or_of_the_whole_llc_is_no_cluster() {
+    for size in [1, 2, 8, 16] {
+        for cluster in [|_| None, |n| Some(of(n, 2))] {
+            let topology = read(&sysfs(&with_l2(|n| of(n, size), cluster))).topology;
+            assert!(topology.cpus.iter().all(|cpu| cpu.cluster.is_none()), "L2 of {size}");
+        }
+    }
+}
+
 #[test]
 fn a_cache_over_two_nodes_ends_at_the_node() {
     let mut files = with_clusters();
