@@ -311,6 +311,15 @@ impl PolicySpec {
         ]
     }
 
+    /// The same policy with another choice on an axis, or another tunable.
+    ///
+    /// # Errors
+    /// If there is no such axis or tunable, or not with this value.
+    pub fn with(mut self, axis: &str, value: &str) -> Result<PolicySpec, Error> {
+        self.set(axis, value, &format!("{axis}={value}"))?;
+        Ok(self)
+    }
+
     fn set(&mut self, axis: &str, value: &str, text: &str) -> Result<(), Error> {
         match axis {
             "idle" => self.idle = Idle::parse(value)?,

@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
+use scx_utils::compat;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
-use wakelab_policy::{Cover, PolicySpec, Tables};
+use wakelab_policy::{Cover, Params, PolicySpec, Tables};
 
+use crate::arguments::{Arguments, Bench};
 use crate::bpf_skel::{BpfSkelBuilder, OpenBpfSkel, types};
-use crate::machine;
 use crate::stats::Stats;
 use crate::verifier;
-use crate::{Arguments, Bench};
+use crate::{groups, machine};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -66,8 +67,16 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     let mut object = MaybeUninit::uninit();
     let options = LibbpfOpts::default().into_bpf_open_opts();
     let mut skel = scx_ops_open!(builder, &mut object, wakelab_ops, options)?;
-    skel.struct_ops.wakelab_ops_mut().exit_dump_len = args.exit_dump_len;
-    install(&mut skel, spec, &tables)?;
+    let ops = skel.struct_ops.wakelab_ops_mut();
+    ops.exit_dump_len = args.exit_dump_len;
+    if args.partial {
+        ops.flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
+    }
+    let nr_groups = groups::reserve(&mut skel, args.cgroups, tables.nr_cpus())?;
+    if args.verbose {
+        println!("{}", groups::room(nr_groups, tables.nr_cpus()));
+    }
+    install(&mut skel, spec, &tables, nr_groups)?;
     let params = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy.params;
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.policy_params = params;
@@ -91,8 +100,11 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
         anyhow::Ok(Stats::read(&bss.stats, tables.nr_cpus()))
     };
     let mut counted = read()?;
+    let mut without_slot = 0;
     while !stop.load(Ordering::Relaxed) && !uei_exited!(&skel, uei) {
         thread::sleep(Duration::from_millis(100));
+        let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+        groups::warn_without_slot(&bss.group_counts, args.cgroups, &mut without_slot);
         if every.is_some_and(|every| last.elapsed() >= every) {
             last = Instant::now();
             let now = read()?;
@@ -104,18 +116,24 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     if args.bench == Some(Bench::Search) {
         println!("{}", read()?.search());
     }
-    report_leftovers(
-        &skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy,
-        &tables,
-        args.verbose,
-    );
+    let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+    let mut left = leftovers(&bss.policy, &tables);
+    left.extend(groups::leftovers(
+        &skel.maps.wl_group_cpus,
+        bss.group_counts.highest_slot,
+        tables.nr_cpus() as u32,
+    )?);
+    report_leftovers(&left, args.verbose);
+    if args.verbose && bss.timer_stats.firings > 1 {
+        println!("{}", groups::monitor(&bss.timer_stats));
+    }
     let ended = uei_report!(&skel, uei).context("the kernel detached the scheduler; its own goes on")?;
     Ok(if ended.should_restart() { Ending::Restart } else { Ending::Stopped })
 }
 
 /// Writes parameters and tables to the head of the BPF side's `policy`, before it is loaded.
-fn install(skel: &mut OpenBpfSkel<'_>, spec: &PolicySpec, tables: &Tables) -> Result<()> {
-    let params = spec.params(tables.nr_cpus(), TICK_NS)?;
+fn install(skel: &mut OpenBpfSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_groups: u32) -> Result<()> {
+    let params = Params { nr_groups, ..spec.params(tables.nr_cpus(), TICK_NS)? };
     let bss = skel.maps.bss_data.as_deref_mut().context("the skeleton has no .bss")?;
     let policy: *mut types::wl_policy = &mut bss.policy;
     // SAFETY: a live, exclusive reference; every bit pattern is a valid value of its fields, which are all integers.
@@ -145,8 +163,7 @@ fn remove_hooks(skel: &mut OpenBpfSkel<'_>) {
 
 /// Detached, every task has left the policy and every count must have come back to nothing, and domains must count the CPUs
 /// that last said they were busy. What does not add up is a mistake of ours, and said; `verbose` says that it does.
-fn report_leftovers(policy: &types::wl_policy, tables: &Tables, verbose: bool) {
-    let found = leftovers(policy, tables);
+fn report_leftovers(found: &[String], verbose: bool) {
     if found.is_empty() && verbose {
         println!("accounting: balanced");
     }

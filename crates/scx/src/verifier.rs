@@ -10,7 +10,7 @@ use libbpf_rs::Object;
 /// One line: how many programs, and which of them took the most instructions. A program above a million is refused by the kernel.
 pub(crate) fn summary(object: &Object) -> Result<String> {
     let mut programs = Vec::new();
-    for program in object.progs() {
+    for program in object.progs().filter(|program| program.autoload()) {
         let file = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
         let verified =

@@ -30,6 +30,8 @@
 #include "state.bpf.h"
 #include "queues.bpf.h"
 #include "break.bpf.h"
+#include "groups.bpf.h"
+#include "timer.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -281,6 +283,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
 	tctx->last_cpu = WL_CPU_NONE;
 	wl_task_init(&policy, &tctx->task, p->pid, WL_WEIGHT_NICE_0, flags);
 	copy_allowed(tctx, p->cpus_ptr);
+	if (policy.params.nr_groups && args->cgroup)
+		wl_task_group(&policy, &tctx->task, slot_of(args->cgroup), bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -321,7 +325,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init)
 			return ret;
 		}
 	}
-	return 0;
+	ret = start_timer();
+	if (ret)
+		scx_bpf_error("cannot start the timer: %d", ret);
+	return ret;
 }
 
 void BPF_STRUCT_OPS(wakelab_exit, struct scx_exit_info *ei)
@@ -337,6 +344,10 @@ SCX_OPS_DEFINE(wakelab_ops, .select_cpu = (void *)wakelab_select_cpu,
 	       .set_cpumask = (void *)wakelab_set_cpumask, .set_weight = (void *)wakelab_set_weight,
 	       .enable = (void *)wakelab_enable, .disable = (void *)wakelab_disable,
 	       .init_task = (void *)wakelab_init_task, .exit_task = (void *)wakelab_exit_task,
+	       .cgroup_init = (void *)wakelab_cgroup_init,
+	       .cgroup_exit = (void *)wakelab_cgroup_exit,
+	       .cgroup_move = (void *)wakelab_cgroup_move,
+	       .cgroup_set_weight = (void *)wakelab_cgroup_set_weight,
 	       .dump_cpu = (void *)wakelab_dump_cpu, .init = (void *)wakelab_init,
 	       .exit = (void *)wakelab_exit,
 	       .flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING, .timeout_ms = 10000,

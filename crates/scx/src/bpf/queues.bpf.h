@@ -10,9 +10,6 @@
 /* How many tasks one pull looks at, and one rescue: a queue may be long, and the CPU's lock is held. */
 #define MAX_SCANNED 64
 
-/* A function of its own for the verifier, which looks at it once and not at each call (see WL_FN). */
-#define SEPARATE __attribute__((noinline, weak))
-
 static void count(u64 *counters, u32 why)
 {
 	wl_hide(why);

@@ -25,6 +25,7 @@
 /* A copy of policy.params, by the loader. Weak, so that clang does not take it for what it is here: zeros. */
 const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 
+#include "host_groups.h"
 #include "core.h"
 
 /* Whether the kernel tells its tick; weak, because not every kernel exports its configuration. */
@@ -41,6 +42,9 @@ const volatile u32 detailed_stats;
  * and what each takes is counted.
  */
 const volatile u32 bench_search;
+
+/* A function of its own for the verifier, which looks at it once and not at each call (see WL_FN). */
+#define SEPARATE __attribute__((noinline, weak))
 
 /* A power of two above the values of enum wl_balance_why, for a mask that the verifier sees. */
 #define WHYS 4

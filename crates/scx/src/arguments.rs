@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line: what is scheduled by which policy, on which machine, and what is told about it.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser};
+use wakelab_policy::PolicySpec;
+
+const EXAMPLES: &str = "\
+Examples:
+  scx_wakelab                                   the policy linux-4.15, until Ctrl-C
+  scx_wakelab --policy wakelab --stats 5        another one, with what it decides every five seconds
+  scx_wakelab --policy linux-6.12 --idle nearest --groups exact
+                                                one with two choices of its own
+  scx_wakelab --machine rack.toml --verbose     the machine from a file, where /sys hides clusters or caches
+  scx_wakelab --partial                         only tasks of the class SCHED_EXT: chrt --ext 0 COMMAND";
+
+/// Schedules this machine by a wakelab policy, through sched_ext. Ends at SIGINT, and Linux's own scheduler goes on.
+#[derive(Parser)]
+#[command(name = "scx_wakelab", version, disable_version_flag = true, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A named policy, with axes overridden: `linux-4.15+idle=smt-balance`.
+    #[arg(long, value_name = "SPEC", default_value = "linux-4.15")]
+    policy: PolicySpec,
+    #[command(flatten)]
+    choices: Choices,
+    /// The least slice; one turn of all tasks of a CPU is eight of them, as in Linux.
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    slice_us: Option<u64>,
+    /// Take the topology from a machine file or preset, not from /sys; it must have this machine's CPUs.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<String>,
+    /// Take the topology from the tree below this folder, as /sys has it.
+    #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
+    pub(crate) sysfs: PathBuf,
+    /// How many cgroups can be told apart; more count in their parents. 0: cgroups are not looked at.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..4096))]
+    pub(crate) cgroups: u32,
+    /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.
+    #[arg(long)]
+    pub(crate) partial: bool,
+    /// Print what was decided, every so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) stats: Option<u64>,
+    /// Bytes that the kernel's dump after an error may take; 0: its default.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) exit_dump_len: u32,
+    /// Print the machine's levels as the policy sees them, what the verifier walked, and whether all counts came back to nothing.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// For measurements: what to compare with (docs/live-bench.md).
+    #[arg(long, value_name = "WHAT", hide = true)]
+    pub(crate) bench: Option<Bench>,
+    /// Print policies to try: the named ones, and more until every value of every axis is in one.
+    #[arg(long)]
+    pub(crate) list_policies: bool,
+    /// Misbehave, to test what the kernel does then (bpf/break.bpf.h); refused unless WAKELAB_ALLOW_BREAK is set, too.
+    #[arg(long = "break", value_name = "HOW", hide = true)]
+    pub(crate) break_by: Option<Break>,
+    /// Print the version.
+    #[arg(long, short = 'V', action = clap::ArgAction::Version)]
+    version: (),
+}
+
+/// What `cargo xtask vm bench` compares a policy with.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Bench {
+    /// No policy: a scheduler without hooks, which costs what sched_ext itself does.
+    Empty,
+    /// The kernel's default search for an idle CPU, at every other wake-up; prints what both took.
+    Search,
+}
+
+/// Deliberate faults.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Break {
+    /// Tasks named `stall-victim` are never queued: the kernel's watchdog has to eject the scheduler.
+    Stall,
+}
+
+impl Arguments {
+    /// The policy, with the choices and the slice of their own flags.
+    pub(crate) fn spec(&self) -> Result<PolicySpec> {
+        let mut spec = self.policy.clone();
+        for (axis, value) in &self.choices.0 {
+            spec = spec.with(axis, value)?;
+        }
+        if let Some(slice_us) = self.slice_us {
+            spec.tunables.min_granularity_ns = Some(slice_us * 1000);
+            spec.tunables.latency_ns = Some(8 * slice_us * 1000);
+        }
+        Ok(spec)
+    }
+}
+
+/// `--idle nearest` and so on: a flag for each axis, as wakelab_policy lists them. What was given, by axis.
+struct Choices(Vec<(&'static str, String)>);
+
+impl Args for Choices {
+    fn augment_args(command: Command) -> Command {
+        PolicySpec::axes().iter().fold(command, |command, axis| {
+            let values =
+                axis.values.iter().map(|value| PossibleValue::new(value.name).help(value.description));
+            command.arg(
+                Arg::new(axis.name)
+                    .long(axis.name)
+                    .value_name("VALUE")
+                    .help(axis.description)
+                    .help_heading("Choices, instead of the policy's own")
+                    .hide_possible_values(false)
+                    .value_parser(PossibleValuesParser::new(values)),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Choices::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Choices {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Choices, clap::Error> {
+        let given = |name: &'static str| -> Result<Option<(&'static str, String)>, clap::Error> {
+            let value = matches
+                .try_get_one::<String>(name)
+                .map_err(|error| clap::Error::raw(ErrorKind::InvalidValue, error.to_string()))?;
+            Ok(value.map(|value| (name, value.clone())))
+        };
+        let mut choices = Vec::new();
+        for axis in PolicySpec::axes() {
+            choices.extend(given(axis.name)?);
+        }
+        Ok(Choices(choices))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Choices::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(arguments: &[&str]) -> String {
+        let arguments = ["scx_wakelab"].iter().chain(arguments);
+        Arguments::try_parse_from(arguments).unwrap().spec().unwrap().to_string()
+    }
+
+    #[test]
+    fn every_axis_has_a_flag_that_overrides_the_policy() {
+        assert_eq!(spec(&[]), "linux-4.15");
+        for axis in PolicySpec::axes() {
+            for value in axis.values {
+                let flag = format!("--{}", axis.name);
+                let same: PolicySpec = format!("linux-4.15+{}={}", axis.name, value.name).parse().unwrap();
+                assert_eq!(spec(&[&flag, value.name]), same.to_string());
+            }
+        }
+        // The flag goes first, whatever the policy says.
+        assert_eq!(
+            spec(&["--policy", "linux-4.15+idle=scan", "--idle", "nearest"]),
+            "linux-4.15+idle=nearest"
+        );
+    }
+
+    #[test]
+    fn a_slice_is_an_eighth_of_a_turn() {
+        assert_eq!(spec(&["--slice-us", "500"]), "linux-4.15+latency-ns=4000000+min-granularity-ns=500000");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_choices() {
+        let error = |arguments: &[&str]| {
+            let arguments = ["scx_wakelab"].iter().chain(arguments);
+            let Err(error) = Arguments::try_parse_from(arguments) else { panic!("accepted") };
+            assert_eq!(error.exit_code(), 2);
+            error.to_string()
+        };
+        let text = error(&["--groups", "equal"]);
+        assert!(text.contains("task-weight, shares, exact"), "{text}");
+        let text = error(&["--cgroups", "4096"]);
+        assert!(text.contains("0..4096") || text.contains("4095"), "{text}");
+    }
+
+    #[test]
+    fn the_configurations_that_are_shipped_are_understood() {
+        let unit = include_str!("../service/scx_wakelab.service");
+        assert!(unit.contains("EnvironmentFile=-/etc/default/scx_wakelab"));
+        let mut found = 0;
+        let defaults = include_str!("../service/scx_wakelab.default");
+        for line in defaults
+            .lines()
+            .filter_map(|line| line.trim_start_matches('#').strip_prefix("SCX_WAKELAB_FLAGS="))
+        {
+            let words = line.trim_matches('"').split_whitespace();
+            Arguments::try_parse_from(std::iter::once("scx_wakelab").chain(words)).unwrap().spec().unwrap();
+            found += 1;
+        }
+        // `auto_mode = ["--policy", "wakelab"]`
+        let modes = include_str!("../service/scx_loader.toml");
+        for line in modes.lines().filter(|line| line.contains("_mode = [")) {
+            let words = line.split('"').skip(1).step_by(2);
+            Arguments::try_parse_from(std::iter::once("scx_wakelab").chain(words)).unwrap().spec().unwrap();
+            found += 1;
+        }
+        assert!(found >= 6, "{found}");
+    }
+}
