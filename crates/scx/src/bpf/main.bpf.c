@@ -214,14 +214,14 @@ void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 
 void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 {
-	struct task_ctx *tctx = task_ctx(p);
-	struct wl_tick_out out = {};
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct wl_tick_out *out = &scratch_of(cpu)->tick;
 
-	wl_tick(&policy, scx_bpf_task_cpu(p), (struct wl_task *)tctx, bpf_ktime_get_ns(), &out);
-	if (out.resched)
+	wl_tick(&policy, cpu, (struct wl_task *)task_ctx(p), bpf_ktime_get_ns(), out);
+	if (out->resched)
 		scx_bpf_task_set_slice(p, 0);
-	if (valid_cpu(out.kick_cpu))
-		scx_bpf_kick_cpu(out.kick_cpu, SCX_KICK_IDLE);
+	if (valid_cpu(out->kick_cpu))
+		scx_bpf_kick_cpu(out->kick_cpu, SCX_KICK_IDLE);
 }
 
 /* A task of a higher class took the CPU: what was about to run here goes back to the queues, where others may pull it. */

@@ -78,8 +78,8 @@ struct cpu_stats {
 struct cpu_stats stats[WL_MAX_CPUS];
 
 /*
- * What select and dispatch ask and are told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack that
- * BPF has. Both run with interrupts off, and neither nests.
+ * What select, dispatch and tick ask and are told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack
+ * that BPF has. All run with interrupts off, and none nests.
  */
 struct scratch {
 	struct wl_select_in select_in;
@@ -90,6 +90,7 @@ struct scratch {
 	struct wl_run_out run;
 	struct wl_enqueue_in enqueue_in;
 	struct wl_enqueue_out enqueue_out;
+	struct wl_tick_out tick;
 } WL_ALIGN_LINE;
 
 struct scratch scratch[WL_MAX_CPUS];
