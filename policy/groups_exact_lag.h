@@ -54,14 +54,58 @@ WL_INLINE u64 wl_exact_rate(u32 cpus, u32 shares)
 	return wl_div((u64)cpus << 20, shares);
 }
 
+/* Brings v of one group up to now_ns; spare: nobody waits in the LLC. A function of its own, as its many ways are many for BPF's verifier. */
+WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
+				 u32 spare)
+{
+	u32 llc = wl_llc_first(p, cpu);
+	struct wl_group *g = wl_group_at(p, slot);
+	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc), *home;
+	struct wl_clock *clock;
+	u64 time_ns;
+	u32 running, runnable, waits;
+
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_unused(now_ns);
+	wl_unused(spare);
+	if (!g || !gl)
+		return 0;
+	time_ns = now_ns - wl_get(gl->advanced_ns);
+	running = wl_read_once(gl->running);
+	gl->advanced_ns = now_ns;
+	if (running)
+		wl_atomic_add(&gl->part, wl_exact_v_of(time_ns * running, wl_get(g->shares)));
+	clock = wl_exact_clock(p, wl_get(g->parent), llc);
+	home = wl_group_cpu_at(p, slot, wl_get(g->home));
+	if (wl_get(g->home) != llc && home && !wl_read_once(home->waiting) &&
+	    !wl_read_once(home->running)) {
+		g->home = llc;
+		gl->mark = wl_exact_v(gl) - wl_get(clock->v);
+	}
+	running += wl_get(gl->others_running);
+	runnable = running + wl_read_once(gl->waiting) + wl_get(gl->others_waiting);
+	gl->capped = wl_exact_rate(runnable, wl_get(g->shares)) < wl_get(clock->rate);
+	waits = wl_read_once(gl->waiting) || wl_get(gl->others_waiting) || !running;
+	if (wl_get(g->home) == llc)
+		wl_atomic_add(&gl->part,
+			      wl_exact_hold(wl_exact_v(gl), clock, &gl->mark,
+					    !waits && wl_exact_rate(running, wl_get(g->shares)) <
+							      wl_get(clock->rate),
+					    !waits && spare));
+	wl_wrote_group(p, slot, llc);
+	return 0;
+}
+
 /*
  * Brings the v of groups from `slot` up to now_ns, for what their tasks got in cpu's LLC. It comes before
  * every change of how many run there, and at ticks.
  */
 WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
 {
-	u32 llc = wl_llc_first(p, cpu), at = slot, i;
-	u32 spare = !wl_read_once(wl_cpu_of(p, llc)->llc_waiting);
+	u32 spare = !wl_read_once(wl_cpu_of(p, wl_llc_first(p, cpu))->llc_waiting);
+	u32 at = slot, i;
 
 	wl_unused(p);
 	wl_unused(slot);
@@ -69,38 +113,10 @@ WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 	wl_unused(now_ns);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
-		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc), *home;
-		struct wl_clock *clock;
-		u64 time_ns;
-		u32 running, runnable, waits;
 
-		if (!at || !g || !gl)
+		if (!at || !g)
 			break;
-		time_ns = now_ns - wl_get(gl->advanced_ns);
-		running = wl_read_once(gl->running);
-		gl->advanced_ns = now_ns;
-		if (running)
-			wl_atomic_add(&gl->part,
-				      wl_exact_v_of(time_ns * running, wl_get(g->shares)));
-		clock = wl_exact_clock(p, wl_get(g->parent), llc);
-		home = wl_group_cpu_at(p, at, wl_get(g->home));
-		if (wl_get(g->home) != llc && home && !wl_read_once(home->waiting) &&
-		    !wl_read_once(home->running)) {
-			g->home = llc;
-			gl->mark = wl_exact_v(gl) - wl_get(clock->v);
-		}
-		running += wl_get(gl->others_running);
-		runnable = running + wl_read_once(gl->waiting) + wl_get(gl->others_waiting);
-		gl->capped = wl_exact_rate(runnable, wl_get(g->shares)) < wl_get(clock->rate);
-		waits = wl_read_once(gl->waiting) || wl_get(gl->others_waiting) || !running;
-		if (wl_get(g->home) == llc)
-			wl_atomic_add(
-				&gl->part,
-				wl_exact_hold(wl_exact_v(gl), clock, &gl->mark,
-					      !waits && wl_exact_rate(running, wl_get(g->shares)) <
-								wl_get(clock->rate),
-					      !waits && spare));
-		wl_wrote_group(p, at, llc);
+		wl_exact_advance_group(p, at, cpu, now_ns, spare);
 		at = wl_get(g->parent);
 	}
 	return 0;
