@@ -12,6 +12,7 @@ mod setup;
 mod style;
 mod test;
 mod vm;
+mod vm_ab;
 mod vm_bench;
 mod vm_guest;
 mod vm_kernel;

@@ -326,7 +326,7 @@ fn vm(shared: &mut Shared) -> Result<()> {
         println!("vm: waiting for the kernel build");
         build.wait().context("the kernel build")?;
     }
-    for what in ["smoke", "test"] {
+    for what in ["smoke", "test", "ab"] {
         run_command(Command::new(std::env::current_exe()?).current_dir(root()).args(["vm", what]))?;
     }
     Ok(())

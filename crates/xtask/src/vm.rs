@@ -7,6 +7,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use crate::vm_ab::{self, AbArgs};
 use crate::vm_bench::{self, BenchArgs};
 use crate::vm_kernel;
 use crate::vm_smoke::{self, SmokeArgs};
@@ -29,6 +30,8 @@ enum What {
     Test(TestArgs),
     /// Measure what the scheduler costs, beside the kernel's own, and write docs/live-bench.md; an hour, or a part of it by --part.
     Bench(BenchArgs),
+    /// Test `wakelab ab` on the test kernel, or run it there.
+    Ab(AbArgs),
 }
 
 /// `cargo xtask vm`.
@@ -42,5 +45,6 @@ pub(crate) fn run(args: VmArgs) -> Result<()> {
         What::Smoke(args) => vm_smoke::run(&args),
         What::Test(args) => vm_test::run(&args),
         What::Bench(args) => vm_bench::run(&args),
+        What::Ab(args) => vm_ab::run(&args),
     }
 }
