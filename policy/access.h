@@ -212,6 +212,38 @@ WL_INLINE void wl_read_block(struct wl_policy *p, struct wl_reads *reads, u32 bl
 	wl_line_read(p, WL_LINE_BLOCK + (block & (WL_MAX_CPUS - 1)), dist);
 }
 
+/*
+ * The word of idle_llcs with the bit of an LLC, by its number (its domain at llc_level). These bits belong to no CPU:
+ * they are taken to be as far as the machine is wide.
+ */
+WL_INLINE u64 *wl_idle_llcs(struct wl_policy *p, u32 llc)
+{
+	u32 word = llc / 64;
+
+	wl_hide(word);
+	return &p->idle_llcs[word & (WL_MASK_WORDS - 1)];
+}
+
+WL_INLINE u32 wl_idle_llcs_line(u32 llc)
+{
+	return WL_LINE_IDLE_LLCS + (llc & (WL_MAX_CPUS - 1)) / 512;
+}
+
+WL_INLINE u32 wl_idle_llcs_distance(struct wl_policy *p)
+{
+	return wl_level_of(p, p->topo.nr_levels - 1)->kind;
+}
+
+/* The bit of cpu's LLC. */
+WL_INLINE void wl_read_idle_llcs(struct wl_policy *p, struct wl_reads *reads, u32 cpu)
+{
+	u32 llc = wl_entry(wl_level_of(p, p->topo.llc_level)->dom_of, cpu);
+	u32 dist = wl_idle_llcs_distance(p);
+
+	wl_read_at(reads, dist);
+	wl_line_read(p, wl_idle_llcs_line(llc), dist);
+}
+
 /* ------------------------------------------------------------------ group records */
 
 /*

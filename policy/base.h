@@ -74,8 +74,9 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 
 /*
  * wl_for(i, lo, hi): i from lo up to and not including hi. In BPF the open-coded number iterator,
- * so that the verifier checks the body once. `break` and `continue` work in both builds; `return`
- * from inside does not: it would leak the iterator.
+ * so that the verifier checks the body once; it looks at lo and hi again each time, so neither may
+ * change. `break` and `continue` work in both builds; `return` from inside does not: it would leak
+ * the iterator.
  */
 #ifdef __bpf__
 #ifndef bpf_for
@@ -188,6 +189,29 @@ WL_INLINE u32 wl_popcount(u64 x)
 WL_INLINE u32 wl_lowest_bit(u64 x)
 {
 	return wl_popcount((x & -x) - 1);
+}
+
+/*
+ * The first bit set of words[], an array of nr_words, a power of two, from bit `from` up to and not including
+ * `end`; or `end`.
+ */
+WL_INLINE u32 wl_next_bit(const u64 *words, u32 nr_words, u32 from, u32 end)
+{
+	u32 nr = (end + 63) / 64, found = end, i, index;
+	u64 bits;
+
+	wl_for (i, from / 64, nr) {
+		index = i;
+		wl_hide(index);
+		bits = wl_read_once(words[index & (nr_words - 1)]);
+		if (i == from / 64)
+			bits &= ~0ULL << (from & 63);
+		if (!bits)
+			continue;
+		found = i * 64 + wl_lowest_bit(bits);
+		break;
+	}
+	return found < end ? found : end;
 }
 
 /*

@@ -7,6 +7,7 @@
  * one cache line with a word of idle CPUs, a bit a CPU, a core's bits side by side; the word of wholly
  * idle cores is computed from it. An LLC has one line with two summary words, a bit a block: it has an
  * idle CPU; it has an idle core. A summary bit changes only when what it says of its block does.
+ * The machine has a bit an LLC, 512 of them a line, for searches that go beyond theirs: the LLC has, or lately had, an idle CPU.
  *
  * Invariant: a CPU that looks idle (its idle task runs and nothing is queued on it) has its bit set.
  * The other way round bits may be *stale*: whoever finds one clears it. So:
@@ -15,13 +16,14 @@
  *		two tasks that wake each other on idle CPUs write no shared line at all
  *   tick	clears the bit of a CPU that is busy still
  *   dequeue	of the last task queued on a CPU that idles: sets its bit
- *   a search	clears the bit of a CPU that it finds not to be idle
+ *   a search	clears the bit of a CPU that it finds not to be idle, and that of another LLC where it found nothing
+ * An LLC's bit is looked at when its summary ceases to be empty, and set if it is clear; turning busy never clears it.
  * Claims are not here: they are the host's mask alone, so that none can leak into "busy for ever". Until
  * the claimed CPU turns busy, others may find its bit, lose the claim, and go on.
  *
  * Two CPUs may change a word at once. Who clears a bit looks at the CPU again afterwards and sets it
  * again if it idles by now; who turns idle publishes that before it looks at the bit; so no idle CPU is
- * left without one. Summary bits are kept the same way.
+ * left without one. Bits of summaries and of LLCs are kept the same way.
  *
  * Example, an LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core: block 0 has bits
  * 0, 4, 1, 5, in this order. All are idle: idle 1111, cores 0101, summary 11 and 11. Busy, while searches
@@ -107,9 +109,9 @@ WL_INLINE u64 wl_any_of_core(const struct wl_policy *p, u64 word)
 }
 
 /* The CPU of a block's first bit: a block is as far as that. */
-WL_INLINE u32 wl_block_first(struct wl_policy *p, const struct wl_block *b, u32 block)
+WL_INLINE u32 wl_block_first(struct wl_policy *p, u32 block)
 {
-	return wl_block_cpu(p, block, wl_lowest_bit(b->present));
+	return wl_block_cpu(p, block, wl_lowest_bit(wl_block_at(p, block)->present));
 }
 
 WL_INLINE void wl_block_updated(struct wl_policy *p, u32 block)
@@ -126,14 +128,46 @@ WL_INLINE void wl_summary_updated(struct wl_policy *p, u32 first_cpu)
 
 /* ------------------------------------------------------------------ changing words */
 
+/* The LLC of cpu has an idle CPU. */
+WL_INLINE void wl_idle_llcs_set(struct wl_policy *p, u32 cpu)
+{
+	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
+	u32 llc = wl_entry(lv->dom_of, cpu);
+	u64 *word = wl_idle_llcs(p, llc), bit = 1ULL << (llc & 63);
+
+	if (lv->nr_doms < 2)
+		return;
+	wl_line_read(p, wl_idle_llcs_line(llc), wl_idle_llcs_distance(p));
+	if (wl_read_once(*word) & bit)
+		return;
+	wl_atomic_or(word, bit);
+	wl_line_updated(p, wl_idle_llcs_line(llc));
+}
+
+/* The LLC of cpu was found to have none: clears its bit, unless it has one by now. */
+WL_FN int wl_idle_llcs_clear(struct wl_policy *p WL_ARG, u32 cpu)
+{
+	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
+	u32 llc = wl_entry(lv->dom_of, cpu);
+
+	wl_atomic_and(wl_idle_llcs(p, llc), ~(1ULL << (llc & 63)));
+	wl_line_updated(p, wl_idle_llcs_line(llc));
+	if (wl_read_once(wl_llc_record(p, cpu)->idle_blocks))
+		wl_idle_llcs_set(p, cpu);
+	return 0;
+}
+
 /* The summary says that the block of cpu has an idle CPU, or core. */
 WL_INLINE void wl_summary_set(struct wl_policy *p, u32 cpu, u32 cores)
 {
 	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
 	struct wl_cpu *llc = wl_llc_record(p, cpu);
+	u64 was = wl_atomic_or(cores ? &llc->core_blocks : &llc->idle_blocks,
+			       1ULL << (b->number & 63));
 
-	wl_atomic_or(cores ? &llc->core_blocks : &llc->idle_blocks, 1ULL << (b->number & 63));
 	wl_summary_updated(p, wl_llc_first(p, cpu));
+	if (!cores && !was)
+		wl_idle_llcs_set(p, cpu);
 }
 
 /* The summary says that the block of cpu has none, unless it has one by now. */
@@ -241,7 +275,7 @@ WL_FN int wl_block_dequeued(struct wl_policy *p WL_ARG, u32 cpu)
 WL_INLINE void wl_block_init(struct wl_policy *p, u32 cpu)
 {
 	u32 block = wl_entry(p->topo.block_of, cpu), slot = wl_entry(p->topo.slot_of, cpu);
-	u32 first = wl_llc_first(p, cpu), slots = p->topo.slots;
+	u32 first = wl_llc_first(p, cpu), slots = p->topo.slots, number;
 	struct wl_block *b = wl_block_at(p, block);
 	struct wl_cpu *llc = wl_cpu_of(p, first);
 
@@ -252,6 +286,8 @@ WL_INLINE void wl_block_init(struct wl_policy *p, u32 cpu)
 	wl_hide(block);
 	p->block_map[block & (WL_MAX_CPUS - 1)].cpu[slot & 63] = cpu;
 	llc->idle_blocks |= 1ULL << (b->number & 63);
+	number = wl_entry(wl_level_of(p, p->topo.llc_level)->dom_of, cpu);
+	*wl_idle_llcs(p, number) |= 1ULL << (number & 63);
 	if (slots > 1)
 		llc->core_blocks = llc->idle_blocks;
 	if (llc->nr_blocks <= b->number)

@@ -328,6 +328,8 @@ WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 		wl_write_once(wl_cpu_of(p, cpu)->push_to, 0);
 		wl_write_once(wl_cpu_of(p, cpu)->push_why, 0);
 	}
+	if (wl_is_nearest(p) && (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu))
+		wl_write_once(wl_cpu_of(p, cpu)->picked_ns, now_ns);
 	wl_queue_running(p, t, cpu, now_ns);
 	return 0;
 }

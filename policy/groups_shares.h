@@ -63,24 +63,6 @@ WL_INLINE void wl_shares_set(struct wl_group *g, struct wl_group_cpu *gc, u32 we
 	wl_write_once(gc->generation, wl_get(g->generation));
 }
 
-/* The first group of slot `from` or above that is in `loaded`; nr_groups if there is none. */
-WL_INLINE u32 wl_next_loaded(struct wl_policy *p, u32 from)
-{
-	u32 nr_groups = p->params.nr_groups, words = (nr_groups + 63) / 64, found = nr_groups, i;
-	u64 bits;
-
-	wl_for (i, from / 64, words) {
-		bits = wl_read_once(*wl_loaded_word(p, i * 64));
-		if (i == from / 64)
-			bits &= ~0ULL << (from & 63);
-		if (!bits)
-			continue;
-		found = i * 64 + wl_popcount((bits & (0 - bits)) - 1);
-		break;
-	}
-	return found < nr_groups ? found : nr_groups;
-}
-
 /* Sums up T of the monitor's group over its next `nr` CPUs. */
 WL_FN int wl_shares_sum(struct wl_policy *p WL_ARG, u32 cpu, u32 nr, struct wl_reads *reads WL_ARG)
 {
@@ -148,7 +130,9 @@ WL_FN int wl_shares_step(struct wl_policy *p WL_ARG, u32 cpu, u32 most,
 			 struct wl_reads *reads WL_ARG)
 {
 	struct wl_monitor *m = &p->monitor;
-	u32 slot = m->phase == WL_SHARES_SUM && !m->cpu ? wl_next_loaded(p, m->slot) : m->slot;
+	u32 slot = m->phase == WL_SHARES_SUM && !m->cpu ? wl_next_bit(p->loaded, WL_MAX_GROUPS / 64,
+								      m->slot, p->params.nr_groups)
+							: m->slot;
 	struct wl_group *g = wl_group_at(p, slot);
 	u32 nr = p->topo.nr_cpus - m->cpu;
 

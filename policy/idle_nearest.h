@@ -8,6 +8,7 @@
  *   2. an idle core of another block of the LLC
  *   3. an idle CPU of target's block
  *   4. an idle CPU of another block of the LLC
+ *   5. the same in another LLC, the nearest that has one, if that is worth it
  * Other blocks are visited from a rotor of the searching CPU on, wrapping. Inside a block, CPUs (of
  * cores: any thread counts) that turned idle in this period of 65 us come first, then those of the
  * period before, then the rest: how long a CPU has idled says how deeply it sleeps, and this is as
@@ -16,26 +17,40 @@
  * idle and be claimed (wl_take_idle); a bit that was stale is cleared, and the search goes on.
  * Blocks whose idle CPUs are not allowed are left as they are.
  *
+ * Beyond the LLC it goes while the wait is longer than the way is worth. The wait: the running task of
+ * target is expected to run on for as long as it has run, and so is each that waits there. The way: migration_cost,
+ * which is how long a cache takes to refill, times the distance of the nodes relative to a node's own (ACPI's 10).
+ * Domain by domain from target's LLC out, as far as wake-ups may go, LLCs that have a bit are searched as target's was,
+ * in ring order from it; one where nothing is left loses its bit.
+ *
  * Example, one LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core, all known to be
  * busy but 2, 6 and 5; target 0. Summary of cores: block 1. Its idle word is that of CPUs 2 and 6; core
  * {2, 6} is idle: CPU 2, after reading target, the summary, block 1 and CPUs 2 and 6. Were 6 busy, no
  * block had an idle core, and CPU 5 of target's own block would be taken: target, summary, block 0, CPU 5.
  *
+ * Two nodes of an LLC each at distance 20, migration_cost 500 us: another node is worth 1 ms. All of target's LLC is
+ * busy. Its task has run for 600 us: the wakee waits. One more waits there: 1,200 us, and an idle CPU of the other node is
+ * taken, after target's lines, the summary, the LLCs' bits, and there summary, block and CPU.
+ *
  * Cost: if nothing idles, target, prev and one summary line, whatever the LLC's size. Else, for a task that
  * may run anywhere, two words of blocks at most and the CPU or core taken; a lost claim or a stale bit
- * adds a CPU each, and the stale bit is gone then. With affinity, at worst every block that has an
+ * adds a CPU each, and the stale bit is gone then. Step 5 adds a read of target's running task, and if the way is
+ * worth it one of the LLCs' bits a level, and two or three for each LLC tried. With affinity, at worst every block that has an
  * idle CPU; within a block CPUs are told apart without reading them. It fails where the summary goes
- * to and fro between empty and not (block.h), and it does not look beyond the LLC.
+ * to and fro between empty and not (block.h), and where tasks that work on the same data are torn apart by step 5.
  */
 #ifndef WL_IDLE_NEAREST_H
 #define WL_IDLE_NEAREST_H
 
 #include "block.h"
 
-/* Of the candidates (bits of a block, not 0), the one to try first, from bit `slot` on. */
-WL_INLINE u32 wl_nearest_slot(struct wl_policy *p, const struct wl_search *s,
-			      const struct wl_block *b, u64 candidates, u32 slot)
+/* Of the candidates (bits of a block, not 0), the one to try first. */
+WL_FN u32 wl_nearest_slot(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG, u32 block,
+			  u64 candidates)
 {
+	struct wl_block *b = wl_block_at(p, block);
+	u32 own = block == wl_entry(p->topo.block_of, s->target);
+	u32 slot = own ? wl_entry(p->topo.slot_of, s->target) : 0;
 	u32 age = (u32)(s->now_ns >> WL_RECENT_SHIFT) - wl_get(b->recent_period);
 	u64 recent = age == 0 ? wl_get(b->recent) : 0;
 	u64 before = age == 0 ? wl_get(b->before) : age == 1 ? wl_get(b->recent) : 0;
@@ -54,50 +69,38 @@ WL_INLINE u32 wl_nearest_slot(struct wl_policy *p, const struct wl_search *s,
 }
 
 /*
- * Reads the threads of s->candidate's core until one does not idle, which is s->candidate then.
- * Returns 1 if all idle.
+ * What the search may take of s->candidate, having looked at it: its core's first allowed CPU if
+ * s->cores_searched and all of the core idles, else itself; or WL_CPU_NONE. s->candidate is the CPU that was looked at
+ * last: of a core, one that does not idle, if there is one.
  */
-WL_FN int wl_nearest_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
-			  struct wl_decision *out WL_ARG)
+WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
-	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
-	u32 core = wl_entry(smt->dom_of, s->candidate);
-	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core), i, cpu;
-	int idle = 1;
+	struct wl_level *lv = wl_level_of(p, s->cores_searched ? p->topo.smt_level : 0);
+	u32 dom = wl_entry(lv->dom_of, s->candidate), first = wl_entry(lv->first, dom), i, cpu;
+	u32 end = first + wl_entry(lv->weight, dom);
+	int found = WL_CPU_NONE;
 
-	wl_for (i, 0, span) {
-		cpu = wl_entry(smt->cpus, first + i);
-		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		if (!wl_looks_idle(p, cpu)) {
-			s->candidate = cpu;
-			idle = 0;
+	/* Not wl_first_allowed(): BPF's calls go no deeper. */
+	wl_for (i, first, end) {
+		cpu = wl_entry(lv->cpus, i);
+		if (wl_allowed(p, t, cpu)) {
+			found = cpu;
 			break;
 		}
 	}
-	return idle;
-}
-
-/*
- * What the search may take of s->candidate, having looked at it: its core's first allowed CPU if
- * s->cores_searched, else itself; or WL_CPU_NONE.
- */
-WL_INLINE int wl_nearest_candidate(struct wl_policy *p, struct wl_search *s,
-				   const struct wl_task *t, struct wl_decision *out)
-{
-	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
-	u32 cpu = s->candidate;
-	int found = cpu;
-
-	if (s->cores_searched) {
-		found = wl_first_allowed(p, t, p->topo.smt_level, wl_entry(smt->dom_of, cpu), 0);
-		if (found < 0)
-			return found;
-		s->candidate = found;
-		return wl_nearest_core(p, s, out) ? found : WL_CPU_NONE;
+	if (found < 0)
+		return found;
+	s->candidate = found;
+	wl_for (i, first, end) {
+		cpu = wl_entry(lv->cpus, i);
+		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+		if (s->cores_searched && !wl_looks_idle(p, cpu)) {
+			s->candidate = cpu;
+			found = WL_CPU_NONE;
+			break;
+		}
 	}
-	if (!wl_allowed(p, t, cpu))
-		return WL_CPU_NONE;
-	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	return found;
 }
 
@@ -109,30 +112,30 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 			      const struct wl_task *t WL_ARG, u32 block,
 			      struct wl_decision *out WL_ARG)
 {
-	struct wl_block *b = wl_block_at(p, block);
-	u32 own = block == wl_entry(p->topo.block_of, s->target), i, at;
 	u64 left = ~0ULL, word;
-	int cpu, found = WL_CPU_NONE;
+	u32 i, at;
+	int cpu = WL_CPU_NONE;
 
 	wl_read_block(p, &out->reads, block,
-		      wl_reader_distance(p, &s->reader, wl_block_first(p, b, block)));
+		      wl_reader_distance(p, &s->reader, wl_block_first(p, block)));
 	wl_for (i, 0, 64) {
+		struct wl_block *b = wl_block_at(p, block);
+
 		word = wl_read_once(b->idle);
 		word = (s->cores_searched ? wl_whole_cores(p, b, word) : word) & left;
 		if (!word)
 			break;
-		at = wl_nearest_slot(p, s, b, word, own ? wl_entry(p->topo.slot_of, s->target) : 0);
+		at = wl_nearest_slot(p, s, block, word);
 		left &= ~(1ULL << (at & 63));
 		s->candidate = wl_block_cpu(p, block, at);
 		cpu = wl_nearest_candidate(p, s, t, out);
-		if (cpu >= 0 && wl_take_idle(p, cpu, out)) {
-			found = cpu;
+		if (cpu >= 0 && wl_take_idle(p, cpu, out))
 			break;
-		}
+		cpu = WL_CPU_NONE;
 		if (!wl_looks_idle(p, s->candidate))
 			wl_block_clear(p, s->candidate);
 	}
-	return found;
+	return cpu;
 }
 
 /*
@@ -176,8 +179,9 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	return cpu;
 }
 
-WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
-				struct wl_decision *out)
+/* Steps 1 to 4. */
+WL_INLINE int wl_nearest_here(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+			      struct wl_decision *out)
 {
 	u32 first = wl_llc_first(p, s->target);
 	struct wl_cpu *llc = wl_cpu_of(p, first);
@@ -195,6 +199,115 @@ WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const 
 	}
 	if (cpu < 0 && wl_read_once(llc->idle_blocks))
 		cpu = wl_nearest_in_llc(p, s, t, out);
+	return cpu;
+}
+
+/* ------------------------------------------------------------------ beyond the LLC */
+
+/* How long t would wait on target, as far as can be told. */
+WL_INLINE u64 wl_nearest_wait_ns(struct wl_policy *p, const struct wl_search *s,
+				 struct wl_decision *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, s->target);
+	u64 nr = wl_read_once(c->nr_running) + wl_read_once(c->nr_queued), picked_ns;
+
+	if (!nr)
+		return 0;
+	wl_read_cpu(p, &out->reads, s->target, wl_reader_distance(p, &s->reader, s->target));
+	picked_ns = wl_read_once(c->picked_ns);
+	return s->now_ns > picked_ns ? (s->now_ns - picked_ns) * nr : 0;
+}
+
+/* Is it worth going to another LLC of target's domain at a level? */
+WL_INLINE u32 wl_nearest_is_worth(struct wl_policy *p, u32 level, u64 wait_ns)
+{
+	struct wl_level *lv = wl_level_of(p, level);
+
+	return lv->wake_affine &&
+	       wait_ns > p->params.migration_cost_ns * lv->distance / WL_LOCAL_DISTANCE;
+}
+
+/*
+ * Of the LLCs of target's domain at a level, in ring order from target's own, the first from a place on (its own has 0)
+ * that has its bit and an allowed CPU: has s->target be in it, and returns the next place; or 0.
+ */
+WL_FN u32 wl_nearest_along(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			   const struct wl_task *t WL_ARG, u32 level, u32 place)
+{
+	struct wl_level *lv = wl_level_of(p, level), *llcs = wl_level_of(p, p->topo.llc_level);
+	u32 dom = wl_entry(lv->dom_of, s->target), index = wl_entry(lv->first, dom);
+	/* Domains are at the same place of cpus[] at every level. */
+	u32 first = wl_entry(llcs->dom_of, wl_entry(llcs->cpus, index));
+	u32 last =
+		wl_entry(llcs->dom_of, wl_entry(llcs->cpus, index + wl_entry(lv->weight, dom) - 1));
+	u32 own = wl_entry(llcs->dom_of, s->target), span = last + 1 - first;
+	u32 i, llc, end, found = 0;
+
+	wl_for (i, 0, span) {
+		if (place >= span)
+			break;
+		llc = first + wl_wrap(own - first + place, span);
+		end = llc > own ? last + 1 : own;
+		place -= llc;
+		llc = wl_next_bit(p->idle_llcs, WL_MASK_WORDS, llc, end);
+		place += llc;
+		if (llc == end)
+			continue;
+		place++;
+		if (wl_first_allowed(p, t, p->topo.llc_level, llc, 0) < 0)
+			continue;
+		index = wl_get(wl_cpu_of(p, s->this_cpu)->rotor) % wl_entry(llcs->weight, llc);
+		s->target = wl_entry(llcs->cpus, wl_entry(llcs->first, llc) + index);
+		wl_reader_init(p, &s->reader, s->this_cpu, s->target);
+		found = place;
+		break;
+	}
+	return found;
+}
+
+/* The other LLCs of target's domain at a level. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_FN int wl_nearest_in_domain(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			       const struct wl_task *t WL_ARG, u32 level,
+			       struct wl_decision *out WL_ARG)
+{
+	u32 place = 1, i;
+	int cpu = WL_CPU_NONE;
+
+	/* The search is elsewhere for a while; this call has no room on BPF's stack to remember from where. */
+	out->target = s->target;
+	wl_read_idle_llcs(p, &out->reads, s->target);
+	wl_for (i, 0, WL_MAX_CPUS) {
+		place = wl_nearest_along(p, s, t, level, place);
+		if (!place)
+			break;
+		cpu = wl_nearest_here(p, s, t, out);
+		if (cpu < 0 && !wl_read_once(wl_llc_record(p, s->target)->idle_blocks))
+			wl_idle_llcs_clear(p, s->target);
+		s->target = out->target;
+		if (cpu >= 0)
+			break;
+	}
+	out->reason = WL_REASON_FAR_CPU;
+	return cpu;
+}
+
+WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+				struct wl_decision *out)
+{
+	int cpu = wl_nearest_here(p, s, t, out);
+	u32 beyond = p->topo.llc_level + 1, nr_levels = p->topo.nr_levels, i;
+	u64 wait_ns;
+
+	if (cpu >= 0 || beyond >= nr_levels)
+		return cpu;
+	wait_ns = wl_nearest_wait_ns(p, s, out);
+	wl_for (i, beyond, nr_levels) {
+		if (!wl_nearest_is_worth(p, i, wait_ns))
+			break;
+		cpu = wl_nearest_in_domain(p, s, t, i, out);
+		if (cpu >= 0)
+			break;
+	}
 	return cpu;
 }
 

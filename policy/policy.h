@@ -109,6 +109,7 @@ struct wl_cpu {
 	u64 push_due_ns; /* when an idle CPU may be asked again, or this one if it idles */
 	u64 total;   /* what groups and tasks outside any weigh here; kept where there are groups */
 	u64 charged; /* queue=fair: sum of hweight of all counted in vtime_sum */
+	u64 picked_ns; /* idle=nearest: when the running task was switched in */
 
 	/* groups=exact: who runs, and who waits first; read by CPUs that look for work */
 	struct wl_exact_who first
@@ -237,6 +238,8 @@ struct wl_policy {
 	struct wl_topo topo;
 	/* 1: some CPU has, or lately had, two tasks: newly-idle balancing may find something. */
 	u32 overloaded WL_ALIGN_LINE;
+	/* idle=nearest: a bit for each LLC that has, or lately had, an idle CPU. See block.h. */
+	u64 idle_llcs[WL_MASK_WORDS] WL_ALIGN_LINE;
 	/* groups: a bit for each that has, or lately had, load */
 	u64 loaded[WL_MAX_GROUPS / 64] WL_ALIGN_LINE;
 	struct wl_monitor monitor;
@@ -257,7 +260,8 @@ enum wl_line {
 	WL_LINE_BLOCK = WL_LINE_COUNTER + WL_MAX_COUNTERS, /* + index into block[] */
 	WL_LINE_LLC =
 		WL_LINE_BLOCK + WL_MAX_CPUS, /* + first CPU of an LLC: what belongs to the LLC */
-	WL_LINE_OVERLOADED = WL_LINE_LLC + WL_MAX_CPUS,
+	WL_LINE_IDLE_LLCS = WL_LINE_LLC + WL_MAX_CPUS, /* + LLC / 512 */
+	WL_LINE_OVERLOADED = WL_LINE_IDLE_LLCS + (WL_MAX_CPUS + 511) / 512,
 	WL_LINE_LOADED, /* + slot / 512 */
 	WL_NR_LINES = WL_LINE_LOADED +
 		      WL_MAX_GROUPS / 512, /* + slot * CPUs + CPU: its struct wl_group_cpu */
@@ -330,6 +334,7 @@ enum wl_reason {
 	WL_REASON_BIGGEST,	  /* unequal capacities: it fits no idle CPU, the biggest one */
 	WL_REASON_NEAR_CORE,	  /* nearest: an idle core of target's block */
 	WL_REASON_NEAR_CPU,	  /* nearest: an idle CPU of target's block */
+	WL_REASON_FAR_CPU,	  /* nearest: an idle CPU of another LLC */
 	WL_NR_REASON,
 };
 

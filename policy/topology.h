@@ -40,6 +40,9 @@ enum wl_dist {
 	WL_NR_DIST,
 };
 
+/* ACPI's distance of a node from itself; others are relative to it, in how long memory takes. */
+#define WL_LOCAL_DISTANCE 10
+
 struct wl_level {
 	u32 kind; /* enum wl_dist */
 	u32 nr_doms;
@@ -47,6 +50,7 @@ struct wl_level {
 	u32 has_counters;  /* its domains have a busy counter (levels 1 .. llc_level - 1) */
 	u32 counter_base;  /* counter of domain d: counter[counter_base + d] */
 	u32 wake_affine;   /* wake-ups, forks and execs may cross it: nodes at most 30 apart */
+	u32 distance;	   /* of its farthest nodes, as ACPI has it; WL_LOCAL_DISTANCE inside one */
 	u16 dom_of[WL_MAX_CPUS];   /* CPU -> domain */
 	u16 first[WL_MAX_CPUS];	   /* domain -> index of its first CPU in cpus[] */
 	u16 weight[WL_MAX_CPUS];   /* domain -> number of CPUs */

@@ -126,6 +126,12 @@ u32 wl_native_busy_count(struct wl_policy *p, u32 level, u32 dom)
 	return wl_counter_of(p, wl_level_of(p, level), dom)->busy;
 }
 
+u32 wl_native_idle_llc(struct wl_policy *p, u32 llc);
+u32 wl_native_idle_llc(struct wl_policy *p, u32 llc)
+{
+	return *wl_idle_llcs(p, llc) >> (llc & 63) & 1;
+}
+
 /* What there is of a group's records; all 0 where there is none. */
 void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out);
 void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out)
@@ -223,7 +229,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, nr_blocks),
 	AT(wl_cpu, util),
 	AT(wl_cpu, push_due_ns),
-	AT(wl_cpu, charged),
+	AT(wl_cpu, picked_ns),
 	AT(wl_cpu, first),
 	AT(wl_cpu, walked_ns),
 	AT(wl_cpu, llc_waiting),
@@ -235,6 +241,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_seen, steps),
 	WL_LINE_BLOCK - WL_LINE_COUNTER,
 	WL_LINE_LLC - WL_LINE_COUNTER,
+	WL_LINE_IDLE_LLCS - WL_LINE_COUNTER,
 	WL_MAX_CPUS,
 	WL_MAX_LEVELS,
 };

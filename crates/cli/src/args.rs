@@ -269,7 +269,9 @@ fn term() -> impl TypedValueParser<Value = Term> {
 #[command(after_help = "Examples:\n  \
     wakelab map hackbench:groups={tasks/4},fds=2 --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
     wakelab map pingpong:pairs={tasks/2},loops=100 --machine smp-8 --machine xeon-2s22c2t --load 1/4 --load 1 \\\n          \
-        --policy linux-4.15 --policy linux-4.15+idle=smt-balance --plot map.svg")]
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance --plot map.svg\n  \
+    wakelab map hackbench:groups={tasks/40},loops=100 --metric wakeup_latency_p99_ns \\\n          \
+        --policy linux-4.15 --policy wakelab")]
 pub(crate) struct MapArgs {
     /// A workload, NAME or FILE.toml:key=value,...; {tasks} in it stands for the number of tasks, {tasks/N} for that of what
     /// has N tasks each
@@ -288,6 +290,9 @@ pub(crate) struct MapArgs {
     pub(crate) kernel: KernelArgs,
     #[command(flatten)]
     pub(crate) seeds: SeedsArgs,
+    /// Map this metric instead of what the workload is judged by: a name in the JSON of `wakelab compare`
+    #[arg(long, value_name = "METRIC")]
+    pub(crate) metric: Option<String>,
     /// Draw the maps into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,

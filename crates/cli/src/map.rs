@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use wakelab_machine::Machine;
-use wakelab_report::{MapAxes, MapRuns, SignMap, Style};
+use wakelab_report::{MapAxes, MapRuns, SignMap, Style, metric_names};
 use wakelab_sim::Scenario;
 
 use crate::args::{Format, MapArgs};
@@ -26,6 +26,9 @@ struct Place {
 pub(crate) fn run(args: &MapArgs) -> Result<()> {
     if args.policy.len() < 2 {
         return Err(bad_input("one policy; expected a baseline and at least one more"));
+    }
+    if let Some(name) = args.metric.as_ref().filter(|name| !metric_names().contains(name)) {
+        return Err(bad_input(format!("metric '{name}'; expected one of {}", metric_names().join(", "))));
     }
     let policies = policies(&args.policy)?;
     let template: TaskTemplate = args.workload.parse().map_err(bad_input)?;
@@ -73,6 +76,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
             .collect(),
         loads: args.load.clone(),
         policies: args.policy.clone(),
+        metric: args.metric.clone(),
     };
     let map = SignMap::new(axes, &runs)?;
     if let Some(path) = &args.plot {

@@ -220,6 +220,10 @@ impl Episode {
                 differ(format!("counter of domain {domain}, level {number}"), native, bpf);
             }
         }
+        for llc in 0..self.tables.levels[self.tables.llc_level].first.len() {
+            let bit = state.idle_llcs[llc / 64] >> (llc % 64) & 1;
+            differ(format!("idle bit of LLC {llc}"), u32::from(policy.idle_llc(llc)), bit as u32);
+        }
         for cpu in 0..self.tables.nr_cpus() as u32 {
             let word = bpf.wl_memory.idle_mask[cpu as usize / 64];
             let bit = (word >> (cpu % 64)) & 1;

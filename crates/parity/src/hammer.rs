@@ -7,7 +7,7 @@
 //! - every CPU's token is where it belongs: in the idle mask, or with the CPU itself while it is busy; none was
 //!   doubled, so no claim was given to two searches, and none was lost, so no CPU seems busy for ever;
 //! - with idle=nearest, a CPU that looks idle has its bit, and a block with a bit or a wholly idle core is in its LLC's
-//!   summary, so no idle CPU is hidden from searches;
+//!   summary, and an LLC with such a block has its bit, so no idle CPU is hidden from searches;
 //! - once all tasks are gone, no CPU counts any task, running or queued, and no load, and neither does a task group.
 
 use std::fmt;
@@ -214,6 +214,10 @@ fn check_blocks(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, wrong: 
         let looks_idle = state.cpu[cpu].state != CPU_BUSY && state.cpu[cpu].nr_queued == 0;
         if looks_idle && words.idle >> slot & 1 == 0 {
             wrong.push(format!("CPU {cpu} idles, block {block} does not say so"));
+        }
+        let number = llc.dom_of[cpu] as usize;
+        if summary.idle_blocks != 0 && state.idle_llcs[number / 64] >> (number % 64) & 1 == 0 {
+            wrong.push(format!("LLC {number} has an idle CPU, its bit does not say so"));
         }
         if words.idle != 0 && summary.idle_blocks >> words.number & 1 == 0 {
             wrong.push(format!("block {block} has an idle CPU, its LLC does not say so"));

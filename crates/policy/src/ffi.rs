@@ -309,6 +309,7 @@ unsafe extern "C" {
     pub(crate) fn wl_native_cpu(p: *mut Instance, cpu: u32, out: *mut CpuState);
     pub(crate) fn wl_native_block(p: *mut Instance, block: u32, out: *mut Block);
     pub(crate) fn wl_native_busy_count(p: *mut Instance, level: u32, domain: u32) -> u32;
+    pub(crate) fn wl_native_idle_llc(p: *mut Instance, llc: u32) -> u32;
     pub(crate) fn wl_native_init(p: *mut Instance) -> c_int;
     pub(crate) fn wl_native_select(
         p: *mut Instance,
@@ -388,7 +389,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 86];
+        static wl_native_layout: [u32; 87];
     }
 
     #[test]
@@ -466,7 +467,7 @@ mod tests {
             offset_of!(CpuState, nr_blocks),
             offset_of!(CpuState, util),
             offset_of!(CpuState, push_due_ns),
-            offset_of!(CpuState, charged),
+            offset_of!(CpuState, picked_ns),
             offset_of!(CpuState, first),
             offset_of!(CpuState, walked_ns),
             offset_of!(CpuState, llc_waiting),
@@ -479,6 +480,7 @@ mod tests {
             offset_of!(Seen, steps),
             Seen::FIRST_BLOCK,
             Seen::FIRST_LLC,
+            Seen::FIRST_IDLE_LLCS,
             MAX_CPUS,
             MAX_LEVELS,
         ];

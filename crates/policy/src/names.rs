@@ -70,6 +70,8 @@ names! {
         NearCore = "near-core",
         /// `nearest`: an idle CPU of target's block.
         NearCpu = "near-cpu",
+        /// `nearest`: an idle CPU of another LLC.
+        FarCpu = "far-cpu",
     }
 }
 

@@ -117,6 +117,14 @@ impl Policy {
             .then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
     }
 
+    /// `idle=nearest`: does the bit of an LLC, by its number among the domains of its level, say that it has an idle CPU?
+    pub fn idle_llc(&self, llc: usize) -> bool {
+        let nr = self.tables.levels[self.tables.llc_level].first.len();
+        assert!(llc < nr, "LLC {llc} of {nr}");
+        // SAFETY: live object; the call only reads.
+        unsafe { ffi::wl_native_idle_llc(self.raw(), llc as u32) != 0 }
+    }
+
     /// All of the policy's state and the idle mask, to compare two instances with.
     pub fn state(&self) -> &[u8] {
         // SAFETY: returns a constant.

@@ -61,9 +61,14 @@ impl Seen {
     pub const FIRST_BLOCK: usize = 2 * MAX_CPUS;
     /// See [`Seen::updated`].
     pub const FIRST_LLC: usize = 3 * MAX_CPUS;
+    /// See [`Seen::updated`].
+    pub const FIRST_IDLE_LLCS: usize = 4 * MAX_CPUS;
+    /// One more than the largest number of a line that is updated atomically.
+    pub const END: usize = Seen::FIRST_IDLE_LLCS + MAX_CPUS.div_ceil(512);
 
     /// The lines that were updated atomically, in order: the number of a counter, from [`Seen::FIRST_BLOCK`] on that of a
-    /// block (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary.
+    /// block (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary, and from
+    /// [`Seen::FIRST_IDLE_LLCS`] on a 512th of the number of an LLC, for its bit.
     pub fn updated(&self) -> &[u32] {
         &self.updated[..self.nr_updated as usize]
     }

@@ -69,7 +69,7 @@ axis!(Idle, "idle", "How an idle CPU is searched for a waking task.", {
     Scan = "scan", "Scan the LLC: an idle core, then an idle CPU within a limit, then an idle sibling.";
     SmtBalance = "smt-balance", "Descend by counters of busy CPUs, one random comparison a level.";
     Narrow = "narrow", "`scan`, form 5.2, whose idle-CPU step leaves out what the idle-core step found busy.";
-    Nearest = "nearest", "Exact, by words of idle CPUs: an idle core, then an idle CPU, each near target first.";
+    Nearest = "nearest", "Exact, by words of idle CPUs: an idle core, then an idle CPU, each near target first; another LLC if the wait is worth it.";
 });
 axis!(ScanForm, "form", "Which kernel's form of `scan`.", {
     Linux2_6_24 = "2.6.24", "No scan: the first idle CPU of the core, then of the LLC, unless tasks wait on the target already.";

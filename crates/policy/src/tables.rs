@@ -32,6 +32,8 @@ pub struct Level {
     pub counter_base: u32,
     /// Wake-ups, forks and execs may cross it.
     pub wake_affine: bool,
+    /// Of its farthest nodes, as ACPI has it: 10 inside a node, and how many times as long memory takes beyond.
+    pub distance: u32,
     /// CPU to domain.
     pub dom_of: Vec<u16>,
     /// Domain to the index of its first CPU in `cpus`.
@@ -73,10 +75,13 @@ pub struct Tables {
     pub blocks: Option<Blocks>,
 }
 
-/// A partition in the making: what it is, whether wake-ups may cross it, and for each CPU the lowest CPU of its domain.
+/// ACPI's distance of a node from itself.
+const LOCAL_DISTANCE: u32 = 10;
+
+/// A partition in the making: what it is, its farthest nodes' distance, and for each CPU the lowest CPU of its domain.
 struct Partition {
     kind: Distance,
-    wake_affine: bool,
+    distance: u32,
     lowest: Vec<u32>,
 }
 
@@ -102,8 +107,11 @@ impl Tables {
         }
         topology.check().map_err(|error| Error::Topology(error.to_string()))?;
 
-        let mut kept =
-            vec![Partition { kind: Distance::Cpu, wake_affine: true, lowest: (0..nr_cpus as u32).collect() }];
+        let mut kept = vec![Partition {
+            kind: Distance::Cpu,
+            distance: LOCAL_DISTANCE,
+            lowest: (0..nr_cpus as u32).collect(),
+        }];
         for partition in partitions(topology, clusters) {
             // A level that groups nothing is dropped: it spans what the level below spans.
             if partition.lowest != kept[kept.len() - 1].lowest {
@@ -163,7 +171,7 @@ impl Tables {
 
     /// Bytes that [`Tables::write_image`] needs.
     pub fn image_len(max_cpus: usize) -> usize {
-        size_of::<Params>() + 24 + 10 * max_cpus + MAX_LEVELS * (24 + 14 * max_cpus)
+        size_of::<Params>() + 24 + 10 * max_cpus + MAX_LEVELS * (28 + 14 * max_cpus)
     }
 
     /// The lowest CPU of each CPU's LLC.
@@ -230,6 +238,7 @@ impl Tables {
             at.u32(u32::from(level.has_counters));
             at.u32(level.counter_base);
             at.u32(u32::from(level.wake_affine));
+            at.u32(level.distance);
             for table in [
                 &level.dom_of,
                 &level.first,
@@ -252,13 +261,13 @@ fn partitions(topology: &Topology, clusters: bool) -> Vec<Partition> {
     let node = |cpu: usize| cpus[cpu].node as usize;
     let mut made = vec![Partition {
         kind: Distance::Smt,
-        wake_affine: true,
+        distance: LOCAL_DISTANCE,
         lowest: lowest(cpus.len(), |a, b| cpus[a].core == cpus[b].core),
     }];
     if clusters {
         made.push(Partition {
             kind: Distance::Cluster,
-            wake_affine: true,
+            distance: LOCAL_DISTANCE,
             lowest: lowest(cpus.len(), |a, b| match (cpus[a].cluster, cpus[b].cluster) {
                 (Some(x), Some(y)) => x == y,
                 _ => cpus[a].core == cpus[b].core,
@@ -267,12 +276,12 @@ fn partitions(topology: &Topology, clusters: bool) -> Vec<Partition> {
     }
     made.push(Partition {
         kind: Distance::Llc,
-        wake_affine: true,
+        distance: LOCAL_DISTANCE,
         lowest: lowest(cpus.len(), |a, b| cpus[a].llc == cpus[b].llc),
     });
     made.push(Partition {
         kind: Distance::Node,
-        wake_affine: true,
+        distance: LOCAL_DISTANCE,
         lowest: lowest(cpus.len(), |a, b| node(a) == node(b)),
     });
 
@@ -286,7 +295,7 @@ fn partitions(topology: &Topology, clusters: bool) -> Vec<Partition> {
     for (kind, reach) in [Distance::Numa1, Distance::Numa2, Distance::Numa3].into_iter().zip(remote) {
         made.push(Partition {
             kind,
-            wake_affine: reach <= WAKE_AFFINE_DISTANCE_MAX,
+            distance: reach,
             lowest: lowest(cpus.len(), |a, b| node(a) == node(b) || matrix[node(a)][node(b)] <= reach),
         });
     }
@@ -319,7 +328,8 @@ fn level(partition: &Partition, order: &[u32]) -> Level {
         },
         has_counters: false,
         counter_base: 0,
-        wake_affine: partition.wake_affine,
+        wake_affine: partition.distance <= WAKE_AFFINE_DISTANCE_MAX,
+        distance: partition.distance,
         dom_of: vec![0; nr_cpus],
         first: Vec::new(),
         weight: Vec::new(),

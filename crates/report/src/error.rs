@@ -47,6 +47,14 @@ pub enum ReportError {
         /// Blocks that ran.
         blocks: usize,
     },
+    /// No outcome has it.
+    #[error("no metric is called '{name}'; expected one of {known}")]
+    Metric {
+        /// As given.
+        name: String,
+        /// What there is.
+        known: String,
+    },
     /// A document that is no comparison.
     #[error("no comparison of schema version {expected}: {message}")]
     Document {

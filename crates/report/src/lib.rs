@@ -36,6 +36,7 @@ pub use experiment::{CaseRuns, ExperimentRuns, Experiments};
 pub use experiment_document::ExperimentsDocument;
 pub use metric::{Direction, Unit};
 pub use percentile::percentile_ns;
+pub use result::metric_names;
 pub use round_trip::{
     RoundTrip, RoundTripDocument, Trip, TripDifference, TripFacts, round_trip_document, round_trip_text,
 };

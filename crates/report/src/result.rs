@@ -11,10 +11,11 @@ use crate::metric::{Direction, Unit, metrics};
 use crate::stats::{Gain, mean, paired_gain};
 use crate::table::{Cell, Row, scale, value_text};
 
-/// The first row of a comparison's table.
+/// The first row of a comparison's table, or another one.
 #[derive(Clone, Debug)]
 pub(crate) struct ResultMetric {
     measure: Measure,
+    row: usize,
     pub(crate) name: String,
     label: String,
     pub(crate) unit: Unit,
@@ -23,14 +24,24 @@ pub(crate) struct ResultMetric {
 
 impl ResultMetric {
     pub(crate) fn new(measure: Measure) -> ResultMetric {
-        let metric = metrics(measure).remove(0);
+        ResultMetric::at(measure, 0)
+    }
+
+    /// That of this name; `None` if no outcome has one.
+    pub(crate) fn named(measure: Measure, name: &str) -> Option<ResultMetric> {
+        let row = metrics(measure).iter().position(|metric| metric.name == name)?;
+        Some(ResultMetric::at(measure, row))
+    }
+
+    fn at(measure: Measure, row: usize) -> ResultMetric {
+        let metric = metrics(measure).remove(row);
         let (name, label, unit, direction) = (metric.name, metric.label, metric.unit, metric.direction);
-        ResultMetric { measure, name, label, unit, direction }
+        ResultMetric { measure, row, name, label, unit, direction }
     }
 
     /// One value a seed.
     pub(crate) fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
-        let metric = metrics(self.measure).remove(0);
+        let metric = metrics(self.measure).remove(self.row);
         outcomes.iter().map(metric.value).collect()
     }
 
@@ -62,6 +73,11 @@ impl ResultMetric {
             .collect();
         (whole.label, unit, cells)
     }
+}
+
+/// Names of the metrics that an outcome has whatever its workload is judged by, as the JSON has them.
+pub fn metric_names() -> Vec<String> {
+    metrics(Measure::Makespan).into_iter().skip(1).map(|metric| metric.name).collect()
 }
 
 pub(crate) fn completed(outcomes: &[Outcome]) -> bool {

@@ -13,7 +13,7 @@ use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::error::ReportError;
 use crate::metric::{Direction, Unit};
-use crate::result::{ResultMetric, check_seeds};
+use crate::result::{ResultMetric, check_seeds, metric_names};
 use crate::table::{Cell, Grid, Style, gain_cell, paint, seeds};
 
 /// What is mapped.
@@ -27,6 +27,8 @@ pub struct MapAxes {
     pub loads: Vec<String>,
     /// The baseline first.
     pub policies: Vec<String>,
+    /// What gains are of, one of [`metric_names`](crate::metric_names); `None`: what the workload is judged by.
+    pub metric: Option<String>,
 }
 
 /// Runs of one machine and load.
@@ -95,7 +97,7 @@ impl MapCell {
 
 impl SignMap {
     /// # Errors
-    /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first.
+    /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first, no such metric.
     pub fn new(axes: MapAxes, runs: &[MapRuns<'_>]) -> Result<SignMap, ReportError> {
         let first = runs.first().and_then(|runs| runs.outcomes.first()).ok_or(ReportError::Empty)?;
         let seeds: Vec<u64> = first.iter().map(|outcome| outcome.seed).collect();
@@ -114,7 +116,13 @@ impl SignMap {
                 if policy == 0 {
                     continue;
                 }
-                let metric = ResultMetric::new(measure);
+                let metric = match &axes.metric {
+                    None => ResultMetric::new(measure),
+                    Some(name) => ResultMetric::named(measure, name).ok_or_else(|| ReportError::Metric {
+                        name: name.clone(),
+                        known: metric_names().join(", "),
+                    })?,
+                };
                 cells.push(MapCell {
                     machine: case.machine,
                     load: case.load,
@@ -147,8 +155,9 @@ impl SignMap {
 
     /// A table a policy, each with what it says about signs; ends in a newline.
     pub fn text(&self, style: &Style) -> String {
-        let mut out =
-            format!("{}, over {}, {}\n", self.axes.workload, self.axes.policies[0], seeds(&self.seeds));
+        let of = self.axes.metric.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
+        let MapAxes { workload, policies, .. } = &self.axes;
+        let mut out = format!("{of}{workload}, over {}, {}\n", policies[0], seeds(&self.seeds));
         for policy in 1..self.axes.policies.len() {
             out.push('\n');
             out.push_str(&paint(style, "\x1b[1m", &self.axes.policies[policy]));
@@ -232,7 +241,7 @@ impl SignMap {
 
     /// For programs: docs/schema/sign-map.schema.json.
     pub fn document(&self) -> SignMapDocument<'_> {
-        let MapAxes { workload, machines, loads, policies } = &self.axes;
+        let MapAxes { workload, machines, loads, policies, .. } = &self.axes;
         SignMapDocument {
             schema_version: SCHEMA_VERSION,
             kind: "sign_map",

@@ -19,7 +19,7 @@ use crate::observer::Observer;
 pub(crate) fn lines(policy: &Policy, idle: Idle) -> Vec<Line> {
     let levels = policy.tables().levels.iter().filter(|level| level.has_counters);
     let counters = levels.map(|level| level.counter_base as usize + level.first.len()).max().unwrap_or(0);
-    let all = if idle == Idle::Nearest { Seen::FIRST_LLC + policy.tables().nr_cpus() } else { counters };
+    let all = if idle == Idle::Nearest { Seen::END } else { counters };
     vec![Line::new(); all]
 }
 

@@ -143,13 +143,13 @@ int parity_hammer(struct parity_hammer_ctx *ctx)
 {
 	u32 thread = ctx->thread & (HAMMER_THREADS - 1);
 	struct parity_hammer_args *args = &hammer_args[thread];
-	u64 seed = args->seed, now_ns = args->now_ns, r;
+	u64 now_ns, r;
 	u32 nr_threads = args->nr_threads, nr_cpus = args->nr_cpus, nr = args->nr_rounds;
 	u32 i, own, any, task;
 
 	if (!nr_threads || !nr_cpus)
 		return -1;
-	/* Counted in place: locals of this loop would cost stack. */
+	/* Kept in place: locals of this loop would cost stack. */
 	args->flips = 0;
 	args->searches = 0;
 	args->claims = 0;
@@ -157,8 +157,9 @@ int parity_hammer(struct parity_hammer_ctx *ctx)
 	args->doubled = 0;
 	args->moves = 0;
 	wl_for (i, 0, nr) {
-		r = next_random(&seed);
-		now_ns += r & 1023;
+		r = next_random(&args->seed);
+		now_ns = args->now_ns + (r & 1023);
+		args->now_ns = now_ns;
 		any = (u32)(r >> 32) % nr_cpus;
 		own = any - any % nr_threads + thread;
 		task = thread * HAMMER_TASKS + (u32)((r >> 10) % HAMMER_TASKS);
@@ -198,7 +199,5 @@ int parity_hammer(struct parity_hammer_ctx *ctx)
 			break;
 		}
 	}
-	args->seed = seed;
-	args->now_ns = now_ns;
 	return 0;
 }

@@ -2,7 +2,7 @@
 //! idle_nearest.h and block.h: the worked examples, then any history on any machine against a slow search.
 
 use proptest::prelude::*;
-use wakelab_machine::Distance::{Cpu, Llc};
+use wakelab_machine::Distance::{Cpu, Llc, Numa1};
 use wakelab_machine::Topology;
 use wakelab_policy::{Decision, EnqueueWhy, Policy, Reason, SelectIn, Task};
 
@@ -160,6 +160,58 @@ fn a_claimed_cpu_whose_task_goes_elsewhere_is_found_again() {
     assert_eq!(wake(&mut host, 0, 0).cpu, 2);
 }
 
+/// The header's example of step 5: nodes {0, 1} and {2, 3}, an LLC each, all busy but CPU 3.
+#[test]
+fn another_node_is_worth_a_wait_longer_than_the_way() {
+    let mut host = Host::new(policy(SPEC, &machine(2, None, 2, 1)));
+    host.now_ns = MS;
+    let _running = [0, 1, 2].map(|cpu| host.running(1024, cpu));
+    for cpu in [0, 1, 2] {
+        host.policy.tick(cpu, None, host.now_ns);
+    }
+    host.now_ns += 600_000;
+    let decision = wake(&mut host, 0, 0);
+    assert_eq!((decision.cpu, decision.reason()), (0, Reason::NoneIdle), "a wait of 600 us");
+    assert_eq!(decision.reads, reads(&[(Cpu, 1), (Cpu, 1), (Cpu, 1)]), "target, summary, its running task");
+    let _waits = host.queued(1024, 0);
+    let decision = wake(&mut host, 0, 0);
+    assert_eq!((decision.cpu, decision.reason(), decision.claimed), (3, Reason::FarCpu, 1), "1,200 us");
+    assert_eq!(decision.target, 0);
+    assert_eq!(
+        decision.reads,
+        reads(&[(Cpu, 3), (Numa1, 1), (Numa1, 1), (Numa1, 1), (Numa1, 1)]),
+        "and the LLCs' bits; there summary, block and CPU"
+    );
+}
+
+#[test]
+fn an_llc_that_a_search_found_empty_is_not_tried_again_until_a_cpu_idles() {
+    let mut host = Host::new(policy(SPEC, &machine(2, None, 2, 1)));
+    host.now_ns = MS;
+    let _running = [0, 1, 2, 3].map(|cpu| host.running(1024, cpu));
+    assert!(host.policy.idle_llc(0) && host.policy.idle_llc(1), "nobody has looked");
+    host.now_ns += 2 * MS;
+    assert_eq!(wake(&mut host, 0, 0).reason(), Reason::NoneIdle);
+    assert!(!host.policy.idle_llc(1));
+    let decision = wake(&mut host, 0, 0);
+    assert_eq!((decision.reason(), decision.reads), (Reason::NoneIdle, reads(&[(Cpu, 3), (Numa1, 1)])));
+    host.vacate(&[2]);
+    assert!(host.policy.idle_llc(1));
+    assert_eq!(wake(&mut host, 0, 0).cpu, 2);
+}
+
+/// Nodes farther apart than wake-ups may go are worth no wait.
+#[test]
+fn it_stays_within_reach_of_wake_ups() {
+    let mut far = machine(2, None, 2, 1);
+    far.node_distance = vec![vec![10, 32], vec![32, 10]];
+    let mut host = Host::new(policy(SPEC, &far));
+    host.now_ns = MS;
+    let _running = [0, 1].map(|cpu| host.running(1024, cpu));
+    host.now_ns += 1000 * MS;
+    assert_eq!(wake(&mut host, 0, 0).reason(), Reason::NoneIdle);
+}
+
 /// One step of a history; CPU numbers are taken modulo the machine's.
 #[derive(Clone, Debug)]
 enum Step {
@@ -215,13 +267,37 @@ impl Truth<'_> {
             && core.iter().copied().find(|&cpu| allowed(cpu)).is_some_and(|cpu| self.mask[cpu as usize])
     }
 
-    /// What the decision must be worth: target, else by rank of the LLC's idle allowed CPUs.
+    /// Idle allowed CPUs outside target's LLC: of the innermost domain that has one and is worth a wait of `wait_ns`.
+    fn far_candidates(
+        &self,
+        policy: &Policy,
+        target: u32,
+        wait_ns: u64,
+        allowed: &dyn Fn(u32) -> bool,
+    ) -> Vec<u32> {
+        let tables = policy.tables();
+        let levels = &tables.levels[tables.llc_level + 1..];
+        let is_worth = |distance: u32| wait_ns > policy.params().migration_cost_ns * u64::from(distance) / 10;
+        for level in levels.iter().take_while(|level| level.wake_affine && is_worth(level.distance)) {
+            let domain = level.domain(level.dom_of[target as usize] as usize);
+            let here = self.topology.llc_cpus(target);
+            let mut found: Vec<u32> = domain.iter().map(|&cpu| u32::from(cpu)).collect();
+            found.retain(|&cpu| !here.contains(&cpu) && allowed(cpu) && self.is_idle(cpu));
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        Vec::new()
+    }
+
+    /// What the decision must be worth: target, else by rank of the LLC's idle allowed CPUs, else one of `far`.
     fn check(
         &self,
         decision: &Decision,
         target: u32,
         allowed: &dyn Fn(u32) -> bool,
         block_of: &[u16],
+        far: &[u32],
     ) -> Result<(), String> {
         let chosen = decision.cpu as u32;
         if !allowed(chosen) {
@@ -233,6 +309,10 @@ impl Truth<'_> {
         }
         let mut candidates = self.topology.llc_cpus(target);
         candidates.retain(|&cpu| allowed(cpu) && self.is_idle(cpu));
+        if candidates.is_empty() && !far.is_empty() {
+            let taken = decision.claimed == 1 && far.contains(&chosen) && decision.reason() == Reason::FarCpu;
+            return if taken { Ok(()) } else { Err(format!("{far:?} idle elsewhere, {chosen} was taken")) };
+        }
         if candidates.is_empty() {
             let none = decision.claimed == 0 && chosen == target && decision.reason() == Reason::NoneIdle;
             return if none { Ok(()) } else { Err(format!("nothing idles, {chosen} was taken")) };
@@ -338,8 +418,11 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
                     now_ns,
                     ..SelectIn::default()
                 };
+                let held = policy.cpu(target);
+                let wait_ns = (now_ns - held.picked_ns) * u64::from(held.nr_running + held.nr_queued);
+                let far = truth.far_candidates(&policy, target, wait_ns, &allowed);
                 let decision = policy.select(&input, &mut wakee, None);
-                if let Err(wrong) = truth.check(&decision, target, &allowed, &block_of) {
+                if let Err(wrong) = truth.check(&decision, target, &allowed, &block_of, &far) {
                     prop_assert!(false, "step {number}, {step:?}: {wrong}");
                 }
                 if decision.claimed != 0 {
@@ -355,6 +438,11 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
             let first = topology.llc_cpus(cpu)[0];
             let bit = block_of[cpu as usize] - block_of[first as usize];
             prop_assert!(policy.cpu(first).idle_blocks >> bit & 1 == 1, "step {number}: CPU {cpu} is hidden");
+            let llc = &policy.tables().levels[policy.tables().llc_level];
+            prop_assert!(
+                policy.idle_llc(llc.dom_of[cpu as usize] as usize),
+                "step {number}: the LLC of CPU {cpu} is hidden"
+            );
         }
         for cpu in 0..nr {
             prop_assert_eq!(policy.idle_mask(cpu), truth.mask[cpu as usize], "claims, step {}", number);
@@ -366,7 +454,8 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// It never misses an idle allowed CPU of the LLC, and takes one of the best kind that there is.
+    /// It never misses an idle allowed CPU of the LLC, nor one beyond that is worth it, and takes one of the best kind
+    /// that there is.
     #[test]
     fn it_finds_the_best_that_a_slow_search_finds(
         topology in shapes::topology(),

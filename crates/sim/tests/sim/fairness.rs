@@ -329,8 +329,9 @@ fn worst(seed: u64, sleepers: usize, host: HostProfile, duration_ns: u64) -> f64
     worst
 }
 
-/// Each of 100 groups within 2 % of its entitlement over 10 s. One system by default; FAIRNESS_SEEDS=5 makes it five, on both
-/// hosts, with 0, 40 and 150 sleepers (minutes; docs/fair-groups.md).
+/// Each of 100 groups within 2 % of its entitlement over 10 s; in debug builds over 2 s, which is harder: an error that lasts
+/// weighs the same, one that passes five times as much. One system by default; FAIRNESS_SEEDS=5 makes it five, on both hosts,
+/// with 0, 40 and 150 sleepers (minutes; docs/fair-groups.md).
 #[test]
 fn a_hundred_groups_on_88_cpus_within_2_percent() {
     let seeds = std::env::var("FAIRNESS_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
@@ -343,7 +344,8 @@ fn a_hundred_groups_on_88_cpus_within_2_percent() {
     }
     let mut misses = Vec::new();
     for (host, seed, sleepers) in runs {
-        let worst = worst(seed, sleepers, host, 10_000 * MS);
+        let quick = cfg!(debug_assertions) && seeds.is_none();
+        let worst = worst(seed, sleepers, host, if quick { 2_000 } else { 10_000 } * MS);
         if worst > 0.02 {
             misses.push((host, seed, sleepers, worst));
         }
