@@ -227,6 +227,7 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 shares)
 {
 	struct wl_group *g = wl_group_at(p, slot), *up = wl_group_at(p, parent);
+	struct wl_group_cpu *home = wl_group_cpu_at(p, slot, 0);
 	u32 depth = 1, counts_as = slot;
 
 	wl_unused(p);
@@ -240,7 +241,10 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 		if (depth > WL_GROUP_DEPTH)
 			counts_as = up->counts_as;
 	}
+	/* The lag of the group that had the slot before is not this one's. */
 	g->home = 0;
+	if (home)
+		home->mark = 0;
 	g->parent = parent;
 	g->depth = depth;
 	g->counts_as = counts_as;

@@ -161,9 +161,12 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 	if (group != was && t->place != WL_PLACE_NONE) {
 		struct wl_reads reads = {};
 
+		wl_exact_advance(p, was, t->cpu, now_ns);
 		wl_exact_recount(p, was, t->place, t->cpu, WL_PLACE_NONE, t->cpu);
+		wl_exact_sleep(p, t, t->cpu);
 		t->group = group;
 		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
+		wl_exact_advance(p, group, t->cpu, now_ns);
 		wl_exact_recount(p, group, WL_PLACE_NONE, t->cpu, t->place, t->cpu);
 		t->lag = t->vtime - wl_get(wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v);
 		t->group = was;
@@ -393,7 +396,8 @@ WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_who best = wl_exact_seen(&c->best);
 	struct wl_exact_two two = {.a = wl_exact_who(t), .b = best};
-	u32 starves = now_ns - t->deadline > WL_EXACT_WAIT_MAX_NS, llc = wl_llc_first(p, cpu);
+	s64 waited_ns = now_ns - t->deadline; /* below 0: it came after this CPU read its clock */
+	u32 starves = waited_ns > (s64)WL_EXACT_WAIT_MAX_NS, llc = wl_llc_first(p, cpu);
 	u32 has_best = wl_get(c->has_best);
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->walk_reads);

@@ -62,7 +62,8 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	struct wl_group *g = wl_group_at(p, slot);
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc), *home;
 	struct wl_clock *clock;
-	u64 time_ns;
+	s64 time_ns;
+	u64 gone;
 	u32 running, runnable, waits;
 
 	wl_unused(p);
@@ -72,11 +73,15 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	wl_unused(spare);
 	if (!g || !gl)
 		return 0;
-	time_ns = now_ns - wl_get(gl->advanced_ns);
+	/*
+	 * CPUs read their clocks before they come here, not always in the same order. Exchanged, what
+	 * two of them add comes to what passed: who comes late with an earlier time takes it off again.
+	 */
+	time_ns = now_ns - wl_atomic_xchg(&gl->advanced_ns, now_ns);
 	running = wl_read_once(gl->running);
-	gl->advanced_ns = now_ns;
-	if (running)
-		wl_atomic_add(&gl->part, wl_exact_v_of(time_ns * running, wl_get(g->shares)));
+	gone = wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
+			     wl_get(g->shares));
+	wl_atomic_add(&gl->part, time_ns < 0 ? -gone : gone);
 	clock = wl_exact_clock(p, wl_get(g->parent), llc);
 	home = wl_group_cpu_at(p, slot, wl_get(g->home));
 	if (wl_get(g->home) != llc && home && !wl_read_once(home->waiting) &&

@@ -78,3 +78,45 @@ fn a_tick_pulls_from_where_a_group_behind_waits() {
     assert_eq!(host.policy.dispatch(1, MS).what(), DispatchDo::Own);
     assert_eq!(host.policy.may_run(&mut a, 1, MS).run, 1, "and runs instead of the running task");
 }
+
+/// The tick of CPU 1 at 6 ms comes before that of CPU 0, which read its clock at 5 ms: B runs on both, and v is what it received,
+/// 5 + 5 ms as of 5 ms; at 7 ms it is 14 ms. Not 2^54.
+#[test]
+fn clocks_that_were_read_in_another_order_add_up() {
+    let mut host = two_groups(1024, 1024);
+    let mut b = running(&mut host, 2, 0);
+    let mut other = running(&mut host, 2, 1);
+    let _waits = queued(&mut host, 0, 0);
+    let begin = host.policy.group_cpu(2, 0).part;
+    host.policy.tick(1, Some(&mut other), 6 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).part - begin, 12 * MS);
+    host.policy.tick(0, Some(&mut b), 5 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).part - begin, 10 * MS);
+    host.policy.tick(1, Some(&mut other), 7 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).part - begin, 14 * MS);
+}
+
+/// B had no task for 10 ms; then A's running task comes to it. B has received nothing, and what it receives counts from then on.
+#[test]
+fn a_group_that_a_running_task_joins_has_received_nothing() {
+    let mut host = two_groups(1024, 1024);
+    let mut a = running(&mut host, 1, 0);
+    let _waits = queued(&mut host, 0, 0);
+    host.policy.tick(0, Some(&mut a), 10 * MS);
+    host.policy.task_group(&mut a, 2, 10 * MS);
+    let begin = host.policy.group_cpu(2, 0).part;
+    host.policy.tick(0, Some(&mut a), 11 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).part - begin, MS);
+}
+
+/// CPU 0 read its clock at 1 ms, and a task was queued at 2 ms, before CPU 0 asks: it has not waited for longer than
+/// anybody may, and the running one, as far, goes on.
+#[test]
+fn who_came_after_the_clock_was_read_has_not_starved() {
+    let mut host = two_groups(1024, 1024);
+    let _a = running(&mut host, 1, 0);
+    host.now_ns = 2 * MS;
+    let mut b = queued(&mut host, 1, 0);
+    host.policy.dispatch(0, MS);
+    assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
+}
