@@ -121,20 +121,18 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_atomic_and(ptr, bits) wl_plain_xchg((ptr), *(ptr) & (bits))
 #define wl_publish(x, v)	 wl_write_once(x, v)
 #endif
-#ifndef wl_read_once
-#define wl_read_once(x) (*(volatile __typeof__(x) *)&(x))
-#endif
 #define wl_write_once(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
 typedef u64 __attribute__((may_alias)) wl_pair;
 
 /*
- * Reads of state, the policy's and that of groups, that a decision depends on: wl_read_once() where other CPUs write at the
- * same time, wl_get() elsewhere. A host that logs what decisions read (WL_LOGS) defines them, and the atomic operations
- * above, before this file; to all others wl_get() is a plain read. Topology, parameters, what never changes after wl_init(),
- * and a task's own record need no such care: they are in the log as they are.
+ * Reads of state, the policy's and that of groups, on which a decision depends: wl_read_once() where other CPUs write at
+ * the same time, wl_get() elsewhere. A host that logs what decisions read (WL_LOGS) defines both, and the atomic operations
+ * above. Topology, parameters, what never changes after wl_init(), and a task's own record need no such care: a log has
+ * them as they are.
  */
-#ifndef wl_get
-#define wl_get(x) (x)
+#ifndef WL_LOGS
+#define wl_read_once(x) (*(volatile __typeof__(x) *)&(x))
+#define wl_get(x)	(x)
 #endif
 
 #ifndef __bpf__

@@ -105,9 +105,10 @@ stop_loader() {
     grep -q '^accounting: balanced' /tmp/loader.log
 }
 
+# load POLICY [ARGUMENT...]
 load() {
     begin load
-    if start_loader --policy "$1"; then
+    if start_loader --policy "$@"; then
         passed
     else
         failed "$why"

@@ -10,7 +10,9 @@ use std::env;
 
 fn main() {
     println!("cargo:rerun-if-changed=../../policy");
-    for file in ["native.c", "host_memory.h", "host_lines.h", "host_groups.h", "build.rs"] {
+    for file in
+        ["native.c", "logged.c", "log_record.h", "host_memory.h", "host_lines.h", "host_groups.h", "build.rs"]
+    {
         println!("cargo:rerun-if-changed={file}");
     }
     for variable in ["WAKELAB_WERROR", "WAKELAB_SANITIZE"] {
@@ -20,7 +22,7 @@ fn main() {
 
     let mut build = cc::Build::new();
     // The policy is the hottest code of a simulation, so it is optimised in debug builds too.
-    build.file("native.c").include("../../policy").std("gnu11").opt_level(2);
+    build.file("native.c").file("logged.c").include("../../policy").std("gnu11").opt_level(2);
     build.flag("-ffreestanding").flag("-Wall").flag("-Wextra");
     if env::var_os("WAKELAB_WERROR").is_some() {
         build.flag("-Werror");

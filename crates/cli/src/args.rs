@@ -10,6 +10,7 @@ use wakelab_machine::Term;
 
 use crate::ab::AbArgs;
 use crate::bench::BenchArgs;
+use crate::verify::VerifyArgs;
 
 /// Which CPU should a waking task run on? Compares scheduling policies on machines that you need not own.
 #[derive(Parser)]
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Map(MapArgs),
     /// Run a command alternately under the kernel's own scheduler and policies on this machine, and compare them.
     Ab(AbArgs),
+    /// Ask the native policy again what a log of scx_wakelab has: every answer must be the same.
+    Verify(VerifyArgs),
     /// List the machines, draw one with what things cost on it and who says so, or see what its estimates decide.
     Machines(MachinesArgs),
     /// List the policies and their axes, or describe one.

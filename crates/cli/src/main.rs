@@ -16,6 +16,7 @@ mod print;
 mod resolve;
 mod round_trip;
 mod runner;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::RoundTrip(args) => round_trip::run(&args),
         Command::Experiments(args) => experiments::run(&args),
         Command::Map(args) => map::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Machines(args) => list::machines(&args),
         Command::Policies(args) => list::policies(&args),
         Command::Workloads(args) => list::workloads(&args),

@@ -26,6 +26,8 @@ mod blocks;
 mod cover;
 mod error;
 mod ffi;
+mod logged;
+mod logged_names;
 mod named;
 mod names;
 mod policy;
@@ -42,6 +44,10 @@ pub use ffi::{
     Reads, Run, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ,
     WAKE_SYNC, WEIGHT_NICE_0,
 };
+pub use logged::{
+    LOG_CUT, LOG_HAS_TASK, LOG_HAS_WAKER, LOG_UNIT, LogHead, LogKind, Logged, LoggedLayout, Note, Replayed,
+};
+pub use logged_names::task_fields;
 pub use named::NamedPolicy;
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
 pub use policy::Policy;

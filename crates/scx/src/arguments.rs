@@ -45,6 +45,15 @@ pub(crate) struct Arguments {
     /// Print what was decided, every so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) stats: Option<u64>,
+    /// Write every decision, with all that it read, to this file; `wakelab verify FILE` checks it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Room for what was logged and not yet written, in MiB: a power of two.
+    #[arg(long, value_name = "MIB", default_value = "32", value_parser = megabytes, requires = "log")]
+    pub(crate) log_buffer: u32,
+    /// Log another CPU than was answered for wake-ups of each task whose id this divides; 0: never. Proves that verifying can fail.
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    pub(crate) log_fault: u32,
     /// Bytes that the kernel's dump after an error may take; 0: its default.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) exit_dump_len: u32,
@@ -142,6 +151,14 @@ impl FromArgMatches for Choices {
     }
 }
 
+/// Of a ring buffer: a power of two.
+fn megabytes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number @ 1..=1024u32) if number.is_power_of_two() => Ok(number),
+        _ => Err(format!("`{text}`: expected a power of two from 1 to 1024")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,5 +226,12 @@ mod tests {
             found += 1;
         }
         assert!(found >= 6, "{found}");
+    }
+
+    #[test]
+    fn a_buffer_is_a_power_of_two() {
+        assert_eq!(megabytes("64"), Ok(64));
+        assert_eq!(megabytes("48"), Err("`48`: expected a power of two from 1 to 1024".to_owned()));
+        assert!(megabytes("2048").is_err() && megabytes("x").is_err());
     }
 }

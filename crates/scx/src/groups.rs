@@ -5,11 +5,11 @@ use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags};
 use scx_utils::compat;
 
-use crate::bpf_skel::{OpenBpfSkel, types};
+use super::{OpenSkel, types};
 
 /// Makes room for so many cgroups and the root. Returns how many slots the policy has, the root's included; 0 if cgroups
 /// are not looked at, because `groups` is 0 or because this kernel tells its sched_ext schedulers nothing about them.
-pub(crate) fn reserve(skel: &mut OpenBpfSkel<'_>, groups: u32, nr_cpus: usize) -> Result<u32> {
+pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, nr_cpus: usize) -> Result<u32> {
     let told = compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false);
     if groups > 0 && !told {
         eprintln!("scx_wakelab: this kernel has no CONFIG_EXT_GROUP_SCHED: all tasks are outside any cgroup");

@@ -8,12 +8,14 @@
 
 mod arguments;
 mod bpf_skel;
-mod groups;
+mod logged;
+mod logged_skel;
 mod machine;
-mod scheduler;
-mod stats;
+mod plain;
 mod verifier;
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use libbpf_rs::PrintLevel;
+use wakelab_policy::{Cover, PolicySpec};
 
 use crate::arguments::Arguments;
 
@@ -37,14 +40,14 @@ fn main() -> ExitCode {
 
 fn run(args: &Arguments) -> Result<()> {
     if args.list_policies {
-        scheduler::listed_policies().iter().for_each(|spec| println!("{spec}"));
+        listed_policies().iter().for_each(|spec| println!("{spec}"));
         return Ok(());
     }
     ensure!(
         args.break_by.is_none() || std::env::var_os("WAKELAB_ALLOW_BREAK").is_some(),
         "--break makes this scheduler lose tasks; it is for tests on machines made for it, and refused here"
     );
-    scheduler::check_kernel()?;
+    check_kernel()?;
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
         // Said at every attach: the skeleton leaves the scheduler's map to be attached by hand.
         if !text.contains("skeleton link is uninitialized") {
@@ -57,9 +60,52 @@ fn run(args: &Arguments) -> Result<()> {
         .context("cannot catch SIGINT")?;
 
     let spec = args.spec()?;
+    let attach_and_wait = match args.log {
+        Some(_) => logged::scheduler::attach_and_wait,
+        None => plain::scheduler::attach_and_wait,
+    };
     // A CPU went on or off: the kernel detached the scheduler, and the topology is another one.
-    while scheduler::attach_and_wait(args, &spec, &stop)? == scheduler::Ending::Restart {
+    let mut start = 0;
+    while attach_and_wait(args, &spec, &stop, start)? == Ending::Restart {
         eprintln!("scx_wakelab: the machine's CPUs changed, starting again");
+        start += 1;
     }
     Ok(())
+}
+
+/// Why the scheduler is no longer attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// A signal, or another program detached it.
+    Stopped,
+    /// The kernel asks for a new start: CPUs came or went.
+    Restart,
+}
+
+/// The named policies, and a few more, so that every value of every axis is in one of them.
+fn listed_policies() -> Vec<PolicySpec> {
+    PolicySpec::cover(Cover::Values)
+}
+
+/// Says in one line what keeps this kernel from being scheduled.
+fn check_kernel() -> Result<()> {
+    let euid = Path::new("/proc/self").metadata().context("cannot read /proc/self")?.uid();
+    ensure!(euid == 0, "must be run by root");
+    ensure!(
+        Path::new("/sys/kernel/sched_ext/state").exists(),
+        "this kernel has no sched_ext: it takes Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_parses_back() {
+        for spec in listed_policies() {
+            assert_eq!(spec.to_string().parse::<PolicySpec>().unwrap(), spec);
+        }
+    }
 }

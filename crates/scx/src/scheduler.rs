@@ -2,24 +2,22 @@
 //! Loads the BPF side, hands it the policy and the topology, attaches it, and waits for its end.
 
 use std::mem::MaybeUninit;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use scx_utils::compat;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
-use wakelab_policy::{Cover, Params, PolicySpec, Tables};
+use wakelab_policy::{Params, PolicySpec, Tables};
 
+use super::log::Log;
+use super::stats::Stats;
+use super::{OpenSkel, SkelBuilder, groups, types};
 use crate::arguments::{Arguments, Bench};
-use crate::bpf_skel::{BpfSkelBuilder, OpenBpfSkel, types};
-use crate::stats::Stats;
-use crate::verifier;
-use crate::{groups, machine};
+use crate::{Ending, machine, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -29,33 +27,14 @@ const TICK_NS: u64 = 4_000_000;
 /// WL_CPU_BUSY (policy/policy.h).
 const CPU_BUSY: u32 = 2;
 
-/// Why the scheduler is no longer attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// A signal, or another program detached it.
-    Stopped,
-    /// The kernel asks for a new start: CPUs came or went.
-    Restart,
-}
-
-/// The named policies, and a few more, so that every value of every axis is in one of them.
-pub(crate) fn listed_policies() -> Vec<PolicySpec> {
-    PolicySpec::cover(Cover::Values)
-}
-
-/// Says in one line what keeps this kernel from being scheduled.
-pub(crate) fn check_kernel() -> Result<()> {
-    let euid = Path::new("/proc/self").metadata().context("cannot read /proc/self")?.uid();
-    ensure!(euid == 0, "must be run by root");
-    ensure!(
-        Path::new("/sys/kernel/sched_ext/state").exists(),
-        "this kernel has no sched_ext: it takes Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y"
-    );
-    Ok(())
-}
-
-/// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one.
-pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &AtomicBool) -> Result<Ending> {
+/// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one. `start` counts how often
+/// the kernel asked for a new start before.
+pub(crate) fn attach_and_wait(
+    args: &Arguments,
+    spec: &PolicySpec,
+    stop: &AtomicBool,
+    start: usize,
+) -> Result<Ending> {
     let topology = machine::detect(&args.sysfs, args.machine.as_deref())?;
     let tables = Tables::build(&topology, spec)?;
     println!("topology: {}", machine::summary(&topology));
@@ -63,7 +42,7 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
         print!("{}", machine::levels(&tables));
     }
 
-    let builder = BpfSkelBuilder::default();
+    let builder = SkelBuilder::default();
     let mut object = MaybeUninit::uninit();
     let options = LibbpfOpts::default().into_bpf_open_opts();
     let mut skel = scx_ops_open!(builder, &mut object, wakelab_ops, options)?;
@@ -86,12 +65,14 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     if args.bench == Some(Bench::Empty) {
         remove_hooks(&mut skel);
     }
+    Log::prepare(&mut skel, args)?;
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
     let link = scx_ops_attach!(skel, wakelab_ops)?;
     if args.verbose {
         println!("{}", verifier::summary(skel.object())?);
     }
     println!("scheduling by {spec}");
+    let log = Log::begin(&skel, args, spec, &topology, start)?;
 
     let every = args.stats.map(Duration::from_secs);
     let mut last = Instant::now();
@@ -102,7 +83,8 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     let mut counted = read()?;
     let mut without_slot = 0;
     while !stop.load(Ordering::Relaxed) && !uei_exited!(&skel, uei) {
-        thread::sleep(Duration::from_millis(100));
+        thread::sleep(log.pause());
+        log.drain()?;
         let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
         groups::warn_without_slot(&bss.group_counts, args.cgroups, &mut without_slot);
         if every.is_some_and(|every| last.elapsed() >= every) {
@@ -116,6 +98,7 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
     if args.bench == Some(Bench::Search) {
         println!("{}", read()?.search());
     }
+    log.end(&skel, tables.nr_cpus())?;
     let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
     let mut left = leftovers(&bss.policy, &tables);
     left.extend(groups::leftovers(
@@ -132,7 +115,7 @@ pub(crate) fn attach_and_wait(args: &Arguments, spec: &PolicySpec, stop: &Atomic
 }
 
 /// Writes parameters and tables to the head of the BPF side's `policy`, before it is loaded.
-fn install(skel: &mut OpenBpfSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_groups: u32) -> Result<()> {
+fn install(skel: &mut OpenSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_groups: u32) -> Result<()> {
     let params = Params { nr_groups, ..spec.params(tables.nr_cpus(), TICK_NS)? };
     let bss = skel.maps.bss_data.as_deref_mut().context("the skeleton has no .bss")?;
     let policy: *mut types::wl_policy = &mut bss.policy;
@@ -144,7 +127,7 @@ fn install(skel: &mut OpenBpfSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_gr
 }
 
 /// Leaves a scheduler without hooks: the kernel does by default whatever one of them would do.
-fn remove_hooks(skel: &mut OpenBpfSkel<'_>) {
+fn remove_hooks(skel: &mut OpenSkel<'_>) {
     let ops = skel.struct_ops.wakelab_ops_mut();
     *ops = types::sched_ext_ops {
         exit: ops.exit,
@@ -223,12 +206,5 @@ mod tests {
         assert_eq!(found[1], "CPU 4 still counts 0 queued, 0 running, load 1024");
         assert_eq!(found[2], "smt [1, 45] counts 1 busy CPUs, not 0");
         assert_eq!(found.len(), 3);
-    }
-
-    #[test]
-    fn the_list_parses_back() {
-        for spec in listed_policies() {
-            assert_eq!(spec.to_string().parse::<PolicySpec>().unwrap(), spec);
-        }
     }
 }

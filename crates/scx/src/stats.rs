@@ -6,7 +6,7 @@ use std::fmt;
 use wakelab_machine::Distance;
 use wakelab_policy::{AffineReason, BalanceWhy, Reason};
 
-use crate::bpf_skel::types::cpu_stats;
+use super::types::cpu_stats;
 
 /// Sums over all CPUs, in the order of `struct cpu_stats`.
 #[derive(Clone)]

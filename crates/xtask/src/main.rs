@@ -16,6 +16,7 @@ mod vm_ab;
 mod vm_bench;
 mod vm_guest;
 mod vm_kernel;
+mod vm_log;
 mod vm_smoke;
 mod vm_test;
 

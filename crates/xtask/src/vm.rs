@@ -2,7 +2,7 @@
 //! The test kernel, and the scheduler on it under emulation (vm/README.md): the arguments of `cargo xtask vm`.
 //!
 //! `vm_kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache; `vm_guest` packs a guest, boots it and reads
-//! its serial console; `vm_smoke`, `vm_test` and `vm_bench` are what guests do.
+//! its serial console; `vm_smoke`, `vm_test`, `vm_bench` and `vm_log` are what guests do.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use crate::vm_ab::{self, AbArgs};
 use crate::vm_bench::{self, BenchArgs};
 use crate::vm_kernel;
+use crate::vm_log::{self, LogArgs};
 use crate::vm_smoke::{self, SmokeArgs};
 use crate::vm_test::{self, TestArgs};
 
@@ -32,6 +33,8 @@ enum What {
     Bench(BenchArgs),
     /// Test `wakelab ab` on the test kernel, or run it there.
     Ab(AbArgs),
+    /// Log what policies decide on the test kernel, and verify the logs here.
+    Log(LogArgs),
 }
 
 /// `cargo xtask vm`.
@@ -46,5 +49,6 @@ pub(crate) fn run(args: VmArgs) -> Result<()> {
         What::Test(args) => vm_test::run(&args),
         What::Bench(args) => vm_bench::run(&args),
         What::Ab(args) => vm_ab::run(&args),
+        What::Log(args) => vm_log::run(&args),
     }
 }

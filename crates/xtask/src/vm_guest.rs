@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A guest: a kernel, an initramfs, and an emulated machine without disk or network. Packs it, boots it, reads its serial console.
+//! A guest: a kernel, an initramfs, and an emulated machine without network. Packs it, boots it, reads its serial console.
 //!
 //! The console's lines of the form `@@ WHAT ...` are the guest's report, and [`Tally`] counts the steps in it; all other lines
 //! are for people. vm/lib.sh is the other side.
@@ -104,12 +104,23 @@ pub(crate) struct Guest<'a> {
 impl Guest<'_> {
     /// Packs the guest, boots it, and hands each line of its serial console to `line` until it powers off. An error if it
     /// does not, in time.
-    pub(crate) fn run(&self, mut line: impl FnMut(&str)) -> Result<()> {
+    pub(crate) fn run(&self, line: impl FnMut(&str)) -> Result<()> {
+        self.run_with(None, line)
+    }
+
+    /// As [`Guest::run`], and the guest has a disk of so many bytes, /dev/vda: what it writes there is in the file then.
+    pub(crate) fn run_with_disk(&self, path: &Path, bytes: u64, line: impl FnMut(&str)) -> Result<()> {
+        let _ = fs::remove_file(path);
+        fs::File::create(path).and_then(|file| file.set_len(bytes)).context("cannot make the disk")?;
+        self.run_with(Some(path), line)
+    }
+
+    fn run_with(&self, disk: Option<&Path>, mut line: impl FnMut(&str)) -> Result<()> {
         demand("the guest", GUEST_NEEDS)?;
         let image = kernel()?;
         let initramfs = self.pack()?;
         let start = Instant::now();
-        let mut machine = self.boot(&image, &initramfs)?;
+        let mut machine = self.boot(&image, &initramfs, disk)?;
         let console = machine.qemu.stdout.take().context("no serial console")?;
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
@@ -172,7 +183,7 @@ impl Guest<'_> {
         Ok(archive)
     }
 
-    fn boot(&self, image: &Path, initramfs: &Path) -> Result<Machine> {
+    fn boot(&self, image: &Path, initramfs: &Path, disk: Option<&Path>) -> Result<Machine> {
         let mut qemu = Command::new("qemu-system-x86_64");
         match self.accel {
             Accel::Multi => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max,vendor=GenuineIntel"]),
@@ -195,8 +206,11 @@ impl Guest<'_> {
             .arg(image)
             .arg("-initrd")
             .arg(initramfs)
-            .args(["-append", arguments.trim_end()])
-            .stdin(Stdio::null())
+            .args(["-append", arguments.trim_end()]);
+        if let Some(path) = disk {
+            qemu.args(["-drive", &format!("if=virtio,format=raw,cache=unsafe,file={}", path.display())]);
+        }
+        qemu.stdin(Stdio::null())
             .stdout(Stdio::piped())
             // An interrupt from the terminal goes to xtask, which then ends the guest.
             .process_group(0);

@@ -26,6 +26,9 @@
 const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 
 #include "host_groups.h"
+#ifdef WL_LOGS
+#include "notes.bpf.h"
+#endif
 #include "core.h"
 
 /* Whether the kernel tells its tick; weak, because not every kernel exports its configuration. */
@@ -45,6 +48,10 @@ const volatile u32 bench_search;
 
 /* A function of its own for the verifier, which looks at it once and not at each call (see WL_FN). */
 #define SEPARATE __attribute__((noinline, weak))
+
+#ifdef WL_LOGS
+#include "log.bpf.h"
+#endif
 
 /* A power of two above the values of enum wl_balance_why, for a mask that the verifier sees. */
 #define WHYS 4

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can be wrong with a log.
+
+/// Why a log cannot be read or replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The file is no log, or one of another version.
+    #[error("byte {offset}: {found}; expected {expected}")]
+    Format {
+        /// Where in the file.
+        offset: u64,
+        /// What is there.
+        found: String,
+        /// What should be.
+        expected: String,
+    },
+    /// The policy or the machine that the header names cannot be built.
+    #[error("the log's policy cannot be built: {0}")]
+    Policy(String),
+}
+
+impl Error {
+    pub(crate) fn format(offset: u64, found: impl Into<String>, expected: impl Into<String>) -> Error {
+        Error::Format { offset, found: found.into(), expected: expected.into() }
+    }
+}

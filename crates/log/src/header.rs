@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a log begins with: all that it takes to build the policy that it is of.
+
+use serde::{Deserialize, Serialize};
+use wakelab_machine::Topology;
+use wakelab_policy::{Logged, PolicySpec, Tables};
+
+use crate::Error;
+
+/// The first bytes of a log.
+pub(crate) const MAGIC: &[u8; 8] = b"WAKELOG\0";
+/// The version of the format: that of the records, too.
+pub(crate) const VERSION: u32 = 1;
+/// Magic, version, length of the JSON text.
+pub(crate) const PREFIX: usize = 16;
+
+/// The header's JSON text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The policy, as `--policy` takes it.
+    pub policy: String,
+    /// The tick that it was told, in ns.
+    pub tick_ns: u64,
+    /// Slots of task groups, the root's included; 0: the host had none.
+    pub nr_groups: usize,
+    /// Bytes of `struct wl_policy`: of the build that wrote the log.
+    pub policy_bytes: u32,
+    /// Bytes of `struct wl_task`.
+    pub task_bytes: u32,
+    /// The machine.
+    pub topology: Topology,
+}
+
+impl Header {
+    /// That of a log which this build writes.
+    pub fn new(spec: &PolicySpec, topology: &Topology, tick_ns: u64, nr_groups: usize) -> Header {
+        let layout = Logged::layout();
+        Header {
+            policy: spec.to_string(),
+            tick_ns,
+            nr_groups,
+            policy_bytes: layout.policy,
+            task_bytes: layout.task,
+            topology: topology.clone(),
+        }
+    }
+
+    /// As bytes: the prefix, and the text, filled with spaces to a multiple of a record's unit.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec(self).expect("plain data");
+        text.resize(text.len().next_multiple_of(wakelab_policy::LOG_UNIT), b' ');
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend((text.len() as u32).to_le_bytes());
+        bytes.extend(text);
+        bytes
+    }
+
+    /// From the begin of a file; also how many bytes it takes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(Header, usize), Error> {
+        if bytes.get(..8) != Some(MAGIC.as_slice()) {
+            return Err(Error::format(0, "no log of scx_wakelab", "the word WAKELOG and a zero byte"));
+        }
+        let number =
+            |at: usize| bytes.get(at..at + 4).map(|four| u32::from_le_bytes(four.try_into().unwrap()));
+        let (Some(version), Some(length)) = (number(8), number(12)) else {
+            return Err(Error::format(bytes.len() as u64, "the end of the file", "a version and a length"));
+        };
+        if version != VERSION {
+            return Err(Error::format(8, format!("version {version}"), format!("version {VERSION}")));
+        }
+        let end = PREFIX + length as usize;
+        let Some(text) = bytes.get(PREFIX..end) else {
+            return Err(Error::format(
+                bytes.len() as u64,
+                "the end of the file",
+                format!("a header of {length} bytes"),
+            ));
+        };
+        let header: Header = serde_json::from_slice(text)
+            .map_err(|error| Error::format(PREFIX as u64, error.to_string(), "the header's JSON text"))?;
+        let layout = Logged::layout();
+        let (found, ours) = ((header.policy_bytes, header.task_bytes), (layout.policy, layout.task));
+        if found != ours {
+            let sizes = |(policy, task)| format!("state of {policy} bytes and tasks of {task}");
+            return Err(Error::format(
+                PREFIX as u64,
+                format!("a log of another version of scx_wakelab, with {}", sizes(found)),
+                sizes(ours),
+            ));
+        }
+        Ok((header, end))
+    }
+
+    /// The policy.
+    pub fn spec(&self) -> Result<PolicySpec, Error> {
+        self.policy.parse().map_err(|error: wakelab_policy::Error| Error::Policy(error.to_string()))
+    }
+
+    /// An instance of the log's policy, with room for so many tasks.
+    pub(crate) fn instance(&self, nr_tasks: usize) -> Result<Logged, Error> {
+        let spec = self.spec()?;
+        let policy = |error: wakelab_policy::Error| Error::Policy(error.to_string());
+        let tables = Tables::build(&self.topology, &spec).map_err(policy)?;
+        Logged::new(&spec, &tables, self.tick_ns, self.nr_groups, nr_tasks).map_err(policy)
+    }
+}

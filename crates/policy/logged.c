@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * logged.c - the policy in the layout of a BPF build, driven by the records of a log (log_record.h).
+ *
+ * Two ways to answer a question. *Live*: from this instance's own state, noting what the policy reads. *Replayed*: every
+ * read is answered from the record's notes and must be of what the record says was read; whatever the policy writes changes
+ * no answer, so one instance serves all records in any order. Notes are looked for by what they are of, as compilers order the reads of
+ * one expression as they like; of several notes of the same thing, the first comes first.
+ *
+ * The macros that see the reads have no argument that leads to the instance, so it is remembered while a call lasts, by the thread
+ * that makes it.
+ */
+#define WL_MAX_CPUS 1024
+#define WL_LOGS
+
+#define wl_read_once(x) ((__typeof__((x) + 0))wl_noted(&(x), sizeof(x)))
+#define wl_get(x)	wl_read_once(x)
+
+#define wl_atomic_add(ptr, v)	   ((void)(*(ptr) += (v)))
+#define wl_atomic_xchg(ptr, v)	   wl_logged_xchg((ptr), (v))
+#define wl_atomic_xchg_u32(ptr, v) wl_logged_xchg_u32((ptr), (v))
+#define wl_atomic_cas(ptr, was, v) wl_logged_cas((ptr), (was), (v))
+#define wl_atomic_or(ptr, bits)	   wl_logged_xchg((ptr), *(ptr) | (bits))
+#define wl_atomic_and(ptr, bits)   wl_logged_xchg((ptr), *(ptr) & (bits))
+#define wl_publish(x, v)	   wl_write_once(x, v)
+
+#include "base.h"
+
+struct wl_logged;
+static _Thread_local struct wl_logged *wl_now;
+
+static u64 wl_noted(const volatile void *at, u32 size);
+
+WL_INLINE u64 wl_logged_xchg(wl_pair *ptr, u64 v)
+{
+	u64 old = wl_noted(ptr, sizeof(*ptr));
+
+	*ptr = v;
+	return old;
+}
+
+WL_INLINE u32 wl_logged_xchg_u32(u32 *ptr, u32 v)
+{
+	u32 old = wl_noted(ptr, sizeof(*ptr));
+
+	*ptr = v;
+	return old;
+}
+
+WL_INLINE u64 wl_logged_cas(wl_pair *ptr, u64 was, u64 v)
+{
+	u64 old = wl_noted(ptr, sizeof(*ptr));
+
+	if (old == was)
+		*ptr = v;
+	return old;
+}
+
+#include "policy.h"
+
+static u32 wl_logged_claim(u32 cpu);
+static struct wl_group *wl_logged_group(u32 slot);
+static struct wl_group_cpu *wl_logged_group_cpu(u32 slot, u32 cpu);
+
+#define wl_claim_idle(p, cpu)	      ((void)(p), wl_logged_claim(cpu))
+#define wl_group_at(p, slot)	      ((void)(p), wl_logged_group(slot))
+#define wl_group_cpu_at(p, slot, cpu) ((void)(p), wl_logged_group_cpu((slot), (cpu)))
+
+#include "core.h"
+#include "log_record.h"
+
+/* The tasks' records and those of groups lie behind it, in the same piece of memory: wl_logged_place(). */
+struct wl_logged {
+	struct wl_policy policy; /* first: a note's `what` is an offset in this struct */
+	u64 idle_mask[WL_MASK_WORDS];
+	struct wl_task *tasks;
+	struct wl_group *groups;
+	struct wl_group_cpu *group_cpus;
+	u64 size;
+
+	struct wl_note *notes; /* live: room for max_notes; replayed: nr_notes of a record */
+	u8 *used;	       /* replayed: which were asked for */
+	u32 nr_notes;
+	u32 max_notes;
+	u32 replays;
+	u32 first_unused;	/* all before it were asked for */
+	u32 nr_missing;		/* reads that the record has no note of */
+	u32 cut;		/* live: there was no room for a note */
+	struct wl_note missing; /* the first of them */
+};
+
+/* ------------------------------------------------------------------ what the policy reads */
+
+static void wl_append(u32 what, u32 kind, u64 value)
+{
+	struct wl_logged *l = wl_now;
+
+	if (l->nr_notes == l->max_notes) {
+		l->cut = 1;
+		return;
+	}
+	l->notes[l->nr_notes].what = what;
+	l->notes[l->nr_notes].kind = kind;
+	l->notes[l->nr_notes].value = value;
+	l->nr_notes++;
+}
+
+/* The value of the first note of this that was not asked for yet; 0 if there is none. */
+static u64 wl_find_note(u32 what, u32 kind)
+{
+	struct wl_logged *l = wl_now;
+	u32 i;
+
+	while (l->first_unused < l->nr_notes && l->used[l->first_unused])
+		l->first_unused++;
+	for (i = l->first_unused; i < l->nr_notes; i++) {
+		if (l->used[i] || l->notes[i].what != what || l->notes[i].kind != kind)
+			continue;
+		l->used[i] = 1;
+		return l->notes[i].value;
+	}
+	if (!l->nr_missing++) {
+		l->missing.what = what;
+		l->missing.kind = kind;
+	}
+	return 0;
+}
+
+static u64 wl_noted(const volatile void *at, u32 size)
+{
+	u32 what = (u32)((const volatile u8 *)at - (const volatile u8 *)wl_now);
+	u64 value;
+
+	if (wl_now->replays)
+		return wl_find_note(what, WL_NOTE_READ);
+	if (size == 2)
+		value = *(const volatile u16 *)at;
+	else if (size == 4)
+		value = *(const volatile u32 *)at;
+	else
+		value = *(const volatile u64 *)at;
+	wl_append(what, WL_NOTE_READ, value);
+	return value;
+}
+
+static u32 wl_logged_claim(u32 cpu)
+{
+	u64 *word = &wl_now->idle_mask[cpu / 64 & (WL_MASK_WORDS - 1)], bit = 1ULL << (cpu & 63);
+	u32 claimed;
+
+	if (wl_now->replays)
+		return wl_find_note(cpu, WL_NOTE_CLAIM);
+	claimed = (*word & bit) != 0;
+	*word &= ~bit;
+	wl_append(cpu, WL_NOTE_CLAIM, claimed);
+	return claimed;
+}
+
+/* Whether there is a record, which is at `record`; with a note of that. */
+static void *wl_logged_lookup(u32 what, u32 kind, u32 exists, void *record)
+{
+	u64 at = (u8 *)record - (u8 *)wl_now;
+
+	if (wl_now->replays)
+		exists = exists && wl_find_note(what, kind);
+	else
+		wl_append(what, kind, exists ? 1ULL << 32 | (u32)at : 0);
+	return exists ? record : 0;
+}
+
+static struct wl_group *wl_logged_group(u32 slot)
+{
+	u32 exists = slot < wl_now->policy.params.nr_groups;
+
+	return wl_logged_lookup(slot, WL_NOTE_GROUP, exists, &wl_now->groups[exists ? slot : 0]);
+}
+
+static struct wl_group_cpu *wl_logged_group_cpu(u32 slot, u32 cpu)
+{
+	u32 nr_cpus = wl_now->policy.topo.nr_cpus, index = slot * nr_cpus + cpu;
+	u32 exists = slot < wl_now->policy.params.nr_groups && cpu < nr_cpus;
+
+	return wl_logged_lookup(index, WL_NOTE_GROUP_CPU, exists,
+				&wl_now->group_cpus[exists ? index : 0]);
+}
+
+/* ------------------------------------------------------------------ for src/logged.rs */
+
+static u64 wl_logged_place(struct wl_logged *l, u64 nr_cpus, u64 nr_groups, u64 nr_tasks)
+{
+	u64 line = WL_CACHE_LINE;
+	u64 groups = (sizeof(struct wl_logged) + line - 1) / line * line;
+	u64 group_cpus = groups + nr_groups * sizeof(struct wl_group);
+	u64 tasks = group_cpus + nr_groups * nr_cpus * sizeof(struct wl_group_cpu);
+
+	if (l) {
+		l->groups = (struct wl_group *)((u8 *)l + groups);
+		l->group_cpus = (struct wl_group_cpu *)((u8 *)l + group_cpus);
+		l->tasks = (struct wl_task *)((u8 *)l + tasks);
+	}
+	return tasks + nr_tasks * sizeof(struct wl_task);
+}
+
+/* The layout: the sizes and places that src/logged.rs needs, in its order. */
+extern const u32 wl_logged_layout[];
+const u32 wl_logged_layout[] = {
+	WL_MAX_CPUS,
+	sizeof(struct wl_policy),
+	sizeof(struct wl_task),
+	sizeof(struct wl_group),
+	sizeof(struct wl_group_cpu),
+	sizeof(struct wl_log_head),
+	sizeof(struct wl_log_move),
+	__builtin_offsetof(struct wl_policy, cpu),
+	sizeof(struct wl_cpu),
+	__builtin_offsetof(struct wl_policy, counter),
+	__builtin_offsetof(struct wl_policy, block),
+	__builtin_offsetof(struct wl_policy, loaded),
+	__builtin_offsetof(struct wl_policy, overloaded),
+	__builtin_offsetof(struct wl_task, id),
+	WL_NR_LOG_KIND,
+};
+
+u64 wl_logged_size(u32 nr_cpus, u32 nr_groups, u32 nr_tasks);
+u64 wl_logged_size(u32 nr_cpus, u32 nr_groups, u32 nr_tasks)
+{
+	return wl_logged_place(0, nr_cpus, nr_groups, nr_tasks);
+}
+
+/* Params and topology are in place, the rest is zero. */
+void wl_logged_init(struct wl_logged *l);
+void wl_logged_init(struct wl_logged *l)
+{
+	wl_now = l;
+	wl_logged_place(l, l->policy.topo.nr_cpus, l->policy.params.nr_groups, 0);
+	wl_init(&l->policy);
+	wl_now = 0;
+}
+
+u32 wl_logged_answer_bytes(u32 kind);
+u32 wl_logged_answer_bytes(u32 kind)
+{
+	return wl_log_answer_bytes(kind);
+}
+
+/* Where in the instance a task's record, that of a group, and that of a group on a CPU are. */
+u64 wl_logged_task_at(struct wl_logged *l, u32 task);
+u64 wl_logged_task_at(struct wl_logged *l, u32 task)
+{
+	return (u8 *)&l->tasks[task] - (u8 *)l;
+}
+
+u64 wl_logged_groups_at(struct wl_logged *l, u32 of_cpus);
+u64 wl_logged_groups_at(struct wl_logged *l, u32 of_cpus)
+{
+	return of_cpus ? (u8 *)l->group_cpus - (u8 *)l : (u8 *)l->groups - (u8 *)l;
+}
+
+void wl_logged_set_idle(struct wl_logged *l, u32 cpu, u32 idle);
+void wl_logged_set_idle(struct wl_logged *l, u32 cpu, u32 idle)
+{
+	u64 *word = &l->idle_mask[cpu / 64 & (WL_MASK_WORDS - 1)], bit = 1ULL << (cpu & 63);
+
+	*word = idle ? *word | bit : *word & ~bit;
+}
+
+u32 wl_logged_is_idle(struct wl_logged *l, u32 cpu);
+u32 wl_logged_is_idle(struct wl_logged *l, u32 cpu)
+{
+	return l->idle_mask[cpu / 64 & (WL_MASK_WORDS - 1)] >> (cpu & 63) & 1;
+}
+
+/* What a call found out: see struct wl_logged. */
+struct wl_logged_found {
+	u32 nr_notes;
+	u32 first_unused; /* replayed: the first note that was not asked for; nr_notes if all were */
+	u32 nr_missing;
+	u32 cut;
+	struct wl_note missing;
+};
+
+/* Tells or asks what the head says, of the instance's tasks of these numbers; ~0: none. */
+static void wl_logged_call(struct wl_logged *l, const struct wl_log_head *h, u32 task, u32 waker,
+			   void *answer)
+{
+	struct wl_policy *p = &l->policy;
+	struct wl_task *t = task == ~0u ? 0 : &l->tasks[task];
+	struct wl_task *w = waker == ~0u ? 0 : &l->tasks[waker];
+	u32 cpu = h->args[0];
+
+	switch (h->kind) {
+	case WL_LOG_SELECT: {
+		struct wl_select_in in = {.this_cpu = h->cpu,
+					  .prev_cpu = h->args[0],
+					  .flags = h->args[1],
+					  .now_ns = h->now_ns};
+
+		wl_select(p, &in, t, w, answer);
+		break;
+	}
+	case WL_LOG_ENQUEUE: {
+		struct wl_enqueue_in in = {
+			.cpu = cpu, .why = h->args[1], .this_cpu = h->cpu, .now_ns = h->now_ns};
+
+		wl_enqueue(p, t, &in, answer);
+		break;
+	}
+	case WL_LOG_DISPATCH:
+		wl_dispatch(p, cpu, h->now_ns, answer);
+		break;
+	case WL_LOG_MAY_MOVE: {
+		struct wl_log_move *move = answer;
+		struct wl_move_in in = {.cpu = cpu, .now_ns = h->now_ns};
+
+		move->after = move->before;
+		wl_may_move(p, t, &in, &move->after, &move->out);
+		break;
+	}
+	case WL_LOG_MAY_RUN:
+		wl_may_run(p, t, cpu, h->now_ns, answer);
+		break;
+	case WL_LOG_TICK:
+		wl_tick(p, cpu, t, h->now_ns, answer);
+		break;
+	case WL_LOG_TIMER: {
+		struct wl_timer_out out;
+
+		wl_timer(p, cpu, h->now_ns, &out);
+		break;
+	}
+	case WL_LOG_BUSY:
+		wl_busy(p, cpu, h->now_ns);
+		break;
+	case WL_LOG_IDLE:
+		wl_idle(p, cpu, h->now_ns);
+		break;
+	case WL_LOG_RUNNING:
+		wl_running(p, t, cpu, h->now_ns);
+		break;
+	case WL_LOG_STOPPING:
+		wl_stopping(p, t, cpu, h->now_ns, h->args[1]);
+		break;
+	case WL_LOG_QUIESCENT:
+		wl_quiescent(p, t, h->now_ns);
+		break;
+	case WL_LOG_TASK_INIT:
+		wl_task_init(p, t, h->task, h->args[0], h->args[1]);
+		break;
+	case WL_LOG_AFFINITY:
+		wl_task_affinity(p, t);
+		break;
+	case WL_LOG_WEIGHT:
+		wl_task_weight(p, t, h->args[0], h->now_ns);
+		break;
+	case WL_LOG_GROUP:
+		wl_task_group(p, t, h->args[0], h->now_ns);
+		break;
+	case WL_LOG_EXIT:
+		wl_task_exit(p, t, h->now_ns);
+		break;
+	case WL_LOG_GROUP_INIT:
+		wl_group_init(p, h->args[0], h->args[2], h->args[1]);
+		break;
+	case WL_LOG_GROUP_EXIT:
+		wl_group_exit(p, h->args[0]);
+		break;
+	case WL_LOG_GROUP_SHARES:
+		wl_group_shares(p, h->args[0], h->args[1]);
+		break;
+	case WL_LOG_SCAN_TOOK:
+		wl_scan_took(p, cpu, answer, h->args[1]);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * One record. Live if `used` is null: notes has room for max_notes. Else replayed from nr_notes notes; used has a byte of 0 for each.
+ * answer has room for the kind's; of WL_LOG_MAY_MOVE `before` is read, of WL_LOG_SCAN_TOOK all.
+ */
+void wl_logged_apply(struct wl_logged *l, const struct wl_log_head *head, u32 task, u32 waker,
+		     struct wl_note *notes, u8 *used, u32 max_notes, void *answer,
+		     struct wl_logged_found *found);
+void wl_logged_apply(struct wl_logged *l, const struct wl_log_head *head, u32 task, u32 waker,
+		     struct wl_note *notes, u8 *used, u32 max_notes, void *answer,
+		     struct wl_logged_found *found)
+{
+	l->notes = notes;
+	l->used = used;
+	l->replays = used != 0;
+	l->max_notes = max_notes;
+	l->nr_notes = used ? max_notes : 0;
+	l->first_unused = 0;
+	l->nr_missing = 0;
+	l->cut = 0;
+	wl_now = l;
+	wl_logged_call(l, head, task, waker, answer);
+	wl_now = 0;
+	while (used && l->first_unused < l->nr_notes && used[l->first_unused])
+		l->first_unused++;
+	found->nr_notes = l->nr_notes;
+	found->first_unused = l->first_unused;
+	found->nr_missing = l->nr_missing;
+	found->cut = l->cut;
+	found->missing = l->missing;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * notes.bpf.h - when logging: notes of all that the policy reads to answer a question.
+ *
+ * Included before the policy, whose reads of state, atomic operations, claims and look-ups of group records go through the
+ * macros below. A CPU's buffer holds the record of the question that it is asking, and takes notes while there is one. Questions
+ * are asked with interrupts off and do not nest, so that it needs no lock; events ask nothing, and are not noted.
+ *
+ * Only logged.bpf.c includes this: the scheduler that does not log has none of it.
+ */
+#ifndef SCX_WAKELAB_NOTES_H
+#define SCX_WAKELAB_NOTES_H
+
+#include "log_record.h"
+
+/*
+ * Units that a record has, its head not counted: room for 978 notes behind a wake-up's answer and tasks. A search reads
+ * two words a CPU; what does not fit is not in the record, which says so.
+ */
+#define LOG_UNITS 1024
+
+struct log_buffer {
+	struct wl_log_head head;
+	struct wl_note unit[LOG_UNITS];
+	u64 seq;
+	u64 lost;
+	u32 at; /* the unit for the next note; 0: no question is being asked */
+	u32 cut;
+} WL_ALIGN_LINE;
+
+struct log_buffer log_buffers[WL_MAX_CPUS];
+extern struct wl_policy policy;
+
+static __always_inline struct log_buffer *log_buffer(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	wl_hide(cpu);
+	return &log_buffers[cpu & (WL_MAX_CPUS - 1)];
+}
+
+/*
+ * A pointer as a note's `what`. The difference is hidden, or clang computes the lower half only, by 32-bit arithmetic on
+ * pointers, which the verifier refuses.
+ */
+static __always_inline u32 log_place(const volatile void *ptr)
+{
+	u64 place = (u64)ptr - (u64)&policy;
+
+	wl_hide(place);
+	return place;
+}
+
+/* A function of its own: inlined at each read it would cost the policy's functions more stack than there is. */
+__attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
+{
+	struct log_buffer *b = log_buffer();
+	u32 at = b->at;
+
+	if (!at)
+		return 0;
+	if (at >= LOG_UNITS) {
+		b->cut = 1;
+		return 0;
+	}
+	b->at = at + 1;
+	wl_hide(at);
+	at &= LOG_UNITS - 1;
+	b->unit[at].what = what;
+	b->unit[at].kind = kind;
+	b->unit[at].value = value;
+	return 0;
+}
+
+#define log_noted(ptr, v)                                                                          \
+	({                                                                                         \
+		__typeof__((v) + 0) log_v = (v);                                                   \
+		log_note(log_place(ptr), WL_NOTE_READ, log_v);                                     \
+		log_v;                                                                             \
+	})
+#define wl_read_once(x)                                                                            \
+	({                                                                                         \
+		const volatile __typeof__(x) *log_at = &(x);                                       \
+		log_noted(log_at, *log_at);                                                        \
+	})
+#define wl_get(x) wl_read_once(x)
+
+#define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
+#define wl_atomic_xchg(ptr, v)	   log_noted((ptr), __sync_lock_test_and_set((ptr), (v)))
+#define wl_atomic_xchg_u32(ptr, v) log_noted((ptr), __sync_lock_test_and_set((ptr), (v)))
+#define wl_atomic_cas(ptr, was, v) log_noted((ptr), __sync_val_compare_and_swap((ptr), (was), (v)))
+#define wl_atomic_or(ptr, bits)	   log_noted((ptr), __sync_fetch_and_or((ptr), (bits)))
+#define wl_atomic_and(ptr, bits)   log_noted((ptr), __sync_fetch_and_and((ptr), (bits)))
+#define wl_publish(x, v)	   ((void)__sync_lock_test_and_set(&(x), (v)))
+
+static __always_inline u32 log_claim(u32 cpu)
+{
+	u32 claimed = scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0;
+
+	log_note(cpu, WL_NOTE_CLAIM, claimed);
+	return claimed;
+}
+
+#undef wl_claim_idle
+#define wl_claim_idle(p, cpu) log_claim(cpu)
+
+/* Whether a group has a record, and where, as a note's `value`. */
+#define log_lookup(kind, index, found)                                                             \
+	({                                                                                         \
+		__typeof__(found) log_record = (found);                                            \
+		log_note((index), (kind), log_record ? 1ULL << 32 | log_place(log_record) : 0);    \
+		log_record;                                                                        \
+	})
+#undef wl_group_at
+#define wl_group_at(p, slot)                                                                       \
+	({                                                                                         \
+		u32 log_slot = (slot);                                                             \
+		log_lookup(WL_NOTE_GROUP, log_slot, wl_host_group((p), log_slot));                 \
+	})
+#undef wl_group_cpu_at
+#define wl_group_cpu_at(p, slot, cpu)                                                              \
+	({                                                                                         \
+		u32 log_slot = (slot), log_cpu = (cpu);                                            \
+		log_lookup(WL_NOTE_GROUP_CPU, log_slot * (p)->topo.nr_cpus + log_cpu,              \
+			   wl_host_group_cpu((p), log_slot, log_cpu));                             \
+	})
+
+#endif /* SCX_WAKELAB_NOTES_H */
