@@ -24,12 +24,13 @@
 #define wl_atomic_and(ptr, bits)   wl_logged_xchg((ptr), *(ptr) & (bits))
 #define wl_publish(x, v)	   wl_write_once(x, v)
 
+/* base.h reads, too. */
+static __UINT64_TYPE__ wl_noted(const volatile void *at, __UINT32_TYPE__ size);
+
 #include "base.h"
 
 struct wl_logged;
 static _Thread_local struct wl_logged *wl_now;
-
-static u64 wl_noted(const volatile void *at, u32 size);
 
 WL_INLINE u64 wl_logged_xchg(wl_pair *ptr, u64 v)
 {

@@ -29,7 +29,7 @@ struct log_buffer {
 } WL_ALIGN_LINE;
 
 struct log_buffer log_buffers[WL_MAX_CPUS];
-extern struct wl_policy policy;
+_Static_assert(WL_NOTE_READ == LOG_READ, "a read is another kind of note");
 
 static __always_inline struct log_buffer *log_buffer(void)
 {
@@ -37,18 +37,6 @@ static __always_inline struct log_buffer *log_buffer(void)
 
 	wl_hide(cpu);
 	return &log_buffers[cpu & (WL_MAX_CPUS - 1)];
-}
-
-/*
- * A pointer as a note's `what`. The difference is hidden, or clang computes the lower half only, by 32-bit arithmetic on
- * pointers, which the verifier refuses.
- */
-static __always_inline u32 log_place(const volatile void *ptr)
-{
-	u64 place = (u64)ptr - (u64)&policy;
-
-	wl_hide(place);
-	return place;
 }
 
 /* A function of its own: inlined at each read it would cost the policy's functions more stack than there is. */
@@ -71,27 +59,6 @@ __attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
 	b->unit[at].value = value;
 	return 0;
 }
-
-#define log_noted(ptr, v)                                                                          \
-	({                                                                                         \
-		__typeof__((v) + 0) log_v = (v);                                                   \
-		log_note(log_place(ptr), WL_NOTE_READ, log_v);                                     \
-		log_v;                                                                             \
-	})
-#define wl_read_once(x)                                                                            \
-	({                                                                                         \
-		const volatile __typeof__(x) *log_at = &(x);                                       \
-		log_noted(log_at, *log_at);                                                        \
-	})
-#define wl_get(x) wl_read_once(x)
-
-#define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
-#define wl_atomic_xchg(ptr, v)	   log_noted((ptr), __sync_lock_test_and_set((ptr), (v)))
-#define wl_atomic_xchg_u32(ptr, v) log_noted((ptr), __sync_lock_test_and_set((ptr), (v)))
-#define wl_atomic_cas(ptr, was, v) log_noted((ptr), __sync_val_compare_and_swap((ptr), (was), (v)))
-#define wl_atomic_or(ptr, bits)	   log_noted((ptr), __sync_fetch_and_or((ptr), (bits)))
-#define wl_atomic_and(ptr, bits)   log_noted((ptr), __sync_fetch_and_and((ptr), (bits)))
-#define wl_publish(x, v)	   ((void)__sync_lock_test_and_set(&(x), (v)))
 
 static __always_inline u32 log_claim(u32 cpu)
 {
@@ -121,7 +88,7 @@ static __always_inline u32 log_claim(u32 cpu)
 #define wl_group_cpu_at(p, slot, cpu)                                                              \
 	({                                                                                         \
 		u32 log_slot = (slot), log_cpu = (cpu);                                            \
-		log_lookup(WL_NOTE_GROUP_CPU, log_slot * (p)->topo.nr_cpus + log_cpu,              \
+		log_lookup(WL_NOTE_GROUP_CPU, log_slot *(p)->topo.nr_cpus + log_cpu,               \
 			   wl_host_group_cpu((p), log_slot, log_cpu));                             \
 	})
 

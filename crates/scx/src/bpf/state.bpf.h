@@ -20,6 +20,9 @@
 /* Known when the program is loaded, so that the verifier removes what the other values of each axis need. */
 #define wl_axis(p, name) ((void)(p), policy_params.name)
 
+#ifdef WL_LOGS
+#include "reads.bpf.h"
+#endif
 #include "params.h"
 
 /* A copy of policy.params, by the loader. Weak, so that clang does not take it for what it is here: zeros. */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * reads.bpf.h - when logging: the macros by which the policy reads state, for which base.h leaves room. Before all of it.
+ */
+#ifndef SCX_WAKELAB_READS_H
+#define SCX_WAKELAB_READS_H
+
+struct wl_policy;
+extern struct wl_policy policy;
+
+int log_note(u32 what, u32 kind, u64 value);
+
+/* WL_NOTE_READ, which is not declared yet. */
+#define LOG_READ 0
+
+/*
+ * A pointer as a note's `what`. The difference is hidden, or clang computes the lower half only, by 32-bit arithmetic on
+ * pointers, which the verifier refuses.
+ */
+static __always_inline u32 log_place(const volatile void *ptr)
+{
+	u64 place = (u64)ptr - (u64)&policy;
+
+	__asm__ volatile("" : "+r"(place));
+	return place;
+}
+
+#define log_noted(ptr, v)                                                                          \
+	({                                                                                         \
+		__typeof__((v) + 0) log_v = (v);                                                   \
+		log_note(log_place(ptr), LOG_READ, log_v);                                         \
+		log_v;                                                                             \
+	})
+#define wl_read_once(x)                                                                            \
+	({                                                                                         \
+		const volatile __typeof__(x) *log_at = &(x);                                       \
+		log_noted(log_at, *log_at);                                                        \
+	})
+#define wl_get(x) wl_read_once(x)
+
+#define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
+#define wl_atomic_xchg(ptr, v)	   log_noted((ptr), __sync_lock_test_and_set((ptr), (v)))
+#define wl_atomic_xchg_u32(ptr, v) log_noted((ptr), __sync_lock_test_and_set((ptr), (v)))
+#define wl_atomic_cas(ptr, was, v) log_noted((ptr), __sync_val_compare_and_swap((ptr), (was), (v)))
+#define wl_atomic_or(ptr, bits)	   log_noted((ptr), __sync_fetch_and_or((ptr), (bits)))
+#define wl_atomic_and(ptr, bits)   log_noted((ptr), __sync_fetch_and_and((ptr), (bits)))
+#define wl_publish(x, v)	   ((void)__sync_lock_test_and_set(&(x), (v)))
+
+#endif /* SCX_WAKELAB_READS_H */
