@@ -39,8 +39,7 @@ static __always_inline struct log_buffer *log_buffer(void)
 	return &log_buffers[cpu & (WL_MAX_CPUS - 1)];
 }
 
-/* A function of its own: inlined at each read it would cost the policy's functions more stack than there is. */
-__attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
+static __always_inline int log_put(u32 what, u32 kind, u64 value)
 {
 	struct log_buffer *b = log_buffer();
 	u32 at = b->at;
@@ -60,11 +59,33 @@ __attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
 	return 0;
 }
 
-static __always_inline u32 log_claim(u32 cpu)
+/*
+ * Functions of their own: inlined they would cost the policy's functions more stack than there is. None calls another of them, as
+ * calls go eight deep at most.
+ */
+__attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
+{
+	return log_put(what, kind, value);
+}
+
+#define LOG_DEFINE_READ(type)                                                                      \
+	__attribute__((noinline, weak)) u64 log_read_##type(const volatile type *at WL_ARG)        \
+	{                                                                                          \
+		type value = *at;                                                                  \
+                                                                                                   \
+		log_put(log_place(at), WL_NOTE_READ, value);                                       \
+		return value;                                                                      \
+	}
+LOG_DEFINE_READ(u8)
+LOG_DEFINE_READ(u16)
+LOG_DEFINE_READ(u32)
+LOG_DEFINE_READ(u64)
+
+__attribute__((noinline, weak)) u32 log_claim(u32 cpu)
 {
 	u32 claimed = scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0;
 
-	log_note(cpu, WL_NOTE_CLAIM, claimed);
+	log_put(cpu, WL_NOTE_CLAIM, claimed);
 	return claimed;
 }
 

@@ -31,12 +31,22 @@ static __always_inline u32 log_place(const volatile void *ptr)
 		log_note(log_place(ptr), LOG_READ, log_v);                                         \
 		log_v;                                                                             \
 	})
-#define wl_read_once(x)                                                                            \
-	({                                                                                         \
-		const volatile __typeof__(x) *log_at = &(x);                                       \
-		log_noted(log_at, *log_at);                                                        \
-	})
-#define wl_get(x) wl_read_once(x)
+/*
+ * Functions that read and make the note: where the note is made by a call after the read, what was read must outlive the call, and
+ * the policy's functions need more stack than there is.
+ */
+u64 log_read_u8(const volatile u8 *at WL_ARG);
+u64 log_read_u16(const volatile u16 *at WL_ARG);
+u64 log_read_u32(const volatile u32 *at WL_ARG);
+u64 log_read_u64(const volatile u64 *at WL_ARG);
+
+#define log_read(x)                                                                                \
+	(sizeof(x) == 8	  ? log_read_u64((const volatile u64 *)&(x))                               \
+	 : sizeof(x) == 4 ? log_read_u32((const volatile u32 *)&(x))                               \
+	 : sizeof(x) == 2 ? log_read_u16((const volatile u16 *)&(x))                               \
+			  : log_read_u8((const volatile u8 *)&(x)))
+#define wl_read_once(x) ((__typeof__((x) + 0))log_read(x))
+#define wl_get(x)	wl_read_once(x)
 
 #define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
 #define wl_atomic_xchg(ptr, v)	   log_noted((ptr), __sync_lock_test_and_set((ptr), (v)))
