@@ -60,7 +60,7 @@ fn run(args: &Arguments) -> Result<()> {
         .context("cannot catch SIGINT")?;
 
     let spec = args.spec()?;
-    // Its search calls deepest, and each read that is noted takes stack: 576 bytes, where BPF has 512.
+    // Its search calls deepest, and each read that is noted takes stack: the verifier counts 528 bytes, where BPF has 512.
     ensure!(
         args.log.is_none() || spec.idle != Idle::Nearest,
         "--log: idle=nearest cannot be logged (with the notes of what it reads it takes more stack than BPF has); another idle can"
