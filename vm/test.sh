@@ -58,6 +58,7 @@ run_reload() {
     while [ $loads -lt $reloads ] && [ $right = yes ]; do
         if start_loader --policy "$policy" && sleep 0.2 && stop_loader; then
             loads=$((loads + 1))
+            note "$loads loads"      # emulation is slow: the other side takes silence for a hang
         else
             failed "after $loads loads of $reloads: $why"
             right=no
