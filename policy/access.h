@@ -32,12 +32,17 @@ WL_INLINE u32 wl_all_levels(struct wl_policy *p)
 	return (1u << (p->topo.nr_levels & 31)) - 2;
 }
 
+/* i from the lo-th level up to the highest: a loop of so few turns that BPF needs no iterator for it. */
+#define wl_for_levels(p, i, lo)                                                                    \
+	for ((i) = (lo); (i) < WL_MAX_LEVELS && (i) < (p)->topo.nr_levels; (i)++)
+
 /* The widest level that wake-ups, forks and execs may cross; 0 if there is none. */
 WL_INLINE u32 wl_widest_level(struct wl_policy *p)
 {
-	u32 nr_levels = p->topo.nr_levels, widest = 0, i;
+	u32 widest = 0, i;
 
-	wl_for (i, 1, nr_levels) {
+	wl_for_levels(p, i, 1)
+	{
 		if (wl_level_of(p, i)->wake_affine)
 			widest = i;
 	}
@@ -260,12 +265,16 @@ WL_INLINE void wl_read_idle_llcs(struct wl_policy *p, struct wl_reads *reads, u3
 #define wl_group_line(p, slot, cpu) (WL_NR_LINES + (slot) * (p)->topo.nr_cpus + (cpu))
 
 /*
- * The distance between two CPUs: the kind of the smallest level with both in one domain, clusters
- * known anyway.
+ * Does the host look at the distances of the reads that answers count? They decide nothing; a host that says no has all of them
+ * counted as the CPU's own, and none that are not part of a search.
  */
-WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
+#ifndef wl_tells_distances
+#define wl_tells_distances(p) 1
+#endif
+
+WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b)
 {
-	u32 nr_levels = p->topo.nr_levels, llc_level = p->topo.llc_level, kind = WL_DIST_NUMA3, i;
+	u32 llc_level = p->topo.llc_level, kind = WL_DIST_NUMA3, i;
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 	u32 cluster = wl_entry(p->topo.cluster_of, a);
 
@@ -278,7 +287,8 @@ WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 		return WL_DIST_CLS;
 	if (wl_shares_llc(p, a, b))
 		return wl_level_of(p, llc_level)->kind;
-	wl_for (i, llc_level + 1, nr_levels) {
+	wl_for_levels(p, i, llc_level + 1)
+	{
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {
@@ -287,6 +297,15 @@ WL_FN int wl_distance(struct wl_policy *p WL_ARG, u32 a, u32 b)
 		}
 	}
 	return kind;
+}
+
+/*
+ * The distance between two CPUs: the kind of the smallest level with both in one domain, clusters
+ * known anyway.
+ */
+WL_INLINE u32 wl_distance(struct wl_policy *p, u32 a, u32 b)
+{
+	return wl_tells_distances(p) ? wl_distance_of(p, a, b) : WL_DIST_CPU;
 }
 
 /* `overloaded` belongs to no CPU: it is taken to lie with the first. */
@@ -314,6 +333,9 @@ WL_INLINE void wl_reader_init(struct wl_policy *p, struct wl_reader *r, u32 cpu,
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 
+	r->far = 0;
+	if (!wl_tells_distances(p))
+		return;
 	r->cpu = cpu;
 	r->core = wl_entry(smt->dom_of, cpu);
 	r->cluster = wl_entry(p->topo.cluster_of, cpu);
@@ -324,6 +346,8 @@ WL_INLINE u32 wl_reader_distance(struct wl_policy *p, const struct wl_reader *r,
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
 
+	if (!wl_tells_distances(p))
+		return WL_DIST_CPU;
 	if (r->far)
 		return r->far;
 	if (cpu == r->cpu)
@@ -374,6 +398,16 @@ WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out
 	return 0;
 }
 
+/* One of the CPUs of wl_take_in_domain(). Returns 1 if it was idle and is claimed now. */
+WL_INLINE u32 wl_take_allowed(struct wl_policy *p, const struct wl_search *s,
+			      const struct wl_task *t, u32 cpu, struct wl_decision *out)
+{
+	if (!wl_allowed(p, t, cpu))
+		return 0;
+	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+	return wl_take_idle(p, cpu, out);
+}
+
 /*
  * An idle allowed CPU of the candidate's domain at `level`, from the candidate on, wrapping. Returns the CPU
  * claimed, or WL_CPU_NONE.
@@ -388,12 +422,20 @@ WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *
 	u32 start = wl_entry(lv->pos, s->candidate) - first, i, cpu;
 	int found = WL_CPU_NONE;
 
+	if (level <= p->topo.smt_level) {
+		wl_for_few(i, span, WL_MAX_THREADS)
+		{
+			cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
+			if (wl_take_allowed(p, s, t, cpu, out)) {
+				found = cpu;
+				break;
+			}
+		}
+		return found;
+	}
 	wl_for (i, 0, span) {
 		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
-		if (!wl_allowed(p, t, cpu))
-			continue;
-		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		if (wl_take_idle(p, cpu, out)) {
+		if (wl_take_allowed(p, s, t, cpu, out)) {
 			found = cpu;
 			break;
 		}

@@ -26,9 +26,10 @@
 /* Adds 1 or subtracts 1 in all domains round cpu that have a counter. */
 WL_INLINE void wl_count_busy(struct wl_policy *p, u32 cpu, u32 change)
 {
-	u32 llc_level = p->topo.llc_level, i;
+	u32 i;
 
-	wl_for (i, 1, llc_level) {
+	/* SMT and CLS at most, and none from the LLC on. */
+	for (i = 1; i < 3; i++) {
 		struct wl_level *lv = wl_level_of(p, i);
 		u32 dom = wl_entry(lv->dom_of, cpu);
 
@@ -48,7 +49,8 @@ WL_INLINE u32 wl_core_is_idle(struct wl_policy *p, u32 cpu)
 	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core), idle = 1;
 	u32 i, other;
 
-	wl_for (i, 0, span) {
+	wl_for_few(i, span, WL_MAX_THREADS)
+	{
 		other = wl_entry(smt->cpus, first + i);
 		wl_line_read(p, WL_LINE_CPU + other, other == cpu ? WL_DIST_CPU : WL_DIST_SMT);
 		if (!wl_looks_idle(p, other)) {

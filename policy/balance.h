@@ -339,10 +339,11 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 nr_levels = p->topo.nr_levels, i, span, index;
+	u32 i, span, index;
 	u64 interval_ns, next_ns;
 
-	wl_for (i, 1, nr_levels) {
+	wl_for_levels(p, i, 1)
+	{
 		struct wl_level *lv = wl_level_of(p, i), *groups = wl_level_of(p, i - 1);
 
 		if (wl_entry(groups->pos, cpu) !=
@@ -368,19 +369,20 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 			  struct wl_reads *reads WL_ARG)
 {
-	u32 nr_levels = p->topo.nr_levels, l, i, first, span, probes, start, other;
+	u32 l, i, first, span, start, other;
 	u64 ticks = wl_div(now_ns, p->params.tick_ns);
 	int found = WL_CPU_NONE;
 
-	wl_for (l, 1, nr_levels) {
+	wl_for_levels(p, l, 1)
+	{
 		struct wl_level *lv = wl_level_of(p, l);
 		u32 dom = wl_entry(lv->dom_of, cpu);
 
 		first = wl_entry(lv->first, dom);
 		span = wl_entry(lv->weight, dom);
-		probes = span < WL_KICK_PROBES ? span : WL_KICK_PROBES;
 		start = span ? (cpu + ticks * WL_KICK_PROBES) % span : 0;
-		wl_for (i, 0, probes) {
+		wl_for_few(i, span, WL_KICK_PROBES)
+		{
 			other = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 			if (other == cpu)
 				continue;

@@ -17,7 +17,7 @@
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
  * Inlined into one program instead, the searches are too complex for the verifier.
  *
- * What BPF asks of the code below: loops are wl_for; every array index is hidden and masked where
+ * What BPF asks of the code below: loops are wl_for or wl_for_few; every array index is hidden and masked where
  * it is used (access.h does both); functions take five arguments at most and keep little on the
  * stack (512 bytes a call chain).
  */
@@ -86,6 +86,11 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #else
 #define wl_for(i, lo, hi) for ((i) = (lo); (i) < (hi); (i)++)
 #endif
+/*
+ * wl_for_few(i, hi, most): i from 0 up to and not including hi, and at most `most` turns, a constant of 64 or less. The
+ * same in both builds: the verifier follows each turn, and each costs no call, as the iterator's do.
+ */
+#define wl_for_few(i, hi, most) for ((i) = 0; (i) < (most) && (i) < (hi); (i)++)
 
 /*
  * Atomic add, or, and; exchange, and exchange if *ptr is `was`, which return what was there before. The last

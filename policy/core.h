@@ -166,7 +166,8 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		s.this_cpu = 0;
 	if (s.prev >= nr_cpus)
 		s.prev = s.this_cpu;
-	s.prev = wl_nearest_allowed(p, wakee, s.prev);
+	if (!wl_allowed(p, wakee, s.prev))
+		s.prev = wl_nearest_allowed(p, wakee, s.prev);
 	s.target = s.prev;
 	if (waker && wl_axis(p, affine) == WL_AFFINE_FLIPS &&
 	    !(s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)))

@@ -78,12 +78,13 @@ WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s W
 {
 	struct wl_level *lv = wl_level_of(p, s->cores_searched ? p->topo.smt_level : 0);
 	u32 dom = wl_entry(lv->dom_of, s->candidate), first = wl_entry(lv->first, dom), i, cpu;
-	u32 end = first + wl_entry(lv->weight, dom);
+	u32 span = wl_entry(lv->weight, dom);
 	int found = WL_CPU_NONE;
 
 	/* Not wl_first_allowed(): BPF's calls go no deeper. */
-	wl_for (i, first, end) {
-		cpu = wl_entry(lv->cpus, i);
+	wl_for_few(i, span, WL_MAX_THREADS)
+	{
+		cpu = wl_entry(lv->cpus, first + i);
 		if (wl_allowed(p, t, cpu)) {
 			found = cpu;
 			break;
@@ -92,8 +93,9 @@ WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s W
 	if (found < 0)
 		return found;
 	s->candidate = found;
-	wl_for (i, first, end) {
-		cpu = wl_entry(lv->cpus, i);
+	wl_for_few(i, span, WL_MAX_THREADS)
+	{
+		cpu = wl_entry(lv->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (s->cores_searched && !wl_looks_idle(p, cpu)) {
 			s->candidate = cpu;
@@ -118,7 +120,8 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 
 	wl_read_block(p, &out->reads, block,
 		      wl_reader_distance(p, &s->reader, wl_block_first(p, block)));
-	wl_for (i, 0, 64) {
+	wl_for_few(i, 64, 64)
+	{
 		struct wl_block *b = wl_block_at(p, block);
 
 		word = wl_read_once(b->idle);
@@ -166,7 +169,8 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	rotor = wl_get(me->rotor);
 	me->rotor = rotor + 1;
 	at = nr ? rotor % nr : 0;
-	wl_for (i, 0, 64) {
+	wl_for_few(i, 64, 64)
+	{
 		if (!left)
 			break;
 		later = left & (~0ULL << (at & 63));
@@ -295,13 +299,14 @@ WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const 
 				struct wl_decision *out)
 {
 	int cpu = wl_nearest_here(p, s, t, out);
-	u32 beyond = p->topo.llc_level + 1, nr_levels = p->topo.nr_levels, i;
+	u32 beyond = p->topo.llc_level + 1, i;
 	u64 wait_ns;
 
-	if (cpu >= 0 || beyond >= nr_levels)
+	if (cpu >= 0 || beyond >= p->topo.nr_levels)
 		return cpu;
 	wait_ns = wl_nearest_wait_ns(p, s, out);
-	wl_for (i, beyond, nr_levels) {
+	wl_for_levels(p, i, beyond)
+	{
 		if (!wl_nearest_is_worth(p, i, wait_ns))
 			break;
 		cpu = wl_nearest_in_domain(p, s, t, i, out);

@@ -141,6 +141,8 @@ WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 counted_here = t->place != WL_PLACE_NONE && t->cpu == (s32)cpu;
 
+	if (!wl_tells_distances(p))
+		return;
 	wl_read_cpu(p, reads, cpu, wl_distance(p, this_cpu, cpu));
 	if (t->cpu >= 0 && t->cpu != (s32)cpu)
 		wl_read_cpu(p, reads, t->cpu, wl_distance(p, this_cpu, t->cpu));

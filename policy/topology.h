@@ -25,7 +25,8 @@
 
 #include "base.h"
 
-#define WL_MAX_LEVELS 8
+#define WL_MAX_LEVELS  8
+#define WL_MAX_THREADS 64 /* of a core */
 
 /* How far apart two CPUs are: the smallest thing that they share. Also the kind of a level. */
 enum wl_dist {

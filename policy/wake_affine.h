@@ -28,9 +28,10 @@
 /* The smallest level with both CPUs in one domain; nr_levels if there is none. */
 WL_INLINE u32 wl_spanning_level(struct wl_policy *p, u32 a, u32 b)
 {
-	u32 nr_levels = p->topo.nr_levels, found = nr_levels, i;
+	u32 found = p->topo.nr_levels, i;
 
-	wl_for (i, 0, nr_levels) {
+	wl_for_levels(p, i, 0)
+	{
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {

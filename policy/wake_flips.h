@@ -49,9 +49,10 @@ WL_INLINE void wl_record_wakee(struct wl_policy *p, struct wl_task *waker, const
 /* CPUs of cpu's NUMA node: of the widest domain round it that lies in one node. */
 WL_FN int wl_node_weight(struct wl_policy *p WL_ARG, u32 cpu)
 {
-	u32 nr_levels = p->topo.nr_levels, weight = 1, i;
+	u32 weight = 1, i;
 
-	wl_for (i, 1, nr_levels) {
+	wl_for_levels(p, i, 1)
+	{
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (lv->kind > WL_DIST_NODE)

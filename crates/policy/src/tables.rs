@@ -13,6 +13,9 @@ use crate::{Capacity, Cluster, Error, Idle, MAX_CPUS, MAX_LEVELS, Params, Policy
 /// `cluster_of` of a CPU without a cluster.
 const NO_CLUSTER: u16 = 0xffff;
 
+/// WL_MAX_THREADS (policy/topology.h).
+const MAX_THREADS: usize = 64;
+
 /// Capacity of the fastest CPU.
 const FULL_CAPACITY: u16 = 1024;
 
@@ -106,6 +109,10 @@ impl Tables {
             return Err(Error::CpuCount { nr_cpus, max_cpus: MAX_CPUS });
         }
         topology.check().map_err(|error| Error::Topology(error.to_string()))?;
+        if topology.max_threads() > MAX_THREADS {
+            let threads = topology.max_threads();
+            return Err(Error::Topology(format!("a core of {threads} threads, expected at most {MAX_THREADS}")));
+        }
 
         let mut kept = vec![Partition {
             kind: Distance::Cpu,

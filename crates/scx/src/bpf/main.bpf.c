@@ -93,16 +93,16 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	in->this_cpu = this_cpu;
 	in->prev_cpu = prev_cpu;
 	in->flags = 0;
-	in->now_ns = bpf_ktime_get_ns();
 	if (wake_flags & SCX_WAKE_SYNC)
 		in->flags |= WL_WAKE_SYNC;
 	if (wake_flags & SCX_WAKE_FORK)
 		in->flags |= WL_WAKE_FORK;
+	in->now_ns = bpf_ktime_get_ns();
 
 	if (!bench_search || !kernel_searches(p, in, wake_flags, d)) {
 		wl_select(&policy, in, &tctx->task, (struct wl_task *)waker, d);
 		if (d->scan_timed || detailed_stats || bench_search)
-			count_time(d, this_cpu, bpf_ktime_get_ns() - in->now_ns);
+			count_time(in, d, bpf_ktime_get_ns() - in->now_ns);
 		count_decision(d);
 	}
 	if (!valid_cpu(d->cpu))

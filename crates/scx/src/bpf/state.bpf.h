@@ -20,8 +20,14 @@
 /* Known when the program is loaded, so that the verifier removes what the other values of each axis need. */
 #define wl_axis(p, name) ((void)(p), policy_params.name)
 
+/* Set by the loader with --stats: each decision's time and reads are counted. Weak: see policy_params. */
+const u32 detailed_stats __attribute__((weak)) SEC(".rodata");
+
 #ifdef WL_LOGS
 #include "reads.bpf.h"
+#else
+/* A log has all that was answered; nobody else looks at how far reads were. */
+#define wl_tells_distances(p) ((void)(p), detailed_stats)
 #endif
 #include "params.h"
 
@@ -39,9 +45,6 @@ extern int CONFIG_HZ __kconfig __weak;
 
 /* The policy's state. The loader fills params and topo before it attaches; it is the only instance. */
 struct wl_policy policy;
-
-/* Set by the loader with --stats: each decision's time and reads are counted. It costs as much as a third of the decision. */
-const volatile u32 detailed_stats;
 
 /*
  * Set by the loader with --bench search: every other wake-up is placed by the kernel's default search instead of the policy's,
@@ -150,18 +153,23 @@ static bool can_run(struct task_struct *p, s32 cpu)
 	return !is_migration_disabled(p) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-static void count_time(const struct wl_decision *d, u32 cpu, u64 elapsed_ns)
+static void count_time(const struct wl_select_in *in, const struct wl_decision *d, u64 elapsed_ns)
 {
 	struct cpu_stats *st = cpu_stats();
 
 	if (d->scan_timed)
-		wl_scan_took(&policy, cpu, d, elapsed_ns);
+		wl_scan_took(&policy, in->this_cpu, d, elapsed_ns);
 	st->select_ns += elapsed_ns;
+	if (in->flags & WL_WAKE_FORK)
+		return;
 	st->timed_ns[0] += elapsed_ns;
 	st->timed[0]++;
 }
 
-/* The kernel's default search in the policy's stead. Returns 0 if it is the policy's turn. */
+/*
+ * The kernel's default search in the policy's stead. Returns 0 if it is the policy's turn, or if a new task is placed: that is
+ * not a search for an idle CPU near some other.
+ */
 static __always_inline u32 kernel_searches(struct task_struct *p, const struct wl_select_in *in,
 					   u64 wake_flags, struct wl_decision *d)
 {
@@ -169,7 +177,7 @@ static __always_inline u32 kernel_searches(struct task_struct *p, const struct w
 	u64 start_ns, begin_ns;
 	bool idle = false;
 
-	if (st->timed[1] >= st->timed[0])
+	if ((in->flags & WL_WAKE_FORK) || st->timed[1] >= st->timed[0])
 		return 0;
 	start_ns = bpf_ktime_get_ns();
 	begin_ns = bpf_ktime_get_ns();
