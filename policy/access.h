@@ -41,8 +41,7 @@ WL_INLINE u32 wl_widest_level(struct wl_policy *p)
 {
 	u32 widest = 0, i;
 
-	wl_for_levels(p, i, 1)
-	{
+	wl_for_levels (p, i, 1) {
 		if (wl_level_of(p, i)->wake_affine)
 			widest = i;
 	}
@@ -181,8 +180,21 @@ WL_INLINE void wl_wrote_llc(struct wl_policy *p, u32 first_cpu)
 	wl_line_written(p, WL_LINE_LLC + (first_cpu & (WL_MAX_CPUS - 1)));
 }
 
-WL_INLINE void wl_read_at(struct wl_reads *reads, u32 dist)
+/*
+ * Answers count reads by distance, which decides nothing. A host that does not look at that may say so before core.h: then
+ * distances are all taken to be the CPU's own, and reads that are part of no search are not counted at all; nor any, where the
+ * host hands no time back by wl_scan_took(), which compares numbers of reads.
+ */
+#ifndef wl_tells_distances
+#define wl_tells_distances(p) 1
+#define wl_counts_reads(p)    1
+#endif
+
+WL_INLINE void wl_read_at(struct wl_policy *p, struct wl_reads *reads, u32 dist)
 {
+	(void)p;
+	if (!wl_counts_reads(p))
+		return;
 	wl_hide(dist);
 	reads->at[dist & (WL_NR_DIST - 1)]++;
 }
@@ -190,30 +202,26 @@ WL_INLINE void wl_read_at(struct wl_reads *reads, u32 dist)
 /* Reads of a CPU's line, of what belongs to an LLC, and of a group's counter: counted, and named. */
 WL_INLINE void wl_read_cpu(struct wl_policy *p, struct wl_reads *reads, u32 cpu, u32 dist)
 {
-	(void)p;
-	wl_read_at(reads, dist);
+	wl_read_at(p, reads, dist);
 	wl_line_read(p, WL_LINE_CPU + (cpu & (WL_MAX_CPUS - 1)), dist);
 }
 
 WL_INLINE void wl_read_llc(struct wl_policy *p, struct wl_reads *reads, u32 first_cpu, u32 dist)
 {
-	(void)p;
-	wl_read_at(reads, dist);
+	wl_read_at(p, reads, dist);
 	wl_line_read(p, WL_LINE_LLC + (first_cpu & (WL_MAX_CPUS - 1)), dist);
 }
 
 WL_INLINE void wl_read_counter(struct wl_policy *p, struct wl_reads *reads,
 			       const struct wl_level *lv, u32 dom, u32 dist)
 {
-	(void)p;
-	wl_read_at(reads, dist);
+	wl_read_at(p, reads, dist);
 	wl_line_read(p, WL_LINE_COUNTER + ((lv->counter_base + dom) & (WL_MAX_COUNTERS - 1)), dist);
 }
 
 WL_INLINE void wl_read_block(struct wl_policy *p, struct wl_reads *reads, u32 block, u32 dist)
 {
-	(void)p;
-	wl_read_at(reads, dist);
+	wl_read_at(p, reads, dist);
 	wl_line_read(p, WL_LINE_BLOCK + (block & (WL_MAX_CPUS - 1)), dist);
 }
 
@@ -245,7 +253,7 @@ WL_INLINE void wl_read_idle_llcs(struct wl_policy *p, struct wl_reads *reads, u3
 	u32 llc = wl_entry(wl_level_of(p, p->topo.llc_level)->dom_of, cpu);
 	u32 dist = wl_idle_llcs_distance(p);
 
-	wl_read_at(reads, dist);
+	wl_read_at(p, reads, dist);
 	wl_line_read(p, wl_idle_llcs_line(llc), dist);
 }
 
@@ -264,14 +272,6 @@ WL_INLINE void wl_read_idle_llcs(struct wl_policy *p, struct wl_reads *reads, u3
 
 #define wl_group_line(p, slot, cpu) (WL_NR_LINES + (slot) * (p)->topo.nr_cpus + (cpu))
 
-/*
- * Does the host look at the distances of the reads that answers count? They decide nothing; a host that says no has all of them
- * counted as the CPU's own, and none that are not part of a search.
- */
-#ifndef wl_tells_distances
-#define wl_tells_distances(p) 1
-#endif
-
 WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b)
 {
 	u32 llc_level = p->topo.llc_level, kind = WL_DIST_NUMA3, i;
@@ -287,8 +287,7 @@ WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b)
 		return WL_DIST_CLS;
 	if (wl_shares_llc(p, a, b))
 		return wl_level_of(p, llc_level)->kind;
-	wl_for_levels(p, i, llc_level + 1)
-	{
+	wl_for_levels (p, i, llc_level + 1) {
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {
@@ -313,7 +312,7 @@ WL_INLINE void wl_read_overloaded(struct wl_policy *p, u32 this_cpu, struct wl_r
 {
 	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, first);
 
-	wl_read_at(reads, dist);
+	wl_read_at(p, reads, dist);
 	wl_line_read(p, WL_LINE_OVERLOADED, dist);
 }
 
@@ -423,8 +422,7 @@ WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *
 	int found = WL_CPU_NONE;
 
 	if (level <= p->topo.smt_level) {
-		wl_for_few(i, span, WL_MAX_THREADS)
-		{
+		wl_for_few (i, span, WL_MAX_THREADS) {
 			cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 			if (wl_take_allowed(p, s, t, cpu, out)) {
 				found = cpu;

@@ -49,8 +49,7 @@ WL_INLINE u32 wl_core_is_idle(struct wl_policy *p, u32 cpu)
 	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core), idle = 1;
 	u32 i, other;
 
-	wl_for_few(i, span, WL_MAX_THREADS)
-	{
+	wl_for_few (i, span, WL_MAX_THREADS) {
 		other = wl_entry(smt->cpus, first + i);
 		wl_line_read(p, WL_LINE_CPU + other, other == cpu ? WL_DIST_CPU : WL_DIST_SMT);
 		if (!wl_looks_idle(p, other)) {

@@ -342,8 +342,7 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 	u32 i, span, index;
 	u64 interval_ns, next_ns;
 
-	wl_for_levels(p, i, 1)
-	{
+	wl_for_levels (p, i, 1) {
 		struct wl_level *lv = wl_level_of(p, i), *groups = wl_level_of(p, i - 1);
 
 		if (wl_entry(groups->pos, cpu) !=
@@ -373,16 +372,14 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 	u64 ticks = wl_div(now_ns, p->params.tick_ns);
 	int found = WL_CPU_NONE;
 
-	wl_for_levels(p, l, 1)
-	{
+	wl_for_levels (p, l, 1) {
 		struct wl_level *lv = wl_level_of(p, l);
 		u32 dom = wl_entry(lv->dom_of, cpu);
 
 		first = wl_entry(lv->first, dom);
 		span = wl_entry(lv->weight, dom);
 		start = span ? (cpu + ticks * WL_KICK_PROBES) % span : 0;
-		wl_for_few(i, span, WL_KICK_PROBES)
-		{
+		wl_for_few (i, span, WL_KICK_PROBES) {
 			other = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 			if (other == cpu)
 				continue;

@@ -49,7 +49,7 @@ WL_INLINE void wl_read_group(struct wl_policy *p, struct wl_reads *reads, u32 sl
 	(void)p;
 	(void)slot;
 	(void)cpu;
-	wl_read_at(reads, dist);
+	wl_read_at(p, reads, dist);
 	wl_line_read(p, wl_group_line(p, slot, cpu), dist);
 }
 
@@ -214,7 +214,7 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 		if (!wl_read_once(gc->counted)) {
 			u32 to = wl_distance(p, this_cpu, first);
 
-			wl_read_at(reads, to);
+			wl_read_at(p, reads, to);
 			wl_line_read(p, WL_LINE_LOADED + at % WL_MAX_GROUPS / 512, to);
 		}
 		at = wl_get(g->parent);

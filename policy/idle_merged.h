@@ -45,8 +45,7 @@ WL_FN int wl_walk_was_at_core(struct wl_policy *p WL_ARG, const struct wl_walk *
 	u32 core = wl_entry(smt->dom_of, cpu), first = wl_entry(smt->first, core);
 	u32 threads = wl_entry(smt->weight, core), i, other, index, was = 0;
 
-	wl_for_few(i, threads, WL_MAX_THREADS)
-	{
+	wl_for_few (i, threads, WL_MAX_THREADS) {
 		other = wl_entry(smt->cpus, first + i);
 		index = wl_wrap(wl_entry(lv->pos, other) - w->first + w->span - w->start, w->span);
 		if (index < at && wl_allowed(p, t, other)) {
@@ -66,8 +65,7 @@ WL_FN int wl_walk_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	u32 core = wl_entry(smt->dom_of, s->candidate), first = wl_entry(smt->first, core);
 	u32 threads = wl_entry(smt->weight, core), i, cpu, idle = 1;
 
-	wl_for_few(i, threads, WL_MAX_THREADS)
-	{
+	wl_for_few (i, threads, WL_MAX_THREADS) {
 		cpu = wl_entry(smt->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (!wl_looks_idle(p, cpu)) {

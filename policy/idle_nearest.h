@@ -82,8 +82,7 @@ WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s W
 	int found = WL_CPU_NONE;
 
 	/* Not wl_first_allowed(): BPF's calls go no deeper. */
-	wl_for_few(i, span, WL_MAX_THREADS)
-	{
+	wl_for_few (i, span, WL_MAX_THREADS) {
 		cpu = wl_entry(lv->cpus, first + i);
 		if (wl_allowed(p, t, cpu)) {
 			found = cpu;
@@ -93,8 +92,7 @@ WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s W
 	if (found < 0)
 		return found;
 	s->candidate = found;
-	wl_for_few(i, span, WL_MAX_THREADS)
-	{
+	wl_for_few (i, span, WL_MAX_THREADS) {
 		cpu = wl_entry(lv->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (s->cores_searched && !wl_looks_idle(p, cpu)) {
@@ -120,8 +118,7 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 
 	wl_read_block(p, &out->reads, block,
 		      wl_reader_distance(p, &s->reader, wl_block_first(p, block)));
-	wl_for_few(i, 64, 64)
-	{
+	wl_for_few (i, 64, 64) {
 		struct wl_block *b = wl_block_at(p, block);
 
 		word = wl_read_once(b->idle);
@@ -169,8 +166,7 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	rotor = wl_get(me->rotor);
 	me->rotor = rotor + 1;
 	at = nr ? rotor % nr : 0;
-	wl_for_few(i, 64, 64)
-	{
+	wl_for_few (i, 64, 64) {
 		if (!left)
 			break;
 		later = left & (~0ULL << (at & 63));
@@ -305,8 +301,7 @@ WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const 
 	if (cpu >= 0 || beyond >= p->topo.nr_levels)
 		return cpu;
 	wait_ns = wl_nearest_wait_ns(p, s, out);
-	wl_for_levels(p, i, beyond)
-	{
+	wl_for_levels (p, i, beyond) {
 		if (!wl_nearest_is_worth(p, i, wait_ns))
 			break;
 		cpu = wl_nearest_in_domain(p, s, t, i, out);

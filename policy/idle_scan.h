@@ -39,8 +39,7 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 	u32 narrow = wl_axis(p, idle) == WL_IDLE_NARROW, i, cpu, busy = 0;
 	int candidate = WL_CPU_NONE;
 
-	wl_for_few(i, span, WL_MAX_THREADS)
-	{
+	wl_for_few (i, span, WL_MAX_THREADS) {
 		cpu = wl_entry(smt->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (!wl_looks_idle(p, cpu)) {
@@ -161,8 +160,7 @@ WL_INLINE void wl_scan_average(struct wl_policy *p, u32 cpu, const struct wl_dec
 
 	if (!d->scan_timed)
 		return;
-	wl_for_few(i, WL_NR_DIST, WL_NR_DIST)
-	{
+	wl_for_few (i, WL_NR_DIST, WL_NR_DIST) {
 		all += d->reads.at[i];
 		step += d->step_reads.at[i];
 	}

@@ -53,7 +53,7 @@ WL_INLINE u32 wl_random(struct wl_policy *p, u32 cpu, u32 n)
 
 /*
  * The first group of here's domain at `level`, from the start-th on, that is not here and holds an
- * allowed CPU.
+ * allowed CPU; -1 if there is none. Not asked for a task that may run anywhere.
  */
 WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 level,
 			 u32 here, u32 start)
@@ -64,11 +64,6 @@ WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_
 	u32 i, group;
 	int found = -1;
 
-	if (wl_anywhere(p, t)) {
-		if (child + start == here)
-			start++;
-		return child + wl_wrap(start, nr);
-	}
 	wl_for (i, 0, nr) {
 		group = child + wl_wrap(start + i, nr);
 		if (group == here)
@@ -118,11 +113,16 @@ WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	u32 nr = wl_entry(lv->nr_child, wl_entry(lv->dom_of, s->candidate)), start;
 	u32 itself = t->place == WL_PLACE_RUNNING && t->cpu == (s32)s->this_cpu;
 	u32 forgiven = itself && wl_read_once(wl_cpu_of(p, s->target)->state) == WL_CPU_BUSY;
+	u32 child = wl_entry(lv->child, wl_entry(lv->dom_of, s->candidate));
 	int there;
 
 	if (nr < 2)
 		return 0;
-	there = wl_other_group(p, t, level, here, wl_random(p, s->this_cpu, nr));
+	start = wl_random(p, s->this_cpu, nr);
+	if (wl_anywhere(p, t))
+		there = child + wl_wrap(child + start == here ? start + 1 : start, nr);
+	else
+		there = wl_other_group(p, t, level, here, start);
 	if (there < 0)
 		return 0;
 	wl_read_counter(p, &out->reads, groups, here, wl_group_distance(p, s, groups, here));
@@ -131,7 +131,10 @@ WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	    wl_room(p, level - 1, here, forgiven && own == here))
 		return 0;
 	start = wl_random(p, s->this_cpu, wl_entry(groups->weight, there));
-	s->candidate = wl_first_allowed(p, t, level - 1, there, start);
+	if (wl_anywhere(p, t))
+		s->candidate = wl_entry(groups->cpus, wl_entry(groups->first, there) + start);
+	else
+		s->candidate = wl_first_allowed(p, t, level - 1, there, start);
 	return 0;
 }
 

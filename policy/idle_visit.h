@@ -82,7 +82,7 @@ WL_INLINE u32 wl_visit(struct wl_policy *p, const struct wl_search *s, u32 cpu,
 	u32 dist = wl_reader_distance(p, &s->reader, cpu);
 
 	wl_read_cpu(p, &out->reads, cpu, dist);
-	wl_read_at(&out->step_reads, dist);
+	wl_read_at(p, &out->step_reads, dist);
 	return wl_take_idle(p, cpu, out);
 }
 

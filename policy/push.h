@@ -39,8 +39,7 @@ WL_FN int wl_is_packed(struct wl_policy *p WL_ARG, u32 cpu)
 	u32 core = wl_entry(smt->dom_of, cpu), first = wl_entry(smt->first, core);
 	u32 threads = wl_entry(smt->weight, core), i, other, packed = 0;
 
-	wl_for_few(i, threads, WL_MAX_THREADS)
-	{
+	wl_for_few (i, threads, WL_MAX_THREADS) {
 		other = wl_entry(smt->cpus, first + i);
 		if (other != cpu && !wl_looks_idle(p, other)) {
 			packed = 1;

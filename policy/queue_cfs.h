@@ -131,7 +131,7 @@ WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 			      const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
+	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 hweight;
 	u64 running, start_ns;

@@ -283,7 +283,7 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 			       const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
+	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
 	wl_fair_charge(p, t, in->now_ns);

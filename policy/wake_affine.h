@@ -25,13 +25,12 @@
 
 #include "access.h"
 
-/* The smallest level with both CPUs in one domain; nr_levels if there is none. */
+/* The smallest level with both CPUs, which are not the same, in one domain; nr_levels if there is none. */
 WL_INLINE u32 wl_spanning_level(struct wl_policy *p, u32 a, u32 b)
 {
 	u32 found = p->topo.nr_levels, i;
 
-	wl_for_levels(p, i, 0)
-	{
+	wl_for_levels (p, i, wl_shares_llc(p, a, b) ? 1 : p->topo.llc_level + 1) {
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (wl_entry(lv->dom_of, a) == wl_entry(lv->dom_of, b)) {

@@ -51,8 +51,7 @@ WL_FN int wl_node_weight(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	u32 weight = 1, i;
 
-	wl_for_levels(p, i, 1)
-	{
+	wl_for_levels (p, i, 1) {
 		struct wl_level *lv = wl_level_of(p, i);
 
 		if (lv->kind > WL_DIST_NODE)

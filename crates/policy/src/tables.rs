@@ -102,6 +102,16 @@ impl Tables {
         Ok(tables)
     }
 
+    /// May a search of `spec` on this machine ask for the time that it took (`scan_timed`)?
+    pub fn times_scans(&self, spec: &PolicySpec) -> bool {
+        match spec.idle {
+            Idle::Nearest => false,
+            // Without SMT and clusters it is a scan.
+            Idle::SmtBalance => self.llc_level == 0 || self.levels[1].kind > Distance::Cls,
+            Idle::Scan | Idle::Narrow => true,
+        }
+    }
+
     /// As [`Tables::build`], with the level of clusters or without it, whatever a policy says; all capacities equal.
     pub fn with_cluster_level(topology: &Topology, clusters: bool) -> Result<Tables, Error> {
         let nr_cpus = topology.cpus.len();

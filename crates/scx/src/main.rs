@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use libbpf_rs::PrintLevel;
-use wakelab_policy::{Cover, Idle, PolicySpec};
+use wakelab_policy::{Cover, PolicySpec};
 
 use crate::arguments::Arguments;
 
@@ -63,11 +63,6 @@ fn run(args: &Arguments) -> Result<()> {
         .context("cannot catch SIGINT")?;
 
     let spec = args.spec()?;
-    // Its search calls deepest, and each read that is noted takes stack: the verifier counts 528 bytes, where BPF has 512.
-    ensure!(
-        args.log.is_none() || spec.idle != Idle::Nearest,
-        "--log: idle=nearest cannot be logged (with the notes of what it reads it takes more stack than BPF has); another idle can"
-    );
     let attach_and_wait = match args.log {
         Some(_) => logged::scheduler::attach_and_wait,
         None => plain::scheduler::attach_and_wait,

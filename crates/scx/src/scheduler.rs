@@ -60,6 +60,7 @@ pub(crate) fn attach_and_wait(
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.policy_params = params;
     rodata.break_stall = args.break_by.is_some();
+    rodata.times_scans = tables.times_scans(spec).into();
     rodata.detailed_stats = args.stats.is_some().into();
     rodata.bench_search = (args.bench == Some(Bench::Search)).into();
     if args.bench == Some(Bench::Empty) {

@@ -66,6 +66,16 @@ const PLACEMENT: [&str; 8] = [
     "linux-4.15+affine=off",
     "linux-6.12",
 ];
+/// The searches alone, and after wake-affine.
+const SEARCH: [&str; 7] = [
+    "linux-4.15+affine=off+idle=nearest",
+    "linux-4.15+affine=off+idle=smt-balance",
+    "linux-4.15+affine=off",
+    "linux-4.15+idle=nearest",
+    "linux-4.15+idle=smt-balance",
+    "linux-4.15",
+    "linux-6.12",
+];
 /// And every value of the axis groups.
 const GROUPS: [&str; 3] =
     ["linux-4.15+groups=task-weight", "linux-4.15+groups=shares", "linux-4.15+groups=exact"];
@@ -95,7 +105,7 @@ impl Part {
     fn policies(self) -> Vec<&'static str> {
         match self {
             Part::Path | Part::Burst => [&[KERNEL, EMPTY][..], &PLACEMENT, &GROUPS].concat(),
-            Part::Search => PLACEMENT[..4].to_vec(),
+            Part::Search => SEARCH.to_vec(),
             Part::Time => [&[EMPTY][..], &PLACEMENT, &GROUPS].concat(),
             Part::Shares => [&[KERNEL][..], &GROUPS].concat(),
         }

@@ -19,7 +19,7 @@ use crate::vm_guest::{Accel, Guest, Tally, build_loader};
 #[derive(Args)]
 pub(crate) struct LogArgs {
     /// A policy; may be given again.
-    #[arg(long, value_name = "SPEC", default_values = ["linux-4.15+idle=smt-balance", "linux-6.12", "wakelab+idle=narrow"])]
+    #[arg(long, value_name = "SPEC", default_values = ["linux-4.15+idle=smt-balance", "linux-6.12", "wakelab"])]
     policy: Vec<String>,
     /// With all CPUs at once on threads of this machine, not in virtual time: more races.
     #[arg(long)]

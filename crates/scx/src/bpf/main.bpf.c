@@ -37,12 +37,22 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Carries out the answer to wl_enqueue(): p goes to the queue of out->cpu. `home` is the CPU on whose run queue it is. */
-static __always_inline void insert(struct task_struct *p, const struct wl_enqueue_in *in,
-				   const struct wl_enqueue_out *out, s32 claimed_cpu, s32 home,
-				   u64 enq_flags)
+/*
+ * Where the policy's reads are noted, its deepest search needs nearly all of the stack: what its caller does after it is then in a
+ * function of its own.
+ */
+#ifdef WL_LOGS
+#define AFTER_SEARCH __noinline
+#else
+#define AFTER_SEARCH __always_inline
+#endif
+
+/* Carries out the answer to wl_enqueue(): p goes to the queue of out->cpu. It is on the run queue of in->cpu. */
+static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_in *in,
+				const struct wl_enqueue_out *out, s32 claimed_cpu, u64 enq_flags)
 {
 	struct cpu_stats *st = cpu_stats();
+	s32 home = in->cpu;
 
 	st->enqueues++;
 	/* A claim that led nowhere is given back: the CPU looks for work, finds none, and is idle again. */
@@ -113,7 +123,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	sc->enqueue_in.this_cpu = this_cpu;
 	sc->enqueue_in.now_ns = in->now_ns;
 	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
-	insert(p, &sc->enqueue_in, &sc->enqueue_out, d->claimed ? d->cpu : WL_CPU_NONE, d->cpu, 0);
+	insert(p, &sc->enqueue_in, &sc->enqueue_out, d->claimed ? d->cpu : WL_CPU_NONE, 0);
 	return d->cpu;
 }
 
@@ -146,7 +156,7 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	sc->enqueue_in.now_ns = bpf_ktime_get_ns();
 	tctx->goes_on = 0;
 	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
-	insert(p, &sc->enqueue_in, &sc->enqueue_out, WL_CPU_NONE, cpu, enq_flags);
+	insert(p, &sc->enqueue_in, &sc->enqueue_out, WL_CPU_NONE, enq_flags);
 }
 
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)

@@ -23,11 +23,15 @@
 /* Set by the loader with --stats: each decision's time and reads are counted. Weak: see policy_params. */
 const u32 detailed_stats __attribute__((weak)) SEC(".rodata");
 
+/* Set by the loader if the policy asks for the time that scans take. */
+const u32 times_scans __attribute__((weak)) SEC(".rodata");
+
 #ifdef WL_LOGS
 #include "reads.bpf.h"
 #else
 /* A log has all that was answered; nobody else looks at how far reads were. */
 #define wl_tells_distances(p) ((void)(p), detailed_stats)
+#define wl_counts_reads(p)    ((void)(p), detailed_stats || times_scans)
 #endif
 #include "params.h"
 
