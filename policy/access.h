@@ -182,8 +182,8 @@ WL_INLINE void wl_wrote_llc(struct wl_policy *p, u32 first_cpu)
 
 /*
  * Answers count reads by distance, which decides nothing. A host that does not look at that may say so before core.h: then
- * distances are all taken to be the CPU's own, and reads that are part of no search are not counted at all; nor any, where the
- * host hands no time back by wl_scan_took(), which compares numbers of reads.
+ * distances are all taken to be the CPU's own, and reads that are part of no search are not counted at all; nor any, and what a
+ * decision says of them means nothing, where the host hands no time back by wl_scan_took(), which compares numbers of reads.
  */
 #ifndef wl_tells_distances
 #define wl_tells_distances(p) 1

@@ -263,10 +263,10 @@ WL_INLINE void wl_block_tick(struct wl_policy *p, u32 cpu)
 		wl_block_clear(p, cpu);
 }
 
-/* A task that was queued on cpu no longer is. */
+/* A task that was queued on cpu, which looks idle, no longer is. */
 WL_FN int wl_block_dequeued(struct wl_policy *p WL_ARG, u32 cpu)
 {
-	if (wl_looks_idle(p, cpu) && !wl_block_has(p, cpu))
+	if (!wl_block_has(p, cpu))
 		wl_block_set(p, cpu);
 	return 0;
 }

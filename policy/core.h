@@ -159,7 +159,11 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 			      .flags = in->flags,
 			      .now_ns = in->now_ns};
 
-	__builtin_memset(out, 0, sizeof(*out));
+	__builtin_memset(out, 0, __builtin_offsetof(struct wl_decision, reads));
+	if (wl_counts_reads(p)) {
+		__builtin_memset(&out->reads, 0, sizeof(out->reads));
+		__builtin_memset(&out->step_reads, 0, sizeof(out->step_reads));
+	}
 	out->affine_reason = WL_AFFINE_NOT_ASKED;
 	wl_util_task(p, wakee, in->now_ns);
 	if (s.this_cpu >= nr_cpus)

@@ -71,7 +71,7 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_atomic_add(&to->nr_running, 1);
 	if (was.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, was.cpu);
-	if (was.place == WL_PLACE_QUEUED && wl_is_nearest(p))
+	if (was.place == WL_PLACE_QUEUED && wl_is_nearest(p) && wl_looks_idle(p, was.cpu))
 		wl_block_dequeued(p, was.cpu);
 	if (now.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, now.cpu);

@@ -107,7 +107,7 @@ impl Tables {
         match spec.idle {
             Idle::Nearest => false,
             // Without SMT and clusters it is a scan.
-            Idle::SmtBalance => self.llc_level == 0 || self.levels[1].kind > Distance::Cls,
+            Idle::SmtBalance => self.llc_level == 0 || self.levels[1].kind > Distance::Cluster,
             Idle::Scan | Idle::Narrow => true,
         }
     }
@@ -121,7 +121,9 @@ impl Tables {
         topology.check().map_err(|error| Error::Topology(error.to_string()))?;
         if topology.max_threads() > MAX_THREADS {
             let threads = topology.max_threads();
-            return Err(Error::Topology(format!("a core of {threads} threads, expected at most {MAX_THREADS}")));
+            return Err(Error::Topology(format!(
+                "a core of {threads} threads, expected at most {MAX_THREADS}"
+            )));
         }
 
         let mut kept = vec![Partition {

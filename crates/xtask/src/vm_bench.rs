@@ -21,9 +21,10 @@ pub(crate) struct BenchArgs {
     /// Only this part; can be given more than once (default: all).
     #[arg(long, value_name = "PART")]
     part: Vec<Part>,
-    /// Only policies whose name contains this.
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    /// Only policies whose name contains this, beside the kernel's own scheduler; can be given more than once. Of a part's table only
+    /// these rows are written.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Runs for each figure.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
     runs: u32,
@@ -117,8 +118,8 @@ impl Part {
         let length = |full: u32| if args.quick { full / 4 } else { full };
         match self {
             Part::Path => vec![
-                format!("path {spec} {} {runs}", length(50)),
-                format!("wake {spec} {} {runs}", length(200)),
+                format!("path {spec} {} {runs}", length(20)),
+                format!("wake {spec} {} {runs}", length(100)),
             ],
             Part::Search => vec![format!("search {spec}")],
             Part::Time => vec![
@@ -166,11 +167,12 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             Part::Shares => shares_table(&samples),
         }?;
         println!("\n{table}");
-        if !args.quick && args.only.is_empty() {
+        if !args.quick {
             let path = command::root().join("docs/live-bench.md");
             let page =
                 fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            fs::write(&path, replaced(&page, part.name(), &table)?)
+            let old = if args.only.is_empty() { "" } else { between(&page, part.name())?.1 };
+            fs::write(&path, replaced(&page, part.name(), &merged(old, &table))?)
                 .with_context(|| format!("cannot write {}", path.display()))?;
             println!("bench: wrote the part {} of {}", part.name(), path.display());
         }
@@ -180,7 +182,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 
 /// Boots the machine of a part, and gives what was measured.
 fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sample>> {
-    let chosen = |spec: &&&str| [KERNEL, EMPTY].contains(*spec) || spec.contains(&args.only);
+    let chosen = |spec: &&&str| {
+        **spec == KERNEL || args.only.is_empty() || args.only.iter().any(|text| spec.contains(text))
+    };
     let plan: Vec<String> =
         part.policies().iter().filter(chosen).flat_map(|spec| part.plan(spec, args)).collect();
     let (smp, accel) = part.machine();
@@ -406,14 +410,39 @@ fn shares_table(samples: &[Sample]) -> Result<String> {
     Ok(out)
 }
 
+/// What stands before, between and after the marks of a part.
+fn between<'a>(page: &'a str, part: &str) -> Result<(&'a str, &'a str, &'a str)> {
+    let (begin, end) = (format!("<!-- part: {part} -->\n"), format!("<!-- end of part: {part} -->"));
+    let Some(at) = page.find(&begin) else { bail!("docs/live-bench.md has no `{}`", begin.trim()) };
+    let (before, rest) = page.split_at(at + begin.len());
+    let Some(at) = rest.find(&end) else { bail!("docs/live-bench.md has no `{end}`") };
+    let (old, after) = rest.split_at(at);
+    Ok((before, old, after))
+}
+
 /// The page with another table between a part's marks.
 fn replaced(page: &str, part: &str, table: &str) -> Result<String> {
-    let (begin, end) = (format!("<!-- part: {part} -->\n"), format!("<!-- end of part: {part} -->"));
-    let Some((before, rest)) = page.split_once(&begin) else {
-        bail!("docs/live-bench.md has no `{}`", begin.trim())
-    };
-    let Some((_, after)) = rest.split_once(&end) else { bail!("docs/live-bench.md has no `{end}`") };
-    Ok(format!("{before}{begin}{table}{end}{after}"))
+    let (before, _, after) = between(page, part)?;
+    Ok(format!("{before}{table}{after}"))
+}
+
+/// A table with the rows of a new one: rows are known by their first cell. If there was none of these columns, the new one.
+fn merged(old: &str, new: &str) -> String {
+    let title = |line: &str| line.split('|').nth(1).unwrap_or_default().trim().to_owned();
+    if old.lines().next() != new.lines().next() {
+        return new.into();
+    }
+    let is_row = |line: &&str| line.starts_with('|');
+    let mut rows: Vec<&str> = old.lines().filter(is_row).collect();
+    // The head, two lines, is the same.
+    for row in new.lines().filter(is_row).skip(2) {
+        match rows.iter_mut().skip(2).find(|known| title(known) == title(row)) {
+            Some(known) => *known = row,
+            None => rows.push(row),
+        }
+    }
+    let rest: Vec<&str> = new.lines().filter(|line| !is_row(line)).collect();
+    [rows, rest].concat().iter().map(|line| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -483,6 +512,17 @@ mod tests {
         assert!(table.ends_with(&format!("| `p` |{}\n", " 21.0 ms | 1.050 |".repeat(4))), "{table}");
         lines.pop();
         assert!(burst_table(&lines).is_err());
+    }
+
+    #[test]
+    fn rows_are_replaced_by_their_first_cell() {
+        let old = "| p | n |\n|---|---|\n| a | 1 |\n| `b` | 2 |\n\n20 runs each.\n";
+        let new = "| p | n |\n|---|---|\n| `b` | 3 |\n| c | 4 |\n\n20 runs each.\n";
+        let both = "| p | n |\n|---|---|\n| a | 1 |\n| `b` | 3 |\n| c | 4 |\n\n20 runs each.\n";
+        assert_eq!(merged(old, new), both);
+        assert_eq!(merged("", new), new);
+        assert_eq!(merged("Not measured yet.\n", new), new);
+        assert_eq!(merged("| p |\n|---|\n| a |\n", new), new);
     }
 
     #[test]
