@@ -7,7 +7,7 @@
 # stall. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
-. /bounds               # within_ms, at_least, reloads, moments
+. /bounds               # within_ms, astray_ms, at_least, reloads, moments
 policy=$(cat /policy)
 
 wanted() {
@@ -181,15 +181,14 @@ is_gone() {
 
 echo "@@ ready $cpus $(uname -r)"
 dmesg -c > /dev/null
-if wanted pinned; then
-    # What the same guest shows without us: emulated CPUs take turns, so that no scheduler's waits are as short as on a real machine.
-    note "the kernel's own scheduler: $(wakelab-guest pinned --ms 1000 2> /dev/null)"
-fi
+# What the same guest shows without us: emulated CPUs take turns, so that no scheduler's waits are as short as on a real machine.
+wanted pinned && note "the kernel's own scheduler: $(wakelab-guest pinned --ms 1000 2> /dev/null)"
+wanted affinity && note "the kernel's own scheduler: $(wakelab-guest affinity --ms 1000 2> /dev/null)"
 if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; then
     note "$(grep '^topology:' /tmp/loader.log)"
     note "$(grep '^verifier:' /tmp/loader.log)"
     wanted pinned && work pinned pinned --ms 1500 --within-ms "$within_ms"
-    wanted affinity && work affinity affinity --ms 1000 --within-ms "$within_ms"
+    wanted affinity && work affinity affinity --ms 1000 --within-ms "$astray_ms"
     wanted forks && work forks forks --rate 1000 --ms 1000 --at-least "$at_least"
     wanted cgroups && work cgroups cgroups --count 200
     wanted hotplug && run_hotplug

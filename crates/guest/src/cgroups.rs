@@ -4,6 +4,9 @@
 //! There are always as many cgroups as workers, one busy worker in each. A new cgroup takes over the worker of the oldest, which is removed at
 //! once: its task runs, waits or is in the middle of a slice as its group goes away. Every fourth is nested in one of its own. At
 //! the end each worker says how far it came, and that is checked.
+//!
+//! All of them are in one cgroup, wakelab, of the default weight: beside it this program and the kernel's threads, which are in the root, would get
+//! what one of them gets, and creating the cgroups would take most of a minute.
 
 use std::fs;
 use std::io::Read;
@@ -80,8 +83,8 @@ struct Group {
     folders: Vec<PathBuf>,
 }
 
-fn make(root: &Path, number: usize, choices: &mut Choices) -> Result<Group> {
-    let outer = root.join(format!("wakelab-{number}"));
+fn make(parent: &Path, number: usize, choices: &mut Choices) -> Result<Group> {
+    let outer = parent.join(number.to_string());
     let is_nested = number % 4 == 3;
     create(&outer, is_nested)?;
     set_weight(&outer, weight(choices))?;
@@ -115,12 +118,14 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
                 .with_context(|| format!("cannot start worker {seed}"))
         })
         .collect::<Result<_>>()?;
+    let parent = args.root.join("wakelab");
+    create(&parent, true)?;
 
     let mut groups: Vec<Option<Group>> = (0..args.workers).map(|_| None).collect();
     let (mut created, mut removed) = (0, 0);
     for number in 0..args.count {
         let place = number % args.workers;
-        let group = make(&args.root, number, &mut choices)?;
+        let group = make(&parent, number, &mut choices)?;
         created += 1;
         enter(&group.leaf, workers[place].id())?;
         if let Some(old) = groups[place].replace(group) {
@@ -141,6 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
         group.folders.iter().try_for_each(|folder| remove(folder))?;
         removed += 1;
     }
+    remove(&parent)?;
     let told = now();
     workers.iter_mut().for_each(|worker| drop(worker.stdin.take()));
     let mut right = 0;

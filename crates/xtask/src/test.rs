@@ -326,13 +326,8 @@ fn vm(shared: &mut Shared) -> Result<()> {
         println!("vm: waiting for the kernel build");
         build.wait().context("the kernel build")?;
     }
-    // In virtual time, which does not depend on what else this machine does.
-    println!(
-        "vm: left out here, as they take many minutes or hold on a quiet machine only: cargo xtask vm test --only affinity,cgroups,reload,kill"
-    );
-    let test = ["test", "--icount", "--only", "pinned,forks,stall,hotplug"];
-    for what in [&["smoke", "--icount"][..], &test, &["ab"]] {
-        run_command(Command::new(std::env::current_exe()?).current_dir(root()).arg("vm").args(what))?;
+    for what in ["smoke", "test", "ab"] {
+        run_command(Command::new(std::env::current_exe()?).current_dir(root()).args(["vm", what]))?;
     }
     Ok(())
 }

@@ -27,8 +27,12 @@ const GUEST_NEEDS: &[(&str, &str)] = &[
     ("cpio", "cpio"),
 ];
 
-/// A guest that has said nothing for so long has hung: the slowest step under emulation takes a fraction of it.
+/// A guest that has said nothing while it used so much CPU time of this machine has hung: the slowest step under emulation takes
+/// a fraction of it, and on a busy machine the time on the wall says nothing.
 const SILENCE: Duration = Duration::from_secs(240);
+
+/// One that idles for ever uses none. So much time on the wall is too long for any guest to say nothing.
+const SILENCE_ON_THE_WALL: Duration = Duration::from_secs(900);
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -130,16 +134,26 @@ impl Guest<'_> {
                 }
             }
         });
+        let (mut heard, mut used_then) = (Instant::now(), machine.cpu_time()?);
         loop {
-            let left = self.limit.saturating_sub(start.elapsed()).min(SILENCE);
-            match lines.recv_timeout(left) {
-                Ok(text) if text.is_empty() => {}
-                Ok(text) => line(&text),
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) if start.elapsed() >= self.limit => {
-                    bail!("not done after {} s", self.limit.as_secs())
+            match lines.recv_timeout(Duration::from_secs(1)) {
+                Ok(text) => {
+                    (heard, used_then) = (Instant::now(), machine.cpu_time()?);
+                    if !text.is_empty() {
+                        line(&text);
+                    }
                 }
-                Err(RecvTimeoutError::Timeout) => bail!("said nothing for {} s", SILENCE.as_secs()),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {
+                    let used = machine.cpu_time()?.saturating_sub(used_then);
+                    if start.elapsed() >= self.limit {
+                        bail!("not done after {} s", self.limit.as_secs());
+                    } else if used >= SILENCE {
+                        bail!("said nothing while it used {} s of CPU time", SILENCE.as_secs());
+                    } else if heard.elapsed() >= SILENCE_ON_THE_WALL {
+                        bail!("said nothing for {} s", SILENCE_ON_THE_WALL.as_secs());
+                    }
+                }
             }
         }
     }
@@ -236,6 +250,23 @@ fn shared_libraries(program: &Path) -> Result<Vec<String>> {
 /// A running QEMU; it ends with this value.
 struct Machine {
     qemu: Child,
+}
+
+impl Machine {
+    /// CPU time that the emulator has used so far, all of its threads.
+    fn cpu_time(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.qemu.id())).unwrap_or_default();
+        cpu_time_of(&stat).context("cannot tell what QEMU used")
+    }
+}
+
+/// CPU time from the text of /proc/PID/stat (proc_pid_stat(5): fields 14 and 15, in hundredths of a second on Linux). None used if
+/// the process is gone.
+fn cpu_time_of(stat: &str) -> Option<Duration> {
+    let Some((_, fields)) = stat.rsplit_once(')') else { return Some(Duration::ZERO) };
+    let mut fields = fields.split_whitespace().skip(11);
+    let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 10))
 }
 
 impl Drop for Machine {
@@ -353,6 +384,17 @@ mod tests {
         assert!(!outcome(&["@@ ok load 1"], &["load"], Ok(())), "no end");
         assert!(!outcome(&["@@ ok load 1", "@@ end"], &["load", "kill"], Ok(())), "a step is missing");
         assert!(!outcome(&["@@ ok load 1", "@@ end"], &["load"], Err(anyhow::anyhow!("hung"))));
+    }
+
+    #[test]
+    fn cpu_time_is_user_and_system_time() {
+        // As proc_pid_stat(5) has it; a name may hold blanks and brackets.
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 100 0 3 0 250 50 11 12 20 0 1 0 99 0 0";
+        assert_eq!(cpu_time_of(stat), Some(Duration::from_secs(3)));
+        assert_eq!(cpu_time_of(""), Some(Duration::ZERO));
+        assert_eq!(cpu_time_of("7 (a) S 1"), None);
+        let own = fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(cpu_time_of(&own).is_some());
     }
 
     #[test]
