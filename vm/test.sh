@@ -131,7 +131,7 @@ run_hotplug() {
 
 # The last thing that the loader said is that it schedules, on so many CPUs.
 is_attached() {
-    tail -n 1 /tmp/loader.log | grep -q '^scheduling by' && grep '^topology:' /tmp/loader.log | tail -n 1 | grep -q ": $1 CPUs"
+    tail -n 1 /tmp/loader.log | grep -q '^scheduling by' && grep '^topology:' /tmp/loader.log | tail -n 1 | grep -qE ": $1 CPUs?,"
 }
 
 # A scheduler that loses a task: the kernel's watchdog ejects it, the loader says so, and the task goes on under the kernel's own.
