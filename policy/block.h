@@ -12,8 +12,9 @@
  * Invariant: a CPU that looks idle (its idle task runs and nothing is queued on it) has its bit set.
  * The other way round bits may be *stale*: whoever finds one clears it. So:
  *   turns idle	sets its bit if that is clear
- *   turns busy	clears its bit if searches lately wanted to know (the LLC's wanted_until_ns), else leaves it:
- *		two tasks that wake each other on idle CPUs write no shared line at all
+ *   turns busy	clears its bit if searches lately wanted to know (the LLC's wanted_until_ns: those that found the
+ *		summary not empty), else leaves it: two tasks that wake each other on idle CPUs write no shared line at
+ *		all, and nor do searches while all is busy
  *   tick	clears the bit of a CPU that is busy still
  *   dequeue	of the last task queued on a CPU that idles: sets its bit
  *   a search	clears the bit of a CPU that it finds not to be idle, and that of another LLC where it found nothing

@@ -189,6 +189,8 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 			wl_record_wakee(p, waker, wakee, in->now_ns);
 		s.target = wl_affine_target(p, &s, wakee, waker, out);
 		wl_place_woken(p, &s, wakee, out);
+		if (wl_is_nearest(p))
+			wl_nearest_placed(wakee, out);
 	}
 	out->target = s.target;
 	return 0;

@@ -17,6 +17,10 @@
  * idle and be claimed (wl_take_idle); a bit that was stale is cleared, and the search goes on.
  * Blocks whose idle CPUs are not allowed are left as they are.
  *
+ * A task that searches have moved twice in a row has no CPU of its own: its block has more tasks than CPUs, and whichever
+ * it gets there is taken from another, which then searches, too. So for it target's block comes last, and it gets out.
+ * A wake-up that finds target or prev idle ends this.
+ *
  * Beyond the LLC it goes while the wait is longer than the way is worth. The wait: the running task of
  * target is expected to run on for as long as it has run, and so is each that waits there. The way: migration_cost,
  * which is how long a cache takes to refill, times the distance of the nodes relative to a node's own (ACPI's 10).
@@ -32,7 +36,10 @@
  * busy. Its task has run for 600 us: the wakee waits. One more waits there: 1,200 us, and an idle CPU of the other node is
  * taken, after target's lines, the summary, the LLCs' bits, and there summary, block and CPU.
  *
- * Cost: if nothing idles, target, prev and one summary line, whatever the LLC's size. Else, for a task that
+ * One LLC of 2 blocks of 4 CPUs. A task that last ran on CPU 0 wakes when that is busy, and CPU 1 and block 1 idle: CPU 1.
+ * The next time 1 is busy and 2 idle: CPU 2. Then 2 is busy and 3 idle: CPU 4, in block 1. There it stays if 4 idles.
+ *
+ * Cost: if nothing idles, target, prev and one summary line, whatever the LLC's size, and no write. Else, for a task that
  * may run anywhere, two words of blocks at most and the CPU or core taken; a lost claim or a stale bit
  * adds a CPU each, and the stale bit is gone then. Step 5 adds a read of target's running task, and if the way is
  * worth it one of the LLCs' bits a level, and two or three for each LLC tried. With affinity, at worst every block that has an
@@ -43,6 +50,18 @@
 #define WL_IDLE_NEAREST_H
 
 #include "block.h"
+
+/* So many searches in a row that moved a task say that it has no CPU of its own. */
+#define WL_NR_MOVED 2
+
+/* Counts searches that moved a task, after its placement. */
+WL_INLINE void wl_nearest_placed(struct wl_task *t, const struct wl_decision *out)
+{
+	if (out->claimed && !out->searched)
+		t->nr_moved = 0;
+	else if (out->claimed && t->nr_moved < WL_NR_MOVED)
+		t->nr_moved++;
+}
 
 /* Of the candidates (bits of a block, not 0), the one to try first. */
 WL_FN u32 wl_nearest_slot(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG, u32 block,
@@ -139,8 +158,8 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 }
 
 /*
- * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on. Returns
- * the CPU claimed, or WL_CPU_NONE.
+ * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on; target's last for a task
+ * that has no CPU of its own. Returns the CPU claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
@@ -156,16 +175,17 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 
 	out->reason = s->cores_searched ? WL_REASON_NEAR_CORE : WL_REASON_NEAR_CPU;
 	at = own - base;
-	if (left >> (at & 63) & 1) {
+	if (t->nr_moved < WL_NR_MOVED && left >> (at & 63) & 1)
 		cpu = wl_nearest_in_block(p, s, t, own, out);
-		left &= ~(1ULL << (at & 63));
-	}
-	if (cpu >= 0 || !left)
+	left &= ~(1ULL << (at & 63));
+	if (cpu >= 0)
 		return cpu;
-	out->reason = s->cores_searched ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
-	rotor = wl_get(me->rotor);
-	me->rotor = rotor + 1;
-	at = nr ? rotor % nr : 0;
+	if (left) {
+		out->reason = s->cores_searched ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
+		rotor = wl_get(me->rotor);
+		me->rotor = rotor + 1;
+		at = nr ? rotor % nr : 0;
+	}
 	wl_for_few (i, 64, 64) {
 		if (!left)
 			break;
@@ -175,6 +195,10 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 		cpu = wl_nearest_in_block(p, s, t, base + at, out);
 		if (cpu >= 0)
 			break;
+	}
+	if (cpu < 0 && t->nr_moved >= WL_NR_MOVED) {
+		out->reason = s->cores_searched ? WL_REASON_NEAR_CORE : WL_REASON_NEAR_CPU;
+		cpu = wl_nearest_in_block(p, s, t, wl_entry(p->topo.block_of, s->target), out);
 	}
 	return cpu;
 }
@@ -188,6 +212,8 @@ WL_INLINE int wl_nearest_here(struct wl_policy *p, struct wl_search *s, const st
 	int cpu = WL_CPU_NONE;
 
 	wl_read_llc(p, &out->reads, first, wl_reader_distance(p, &s->reader, first));
+	if (!wl_read_once(llc->idle_blocks))
+		return cpu;
 	if (s->now_ns + WL_WANTED_NS / 2 > wl_read_once(llc->wanted_until_ns)) {
 		wl_write_once(llc->wanted_until_ns, s->now_ns + WL_WANTED_NS);
 		wl_wrote_llc(p, first);
@@ -197,7 +223,7 @@ WL_INLINE int wl_nearest_here(struct wl_policy *p, struct wl_search *s, const st
 		cpu = wl_nearest_in_llc(p, s, t, out);
 		s->cores_searched = 0;
 	}
-	if (cpu < 0 && wl_read_once(llc->idle_blocks))
+	if (cpu < 0)
 		cpu = wl_nearest_in_llc(p, s, t, out);
 	return cpu;
 }

@@ -307,7 +307,7 @@ struct wl_task {
 	u32 flags;	   /* WL_TASK_* */
 	u32 group;	   /* the slot of its group; 0: the root */
 	u32 hweight; /* what it is charged by, in 1/1024 of a weight: its weight's part of its CPU */
-	u32 unused;
+	u32 nr_moved; /* nearest: so many searches in a row have moved it; idle_nearest.h */
 	u64 allowed[WL_MASK_WORDS];
 };
 

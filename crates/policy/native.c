@@ -174,6 +174,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_task, flags),
 	AT(wl_task, group),
 	AT(wl_task, hweight),
+	AT(wl_task, nr_moved),
 	AT(wl_task, allowed),
 	sizeof(struct wl_reads),
 	sizeof(struct wl_select_in),

@@ -143,7 +143,7 @@ structs! {
     [next_ns kick_cpu] [reads.at]
     task: native::Task, types::wl_task;
     [vtime sum_exec_ns run_start_ns slice_ns slice_used_ns deadline lag flip_stamp_ns last_wakee wakee_flips weight
-     place cpu recent_cpu nr_allowed id util_stamp_ns util util_slept flags group hweight] []
+     place cpu recent_cpu nr_allowed id util_stamp_ns util util_slept flags group hweight nr_moved] []
     cpu: native::CpuState, types::wl_cpu;
     [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
      curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline

@@ -90,7 +90,7 @@ pub struct Task {
     pub flags: u32,
     pub group: u32,
     pub hweight: u32,
-    pub unused: u32,
+    pub nr_moved: u32,
     pub allowed: [u64; MAX_CPUS / 64],
 }
 
@@ -119,7 +119,7 @@ impl Default for Task {
             flags: 0,
             group: 0,
             hweight: 0,
-            unused: 0,
+            nr_moved: 0,
             allowed: [0; MAX_CPUS / 64],
         }
     }
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 87];
+        static wl_native_layout: [u32; 88];
     }
 
     #[test]
@@ -412,6 +412,7 @@ mod tests {
             offset_of!(Task, flags),
             offset_of!(Task, group),
             offset_of!(Task, hweight),
+            offset_of!(Task, nr_moved),
             offset_of!(Task, allowed),
             size_of::<Reads>(),
             size_of::<SelectIn>(),

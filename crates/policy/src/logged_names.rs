@@ -27,7 +27,7 @@ const GROUP_CPU: &[(usize, &str)] = fields!(GroupCpu: load nr counted weight gen
 const BLOCK: &[(usize, &str)] = fields!(Block: idle present cores recent before recent_period number);
 const TASK: &[(usize, &str)] = fields!(Task: vtime sum_exec_ns run_start_ns slice_ns slice_used_ns deadline lag
     flip_stamp_ns last_wakee wakee_flips weight place cpu recent_cpu nr_allowed id util_stamp_ns util util_slept
-    flags group hweight allowed);
+    flags group hweight nr_moved allowed);
 
 /// The names and places of a task's fields, ascending.
 pub fn task_fields() -> &'static [(usize, &'static str)] {

@@ -101,6 +101,17 @@ fn with_everything_busy_a_search_reads_one_line_besides_target_and_prev() {
     assert_eq!((decision.cpu, decision.reason()), (7, Reason::NoneIdle));
     assert_eq!(decision.reads, reads(&[(Llc, 2)]), "target, which is prev, and the summary");
     assert_eq!(host.policy.seen().updated(), [] as [u32; 0]);
+    // Nor does it ever say that it wants to know more: that would be a line that all others read.
+    let wanted_until_ns = host.policy.cpu(0).wanted_until_ns;
+    host.now_ns += 10 * MS;
+    assert_eq!(wake(&mut host, 3, 7).reason(), Reason::NoneIdle);
+    assert_eq!(host.policy.cpu(0).wanted_until_ns, wanted_until_ns);
+    // One that found something does, so that CPU 9 takes its bit away.
+    host.vacate(&[9]);
+    assert_eq!(wake(&mut host, 3, 7).cpu, 9);
+    assert!(host.policy.cpu(0).wanted_until_ns > host.now_ns);
+    host.occupy(&[9]);
+    assert_eq!(host.policy.cpu(0).idle_blocks, 0);
 }
 
 #[test]
@@ -116,6 +127,31 @@ fn the_cpu_that_turned_idle_last_is_preferred_and_then_the_first_from_target_on(
     let mut host = all_busy(&machine(1, None, 8, 1));
     host.vacate(&[1, 2, 5, 6]);
     assert_eq!([3; 4].map(|target| wake(&mut host, 0, target).cpu), [5, 6, 1, 2]);
+}
+
+/// The header's example of a task without a CPU of its own: 2 clusters of 4 CPUs, each a block.
+#[test]
+fn a_task_that_was_moved_twice_leaves_its_block() {
+    let mut host = all_busy(&machine(1, Some(2), 4, 1));
+    let mut task = host.sleeper(1024, 0);
+    host.vacate(&[1, 4, 5, 6, 7]);
+    let mut placed = |host: &mut Host, prev, taken: &[u32], idle: &[u32]| {
+        host.occupy(taken);
+        host.vacate(idle);
+        let decision = host.wake(&mut task, 0, prev);
+        (decision.cpu, decision.reason(), task.nr_moved)
+    };
+    assert_eq!(placed(&mut host, 0, &[], &[]), (1, Reason::NearCpu, 1));
+    assert_eq!(placed(&mut host, 1, &[1], &[2]), (2, Reason::NearCpu, 2));
+    assert_eq!(placed(&mut host, 2, &[2], &[3]), (4, Reason::IdleCpu, 2));
+    host.policy.set_idle_mask(4, true);
+    assert_eq!(placed(&mut host, 4, &[], &[]), (4, Reason::TargetIdle, 0));
+    // Where its own block alone has one, it takes that.
+    task.nr_moved = 2;
+    host.policy.set_idle_mask(4, true);
+    host.occupy(&[4, 5, 6, 7]);
+    let decision = host.wake(&mut task, 0, 2);
+    assert_eq!((decision.cpu, decision.reason()), (3, Reason::NearCpu));
 }
 
 #[test]
