@@ -296,8 +296,11 @@ pub(crate) struct MapArgs {
     /// Map this metric instead of what the workload is judged by: a name in the JSON of `wakelab compare`
     #[arg(long, value_name = "METRIC")]
     pub(crate) metric: Option<String>,
+    /// One map: the last policy over whichever of the others is best in each cell
+    #[arg(long)]
+    pub(crate) over_best: bool,
     /// Draw the maps into this file, as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "over_best")]
     pub(crate) plot: Option<PathBuf>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -77,6 +77,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
         loads: args.load.clone(),
         policies: args.policy.clone(),
         metric: args.metric.clone(),
+        over_best: args.over_best,
     };
     let map = SignMap::new(axes, &runs)?;
     if let Some(path) = &args.plot {

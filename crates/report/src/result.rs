@@ -27,10 +27,11 @@ impl ResultMetric {
         ResultMetric::at(measure, 0)
     }
 
-    /// That of this name; `None` if no outcome has one.
+    /// That of this name, which may be what workloads of another measure are judged by; `None` if no outcome has one.
     pub(crate) fn named(measure: Measure, name: &str) -> Option<ResultMetric> {
-        let row = metrics(measure).iter().position(|metric| metric.name == name)?;
-        Some(ResultMetric::at(measure, row))
+        let row = |measure| metrics(measure).iter().position(|metric| metric.name == name);
+        let of = |measure| Some(ResultMetric::at(measure, row(measure)?));
+        of(measure).or_else(|| MEASURES.into_iter().find_map(of))
     }
 
     fn at(measure: Measure, row: usize) -> ResultMetric {
@@ -75,9 +76,13 @@ impl ResultMetric {
     }
 }
 
-/// Names of the metrics that an outcome has whatever its workload is judged by, as the JSON has them.
+const MEASURES: [Measure; 3] = [Measure::Makespan, Measure::Rate, Measure::WakeupLatency];
+
+/// Names of the metrics that an outcome has, whatever its workload is judged by, as the JSON has them.
 pub fn metric_names() -> Vec<String> {
-    metrics(Measure::Makespan).into_iter().skip(1).map(|metric| metric.name).collect()
+    let judged = MEASURES.into_iter().map(|measure| metrics(measure).remove(0));
+    let others = metrics(Measure::Makespan).into_iter().skip(1);
+    judged.chain(others).map(|metric| metric.name).collect()
 }
 
 pub(crate) fn completed(outcomes: &[Outcome]) -> bool {

@@ -29,6 +29,8 @@ pub struct MapAxes {
     pub policies: Vec<String>,
     /// What gains are of, one of [`metric_names`](crate::metric_names); `None`: what the workload is judged by.
     pub metric: Option<String>,
+    /// One map: the last policy over whichever of the others has the best mean in the cell.
+    pub over_best: bool,
 }
 
 /// Runs of one machine and load.
@@ -59,6 +61,8 @@ struct MapCell {
     load: usize,
     /// Index into the policies; never the baseline.
     policy: usize,
+    /// What it is compared with: the first policy, or the best of all before this one.
+    baseline: usize,
     workload: String,
     metric: String,
     unit: Unit,
@@ -95,6 +99,24 @@ impl MapCell {
     }
 }
 
+fn metric_of(axes: &MapAxes, measure: Measure) -> Result<ResultMetric, ReportError> {
+    match &axes.metric {
+        None => Ok(ResultMetric::new(measure)),
+        Some(name) => ResultMetric::named(measure, name)
+            .ok_or_else(|| ReportError::Metric { name: name.clone(), known: metric_names().join(", ") }),
+    }
+}
+
+/// The index of the outcomes with the best mean, the first of equals. One without a mean is not chosen if there is another.
+fn best(metric: &ResultMetric, outcomes: &[&[Outcome]]) -> usize {
+    let mean = |at: usize| match (metric.of(outcomes[at]).mean, metric.direction) {
+        (Some(mean), Direction::Lower) => mean,
+        (Some(mean), Direction::Higher) => -mean,
+        (None, _) => f64::INFINITY,
+    };
+    (1..outcomes.len()).fold(0, |best, at| if mean(at) < mean(best) { at } else { best })
+}
+
 impl SignMap {
     /// # Errors
     /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first, no such metric.
@@ -110,26 +132,22 @@ impl SignMap {
                 let (names, outcomes) = (axes.policies.len(), case.outcomes.len());
                 return Err(ReportError::Lengths { scenarios: names, names, outcomes });
             }
-            let measure: Measure = case.workload.measure;
             for (policy, outcomes) in case.outcomes.iter().enumerate() {
                 check_seeds(&seeds, &axes.policies[0], outcomes, &axes.policies[policy])?;
-                if policy == 0 {
-                    continue;
-                }
-                let metric = match &axes.metric {
-                    None => ResultMetric::new(measure),
-                    Some(name) => ResultMetric::named(measure, name).ok_or_else(|| ReportError::Metric {
-                        name: name.clone(),
-                        known: metric_names().join(", "),
-                    })?,
-                };
+            }
+            let last = axes.policies.len() - 1;
+            for policy in if axes.over_best { last..=last } else { 1..=last } {
+                let metric = metric_of(&axes, case.workload.measure)?;
+                let baseline = if axes.over_best { best(&metric, &case.outcomes[..policy]) } else { 0 };
+                let (base, outcomes) = (case.outcomes[baseline], case.outcomes[policy]);
                 cells.push(MapCell {
                     machine: case.machine,
                     load: case.load,
                     policy,
+                    baseline,
                     workload: case.workload.name.clone(),
-                    before: metric.of(case.outcomes[0]),
-                    after: metric.over(case.outcomes[0], outcomes),
+                    before: metric.of(base),
+                    after: metric.over(base, outcomes),
                     metric: metric.name,
                     unit: metric.unit,
                     direction: metric.direction,
@@ -157,8 +175,15 @@ impl SignMap {
     pub fn text(&self, style: &Style) -> String {
         let of = self.axes.metric.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
         let MapAxes { workload, policies, .. } = &self.axes;
-        let mut out = format!("{of}{workload}, over {}, {}\n", policies[0], seeds(&self.seeds));
-        for policy in 1..self.axes.policies.len() {
+        let (last, others) = policies.split_last().expect("two or more");
+        let over = if self.axes.over_best {
+            format!("the best of {}", others.join(", "))
+        } else {
+            policies[0].clone()
+        };
+        let mut out = format!("{of}{workload}, over {over}, {}\n", seeds(&self.seeds));
+        for policy in (1..policies.len()).filter(|policy| !self.axes.over_best || policies[*policy] == *last)
+        {
             out.push('\n');
             out.push_str(&paint(style, "\x1b[1m", &self.axes.policies[policy]));
             out.push('\n');
@@ -209,8 +234,20 @@ impl SignMap {
         if lines.is_empty() {
             lines.push(format!("neither helps nor hurts in any of {} cells", cells.len()));
         }
-        lines.extend(self.flips(policy));
+        if self.axes.over_best {
+            lines.extend(of(Effect::Hurts).map(|cell| self.loss(cell)));
+        } else {
+            lines.extend(self.flips(policy));
+        }
         lines
+    }
+
+    fn loss(&self, cell: &MapCell) -> String {
+        let MapAxes { machines, loads, policies, .. } = &self.axes;
+        let (machine, load, better) =
+            (&machines[cell.machine].0, &loads[cell.load], &policies[cell.baseline]);
+        let gain = gain_cell(&cell.after.gain).text;
+        format!("worse on {machine} at load {load} than {better}: {} %", gain.trim_end_matches([' ', '*']))
     }
 
     /// Machines with both signs, then loads with both.

@@ -22,6 +22,7 @@ fn axes() -> MapAxes {
         loads: vec!["1/4".into(), "1".into()],
         policies: vec!["base".into(), "a<b".into()],
         metric: None,
+        over_best: false,
     }
 }
 
@@ -112,7 +113,9 @@ fn the_figure_has_a_cell_each() {
 /// 400 ns idle with something waiting instead of 1,000: 60 % better, whatever the makespan says.
 #[test]
 fn another_metric_can_be_mapped() {
-    let idle = |ns| runs(1000).into_iter().map(|run| Outcome { idle_while_runnable_ns: ns, ..run }).collect();
+    let idle = |ns| {
+        runs(1000).into_iter().map(|run| Outcome { idle_while_runnable_ns: ns, units: 3, ..run }).collect()
+    };
     let (base, other): (Vec<Outcome>, Vec<Outcome>) = (idle(1000), idle(400));
     let workload = Workload::parse_spec("hackbench:groups=1,fds=1,loops=2").unwrap();
     let cell = [MapRuns { machine: 0, load: 0, workload: &workload, outcomes: vec![&base, &other] }];
@@ -120,8 +123,36 @@ fn another_metric_can_be_mapped() {
     let text = SignMap::new(of("idle_while_runnable_ns"), &cell).unwrap().text(&Style::default());
     assert!(text.starts_with("idle_while_runnable_ns of hackbench:groups={tasks/4}, over base, "), "{text}");
     assert!(text.contains("helps in 1 of 1 cells, most on small at load 1/4: +60.00 %"), "{text}");
+    // What workloads of another measure are judged by: 3 units in a makespan of 1,000 ns are 3,000,000 /s.
+    let rate = serde_json::to_value(SignMap::new(of("rate_per_s"), &cell).unwrap().document()).unwrap();
+    assert_eq!(rate["cells"][0]["unit"], "per_s");
+    assert_eq!(rate["cells"][0]["before"]["mean"].as_f64(), Some(3e6));
     let error = SignMap::new(of("p99"), &cell).unwrap_err().to_string();
     assert!(error.starts_with("no metric is called 'p99'; expected one of "), "{error}");
+}
+
+/// 1000 ns and 800 ns, and a third policy with 840 ns: 16 % over the first and -5 % over the best. On the other machine the
+/// first is the best, and 900 ns are +10 %.
+#[test]
+fn one_policy_over_the_best_of_the_others() {
+    let workload = Workload::parse_spec("hackbench:groups=1,fds=1,loops=2").unwrap();
+    let [first, second, third, slow, fast] = [1000, 800, 840, 1100, 900].map(runs);
+    let cell = |machine, outcomes| MapRuns { machine, load: 0, workload: &workload, outcomes };
+    let cells = [cell(0, vec![&first[..], &second, &third]), cell(1, vec![&first[..], &slow, &fast])];
+    let policies = ["a", "b", "c"].map(String::from).to_vec();
+    let map = SignMap::new(MapAxes { policies, over_best: true, ..axes() }, &cells).unwrap();
+    let text = map.text(&Style::default());
+    for part in [
+        "hackbench:groups={tasks/4}, over the best of a, b, 2 seeds from 1 to 2\n\nc\n",
+        "  helps in 1 of 2 cells, most on large at load 1/4: +10.00 %\n",
+        "  hurts in 1 of 2 cells, most on small at load 1/4: -5.00 %\n",
+        "  worse on small at load 1/4 than b: -5.00 ±0.00 %\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let json = serde_json::to_value(map.document()).unwrap();
+    assert_eq!((&json["cells"][0]["baseline"], &json["cells"][1]["baseline"]), (&1.into(), &0.into()));
+    validate(include_str!("../../../docs/schema/sign-map.schema.json"), &json);
 }
 
 #[test]
