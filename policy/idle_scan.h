@@ -39,7 +39,8 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 	u32 narrow = wl_axis(p, idle) == WL_IDLE_NARROW, i, cpu, busy = 0;
 	int candidate = WL_CPU_NONE;
 
-	wl_for_few (i, span, WL_MAX_THREADS) {
+	/* Not wl_for_few: without an early exit the verifier would follow all ways through all turns. */
+	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (!wl_looks_idle(p, cpu)) {
