@@ -397,16 +397,6 @@ WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out
 	return 0;
 }
 
-/* One of the CPUs of wl_take_in_domain(). Returns 1 if it was idle and is claimed now. */
-WL_INLINE u32 wl_take_allowed(struct wl_policy *p, const struct wl_search *s,
-			      const struct wl_task *t, u32 cpu, struct wl_decision *out)
-{
-	if (!wl_allowed(p, t, cpu))
-		return 0;
-	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-	return wl_take_idle(p, cpu, out);
-}
-
 /*
  * An idle allowed CPU of the candidate's domain at `level`, from the candidate on, wrapping. Returns the CPU
  * claimed, or WL_CPU_NONE.
@@ -421,19 +411,12 @@ WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *
 	u32 start = wl_entry(lv->pos, s->candidate) - first, i, cpu;
 	int found = WL_CPU_NONE;
 
-	if (level <= p->topo.smt_level) {
-		wl_for_few (i, span, WL_MAX_THREADS) {
-			cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
-			if (wl_take_allowed(p, s, t, cpu, out)) {
-				found = cpu;
-				break;
-			}
-		}
-		return found;
-	}
 	wl_for (i, 0, span) {
 		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
-		if (wl_take_allowed(p, s, t, cpu, out)) {
+		if (!wl_allowed(p, t, cpu))
+			continue;
+		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+		if (wl_take_idle(p, cpu, out)) {
 			found = cpu;
 			break;
 		}
