@@ -66,19 +66,27 @@ is_disabled() {
     [ "$(cat $state)" = disabled ]
 }
 
-# start_loader ARGUMENTS...: in the background. Returns 1 and sets $why if the scheduler is not attached then.
+# start_loader ARGUMENTS...: in the background. Returns 1 and sets $why if the scheduler is not attached as it should be; no loader is
+# left then.
 start_loader() {
     scx_wakelab --verbose "$@" > /tmp/loader.log 2>&1 &
     loader=$!
     # Before all others: under load, the verifier would take minutes of emulated time.
     renice -n -20 -p $loader > /dev/null
     await 120 is_enabled
-    if [ "$(cat $state)" != enabled ]; then
-        why="state is $(cat $state)"
-        kill -KILL "$loader" 2>/dev/null
-        wait "$loader"
-        return 1
+    if is_right; then
+        return 0
     fi
+    kill -KILL "$loader" 2>/dev/null
+    wait "$loader"
+    await 20 is_disabled
+    return 1
+}
+
+# Whether the loader has attached what it should. Sets $why if not.
+is_right() {
+    why="state is $(cat $state)"
+    [ "$(cat $state)" = enabled ] || return 1
     case $(cat $ops) in
     wakelab*) ;;
     *)
