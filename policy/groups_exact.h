@@ -221,22 +221,36 @@ WL_INLINE u32 wl_exact_next(struct wl_policy *p, u32 cpu, u32 level, u32 at)
 	return wl_entry(lv->cpus, first + (span ? (cpu + at) % span : 0));
 }
 
-/* An LLC in which nobody waits has its clock follow the foremost. */
+/* Notes whether tasks wait in other LLCs than this one. */
+WL_INLINE void wl_exact_others_wait(struct wl_policy *p, u32 llc, u32 wait)
+{
+	if (wl_read_once(wl_cpu_of(p, llc)->others_wait) == wait)
+		return;
+	wl_write_once(wl_cpu_of(p, llc)->others_wait, wait);
+	wl_wrote_llc(p, llc);
+}
+
+/* An LLC in which nobody waits has its clock follow the foremost, and learns whether anybody waits elsewhere. */
 WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
-	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, i, other;
+	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, waiting = 0, i, other;
 	u64 clock = wl_get(wl_cpu_of(p, llc)->llc_clock.v), there;
 
 	wl_unused(p);
 	wl_unused(cpu);
 	wl_unused(reads);
+	if (wl_read_once(wl_cpu_of(p, llc)->llc_waiting)) {
+		wl_exact_others_wait(p, llc, nr_llcs > 1);
+		return 0;
+	}
 	wl_for (i, 0, nr_llcs) {
 		other = wl_entry(lv->cpus, wl_entry(lv->first, i));
 		if (other == llc)
 			continue;
 		wl_read_llc(p, reads, other, wl_distance(p, cpu, other));
 		there = wl_read_once(wl_cpu_of(p, other)->llc_clock.v);
+		waiting += wl_read_once(wl_cpu_of(p, other)->llc_waiting);
 		if ((s64)(there - clock) > 0)
 			clock = there;
 	}
@@ -244,6 +258,7 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 	wl_cpu_of(p, llc)->llc_clock.rate_v = wl_get(wl_cpu_of(p, llc)->llc_clock.rate_v) + clock -
 					      wl_get(wl_cpu_of(p, llc)->llc_clock.v);
 	wl_write_once(wl_cpu_of(p, llc)->llc_clock.v, clock);
+	wl_exact_others_wait(p, llc, !!waiting);
 	return 0;
 }
 
@@ -261,11 +276,11 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	wl_unused(reads);
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
-	wl_exact_charge(p, t, now_ns);
+	/* In this order: what a group is held for is best known now. */
 	wl_exact_sum(p, t->group, cpu, now_ns, reads);
+	wl_exact_charge(p, t, now_ns);
 	t->slice_ns = p->params.tick_ns;
-	if (!wl_read_once(wl_cpu_of(p, wl_llc_first(p, cpu))->llc_waiting))
-		wl_exact_follow_clocks(p, cpu, reads);
+	wl_exact_follow_clocks(p, cpu, reads);
 	c->best = wl_exact_who(t);
 	if (wl_read_once(c->nr_queued)) {
 		two.a = wl_exact_seen(&c->first);

@@ -6,12 +6,14 @@
  * How far something is behind its parent's clock is its lag: what it was entitled to and did not get.
  * It must not grow for two reasons that are nobody's fault:
  *   it has all that it can use	nobody of it waits, and its CPUs give it less than the clock goes (fewer
- *		tasks than its shares are worth); or nobody in the LLC waits at all. It is then held
+ *		tasks than its shares are worth); or nobody waits on the whole machine. It is then held
  *		where it is from the clock, so that what it cannot use goes to the others for good.
  *   it sleeps	the distance is kept, at most WL_EXACT_LAG_TICKS of its own CPU time and
  *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance.
  * So a lag is neither lost nor gained by sleeping, or by running alone for a while. In several LLCs one
- * of them, its home, sees to that.
+ * of them, its home, sees to that. Counts of other LLCs are up to a tick old there: of a task that
+ * was pulled from here its group knows at once, or it would seem to have all that it can use, and lose
+ * what it lags.
  *
  * Example: A and B have 1024 shares each on 4 CPUs, A with one task, B with four. The clock, B's, goes
  * at 3 (three CPUs at 1024 shares), A's one CPU gives it 1: A is held, B has the other three CPUs. Two
@@ -54,7 +56,17 @@ WL_INLINE u64 wl_exact_rate(u32 cpus, u32 shares)
 	return wl_div((u64)cpus << 20, shares);
 }
 
-/* Brings v of one group up to now_ns; spare: nobody waits in the LLC. A function of its own, as its many ways are many for BPF's verifier. */
+/* Does nobody wait anywhere, as far as is known in this LLC? A function of its own, for the stacks of those that ask. */
+WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
+{
+	struct wl_cpu *c = wl_cpu_of(p, llc);
+
+	wl_unused(p);
+	wl_unused(llc);
+	return !wl_read_once(c->llc_waiting) && !wl_read_once(c->others_wait);
+}
+
+/* Brings v of one group up to now_ns; spare: nobody waits anywhere. A function of its own, as its many ways are many for BPF's verifier. */
 WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
 				 u32 spare)
 {
@@ -109,7 +121,7 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
  */
 WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
 {
-	u32 spare = !wl_read_once(wl_cpu_of(p, wl_llc_first(p, cpu))->llc_waiting);
+	u32 spare = wl_exact_is_spare(p, wl_llc_first(p, cpu));
 	u32 at = slot, i;
 
 	wl_unused(p);
@@ -135,7 +147,7 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_clock *clock = wl_exact_clock(p, t->group, llc);
 	u32 content = wl_exact_rate(1, t->weight) < wl_get(clock->rate);
-	u32 spare = !wl_read_once(wl_cpu_of(p, llc)->llc_waiting);
+	u32 spare = wl_exact_is_spare(p, llc);
 
 	wl_unused(p);
 	wl_unused(t);
@@ -232,7 +244,7 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 			struct wl_reads *reads WL_ARG)
 {
-	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
+	u32 llc = wl_llc_first(p, cpu), at = t->group, slept, i;
 
 	wl_unused(p);
 	wl_unused(t);
@@ -253,19 +265,28 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			break;
 		if (wl_read_once(gl->waiting) + wl_read_once(gl->running))
 			break;
+		/* Of CPUs that wake it at once one does all of this: each would add what it slept. */
+		if (wl_atomic_xchg_u32(&g->waking, 1))
+			break;
 		/* Whether it slept must be known. */
 		gl->summed_ns = now_ns - p->params.tick_ns;
 		wl_exact_sum_group(p, at, cpu, now_ns, reads);
-		if (wl_get(gl->others_waiting) + wl_get(gl->others_running))
+		slept = !(wl_get(gl->others_waiting) + wl_get(gl->others_running));
+		if (slept) {
+			home = wl_group_cpu_at(p, at, wl_get(g->home));
+			mark = wl_exact_clamp(p, wl_exact_clock(p, wl_get(g->parent), llc),
+					      home ? wl_get(home->mark) : 0, wl_get(g->shares));
+			wl_atomic_add(&gl->part,
+				      wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v) + mark -
+					      wl_exact_v(gl));
+			g->home = llc;
+			gl->mark = wl_exact_v(gl) -
+				   wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
+			wl_wrote_group(p, at, llc);
+		}
+		wl_publish(g->waking, 0);
+		if (!slept)
 			break;
-		home = wl_group_cpu_at(p, at, wl_get(g->home));
-		mark = wl_exact_clamp(p, wl_exact_clock(p, wl_get(g->parent), llc),
-				      home ? wl_get(home->mark) : 0, wl_get(g->shares));
-		wl_atomic_add(&gl->part, wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v) +
-						 mark - wl_exact_v(gl));
-		g->home = llc;
-		gl->mark = wl_exact_v(gl) - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
-		wl_wrote_group(p, at, llc);
 		at = wl_get(g->parent);
 	}
 	return 0;

@@ -125,6 +125,27 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 	return 0;
 }
 
+/* A task of this group that waited on cpu now waits in another LLC. Where it was this is known at once, the rest when sums are read anew. */
+WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
+{
+	u32 llc = wl_llc_first(p, cpu), at = slot, i;
+
+	wl_unused(p);
+	wl_unused(slot);
+	wl_unused(cpu);
+	wl_for (i, 0, WL_GROUP_DEPTH) {
+		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
+
+		if (!at || !g || !gl)
+			break;
+		gl->others_waiting = wl_get(gl->others_waiting) + 1;
+		wl_line_updated(p, wl_group_line(p, at, llc));
+		at = wl_get(g->parent);
+	}
+	return 0;
+}
+
 /* A task of this group is counted at another place, or on another CPU. */
 WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_cpu, u32 now,
 				u32 now_cpu)
@@ -134,6 +155,9 @@ WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_
 			       -(u32)(was == WL_PLACE_RUNNING));
 	if (now != WL_PLACE_NONE)
 		wl_exact_count(p, slot, now_cpu, now == WL_PLACE_QUEUED, now == WL_PLACE_RUNNING);
+	if (was == WL_PLACE_QUEUED && now == WL_PLACE_QUEUED &&
+	    wl_llc_first(p, was_cpu) != wl_llc_first(p, now_cpu))
+		wl_exact_went(p, slot, was_cpu);
 }
 
 /* ------------------------------------------------------------------ sums */

@@ -126,6 +126,7 @@ struct wl_cpu {
 	struct wl_clock llc_clock
 		WL_ALIGN_LINE; /* of the root in the LLC; valid in the LLC's first CPU only, as is */
 	u32 llc_waiting;       /* tasks that wait in the LLC */
+	u32 others_wait; /* groups=exact: so do some elsewhere, or nobody has looked since this LLC had any */
 } WL_ALIGN_LINE;
 
 /* ------------------------------------------------------------------ task groups, kept by the host */
@@ -144,7 +145,8 @@ struct wl_group {
 	u32 stale_weight; /* W where no rule has set one since S was: group.h */
 	u32 generation;	  /* counts how often S was set */
 	u32 home; /* groups=exact: the first CPU of the LLC that keeps its distance from the clock */
-	u32 unused[9];
+	u32 waking; /* groups=exact: a CPU is about to place it where it was before it slept */
+	u32 unused[8];
 } WL_ALIGN_LINE;
 
 /* A group on one CPU. */

@@ -106,7 +106,7 @@ impl Race {
         match place.rsplit('.').next().unwrap_or(place) {
             "state" => Race::Busy,
             "nr_queued" | "nr_running" | "load" | "total" | "next_buddy" | "last_buddy" | "next_vtime"
-            | "last_vtime" | "has_first" | "first" | "llc_waiting" => Race::Queue,
+            | "last_vtime" | "has_first" | "first" | "llc_waiting" | "others_wait" => Race::Queue,
             "curr_weight" | "min_vtime" | "curr_vtime" | "curr_start_ns" | "vtime_sum" | "charged"
             | "curr_deadline" | "curr_renewed" | "curr_slot" | "llc_clock" | "best" | "has_best" => {
                 Race::Vtime

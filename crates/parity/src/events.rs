@@ -150,12 +150,12 @@ structs! {
      next_buddy next_vtime last_buddy last_vtime has_idle_cores nr_idle_scan idle_scan_due_ns idle_blocks core_blocks
      wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged picked_ns
      first.v first.slot first.weight has_first curr_slot best.v best.slot best.weight has_best pull_from probe idle_pulls
-     walked_ns llc_clock.v llc_clock.rate_v llc_clock.rate_us llc_clock.rate llc_waiting]
+     walked_ns llc_clock.v llc_clock.rate_v llc_clock.rate_us llc_clock.rate llc_waiting others_wait]
     [next_balance_ns balance_failed walk_reads.at]
     block: native::Block, types::wl_block;
     [idle present cores recent before recent_period number] []
     group: native::Group, types::wl_group;
-    [shares parent depth counts_as stale_weight generation home] []
+    [shares parent depth counts_as stale_weight generation home waking] []
     group_cpu: native::GroupCpu, types::wl_group_cpu;
     [load nr counted weight generation summed_ns advanced_ns others_waiting others_running capped part others mark
      clock.v clock.rate_v clock.rate_us clock.rate waiting running] []

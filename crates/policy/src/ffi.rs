@@ -471,7 +471,7 @@ mod tests {
             offset_of!(CpuState, picked_ns),
             offset_of!(CpuState, first),
             offset_of!(CpuState, walked_ns),
-            offset_of!(CpuState, llc_waiting),
+            offset_of!(CpuState, others_wait),
             size_of::<Block>(),
             offset_of!(Block, recent_period),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.

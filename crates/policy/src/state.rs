@@ -17,6 +17,7 @@ pub struct Group {
     pub stale_weight: u32,
     pub generation: u32,
     pub home: u32,
+    pub waking: u32,
 }
 
 /// `struct wl_group_cpu`: a task group on one CPU. Only for looking at: see [`crate::Policy::group_cpu`].
@@ -103,6 +104,7 @@ pub struct CpuState {
     unused_walk: [u64; 4],
     pub llc_clock: Clock,
     pub llc_waiting: u32,
+    pub others_wait: u32,
 }
 
 /// `struct wl_exact_who`: a task as `groups=exact` compares it with others.

@@ -120,3 +120,25 @@ fn who_came_after_the_clock_was_read_has_not_starved() {
     host.policy.dispatch(0, MS);
     assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
 }
+
+/// n has children x and y. On CPU 0, an LLC, y runs and nobody waits; on CPU 1, the other LLC, x runs and x waits. y gets what x could use:
+/// the 2 ms that it runs once CPU 0 has looked, at its tick at 1 ms, count. As long as nobody had waited anywhere they would not.
+#[test]
+fn who_runs_where_nobody_waits_has_received_it_if_somebody_waits_elsewhere() {
+    let (n, x, y) = (1, 2, 3);
+    for waits in [true, false] {
+        let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(2, None, 1, 1), 3));
+        host.policy.group_init(n, 0, 1024);
+        host.policy.group_init(x, n, 1024);
+        host.policy.group_init(y, n, 1024);
+        let mut alone = running(&mut host, y, 0);
+        let _x = running(&mut host, x, 1);
+        let _behind = waits.then(|| queued(&mut host, x, 1));
+        host.policy.tick(0, Some(&mut alone), MS);
+        let begin = host.policy.group_cpu(y, 0).part;
+        host.policy.tick(0, Some(&mut alone), 2 * MS);
+        host.policy.tick(0, Some(&mut alone), 3 * MS);
+        let received = host.policy.group_cpu(y, 0).part - begin;
+        assert_eq!(received, if waits { 2 * MS } else { 0 });
+    }
+}

@@ -387,35 +387,39 @@ fn joining(counts: &[(u32, usize)]) -> Vec<Task> {
         .collect()
 }
 
-/// 8, 4 and 3 tasks: each group has a third of 8 CPUs x 2 s, 5.333 s, within 80 ms, half a point of the whole. (On one LLC it is
-/// a tenth of a point, above; on two the group with 3 tasks for 2.67 CPUs stays 40 ms short.)
+/// 8, 4 and 3 tasks: each group has a third of 8 CPUs x 2 s, 5.333 s, within 8 ms, 0.05 points of the whole, and
+/// 32 ms with ticks of 4 ms. Held by counts of the other LLC that are a tick old, the group with 3 tasks for 2.67 CPUs stays 40 ms short.
 #[test]
 fn groups_that_fill_from_outside_on_two_llcs() {
     let tasks = joining(&[(0, 8), (1, 4), (2, 3)]);
     for (tick_ns, host) in HOSTS.into_iter().flat_map(|host| [(MS, host), (4 * MS, host)]) {
         let found = received_ns(&[(None, 1024); 3], &tasks, tick_ns, host, (21_000 * MS, 23_000 * MS));
         println!("{tick_ns} {host:?}: {found:?}");
+        let within_ns = 8 * tick_ns;
         assert!(
-            found.iter().all(|ns| ns.abs_diff(16_000 * MS / 3) <= 80 * MS),
+            found.iter().all(|ns| ns.abs_diff(16_000 * MS / 3) <= within_ns),
             "{tick_ns} {host:?}: {found:?}"
         );
     }
 }
 
 /// n with children x (4 tasks) and y (4) beside m (6), all with 1024 shares: n and m have 4 CPUs each, x and y 2 each. From 23 s
-/// on n's shares are 3072, and it has 6 CPUs, m 2. In 2 s, within 32 ms: 0.2 points of 16 s.
+/// on n's shares are 3072, and it has 6 CPUs, m 2, x and y 3 each. In 2 s, within 12 ms, 0.075 points of 16 s, and 48 ms with ticks of 4 ms. If
+/// a child that runs where nobody waits were not charged, though its sibling waits in the other LLC, y would have 6.9 s and x 5.1.
 #[test]
 fn nested_groups_that_fill_from_outside_and_shares_that_change() {
     let groups = [(None, 1024), (Some(0), 1024), (Some(0), 1024), (None, 1024)];
     let mut tasks = joining(&[(1, 4), (2, 4), (3, 6)]);
     tasks.push(task(0, vec![sleep(23_000 * MS), Op::SetShares { group: 0, shares: 3072 }]));
     for (tick_ns, host) in HOSTS.into_iter().flat_map(|host| [(MS, host), (4 * MS, host)]) {
-        for (from_s, due_s) in [(21, vec![(0, 8), (1, 4), (2, 4), (3, 8)]), (24, vec![(0, 12), (3, 4)])] {
+        for (from_s, due_s) in
+            [(21, vec![(0, 8), (1, 4), (2, 4), (3, 8)]), (24, vec![(0, 12), (1, 6), (2, 6), (3, 4)])]
+        {
             let part = (from_s * 1000 * MS, (from_s + 2) * 1000 * MS);
             let found = received_ns(&groups, &tasks, tick_ns, host, part);
             println!("{tick_ns} {host:?} from {from_s} s: {found:?}");
             let mut errors = due_s.iter().map(|&(group, due_s)| found[group].abs_diff(due_s * 1000 * MS));
-            assert!(errors.all(|ns| ns <= 32 * MS), "{tick_ns} {host:?} from {from_s} s: {found:?}");
+            assert!(errors.all(|ns| ns <= 12 * tick_ns), "{tick_ns} {host:?} from {from_s} s: {found:?}");
         }
     }
 }
