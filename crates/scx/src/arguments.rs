@@ -16,6 +16,7 @@ Examples:
   scx_wakelab --policy linux-6.12 --idle nearest --groups exact
                                                 one with two choices of its own
   scx_wakelab --machine rack.toml --verbose     the machine from a file, where /sys hides clusters or caches
+  scx_wakelab --monitor 5                       what the scheduler that runs decides, every five seconds
   scx_wakelab --partial                         only tasks of the class SCHED_EXT: chrt --ext 0 COMMAND";
 
 /// Schedules this machine by a wakelab policy, through sched_ext. Ends at SIGINT, and Linux's own scheduler goes on.
@@ -42,9 +43,23 @@ pub(crate) struct Arguments {
     /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Print what was decided, every so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Print what was decided, every so many seconds; 0: count all that is printed, for --monitor.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub(crate) stats: Option<u64>,
+    /// Schedule nothing: print what a scx_wakelab that runs decides, every so many seconds.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        conflicts_with_all = ["stats", "log", "partial", "list_policies"]
+    )]
+    pub(crate) monitor: Option<u64>,
+    /// How --stats and --monitor print: tables, or a line of JSON each time.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: Format,
+    /// Say what each number of --stats means.
+    #[arg(long)]
+    pub(crate) help_stats: bool,
     /// Write every decision, with all that it read, to this file; `wakelab verify FILE` checks it.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
@@ -72,6 +87,15 @@ pub(crate) struct Arguments {
     /// Print the version.
     #[arg(long, short = 'V', action = clap::ArgAction::Version)]
     version: (),
+}
+
+/// How statistics are printed.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Tables, for people.
+    Text,
+    /// docs/schema/stats.schema.json, an object a line.
+    Json,
 }
 
 /// What `cargo xtask vm bench` compares a policy with.
@@ -200,6 +224,10 @@ mod tests {
         };
         let text = error(&["--groups", "equal"]);
         assert!(text.contains("task-weight, shares, exact"), "{text}");
+        let text = error(&["--monitor", "0"]);
+        assert!(text.contains("1..=86400"), "{text}");
+        let text = error(&["--monitor", "1", "--stats", "1"]);
+        assert!(text.contains("cannot be used with"), "{text}");
         let text = error(&["--cgroups", "4096"]);
         assert!(text.contains("0..4096") || text.contains("4095"), "{text}");
     }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! cgroups: room for the policy's records of them, the hooks that this kernel has for them, and what is told about both.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags};
 use scx_utils::compat;
 
-use super::{OpenSkel, types};
+use super::{OpenSkel, Skel, types};
+use crate::entitlement::Group;
 
 /// Makes room for so many cgroups and the root. Returns how many slots the policy has, the root's included; 0 if cgroups
 /// are not looked at, because `groups` is 0 or because this kernel tells its sched_ext schedulers nothing about them.
@@ -56,14 +59,52 @@ pub(crate) fn warn_without_slot(counts: &types::group_counts, groups: u32, said:
     *said = without_slot;
 }
 
+/// A record of an array map.
+fn record<T: Copy>(records: &impl MapCore, index: u32) -> Result<T> {
+    let bytes = records.lookup(&index.to_ne_bytes(), MapFlags::ANY)?.context("no record of a group")?;
+    anyhow::ensure!(bytes.len() == size_of::<T>(), "a record of a group has {} bytes", bytes.len());
+    // SAFETY: used for the skeleton's wl_group and wl_group_cpu, of integers only; the map has values of that size.
+    #[allow(unsafe_code)]
+    Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// What is runnable in which group now, and the number of runnable tasks outside any. Slots without load are not read.
+pub(crate) fn look(skel: &Skel<'_>, nr_cpus: usize) -> Result<(Vec<Group>, u64)> {
+    let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+    let slots = skel.maps.group_slots.keys().filter_map(|key| {
+        let slot = skel.maps.group_slots.lookup(&key, MapFlags::ANY).ok()??;
+        Some((u32::from_ne_bytes(slot.try_into().ok()?), u64::from_ne_bytes(key.try_into().ok()?)))
+    });
+    let mut groups: Vec<Group> = Vec::new();
+    // On how many CPUs a group counts as one of its parent's.
+    let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
+    for (slot, id) in slots.collect::<BTreeMap<u32, u64>>() {
+        if bss.policy.loaded[slot as usize / 64] >> (slot % 64) & 1 == 0 {
+            continue;
+        }
+        let group: types::wl_group = record(&skel.maps.wl_groups, slot)?;
+        let mut tasks = 0;
+        for cpu in 0..nr_cpus as u32 {
+            let here: types::wl_group_cpu = record(&skel.maps.wl_group_cpus, slot * nr_cpus as u32 + cpu)?;
+            tasks += u64::from(here.nr);
+            *counted.entry(group.parent).or_default() += u64::from(here.counted > 0);
+        }
+        groups.push(Group { slot, parent: group.parent, shares: group.shares, tasks, id });
+    }
+    for group in &mut groups {
+        group.tasks = group.tasks.saturating_sub(counted.get(&group.slot).copied().unwrap_or(0));
+    }
+    let cpus = &bss.policy.cpu[..nr_cpus];
+    let all: u64 = cpus.iter().map(|cpu| u64::from(cpu.nr_queued) + u64::from(cpu.nr_running)).sum();
+    let grouped: u64 = groups.iter().map(|group| group.tasks).sum();
+    Ok((groups, all.saturating_sub(grouped)))
+}
+
 /// What still counts in the slots up to `highest` though every task has left: a mistake of ours.
 pub(crate) fn leftovers(records: &impl MapCore, highest: u32, nr_cpus: u32) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for index in nr_cpus..(highest + 1) * nr_cpus {
-        let bytes = records.lookup(&index.to_ne_bytes(), MapFlags::ANY)?.context("no record of a group")?;
-        // SAFETY: a record of that type, of integers only, copied out of a map with values of that size.
-        #[allow(unsafe_code)]
-        let record = unsafe { bytes.as_ptr().cast::<types::wl_group_cpu>().read_unaligned() };
+        let record: types::wl_group_cpu = record(records, index)?;
         let counts = [
             record.load as i64,
             record.nr as i32 as i64,

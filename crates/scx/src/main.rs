@@ -11,10 +11,13 @@
 
 mod arguments;
 mod bpf_skel;
+mod entitlement;
 mod logged;
 mod logged_skel;
 mod machine;
+mod metrics;
 mod plain;
+mod server;
 mod verifier;
 
 use std::os::unix::fs::MetadataExt;
@@ -46,6 +49,12 @@ fn run(args: &Arguments) -> Result<()> {
         listed_policies().iter().for_each(|spec| println!("{spec}"));
         return Ok(());
     }
+    if args.help_stats {
+        return server::describe();
+    }
+    if let Some(seconds) = args.monitor {
+        return server::monitor(seconds, args.format);
+    }
     ensure!(
         args.break_by.is_none() || std::env::var_os("WAKELAB_ALLOW_BREAK").is_some(),
         "--break makes this scheduler lose tasks; it is for tests on machines made for it, and refused here"
@@ -68,8 +77,8 @@ fn run(args: &Arguments) -> Result<()> {
         None => plain::scheduler::attach_and_wait,
     };
     // A CPU went on or off: the kernel detached the scheduler, and the topology is another one.
-    let mut start = 0;
-    while attach_and_wait(args, &spec, &stop, start)? == Ending::Restart {
+    let (mut start, mut server) = (0, None);
+    while attach_and_wait(args, &spec, &stop, start, &mut server)? == Ending::Restart {
         eprintln!("scx_wakelab: the machine's CPUs changed, starting again");
         start += 1;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads the BPF side, hands it the policy and the topology, attaches it, and waits for its end.
 
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,9 +16,12 @@ use wakelab_policy::{Params, PolicySpec, Tables};
 
 use super::log::Log;
 use super::stats::Stats;
-use super::{OpenSkel, SkelBuilder, groups, types};
+use super::{OpenSkel, Skel, SkelBuilder, groups, types};
 use crate::arguments::{Arguments, Bench};
-use crate::{Ending, machine, verifier};
+use crate::entitlement::Entitlement;
+use crate::metrics::{Metrics, SCHEMA_VERSION};
+use crate::server::Server;
+use crate::{Ending, machine, server, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -28,12 +32,13 @@ const TICK_NS: u64 = 4_000_000;
 const CPU_BUSY: u32 = 2;
 
 /// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one. `start` counts how often
-/// the kernel asked for a new start before.
+/// the kernel asked for a new start before. Once attached, statistics are served; `server` goes on over a new start.
 pub(crate) fn attach_and_wait(
     args: &Arguments,
     spec: &PolicySpec,
     stop: &AtomicBool,
     start: usize,
+    server: &mut Option<Server>,
 ) -> Result<Ending> {
     let topology = machine::detect(&args.sysfs, args.machine.as_deref())?;
     let tables = Tables::build(&topology, spec)?;
@@ -75,29 +80,40 @@ pub(crate) fn attach_and_wait(
     println!("scheduling by {spec}");
     let log = Log::begin(&skel, args, spec, &topology, start)?;
 
-    let every = args.stats.map(Duration::from_secs);
+    // Not earlier: the socket of a scheduler that keeps this one out would be gone.
+    if server.is_none() {
+        *server = server::launch();
+    }
+    let channels = server.as_ref().map(Server::channels);
+    let mut observer = Observer::new(args, spec, tables.nr_cpus());
+    let every = args.stats.filter(|&seconds| seconds > 0).map(Duration::from_secs);
     let mut last = Instant::now();
-    let read = || {
-        let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
-        anyhow::Ok(Stats::read(&bss.stats, tables.nr_cpus()))
-    };
-    let mut counted = read()?;
+    let mut printed = observer.metrics(&skel)?;
     let mut without_slot = 0;
     while !stop.load(Ordering::Relaxed) && !uei_exited!(&skel, uei) {
-        thread::sleep(log.pause());
+        match &channels {
+            Some((answers, requests)) => {
+                if requests.recv_timeout(log.pause()).is_ok() {
+                    // If it has gone meanwhile, nobody waits for it.
+                    let _ = answers.send(observer.metrics(&skel)?);
+                }
+            }
+            None => thread::sleep(log.pause()),
+        }
         log.drain()?;
+        observer.look(&skel)?;
         let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
         groups::warn_without_slot(&bss.group_counts, args.cgroups, &mut without_slot);
         if every.is_some_and(|every| last.elapsed() >= every) {
             last = Instant::now();
-            let now = read()?;
-            println!("{}", now.since(&counted));
-            counted = now;
+            let now = observer.metrics(&skel)?;
+            server::print(&now.since(&printed), args.format)?;
+            printed = now;
         }
     }
     drop(link);
     if args.bench == Some(Bench::Search) {
-        println!("{}", read()?.search());
+        println!("{}", observer.stats(&skel)?.search());
     }
     log.end(&skel, tables.nr_cpus())?;
     let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
@@ -113,6 +129,55 @@ pub(crate) fn attach_and_wait(
     }
     let ended = uei_report!(&skel, uei).context("the kernel detached the scheduler; its own goes on")?;
     Ok(if ended.should_restart() { Ending::Restart } else { Ending::Stopped })
+}
+
+/// Reads what is counted, and with --stats looks at what cgroups are entitled to.
+struct Observer {
+    policy: String,
+    nr_cpus: usize,
+    attached: Instant,
+    entitlement: Option<Entitlement>,
+}
+
+impl Observer {
+    fn new(args: &Arguments, spec: &PolicySpec, nr_cpus: usize) -> Observer {
+        let entitlement = args.stats.map(|_| Entitlement::new());
+        Observer { policy: spec.to_string(), nr_cpus, attached: Instant::now(), entitlement }
+    }
+
+    fn stats(&self, skel: &Skel<'_>) -> Result<Stats> {
+        let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+        Ok(Stats::read(&bss.stats, self.nr_cpus))
+    }
+
+    /// Since the scheduler was attached.
+    fn metrics(&mut self, skel: &Skel<'_>) -> Result<Metrics> {
+        let groups = match &mut self.entitlement {
+            Some(entitlement) => entitlement.metrics(),
+            None => BTreeMap::new(),
+        };
+        Ok(Metrics {
+            schema_version: SCHEMA_VERSION,
+            kind: "stats".to_owned(),
+            policy: self.policy.clone(),
+            cpus: self.nr_cpus as u64,
+            interval_ns: self.attached.elapsed().as_nanos() as u64,
+            detailed: self.entitlement.is_some().into(),
+            groups,
+            ..self.stats(skel)?.metrics()
+        })
+    }
+
+    /// Looks at the groups if it is time to.
+    fn look(&mut self, skel: &Skel<'_>) -> Result<()> {
+        let Some(entitlement) = self.entitlement.as_mut().filter(|entitlement| entitlement.is_due()) else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        let (groups, root_tasks) = groups::look(skel, self.nr_cpus)?;
+        entitlement.add(&groups, root_tasks, self.nr_cpus as u64, began);
+        Ok(())
+    }
 }
 
 /// Writes parameters and tables to the head of the BPF side's `policy`, before it is loaded.

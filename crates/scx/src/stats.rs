@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the BPF side counted: a slot a CPU, summed and printed as the difference since the last time.
-
-use std::fmt;
+//! What the BPF side counted: a slot a CPU, summed and named.
 
 use wakelab_machine::Distance;
 use wakelab_policy::{AffineReason, BalanceWhy, Reason};
 
 use super::types::cpu_stats;
+use crate::metrics::{Counts, Metrics, mean};
 
-/// Sums over all CPUs, in the order of `struct cpu_stats`.
-#[derive(Clone)]
+/// Sums over all CPUs.
 pub(crate) struct Stats(cpu_stats);
 
 impl Stats {
@@ -21,16 +19,40 @@ impl Stats {
             // aligned and of the machine's word size. That the numbers of a slot are not of one instant does no harm.
             #[allow(unsafe_code)]
             let slot = unsafe { std::ptr::read_volatile(slot) };
-            combine(&mut sum, &slot, |a, b| a + b);
+            add(&mut sum, &slot);
         }
         Stats(sum)
     }
 
-    /// What was counted since `earlier`.
-    pub(crate) fn since(&self, earlier: &Stats) -> Stats {
-        let mut difference = self.0;
-        combine(&mut difference, &earlier.0, |a, b| a.saturating_sub(b));
-        Stats(difference)
+    /// By name. What only the loader knows is left at 0.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let s = &self.0;
+        let why = || BalanceWhy::ALL.iter().map(|why| why.name());
+        let distance = || Distance::ALL.iter().map(|distance| distance.name());
+        let bucket = |(at, &count): (usize, &u64)| (count > 0).then_some((1 << at, count));
+        Metrics {
+            decisions: s.selects,
+            decision_ns: s.select_ns,
+            reasons: named(Reason::ALL.iter().map(|reason| reason.name()), &s.reason),
+            wake_affine: named(AffineReason::ALL.iter().map(|reason| reason.name()), &s.affine_reason),
+            reads: named(distance(), &s.select_reads),
+            searches: s.searches,
+            search_ns: s.search_ns,
+            searches_from_ns: s.search_times.iter().enumerate().filter_map(bucket).collect(),
+            lost_claims: s.lost_claims,
+            switches_in: s.switches_in,
+            migrations: s.migrations,
+            migrations_by_distance: named(distance(), &s.moved),
+            enqueues: s.enqueues,
+            preemptions: s.preempts,
+            dispatches: s.dispatches,
+            pulls_tried: named(why(), &s.pull_tries),
+            tasks_pulled: named(why(), &s.pulled),
+            pull_races: s.pull_races,
+            rescued: s.rescued,
+            global_queue: s.global,
+            ..Metrics::default()
+        }
     }
 
     /// With `--bench search`: how often the policy and the kernel's default search placed a task, and what that took in ns a
@@ -48,17 +70,19 @@ impl Stats {
     }
 }
 
-/// Rounded to the nearest; 0 of nothing.
-fn mean(sum: u64, n: u64) -> u64 {
-    (sum + n / 2).checked_div(n).unwrap_or(0)
+/// Those above 0.
+fn named(names: impl Iterator<Item = &'static str>, counts: &[u64]) -> Counts {
+    let counted = names.zip(counts).filter(|(_, count)| **count > 0);
+    counted.map(|(name, count)| (name.to_owned(), *count)).collect()
 }
 
-fn combine(into: &mut cpu_stats, from: &cpu_stats, with: impl Fn(u64, u64) -> u64) {
-    let arrays =
-        |into: &mut [u64], from: &[u64]| into.iter_mut().zip(from).for_each(|(a, b)| *a = with(*a, *b));
+fn add(into: &mut cpu_stats, from: &cpu_stats) {
+    let arrays = |into: &mut [u64], from: &[u64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += b);
     arrays(&mut into.reason, &from.reason);
     arrays(&mut into.affine_reason, &from.affine_reason);
     arrays(&mut into.select_reads, &from.select_reads);
+    arrays(&mut into.search_times, &from.search_times);
+    arrays(&mut into.moved, &from.moved);
     arrays(&mut into.pull_tries, &from.pull_tries);
     arrays(&mut into.pulled, &from.pulled);
     arrays(&mut into.timed, &from.timed);
@@ -69,6 +93,7 @@ fn combine(into: &mut cpu_stats, from: &cpu_stats, with: impl Fn(u64, u64) -> u6
         (&mut into.searches, from.searches),
         (&mut into.lost_claims, from.lost_claims),
         (&mut into.select_ns, from.select_ns),
+        (&mut into.search_ns, from.search_ns),
         (&mut into.clock_ns, from.clock_ns),
         (&mut into.enqueues, from.enqueues),
         (&mut into.preempts, from.preempts),
@@ -79,45 +104,7 @@ fn combine(into: &mut cpu_stats, from: &cpu_stats, with: impl Fn(u64, u64) -> u6
         (&mut into.rescued, from.rescued),
         (&mut into.global, from.global),
     ];
-    numbers.into_iter().for_each(|(a, b)| *a = with(*a, b));
-}
-
-impl fmt::Display for Stats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = &self.0;
-        let mean_ns = mean(s.select_ns, s.selects);
-        writeln!(
-            f,
-            "decisions {}  mean {mean_ns} ns  searches {}  lost claims {}",
-            s.selects, s.searches, s.lost_claims
-        )?;
-        line(f, "  reason", Reason::ALL.iter().map(|reason| reason.name()), &s.reason)?;
-        line(f, "  wake-affine", AffineReason::ALL.iter().map(|reason| reason.name()), &s.affine_reason)?;
-        line(f, "  reads", Distance::ALL.iter().map(|distance| distance.name()), &s.select_reads)?;
-        writeln!(
-            f,
-            "switches in {}  migrations {}  enqueues {}  preemptions {}",
-            s.switches_in, s.migrations, s.enqueues, s.preempts
-        )?;
-        let why = || BalanceWhy::ALL.iter().map(|why| why.name());
-        line(f, "  pulls tried", why(), &s.pull_tries)?;
-        line(f, "  tasks pulled", why(), &s.pulled)?;
-        writeln!(f, "  lost races {}  rescued {}  global queue {}", s.pull_races, s.rescued, s.global)
-    }
-}
-
-/// `  title  name number  name number`, those that are 0 left out.
-fn line(
-    f: &mut fmt::Formatter<'_>,
-    title: &str,
-    names: impl Iterator<Item = &'static str>,
-    numbers: &[u64],
-) -> fmt::Result {
-    write!(f, "{title}")?;
-    for (name, number) in names.zip(numbers).filter(|(_, number)| **number > 0) {
-        write!(f, "  {name} {number}")?;
-    }
-    writeln!(f)
+    numbers.into_iter().for_each(|(a, b)| *a += b);
 }
 
 #[cfg(test)]
@@ -125,23 +112,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_summed_and_differences_shown() {
+    fn slots_are_summed_and_named() {
         let mut slots = vec![cpu_stats::default(), cpu_stats::default(), cpu_stats::default()];
         slots[0].selects = 3;
         slots[0].select_ns = 700;
         slots[0].reason[Reason::TargetIdle as usize] = 3;
-        let earlier = Stats::read(&slots, 2);
+        slots[0].search_times[9] = 1;
         slots[1].selects = 4;
         slots[1].select_ns = 1000;
         slots[1].reason[Reason::IdleCore as usize] = 4;
+        slots[1].search_times[9] = 2;
+        slots[1].moved[Distance::Llc as usize] = 5;
         slots[2].selects = 99; // beyond the machine
-        let now = Stats::read(&slots, 2);
-        let text = now.to_string();
-        assert!(text.starts_with("decisions 7  mean 243 ns"), "{text}");
-        assert!(text.contains("  reason  target-idle 3  idle-core 4\n"), "{text}");
-        let text = now.since(&earlier).to_string();
-        assert!(text.starts_with("decisions 4  mean 250 ns"), "{text}");
-        assert!(text.contains("  reason  idle-core 4\n"), "{text}");
+        let metrics = Stats::read(&slots, 2).metrics();
+        assert_eq!((metrics.decisions, metrics.decision_ns), (7, 1700));
+        assert_eq!(metrics.reasons, [("target-idle".to_owned(), 3), ("idle-core".to_owned(), 4)].into());
+        // 512 to 1023 ns.
+        assert_eq!(metrics.searches_from_ns, [(512, 3)].into());
+        assert_eq!(metrics.migrations_by_distance, [("llc".to_owned(), 5)].into());
     }
 
     #[test]

@@ -118,11 +118,8 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (!valid_cpu(d->cpu))
 		return prev_cpu;
 
-	sc->enqueue_in.cpu = d->cpu;
-	sc->enqueue_in.why = tctx->task.flags & WL_TASK_NEW ? WL_ENQ_FORK : WL_ENQ_WAKEUP;
-	sc->enqueue_in.this_cpu = this_cpu;
-	sc->enqueue_in.now_ns = in->now_ns;
-	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
+	ask_enqueue(sc, tctx, d->cpu, tctx->task.flags & WL_TASK_NEW ? WL_ENQ_FORK : WL_ENQ_WAKEUP,
+		    this_cpu, in->now_ns);
 	insert(p, &sc->enqueue_in, &sc->enqueue_out, d->claimed ? d->cpu : WL_CPU_NONE, 0);
 	return d->cpu;
 }
@@ -141,6 +138,7 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *tctx = task_ctx(p);
 	struct scratch *sc = scratch_of(this_cpu);
+	u32 why;
 
 	if (is_to_be_lost(p))
 		return;
@@ -150,12 +148,9 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	sc->enqueue_in.cpu = cpu;
-	sc->enqueue_in.why = enqueue_why(tctx, enq_flags);
-	sc->enqueue_in.this_cpu = this_cpu;
-	sc->enqueue_in.now_ns = bpf_ktime_get_ns();
+	why = enqueue_why(tctx, enq_flags);
 	tctx->goes_on = 0;
-	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
+	ask_enqueue(sc, tctx, cpu, why, this_cpu, bpf_ktime_get_ns());
 	insert(p, &sc->enqueue_in, &sc->enqueue_out, WL_CPU_NONE, enq_flags);
 }
 
@@ -199,7 +194,7 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	wl_running(&policy, &tctx->task, cpu, now_ns);
 	st->switches_in++;
 	if (tctx->last_cpu != cpu && tctx->last_cpu != WL_CPU_NONE)
-		st->migrations++;
+		count_migration(tctx->last_cpu, cpu);
 	tctx->last_cpu = cpu;
 }
 

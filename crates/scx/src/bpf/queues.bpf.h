@@ -10,12 +10,6 @@
 /* How many tasks one pull looks at, and one rescue: a queue may be long, and the CPU's lock is held. */
 #define MAX_SCANNED 64
 
-static void count(u64 *counters, u32 why)
-{
-	wl_hide(why);
-	counters[why & (WHYS - 1)]++;
-}
-
 /* Moves what the policy allows from the queue that it named to that of cpu. */
 SEPARATE int pull(s32 cpu)
 {
@@ -24,7 +18,7 @@ SEPARATE int pull(s32 cpu)
 	struct task_struct *p;
 	u32 scanned = 0;
 
-	count(st->pull_tries, sc->dispatch.why);
+	count_why(st->pull_tries, sc->dispatch.why);
 	sc->move_in.cpu = cpu;
 	bpf_for_each(scx_dsq, p, sc->dispatch.cpu, 0)
 	{
@@ -44,7 +38,7 @@ SEPARATE int pull(s32 cpu)
 			scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, sc->move_out.slice_ns);
 			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, sc->move_out.key);
 			if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, cpu, 0)) {
-				count(st->pulled, sc->dispatch.why);
+				count_why(st->pulled, sc->dispatch.why);
 			} else {
 				st->pull_races++;
 				/* If whoever took it has not counted it yet, it will. */
@@ -168,11 +162,8 @@ SEPARATE int rescue(s32 cpu)
 		tctx = task_ctx(p);
 		if (!tctx)
 			continue;
-		sc->enqueue_in.cpu = scx_bpf_task_cpu(p);
-		sc->enqueue_in.why = WL_ENQ_MOVED;
-		sc->enqueue_in.this_cpu = bpf_get_smp_processor_id();
-		sc->enqueue_in.now_ns = bpf_ktime_get_ns();
-		wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
+		ask_enqueue(sc, tctx, scx_bpf_task_cpu(p), WL_ENQ_MOVED, bpf_get_smp_processor_id(),
+			    bpf_ktime_get_ns());
 		to = sc->enqueue_out.cpu;
 		if (!valid_cpu(to) || !can_run(p, to))
 			to = scx_bpf_task_cpu(p);

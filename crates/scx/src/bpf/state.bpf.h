@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * state.bpf.h - what the BPF side holds: the policy, the task records, a slot of counters and of scratch space a CPU.
+ * state.bpf.h - what the BPF side holds: the policy, the task records, a slot of scratch space a CPU (and, by stats.bpf.h, of counters).
  */
 #ifndef SCX_WAKELAB_STATE_H
 #define SCX_WAKELAB_STATE_H
@@ -20,7 +20,7 @@
 /* Known when the program is loaded, so that the verifier removes what the other values of each axis need. */
 #define wl_axis(p, name) ((void)(p), policy_params.name)
 
-/* Set by the loader with --stats: each decision's time and reads are counted. Weak: see policy_params. */
+/* Set by the loader with --stats (stats.bpf.h). Weak: see policy_params. */
 const u32 detailed_stats __attribute__((weak)) SEC(".rodata");
 
 /* Set by the loader if the policy asks for the time that scans take. */
@@ -62,38 +62,7 @@ const volatile u32 bench_search;
 #ifdef WL_LOGS
 #include "log.bpf.h"
 #endif
-
-/* A power of two above the values of enum wl_balance_why, for a mask that the verifier sees. */
-#define WHYS 4
-_Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter");
-
-/* One slot a CPU, written by that CPU only and with interrupts off; the loader reads them through the mapping. */
-struct cpu_stats {
-	u64 reason[WL_NR_REASON];
-	u64 affine_reason[WL_NR_AFFINE_REASON];
-	u64 select_reads[WL_NR_DIST];
-	u64 selects;
-	u64 searches;
-	u64 lost_claims;
-	u64 select_ns;
-	u64 timed
-		[2]; /* --bench search: wake-ups placed by the policy, and by the kernel's default search */
-	u64 timed_ns[2];
-	u64 turned[2]; /* of which left out: another CPU had its turn meanwhile */
-	u64 clock_ns;  /* and what as many times of one of them looking at the clock took */
-	u64 enqueues;
-	u64 preempts;
-	u64 dispatches;
-	u64 pull_tries[WHYS]; /* by enum wl_balance_why */
-	u64 pulled[WHYS];
-	u64 pull_races; /* another CPU took the task first */
-	u64 switches_in;
-	u64 migrations;
-	u64 rescued; /* moved on because it may not run where it was queued */
-	u64 global; /* through the global DSQ: no record, or an answer that could not be carried out */
-} WL_ALIGN_LINE;
-
-struct cpu_stats stats[WL_MAX_CPUS];
+#include "stats.bpf.h"
 
 /*
  * What select, dispatch and tick ask and are told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack
@@ -131,14 +100,6 @@ static struct task_ctx *task_ctx(struct task_struct *p)
 	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
 }
 
-static struct cpu_stats *cpu_stats(void)
-{
-	u32 cpu = bpf_get_smp_processor_id() & (WL_MAX_CPUS - 1);
-
-	wl_hide(cpu);
-	return &stats[cpu & (WL_MAX_CPUS - 1)];
-}
-
 static struct scratch *scratch_of(u32 cpu)
 {
 	wl_hide(cpu);
@@ -156,34 +117,6 @@ static bool can_run(struct task_struct *p, s32 cpu)
 	if (scx_bpf_task_cpu(p) == cpu)
 		return true;
 	return !is_migration_disabled(p) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-}
-
-/*
- * Emulated CPUs take turns, and in virtual time what the others execute counts, too: a search that seems to take longer than this
- * had another CPU's turn in it. None takes a quarter of it.
- */
-#define LONGEST_SEARCH_NS 20000
-
-/* --bench search: who is 0 for the policy, 1 for the kernel. */
-static void count_search(struct cpu_stats *st, u32 who, u64 elapsed_ns)
-{
-	st->timed[who & 1]++;
-	if (elapsed_ns > LONGEST_SEARCH_NS)
-		st->turned[who & 1]++;
-	else
-		st->timed_ns[who & 1] += elapsed_ns;
-}
-
-static void count_time(const struct wl_select_in *in, const struct wl_decision *d, u64 elapsed_ns)
-{
-	struct cpu_stats *st = cpu_stats();
-
-	if (d->scan_timed)
-		wl_scan_took(&policy, in->this_cpu, d, elapsed_ns);
-	st->select_ns += elapsed_ns;
-	if (in->flags & WL_WAKE_FORK)
-		return;
-	count_search(st, 0, elapsed_ns);
 }
 
 /*
@@ -208,24 +141,6 @@ static __always_inline u32 kernel_searches(struct task_struct *p, const struct w
 	d->claimed = idle;
 	d->scan_timed = 0;
 	return 1;
-}
-
-static void count_decision(const struct wl_decision *d)
-{
-	struct cpu_stats *st = cpu_stats();
-	u32 reason = d->reason, affine_reason = d->affine_reason, i;
-
-	st->selects++;
-	st->searches += d->searched;
-	st->lost_claims += d->lost_claims;
-	if (reason < WL_NR_REASON)
-		st->reason[reason]++;
-	if (affine_reason < WL_NR_AFFINE_REASON)
-		st->affine_reason[affine_reason]++;
-	if (!detailed_stats)
-		return;
-	for (i = 0; i < WL_NR_DIST; i++)
-		st->select_reads[i] += d->reads.at[i];
 }
 
 /*
@@ -254,6 +169,17 @@ static bool goes_straight(struct task_struct *p, const struct wl_enqueue_in *in,
 	if (wl_read_once(c->nr_running))
 		return out->preempt && !wl_is_fair(&policy);
 	return wl_read_once(c->state) != WL_CPU_BUSY;
+}
+
+/* Asks the policy for queue, key and slice of a task: sc->enqueue_out is the answer to sc->enqueue_in. */
+static __always_inline void ask_enqueue(struct scratch *sc, struct task_ctx *tctx, u32 cpu, u32 why,
+					u32 this_cpu, u64 now_ns)
+{
+	sc->enqueue_in.cpu = cpu;
+	sc->enqueue_in.why = why;
+	sc->enqueue_in.this_cpu = this_cpu;
+	sc->enqueue_in.now_ns = now_ns;
+	wl_enqueue(&policy, &tctx->task, &sc->enqueue_in, &sc->enqueue_out);
 }
 
 static void copy_allowed(struct task_ctx *tctx, const struct cpumask *mask)

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What each cgroup was entitled to, beside what it received.
+//!
+//! Entitled is what the shares say, whatever rule schedules: at each look the CPUs are divided, level by level from the root, among
+//! the groups and tasks that are runnable then, in proportion to their shares (a task's are 1024, its nice value is not
+//! looked at). None gets more CPUs than it has runnable tasks, and what it leaves is divided among the others: water-filling. All CPUs
+//! count as allowed for all tasks. Between two looks what was runnable counts as unchanged.
+//!
+//! Received is what the kernel accounts to the cgroup, in cpu.stat: the time of real-time tasks, and of those that Linux's
+//! own scheduler keeps, is in it.
+//!
+//! Example, 8 CPUs, equal shares; A has 1 task, B 2, C 8: each may have 8 / 3 = 2.67. A takes 1, which leaves 3.5 for each of B and
+//! C; B takes 2, C the remaining 5.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::metrics::GroupMetrics;
+
+/// The root, which is not a group.
+const ROOT: u32 = 0;
+/// Of a task, whatever its nice value.
+const TASK_SHARES: f64 = 1024.0;
+
+/// A group with something runnable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Where the policy keeps it.
+    pub(crate) slot: u32,
+    /// The slot of its parent; 0: the root.
+    pub(crate) parent: u32,
+    /// 1024 for a cpu.weight of 100.
+    pub(crate) shares: u32,
+    /// Runnable tasks in it, those of groups below it not included.
+    pub(crate) tasks: u64,
+    /// The cgroup's.
+    pub(crate) id: u64,
+}
+
+/// What may be divided further: so many shares, and at most so many CPUs.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    shares: f64,
+    most: f64,
+}
+
+/// Divides `capacity` in proportion to shares; none gets more than its most, and what that leaves goes to the others.
+fn fill(capacity: f64, claims: &[Claim]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..claims.len()).filter(|&at| claims[at].shares > 0.0).collect();
+    order.sort_by(|&a, &b| {
+        (claims[a].most * claims[b].shares).total_cmp(&(claims[b].most * claims[a].shares))
+    });
+    let mut shares: f64 = order.iter().map(|&at| claims[at].shares).sum();
+    let (mut left, mut parts) = (capacity, vec![0.0; claims.len()]);
+    for at in order {
+        parts[at] = (left * claims[at].shares / shares).min(claims[at].most);
+        left -= parts[at];
+        shares -= claims[at].shares;
+    }
+    parts
+}
+
+/// The CPUs that each group is entitled to, and how many runnable tasks it has with all below it, in the order of `groups`.
+fn entitled(groups: &[Group], root_tasks: u64, cpus: u64) -> Vec<(f64, u64)> {
+    let mut below = vec![0; groups.len()];
+    let mut parts = vec![(0.0, 0); groups.len()];
+    for (at, tasks) in below.iter_mut().enumerate() {
+        *tasks = tasks_below(groups, at, 0);
+    }
+    divide(groups, &below, ROOT, root_tasks, cpus as f64, cpus as f64, &mut parts);
+    parts
+}
+
+/// How deep groups nest at most; deeper is a loop, of records that were read while they changed.
+const DEPTH: u32 = 64;
+
+fn tasks_below(groups: &[Group], at: usize, depth: u32) -> u64 {
+    let children = groups.iter().enumerate().filter(|(_, group)| group.parent == groups[at].slot);
+    let below = children.filter(|_| depth < DEPTH).map(|(child, _)| tasks_below(groups, child, depth + 1));
+    groups[at].tasks + below.sum::<u64>()
+}
+
+fn divide(
+    groups: &[Group],
+    below: &[u64],
+    parent: u32,
+    tasks: u64,
+    capacity: f64,
+    cpus: f64,
+    parts: &mut [(f64, u64)],
+) {
+    let children: Vec<usize> = (0..groups.len()).filter(|&at| groups[at].parent == parent).collect();
+    let mut claims: Vec<Claim> = children
+        .iter()
+        .map(|&at| Claim { shares: groups[at].shares.into(), most: (below[at] as f64).min(cpus) })
+        .collect();
+    claims.push(Claim { shares: TASK_SHARES * tasks as f64, most: (tasks as f64).min(cpus) });
+    for (&at, part) in children.iter().zip(fill(capacity, &claims)) {
+        // Not reached twice, or it is a loop.
+        if parts[at].1 == 0 && below[at] > 0 {
+            parts[at] = (part, below[at]);
+            divide(groups, below, groups[at].slot, groups[at].tasks, part, cpus, parts);
+        }
+    }
+}
+
+/// Sums over the looks.
+pub(crate) struct Entitlement {
+    root: Option<PathBuf>,
+    /// By cgroup id.
+    sums: BTreeMap<u64, Sum>,
+    looked: Instant,
+    next: Instant,
+}
+
+#[derive(Default)]
+struct Sum {
+    /// From the root, with a slash; empty if the cgroup was not found.
+    path: String,
+    began_us: u64,
+    metrics: GroupMetrics,
+}
+
+impl Entitlement {
+    /// Begins now.
+    pub(crate) fn new() -> Entitlement {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let now = Instant::now();
+        Entitlement { root: cgroup_root(&mounts), sums: BTreeMap::new(), looked: now, next: now }
+    }
+
+    /// Is it time to look again? Looking takes at most a twentieth of a CPU.
+    pub(crate) fn is_due(&self) -> bool {
+        self.root.is_some() && Instant::now() >= self.next
+    }
+
+    /// What was found by a look that began at `began`; `root_tasks` are runnable tasks outside any group.
+    pub(crate) fn add(&mut self, groups: &[Group], root_tasks: u64, cpus: u64, began: Instant) {
+        let Some(root) = &self.root else { return };
+        let passed = began.saturating_duration_since(self.looked).as_nanos() as f64;
+        if groups.iter().any(|group| !self.sums.contains_key(&group.id)) {
+            let paths = paths(root);
+            for group in groups {
+                self.sums.entry(group.id).or_insert_with(|| {
+                    let path = paths.get(&group.id).cloned().unwrap_or_default();
+                    let began_us = usage_us(root, &path).unwrap_or(0);
+                    Sum { path, began_us, metrics: GroupMetrics::default() }
+                });
+            }
+        }
+        for (group, (part, tasks)) in groups.iter().zip(entitled(groups, root_tasks, cpus)) {
+            let Some(sum) = self.sums.get_mut(&group.id) else { continue };
+            sum.metrics.shares = group.shares.into();
+            sum.metrics.entitled_ns += (part * passed) as u64;
+            sum.metrics.runnable_ns += (tasks as f64 * passed) as u64;
+        }
+        self.looked = began;
+        self.next = Instant::now() + (20 * began.elapsed()).max(Duration::from_millis(100));
+    }
+
+    /// By path, with what was received until now. Cgroups that have gone are left out.
+    pub(crate) fn metrics(&mut self) -> BTreeMap<String, GroupMetrics> {
+        let Some(root) = &self.root else { return BTreeMap::new() };
+        self.sums.retain(|_, sum| {
+            let Some(now_us) = usage_us(root, &sum.path) else { return false };
+            sum.metrics.received_ns = 1000 * now_us.saturating_sub(sum.began_us);
+            true
+        });
+        self.sums.values().map(|sum| (sum.path.clone(), sum.metrics.clone())).collect()
+    }
+}
+
+/// Where cgroup v2 is mounted, by /proc/mounts.
+fn cgroup_root(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let path = words.next()?;
+        (words.next()? == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+/// The paths of all cgroups below a root, by id: that is the folder's inode.
+fn paths(root: &Path) -> BTreeMap<u64, String> {
+    let (mut found, mut rest) = (BTreeMap::new(), vec![String::new()]);
+    while let Some(path) = rest.pop() {
+        for entry in fs::read_dir(root.join(path.trim_start_matches('/'))).into_iter().flatten().flatten() {
+            let (Ok(metadata), Some(name)) =
+                (entry.metadata(), entry.file_name().to_str().map(str::to_owned))
+            else {
+                continue;
+            };
+            if metadata.is_dir() {
+                let path = format!("{path}/{name}");
+                found.insert(metadata.ino(), path.clone());
+                rest.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// From a cgroup's cpu.stat; `None` if it has gone.
+fn usage_us(root: &Path, path: &str) -> Option<u64> {
+    if path.is_empty() {
+        return None;
+    }
+    let text = fs::read_to_string(root.join(path.trim_start_matches('/')).join("cpu.stat")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(slot: u32, parent: u32, shares: u32, tasks: u64) -> Group {
+        Group { slot, parent, shares, tasks, id: u64::from(slot) }
+    }
+
+    fn parts(groups: &[Group], root_tasks: u64, cpus: u64) -> Vec<f64> {
+        entitled(groups, root_tasks, cpus).iter().map(|(part, _)| (part * 1000.0).round() / 1000.0).collect()
+    }
+
+    #[test]
+    fn who_has_few_tasks_leaves_the_rest_to_others() {
+        // The example above.
+        let groups = [group(1, 0, 1024, 1), group(2, 0, 1024, 2), group(3, 0, 1024, 8)];
+        assert_eq!(parts(&groups, 0, 8), [1.0, 2.0, 5.0]);
+        // 8, 4 and 3 tasks: 8 / 3 each, of which none lacks tasks.
+        let groups = [group(1, 0, 1024, 8), group(2, 0, 1024, 4), group(3, 0, 1024, 3)];
+        assert_eq!(parts(&groups, 0, 8), [2.667, 2.667, 2.667]);
+        // Shares of 3 : 1, and both have enough.
+        assert_eq!(parts(&[group(1, 0, 3072, 9), group(2, 0, 1024, 9)], 0, 8), [6.0, 2.0]);
+        // Less than the machine: everyone gets what it asks for.
+        assert_eq!(parts(&[group(1, 0, 10, 2), group(2, 0, 10000, 1)], 1, 8), [2.0, 1.0]);
+    }
+
+    #[test]
+    fn tasks_outside_any_group_have_shares_of_their_own() {
+        // 2 tasks of 1024 and a group of 2048, 2 CPUs: half of it for the group.
+        assert_eq!(parts(&[group(1, 0, 2048, 5)], 2, 2), [1.0]);
+        // 6 tasks beside it: 2048 / 8192 of 2 CPUs.
+        assert_eq!(parts(&[group(1, 0, 2048, 5)], 6, 2), [0.5]);
+    }
+
+    #[test]
+    fn a_parent_divides_what_it_has() {
+        // The root: A 1024, B 3072 of 4 CPUs: 1 and 3. In B: a task (1024) and C (2048) and D (1024, 0 tasks).
+        // B's 3 are 0.75 a 1024: the task 0.75 and C 1.5, D nothing is runnable in; so B's are divided by 3072: 1 and 2.
+        let groups = [group(1, 0, 1024, 9), group(2, 0, 3072, 1), group(3, 2, 2048, 9), group(4, 2, 1024, 0)];
+        assert_eq!(parts(&groups, 0, 4), [1.0, 3.0, 2.0, 0.0]);
+        // B's subtree has 1 + 9 tasks.
+        assert_eq!(entitled(&groups, 0, 4)[1].1, 10);
+    }
+
+    #[test]
+    fn records_that_changed_while_they_were_read_do_no_harm() {
+        // Each other's parent: not reached from the root.
+        assert_eq!(parts(&[group(1, 2, 1024, 1), group(2, 1, 1024, 1)], 0, 4), [0.0, 0.0]);
+        assert_eq!(parts(&[group(1, 1, 1024, 1)], 0, 4), [0.0]);
+    }
+
+    #[test]
+    fn cgroups_are_found_by_their_inode() {
+        let root = std::env::temp_dir().join(format!("wakelab-cgroups-{}", std::process::id()));
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/cpu.stat"), "usage_usec 2500\nuser_usec 2000\n").unwrap();
+        let id = fs::metadata(root.join("a/b")).unwrap().ino();
+        assert_eq!(paths(&root)[&id], "/a/b");
+        assert_eq!(usage_us(&root, "/a/b"), Some(2500));
+        assert_eq!((usage_us(&root, "/a"), usage_us(&root, "")), (None, None));
+
+        let now = Instant::now();
+        let mut entitlement =
+            Entitlement { root: Some(root.clone()), sums: BTreeMap::new(), looked: now, next: now };
+        let groups = [Group { slot: 1, parent: 0, shares: 512, tasks: 3, id }];
+        entitlement.add(&groups, 0, 2, now);
+        fs::write(root.join("a/b/cpu.stat"), "usage_usec 4500\n").unwrap();
+        // One second later: 2 of 2 CPUs were due, to 3 tasks.
+        entitlement.add(&groups, 0, 2, now + Duration::from_secs(1));
+        let expected = GroupMetrics {
+            shares: 512,
+            runnable_ns: 3_000_000_000,
+            entitled_ns: 2_000_000_000,
+            received_ns: 2_000_000,
+        };
+        assert_eq!(entitlement.metrics(), BTreeMap::from([("/a/b".to_owned(), expected)]));
+        fs::remove_dir_all(&root).unwrap();
+        assert!(entitlement.metrics().is_empty(), "it has gone");
+    }
+
+    #[test]
+    fn the_second_version_of_cgroups_is_found_among_mounts() {
+        let hybrid = "tmpfs /sys/fs/cgroup tmpfs ro 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(cgroup_root(hybrid), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(cgroup_root("cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n"), None);
+    }
+}

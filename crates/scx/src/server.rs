@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `--monitor`: the scheduler's statistics over a socket, in the manner of the scx schedulers (scx_stats), so that their tools
+//! read them, too. Here are both ends.
+//!
+//! The socket's threads ask the loader's main loop, which alone can read what the BPF side counted.
+
+use std::io::ErrorKind;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use scx_stats::prelude::*;
+
+use crate::arguments::Format;
+use crate::metrics::{GroupMetrics, Metrics};
+
+/// Where scx's schedulers listen.
+const SOCKET: &str = "/var/run/scx/root/stats";
+
+/// The server's end, and the main loop's ends of its channels.
+pub(crate) type Server = StatsServer<(), Metrics>;
+
+/// What is served: under the name `top`, to each client what was counted since it asked last.
+pub(crate) fn data() -> StatsServerData<(), Metrics> {
+    let open: Box<dyn StatsOpener<(), Metrics>> = Box::new(|(requests, answers)| {
+        requests.send(())?;
+        let mut last = answers.recv()?;
+        Ok(Box::new(move |_, (requests, answers)| {
+            requests.send(())?;
+            let now = answers.recv()?;
+            let since = now.since(&last);
+            last = now;
+            since.to_json()
+        }))
+    });
+    StatsServerData::new()
+        .add_meta(Metrics::meta())
+        .add_meta(GroupMetrics::meta())
+        .add_ops("top", StatsOps { open, close: None })
+}
+
+/// Listens, if it can: without statistics the machine is scheduled as well.
+pub(crate) fn launch() -> Option<Server> {
+    match StatsServer::new(data()).launch() {
+        Ok(server) => Some(server),
+        Err(error) => {
+            eprintln!("scx_wakelab: --monitor will not work: {error:#}");
+            None
+        }
+    }
+}
+
+/// Prints what the running scheduler counts, every so many seconds, until it is killed. Waits for a scheduler if there is none.
+pub(crate) fn monitor(seconds: u64, format: Format) -> Result<()> {
+    let mut waits = false;
+    loop {
+        let mut client = match StatsClient::new().set_path(SOCKET).connect(None) {
+            Ok(client) => client,
+            Err(error) if is_absent(&error) => {
+                if !waits {
+                    eprintln!("scx_wakelab: no scheduler listens at {SOCKET}, waiting for one");
+                    waits = true;
+                }
+                thread::sleep(Duration::from_secs(1));
+                continue;
+            }
+            Err(error) => return Err(error).context(format!("cannot connect to {SOCKET}")),
+        };
+        waits = false;
+        // The first answer begins the first interval.
+        while let Some(metrics) = ask(&mut client)? {
+            if metrics.interval_ns >= seconds * 500_000_000 {
+                print(&metrics, format)?;
+            }
+            thread::sleep(Duration::from_secs(seconds));
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// `None` if the scheduler has gone.
+fn ask(client: &mut StatsClient) -> Result<Option<Metrics>> {
+    let error = match client.request::<serde_json::Value>("stats", vec![]) {
+        Ok(value) => {
+            return match serde_json::from_value(value) {
+                Ok(metrics) => Ok(Some(metrics)),
+                Err(error) => {
+                    Err(error).context("the scheduler that listens is not scx_wakelab of this version")
+                }
+            };
+        }
+        Err(error) => error,
+    };
+    if error.downcast_ref::<StatsErrno>().is_some() {
+        bail!("the scheduler has no statistics: {error:#}");
+    }
+    Ok(None)
+}
+
+fn is_absent(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused))
+}
+
+/// A table, or a line of JSON.
+pub(crate) fn print(metrics: &Metrics, format: Format) -> Result<()> {
+    match format {
+        Format::Text => println!("{metrics}"),
+        Format::Json => println!("{}", serde_json::to_string(metrics)?),
+    }
+    Ok(())
+}
+
+/// What each number means.
+pub(crate) fn describe() -> Result<()> {
+    data().describe_meta(&mut std::io::stdout(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_what_was_counted_since_it_asked_last() {
+        let path = std::env::temp_dir().join(format!("wakelab-stats-{}", std::process::id()));
+        let server = StatsServer::new(data()).set_path(&path).launch().unwrap();
+        let (answers, requests) = server.channels();
+        // The main loop's part: 10 decisions more each second.
+        thread::spawn(move || {
+            for second in 1.. {
+                let Ok(()) = requests.recv() else { break };
+                let metrics = Metrics { interval_ns: second, decisions: 10 * second, ..Metrics::default() };
+                if answers.send(metrics).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut client = StatsClient::new().set_path(&path).connect(Some(10_000)).unwrap();
+        for _ in 0..3 {
+            let metrics = ask(&mut client).unwrap().unwrap();
+            assert_eq!((metrics.interval_ns, metrics.decisions), (1, 10));
+        }
+        let meta: serde_json::Value = client.request("stats_meta", vec![]).unwrap();
+        assert_eq!(meta["Metrics"]["top"], "true");
+        assert_eq!(meta["GroupMetrics"]["fields"]["received_ns"]["datum"], "u64");
+        drop(server);
+        assert!(ask(&mut client).unwrap().is_none(), "the server has gone");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn every_number_is_described() {
+        let mut text = Vec::new();
+        data().describe_meta(&mut text, None).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("[Metrics     ] what scx_wakelab decided"), "{text}");
+        assert!(
+            text.lines().filter(|line| line.starts_with("  ")).all(|line| line.contains(" : ")),
+            "{text}"
+        );
+    }
+}
