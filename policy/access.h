@@ -380,7 +380,7 @@ WL_INLINE u32 wl_looks_idle(struct wl_policy *p, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	return wl_read_once(c->state) != WL_CPU_BUSY && wl_read_once(c->nr_queued) == 0;
+	return wl_read_once(c->state) < WL_CPU_BUSY && wl_read_once(c->nr_queued) == 0;
 }
 
 /*

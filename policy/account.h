@@ -60,6 +60,17 @@ WL_INLINE u32 wl_core_is_idle(struct wl_policy *p, u32 cpu)
 	return idle;
 }
 
+/* One of the policy's tasks runs on cpu, or nothing: no higher class has it any more. */
+WL_INLINE void wl_not_taken(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (wl_get(c->state) != WL_CPU_TAKEN)
+		return;
+	wl_write_once(c->state, WL_CPU_BUSY);
+	wl_wrote_cpu(p, cpu);
+}
+
 WL_INLINE void wl_account_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -67,6 +78,10 @@ WL_INLINE void wl_account_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 
 	if (c->state == WL_CPU_BUSY)
 		return;
+	if (c->state == WL_CPU_TAKEN) {
+		wl_not_taken(p, cpu);
+		return;
+	}
 	if (c->state == WL_CPU_IDLE) {
 		average = wl_average(c->avg_idle_ns,
 				     now_ns > c->idle_since_ns ? now_ns - c->idle_since_ns : 0);
@@ -92,7 +107,7 @@ WL_INLINE void wl_account_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 	wl_util_cpu_changes(p, cpu, now_ns);
 	wl_publish(c->state, WL_CPU_IDLE);
 	wl_wrote_cpu(p, cpu);
-	if (before == WL_CPU_BUSY)
+	if (before >= WL_CPU_BUSY)
 		wl_count_busy(p, cpu, -1);
 	if (wl_is_nearest(p)) {
 		wl_block_idle(p, cpu, now_ns);

@@ -32,6 +32,8 @@
  * LLC 1's 2048 and the domain's 1408. LLC 1 has 8 tasks on 4 CPUs, LLC 0 three: pull from CPU 4,
  * the first of equals, min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560 of load.
  *
+ * A CPU that a task of a higher class has taken counts as one with a task more and no capacity (taken.h).
+ *
  * Cost: each CPU of the widest level tried is read once. It fails where what should move runs: only
  * queued tasks move.
  */
@@ -57,6 +59,7 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
 	side->capacity = 0;
 	side->cpu = WL_CPU_NONE;
 	side->cpu_load = 0;
+	side->cpu_capacity = 0;
 	side->cpu_nr = 0;
 	side->cpu_queued = 0;
 }
@@ -74,15 +77,20 @@ WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu)
 	u32 queued = wl_read_once(c->nr_queued), nr = queued + wl_read_once(c->nr_running);
 	u64 load = wl_read_once(c->load), capacity = wl_entry(p->topo.capacity, cpu);
 
+	if (wl_read_once(c->state) == WL_CPU_TAKEN) {
+		nr++;
+		capacity = 1;
+	}
+
 	side->load += load;
 	side->nr += nr;
 	side->idle += wl_looks_idle(p, cpu);
 	side->weight++;
 	side->capacity += capacity;
 	if (queued && nr > 1 &&
-	    (side->cpu < 0 ||
-	     load * wl_entry(p->topo.capacity, side->cpu) > side->cpu_load * capacity)) {
+	    (side->cpu < 0 || load * side->cpu_capacity > side->cpu_load * capacity)) {
 		side->cpu = cpu;
+		side->cpu_capacity = capacity;
 		side->cpu_load = load;
 		side->cpu_nr = nr;
 		side->cpu_queued = queued;
@@ -185,6 +193,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 	struct wl_side own;
 	u64 amount;
 
+	wl_not_taken(p, cpu);
 	wl_read_cpu(p, &out->reads, cpu, WL_DIST_CPU);
 	wl_side_clear(&own);
 	s->overloaded = wl_side_add(p, &own, cpu);

@@ -27,6 +27,7 @@
 #include "placement.h"
 #include "queue.h"
 #include "balance.h"
+#include "taken.h"
 #include "push.h"
 
 /* ------------------------------------------------------------------ select */
@@ -264,6 +265,7 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kick_cpu = WL_CPU_NONE;
 	if (t) {
+		wl_not_taken(p, cpu);
 		wl_util_task(p, t, now_ns);
 		out->resched = wl_queue_tick(p, t, cpu, now_ns, &out->reads);
 	}
@@ -289,6 +291,14 @@ WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_ti
 	out->kick_cpu = WL_CPU_NONE;
 	if (wl_axis(p, groups) == WL_GROUPS_SHARES && p->params.nr_groups)
 		wl_shares_timer(p, cpu, now_ns, out);
+	return 0;
+}
+
+WL_FN int wl_taken(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_timer_out *out WL_ARG)
+{
+	__builtin_memset(out, 0, sizeof(*out));
+	out->kick_cpu = WL_CPU_NONE;
+	wl_account_taken(p, cpu, now_ns, out);
 	return 0;
 }
 

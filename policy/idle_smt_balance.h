@@ -112,7 +112,7 @@ WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	    own = wl_entry(groups->dom_of, s->this_cpu);
 	u32 nr = wl_entry(lv->nr_child, wl_entry(lv->dom_of, s->candidate)), start;
 	u32 itself = t->place == WL_PLACE_RUNNING && t->cpu == (s32)s->this_cpu;
-	u32 forgiven = itself && wl_read_once(wl_cpu_of(p, s->target)->state) == WL_CPU_BUSY;
+	u32 forgiven = itself && wl_read_once(wl_cpu_of(p, s->target)->state) >= WL_CPU_BUSY;
 	u32 child = wl_entry(lv->child, wl_entry(lv->dom_of, s->candidate));
 	int there;
 

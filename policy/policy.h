@@ -40,6 +40,7 @@ enum wl_cpu_state {
 	WL_CPU_UNKNOWN, /* nothing reported yet: counts as idle */
 	WL_CPU_IDLE,
 	WL_CPU_BUSY,
+	WL_CPU_TAKEN, /* busy with a task of a higher class, while the policy's wait: taken.h */
 };
 
 struct wl_reads { /* reads of CPUs' and groups' state, by distance from the reader */
@@ -200,6 +201,7 @@ struct wl_side {
 	u32 capacity; /* of them together, 1024 each where the policy does not look at it */
 	u32 cpu_nr;
 	u32 cpu_queued;
+	u32 cpu_capacity;
 };
 
 /* What one level found: the group being summed, the busiest so far, and all groups but the own. */
@@ -529,6 +531,12 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 		  struct wl_tick_out *out WL_ARG);
 /* A periodic timer of the host, which fires on cpu; groups use it. */
 WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
+		   struct wl_timer_out *out WL_ARG);
+/*
+ * A task of a higher class runs on cpu, since a tick at least, and something may wait there: who should look. Not the CPU's own
+ * doing: a timer's.
+ */
+WL_FN int wl_taken(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		   struct wl_timer_out *out WL_ARG);
 
 /* State. None of these answers anything. */

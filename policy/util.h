@@ -61,7 +61,7 @@ WL_INLINE u32 wl_util_cpu(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 stamp_ns = wl_read_once(c->util_stamp_ns);
-	u32 full = wl_read_once(c->state) == WL_CPU_BUSY ? wl_entry(p->topo.capacity, cpu) : 0;
+	u32 full = wl_read_once(c->state) >= WL_CPU_BUSY ? wl_entry(p->topo.capacity, cpu) : 0;
 
 	return wl_util_step(wl_read_once(c->util), now_ns > stamp_ns ? now_ns - stamp_ns : 0, full);
 }

@@ -42,6 +42,7 @@ enum wl_log_kind {
 	WL_LOG_GROUP_EXIT,   /* args: slot */
 	WL_LOG_GROUP_SHARES, /* args: slot, shares */
 	WL_LOG_SCAN_TOOK,    /* args: cpu, ns; struct wl_decision */
+	WL_LOG_TAKEN,	     /* args: cpu */
 	WL_NR_LOG_KIND,
 };
 

@@ -329,6 +329,12 @@ static void wl_logged_call(struct wl_logged *l, const struct wl_log_head *h, u32
 		wl_timer(p, cpu, h->now_ns, &out);
 		break;
 	}
+	case WL_LOG_TAKEN: {
+		struct wl_timer_out out;
+
+		wl_taken(p, cpu, h->now_ns, &out);
+		break;
+	}
 	case WL_LOG_BUSY:
 		wl_busy(p, cpu, h->now_ns);
 		break;

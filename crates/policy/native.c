@@ -107,6 +107,13 @@ int wl_native_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_ou
 	return wl_timer(p, cpu, now_ns, out);
 }
 
+int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out);
+int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
+{
+	wl_lines_begin(p, cpu);
+	return wl_taken(p, cpu, now_ns, out);
+}
+
 /* For checkers and tests: what the policy knows of a CPU, the words of a block, the busy counter of a domain. */
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out);
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out)

@@ -205,6 +205,7 @@ impl<'a> Log<'a> {
             K::Dispatch
             | K::Tick
             | K::Timer
+            | K::Taken
             | K::Busy
             | K::Idle
             | K::ScanTook

@@ -42,6 +42,7 @@ pub(crate) enum Kind {
     GroupExit,
     GroupShares,
     TaskGroup,
+    Taken,
 }
 
 /// The fields of a struct: numbers first, then arrays of [`ARRAY`].
@@ -184,7 +185,7 @@ impl Step {
             Kind::MayMove => may_move::bpf(&bpf.r#move),
             Kind::MayRun => may_run::bpf(&bpf.run),
             Kind::Tick => tick::bpf(&bpf.tick),
-            Kind::Timer => timer::bpf(&bpf.timer),
+            Kind::Timer | Kind::Taken => timer::bpf(&bpf.timer),
             _ => Words::NONE,
         };
         self.answer.differences("answer", &answer, &mut found);

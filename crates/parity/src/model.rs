@@ -332,6 +332,13 @@ impl Model {
         if self.random.chance(15) {
             self.native.timer(cpu, self.now_ns);
         }
+        // Also told where it is not so: it must heal.
+        if self.random.chance(10) {
+            let kicked = self.native.taken(cpu, self.now_ns).kick_cpu;
+            if kicked >= 0 && self.random.chance(80) {
+                self.schedule(kicked.cast_unsigned());
+            }
+        }
         if !self.cpus[cpu as usize].busy {
             return;
         }

@@ -156,6 +156,12 @@ impl Native {
         answer
     }
 
+    pub(crate) fn taken(&mut self, cpu: u32, now_ns: u64) -> Timer {
+        let answer = self.policy.taken(cpu, now_ns);
+        self.note(Kind::Taken, Event { cpu, ..event(now_ns) }, events::timer::native(&answer));
+        answer
+    }
+
     pub(crate) fn busy(&mut self, cpu: u32, now_ns: u64) {
         self.policy.busy(cpu, now_ns);
         self.note(Kind::Busy, Event { cpu, ..event(now_ns) }, Words::NONE);

@@ -353,6 +353,7 @@ unsafe extern "C" {
         out: *mut Tick,
     ) -> c_int;
     pub(crate) fn wl_native_timer(p: *mut Instance, cpu: u32, now_ns: u64, out: *mut Timer) -> c_int;
+    pub(crate) fn wl_native_taken(p: *mut Instance, cpu: u32, now_ns: u64, out: *mut Timer) -> c_int;
     pub(crate) fn wl_native_group(p: *mut Instance, slot: u32, out: *mut Group);
     pub(crate) fn wl_native_group_cpu(p: *mut Instance, slot: u32, cpu: u32, out: *mut GroupCpu);
     pub(crate) fn wl_native_group_init(p: *mut Instance, slot: u32, parent: u32, shares: u32) -> c_int;

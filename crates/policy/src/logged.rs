@@ -11,7 +11,7 @@ use std::slice;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::logged_names::place_name;
-use crate::{Error, MAX_GROUPS, PolicySpec, Tables};
+use crate::{Error, PolicySpec, Tables};
 
 /// Records are made of units of so many bytes: `WL_LOG_UNIT`.
 pub const LOG_UNIT: usize = 16;
@@ -91,6 +91,8 @@ kinds! {
     GroupShares = "group-shares",
     /// How long a search took.
     ScanTook = "scan-took",
+    /// A task of a higher class runs on a CPU, and others wait.
+    Taken = "taken",
 }
 
 impl LogKind {
@@ -261,15 +263,11 @@ impl Logged {
         nr_groups: usize,
         nr_tasks: usize,
     ) -> Result<Logged, Error> {
-        if nr_groups > MAX_GROUPS {
-            return Err(Error::GroupCount { nr_groups, max_groups: MAX_GROUPS });
-        }
         let nr_cpus = tables.nr_cpus();
         if nr_cpus > Self::MAX_CPUS {
             return Err(Error::CpuCount { nr_cpus, max_cpus: Self::MAX_CPUS });
         }
-        let mut params = spec.params(nr_cpus, tick_ns)?;
-        params.nr_groups = nr_groups as u32;
+        let params = spec.params_with_groups(nr_cpus, tick_ns, nr_groups)?;
         // SAFETY: only computes.
         let size = unsafe { wl_logged_size(nr_cpus as u32, params.nr_groups, nr_tasks as u32) } as usize;
         let layout = Layout::from_size_align(size, 64).expect("an instance is a few megabytes");
@@ -426,7 +424,7 @@ impl Logged {
                 self.check_cpu(head.args[0] as u32);
                 assert!(task.is_some(), "{} of a task", kind.name());
             }
-            K::Dispatch | K::Tick | K::Timer | K::Busy | K::Idle | K::ScanTook => {
+            K::Dispatch | K::Tick | K::Timer | K::Taken | K::Busy | K::Idle | K::ScanTook => {
                 self.check_cpu(head.args[0] as u32);
             }
             K::Select | K::Quiescent | K::TaskInit | K::Affinity | K::Weight | K::Exit => {

@@ -13,8 +13,8 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
 use crate::{
-    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS, MAX_GROUPS,
-    Move, Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
+    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS, Move, Params,
+    PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.
@@ -45,18 +45,14 @@ impl Policy {
     /// As [`Policy::with_tables`], with records of task groups in slots below `nr_groups`, of which slot 0 is the root's.
     ///
     /// # Errors
-    /// Also if `nr_groups` exceeds [`MAX_GROUPS`].
+    /// Also if `nr_groups` exceeds [`MAX_GROUPS`](crate::MAX_GROUPS).
     pub fn with_groups(
         spec: &PolicySpec,
         tables: Tables,
         tick_ns: u64,
         nr_groups: usize,
     ) -> Result<Policy, Error> {
-        if nr_groups > MAX_GROUPS {
-            return Err(Error::GroupCount { nr_groups, max_groups: MAX_GROUPS });
-        }
-        let mut params = spec.params(tables.nr_cpus(), tick_ns)?;
-        params.nr_groups = nr_groups as u32;
+        let params = spec.params_with_groups(tables.nr_cpus(), tick_ns, nr_groups)?;
         // SAFETY: only computes.
         let size =
             unsafe { ffi::wl_native_instance_size(tables.nr_cpus() as u32, params.nr_groups) } as usize;
@@ -227,6 +223,15 @@ impl Policy {
         let mut out = Timer::default();
         // SAFETY: live objects.
         unsafe { ffi::wl_native_timer(self.raw(), cpu, now_ns, &mut out) };
+        out
+    }
+
+    /// A task of a higher class runs on `cpu`, since a tick at least, and something may wait there.
+    pub fn taken(&mut self, cpu: u32, now_ns: u64) -> Timer {
+        self.check(cpu);
+        let mut out = Timer::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_taken(self.raw(), cpu, now_ns, &mut out) };
         out
     }
 

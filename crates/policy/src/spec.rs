@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::named::{NAMED, NamedPolicy};
-use crate::{Error, Params};
+use crate::{Error, MAX_GROUPS, Params};
 
 /// One value of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,6 +256,22 @@ impl PolicySpec {
     /// What may follow the name as `TUNABLE=NANOSECONDS`: names and descriptions.
     pub fn tunables() -> impl Iterator<Item = (&'static str, &'static str)> {
         TUNABLES.iter().map(|tunable| (tunable.name, tunable.description))
+    }
+
+    /// As [`PolicySpec::params`], for a host with records of task groups in slots below `nr_groups`.
+    ///
+    /// # Errors
+    /// Also if `nr_groups` exceeds [`MAX_GROUPS`].
+    pub fn params_with_groups(
+        &self,
+        nr_cpus: usize,
+        tick_ns: u64,
+        nr_groups: usize,
+    ) -> Result<Params, Error> {
+        if nr_groups > MAX_GROUPS {
+            return Err(Error::GroupCount { nr_groups, max_groups: MAX_GROUPS });
+        }
+        Ok(Params { nr_groups: nr_groups as u32, ..self.params(nr_cpus, tick_ns)? })
     }
 
     /// The struct that the C code wants, for a machine of so many CPUs under a host with this tick.

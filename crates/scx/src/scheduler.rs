@@ -12,7 +12,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use scx_utils::compat;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
-use wakelab_policy::{Params, PolicySpec, Tables};
+use wakelab_policy::{PolicySpec, Tables};
 
 use super::log::Log;
 use super::stats::Stats;
@@ -28,7 +28,7 @@ const MAX_CPUS: usize = 1024;
 /// The tick that the policy assumes where the kernel does not tell its own (CONFIG_HZ); Debian's and Ubuntu's.
 const TICK_NS: u64 = 4_000_000;
 
-/// WL_CPU_BUSY (policy/policy.h).
+/// WL_CPU_BUSY (policy/policy.h); what is above is busy, too.
 const CPU_BUSY: u32 = 2;
 
 /// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one. `start` counts how often
@@ -67,6 +67,7 @@ pub(crate) fn attach_and_wait(
     rodata.break_stall = args.break_by.is_some();
     rodata.times_scans = tables.times_scans(spec).into();
     rodata.detailed_stats = args.stats.is_some().into();
+    rodata.is_partial = args.partial.into();
     rodata.bench_search = (args.bench == Some(Bench::Search)).into();
     if args.bench == Some(Bench::Empty) {
         remove_hooks(&mut skel);
@@ -182,7 +183,7 @@ impl Observer {
 
 /// Writes parameters and tables to the head of the BPF side's `policy`, before it is loaded.
 fn install(skel: &mut OpenSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_groups: u32) -> Result<()> {
-    let params = Params { nr_groups, ..spec.params(tables.nr_cpus(), TICK_NS)? };
+    let params = spec.params_with_groups(tables.nr_cpus(), TICK_NS, nr_groups as usize)?;
     let bss = skel.maps.bss_data.as_deref_mut().context("the skeleton has no .bss")?;
     let policy: *mut types::wl_policy = &mut bss.policy;
     // SAFETY: a live, exclusive reference; every bit pattern is a valid value of its fields, which are all integers.
@@ -232,7 +233,7 @@ fn leftovers(policy: &types::wl_policy, tables: &Tables) -> Vec<String> {
     for level in tables.levels.iter().filter(|level| level.has_counters) {
         for domain in 0..level.first.len() {
             let counted = policy.counter[level.counter_base as usize + domain].busy;
-            let is_busy = |&&cpu: &&u16| policy.cpu[cpu as usize].state == CPU_BUSY;
+            let is_busy = |&&cpu: &&u16| policy.cpu[cpu as usize].state >= CPU_BUSY;
             let busy = level.domain(domain).iter().filter(is_busy).count();
             if busy != counted as usize {
                 let cpus = level.domain(domain);

@@ -72,6 +72,7 @@ enum parity_kind { /* src/event.rs has the same order */
 		   PARITY_GROUP_EXIT,
 		   PARITY_GROUP_SHARES,
 		   PARITY_TASK_GROUP,
+		   PARITY_TAKEN,
 };
 
 /* One event; what the fields mean depends on kind. */
@@ -257,7 +258,10 @@ __noinline int parity_timer(u32 i)
 {
 	struct parity_event *e = event_at(i);
 
-	wl_timer(&wl_memory.policy, e->cpu, e->now_ns, &answer_at(i)->timer);
+	if (e->kind == PARITY_TAKEN)
+		wl_taken(&wl_memory.policy, e->cpu, e->now_ns, &answer_at(i)->timer);
+	else
+		wl_timer(&wl_memory.policy, e->cpu, e->now_ns, &answer_at(i)->timer);
 	return 0;
 }
 
@@ -376,6 +380,7 @@ __noinline int parity_one(u32 i)
 		parity_tick(i);
 		break;
 	case PARITY_TIMER:
+	case PARITY_TAKEN:
 		parity_timer(i);
 		break;
 	case PARITY_BUSY:

@@ -38,6 +38,7 @@ mod shapes;
 mod smt_balance;
 mod spec;
 mod tables;
+mod taken;
 mod util;
 mod wake_affine;
 mod wake_flips;

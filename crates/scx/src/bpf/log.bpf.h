@@ -236,6 +236,8 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 	})
 #define wl_timer(p, cpu, now_ns, out)                                                              \
 	logged_event(WL_LOG_TIMER, 0, now_ns, (cpu), 0, wl_timer((p), (cpu), log_now, (out)))
+#define wl_taken(p, cpu, now_ns, out)                                                              \
+	logged_event(WL_LOG_TAKEN, 0, now_ns, (cpu), 0, wl_taken((p), (cpu), log_now, (out)))
 #define wl_busy(p, cpu, now_ns)                                                                    \
 	logged_event(WL_LOG_BUSY, 0, now_ns, (cpu), 0, wl_busy((p), (cpu), log_now))
 #define wl_idle(p, cpu, now_ns)                                                                    \

@@ -32,6 +32,7 @@
 #include "break.bpf.h"
 #include "groups.bpf.h"
 #include "timer.bpf.h"
+#include "taken.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -76,6 +77,7 @@ static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_i
 				   enq_flags | (out->preempt ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
+	watch_if_taken(out->cpu);
 	scx_bpf_dsq_insert_vtime(p, out->cpu, out->slice_ns, out->key, enq_flags);
 	if (out->preempt) {
 		scx_bpf_kick_cpu(out->cpu, SCX_KICK_PREEMPT);
@@ -233,6 +235,7 @@ void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 void BPF_STRUCT_OPS(wakelab_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
+	watch_taken();
 }
 
 void BPF_STRUCT_OPS(wakelab_set_cpumask, struct task_struct *p, const struct cpumask *mask)
@@ -331,6 +334,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init)
 		}
 	}
 	ret = start_timer();
+	if (!ret)
+		ret = init_watch();
 	if (ret)
 		scx_bpf_error("cannot start the timer: %d", ret);
 	return ret;

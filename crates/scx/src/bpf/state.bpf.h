@@ -168,7 +168,7 @@ static bool goes_straight(struct task_struct *p, const struct wl_enqueue_in *in,
 		return false;
 	if (wl_read_once(c->nr_running))
 		return out->preempt && !wl_is_fair(&policy);
-	return wl_read_once(c->state) != WL_CPU_BUSY;
+	return wl_read_once(c->state) < WL_CPU_BUSY;
 }
 
 /* Asks the policy for queue, key and slice of a task: sc->enqueue_out is the answer to sc->enqueue_in. */

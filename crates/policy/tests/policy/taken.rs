@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! taken.h.
+
+use crate::host::{Host, MS, machine, policy};
+use wakelab_policy::{BalanceWhy, DispatchDo, Task};
+
+/// The header's example: one LLC of 4 CPUs, a task on each; a real-time task has taken CPU 0, whose task waits.
+fn example(spec: &str) -> (Host, Vec<Task>) {
+    let mut host = Host::new(policy(spec, &machine(1, None, 4, 1)));
+    let mut tasks: Vec<Task> = (0..4).map(|cpu| host.running(1024, cpu)).collect();
+    host.now_ns = 10 * MS;
+    host.policy.stopping(&mut tasks[0], 0, host.now_ns, true);
+    host.policy.enqueue(&mut tasks[0], 0, wakelab_policy::EnqueueWhy::SliceEnd, host.now_ns);
+    (host, tasks)
+}
+
+#[test]
+fn a_busy_cpu_pulls_what_waits_behind_a_real_time_task() {
+    let (mut host, mut tasks) = example("linux-4.15");
+    // As long as nobody says so, CPU 0 has one task as all others.
+    let before = host.policy.tick(1, Some(&mut tasks[1]), 10 * MS);
+    assert_eq!(before.balance_due, 0);
+    // 12 ticks: the LLC's turn, (0 + 12 / 2) % 4 = 2.
+    let answer = host.policy.taken(0, 12 * MS);
+    assert_eq!((answer.kick_cpu, answer.next_ns), (2, 13 * MS));
+    let mut pull = host.policy.dispatch(2, 12 * MS);
+    assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::Periodic, 0));
+    // It lacks 340, and the mean of two tasks of CPU 0 is 512.
+    assert_eq!((pull.level, pull.max_load), (1, 512));
+    let moved = host.policy.may_move(&mut tasks[0], 2, 12 * MS, &mut pull);
+    assert_eq!((moved.r#move, tasks[0].cpu), (1, 2));
+    // Nothing waits there any more.
+    let answer = host.policy.taken(0, 13 * MS);
+    assert_eq!((answer.kick_cpu, answer.next_ns), (-1, 0));
+}
+
+#[test]
+fn an_idle_cpu_is_kicked_first() {
+    for spec in ["linux-4.15", "linux-6.12", "wakelab", "wakelab+groups=exact"] {
+        let (mut host, mut tasks) = example(spec);
+        host.policy.stopping(&mut tasks[3], 3, 10 * MS, false);
+        host.policy.quiescent(&mut tasks[3], 10 * MS);
+        host.vacate(&[3]);
+        host.now_ns = 12 * MS;
+        assert_eq!(host.policy.taken(0, 12 * MS).kick_cpu, 3, "{spec}");
+        let mut pull = host.policy.dispatch(3, 12 * MS);
+        assert_eq!((pull.what(), pull.cpu), (DispatchDo::Pull, 0), "{spec}");
+        assert_eq!(host.policy.may_move(&mut tasks[0], 3, 12 * MS, &mut pull).r#move, 1, "{spec}");
+    }
+}
+
+#[test]
+fn a_cpu_that_is_given_back_is_like_any_other() {
+    const BUSY: u32 = 2;
+    const TAKEN: u32 = 3;
+    let (mut host, mut tasks) = example("linux-4.15+idle=smt-balance");
+    host.policy.taken(0, 12 * MS);
+    assert_eq!(host.policy.cpu(0).state, TAKEN);
+    host.policy.tick(0, None, 12 * MS);
+    assert_eq!(host.policy.cpu(0).state, TAKEN, "a tick of somebody else's");
+    host.policy.tick(0, Some(&mut tasks[0]), 12 * MS);
+    assert_eq!(host.policy.cpu(0).state, BUSY);
+    host.policy.taken(0, 13 * MS);
+    host.switch_in(&mut tasks[0], 0);
+    assert_eq!(host.policy.cpu(0).state, BUSY);
+    // Idle, whatever a timer that is late says.
+    host.policy.stopping(&mut tasks[0], 0, 14 * MS, false);
+    host.policy.quiescent(&mut tasks[0], 14 * MS);
+    host.vacate(&[0]);
+    assert_eq!(host.policy.taken(0, 14 * MS).next_ns, 0);
+    let mut woken = host.sleeper(1024, 0);
+    assert_eq!(host.wake(&mut woken, 1, 0).cpu, 0);
+}
+
+#[test]
+fn the_counters_of_busy_cpus_do_not_count_twice() {
+    // Two cores of two threads, CPU c and c + 2 share one.
+    let mut host = Host::new(policy("linux-4.15+idle=smt-balance", &machine(1, None, 2, 2)));
+    let mut first = host.running(1024, 0);
+    let _second = host.queued(1024, 0);
+    host.policy.stopping(&mut first, 0, MS, false);
+    let busy = |host: &Host| host.policy.busy_count(1, 0).unwrap();
+    assert_eq!(busy(&host), 1);
+    host.policy.taken(0, 2 * MS);
+    assert_eq!(busy(&host), 1);
+    host.policy.busy(0, 3 * MS);
+    assert_eq!(busy(&host), 1);
+    host.policy.taken(0, 4 * MS);
+    host.vacate(&[0]);
+    assert_eq!(busy(&host), 0);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * taken.bpf.h - CPUs that tasks of a higher class have taken: a timer that looks after what waits there.
+ *
+ * sched_ext has no tick of its own on such a CPU. So once a task of a higher class took a CPU from one of ours, or one of ours was
+ * queued behind it, a timer fires a tick later, and each tick from then on for as long as there is such a queue: it tells the
+ * policy (wl_taken) and kicks whom it says. Without such a queue the timer rests.
+ *
+ * Higher are real-time and deadline tasks and, with --partial, all tasks that are not of the class SCHED_EXT.
+ */
+#ifndef SCX_WAKELAB_TAKEN_H
+#define SCX_WAKELAB_TAKEN_H
+
+#include "state.bpf.h"
+#include "timer.bpf.h"
+
+/* Set by the loader with --partial. */
+const volatile u32 is_partial;
+
+/* MAX_RT_PRIO: priorities below it are of real-time and deadline tasks. */
+#define FIRST_FAIR_PRIO 100
+#define POLICY_EXT	7 /* SCHED_EXT */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} watch_timers SEC(".maps");
+
+/* Will the timer fire? Read where a task is queued behind a foreign one; written at most twice a tick. */
+u32 is_watching WL_ALIGN_LINE;
+
+/* Does a task of a higher class run on cpu? */
+static bool is_taken(s32 cpu)
+{
+	struct task_struct *curr;
+	bool taken = false;
+
+	bpf_rcu_read_lock();
+	curr = __COMPAT_scx_bpf_cpu_curr(cpu);
+	if (curr)
+		taken = curr->prio < FIRST_FAIR_PRIO ||
+			(is_partial && curr->pid && curr->policy != POLICY_EXT);
+	bpf_rcu_read_unlock();
+	return taken;
+}
+
+/* Something may wait behind a task of a higher class. */
+SEPARATE int watch_taken(void)
+{
+	struct timer_slot *slot;
+	u32 key = 0;
+
+	if (is_watching || __sync_lock_test_and_set(&is_watching, 1))
+		return 0;
+	slot = bpf_map_lookup_elem(&watch_timers, &key);
+	if (slot)
+		bpf_timer_start(&slot->timer, policy.params.tick_ns, 0);
+	return 0;
+}
+
+/* None of our tasks runs on cpu, or one is just being chosen. */
+SEPARATE int watch_foreign(s32 cpu)
+{
+	if (is_taken(cpu))
+		watch_taken();
+	return 0;
+}
+
+/* A task is queued on cpu: is what runs there, if anything, none of ours? */
+static __always_inline void watch_if_taken(s32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(&policy, cpu);
+
+	if (!wl_get(c->nr_running) && wl_get(c->state) >= WL_CPU_BUSY && !is_watching)
+		watch_foreign(cpu);
+}
+
+/* Returns 1 if it should be looked after again. */
+SEPARATE int look_after(s32 cpu)
+{
+	struct wl_timer_out out = {};
+
+	wl_taken(&policy, cpu, bpf_ktime_get_ns(), &out);
+	if (valid_cpu(out.kick_cpu))
+		scx_bpf_kick_cpu(out.kick_cpu, SCX_KICK_IDLE);
+	/* It was given back meanwhile, and nobody might say so for long. */
+	if (wl_get(wl_cpu_of(&policy, cpu)->state) == WL_CPU_TAKEN && !is_taken(cpu))
+		wl_busy(&policy, cpu, bpf_ktime_get_ns());
+	return out.next_ns != 0;
+}
+
+static int watch_fired(void *map, int *key, struct timer_slot *slot)
+{
+	u32 found = 0;
+	s32 cpu;
+
+	/* First, so that what comes from now on starts the timer by itself. */
+	__sync_lock_test_and_set(&is_watching, 0);
+	bpf_for(cpu, 0, policy.topo.nr_cpus)
+	{
+		if (scx_bpf_dsq_nr_queued(cpu) <= 0 || !is_taken(cpu))
+			continue;
+		found |= look_after(cpu);
+	}
+	if (found)
+		watch_taken();
+	return 0;
+}
+
+static s32 init_watch(void)
+{
+	struct timer_slot *slot;
+	u32 key = 0;
+	s32 ret;
+
+	slot = bpf_map_lookup_elem(&watch_timers, &key);
+	if (!slot)
+		return -ENOENT;
+	ret = bpf_timer_init(&slot->timer, &watch_timers, CLOCK_MONOTONIC);
+	return ret ?: bpf_timer_set_callback(&slot->timer, watch_fired);
+}
+
+#endif /* SCX_WAKELAB_TAKEN_H */

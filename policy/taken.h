@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * taken.h - CPUs on which a task of a higher class runs (real-time, deadline): what waits there goes on elsewhere.
+ *
+ * The policy sees no tick of such a CPU, and none of its own tasks run there. So the host looks again after a tick, and then each tick for as
+ * long as something waits there: wl_taken(). Each time
+ *   - the CPU is in the state `taken`: busy, and to balancing a CPU with one task more than the policy counts and with next to
+ *     no capacity (Linux: nr_running has all classes, and cpu_capacity is what real-time tasks leave), so that even a busy CPU
+ *     with as much load finds it busier than itself;
+ *   - an idle CPU is looked for, as at a tick (wl_balance_kick), to be marked and kicked. If none is found a busy one is marked,
+ *     which balances at its next dispatch: another one each tick, in turns of the CPU's LLC and of the machine.
+ * A CPU leaves the state when it idles, when one of the policy's tasks begins to run or ticks there, or when it balances itself.
+ *
+ * Example, one LLC of 4 CPUs without SMT, a task of weight 1024 on each. A real-time task takes CPU 0, whose task waits. A tick
+ * later nobody idles, and CPU 1 is marked. When its slice is over it compares: its own mean load is 1024 a CPU of capacity 1024,
+ * the busiest group is CPU 0, 1024 on a capacity of 1, the domain's mean is 4096 on 3073. So it lacks
+ * (4096 / 3073 - 1) * 1024 = 340, and CPU 0's mean task, of two, is 512: it may pull 512, and half of the task's weight fits that.
+ *
+ * Cost: a probe of up to 4 CPUs a level, a tick. It fails where a real-time task runs for less than a tick, again and again: that
+ * looks like nothing. And what may run on that CPU only waits, as it must.
+ */
+#ifndef WL_TAKEN_H
+#define WL_TAKEN_H
+
+#include "balance.h"
+
+/* A busy CPU, marked to balance; or WL_CPU_NONE if there is no other CPU. */
+WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	u64 ticks = wl_div(now_ns, p->params.tick_ns);
+	u32 level = ticks & 1 ? p->topo.nr_levels - 1 : p->topo.llc_level;
+	struct wl_level *lv = wl_level_of(p, level);
+	u32 dom = wl_entry(lv->dom_of, cpu), span = wl_entry(lv->weight, dom), other;
+
+	if (span < 2)
+		return WL_CPU_NONE;
+	other = wl_entry(lv->cpus, wl_entry(lv->first, dom) + (cpu + ticks / 2) % span);
+	if (other == cpu)
+		other = wl_entry(lv->cpus, wl_entry(lv->first, dom) + (cpu + ticks / 2 + 1) % span);
+	wl_write_once(wl_cpu_of(p, other)->balance_marked, wl_all_levels(p));
+	wl_wrote_cpu(p, other);
+	return other;
+}
+
+WL_INLINE void wl_account_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (c->state == WL_CPU_UNKNOWN)
+		wl_account_busy(p, cpu, now_ns);
+	/* Given back in the meantime. */
+	if (!wl_read_once(c->nr_queued) || c->state == WL_CPU_IDLE)
+		return;
+	if (c->state != WL_CPU_TAKEN) {
+		wl_write_once(c->state, WL_CPU_TAKEN);
+		wl_wrote_cpu(p, cpu);
+	}
+	if (!wl_read_once(p->overloaded)) {
+		wl_write_once(p->overloaded, 1);
+		wl_line_written(p, WL_LINE_OVERLOADED);
+	}
+	out->next_ns = now_ns + p->params.tick_ns;
+	out->kick_cpu = wl_balance_kick(p, cpu, now_ns, &out->reads);
+	if (out->kick_cpu < 0)
+		out->kick_cpu = wl_taken_mark(p, cpu, now_ns);
+	if (wl_is_exact(p) && out->kick_cpu >= 0)
+		wl_write_once(wl_cpu_of(p, out->kick_cpu)->pull_from, cpu + 1);
+}
+
+#endif /* WL_TAKEN_H */
