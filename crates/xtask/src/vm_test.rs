@@ -18,6 +18,9 @@ pub(crate) struct TestArgs {
     /// The machine of all guests, as QEMU's -smp has it; by default 4 CPUs, and 2 where every CPU is a thread of this machine.
     #[arg(long, value_name = "SMP")]
     smp: Option<String>,
+    /// Only this guest's steps: virtual-time or races.
+    #[arg(long, value_name = "GUEST")]
+    guest: Option<String>,
     /// Only these steps.
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<String>,
@@ -45,7 +48,7 @@ struct Kind {
 
 const KINDS: &[Kind] = &[
     Kind {
-        what: "virtual time",
+        what: "virtual-time",
         accel: Accel::Icount { shift: 0 },
         smp: "4,sockets=2,cores=1,threads=2",
         policy: "wakelab+groups=exact",
@@ -71,6 +74,11 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     if let Some(unknown) = args.only.iter().find(|only| !all().any(|name| name == *only)) {
         bail!("no step `{unknown}`; there are: {}", all().collect::<Vec<_>>().join(", "));
     }
+    if let Some(unknown) = args.guest.as_ref().filter(|guest| !KINDS.iter().any(|kind| kind.what == **guest))
+    {
+        let guests: Vec<&str> = KINDS.iter().map(|kind| kind.what).collect();
+        bail!("no guest `{unknown}`; there are: {}", guests.join(", "));
+    }
     let start = Instant::now();
     let programs = vec![build_loader()?, build_guest_work()?];
     println!("test: programs after {} s", start.elapsed().as_secs());
@@ -80,7 +88,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     for kind in KINDS {
         let is_wanted = |name: &&str| args.only.is_empty() || args.only.iter().any(|only| only == name);
         let names: Vec<&str> = kind.steps.iter().copied().filter(is_wanted).collect();
-        if names.is_empty() {
+        if names.is_empty() || args.guest.as_ref().is_some_and(|guest| guest != kind.what) {
             continue;
         }
         let policy = args.policy.as_deref().unwrap_or(kind.policy);
