@@ -136,6 +136,14 @@ unload() {
     fi
 }
 
+# as_class POLICY PRIORITY COMMAND...: under another scheduling policy, by its number: 1 SCHED_FIFO, 7 SCHED_EXT. busybox has no chrt,
+# and Debian's knows no SCHED_EXT. 144 is sched_setscheduler.
+as_class() {
+    perl -e 'my ($policy, $priority) = splice(@ARGV, 0, 2);
+        syscall(144, 0, $policy + 0, pack("i", $priority)) == 0 or die "sched_setscheduler: $!\n";
+        exec @ARGV or die "$ARGV[0]: $!\n";' "$@"
+}
+
 run_hackbench() {
     begin hackbench
     if ! timeout 90 hackbench -g 2 -l 20 > /tmp/hackbench.log 2>&1; then

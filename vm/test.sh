@@ -3,8 +3,8 @@
 # Init of the live tests' guests: does the steps that /steps names, under the policy that /policy names, and reports on the serial
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
-# Steps under one load of the scheduler: pinned, affinity, forks, cgroups, hotplug. Steps that load for themselves: reload, kill,
-# stall. Bounds in time mean something in virtual time only; /bounds has what applies.
+# Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
+# kill, partial, stats, stall. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
 . /bounds               # within_ms, astray_ms, at_least, reloads, moments
@@ -24,6 +24,120 @@ work() {
         failed "$(cat /tmp/work.out); but the scheduler was ejected"
     else
         note "$(cat /tmp/work.out)"
+        passed
+    fi
+}
+
+# real_time FIFO_CPUS THREADS: threads that may run anywhere, and one bound to CPU 0, while real-time tasks take CPUs 0 to
+# FIFO_CPUS - 1 for a second. Those that may must go on elsewhere, and the bound one goes on when its CPU is given back. Sets $why.
+real_time() {
+    wakelab-guest spin --cpu 0 --ms 2000 > /tmp/bound.out 2>&1 &
+    bound=$!
+    timeout 120 wakelab-guest spin --threads "$2" --ms 2000 --within-ms "$within_ms" > /tmp/free.out 2>&1 &
+    free=$!
+    sleep 0.4
+    taking=
+    for cpu in $(seq 0 $(($1 - 1))); do
+        as_class 1 10 wakelab-guest spin --cpu "$cpu" --ms 1000 > /tmp/fifo.out 2>&1 &
+        taking="$taking $!"
+    done
+    why=
+    for pid in $taking; do
+        wait "$pid" || why="a real-time task: $(cat /tmp/fifo.out)"
+    done
+    wait "$free" || why="$why with $1 real-time tasks, $2 that may run elsewhere: $(tr '\n' ';' < /tmp/free.out)"
+    wait "$bound" || why="$why the one that may not: $(tr '\n' ';' < /tmp/bound.out)"
+    note "$1 real-time tasks: $(head -n 1 /tmp/free.out)"
+    [ -z "$why" ]
+}
+
+# With all CPUs busy (a task more than what is left), and with idle ones where the others may go.
+run_real_time() {
+    begin real-time
+    if ! real_time 1 "$cpus" || ! real_time $((cpus - 1)) 2; then
+        failed "$why"
+    elif [ "$(cat $state)" != enabled ]; then
+        failed "the scheduler was ejected"
+    else
+        passed
+    fi
+}
+
+# decisions WORK...: prints how many the scheduler took while that ran, by --monitor. The work's own words are in /tmp/work.out.
+decisions() {
+    scx_wakelab --monitor 1 --format json > /tmp/monitor.out 2>&1 &
+    monitor=$!
+    sleep 0.5
+    "$@" > /tmp/work.out 2>&1
+    worked=$?
+    sleep 1.5
+    kill $monitor
+    sed -n 's/.*"decisions":\([0-9]*\),.*/\1/p' /tmp/monitor.out | awk '{ sum += $1 } END { print NR ? sum : "none" }'
+    return $worked
+}
+
+# With --partial the kernel's own scheduler keeps all but the tasks of the class SCHED_EXT. Sets $why.
+partial() {
+    ours=$(decisions as_class 7 0 hackbench -g 1 -l 20)
+    code=$?
+    others=$(decisions hackbench -g 1 -l 20)
+    why="exit codes $code, $?; decisions for tasks of the class: $ours, for others: $others"
+    note "$why"
+    case $why in
+    "exit codes 0, 0; decisions for tasks of the class: "[1-9][0-9][0-9]*", for others: 0") ;;
+    *) return 1 ;;
+    esac
+    # Both kinds at once; those of the class get what the others leave.
+    wakelab-guest spin --threads $((cpus / 2)) --ms 1000 > /tmp/others.out 2>&1 &
+    others=$!
+    as_class 7 0 wakelab-guest spin --threads "$cpus" --ms 1000 --within-ms "$within_ms" > /tmp/ours.out 2>&1
+    why="exit code $? of the class: $(tr '\n' ';' < /tmp/ours.out)"
+    wait $others || why="others: $(tr '\n' ';' < /tmp/others.out)"
+    note "$(head -n 1 /tmp/ours.out)"
+    case $why in
+    "exit code 0"*) ;;
+    *) return 1 ;;
+    esac
+}
+
+run_partial() {
+    begin partial
+    if ! start_loader --policy "$policy" --partial; then
+        failed "$why"
+    elif ! partial; then
+        failed "$why"
+        stop_loader
+    elif stop_loader; then
+        passed
+    else
+        failed "$why"
+    fi
+}
+
+# What --stats prints of two cgroups is what they were entitled to and what they received.
+run_stats() {
+    begin stats
+    if ! start_loader --policy "$policy" --stats 1; then
+        failed "$why"
+        return
+    fi
+    wakelab-guest shares --group a:100:4 --group b:300:4 --ms 4000 > /tmp/work.out 2>&1
+    if ! stop_loader; then
+        failed "$why"
+        return
+    fi
+    # An interval in which both computed all the time: `/a 1024 4.0 24.90 24.85 -0.05`.
+    awk '/^cgroup/ { a = b = 0 }
+        $1 ~ /\/a$/ { a = $4; x = $5 }
+        $1 ~ /\/b$/ { if (a > 24 && a < 26 && $4 > 72 && $4 < 76 && x - a < 2 && a - x < 2 && $5 - $4 < 3 && $4 - $5 < 3) found++ }
+        /^decisions [1-9].* mean [1-9]/ { decided++ }
+        /^  remote reads [0-9]/ { read++ }
+        END { exit !(found >= 2 && decided >= 2 && read >= 2) }' /tmp/loader.log
+    if [ $? -ne 0 ]; then
+        failed "no two tables with 25 and 75 percent: $(cat /tmp/work.out)"
+    else
+        note "$(grep '/a ' /tmp/loader.log | sed -n 3p)"
+        note "$(grep '/b ' /tmp/loader.log | sed -n 3p)"
         passed
     fi
 }
@@ -184,18 +298,23 @@ dmesg -c > /dev/null
 # What the same guest shows without us: emulated CPUs take turns, so that no scheduler's waits are as short as on a real machine.
 wanted pinned && note "the kernel's own scheduler: $(wakelab-guest pinned --ms 1000 2> /dev/null)"
 wanted affinity && note "the kernel's own scheduler: $(wakelab-guest affinity --ms 1000 2> /dev/null)"
-if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; then
+if wanted real-time; then
+    real_time 1 "$cpus" > /dev/null
+    note "the kernel's own scheduler: $(head -n 1 /tmp/free.out)"
+fi
+if grep -qxE 'pinned|affinity|forks|cgroups|real-time|hotplug' /steps && load "$policy"; then
     note "$(grep '^topology:' /tmp/loader.log)"
     note "$(grep '^verifier:' /tmp/loader.log)"
     wanted pinned && work pinned pinned --ms 1500 --within-ms "$within_ms"
     wanted affinity && work affinity affinity --ms 1000 --within-ms "$astray_ms"
     wanted forks && work forks forks --rate 1000 --ms 1000 --at-least "$at_least"
     wanted cgroups && work cgroups cgroups --count 200
+    wanted real-time && run_real_time
     wanted hotplug && run_hotplug
     unload
     check_log
 fi
-for step in reload kill stall; do
+for step in reload kill partial stats stall; do
     if wanted $step; then
         run_$step
         check_log

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `spin`: threads that compute until a moment; what CPU time each received.
+//! `spin`: threads that compute until a moment; what CPU time each received, and the longest that one was kept from a CPU.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -26,6 +26,16 @@ pub(crate) struct Args {
     /// Bind all threads to this CPU.
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
+    /// Fail if a thread was kept from a CPU for longer.
+    #[arg(long, value_name = "MILLISECONDS")]
+    within_ms: Option<u64>,
+}
+
+/// What a thread received and did, and the longest time between two looks at the clock.
+struct Done {
+    cpu: Duration,
+    longest: Duration,
+    work: Work,
 }
 
 /// Spins.
@@ -38,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
     }
     let start = Barrier::new(args.threads as usize);
     let begun = now();
-    let done: Vec<(Duration, Work)> = thread::scope(|scope| {
+    let done: Vec<Done> = thread::scope(|scope| {
         let threads: Vec<_> = (0..u64::from(args.threads))
             .map(|seed| {
                 let start = &start;
@@ -46,28 +56,35 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
                     start.wait();
                     let end = now() + Duration::from_millis(args.ms);
                     let before = thread_cpu_time();
-                    let mut work = Work::new(seed);
-                    while now() < end {
+                    let (mut work, mut last, mut longest) = (Work::new(seed), now(), Duration::ZERO);
+                    while last < end {
                         work.go_on();
+                        let time = now();
+                        longest = longest.max(time - last);
+                        last = time;
                     }
-                    (thread_cpu_time() - before, work)
+                    Done { cpu: thread_cpu_time() - before, longest, work }
                 })
             })
             .collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let wall = now() - begun;
-    let right = (0..).zip(&done).filter(|(seed, (_, work))| work.is_right(*seed)).count();
-    let times = || done.iter().map(|(time, _)| ns(*time));
+    let right = (0..).zip(&done).filter(|(seed, done)| done.work.is_right(*seed)).count();
+    let times = || done.iter().map(|done| ns(done.cpu));
+    let longest = done.iter().map(|done| done.longest).max().unwrap_or_default();
+    let bound = args.within_ms.map(Duration::from_millis);
     Ok(Line::new("spin")
         .add("threads", right)
         .add("wall_ns", ns(wall))
         .add("cpu_ns", times().sum::<u64>())
         .add("least_cpu_ns", times().min().unwrap_or(0))
         .add("most_cpu_ns", times().max().unwrap_or(0))
+        .add("longest_gap_ns", ns(longest))
+        .expect(right == args.threads as usize, format!("{} threads with right results", args.threads), right)
         .expect(
-            right == args.threads as usize,
-            format!("{} threads with right results", args.threads),
-            right,
+            bound.is_none_or(|bound| longest <= bound),
+            format!("at most {:?} between two looks", bound.unwrap_or_default()),
+            format!("{longest:?}"),
         ))
 }

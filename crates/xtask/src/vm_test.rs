@@ -7,9 +7,10 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::command;
 use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader};
 
 /// Arguments of `cargo xtask vm test`.
@@ -53,7 +54,7 @@ const KINDS: &[Kind] = &[
         smp: "4,sockets=2,cores=1,threads=2",
         policy: "wakelab+groups=exact",
         bounds: "within_ms=100\nastray_ms=250\nat_least=90\n",
-        steps: &["pinned", "affinity", "forks", "cgroups", "stall"],
+        steps: &["pinned", "affinity", "forks", "cgroups", "real-time", "partial", "stats", "stall"],
     },
     Kind {
         what: "races",
@@ -80,7 +81,9 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
         bail!("no guest `{unknown}`; there are: {}", guests.join(", "));
     }
     let start = Instant::now();
-    let programs = vec![build_loader()?, build_guest_work()?];
+    // perl is there for one system call that no program of the guest makes.
+    let perl = command::find_program(&["perl"]).context("no perl (perl-base)")?;
+    let programs = vec![build_loader()?, build_guest_work()?, perl];
     println!("test: programs after {} s", start.elapsed().as_secs());
 
     let start = Instant::now();
