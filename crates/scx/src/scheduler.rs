@@ -153,6 +153,8 @@ impl Observer {
 
     /// Since the scheduler was attached.
     fn metrics(&mut self, skel: &Skel<'_>) -> Result<Metrics> {
+        // So that what groups are entitled to ends where the interval does.
+        self.look_now(skel)?;
         let groups = match &mut self.entitlement {
             Some(entitlement) => entitlement.metrics(),
             None => BTreeMap::new(),
@@ -171,9 +173,14 @@ impl Observer {
 
     /// Looks at the groups if it is time to.
     fn look(&mut self, skel: &Skel<'_>) -> Result<()> {
-        let Some(entitlement) = self.entitlement.as_mut().filter(|entitlement| entitlement.is_due()) else {
-            return Ok(());
-        };
+        if self.entitlement.as_ref().is_some_and(Entitlement::is_due) {
+            self.look_now(skel)?;
+        }
+        Ok(())
+    }
+
+    fn look_now(&mut self, skel: &Skel<'_>) -> Result<()> {
+        let Some(entitlement) = &mut self.entitlement else { return Ok(()) };
         let began = Instant::now();
         let (groups, root_tasks) = groups::look(skel, self.nr_cpus)?;
         entitlement.add(&groups, root_tasks, self.nr_cpus as u64, began);
