@@ -4,10 +4,10 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, partial, stats, stall. Bounds in time mean something in virtual time only; /bounds has what applies.
+# kill, partial, stats, stall, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
-. /bounds               # within_ms, astray_ms, at_least, reloads, moments
+. /bounds               # within_ms, astray_ms, at_least, reloads, moments, fair_ms
 policy=$(cat /policy)
 
 wanted() {
@@ -289,6 +289,43 @@ run_stall() {
     dmesg -c > /dev/null
 }
 
+# shares NAME ARGUMENTS...: what cgroups receive. Their parts, without which nothing is to be seen of what is off, are always told.
+shares() {
+    name=$1
+    shift
+    wakelab-guest shares --settle-ms 1000 --ms "$fair_ms" "$@" > /tmp/fair.out 2> /tmp/fair.err &
+    shares=$!
+    while kill -0 $shares 2> /dev/null; do
+        sleep 1
+        echo "fair: $name"      # the other side takes silence for a hang
+    done
+    wait $shares || wrong="$wrong $name ($(tr '\n' ';' < /tmp/fair.err))"
+    note "$name: $(cat /tmp/fair.out)"
+}
+
+# Three equal cgroups with 8, 4 and 3 spinners on 8 CPUs are due a third each. Then nested: of 8 CPUs x and y are due 4 each, x/a 1 and
+# x/b 3; with y at 300 x is due 2, y 6 of them: x/a a half, x/b 1.5.
+run_fair() {
+    begin fair
+    wrong=
+    for rule in 'exact --within 0.2' 'shares --within 0.83' 'task-weight --beyond 10'; do
+        set -- $rule
+        if ! start_loader --policy "$policy" --groups "$1"; then
+            failed "$1: $why"
+            return
+        fi
+        shares "$1" --group a:100:8 --group b:100:4 --group c:100:3 "$2" "$3"
+        if [ "$1" != task-weight ]; then
+            shares "$1, nested" --group x:300:0 --group x/a:100:4 --group x/b:300:8 --group y:300:8 --reweight x:100 "$2" "$3"
+        fi
+        if ! stop_loader; then
+            failed "$1: $why"
+            return
+        fi
+    done
+    if [ -n "$wrong" ]; then failed "parts are off:$wrong"; else passed; fi
+}
+
 is_gone() {
     ! kill -0 "$1" 2>/dev/null
 }
@@ -314,7 +351,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|real-time|hotplug' /steps && load "$
     unload
     check_log
 fi
-for step in reload kill partial stats stall; do
+for step in reload kill partial stats stall fair; do
     if wanted $step; then
         run_$step
         check_log

@@ -16,7 +16,8 @@ use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader};
 /// Arguments of `cargo xtask vm test`.
 #[derive(Args)]
 pub(crate) struct TestArgs {
-    /// The machine of all guests, as QEMU's -smp has it; by default 4 CPUs, and 2 where every CPU is a thread of this machine.
+    /// The machine of all guests, as QEMU's -smp has it; by default 4 CPUs, 8 for fair groups, and 2 where every CPU is a thread
+    /// of this machine.
     #[arg(long, value_name = "SMP")]
     smp: Option<String>,
     /// Only this guest's steps: virtual-time or races.
@@ -31,6 +32,9 @@ pub(crate) struct TestArgs {
     /// All steps in virtual time: slower, but independent of how busy this machine is.
     #[arg(long)]
     icount: bool,
+    /// How long the step `fair` looks at what groups receive, in the guest's time.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 4000)]
+    fair_ms: u64,
     /// Give up after so many seconds in a guest.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
@@ -42,6 +46,7 @@ struct Kind {
     accel: Accel,
     smp: &'static str,
     policy: &'static str,
+    kernel_arguments: &'static str,
     /// For vm/test.sh: shell variables.
     bounds: &'static str,
     steps: &'static [&'static str],
@@ -52,6 +57,7 @@ const KINDS: &[Kind] = &[
         what: "virtual-time",
         accel: Accel::Icount { shift: 0 },
         smp: "4,sockets=2,cores=1,threads=2",
+        kernel_arguments: "",
         policy: "wakelab+groups=exact",
         bounds: "within_ms=100\nastray_ms=250\nat_least=90\n",
         steps: &["pinned", "affinity", "forks", "cgroups", "real-time", "partial", "stats", "stall"],
@@ -63,9 +69,20 @@ const KINDS: &[Kind] = &[
         smp: "2",
         // One that loads in half of the time of the other, and has a timer that must be gone after each.
         policy: "linux-4.15+groups=shares",
+        kernel_arguments: "",
         // No bounds in time: they would be about the host.
         bounds: "reloads=20\nmoments='0 20 40 60 80 90 100 110'\n",
         steps: &["hotplug", "reload", "kill"],
+    },
+    Kind {
+        what: "virtual time, 8 CPUs",
+        accel: Accel::Icount { shift: 2 },
+        smp: "8,sockets=2,cores=2,threads=2",
+        // A busy CPU hands over to the next one where any timer is due. With ticks of all CPUs at the same time each CPU would have one in 8 ms.
+        kernel_arguments: "tsc=reliable skew_tick=1",
+        policy: "wakelab+groups=exact",
+        bounds: "",
+        steps: &["fair"],
     },
 ];
 
@@ -102,13 +119,13 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
             smp: args.smp.as_deref().unwrap_or(kind.smp),
             accel,
             memory: "1G",
-            kernel_arguments: "",
+            kernel_arguments: kind.kernel_arguments,
             programs: programs.clone(),
             init: "test.sh",
             files: vec![
                 ("steps", names.join("\n") + "\n"),
                 ("policy", format!("{policy}\n")),
-                ("bounds", kind.bounds.to_owned()),
+                ("bounds", format!("{}fair_ms={}\n", kind.bounds, args.fair_ms)),
             ],
             limit: Duration::from_secs(args.limit),
         };
