@@ -20,7 +20,7 @@ pub(crate) struct TestArgs {
     /// of this machine.
     #[arg(long, value_name = "SMP")]
     smp: Option<String>,
-    /// Only this guest's steps: virtual-time or races.
+    /// Only this guest's steps: virtual-time, races or fair-groups.
     #[arg(long, value_name = "GUEST")]
     guest: Option<String>,
     /// Only these steps.
@@ -75,7 +75,7 @@ const KINDS: &[Kind] = &[
         steps: &["hotplug", "reload", "kill"],
     },
     Kind {
-        what: "virtual time, 8 CPUs",
+        what: "fair-groups",
         accel: Accel::Icount { shift: 2 },
         smp: "8,sockets=2,cores=2,threads=2",
         // A busy CPU hands over to the next one where any timer is due. With ticks of all CPUs at the same time each CPU would have one in 8 ms.
