@@ -71,9 +71,11 @@ is_disabled() {
 start_loader() {
     scx_wakelab --verbose "$@" > /tmp/loader.log 2>&1 &
     loader=$!
-    # Before all others: under load, the verifier would take minutes of emulated time.
+    # Before all others: under load, the verifier would take minutes of emulated time. Not afterwards: balancing would leave a CPU to it
+    # alone, by its weight.
     renice -n -20 -p $loader > /dev/null
     await 120 is_enabled
+    renice -n 0 -p $loader > /dev/null 2>&1
     if is_right; then
         return 0
     fi
