@@ -73,9 +73,9 @@ start_loader() {
     loader=$!
     # Before all others: under load, the verifier would take minutes of emulated time. Not afterwards: balancing would leave a CPU to it
     # alone, by its weight.
-    renice -n -20 -p $loader > /dev/null
+    renice -20 -p $loader > /dev/null
     await 120 is_enabled
-    renice -n 0 -p $loader > /dev/null 2>&1
+    renice 0 -p $loader > /dev/null 2>&1
     if is_right; then
         return 0
     fi

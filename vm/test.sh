@@ -90,7 +90,7 @@ partial() {
     # Both kinds at once; those of the class get what the others leave.
     wakelab-guest spin --threads $((cpus / 2)) --ms 1000 > /tmp/others.out 2>&1 &
     others=$!
-    as_class 7 0 wakelab-guest spin --threads "$cpus" --ms 1000 --within-ms "$within_ms" > /tmp/ours.out 2>&1
+    as_class 7 0 wakelab-guest spin --threads "$cpus" --ms 1000 --within-ms "$astray_ms" > /tmp/ours.out 2>&1
     why="exit code $? of the class: $(tr '\n' ';' < /tmp/ours.out)"
     wait $others || why="others: $(tr '\n' ';' < /tmp/others.out)"
     note "$(head -n 1 /tmp/ours.out)"

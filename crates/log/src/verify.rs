@@ -144,9 +144,11 @@ fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Differenc
 /// were is told by the record's head, and by the look-ups that come before reads of a group's record.
 pub(crate) fn to_native(native: &Logged, record: &Record<'_>, note: &Note) -> u32 {
     let layout = Logged::layout();
-    if note.kind != Note::READ || note.what < layout.policy {
+    if note.kind != Note::READ {
         return note.what;
     }
+    // Tasks before the policy: a note has the lower half of a distance only, and that of a task far away may look like one into the
+    // policy's rarely used parts.
     let within = |begin: u32, bytes: u32| {
         let offset = note.what.wrapping_sub(begin);
         (offset < bytes).then_some(offset)

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use wakelab_log::{Document, Error, Header, Log, Race, Writer, rebuild, record_bytes, verify};
 use wakelab_machine::{Cpu, Topology};
-use wakelab_policy::{Cover, DispatchDo, LOG_CUT, LogHead, LogKind, Logged, PolicySpec, Tables, task_fields};
+use wakelab_policy::{
+    Cover, DispatchDo, LOG_CUT, LogHead, LogKind, Logged, Note, PolicySpec, Tables, task_fields,
+};
 
 const NR_CPUS: usize = 8;
 const NR_TASKS: usize = 14;
@@ -41,6 +43,8 @@ struct Host {
     places: [Place; NR_TASKS],
     random: u64,
     max_notes: usize,
+    /// Where tasks are said to be, if not where they are.
+    tasks_at: Option<u32>,
 }
 
 impl Host {
@@ -56,6 +60,7 @@ impl Host {
             places: [Place::Asleep; NR_TASKS],
             random: seed,
             max_notes: 1000,
+            tasks_at: None,
         };
         for slot in 1..NR_GROUPS as u64 {
             let parent = if slot > 2 { 1 } else { 0 };
@@ -112,7 +117,20 @@ impl Host {
         let mut answer = vec![0; kind.answer_bytes()];
         answer[..asked.len()].copy_from_slice(asked);
         let (notes, cut) = self.live.live(&head, task, waker, self.max_notes, &mut answer);
-        let head = LogHead { flags: if cut { LOG_CUT } else { 0 }, ..head };
+        let mut head = LogHead { flags: if cut { LOG_CUT } else { 0 }, ..head };
+        let mut notes = notes;
+        if let Some(at) = self.tasks_at {
+            let bytes = Logged::layout().task;
+            let places = (task.map(|_| head.task_at), waker.map(|_| head.waker_at));
+            for (place, moved) in [(places.0, at), (places.1, at + bytes)] {
+                let Some(place) = place else { continue };
+                let reads = notes.iter_mut().filter(|note| note.kind == Note::READ);
+                reads.filter(|note| note.what.wrapping_sub(place) < bytes).for_each(|note| {
+                    note.what = note.what - place + moved;
+                });
+            }
+            (head.task_at, head.waker_at) = (at, at + bytes);
+        }
         let notes = if has_task { notes } else { Vec::new() };
         let record = record_bytes(head, kind, &answer, before.as_deref(), waker_before.as_deref(), &notes);
         self.log.record(&record).unwrap();
@@ -238,6 +256,17 @@ fn every_policy_answers_alike_from_its_records_and_from_its_events() {
     for kind in LogKind::ALL.iter().filter(|kind| kind.is_question()) {
         assert!(seen.get(kind).is_some_and(|number| *number > 20), "{}: {seen:?}", kind.name());
     }
+}
+
+#[test]
+fn tasks_may_seem_to_be_inside_the_policy() {
+    // What a note says of a place is the lower half of its distance from the policy. This one is beyond the CPUs that there are.
+    let mut host = Host::new(&"linux-6.12".parse().unwrap(), 7);
+    host.tasks_at = Some(Logged::layout().policy - 4096);
+    let bytes = host.log(1500);
+    let log = Log::parse(&bytes).unwrap();
+    assert_eq!(verify(&log).unwrap().differences, []);
+    assert_eq!(rebuild(&log).unwrap().races, []);
 }
 
 #[test]
