@@ -76,7 +76,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         what: "fair-groups",
-        accel: Accel::Icount { shift: 2 },
+        accel: Accel::Icount { shift: 0 },
         smp: "8,sockets=2,cores=2,threads=2",
         // A busy CPU hands over to the next one where any timer is due. With ticks of all CPUs at the same time each CPU would have one in 8 ms.
         kernel_arguments: "tsc=reliable skew_tick=1",
