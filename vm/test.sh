@@ -7,7 +7,7 @@
 # kill, partial, stats, stall, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
-. /bounds               # within_ms, astray_ms, at_least, reloads, moments, fair_ms
+. /bounds               # within_ms, at_least, reloads, moments, fair_ms
 policy=$(cat /policy)
 
 wanted() {
@@ -90,7 +90,7 @@ partial() {
     # Both kinds at once; those of the class get what the others leave.
     wakelab-guest spin --threads $((cpus / 2)) --ms 1000 > /tmp/others.out 2>&1 &
     others=$!
-    as_class 7 0 wakelab-guest spin --threads "$cpus" --ms 1000 --within-ms "$astray_ms" > /tmp/ours.out 2>&1
+    as_class 7 0 wakelab-guest spin --threads "$cpus" --ms 1000 --within-ms "$within_ms" > /tmp/ours.out 2>&1
     why="exit code $? of the class: $(tr '\n' ';' < /tmp/ours.out)"
     wait $others || why="others: $(tr '\n' ';' < /tmp/others.out)"
     note "$(head -n 1 /tmp/ours.out)"
@@ -345,7 +345,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|real-time|hotplug' /steps && load "$
     note "$(grep '^topology:' /tmp/loader.log)"
     note "$(grep '^verifier:' /tmp/loader.log)"
     wanted pinned && work pinned pinned --ms 1500 --within-ms "$within_ms"
-    wanted affinity && work affinity affinity --ms 1000 --within-ms "$astray_ms"
+    wanted affinity && work affinity affinity --ms 1000 --within-ms "$within_ms"
     wanted forks && work forks forks --rate 1000 --ms 1000 --at-least "$at_least"
     wanted cgroups && work cgroups cgroups --count 200
     wanted real-time && run_real_time

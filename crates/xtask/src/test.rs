@@ -339,7 +339,7 @@ fn vm(shared: &mut Shared) -> Result<()> {
         .spawn()
         .context("cannot start vm smoke")?;
     println!(
-        "vm: left out: real-time and stats, which do not hold yet after other steps, and fair, which takes minutes (cargo xtask vm test --only STEP)"
+        "vm: left out: real-time and stats, which do not hold yet, and fair, which takes minutes (cargo xtask vm test --only STEP)"
     );
     let steps = "pinned,affinity,forks,cgroups,partial,stall";
     let beside =

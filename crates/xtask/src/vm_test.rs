@@ -59,7 +59,7 @@ const KINDS: &[Kind] = &[
         smp: "4,sockets=2,cores=1,threads=2",
         kernel_arguments: "",
         policy: "wakelab+groups=exact",
-        bounds: "within_ms=100\nastray_ms=250\nat_least=90\n",
+        bounds: "within_ms=100\nat_least=90\n",
         steps: &["pinned", "affinity", "forks", "cgroups", "real-time", "partial", "stats", "stall"],
     },
     Kind {
