@@ -92,14 +92,14 @@ pub(crate) fn attach_and_wait(
     let mut printed = observer.metrics(&skel)?;
     let mut without_slot = 0;
     while !stop.load(Ordering::Relaxed) && !uei_exited!(&skel, uei) {
-        match &channels {
-            Some((answers, requests)) => {
-                if requests.recv_timeout(log.pause()).is_ok() {
-                    // If it has gone meanwhile, nobody waits for it.
-                    let _ = answers.send(observer.metrics(&skel)?);
-                }
+        // Not in the channel, which would spin for a while each time before it sleeps: nothing beside the work that is measured, but
+        // an emulated CPU that spins lets all others have their turns first, and then the loader seems to compute all the time.
+        thread::sleep(log.pause());
+        if let Some((answers, requests)) = &channels {
+            while requests.try_recv().is_ok() {
+                // If it has gone meanwhile, nobody waits for it.
+                let _ = answers.send(observer.metrics(&skel)?);
             }
-            None => thread::sleep(log.pause()),
         }
         log.drain()?;
         observer.look(&skel)?;

@@ -40,6 +40,10 @@ pub(crate) struct TestArgs {
     limit: u64,
 }
 
+/// In virtual time a busy CPU hands over to the next one where any timer is due. With ticks of all CPUs at the same time each of 8 CPUs
+/// would have one in 8 ms.
+const TICKS_APART: &str = "tsc=reliable skew_tick=1";
+
 /// A guest, and the steps of vm/test.sh that it is for.
 struct Kind {
     what: &'static str,
@@ -57,7 +61,7 @@ const KINDS: &[Kind] = &[
         what: "virtual-time",
         accel: Accel::Icount { shift: 0 },
         smp: "4,sockets=2,cores=1,threads=2",
-        kernel_arguments: "",
+        kernel_arguments: TICKS_APART,
         policy: "wakelab+groups=exact",
         bounds: "within_ms=100\nat_least=90\n",
         steps: &["pinned", "affinity", "forks", "cgroups", "real-time", "partial", "stats", "stall"],
@@ -78,8 +82,7 @@ const KINDS: &[Kind] = &[
         what: "fair-groups",
         accel: Accel::Icount { shift: 0 },
         smp: "8,sockets=2,cores=2,threads=2",
-        // A busy CPU hands over to the next one where any timer is due. With ticks of all CPUs at the same time each CPU would have one in 8 ms.
-        kernel_arguments: "tsc=reliable skew_tick=1",
+        kernel_arguments: TICKS_APART,
         policy: "wakelab+groups=exact",
         bounds: "",
         steps: &["fair"],
