@@ -107,9 +107,19 @@ fn divide(
     }
 }
 
+/// Takes out the task that looks, which is always runnable when it looks: it counts in the innermost of its cgroups `own` that the policy
+/// knows as a group, or outside any.
+fn without_looker(groups: &mut [Group], root_tasks: &mut u64, own: &[u64]) {
+    let known = own.iter().find_map(|id| groups.iter().position(|group| group.id == *id));
+    let tasks = known.map_or(root_tasks, |at| &mut groups[at].tasks);
+    *tasks = tasks.saturating_sub(1);
+}
+
 /// Sums over the looks.
 pub(crate) struct Entitlement {
     root: Option<PathBuf>,
+    /// The cgroups that this process is in, the innermost first; `None` if the policy does not schedule it.
+    own: Option<Vec<u64>>,
     /// By cgroup id.
     sums: BTreeMap<u64, Sum>,
     looked: Instant,
@@ -125,11 +135,14 @@ struct Sum {
 }
 
 impl Entitlement {
-    /// Begins now.
-    pub(crate) fn new() -> Entitlement {
+    /// Begins now. `is_partial`: the policy does not schedule this process.
+    pub(crate) fn new(is_partial: bool) -> Entitlement {
         let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let root = cgroup_root(&mounts);
+        let own = root.as_ref().map(|root| own(root, &membership)).filter(|_| !is_partial);
         let now = Instant::now();
-        Entitlement { root: cgroup_root(&mounts), sums: BTreeMap::new(), looked: now, next: now }
+        Entitlement { root, own, sums: BTreeMap::new(), looked: now, next: now }
     }
 
     /// Is it time to look again? Looking takes at most a twentieth of a CPU.
@@ -138,12 +151,15 @@ impl Entitlement {
     }
 
     /// What was found by a look that began at `began`; `root_tasks` are runnable tasks outside any group.
-    pub(crate) fn add(&mut self, groups: &[Group], root_tasks: u64, cpus: u64, began: Instant) {
+    pub(crate) fn add(&mut self, mut groups: Vec<Group>, mut root_tasks: u64, cpus: u64, began: Instant) {
         let Some(root) = &self.root else { return };
+        if let Some(own) = &self.own {
+            without_looker(&mut groups, &mut root_tasks, own);
+        }
         let passed = began.saturating_duration_since(self.looked).as_nanos() as f64;
         if groups.iter().any(|group| !self.sums.contains_key(&group.id)) {
             let paths = paths(root);
-            for group in groups {
+            for group in &groups {
                 self.sums.entry(group.id).or_insert_with(|| {
                     let path = paths.get(&group.id).cloned().unwrap_or_default();
                     let began_us = usage_us(root, &path).unwrap_or(0);
@@ -151,7 +167,7 @@ impl Entitlement {
                 });
             }
         }
-        for (group, (part, tasks)) in groups.iter().zip(entitled(groups, root_tasks, cpus)) {
+        for (group, (part, tasks)) in groups.iter().zip(entitled(&groups, root_tasks, cpus)) {
             let Some(sum) = self.sums.get_mut(&group.id) else { continue };
             sum.metrics.shares = group.shares.into();
             sum.metrics.entitled_ns += (part * passed) as u64;
@@ -180,6 +196,13 @@ fn cgroup_root(mounts: &str) -> Option<PathBuf> {
         let path = words.next()?;
         (words.next()? == "cgroup2").then(|| PathBuf::from(path))
     })
+}
+
+/// The cgroups below the root that a process is in, by its /proc/PID/cgroup, the innermost first.
+fn own(root: &Path, membership: &str) -> Vec<u64> {
+    let Some(path) = membership.lines().find_map(|line| line.strip_prefix("0::/")) else { return Vec::new() };
+    let below = Path::new(path).ancestors().take_while(|path| !path.as_os_str().is_empty());
+    below.filter_map(|path| Some(fs::metadata(root.join(path)).ok()?.ino())).collect()
 }
 
 /// The paths of all cgroups below a root, by id: that is the folder's inode.
@@ -263,6 +286,20 @@ mod tests {
     }
 
     #[test]
+    fn who_looks_does_not_count() {
+        let mut groups = [group(1, 0, 1024, 9), group(2, 1, 1024, 4)];
+        let mut root_tasks = 1;
+        // In a cgroup that the policy has no slot for, and in none: outside any.
+        without_looker(&mut groups, &mut root_tasks, &[7]);
+        assert_eq!((groups[0].tasks, groups[1].tasks, root_tasks), (9, 4, 0));
+        without_looker(&mut groups, &mut root_tasks, &[]);
+        assert_eq!((groups[0].tasks, groups[1].tasks, root_tasks), (9, 4, 0));
+        // In 7, in 2, in 1: of these 2 is the innermost known.
+        without_looker(&mut groups, &mut root_tasks, &[7, 2, 1]);
+        assert_eq!((groups[0].tasks, groups[1].tasks, root_tasks), (9, 3, 0));
+    }
+
+    #[test]
     fn cgroups_are_found_by_their_inode() {
         let root = std::env::temp_dir().join(format!("wakelab-cgroups-{}", std::process::id()));
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -272,14 +309,23 @@ mod tests {
         assert_eq!(usage_us(&root, "/a/b"), Some(2500));
         assert_eq!((usage_us(&root, "/a"), usage_us(&root, "")), (None, None));
 
+        let outer = fs::metadata(root.join("a")).unwrap().ino();
+        assert_eq!(own(&root, "1:cpu:/x\n0::/a/b\n"), [id, outer]);
+        assert_eq!(own(&root, "0::/\n"), []);
+
         let now = Instant::now();
-        let mut entitlement =
-            Entitlement { root: Some(root.clone()), sums: BTreeMap::new(), looked: now, next: now };
-        let groups = [Group { slot: 1, parent: 0, shares: 512, tasks: 3, id }];
-        entitlement.add(&groups, 0, 2, now);
+        let mut entitlement = Entitlement {
+            root: Some(root.clone()),
+            own: None,
+            sums: BTreeMap::new(),
+            looked: now,
+            next: now,
+        };
+        let groups = vec![Group { slot: 1, parent: 0, shares: 512, tasks: 3, id }];
+        entitlement.add(groups.clone(), 0, 2, now);
         fs::write(root.join("a/b/cpu.stat"), "usage_usec 4500\n").unwrap();
         // One second later: 2 of 2 CPUs were due, to 3 tasks.
-        entitlement.add(&groups, 0, 2, now + Duration::from_secs(1));
+        entitlement.add(groups, 0, 2, now + Duration::from_secs(1));
         let expected = GroupMetrics {
             shares: 512,
             runnable_ns: 3_000_000_000,

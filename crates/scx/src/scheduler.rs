@@ -142,7 +142,7 @@ struct Observer {
 
 impl Observer {
     fn new(args: &Arguments, spec: &PolicySpec, nr_cpus: usize) -> Observer {
-        let entitlement = args.stats.map(|_| Entitlement::new());
+        let entitlement = args.stats.map(|_| Entitlement::new(args.partial));
         Observer { policy: spec.to_string(), nr_cpus, attached: Instant::now(), entitlement }
     }
 
@@ -183,7 +183,7 @@ impl Observer {
         let Some(entitlement) = &mut self.entitlement else { return Ok(()) };
         let began = Instant::now();
         let (groups, root_tasks) = groups::look(skel, self.nr_cpus)?;
-        entitlement.add(&groups, root_tasks, self.nr_cpus as u64, began);
+        entitlement.add(groups, root_tasks, self.nr_cpus as u64, began);
         Ok(())
     }
 }

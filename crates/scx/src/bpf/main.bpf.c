@@ -273,6 +273,9 @@ void BPF_STRUCT_OPS(wakelab_disable, struct task_struct *p)
 
 	if (tctx)
 		wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
+	/* One that runs takes its CPU with it, and cpu_release is not called for that. */
+	if (p->prio < FIRST_FAIR_PRIO || is_partial)
+		watch_taken();
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
