@@ -21,7 +21,9 @@
  * inside a node, 2 beyond). Each level is tried once for each time that a task ran here (newly
  * idle), or once a mark (periodic): a pull is never asked for without end. Newly-idle balancing
  * needs an avg_idle of at least migration_cost, and `overloaded`: some CPU had two tasks. It is
- * cleared when all CPUs were read and none had; reading it counts as a read of the first CPU.
+ * cleared when all CPUs were read and none had; reading it counts as a read of the first CPU. If
+ * nobody who waits on the busiest CPU may come here, the level is tried once more without that CPU
+ * (Linux: LBF_ALL_PINNED, which leaves out one CPU after the other).
  *
  * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of
  * each group. Kick: a CPU with something queued probes 4 CPUs a level, other ones at each tick, for
@@ -70,8 +72,8 @@ WL_INLINE struct wl_sides *wl_sides_of(struct wl_policy *p, u32 cpu)
 	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].sides;
 }
 
-/* Adds a CPU, which is read. Returns 1 if it has two tasks. */
-WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu)
+/* Adds a CPU, which is read; avoid: see wl_sides. Returns 1 if it has two tasks. */
+WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu, u32 avoid)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 queued = wl_read_once(c->nr_queued), nr = queued + wl_read_once(c->nr_running);
@@ -87,7 +89,7 @@ WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu)
 	side->idle += wl_looks_idle(p, cpu);
 	side->weight++;
 	side->capacity += capacity;
-	if (queued && nr > 1 &&
+	if (queued && nr > 1 && cpu + 1 != avoid &&
 	    (side->cpu < 0 || load * side->cpu_capacity > side->cpu_load * capacity)) {
 		side->cpu = cpu;
 		side->cpu_capacity = capacity;
@@ -143,7 +145,7 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 			dist = wl_distance(p, cpu, other);
 		}
 		wl_read_cpu(p, reads, other, dist);
-		s->overloaded |= wl_side_add(p, &s->group, other);
+		s->overloaded |= wl_side_add(p, &s->group, other, s->avoid);
 	}
 	if (last != own)
 		wl_side_close(s);
@@ -182,7 +184,7 @@ WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, 
 }
 
 /*
- * Tries the levels of a bit mask from the innermost out. Returns the level at which something
+ * Tries the levels of a bit mask from the innermost out, and takes nothing from the CPU that wl_sides avoids. Returns the level at which something
  * should be pulled, with out saying what, or 0.
  */
 WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
@@ -196,7 +198,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 	wl_not_taken(p, cpu);
 	wl_read_cpu(p, &out->reads, cpu, WL_DIST_CPU);
 	wl_side_clear(&own);
-	s->overloaded = wl_side_add(p, &own, cpu);
+	s->overloaded = wl_side_add(p, &own, cpu, 0);
 	idle = own.nr == 0;
 	wl_for (i, 1, nr_levels) {
 		if (!(levels >> i))
@@ -240,12 +242,26 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 
 /* ------------------------------------------------------------------ events */
 
+/* Something is about to be pulled: if nobody who waits there may come here, the level is tried once more, without that CPU. */
+WL_INLINE void wl_balance_tries(struct wl_cpu *c, const struct wl_dispatch_out *out, u32 avoid)
+{
+	c->tried_cpu = avoid ? 0 : out->cpu + 1;
+	c->tried_level = out->level;
+	c->tried_why = out->why;
+}
+
 WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 marks = wl_read_once(c->balance_marked), left, level, done;
+	u32 avoid = wl_get(c->tried_cpu), again = avoid ? 1u << (wl_get(c->tried_level) & 31) : 0;
+	u32 is_newly_idle = wl_get(c->tried_why) == WL_BALANCE_NEWLY_IDLE;
 
 	out->cpu = cpu;
+	c->tried_cpu = 0;
+	wl_sides_of(p, cpu)->avoid = avoid;
+	if (!is_newly_idle)
+		marks |= again;
 	if (marks) {
 		out->why = WL_BALANCE_PERIODIC;
 		level = wl_find_pull(p, cpu, marks, out);
@@ -257,7 +273,8 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 		if (level) {
 			wl_hide(level);
 			c->balance_failed[level & (WL_MAX_LEVELS - 1)] =
-				wl_get(c->balance_failed[level & (WL_MAX_LEVELS - 1)]) + 1;
+				wl_get(c->balance_failed[level & (WL_MAX_LEVELS - 1)]) + !avoid;
+			wl_balance_tries(c, out, avoid);
 			return;
 		}
 	}
@@ -265,7 +282,7 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 	if (wl_read_once(c->nr_queued) || wl_read_once(c->nr_running))
 		return;
 	out->what = WL_DISPATCH_NOTHING;
-	left = wl_get(c->newly_idle_left);
+	left = wl_get(c->newly_idle_left) | (is_newly_idle ? again : 0);
 	if (!left || wl_get(c->avg_idle_ns) < p->params.migration_cost_ns)
 		return;
 	wl_read_overloaded(p, cpu, &out->reads);
@@ -275,6 +292,8 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 	level = wl_find_pull(p, cpu, left, out);
 	c->newly_idle_left = level ? left & ~0u << 1 << level : 0;
 	out->max_tasks = level ? 1 : 0;
+	if (level)
+		wl_balance_tries(c, out, avoid);
 }
 
 WL_INLINE u32 wl_balance_patience(u32 kind)
@@ -327,6 +346,8 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 	u32 level = d->level, moved = 0;
 	u64 load = 0;
 
+	if (wl_allowed(p, t, in->cpu))
+		c->tried_cpu = 0;
 	if (wl_balance_may_move(p, t, in, d)) {
 		load = wl_groups_load_of(p, t, d->cpu);
 		if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)

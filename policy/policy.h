@@ -92,6 +92,9 @@ struct wl_cpu {
 	u64 next_vtime;	   /* and its vtime */
 	u64 last_buddy;	   /* 1 + id of the task that was preempted; 0: none */
 	u64 last_vtime;
+	u32 tried_cpu; /* 1 + the CPU of the last pull, while nobody was found there who may come here; 0: none */
+	u32 tried_level; /* and its level */
+	u32 tried_why;	 /* WL_BALANCE_PERIODIC, .. */
 
 	/* of the LLC; valid in the LLC's first CPU only */
 	u32 has_idle_cores WL_ALIGN_LINE;
@@ -211,6 +214,7 @@ struct wl_sides {
 	u32 others_capacity, others_nr, others_idle, others_weight;
 	u32 overloaded; /* a CPU has two tasks */
 	u32 by_tasks;	/* the busiest is the one with most tasks; else with most load a CPU */
+	u32 avoid;	/* 1 + a CPU from which nothing is taken; 0: none */
 };
 
 /* What one call needs and no stack has room for; touched by the CPU alone on which it happens. */

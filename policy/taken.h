@@ -7,8 +7,9 @@
  *   - the CPU is in the state `taken`: busy, and to balancing a CPU with one task more than the policy counts and with next to
  *     no capacity (Linux: nr_running has all classes, and cpu_capacity is what real-time tasks leave), so that even a busy CPU
  *     with as much load finds it busier than itself;
- *   - an idle CPU is looked for, as at a tick (wl_balance_kick), to be marked and kicked. If none is found a busy one is marked,
- *     which balances at its next dispatch: another one each tick, in turns of the CPU's LLC and of the machine.
+ *   - an idle CPU is looked for, as at a tick (wl_balance_kick), to be marked and kicked. If none is found, one that runs a task of
+ *     the policy is marked, and balances at its next dispatch: the first of up to 4, which are others each tick, in turns of the CPU's LLC
+ *     and of the machine.
  * A CPU leaves the state when it idles, when one of the policy's tasks begins to run or ticks there, or when it balances itself.
  *
  * Example, one LLC of 4 CPUs without SMT, a task of weight 1024 on each. A real-time task takes CPU 0, whose task waits. A tick
@@ -24,22 +25,29 @@
 
 #include "balance.h"
 
-/* A busy CPU, marked to balance; or WL_CPU_NONE if there is no other CPU. */
+/* A CPU on which a task of the policy runs, marked to balance; or WL_CPU_NONE if none was found. */
 WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	u64 ticks = wl_div(now_ns, p->params.tick_ns);
 	u32 level = ticks & 1 ? p->topo.nr_levels - 1 : p->topo.llc_level;
 	struct wl_level *lv = wl_level_of(p, level);
-	u32 dom = wl_entry(lv->dom_of, cpu), span = wl_entry(lv->weight, dom), other;
+	u32 dom = wl_entry(lv->dom_of, cpu), first = wl_entry(lv->first, dom);
+	u32 span = wl_entry(lv->weight, dom), start = span ? (cpu + ticks / 2) % span : 0, i;
+	int found = WL_CPU_NONE;
 
-	if (span < 2)
-		return WL_CPU_NONE;
-	other = wl_entry(lv->cpus, wl_entry(lv->first, dom) + (cpu + ticks / 2) % span);
-	if (other == cpu)
-		other = wl_entry(lv->cpus, wl_entry(lv->first, dom) + (cpu + ticks / 2 + 1) % span);
-	wl_write_once(wl_cpu_of(p, other)->balance_marked, wl_all_levels(p));
-	wl_wrote_cpu(p, other);
-	return other;
+	wl_for_few (i, span, WL_KICK_PROBES) {
+		u32 other = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
+
+		if (other == cpu || !wl_read_once(wl_cpu_of(p, other)->nr_running))
+			continue;
+		found = other;
+		break;
+	}
+	if (found >= 0) {
+		wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
+		wl_wrote_cpu(p, found);
+	}
+	return found;
 }
 
 WL_INLINE void wl_account_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)

@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 88];
+        static wl_native_layout: [u32; 89];
     }
 
     #[test]
@@ -465,6 +465,7 @@ mod tests {
             offset_of!(CpuState, newly_idle_left),
             offset_of!(CpuState, curr_deadline),
             offset_of!(CpuState, last_buddy),
+            offset_of!(CpuState, tried_why),
             offset_of!(CpuState, has_idle_cores),
             offset_of!(CpuState, nr_blocks),
             offset_of!(CpuState, util),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! balance.h.
 
-use crate::host::{Host, MS, machine, policy, reads};
+use crate::host::{Host, MS, TICK_NS, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1, Smt};
 use wakelab_policy::{BalanceWhy, DispatchDo, Task};
 
@@ -37,8 +37,12 @@ fn a_newly_idle_cpu_pulls_from_the_busiest_group() {
 
 #[test]
 fn a_pull_that_gets_nothing_is_not_repeated() {
-    let (mut host, _queued) = example();
-    assert_eq!(host.policy.dispatch(0, 0).what(), DispatchDo::Pull);
+    let (mut host, mut queued) = example();
+    let mut pull = host.policy.dispatch(0, 0);
+    assert_eq!(pull.what(), DispatchDo::Pull);
+    // It ran just now: its caches are warm.
+    (queued[0].sum_exec_ns, queued[0].run_start_ns) = (1, 0);
+    assert_eq!(host.policy.may_move(&mut queued[0], 0, 0, &mut pull).r#move, 0);
     let second = host.policy.dispatch(0, 0);
     assert_eq!((second.what(), second.why()), (DispatchDo::Nothing, BalanceWhy::None));
     host.vacate(&[0]);
@@ -47,6 +51,27 @@ fn a_pull_that_gets_nothing_is_not_repeated() {
     let mut task = host.running(1024, 0);
     host.policy.stopping(&mut task, 0, 0, false);
     assert_eq!(host.policy.dispatch(0, 0).what(), DispatchDo::Pull);
+}
+
+#[test]
+fn a_queue_of_which_nobody_may_come_is_left_out_once() {
+    let (mut host, _queued) = example();
+    // Nobody is asked: all that wait on CPU 4 may not run on CPU 0. The next of equals is CPU 5; then that is enough.
+    for from in [4, 5] {
+        let pull = host.policy.dispatch(0, 0);
+        assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::NewlyIdle, from));
+    }
+    assert_eq!(host.policy.dispatch(0, 0).what(), DispatchDo::Nothing);
+    // The same for a mark, of a kick. It counts as one failed try.
+    host.vacate(&[0]);
+    let kicked = (0..2).map(|tick| host.policy.tick(4, None, tick * TICK_NS).kick_cpu).max();
+    assert_eq!(kicked, Some(0));
+    for from in [4, 5] {
+        let pull = host.policy.dispatch(0, 0);
+        assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::Periodic, from));
+        assert_eq!(host.policy.cpu(0).balance_failed[2], 1);
+    }
+    assert_eq!(host.policy.dispatch(0, 0).what(), DispatchDo::Nothing);
 }
 
 #[test]

@@ -35,6 +35,15 @@ fn a_busy_cpu_pulls_what_waits_behind_a_real_time_task() {
 }
 
 #[test]
+fn one_that_runs_a_task_of_the_policy_is_marked() {
+    let (mut host, mut tasks) = example("linux-4.15");
+    // CPU 2, whose turn it is, is another's, too: it would not ask.
+    host.policy.stopping(&mut tasks[2], 2, host.now_ns, true);
+    host.policy.enqueue(&mut tasks[2], 2, wakelab_policy::EnqueueWhy::SliceEnd, host.now_ns);
+    assert_eq!(host.policy.taken(0, 12 * MS).kick_cpu, 3);
+}
+
+#[test]
 fn an_idle_cpu_is_kicked_first() {
     for spec in ["linux-4.15", "linux-6.12", "wakelab", "wakelab+groups=exact"] {
         let (mut host, mut tasks) = example(spec);
