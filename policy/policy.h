@@ -469,9 +469,9 @@ struct wl_run_out {
 };
 
 struct wl_tick_out {
-	u32 resched;	 /* the running task's slice is used up and others wait */
-	u32 balance_due; /* mainline: balance now; sched_ext: the next dispatch does */
-	s32 kick_cpu;	 /* an idle CPU that should look for work, or WL_CPU_NONE */
+	u32 resched; /* the running task's slice is used up and others wait */
+	u32 balance_due; /* mainline: balance now; sched_ext: end the slice, so that the dispatch does */
+	s32 kick_cpu; /* an idle CPU that should look for work, or WL_CPU_NONE */
 	u32 unused;
 	struct wl_reads reads;
 };

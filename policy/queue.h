@@ -92,21 +92,28 @@ WL_INLINE u32 wl_queue_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, 
 		return wl_exact_may_run(p, t, cpu, now_ns);
 	if (wl_is_fair(p))
 		return wl_fair_may_run(p, t, cpu, now_ns);
-	return !wl_has_buddies(p) || wl_buddy_may_run(p, t, cpu);
+	if (wl_has_buddies(p) && wl_buddy_waits(wl_cpu_of(p, cpu)))
+		return wl_buddy_may_run(p, t, cpu);
+	return wl_cfs_may_run(p, t, cpu, now_ns);
 }
 
 /* How the host chooses from the own queue, and whether the running task may go on. */
 WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 				 struct wl_dispatch_out *out)
 {
-	out->pick = WL_PICK_HEAD;
-	if (wl_has_buddies(p) && wl_buddy_waits(wl_cpu_of(p, cpu)))
-		out->pick = WL_PICK_ELIGIBLE;
-	if (!wl_is_fair(p))
-		return;
+	u32 runs = wl_read_once(wl_cpu_of(p, cpu)->nr_running);
+
 	out->pick = WL_PICK_ELIGIBLE;
-	if (wl_read_once(wl_cpu_of(p, cpu)->nr_running))
-		out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
+	if (wl_is_fair(p)) {
+		if (runs)
+			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
+		return;
+	}
+	/* Where it was put back it is in the queue; else it is still counted as running, and goes on for a tick if it is first. */
+	if (runs)
+		out->keep_slice_ns = p->params.tick_ns;
+	else if (!wl_has_buddies(p) || !wl_buddy_waits(wl_cpu_of(p, cpu)))
+		out->pick = WL_PICK_HEAD;
 }
 
 #endif /* WL_QUEUE_H */

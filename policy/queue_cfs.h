@@ -21,6 +21,9 @@
  * overcome is scaled by the weight of the running one, not its own; and the defaults are latency 20
  * ms, min_granularity 4 ms, wakeup_granularity 10 ms, scaled by 1 + log2(CPUs) with no end at 8 CPUs.
  *
+ * At the end of a slice the smallest key runs next. Where the host does not put the running task back first (sched_ext), that
+ * one goes on for a tick as long as nobody who waits is behind it.
+ *
  * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
  * ms. A (1024) runs alone: its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms,
  * B's 16 ms. A runs 8 ms and its vtime grows by 8 ms; B runs 16 ms and its vtime grows by 8 ms:
@@ -215,6 +218,17 @@ WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 n
 	if (wl_has_buddies(p))
 		wl_buddy_forget(p, t);
 	return 1;
+}
+
+/* Asked of those that wait while the running task may go on: it does if none is behind it. */
+WL_INLINE u32 wl_cfs_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 start_ns = wl_read_once(c->curr_start_ns), running = wl_read_once(c->curr_vtime);
+
+	if (now_ns > start_ns)
+		running += wl_vtime_of(now_ns - start_ns, wl_read_once(c->curr_weight));
+	return !wl_read_once(c->nr_running) || t->vtime <= running;
 }
 
 /* t has another weight, or belongs to another group. */

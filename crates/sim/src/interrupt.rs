@@ -98,7 +98,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let answer = self.policy.tick(cpu, Some(&mut self.records[c.curr as usize]), self.now_ns);
         if self.host.owns_slices() {
             curr.charge_slice(self.now_ns);
-            if answer.resched != 0 {
+            // The policy balances in its dispatch: without an end of the slice that could be long after a balance is due.
+            if answer.resched != 0 || answer.balance_due != 0 {
                 curr.slice_ns = 0;
             }
             c.need_resched |= curr.slice_ns == 0;

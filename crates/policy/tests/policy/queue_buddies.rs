@@ -47,7 +47,7 @@ fn who_preempts_runs_before_one_who_is_a_little_further_behind() {
         );
         host.policy.running(&mut b, 0, host.now_ns);
         assert!(may_run(&mut host, &mut l), "B is picked, and no buddy any more");
-        assert_eq!(host.policy.dispatch(0, host.now_ns).pick(), Pick::Head);
+        assert_eq!(host.policy.dispatch(0, host.now_ns).pick(), Pick::Eligible);
     }
     let (mut host, [_, mut l, _], preempts) = example("linux-3.10", 1, 6);
     assert!(!preempts, "6 + 4 ms are not below 10");
@@ -58,7 +58,7 @@ fn who_preempts_runs_before_one_who_is_a_little_further_behind() {
 fn cfs_2018_has_no_buddies() {
     let (mut host, [_, mut l, _], preempts) = example("linux-4.15", 1, 3);
     assert!(preempts);
-    assert_eq!(host.policy.dispatch(0, host.now_ns).pick(), Pick::Head);
+    assert_eq!(host.policy.dispatch(0, host.now_ns).pick(), Pick::Eligible);
     assert!(may_run(&mut host, &mut l));
 }
 

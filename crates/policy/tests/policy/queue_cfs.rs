@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! queue_cfs.h. Times are milliseconds of a machine of 8 CPUs: latency 24, min_granularity 3, wakeup_granularity 4.
 
-use crate::host::{Host, MS, START, machine, policy, reads};
+use crate::host::{Host, MS, START, TICK_NS, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1};
-use wakelab_policy::{EnqueueWhy, TASK_NEW, Task};
+use wakelab_policy::{EnqueueWhy, Pick, TASK_NEW, Task};
 
 fn host() -> Host {
     Host::new(policy("linux-4.15", &machine(2, None, 4, 1)))
@@ -51,6 +51,25 @@ fn two_tasks_share_by_the_slice_rule() {
         assert_eq!(b.vtime, a.vtime, "equal again");
     }
     assert_eq!((a.sum_exec_ns, b.sum_exec_ns), (80 * MS, 160 * MS));
+}
+
+/// A is 8 ms past the floor when its slice ends. Where nobody put it back it goes on for a tick, if nobody who waits is behind it.
+#[test]
+fn at_the_end_of_a_slice_the_first_of_all_runs() {
+    let mut host = host();
+    let mut a = host.running(1024, 0);
+    let [mut ahead, mut behind] = [9, 8].map(|at| Task { vtime: START + at * MS, ..host.queued(1024, 0) });
+    host.now_ns = 8 * MS;
+    assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 1, "24 / 3 ms");
+    let dispatch = host.policy.dispatch(0, host.now_ns);
+    assert_eq!((dispatch.pick(), dispatch.keep_slice_ns), (Pick::Eligible, TICK_NS));
+    assert_eq!(host.policy.may_run(&mut ahead, 0, host.now_ns).run, 0);
+    assert_eq!(host.policy.may_run(&mut behind, 0, host.now_ns).run, 1);
+    // What it ran since it was charged last counts.
+    assert_eq!(host.policy.may_run(&mut ahead, 0, host.now_ns + MS).run, 1);
+    // Put back, it is in the queue, whose order decides.
+    host.policy.stopping(&mut a, 0, host.now_ns, true);
+    assert_eq!(host.policy.dispatch(0, host.now_ns).pick(), Pick::Head);
 }
 
 #[test]

@@ -225,7 +225,8 @@ void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 	struct wl_tick_out *out = &scratch_of(cpu)->tick;
 
 	wl_tick(&policy, cpu, (struct wl_task *)task_ctx(p), bpf_ktime_get_ns(), out);
-	if (out->resched)
+	/* What is due is balanced in the dispatch, which would come at the end of the slice. */
+	if (out->resched || out->balance_due)
 		scx_bpf_task_set_slice(p, 0);
 	if (valid_cpu(out->kick_cpu))
 		scx_bpf_kick_cpu(out->kick_cpu, SCX_KICK_IDLE);
