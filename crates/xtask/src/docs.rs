@@ -7,6 +7,7 @@
 //! (a fenced block of text)
 //! <!-- end of output -->
 //! ```
+//! The command is `wakelab ...`, or `cargo test ...` with environment variables before it: then the block is what the tests print.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use clap::Args;
 
 use crate::command::{cargo, root, text};
 
-const BEGIN: &str = "<!-- output of: wakelab ";
+const BEGIN: &str = "<!-- output of: ";
 const END: &str = "<!-- end of output -->";
 
 #[derive(Args)]
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &DocsArgs) -> Result<()> {
     };
     for path in files.into_iter().filter(|path| asked(path)) {
         let before = std::fs::read_to_string(&path)?;
-        let after = renewed(&before, wakelab).with_context(|| format!("{}", path.display()))?;
+        let after = renewed(&before, printed).with_context(|| format!("{}", path.display()))?;
         if after != before {
             std::fs::write(&path, after)?;
             println!("docs: {} has changed", path.display());
@@ -47,14 +48,37 @@ pub(crate) fn run(args: &DocsArgs) -> Result<()> {
     Ok(())
 }
 
-/// What `wakelab` writes to stdout.
-fn wakelab(arguments: &[&str]) -> Result<String> {
+/// What a command writes to stdout.
+fn printed(words: &[&str]) -> Result<String> {
+    let variables = words.iter().take_while(|word| word.contains('=')).count();
     let mut command = cargo();
-    command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--"]).args(arguments);
-    text(&mut command)
+    command.envs(words[..variables].iter().filter_map(|word| word.split_once('=')));
+    match &words[variables..] {
+        ["wakelab", arguments @ ..] => {
+            command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--"]).args(arguments);
+            text(&mut command)
+        }
+        ["cargo", "test", arguments @ ..] => {
+            command.args(["test", "--quiet"]).args(arguments);
+            command.args(["--", "--nocapture", "--test-threads", "1"]);
+            Ok(of_tests(&text(&mut command)?))
+        }
+        _ => bail!("'{}' is neither wakelab nor cargo test", words.join(" ")),
+    }
 }
 
-/// The text with each block's output replaced by what `run` answers to its arguments.
+/// The lines that tests printed, without those of the harness.
+fn of_tests(stdout: &str) -> String {
+    let is_harness = |line: &str| {
+        line.is_empty()
+            || line.starts_with("running ")
+            || line.starts_with("test result: ")
+            || line.chars().all(|c| c == '.')
+    };
+    stdout.lines().filter(|line| !is_harness(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// The text with each block's output replaced by what `run` answers to the words of its command.
 fn renewed(text: &str, run: impl Fn(&[&str]) -> Result<String>) -> Result<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -81,11 +105,21 @@ mod tests {
     fn blocks_are_replaced_and_nothing_else() {
         let text = "a\n<!-- output of: wakelab x --y 1 -->\n```text\nold\n```\n<!-- end of output -->\nb\n";
         let run = |words: &[&str]| Ok(format!("{}\n", words.join("|")));
-        let new =
-            "a\n<!-- output of: wakelab x --y 1 -->\n```text\nx|--y|1\n```\n<!-- end of output -->\nb\n";
+        let new = "a\n<!-- output of: wakelab x --y 1 -->\n```text\nwakelab|x|--y|1\n```\n<!-- end of output -->\nb\n";
         assert_eq!(renewed(text, run).unwrap(), new);
         assert_eq!(renewed(new, run).unwrap(), new);
         assert_eq!(renewed("no blocks\n", run).unwrap(), "no blocks\n");
+    }
+
+    #[test]
+    fn the_harness_is_left_out_of_what_tests_print() {
+        let stdout = "\nrunning 2 tests\nA 1.5 %\n.B ... 2\n..\n\ntest result: ok. 2 passed; 0 failed\n\n";
+        assert_eq!(of_tests(stdout), "A 1.5 %\n.B ... 2");
+    }
+
+    #[test]
+    fn other_commands_are_refused() {
+        assert!(printed(&["X=1", "ls"]).is_err());
     }
 
     #[test]

@@ -174,7 +174,7 @@ fn three_groups_on_8_cpus_within_a_tenth_of_a_point() {
         for seed in 1..4 {
             let accounts = account(&scenario, &all(8), (1000 * MS, 2000 * MS), seed);
             let percent: Vec<f64> = accounts.iter().map(|group| group.received_ns / 8e7).collect();
-            println!("{host:?} seed {seed}: {percent:.3?} %; slices impose 8/3 ms of 8 s = 0.033 points");
+            println!("{host:?}, seed {seed}: {percent:.3?} %");
             assert!(percent.iter().all(|percent| (percent - 100.0 / 3.0).abs() <= 0.1), "{percent:?}");
         }
     }
@@ -377,6 +377,10 @@ fn received_ns(
     before.iter().zip(after).map(|(before, after)| after.cpu_time_ns - before.cpu_time_ns).collect()
 }
 
+fn seconds(times_ns: &[u64]) -> Vec<f64> {
+    times_ns.iter().map(|&ns| ns as f64 / 1e9).collect()
+}
+
 /// `counts` tasks of each group that start one a millisecond when the machine has been up for 20 s, on 8 CPUs outside any
 /// group, and go to their groups while they run, one after the other. After 1 s all are there.
 fn joining(counts: &[(u32, usize)]) -> Vec<Task> {
@@ -394,7 +398,7 @@ fn groups_that_fill_from_outside_on_two_llcs() {
     let tasks = joining(&[(0, 8), (1, 4), (2, 3)]);
     for (tick_ns, host) in HOSTS.into_iter().flat_map(|host| [(MS, host), (4 * MS, host)]) {
         let found = received_ns(&[(None, 1024); 3], &tasks, tick_ns, host, (21_000 * MS, 23_000 * MS));
-        println!("{tick_ns} {host:?}: {found:?}");
+        println!("{host:?}, ticks of {} ms: {:.3?} s", tick_ns / MS, seconds(&found));
         let within_ns = 8 * tick_ns;
         assert!(
             found.iter().all(|ns| ns.abs_diff(16_000 * MS / 3) <= within_ns),
@@ -417,7 +421,7 @@ fn nested_groups_that_fill_from_outside_and_shares_that_change() {
         {
             let part = (from_s * 1000 * MS, (from_s + 2) * 1000 * MS);
             let found = received_ns(&groups, &tasks, tick_ns, host, part);
-            println!("{tick_ns} {host:?} from {from_s} s: {found:?}");
+            println!("{host:?}, ticks of {} ms, from {from_s} s: {:.3?} s", tick_ns / MS, seconds(&found));
             let mut errors = due_s.iter().map(|&(group, due_s)| found[group].abs_diff(due_s * 1000 * MS));
             assert!(errors.all(|ns| ns <= 12 * tick_ns), "{tick_ns} {host:?} from {from_s} s: {found:?}");
         }
