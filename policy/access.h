@@ -22,7 +22,9 @@ WL_INLINE struct wl_cpu *wl_cpu_of(struct wl_policy *p, u32 cpu)
 
 WL_INLINE struct wl_level *wl_level_of(struct wl_policy *p, u32 level)
 {
-	wl_hide(level);
+	/* A constant needs no mask that the verifier can see. */
+	if (!__builtin_constant_p(level))
+		wl_hide(level);
 	return &p->topo.level[level & (WL_MAX_LEVELS - 1)];
 }
 
@@ -250,9 +252,12 @@ WL_INLINE u32 wl_idle_llcs_distance(struct wl_policy *p)
 /* The bit of cpu's LLC. */
 WL_INLINE void wl_read_idle_llcs(struct wl_policy *p, struct wl_reads *reads, u32 cpu)
 {
-	u32 llc = wl_entry(wl_level_of(p, p->topo.llc_level)->dom_of, cpu);
-	u32 dist = wl_idle_llcs_distance(p);
+	u32 llc, dist;
 
+	if (!wl_counts_reads(p))
+		return;
+	llc = wl_entry(wl_level_of(p, p->topo.llc_level)->dom_of, cpu);
+	dist = wl_idle_llcs_distance(p);
 	wl_read_at(p, reads, dist);
 	wl_line_read(p, wl_idle_llcs_line(llc), dist);
 }
@@ -321,20 +326,21 @@ WL_INLINE void wl_read_overloaded(struct wl_policy *p, u32 this_cpu, struct wl_r
  * answers share: seen from another LLC, the way is the same to all of them; from inside, core and
  * cluster decide.
  */
-struct wl_reader {
-	u32 cpu;
-	u32 far; /* the one distance, or 0 */
-	u32 core;
-	u32 cluster;
+struct wl_reader { /* in few bytes: it is on BPF's stack */
+	u16 cpu;
+	u16 far; /* the one distance, or 0 */
+	u16 core;
+	u16 cluster;
 };
 
 WL_INLINE void wl_reader_init(struct wl_policy *p, struct wl_reader *r, u32 cpu, u32 target)
 {
-	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+	struct wl_level *smt;
 
 	r->far = 0;
 	if (!wl_tells_distances(p))
 		return;
+	smt = wl_level_of(p, p->topo.smt_level);
 	r->cpu = cpu;
 	r->core = wl_entry(smt->dom_of, cpu);
 	r->cluster = wl_entry(p->topo.cluster_of, cpu);
@@ -343,15 +349,13 @@ WL_INLINE void wl_reader_init(struct wl_policy *p, struct wl_reader *r, u32 cpu,
 
 WL_INLINE u32 wl_reader_distance(struct wl_policy *p, const struct wl_reader *r, u32 cpu)
 {
-	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
-
 	if (!wl_tells_distances(p))
 		return WL_DIST_CPU;
 	if (r->far)
 		return r->far;
 	if (cpu == r->cpu)
 		return WL_DIST_CPU;
-	if (wl_entry(smt->dom_of, cpu) == r->core)
+	if (wl_entry(wl_level_of(p, p->topo.smt_level)->dom_of, cpu) == r->core)
 		return WL_DIST_SMT;
 	if (r->cluster != WL_NO_CLUSTER && wl_entry(p->topo.cluster_of, cpu) == r->cluster)
 		return WL_DIST_CLS;
@@ -397,6 +401,14 @@ WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out
 	return 0;
 }
 
+/* Of a search: looks at cpu, and takes it if it is idle. */
+WL_INLINE u32 wl_take_counted(struct wl_policy *p, const struct wl_search *s, u32 cpu,
+			      struct wl_decision *out)
+{
+	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+	return wl_take_idle(p, cpu, out);
+}
+
 /*
  * An idle allowed CPU of the candidate's domain at `level`, from the candidate on, wrapping. Returns the CPU
  * claimed, or WL_CPU_NONE.
@@ -413,10 +425,7 @@ WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *
 
 	wl_for (i, 0, span) {
 		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
-		if (!wl_allowed(p, t, cpu))
-			continue;
-		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-		if (wl_take_idle(p, cpu, out)) {
+		if (wl_allowed(p, t, cpu) && wl_take_counted(p, s, cpu, out)) {
 			found = cpu;
 			break;
 		}

@@ -32,26 +32,18 @@
 
 /* ------------------------------------------------------------------ select */
 
-/* The axis `affine`. */
+/* The axis `affine`, if it is not off. */
 WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
 			       const struct wl_task *t, const struct wl_task *waker,
 			       struct wl_decision *out)
 {
-	switch (wl_axis(p, affine)) {
-	case WL_AFFINE_WIDE:
+	if (wl_axis(p, affine) == WL_AFFINE_WIDE)
 		return wl_affine_wide(p, s, t, waker, out);
-	case WL_AFFINE_FLIPS:
-		if (waker && wl_flips_stays(p, s, t, waker)) {
-			out->affine_reason = WL_AFFINE_TOO_WIDE;
-			return s->prev;
-		}
-		return wl_affine_always(p, s, t, waker, out);
-	case WL_AFFINE_ALWAYS:
-		return wl_affine_always(p, s, t, waker, out);
-	default:
-		out->affine_reason = WL_AFFINE_DISABLED;
+	if (wl_axis(p, affine) == WL_AFFINE_FLIPS && waker && wl_flips_stays(p, s, t, waker)) {
+		out->affine_reason = WL_AFFINE_TOO_WIDE;
 		return s->prev;
 	}
+	return wl_affine_always(p, s, t, waker, out);
 }
 
 /* The axis `idle`: what happens past target and prev. Returns the CPU claimed, or WL_CPU_NONE. */
@@ -78,12 +70,20 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 	}
 }
 
-/* Takes cpu at once if it is idle and good enough. One read. */
-WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_search *s,
-			      const struct wl_task *t, u32 cpu, struct wl_decision *out)
+/* Takes cpu at once if it is idle and good enough. One read, at this distance. */
+WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 dist,
+			      struct wl_decision *out)
 {
-	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+	wl_read_cpu(p, &out->reads, cpu, dist);
 	return wl_fits_or_equal(p, t, cpu) && wl_take_idle(p, cpu, out);
+}
+
+/* cpu was idle, and is claimed. */
+WL_INLINE void wl_placed_on(struct wl_decision *out, u32 cpu, u32 reason)
+{
+	out->cpu = cpu;
+	out->claimed = 1;
+	out->reason = reason;
 }
 
 /* Looks at cpu before the search: takes it if it is idle and near enough. One read. */
@@ -91,9 +91,11 @@ WL_INLINE u32 wl_take_or_remember(struct wl_policy *p, const struct wl_search *s
 				  const struct wl_task *t, u32 cpu, s32 *second_best,
 				  struct wl_decision *out)
 {
+	u32 dist = wl_reader_distance(p, &s->reader, cpu);
+
 	if (!wl_packs(p) || wl_shares_cluster(p, cpu, s->target))
-		return wl_take_at_once(p, s, t, cpu, out);
-	wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
+		return wl_take_at_once(p, t, cpu, dist, out);
+	wl_read_cpu(p, &out->reads, cpu, dist);
 	if (*second_best < 0 && wl_fits_or_equal(p, t, cpu) && wl_looks_idle(p, cpu))
 		*second_best = cpu;
 	return 0;
@@ -106,34 +108,40 @@ WL_INLINE u32 wl_looks_at_recent(struct wl_policy *p)
 	       (wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) >= WL_SCAN_5_2);
 }
 
-/* The common front of every idle search, then the search. */
-WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+/* What a search begins with. */
+WL_INLINE struct wl_search wl_search_for(const struct wl_select_in *in, u32 this_cpu, u32 prev,
+					 u32 target)
+{
+	struct wl_search s = {.this_cpu = this_cpu,
+			      .prev = prev,
+			      .target = target,
+			      .flags = in->flags,
+			      .now_ns = in->now_ns};
+
+	return s;
+}
+
+/* The front of every idle search but for target: prev and the recent CPU, then the search. */
+WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, struct wl_task *t,
 			      struct wl_decision *out)
 {
 	u32 recent = t->recent_cpu, is_scan = wl_axis(p, idle) == WL_IDLE_SCAN;
 	s32 second_best = WL_CPU_NONE;
 	int cpu;
 
-	out->cpu = s->target;
-	out->claimed = 1;
-	out->reason = WL_REASON_TARGET_IDLE;
 	wl_reader_init(p, &s->reader, s->this_cpu, s->target);
-	wl_line_step(p, WL_STEP_FRONT);
-	if (wl_take_at_once(p, s, t, s->target, out))
-		return;
 	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target) &&
-	    !(is_scan && wl_axis(p, scan_form) == WL_SCAN_2_6_24)) {
-		out->cpu = s->prev;
-		out->reason = WL_REASON_PREV_IDLE;
-		if (wl_take_or_remember(p, s, t, s->prev, &second_best, out))
-			return;
+	    !(is_scan && wl_axis(p, scan_form) == WL_SCAN_2_6_24) &&
+	    wl_take_or_remember(p, s, t, s->prev, &second_best, out)) {
+		wl_placed_on(out, s->prev, WL_REASON_PREV_IDLE);
+		t->nr_moved = 0;
+		return;
 	}
 	if (wl_looks_at_recent(p) && recent < p->topo.nr_cpus && recent != s->target &&
-	    recent != s->prev && wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target)) {
-		out->cpu = recent;
-		out->reason = WL_REASON_RECENT_IDLE;
-		if (wl_take_or_remember(p, s, t, recent, &second_best, out))
-			return;
+	    recent != s->prev && wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target) &&
+	    wl_take_or_remember(p, s, t, recent, &second_best, out)) {
+		wl_placed_on(out, recent, WL_REASON_RECENT_IDLE);
+		return;
 	}
 	out->searched = 1;
 	wl_line_step(p, WL_STEP_REST);
@@ -142,58 +150,76 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, const st
 		cpu = second_best;
 		out->reason = cpu == (int)s->prev ? WL_REASON_PREV_IDLE : WL_REASON_RECENT_IDLE;
 	}
-	out->cpu = cpu;
 	if (cpu < 0) {
 		out->cpu = s->target;
 		out->claimed = 0;
 		out->reason = WL_REASON_NONE_IDLE;
+		return;
 	}
+	out->cpu = cpu;
+	out->claimed = 1;
+	if (wl_is_nearest(p))
+		wl_nearest_moved(t);
 }
 
 WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
 		    struct wl_task *wakee WL_ARG, struct wl_task *waker,
 		    struct wl_decision *out WL_ARG)
 {
-	u32 nr_cpus = p->topo.nr_cpus;
-	struct wl_search s = {.this_cpu = in->this_cpu,
-			      .prev = in->prev_cpu,
-			      .flags = in->flags,
-			      .now_ns = in->now_ns};
+	u32 nr_cpus = p->topo.nr_cpus, this_cpu = in->this_cpu, prev = in->prev_cpu, target;
+	u32 is_new = in->flags & (WL_WAKE_FORK | WL_WAKE_EXEC);
+	struct wl_search s;
 
-	__builtin_memset(out, 0, __builtin_offsetof(struct wl_decision, reads));
+	/* All else is set in any case. */
+	out->lost_claims = 0;
+	out->scan_timed = 0;
+	out->searched = 0;
 	if (wl_counts_reads(p)) {
 		__builtin_memset(&out->reads, 0, sizeof(out->reads));
 		__builtin_memset(&out->step_reads, 0, sizeof(out->step_reads));
 	}
-	out->affine_reason = WL_AFFINE_NOT_ASKED;
 	wl_util_task(p, wakee, in->now_ns);
-	if (s.this_cpu >= nr_cpus)
-		s.this_cpu = 0;
-	if (s.prev >= nr_cpus)
-		s.prev = s.this_cpu;
-	if (!wl_allowed(p, wakee, s.prev))
-		s.prev = wl_nearest_allowed(p, wakee, s.prev);
-	s.target = s.prev;
-	if (waker && wl_axis(p, affine) == WL_AFFINE_FLIPS &&
-	    !(s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)))
-		wl_record_wakee(p, waker, wakee, in->now_ns);
+	if (this_cpu >= nr_cpus)
+		this_cpu = 0;
+	if (prev >= nr_cpus)
+		prev = this_cpu;
+	if (wakee->nr_allowed < nr_cpus && !wl_allowed(p, wakee, prev))
+		prev = wl_nearest_allowed(p, wakee, prev);
 
+	target = prev;
+	out->target = prev;
+	out->affine_reason = WL_AFFINE_NOT_ASKED;
 	if (wakee->nr_allowed == 1) {
-		out->cpu = s.prev;
-		out->reason = WL_REASON_ONLY_ALLOWED;
-		wl_read_cpu(p, &out->reads, s.prev, wl_distance(p, s.this_cpu, s.prev));
-		out->claimed = wl_take_idle(p, s.prev, out);
-	} else if (s.flags & (WL_WAKE_FORK | WL_WAKE_EXEC)) {
-		wl_place_new(p, &s, wakee, out);
-	} else {
-		if (waker && wl_axis(p, affine) == WL_AFFINE_WIDE)
+		if (wl_axis(p, affine) == WL_AFFINE_FLIPS && waker && !is_new)
 			wl_record_wakee(p, waker, wakee, in->now_ns);
-		s.target = wl_affine_target(p, &s, wakee, waker, out);
-		wl_place_woken(p, &s, wakee, out);
-		if (wl_is_nearest(p))
-			wl_nearest_placed(wakee, out);
+		out->cpu = prev;
+		out->reason = WL_REASON_ONLY_ALLOWED;
+		wl_read_cpu(p, &out->reads, prev, wl_distance(p, this_cpu, prev));
+		out->claimed = wl_take_idle(p, prev, out);
+		return 0;
 	}
-	out->target = s.target;
+	if (is_new) {
+		s = wl_search_for(in, this_cpu, prev, prev);
+		wl_place_new(p, &s, wakee, out);
+		return 0;
+	}
+	if (wl_axis(p, affine) == WL_AFFINE_OFF) {
+		out->affine_reason = WL_AFFINE_DISABLED;
+	} else {
+		if (wl_axis(p, affine) != WL_AFFINE_ALWAYS && waker)
+			wl_record_wakee(p, waker, wakee, in->now_ns);
+		s = wl_search_for(in, this_cpu, prev, prev);
+		target = wl_affine_target(p, &s, wakee, waker, out);
+		out->target = target;
+	}
+	wl_line_step(p, WL_STEP_FRONT);
+	if (wl_take_at_once(p, wakee, target, wl_distance(p, this_cpu, target), out)) {
+		wl_placed_on(out, target, WL_REASON_TARGET_IDLE);
+		wakee->nr_moved = 0;
+		return 0;
+	}
+	s = wl_search_for(in, this_cpu, prev, target);
+	wl_place_woken(p, &s, wakee, out);
 	return 0;
 }
 

@@ -54,12 +54,10 @@
 /* So many searches in a row that moved a task say that it has no CPU of its own. */
 #define WL_NR_MOVED 2
 
-/* Counts searches that moved a task, after its placement. */
-WL_INLINE void wl_nearest_placed(struct wl_task *t, const struct wl_decision *out)
+/* A search moved t. One that finds target or prev idle sets it to 0 (core.h). */
+WL_INLINE void wl_nearest_moved(struct wl_task *t)
 {
-	if (out->claimed && !out->searched)
-		t->nr_moved = 0;
-	else if (out->claimed && t->nr_moved < WL_NR_MOVED)
+	if (t->nr_moved < WL_NR_MOVED)
 		t->nr_moved++;
 }
 
@@ -250,7 +248,20 @@ WL_INLINE u32 wl_nearest_is_worth(struct wl_policy *p, u32 level, u64 wait_ns)
 	struct wl_level *lv = wl_level_of(p, level);
 
 	return lv->wake_affine &&
-	       wait_ns > p->params.migration_cost_ns * lv->distance / WL_LOCAL_DISTANCE;
+	       wait_ns * WL_LOCAL_DISTANCE > p->params.migration_cost_ns * lv->distance;
+}
+
+/* Has any LLC but target's its bit? Reads the bits, if they are one word; of more, says yes. */
+WL_INLINE u32 wl_nearest_any(struct wl_policy *p, const struct wl_search *s,
+			     struct wl_decision *out)
+{
+	struct wl_level *llcs = wl_level_of(p, p->topo.llc_level);
+
+	wl_read_idle_llcs(p, &out->reads, s->target);
+	if (llcs->nr_doms > 64)
+		return 1;
+	return (wl_read_once(p->idle_llcs[0]) &
+		~(1ULL << (wl_entry(llcs->dom_of, s->target) & 63))) != 0;
 }
 
 /*
@@ -301,7 +312,6 @@ WL_FN int wl_nearest_in_domain(struct wl_policy *p WL_ARG, struct wl_search *s W
 
 	/* The search is elsewhere for a while; this call has no room on BPF's stack to remember from where. */
 	out->target = s->target;
-	wl_read_idle_llcs(p, &out->reads, s->target);
 	wl_for (i, 0, WL_MAX_CPUS) {
 		place = wl_nearest_along(p, s, t, level, place);
 		if (!place)
@@ -330,6 +340,8 @@ WL_INLINE int wl_search_nearest(struct wl_policy *p, struct wl_search *s, const 
 	wl_for_levels (p, i, beyond) {
 		if (!wl_nearest_is_worth(p, i, wait_ns))
 			break;
+		if (!wl_nearest_any(p, s, out))
+			continue;
 		cpu = wl_nearest_in_domain(p, s, t, i, out);
 		if (cpu >= 0)
 			break;

@@ -31,10 +31,9 @@
 
 #include "idle_scan.h"
 
-/* A random number below n, from the rotor of the CPU that searches. */
-WL_INLINE u32 wl_random(struct wl_policy *p, u32 cpu, u32 n)
+/* A random number below n, which is not 0, from the rotor of the CPU that searches. */
+WL_INLINE u32 wl_random(struct wl_policy *p, struct wl_cpu *own, u32 n)
 {
-	struct wl_cpu *own = wl_cpu_of(p, cpu);
 	u32 random = wl_get(own->rotor);
 
 	own->rotor = random + 1;
@@ -48,7 +47,8 @@ WL_INLINE u32 wl_random(struct wl_policy *p, u32 cpu, u32 n)
 		random *= 0x85ebca6bu;
 		random ^= random >> 13;
 	}
-	return n ? random % n : 0;
+	/* Most often it is a power of two, and a division costs a tenth of the search. */
+	return n & (n - 1) ? random % n : random & (n - 1);
 }
 
 /*
@@ -76,17 +76,6 @@ WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_
 	return found;
 }
 
-/* How many CPUs of a group are not busy, leaving `forgiven` of the busy ones out. */
-WL_INLINE u32 wl_room(struct wl_policy *p, u32 level, u32 group, u32 forgiven)
-{
-	struct wl_level *lv = wl_level_of(p, level);
-	u32 weight = wl_entry(lv->weight, group);
-	u32 busy = wl_read_once(wl_counter_of(p, lv, group)->busy);
-
-	busy = busy > forgiven ? busy - forgiven : 0;
-	return weight > busy ? weight - busy : 0;
-}
-
 /*
  * How far a group is: its level's kind if it holds the CPU that searches, else the way to its first
  * CPU.
@@ -94,75 +83,159 @@ WL_INLINE u32 wl_room(struct wl_policy *p, u32 level, u32 group, u32 forgiven)
 WL_INLINE u32 wl_group_distance(struct wl_policy *p, const struct wl_search *s,
 				const struct wl_level *groups, u32 group)
 {
+	if (!wl_tells_distances(p))
+		return WL_DIST_CPU;
 	if (wl_entry(groups->dom_of, s->this_cpu) == group)
 		return groups->kind;
 	return wl_reader_distance(p, &s->reader,
 				  wl_entry(groups->cpus, wl_entry(groups->first, group)));
 }
 
-/*
- * One step of the descent, through the groups of the candidate's domain at `level`: may change the
- * candidate.
- */
-WL_FN int wl_descend(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
-		     const struct wl_task *t WL_ARG, u32 level, struct wl_decision *out WL_ARG)
+/* How many CPUs of a group are busy; the read is counted. */
+WL_INLINE u32 wl_group_busy(struct wl_policy *p, const struct wl_search *s, struct wl_level *groups,
+			    u32 group, struct wl_decision *out)
 {
-	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
-	u32 here = wl_entry(groups->dom_of, s->candidate),
-	    own = wl_entry(groups->dom_of, s->this_cpu);
-	u32 nr = wl_entry(lv->nr_child, wl_entry(lv->dom_of, s->candidate)), start;
-	u32 itself = t->place == WL_PLACE_RUNNING && t->cpu == (s32)s->this_cpu;
-	u32 forgiven = itself && wl_read_once(wl_cpu_of(p, s->target)->state) >= WL_CPU_BUSY;
-	u32 child = wl_entry(lv->child, wl_entry(lv->dom_of, s->candidate));
-	int there;
-
-	if (nr < 2)
-		return 0;
-	start = wl_random(p, s->this_cpu, nr);
-	if (wl_anywhere(p, t))
-		there = child + wl_wrap(child + start == here ? start + 1 : start, nr);
-	else
-		there = wl_other_group(p, t, level, here, start);
-	if (there < 0)
-		return 0;
-	wl_read_counter(p, &out->reads, groups, here, wl_group_distance(p, s, groups, here));
-	wl_read_counter(p, &out->reads, groups, there, wl_group_distance(p, s, groups, there));
-	if (wl_room(p, level - 1, there, forgiven && own == (u32)there) <=
-	    wl_room(p, level - 1, here, forgiven && own == here))
-		return 0;
-	start = wl_random(p, s->this_cpu, wl_entry(groups->weight, there));
-	if (wl_anywhere(p, t))
-		s->candidate = wl_entry(groups->cpus, wl_entry(groups->first, there) + start);
-	else
-		s->candidate = wl_first_allowed(p, t, level - 1, there, start);
-	return 0;
+	wl_read_counter(p, &out->reads, groups, group, wl_group_distance(p, s, groups, group));
+	return wl_read_once(wl_counter_of(p, groups, group)->busy);
 }
 
-WL_FN int wl_search_smt_balance(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
-				const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+/*
+ * One step of the descent, through the groups of the candidate's domain at `level`, from the candidate's, here: returns the
+ * group in which it goes on, and of how many CPUs that is. anywhere: whether t may run on every CPU, a constant, so that there is a
+ * function for tasks that may.
+ */
+WL_INLINE u32 wl_descend(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
+			 u32 level, u32 candidate, u32 here, u32 anywhere, u32 *weight,
+			 struct wl_decision *out)
+{
+	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
+	struct wl_cpu *own = wl_cpu_of(p, s->this_cpu);
+	u32 dom = wl_entry(lv->dom_of, candidate), nr = wl_entry(lv->nr_child, dom), child, start;
+	u32 busy_here, busy_there, weight_here = wl_entry(groups->weight, here), weight_there;
+	u32 this_group;
+	int there;
+
+	*weight = weight_here;
+	if (nr < 2)
+		return here;
+	start = wl_random(p, own, nr);
+	if (anywhere) {
+		child = wl_entry(lv->child, dom);
+		there = child + start;
+		if ((u32)there == here)
+			there = start + 1 < nr ? there + 1 : (int)child;
+	} else {
+		there = wl_other_group(p, t, level, here, start);
+		if (there < 0)
+			return here;
+	}
+	busy_here = wl_group_busy(p, s, groups, here, out);
+	busy_there = wl_group_busy(p, s, groups, there, out);
+	weight_there = wl_entry(groups->weight, there);
+	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)s->this_cpu &&
+	    wl_read_once(wl_cpu_of(p, s->target)->state) >= WL_CPU_BUSY) {
+		this_group = wl_entry(groups->dom_of, s->this_cpu);
+		if (this_group == here && busy_here)
+			busy_here--;
+		if (this_group == (u32)there && busy_there)
+			busy_there--;
+	}
+	/* No room there, or as much here. */
+	if (busy_there >= weight_there)
+		return here;
+	if (busy_here < weight_here && weight_there - busy_there <= weight_here - busy_here)
+		return here;
+	*weight = weight_there;
+	return there;
+}
+
+/* The step through the clusters of target's LLC. Returns the candidate. */
+WL_FN int wl_descend_clusters(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			      const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	struct wl_level *clusters = wl_level_of(p, 2);
+	u32 here = wl_entry(clusters->dom_of, s->target), span, start;
+	u32 there = wl_descend(p, s, t, 3, s->target, here, wl_anywhere(p, t), &span, out);
+
+	if (there == here)
+		return s->target;
+	start = wl_random(p, wl_cpu_of(p, s->this_cpu), span);
+	return wl_first_allowed(p, t, 2, there, start);
+}
+
+/* Down from target by counters, then the innermost domain. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_INLINE int wl_balance_search(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+				u32 anywhere, struct wl_decision *out)
 {
 	struct wl_level *inner = wl_level_of(p, 1);
-	u32 llc_level = p->topo.llc_level, dom, start;
+	struct wl_cpu *own = wl_cpu_of(p, s->this_cpu);
+	u32 llc_level = p->topo.llc_level, candidate = s->target, dom, here, first, span, start,
+	    cpu;
 
-	if (llc_level == 0 || inner->kind > WL_DIST_CLS) {
-		out->reason = WL_REASON_IDLE_CPU;
-		return wl_scan_cpu(p, s, t, out);
-	}
-	s->candidate = s->target;
 	/*
 	 * Levels 2 and 3 at most: groups of LLCs are clusters or cores, groups of clusters are
 	 * cores.
 	 */
 	if (llc_level > 2)
-		wl_descend(p, s, t, 3, out);
+		candidate = wl_descend_clusters(p, s, t, out);
+	here = wl_entry(inner->dom_of, candidate);
+	dom = here;
 	if (llc_level > 1)
-		wl_descend(p, s, t, 2, out);
-	out->reason =
-		s->candidate == s->target ? WL_REASON_BALANCE_STAYED : WL_REASON_BALANCE_MOVED;
-	dom = wl_entry(inner->dom_of, s->candidate);
-	start = wl_random(p, s->this_cpu, wl_entry(inner->weight, dom));
-	s->candidate = wl_entry(inner->cpus, wl_entry(inner->first, dom) + start);
-	return wl_take_in_domain(p, s, t, 1, out);
+		dom = wl_descend(p, s, t, 2, candidate, here, anywhere, &span, out);
+	else
+		span = wl_entry(inner->weight, dom);
+	out->reason = candidate == s->target ? WL_REASON_BALANCE_STAYED : WL_REASON_BALANCE_MOVED;
+	first = wl_entry(inner->first, dom);
+	if (dom != here) {
+		out->reason = WL_REASON_BALANCE_MOVED;
+		/* The candidate there, of which only the core matters by now. */
+		wl_random(p, own, span);
+	}
+	start = wl_random(p, own, span);
+	if (span > 2) {
+		s->candidate = wl_entry(inner->cpus, first + start);
+		return wl_take_in_domain(p, s, t, 1, out);
+	}
+	/* Most cores have two threads at most: they are looked at without a loop. */
+	cpu = wl_entry(inner->cpus, first + start);
+	if ((anywhere || wl_allowed(p, t, cpu)) && wl_take_counted(p, s, cpu, out))
+		return cpu;
+	if (span < 2)
+		return WL_CPU_NONE;
+	cpu = wl_entry(inner->cpus, first + 1 - start);
+	if ((anywhere || wl_allowed(p, t, cpu)) && wl_take_counted(p, s, cpu, out))
+		return cpu;
+	return WL_CPU_NONE;
+}
+
+WL_FN int wl_balance_anywhere(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			      const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	return wl_balance_search(p, s, t, 1, out);
+}
+
+WL_FN int wl_balance_allowed(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			     const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	return wl_balance_search(p, s, t, 0, out);
+}
+
+/* The second step of `scan` as a whole search. */
+WL_FN int wl_balance_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			  const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	out->reason = WL_REASON_IDLE_CPU;
+	return wl_scan_cpu(p, s, t, out);
+}
+
+WL_INLINE int wl_search_smt_balance(struct wl_policy *p, struct wl_search *s,
+				    const struct wl_task *t, struct wl_decision *out)
+{
+	if (p->topo.llc_level == 0 || wl_level_of(p, 1)->kind > WL_DIST_CLS)
+		return wl_balance_scan(p, s, t, out);
+	if (wl_anywhere(p, t))
+		return wl_balance_anywhere(p, s, t, out);
+	return wl_balance_allowed(p, s, t, out);
 }
 
 #endif /* WL_IDLE_SMT_BALANCE_H */

@@ -134,6 +134,7 @@ WL_FN int wl_place_new(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 
 	s->candidate = s->prev;
 	out->searched = 1;
+	out->claimed = 0;
 	wl_for (i, 1, widest)
 		wl_idlest_group(p, s, t, widest + 1 - i, out);
 	out->cpu = wl_idlest_cpu(p, s, t, out);

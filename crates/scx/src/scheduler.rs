@@ -65,7 +65,7 @@ pub(crate) fn attach_and_wait(
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.policy_params = params;
     rodata.break_stall = args.break_by.is_some();
-    rodata.times_scans = tables.times_scans(spec).into();
+    rodata.tells_reads = if args.stats.is_some() { 2 } else { tables.times_scans(spec).into() };
     rodata.detailed_stats = args.stats.is_some().into();
     rodata.is_partial = args.partial.into();
     rodata.bench_search = (args.bench == Some(Bench::Search)).into();

@@ -23,15 +23,18 @@
 /* Set by the loader with --stats (stats.bpf.h). Weak: see policy_params. */
 const u32 detailed_stats __attribute__((weak)) SEC(".rodata");
 
-/* Set by the loader if the policy asks for the time that scans take. */
-const u32 times_scans __attribute__((weak)) SEC(".rodata");
+/*
+ * What the policy tells of its reads, set by the loader: 2 with --stats, how many at which distance; 1 if the policy asks for the time
+ * that scans take, how many; else 0. One word, as each that is looked at costs a load.
+ */
+const u32 tells_reads __attribute__((weak)) SEC(".rodata");
 
 #ifdef WL_LOGS
 #include "reads.bpf.h"
 #else
 /* A log has all that was answered; nobody else looks at how far reads were. */
-#define wl_tells_distances(p) ((void)(p), detailed_stats)
-#define wl_counts_reads(p)    ((void)(p), detailed_stats || times_scans)
+#define wl_tells_distances(p) ((void)(p), tells_reads > 1)
+#define wl_counts_reads(p)    ((void)(p), tells_reads > 0)
 #endif
 #include "params.h"
 
