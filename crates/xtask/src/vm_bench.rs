@@ -138,7 +138,7 @@ impl Part {
 }
 
 /// Tasks, CPU time of each in ms, and rounds of which the mean is taken.
-const BURSTS: [(u32, u32, u32); 4] = [(8, 20, 4), (16, 20, 4), (8, 100, 1), (16, 100, 1)];
+const BURSTS: [(u32, u32, u32); 4] = [(8, 20, 8), (16, 20, 8), (8, 100, 4), (16, 100, 4)];
 
 /// What the guest reported: what, of which policy, and the values.
 struct Sample {
