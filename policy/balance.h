@@ -159,8 +159,8 @@ WL_INLINE u64 wl_mean_1024(u64 load, u32 capacity)
 }
 
 /* How much load to pull from the busiest group to the own one; 0 if they are balanced. */
-WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, u32 idle,
-			   u32 imbalance_pct)
+WL_INLINE u64 wl_imbalance(struct wl_policy *p, const struct wl_sides *s, const struct wl_side *own,
+			   u32 idle, u32 imbalance_pct)
 {
 	u64 own_mean = wl_mean_1024(own->load, own->capacity);
 	u64 busiest_mean = wl_mean_1024(s->busiest.load, s->busiest.capacity);
@@ -180,7 +180,13 @@ WL_INLINE u64 wl_imbalance(const struct wl_sides *s, const struct wl_side *own, 
 			 : 100 * busiest_mean <= imbalance_pct * own_mean)
 			return 0;
 	}
-	return amount > task ? amount : task;
+	if (amount >= task)
+		return amount;
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES &&
+	    !wl_shares_is_worth_a_task(own, s->busiest.capacity, own_mean >> 10, busiest_mean >> 10,
+				       task))
+		return amount * 2 / 5;
+	return task;
 }
 
 /*
@@ -213,7 +219,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 			/* The number limits it, not the load. */
 			amount = s->busiest.cpu >= 0 && tasks ? s->busiest.cpu_load : 0;
 		} else {
-			amount = wl_imbalance(s, &own, idle, wl_level_of(p, i)->imbalance_pct);
+			amount = wl_imbalance(p, s, &own, idle, wl_level_of(p, i)->imbalance_pct);
 		}
 		if (amount) {
 			found = i;
@@ -327,16 +333,22 @@ WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 {
 	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
 	u32 level = d->level, failed;
+	u64 start_ns;
+	s32 cpu;
 
-	if (d->what != WL_DISPATCH_PULL || t->place != WL_PLACE_QUEUED || t->cpu != d->cpu ||
-	    t->cpu == (s32)in->cpu)
+	/* Another CPU may be taking it from there now. */
+	cpu = wl_read_once(t->cpu);
+	if (d->what != WL_DISPATCH_PULL || wl_read_once(t->place) != WL_PLACE_QUEUED ||
+	    cpu != d->cpu || cpu == (s32)in->cpu)
 		return 0;
 	if (!d->max_tasks || !wl_allowed(p, t, in->cpu) || !wl_groups_may_move(p, t, in->cpu, d))
 		return 0;
 	wl_hide(level);
 	failed = wl_get(c->balance_failed[level & (WL_MAX_LEVELS - 1)]);
-	return failed > wl_balance_patience(wl_level_of(p, level)->kind) || !t->sum_exec_ns ||
-	       in->now_ns >= t->run_start_ns + p->params.migration_cost_ns;
+	start_ns = wl_read_once(t->run_start_ns);
+	return failed > wl_balance_patience(wl_level_of(p, level)->kind) ||
+	       !wl_read_once(t->sum_exec_ns) ||
+	       in->now_ns >= start_ns + p->params.migration_cost_ns;
 }
 
 WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,

@@ -388,8 +388,9 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 	u32 from = d->cpu, may;
 	struct wl_exact_two two;
 
-	may = d->what == WL_DISPATCH_PULL && d->max_tasks && t->place == WL_PLACE_QUEUED &&
-	      t->cpu == (s32)from && from != in->cpu && wl_allowed(p, t, in->cpu);
+	may = d->what == WL_DISPATCH_PULL && d->max_tasks &&
+	      wl_read_once(t->place) == WL_PLACE_QUEUED && wl_read_once(t->cpu) == (s32)from &&
+	      from != in->cpu && wl_allowed(p, t, in->cpu);
 	if (may && d->max_load == WL_EXACT_PULL_LAG) {
 		two.a = wl_exact_who(t);
 		two.b = wl_exact_seen(&c->best);

@@ -16,6 +16,11 @@
  *		hweight h takes h, so that at most m * w / h = m * T / W (over all levels) of K's task
  *		load may go; if that is under 20 % of K's mean load a task (or child) there, nothing of
  *		K moves, above it one task may be forced
+ *   small	an imbalance of less than a mean task counts as one only if the sides differ by two, or by
+ *		one where the own ones are lighter, or if more capacity is used then (find_busiest_group()
+ *		of Linux 2.6.24). Else 2/5 of it count, so that a task moves of which half fits, where
+ *		otherwise 20 % of it would do. Or CPUs with three tasks of one weight would pass the third
+ *		round for ever, and it would stay with the other two
  *   moved	W follows at once: on the busy CPU it falls in proportion, where the task comes it is
  *		replaced by what moved if K had nothing there, else that is added; the same on all
  *		levels
@@ -206,6 +211,36 @@ WL_INLINE void wl_shares_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct 
 }
 
 /* ------------------------------------------------------------------ balancing */
+
+/* SCHED_LOAD_SCALE_FUZZ of Linux 2.6.24. */
+#define WL_SHARES_FUZZ 1024
+
+WL_INLINE u64 wl_shares_least(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The imbalance is less than the busiest side's mean task: is one worth it? Loads are per capacity of 1024. Only if the sides differ
+ * by two such tasks, or by one if the own ones are lighter, or if more of both sides' capacity is used afterwards.
+ */
+WL_INLINE u32 wl_shares_is_worth_a_task(const struct wl_side *own, u64 busiest_capacity, u64 load,
+					u64 busiest_load, u64 task)
+{
+	u64 own_task = own->nr ? wl_div(own->load, own->nr) : WL_WEIGHT_NICE_0;
+	u64 there = wl_div(task << 10, busiest_capacity), here = wl_div(task << 10, own->capacity);
+	u32 tasks = own->nr && task > own_task ? 1 : 2;
+	u64 now, then;
+
+	if (busiest_load - load + WL_SHARES_FUZZ >= task * tasks)
+		return 1;
+	now = busiest_capacity * wl_shares_least(task, busiest_load) +
+	      own->capacity * wl_shares_least(own_task, load);
+	then = own->capacity * wl_shares_least(own_task, load + here);
+	if (busiest_load > there)
+		then += busiest_capacity * wl_shares_least(task, busiest_load - there);
+	return then > now;
+}
 
 /* May a pull of so much group weight, from `from`, take t? */
 WL_FN int wl_shares_may_move(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 from,

@@ -45,6 +45,28 @@ fn weights(host: &Host, slot: u32, nr_cpus: u32) -> Vec<u32> {
     (0..nr_cpus).map(|cpu| host.policy.group_cpu(slot, cpu).counted).collect()
 }
 
+/// 4 CPUs: A has a task on CPU 0 and two on CPU 1, B one on each of the others. With equal shares A's weigh 1024 * 4 / 3 = 1365 and B's 2048:
+/// CPU 0 lacks 2047 - 1365 = 682, and a task of CPU 1's, no heavier than CPU 0's own, is 1365, of which half is a bit too much: 272 is less than a fifth. It would be
+/// as uneven as before with a third of A's on CPU 0. With 256 shares B's weigh 512: CPU 2 takes one.
+#[test]
+fn a_third_task_stays_where_it_is() {
+    for (shares, cpu, max_load, moves) in [(1024, 0, 272, 0), (256, 2, 1365, 1)] {
+        let mut host = host(4, 2);
+        host.policy.group_shares(0, 2, shares);
+        let mut tasks =
+            [(0, 1), (1, 1), (1, 1), (2, 2), (3, 2)].map(|(cpu, slot)| queue(&mut host, cpu, &[slot]));
+        pass(&mut host.policy, &mut 0);
+        assert_eq!(weights(&host, 1, 4), [1365, 2730, 0, 0]);
+        for ms in [100, 1000] {
+            host.policy.tick(cpu, None, ms * MS);
+        }
+        let mut pull = host.policy.dispatch(cpu, 1000 * MS);
+        assert_eq!((pull.what(), pull.cpu, pull.max_load), (DispatchDo::Pull, 1, max_load));
+        let answer = host.policy.may_move(&mut tasks[1][0], cpu, 1000 * MS, &mut pull);
+        assert_eq!(answer.r#move, moves, "B's shares {shares}");
+    }
+}
+
 /// The header's example.
 #[test]
 fn two_cpus_three_groups() {

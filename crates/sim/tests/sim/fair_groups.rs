@@ -6,12 +6,12 @@ use wakelab_sim::{HostProfile, Outcome, Scenario, run};
 use wakelab_workload::Workload;
 
 fn spin_groups(machine: &str, policy: &str, spec: &str, seed: u64) -> Outcome {
-    spin_groups_on(HostProfile::Mainline, machine, policy, spec, seed)
+    spin_groups_on(HostProfile::Mainline, Machine::load(machine).unwrap(), policy, spec, seed)
 }
 
-fn spin_groups_on(host: HostProfile, machine: &str, policy: &str, spec: &str, seed: u64) -> Outcome {
+fn spin_groups_on(host: HostProfile, machine: Machine, policy: &str, spec: &str, seed: u64) -> Outcome {
     let scenario = Scenario {
-        machine: Machine::load(machine).unwrap(),
+        machine,
         workload: Workload::parse_spec(&format!("spin-groups:{spec}")).unwrap(),
         policy: policy.parse().unwrap(),
         host,
@@ -39,15 +39,19 @@ fn shares_give_three_groups_a_third_each() {
     }
 }
 
-/// The same behind sched_ext: it balances when that is due, and the running task goes on where it is the first of all. Without
-/// either the group with most tasks has 38 %.
+/// The same behind sched_ext, which balances when that is due and lets the running task go on where it is the first of all, and with ticks of 1 ms. Without
+/// these the group with most tasks had 38 % behind sched_ext; and with such ticks, on either host, three CPUs passed a task round for
+/// ever, and it had 41 %.
 #[test]
-fn shares_give_a_third_behind_sched_ext() {
-    for seed in 1..=3 {
-        let policy = "linux-2.6.24+groups=shares";
-        let run = spin_groups_on(HostProfile::SchedExt, "smp-8", policy, "duration-ms=20000", seed);
-        let worst = parts(&run)[..3].iter().map(|part| (part - 100.0 / 3.0).abs()).fold(0.0, f64::max);
-        assert!(worst <= 0.83, "seed {seed}: {:?}", parts(&run));
+fn shares_give_a_third_on_both_hosts_whatever_the_tick() {
+    for host in [HostProfile::Mainline, HostProfile::SchedExt] {
+        for (tick_ns, seed) in [(1_000_000, 1), (1_000_000, 2), (4_000_000, 2)] {
+            let mut machine = Machine::load("smp-8").unwrap();
+            machine.costs.tick_period_ns = tick_ns;
+            let run = spin_groups_on(host, machine, "linux-2.6.24+groups=shares", "duration-ms=20000", seed);
+            let worst = parts(&run)[..3].iter().map(|part| (part - 100.0 / 3.0).abs()).fold(0.0, f64::max);
+            assert!(worst <= 0.83, "{host:?}, ticks of {tick_ns} ns, seed {seed}: {:?}", parts(&run));
+        }
     }
 }
 
