@@ -159,16 +159,17 @@ WL_INLINE u64 wl_mean_1024(u64 load, u32 capacity)
 }
 
 /* How much load to pull from the busiest group to the own one; 0 if they are balanced. */
-WL_INLINE u64 wl_imbalance(struct wl_policy *p, const struct wl_sides *s, const struct wl_side *own,
-			   u32 idle, u32 imbalance_pct)
+WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *own, u32 idle,
+			   u32 imbalance_pct)
 {
+	const struct wl_sides *s = wl_sides_of(p, cpu);
 	u64 own_mean = wl_mean_1024(own->load, own->capacity);
 	u64 busiest_mean = wl_mean_1024(s->busiest.load, s->busiest.capacity);
 	u64 mean = wl_mean_1024(own->load + s->others_load, own->capacity + s->others_capacity);
 	u64 excess = busiest_mean > mean ? (busiest_mean - mean) * s->busiest.capacity >> 20 : 0;
 	u64 lack = mean > own_mean ? (mean - own_mean) * own->capacity >> 20 : 0;
 	u64 amount = excess < lack ? excess : lack,
-	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr);
+	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr), own_task;
 	u32 forced = idle && own->nr < own->weight && s->busiest.nr > s->busiest.weight;
 
 	if (s->busiest.cpu < 0)
@@ -182,9 +183,10 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, const struct wl_sides *s, const 
 	}
 	if (amount >= task)
 		return amount;
-	if (wl_axis(p, groups) == WL_GROUPS_SHARES &&
-	    !wl_shares_is_worth_a_task(own, s->busiest.capacity, own_mean >> 10, busiest_mean >> 10,
-				       task))
+	if (wl_axis(p, groups) != WL_GROUPS_SHARES)
+		return task;
+	own_task = own->nr ? wl_div(own->load, own->nr) : WL_WEIGHT_NICE_0;
+	if (!wl_shares_is_worth_a_task(p, cpu, own_task, own->capacity, own_mean >> 10))
 		return amount * 2 / 5;
 	return task;
 }
@@ -219,7 +221,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 			/* The number limits it, not the load. */
 			amount = s->busiest.cpu >= 0 && tasks ? s->busiest.cpu_load : 0;
 		} else {
-			amount = wl_imbalance(p, s, &own, idle, wl_level_of(p, i)->imbalance_pct);
+			amount = wl_imbalance(p, cpu, &own, idle, wl_level_of(p, i)->imbalance_pct);
 		}
 		if (amount) {
 			found = i;

@@ -221,24 +221,29 @@ WL_INLINE u64 wl_shares_least(u64 a, u64 b)
 }
 
 /*
- * The imbalance is less than the busiest side's mean task: is one worth it? Loads are per capacity of 1024. Only if the sides differ
- * by two such tasks, or by one if the own ones are lighter, or if more of both sides' capacity is used afterwards.
+ * The imbalance is less than the busiest side's mean task: is one worth it? `load` is the own side's per capacity of 1024, 0 if
+ * nothing runs there, and `own_task` its mean task. Only if the sides differ by two tasks, or by one if the own ones are lighter,
+ * or if more of both sides' capacity is used afterwards. A function of its own, as its ways are many for BPF's verifier.
  */
-WL_INLINE u32 wl_shares_is_worth_a_task(const struct wl_side *own, u64 busiest_capacity, u64 load,
-					u64 busiest_load, u64 task)
+WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own_task, u64 capacity,
+				    u64 load)
 {
-	u64 own_task = own->nr ? wl_div(own->load, own->nr) : WL_WEIGHT_NICE_0;
-	u64 there = wl_div(task << 10, busiest_capacity), here = wl_div(task << 10, own->capacity);
-	u32 tasks = own->nr && task > own_task ? 1 : 2;
+	struct wl_side *busiest = &p->scratch[cpu & (WL_MAX_CPUS - 1)].sides.busiest;
+	u64 task = wl_div(busiest->cpu_load, busiest->cpu_nr);
+	u64 busiest_load = wl_div(busiest->load << 10, busiest->capacity);
+	u64 there = wl_div(task << 10, busiest->capacity), here = wl_div(task << 10, capacity);
+	u32 tasks = load && task > own_task ? 1 : 2;
 	u64 now, then;
 
+	wl_unused(p);
+	wl_unused(cpu);
 	if (busiest_load - load + WL_SHARES_FUZZ >= task * tasks)
 		return 1;
-	now = busiest_capacity * wl_shares_least(task, busiest_load) +
-	      own->capacity * wl_shares_least(own_task, load);
-	then = own->capacity * wl_shares_least(own_task, load + here);
+	now = busiest->capacity * wl_shares_least(task, busiest_load) +
+	      capacity * wl_shares_least(own_task, load);
+	then = capacity * wl_shares_least(own_task, load + here);
 	if (busiest_load > there)
-		then += busiest_capacity * wl_shares_least(task, busiest_load - there);
+		then += busiest->capacity * wl_shares_least(task, busiest_load - there);
 	return then > now;
 }
 

@@ -316,11 +316,11 @@ shares() {
 
 # Three equal cgroups with 8, 4 and 3 spinners on 8 CPUs are due a third each. Then nested: of 8 CPUs x and y are due 4 each, x/a 1 and
 # x/b 3; with y at 300 x is due 2, y 6 of them: x/a a half, x/b 1.5.
-# `shares` and `task-weight` are of the kernels that had them, and `shares` is bounded by what was published of it.
+# `shares` and `task-weight` are of the kernels that had them. What was published of `shares`, 0.83 points, is of groups without children.
 run_fair() {
     begin fair
     wrong=
-    for rule in "exact --within 0.2 $policy" 'shares --within 0.83 linux-2.6.24' 'task-weight --beyond 10 linux-2.6.24'; do
+    for rule in "exact --within 0.2 $policy 0.2" 'shares --within 0.83 linux-2.6.24 4' 'task-weight --beyond 10 linux-2.6.24'; do
         set -- $rule
         if ! start_loader --policy "$4" --groups "$1"; then
             failed "$1: $why"
@@ -328,7 +328,7 @@ run_fair() {
         fi
         shares "$1" --group a:100:8 --group b:100:4 --group c:100:3 "$2" "$3"
         if [ "$1" != task-weight ]; then
-            shares "$1, nested" --group x:300:0 --group x/a:100:4 --group x/b:300:8 --group y:300:8 --reweight x:100 "$2" "$3"
+            shares "$1, nested" --group x:300:0 --group x/a:100:4 --group x/b:300:8 --group y:300:8 --reweight x:100 "$2" "$5"
         fi
         if ! stop_loader; then
             failed "$1: $why"
