@@ -28,6 +28,13 @@ WL_INLINE struct wl_level *wl_level_of(struct wl_policy *p, u32 level)
 	return &p->topo.level[level & (WL_MAX_LEVELS - 1)];
 }
 
+/* What the call on cpu has found of a level's groups. */
+WL_INLINE struct wl_sides *wl_sides_of(struct wl_policy *p, u32 cpu)
+{
+	wl_hide(cpu);
+	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].sides;
+}
+
 /* A bit for every level that can be balanced: all but level 0. */
 WL_INLINE u32 wl_all_levels(struct wl_policy *p)
 {

@@ -66,12 +66,6 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
 	side->cpu_queued = 0;
 }
 
-WL_INLINE struct wl_sides *wl_sides_of(struct wl_policy *p, u32 cpu)
-{
-	wl_hide(cpu);
-	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].sides;
-}
-
 /* Adds a CPU, which is read; avoid: see wl_sides. Returns 1 if it has two tasks. */
 WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu, u32 avoid)
 {
@@ -408,6 +402,13 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 	}
 }
 
+/* cpu balances at every level at its next dispatch. */
+WL_INLINE void wl_mark_all_levels(struct wl_policy *p, u32 cpu)
+{
+	wl_write_once(wl_cpu_of(p, cpu)->balance_marked, wl_all_levels(p));
+	wl_wrote_cpu(p, cpu);
+}
+
 /* An idle CPU that should look for work, marked to balance at every level; or WL_CPU_NONE. */
 WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 			  struct wl_reads *reads WL_ARG)
@@ -436,10 +437,8 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		if (found >= 0)
 			break;
 	}
-	if (found >= 0) {
-		wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
-		wl_wrote_cpu(p, found);
-	}
+	if (found >= 0)
+		wl_mark_all_levels(p, found);
 	return found;
 }
 

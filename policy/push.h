@@ -121,8 +121,7 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 	if (found < 0 || now_ns < wl_read_once(wl_cpu_of(p, found)->push_due_ns))
 		return WL_CPU_NONE;
 	wl_write_once(wl_cpu_of(p, found)->push_due_ns, due_ns);
-	wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
-	wl_wrote_cpu(p, found);
+	wl_mark_all_levels(p, found);
 	return found;
 }
 

@@ -137,7 +137,6 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 hweight;
-	u64 running, start_ns;
 
 	wl_cfs_charge(p, t, in->now_ns);
 	if (wl_has_buddies(p) && t->cpu != (s32)cpu)
@@ -154,13 +153,10 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 	out->slice_ns = t->slice_ns;
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
-	start_ns = wl_read_once(c->curr_start_ns);
-	running = wl_read_once(c->curr_vtime);
-	if (in->now_ns > start_ns)
-		running += wl_vtime_of(in->now_ns - start_ns, wl_read_once(c->curr_weight));
 	hweight =
 		wl_axis(p, queue) == WL_QUEUE_CFS_2007 ? wl_read_once(c->curr_weight) : t->hweight;
-	out->preempt = running > t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, hweight);
+	out->preempt = wl_curr_vtime(c, in->now_ns) >
+		       t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, hweight);
 	if (out->preempt)
 		wl_buddy_preempts(p, c, t);
 }
@@ -224,11 +220,8 @@ WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 n
 WL_INLINE u32 wl_cfs_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 start_ns = wl_read_once(c->curr_start_ns), running = wl_read_once(c->curr_vtime);
 
-	if (now_ns > start_ns)
-		running += wl_vtime_of(now_ns - start_ns, wl_read_once(c->curr_weight));
-	return !wl_read_once(c->nr_running) || t->vtime <= running;
+	return !wl_read_once(c->nr_running) || t->vtime <= wl_curr_vtime(c, now_ns);
 }
 
 /* t has another weight, or belongs to another group. */

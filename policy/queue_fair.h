@@ -69,16 +69,6 @@ WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 hweight)
 	return left_ns ? left_ns : 1;
 }
 
-/* The vtime of the task that runs on a CPU. */
-WL_INLINE u64 wl_fair_running(const struct wl_cpu *c, u64 now_ns)
-{
-	u64 start_ns = wl_read_once(c->curr_start_ns), vtime = wl_read_once(c->curr_vtime);
-
-	return now_ns > start_ns
-		       ? vtime + wl_vtime_of(now_ns - start_ns, wl_read_once(c->curr_weight))
-		       : vtime;
-}
-
 /* V of a CPU. It lies between the least and the greatest vtime there. */
 WL_FN u64 wl_fair_mean(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 {
@@ -92,7 +82,7 @@ WL_FN u64 wl_fair_mean(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 	if (!load)
 		return anchor;
 	if (wl_read_once(c->nr_running)) {
-		anchor = wl_fair_running(c, now_ns);
+		anchor = wl_curr_vtime(c, now_ns);
 		/* S knows it as it was when it was last charged. */
 		sum += (anchor - wl_read_once(c->curr_vtime)) * wl_read_once(c->curr_weight);
 	}
@@ -275,7 +265,7 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 
 	if (t->vtime > mean)
 		return 0;
-	if (!wl_read_once(c->nr_running) || wl_fair_running(c, now_ns) > mean)
+	if (!wl_read_once(c->nr_running) || wl_curr_vtime(c, now_ns) > mean)
 		return 1;
 	return wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->curr_deadline);
 }
@@ -297,7 +287,7 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
 	/* Linux charges the running task here, and reschedules if that ends its slice. */
-	out->preempt = wl_fair_running(c, in->now_ns) >= wl_read_once(c->curr_deadline) ||
+	out->preempt = wl_curr_vtime(c, in->now_ns) >= wl_read_once(c->curr_deadline) ||
 		       wl_fair_may_run(p, t, cpu, in->now_ns);
 }
 
@@ -418,7 +408,7 @@ WL_INLINE u64 wl_fair_keep_ns(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	return wl_fair_left_ns(wl_fair_running(c, now_ns), wl_read_once(c->curr_deadline),
+	return wl_fair_left_ns(wl_curr_vtime(c, now_ns), wl_read_once(c->curr_deadline),
 			       wl_read_once(c->curr_weight));
 }
 

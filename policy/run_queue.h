@@ -35,6 +35,16 @@ WL_INLINE u64 wl_vtime_of(u64 time_ns, u32 hweight)
 		       : wl_div(time_ns * (WL_WEIGHT_NICE_0 << WL_HWEIGHT_SHIFT), hweight);
 }
 
+/* The vtime of the task that runs on a CPU. */
+WL_INLINE u64 wl_curr_vtime(const struct wl_cpu *c, u64 now_ns)
+{
+	u64 start_ns = wl_read_once(c->curr_start_ns), vtime = wl_read_once(c->curr_vtime);
+
+	return now_ns > start_ns
+		       ? vtime + wl_vtime_of(now_ns - start_ns, wl_read_once(c->curr_weight))
+		       : vtime;
+}
+
 /* ------------------------------------------------------------------ counting */
 
 /* Where a task is counted, as one word. */

@@ -43,10 +43,8 @@ WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 		found = other;
 		break;
 	}
-	if (found >= 0) {
-		wl_write_once(wl_cpu_of(p, found)->balance_marked, wl_all_levels(p));
-		wl_wrote_cpu(p, found);
-	}
+	if (found >= 0)
+		wl_mark_all_levels(p, found);
 	return found;
 }
 

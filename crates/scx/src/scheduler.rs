@@ -28,6 +28,9 @@ const MAX_CPUS: usize = 1024;
 /// The tick that the policy assumes where the kernel does not tell its own (CONFIG_HZ); Debian's and Ubuntu's.
 const TICK_NS: u64 = 4_000_000;
 
+/// DETAIL_STATS (bpf/state.bpf.h): counts for --stats.
+const DETAIL_STATS: u32 = 2;
+
 /// WL_CPU_BUSY (policy/policy.h); what is above is busy, too.
 const CPU_BUSY: u32 = 2;
 
@@ -65,8 +68,7 @@ pub(crate) fn attach_and_wait(
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.policy_params = params;
     rodata.break_stall = args.break_by.is_some();
-    rodata.tells_reads = if args.stats.is_some() { 2 } else { tables.times_scans(spec).into() };
-    rodata.detailed_stats = args.stats.is_some().into();
+    rodata.detail = if args.stats.is_some() { DETAIL_STATS } else { tables.times_scans(spec).into() };
     rodata.is_partial = args.partial.into();
     rodata.bench_search = (args.bench == Some(Bench::Search)).into();
     if args.bench == Some(Bench::Empty) {

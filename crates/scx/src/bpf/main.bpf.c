@@ -115,7 +115,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (!bench_search || !kernel_searches(p, in, wake_flags, d)) {
 		begin_ns = bench_search ? bpf_ktime_get_ns() : in->now_ns;
 		wl_select(&policy, in, &tctx->task, (struct wl_task *)waker, d);
-		if (bench_search || detailed_stats || d->scan_timed)
+		if (bench_search || detail >= DETAIL_STATS || d->scan_timed)
 			count_time(in, d, bpf_ktime_get_ns() - begin_ns);
 		count_decision(d);
 	}

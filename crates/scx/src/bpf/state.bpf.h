@@ -20,21 +20,19 @@
 /* Known when the program is loaded, so that the verifier removes what the other values of each axis need. */
 #define wl_axis(p, name) ((void)(p), policy_params.name)
 
-/* Set by the loader with --stats (stats.bpf.h). Weak: see policy_params. */
-const u32 detailed_stats __attribute__((weak)) SEC(".rodata");
-
 /*
- * What the policy tells of its reads, set by the loader: 2 with --stats, how many at which distance; 1 if the policy asks for the time
- * that scans take, how many; else 0. One word, as each that is looked at costs a load.
+ * How much is counted, set by the loader: DETAIL_STATS with --stats (stats.bpf.h), and of reads how many at which distance; DETAIL_READS if the
+ * policy asks for the time that scans take, how many reads. One word, as each that is looked at costs a load. Weak: see policy_params.
  */
-const u32 tells_reads __attribute__((weak)) SEC(".rodata");
+enum { DETAIL_NONE, DETAIL_READS, DETAIL_STATS };
+const u32 detail __attribute__((weak)) SEC(".rodata");
 
 #ifdef WL_LOGS
 #include "reads.bpf.h"
 #else
 /* A log has all that was answered; nobody else looks at how far reads were. */
-#define wl_tells_distances(p) ((void)(p), tells_reads > 1)
-#define wl_counts_reads(p)    ((void)(p), tells_reads > 0)
+#define wl_tells_distances(p) ((void)(p), detail >= DETAIL_STATS)
+#define wl_counts_reads(p)    ((void)(p), detail >= DETAIL_READS)
 #endif
 #include "params.h"
 

@@ -2,7 +2,7 @@
 /*
  * stats.bpf.h - what is counted for --stats and --monitor: a slot a CPU, which only that CPU writes.
  *
- * Counted always: how often what was decided, an increment each. Only with --stats, by a constant that the verifier sees (detailed_stats), so that
+ * Counted always: how often what was decided, an increment each. Only with --stats, by a constant that the verifier sees (detail), so that
  * without it the code is not there: the time of each decision, what it read, and how far tasks migrate.
  */
 #ifndef SCX_WAKELAB_STATS_H
@@ -108,7 +108,7 @@ static void count_time(const struct wl_select_in *in, const struct wl_decision *
 
 	if (d->scan_timed)
 		wl_scan_took(&policy, in->this_cpu, d, elapsed_ns);
-	if (detailed_stats) {
+	if (detail >= DETAIL_STATS) {
 		st->select_ns += elapsed_ns;
 		if (d->searched) {
 			st->search_ns += elapsed_ns;
@@ -134,7 +134,7 @@ static void count_decision(const struct wl_decision *d)
 		st->reason[reason]++;
 	if (affine_reason < WL_NR_AFFINE_REASON)
 		st->affine_reason[affine_reason]++;
-	if (!detailed_stats)
+	if (detail < DETAIL_STATS)
 		return;
 	for (i = 0; i < WL_NR_DIST; i++)
 		st->select_reads[i] += d->reads.at[i];
@@ -147,7 +147,7 @@ static void count_migration(u32 from, u32 to)
 	u32 distance;
 
 	st->migrations++;
-	if (!detailed_stats)
+	if (detail < DETAIL_STATS)
 		return;
 	distance = wl_distance(&policy, from, to);
 	if (distance < WL_NR_DIST)
