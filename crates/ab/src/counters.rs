@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the kernel counts while the command runs: perf events of its tasks, and the wait for CPUs of all tasks.
 //!
-//! perf events (perf_event_open(2)) are opened on this thread, off, inherited, and to be enabled by exec: the command is
-//! counted from its exec on with all its descendants, and this process is not. So they are opened just before the command is
-//! started, by the thread that starts it.
+//! perf events (perf_event_open(2)) are opened on this thread, off, inherited, and to be enabled by exec: the command
+//! is counted from its exec on with all its descendants, and this process is not. So they are opened just before the
+//! command is started, by the thread that starts it.
 //!
-//! `sched_waking` fires in the waker, so that it counts the wake-ups that the command's tasks made. The run-queue wait is the
-//! eighth number of each CPU's line of /proc/schedstat (Documentation/scheduler/sched-stats.rst), over all tasks on the machine:
-//! the time from being runnable to running. It is kept by the kernel's core, under its own scheduler and sched_ext alike.
+//! `sched_waking` fires in the waker, so that it counts the wake-ups that the command's tasks made. The run-queue wait
+//! is the eighth number of each CPU's line of /proc/schedstat (Documentation/scheduler/sched-stats.rst), over all tasks
+//! on the machine: the time from being runnable to running. It is kept by the kernel's core, under its own scheduler
+//! and sched_ext alike.
 
 use std::fs;
 use std::io::{self, ErrorKind};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A way to stop trials from another thread: that of a signal's handler.
 //!
-//! The thread that runs trials sleeps until the command ends, so that it disturbs nothing that is measured; so the stop has
-//! to end the command. It has a process group of its own, which is signalled as a whole.
+//! The thread that runs trials sleeps until the command ends, so that it disturbs nothing that is measured; so the stop
+//! has to end the command. It has a process group of its own, which is signalled as a whole.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,8 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Ends the command that runs and lets the trials end with [`crate::AbError::Interrupted`]; returns when the command has
-    /// ended. Not for a signal handler itself: it locks and sleeps.
+    /// Ends the command that runs and lets the trials end with [`crate::AbError::Interrupted`]; returns when the
+    /// command has ended. Not for a signal handler itself: it locks and sleeps.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         let Some(group) = self.signal(None, Signal::SIGTERM) else { return };
@@ -62,7 +62,8 @@ impl Interrupt {
         *self.lock()
     }
 
-    /// Signals the group that runs, or nothing if it is not `only`. The lock keeps the group from being reaped meanwhile.
+    /// Signals the group that runs, or nothing if it is not `only`. The lock keeps the group from being reaped
+    /// meanwhile.
     fn signal(&self, only: Option<Pid>, signal: Signal) -> Option<Pid> {
         let group = self.lock();
         let found = (*group).filter(|&found| only.is_none_or(|only| only == found))?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which scheduler the kernel runs, and the loader that changes it.
 //!
-//! The kernel tells in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name of the
-//! scheduler that is attached), `switch_all` (whether it has all normal tasks) and `enable_seq` (how often one was attached since boot). A policy that is attached before
-//! and after a run, under the same count, was attached all the time.
+//! The kernel tells in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name of
+//! the scheduler that is attached), `switch_all` (whether it has all normal tasks) and `enable_seq` (how often one was
+//! attached since boot). A policy that is attached before and after a run, under the same count, was attached all the
+//! time.
 
 use std::fs;
 use std::io::{self, ErrorKind};

@@ -2,10 +2,11 @@
 //! A command run alternately under several schedulers of a live kernel, and measured: the kernel's own, and wakelab's
 //! policies through the loader `scx_wakelab`.
 //!
-//! Runs come in blocks, each of one run under every scheduler in random order; runs are compared within their block, so that
-//! what drifts slowly meets all alike. For a run under a policy the loader is started, the kernel must say that its scheduler is attached, before and
-//! after the run and without a break; else the run is void. Afterwards the loader is stopped, and the kernel's own
-//! scheduler must be back. [`run`] gives the data; [`wakelab_report::Trials`] makes tables and JSON of it.
+//! Runs come in blocks, each of one run under every scheduler in random order; runs are compared within their block, so
+//! that what drifts slowly meets all alike. For a run under a policy the loader is started, the kernel must say that
+//! its scheduler is attached, before and after the run and without a break; else the run is void. Afterwards the loader
+//! is stopped, and the kernel's own scheduler must be back. [`run`] gives the data; [`wakelab_report::Trials`] makes
+//! tables and JSON of it.
 //!
 //! Library: prints nothing, catches no signals. Whoever does hands in an [`Interrupt`] and calls its `stop`.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The trials: block after block, until the intervals are narrow enough or there were as many as asked for.
 //!
-//! Stopping when an interval is *narrow* keeps its meaning (Chow and Robbins 1965, sequential intervals of fixed width);
-//! stopping when a gain is *significant* would not, and is not done. Narrow intervals of few blocks may be luck, so that at
-//! least [`BLOCKS_MIN`] are run.
+//! Stopping when an interval is *narrow* keeps its meaning (Chow and Robbins 1965, sequential intervals of fixed
+//! width); stopping when a gain is *significant* would not, and is not done. Narrow intervals of few blocks may be
+//! luck, so that at least [`BLOCKS_MIN`] are run.
 
 use std::path::{Path, PathBuf};
 use std::thread;

@@ -33,15 +33,15 @@ const LOADER: &str = "scx_wakelab";
     Exit codes: 0 done, 1 something went wrong, 2 refused (arguments, not root, no sched_ext, no loader, another scheduler), \
     3 the command failed, 130 interrupted. The kernel's own scheduler runs again in any case.")]
 pub(crate) struct AbArgs {
-    /// A policy, NAME[+axis=value...], or `kernel` for the kernel's own scheduler; the first is the baseline. If given only
-    /// once, the kernel's own is the baseline [default: wakelab]
+    /// A policy, NAME[+axis=value...], or `kernel` for the kernel's own scheduler; the first is the baseline. If given
+    /// only once, the kernel's own is the baseline [default: wakelab]
     #[arg(long, short, value_name = "POLICY")]
     pub(crate) policy: Vec<String>,
     /// Runs under each policy, at most
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,
-    /// Stop when the gain of the first row is known to plus and minus so many percent (95 % interval), after five runs or
-    /// more; 0: never
+    /// Stop when the gain of the first row is known to plus and minus so many percent (95 % interval), after five runs
+    /// or more; 0: never
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     pub(crate) until: f64,
     /// Runs under the kernel's own scheduler before, which do not count

@@ -72,8 +72,8 @@ pub(crate) struct InputArgs {
     /// The machine of the recording: CPU time becomes work, and what the kernel did of it is taken off
     #[arg(long, value_name = "MACHINE")]
     pub(crate) recorded_on: Option<String>,
-    /// What wakes the recording's tasks of this name (or its beginning and `*`) from outside comes at times of its own; may
-    /// be given again [default: who seems to follow a clock]
+    /// What wakes the recording's tasks of this name (or its beginning and `*`) from outside comes at times of its own;
+    /// may be given again [default: who seems to follow a clock]
     #[arg(long, value_name = "COMM")]
     pub(crate) open_loop: Vec<String>,
     /// What wakes them from outside comes so long after they went to sleep; may be given again
@@ -276,8 +276,8 @@ fn term() -> impl TypedValueParser<Value = Term> {
     wakelab map hackbench:groups={tasks/40},loops=100 --metric wakeup_latency_p99_ns \\\n          \
         --policy linux-4.15 --policy wakelab")]
 pub(crate) struct MapArgs {
-    /// A workload, NAME or FILE.toml:key=value,...; {tasks} in it stands for the number of tasks, {tasks/N} for that of what
-    /// has N tasks each
+    /// A workload, NAME or FILE.toml:key=value,...; {tasks} in it stands for the number of tasks, {tasks/N} for that of
+    /// what has N tasks each
     #[arg(value_name = "WORKLOAD")]
     pub(crate) workload: String,
     /// A machine of `wakelab machines`, `host` for this one, or a file; may be given again [default: all but host]
@@ -315,7 +315,8 @@ pub(crate) struct MapArgs {
     wakelab experiments --format json > experiments.json\n\n\
     \"before\" may be fitted, \"after\" is a prediction: docs/experiment-files.md.")]
 pub(crate) struct ExperimentsArgs {
-    /// Experiments of `wakelab experiments --list`, files, or `controls` for the negative controls of all [default: all]
+    /// Experiments of `wakelab experiments --list`, files, or `controls` for the negative controls of all [default:
+    /// all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// List the experiments
@@ -330,8 +331,8 @@ pub(crate) struct ExperimentsArgs {
     /// Threads that run seeds side by side; the results do not depend on it [default: one a CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) threads: Option<u32>,
-    /// Only the controls and the rows whose sign is robust, shortened as the files say, so that only gains compare; a failure is
-    /// exit code 1
+    /// Only the controls and the rows whose sign is robust, shortened as the files say, so that only gains compare; a
+    /// failure is exit code 1
     #[arg(long)]
     pub(crate) quick: bool,
     /// How to print the results

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab bench`: how fast this machine simulates, in simulated events a second of one CPU.
 //!
-//! A wake-up, a switch in and a switch out count as an event each, and nothing else does. Beside each figure stands, from
-//! the same minute, what the cheapest possible simulation costs here: the hold model on a binary heap (Jones, "An
+//! A wake-up, a switch in and a switch out count as an event each, and nothing else does. Beside each figure stands,
+//! from the same minute, what the cheapest possible simulation costs here: the hold model on a binary heap (Jones, "An
 //! empirical comparison of priority-queue and event-set implementations", CACM 1986), which takes the earliest of as
 //! many events as there are CPUs, and puts it back an exponentially distributed time later. The ratio of the two says
 //! more about the simulator than a time, which depends on the machine and on what else runs there.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `--events FILE`: a run as ftrace text. An observer tells the writer of crates/trace what it sees; the file appears when
-//! it is whole, or not at all.
+//! `--events FILE`: a run as ftrace text. An observer tells the writer of crates/trace what it sees; the file appears
+//! when it is whole, or not at all.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

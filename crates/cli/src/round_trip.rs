@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab round-trip`: a run is exported, its export imported, and the import replayed on the same machine with the same
-//! policy and seed. The replay should be the run again: the one test of the importer whose truth is known.
+//! `wakelab round-trip`: a run is exported, its export imported, and the import replayed on the same machine with the
+//! same policy and seed. The replay should be the run again: the one test of the importer whose truth is known.
 //!
-//! Where nothing costs anything the two agree switch by switch. With costs, an import has to tell a task's own work from
-//! what the kernel did in its context (crates/trace), and the two agree as well as it can.
+//! Where nothing costs anything the two agree switch by switch. With costs, an import has to tell a task's own work
+//! from what the kernel did in its context (crates/trace), and the two agree as well as it can.
 
 use anyhow::{Context, Result};
 use wakelab_machine::Costs;

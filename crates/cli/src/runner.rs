@@ -31,7 +31,8 @@ pub(crate) fn run_all(
     Ok(outcomes)
 }
 
-/// The results of `run(0)` to `run(total - 1)`, in order, run side by side. Progress goes to stderr if that is a terminal.
+/// The results of `run(0)` to `run(total - 1)`, in order, run side by side. Progress goes to stderr if that is a
+/// terminal.
 pub(crate) fn in_parallel<T: Send>(total: usize, threads: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let progress = progress_bar(total);
     let next = AtomicUsize::new(0);

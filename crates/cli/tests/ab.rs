@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab ab` with a loader and a kernel that are not there: tests/input/fake-loader.sh changes a tree of files as the kernel
-//! changes /sys. The command prints what it finds there, so that gains can be computed by hand.
+//! `wakelab ab` with a loader and a kernel that are not there: tests/input/fake-loader.sh changes a tree of files as
+//! the kernel changes /sys. The command prints what it finds there, so that gains can be computed by hand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,8 @@ fn assert_refused(output: &Output, code: i32, message: &str) {
     assert!(last.starts_with(message), "{stderr}");
 }
 
-/// Prints the next of a list of numbers, one list a side: under the kernel 100, 90 and 110, under the policy 110, 102 and 124.
+/// Prints the next of a list of numbers, one list a side: under the kernel 100, 90 and 110, under the policy 110, 102
+/// and 124.
 const NUMBERS: &str = r#"
 side=$(cat "$FAKE_SYSFS/kernel/sched_ext/state")
 turn=$(($(cat "$FAKE_SYSFS/$side" 2>/dev/null || echo 0) + 1))
@@ -89,7 +90,8 @@ until [ -e "$FAKE_SYSFS/go" ]; do sleep 0.01; done"#;
 
 const METRIC: [&str; 3] = ["--metric", r"([0-9]+) msg/s", "--higher-is-better"];
 
-/// Differences 10, 12 and 14 of a mean of 100: gain 12 %, s = 2, t(2) = 4.302653, half = 4.302653 x 2 / sqrt(3) = 4.968275.
+/// Differences 10, 12 and 14 of a mean of 100: gain 12 %, s = 2, t(2) = 4.302653, half = 4.302653 x 2 / sqrt(3) =
+/// 4.968275.
 #[test]
 fn a_gain_by_hand() {
     let fake = Fake::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a user types and sees. Each file of `cmd/` is a session; `TRYCMD=overwrite cargo test -p wakelab-cli` renews them.
+//! What a user types and sees. Each file of `cmd/` is a session; `TRYCMD=overwrite cargo test -p wakelab-cli` renews
+//! them.
 
 use std::process::Command;
 
@@ -285,8 +286,8 @@ fn events_appear_whole_or_not_at_all() {
     }
 }
 
-/// Where nothing costs anything, a replay of a run's own export is the run, switch by switch; with costs it ends within a
-/// bound: each workload, each machine.
+/// Where nothing costs anything, a replay of a run's own export is the run, switch by switch; with costs it ends within
+/// a bound: each workload, each machine.
 #[test]
 fn round_trips_keep_their_bounds() {
     let workloads = [

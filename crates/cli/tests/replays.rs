@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each recording of fixtures/, replayed on the machine that it was made on and on others, under both host profiles: every
-//! run ends, and the checker, which watches all of them, finds nothing (it would end the command with exit code 1).
+//! Each recording of fixtures/, replayed on the machine that it was made on and on others, under both host profiles:
+//! every run ends, and the checker, which watches all of them, finds nothing (it would end the command with exit code
+//! 1).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

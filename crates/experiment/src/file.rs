@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads an experiment's file. docs/experiment-files.md describes the format.
 //!
-//! Honesty is checked here as far as it can be: at most two fitted parameters, none of them a row's own, and a row has no
-//! machine, workload or policies of its own beyond what its parameters fill in.
+//! Honesty is checked here as far as it can be: at most two fitted parameters, none of them a row's own, and a row has
+//! no machine, workload or policies of its own beyond what its parameters fill in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,8 +78,8 @@ pub struct Fitted {
     pub how: String,
 }
 
-/// One published comparison. Values are in the measure's unit; `None` where the publication, or what is known of it, has
-/// none.
+/// One published comparison. Values are in the measure's unit; `None` where the publication, or what is known of it,
+/// has none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// E.g. `uperf/threads=48`.

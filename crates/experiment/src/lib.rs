@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Published experiments as data. A file of `experiments/` says what was measured: on which machine, with which workload,
-//! under which two policies, and what came out. [`Plan`] makes scenarios of it, each of which is run once however many rows
-//! look at it. What the runs come to, beside the published figures, is crates/report's work.
+//! Published experiments as data. A file of `experiments/` says what was measured: on which machine, with which
+//! workload, under which two policies, and what came out. [`Plan`] makes scenarios of it, each of which is run once
+//! however many rows look at it. What the runs come to, beside the published figures, is crates/report's work.
 
 mod error;
 mod file;

@@ -21,7 +21,8 @@ pub enum Measure {
         #[serde(default = "one")]
         per_unit: u64,
     },
-    /// A percentile of the wake-up latencies of the tasks that the workload is judged by, in microseconds; less is better.
+    /// A percentile of the wake-up latencies of the tasks that the workload is judged by, in microseconds; less is
+    /// better.
     Latency {
         /// Percent, up to three decimals.
         percentile: Percentile,
@@ -33,8 +34,8 @@ pub enum Measure {
         /// Which part.
         step: SearchStep,
     },
-    /// Percent of the machine's CPU time that the tasks of one name received; nearer to the fair part is better, and the gain
-    /// is by how much the distance from it shrinks.
+    /// Percent of the machine's CPU time that the tasks of one name received; nearer to the fair part is better, and
+    /// the gain is by how much the distance from it shrinks.
     CpuShare {
         /// Their name (`comm`), which may end in `*`.
         task: String,

@@ -104,7 +104,8 @@ impl Experiment {
         Err(ExperimentError::File { file: self.file.clone(), line, message: message.into() })
     }
 
-    /// Fills in the templates. Later parameters stand before earlier ones: the experiment's, the fitted, the row's, the quick.
+    /// Fills in the templates. Later parameters stand before earlier ones: the experiment's, the fitted, the row's, the
+    /// quick.
     fn names(
         &self,
         templates: &Templates,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reading a log: its header and where its records are; a record's parts when they are asked for.
 //!
-//! What a record names (CPUs, slots, kinds) is checked here, so that whoever replays it needs not to. A file that ends within a record was
-//! cut off: what is before that is read.
+//! What a record names (CPUs, slots, kinds) is checked here, so that whoever replays it needs not to. A file that ends
+//! within a record was cut off: what is before that is read.
 
 use wakelab_policy::{LOG_CUT, LOG_HAS_TASK, LOG_HAS_WAKER, LOG_UNIT, LogHead, LogKind, Logged, Note};
 use zerocopy::{FromBytes, IntoBytes};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! State rebuilt from events alone: what a scheduler knows if all CPUs' events come one behind the other.
 //!
-//! A native policy is told every event of the log in the order of their times, and asked every question from the state that
-//! it has then. On one CPU it would answer all alike. In a kernel CPUs act at the same time: a decision reads
-//! some of what another CPU is just changing before the change and some after it, and an event's time is taken a moment before its effect is
-//! seen. Where an answer differs in what it decides, the first thing that the kernel read otherwise says which race
-//! it was.
+//! A native policy is told every event of the log in the order of their times, and asked every question from the state
+//! that it has then. On one CPU it would answer all alike. In a kernel CPUs act at the same time: a decision reads some
+//! of what another CPU is just changing before the change and some after it, and an event's time is taken a moment
+//! before its effect is seen. Where an answer differs in what it decides, the first thing that the kernel read
+//! otherwise says which race it was.
 //!
-//! The idle mask is the kernel's. It is rebuilt from what is known: set when a CPU goes idle, or looks for work and finds none;
-//! cleared when it turns busy, is claimed, or gets a task queued.
+//! The idle mask is the kernel's. It is rebuilt from what is known: set when a CPU goes idle, or looks for work and
+//! finds none; cleared when it turns busy, is claimed, or gets a task queued.
 
 use std::collections::{BTreeMap, VecDeque};
 

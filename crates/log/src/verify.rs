@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Every question of a log asked again, each read being answered by what was read then.
 //!
-//! Nothing else goes into an answer than its record: the task's and waker's records, the arguments and the notes. So the native answer must
-//! be the same to the last field, whatever other CPUs did meanwhile, and the native policy must read the same things.
+//! Nothing else goes into an answer than its record: the task's and waker's records, the arguments and the notes. So
+//! the native answer must be the same to the last field, whatever other CPUs did meanwhile, and the native policy must
+//! read the same things.
 
 use wakelab_policy::{LogKind, Logged, Note};
 
@@ -140,15 +141,16 @@ fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Differenc
     }
 }
 
-/// Where in the native instance is what a note is of. Group records and tasks are elsewhere than they were in the kernel; where those
-/// were is told by the record's head, and by the look-ups that come before reads of a group's record.
+/// Where in the native instance is what a note is of. Group records and tasks are elsewhere than they were in the
+/// kernel; where those were is told by the record's head, and by the look-ups that come before reads of a group's
+/// record.
 pub(crate) fn to_native(native: &Logged, record: &Record<'_>, note: &Note) -> u32 {
     let layout = Logged::layout();
     if note.kind != Note::READ {
         return note.what;
     }
-    // Tasks before the policy: a note has the lower half of a distance only, and that of a task far away may look like one into the
-    // policy's rarely used parts.
+    // Tasks before the policy: a note has the lower half of a distance only, and that of a task far away may look like
+    // one into the policy's rarely used parts.
     let within = |begin: u32, bytes: u32| {
         let offset = note.what.wrapping_sub(begin);
         (offset < bytes).then_some(offset)

@@ -260,7 +260,8 @@ fn every_policy_answers_alike_from_its_records_and_from_its_events() {
 
 #[test]
 fn tasks_may_seem_to_be_inside_the_policy() {
-    // What a note says of a place is the lower half of its distance from the policy. This one is beyond the CPUs that there are.
+    // What a note says of a place is the lower half of its distance from the policy. This one is beyond the CPUs that
+    // there are.
     let mut host = Host::new(&"linux-6.12".parse().unwrap(), 7);
     host.tasks_at = Some(Logged::layout().policy - 4096);
     let bytes = host.log(1500);

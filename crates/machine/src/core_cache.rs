@@ -6,11 +6,12 @@
 //! hold C; nothing if that is below 0, and F at most. (In a cache that is fully associative that is exact: a line is in
 //! it if fewer than C bytes of other lines were used since.)
 //!
-//! Worked example, C = 256 KiB. A (192 KiB) runs, then B (128 KiB), then A: 128 + 192 - 256 = 64 KiB are missing. B again:
-//! 192 + 128 - 256 = 64 KiB. With an A of 96 KiB both fit, and however often they take turns nothing is ever missing.
+//! Worked example, C = 256 KiB. A (192 KiB) runs, then B (128 KiB), then A: 128 + 192 - 256 = 64 KiB are missing. B
+//! again: 192 + 128 - 256 = 64 KiB. With an A of 96 KiB both fit, and however often they take turns nothing is ever
+//! missing.
 //!
-//! Cost: a walk over the sets used since, of which so many are kept as fill the caches. Left out: which lines of a set are
-//! used, how ways collide, and what else goes through the caches (messages, the kernel).
+//! Cost: a walk over the sets used since, of which so many are kept as fill the caches. Left out: which lines of a set
+//! are used, how ways collide, and what else goes through the caches (messages, the kernel).
 
 /// The working sets in a core's caches; the one used last is the last.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +20,8 @@ pub struct CoreCache {
 }
 
 impl CoreCache {
-    /// `owner` uses `bytes` of its own from now on, or did so until now, in caches of `capacity_bytes`. Answers how many of
-    /// them are not there any more, if it was ever here.
+    /// `owner` uses `bytes` of its own from now on, or did so until now, in caches of `capacity_bytes`. Answers how
+    /// many of them are not there any more, if it was ever here.
     pub fn use_set(&mut self, owner: u32, bytes: u64, capacity_bytes: u64) -> u64 {
         let bytes = bytes.min(capacity_bytes);
         if bytes == 0 {
@@ -65,7 +66,8 @@ mod tests {
         }
     }
 
-    /// Each of three fits beside one other, not beside two: A, B and C in turn lose what the other two used of the caches.
+    /// Each of three fits beside one other, not beside two: A, B and C in turn lose what the other two used of the
+    /// caches.
     #[test]
     fn in_turn_everybody_loses() {
         let mut cache = CoreCache::default();

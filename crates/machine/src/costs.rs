@@ -45,15 +45,15 @@ pub struct Costs {
     pub idle_states: Vec<IdleState>,
     /// Bytes of a cache line.
     pub line_bytes: u64,
-    /// Lines that a core can have on their way at once: transfers of many lines overlap, so that n lines from a distance
-    /// take `line_transfer_ps` x n / this.
+    /// Lines that a core can have on their way at once: transfers of many lines overlap, so that n lines from a
+    /// distance take `line_transfer_ps` x n / this.
     pub lines_in_flight: u64,
     /// What a core's own caches (L1 and L2) hold.
     pub core_cache_bytes: u64,
     /// What a last-level cache holds.
     pub llc_cache_bytes: u64,
-    /// Reading a line out of the core's own last-level cache, of which no other core has a copy: what the core's own caches lost. A
-    /// line that another core holds costs `line_transfer_ps`.
+    /// Reading a line out of the core's own last-level cache, of which no other core has a copy: what the core's own
+    /// caches lost. A line that another core holds costs `line_transfer_ps`.
     pub llc_hit_ps: u64,
     /// An atomic update of a line that this CPU wrote last; the line's transfer comes on top if another CPU did.
     pub atomic_ps: u64,
@@ -86,8 +86,8 @@ pub struct Costs {
     pub fork_ns: u64,
     /// Work of exit in the task that ends.
     pub exit_ns: u64,
-    /// Reading another CPU's state is a hit, at the price of distance `cpu`, if nobody wrote it since this CPU last read it.
-    /// Always so, but for [`crate::Machine::without`]: without it every read is a miss.
+    /// Reading another CPU's state is a hit, at the price of distance `cpu`, if nobody wrote it since this CPU last
+    /// read it. Always so, but for [`crate::Machine::without`]: without it every read is a miss.
     #[serde(default = "yes")]
     pub reads_may_hit: bool,
     /// Reading another CPU's state costs `line_transfer_ps`. A switch, as the two below and `reads_may_hit` are: for
@@ -163,8 +163,8 @@ impl Bandwidth {
 }
 
 impl Costs {
-    /// Nothing costs anything, caches are empty, memory knows no limit, `threads` threads of a core do not slow each other
-    /// down; the tick is 1 ms.
+    /// Nothing costs anything, caches are empty, memory knows no limit, `threads` threads of a core do not slow each
+    /// other down; the tick is 1 ms.
     pub fn free(threads: usize) -> Costs {
         let none = [0; Distance::COUNT];
         Costs {

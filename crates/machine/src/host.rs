@@ -4,7 +4,8 @@
 //! Read, below the root (normally `/sys`):
 //! - `devices/system/cpu/online`: the CPUs. Their numbers must have no gaps, as recordings name CPUs by number.
 //! - `devices/system/cpu/cpuN/topology/core_cpus_list` (before Linux 5.3 `thread_siblings_list`): the core;
-//! - `.../topology/cluster_cpus_list`: the cluster; where the kernel reports none, cores that share a second-level cache;
+//! - `.../topology/cluster_cpus_list`: the cluster; where the kernel reports none, cores that share a second-level
+//!   cache;
 //! - `.../cache/indexM/{level,type,shared_cpu_list}`: the last-level cache is that of the highest level;
 //! - `.../cpu_capacity`: the capacity, where cores differ;
 //! - `devices/system/node/nodeN/{cpulist,distance}`: the nodes. Those without CPUs are left out.
@@ -154,9 +155,10 @@ impl Sysfs {
         Ok((of_cpu, matrix))
     }
 
-    /// For each CPU the first CPU of its cluster; `None` where there are none. A kernel before 5.16, or one whose firmware
-    /// is silent, reports none, or each core as one: then a second-level cache counts that some cores share, and not all
-    /// of an LLC. One of a single core is no cluster, nor is one of a single thread, as virtual machines have it.
+    /// For each CPU the first CPU of its cluster; `None` where there are none. A kernel before 5.16, or one whose
+    /// firmware is silent, reports none, or each core as one: then a second-level cache counts that some cores share,
+    /// and not all of an LLC. One of a single core is no cluster, nor is one of a single thread, as virtual machines
+    /// have it.
     fn clusters(&self, nr_cpus: u32, core: &[u32], llc: &[u32]) -> Result<Option<Vec<u32>>, MachineError> {
         let reported = self.partition(nr_cpus, "cluster", &["topology/cluster_cpus_list"])?;
         if reported.as_ref().is_some_and(|reported| !is_within(reported, core)) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads the topology of a machine from what hwloc's `lstopo --of xml` writes: of another machine than the one at hand, say.
+//! Reads the topology of a machine from what hwloc's `lstopo --of xml` writes: of another machine than the one at hand,
+//! say.
 //!
-//! Both formats are read. In hwloc 1 (`<topology>`), NUMA nodes hold what is near them, caches are `Cache` with a depth, and
-//! distances are children of the object that they are about. In hwloc 2 (`<topology version="2.0">`), NUMA nodes are children
-//! of what they are near to, caches are `L3Cache` and so on, and distances and kinds of CPUs follow the tree. So an object's
-//! place in the tree says to which core, cache and package a CPU belongs, and `cpuset` says which CPUs a node is near to.
+//! Both formats are read. In hwloc 1 (`<topology>`), NUMA nodes hold what is near them, caches are `Cache` with a
+//! depth, and distances are children of the object that they are about. In hwloc 2 (`<topology version="2.0">`), NUMA
+//! nodes are children of what they are near to, caches are `L3Cache` and so on, and distances and kinds of CPUs follow
+//! the tree. So an object's place in the tree says to which core, cache and package a CPU belongs, and `cpuset` says
+//! which CPUs a node is near to.
 //!
 //! | taken | from |
 //! |---|---|
@@ -323,8 +325,8 @@ fn topology(root: Node, found: &Found, guesses: &mut Vec<&'static str>) -> Resul
     Ok(topology)
 }
 
-/// The node of each CPU, numbered from 0 by `os_index`, and the places of these nodes in `found.numa`. All in node 0 and no
-/// places if the file has no nodes.
+/// The node of each CPU, numbered from 0 by `os_index`, and the places of these nodes in `found.numa`. All in node 0
+/// and no places if the file has no nodes.
 fn nodes(root: Node, found: &Found) -> Result<(Vec<u32>, Vec<usize>), Fault> {
     let nr_cpus = found.pus.len();
     if found.numa.is_empty() {
@@ -416,8 +418,8 @@ fn distances(root: Node, found: &Found) -> Result<Option<(usize, Matrix)>, Fault
     Ok(None)
 }
 
-/// Rows and columns in the order of `found.numa`, from those in the order of `indexes`, which are values of `os_index`; without
-/// them the order is the same.
+/// Rows and columns in the order of `found.numa`, from those in the order of `indexes`, which are values of `os_index`;
+/// without them the order is the same.
 fn matrix(found: &Found, indexes: Option<Vec<u64>>, values: &[u64], byte: usize) -> Result<Matrix, Fault> {
     let nr_nodes = found.numa.len();
     let places: Vec<usize> = match &indexes {

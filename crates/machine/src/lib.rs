@@ -53,8 +53,8 @@ pub struct Machine {
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 impl Machine {
-    /// What the user meant by a machine: the name of a preset, `host`, or the path of a machine file or of an XML file of
-    /// hwloc's.
+    /// What the user meant by a machine: the name of a preset, `host`, or the path of a machine file or of an XML file
+    /// of hwloc's.
     pub fn load(name_or_path: &str) -> Result<Machine, MachineError> {
         if presets().iter().any(|(name, _)| *name == name_or_path) {
             return Machine::preset(name_or_path);

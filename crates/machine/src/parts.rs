@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! From what is known of each CPU (its core, cache, node, ..) to a topology, as Linux would have it.
 //!
-//! Like Linux, a cluster that is no more than a core or no less than an LLC is none, and an LLC that spans nodes (sub-NUMA
-//! clustering) ends at the node.
+//! Like Linux, a cluster that is no more than a core or no less than an LLC is none, and an LLC that spans nodes
+//! (sub-NUMA clustering) ends at the node.
 
 use std::collections::BTreeMap;
 

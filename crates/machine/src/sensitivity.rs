@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sensitivity: which figures of a machine are estimates, and the same machine with one of them scaled.
 //!
-//! A source that begins with `estimate` makes the whole figure one. In any other source `PART: estimate` marks a part of a
-//! table: `core-to-core-latency (MIT), ..; cpu: estimate, L1 hit of 4 cycles`. Parts are distances, limits of bandwidth, and
-//! idle states by their place, the shallowest being `0`.
+//! A source that begins with `estimate` makes the whole figure one. In any other source `PART: estimate` marks a part
+//! of a table: `core-to-core-latency (MIT), ..; cpu: estimate, L1 hit of 4 cycles`. Parts are distances, limits of
+//! bandwidth, and idle states by their place, the shallowest being `0`.
 //!
 //! Times, sizes and limits are scaled as they are. Of a speed that others take away (`smt_speed`) and of written bytes
-//! (`write_traffic_percent`) what exceeds the ideal is scaled: with 604 of 1024 left to a thread, half the loss leaves 814.
-//! Of idle states the exit latencies are scaled, not when they begin. What would no longer be a machine stops at the bound:
-//! a tick's work below its period, a near distance at the price of the next farther one, percentages at 100.
+//! (`write_traffic_percent`) what exceeds the ideal is scaled: with 604 of 1024 left to a thread, half the loss leaves
+//! 814. Of idle states the exit latencies are scaled, not when they begin. What would no longer be a machine stops at
+//! the bound: a tick's work below its period, a near distance at the price of the next farther one, percentages at 100.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -51,8 +51,8 @@ const PLACES: [&str; 16] =
     ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
 
 impl Machine {
-    /// The figures that are estimates, in the order of [`Machine::cost_rows`]; those excepted that halving and doubling leaves as
-    /// they are, as 0 is.
+    /// The figures that are estimates, in the order of [`Machine::cost_rows`]; those excepted that halving and doubling
+    /// leaves as they are, as 0 is.
     pub fn estimates(&self) -> Vec<Estimate> {
         let moves = |estimate: &Estimate| {
             [(1, 2), (2, 1)].iter().any(|&(n, d)| self.scaled(estimate, n, d).costs != self.costs)

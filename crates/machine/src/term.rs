@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ablation: a machine on which one term of the cost model costs nothing. What a result loses or gains without the term is
-//! what the term does to it.
+//! Ablation: a machine on which one term of the cost model costs nothing. What a result loses or gains without the term
+//! is what the term does to it.
 //!
-//! Most terms have figures of their own, which become 0 (or whatever makes them cost nothing). Reads, data, cache refill and
-//! atomic updates share `line_transfer_ps`, so they have switches or bounds of their own instead, and the figure stays.
+//! Most terms have figures of their own, which become 0 (or whatever makes them cost nothing). Reads, data, cache
+//! refill and atomic updates share `line_transfer_ps`, so they have switches or bounds of their own instead, and the
+//! figure stays.
 
 use std::fmt;
 use std::str::FromStr;

@@ -106,8 +106,8 @@ fn smt_siblings_numbered_as_x86_does_and_clusters_that_are_cores() {
     assert!(topology.cpus.iter().all(|cpu| cpu.cluster.is_none()));
 }
 
-/// 2 LLCs of 4 cores with 2 threads, numbered through, each with a second-level cache shared by the CPUs that `l2` says, and
-/// a cluster_cpus_list as `cluster` says, if it says one.
+/// 2 LLCs of 4 cores with 2 threads, numbered through, each with a second-level cache shared by the CPUs that `l2`
+/// says, and a cluster_cpus_list as `cluster` says, if it says one.
 fn with_l2(l2: impl Fn(u32) -> String, cluster: impl Fn(u32) -> Option<String>) -> Vec<(String, String)> {
     let mut files = vec![file("cpu/online", "0-15")];
     for n in 0..16u32 {

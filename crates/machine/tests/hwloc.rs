@@ -138,8 +138,8 @@ fn offline_cpus_and_normalised_latencies_of_hwloc_1() {
 
 #[test]
 fn nodes_of_other_memory_and_nodes_in_one_cache() {
-    // Node 0 and 1 divide an L3 (sub-NUMA clustering); node 2 is memory near to all, behind a memory-side cache, and first in
-    // the matrix.
+    // Node 0 and 1 divide an L3 (sub-NUMA clustering); node 2 is memory near to all, behind a memory-side cache, and
+    // first in the matrix.
     let inside = format!(
         "<object type=\"MemCache\">{}</object>\n<object type=\"L3Cache\" depth=\"3\" cache_size=\"1000\">\n\
          <object type=\"Group\">{}{}</object><object type=\"Group\">{}{}</object></object>\n",

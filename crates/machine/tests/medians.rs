@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `line_transfer_ps` of the presets against the measurements that they name: medians by class of core-to-core-latency's
-//! matrices. The data are not part of the repository; where they are not beside it, the test says so and checks nothing.
+//! `line_transfer_ps` of the presets against the measurements that they name: medians by class of
+//! core-to-core-latency's matrices. The data are not part of the repository; where they are not beside it, the test
+//! says so and checks nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

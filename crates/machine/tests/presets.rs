@@ -124,8 +124,8 @@ fn kunpeng920_has_clusters_of_four_and_a_cache_a_node() {
 
 #[test]
 fn kunpeng920_takes_half_a_pipe_round_trip_for_a_wake_up() {
-    // Pipe round trips: 10.2, 11.7, 15.0 and, mean of two nodes, 17.55 us. Half of each is a wake-up and two system calls of
-    // 0.7 us; within a twentieth.
+    // Pipe round trips: 10.2, 11.7, 15.0 and, mean of two nodes, 17.55 us. Half of each is a wake-up and two system
+    // calls of 0.7 us; within a twentieth.
     let costs = Machine::preset("kunpeng920-4n96c").unwrap().costs;
     for (distance, pipe_ns) in [(Cluster, 10_200), (Llc, 11_700), (Numa1, 15_000), (Numa2, 17_550)] {
         let wakeup_ns = costs.wakeup_ns
@@ -210,7 +210,8 @@ fn snapdragon_865_has_three_kinds_of_cores() {
     assert_eq!(sizes("snapdragon-865"), (8, 1, 1));
     let topology = Machine::preset("snapdragon-865").unwrap().topology;
     let capacities: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.capacity).collect();
-    // 448 x 1804.8 MHz, 1024 x 2419.2 MHz and 1024 x 2841.6 MHz, the last being 1024: 284.5 and 871.8, cut as Linux does.
+    // 448 x 1804.8 MHz, 1024 x 2419.2 MHz and 1024 x 2841.6 MHz, the last being 1024: 284.5 and 871.8, cut as Linux
+    // does.
     let product = |dmips_per_mhz: u64, tenth_mhz: u64| dmips_per_mhz * tenth_mhz;
     let linux = |dmips, mhz| (product(dmips, mhz) * 1024 / product(1024, 28_416)) as u32;
     assert_eq!(capacities[3..5], [linux(448, 18_048), linux(1024, 24_192)]);

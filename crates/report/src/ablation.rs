@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What each term of the cost model does to a result: the same runs with one term left out, paired by seed.
 //!
-//! A case is a workload on a machine under a policy. Its baseline has all terms; the gain of "without X" is by how much the
-//! result is better if X costs nothing. It is no share of the whole: terms act on each other (a wake-up that costs nothing
-//! comes earlier, and meets another state of the machine), so the gains of all terms need not add up to anything.
+//! A case is a workload on a machine under a policy. Its baseline has all terms; the gain of "without X" is by how much
+//! the result is better if X costs nothing. It is no share of the whole: terms act on each other (a wake-up that costs
+//! nothing comes earlier, and meets another state of the machine), so the gains of all terms need not add up to
+//! anything.
 
 use serde::Serialize;
 use wakelab_machine::Machine;

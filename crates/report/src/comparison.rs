@@ -68,7 +68,8 @@ impl<'a> Comparison<'a> {
     /// marked: such runs did different work.
     ///
     /// # Errors
-    /// Nothing to compare, lists of different lengths, other seeds, or scenarios that differ in more than policy and host.
+    /// Nothing to compare, lists of different lengths, other seeds, or scenarios that differ in more than policy and
+    /// host.
     pub fn new(
         scenarios: &'a [Scenario],
         names: &[String],

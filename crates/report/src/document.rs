@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The comparison as JSON: docs/schema/compare.schema.json.
 //!
-//! What the policies share of the scenario (machine, workload, limit) is there once; with the axes and the host of any of
-//! the policies it is a whole [`Scenario`], which [`read_scenarios`] puts together again. Every run is there as the
+//! What the policies share of the scenario (machine, workload, limit) is there once; with the axes and the host of any
+//! of the policies it is a whole [`Scenario`], which [`read_scenarios`] puts together again. Every run is there as the
 //! simulator left it, histograms as buckets. Keys have a fixed order, undefined numbers are null.
 
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Published experiments beside their simulation: for each row what was published, what the runs came to, and whether the
-//! sign is right; for each control whether it holds; scores of each experiment and of all together.
+//! Published experiments beside their simulation: for each row what was published, what the runs came to, and whether
+//! the sign is right; for each control whether it holds; scores of each experiment and of all together.
 //!
 //! The published gain follows from the printed values, in the measure's direction; where only a gain was printed, that.
-//! Of a share of CPU time the gain is by how much its distance from the fair part shrinks, of both the published and the
-//! simulated values.
+//! Of a share of CPU time the gain is by how much its distance from the fair part shrinks, of both the published and
+//! the simulated values.
 
 use serde::Serialize;
 use wakelab_experiment::{Case, Control, Expect, Experiment, Measure, Row, SearchStep};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments as JSON: docs/schema/experiments.schema.json. Rows and controls of all experiments stand in one list each.
+//! Experiments as JSON: docs/schema/experiments.schema.json. Rows and controls of all experiments stand in one list
+//! each.
 
 use std::collections::BTreeMap;
 

@@ -2,8 +2,9 @@
 //! From outcomes to tables and JSON. Pure functions: nothing here runs, prints, or asks the environment.
 //!
 //! A [`Comparison`] pairs the runs of several policies by seed. [`Comparison::text`] is for people,
-//! [`Comparison::document`] for programs (docs/schema/compare.schema.json). [`Ablation`] and [`Sensitivity`] compare runs of changed machines with those of
-//! the machine itself. [`Experiments`] puts runs beside what was published. [`Trials`] are runs of a command on a live kernel. [`list`] has the JSON of the listings.
+//! [`Comparison::document`] for programs (docs/schema/compare.schema.json). [`Ablation`] and [`Sensitivity`] compare
+//! runs of changed machines with those of the machine itself. [`Experiments`] puts runs beside what was published.
+//! [`Trials`] are runs of a command on a live kernel. [`list`] has the JSON of the listings.
 
 mod ablation;
 mod comparison;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What changed between the two policies of an experiment's cases: where the time went, why CPUs were chosen, what was read,
-//! and how far tasks moved. Only what changed most is kept, the largest change of any case first.
+//! What changed between the two policies of an experiment's cases: where the time went, why CPUs were chosen, what was
+//! read, and how far tasks moved. Only what changed most is kept, the largest change of any case first.
 
 use wakelab_machine::Distance;
 use wakelab_sim::{Outcome, TimeUse};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How well a run is reproduced by its own recording: exported, imported, and replayed on the same machine with the same
-//! policy and seed.
+//! How well a run is reproduced by its own recording: exported, imported, and replayed on the same machine with the
+//! same policy and seed.
 
 use serde::Serialize;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How good predictions of gains are: signs, rank correlation, errors; and what guessing would have scored.
 //!
-//! - *Signs*: over the rows whose published change exceeds its noise, the share that was predicted with the published sign.
-//!   The noise of a row is sqrt(b^2 + a^2) with the published standard deviations before and after in percent, one that was
-//!   not published being 0. `all_rows_percent` counts the other rows as right, whatever was predicted.
+//! - *Signs*: over the rows whose published change exceeds its noise, the share that was predicted with the published
+//!   sign. The noise of a row is sqrt(b^2 + a^2) with the published standard deviations before and after in percent,
+//!   one that was not published being 0. `all_rows_percent` counts the other rows as right, whatever was predicted.
 //! - *Rank correlation*: Spearman's, Pearson's correlation of the ranks with ties at their mean rank
 //!   (<https://www.itl.nist.gov/div898/software/dataplot/refman2/auxillar/rankcorr.htm>).
 //! - *Errors*: absolute differences of predicted and published gain in percentage points, over all scored rows.
-//! - *Guesses*: the same gain for each row. The best of all constants by mean absolute error is the median of the published
-//!   gains; "no change" is 0, and has no sign.
+//! - *Guesses*: the same gain for each row. The best of all constants by mean absolute error is the median of the
+//!   published gains; "no change" is 0, and has no sign.
 //!
 //! A row whose prediction is missing (its runs did not complete) counts as predicted with 0.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where a policy helps and where it hurts: one workload over machines and loads, the gain over a baseline in each cell, and
-//! where its sign flips.
+//! Where a policy helps and where it hurts: one workload over machines and loads, the gain over a baseline in each
+//! cell, and where its sign flips.
 //!
-//! A cell counts as a gain or a loss if it is marked: more than 1 % and more than its interval. A sign flips along a row if
-//! a machine has both, and between machines if a load has both.
+//! A cell counts as a gain or a loss if it is marked: more than 1 % and more than its interval. A sign flips along a
+//! row if a machine has both, and between machines if a load has both.
 
 use serde::Serialize;
 use wakelab_sim::Outcome;
@@ -107,7 +107,8 @@ fn metric_of(axes: &MapAxes, measure: Measure) -> Result<ResultMetric, ReportErr
     }
 }
 
-/// The index of the outcomes with the best mean, the first of equals. One without a mean is not chosen if there is another.
+/// The index of the outcomes with the best mean, the first of equals. One without a mean is not chosen if there is
+/// another.
 fn best(metric: &ResultMetric, outcomes: &[&[Outcome]]) -> usize {
     let mean = |at: usize| match (metric.of(outcomes[at]).mean, metric.direction) {
         (Some(mean), Direction::Lower) => mean,
@@ -119,7 +120,8 @@ fn best(metric: &ResultMetric, outcomes: &[&[Outcome]]) -> usize {
 
 impl SignMap {
     /// # Errors
-    /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first, no such metric.
+    /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first, no such
+    /// metric.
     pub fn new(axes: MapAxes, runs: &[MapRuns<'_>]) -> Result<SignMap, ReportError> {
         let first = runs.first().and_then(|runs| runs.outcomes.first()).ok_or(ReportError::Empty)?;
         let seeds: Vec<u64> = first.iter().map(|outcome| outcome.seed).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A [`SignMap`] as heat maps, one below the other: blue where a policy helps, orange where it hurts, the stronger the more;
-//! white where the gain is not marked.
+//! A [`SignMap`] as heat maps, one below the other: blue where a policy helps, orange where it hurts, the stronger the
+//! more; white where the gain is not marked.
 
 use std::fmt::Write;
 

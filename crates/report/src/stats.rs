@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Gains over a baseline, paired by seed, and how far seeds spread them.
 //!
-//! The gain of a seed is its improvement in percent of the baseline's mean over all seeds; the gain is their mean g, which
-//! is also the gain of the means. (In percent of the baseline's value with the same seed, one seed with a small value
-//! would outweigh all others, and the gain could contradict the means beside it.) The interval is g +- t * s / sqrt(n): s
-//! the standard deviation of the n gains (divisor n - 1), t the 97.5 % quantile of Student's distribution with n - 1
-//! degrees of freedom (<https://www.itl.nist.gov/div898/handbook/eda/section3/eda352.htm>), as of a paired t test.
-//! It says how much other seeds would have changed the result; it says nothing about errors of the model.
+//! The gain of a seed is its improvement in percent of the baseline's mean over all seeds; the gain is their mean g,
+//! which is also the gain of the means. (In percent of the baseline's value with the same seed, one seed with a small
+//! value would outweigh all others, and the gain could contradict the means beside it.) The interval is g +- t * s /
+//! sqrt(n): s the standard deviation of the n gains (divisor n - 1), t the 97.5 % quantile of Student's distribution
+//! with n - 1 degrees of freedom (<https://www.itl.nist.gov/div898/handbook/eda/section3/eda352.htm>), as of a paired t
+//! test. It says how much other seeds would have changed the result; it says nothing about errors of the model.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -27,8 +27,8 @@ pub struct Gain {
     pub marked: bool,
 }
 
-/// The gain of `values` over `baseline`, which are paired by index. All of [`Gain`] is empty if any value is missing or the
-/// baseline's mean is 0.
+/// The gain of `values` over `baseline`, which are paired by index. All of [`Gain`] is empty if any value is missing or
+/// the baseline's mean is 0.
 pub fn paired_gain(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction) -> Gain {
     gains(baseline, values, direction).map_or_else(Gain::default, |gains| over_seeds(&gains))
 }
@@ -131,8 +131,9 @@ mod tests {
 
     #[test]
     fn seeds_count_by_their_size() {
-        // Differences 10, 24 and 8 of a mean of 120: 8.333333, 20 and 6.666667 %. Mean 11.666667, and so is the gain of the
-        // means, 14 of 120. s^2 = (3.333333^2 + 8.333333^2 + 5^2) / 2 = 52.777778, half = 4.302653 * 7.264832 / sqrt(3).
+        // Differences 10, 24 and 8 of a mean of 120: 8.333333, 20 and 6.666667 %. Mean 11.666667, and so is the gain of
+        // the means, 14 of 120. s^2 = (3.333333^2 + 8.333333^2 + 5^2) / 2 = 52.777778, half = 4.302653 * 7.264832 /
+        // sqrt(3).
         let (base, values) = (some(&[100.0, 200.0, 60.0]), some(&[90.0, 176.0, 52.0]));
         let gain = paired_gain(&base, &values, Direction::Lower);
         assert_eq!(gain.gain_percent, Some(11.666667));
@@ -178,7 +179,8 @@ mod tests {
     }
 
     /// Baseline 100 and 200 (mean 150). Values 90 and 200: gains of 10/150 and 0. Moved: 80 and 170 over the same
-    /// baseline: 20/150 and 30/150. The gain moved by 10/150 and 30/150: 13.333333 points, +- 12.7062 x 9.428090 / sqrt(2).
+    /// baseline: 20/150 and 30/150. The gain moved by 10/150 and 30/150: 13.333333 points, +- 12.7062 x 9.428090 /
+    /// sqrt(2).
     #[test]
     fn a_move_is_that_of_the_gains_of_each_seed() {
         let baseline = some(&[100.0, 200.0]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The comparison for people, in the manner of mmtests' compare-kernels: a row a metric, a column a policy, the first the
-//! baseline; gain in percent and its interval in brackets, a star where it matters. Below: what each task group received,
-//! where the time went, and why each CPU was chosen.
+//! The comparison for people, in the manner of mmtests' compare-kernels: a row a metric, a column a policy, the first
+//! the baseline; gain in percent and its interval in brackets, a star where it matters. Below: what each task group
+//! received, where the time went, and why each CPU was chosen.
 //!
 //! Where the columns are wider than the page, the table is cut into several, each with the baseline first.
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs of one command on a live kernel under several schedulers (`wakelab ab`), paired by block: the table of a comparison,
-//! and JSON (docs/schema/ab.schema.json).
+//! Runs of one command on a live kernel under several schedulers (`wakelab ab`), paired by block: the table of a
+//! comparison, and JSON (docs/schema/ab.schema.json).
 //!
-//! A block is one run under each scheduler, one after the other: what drifts slowly (temperature, page cache, other load) meets
-//! all runs of a block alike, and pairing takes it out. Statistics are those of [`crate::Comparison`], with blocks for seeds.
+//! A block is one run under each scheduler, one after the other: what drifts slowly (temperature, page cache, other
+//! load) meets all runs of a block alike, and pairing takes it out. Statistics are those of [`crate::Comparison`], with
+//! blocks for seeds.
 
 use serde::Serialize;
 

@@ -34,8 +34,8 @@ fn runs(makespans_ns: [u64; 2]) -> Vec<Outcome> {
 const TERMS: [(&str, &str); 3] =
     [("smt", "threads share"), ("ticks", "the tick"), ("futexes", "locks that sleep")];
 
-/// On smp-8: without smt 20 % shorter with both seeds, without ticks 1 % shorter with one of them, without futexes the same.
-/// On the Xeon: without smt one run never ends.
+/// On smp-8: without smt 20 % shorter with both seeds, without ticks 1 % shorter with one of them, without futexes the
+/// same. On the Xeon: without smt one run never ends.
 #[test]
 fn ablation_of_two_machines() {
     let scenarios = [scenario("smp-8", "linux-4.15"), scenario("xeon-2s22c2t", "linux-4.15")];

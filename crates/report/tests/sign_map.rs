@@ -131,8 +131,8 @@ fn another_metric_can_be_mapped() {
     assert!(error.starts_with("no metric is called 'p99'; expected one of "), "{error}");
 }
 
-/// 1000 ns and 800 ns, and a third policy with 840 ns: 16 % over the first and -5 % over the best. On the other machine the
-/// first is the best, and 900 ns are +10 %.
+/// 1000 ns and 800 ns, and a third policy with 840 ns: 16 % over the first and -5 % over the best. On the other machine
+/// the first is the best, and 900 ns are +10 %.
 #[test]
 fn one_policy_over_the_best_of_the_others() {
     let workload = Workload::parse_spec("hackbench:groups=1,fds=1,loops=2").unwrap();

@@ -21,8 +21,9 @@ fn metric(
     TrialMetric { name, label, unit, direction, values: values.map(Vec::from).into() }
 }
 
-/// Three blocks. The metric rises by 10, 12 and 14 % of 100: gain 12, s = 2, t(2) = 4.302653, +- 4.302653 x 2 / sqrt(3) = 4.968275.
-/// The wall time is 1 s longer of 10 in each. Cycles were not counted in one run. No run of the policy migrated.
+/// Three blocks. The metric rises by 10, 12 and 14 % of 100: gain 12, s = 2, t(2) = 4.302653, +- 4.302653 x 2 / sqrt(3)
+/// = 4.968275. The wall time is 1 s longer of 10 in each. Cycles were not counted in one run. No run of the policy
+/// migrated.
 fn three_blocks() -> TrialRuns {
     let some = |values: [f64; 3]| values.map(Some);
     TrialRuns {

@@ -4,8 +4,8 @@
 //! A task is bursts of work and waits between them. Work is the CPU time between switch-in and switch-out; preemption
 //! is no wait, so the bursts on both sides of it are one. A wait ends
 //! - by a wake-up from another task, at an offset in *that* task's work: the waker raises a signal there;
-//! - or from outside (the waker's CPU was idle, or the recording knows that an interrupt did it): a sleep, for so long or
-//!   until that time, as crates/trace/src/loops.rs decides for each task at the end.
+//! - or from outside (the waker's CPU was idle, or the recording knows that an interrupt did it): a sleep, for so long
+//!   or until that time, as crates/trace/src/loops.rs decides for each task at the end.
 //!
 //! Worked example. A runs from 0 to 100, wakes B at 60, and waits; B was waiting, runs from 70 to 100 and exits:
 //! ```text

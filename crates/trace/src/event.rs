@@ -86,8 +86,8 @@ pub enum Context {
     Unknown,
     /// The current task did it.
     Task,
-    /// It happened in a soft interrupt whose kind the recording does not say. It may be the current task's own doing (sending
-    /// over loopback) or not (a timer).
+    /// It happened in a soft interrupt whose kind the recording does not say. It may be the current task's own doing
+    /// (sending over loopback) or not (a timer).
     Soft,
     /// An interrupt did it; the current task has nothing to do with it.
     Interrupt(Source),

@@ -90,7 +90,8 @@ pub struct Explained {
     pub pinned_kernel_threads: u64,
     /// Events that the recorder says it lost.
     pub lost_events: u64,
-    /// The recording brackets interrupts or flags what happens in them. If not, what an interrupt woke is put down to the task that it interrupted.
+    /// The recording brackets interrupts or flags what happens in them. If not, what an interrupt woke is put down to
+    /// the task that it interrupted.
     pub interrupts_known: bool,
     /// The recording says which threads share a process. If not, each thread is a process of its own.
     pub processes_known: bool,

@@ -2,9 +2,9 @@
 //! The fields of the kernel's scheduling events, as text: what comes after `sched_switch: `.
 //!
 //! Two notations exist. The kernel's own has keys (`prev_comm=a prev_pid=1 ...`). The sched_switch plugin of perf and
-//! trace-cmd, where it is installed, writes `a:1 [120] S ==> b:2 [120]` for sched_switch and `a:1 [120] CPU:003` for the
-//! wake-ups. trace-cmd without its plugin writes keys, no `==>`, and the task's state as a number. A comm may hold blanks,
-//! colons and brackets in all of them.
+//! trace-cmd, where it is installed, writes `a:1 [120] S ==> b:2 [120]` for sched_switch and `a:1 [120] CPU:003` for
+//! the wake-ups. trace-cmd without its plugin writes keys, no `==>`, and the task's state as a number. A comm may hold
+//! blanks, colons and brackets in all of them.
 
 use crate::event::{SwitchedOut, TaskName, What};
 use crate::scan::Scan;

@@ -8,8 +8,8 @@
 //! ```
 //! The process is there with the option `record-tgid`; flags are missing from `trace-cmd report` of old. The third flag
 //! tells a hard interrupt (`h`, `H`, `z`, `Z`) or a soft one (`s`) from a task. Fractions have nine digits with
-//! `trace-cmd report -t`. The comm may hold anything, so the line is read from the first place where `-pid`, `[cpu]` and a
-//! time follow each other.
+//! `trace-cmd report -t`. The comm may hold anything, so the line is read from the first place where `-pid`, `[cpu]`
+//! and a time follow each other.
 //!
 //! Other lines: comments (`#`), what trace-cmd says about its file (`cpus=6`, `CPU 2 is empty`), lost events, stack
 //! traces (` => schedule`, after an event), and functions of the function tracers, which have no colon and say nothing
@@ -187,8 +187,8 @@ fn flags<'a>(scan: &mut Scan<'a>) -> Option<&'a str> {
     Some(flags)
 }
 
-/// `CPU:1 [LOST 3 EVENTS]`, as the kernel writes it, or `CPU:1 [3 EVENTS DROPPED]`, as trace-cmd does; trace-cmd may not
-/// know how many, which counts as one.
+/// `CPU:1 [LOST 3 EVENTS]`, as the kernel writes it, or `CPU:1 [3 EVENTS DROPPED]`, as trace-cmd does; trace-cmd may
+/// not know how many, which counts as one.
 fn lost(line: &str) -> Option<u64> {
     let mut scan = Scan::new(line.trim());
     if !scan.eat("CPU:") || scan.digits().is_none() || !scan.blanks() || !scan.eat("[") {

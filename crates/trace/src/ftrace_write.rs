@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Writes a run as ftrace text, with nanoseconds: what the kernel's `trace` file would say, had a kernel run it.
 //!
-//! Tools that read ftrace text read this, and so does [`crate::read`]: importing an export is the one test of an importer
-//! whose truth is known. Three things are in it that no kernel writes, all of them ignored by other tools:
+//! Tools that read ftrace text read this, and so does [`crate::read`]: importing an export is the one test of an
+//! importer whose truth is known. Three things are in it that no kernel writes, all of them ignored by other tools:
 //! - `# wakelab-task:` comments with what no event says of a task: its affinity and its working set;
 //! - `sync=1` at the end of a sched_waking whose waker is about to wait;
 //! - markers (`tracing_mark_write`) at time 0 and at the end, so that nothing is cut off.
 //!
-//! Task n of the workload has the id n + 1, since 0 is the idle task. A task without parent begins by a timer's wake-up.
+//! Task n of the workload has the id n + 1, since 0 is the idle task. A task without parent begins by a timer's
+//! wake-up.
 //! ```text
 //!     <idle>-0       (      0) [000] d.h2.     0.000000000: hrtimer_expire_entry: hrtimer=0 function=wakelab now=0
 //!     <idle>-0       (      0) [000] d.h2.     0.000000000: sched_waking: comm=a pid=1 prio=120 target_cpu=000
@@ -150,8 +151,8 @@ impl<W: Write> Writer<W> {
         self.line(time_ns, cpu, IN_INTERRUPT, event, |out, _| out.write_all(fields.as_bytes()));
     }
 
-    /// A wake-up begins on `cpu`: by its current task, or by the interrupt that it is in. `sync`: the waker says that it is
-    /// about to wait.
+    /// A wake-up begins on `cpu`: by its current task, or by the interrupt that it is in. `sync`: the waker says that
+    /// it is about to wait.
     pub fn wake(&mut self, time_ns: u64, cpu: u32, wakee: TaskIndex, sync: bool) {
         self.settle();
         self.tasks[wakee as usize].woken = true;
@@ -238,11 +239,12 @@ impl<W: Write> Writer<W> {
 
     /// `task` is current on `cpu` from now on.
     ///
-    /// A simulated task may run elsewhere while the CPU that it left still looks for another; that CPU idles meanwhile, as far
-    /// as the text says.
+    /// A simulated task may run elsewhere while the CPU that it left still looks for another; that CPU idles meanwhile,
+    /// as far as the text says.
     pub fn switch_in(&mut self, time_ns: u64, cpu: u32, task: TaskIndex) {
         let Task { runs, woken, cpu: from, .. } = self.tasks[task as usize];
-        // It may have left several CPUs that still look for another task: only the one where it runs as far as the text says counts.
+        // It may have left several CPUs that still look for another task: only the one where it runs as far as the text
+        // says counts.
         let leaves_now = matches!(self.left, Some((_, cpu, left, _)) if (cpu, left) == (from, task));
         if runs && !leaves_now {
             self.settle();

@@ -3,14 +3,14 @@
 //!
 //! `perf sched record` cannot: then everything is [`Context::Unknown`]. Two things tell.
 //!
-//! Brackets: if irq, irq_vectors, ipi or timer events were recorded too, a CPU is inside an interrupt between an entry and its
-//! exit, and the kind of the entry says what interrupted. A soft interrupt counts, unless it is one of the network's: a
-//! task that sends over loopback runs those itself, on its way out of the system call, and the wake-up in it is its own
-//! doing. But if it follows right after a device's handler, the device is the cause. No CPU switches tasks inside an
-//! interrupt, so an entry whose exit was lost ends at the next switch.
+//! Brackets: if irq, irq_vectors, ipi or timer events were recorded too, a CPU is inside an interrupt between an entry
+//! and its exit, and the kind of the entry says what interrupted. A soft interrupt counts, unless it is one of the
+//! network's: a task that sends over loopback runs those itself, on its way out of the system call, and the wake-up in
+//! it is its own doing. But if it follows right after a device's handler, the device is the cause. No CPU switches
+//! tasks inside an interrupt, so an entry whose exit was lost ends at the next switch.
 //!
-//! Flags: ftrace marks events inside hard and soft interrupts. A hard one without bracket is of unknown kind; a soft one
-//! without bracket may be the task's own doing or not ([`Context::Soft`]).
+//! Flags: ftrace marks events inside hard and soft interrupts. A hard one without bracket is of unknown kind; a soft
+//! one without bracket may be the task's own doing or not ([`Context::Soft`]).
 
 use wakelab_workload::Source;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A recording several times, one run after the other has ended.
 //!
-//! Each run has tasks of its own. Those of a later run that nobody forks are there from the beginning and wait at the run's
-//! gate. The task that ended last in the recording waits, at its end, for the ends of all others of its run and then opens
-//! the next gate. What began at a time of its own begins so long after the gate has opened; but in an open loop (loops.rs)
-//! the clock goes on: run k's times are k times the recording's length later, whenever its gate opens.
+//! Each run has tasks of its own. Those of a later run that nobody forks are there from the beginning and wait at the
+//! run's gate. The task that ended last in the recording waits, at its end, for the ends of all others of its run and
+//! then opens the next gate. What began at a time of its own begins so long after the gate has opened; but in an open
+//! loop (loops.rs) the clock goes on: run k's times are k times the recording's length later, whenever its gate opens.
 //!
 //! Worked example. A computes 60, signals B and computes 40; B waits for that and computes 30; A ends last. Twice:
 //! ```text
@@ -14,8 +14,9 @@
 //!
 //! No replay deadlocks that did not before: whom all wait for waits for ends only, and nobody of its run for its own.
 //!
-//! Cost: as many tasks and operations as there are runs; a start of each task at time 0 and a wake-up at its gate, where the
-//! first run has only the start; a wake-up for each task that ends later than the one that ended last in the recording.
+//! Cost: as many tasks and operations as there are runs; a start of each task at time 0 and a wake-up at its gate,
+//! where the first run has only the start; a wake-up for each task that ends later than the one that ended last in the
+//! recording.
 
 use wakelab_workload::{Op, Source, Task, TaskIndex, Workload};
 
@@ -28,7 +29,8 @@ pub(crate) struct Recorded {
     pub(crate) open: bool,
 }
 
-/// `once`, so many times. `recorded`: of each task; `duration_ns`: of the recording. `None`: too many tasks or signals for 32 bits.
+/// `once`, so many times. `recorded`: of each task; `duration_ns`: of the recording. `None`: too many tasks or signals
+/// for 32 bits.
 pub(crate) fn joined(once: Workload, recorded: &[Recorded], duration_ns: u64, runs: u32) -> Option<Workload> {
     if runs == 1 {
         return Some(once);

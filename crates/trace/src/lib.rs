@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Recordings in: one reader a format, one causal model out.
 //!
-//! A reader ([`perf_script`], [`ftrace`]) turns a file into a stream of [`event::Item`]s in the order of time; which one
-//! it takes is seen from the first line that says something. [`causal`] turns that stream into a [`Workload`]: what each task did and whom it waited for, not when. A replay
-//! is a closed loop: if a waker is slower, its wakee waits longer.
+//! A reader ([`perf_script`], [`ftrace`]) turns a file into a stream of [`event::Item`]s in the order of time; which
+//! one it takes is seen from the first line that says something. [`causal`] turns that stream into a [`Workload`]: what
+//! each task did and whom it waited for, not when. A replay is a closed loop: if a waker is slower, its wakee waits
+//! longer.
 //!
 //! docs/recordings.md says how to make a recording, and by which rules it is read.
 
@@ -48,12 +49,12 @@ pub const MAX_CPUS: u32 = 4096;
 pub struct Options {
     /// Refuse a recording at the first thing in it that cannot be explained, instead of counting it.
     pub strict: bool,
-    /// The machine that was recorded. With it CPU time becomes work on a core of capacity 1024 whose other threads idle, and
-    /// what the kernel did of it is taken off; without, CPU time is work.
+    /// The machine that was recorded. With it CPU time becomes work on a core of capacity 1024 whose other threads
+    /// idle, and what the kernel did of it is taken off; without, CPU time is work.
     pub recorded_on: Option<Machine>,
-    /// Tasks whose wake-ups from outside come at times of their own, and those where they come so long after the task went to
-    /// sleep: by name, or the beginning of the name and `*`. The longer pattern counts; of all other tasks the rule in
-    /// [`loops`] decides.
+    /// Tasks whose wake-ups from outside come at times of their own, and those where they come so long after the task
+    /// went to sleep: by name, or the beginning of the name and `*`. The longer pattern counts; of all other tasks the
+    /// rule in [`loops`] decides.
     pub open: Vec<String>,
     /// See `open`.
     pub closed: Vec<String>,
@@ -66,7 +67,8 @@ pub struct Options {
 pub struct Recording {
     /// What the tasks did. Work is the CPU time that they used on the machine that was recorded.
     pub workload: Workload,
-    /// So many runs of the recording, joined end to end. The workload holds all of them, everything else here is of one.
+    /// So many runs of the recording, joined end to end. The workload holds all of them, everything else here is of
+    /// one.
     pub runs: u32,
     /// The highest CPU number in the recording plus one. Tasks name CPUs below this only.
     pub nr_cpus: u32,
@@ -93,13 +95,13 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
 
 /// Reads a recording from `input`. Errors call it `file`, the workload is called `name`.
 ///
-/// Takes time in proportion to the length of the input, and memory in proportion to the tasks, the CPUs and the operations
-/// that come of it.
+/// Takes time in proportion to the length of the input, and memory in proportion to the tasks, the CPUs and the
+/// operations that come of it.
 ///
 /// # Errors
-/// With file and line, or byte: what is not text, or of no format that is known; a line that is cut off or that
-/// cannot be parsed; time that goes backwards; a CPU number of [`MAX_CPUS`] or more; a recording without events or
-/// without context switches. With [`Options::strict`], the first [`Gap`]. Patterns of [`Options::open`] and [`Options::closed`]
+/// With file and line, or byte: what is not text, or of no format that is known; a line that is cut off or that cannot
+/// be parsed; time that goes backwards; a CPU number of [`MAX_CPUS`] or more; a recording without events or without
+/// context switches. With [`Options::strict`], the first [`Gap`]. Patterns of [`Options::open`] and [`Options::closed`]
 /// that say both or that no task fits; more runs than can be numbered.
 pub fn read_from(
     input: impl Read,

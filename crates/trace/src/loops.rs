@@ -2,16 +2,16 @@
 //! Closed loop or open loop: whether what wakes a task from outside comes so long after the task went to sleep
 //! ([`Op::Sleep`]), or at times of its own, whatever the scheduler does ([`Op::SleepUntil`]).
 //!
-//! A round goes from one wake-up from outside to the next. If a clock sets the pace, rounds are of one length P and sleeps
-//! take what is left of it; if the program thinks for a while each time, sleeps are of one length D and rounds vary with
-//! the work. So, with P and D the medians over all rounds, a task is in an open loop if
+//! A round goes from one wake-up from outside to the next. If a clock sets the pace, rounds are of one length P and
+//! sleeps take what is left of it; if the program thinks for a while each time, sleeps are of one length D and rounds
+//! vary with the work. So, with P and D the medians over all rounds, a task is in an open loop if
 //! - at least [`MIN_ROUNDS`] rounds, and three in four of all, are between P/2 and 3P/2 (the others are a missed period
 //!   or a pause, and do not count);
 //! - these differ from P by at most P/16 on average;
 //! - and by less than half as much as their sleeps differ from D.
 //!
-//! All others are in a closed loop: there is nothing in a recording that tells a device's wake-ups that come anyway from
-//! those that answer the task's own requests, nor a clock from a pause if the work is always the same.
+//! All others are in a closed loop: there is nothing in a recording that tells a device's wake-ups that come anyway
+//! from those that answer the task's own requests, nor a clock from a pause if the work is always the same.
 //!
 //! Worked example: woken at 0, 100, 200, 300 and 400, having slept 50, 10, 80, 30 before the last four. P = 100, D = 30
 //! (the upper of two medians would be 50, the lower counts); rounds differ by 0, sleeps by 20 + 20 + 50 + 0 = 90: open.
@@ -145,7 +145,8 @@ impl<'a> Loops<'a> {
     }
 }
 
-/// How closely the best of `patterns` describes `comm`: by its length without `*`, and if that is the same, whether it has none.
+/// How closely the best of `patterns` describes `comm`: by its length without `*`, and if that is the same, whether it
+/// has none.
 fn best(patterns: &[String], comm: &str) -> Option<(usize, bool)> {
     let rank = |pattern: &String| (pattern.trim_end_matches('*').len(), !pattern.ends_with('*'));
     patterns.iter().filter(|pattern| fits(pattern, comm)).map(rank).max()

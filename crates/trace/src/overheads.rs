@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What of a task's CPU time is the kernel's and not its own work: with [`crate::Options::recorded_on`] it is taken off, since
-//! a replay charges it again.
+//! What of a task's CPU time is the kernel's and not its own work: with [`crate::Options::recorded_on`] it is taken
+//! off, since a replay charges it again.
 //!
 //! Measured, where the recording tells:
 //! - from sched_waking to its sched_wakeup on the same CPU: placing and queueing (a fork: to sched_wakeup_new);
 //! - an interrupt, from its entry to its exit;
 //! - from the scheduler's last account (sched_stat_runtime) to the switch-out: looking for another task.
 //!
-//! By the figures of the recorded machine, else: the switch, refilling caches, placing and queueing,
-//! sending interrupts to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit,
-//! and balancing before idling. What decisions and balancing read is not known, so it stays in the work.
+//! By the figures of the recorded machine, else: the switch, refilling caches, placing and queueing, sending interrupts
+//! to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit, and
+//! balancing before idling. What decisions and balancing read is not known, so it stays in the work.
 //!
 //! Offsets in a task's work never go back: what would make them is not taken off, and counted (`overhead_clamped_ns`).
 
@@ -71,7 +71,8 @@ impl Model {
         self.recorded = Some(recorded);
     }
 
-    /// `task` was switched in on `cpu`; `prev` ran there until now. `from`: where it ran last, if its caches there were its own.
+    /// `task` was switched in on `cpu`; `prev` ran there until now. `from`: where it ran last, if its caches there were
+    /// its own.
     pub(super) fn charge_switch(
         &mut self,
         cpu: u32,

@@ -9,8 +9,8 @@
 //! The process (`pid/`) is there with `-F +pid`, nine digits of fraction instead of six with `--ns`. The comm may hold
 //! anything, so the line is read from the first place where a task id and `[cpu]` and a time follow each other.
 //!
-//! Other lines: comments (`#`, from `--header`), blank lines, call chains (from `record -g`: an address, indented, after
-//! an event), and what `--show-task-events` and `--show-lost-events` add (`PERF_RECORD_...`).
+//! Other lines: comments (`#`, from `--header`), blank lines, call chains (from `record -g`: an address, indented,
+//! after an event), and what `--show-task-events` and `--show-lost-events` add (`PERF_RECORD_...`).
 
 use std::io::Read;
 

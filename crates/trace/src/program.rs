@@ -240,8 +240,8 @@ impl Tracked {
         (self.ran_on == RanOn::None || self.ran_on == RanOn::One(cpu)).then_some(cpu)
     }
 
-    /// Steps in the order of the recording, with the work between them. `new_index`: what has become of the tasks' numbers;
-    /// `open`: its sleeps end at times of their own.
+    /// Steps in the order of the recording, with the work between them. `new_index`: what has become of the tasks'
+    /// numbers; `open`: its sleeps end at times of their own.
     fn program(mut self, new_index: &[TaskIndex], open: bool) -> Vec<Op> {
         self.steps.sort_by_key(|step| step.position);
         let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
@@ -272,8 +272,8 @@ impl Tracked {
     }
 }
 
-/// The workload of all tasks, in the order in which they were first seen; those that were `told` of come first, in the order
-/// of their ids; and what it does not say of them.
+/// The workload of all tasks, in the order in which they were first seen; those that were `told` of come first, in the
+/// order of their ids; and what it does not say of them.
 pub(crate) fn workload(
     name: &str,
     tracked: Vec<Tracked>,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! From CPU time of the recorded machine to work: what a core of capacity 1024 does alone, without the kernel's part.
 //!
-//! A task's CPU time counts by the CPU's capacity and by the speed that SMT leaves it: by how many threads of its core were
-//! executing at each moment, which the switches of the sibling CPUs tell. It is summed piecewise, in 1/1024 ns.
+//! A task's CPU time counts by the CPU's capacity and by the speed that SMT leaves it: by how many threads of its core
+//! were executing at each moment, which the switches of the sibling CPUs tell. It is summed piecewise, in 1/1024 ns.
 //!
 //! Worked example: 1,000 ns of CPU time on a CPU of capacity 512, in the last 400 of which a sibling ran, which leaves
 //! each thread a speed of 600: 600 x 512 / 1024 + 400 x 512 x 600 / 1024^2 = 300 + 117 = 417 ns of work.
 //!
-//! What a task fetches into caches is as crates/sim/src/cache.rs has it: on its own core what other tasks have pushed out since
-//! it left, elsewhere its working set. What it left before it had fetched all is not carried over.
+//! What a task fetches into caches is as crates/sim/src/cache.rs has it: on its own core what other tasks have pushed
+//! out since it left, elsewhere its working set. What it left before it had fetched all is not carried over.
 //!
 //! Off that goes what the simulated kernel will charge again (crates/trace/src/overheads.rs).
 
@@ -77,8 +77,8 @@ impl Recorded {
         self.costs.select_ns + self.costs.wakeup_ns
     }
 
-    /// `task` is switched in on `cpu` or leaves it. Answers how many bytes of its working set others pushed out of the core's
-    /// caches since it was there.
+    /// `task` is switched in on `cpu` or leaves it. Answers how many bytes of its working set others pushed out of the
+    /// core's caches since it was there.
     pub(crate) fn use_caches(&mut self, task: TaskIndex, cpu: u32, footprint_bytes: u64) -> u64 {
         let core = self.siblings(cpu)[0] as usize;
         self.caches[core].use_set(task, footprint_bytes, self.costs.core_cache_bytes)

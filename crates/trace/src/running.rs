@@ -79,9 +79,9 @@ impl Model {
 
     /// `name` runs on `cpu`, says the event; for so long, if it says.
     ///
-    /// The first event on a CPU says it for the first time: perf begins to record one CPU after the other (both fixtures
-    /// begin like this). Later it may contradict what was believed. Where the CPU was idle, its idle task's switch was
-    /// not recorded: on the machine of the fixtures the idle task of CPU 1 never leaves an event.
+    /// The first event on a CPU says it for the first time: perf begins to record one CPU after the other (both
+    /// fixtures begin like this). Later it may contradict what was believed. Where the CPU was idle, its idle task's
+    /// switch was not recorded: on the machine of the fixtures the idle task of CPU 1 never leaves an event.
     pub(super) fn found_running(&mut self, cpu: u32, name: &TaskName<'_>, ran_ns: Option<u64>) {
         let believed = self.cpu(cpu).on;
         let agrees = match believed {

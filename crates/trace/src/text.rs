@@ -35,8 +35,8 @@ pub(crate) struct Head<'a> {
     pub(crate) fields: &'a str,
 }
 
-/// Takes an event's line apart: `current` what is before the CPU's `[`, `after_cpu` the rest. The comm comes first and may
-/// look like anything, so every bracket is tried.
+/// Takes an event's line apart: `current` what is before the CPU's `[`, `after_cpu` the rest. The comm comes first and
+/// may look like anything, so every bracket is tried.
 #[inline(always)]
 pub(crate) fn head<'a>(
     line: &'a str,
@@ -52,8 +52,8 @@ pub(crate) fn head<'a>(
     })
 }
 
-/// Where the parts of a [`Head`] stand in their line. A reader looks for an event in a loop, line by line, and cannot borrow from any
-/// of them before it knows that this is the one.
+/// Where the parts of a [`Head`] stand in their line. A reader looks for an event in a loop, line by line, and cannot
+/// borrow from any of them before it knows that this is the one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     comm: Place,

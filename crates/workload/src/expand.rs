@@ -2,10 +2,10 @@
 //! From a workload file and settings to a [`Workload`].
 //!
 //! 1. Parameters get their values, then each `let` in order.
-//! 2. Arrays (channels, signals, gates, locks, barriers, groups, tasks) get their sizes; their elements are numbered array after array, the last
-//!    index fastest. An array whose `if` is 0 has no elements.
-//! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` and `share` become loops. In it `self` is
-//!    the task's own number. A `fork` makes the task that has it the parent.
+//! 2. Arrays (channels, signals, gates, locks, barriers, groups, tasks) get their sizes; their elements are numbered
+//!    array after array, the last index fastest. An array whose `if` is 0 has no elements.
+//! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` and `share` become loops. In it
+//!    `self` is the task's own number. A `fork` makes the task that has it the parent.
 //!
 //! Whatever the file says, at most [`OPS_MAX`] steps are taken and [`TASKS_MAX`] elements of a kind are made.
 

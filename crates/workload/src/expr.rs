@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Integer expressions of workload files: what they are and their values. expr_parse.rs reads them.
 //!
-//! Values are 64-bit signed integers or words (`'pipe'`, only for `==` and `!=`). Comparisons give 1 or 0; `&&`, `||` and
-//! `if(condition, then, else)` evaluate no more than they need. Overflow and division by zero are errors at the operator;
-//! division rounds towards zero.
+//! Values are 64-bit signed integers or words (`'pipe'`, only for `==` and `!=`). Comparisons give 1 or 0; `&&`, `||`
+//! and `if(condition, then, else)` evaluate no more than they need. Overflow and division by zero are errors at the
+//! operator; division rounds towards zero.
 
 use crate::error::list;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reading the expressions, references and ranges of workload files, with winnow.
 //!
-//! Loosest first: `||`, `&&`, one comparison (`== != < <= > >=`), `+ -`, `* / %`, a sign or `!`; then numbers (`1_000`), words
-//! (`'pipe'`), names, brackets, and the functions `min(a, b)`, `max(a, b)` and `if(condition, then, else)`. A hyphen before a
-//! letter is part of a name: `send-work-ns` is one name, `a - b` a difference. References: `data[g, i]`. Ranges: `i in 0..fds`.
+//! Loosest first: `||`, `&&`, one comparison (`== != < <= > >=`), `+ -`, `* / %`, a sign or `!`; then numbers
+//! (`1_000`), words (`'pipe'`), names, brackets, and the functions `min(a, b)`, `max(a, b)` and `if(condition, then,
+//! else)`. A hyphen before a letter is part of a name: `send-work-ns` is one name, `a - b` a difference. References:
+//! `data[g, i]`. Ranges: `i in 0..fds`.
 
 use winnow::LocatingSlice;
 use winnow::combinator::{

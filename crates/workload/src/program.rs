@@ -71,8 +71,8 @@ pub enum Measure {
     Makespan,
     /// Units counted by [`Op::Count`] per second from [`Op::MarkBegin`] (or 0) on; higher is better.
     Rate,
-    /// The 99th percentile of the wake-up latencies of the tasks that are [`Task::judged`], from [`Op::MarkBegin`] (or 0)
-    /// on; lower is better.
+    /// The 99th percentile of the wake-up latencies of the tasks that are [`Task::judged`], from [`Op::MarkBegin`] (or
+    /// 0) on; lower is better.
     WakeupLatency,
 }
 
@@ -93,14 +93,15 @@ pub struct Task {
     pub allowed: Option<Vec<u32>>,
     /// The CPU that a task without parent last ran on; `None`: the host spreads them.
     pub last_cpu: Option<u32>,
-    /// Its working set: what it has in the caches when it has run for a while, and fetches again where it does not find it.
+    /// Its working set: what it has in the caches when it has run for a while, and fetches again where it does not find
+    /// it.
     #[serde(default = "default_footprint_bytes")]
     pub footprint_bytes: u64,
     /// Its wake-up latencies are what [`Measure::WakeupLatency`] looks at.
     #[serde(default)]
     pub judged: bool,
-    /// Nobody knows what it does after its program (a recording ends there): falling off the end costs nothing, wakes nobody
-    /// and is no exit; the task is just seen no more.
+    /// Nobody knows what it does after its program (a recording ends there): falling off the end costs nothing, wakes
+    /// nobody and is no exit; the task is just seen no more.
     #[serde(default)]
     pub cut_off: bool,
     /// The group it begins in; `None`: outside any.
@@ -143,7 +144,8 @@ pub struct Group {
     pub name: String,
     /// The group in which it is; `None`: below the root.
     pub parent: Option<GroupIndex>,
-    /// What it is due, compared with its siblings' shares and with the weights of tasks beside it; 1024 as a task at nice 0.
+    /// What it is due, compared with its siblings' shares and with the weights of tasks beside it; 1024 as a task at
+    /// nice 0.
     pub shares: u32,
 }
 
@@ -164,8 +166,8 @@ pub struct Channel {
     pub capacity_bytes: u64,
     /// A message takes this much of the capacity more than its bytes (a socket buffer's overhead).
     pub overhead_bytes: u64,
-    /// A writer that waits is woken once its message fits and at least so much is free; 0: once its message fits.
-    /// Linux wakes a unix socket's writers when at most a quarter of the buffer is used, and a pipe's when a whole page is
+    /// A writer that waits is woken once its message fits and at least so much is free; 0: once its message fits. Linux
+    /// wakes a unix socket's writers when at most a quarter of the buffer is used, and a pipe's when a whole page is
     /// free: without it every message read from a full channel would wake a writer. At most `capacity_bytes`.
     #[serde(default)]
     pub wake_room_bytes: u64,
@@ -175,12 +177,12 @@ pub struct Channel {
     /// (`loopback_ns` of the machine).
     #[serde(default)]
     pub loopback: bool,
-    /// Cache lines that a sender takes over from the CPU that used the channel last: its lock, its queue, its counters. 0 with
-    /// `loopback`, whose protocol work has them.
+    /// Cache lines that a sender takes over from the CPU that used the channel last: its lock, its queue, its counters.
+    /// 0 with `loopback`, whose protocol work has them.
     #[serde(default)]
     pub send_lines: u32,
-    /// Cache lines that a receiver fetches from the sender's CPU with each message, beside its bytes: the kernel's record of it, and
-    /// the channel's own lines.
+    /// Cache lines that a receiver fetches from the sender's CPU with each message, beside its bytes: the kernel's
+    /// record of it, and the channel's own lines.
     #[serde(default)]
     pub recv_lines: u32,
 }
@@ -225,8 +227,8 @@ pub enum Op {
         /// Work of the system call after the message is there.
         work_ns: u64,
     },
-    /// Wait until there is a message in one of several channels (`select()`, `poll()`), and leave it there. Who waits so is
-    /// woken by the first message put into any of them; one task at a time may.
+    /// Wait until there is a message in one of several channels (`select()`, `poll()`), and leave it there. Who waits
+    /// so is woken by the first message put into any of them; one task at a time may.
     Poll {
         /// The first of them.
         first: ChannelIndex,
@@ -235,8 +237,8 @@ pub enum Op {
         /// Work of the system call once there is a message.
         work_ns: u64,
     },
-    /// Execute the operations up to the matching [`Op::LoopEnd`] once if there is a message in a channel, else go on after
-    /// them. Costs nothing: who polled knows it.
+    /// Execute the operations up to the matching [`Op::LoopEnd`] once if there is a message in a channel, else go on
+    /// after them. Costs nothing: who polled knows it.
     WhenReady {
         /// Which.
         channel: ChannelIndex,
@@ -323,9 +325,9 @@ pub enum Op {
         /// How often; `None`: for ever.
         times: Option<u64>,
     },
-    /// Share out the rounds of a loop among the tasks of a barrier, as OpenMP's schedule(dynamic) does: whoever comes takes
-    /// the next round, executes the operations up to the matching [`Op::LoopEnd`], and comes again; goes on after the
-    /// loop once all rounds are taken. There are new rounds each time that the barrier opens.
+    /// Share out the rounds of a loop among the tasks of a barrier, as OpenMP's schedule(dynamic) does: whoever comes
+    /// takes the next round, executes the operations up to the matching [`Op::LoopEnd`], and comes again; goes on after
+    /// the loop once all rounds are taken. There are new rounds each time that the barrier opens.
     LoopShared {
         /// Whose.
         barrier: BarrierIndex,

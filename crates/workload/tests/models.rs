@@ -384,9 +384,9 @@ proptest! {
     }
 }
 
-/// 20 users: alone a transaction takes 50 + 300 + 3 x 100 = 650 us, and a commit one and a half of 100 us more; in the 120 us of
-/// a write 20 x 120 / 800 = 3 come: the group is 4. Bursts are 300 / 4 = 75 us. Three kernel threads on CPUs 0 to 2, whose
-/// first runs are 40 ms apart.
+/// 20 users: alone a transaction takes 50 + 300 + 3 x 100 = 650 us, and a commit one and a half of 100 us more; in the
+/// 120 us of a write 20 x 120 / 800 = 3 come: the group is 4. Bursts are 300 / 4 = 75 us. Three kernel threads on CPUs
+/// 0 to 2, whose first runs are 40 ms apart.
 #[test]
 fn oltp_is_bursts_reads_and_a_commit() {
     let found = expand("oltp:users=20,spread-percent=0,kworkers=3");

@@ -22,8 +22,8 @@ impl fmt::Display for Skipped {
 
 impl std::error::Error for Skipped {}
 
-/// The project's root folder. `cargo xtask` says where; what was compiled in may be another clone that shares the target
-/// folder.
+/// The project's root folder. `cargo xtask` says where; what was compiled in may be another clone that shares the
+/// target folder.
 pub(crate) fn root() -> PathBuf {
     let mut path = PathBuf::from(
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()),

@@ -7,7 +7,8 @@
 //! (a fenced block of text)
 //! <!-- end of output -->
 //! ```
-//! The command is `wakelab ...`, or `cargo test ...` with environment variables before it: then the block is what the tests print.
+//! The command is `wakelab ...`, or `cargo test ...` with environment variables before it: then the block is what the
+//! tests print.
 
 use std::path::Path;
 

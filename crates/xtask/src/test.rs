@@ -326,8 +326,8 @@ fn vm(shared: &mut Shared) -> Result<()> {
         println!("vm: waiting for the kernel build");
         build.wait().context("the kernel build")?;
     }
-    // Guests in virtual time use one CPU each and depend on nothing else, so that two run beside each other. The one with races comes
-    // last, alone.
+    // Guests in virtual time use one CPU each and depend on nothing else, so that two run beside each other. The one
+    // with races comes last, alone.
     let folder = command::target_folder()?.join("vm");
     std::fs::create_dir_all(&folder)?;
     let log = folder.join("smoke.log");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The test kernel, and the scheduler on it under emulation (vm/README.md): the arguments of `cargo xtask vm`.
 //!
-//! `vm_kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache; `vm_guest` packs a guest, boots it and reads
-//! its serial console; `vm_smoke`, `vm_test`, `vm_bench` and `vm_log` are what guests do.
+//! `vm_kernel` builds Linux 6.12 with sched_ext once and keeps it in the cache; `vm_guest` packs a guest, boots it and
+//! reads its serial console; `vm_smoke`, `vm_test`, `vm_bench` and `vm_log` are what guests do.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -29,7 +29,8 @@ enum What {
     Smoke(SmokeArgs),
     /// No task is lost or late, and the kernel always gets its machine back: live tests of one policy.
     Test(TestArgs),
-    /// Measure what the scheduler costs, beside the kernel's own, and write docs/live-bench.md; an hour, or a part of it by --part.
+    /// Measure what the scheduler costs, beside the kernel's own, and write docs/live-bench.md; an hour, or a part of
+    /// it by --part.
     Bench(BenchArgs),
     /// Test `wakelab ab` on the test kernel, or run it there.
     Ab(AbArgs),

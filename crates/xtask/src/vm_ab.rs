@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask vm ab`: `wakelab ab` with the real loader on the test kernel (vm/ab.sh). Tests it, or with arguments runs it once and
-//! prints its table.
+//! `cargo xtask vm ab`: `wakelab ab` with the real loader on the test kernel (vm/ab.sh). Tests it, or with arguments
+//! runs it once and prints its table.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,7 +24,8 @@ pub(crate) struct AbArgs {
     /// Give up after so many seconds in the guest.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
-    /// Instead of testing it, run `wakelab ab` with these arguments, and print its table; the guest has busybox and hackbench.
+    /// Instead of testing it, run `wakelab ab` with these arguments, and print its table; the guest has busybox and
+    /// hackbench.
     #[arg(value_name = "ARGUMENT", last = true)]
     arguments: Vec<String>,
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask vm bench`: what the scheduler costs on a live kernel, beside the kernel's own; writes docs/live-bench.md.
+//! `cargo xtask vm bench`: what the scheduler costs on a live kernel, beside the kernel's own; writes
+//! docs/live-bench.md.
 //!
-//! What emulation can show, and how it is measured, is said in the page itself. The guest's side is vm/bench.sh. A part that was
-//! not asked for keeps its tables.
+//! What emulation can show, and how it is measured, is said in the page itself. The guest's side is vm/bench.sh. A part
+//! that was not asked for keeps its tables.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,8 +22,8 @@ pub(crate) struct BenchArgs {
     /// Only this part; can be given more than once (default: all).
     #[arg(long, value_name = "PART")]
     part: Vec<Part>,
-    /// Only the policy of this name, or those whose name contains this, beside the kernel's own scheduler; can be given more than once. Of a part's table only
-    /// these rows are written.
+    /// Only the policy of this name, or those whose name contains this, beside the kernel's own scheduler; can be given
+    /// more than once. Of a part's table only these rows are written.
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Runs for each figure.
@@ -237,7 +238,8 @@ struct Mean {
     half: f64,
 }
 
-/// The quantile 0.975 of Student's distribution of 1, 2, ... degrees of freedom; beyond, that of the last is a little wide.
+/// The quantile 0.975 of Student's distribution of 1, 2, ... degrees of freedom; beyond, that of the last is a little
+/// wide.
 const STUDENT: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -434,7 +436,8 @@ fn replaced(page: &str, part: &str, table: &str) -> Result<String> {
     Ok(format!("{before}{table}{after}"))
 }
 
-/// A table with the rows of a new one: rows are known by their first cell. If there was none of these columns, the new one.
+/// A table with the rows of a new one: rows are known by their first cell. If there was none of these columns, the new
+/// one.
 fn merged(old: &str, new: &str) -> String {
     let title = |line: &str| line.split('|').nth(1).unwrap_or_default().trim().to_owned();
     if old.lines().next() != new.lines().next() {

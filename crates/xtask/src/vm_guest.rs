@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A guest: a kernel, an initramfs, and an emulated machine without network. Packs it, boots it, reads its serial console.
+//! A guest: a kernel, an initramfs, and an emulated machine without network. Packs it, boots it, reads its serial
+//! console.
 //!
-//! The console's lines of the form `@@ WHAT ...` are the guest's report, and [`Tally`] counts the steps in it; all other lines
-//! are for people. vm/lib.sh is the other side.
+//! The console's lines of the form `@@ WHAT ...` are the guest's report, and [`Tally`] counts the steps in it; all
+//! other lines are for people. vm/lib.sh is the other side.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -27,8 +28,8 @@ const GUEST_NEEDS: &[(&str, &str)] = &[
     ("cpio", "cpio"),
 ];
 
-/// A guest that has said nothing while it used so much CPU time of this machine has hung: the slowest step under emulation takes
-/// a fraction of it, and on a busy machine the time on the wall says nothing.
+/// A guest that has said nothing while it used so much CPU time of this machine has hung: the slowest step under
+/// emulation takes a fraction of it, and on a busy machine the time on the wall says nothing.
 const SILENCE: Duration = Duration::from_secs(240);
 
 /// One that idles for ever uses none. So much time on the wall is too long for any guest to say nothing.
@@ -36,8 +37,8 @@ const SILENCE_ON_THE_WALL: Duration = Duration::from_secs(900);
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds a program of this workspace without shared libraries, and gives its path. Settings are the same for all programs,
-/// so that they share their dependencies.
+/// Builds a program of this workspace without shared libraries, and gives its path. Settings are the same for all
+/// programs, so that they share their dependencies.
 fn build_static(package: &str, arguments: &[&str], program: &str) -> Result<PathBuf> {
     let mut cargo = command::cargo();
     cargo
@@ -74,8 +75,9 @@ pub(crate) fn build_guest_work() -> Result<PathBuf> {
 pub(crate) enum Accel {
     /// A thread of the host for each CPU: races, and no time that means anything on a busy host.
     Multi,
-    /// Virtual time: all CPUs take turns on one thread, and the clock advances by `2^shift` ns an instruction, whichever CPU
-    /// executes it. Two runs are the same to the byte. While all CPUs idle, the clock jumps to the next timer.
+    /// Virtual time: all CPUs take turns on one thread, and the clock advances by `2^shift` ns an instruction,
+    /// whichever CPU executes it. Two runs are the same to the byte. While all CPUs idle, the clock jumps to the next
+    /// timer.
     Icount {
         /// 0 to 10.
         shift: u32,
@@ -94,8 +96,8 @@ pub(crate) struct Guest<'a> {
     pub(crate) memory: &'a str,
     /// Arguments of the kernel, after those that all guests have.
     pub(crate) kernel_arguments: &'a str,
-    /// Programs of the host that the guest needs besides busybox and hackbench: they come to /bin, with the shared libraries
-    /// that they name.
+    /// Programs of the host that the guest needs besides busybox and hackbench: they come to /bin, with the shared
+    /// libraries that they name.
     pub(crate) programs: Vec<PathBuf>,
     /// The guest's init, a shell script of vm/; vm/lib.sh is beside it as /lib.sh.
     pub(crate) init: &'a str,
@@ -106,13 +108,14 @@ pub(crate) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Packs the guest, boots it, and hands each line of its serial console to `line` until it powers off. An error if it
-    /// does not, in time.
+    /// Packs the guest, boots it, and hands each line of its serial console to `line` until it powers off. An error if
+    /// it does not, in time.
     pub(crate) fn run(&self, line: impl FnMut(&str)) -> Result<()> {
         self.run_with(None, line)
     }
 
-    /// As [`Guest::run`], and the guest has a disk of so many bytes, /dev/vda: what it writes there is in the file then.
+    /// As [`Guest::run`], and the guest has a disk of so many bytes, /dev/vda: what it writes there is in the file
+    /// then.
     pub(crate) fn run_with_disk(&self, path: &Path, bytes: u64, line: impl FnMut(&str)) -> Result<()> {
         let _ = fs::remove_file(path);
         fs::File::create(path).and_then(|file| file.set_len(bytes)).context("cannot make the disk")?;
@@ -207,7 +210,8 @@ impl Guest<'_> {
                 .args(["-cpu", "max,vendor=GenuineIntel,-rdrand,-rdseed"])
                 .args(["-rtc", "base=2026-01-01,clock=vm", "-seed", "1", "-nic", "none"]),
         };
-        // What the kernel says is read by the guest itself, so that it does not cut the guest's lines in two; a panic shows.
+        // What the kernel says is read by the guest itself, so that it does not cut the guest's lines in two; a panic
+        // shows.
         let arguments = format!(
             "console=ttyS0 loglevel=1 panic=-1 {}rcupdate.rcu_cpu_stall_timeout=60{} {}",
             if self.kernel_arguments.contains("tsc=") { "" } else { "tsc=unstable " },
@@ -234,8 +238,8 @@ impl Guest<'_> {
 
 /// The shared libraries of a program, by full path; none of a static one.
 fn shared_libraries(program: &Path) -> Result<Vec<String>> {
-    // ldd prints `name => path (address)` and, for the dynamic loader, `path (address)`; of a static program it says so, on
-    // either stream, and may exit with 1.
+    // ldd prints `name => path (address)` and, for the dynamic loader, `path (address)`; of a static program it says
+    // so, on either stream, and may exit with 1.
     let output = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text
@@ -260,8 +264,8 @@ impl Machine {
     }
 }
 
-/// CPU time from the text of /proc/PID/stat (proc_pid_stat(5): fields 14 and 15, in hundredths of a second on Linux). None used if
-/// the process is gone.
+/// CPU time from the text of /proc/PID/stat (proc_pid_stat(5): fields 14 and 15, in hundredths of a second on Linux).
+/// None used if the process is gone.
 fn cpu_time_of(stat: &str) -> Option<Duration> {
     let Some((_, fields)) = stat.rsplit_once(')') else { return Some(Duration::ZERO) };
     let mut fields = fields.split_whitespace().skip(11);
@@ -302,7 +306,8 @@ impl Tally {
         }
     }
 
-    /// One line of the serial console. Gives what was reported, if it is of a kind unknown here, as its name and the rest.
+    /// One line of the serial console. Gives what was reported, if it is of a kind unknown here, as its name and the
+    /// rest.
     pub(crate) fn line<'a>(&mut self, line: &'a str) -> Option<(&'a str, &'a str)> {
         let Some(report) = line.strip_prefix("@@ ") else {
             println!("  | {line}");

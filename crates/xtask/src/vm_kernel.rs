@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The test kernel (vm/README.md): Linux 6.12 with sched_ext, built once from Debian's source package and kept in the cache.
+//! The test kernel (vm/README.md): Linux 6.12 with sched_ext, built once from Debian's source package and kept in the
+//! cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ const KERNEL_NEEDS: &[(&str, &str)] = &[
     (SOURCE_PACKAGE, SOURCE_TAR),
 ];
 
-/// Names the packages that `what` needs and that are missing; `needs` are pairs of a package, and the program or file that shows it.
+/// Names the packages that `what` needs and that are missing; `needs` are pairs of a package, and the program or file
+/// that shows it.
 pub(crate) fn demand(what: &str, needs: &[(&str, &str)]) -> Result<()> {
     let there = |probe: &str| match probe.starts_with('/') {
         true => Path::new(probe).exists(),
@@ -105,7 +107,8 @@ pub(crate) fn kernel() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Whether apt knows a package. Without apt, a package is something to be installed by hand: that is not a reason to skip.
+/// Whether apt knows a package. Without apt, a package is something to be installed by hand: that is not a reason to
+/// skip.
 fn is_packaged(package: &str) -> bool {
     match Command::new("apt-cache").args(["show", "--no-all-versions", package]).output() {
         Ok(output) => output.status.success() && !output.stdout.is_empty(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cargo xtask vm log`: runs work under `scx_wakelab --log` on the test kernel (vm/log.sh), and verifies the logs.
 //!
-//! Every answer must be the same when it is asked again from what was read; from the state that events alone make, as many
-//! as [`LEAST_PERCENT`]. A log of a build that answers wrong on purpose must be found out.
+//! Every answer must be the same when it is asked again from what was read; from the state that events alone make, as
+//! many as [`LEAST_PERCENT`]. A log of a build that answers wrong on purpose must be found out.
 
 use std::path::Path;
 use std::process::Command;

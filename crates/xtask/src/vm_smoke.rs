@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask vm smoke`: boots the test kernel with 8 CPUs, loads policies that have every value of every axis among them,
-//! runs work under each (vm/smoke.sh), and counts what the guest reports on its serial console.
+//! `cargo xtask vm smoke`: boots the test kernel with 8 CPUs, loads policies that have every value of every axis among
+//! them, runs work under each (vm/smoke.sh), and counts what the guest reports on its serial console.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask vm test`: what must hold on a live kernel whatever the policy is: no task is lost or late, and the kernel always gets
-//! its machine back (vm/test.sh has the steps).
+//! `cargo xtask vm test`: what must hold on a live kernel whatever the policy is: no task is lost or late, and the
+//! kernel always gets its machine back (vm/test.sh has the steps).
 //!
-//! A guest is booted once for all steps that it suits. In virtual time a bound in time means something on any host; with a thread of the
-//! host for each CPU there are races, and no bound means anything.
+//! A guest is booted once for all steps that it suits. In virtual time a bound in time means something on any host;
+//! with a thread of the host for each CPU there are races, and no bound means anything.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader};
 /// Arguments of `cargo xtask vm test`.
 #[derive(Args)]
 pub(crate) struct TestArgs {
-    /// The machine of all guests, as QEMU's -smp has it; by default 4 CPUs, 8 for fair groups, and 2 where every CPU is a thread
-    /// of this machine.
+    /// The machine of all guests, as QEMU's -smp has it; by default 4 CPUs, 8 for fair groups, and 2 where every CPU is
+    /// a thread of this machine.
     #[arg(long, value_name = "SMP")]
     smp: Option<String>,
     /// Only this guest's steps: virtual-time, races or fair-groups.
@@ -40,8 +40,8 @@ pub(crate) struct TestArgs {
     limit: u64,
 }
 
-/// In virtual time a busy CPU hands over to the next one where any timer is due. With ticks of all CPUs at the same time each of 8 CPUs
-/// would have one in 8 ms.
+/// In virtual time a busy CPU hands over to the next one where any timer is due. With ticks of all CPUs at the same
+/// time each of 8 CPUs would have one in 8 ms.
 const TICKS_APART: &str = "tsc=reliable skew_tick=1";
 
 /// A guest, and the steps of vm/test.sh that it is for.
@@ -81,7 +81,8 @@ const KINDS: &[Kind] = &[
     Kind {
         what: "fair-groups",
         accel: Accel::Icount { shift: 0 },
-        // The published machine, as far as it is known. Where groups meet more levels, the published rule is further off on any host.
+        // The published machine, as far as it is known. Where groups meet more levels, the published rule is further
+        // off on any host.
         smp: "8,sockets=1,cores=8,threads=1",
         kernel_arguments: TICKS_APART,
         policy: "wakelab+groups=exact",

@@ -56,8 +56,8 @@ fn a_clock_is_an_open_loop() {
     let count = recording.explained.loops["t1"];
     assert_eq!((count.open, count.closed, count.open_sleeps, count.told), (1, 0, 5, false));
 
-    // Twice the work: from 0 to 20, from 100 to 200, from 200 to 380; the clock has passed 300, so to 420; 400, so to 560;
-    // 500, so to 580. In a closed loop it would be 2 x 250 and the sleeps.
+    // Twice the work: from 0 to 20, from 100 to 200, from 200 to 380; the clock has passed 300, so to 420; 400, so to
+    // 560; 500, so to 580. In a closed loop it would be 2 x 250 and the sleeps.
     let mut workload = recording.workload;
     for op in &mut workload.tasks[0].program {
         if let Op::Compute { work_ns, .. } = op {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Damaged recordings: slices of the fixtures and of our own exports, with lines deleted, doubled, swapped and rewritten, bytes flipped, and the
-//! end cut off. Whatever comes: no panic, no hang, and either an error that says where or a workload that ends.
+//! Damaged recordings: slices of the fixtures and of our own exports, with lines deleted, doubled, swapped and
+//! rewritten, bytes flipped, and the end cut off. Whatever comes: no panic, no hang, and either an error that says
+//! where or a workload that ends.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -18,8 +19,8 @@ use crate::round_trip::export;
 /// Lines of each slice.
 const LINES: usize = 250;
 
-/// From the beginning of one fixture, where tasks are born, and from the end of the other, where they exit; and the same of two
-/// exports as ftrace text, with timers and interrupts and with comments on tasks.
+/// From the beginning of one fixture, where tasks are born, and from the end of the other, where they exit; and the
+/// same of two exports as ftrace text, with timers and interrupts and with comments on tasks.
 static SLICES: LazyLock<[Vec<String>; 4]> = LazyLock::new(|| {
     let lines = |name: &str| -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A simulated run, exported, imported, and replayed on the same machine under the same policy: the one recording of which
-//! the truth is known.
+//! A simulated run, exported, imported, and replayed on the same machine under the same policy: the one recording of
+//! which the truth is known.
 
 use wakelab_machine::{Costs, Machine, presets};
 use wakelab_policy::WAKE_SYNC;
@@ -152,8 +152,8 @@ fn capacities_cost_a_nanosecond_now_and_then() {
     }
 }
 
-/// What decisions and balancing read is not known where it is not measured, so it stays in the work; and what many tasks may
-/// do for one (hackbench) must be done in the replay by the one that did it.
+/// What decisions and balancing read is not known where it is not measured, so it stays in the work; and what many
+/// tasks may do for one (hackbench) must be done in the replay by the one that did it.
 #[test]
 fn with_all_costs_a_replay_takes_about_as_long() {
     all_presets(|name, machine| {

@@ -8,7 +8,8 @@ use wakelab_trace::{Options, read};
 
 use crate::executor::execute;
 
-/// `trace-cmd report` text from a board of six CPUs: sh, sshd and rt-app for 6.7 s. Its states are numbers, and it has no flags.
+/// `trace-cmd report` text from a board of six CPUs: sh, sshd and rt-app for 6.7 s. Its states are numbers, and it has
+/// no flags.
 #[test]
 fn juno() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/juno-ssh.ftrace.txt");
