@@ -98,8 +98,8 @@ impl Part {
         match self {
             Part::Path => ("2", Accel::Icount { shift: 0 }),
             Part::Search | Part::Burst => (SMP_8, Accel::Icount { shift: 0 }),
-            // Shares need long times and nothing else: an instruction is 8 ns.
-            Part::Shares => (SMP_8, Accel::Icount { shift: 3 }),
+            // The machine of the step fair (vm_test.rs).
+            Part::Shares => ("8,sockets=1,cores=8,threads=1", Accel::Icount { shift: 0 }),
             Part::Time => ("2", Accel::Multi),
         }
     }
