@@ -8,7 +8,7 @@
  * to take: a CPU with two tasks or more, at least one of them queued. Averages are loads per
  * capacity, in 1/1024 of the weight on a CPU of capacity 1024; with capacity=ignored all have that.
  *   pull	if this CPU is idle, its group has room (fewer tasks than CPUs) and the busiest
- *		has none (more tasks than CPUs);
+ *		has none (more tasks than CPUs, or what waits there is on a taken CPU);
  *   else not	if the own average is not below the busiest's and the domain's; nor, on an idle
  *		CPU, if the own group has not two idle CPUs more than the busiest; nor, on a busy
  *		CPU, if 100 * busiest <= imbalance_pct * own
@@ -34,7 +34,8 @@
  * LLC 1's 2048 and the domain's 1408. LLC 1 has 8 tasks on 4 CPUs, LLC 0 three: pull from CPU 4,
  * the first of equals, min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560 of load.
  *
- * A CPU that a task of a higher class has taken counts as one with a task more and no capacity (taken.h).
+ * A CPU that a task of a higher class has taken counts as one with a task more and no capacity (taken.h). Whether a group has room is told
+ * by its other CPUs: what waits behind the other class may be bound to that CPU, and must not keep an idle neighbour from pulling.
  *
  * Cost: each CPU of the widest level tried is read once. It fails where what should move runs: only
  * queued tasks move.
@@ -66,6 +67,9 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
 	side->cpu_queued = 0;
 }
 
+/* What balancing sees of a CPU that a task of a higher class has taken; no other CPU has so little. */
+#define WL_TAKEN_CAPACITY 1
+
 /* Adds a CPU, which is read; avoid: see wl_sides. Returns 1 if it has two tasks. */
 WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu, u32 avoid)
 {
@@ -73,15 +77,16 @@ WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu, u3
 	u32 queued = wl_read_once(c->nr_queued), nr = queued + wl_read_once(c->nr_running);
 	u64 load = wl_read_once(c->load), capacity = wl_entry(p->topo.capacity, cpu);
 
+	side->weight++;
 	if (wl_read_once(c->state) == WL_CPU_TAKEN) {
+		side->weight += queued;
 		nr++;
-		capacity = 1;
+		capacity = WL_TAKEN_CAPACITY;
 	}
 
 	side->load += load;
 	side->nr += nr;
 	side->idle += wl_looks_idle(p, cpu);
-	side->weight++;
 	side->capacity += capacity;
 	if (queued && nr > 1 && cpu + 1 != avoid &&
 	    (side->cpu < 0 || load * side->cpu_capacity > side->cpu_load * capacity)) {
@@ -164,7 +169,9 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *o
 	u64 lack = mean > own_mean ? (mean - own_mean) * own->capacity >> 20 : 0;
 	u64 amount = excess < lack ? excess : lack,
 	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr), own_task;
-	u32 forced = idle && own->nr < own->weight && s->busiest.nr > s->busiest.weight;
+	u32 forced =
+		idle && own->nr < own->weight &&
+		(s->busiest.nr > s->busiest.weight || s->busiest.cpu_capacity == WL_TAKEN_CAPACITY);
 
 	if (s->busiest.cpu < 0)
 		return 0;
@@ -409,12 +416,11 @@ WL_INLINE void wl_mark_all_levels(struct wl_policy *p, u32 cpu)
 	wl_wrote_cpu(p, cpu);
 }
 
-/* An idle CPU that should look for work, marked to balance at every level; or WL_CPU_NONE. */
-WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
+/* An idle CPU that should look for work, marked to balance at every level; or WL_CPU_NONE. Each turn begins with other CPUs. */
+WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 turn,
 			  struct wl_reads *reads WL_ARG)
 {
 	u32 l, i, first, span, start, other;
-	u64 ticks = wl_div(now_ns, p->params.tick_ns);
 	int found = WL_CPU_NONE;
 
 	wl_for_levels (p, l, 1) {
@@ -423,7 +429,7 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 
 		first = wl_entry(lv->first, dom);
 		span = wl_entry(lv->weight, dom);
-		start = span ? (cpu + ticks * WL_KICK_PROBES) % span : 0;
+		start = span ? (cpu + turn * WL_KICK_PROBES) % span : 0;
 		wl_for_few (i, span, WL_KICK_PROBES) {
 			other = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 			if (other == cpu)

@@ -303,7 +303,8 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 		wl_balance_mark(p, cpu, now_ns);
 	out->balance_due = wl_read_once(c->balance_marked) != 0;
 	if (wl_read_once(c->nr_queued)) {
-		out->kick_cpu = wl_balance_kick(p, cpu, now_ns, &out->reads);
+		out->kick_cpu =
+			wl_balance_kick(p, cpu, wl_div(now_ns, p->params.tick_ns), &out->reads);
 		if (wl_is_exact(p) && out->kick_cpu >= 0)
 			wl_write_once(wl_cpu_of(p, out->kick_cpu)->pull_from, cpu + 1);
 	} else if (t && wl_axis(p, push) == WL_PUSH_ON && !wl_is_exact(p))

@@ -95,6 +95,7 @@ struct wl_cpu {
 	u32 tried_cpu; /* 1 + the CPU of the last pull, while nobody was found there who may come here; 0: none */
 	u32 tried_level; /* and its level */
 	u32 tried_why;	 /* WL_BALANCE_PERIODIC, .. */
+	u32 taken_turns; /* taken.h: counts looks at it while a higher class has it */
 
 	/* of the LLC; valid in the LLC's first CPU only */
 	u32 has_idle_cores WL_ALIGN_LINE;
@@ -197,10 +198,10 @@ struct wl_monitor { /* groups=shares: where the pass over all groups stands; gro
 struct wl_side {
 	u64 load;
 	u64 cpu_load;
-	s32 cpu;      /* the one to take from: most load of those that have something; or NONE */
-	u32 nr;	      /* tasks */
-	u32 idle;     /* idle CPUs */
-	u32 weight;   /* CPUs */
+	s32 cpu;    /* the one to take from: most load of those that have something; or NONE */
+	u32 nr;	    /* tasks */
+	u32 idle;   /* idle CPUs */
+	u32 weight; /* CPUs; one that is taken counts as many as it has tasks: nobody may use it */
 	u32 capacity; /* of them together, 1024 each where the policy does not look at it */
 	u32 cpu_nr;
 	u32 cpu_queued;

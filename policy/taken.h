@@ -8,8 +8,8 @@
  *     no capacity (Linux: nr_running has all classes, and cpu_capacity is what real-time tasks leave), so that even a busy CPU
  *     with as much load finds it busier than itself;
  *   - an idle CPU is looked for, as at a tick (wl_balance_kick), to be marked and kicked. If none is found, one that runs a task of
- *     the policy is marked, and balances at its next dispatch: the first of up to 4, which are others each tick, in turns of the CPU's LLC
- *     and of the machine.
+ *     the policy is marked, and balances at its next dispatch: the first of up to 4, which are others each time, in turns of the CPU's LLC
+ *     and of the machine. Turns are counted: a host whose timer fires at every other tick would see odd ticks only, and one of the two.
  * A CPU leaves the state when it idles, when one of the policy's tasks begins to run or ticks there, or when it balances itself.
  *
  * Example, one LLC of 4 CPUs without SMT, a task of weight 1024 on each. A real-time task takes CPU 0, whose task waits. A tick
@@ -26,13 +26,12 @@
 #include "balance.h"
 
 /* A CPU on which a task of the policy runs, marked to balance; or WL_CPU_NONE if none was found. */
-WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
+WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u32 turn)
 {
-	u64 ticks = wl_div(now_ns, p->params.tick_ns);
-	u32 level = ticks & 1 ? p->topo.nr_levels - 1 : p->topo.llc_level;
+	u32 level = turn & 1 ? p->topo.nr_levels - 1 : p->topo.llc_level;
 	struct wl_level *lv = wl_level_of(p, level);
 	u32 dom = wl_entry(lv->dom_of, cpu), first = wl_entry(lv->first, dom);
-	u32 span = wl_entry(lv->weight, dom), start = span ? (cpu + ticks / 2) % span : 0, i;
+	u32 span = wl_entry(lv->weight, dom), start = span ? (cpu + turn / 2) % span : 0, i;
 	int found = WL_CPU_NONE;
 
 	wl_for_few (i, span, WL_KICK_PROBES) {
@@ -51,6 +50,7 @@ WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 WL_INLINE void wl_account_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 turn = wl_get(c->taken_turns) + 1;
 
 	if (c->state == WL_CPU_UNKNOWN)
 		wl_account_busy(p, cpu, now_ns);
@@ -65,10 +65,11 @@ WL_INLINE void wl_account_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct
 		wl_write_once(p->overloaded, 1);
 		wl_line_written(p, WL_LINE_OVERLOADED);
 	}
+	wl_write_once(c->taken_turns, turn);
 	out->next_ns = now_ns + p->params.tick_ns;
-	out->kick_cpu = wl_balance_kick(p, cpu, now_ns, &out->reads);
+	out->kick_cpu = wl_balance_kick(p, cpu, turn, &out->reads);
 	if (out->kick_cpu < 0)
-		out->kick_cpu = wl_taken_mark(p, cpu, now_ns);
+		out->kick_cpu = wl_taken_mark(p, cpu, turn);
 	if (wl_is_exact(p) && out->kick_cpu >= 0)
 		wl_write_once(wl_cpu_of(p, out->kick_cpu)->pull_from, cpu + 1);
 }

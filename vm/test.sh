@@ -54,7 +54,7 @@ real_time() {
 # With all CPUs busy (a task more than what is left), and with idle ones where the others may go.
 #
 # Not with groups=exact, which owes CPU time for longer: who was served more than others, elsewhere or before, waits for up to a second.
-# And not with linux-4.15, with which one waited for 145 ms in one run of several.
+# And not with linux-4.15, with which one of four on three CPUs waited for 131 ms in one run of six.
 run_real_time() {
     begin real-time
     if ! start_loader --policy linux-6.12; then

@@ -234,6 +234,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, curr_deadline),
 	AT(wl_cpu, last_buddy),
 	AT(wl_cpu, tried_why),
+	AT(wl_cpu, taken_turns),
 	AT(wl_cpu, has_idle_cores),
 	AT(wl_cpu, nr_blocks),
 	AT(wl_cpu, util),

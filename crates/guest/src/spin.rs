@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::cgroups::enter;
-use crate::work::{Line, Work, now, ns, pin, thread_cpu_time};
+use crate::work::{Line, Work, end_turn, now, ns, pin, thread_cpu_time};
 
 /// Arguments of `spin`.
 #[derive(clap::Args)]
@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
                     let (mut work, mut last, mut longest) = (Work::new(seed), now(), Duration::ZERO);
                     while last < end {
                         work.go_on();
+                        end_turn();
                         let time = now();
                         longest = longest.max(time - last);
                         last = time;

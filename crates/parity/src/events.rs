@@ -148,7 +148,7 @@ structs! {
     cpu: native::CpuState, types::wl_cpu;
     [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
      curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
-     next_buddy next_vtime last_buddy last_vtime tried_cpu tried_level tried_why has_idle_cores nr_idle_scan
+     next_buddy next_vtime last_buddy last_vtime tried_cpu tried_level tried_why taken_turns has_idle_cores nr_idle_scan
      idle_scan_due_ns idle_blocks core_blocks
      wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged picked_ns
      first.v first.slot first.weight has_first curr_slot best.v best.slot best.weight has_best pull_from probe idle_pulls

@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 89];
+        static wl_native_layout: [u32; 90];
     }
 
     #[test]
@@ -466,6 +466,7 @@ mod tests {
             offset_of!(CpuState, curr_deadline),
             offset_of!(CpuState, last_buddy),
             offset_of!(CpuState, tried_why),
+            offset_of!(CpuState, taken_turns),
             offset_of!(CpuState, has_idle_cores),
             offset_of!(CpuState, nr_blocks),
             offset_of!(CpuState, util),

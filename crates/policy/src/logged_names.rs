@@ -17,8 +17,8 @@ macro_rules! fields {
 const CPU: &[(usize, &str)] = fields!(CpuState: state nr_queued nr_running curr_weight load min_vtime curr_vtime
     curr_start_ns vtime_sum balance_marked curr_renewed idle_since_ns avg_idle_ns avg_scan_ns
     max_idle_balance_cost_ns next_balance_ns balance_failed rotor newly_idle_left curr_deadline next_buddy
-    next_vtime last_buddy last_vtime tried_cpu tried_level tried_why has_idle_cores nr_idle_scan idle_scan_due_ns idle_blocks core_blocks
-    wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged first has_first curr_slot
+    next_vtime last_buddy last_vtime tried_cpu tried_level tried_why taken_turns has_idle_cores nr_idle_scan
+    idle_scan_due_ns idle_blocks core_blocks wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged first has_first curr_slot
     best has_best pull_from probe idle_pulls walked_ns
     walk_reads llc_clock llc_waiting others_wait);
 const GROUP: &[(usize, &str)] =
