@@ -165,16 +165,19 @@ WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t
  * A host that follows the lines of enum wl_line defines these before core.h; each is told about the
  * CPU that executes the call, which the host knows. They decide nothing and answer nothing.
  *	wl_line_read(p, line, dist)	the line is read, at this distance
+ *	wl_line_locked(p, line, dist)	it is read at this distance, to be written: the runqueue's lock,
+ *		which lies in it, is taken before anything is looked at
  *	wl_line_written(p, line)	it is written
  *	wl_line_updated(p, line)	it is updated by an atomic operation that other CPUs make
  *		on it too
  *	wl_line_step(p, step)		what is read from now on belongs to this enum wl_step
  */
 #ifndef wl_line_read
-#define wl_line_read(p, line, dist) ((void)(line), (void)(dist))
-#define wl_line_written(p, line)    ((void)(line))
-#define wl_line_updated(p, line)    ((void)(line))
-#define wl_line_step(p, step)	    ((void)(step))
+#define wl_line_read(p, line, dist)   ((void)(line), (void)(dist))
+#define wl_line_locked(p, line, dist) ((void)(line), (void)(dist))
+#define wl_line_written(p, line)      ((void)(line))
+#define wl_line_updated(p, line)      ((void)(line))
+#define wl_line_step(p, step)	      ((void)(step))
 #endif
 
 WL_INLINE void wl_wrote_cpu(struct wl_policy *p, u32 cpu)
@@ -213,6 +216,13 @@ WL_INLINE void wl_read_cpu(struct wl_policy *p, struct wl_reads *reads, u32 cpu,
 {
 	wl_read_at(p, reads, dist);
 	wl_line_read(p, WL_LINE_CPU + (cpu & (WL_MAX_CPUS - 1)), dist);
+}
+
+/* As wl_read_cpu(), with cpu's runqueue locked. */
+WL_INLINE void wl_lock_cpu(struct wl_policy *p, struct wl_reads *reads, u32 cpu, u32 dist)
+{
+	wl_read_at(p, reads, dist);
+	wl_line_locked(p, WL_LINE_CPU + (cpu & (WL_MAX_CPUS - 1)), dist);
 }
 
 WL_INLINE void wl_read_llc(struct wl_policy *p, struct wl_reads *reads, u32 first_cpu, u32 dist)

@@ -142,7 +142,7 @@ WL_INLINE void wl_reweigh(struct wl_policy *p, struct wl_task *t, u32 weight, u3
 }
 
 /*
- * What joining cpu's queue reads: the line of cpu, that of the CPU from which the task comes, and,
+ * What joining cpu's queue reads: the line of cpu, whose lock is taken, that of the CPU from which the task comes, and,
  * if it is not alone, `overloaded`.
  */
 WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 this_cpu,
@@ -153,7 +153,7 @@ WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 
 
 	if (!wl_tells_distances(p))
 		return;
-	wl_read_cpu(p, reads, cpu, wl_distance(p, this_cpu, cpu));
+	wl_lock_cpu(p, reads, cpu, wl_distance(p, this_cpu, cpu));
 	if (t->cpu >= 0 && t->cpu != (s32)cpu)
 		wl_read_cpu(p, reads, t->cpu, wl_distance(p, this_cpu, t->cpu));
 	if (t->group && !counted_here)

@@ -8,12 +8,23 @@
  * only holder. So a read is a miss if another CPU wrote the line since this CPU last read or wrote
  * it, or if it never did; caches are as large as need be.
  *
+ * A write waits until all other holders have given the line up, which they do at the same time: as
+ * long as the farthest of them takes. What one call writes leaves its store buffer together, before
+ * the next atomic operation, so of several writes the longest counts (`taken`). That of an atomic
+ * update counts for itself (`updated`). Taking a runqueue's lock (wl_lines_locked) is a read and a
+ * write in one: a miss fetches the line and takes it from the others at once, and `taken.had` says
+ * which part of the wait the miss stands for.
+ *
  * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, and as
  * much as one more line a CPU for each task group, of which only what is read or written is touched. `used` has a bit for each word of a line's set
  * that is not 0, so that a write clears what is there and no more.
  *
- * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 queues a task on
- * itself: holders {0}. CPU 1 reads: a miss, holders {0, 1}.
+ * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 turns busy: it takes the
+ * line from CPU 1, holders {0}. CPU 1 reads: a miss, holders {0, 1}; CPU 9, of another socket, too: {0, 1, 9}.
+ * CPU 0 turns idle: the way to CPU 9 is what it waits for. It turns busy again: it has the line alone, and waits for nobody.
+ *
+ * Cost: a write looks at each holder, of which every one has read since the last write; so it is no more than
+ * a part of what those reads cost.
  *
  * This follows the simulated machine and decides nothing: the policy never sees it.
  */
@@ -21,6 +32,9 @@
 #define WL_HOST_LINES_H
 
 #include "host_memory.h"
+
+/* access.h, which comes after this. */
+WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b);
 
 #define WL_SEEN_UPDATES 15
 
@@ -31,22 +45,31 @@ struct wl_seen_step {
 };
 #define WL_SEEN_STEPS 8
 
+/* The longest wait of a call's writes for other holders. */
+struct wl_seen_taken {
+	u32 from; /* the distance of the farthest holder; WL_DIST_CPU if there was no other */
+	u32 had; /* the distance from which a miss that is counted fetched that line; else WL_DIST_CPU */
+};
+
 /*
- * Reads since the last wl_lines_begin(), by distance, the lines that were updated atomically, and
- * the steps of the idle search. What counts no more is left in steps[].
+ * Reads since the last wl_lines_begin(), by distance, what its writes waited for, the lines that were updated
+ * atomically, and the steps of the idle search. What counts no more is left in the arrays.
  */
 struct wl_seen {
 	u32 reads[2][WL_NR_DIST]; /* hits, misses */
+	struct wl_seen_taken taken;
 	u32 nr_updated;
-	u32 updated[WL_SEEN_UPDATES]; /* their numbers, WL_LINE_COUNTER being 0 */
 	u32 nr_steps;
+	u32 updated[WL_SEEN_UPDATES];	   /* their numbers, WL_LINE_COUNTER being 0 */
+	u32 updated_from[WL_SEEN_UPDATES]; /* the distance of the farthest other holder of each */
 	struct wl_seen_step steps[WL_SEEN_STEPS];
 };
 
 struct wl_lines {
 	struct wl_seen seen;
 	u32 words; /* of a line's set */
-	u32 word;  /* of the CPU that executes: its word in a set, and its bit there */
+	u32 cpu;   /* the one that executes */
+	u32 word;  /* its word in a set, and its bit there */
 	u64 bit;
 	u64 *used;    /* a word a line */
 	u64 *holders; /* `words` words a line */
@@ -85,11 +108,13 @@ WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_grou
 	return holders + lines * words * sizeof(u64);
 }
 
-/* `cpu` executes what comes. */
+/* `cpu` executes what comes, and what it waits for is noted anew. */
 WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 {
 	struct wl_lines *l = wl_lines_of(p);
 
+	l->seen.taken = (struct wl_seen_taken){WL_DIST_CPU, WL_DIST_CPU};
+	l->cpu = cpu & (WL_MAX_CPUS - 1);
 	l->word = (cpu & (WL_MAX_CPUS - 1)) / 64;
 	l->bit = 1ULL << (cpu & 63);
 }
@@ -97,7 +122,7 @@ WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 /* `cpu` executes what comes, and its reads are counted anew. */
 WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
 {
-	__builtin_memset(&wl_lines_of(p)->seen, 0, __builtin_offsetof(struct wl_seen, steps));
+	__builtin_memset(&wl_lines_of(p)->seen, 0, __builtin_offsetof(struct wl_seen, updated));
 	wl_lines_on(p, cpu);
 }
 
@@ -112,24 +137,77 @@ WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 	l->seen.reads[miss][dist & (WL_NR_DIST - 1)]++;
 }
 
-WL_INLINE void wl_lines_written(struct wl_lines *l, u32 line)
+/* The CPU becomes the line's only holder. Answers the distance of the farthest other one that there was. */
+static __attribute__((noinline)) u32 wl_lines_take_from(struct wl_policy *p, u32 line)
 {
+	struct wl_lines *l = wl_lines_of(p);
 	u64 *sets = &l->holders[(u64)line * l->words];
-	u64 used = l->used[line], own = 1ULL << l->word;
+	u64 used = l->used[line], others;
+	u32 from = WL_DIST_CPU, word, dist;
 
-	if (used == own && sets[l->word] == l->bit)
-		return;
-	for (; used; used &= used - 1)
-		sets[__builtin_ctzll(used)] = 0;
+	sets[l->word] &= ~l->bit;
+	for (; used; used &= used - 1) {
+		word = __builtin_ctzll(used);
+		for (others = sets[word]; others; others &= others - 1) {
+			dist = wl_distance_of(p, l->cpu, word * 64 + __builtin_ctzll(others));
+			from = dist > from ? dist : from;
+		}
+		sets[word] = 0;
+	}
 	sets[l->word] = l->bit;
-	l->used[line] = own;
+	l->used[line] = 1ULL << l->word;
+	return from;
 }
 
-WL_INLINE void wl_lines_updated(struct wl_lines *l, u32 line)
+/* The same; mostly the CPU is that holder already. */
+WL_INLINE u32 wl_lines_take(struct wl_policy *p, u32 line)
 {
-	wl_lines_written(l, line);
-	if (l->seen.nr_updated < sizeof(l->seen.updated) / sizeof(l->seen.updated[0]))
-		l->seen.updated[l->seen.nr_updated++] = line - WL_LINE_COUNTER;
+	struct wl_lines *l = wl_lines_of(p);
+
+	if (l->used[line] == 1ULL << l->word &&
+	    l->holders[(u64)line * l->words + l->word] == l->bit)
+		return WL_DIST_CPU;
+	return wl_lines_take_from(p, line);
+}
+
+/* The CPU waits for a holder this far away; a miss has paid for the way from `had`. */
+WL_INLINE void wl_lines_wait(struct wl_lines *l, u32 from, u32 had)
+{
+	struct wl_seen_taken *taken = &l->seen.taken;
+
+	if (from > taken->from || (from == taken->from && had < taken->had))
+		*taken = (struct wl_seen_taken){from, had};
+}
+
+WL_INLINE void wl_lines_written(struct wl_policy *p, u32 line)
+{
+	u32 from = wl_lines_take(p, line);
+
+	if (from != WL_DIST_CPU)
+		wl_lines_wait(wl_lines_of(p), from, WL_DIST_CPU);
+}
+
+WL_INLINE void wl_lines_updated(struct wl_policy *p, u32 line)
+{
+	struct wl_seen *seen = &wl_lines_of(p)->seen;
+	u32 from = wl_lines_take(p, line);
+
+	if (seen->nr_updated == WL_SEEN_UPDATES)
+		return;
+	seen->updated[seen->nr_updated] = line - WL_LINE_COUNTER;
+	seen->updated_from[seen->nr_updated++] = from;
+}
+
+WL_INLINE void wl_lines_locked(struct wl_policy *p, u32 line, u32 dist)
+{
+	struct wl_lines *l = wl_lines_of(p);
+	u64 *set = &l->holders[(u64)line * l->words + l->word];
+	u32 miss = !(*set & l->bit), from;
+
+	l->seen.reads[miss][dist & (WL_NR_DIST - 1)]++;
+	from = wl_lines_take(p, line);
+	if (!miss || from > dist)
+		wl_lines_wait(l, from, miss ? dist : WL_DIST_CPU);
 }
 
 WL_INLINE void wl_lines_step(struct wl_lines *l, u32 step)
@@ -144,9 +222,10 @@ WL_INLINE void wl_lines_step(struct wl_lines *l, u32 step)
 	__builtin_memcpy(began->reads, seen->reads, sizeof(began->reads));
 }
 
-#define wl_line_read(p, line, dist) wl_lines_read(wl_lines_of(p), (line), (dist))
-#define wl_line_written(p, line)    wl_lines_written(wl_lines_of(p), (line))
-#define wl_line_updated(p, line)    wl_lines_updated(wl_lines_of(p), (line))
-#define wl_line_step(p, step)	    wl_lines_step(wl_lines_of(p), (step))
+#define wl_line_read(p, line, dist)   wl_lines_read(wl_lines_of(p), (line), (dist))
+#define wl_line_locked(p, line, dist) wl_lines_locked((p), (line), (dist))
+#define wl_line_written(p, line)      wl_lines_written((p), (line))
+#define wl_line_updated(p, line)      wl_lines_updated((p), (line))
+#define wl_line_step(p, step)	      wl_lines_step(wl_lines_of(p), (step))
 
 #endif /* WL_HOST_LINES_H */

@@ -23,7 +23,10 @@ u64 wl_native_state_size(void)
 	return sizeof(struct wl_memory);
 }
 
-/* What the last select, enqueue, dispatch, tick, busy or idle read and updated. */
+/*
+ * What the last select, enqueue, dispatch, tick, timer, busy or idle read and updated, and what the writes of the last
+ * of these, of may_move, running, stopping or quiescent waited for.
+ */
 const struct wl_seen *wl_native_seen(struct wl_policy *p);
 const struct wl_seen *wl_native_seen(struct wl_policy *p)
 {
@@ -247,7 +250,9 @@ const u32 wl_native_layout[] = {
 	AT(wl_block, recent_period),
 	AT(wl_policy, overloaded),
 	sizeof(struct wl_seen),
+	AT(wl_seen, taken),
 	AT(wl_seen, updated),
+	AT(wl_seen, updated_from),
 	AT(wl_seen, steps),
 	WL_LINE_BLOCK - WL_LINE_COUNTER,
 	WL_LINE_LLC - WL_LINE_COUNTER,

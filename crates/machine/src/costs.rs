@@ -90,10 +90,13 @@ pub struct Costs {
     /// read it. Always so, but for [`crate::Machine::without`]: without it every read is a miss.
     #[serde(default = "yes")]
     pub reads_may_hit: bool,
-    /// Reading another CPU's state costs `line_transfer_ps`. A switch, as the two below and `reads_may_hit` are: for
+    /// Reading another CPU's state costs `line_transfer_ps`. A switch, as those below and `reads_may_hit` are: for
     /// [`crate::Machine::without`], where terms share a figure.
     #[serde(default = "yes")]
     pub charge_reads: bool,
+    /// Writing what other CPUs have read or written since costs `line_transfer_ps` from the farthest of them.
+    #[serde(default = "yes")]
+    pub charge_writes: bool,
     /// What a message carries costs [`Costs::transfer_ns`].
     #[serde(default = "yes")]
     pub charge_data: bool,
@@ -201,6 +204,7 @@ impl Costs {
             exit_ns: 0,
             reads_may_hit: true,
             charge_reads: true,
+            charge_writes: true,
             charge_data: true,
             charge_atomics: true,
         }

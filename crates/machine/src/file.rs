@@ -478,6 +478,7 @@ fn costs(file: CostsFile, topology: &Topology) -> Result<SourcedCosts, Located> 
         exit_ns: notes.take("exit_ns", file.exit_ns)?,
         reads_may_hit: true,
         charge_reads: true,
+        charge_writes: true,
         charge_data: true,
         charge_atomics: true,
     };

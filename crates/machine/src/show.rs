@@ -86,6 +86,7 @@ impl Machine {
             exit_ns,
             reads_may_hit: _,
             charge_reads: _,
+            charge_writes: _,
             charge_data: _,
             charge_atomics: _,
         } = &self.costs;

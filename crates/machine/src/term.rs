@@ -2,9 +2,9 @@
 //! Ablation: a machine on which one term of the cost model costs nothing. What a result loses or gains without the term
 //! is what the term does to it.
 //!
-//! Most terms have figures of their own, which become 0 (or whatever makes them cost nothing). Reads, data, cache
-//! refill and atomic updates share `line_transfer_ps`, so they have switches or bounds of their own instead, and the
-//! figure stays.
+//! Most terms have figures of their own, which become 0 (or whatever makes them cost nothing). Reads, writes, data,
+//! cache refill and atomic updates share `line_transfer_ps`, so they have switches or bounds of their own instead, and
+//! the figure stays.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,6 +25,7 @@ pub enum Term {
     Selects,
     Reads,
     ReadHits,
+    Writes,
     Balancing,
     Switches,
     CacheRefill,
@@ -42,7 +43,7 @@ pub enum Term {
 }
 
 /// Names as users write them, and what is left out.
-const TERMS: [(Term, &str, &str); 20] = [
+const TERMS: [(Term, &str, &str); 21] = [
     (Term::Smt, "smt", "threads of a core slow each other down"),
     (Term::Capacity, "capacity", "some cores are slower than others"),
     (Term::Wakeups, "wakeups", "the work of a wake-up, reads and placement apart"),
@@ -52,6 +53,11 @@ const TERMS: [(Term, &str, &str); 20] = [
         Term::ReadHits,
         "read-hits",
         "a line that nobody wrote since is read at the price of a hit; without: each read is a miss",
+    ),
+    (
+        Term::Writes,
+        "writes",
+        "transfers of cache lines when the policy writes what other CPUs read or wrote since",
     ),
     (
         Term::Balancing,
@@ -151,6 +157,10 @@ impl Machine {
             }
             Term::ReadHits => {
                 costs.reads_may_hit = false;
+                &[]
+            }
+            Term::Writes => {
+                costs.charge_writes = false;
                 &[]
             }
             Term::Balancing => {

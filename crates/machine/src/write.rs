@@ -10,8 +10,9 @@ impl Machine {
     /// costs. Errors if a figure is too large for TOML, which no checked machine has, and if a term was left out by a
     /// switch ([`Machine::without`]), for which files have no key.
     pub fn to_toml(&self) -> Result<String, MachineError> {
-        let Costs { reads_may_hit, charge_reads, charge_data, charge_atomics, .. } = self.costs;
-        if !(reads_may_hit && charge_reads && charge_data && charge_atomics) {
+        let Costs { reads_may_hit, charge_reads, charge_writes, charge_data, charge_atomics, .. } =
+            self.costs;
+        if !(reads_may_hit && charge_reads && charge_writes && charge_data && charge_atomics) {
             return Err(MachineError::Invalid {
                 what: "a machine without one of its cost terms".into(),
                 expected: "one with all of them: machine files have figures, not switches".into(),

@@ -48,6 +48,7 @@ fn each_term_takes_its_own_figures_away_and_leaves_a_machine() {
             Term::Selects => &["select_ns"],
             Term::Reads => &["charge_reads"],
             Term::ReadHits => &["reads_may_hit"],
+            Term::Writes => &["charge_writes"],
             Term::Balancing => &["balance_ns", "push_ns"],
             Term::Switches => &["switch_process_ns", "switch_thread_ns"],
             Term::CacheRefill => &["core_cache_bytes", "llc_cache_bytes", "llc_hit_ps"],
@@ -90,7 +91,8 @@ fn without_every_term_nothing_costs_anything() {
     free.line_bytes = machine.costs.line_bytes;
     free.lines_in_flight = machine.costs.lines_in_flight;
     free.reads_may_hit = false;
-    (free.charge_reads, free.charge_data, free.charge_atomics) = (false, false, false);
+    (free.charge_reads, free.charge_writes) = (false, false);
+    (free.charge_data, free.charge_atomics) = (false, false);
     assert_eq!(machine.costs, free);
 }
 

@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 90];
+        static wl_native_layout: [u32; 92];
     }
 
     #[test]
@@ -480,7 +480,9 @@ mod tests {
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.
             crate::Tables::image_len(MAX_CPUS).next_multiple_of(64),
             size_of::<Seen>(),
+            offset_of!(Seen, taken),
             offset_of!(Seen, updated),
+            offset_of!(Seen, updated_from),
             offset_of!(Seen, steps),
             Seen::FIRST_BLOCK,
             Seen::FIRST_LLC,

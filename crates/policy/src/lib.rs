@@ -51,7 +51,7 @@ pub use logged_names::task_fields;
 pub use named::NamedPolicy;
 pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
 pub use policy::Policy;
-pub use seen::{Seen, SeenStep, Step};
+pub use seen::{Seen, SeenStep, Step, Taken};
 pub use spec::{
     Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Factor, Groups, Idle, PolicySpec, Push, Queue,
     Rotor, ScanForm, Tunables,

@@ -39,6 +39,16 @@ impl SeenStep {
     }
 }
 
+/// `struct wl_seen_taken`: the longest that the writes of one call waited for CPUs that had what they wrote to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Taken {
+    /// The distance of the farthest of those CPUs, as an index; 0 (the CPU itself) if there was none.
+    pub from: u32,
+    /// The distance from which a miss that is counted fetched that line already, as an index; else 0.
+    pub had: u32,
+}
+
 /// `struct wl_seen`: what one call read and updated, and whether other CPUs had written it since (host_lines.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -47,9 +57,12 @@ pub struct Seen {
     pub hits: Reads,
     /// Reads of all others.
     pub misses: Reads,
+    /// What its writes waited for.
+    pub taken: Taken,
     nr_updated: u32,
-    pub(crate) updated: [u32; SEEN_UPDATES],
     nr_steps: u32,
+    pub(crate) updated: [u32; SEEN_UPDATES],
+    pub(crate) updated_from: [u32; SEEN_UPDATES],
     pub(crate) steps: [SeenStep; 8],
 }
 
@@ -66,11 +79,13 @@ impl Seen {
     /// One more than the largest number of a line that is updated atomically.
     pub const END: usize = Seen::FIRST_IDLE_LLCS + MAX_CPUS.div_ceil(512);
 
-    /// The lines that were updated atomically, in order: the number of a counter, from [`Seen::FIRST_BLOCK`] on that of a
+    /// The lines that were updated atomically, in order, each with the distance, as an index, of the farthest other CPU that
+    /// had it (0: none had). The lines' numbers: that of a counter, from [`Seen::FIRST_BLOCK`] on that of a
     /// block (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary, and from
     /// [`Seen::FIRST_IDLE_LLCS`] on a 512th of the number of an LLC, for its bit.
-    pub fn updated(&self) -> &[u32] {
-        &self.updated[..self.nr_updated as usize]
+    pub fn updated(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let nr = self.nr_updated as usize;
+        self.updated[..nr].iter().copied().zip(self.updated_from[..nr].iter().copied())
     }
 
     /// The steps of the idle search in the order in which they began; none if there was no search.

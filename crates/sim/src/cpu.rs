@@ -178,11 +178,11 @@ pub(crate) struct Cpu {
     /// When the placement decision began.
     pub(crate) select_since_ns: u64,
     /// What the policy answered to the tick: a CPU to kick (and whether it claimed it), or `NONE`; whether to balance
-    /// now; what its reads cost.
+    /// now; what its reads, writes and updates cost.
     pub(crate) tick_kick: u32,
     pub(crate) tick_claimed: bool,
     pub(crate) tick_balance: bool,
-    pub(crate) tick_reads_ns: u64,
+    pub(crate) tick_lines_ns: u64,
     /// Of its stream, if it streams.
     pub(crate) pace: Pace,
 }
@@ -228,7 +228,7 @@ impl Cpu {
             tick_kick: NONE,
             tick_claimed: false,
             tick_balance: false,
-            tick_reads_ns: 0,
+            tick_lines_ns: 0,
             pace: Pace::default(),
             done: [0; Kind::COUNT],
         }

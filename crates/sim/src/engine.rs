@@ -2,12 +2,12 @@
 //! The simulated kernel's clock: takes events in order of time and lets CPUs carry on.
 //!
 //! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), cache.rs (cache refill),
-//! counters.rs (shared counters), runqueue_lock.rs (runqueue locks), wake.rs (wake-ups and notifying), schedule.rs
+//! counters.rs (shared counters), transfers.rs (lines that the policy reads and writes), runqueue_lock.rs (runqueue locks), wake.rs (wake-ups and notifying), schedule.rs
 //! (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs), lock.rs, barrier.rs, exec.rs and
 //! stream.rs (memory.rs has the shares). The policy is asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
-use wakelab_policy::{Policy, Reads, TASK_NEW, Tables, Timer};
+use wakelab_policy::{Policy, TASK_NEW, Tables, Timer};
 use wakelab_workload::{End, Op, Workload};
 
 use crate::accounting::Tally;
@@ -332,26 +332,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         } else {
             self.idle(cpu);
         }
-    }
-
-    /// What the reads of the policy's last answer cost, in ns, rounded up once.
-    pub(crate) fn reads_ns(&self) -> u64 {
-        let seen = self.policy.seen();
-        self.price_ps(&seen.misses, &seen.hits).div_ceil(1000)
-    }
-
-    /// What reads cost, in ps: a miss the line's transfer from that distance, a hit that of a line of the reader's own.
-    pub(crate) fn price_ps(&self, misses: &Reads, hits: &Reads) -> u64 {
-        let costs = self.costs;
-        if !costs.charge_reads {
-            return 0;
-        }
-        let mut ps = 0;
-        for ((&misses, &hits), &transfer_ps) in misses.at.iter().zip(&hits.at).zip(&costs.line_transfer_ps) {
-            let hit_ps = if costs.reads_may_hit { costs.line_transfer_ps[0] } else { transfer_ps };
-            ps += u64::from(misses) * transfer_ps + u64::from(hits) * hit_ps;
-        }
-        ps
     }
 
     /// Counts a step. Answers no, and fails the run, if too many were made at one instant.

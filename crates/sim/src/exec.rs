@@ -30,7 +30,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         let decision = self.decide(cpu, task, WAKE_EXEC, NONE);
         let wakeup = self.wakeup_to(task, WAKE_EXEC, &decision);
-        let cost_ns = self.costs.select_ns + self.reads_ns() + self.updates_ns(cpu);
+        let cost_ns = self.costs.select_ns + self.transfers_ns() + self.updates_ns(cpu);
         let c = &mut self.cpus[cpu as usize];
         c.wakeup = wakeup;
         c.set(Doing::SelectExec, Kind::Select, cost_ns * UNITS);
@@ -60,12 +60,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         t.waits_since_ns = self.now_ns;
         t.is_cold = true;
         self.observer.migrate(self.now_ns, task, cpu, wakeup.cpu);
-        let reads_ns = self.enqueue(Some(cpu), task, wakeup.cpu, EnqueueWhy::Moved);
+        let transfers_ns = self.enqueue(Some(cpu), task, wakeup.cpu, EnqueueWhy::Moved);
         self.end_claim(&wakeup);
         let c = &mut self.cpus[cpu as usize];
         c.need_resched = false;
         c.put_back = task;
-        c.extra_switch_ns += reads_ns;
+        c.extra_switch_ns += transfers_ns;
         if let Some(Todo::Send(_)) = c.todo.front() {
             // With nothing current no interrupt is taken: next() goes on with choose().
             c.scheduling = true;

@@ -92,10 +92,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn policy_timer(&mut self, cpu: u32) {
         self.policy_timer = self.policy.timer(cpu, self.now_ns);
         self.tally.timer(&self.policy_timer, &self.policy.seen().misses);
-        let reads_ns = self.reads_ns();
+        let transfers_ns = self.transfers_ns();
         let c = &mut self.cpus[cpu as usize];
         c.set(Doing::PolicyTimer, Kind::Interrupt, self.costs.interrupt_ns * UNITS);
-        c.add_tail(Kind::Balance, reads_ns * UNITS);
+        c.add_tail(Kind::Balance, transfers_ns * UNITS);
     }
 
     pub(crate) fn policy_timer_over(&mut self, cpu: u32) {

@@ -111,10 +111,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         c.set(Doing::Tick, Kind::Tick, self.costs.tick_ns * UNITS);
         let kick = c.tick_kick;
         let claimed = kick != NONE && self.idle_runnable.is_idle(kick) && !self.policy.idle_mask(kick);
-        let reads_ns = self.reads_ns() + self.updates_ns(cpu);
+        let lines_ns = self.transfers_ns() + self.updates_ns(cpu);
         let c = &mut self.cpus[cpu as usize];
         c.tick_claimed = claimed;
-        c.tick_reads_ns = reads_ns;
+        c.tick_lines_ns = lines_ns;
         if claimed {
             self.claim_begins(kick);
         }
@@ -131,13 +131,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.end_claim(&Wakeup { wakee: NONE, flags: 0, cpu: kick, claimed });
         }
         let c = &mut self.cpus[cpu as usize];
-        let reads_units = c.tick_reads_ns * UNITS;
+        let lines_units = c.tick_lines_ns * UNITS;
         if c.tick_balance {
             c.pulls = 0;
             self.dispatch(cpu, Doing::TickBalance);
-            self.cpus[cpu as usize].remaining += reads_units;
+            self.cpus[cpu as usize].remaining += lines_units;
         } else {
-            c.set(Doing::Kernel, Kind::Balance, reads_units);
+            c.set(Doing::Kernel, Kind::Balance, lines_units);
         }
     }
 }

@@ -37,6 +37,7 @@ mod schedule;
 mod search;
 mod stream;
 mod task;
+mod transfers;
 mod validate;
 mod wake;
 

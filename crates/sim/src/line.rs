@@ -9,9 +9,10 @@
 //! 2 do at 10 ns: CPU 1 takes 105 ns, until 115; CPU 2 waits for that and then takes 105 ns, 210 in all. CPU 2 again, at
 //! 300 ns: 5 ns.
 //!
-//! Left out: plain reads. Who spins on a line shares it, and makes the next update of it dearer than this.
+//! Left out: plain reads of locks and barriers. Who spins on a line shares it, and makes the next update of it dearer than this.
+//! (Who reads what the policy updates is known: counters.rs.)
 
-use wakelab_machine::{Costs, Distances};
+use wakelab_machine::{Costs, Distance, Distances};
 
 use crate::cpu::NONE;
 
@@ -30,14 +31,19 @@ impl Line {
 
     /// `cpu` updates it: how long that takes from `now_ns` on, in ns, rounded up.
     pub(crate) fn update_ns(&mut self, cpu: u32, now_ns: u64, costs: &Costs, distances: &Distances) -> u64 {
+        let from = match self.writer {
+            NONE => Distance::Cpu,
+            writer => distances.between(writer, cpu),
+        };
+        self.update_from_ns(from, cpu, now_ns, costs)
+    }
+
+    /// The same, with the line fetched from this far; [`Distance::Cpu`]: it is there.
+    pub(crate) fn update_from_ns(&mut self, from: Distance, cpu: u32, now_ns: u64, costs: &Costs) -> u64 {
         if !costs.charge_atomics {
             return 0;
         }
-        let transfer_ps = match self.writer {
-            NONE => 0,
-            writer if writer == cpu => 0,
-            writer => costs.line_transfer_ps[distances.between(writer, cpu).index()],
-        };
+        let transfer_ps = if from == Distance::Cpu { 0 } else { costs.line_transfer_ps[from.index()] };
         let now_ps = now_ns * 1000;
         self.writer = cpu;
         self.free_at_ps = self.free_at_ps.max(now_ps) + transfer_ps + costs.atomic_ps;
@@ -56,7 +62,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use wakelab_machine::{Costs, Cpu, Distance, Topology};
+    use wakelab_machine::{Cpu, Topology};
 
     use super::*;
 

@@ -4,8 +4,8 @@
 //! Whoever queues a task on CPU x (the wake-up proper), picks what x runs next (schedule()), or pulls from x holds x's
 //! lock for `runqueue_lock_ns` from the moment at which it asks or, if the lock is held then, from when it is free. The
 //! hold is part of work that is paid anyway (`wakeup_ns`, `switch_*_ns`, `balance_ns` contain it); the wait is not, and
-//! is paid on top, as a spinning CPU's time. The lock's own line moves from CPU to CPU as well: that is the read of the
-//! runqueue's state that the policy counts, and is not paid twice.
+//! is paid on top, as a spinning CPU's time. The lock's own line moves from CPU to CPU as well: that is the read or write of the
+//! runqueue's state that the policy names (transfers.rs), and is not paid twice.
 //!
 //! A lock is a reservation: the time from which it is free. Requests come in the order of simulated time, so each waits
 //! for exactly those before it, first come, first served, as at a queued spinlock. A CPU does not wait for itself: it

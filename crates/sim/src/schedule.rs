@@ -52,10 +52,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// The current task waits for something, or has exited; the CPU needs another.
     pub(crate) fn block(&mut self, cpu: u32, life: Life) {
         let task = self.stop_current(cpu, false);
-        let record = &mut self.records[task as usize];
-        self.policy.quiescent(record, self.now_ns);
+        self.policy.quiescent(&mut self.records[task as usize], self.now_ns);
+        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
         if life == Life::Exited {
-            self.policy.task_exit(record, self.now_ns);
+            self.policy.task_exit(&mut self.records[task as usize], self.now_ns);
         }
         self.tasks[task as usize].life = life;
         self.checker.blocked(task, cpu, life == Life::Exited);
@@ -80,6 +80,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let c = &mut self.cpus[cpu as usize];
         let task = std::mem::replace(&mut c.curr, NONE);
         self.policy.stopping(&mut self.records[task as usize], cpu, self.now_ns, runnable);
+        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
         let t = &mut self.tasks[task as usize];
         let ran_ns = self.now_ns - t.runs_since_ns;
         t.cpu_time_ns += ran_ns;
@@ -93,10 +94,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let t = &mut self.tasks[task as usize];
         t.woken = false;
         t.waits_since_ns = self.now_ns;
-        let reads_ns = self.enqueue(Some(cpu), task, cpu, EnqueueWhy::SliceEnd);
+        let transfers_ns = self.enqueue(Some(cpu), task, cpu, EnqueueWhy::SliceEnd);
         let c = &mut self.cpus[cpu as usize];
         c.put_back = task;
-        c.extra_switch_ns += reads_ns;
+        c.extra_switch_ns += transfers_ns;
     }
 
     /// Asks the policy what to run; `doing` says what for.
@@ -104,7 +105,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let answer = self.policy.dispatch(cpu, self.now_ns);
         self.tally.dispatch(&answer, &self.policy.seen().misses);
         let fixed_ns = if answer.why() == BalanceWhy::None { 0 } else { self.costs.balance_ns };
-        let cost_ns = fixed_ns + self.reads_ns();
+        let cost_ns = fixed_ns + self.transfers_ns();
         let c = &mut self.cpus[cpu as usize];
         c.dispatch = answer;
         c.set(doing, Kind::Balance, cost_ns * UNITS);
@@ -117,9 +118,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if c.dispatch.what() == DispatchDo::Pull {
             c.pulls += 1;
             if c.pulls <= PULLS_MAX {
-                let wait = self.pull(cpu);
+                let (wait, taken_ns) = self.pull(cpu);
                 self.dispatch(cpu, doing);
-                self.cpus[cpu as usize].add_tail(Kind::RunqueueLock, wait);
+                let c = &mut self.cpus[cpu as usize];
+                c.remaining += taken_ns * UNITS;
+                c.add_tail(Kind::RunqueueLock, wait);
                 return;
             }
             self.checker.fail(format!("the policy pulls for ever on CPU {cpu}"));
@@ -143,15 +146,17 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.notify(Some(cpu), from, true);
     }
 
-    /// Moves tasks from the queue that the policy named, one question each. Answers how long its lock was waited for.
-    fn pull(&mut self, cpu: u32) -> u64 {
+    /// Moves tasks from the queue that the policy named, one question each. Answers the work that waiting for its lock
+    /// took, and how long, in ns, the writes waited: both CPUs' lines are locked, so those of all moves together are as long as the longest.
+    fn pull(&mut self, cpu: u32) -> (u64, u64) {
         let mut dispatch = self.cpus[cpu as usize].dispatch;
         let from = dispatch.cpu as u32;
         if from as usize >= self.cpus.len() || from == cpu {
             self.checker.fail(format!("the policy pulls from CPU {} to CPU {cpu}", dispatch.cpu));
-            return 0;
+            return (0, 0);
         }
         let wait = self.lock_runqueue(cpu, from);
+        let mut taken_ns = 0;
         let mut at = 0;
         while let Some(task) = self.runqueues[from as usize].get(at) {
             if !self.is_allowed(task, cpu) {
@@ -160,6 +165,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             let answer =
                 self.policy.may_move(&mut self.records[task as usize], cpu, self.now_ns, &mut dispatch);
+            taken_ns = self.taken_ns().max(taken_ns);
             if answer.r#move == 0 {
                 at += 1;
             } else {
@@ -180,7 +186,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
         }
         self.cpus[cpu as usize].dispatch = dispatch;
-        wait
+        (wait, taken_ns)
     }
 
     fn take_from_queue(&mut self, cpu: u32, at: usize, task: u32) {
@@ -259,6 +265,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     fn runs(&mut self, cpu: u32, task: u32) {
         self.policy.running(&mut self.records[task as usize], cpu, self.now_ns);
+        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
         self.checker.runs(task, cpu, self.is_allowed(task, cpu));
         self.check_place(task);
         let t = &mut self.tasks[task as usize];
@@ -317,6 +324,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Answers what the policy's counters cost.
     fn becomes_busy(&mut self, cpu: u32) -> u64 {
         self.policy.busy(cpu, self.now_ns);
+        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
         let updates_ns = self.updates_ns(cpu);
         self.set_idle_bit(cpu, false);
         let c = &mut self.cpus[cpu as usize];
@@ -339,8 +347,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if was_busy {
             self.observer.idle(self.now_ns, cpu);
             self.policy.idle(cpu, self.now_ns);
-            let reads_ns = self.reads_ns();
-            self.cpus[cpu as usize].extra_switch_ns += reads_ns;
+            self.cpus[cpu as usize].extra_switch_ns += self.transfers_ns();
             updates_ns = self.updates_ns(cpu);
             self.queue_waits(cpu, false);
             self.queue.cancel_tick(cpu);

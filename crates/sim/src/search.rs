@@ -29,10 +29,16 @@ pub(crate) struct SearchCost {
 }
 
 impl SearchCost {
-    /// Of the decision that was answered last; `price_ps` is that of misses and hits.
-    fn new(seen: &Seen, fixed_ps: u64, price_ps: impl Fn(&Reads, &Reads) -> u64) -> SearchCost {
+    /// Of the decision that was answered last; `price_ps` is that of misses and hits. What its writes wait for is the
+    /// search's, as wake-affine writes nothing, but no step's: they wait behind the step.
+    fn new(
+        seen: &Seen,
+        fixed_ps: u64,
+        taken_ps: u64,
+        price_ps: impl Fn(&Reads, &Reads) -> u64,
+    ) -> SearchCost {
         let all_ps = price_ps(&seen.misses, &seen.hits);
-        let mut cost = SearchCost { decision_ps: fixed_ps + all_ps, ..SearchCost::default() };
+        let mut cost = SearchCost { decision_ps: fixed_ps + all_ps + taken_ps, ..SearchCost::default() };
         let mut end_ps = all_ps;
         for began in seen.steps().iter().rev() {
             let begin_ps = price_ps(&began.misses, &began.hits);
@@ -110,8 +116,9 @@ impl SearchTally {
 impl<O: Observer + ?Sized> Engine<'_, O> {
     /// What the decision that was answered last costs, by part.
     pub(crate) fn search_cost(&self) -> SearchCost {
-        SearchCost::new(self.policy.seen(), self.costs.select_ns * PS_PER_NS, |misses, hits| {
-            self.price_ps(misses, hits)
+        let fixed_ps = self.costs.select_ns * PS_PER_NS;
+        SearchCost::new(self.policy.seen(), fixed_ps, self.taken_ps(), |misses, hits| {
+            self.reads_ps(misses, hits)
         })
     }
 }

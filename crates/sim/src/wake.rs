@@ -55,7 +55,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         let decision = self.decide(cpu, wakee, flags, waker);
         let wakeup = self.wakeup_to(wakee, flags, &decision);
-        let cost_ns = self.costs.select_ns + self.reads_ns() + self.updates_ns(cpu);
+        let cost_ns = self.costs.select_ns + self.transfers_ns() + self.updates_ns(cpu);
         let search_cost = self.search_cost();
         let c = &mut self.cpus[cpu as usize];
         c.wakeup = wakeup;
@@ -191,17 +191,17 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn wakeup_over(&mut self, cpu: u32) {
         let wakeup = self.cpus[cpu as usize].wakeup;
         let why = if wakeup.flags & WAKE_FORK != 0 { EnqueueWhy::Fork } else { EnqueueWhy::Wakeup };
-        let reads_ns = self.enqueue(Some(cpu), wakeup.wakee, wakeup.cpu, why);
+        let transfers_ns = self.enqueue(Some(cpu), wakeup.wakee, wakeup.cpu, why);
         self.end_claim(&wakeup);
-        self.cpus[cpu as usize].set(Doing::Kernel, Kind::Wakeup, reads_ns * UNITS);
+        self.cpus[cpu as usize].set(Doing::Kernel, Kind::Wakeup, transfers_ns * UNITS);
     }
 
     /// Queues the task where the policy says, and notifies that CPU if need be: from the CPU `sender`, or from nowhere.
-    /// Answers what the policy's reads cost.
+    /// Answers what the policy's reads and writes cost.
     pub(crate) fn enqueue(&mut self, sender: Option<u32>, task: u32, cpu: u32, why: EnqueueWhy) -> u64 {
         let record = &mut self.records[task as usize];
         let answer = self.policy.enqueue_from(sender.unwrap_or(cpu), record, cpu, why, self.now_ns);
-        let reads_ns = self.reads_ns();
+        let transfers_ns = self.transfers_ns();
         let mut target = answer.cpu as u32;
         if target as usize >= self.cpus.len() {
             self.checker.fail(format!("the policy queued task {task} on CPU {}", answer.cpu));
@@ -223,7 +223,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.observer.woken(self.now_ns, sender, target, task);
         }
         self.notify(sender, target, answer.preempt != 0);
-        reads_ns
+        transfers_ns
     }
 
     /// Makes `target` reschedule if it idles, or if its task shall give way.

@@ -12,6 +12,7 @@ use crate::common::{HOSTS, bound, compute, machine, outcome, scenario};
 fn priced(threads: u32) -> Machine {
     let mut machine = machine(1, 2, threads);
     machine.costs.charge_reads = false;
+    machine.costs.charge_writes = false;
     machine.costs.atomic_ps = 5_000;
     machine.costs.line_transfer_ps[Distance::Smt.index()] = 40_000;
     machine.costs.line_transfer_ps[Distance::Llc.index()] = 90_000;

@@ -13,6 +13,7 @@ fn priced() -> Machine {
     machine.costs.line_transfer_ps = [0, 10_000, 0, 40_000, 0, 100_000, 100_000, 100_000];
     machine.costs.lines_in_flight = 4;
     machine.costs.charge_reads = false;
+    machine.costs.charge_writes = false;
     machine
 }
 

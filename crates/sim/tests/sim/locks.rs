@@ -28,6 +28,7 @@ fn with_barrier(machine: Machine, tasks: Vec<Task>, host: HostProfile, barrier: 
 fn priced(cpus: u32) -> Machine {
     let mut machine = machine(1, cpus, 1);
     machine.costs.charge_reads = false;
+    machine.costs.charge_writes = false;
     machine.costs.atomic_ps = 5_000;
     machine.costs.line_transfer_ps[Distance::Llc.index()] = 100_000;
     machine.costs.futex_ns = 1_000;
