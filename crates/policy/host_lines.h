@@ -15,13 +15,13 @@
  * write in one: a miss fetches the line and takes it from the others at once, and `taken.had` says
  * which part of the wait the miss stands for.
  *
- * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, and as
- * much as one more line a CPU for each task group, of which only what is read or written is touched. `used` has a bit for each word of a line's set
- * that is not 0, so that a write clears what is there and no more.
+ * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, and as much as one more
+ * line a CPU for each task group, of which only what is read or written is touched. `used` has a bit for each word of a
+ * line's set that is not 0, so that a write clears what is there and no more.
  *
- * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 turns busy: it takes the
- * line from CPU 1, holders {0}. CPU 1 reads: a miss, holders {0, 1}; CPU 9, of another socket, too: {0, 1, 9}.
- * CPU 0 turns idle: the way to CPU 9 is what it waits for. It turns busy again: it has the line alone, and waits for nobody.
+ * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 turns busy: it takes the line from CPU 1,
+ * holders {0}. CPU 1 reads: a miss, holders {0, 1}; CPU 9, of another socket, too: {0, 1, 9}. CPU 0 turns idle: the way
+ * to CPU 9 is what it waits for. It turns busy again: it has the line alone, and waits for nobody.
  *
  * Cost: a write looks at each holder, of which every one has read since the last write; so it is no more than
  * a part of what those reads cost.

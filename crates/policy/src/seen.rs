@@ -79,9 +79,9 @@ impl Seen {
     /// One more than the largest number of a line that is updated atomically.
     pub const END: usize = Seen::FIRST_IDLE_LLCS + MAX_CPUS.div_ceil(512);
 
-    /// The lines that were updated atomically, in order, each with the distance, as an index, of the farthest other CPU that
-    /// had it (0: none had). The lines' numbers: that of a counter, from [`Seen::FIRST_BLOCK`] on that of a
-    /// block (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary, and from
+    /// The lines that were updated atomically, in order, each with the distance, as an index, of the farthest other CPU
+    /// that had it (0: none had). The lines' numbers: that of a counter, from [`Seen::FIRST_BLOCK`] on that of a block
+    /// (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary, and from
     /// [`Seen::FIRST_IDLE_LLCS`] on a 512th of the number of an LLC, for its bit.
     pub fn updated(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let nr = self.nr_updated as usize;

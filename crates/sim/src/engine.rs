@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The simulated kernel's clock: takes events in order of time and lets CPUs carry on.
 //!
-//! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), cache.rs (cache refill),
-//! counters.rs (shared counters), transfers.rs (lines that the policy reads and writes), runqueue_lock.rs (runqueue locks), wake.rs (wake-ups and notifying), schedule.rs
-//! (dispatch, pull, switch), interrupt.rs (interrupts and ticks), ops.rs (programs), lock.rs, barrier.rs, exec.rs and
-//! stream.rs (memory.rs has the shares). The policy is asked for every decision; nothing here places or balances.
+//! The kernel's paths are in files of their own, each an `impl Engine`: cpu.rs (segments and SMT), cache.rs (cache
+//! refill), counters.rs (shared counters), transfers.rs (lines that the policy reads and writes), runqueue_lock.rs
+//! (runqueue locks), wake.rs (wake-ups and notifying), schedule.rs (dispatch, pull, switch), interrupt.rs (interrupts
+//! and ticks), ops.rs (programs), lock.rs, barrier.rs, exec.rs and stream.rs (memory.rs has the shares). The policy is
+//! asked for every decision; nothing here places or balances.
 
 use wakelab_machine::{Costs, Distances, Machine};
 use wakelab_policy::{Policy, TASK_NEW, Tables, Timer};

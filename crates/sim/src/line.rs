@@ -5,12 +5,12 @@
 //! another one. Updates that come together queue: the line is busy until the one before is done (first come, first
 //! served, in the order of events). The price is that of a CPU at full speed; what an SMT sibling adds comes on top.
 //!
-//! Worked example: `atomic_ps` 5,000, a transfer inside the LLC 100,000. CPU 0 updates a fresh line at 0: 5 ns. CPUs 1 and
-//! 2 do at 10 ns: CPU 1 takes 105 ns, until 115; CPU 2 waits for that and then takes 105 ns, 210 in all. CPU 2 again, at
-//! 300 ns: 5 ns.
+//! Worked example: `atomic_ps` 5,000, a transfer inside the LLC 100,000. CPU 0 updates a fresh line at 0: 5 ns. CPUs 1
+//! and 2 do at 10 ns: CPU 1 takes 105 ns, until 115; CPU 2 waits for that and then takes 105 ns, 210 in all. CPU 2
+//! again, at 300 ns: 5 ns.
 //!
-//! Left out: plain reads of locks and barriers. Who spins on a line shares it, and makes the next update of it dearer than this.
-//! (Who reads what the policy updates is known: counters.rs.)
+//! Left out: plain reads of locks and barriers. Who spins on a line shares it, and makes the next update of it dearer
+//! than this. (Who reads what the policy updates is known: counters.rs.)
 
 use wakelab_machine::{Costs, Distance, Distances};
 

@@ -4,15 +4,15 @@
 //! Whoever queues a task on CPU x (the wake-up proper), picks what x runs next (schedule()), or pulls from x holds x's
 //! lock for `runqueue_lock_ns` from the moment at which it asks or, if the lock is held then, from when it is free. The
 //! hold is part of work that is paid anyway (`wakeup_ns`, `switch_*_ns`, `balance_ns` contain it); the wait is not, and
-//! is paid on top, as a spinning CPU's time. The lock's own line moves from CPU to CPU as well: that is the read or write of the
-//! runqueue's state that the policy names (transfers.rs), and is not paid twice.
+//! is paid on top, as a spinning CPU's time. The lock's own line moves from CPU to CPU as well: that is the read or
+//! write of the runqueue's state that the policy names (transfers.rs), and is not paid twice.
 //!
 //! A lock is a reservation: the time from which it is free. Requests come in the order of simulated time, so each waits
 //! for exactly those before it, first come, first served, as at a queued spinlock. A CPU does not wait for itself: it
 //! was done with the lock before it asked again.
 //!
-//! Worked example, 100 ns a hold: CPUs 0, 1 and 2 queue a task on CPU 9 at 1,000, 1,030 and 1,200 ns. CPU 0 has the lock
-//! at once, until 1,100; CPU 1 waits 70 ns and has it until 1,200; CPU 2 finds it free.
+//! Worked example, 100 ns a hold: CPUs 0, 1 and 2 queue a task on CPU 9 at 1,000, 1,030 and 1,200 ns. CPU 0 has the
+//! lock at once, until 1,100; CPU 1 waits 70 ns and has it until 1,200; CPU 2 finds it free.
 
 use crate::engine::Engine;
 use crate::observer::Observer;

@@ -2,9 +2,9 @@
 //! schedule(): what a CPU runs next. The policy answers which queue to pull from and what may move; this file carries
 //! it out, switches, and keeps the policy told.
 //!
-//! The order is the kernel's. A task is switched in when it is picked: from then on the CPU's time is charged to it, the
-//! switch included, as sched_switch has it. A CPU that finds nothing tells the policy that it idles, sets its idle bit,
-//! and then switches to its idle task.
+//! The order is the kernel's. A task is switched in when it is picked: from then on the CPU's time is charged to it,
+//! the switch included, as sched_switch has it. A CPU that finds nothing tells the policy that it idles, sets its idle
+//! bit, and then switches to its idle task.
 
 use wakelab_machine::Distance;
 use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy, Pick};
@@ -135,7 +135,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Tells the CPU that the policy named, if it did, to put its running task back: the policy will queue it elsewhere.
+    /// Tells the CPU that the policy named, if it did, to put its running task back: the policy will queue it
+    /// elsewhere.
     fn push(&mut self, cpu: u32) {
         let Ok(from) = u32::try_from(self.cpus[cpu as usize].dispatch.push_cpu) else { return };
         if !self.host.can_push() || from == cpu || self.cpus[from as usize].curr == NONE {
@@ -147,7 +148,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Moves tasks from the queue that the policy named, one question each. Answers the work that waiting for its lock
-    /// took, and how long, in ns, the writes waited: both CPUs' lines are locked, so those of all moves together are as long as the longest.
+    /// took, and how long, in ns, the writes waited: both CPUs' lines are locked, so those of all moves together are as
+    /// long as the longest.
     fn pull(&mut self, cpu: u32) -> (u64, u64) {
         let mut dispatch = self.cpus[cpu as usize].dispatch;
         let from = dispatch.cpu as u32;
@@ -196,8 +198,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// The first task of the own queue that may run here and, if the policy wants to be asked, that it wants to run; or the
-    /// last that it wants, of all. If it wants none: no task if the previous one may go on, else the first that may run.
+    /// The first task of the own queue that may run here and, if the policy wants to be asked, that it wants to run; or
+    /// the last that it wants, of all. If it wants none: no task if the previous one may go on, else the first that may
+    /// run.
     fn choice(&mut self, cpu: u32) -> Choice {
         let pick = self.cpus[cpu as usize].dispatch.pick();
         let (mut first, mut last) = (None, None);

@@ -2,28 +2,29 @@
 //! What the policy's reads and writes of shared cache lines cost: their transfers between CPUs.
 //!
 //! The policy's host follows who has which line (host_lines.h). A read by a CPU that has not is a miss, and costs the
-//! transfer from where the line belongs; another is a hit, and costs what a line of the reader's own does. A write needs the
-//! line alone: whoever else has it gives it up first, all at the same time, and the writer waits for the farthest, a
-//! transfer from there. Whoever looks at a CPU's line, in a search or to balance, so makes that CPU's next write of it dearer,
-//! and the waker that queues a task there makes it fetch the line back.
+//! transfer from where the line belongs; another is a hit, and costs what a line of the reader's own does. A write
+//! needs the line alone: whoever else has it gives it up first, all at the same time, and the writer waits for the
+//! farthest, a transfer from there. Whoever looks at a CPU's line, in a search or to balance, so makes that CPU's next
+//! write of it dearer, and the waker that queues a task there makes it fetch the line back.
 //!
-//! When is that waited for? A store waits in its CPU's store buffer, and the next atomic operation or serializing instruction for
-//! an empty store buffer. A kernel path has one soon (the next lock, the interrupt to send, the change of address space), so
-//! the wait is taken to be whole; stores of one call are in the buffer together, so the longest counts, once a call. It is
-//! paid with what the call is part of: that of a context switch's calls (stopping, quiescent, busy, running) by the switch.
+//! When is that waited for? A store waits in its CPU's store buffer, and the next atomic operation or serializing
+//! instruction for an empty store buffer. A kernel path has one soon (the next lock, the interrupt to send, the change
+//! of address space), so the wait is taken to be whole; stores of one call are in the buffer together, so the longest
+//! counts, once a call. It is paid with what the call is part of: that of a context switch's calls (stopping,
+//! quiescent, busy, running) by the switch.
 //!
-//! A CPU's line stands for all that is written in its runqueue then, the lock's word with it (runqueue_lock.rs has the wait for
-//! who holds it). To queue a task its lock is taken before anything is looked at, so a miss there fetches the line for
-//! writing: what is farther than the line's home is paid on top, and no more. Lines that are updated by atomic operations
-//! are priced by counters.rs, with the same holders.
+//! A CPU's line stands for all that is written in its runqueue then, the lock's word with it (runqueue_lock.rs has the
+//! wait for who holds it). To queue a task its lock is taken before anything is looked at, so a miss there fetches the
+//! line for writing: what is farther than the line's home is paid on top, and no more. Lines that are updated by atomic
+//! operations are priced by counters.rs, with the same holders.
 //!
 //! Worked example, 44 ns inside an LLC, 118 between them: CPU 3 looks whether CPU 5 of its LLC idles: a miss, 44 ns. It
-//! queues a task there: a hit, 1.3, and CPU 5 gives the line up, 44. CPU 5 turns busy: it takes the line back from CPU 3, 44;
-//! what else the switch writes is its own by now. A CPU of the other LLC reads the line, 118. At its next switch CPU 5 takes
-//! it from there: 118.
+//! queues a task there: a hit, 1.3, and CPU 5 gives the line up, 44. CPU 5 turns busy: it takes the line back from CPU
+//! 3, 44; what else the switch writes is its own by now. A CPU of the other LLC reads the line, 118. At its next switch
+//! CPU 5 takes it from there: 118.
 //!
-//! Left out: that the miss of a CPU's own line (after another CPU wrote it) is a transfer, too. As it writes the line in the same
-//! path, one transfer is all it waits for, and the write has it.
+//! Left out: that the miss of a CPU's own line (after another CPU wrote it) is a transfer, too. As it writes the line
+//! in the same path, one transfer is all it waits for, and the write has it.
 
 use wakelab_policy::Reads;
 

@@ -36,5 +36,5 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
 pub(crate) fn quick() -> Result<()> {
     let mut command = cargo();
     command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--", "experiments"]);
-    run_command(command.args(["--quick", "--seeds", "5"]))
+    run_command(command.args(["--quick", "--seeds", "8"]))
 }

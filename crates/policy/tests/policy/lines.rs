@@ -67,9 +67,9 @@ fn a_write_waits_for_the_farthest_of_the_others() {
     assert_eq!(policy.seen().taken, NONE, "it had the line alone");
 }
 
-/// To queue a task, a CPU takes the runqueue's lock: it fetches the line for writing. CPU 0 computes. CPU 1 looked at it before: it takes
-/// the line from CPU 0. CPU 9 fetches it, from 1, as far away as it belongs: nothing on top. CPU 1 fetches it
-/// back, at the price of a transfer from CPU 0, though CPU 9 has it. CPU 0 takes it back from CPU 1.
+/// To queue a task, a CPU takes the runqueue's lock: it fetches the line for writing. CPU 0 computes. CPU 1 looked at
+/// it before: it takes the line from CPU 0. CPU 9 fetches it, from 1, as far away as it belongs: nothing on top. CPU 1
+/// fetches it back, at the price of a transfer from CPU 0, though CPU 9 has it. CPU 0 takes it back from CPU 1.
 #[test]
 fn queueing_fetches_the_line_for_writing() {
     let mut policy = policy("linux-4.15", &machine(2, None, 8, 1));

@@ -33,9 +33,10 @@ fn once(time_ns: u64) -> SearchTime {
     SearchTime { searches: 1, time_ns }
 }
 
-/// CPU 2 is busy: target, 40; has_idle_cores, of CPU 0 itself, 1; step 1 reads 2 and 3, then 0 and 1, 80 + 1 + 10, and finds
-/// both cores busy; step 2 reads 2 and 3, 80, and takes CPU 3. With the fixed part 100 + 40 + 1 + 91 + 80 = 312. After step 1 it clears has_idle_cores,
-/// which CPU 2 read when it last turned idle: 40 more, which are the search's and no step's.
+/// CPU 2 is busy: target, 40; has_idle_cores, of CPU 0 itself, 1; step 1 reads 2 and 3, then 0 and 1, 80 + 1 + 10, and
+/// finds both cores busy; step 2 reads 2 and 3, 80, and takes CPU 3. With the fixed part 100 + 40 + 1 + 91 + 80 = 312.
+/// After step 1 it clears has_idle_cores, which CPU 2 read when it last turned idle: 40 more, which are the search's
+/// and no step's.
 #[test]
 fn each_step_has_its_reads() {
     let run = wake_once("linux-4.15+affine=off", priced(), &[2]);
