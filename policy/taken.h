@@ -3,8 +3,7 @@
  * taken.h - CPUs on which a task of a higher class runs (real-time, deadline): what waits there goes on elsewhere.
  *
  * The policy sees no tick of such a CPU, and none of its own tasks run there. So the host looks again after a tick, and then each tick for as
- * long as something waits there that may run elsewhere: wl_taken(). Not for what is bound to that CPU: those who are marked balance all that they see,
- * and if they do so at each tick, a task that waits on one of them is passed on before its turn comes, again and again. Each time
+ * long as something waits there: wl_taken(). Each time
  *   - the CPU is in the state `taken`: busy, and to balancing a CPU with one task more than the policy counts and with next to
  *     no capacity (Linux: nr_running has all classes, and cpu_capacity is what real-time tasks leave), so that even a busy CPU
  *     with as much load finds it busier than itself;

@@ -12,7 +12,6 @@
 #define SCX_WAKELAB_TAKEN_H
 
 #include "state.bpf.h"
-#include "queues.bpf.h"
 #include "timer.bpf.h"
 
 /* Set by the loader with --partial. */
@@ -78,30 +77,6 @@ static __always_inline void watch_if_taken(s32 cpu)
 		watch_foreign(cpu);
 }
 
-/*
- * Does anybody wait on cpu who may run elsewhere? What is bound to it waits in any case; and to have another CPU balance at each tick
- * for it would move about what waits on others, which then never comes to its turn.
- */
-SEPARATE int somebody_may_go(s32 cpu)
-{
-	struct task_struct *p;
-	u32 scanned = 0, found = 0;
-
-	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, cpu, 0)
-	{
-		if (scanned++ >= MAX_SCANNED)
-			break;
-		__sink(scanned); /* or the verifier follows each count by itself */
-		if (p->nr_cpus_allowed > 1) {
-			found = 1;
-			break;
-		}
-	}
-	bpf_rcu_read_unlock();
-	return found;
-}
-
 /* Returns 1 if it should be looked after again. */
 SEPARATE int look_after(s32 cpu)
 {
@@ -127,8 +102,7 @@ static int watch_fired(void *map, int *key, struct timer_slot *slot)
 	{
 		if (scx_bpf_dsq_nr_queued(cpu) <= 0 || !is_taken(cpu))
 			continue;
-		/* The timer goes on: somebody else may come to wait there. */
-		found |= somebody_may_go(cpu) ? look_after(cpu) : 1;
+		found |= look_after(cpu);
 	}
 	if (found)
 		watch_taken();
