@@ -41,7 +41,10 @@ WL_INLINE u32 wl_all_levels(struct wl_policy *p)
 	return (1u << (p->topo.nr_levels & 31)) - 2;
 }
 
-/* i from the lo-th level up to the highest: a loop of so few turns that BPF needs no iterator for it. */
+/*
+ * i from the lo-th level up to the highest: a loop of so few turns that BPF needs no iterator for
+ * it.
+ */
 #define wl_for_levels(p, i, lo)                                                                    \
 	for ((i) = (lo); (i) < WL_MAX_LEVELS && (i) < (p)->topo.nr_levels; (i)++)
 
@@ -193,9 +196,10 @@ WL_INLINE void wl_wrote_llc(struct wl_policy *p, u32 first_cpu)
 }
 
 /*
- * Answers count reads by distance, which decides nothing. A host that does not look at that may say so before core.h: then
- * distances are all taken to be the CPU's own, and reads that are part of no search are not counted at all; nor any, and what a
- * decision says of them means nothing, where the host hands no time back by wl_scan_took(), which compares numbers of reads.
+ * Answers count reads by distance, which decides nothing. A host that does not look at that may say
+ * so before core.h: then distances are all taken to be the CPU's own, and reads that are part of no
+ * search are not counted at all; nor any, and what a decision says of them means nothing, where the
+ * host hands no time back by wl_scan_took(), which compares numbers of reads.
  */
 #ifndef wl_tells_distances
 #define wl_tells_distances(p) 1
@@ -211,7 +215,9 @@ WL_INLINE void wl_read_at(struct wl_policy *p, struct wl_reads *reads, u32 dist)
 	reads->at[dist & (WL_NR_DIST - 1)]++;
 }
 
-/* Reads of a CPU's line, of what belongs to an LLC, and of a group's counter: counted, and named. */
+/*
+ * Reads of a CPU's line, of what belongs to an LLC, and of a group's counter: counted, and named.
+ */
 WL_INLINE void wl_read_cpu(struct wl_policy *p, struct wl_reads *reads, u32 cpu, u32 dist)
 {
 	wl_read_at(p, reads, dist);
@@ -245,8 +251,8 @@ WL_INLINE void wl_read_block(struct wl_policy *p, struct wl_reads *reads, u32 bl
 }
 
 /*
- * The word of idle_llcs with the bit of an LLC, by its number (its domain at llc_level). These bits belong to no CPU:
- * they are taken to be as far as the machine is wide.
+ * The word of idle_llcs with the bit of an LLC, by its number (its domain at llc_level). These bits
+ * belong to no CPU: they are taken to be as far as the machine is wide.
  */
 WL_INLINE u64 *wl_idle_llcs(struct wl_policy *p, u32 llc)
 {
@@ -302,7 +308,9 @@ WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b)
 
 	if (a == b)
 		return WL_DIST_CPU;
-	/* Inside an LLC core and cluster decide: most questions are of this kind, and need no walk. */
+	/*
+	 * Inside an LLC core and cluster decide: most questions are of this kind, and need no walk.
+	 */
 	if (wl_entry(smt->dom_of, a) == wl_entry(smt->dom_of, b))
 		return smt->kind;
 	if (cluster != WL_NO_CLUSTER && cluster == wl_entry(p->topo.cluster_of, b))
@@ -427,8 +435,8 @@ WL_INLINE u32 wl_take_counted(struct wl_policy *p, const struct wl_search *s, u3
 }
 
 /*
- * An idle allowed CPU of the candidate's domain at `level`, from the candidate on, wrapping. Returns the CPU
- * claimed, or WL_CPU_NONE.
+ * An idle allowed CPU of the candidate's domain at `level`, from the candidate on, wrapping.
+ * Returns the CPU claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			    const struct wl_task *t WL_ARG, u32 level,

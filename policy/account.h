@@ -4,9 +4,10 @@
  *
  * Every CPU remembers its last report. The first one counts from idle, and one that repeats the
  * last changes nothing. Where the policy keeps counters (smt-balance), a CPU that turns busy adds 1
- * to the counter of each domain round it below the LLC, one that turns idle subtracts it. The two ends of an idle period give a sample for the
- * CPU's average. A CPU that turns idle and finds its whole core idle says so to its LLC
- * (has_idle_cores), for `scan`; with idle=nearest block.h takes both over.
+ * to the counter of each domain round it below the LLC, one that turns idle subtracts it. The two
+ * ends of an idle period give a sample for the CPU's average. A CPU that turns idle and finds its
+ * whole core idle says so to its LLC (has_idle_cores), for `scan`; with idle=nearest block.h takes
+ * both over.
  *
  * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core. The LLC's groups are the
  * cores, with a counter each. busy(0), busy(0), busy(2), busy(1): the counters are 2 and 1.

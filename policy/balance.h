@@ -14,16 +14,16 @@
  *		CPU, if 100 * busiest <= imbalance_pct * own
  *   how much	what brings either group to the domain's average, whichever is less; but at least
  *		the mean task of the busiest group's busiest CPU, from which it is taken
- * Between clusters an idle CPU compares numbers of tasks instead (cluster.h).
- * Newly idle at most one task is pulled, else up to 32. A task may move if it is allowed, if half
- * of its weight fits what is left of that amount (the axis `groups` has rules of its own), and if it is not cache-hot: it did not run within
- * migration_cost, or periodic pulls failed more often than the level's patience (0 for SMT, 1
- * inside a node, 2 beyond). Each level is tried once for each time that a task ran here (newly
- * idle), or once a mark (periodic): a pull is never asked for without end. Newly-idle balancing
- * needs an avg_idle of at least migration_cost, and `overloaded`: some CPU had two tasks. It is
- * cleared when all CPUs were read and none had; reading it counts as a read of the first CPU. If
- * nobody who waits on the busiest CPU may come here, the level is tried once more without that CPU
- * (Linux: LBF_ALL_PINNED, which leaves out one CPU after the other).
+ * Between clusters an idle CPU compares numbers of tasks instead (cluster.h). Newly idle at most
+ * one task is pulled, else up to 32. A task may move if it is allowed, if half of its weight fits
+ * what is left of that amount (the axis `groups` has rules of its own), and if it is not cache-hot:
+ * it did not run within migration_cost, or periodic pulls failed more often than the level's
+ * patience (0 for SMT, 1 inside a node, 2 beyond). Each level is tried once for each time that a
+ * task ran here (newly idle), or once a mark (periodic): a pull is never asked for without end.
+ * Newly-idle balancing needs an avg_idle of at least migration_cost, and `overloaded`: some CPU had
+ * two tasks. It is cleared when all CPUs were read and none had; reading it counts as a read of the
+ * first CPU. If nobody who waits on the busiest CPU may come here, the level is tried once more
+ * without that CPU (Linux: LBF_ALL_PINNED, which leaves out one CPU after the other).
  *
  * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of
  * each group. Kick: a CPU with something queued probes 4 CPUs a level, other ones at each tick, for
@@ -34,8 +34,9 @@
  * LLC 1's 2048 and the domain's 1408. LLC 1 has 8 tasks on 4 CPUs, LLC 0 three: pull from CPU 4,
  * the first of equals, min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560 of load.
  *
- * A CPU that a task of a higher class has taken counts as one with a task more and no capacity (taken.h). Whether a group has room is told
- * by its other CPUs: what waits behind the other class may be bound to that CPU, and must not keep an idle neighbour from pulling.
+ * A CPU that a task of a higher class has taken counts as one with a task more and no capacity
+ * (taken.h). Whether a group has room is told by its other CPUs: what waits behind the other class
+ * may be bound to that CPU, and must not keep an idle neighbour from pulling.
  *
  * Cost: each CPU of the widest level tried is read once. It fails where what should move runs: only
  * queued tasks move.
@@ -67,7 +68,9 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
 	side->cpu_queued = 0;
 }
 
-/* What balancing sees of a CPU that a task of a higher class has taken; no other CPU has so little. */
+/*
+ * What balancing sees of a CPU that a task of a higher class has taken; no other CPU has so little.
+ */
 #define WL_TAKEN_CAPACITY 1
 
 /* Adds a CPU, which is read; avoid: see wl_sides. Returns 1 if it has two tasks. */
@@ -115,7 +118,10 @@ WL_INLINE void wl_side_close(struct wl_sides *s)
 	wl_side_clear(&s->group);
 }
 
-/* Reads all groups of cpu's domain at `level` but its own, in ring order from its own, into its sides. */
+/*
+ * Reads all groups of cpu's domain at `level` but its own, in ring order from its own, into its
+ * sides.
+ */
 WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 			struct wl_reads *reads WL_ARG)
 {
@@ -193,8 +199,9 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *o
 }
 
 /*
- * Tries the levels of a bit mask from the innermost out, and takes nothing from the CPU that wl_sides avoids. Returns the level at which something
- * should be pulled, with out saying what, or 0.
+ * Tries the levels of a bit mask from the innermost out, and takes nothing from the CPU that
+ * wl_sides avoids. Returns the level at which something should be pulled, with out saying what, or
+ * 0.
  */
 WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
@@ -251,7 +258,10 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 
 /* ------------------------------------------------------------------ events */
 
-/* Something is about to be pulled: if nobody who waits there may come here, the level is tried once more, without that CPU. */
+/*
+ * Something is about to be pulled: if nobody who waits there may come here, the level is tried once
+ * more, without that CPU.
+ */
 WL_INLINE void wl_balance_tries(struct wl_cpu *c, const struct wl_dispatch_out *out, u32 avoid)
 {
 	c->tried_cpu = avoid ? 0 : out->cpu + 1;
@@ -416,7 +426,10 @@ WL_INLINE void wl_mark_all_levels(struct wl_policy *p, u32 cpu)
 	wl_wrote_cpu(p, cpu);
 }
 
-/* An idle CPU that should look for work, marked to balance at every level; or WL_CPU_NONE. Each turn begins with other CPUs. */
+/*
+ * An idle CPU that should look for work, marked to balance at every level; or WL_CPU_NONE. Each
+ * turn begins with other CPUs.
+ */
 WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 turn,
 			  struct wl_reads *reads WL_ARG)
 {

@@ -17,9 +17,9 @@
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
  * Inlined into one program instead, the searches are too complex for the verifier.
  *
- * What BPF asks of the code below: loops are wl_for or wl_for_few; every array index is hidden and masked where
- * it is used (access.h does both); functions take five arguments at most and keep little on the
- * stack (512 bytes a call chain).
+ * What BPF asks of the code below: loops are wl_for or wl_for_few; every array index is hidden and
+ * masked where it is used (access.h does both); functions take five arguments at most and keep
+ * little on the stack (512 bytes a call chain).
  */
 #ifndef WL_BASE_H
 #define WL_BASE_H
@@ -87,17 +87,18 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_for(i, lo, hi) for ((i) = (lo); (i) < (hi); (i)++)
 #endif
 /*
- * wl_for_few(i, hi, most): i from 0 up to and not including hi, and at most `most` turns, a constant of 64 or less. The
- * same in both builds: the verifier follows each turn, and each costs no call, as the iterator's do.
+ * wl_for_few(i, hi, most): i from 0 up to and not including hi, and at most `most` turns, a
+ * constant of 64 or less. The same in both builds: the verifier follows each turn, and each costs
+ * no call, as the iterator's do.
  */
 #define wl_for_few(i, hi, most) for ((i) = 0; (i) < (most) && (i) < (hi); (i)++)
 
 /*
- * Atomic add, or, and; exchange, and exchange if *ptr is `was`, which return what was there before. The last
- * two are of 64 bits, for two neighbouring u32 that must change together, as wl_pair. Relaxed is
- * enough: counters order nothing else. Natively nobody else is there: an instance is driven by one
- * thread at a time (crates/policy takes it by &mut), and a locked instruction costs more than the
- * rest of an event, so they are plain.
+ * Atomic add, or, and; exchange, and exchange if *ptr is `was`, which return what was there before.
+ * The last two are of 64 bits, for two neighbouring u32 that must change together, as wl_pair.
+ * Relaxed is enough: counters order nothing else. Natively nobody else is there: an instance is
+ * driven by one thread at a time (crates/policy takes it by &mut), and a locked instruction costs
+ * more than the rest of an event, so they are plain.
  */
 #ifdef WL_LOGS
 /* The host's, as all that answers what was there: see below. */
@@ -130,10 +131,10 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 typedef u64 __attribute__((may_alias)) wl_pair;
 
 /*
- * Reads of state, the policy's and that of groups, on which a decision depends: wl_read_once() where other CPUs write at
- * the same time, wl_get() elsewhere. A host that logs what decisions read (WL_LOGS) defines both, and the atomic operations
- * above. Topology, parameters, what never changes after wl_init(), and a task's own record need no such care: a log has
- * them as they are.
+ * Reads of state, the policy's and that of groups, on which a decision depends: wl_read_once()
+ * where other CPUs write at the same time, wl_get() elsewhere. A host that logs what decisions read
+ * (WL_LOGS) defines both, and the atomic operations above. Topology, parameters, what never changes
+ * after wl_init(), and a task's own record need no such care: a log has them as they are.
  */
 #ifndef WL_LOGS
 #define wl_read_once(x) (*(volatile __typeof__(x) *)&(x))
@@ -195,8 +196,8 @@ WL_INLINE u32 wl_lowest_bit(u64 x)
 }
 
 /*
- * The first bit set of words[], an array of nr_words, a power of two, from bit `from` up to and not including
- * `end`; or `end`.
+ * The first bit set of words[], an array of nr_words, a power of two, from bit `from` up to and not
+ * including `end`; or `end`.
  */
 WL_INLINE u32 wl_next_bit(const u64 *words, u32 nr_words, u32 from, u32 end)
 {

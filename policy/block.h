@@ -2,37 +2,41 @@
 /*
  * block.h - which CPUs idle, in words: what idle=nearest reads instead of CPUs.
  *
- * An LLC is cut into blocks: its clusters, or where it has none runs of 8 cores; at most 64 CPUs each and
- * at most 64 an LLC (crates/policy, blocks.rs, says what happens where that does not fit). A block has
- * one cache line with a word of idle CPUs, a bit a CPU, a core's bits side by side; the word of wholly
- * idle cores is computed from it. An LLC has one line with two summary words, a bit a block: it has an
- * idle CPU; it has an idle core. A summary bit changes only when what it says of its block does.
- * The machine has a bit an LLC, 512 of them a line, for searches that go beyond theirs: the LLC has, or lately had, an idle CPU.
+ * An LLC is cut into blocks: its clusters, or where it has none runs of 8 cores; at most 64 CPUs
+ * each and at most 64 an LLC (crates/policy, blocks.rs, says what happens where that does not fit).
+ * A block has one cache line with a word of idle CPUs, a bit a CPU, a core's bits side by side; the
+ * word of wholly idle cores is computed from it. An LLC has one line with two summary words, a bit
+ * a block: it has an idle CPU; it has an idle core. A summary bit changes only when what it says of
+ * its block does. The machine has a bit an LLC, 512 of them a line, for searches that go beyond
+ * theirs: the LLC has, or lately had, an idle CPU.
  *
- * Invariant: a CPU that looks idle (its idle task runs and nothing is queued on it) has its bit set.
- * The other way round bits may be *stale*: whoever finds one clears it. So:
+ * Invariant: a CPU that looks idle (its idle task runs and nothing is queued on it) has its bit
+ * set. The other way round bits may be *stale*: whoever finds one clears it. So:
  *   turns idle	sets its bit if that is clear
- *   turns busy	clears its bit if searches lately wanted to know (the LLC's wanted_until_ns: those that found the
- *		summary not empty), else leaves it: two tasks that wake each other on idle CPUs write no shared line at
- *		all, and nor do searches while all is busy
+ *   turns busy	clears its bit if searches lately wanted to know (the LLC's wanted_until_ns: those
+ *		that found the summary not empty), else leaves it: two tasks that wake each other on
+ *		idle CPUs write no shared line at all, and nor do searches while all is busy
  *   tick	clears the bit of a CPU that is busy still
  *   dequeue	of the last task queued on a CPU that idles: sets its bit
- *   a search	clears the bit of a CPU that it finds not to be idle, and that of another LLC where it found nothing
- * An LLC's bit is looked at when its summary ceases to be empty, and set if it is clear; turning busy never clears it.
- * Claims are not here: they are the host's mask alone, so that none can leak into "busy for ever". Until
- * the claimed CPU turns busy, others may find its bit, lose the claim, and go on.
+ *   a search	clears the bit of a CPU that it finds not to be idle, and that of another LLC where
+ *		it found nothing
+ * An LLC's bit is looked at when its summary ceases to be empty, and set if it is clear; turning
+ * busy never clears it. Claims are not here: they are the host's mask alone, so that none can leak
+ * into "busy for ever". Until the claimed CPU turns busy, others may find its bit, lose the claim,
+ * and go on.
  *
- * Two CPUs may change a word at once. Who clears a bit looks at the CPU again afterwards and sets it
- * again if it idles by now; who turns idle publishes that before it looks at the bit; so no idle CPU is
- * left without one. Bits of summaries and of LLCs are kept the same way.
+ * Two CPUs may change a word at once. Who clears a bit looks at the CPU again afterwards and sets
+ * it again if it idles by now; who turns idle publishes that before it looks at the bit; so no idle
+ * CPU is left without one. Bits of summaries and of LLCs are kept the same way.
  *
- * Example, an LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core: block 0 has bits
- * 0, 4, 1, 5, in this order. All are idle: idle 1111, cores 0101, summary 11 and 11. Busy, while searches
- * want to know: CPU 4: idle 1101, cores 0100. CPU 1: idle 1001, cores 0000, and block 0 leaves the
- * summary of cores. CPUs 0 and 5: idle 0000, and it leaves that of CPUs. CPU 5 turns idle: 1000, and it is back.
+ * Example, an LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core: block 0 has
+ * bits 0, 4, 1, 5, in this order. All are idle: idle 1111, cores 0101, summary 11 and 11. Busy,
+ * while searches want to know: CPU 4: idle 1101, cores 0100. CPU 1: idle 1001, cores 0000, and
+ * block 0 leaves the summary of cores. CPUs 0 and 5: idle 0000, and it leaves that of CPUs. CPU 5
+ * turns idle: 1000, and it is back.
  *
- * Cost: turning idle or busy, a read, and an atomic update if the bit changes; a second one if the block
- * was empty or is now. It fails where blocks are empty and not empty in turn, many times a
+ * Cost: turning idle or busy, a read, and an atomic update if the bit changes; a second one if the
+ * block was empty or is now. It fails where blocks are empty and not empty in turn, many times a
  * millisecond: the summary is then written as often.
  */
 #ifndef WL_BLOCK_H
@@ -272,7 +276,9 @@ WL_FN int wl_block_dequeued(struct wl_policy *p WL_ARG, u32 cpu)
 	return 0;
 }
 
-/* Start values, when topology is there: a bit for every CPU, as none has said yet that it is busy. */
+/*
+ * Start values, when topology is there: a bit for every CPU, as none has said yet that it is busy.
+ */
 WL_INLINE void wl_block_init(struct wl_policy *p, u32 cpu)
 {
 	u32 block = wl_entry(p->topo.block_of, cpu), slot = wl_entry(p->topo.slot_of, cpu);

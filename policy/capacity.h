@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * capacity.h - capacity=aware: CPUs of unequal speed, in wake-ups. Balancing scales by capacity too.
+ * capacity.h - capacity=aware: CPUs of unequal speed, in wake-ups. Balancing scales by capacity
+ * too.
  *
  * A task *fits* a CPU if its utilization, the greater of now's and that at its last sleep, is below
  * 80 % of the CPU's capacity. Of target, prev and the recent CPU an idle one is taken at once only
- * if the task fits it. Else the search visits all allowed CPUs of the widest domain that wake-ups may
- * cross, from target on, wrapping: the first idle one that it fits, else the biggest idle one, the
- * first of equals. This replaces the search inside one LLC. Where all capacities are equal, nothing
- * here is used.
+ * if the task fits it. Else the search visits all allowed CPUs of the widest domain that wake-ups
+ * may cross, from target on, wrapping: the first idle one that it fits, else the biggest idle one,
+ * the first of equals. This replaces the search inside one LLC. Where all capacities are equal,
+ * nothing here is used.
  *
  * Example, 4 CPUs of capacity 400 and 4 (from CPU 4 on) of 1024; target 0, all idle but target. A
- * task of utilization 300 fits 400, since 300 * 1280 < 400 * 1024: CPU 1. One of 330 does not (422400
- * > 409600), and goes to CPU 4. If only 2 and 3 idle it takes 2, the biggest idle CPU.
+ * task of utilization 300 fits 400, since 300 * 1280 < 400 * 1024: CPU 1. One of 330 does not
+ * (422400 > 409600), and goes to CPU 4. If only 2 and 3 idle it takes 2, the biggest idle CPU.
  *
  * Cost: up to every CPU. It fails for a task whose use has just changed: its utilization follows
  * with a half life of 32 ms. Energy is not looked at.

@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cluster.h - cluster=spread and cluster=spread-and-pack: clusters of cores as a level of their own.
+ * cluster.h - cluster=spread and cluster=spread-and-pack: clusters of cores as a level of their
+ * own.
  *
  * A cluster is a set of cores of one LLC that share an L2, an L3 tag or an internal bus. With the
  * level CLS between SMT and LLC, the groups of an LLC are its clusters, and tasks spread over them:
  *
- *   pull	An idle CPU whose cluster has n tasks, where the busiest cluster with something queued
- *		has m >= n + 2, pulls (m - n) / 2 of them (balance.h). The busiest is that with most
- *		tasks, the first in ring order of equals. A busy CPU compares loads, as everywhere.
- *   push	With push=on a task that runs alone moves too, after failed tries (push.h). The tick on
- *		its CPU counts the tasks of each cluster of the LLC. If its own has 2 more than the one with
- *		fewest that has an idle CPU for it, that CPU, its cluster's first, is kicked. The kicked
- *		CPU asks the cluster with most tasks for its first task that runs alone, if it has 2 more.
- *   fork	Fork and exec take the cluster with most idle CPUs, of those the one that was busy least
- *		lately (util.h), of equals the first in ring order (placement.h).
+ *   pull	An idle CPU whose cluster has n tasks, where the busiest cluster with something
+ *		queued has m >= n + 2, pulls (m - n) / 2 of them (balance.h). The busiest is that
+ *		with most tasks, the first in ring order of equals. A busy CPU compares loads, as
+ *		everywhere.
+ *   push	With push=on a task that runs alone moves too, after failed tries (push.h). The tick
+ *		on its CPU counts the tasks of each cluster of the LLC. If its own has 2 more than
+ *		the one with fewest that has an idle CPU for it, that CPU, its cluster's first, is
+ *		kicked. The kicked CPU asks the cluster with most tasks for its first task that runs
+ *		alone, if it has 2 more.
+ *   fork	Fork and exec take the cluster with most idle CPUs, of those the one that was busy
+ *		least lately (util.h), of equals the first in ring order (placement.h).
  *
- * spread-and-pack also lets wake-ups stay near: a walk through the LLC visits target's cluster first,
- * from where it starts and wrapping, then the rest. An idle prev or recent CPU is taken at once only
- * if it shares target's cluster; else it is taken if the search finds nothing.
+ * spread-and-pack also lets wake-ups stay near: a walk through the LLC visits target's cluster
+ * first, from where it starts and wrapping, then the rest. An idle prev or recent CPU is taken at
+ * once only if it shares target's cluster; else it is taken if the search finds nothing.
  *
  * Example, one LLC of 3 clusters of 2 CPUs; tasks run on CPUs 0 and 1, nothing else. CPU 0's tick
  * finds 2 tasks in its cluster and none in the others: CPU 2 is kicked. It asks for CPU 0's task on
- * the fourth try. Then the clusters have 1, 1 and 0 tasks, which differ by less than 2: nothing more
- * moves. A fork on CPU 0 now finds 1, 1 and 2 idle CPUs, and goes to CPU 4.
+ * the fourth try. Then the clusters have 1, 1 and 0 tasks, which differ by less than 2: nothing
+ * more moves. A fork on CPU 0 now finds 1, 1 and 2 idle CPUs, and goes to CPU 4.
  *
- * Packing, a task that last ran on CPU 3, all but 2 and 4 busy: from 3 on come 3 and 2, which is taken;
- * without, 3 and 4. If 2 is busy too: 3, 2 and 4.
+ * Packing, a task that last ran on CPU 3, all but 2 and 4 busy: from 3 on come 3 and 2, which is
+ * taken; without, 3 and 4. If 2 is busy too: 3, 2 and 4.
  *
  * Cost: a tick reads the LLC once an interval, and so does the kicked CPU. It fails for tasks that
  * work on the same data, which spread keeps apart, and packs them where they need bandwidth.
@@ -95,7 +98,10 @@ WL_FN int wl_crowd_count(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 		const struct wl_task *who = t;
 		struct wl_cpu *c;
 
-		/* Or clang moves arithmetic on t out of the loop, before its test: the verifier refuses that. */
+		/*
+		 * Or clang moves arithmetic on t out of the loop, before its test: the verifier
+		 * refuses that.
+		 */
 		wl_hide(who);
 		other = wl_entry(clusters->cpus, first + i);
 		c = wl_cpu_of(p, other);
@@ -139,8 +145,8 @@ WL_FN int wl_cluster_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl
 }
 
 /*
- * The CPU of the LLC whose lone task should come to cpu, which idles: in the cluster with most tasks,
- * the first of equals; or WL_CPU_NONE.
+ * The CPU of the LLC whose lone task should come to cpu, which idles: in the cluster with most
+ * tasks, the first of equals; or WL_CPU_NONE.
  */
 WL_FN int wl_cluster_source(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {

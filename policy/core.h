@@ -367,7 +367,9 @@ WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
 	wl_util_task(p, t, now_ns);
-	/* Whatever was promised was about the task before; what comes is judged at the next tick. */
+	/*
+	 * Whatever was promised was about the task before; what comes is judged at the next tick.
+	 */
 	if (wl_axis(p, push) == WL_PUSH_ON && t->place != WL_PLACE_RUNNING) {
 		wl_write_once(wl_cpu_of(p, cpu)->push_to, 0);
 		wl_write_once(wl_cpu_of(p, cpu)->push_why, 0);

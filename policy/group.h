@@ -16,22 +16,22 @@
  * changes, with W = S on every CPU (task-weight stays there); a CPU for which a rule has set
  * another W has the group's generation in its record, and W = stale_weight on all others.
  *
- * When T(K,i) begins or ceases to be 0, or W changes, the record's `counted` is exchanged for what K
- * now weighs there, and the difference is added to the parent's load, up to the root: whatever
- * happened before, and whoever does it at the same time, the parent has each child once. A group that
- * gets load where it had none sets its bit in `loaded`, if it is not set: a line that is hardly ever
- * written. Rules that look at all groups clear it.
+ * When T(K,i) begins or ceases to be 0, or W changes, the record's `counted` is exchanged for what
+ * K now weighs there, and the difference is added to the parent's load, up to the root: whatever
+ * happened before, and whoever does it at the same time, the parent has each child once. A group
+ * that gets load where it had none sets its bit in `loaded`, if it is not set: a line that is
+ * hardly ever written. Rules that look at all groups clear it.
  *
  * Example, CPU 0, groups A and B below the root and C below B, all with 1024 shares. A has tasks of
- * 1024 and 3072, C one of 1024, and one task of 1024 is outside any group. T(A,0) is 4096, T(C,0) is
- * 1024, T(B,0) what C weighs, 1024; total is 1024 + 1024 + 1024. A's tasks are charged by 1024 *
+ * 1024 and 3072, C one of 1024, and one task of 1024 is outside any group. T(A,0) is 4096, T(C,0)
+ * is 1024, T(B,0) what C weighs, 1024; total is 1024 + 1024 + 1024. A's tasks are charged by 1024 *
  * 1024 / 4096 = 256 and 768, C's by 1024 * 1 * 1 = 1024, the other by 1024: three thirds.
  *
  * Cost: a task outside any group reads no record. Else joining and leaving a CPU write one record a
- * level, further up only where a group gains its first or loses its last load, and each hweight takes
- * one division a level. Of groups deeper than WL_GROUP_DEPTH tasks count in the ancestor at that
- * depth. It fails where weights change faster than queued tasks run: each keeps the place in the queue
- * that it earned by its old hweight.
+ * level, further up only where a group gains its first or loses its last load, and each hweight
+ * takes one division a level. Of groups deeper than WL_GROUP_DEPTH tasks count in the ancestor at
+ * that depth. It fails where weights change faster than queued tasks run: each keeps the place in
+ * the queue that it earned by its old hweight.
  */
 #ifndef WL_GROUP_H
 #define WL_GROUP_H
@@ -192,7 +192,9 @@ WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 	return wl_group_hweight(p, t, cpu, t->place == WL_PLACE_NONE || t->cpu != (s32)cpu);
 }
 
-/* What joining cpu reads of a task's groups: a record a level, and `loaded` where there is no load. */
+/*
+ * What joining cpu reads of a task's groups: a record a level, and `loaded` where there is no load.
+ */
 WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this_cpu,
 			 struct wl_reads *reads WL_ARG)
 {

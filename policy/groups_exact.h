@@ -2,33 +2,34 @@
 /*
  * groups_exact.h - groups=exact: every CPU serves whose group has received least for its shares.
  *
- * That alone makes an allocation max-min fair: what a group with few tasks, or with tasks that may run
- * on few CPUs, cannot use goes to who is behind next, and nothing needs to be solved. Lags are
- * kept as groups_exact_lag.h says, v's and their order as groups_exact_sums.h does. The axis `queue`
- * has no say: a slice is a tick, the order is that of v.
+ * That alone makes an allocation max-min fair: what a group with few tasks, or with tasks that may
+ * run on few CPUs, cannot use goes to who is behind next, and nothing needs to be solved. Lags are
+ * kept as groups_exact_lag.h says, v's and their order as groups_exact_sums.h does. The axis
+ * `queue` has no say: a slice is a tick, the order is that of v.
  *   pick	of all that wait on a CPU and its running task, whoever is furthest behind; or who
  *		waited for WL_EXACT_WAIT_MAX_NS
  *   preempt	a task that wakes is behind the running one by more than a quarter of a tick of its
  *		CPU time
- *   pull	a tick looks at the first of those that wait on WL_EXACT_PROBES CPUs of the LLC and on one
- *		anywhere, other ones each time. If that one is behind all that this CPU has by more than
- *		WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this CPU pulls the first
- *		task of that queue that is so far behind, and runs it. A CPU that is about to idle pulls
- *		from the next CPU where somebody waits, and a tick on a CPU where somebody waits kicks
- *		one that idles, as in balance.h. Loads are not balanced.
+ *   pull	a tick looks at the first of those that wait on WL_EXACT_PROBES CPUs of the LLC and
+ *		on one anywhere, other ones each time. If that one is behind all that this CPU has
+ *		by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this CPU
+ *		pulls the first task of that queue that is so far behind, and runs it. A CPU that is
+ *		about to idle pulls from the next CPU where somebody waits, and a tick on a CPU
+ *		where somebody waits kicks one that idles, as in balance.h. Loads are not balanced.
  *
- * Example: CPU 0 runs B, behind which A waits; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both with
- * 1024 shares. At its tick CPU 0 picks A. Had CPU 0 run C with v of 9 ms, A would wait on; and the
- * next tick of CPU 1 that looks at CPU 0 finds A 2 ms behind B, more than a tick, pulls it, and runs it.
+ * Example: CPU 0 runs B, behind which A waits; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both
+ * with 1024 shares. At its tick CPU 0 picks A. Had CPU 0 run C with v of 9 ms, A would wait on; and
+ * the next tick of CPU 1 that looks at CPU 0 finds A 2 ms behind B, more than a tick, pulls it, and
+ * runs it.
  *
- * Bound: a group's lag reaches what its tasks wait for a pick (a tick), for a probe (the number of CPUs
- * over four, in ticks, and then all CPUs that it is allowed on have looked), and the hysteresis. What
- * slices impose on any rule is one tick of CPU time for each CPU that the group runs on at a time, and
- * at least one: it may have just got it, or just not.
+ * Bound: a group's lag reaches what its tasks wait for a pick (a tick), for a probe (the number of
+ * CPUs over four, in ticks, and then all CPUs that it is allowed on have looked), and the
+ * hysteresis. What slices impose on any rule is one tick of CPU time for each CPU that the group
+ * runs on at a time, and at least one: it may have just got it, or just not.
  *
- * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, a pick compares all that wait. It fails for a queue of
- * hundreds, each of which is compared at each pick; and a task whose group is served in full elsewhere waits for up
- * to WL_EXACT_WAIT_MAX_NS, as that is what max-min fairness says.
+ * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, a pick compares all that wait. It fails for a queue
+ * of hundreds, each of which is compared at each pick; and a task whose group is served in full
+ * elsewhere waits for up to WL_EXACT_WAIT_MAX_NS, as that is what max-min fairness says.
  */
 #ifndef WL_GROUPS_EXACT_H
 #define WL_GROUPS_EXACT_H
@@ -230,7 +231,10 @@ WL_INLINE void wl_exact_others_wait(struct wl_policy *p, u32 llc, u32 wait)
 	wl_wrote_llc(p, llc);
 }
 
-/* An LLC in which nobody waits has its clock follow the foremost, and learns whether anybody waits elsewhere. */
+/*
+ * An LLC in which nobody waits has its clock follow the foremost, and learns whether anybody waits
+ * elsewhere.
+ */
 WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_exact_lag.h - groups=exact: how v's grow, and what stays of a lag when there is nothing to lag
- * behind.
+ * groups_exact_lag.h - groups=exact: how v's grow, and what stays of a lag when there is nothing to
+ * lag behind.
  *
- * How far something is behind its parent's clock is its lag: what it was entitled to and did not get.
- * It must not grow for two reasons that are nobody's fault:
- *   it has all that it can use	nobody of it waits, and its CPUs give it less than the clock goes (fewer
- *		tasks than its shares are worth); or nobody waits on the whole machine. It is then held
- *		where it is from the clock, so that what it cannot use goes to the others for good.
+ * How far something is behind its parent's clock is its lag: what it was entitled to and did not
+ * get. It must not grow for two reasons that are nobody's fault:
+ *   it has all that it can use
+ *		nobody of it waits, and its CPUs give it less than the clock goes (fewer tasks than
+ *		its shares are worth); or nobody waits on the whole machine. It is then held where
+ *		it is from the clock, so that what it cannot use goes to the others for good.
  *   it sleeps	the distance is kept, at most WL_EXACT_LAG_TICKS of its own CPU time and
  *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance.
- * So a lag is neither lost nor gained by sleeping, or by running alone for a while. In several LLCs one
- * of them, its home, sees to that. Counts of other LLCs are up to a tick old there: of a task that
- * was pulled from here its group knows at once, or it would seem to have all that it can use, and lose
- * what it lags.
+ * So a lag is neither lost nor gained by sleeping, or by running alone for a while. In several LLCs
+ * one of them, its home, sees to that. Counts of other LLCs are up to a tick old there: of a task
+ * that was pulled from here its group knows at once, or it would seem to have all that it can use,
+ * and lose what it lags.
  *
- * Example: A and B have 1024 shares each on 4 CPUs, A with one task, B with four. The clock, B's, goes
- * at 3 (three CPUs at 1024 shares), A's one CPU gives it 1: A is held, B has the other three CPUs. Two
- * more of A's tasks wake: A's distance is what it was, 0, not what it could not use, and both have 2
- * CPUs from then on.
+ * Example: A and B have 1024 shares each on 4 CPUs, A with one task, B with four. The clock, B's,
+ * goes at 3 (three CPUs at 1024 shares), A's one CPU gives it 1: A is held, B has the other three
+ * CPUs. Two more of A's tasks wake: A's distance is what it was, 0, not what it could not use, and
+ * both have 2 CPUs from then on.
  *
- * Cost: an event of a task writes a line a level; no division more than its charge takes. It fails where
- * the clock's rate changes faster than WL_EXACT_RATE_US: then something whose tasks are worth about as
- * many CPUs as it has of them is held, or not, for so long at most.
+ * Cost: an event of a task writes a line a level; no division more than its charge takes. It fails
+ * where the clock's rate changes faster than WL_EXACT_RATE_US: then something whose tasks are worth
+ * about as many CPUs as it has of them is held, or not, for so long at most.
  */
 #ifndef WL_GROUPS_EXACT_LAG_H
 #define WL_GROUPS_EXACT_LAG_H
@@ -35,9 +36,10 @@
 /* ------------------------------------------------------------------ charging */
 
 /*
- * Holds v of something that has all that it can use at `mark` from the clock, its distance so far: if it is
- * `content`, it does not fall behind; if nobody waits for its CPUs (`spare`), it does not get ahead either. Returns
- * the correction of v; of anything else 0, and the distance is what it is.
+ * Holds v of something that has all that it can use at `mark` from the clock, its distance so far:
+ * if it is `content`, it does not fall behind; if nobody waits for its CPUs (`spare`), it does not
+ * get ahead either. Returns the correction of v; of anything else 0, and the distance is what it
+ * is.
  */
 WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 content, u32 spare)
 {
@@ -56,7 +58,10 @@ WL_INLINE u64 wl_exact_rate(u32 cpus, u32 shares)
 	return wl_div((u64)cpus << 20, shares);
 }
 
-/* Does nobody wait anywhere, as far as is known in this LLC? A function of its own, for the stacks of those that ask. */
+/*
+ * Does nobody wait anywhere, as far as is known in this LLC? A function of its own, for the stacks
+ * of those that ask.
+ */
 WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
 {
 	struct wl_cpu *c = wl_cpu_of(p, llc);
@@ -66,7 +71,10 @@ WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
 	return !wl_read_once(c->llc_waiting) && !wl_read_once(c->others_wait);
 }
 
-/* Brings v of one group up to now_ns; spare: nobody waits anywhere. A function of its own, as its many ways are many for BPF's verifier. */
+/*
+ * Brings v of one group up to now_ns; spare: nobody waits anywhere. A function of its own, as its
+ * many ways are many for BPF's verifier.
+ */
 WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
 				 u32 spare)
 {
@@ -86,8 +94,9 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	if (!g || !gl)
 		return 0;
 	/*
-	 * CPUs read their clocks before they come here, not always in the same order. Exchanged, what
-	 * two of them add comes to what passed: who comes late with an earlier time takes it off again.
+	 * CPUs read their clocks before they come here, not always in the same order. Exchanged,
+	 * what two of them add comes to what passed: who comes late with an earlier time takes it
+	 * off again.
 	 */
 	time_ns = now_ns - wl_atomic_xchg(&gl->advanced_ns, now_ns);
 	running = wl_read_once(gl->running);
@@ -116,8 +125,8 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 }
 
 /*
- * Brings the v of groups from `slot` up to now_ns, for what their tasks got in cpu's LLC. It comes before
- * every change of how many run there, and at ticks.
+ * Brings the v of groups from `slot` up to now_ns, for what their tasks got in cpu's LLC. It comes
+ * before every change of how many run there, and at ticks.
  */
 WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
 {
@@ -215,7 +224,10 @@ WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, 
 	return (s64)distance < -(s64)most ? -most : distance;
 }
 
-/* t is no longer runnable: keeps how far it, and the groups that went to sleep with it, are from their parents' clocks. */
+/*
+ * t is no longer runnable: keeps how far it, and the groups that went to sleep with it, are from
+ * their parents' clocks.
+ */
 WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu)
 {
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
@@ -240,7 +252,10 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 	return 0;
 }
 
-/* t becomes runnable on cpu: it and the groups that wake with it are as far from the clocks as when they went to sleep. */
+/*
+ * t becomes runnable on cpu: it and the groups that wake with it are as far from the clocks as when
+ * they went to sleep.
+ */
 WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 			struct wl_reads *reads WL_ARG)
 {
@@ -265,7 +280,9 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			break;
 		if (wl_read_once(gl->waiting) + wl_read_once(gl->running))
 			break;
-		/* Of CPUs that wake it at once one does all of this: each would add what it slept. */
+		/*
+		 * Of CPUs that wake it at once one does all of this: each would add what it slept.
+		 */
 		if (wl_atomic_xchg_u32(&g->waking, 1))
 			break;
 		/* Whether it slept must be known. */

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_exact_sums.h - groups=exact: what each group has received for its shares, and in what order
- * tasks are served. groups_exact.h is the rule made of it.
+ * groups_exact_sums.h - groups=exact: what each group has received for its shares, and in what
+ * order tasks are served. groups_exact.h is the rule made of it.
  *
- * A group's v is what it received, in ns * 1024 / shares, so that it grows by 1 a ns on a CPU at 1024
- * shares; a task's v, kept in its vtime, is the same with its weight. Two tasks are compared where
- * their paths to the root part: the v of the two groups (or a group and a task, or two tasks) just
- * below their nearest common ancestor. Whoever is behind is served first.
+ * A group's v is what it received, in ns * 1024 / shares, so that it grows by 1 a ns on a CPU at
+ * 1024 shares; a task's v, kept in its vtime, is the same with its weight. Two tasks are compared
+ * where their paths to the root part: the v of the two groups (or a group and a task, or two tasks)
+ * just below their nearest common ancestor. Whoever is behind is served first.
  *
- * A group's v is a sum of parts, one an LLC, each written on CPUs of that LLC only. An LLC keeps the
- * sum of the others beside its own, read anew on a tick of a CPU where the group runs or waits first,
- * at most once in half a tick. So a v is late by what the group got in other LLCs in a tick. One that
- * is late for longer belongs to a group that only waits here, behind others; it looks further
- * behind than it is, comes to the front, and is read anew there before it runs on for a second tick.
+ * A group's v is a sum of parts, one an LLC, each written on CPUs of that LLC only. An LLC keeps
+ * the sum of the others beside its own, read anew on a tick of a CPU where the group runs or waits
+ * first, at most once in half a tick. So a v is late by what the group got in other LLCs in a tick.
+ * One that is late for longer belongs to a group that only waits here, behind others; it looks
+ * further behind than it is, comes to the front, and is read anew there before it runs on for a
+ * second tick.
  *
- * A parent's clock is where its children and tasks are: an average of the v's of those that were picked
- * while others waited. It is kept by LLC, the root's also by CPU.
+ * A parent's clock is where its children and tasks are: an average of the v's of those that were
+ * picked while others waited. It is kept by LLC, the root's also by CPU.
  *
  * Example: A has 1024 shares, B 2048, each a task; A's ran 6 ms and B's 8 ms. v is 6 ms and 4 ms: B
  * is behind by 2 ms, which is 4 ms of its CPU time.
  *
- * Cost: a charge writes one line a level, of the own LLC; a comparison reads two a level; reading anew
- * takes a read for each other LLC and level. It fails where LLCs are single CPUs: a group in many of
- * them is read from many lines.
+ * Cost: a charge writes one line a level, of the own LLC; a comparison reads two a level; reading
+ * anew takes a read for each other LLC and level. It fails where LLCs are single CPUs: a group in
+ * many of them is read from many lines.
  */
 #ifndef WL_GROUPS_EXACT_SUMS_H
 #define WL_GROUPS_EXACT_SUMS_H
@@ -93,7 +94,10 @@ WL_INLINE void wl_exact_move_clock(struct wl_clock *clock, u64 v, u64 now_ns)
 
 /* ------------------------------------------------------------------ counts */
 
-/* Adds to the numbers of waiting and running tasks of an LLC and of the groups from `slot` up there. */
+/*
+ * Adds to the numbers of waiting and running tasks of an LLC and of the groups from `slot` up
+ * there.
+ */
 WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 waiting, u32 running)
 {
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;
@@ -125,7 +129,10 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 	return 0;
 }
 
-/* A task of this group that waited on cpu now waits in another LLC. Where it was this is known at once, the rest when sums are read anew. */
+/*
+ * A task of this group that waited on cpu now waits in another LLC. Where it was this is known at
+ * once, the rest when sums are read anew.
+ */
 WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 {
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;

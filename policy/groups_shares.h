@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_shares.h - groups=shares (2007): groups weigh on each CPU what part of their load is there.
+ * groups_shares.h - groups=shares (2007): groups weigh on each CPU what part of their load is
+ * there.
  *
  * With T(K,i) the load of group K on CPU i, T(K) its sum over the N CPUs and S(K) its shares:
  *	W(K,i) = S(K) * N * T(K,i) / T(K)	at least 1
@@ -8,42 +9,45 @@
  * and of the weights of tasks outside any: `total` (group.h).
  *   monitor	the host's timer computes the W of all groups with load anew, children before their
  *		parents: again shares_min (8 ms) later if any changed, else after twice the last
- *		interval, up to shares_max (128 ms). One firing looks at WL_SHARES_PAIRS records, which
- *		takes less than 50 us, and goes on WL_SHARES_GAP_NS later. In between weights are
- *		stale: a group with nothing on a CPU weighs 1 there, and so does its first task that
- *		arrives
+ *		interval, up to shares_max (128 ms). One firing looks at WL_SHARES_PAIRS records,
+ *		which takes less than 50 us, and goes on WL_SHARES_GAP_NS later. In between weights
+ *		are stale: a group with nothing on a CPU weighs 1 there, and so does its first task
+ *		that arrives
  *   pull	moves load in units of group weight: of m, a task of weight w that is charged by
- *		hweight h takes h, so that at most m * w / h = m * T / W (over all levels) of K's task
- *		load may go; if that is under 20 % of K's mean load a task (or child) there, nothing of
- *		K moves, above it one task may be forced
- *   small	an imbalance of less than a mean task counts as one only if the sides differ by two, or by
- *		one where the own ones are lighter, or if more capacity is used then (find_busiest_group()
- *		of Linux 2.6.24). Else 2/5 of it count, so that a task moves of which half fits, where
- *		otherwise 20 % of it would do. Or CPUs with three tasks of one weight would pass the third
- *		round for ever, and it would stay with the other two
- *   moved	W follows at once: on the busy CPU it falls in proportion, where the task comes it is
- *		replaced by what moved if K had nothing there, else that is added; the same on all
- *		levels
+ *		hweight h takes h, so that at most m * w / h = m * T / W (over all levels) of K's
+ *		task load may go; if that is under 20 % of K's mean load a task (or child) there,
+ *		nothing of K moves, above it one task may be forced
+ *   small	an imbalance of less than a mean task counts as one only if the sides differ by two,
+ *		or by one where the own ones are lighter, or if more capacity is used then
+ *		(find_busiest_group() of Linux 2.6.24). Else 2/5 of it count, so that a task moves
+ *		of which half fits, where otherwise 20 % of it would do. Or CPUs with three tasks of
+ *		one weight would pass the third round for ever, and it would stay with the other two
+ *   moved	W follows at once: on the busy CPU it falls in proportion, where the task comes it
+ *		is replaced by what moved if K had nothing there, else that is added; the same on
+ *		all levels
  *   S changed	W is S on every CPU until the next pass
  *
- * Example, 2 CPUs, groups A, B and C of 1024 shares: 10 tasks of A on CPU 0, 5 of B and 5 of C on CPU
- * 1. W(A,0) = 1024 * 2 * 10240 / 10240 = 2048, and so for B and C on CPU 1: loads are 2048 and 4096,
- * and CPU 0 is to pull 1024. A task of B is charged by 2048 / 5 = 409: 1024 * 1024 / 409 = 2563 of B's
- * load may go, two tasks and a forced third. With 3 of B's tasks moved W(B) is 1228 on CPU 0 and 820
- * on CPU 1, loads are 3276 and 2868. Groups receive a third each of all weight there is.
+ * Example, 2 CPUs, groups A, B and C of 1024 shares: 10 tasks of A on CPU 0, 5 of B and 5 of C on
+ * CPU 1. W(A,0) = 1024 * 2 * 10240 / 10240 = 2048, and so for B and C on CPU 1: loads are 2048 and
+ * 4096, and CPU 0 is to pull 1024. A task of B is charged by 2048 / 5 = 409: 1024 * 1024 / 409 =
+ * 2563 of B's load may go, two tasks and a forced third. With 3 of B's tasks moved W(B) is 1228 on
+ * CPU 0 and 820 on CPU 1, loads are 3276 and 2868. Groups receive a third each of all weight there
+ * is.
  *
- * Cost: two reads a pass for each loaded group and CPU, by the CPU where the timer fires; a pass over
- * L groups takes 2 * L * N / WL_SHARES_PAIRS firings. Joining a group that has had no load for a
- * while sets its bit. It fails between passes: what arrives on a new CPU weighs next to nothing
- * there until the next one, and where groups come and go faster than passes come, weights are those of
- * the past.
+ * Cost: two reads a pass for each loaded group and CPU, by the CPU where the timer fires; a pass
+ * over L groups takes 2 * L * N / WL_SHARES_PAIRS firings. Joining a group that has had no load for
+ * a while sets its bit. It fails between passes: what arrives on a new CPU weighs next to nothing
+ * there until the next one, and where groups come and go faster than passes come, weights are those
+ * of the past.
  */
 #ifndef WL_GROUPS_SHARES_H
 #define WL_GROUPS_SHARES_H
 
 #include "group.h"
 
-/* (group, CPU) pairs a firing: 13 ns each with their records in the cache, and twice that without. */
+/*
+ * (group, CPU) pairs a firing: 13 ns each with their records in the cache, and twice that without.
+ */
 #define WL_SHARES_PAIRS	 1024
 #define WL_SHARES_GAP_NS 250000
 
@@ -221,9 +225,10 @@ WL_INLINE u64 wl_shares_least(u64 a, u64 b)
 }
 
 /*
- * The imbalance is less than the busiest side's mean task: is one worth it? `load` is the own side's per capacity of 1024, 0 if
- * nothing runs there, and `own_task` its mean task. Only if the sides differ by two tasks, or by one if the own ones are lighter,
- * or if more of both sides' capacity is used afterwards. A function of its own, as its ways are many for BPF's verifier.
+ * The imbalance is less than the busiest side's mean task: is one worth it? `load` is the own
+ * side's per capacity of 1024, 0 if nothing runs there, and `own_task` its mean task. Only if the
+ * sides differ by two tasks, or by one if the own ones are lighter, or if more of both sides'
+ * capacity is used afterwards. A function of its own, as its ways are many for BPF's verifier.
  */
 WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own_task, u64 capacity,
 				    u64 load)

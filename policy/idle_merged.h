@@ -3,28 +3,31 @@
  * idle_merged.h - idle=scan, form=merged (Linux 5.12) and form=util (6.12): one walk through
  * target's LLC that looks for an idle core and for an idle CPU at once.
  *
- * Allowed CPUs are visited in order, wrapping: from target on (merged), from the one behind it (util).
- *   While has_idle_cores is set (SMT machines), each visit is to a core not visited yet: its threads
- *   are read until one is busy, and the first allowed idle CPU that is seen anywhere is remembered; once
- *   there is one, a core is left at its first busy thread, before that all its threads are read. A core
- *   that is wholly idle is taken: its CPU that came first in the order. At the end has_idle_cores is
- *   cleared, and the remembered CPU taken. There is no limit.
- *   Else each visit is to one CPU, which is taken if idle; the number of visits is limited.
+ * Allowed CPUs are visited in order, wrapping: from target on (merged), from the one behind it
+ * (util).
+ *   While has_idle_cores is set (SMT machines), each visit is to a core not visited yet: its
+ *   threads are read until one is busy, and the first allowed idle CPU that is seen anywhere is
+ *   remembered; once there is one, a core is left at its first busy thread, before that all its
+ *   threads are read. A core that is wholly idle is taken: its CPU that came first in the order. At
+ *   the end has_idle_cores is cleared, and the remembered CPU taken. There is no limit. Else each
+ *   visit is to one CPU, which is taken if idle; the number of visits is limited.
  *     merged	by times (SIS_PROP), as form=5.2 is; the host times the walk
  *     util	to nr_idle_scan of target's LLC (SIS_UTIL); before, the threads of prev's core are
  *		visited if prev shares the LLC. At nr_idle_scan 0 nothing is visited, cores neither
  * nr_idle_scan, with x the mean utilization of the LLC's CPUs (util.h) and span their number, is
  *     span * (1024 - min(1024, x^2 * 117^2 / (10000 * 1024))) / 1024
- * that is, all of them at x = 0, none from 85 % on. Ours: it is computed at the first tick in the LLC
- * that comes span ms after the last time; Linux does that as it balances the LLC. It starts at span.
+ * that is, all of them at x = 0, none from 85 % on. Ours: it is computed at the first tick in the
+ * LLC that comes span ms after the last time; Linux does that as it balances the LLC. It starts at
+ * span.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core, form=util; target 1; only
- * 3, 6 and 7 are idle. With has_idle_cores: from 2 on; core {2, 6}: 2 is busy, 6 is idle and
+ * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core, form=util; target 1;
+ * only 3, 6 and 7 are idle. With has_idle_cores: from 2 on; core {2, 6}: 2 is busy, 6 is idle and
  * remembered; core {3, 7} is idle: CPU 3, after 4 reads and the flag's. Without: after prev's core,
- * CPUs 2 and 3, if nr_idle_scan allows two visits. Utilization: 4 of 8 CPUs busy for long have x = 512:
- * 262144 * 13689 / 10240000 = 350, and 8 * 674 / 1024 = 5 visits are allowed.
+ * CPUs 2 and 3, if nr_idle_scan allows two visits. Utilization: 4 of 8 CPUs busy for long have x =
+ * 512: 262144 * 13689 / 10240000 = 350, and 8 * 674 / 1024 = 5 visits are allowed.
  *
- * Cost: up to the whole LLC. It fails where load changes faster than its average: the limit is late.
+ * Cost: up to the whole LLC. It fails where load changes faster than its average: the limit is
+ * late.
  */
 #ifndef WL_IDLE_MERGED_H
 #define WL_IDLE_MERGED_H
@@ -79,7 +82,10 @@ WL_FN int wl_walk_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	return idle;
 }
 
-/* The walk by cores; of a cluster only if the rest of the LLC comes after it. Returns the CPU claimed, or WL_CPU_NONE. */
+/*
+ * The walk by cores; of a cluster only if the rest of the LLC comes after it. Returns the CPU
+ * claimed, or WL_CPU_NONE.
+ */
 WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
 			struct wl_decision *out WL_ARG)

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_narrow.h - idle=narrow: `scan`, form 5.2, whose idle-CPU step does not look again at what the
- * idle-core step has just found busy.
+ * idle_narrow.h - idle=narrow: `scan`, form 5.2, whose idle-CPU step does not look again at what
+ * the idle-core step has just found busy.
  *
- * Step 1 of idle_scan.h reads every CPU of the LLC if there is no idle core. Here it also notes each
- * that it finds busy. Step 2 visits what is left of the LLC's allowed CPUs, from target on, wrapping,
- * with the limit of form 5.2 (SIS_PROP); CPUs that are not allowed do not use that up. If step 1 did
- * not run (has_idle_cores was clear, or no SMT) nothing was noted and all allowed CPUs are visited: a
- * task that may run anywhere is then placed as by scan. Step 3 is scan's, and so is the front with
- * the recent CPU. A CPU that was idle but claimed by another wake-up is not noted.
+ * Step 1 of idle_scan.h reads every CPU of the LLC if there is no idle core. Here it also notes
+ * each that it finds busy. Step 2 visits what is left of the LLC's allowed CPUs, from target on,
+ * wrapping, with the limit of form 5.2 (SIS_PROP); CPUs that are not allowed do not use that up. If
+ * step 1 did not run (has_idle_cores was clear, or no SMT) nothing was noted and all allowed CPUs
+ * are visited: a task that may run anywhere is then placed as by scan. Step 3 is scan's, and so is
+ * the front with the recent CPU. A CPU that was idle but claimed by another wake-up is not noted.
  *
- * The notes are one bit a CPU of the LLC, by its place there, in the searching CPU's own part of the
- * policy's state (scratch[]): 16 words for 1,024 CPUs do not fit a BPF stack. No other CPU reads them,
- * so they cost no transfers, and reads of them are not counted.
+ * The notes are one bit a CPU of the LLC, by its place there, in the searching CPU's own part of
+ * the policy's state (scratch[]): 16 words for 1,024 CPUs do not fit a BPF stack. No other CPU
+ * reads them, so they cost no transfers, and reads of them are not counted.
  *
  * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; 3 and 6 are
- * idle; the wake-up is on CPU 1. Step 1 reads all 8 CPUs and notes 1, 5, 2, 7, 0 and 4. Step 2 finds
- * 3 and 6 left, and takes CPU 3 after one read, where scan reads 1, 2 and 3. With 0 and 6 idle and
- * the limit at 4, scan visits 1, 2 and 3 and finds nothing; here 6 comes first, and is taken.
+ * idle; the wake-up is on CPU 1. Step 1 reads all 8 CPUs and notes 1, 5, 2, 7, 0 and 4. Step 2
+ * finds 3 and 6 left, and takes CPU 3 after one read, where scan reads 1, 2 and 3. With 0 and 6
+ * idle and the limit at 4, scan visits 1, 2 and 3 and finds nothing; here 6 comes first, and is
+ * taken.
  *
  * Cost: the LLC once. Nothing is gained where step 1 is skipped or succeeds, which is most of the
- * time: step 1 runs in vain once after each time that a core went idle. A CPU that goes idle between the
- * two steps is missed.
+ * time: step 1 runs in vain once after each time that a core went idle. A CPU that goes idle
+ * between the two steps is missed.
  */
 #ifndef WL_IDLE_NARROW_H
 #define WL_IDLE_NARROW_H
@@ -54,9 +55,9 @@ WL_INLINE void wl_narrow_note(struct wl_policy *p, u32 cpu, u32 busy)
 }
 
 /*
- * Step 2 in target's cluster, if wake-ups stay near: what is visited there is noted, and so is not visited
- * again. Returns the CPU claimed, or WL_CPU_NONE; *visits is what is left, and one less than none if the limit
- * stopped it.
+ * Step 2 in target's cluster, if wake-ups stay near: what is visited there is noted, and so is not
+ * visited again. Returns the CPU claimed, or WL_CPU_NONE; *visits is what is left, and one less
+ * than none if the limit stopped it.
  */
 WL_INLINE int wl_narrow_near(struct wl_policy *p, const struct wl_search *s,
 			     const struct wl_task *t, u32 *visits, struct wl_decision *out)

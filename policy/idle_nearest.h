@@ -2,8 +2,9 @@
 /*
  * idle_nearest.h - idle=nearest: an exact search whose cost does not grow with the LLC.
  *
- * It reads the words of block.h: those of target's LLC say which blocks have an idle core and which an
- * idle CPU, those of a block which ones. In this order, stopping at the first that can be claimed:
+ * It reads the words of block.h: those of target's LLC say which blocks have an idle core and which
+ * an idle CPU, those of a block which ones. In this order, stopping at the first that can be
+ * claimed:
  *   1. an idle core of target's block		(machines with SMT)
  *   2. an idle core of another block of the LLC
  *   3. an idle CPU of target's block
@@ -13,38 +14,43 @@
  * cores: any thread counts) that turned idle in this period of 65 us come first, then those of the
  * period before, then the rest: how long a CPU has idled says how deeply it sleeps, and this is as
  * exact as two words make it. Of equals, the first from target's bit on, wrapping. A core must
- * really be idle: all its threads are looked at, and its first allowed CPU is taken. A CPU must look
- * idle and be claimed (wl_take_idle); a bit that was stale is cleared, and the search goes on.
+ * really be idle: all its threads are looked at, and its first allowed CPU is taken. A CPU must
+ * look idle and be claimed (wl_take_idle); a bit that was stale is cleared, and the search goes on.
  * Blocks whose idle CPUs are not allowed are left as they are.
  *
- * A task that searches have moved twice in a row has no CPU of its own: its block has more tasks than CPUs, and whichever
- * it gets there is taken from another, which then searches, too. So for it target's block comes last, and it gets out.
- * A wake-up that finds target or prev idle ends this.
+ * A task that searches have moved twice in a row has no CPU of its own: its block has more tasks
+ * than CPUs, and whichever it gets there is taken from another, which then searches, too. So for it
+ * target's block comes last, and it gets out. A wake-up that finds target or prev idle ends this.
  *
- * Beyond the LLC it goes while the wait is longer than the way is worth. The wait: the running task of
- * target is expected to run on for as long as it has run, and so is each that waits there. The way: migration_cost,
- * which is how long a cache takes to refill, times the distance of the nodes relative to a node's own (ACPI's 10).
- * Domain by domain from target's LLC out, as far as wake-ups may go, LLCs that have a bit are searched as target's was,
- * in ring order from it; one where nothing is left loses its bit.
+ * Beyond the LLC it goes while the wait is longer than the way is worth. The wait: the running task
+ * of target is expected to run on for as long as it has run, and so is each that waits there. The
+ * way: migration_cost, which is how long a cache takes to refill, times the distance of the nodes
+ * relative to a node's own (ACPI's 10). Domain by domain from target's LLC out, as far as wake-ups
+ * may go, LLCs that have a bit are searched as target's was, in ring order from it; one where
+ * nothing is left loses its bit.
  *
- * Example, one LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core, all known to be
- * busy but 2, 6 and 5; target 0. Summary of cores: block 1. Its idle word is that of CPUs 2 and 6; core
- * {2, 6} is idle: CPU 2, after reading target, the summary, block 1 and CPUs 2 and 6. Were 6 busy, no
- * block had an idle core, and CPU 5 of target's own block would be taken: target, summary, block 0, CPU 5.
+ * Example, one LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core, all known to
+ * be busy but 2, 6 and 5; target 0. Summary of cores: block 1. Its idle word is that of CPUs 2 and
+ * 6; core {2, 6} is idle: CPU 2, after reading target, the summary, block 1 and CPUs 2 and 6. Were
+ * 6 busy, no block had an idle core, and CPU 5 of target's own block would be taken: target,
+ * summary, block 0, CPU 5.
  *
- * Two nodes of an LLC each at distance 20, migration_cost 500 us: another node is worth 1 ms. All of target's LLC is
- * busy. Its task has run for 600 us: the wakee waits. One more waits there: 1,200 us, and an idle CPU of the other node is
- * taken, after target's lines, the summary, the LLCs' bits, and there summary, block and CPU.
+ * Two nodes of an LLC each at distance 20, migration_cost 500 us: another node is worth 1 ms. All
+ * of target's LLC is busy. Its task has run for 600 us: the wakee waits. One more waits there:
+ * 1,200 us, and an idle CPU of the other node is taken, after target's lines, the summary, the
+ * LLCs' bits, and there summary, block and CPU.
  *
- * One LLC of 2 blocks of 4 CPUs. A task that last ran on CPU 0 wakes when that is busy, and CPU 1 and block 1 idle: CPU 1.
- * The next time 1 is busy and 2 idle: CPU 2. Then 2 is busy and 3 idle: CPU 4, in block 1. There it stays if 4 idles.
+ * One LLC of 2 blocks of 4 CPUs. A task that last ran on CPU 0 wakes when that is busy, and CPU 1
+ * and block 1 idle: CPU 1. The next time 1 is busy and 2 idle: CPU 2. Then 2 is busy and 3 idle:
+ * CPU 4, in block 1. There it stays if 4 idles.
  *
- * Cost: if nothing idles, target, prev and one summary line, whatever the LLC's size, and no write. Else, for a task that
- * may run anywhere, two words of blocks at most and the CPU or core taken; a lost claim or a stale bit
- * adds a CPU each, and the stale bit is gone then. Step 5 adds a read of target's running task, and if the way is
- * worth it one of the LLCs' bits a level, and two or three for each LLC tried. With affinity, at worst every block that has an
- * idle CPU; within a block CPUs are told apart without reading them. It fails where the summary goes
- * to and fro between empty and not (block.h), and where tasks that work on the same data are torn apart by step 5.
+ * Cost: if nothing idles, target, prev and one summary line, whatever the LLC's size, and no write.
+ * Else, for a task that may run anywhere, two words of blocks at most and the CPU or core taken; a
+ * lost claim or a stale bit adds a CPU each, and the stale bit is gone then. Step 5 adds a read of
+ * target's running task, and if the way is worth it one of the LLCs' bits a level, and two or three
+ * for each LLC tried. With affinity, at worst every block that has an idle CPU; within a block CPUs
+ * are told apart without reading them. It fails where the summary goes to and fro between empty and
+ * not (block.h), and where tasks that work on the same data are torn apart by step 5.
  */
 #ifndef WL_IDLE_NEAREST_H
 #define WL_IDLE_NEAREST_H
@@ -87,8 +93,8 @@ WL_FN u32 wl_nearest_slot(struct wl_policy *p WL_ARG, const struct wl_search *s 
 
 /*
  * What the search may take of s->candidate, having looked at it: its core's first allowed CPU if
- * s->cores_searched and all of the core idles, else itself; or WL_CPU_NONE. s->candidate is the CPU that was looked at
- * last: of a core, one that does not idle, if there is one.
+ * s->cores_searched and all of the core idles, else itself; or WL_CPU_NONE. s->candidate is the CPU
+ * that was looked at last: of a core, one that does not idle, if there is one.
  */
 WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
@@ -156,8 +162,8 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 }
 
 /*
- * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on; target's last for a task
- * that has no CPU of its own. Returns the CPU claimed, or WL_CPU_NONE.
+ * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on;
+ * target's last for a task that has no CPU of its own. Returns the CPU claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
@@ -265,8 +271,9 @@ WL_INLINE u32 wl_nearest_any(struct wl_policy *p, const struct wl_search *s,
 }
 
 /*
- * Of the LLCs of target's domain at a level, in ring order from target's own, the first from a place on (its own has 0)
- * that has its bit and an allowed CPU: has s->target be in it, and returns the next place; or 0.
+ * Of the LLCs of target's domain at a level, in ring order from target's own, the first from a
+ * place on (its own has 0) that has its bit and an allowed CPU: has s->target be in it, and returns
+ * the next place; or 0.
  */
 WL_FN u32 wl_nearest_along(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			   const struct wl_task *t WL_ARG, u32 level, u32 place)
@@ -310,7 +317,10 @@ WL_FN int wl_nearest_in_domain(struct wl_policy *p WL_ARG, struct wl_search *s W
 	u32 place = 1, i;
 	int cpu = WL_CPU_NONE;
 
-	/* The search is elsewhere for a while; this call has no room on BPF's stack to remember from where. */
+	/*
+	 * The search is elsewhere for a while; this call has no room on BPF's stack to remember
+	 * from where.
+	 */
 	out->target = s->target;
 	wl_for (i, 0, WL_MAX_CPUS) {
 		place = wl_nearest_along(p, s, t, level, place);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_scan.h - idle=scan, form=4.15 and form=5.2: three walks through target's LLC for an idle CPU.
+ * idle_scan.h - idle=scan, form=4.15 and form=5.2: three walks through target's LLC for an idle
+ * CPU.
  *
  *   1. Idle core (SMT machines, while the LLC's has_idle_cores is set). Every core from target's
  *      on, wrapping, reading every thread with no early exit. Taken: the first allowed CPU of the
  *      first core that is wholly idle. If there is none, has_idle_cores is cleared, also when
  *      affinity or a lost claim hid the idle ones.
- *   2. Idle CPU, one by one from target on (idle_visit.h), with the limit of SIS_PROP; CPUs that are
- *      not allowed use it up. idle=narrow has another step 2 (idle_narrow.h).
+ *   2. Idle CPU, one by one from target on (idle_visit.h), with the limit of SIS_PROP; CPUs that
+ *      are not allowed use it up. idle=narrow has another step 2 (idle_narrow.h).
  *   3. Idle sibling (SMT machines). The threads of target's own core.
- * has_idle_cores counts as one read, of the LLC's first CPU. Form 5.2 differs by what comes before: the
- * task's recent CPU, the one that it ran on before prev, is taken if it shares the LLC and is idle.
+ * has_idle_cores counts as one read, of the LLC's first CPU. Form 5.2 differs by what comes before:
+ * the task's recent CPU, the one that it ran on before prev, is taken if it shares the LLC and is
+ * idle.
  *
  * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and
  * 7 are idle; the wake-up is on CPU 1. Step 1 reads cores {1,5} {2,6} {3,7}: core 3 is idle, and
@@ -39,7 +41,10 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 	u32 narrow = wl_axis(p, idle) == WL_IDLE_NARROW, i, cpu, busy = 0;
 	int candidate = WL_CPU_NONE;
 
-	/* Not wl_for_few: without an early exit the verifier would follow all ways through all turns. */
+	/*
+	 * Not wl_for_few: without an early exit the verifier would follow all ways through all
+	 * turns.
+	 */
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));

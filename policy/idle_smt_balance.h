@@ -100,9 +100,9 @@ WL_INLINE u32 wl_group_busy(struct wl_policy *p, const struct wl_search *s, stru
 }
 
 /*
- * One step of the descent, through the groups of the candidate's domain at `level`, from the candidate's, here: returns the
- * group in which it goes on, and of how many CPUs that is. anywhere: whether t may run on every CPU, a constant, so that there is a
- * function for tasks that may.
+ * One step of the descent, through the groups of the candidate's domain at `level`, from the
+ * candidate's, here: returns the group in which it goes on, and of how many CPUs that is. anywhere:
+ * whether t may run on every CPU, a constant, so that there is a function for tasks that may.
  */
 WL_INLINE u32 wl_descend(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			 u32 level, u32 candidate, u32 here, u32 anywhere, u32 *weight,
@@ -163,7 +163,9 @@ WL_FN int wl_descend_clusters(struct wl_policy *p WL_ARG, const struct wl_search
 	return wl_first_allowed(p, t, 2, there, start);
 }
 
-/* Down from target by counters, then the innermost domain. Returns the CPU claimed, or WL_CPU_NONE. */
+/*
+ * Down from target by counters, then the innermost domain. Returns the CPU claimed, or WL_CPU_NONE.
+ */
 WL_INLINE int wl_balance_search(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 				u32 anywhere, struct wl_decision *out)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_visit.h - a walk through target's LLC, CPU by CPU, for an idle one: the step that all forms of
- * scan, and narrow, have in common.
+ * idle_visit.h - a walk through target's LLC, CPU by CPU, for an idle one: the step that all forms
+ * of scan, and narrow, have in common.
  *
- * The CPUs of the LLC are visited in the order of their numbers from w->start on, wrapping, until one
- * is idle and can be claimed. A visit is one read. CPUs that are not allowed are passed over. At most
- * w->visits CPUs are visited; with w->counts_all those that are passed over use that up too. The host
- * times the step (scan_timed), but not if the limit stopped it.
+ * The CPUs of the LLC are visited in the order of their numbers from w->start on, wrapping, until
+ * one is idle and can be claimed. A visit is one read. CPUs that are not allowed are passed over.
+ * At most w->visits CPUs are visited; with w->counts_all those that are passed over use that up
+ * too. The host times the step (scan_timed), but not if the limit stopped it.
  *
- * The limit of SIS_PROP: with idle = avg_idle / 512 and cost = avg_scan + 1 of the CPU that searches,
- * it is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1 CPUs are visited.
+ * The limit of SIS_PROP: with idle = avg_idle / 512 and cost = avg_scan + 1 of the CPU that
+ * searches, it is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1 CPUs are visited.
  *
  * With cluster=spread-and-pack those of target's cluster come first, in the same way (cluster.h).
  *
@@ -36,7 +36,9 @@ struct wl_walk {
 	s32 idle_cpu;	/* idle_merged.h: remembered, or WL_CPU_NONE */
 };
 
-/* Sets the walk through target's domain of a level; what it may visit and remembers is left alone. */
+/*
+ * Sets the walk through target's domain of a level; what it may visit and remembers is left alone.
+ */
 WL_INLINE void wl_walk_in(struct wl_policy *p, struct wl_walk *w, u32 target, u32 level)
 {
 	struct wl_level *lv = wl_level_of(p, level);

@@ -11,11 +11,11 @@
  *		level by level: the allowed CPUs of target's domain in numeric order, the first
  *		idle one. prev is not looked at by itself.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and 7
- * are idle. 3.10: core {1, 5} is target's own; {2, 6}: 2 is busy; {3, 7}: idle, CPU 3 is taken after 3
- * reads. Had 7 been busy: {3, 7} fails at its second CPU and {0, 4} at its first; then the threads of
- * target's core: 5 is busy. Nothing after 5 reads, though 3 and 6 idle. 2.6.24: 1, 5; then 0, 1, 2 are
- * busy, and CPU 3 is taken after 6 reads.
+ * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and
+ * 7 are idle. 3.10: core {1, 5} is target's own; {2, 6}: 2 is busy; {3, 7}: idle, CPU 3 is taken
+ * after 3 reads. Had 7 been busy: {3, 7} fails at its second CPU and {0, 4} at its first; then the
+ * threads of target's core: 5 is busy. Nothing after 5 reads, though 3 and 6 idle. 2.6.24: 1, 5;
+ * then 0, 1, 2 are busy, and CPU 3 is taken after 6 reads.
  *
  * Cost: 3.10 reads one CPU of each busy group, 2.6.24 up to the whole LLC. They fail: 3.10 where
  * idle CPUs have busy siblings, which it does not see in other cores than target's; 2.6.24 by

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * params.h - a policy's parameters: its axes with their values, one choice on each, and its tunables.
+ * params.h - a policy's parameters: its axes with their values, one choice on each, and its
+ * tunables.
  */
 #ifndef WL_PARAMS_H
 #define WL_PARAMS_H

@@ -4,12 +4,12 @@
  * CPUs.
  *
  * It starts in the widest domain round prev that forks may cross. Groups of one domain are compared
- * by their allowed CPUs: most idle ones first, then the least load a CPU, between clusters the least
- * utilization (cluster.h); ties go to the first in
- * ring order from the group that holds the candidate CPU, at first prev. The candidate moves to the
- * chosen group's first allowed CPU, and the descent goes on there. In the innermost domain an idle
- * CPU is claimed, in ring order from the candidate; if there is none, the least loaded CPU is
- * taken. Looking at idle CPUs claims none of them; a lost claim at the end goes on to the next.
+ * by their allowed CPUs: most idle ones first, then the least load a CPU, between clusters the
+ * least utilization (cluster.h); ties go to the first in ring order from the group that holds the
+ * candidate CPU, at first prev. The candidate moves to the chosen group's first allowed CPU, and
+ * the descent goes on there. In the innermost domain an idle CPU is claimed, in ring order from the
+ * candidate; if there is none, the least loaded CPU is taken. Looking at idle CPUs claims none of
+ * them; a lost claim at the end goes on to the next.
  *
  * Example, 2 LLCs of 4 CPUs, no SMT, one node each; the parent runs on CPU 0, one task runs on each
  * of 1, 4, 5 and 6, and a second is queued on 4. At the NUMA level LLC 0 has 2 idle CPUs and LLC 1

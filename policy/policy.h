@@ -24,8 +24,9 @@
 #include "topology.h"
 
 /*
- * The choice on an axis. A host that knows the policy when it is loaded, and never changes it, may say where else it
- * stands: in read-only data BPF's verifier sees the values, and removes what this policy never executes.
+ * The choice on an axis. A host that knows the policy when it is loaded, and never changes it, may
+ * say where else it stands: in read-only data BPF's verifier sees the values, and removes what this
+ * policy never executes.
  */
 #ifndef wl_axis
 #define wl_axis(p, name) ((p)->params.name)
@@ -134,7 +135,9 @@ struct wl_cpu {
 	u32 others_wait; /* groups=exact: so do some elsewhere, or nobody has looked since this LLC had any */
 } WL_ALIGN_LINE;
 
-/* ------------------------------------------------------------------ task groups, kept by the host */
+/*
+ * ------------------------------------------------------------------ task groups, kept by the host
+ */
 
 /* Slots that a host may have. Slot 0 is the root: tasks outside any group, no record is read. */
 #define WL_MAX_GROUPS 4096
@@ -167,7 +170,10 @@ struct wl_group_cpu {
 	u32 others_running;
 	u32 capped; /* all its tasks at once get less than its parent's clock goes */
 	u32 unused[3];
-	/* groups=exact: the group in an LLC, valid in the LLC's first CPU only (groups_exact_sums.h) */
+	/*
+	 * groups=exact: the group in an LLC, valid in the LLC's first CPU only
+	 * (groups_exact_sums.h)
+	 */
 	u64 part WL_ALIGN_LINE; /* of its v */
 	u64 others;		/* parts of other LLCs, at summed_ns */
 	u64 mark; /* v less its parent's clock when last somebody waited, or it went to sleep */
@@ -285,7 +291,10 @@ enum wl_step {
 	WL_NR_STEP,
 };
 
-/* ------------------------------------------------------------------ a task's record, kept by the host */
+/*
+ * ------------------------------------------------------------------ a task's record, kept by the
+ * host
+ */
 
 enum wl_task_place {
 	WL_PLACE_NONE,	  /* not runnable */
@@ -433,7 +442,10 @@ enum wl_pick {
 	 * is still runnable and was not put back, with keep_slice_ns; else the first that may run.
 	 */
 	WL_PICK_ELIGIBLE,
-	/* wl_may_run() is asked of all, and the last of which it says yes is taken; else as ELIGIBLE. */
+	/*
+	 * wl_may_run() is asked of all, and the last of which it says yes is taken; else as
+	 * ELIGIBLE.
+	 */
 	WL_PICK_LAST,
 };
 
@@ -538,8 +550,8 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		   struct wl_timer_out *out WL_ARG);
 /*
- * A task of a higher class runs on cpu, since a tick at least, and something may wait there: who should look. Not the CPU's own
- * doing: a timer's.
+ * A task of a higher class runs on cpu, since a tick at least, and something may wait there: who
+ * should look. Not the CPU's own doing: a timer's.
  */
 WL_FN int wl_taken(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		   struct wl_timer_out *out WL_ARG);

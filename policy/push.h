@@ -5,19 +5,20 @@
  * Pulling takes what waits. A task that runs alone on a CPU is worth moving if
  *   packed	another thread of its core is busy, and there is a core that idles wholly; or
  *   misfit	it does not fit its CPU (capacity.h), and a bigger one idles; or
- *   crowded	its cluster has more tasks than another by 2 (cluster.h), where the policy has that level.
+ *   crowded	its cluster has more tasks than another by 2 (cluster.h), where the policy has that
+ *		level.
  * The tick on its CPU looks for such an idle CPU, in the LLC and then anywhere, and kicks the
- * first, marked at every level; both do so at most once a ms for each CPU of the LLC
- * (Linux's interval between the tries of an idle CPU). The kicked CPU balances; if it finds nothing to pull at any
- * level and a task at level l that is worth moving, that is a failed try of level l. After more than
- * patience + 2 of them (patience as in balance.h: Linux's cache_nice_tries) it says who shall put its
- * task back (push_cpu), and that task's next queue is here, if this CPU still idles then and the task
- * is allowed.
+ * first, marked at every level; both do so at most once a ms for each CPU of the LLC (Linux's
+ * interval between the tries of an idle CPU). The kicked CPU balances; if it finds nothing to pull
+ * at any level and a task at level l that is worth moving, that is a failed try of level l. After
+ * more than patience + 2 of them (patience as in balance.h: Linux's cache_nice_tries) it says who
+ * shall put its task back (push_cpu), and that task's next queue is here, if this CPU still idles
+ * then and the task is allowed.
  *
- * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core, two tasks on CPUs 0 and 2.
- * The tick of CPU 0 finds core 1 idle and kicks CPU 1; 4 ms later one of the two again, and so on. Patience is 1
- * inside an LLC: the tries at 0, 4 and 8 ms fail, the fourth, at 12 ms, answers push_cpu 0. CPU 0 puts
- * its task back, and wl_enqueue() answers queue 1.
+ * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core, two tasks on CPUs 0 and
+ * 2. The tick of CPU 0 finds core 1 idle and kicks CPU 1; 4 ms later one of the two again, and so
+ * on. Patience is 1 inside an LLC: the tries at 0, 4 and 8 ms fail, the fourth, at 12 ms, answers
+ * push_cpu 0. CPU 0 puts its task back, and wl_enqueue() answers queue 1.
  *
  * Cost: up to every CPU is read by a tick, once an interval, and again by the kicked CPU. It fails
  * for a task that would have slept anyway before it has warmed its new cache. A host that is not
@@ -65,8 +66,8 @@ WL_INLINE u32 wl_is_better(struct wl_policy *p, u32 to, u32 from, u32 why)
 }
 
 /*
- * The first idle CPU of cpu's domain at `level` that is better for t. Not the next in ring order: two
- * that share a core must ask the same CPU, or both leave.
+ * The first idle CPU of cpu's domain at `level` that is better for t. Not the next in ring order:
+ * two that share a core must ask the same CPU, or both leave.
  */
 WL_FN int wl_push_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
 			 u32 level, struct wl_reads *reads WL_ARG)
@@ -125,7 +126,9 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 	return found;
 }
 
-/* The innermost level of `levels` at which a lone task is worth moving to cpu, which idles; or 0. */
+/*
+ * The innermost level of `levels` at which a lone task is worth moving to cpu, which idles; or 0.
+ */
 WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
 {

@@ -109,7 +109,10 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
 		return;
 	}
-	/* Where it was put back it is in the queue; else it is still counted as running, and goes on for a tick if it is first. */
+	/*
+	 * Where it was put back it is in the queue; else it is still counted as running, and goes
+	 * on for a tick if it is first.
+	 */
 	if (runs)
 		out->keep_slice_ns = p->params.tick_ns;
 	else if (!wl_has_buddies(p) || !wl_buddy_waits(wl_cpu_of(p, cpu)))

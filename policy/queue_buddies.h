@@ -6,9 +6,9 @@
  *	next	the task whose wake-up preempted the running one
  *	last	the task that was so preempted, if latency / min_granularity (rounded up) tasks or
  *		more are runnable there then: it has a warm cache
- * At the next choice, next is taken, else last, else the first of the queue; but a buddy only if its
- * vtime is at most wakeup_granularity * 1024 / weight of the first above that of the first. A buddy
- * that is picked, sleeps, moves, or has run its slice is one no longer.
+ * At the next choice, next is taken, else last, else the first of the queue; but a buddy only if
+ * its vtime is at most wakeup_granularity * 1024 / weight of the first above that of the first. A
+ * buddy that is picked, sleeps, moves, or has run its slice is one no longer.
  *
  * Example, defaults on 8 CPUs or more, all weights 1024. A runs with vtime 10 ms above the floor, L
  * is queued 1 ms above it. B wakes with its key 3 ms above the floor: 7 ms behind A, more than
@@ -16,9 +16,10 @@
  * below the floor, 3 + 2 > 4: L runs first.
  *
  * Cost: two words a wake-up that preempts; the host asks of each queued task until the buddy's turn
- * comes. It fails as all favours do: a stream of short tasks that preempt each other keeps the others
- * waiting, by up to the granularity. Left out: the skip buddy of sched_yield(), the next buddy of a task that
- * sleeps in its group, and the tick's look at how far the first of the queue is behind.
+ * comes. It fails as all favours do: a stream of short tasks that preempt each other keeps the
+ * others waiting, by up to the granularity. Left out: the skip buddy of sched_yield(), the next
+ * buddy of a task that sleeps in its group, and the tick's look at how far the first of the queue
+ * is behind.
  */
 #ifndef WL_QUEUE_BUDDIES_H
 #define WL_QUEUE_BUDDIES_H
@@ -70,8 +71,8 @@ WL_INLINE u32 wl_buddy_waits(struct wl_cpu *c)
 }
 
 /*
- * Asked of the queue in its order: does t run now? Who is asked first has the least vtime; if a buddy
- * may come before it, everyone up to the buddy waits.
+ * Asked of the queue in its order: does t run now? Who is asked first has the least vtime; if a
+ * buddy may come before it, everyone up to the buddy waits.
  */
 WL_INLINE u32 wl_buddy_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {

@@ -19,18 +19,20 @@
  * preemption are those of cfs-2018, because between 3.10 and 4.15 they did not change. cfs-2007
  * (Linux 2.6.24): a sleeper's credit is all of latency; the granularity that a waking task must
  * overcome is scaled by the weight of the running one, not its own; and the defaults are latency 20
- * ms, min_granularity 4 ms, wakeup_granularity 10 ms, scaled by 1 + log2(CPUs) with no end at 8 CPUs.
+ * ms, min_granularity 4 ms, wakeup_granularity 10 ms, scaled by 1 + log2(CPUs) with no end at 8
+ * CPUs.
  *
- * At the end of a slice the smallest key runs next. Where the host does not put the running task back first (sched_ext), that
- * one goes on for a tick as long as nobody who waits is behind it.
+ * At the end of a slice the smallest key runs next. Where the host does not put the running task
+ * back first (sched_ext), that one goes on for a tick as long as nobody who waits is behind it.
  *
  * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
  * ms. A (1024) runs alone: its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms,
  * B's 16 ms. A runs 8 ms and its vtime grows by 8 ms; B runs 16 ms and its vtime grows by 8 ms:
  * equal again. C (1024) slept for a second on this CPU and wakes while A runs, A's vtime being 10
- * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts. With cfs-2007
- * on 8 CPUs (latency 80 ms, granularity 40 ms) its key is 80 ms below the floor, 90 ms behind A: it
- * preempts too; had it slept for so short that its lag is 25 ms, it would not (35 <= 40).
+ * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts. With
+ * cfs-2007 on 8 CPUs (latency 80 ms, granularity 40 ms) its key is 80 ms below the floor, 90 ms
+ * behind A: it preempts too; had it slept for so short that its lag is 25 ms, it would not (35 <=
+ * 40).
  *
  * Cost: constant. The floor lags where several tasks of unlike keys queue: the policy does not see
  * the second in the queue, so it moves on at each pick only, by up to a slice late.
@@ -43,8 +45,8 @@
 /* ------------------------------------------------------------------ arithmetic */
 
 /*
- * The slice of a task of this hweight on a CPU with nr tasks of together `load`, itself included; at
- * least 1 ns.
+ * The slice of a task of this hweight on a CPU with nr tasks of together `load`, itself included;
+ * at least 1 ns.
  */
 WL_INLINE u64 wl_cfs_slice(const struct wl_params *params, u32 nr, u64 load, u32 hweight)
 {

@@ -13,28 +13,29 @@
  *		(RUN_TO_PARITY); one that was given another slice gives way to an eligible task with
  *		an earlier deadline
  *   preempt	a task that arrives, eligible, preempts one that is beyond V
- *   lag	V - vtime when a task leaves a queue is kept, at most two slices (or a tick, if that is
- *		more) * 1024 / weight either way; arriving, it is placed so far from V, inflated by
- *		(load + weight) / load because it moves V itself (PLACE_LAG). On an empty CPU lag is 0
- *   deadline	a task that wakes has a whole slice to its deadline, a new one half of it, one that is
- *		moved keeps what it had left
- * V is never walked for: the CPU keeps S, the sum of weight * vtime modulo 2^64, and
- * V = anchor + (S - load * anchor) / load for any anchor near it: the running task's vtime, else the
- * last V. Weights are those that tasks are charged by (hweight, group.h), and load is their sum. A
- * task whose hweight changes keeps its lag and what is left of its slice, in run time.
+ *   lag	V - vtime when a task leaves a queue is kept, at most two slices (or a tick, if that
+ *		is more) * 1024 / weight either way; arriving, it is placed so far from V, inflated
+ *		by (load + weight) / load because it moves V itself (PLACE_LAG). On an empty CPU lag
+ *		is 0
+ *   deadline	a task that wakes has a whole slice to its deadline, a new one half of it, one that
+ *		is moved keeps what it had left
+ * V is never walked for: the CPU keeps S, the sum of weight * vtime modulo 2^64, and V = anchor +
+ * (S - load * anchor) / load for any anchor near it: the running task's vtime, else the last V.
+ * Weights are those that tasks are charged by (hweight, group.h), and load is their sum. A task
+ * whose hweight changes keeps its lag and what is left of its slice, in run time.
  *
- * Example, slice 3 ms, vtimes in ms past the start. A (1024) runs alone from 0, its deadline is 3. At
- * 1 ms B (1024) wakes without lag: V is 1, B's deadline 4; A is not beyond V and goes on. At 2 ms A
- * is at 2, V = (2 + 1) / 2 = 1.5, and C (2048) wakes: its vtime is 1.5, its deadline 1.5 + 1.5 = 3. A
- * is beyond V: C preempts it, and runs 3 ms to its deadline; the next is 4.5. V = (2 + 1 + 2 * 3) /
- * 4 = 2.25: A (deadline 3) and B (4) are eligible, C is not, and A runs.
+ * Example, slice 3 ms, vtimes in ms past the start. A (1024) runs alone from 0, its deadline is 3.
+ * At 1 ms B (1024) wakes without lag: V is 1, B's deadline 4; A is not beyond V and goes on. At 2
+ * ms A is at 2, V = (2 + 1) / 2 = 1.5, and C (2048) wakes: its vtime is 1.5, its deadline 1.5 + 1.5
+ * = 3. A is beyond V: C preempts it, and runs 3 ms to its deadline; the next is 4.5. V = (2 + 1 + 2
+ * * 3) / 4 = 2.25: A (deadline 3) and B (4) are eligible, C is not, and A runs.
  *
- * Cost: two divisions an event; picking asks tasks in order of deadline until one is eligible.
- * Left out of Linux 6.12: a task that sleeps beyond V leaves at once (DELAY_DEQUEUE keeps it queued
+ * Cost: two divisions an event; picking asks tasks in order of deadline until one is eligible. Left
+ * out of Linux 6.12: a task that sleeps beyond V leaves at once (DELAY_DEQUEUE keeps it queued
  * until it is eligible); slices that a task asked for; the batch and idle classes. A wakee preempts
- * though a third task may have the earliest deadline: the policy does not see the queue.
- * In a kernel, a pull that races with a dequeue of the same task may leave S wrong until the CPU has
- * one task; a V that is too far from its anchor is not believed, and the anchor taken instead.
+ * though a third task may have the earliest deadline: the policy does not see the queue. In a
+ * kernel, a pull that races with a dequeue of the same task may leave S wrong until the CPU has one
+ * task; a V that is too far from its anchor is not believed, and the anchor taken instead.
  */
 #ifndef WL_QUEUE_FAIR_H
 #define WL_QUEUE_FAIR_H
@@ -98,7 +99,9 @@ WL_FN u64 wl_fair_mean(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 
 /* ------------------------------------------------------------------ joining and leaving */
 
-/* Takes a task out of S, and notes its lag. It is counted on its CPU, and soon not there any more. */
+/*
+ * Takes a task out of S, and notes its lag. It is counted on its CPU, and soon not there any more.
+ */
 WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
@@ -115,8 +118,8 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u6
 }
 
 /*
- * Sets vtime and deadline of a task that comes to cpu, where it is not counted yet: from another CPU
- * (moved), or from sleep.
+ * Sets vtime and deadline of a task that comes to cpu, where it is not counted yet: from another
+ * CPU (moved), or from sleep.
  */
 WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		       u32 moved)
@@ -171,8 +174,8 @@ WL_INLINE void wl_fair_rescale_lag(struct wl_task *t, u32 hweight)
 }
 
 /*
- * A counted task, which has been charged and is not in the queue, is charged by another hweight from
- * now on. V, its lag and what is left of its slice stay what they are in run time.
+ * A counted task, which has been charged and is not in the queue, is charged by another hweight
+ * from now on. V, its lag and what is left of its slice stay what they are in run time.
  */
 WL_FN int wl_fair_reweigh(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 hweight,
 			  u64 now_ns)

@@ -25,8 +25,8 @@
 #define WL_VTIME_START (1ULL << 30)
 
 /*
- * Run time in vtime, of a task that is charged by hweight. At a weight of 1024 they are equal. Times
- * up to 4 hours.
+ * Run time in vtime, of a task that is charged by hweight. At a weight of 1024 they are equal.
+ * Times up to 4 hours.
  */
 WL_INLINE u64 wl_vtime_of(u64 time_ns, u32 hweight)
 {
@@ -142,8 +142,8 @@ WL_INLINE void wl_reweigh(struct wl_policy *p, struct wl_task *t, u32 weight, u3
 }
 
 /*
- * What joining cpu's queue reads: the line of cpu, whose lock is taken, that of the CPU from which the task comes, and,
- * if it is not alone, `overloaded`.
+ * What joining cpu's queue reads: the line of cpu, whose lock is taken, that of the CPU from which
+ * the task comes, and, if it is not alone, `overloaded`.
  */
 WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 this_cpu,
 			      struct wl_reads *reads)

@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * taken.h - CPUs on which a task of a higher class runs (real-time, deadline): what waits there goes on elsewhere.
+ * taken.h - CPUs on which a task of a higher class runs (real-time, deadline): what waits there
+ * goes on elsewhere.
  *
- * The policy sees no tick of such a CPU, and none of its own tasks run there. So the host looks again after a tick, and then each tick for as
- * long as something waits there: wl_taken(). Each time
- *   - the CPU is in the state `taken`: busy, and to balancing a CPU with one task more than the policy counts and with next to
- *     no capacity (Linux: nr_running has all classes, and cpu_capacity is what real-time tasks leave), so that even a busy CPU
- *     with as much load finds it busier than itself;
- *   - an idle CPU is looked for, as at a tick (wl_balance_kick), to be marked and kicked. If none is found, one that runs a task of
- *     the policy is marked, and balances at its next dispatch: the first of up to 4, which are others each time, in turns of the CPU's LLC
- *     and of the machine. Turns are counted: a host whose timer fires at every other tick would see odd ticks only, and one of the two.
- * A CPU leaves the state when it idles, when one of the policy's tasks begins to run or ticks there, or when it balances itself.
+ * The policy sees no tick of such a CPU, and none of its own tasks run there. So the host looks
+ * again after a tick, and then each tick for as long as something waits there: wl_taken(). Each
+ * time
+ *   - the CPU is in the state `taken`: busy, and to balancing a CPU with one task more than the
+ *     policy counts and with next to no capacity (Linux: nr_running has all classes, and
+ *     cpu_capacity is what real-time tasks leave), so that even a busy CPU with as much load finds
+ *     it busier than itself;
+ *   - an idle CPU is looked for, as at a tick (wl_balance_kick), to be marked and kicked. If none
+ *     is found, one that runs a task of the policy is marked, and balances at its next dispatch:
+ *     the first of up to 4, which are others each time, in turns of the CPU's LLC and of the
+ *     machine. Turns are counted: a host whose timer fires at every other tick would see odd ticks
+ *     only, and one of the two.
+ * A CPU leaves the state when it idles, when one of the policy's tasks begins to run or ticks
+ * there, or when it balances itself.
  *
- * Example, one LLC of 4 CPUs without SMT, a task of weight 1024 on each. A real-time task takes CPU 0, whose task waits. A tick
- * later nobody idles, and CPU 1 is marked. When its slice is over it compares: its own mean load is 1024 a CPU of capacity 1024,
- * the busiest group is CPU 0, 1024 on a capacity of 1, the domain's mean is 4096 on 3073. So it lacks
- * (4096 / 3073 - 1) * 1024 = 340, and CPU 0's mean task, of two, is 512: it may pull 512, and half of the task's weight fits that.
+ * Example, one LLC of 4 CPUs without SMT, a task of weight 1024 on each. A real-time task takes CPU
+ * 0, whose task waits. A tick later nobody idles, and CPU 1 is marked. When its slice is over it
+ * compares: its own mean load is 1024 a CPU of capacity 1024, the busiest group is CPU 0, 1024 on a
+ * capacity of 1, the domain's mean is 4096 on 3073. So it lacks (4096 / 3073 - 1) * 1024 = 340, and
+ * CPU 0's mean task, of two, is 512: it may pull 512, and half of the task's weight fits that.
  *
- * Cost: a probe of up to 4 CPUs a level, a tick. It fails where a real-time task runs for less than a tick, again and again: that
- * looks like nothing. And what may run on that CPU only waits, as it must.
+ * Cost: a probe of up to 4 CPUs a level, a tick. It fails where a real-time task runs for less than
+ * a tick, again and again: that looks like nothing. And what may run on that CPU only waits, as it
+ * must.
  */
 #ifndef WL_TAKEN_H
 #define WL_TAKEN_H

@@ -2,11 +2,11 @@
 /*
  * util.h - utilization: the share of time that a CPU is busy or a task runs, lately.
  *
- * An exponential average of half life 32 periods of 1.048576 ms (Linux's PELT): at full use it nears
- * 1024, in units of the machine's fastest CPU, idle it nears 0; a CPU of capacity 512 nears 512 at
- * most. Kept lazily: a value and the time when it was right. Linux accumulates by periods and their
- * parts; here a part of a period is on the straight line between its ends, which differs by less than
- * 0.01 %.
+ * An exponential average of half life 32 periods of 1.048576 ms (Linux's PELT): at full use it
+ * nears 1024, in units of the machine's fastest CPU, idle it nears 0; a CPU of capacity 512 nears
+ * 512 at most. Kept lazily: a value and the time when it was right. Linux accumulates by periods
+ * and their parts; here a part of a period is on the straight line between its ends, which differs
+ * by less than 0.01 %.
  *
  * Example: a CPU idle for ever turns busy. After 32 periods, 33,554,432 ns, its utilization is 512,
  * after 64 it is 768; then idle for 32 more: 384.

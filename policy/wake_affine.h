@@ -25,7 +25,10 @@
 
 #include "access.h"
 
-/* The smallest level with both CPUs, which are not the same, in one domain; nr_levels if there is none. */
+/*
+ * The smallest level with both CPUs, which are not the same, in one domain; nr_levels if there is
+ * none.
+ */
 WL_INLINE u32 wl_spanning_level(struct wl_policy *p, u32 a, u32 b)
 {
 	u32 found = p->topo.nr_levels, i;

@@ -4,11 +4,12 @@
  *
  * Each task counts its flips: wake-ups of another task than the one that it woke last. At each
  * wake-up the waker first looks at its stamp: if more than 1 s passed since, its count is 0 and the
- * stamp is now. Then, with factor the number of CPUs of this's NUMA node, the wakee stays on prev if
+ * stamp is now. Then, with factor the number of CPUs of this's NUMA node, the wakee stays on prev
+ * if
  *	wakee.flips > factor and waker.flips > factor * wakee.flips
- * and otherwise affine=always decides (wake_affine.h). What counts is the task current on this, also
- * if an interrupt does the waking; the idle task has no record, and counts nothing (ours). Pinned
- * wakees count too.
+ * and otherwise affine=always decides (wake_affine.h). What counts is the task current on this,
+ * also if an interrupt does the waking; the idle task has no record, and counts nothing (ours).
+ * Pinned wakees count too.
  *
  * Which factor (the axis `factor`): node, as published; llc, as today's mainline has it; machine,
  * all CPUs, which is what `node` means where memory is not NUMA.

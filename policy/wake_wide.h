@@ -2,11 +2,11 @@
 /*
  * wake_wide.h - affine=wide: today's mainline; wakers of many do not pull.
  *
- * Each task counts its flips as in wake_flips.h, but a count that is 1 s old is halved, not cleared,
- * and pinned wakees do not count. With master the greater
- * and slave the lesser of waker's and wakee's flips, and factor the number of CPUs of this's LLC,
- * the wakee stays if slave >= factor and master >= slave * factor. Else, if it may run on this and a
- * domain with wake-affine spans this and prev:
+ * Each task counts its flips as in wake_flips.h, but a count that is 1 s old is halved, not
+ * cleared, and pinned wakees do not count. With master the greater and slave the lesser of waker's
+ * and wakee's flips, and factor the number of CPUs of this's LLC, the wakee stays if slave >=
+ * factor and master >= slave * factor. Else, if it may run on this and a domain with wake-affine
+ * spans this and prev:
  *   1. this is idle and shares prev's LLC: prev if that is idle too, else this
  *   2. the wake-up is sync and the waker runs alone on this: this
  *   3. prev is idle: prev
@@ -17,8 +17,8 @@
  *
  * Example, an LLC of 4: a server with 64 flips wakes clients with 4 each: 4 >= 4 and 64 >= 16: they
  * stay. With 3 flips each they may be pulled. Loads inside the LLC (imbalance_pct 117), all weights
- * 1024: the waker and another task on this, two tasks on prev. Sync: 2048 * 100 < 2048 * 108: pulled.
- * Not sync: 3072 * 100 >= 221184: prev.
+ * 1024: the waker and another task on this, two tasks on prev. Sync: 2048 * 100 < 2048 * 108:
+ * pulled. Not sync: 3072 * 100 >= 221184: prev.
  *
  * Cost: one remote CPU is read, and the waker's and wakee's records are written. It fails where a
  * few tasks wake each other at random: their flips say nothing. Loads are the weights of this

@@ -15,16 +15,18 @@
  * write in one: a miss fetches the line and takes it from the others at once, and `taken.had` says
  * which part of the wait the miss stands for.
  *
- * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, and as much as one more
- * line a CPU for each task group, of which only what is read or written is touched. `used` has a bit for each word of a
- * line's set that is not 0, so that a write clears what is there and no more.
+ * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, and
+ * as much as one more line a CPU for each task group, of which only what is read or written is
+ * touched. `used` has a bit for each word of a line's set that is not 0, so that a write clears
+ * what is there and no more.
  *
- * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 turns busy: it takes the line from CPU 1,
- * holders {0}. CPU 1 reads: a miss, holders {0, 1}; CPU 9, of another socket, too: {0, 1, 9}. CPU 0 turns idle: the way
- * to CPU 9 is what it waits for. It turns busy again: it has the line alone, and waits for nobody.
+ * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 turns busy: it takes
+ * the line from CPU 1, holders {0}. CPU 1 reads: a miss, holders {0, 1}; CPU 9, of another socket,
+ * too: {0, 1, 9}. CPU 0 turns idle: the way to CPU 9 is what it waits for. It turns busy again: it
+ * has the line alone, and waits for nobody.
  *
- * Cost: a write looks at each holder, of which every one has read since the last write; so it is no more than
- * a part of what those reads cost.
+ * Cost: a write looks at each holder, of which every one has read since the last write; so it is no
+ * more than a part of what those reads cost.
  *
  * This follows the simulated machine and decides nothing: the policy never sees it.
  */
@@ -52,8 +54,9 @@ struct wl_seen_taken {
 };
 
 /*
- * Reads since the last wl_lines_begin(), by distance, what its writes waited for, the lines that were updated
- * atomically, and the steps of the idle search. What counts no more is left in the arrays.
+ * Reads since the last wl_lines_begin(), by distance, what its writes waited for, the lines that
+ * were updated atomically, and the steps of the idle search. What counts no more is left in the
+ * arrays.
  */
 struct wl_seen {
 	u32 reads[2][WL_NR_DIST]; /* hits, misses */
@@ -86,8 +89,8 @@ _Static_assert(__builtin_offsetof(struct wl_instance, memory) == 0, "wl_lines_of
 #define wl_lines_of(p) (&((struct wl_instance *)(p))->lines)
 
 /*
- * How many bytes an instance takes, for so many CPUs and slots of groups; with an instance given, its
- * arrays get their places.
+ * How many bytes an instance takes, for so many CPUs and slots of groups; with an instance given,
+ * its arrays get their places.
  */
 WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_groups)
 {
@@ -137,7 +140,10 @@ WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 	l->seen.reads[miss][dist & (WL_NR_DIST - 1)]++;
 }
 
-/* The CPU becomes the line's only holder. Answers the distance of the farthest other one that there was. */
+/*
+ * The CPU becomes the line's only holder. Answers the distance of the farthest other one that there
+ * was.
+ */
 static __attribute__((noinline)) u32 wl_lines_take_from(struct wl_policy *p, u32 line)
 {
 	struct wl_lines *l = wl_lines_of(p);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * logged.c - the policy in the layout of a BPF build, driven by the records of a log (log_record.h).
+ * logged.c - the policy in the layout of a BPF build, driven by the records of a log
+ * (log_record.h).
  *
- * Two ways to answer a question. *Live*: from this instance's own state, noting what the policy reads. *Replayed*: every
- * read is answered from the record's notes and must be of what the record says was read; whatever the policy writes changes
- * no answer, so one instance serves all records in any order. Notes are looked for by what they are of, as compilers order the reads of
- * one expression as they like; of several notes of the same thing, the first comes first.
+ * Two ways to answer a question. *Live*: from this instance's own state, noting what the policy
+ * reads. *Replayed*: every read is answered from the record's notes and must be of what the record
+ * says was read; whatever the policy writes changes no answer, so one instance serves all records
+ * in any order. Notes are looked for by what they are of, as compilers order the reads of one
+ * expression as they like; of several notes of the same thing, the first comes first.
  *
- * The macros that see the reads have no argument that leads to the instance, so it is remembered while a call lasts, by the thread
- * that makes it.
+ * The macros that see the reads have no argument that leads to the instance, so it is remembered
+ * while a call lasts, by the thread that makes it.
  */
 #define WL_MAX_CPUS 1024
 #define WL_LOGS
@@ -70,7 +72,10 @@ static struct wl_group_cpu *wl_logged_group_cpu(u32 slot, u32 cpu);
 #include "core.h"
 #include "log_record.h"
 
-/* The tasks' records and those of groups lie behind it, in the same piece of memory: wl_logged_place(). */
+/*
+ * The tasks' records and those of groups lie behind it, in the same piece of memory:
+ * wl_logged_place().
+ */
 struct wl_logged {
 	struct wl_policy policy; /* first: a note's `what` is an offset in this struct */
 	u64 idle_mask[WL_MASK_WORDS];
@@ -383,8 +388,9 @@ static void wl_logged_call(struct wl_logged *l, const struct wl_log_head *h, u32
 }
 
 /*
- * One record. Live if `used` is null: notes has room for max_notes. Else replayed from nr_notes notes; used has a byte of 0 for each.
- * answer has room for the kind's; of WL_LOG_MAY_MOVE `before` is read, of WL_LOG_SCAN_TOOK all.
+ * One record. Live if `used` is null: notes has room for max_notes. Else replayed from nr_notes
+ * notes; used has a byte of 0 for each. answer has room for the kind's; of WL_LOG_MAY_MOVE `before`
+ * is read, of WL_LOG_SCAN_TOOK all.
  */
 void wl_logged_apply(struct wl_logged *l, const struct wl_log_head *head, u32 task, u32 waker,
 		     struct wl_note *notes, u8 *used, u32 max_notes, void *answer,

@@ -24,8 +24,8 @@ u64 wl_native_state_size(void)
 }
 
 /*
- * What the last select, enqueue, dispatch, tick, timer, busy or idle read and updated, and what the writes of the last
- * of these, of may_move, running, stopping or quiescent waited for.
+ * What the last select, enqueue, dispatch, tick, timer, busy or idle read and updated, and what the
+ * writes of the last of these, of may_move, running, stopping or quiescent waited for.
  */
 const struct wl_seen *wl_native_seen(struct wl_policy *p);
 const struct wl_seen *wl_native_seen(struct wl_policy *p)
@@ -117,7 +117,10 @@ int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_ou
 	return wl_taken(p, cpu, now_ns, out);
 }
 
-/* For checkers and tests: what the policy knows of a CPU, the words of a block, the busy counter of a domain. */
+/*
+ * For checkers and tests: what the policy knows of a CPU, the words of a block, the busy counter of
+ * a domain.
+ */
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out);
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `affinity`: the affinity and the nice value of tasks change while they run, wait or sleep.
 //!
-//! Once sched_setaffinity has returned, the task must not be seen on a CPU outside its mask. The task looks where it is all
-//! the time, and a sequence number tells whether its mask changed around a look. Half of the tasks compute all the time,
-//! the others sleep now and then, so that some changes meet a task that runs, some one that is queued, some one that sleeps.
+//! Once sched_setaffinity has returned, the task must not be seen on a CPU outside its mask. The task looks where it is
+//! all the time, and a sequence number tells whether its mask changed around a look. Half of the tasks compute all the
+//! time, the others sleep now and then, so that some changes meet a task that runs, some one that is queued, some one
+//! that sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -128,7 +129,8 @@ fn change(args: &Args, tasks: &[Shared], cpus: &[usize]) -> Result<u64> {
         task.sequence.fetch_add(1, Ordering::SeqCst);
         changes += 1;
         if choices.below(4) == 0 {
-            // From -5 to 5: weights from 3,121 to 335, so that nobody's part becomes so small that the bound means nothing.
+            // From -5 to 5: weights from 3,121 to 335, so that nobody's part becomes so small that the bound means
+            // nothing.
             let nice = choices.below(11) as i32 - 5;
             setpriority_process(Some(tid), nice).context("setpriority")?;
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `burst`: tasks that begin together and compute until each has used so much CPU time by its own clock; the makespan.
 //!
-//! As each burst ends by the thread's CPU clock and not by a count of steps, a scheduler that leaves CPUs idle while tasks wait has a
-//! longer makespan, and nothing else has: also on an emulated machine.
+//! As each burst ends by the thread's CPU clock and not by a count of steps, a scheduler that leaves CPUs idle while
+//! tasks wait has a longer makespan, and nothing else has: also on an emulated machine.
 
 use std::sync::Barrier;
 use std::thread;

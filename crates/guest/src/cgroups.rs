@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cgroups`: creates many cgroups, gives them weights, moves busy workers in and out, and removes them.
 //!
-//! There are always as many cgroups as workers, one busy worker in each. A new cgroup takes over the worker of the oldest, which is removed at
-//! once: its task runs, waits or is in the middle of a slice as its group goes away. Every fourth is nested in one of its own. At
-//! the end each worker says how far it came, and that is checked.
+//! There are always as many cgroups as workers, one busy worker in each. A new cgroup takes over the worker of the
+//! oldest, which is removed at once: its task runs, waits or is in the middle of a slice as its group goes away. Every
+//! fourth is nested in one of its own. At the end each worker says how far it came, and that is checked.
 //!
-//! All of them are in one cgroup, wakelab, of the default weight: beside it this program and the kernel's threads, which are in the root, would get
-//! what one of them gets, and creating the cgroups would take most of a minute.
+//! All of them are in one cgroup, wakelab, of the default weight: beside it this program and the kernel's threads,
+//! which are in the root, would get what one of them gets, and creating the cgroups would take most of a minute.
 
 use std::fs;
 use std::io::Read;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `forks`: forks at a rate, and checks the result of each task.
 //!
-//! Every second one is a process, this program again, and each other a thread of this one. Either computes, and ends with a code that
-//! follows from its number. Forks, executions and exits come from all CPUs at the same time.
+//! Every second one is a process, this program again, and each other a thread of this one. Either computes, and ends
+//! with a code that follows from its number. Forks, executions and exits come from all CPUs at the same time.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab-guest`: work for a machine whose scheduler is tested.
 //!
-//! Each subcommand does one kind of work, checks that none of it was lost, and prints one line `NAME key=value ...`. Exit code 1
-//! if work was lost or a bound was exceeded, with what was expected and what was found on stderr; 2 for bad arguments. Nothing here
-//! knows which scheduler runs.
+//! Each subcommand does one kind of work, checks that none of it was lost, and prints one line `NAME key=value ...`.
+//! Exit code 1 if work was lost or a bound was exceeded, with what was expected and what was found on stderr; 2 for bad
+//! arguments. Nothing here knows which scheduler runs.
 
 mod affinity;
 mod burst;
@@ -36,7 +36,8 @@ enum What {
     Burst(burst::Args),
     /// Message and worker threads, as schbench has them; the workers' wake-up latencies.
     Schbench(schbench::Args),
-    /// Two tasks bound to each CPU, one sleeping and one computing, while others compete; the longest that either waited for its CPU.
+    /// Two tasks bound to each CPU, one sleeping and one computing, while others compete; the longest that either
+    /// waited for its CPU.
     Pinned(pinned::Args),
     /// Forks processes and threads at a rate; the result of each is checked.
     Forks(forks::Args),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `pinned`: two tasks bound to each CPU while others compete; how long either had to wait for its only CPU.
 //!
-//! One of the two sleeps until a moment and looks how late it runs: the time from wake-up to running. The other computes without end and
-//! looks at the clock all the time: the longest gap between two looks is the longest that it was kept from its CPU.
+//! One of the two sleeps until a moment and looks how late it runs: the time from wake-up to running. The other
+//! computes without end and looks at the clock all the time: the longest gap between two looks is the longest that it
+//! was kept from its CPU.
 
 use std::thread;
 use std::time::Duration;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `schbench`: message threads that wake workers, in the manner of Chris Mason's schbench, of which Debian 12 has no package.
+//! `schbench`: message threads that wake workers, in the manner of Chris Mason's schbench, of which Debian 12 has no
+//! package.
 //!
-//! A worker puts itself on its message thread's list and sleeps. The message thread takes the whole list, and stamps and wakes
-//! each worker in it. The worker's latency is the time from that stamp to its first look at the clock; then it computes, and puts
-//! itself on the list again. Ends after so many wake-ups of each worker, so that the time taken is a result, too.
+//! A worker puts itself on its message thread's list and sleeps. The message thread takes the whole list, and stamps
+//! and wakes each worker in it. The worker's latency is the time from that stamp to its first look at the clock; then
+//! it computes, and puts itself on the list again. Ends after so many wake-ups of each worker, so that the time taken
+//! is a result, too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `shares`: spinners in weighted cgroups, nested if asked for; what part of the CPU time each cgroup received.
 //!
-//! A cgroup's part is its weight's part of its siblings' weights, times the part of its parent. That holds as long as each has as many
-//! spinners as CPUs that it is entitled to; anything else is refused, as other rules would decide then.
+//! A cgroup's part is its weight's part of its siblings' weights, times the part of its parent. That holds as long as
+//! each has as many spinners as CPUs that it is entitled to; anything else is refused, as other rules would decide
+//! then.
 
 use std::fs;
 use std::path::{Path, PathBuf};

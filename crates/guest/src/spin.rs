@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `spin`: threads that compute until a moment; what CPU time each received, and the longest that one was kept from a CPU.
+//! `spin`: threads that compute until a moment; what CPU time each received, and the longest that one was kept from a
+//! CPU.
 
 use std::path::PathBuf;
 use std::sync::Barrier;

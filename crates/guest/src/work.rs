@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What all kinds of work share: a computation whose result tells how far it came, clocks, CPUs, and the line of results.
+//! What all kinds of work share: a computation whose result tells how far it came, clocks, CPUs, and the line of
+//! results.
 //!
-//! The computation is a linear congruential generator. Its state after n steps can be computed in log n steps, so that a
-//! worker's claim to have done n steps is checked without doing them again.
+//! The computation is a linear congruential generator. Its state after n steps can be computed in log n steps, so that
+//! a worker's claim to have done n steps is checked without doing them again.
 
 use std::fmt::Display;
 use std::io::{Read, Write};
@@ -61,9 +62,10 @@ impl Work {
 
 /// Lets the other CPUs go on, if they are emulated in turns: to be called by who computes for long.
 ///
-/// In virtual time a CPU's turn ends where a timer is due, and who comes next handles that timer instead of executing anything. Where
-/// nothing else ends turns, every other one is lost, and with an even number of busy CPUs it is always the same CPU that loses it: it stands
-/// still for up to half a second. A `pause` ends a turn before that. To a real CPU it is a hint, and takes some nanoseconds.
+/// In virtual time a CPU's turn ends where a timer is due, and who comes next handles that timer instead of executing
+/// anything. Where nothing else ends turns, every other one is lost, and with an even number of busy CPUs it is always
+/// the same CPU that loses it: it stands still for up to half a second. A `pause` ends a turn before that. To a real
+/// CPU it is a hint, and takes some nanoseconds.
 pub(crate) fn end_turn() {
     std::hint::spin_loop();
 }
@@ -72,8 +74,8 @@ fn next(state: u64) -> u64 {
     state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT)
 }
 
-/// The state after `steps` steps: the affine map `x -> MULTIPLIER x + INCREMENT` composed with itself by repeated squaring
-/// (F. Brown, Random number generation with arbitrary strides, 1994).
+/// The state after `steps` steps: the affine map `x -> MULTIPLIER x + INCREMENT` composed with itself by repeated
+/// squaring (F. Brown, Random number generation with arbitrary strides, 1994).
 fn jump(seed: u64, mut steps: u64) -> u64 {
     let (mut multiplier, mut increment) = (MULTIPLIER, INCREMENT);
     let mut state = seed;

@@ -2,8 +2,8 @@
 //! A random kernel: tells the native policy what could happen on a machine, and follows its answers.
 //!
 //! Not a simulator: time jumps at random, nothing takes any, and queues have no order. It keeps just enough truth (who
-//! runs where, who is queued where) that the policy gets into the states that it gets into on a real machine, full
-//! and empty ones. Now and then it tells what no kernel would: an event twice, an event out of order, time that goes back.
+//! runs where, who is queued where) that the policy gets into the states that it gets into on a real machine, full and
+//! empty ones. Now and then it tells what no kernel would: an event twice, an event out of order, time that goes back.
 
 use wakelab_policy::{
     DispatchDo, EnqueueWhy, SelectIn, TASK_KTHREAD, TASK_NEW, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How an LLC is cut into blocks of CPUs whose idle states are one word each: what policy/block.h works on.
 //!
-//! The blocks of an LLC are its clusters, if every CPU of it has one, there are at most 64, and each has room in a word.
-//! Else they are runs of 8 cores in the order of their lowest CPU; of more, if 8 would make more than 64 blocks. A core has
-//! as many bits as the machine's largest core has CPUs, rounded up to a power of two; which of them stand for a CPU
-//! is the policy's to know. An LLC that does not fit 64 blocks of 64 bits has none (it needs more than 2,048 CPUs, and cores
-//! whose number of threads is no power of two), and `idle=nearest` is refused there.
+//! The blocks of an LLC are its clusters, if every CPU of it has one, there are at most 64, and each has room in a
+//! word. Else they are runs of 8 cores in the order of their lowest CPU; of more, if 8 would make more than 64 blocks.
+//! A core has as many bits as the machine's largest core has CPUs, rounded up to a power of two; which of them stand
+//! for a CPU is the policy's to know. An LLC that does not fit 64 blocks of 64 bits has none (it needs more than 2,048
+//! CPUs, and cores whose number of threads is no power of two), and `idle=nearest` is refused there.
 //!
-//! Example: 22 cores of 2 threads, CPU c and c + 22 sharing a core: blocks of cores 0 to 7, 8 to 15 and 16 to 21; CPU 9 is bit
-//! 2 of block 1, CPU 31 bit 3.
+//! Example: 22 cores of 2 threads, CPU c and c + 22 sharing a core: blocks of cores 0 to 7, 8 to 15 and 16 to 21; CPU 9
+//! is bit 2 of block 1, CPU 31 bit 3.
 
 use wakelab_machine::Topology;
 

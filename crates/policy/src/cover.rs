@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Few policies that stand for all: tests that cannot run thousands of combinations take these.
 //!
-//! What goes wrong in a combination mostly takes a value of one axis, or of two. So a set is enough in which every value
-//! occurs, or every pair of values of two axes. The named policies are in each set; what they leave open is filled
-//! greedily: a policy takes the first value or pair that is still open, then on each other axis the value that closes most.
+//! What goes wrong in a combination mostly takes a value of one axis, or of two. So a set is enough in which every
+//! value occurs, or every pair of values of two axes. The named policies are in each set; what they leave open is
+//! filled greedily: a policy takes the first value or pair that is still open, then on each other axis the value that
+//! closes most.
 //!
 //! Axes that only matter with certain values of another are one axis here, of their combinations that differ: a form
 //! of `scan` with another idle search would decide as any other form.
@@ -184,8 +185,9 @@ mod tests {
 
     #[test]
     fn combinations_leave_out_what_nobody_looks_at() {
-        // idle x form x rotor is 4 x 6 x 2, of which scan looks at 6 forms, smt-balance at 2 rotors, narrow and nearest at
-        // neither: 10. affine x affine-form x factor is 4 x 2 x 3, of which 1 (off) + 2 (always) + 6 (flips) + 1 (wide).
+        // idle x form x rotor is 4 x 6 x 2, of which scan looks at 6 forms, smt-balance at 2 rotors, narrow and nearest
+        // at neither: 10. affine x affine-form x factor is 4 x 2 x 3, of which 1 (off) + 2 (always) + 6 (flips) + 1
+        // (wide).
         assert_eq!(TOGETHER.map(|axes| choices(axes).len()), [10, 10, 3, 3, 4, 2, 2]);
         assert_eq!(all().len(), 10 * 10 * 3 * 3 * 4 * 2 * 2);
     }
@@ -215,8 +217,8 @@ mod tests {
                 assert!(cover.iter().any(has), "{}={}", axis.name, value.name);
             }
         }
-        // No named policy has idle=smt-balance or narrow, rotor=mixed, affine=off or flips, factor=llc or machine: two more
-        // would do for the idle searches, three for wake-affine; the greedy choice takes one more at most.
+        // No named policy has idle=smt-balance or narrow, rotor=mixed, affine=off or flips, factor=llc or machine: two
+        // more would do for the idle searches, three for wake-affine; the greedy choice takes one more at most.
         assert!(cover.len() <= NAMED.len() + 4, "{cover:?}");
     }
 

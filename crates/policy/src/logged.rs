@@ -251,8 +251,8 @@ impl Logged {
         LoggedLayout { policy: c[1], task: c[2], group: c[3], group_cpu: c[4] }
     }
 
-    /// The policy `spec` on a machine with these tables, under a host with a tick of `tick_ns`, `nr_groups` slots of groups
-    /// (the root's included; 0: none) and room for `nr_tasks` records of tasks.
+    /// The policy `spec` on a machine with these tables, under a host with a tick of `tick_ns`, `nr_groups` slots of
+    /// groups (the root's included; 0: none) and room for `nr_tasks` records of tasks.
     ///
     /// # Errors
     /// If the machine or the number of groups is too large, or the policy cannot be used there.
@@ -343,8 +343,8 @@ impl Logged {
         unsafe { wl_logged_is_idle(self.raw(), cpu) != 0 }
     }
 
-    /// Tells or asks this instance what `head` says, from its own state, and returns what was read, or the first `max_notes`
-    /// of it and true. `answer` holds the answer then; what is read of it is told in log_record.h.
+    /// Tells or asks this instance what `head` says, from its own state, and returns what was read, or the first
+    /// `max_notes` of it and true. `answer` holds the answer then; what is read of it is told in log_record.h.
     ///
     /// # Panics
     /// If the head names a CPU, slot or task that does not exist, or a kind that needs one has none.

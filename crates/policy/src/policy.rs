@@ -42,7 +42,8 @@ impl Policy {
         Policy::with_groups(spec, tables, tick_ns, 0)
     }
 
-    /// As [`Policy::with_tables`], with records of task groups in slots below `nr_groups`, of which slot 0 is the root's.
+    /// As [`Policy::with_tables`], with records of task groups in slots below `nr_groups`, of which slot 0 is the
+    /// root's.
     ///
     /// # Errors
     /// Also if `nr_groups` exceeds [`MAX_GROUPS`](crate::MAX_GROUPS).
@@ -113,7 +114,8 @@ impl Policy {
             .then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
     }
 
-    /// `idle=nearest`: does the bit of an LLC, by its number among the domains of its level, say that it has an idle CPU?
+    /// `idle=nearest`: does the bit of an LLC, by its number among the domains of its level, say that it has an idle
+    /// CPU?
     pub fn idle_llc(&self, llc: usize) -> bool {
         let nr = self.tables.levels[self.tables.llc_level].first.len();
         assert!(llc < nr, "LLC {llc} of {nr}");
@@ -129,8 +131,8 @@ impl Policy {
         unsafe { slice::from_raw_parts(self.state.as_ptr().cast(), size) }
     }
 
-    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. The policy knows nothing
-    /// of it.
+    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. The policy knows
+    /// nothing of it.
     pub fn seen(&self) -> &Seen {
         // SAFETY: a pointer into the instance, which nobody writes while the borrow lasts.
         unsafe { &*ffi::wl_native_seen(self.raw()) }

@@ -367,8 +367,8 @@ impl PolicySpec {
 impl Queue {
     /// The kernel's defaults of latency, min_granularity and wakeup_granularity on so many CPUs.
     ///
-    /// kernel/sched/fair.c of 3.10 to 6.5: get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG. kernel/sched_fair.c and
-    /// sched_init_granularity() of 2.6.24. migration_cost is the one that no kernel scales.
+    /// kernel/sched/fair.c of 3.10 to 6.5: get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG.
+    /// kernel/sched_fair.c and sched_init_granularity() of 2.6.24. migration_cost is the one that no kernel scales.
     fn defaults_ns(self, nr_cpus: usize) -> [u64; 3] {
         let nr_cpus = nr_cpus.max(1);
         match self {

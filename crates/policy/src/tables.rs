@@ -199,8 +199,9 @@ impl Tables {
         llc.dom_of.iter().map(|&domain| llc.domain(domain.into())[0]).collect()
     }
 
-    /// Writes `params` and these tables in the layout of the head of `struct wl_policy`, for a host whose
-    /// `WL_MAX_CPUS` is `max_cpus` (a power of two). An error if the machine does not fit. `image` must be zero; what lies behind the head is left alone.
+    /// Writes `params` and these tables in the layout of the head of `struct wl_policy`, for a host whose `WL_MAX_CPUS`
+    /// is `max_cpus` (a power of two). An error if the machine does not fit. `image` must be zero; what lies behind the
+    /// head is left alone.
     ///
     /// # Panics
     /// If `image` is shorter than [`Tables::image_len`].

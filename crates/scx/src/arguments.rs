@@ -66,13 +66,15 @@ pub(crate) struct Arguments {
     /// Room for what was logged and not yet written, in MiB: a power of two.
     #[arg(long, value_name = "MIB", default_value = "32", value_parser = megabytes, requires = "log")]
     pub(crate) log_buffer: u32,
-    /// Log another CPU than was answered for wake-ups of each task whose id this divides; 0: never. Proves that verifying can fail.
+    /// Log another CPU than was answered for wake-ups of each task whose id this divides; 0: never. Proves that
+    /// verifying can fail.
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     pub(crate) log_fault: u32,
     /// Bytes that the kernel's dump after an error may take; 0: its default.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) exit_dump_len: u32,
-    /// Print the machine's levels as the policy sees them, what the verifier walked, and whether all counts came back to nothing.
+    /// Print the machine's levels as the policy sees them, what the verifier walked, and whether all counts came back
+    /// to nothing.
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// For measurements: what to compare with (docs/live-bench.md).

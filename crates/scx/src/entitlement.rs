@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What each cgroup was entitled to, beside what it received.
 //!
-//! Entitled is what the shares say, whatever rule schedules: at each look the CPUs are divided, level by level from the root, among
-//! the groups and tasks that are runnable then, in proportion to their shares (a task's are 1024, its nice value is not
-//! looked at). None gets more CPUs than it has runnable tasks, and what it leaves is divided among the others: water-filling. All CPUs
-//! count as allowed for all tasks. Between two looks what was runnable counts as unchanged.
+//! Entitled is what the shares say, whatever rule schedules: at each look the CPUs are divided, level by level from the
+//! root, among the groups and tasks that are runnable then, in proportion to their shares (a task's are 1024, its nice
+//! value is not looked at). None gets more CPUs than it has runnable tasks, and what it leaves is divided among the
+//! others: water-filling. All CPUs count as allowed for all tasks. Between two looks what was runnable counts as
+//! unchanged.
 //!
-//! Received is what the kernel accounts to the cgroup, in cpu.stat: the time of real-time tasks, and of those that Linux's
-//! own scheduler keeps, is in it.
+//! Received is what the kernel accounts to the cgroup, in cpu.stat: the time of real-time tasks, and of those that
+//! Linux's own scheduler keeps, is in it.
 //!
-//! Example, 8 CPUs, equal shares; A has 1 task, B 2, C 8: each may have 8 / 3 = 2.67. A takes 1, which leaves 3.5 for each of B and
-//! C; B takes 2, C the remaining 5.
+//! Example, 8 CPUs, equal shares; A has 1 task, B 2, C 8: each may have 8 / 3 = 2.67. A takes 1, which leaves 3.5 for
+//! each of B and C; B takes 2, C the remaining 5.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,7 +64,8 @@ fn fill(capacity: f64, claims: &[Claim]) -> Vec<f64> {
     parts
 }
 
-/// The CPUs that each group is entitled to, and how many runnable tasks it has with all below it, in the order of `groups`.
+/// The CPUs that each group is entitled to, and how many runnable tasks it has with all below it, in the order of
+/// `groups`.
 fn entitled(groups: &[Group], root_tasks: u64, cpus: u64) -> Vec<(f64, u64)> {
     let mut below = vec![0; groups.len()];
     let mut parts = vec![(0.0, 0); groups.len()];
@@ -107,8 +109,8 @@ fn divide(
     }
 }
 
-/// Takes out the task that looks, which is always runnable when it looks: it counts in the innermost of its cgroups `own` that the policy
-/// knows as a group, or outside any.
+/// Takes out the task that looks, which is always runnable when it looks: it counts in the innermost of its cgroups
+/// `own` that the policy knows as a group, or outside any.
 fn without_looker(groups: &mut [Group], root_tasks: &mut u64, own: &[u64]) {
     let known = own.iter().find_map(|id| groups.iter().position(|group| group.id == *id));
     let tasks = known.map_or(root_tasks, |at| &mut groups[at].tasks);
@@ -270,8 +272,8 @@ mod tests {
 
     #[test]
     fn a_parent_divides_what_it_has() {
-        // The root: A 1024, B 3072 of 4 CPUs: 1 and 3. In B: a task (1024) and C (2048) and D (1024, 0 tasks).
-        // B's 3 are 0.75 a 1024: the task 0.75 and C 1.5, D nothing is runnable in; so B's are divided by 3072: 1 and 2.
+        // The root: A 1024, B 3072 of 4 CPUs: 1 and 3. In B: a task (1024) and C (2048) and D (1024, 0 tasks). B's 3
+        // are 0.75 a 1024: the task 0.75 and C 1.5, D nothing is runnable in; so B's are divided by 3072: 1 and 2.
         let groups = [group(1, 0, 1024, 9), group(2, 0, 3072, 1), group(3, 2, 2048, 9), group(4, 2, 1024, 0)];
         assert_eq!(parts(&groups, 0, 4), [1.0, 3.0, 2.0, 0.0]);
         // B's subtree has 1 + 9 tasks.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! cgroups: room for the policy's records of them, the hooks that this kernel has for them, and what is told about both.
+//! cgroups: room for the policy's records of them, the hooks that this kernel has for them, and what is told about
+//! both.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,9 @@ use scx_utils::compat;
 use super::{OpenSkel, Skel, types};
 use crate::entitlement::Group;
 
-/// Makes room for so many cgroups and the root. Returns how many slots the policy has, the root's included; 0 if cgroups
-/// are not looked at, because `groups` is 0 or because this kernel tells its sched_ext schedulers nothing about them.
+/// Makes room for so many cgroups and the root. Returns how many slots the policy has, the root's included; 0 if
+/// cgroups are not looked at, because `groups` is 0 or because this kernel tells its sched_ext schedulers nothing about
+/// them.
 pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, nr_cpus: usize) -> Result<u32> {
     let told = compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false);
     if groups > 0 && !told {

@@ -42,8 +42,8 @@ impl Log {
         Ok(())
     }
 
-    /// Opens the file, once the BPF side is attached and has said its tick. `start` counts attachments: after a CPU came or went, the
-    /// machine is another one, and its log another file.
+    /// Opens the file, once the BPF side is attached and has said its tick. `start` counts attachments: after a CPU
+    /// came or went, the machine is another one, and its log another file.
     pub(crate) fn begin(
         skel: &Skel<'_>,
         args: &Arguments,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loader of `scx_wakelab`: puts a policy and the machine's topology into the BPF side, attaches it as the scheduler
-//! of this kernel, and detaches it at SIGINT or SIGTERM.
+//! The loader of `scx_wakelab`: puts a policy and the machine's topology into the BPF side, attaches it as the
+//! scheduler of this kernel, and detaches it at SIGINT or SIGTERM.
 //!
-//! The kernel is safe from this program: if it dies, stalls or makes a mistake, the kernel detaches the scheduler and goes
-//! on with its own (docs/scheduler.md). All that is left to do here is to say why, and to leave with an exit code that is
-//! not 0.
+//! The kernel is safe from this program: if it dies, stalls or makes a mistake, the kernel detaches the scheduler and
+//! goes on with its own (docs/scheduler.md). All that is left to do here is to say why, and to leave with an exit code
+//! that is not 0.
 
-// scheduler.rs and what it uses are compiled once for each of the two skeletons, whose types are alike but not the same.
+// scheduler.rs and what it uses are compiled once for each of the two skeletons, whose types are alike but not the
+// same.
 #![allow(clippy::duplicate_mod)]
 
 mod arguments;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loader of the BPF side that does not log. Skeletons have types of their own, so that what uses one is compiled for each: see
-//! logged.rs.
+//! The loader of the BPF side that does not log. Skeletons have types of their own, so that what uses one is compiled
+//! for each: see logged.rs.
 
 #[path = "groups.rs"]
 mod groups;

@@ -34,8 +34,9 @@ const DETAIL_STATS: u32 = 2;
 /// WL_CPU_BUSY (policy/policy.h); what is above is busy, too.
 const CPU_BUSY: u32 = 2;
 
-/// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one. `start` counts how often
-/// the kernel asked for a new start before. Once attached, statistics are served; `server` goes on over a new start.
+/// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one. `start`
+/// counts how often the kernel asked for a new start before. Once attached, statistics are served; `server` goes on
+/// over a new start.
 pub(crate) fn attach_and_wait(
     args: &Arguments,
     spec: &PolicySpec,
@@ -94,8 +95,9 @@ pub(crate) fn attach_and_wait(
     let mut printed = observer.metrics(&skel)?;
     let mut without_slot = 0;
     while !stop.load(Ordering::Relaxed) && !uei_exited!(&skel, uei) {
-        // Not in the channel, which would spin for a while each time before it sleeps: nothing beside the work that is measured, but
-        // an emulated CPU that spins lets all others have their turns first, and then the loader seems to compute all the time.
+        // Not in the channel, which would spin for a while each time before it sleeps: nothing beside the work that is
+        // measured, but an emulated CPU that spins lets all others have their turns first, and then the loader seems to
+        // compute all the time.
         thread::sleep(log.pause());
         if let Some((answers, requests)) = &channels {
             while requests.try_recv().is_ok() {
@@ -220,8 +222,9 @@ fn remove_hooks(skel: &mut OpenSkel<'_>) {
     }
 }
 
-/// Detached, every task has left the policy and every count must have come back to nothing, and domains must count the CPUs
-/// that last said they were busy. What does not add up is a mistake of ours, and said; `verbose` says that it does.
+/// Detached, every task has left the policy and every count must have come back to nothing, and domains must count the
+/// CPUs that last said they were busy. What does not add up is a mistake of ours, and said; `verbose` says that it
+/// does.
 fn report_leftovers(found: &[String], verbose: bool) {
     if found.is_empty() && verbose {
         println!("accounting: balanced");

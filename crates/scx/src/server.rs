@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `--monitor`: the scheduler's statistics over a socket, in the manner of the scx schedulers (scx_stats), so that their tools
-//! read them, too. Here are both ends.
+//! `--monitor`: the scheduler's statistics over a socket, in the manner of the scx schedulers (scx_stats), so that
+//! their tools read them, too. Here are both ends.
 //!
 //! The socket's threads ask the loader's main loop, which alone can read what the BPF side counted.
 
@@ -50,7 +50,8 @@ pub(crate) fn launch() -> Option<Server> {
     }
 }
 
-/// Prints what the running scheduler counts, every so many seconds, until it is killed. Waits for a scheduler if there is none.
+/// Prints what the running scheduler counts, every so many seconds, until it is killed. Waits for a scheduler if there
+/// is none.
 pub(crate) fn monitor(seconds: u64, format: Format) -> Result<()> {
     let mut waits = false;
     loop {

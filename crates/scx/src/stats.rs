@@ -15,8 +15,9 @@ impl Stats {
     pub(crate) fn read(slots: &[cpu_stats], nr_cpus: usize) -> Stats {
         let mut sum = cpu_stats::default();
         for slot in &slots[..nr_cpus] {
-            // SAFETY: a live reference. The kernel's CPUs go on counting meanwhile, but each number is read whole: it is
-            // aligned and of the machine's word size. That the numbers of a slot are not of one instant does no harm.
+            // SAFETY: a live reference. The kernel's CPUs go on counting meanwhile, but each number is read whole: it
+            // is aligned and of the machine's word size. That the numbers of a slot are not of one instant does no
+            // harm.
             #[allow(unsafe_code)]
             let slot = unsafe { std::ptr::read_volatile(slot) };
             add(&mut sum, &slot);
@@ -55,8 +56,8 @@ impl Stats {
         }
     }
 
-    /// With `--bench search`: how often the policy and the kernel's default search placed a task, and what that took in ns a
-    /// time, without looking at the clock.
+    /// With `--bench search`: how often the policy and the kernel's default search placed a task, and what that took in
+    /// ns a time, without looking at the clock.
     pub(crate) fn search(&self) -> String {
         let s = &self.0;
         let clock_ns = mean(s.clock_ns, s.timed[1]);
@@ -135,8 +136,8 @@ mod tests {
     #[test]
     fn what_searches_took_is_without_the_clock() {
         let mut slots = vec![cpu_stats::default(), cpu_stats::default()];
-        // 10 of the policy in 3,000 ns, 8 of the kernel in 2,000 ns, and one more of each that another CPU's turn was in; a look
-        // at the clock takes 450 / 9 = 50 ns.
+        // 10 of the policy in 3,000 ns, 8 of the kernel in 2,000 ns, and one more of each that another CPU's turn was
+        // in; a look at the clock takes 450 / 9 = 50 ns.
         (slots[0].timed, slots[0].timed_ns, slots[0].clock_ns) = ([5, 3], [1000, 500], 100);
         (slots[1].timed, slots[1].timed_ns, slots[1].clock_ns) = ([6, 6], [2000, 1500], 350);
         (slots[0].turned, slots[1].turned) = ([1, 0], [0, 1]);

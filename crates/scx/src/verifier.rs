@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use anyhow::{Context, Result};
 use libbpf_rs::Object;
 
-/// One line: how many programs, and which of them took the most instructions. A program above a million is refused by the kernel.
+/// One line: how many programs, and which of them took the most instructions. A program above a million is refused by
+/// the kernel.
 pub(crate) fn summary(object: &Object) -> Result<String> {
     let mut programs = Vec::new();
     for program in object.progs().filter(|program| program.autoload()) {

@@ -198,8 +198,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// What the CPUs did, in whole nanoseconds; what they took longer is the rest. That the whole is CPUs x elapsed time
-    /// is the checker's proof: it saw each nanosecond accounted once.
+    /// What the CPUs did, in whole nanoseconds; what they took longer is the rest. That the whole is CPUs x elapsed
+    /// time is the checker's proof: it saw each nanosecond accounted once.
     fn time_use(&self) -> TimeUse {
         let mut done = [0u128; Kind::COUNT];
         for cpu in &self.cpus {

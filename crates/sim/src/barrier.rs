@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Barriers: the last of `parties` tasks to arrive lets the others go on.
 //!
-//! Arriving is an update of the barrier's line (line.rs), at the end of which the task counts. If it is not the last it spins
-//! for up to `spin_ns` of CPU time, then enters the kernel (`futex_ns`), looks again, and sleeps. The last one begins the next
-//! round: the barrier can be used again at once. Who executes his spin at that moment goes on after the line's transfer
-//! to his CPU, which all of them read at once; who was preempted or interrupted while spinning sees it, for the same price,
-//! when he runs again. If tasks sleep, the last one enters the kernel (`futex_ns`) once and wakes them one by one, in the
-//! order in which they went to sleep.
+//! Arriving is an update of the barrier's line (line.rs), at the end of which the task counts. If it is not the last it
+//! spins for up to `spin_ns` of CPU time, then enters the kernel (`futex_ns`), looks again, and sleeps. The last one
+//! begins the next round: the barrier can be used again at once. Who executes his spin at that moment goes on after the
+//! line's transfer to his CPU, which all of them read at once; who was preempted or interrupted while spinning sees it,
+//! for the same price, when he runs again. If tasks sleep, the last one enters the kernel (`futex_ns`) once and wakes
+//! them one by one, in the order in which they went to sleep.
 //!
-//! Worked example, two parties: `atomic_ps` 5,000, a transfer 100,000 ps, spinning without end. A on CPU 0 arrives at 0 and
-//! counts at 5. B on CPU 1 arrives at 1,000 and counts at 1,105; it goes on at once, A at 1,205, having spun for 1,200.
+//! Worked example, two parties: `atomic_ps` 5,000, a transfer 100,000 ps, spinning without end. A on CPU 0 arrives at 0
+//! and counts at 5. B on CPU 1 arrives at 1,000 and counts at 1,105; it goes on at once, A at 1,205, having spun for
+//! 1,200.
 
 use std::collections::VecDeque;
 
@@ -124,7 +125,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.enter_futex(cpu, task, Stage::Wake)
     }
 
-    /// Takes the next round of a shared loop: an update of its counter, at the end of which it is seen whether there is one.
+    /// Takes the next round of a shared loop: an update of its counter, at the end of which it is seen whether there is
+    /// one.
     pub(crate) fn loop_shared(&mut self, cpu: u32, task: u32, barrier: u32, times: u64) -> Progress {
         let b = &mut self.barriers[barrier as usize];
         if self.tasks[task as usize].stage == Stage::Begin {

@@ -17,12 +17,12 @@
 //! fetches nothing. A task that never ran fetches nothing either: its first touches are part of its work. After exec
 //! nothing of the old contents is of use, and nothing is fetched.
 //!
-//! Worked example, C = 256 KiB, one thread a core: A (F = 192 KiB) runs, B (128 KiB) runs, A again: together they need 320
-//! KiB, so 64 KiB of A's were pushed out, and come from the LLC. B again: 64 KiB. A sleeps and wakes on another core of the
-//! LLC: 192 KiB from the core that it left.
+//! Worked example, C = 256 KiB, one thread a core: A (F = 192 KiB) runs, B (128 KiB) runs, A again: together they need
+//! 320 KiB, so 64 KiB of A's were pushed out, and come from the LLC. B again: 64 KiB. A sleeps and wakes on another
+//! core of the LLC: 192 KiB from the core that it left.
 //!
-//! The last row but one is dearer than the first because the core that the task left still holds its lines, as a rule the only copy that
-//! may have been written: the LLC has to ask there.
+//! The last row but one is dearer than the first because the core that the task left still holds its lines, as a rule
+//! the only copy that may have been written: the LLC has to ask there.
 //!
 //! What this leaves out: prefetching, and what a core that a task comes back to still has of it.
 
@@ -33,8 +33,9 @@ use crate::engine::Engine;
 use crate::observer::Observer;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
-    /// The task leaves the CPU: it used its working set until now, and what others use from now on pushes it out. A CPU that is still busy
-    /// balancing may leave it when another runs it already: then it left when that one switched to it.
+    /// The task leaves the CPU: it used its working set until now, and what others use from now on pushes it out. A CPU
+    /// that is still busy balancing may leave it when another runs it already: then it left when that one switched to
+    /// it.
     pub(crate) fn leaves_caches(&mut self, cpu: u32, task: u32) {
         if self.tasks[task as usize].cpu != cpu {
             return;

@@ -5,8 +5,8 @@
 //! until then. Somebody who comes by in between may be faster. Who was woken and finds nothing waits at the *front*
 //! of the list, so that those who wait keep the order in which they came.
 //!
-//! A message put in wakes one waiting reader. Room that becomes free, and a writer that was woken and leaves enough room
-//! behind, wakes one waiting writer. So a reader never sleeps beside a message that nobody comes for, nor a writer
+//! A message put in wakes one waiting reader. Room that becomes free, and a writer that was woken and leaves enough
+//! room behind, wakes one waiting writer. So a reader never sleeps beside a message that nobody comes for, nor a writer
 //! beside room of `wake_room_bytes`.
 
 use std::collections::VecDeque;
@@ -79,7 +79,8 @@ impl Channel {
         true
     }
 
-    /// Takes the first message out, on `cpu`. Its room stays taken until [`Channel::release`], when the reader has copied it.
+    /// Takes the first message out, on `cpu`. Its room stays taken until [`Channel::release`], when the reader has
+    /// copied it.
     pub(crate) fn take(&mut self, cpu: u32) -> Option<Message> {
         let message = self.messages.pop_front()?;
         self.last_cpu = cpu;

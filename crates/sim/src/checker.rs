@@ -7,8 +7,8 @@
 //! - Every runnable task is on its way, queued exactly once, or running on exactly one CPU; none is left at the end.
 //! - A task runs on CPUs that it is allowed on.
 //! - Time never goes backwards; each nanosecond of each CPU is accounted exactly once.
-//! - No work is lost: at the end of an event, a CPU that idles with work in its queue has a kick on its way, and the kick
-//!   does not take for ever.
+//! - No work is lost: at the end of an event, a CPU that idles with work in its queue has a kick on its way, and the
+//!   kick does not take for ever.
 //! - No claim leaks: a CPU that idles with nothing queued, nothing claimed and no kick on its way has its idle bit set.
 //! - The policy counts each task where the host has it, and as much CPU time for it.
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A CPU executes *segments*, one at a time, each of one kind and each with an effect at its end.
 //!
-//! Work is kept in 1/1024 ns, so that the speed of an SMT thread is exact integer arithmetic: a segment with r left on a
-//! CPU of speed s (1024 = the machine's fastest core alone) ends after ceil(r / s) ns. Speed is capacity x the core's
+//! Work is kept in 1/1024 ns, so that the speed of an SMT thread is exact integer arithmetic: a segment with r left on
+//! a CPU of speed s (1024 = the machine's fastest core alone) ends after ceil(r / s) ns. Speed is capacity x the core's
 //! SMT speed for so many executing threads. When a sibling starts or stops executing, the other threads' segments are
-//! settled at the old speed and re-timed at the new one. A segment that streams through memory has a rate, too: stream.rs.
+//! settled at the old speed and re-timed at the new one. A segment that streams through memory has a rate, too:
+//! stream.rs.
 //!
 //! Only a task's own segments (work, cache refill, fork, exit) can be interrupted. Interrupts that come during any
 //! other segment wait until the kernel is done with what it does, as with interrupts disabled.
 //!
-//! The last part of a segment may be of another kind than the rest, its *tail*: a wake-up and the wait for a lock in it,
-//! a switch and the counters that it updates. One event then ends both.
+//! The last part of a segment may be of another kind than the rest, its *tail*: a wake-up and the wait for a lock in
+//! it, a switch and the counters that it updates. One event then ends both.
 //!
 //! Worked example: 1,000 ns of work on a thread alone; after 400 ns its sibling starts, and the speed of two threads is
 //! 600. 1,024,000 - 400 x 1024 = 614,400 are left, and end after 1,024 ns more, at 1,424 ns. Of these 1,424 ns of CPU

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be seen from inside only: a broken engine is caught by the checker, and slices that the host keeps to itself.
+//! What can be seen from inside only: a broken engine is caught by the checker, and slices that the host keeps to
+//! itself.
 
 #[path = "../tests/sim/common.rs"]
 #[allow(dead_code, reason = "the builders of tests/sim; this file needs few of them")]
@@ -55,8 +56,8 @@ fn a_kick_that_never_arrives_is_found_at_the_end() {
     assert_eq!(what, "the run is over and 1 tasks are still runnable");
 }
 
-/// One CPU, one task, a tick of 1 ms. Its slice is 6 ms, and ends at the tick after that, at 6 ms + phase. sched_ext gives
-/// it 20 ms more without a word to the policy; at 10 ms the last tick was 3 ms later, and 17 ms are left.
+/// One CPU, one task, a tick of 1 ms. Its slice is 6 ms, and ends at the tick after that, at 6 ms + phase. sched_ext
+/// gives it 20 ms more without a word to the policy; at 10 ms the last tick was 3 ms later, and 17 ms are left.
 #[test]
 fn a_lone_task_is_refilled_unseen() {
     for host in HOSTS {
@@ -74,8 +75,8 @@ fn a_lone_task_is_refilled_unseen() {
     }
 }
 
-/// An interrupt is part of the slice of the task that it interrupts: 1 ms of work before the sleeper's timer, and 1.5 of the
-/// interrupt's 2 ms.
+/// An interrupt is part of the slice of the task that it interrupts: 1 ms of work before the sleeper's timer, and 1.5
+/// of the interrupt's 2 ms.
 #[test]
 fn an_interrupt_uses_up_the_slice() {
     for host in HOSTS {

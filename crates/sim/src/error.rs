@@ -11,7 +11,8 @@ pub enum SimError {
     /// The machine cannot be.
     #[error("impossible machine: {0}")]
     Machine(#[from] MachineError),
-    /// The workload cannot run on any machine: unbalanced loops, an unknown channel, a gate out of range, an empty mask.
+    /// The workload cannot run on any machine: unbalanced loops, an unknown channel, a gate out of range, an empty
+    /// mask.
     #[error("impossible workload: {0}")]
     Workload(#[from] CheckError),
     /// The policy cannot be set up on this machine.

@@ -2,13 +2,14 @@
 //! exec: a new program, of which nothing is in any cache yet, so that moving the task costs least now.
 //!
 //! Under `mainline` the policy is asked where the task should go on (`WL_WAKE_EXEC`, as sched_exec() does). If it names
-//! another CPU, the task is taken off this one (`push_ns`, the work of the stopper thread), queued there, and that CPU is
-//! notified as for a wake-up. A CPU that was claimed for it is given back if it is not used. Under `sched_ext` an exec never
-//! reaches select.
+//! another CPU, the task is taken off this one (`push_ns`, the work of the stopper thread), queued there, and that CPU
+//! is notified as for a wake-up. A CPU that was claimed for it is given back if it is not used. Under `sched_ext` an
+//! exec never reaches select.
 //!
-//! Worked example: `exec_ns` 1,000, `select_ns` 100, `push_ns` 10,000, sending an interrupt 20, its flight 300, handling 7, a
-//! switch 5. A task execs at 0 on CPU 0, and CPU 1 idles. It is queued there at 11,100; CPU 0 sends the interrupt until 11,120
-//! and switches to its idle task; on CPU 1 the interrupt is handled at 11,427 and the task goes on at 11,432.
+//! Worked example: `exec_ns` 1,000, `select_ns` 100, `push_ns` 10,000, sending an interrupt 20, its flight 300,
+//! handling 7, a switch 5. A task execs at 0 on CPU 0, and CPU 1 idles. It is queued there at 11,100; CPU 0 sends the
+//! interrupt until 11,120 and switches to its idle task; on CPU 1 the interrupt is handled at 11,427 and the task goes
+//! on at 11,432.
 
 use wakelab_policy::{EnqueueWhy, WAKE_EXEC};
 

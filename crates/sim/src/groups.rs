@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Task groups: what the policy is told of them, its timer, and what each group received.
 //!
-//! The policy's timer fires on the first CPU, whose interrupt it is: the policy is asked at its beginning, and what it read
-//! is charged there.
+//! The policy's timer fires on the first CPU, whose interrupt it is: the policy is asked at its beginning, and what it
+//! read is charged there.
 
 use wakelab_workload::GroupIndex;
 

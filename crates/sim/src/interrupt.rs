@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interrupts: between CPUs, from timers and devices, the tick, and the policy's timer (groups.rs). Whoever runs pays for them; an idle CPU leaves its
-//! idle state first. Interrupts from other CPUs that are pending at the same time are handled as one.
+//! Interrupts: between CPUs, from timers and devices, the tick, and the policy's timer (groups.rs). Whoever runs pays
+//! for them; an idle CPU leaves its idle state first. Interrupts from other CPUs that are pending at the same time are
+//! handled as one.
 
 use wakelab_policy::WAKE_IRQ;
 use wakelab_workload::{Op, Source};
@@ -10,7 +11,8 @@ use crate::engine::Engine;
 use crate::observer::Observer;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
-    /// Something is pending on the CPU: handles it if the CPU can be interrupted now, else when its kernel path is done.
+    /// Something is pending on the CPU: handles it if the CPU can be interrupted now, else when its kernel path is
+    /// done.
     pub(crate) fn interrupt(&mut self, cpu: u32) {
         let c = &mut self.cpus[cpu as usize];
         c.interrupted = true;
@@ -40,7 +42,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Begins to handle what is pending: other CPUs' interrupts, then timers, the tick, the policy's timer. Answers no if nothing is.
+    /// Begins to handle what is pending: other CPUs' interrupts, then timers, the tick, the policy's timer. Answers no
+    /// if nothing is.
     pub(crate) fn take_interrupt(&mut self, cpu: u32) -> bool {
         let c = &mut self.cpus[cpu as usize];
         if std::mem::take(&mut c.in_interrupt) {
@@ -98,7 +101,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let answer = self.policy.tick(cpu, Some(&mut self.records[c.curr as usize]), self.now_ns);
         if self.host.owns_slices() {
             curr.charge_slice(self.now_ns);
-            // The policy balances in its dispatch: without an end of the slice that could be long after a balance is due.
+            // The policy balances in its dispatch: without an end of the slice that could be long after a balance is
+            // due.
             if answer.resched != 0 || answer.balance_due != 0 {
                 curr.slice_ns = 0;
             }

@@ -2,9 +2,9 @@
 //! The simulated kernel: clock, CPUs, runqueues, blocking, and what everything costs. It decides nothing: the policy
 //! (crates/policy) is asked, as sched_ext or Linux's own scheduler would ask it.
 //!
-//! [`run`] is a pure function: no threads, no output, no globals, no floating point. The same scenario and seed give the
-//! same bytes on every machine and in every build. A checker beside the engine verifies the house's invariants on every
-//! run, in release builds too.
+//! [`run`] is a pure function: no threads, no output, no globals, no floating point. The same scenario and seed give
+//! the same bytes on every machine and in every build. A checker beside the engine verifies the house's invariants on
+//! every run, in release builds too.
 
 mod accounting;
 mod barrier;

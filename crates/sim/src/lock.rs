@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Locks: an atomic while nobody else wants it, else a spin, then a futex. That a task gives back what it took, once, is
-//! checked before a run (crates/workload).
+//! Locks: an atomic while nobody else wants it, else a spin, then a futex. That a task gives back what it took, once,
+//! is checked before a run (crates/workload).
 //!
-//! Taking a lock is an update of its line (line.rs), at the end of which the lock is found free or taken. Who finds it taken
-//! spins for up to `spin_ns` of CPU time: it occupies its CPU, slows its SMT siblings down, and spins on after a preemption.
-//! Then it enters the kernel (`futex_ns`), looks again, and sleeps.
+//! Taking a lock is an update of its line (line.rs), at the end of which the lock is found free or taken. Who finds it
+//! taken spins for up to `spin_ns` of CPU time: it occupies its CPU, slows its SMT siblings down, and spins on after a
+//! preemption. Then it enters the kernel (`futex_ns`), looks again, and sleeps.
 //!
 //! Unlocking updates the line. At its end, in this order:
 //!
 //! 1. With `handoff` and a sleeper, the lock is the first sleeper's from now on.
-//! 2. Else, if tasks spin, it is his who has spun longest among those that execute their spin just now: he goes on after
-//!    an update of the line.
+//! 2. Else, if tasks spin, it is his who has spun longest among those that execute their spin just now: he goes on
+//!    after an update of the line.
 //! 3. Else it is free. A spinner that was preempted or interrupted looks at it before it spins on.
 //!
-//! If tasks sleep, the unlocker enters the kernel (`futex_ns`) and wakes the first (not sync). Without `handoff` that one
-//! tries again as if it came anew, but does not spin; if somebody else was faster it sleeps again, in front of the others.
-//! A wake-up cannot be lost: who goes to sleep looks at the lock and joins the list at the same moment, and each release
-//! looks at the list.
+//! If tasks sleep, the unlocker enters the kernel (`futex_ns`) and wakes the first (not sync). Without `handoff` that
+//! one tries again as if it came anew, but does not spin; if somebody else was faster it sleeps again, in front of the
+//! others. A wake-up cannot be lost: who goes to sleep looks at the lock and joins the list at the same moment, and
+//! each release looks at the list.
 //!
-//! Worked example, without spinning: `atomic_ps` 5,000, `futex_ns` 1,000, a transfer 100,000 ps. A on CPU 0 takes the lock at
-//! 0 and has it at 5; works until 10,005. B on CPU 1 comes at 2,000, finds it taken at 2,105 and sleeps at 3,105. A unlocks:
-//! the line is B's CPU's, so the lock is free at 10,110; at 11,110 A wakes B. Woken at t, B has it at t + 105 (or at t, by
-//! hand-off), unless A took it again in between.
+//! Worked example, without spinning: `atomic_ps` 5,000, `futex_ns` 1,000, a transfer 100,000 ps. A on CPU 0 takes the
+//! lock at 0 and has it at 5; works until 10,005. B on CPU 1 comes at 2,000, finds it taken at 2,105 and sleeps at
+//! 3,105. A unlocks: the line is B's CPU's, so the lock is free at 10,110; at 11,110 A wakes B. Woken at t, B has it at
+//! t + 105 (or at t, by hand-off), unless A took it again in between.
 
 use std::collections::VecDeque;
 

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory bandwidth: who streams through memory shares what cores, clusters, last-level caches, nodes and the machine can
-//! deliver. This file says how much each stream gets; stream.rs executes segments at that rate.
+//! Memory bandwidth: who streams through memory shares what cores, clusters, last-level caches, nodes and the machine
+//! can deliver. This file says how much each stream gets; stream.rs executes segments at that rate.
 //!
-//! A stream *demands* its traffic over the time that its work takes, at most what one core gets (`core`; from another node
-//! `remote_bandwidth_percent` of it). From there on it passes the levels inside out: the core, its cluster, its last-level
-//! cache, the node whose memory it is, the machine. What a level grants is what the next one is asked for. A level that
-//! is asked for D altogether and can deliver C grants
+//! A stream *demands* its traffic over the time that its work takes, at most what one core gets (`core`; from another
+//! node `remote_bandwidth_percent` of it). From there on it passes the levels inside out: the core, its cluster, its
+//! last-level cache, the node whose memory it is, the machine. What a level grants is what the next one is asked for. A
+//! level that is asked for D altogether and can deliver C grants
 //!
 //! ```text
 //! E = D x C / sqrt(D^2 + C^2)
 //! ```
 //!
-//! and shares E max-min among the streams: who asks for less than an equal share of what is left gets it all, the others
-//! get equal shares. Between threads of a core alone E is the lesser of D and C, as C is what one of them gets. A level
-//! without a limit grants what it is asked for.
+//! and shares E max-min among the streams: who asks for less than an equal share of what is left gets it all, the
+//! others get equal shares. Between threads of a core alone E is the lesser of D and C, as C is what one of them gets.
+//! A level without a limit grants what it is asked for.
 //!
-//! The form has a slowdown that starts before saturation, and one parameter, the limit. Source: STREAM copy on a Kunpeng 920,
-//! `core` 12.4 GB/s, `node` 63.3 GB/s (wayca-scheduler's tool results). 4, 6, 12 and 24 threads spread over the clusters get
-//! 39.0, 48.2, 58.2 and 61.9 GB/s by the formula; measured were 40.8, 47.6, 59.4 and 63.3.
+//! The form has a slowdown that starts before saturation, and one parameter, the limit. Source: STREAM copy on a
+//! Kunpeng 920, `core` 12.4 GB/s, `node` 63.3 GB/s (wayca-scheduler's tool results). 4, 6, 12 and 24 threads spread
+//! over the clusters get 39.0, 48.2, 58.2 and 61.9 GB/s by the formula; measured were 40.8, 47.6, 59.4 and 63.3.
 //!
-//! What the last-level cache has never gets to the node and the machine: they are asked for the other part of a stream, and if
-//! they grant less of it, the whole stream is slower in proportion.
+//! What the last-level cache has never gets to the node and the machine: they are asked for the other part of a stream,
+//! and if they grant less of it, the whole stream is slower in proportion.
 //!
-//! Worked example: a node of 400 MB/s, streams that demand 50, 100 and 150. D = 300, sqrt(300^2 + 400^2) = 500, E = 240. An
-//! equal share is 80: the first gets its 50. Of the 190 left an equal share is 95: the others get 95 each. Two streams of 300
-//! of which the last-level cache has half: the node is asked for 150 of each and grants 120 of it, so each gets 240.
+//! Worked example: a node of 400 MB/s, streams that demand 50, 100 and 150. D = 300, sqrt(300^2 + 400^2) = 500, E =
+//! 240. An equal share is 80: the first gets its 50. Of the 190 left an equal share is 95: the others get 95 each. Two
+//! streams of 300 of which the last-level cache has half: the node is asked for 150 of each and grants 120 of it, so
+//! each gets 240.
 //!
-//! Cost: a stream that starts, stops or changes its demand costs a sort of the streams that share a limit with it; alone it
-//! costs the number of levels. Where nothing changes, nobody above is asked. It fails where two levels state the same
-//! limit (an LLC that is a whole node): both slow down. Such a machine should state one of them.
+//! Cost: a stream that starts, stops or changes its demand costs a sort of the streams that share a limit with it;
+//! alone it costs the number of levels. Where nothing changes, nobody above is asked. It fails where two levels state
+//! the same limit (an LLC that is a whole node): both slow down. Such a machine should state one of them.
 //!
 //! Rates are whole numbers of 1/64 MB/s, and equal shares are rounded down to them.
 
@@ -132,8 +133,8 @@ impl Memory {
         self.streams[cpu as usize].map_or(0, |stream| stream.grants[LEVELS - 1])
     }
 
-    /// From now on the CPU streams through the memory of node `home`, and would take `wanted`, in 1/64 MB/s, of which the
-    /// last-level cache has `llc_percent`. Answers whose rates changed, itself perhaps among them.
+    /// From now on the CPU streams through the memory of node `home`, and would take `wanted`, in 1/64 MB/s, of which
+    /// the last-level cache has `llc_percent`. Answers whose rates changed, itself perhaps among them.
     pub(crate) fn stream(&mut self, cpu: u32, home: u32, wanted: u64, llc_percent: u32) -> Vec<u32> {
         let at = cpu as usize;
         let reach = self.reach[self.node_of[at] as usize * self.nr_nodes + home as usize];
@@ -324,9 +325,9 @@ mod tests {
         assert_eq!(rates(&memory, 3), [0, 100, 112]);
     }
 
-    /// CPUs 0 and 1 share an LLC of 100 MB/s, CPUs 2 and 3 another; each of the four demands 100. In an LLC D = 200, E =
-    /// 200 x 100 / 223.6 = 89.4, 44.7 each. The memory of node 0 is asked for 4 x 44.7 and delivers 120: 178.9 x 120 / 215.4 =
-    /// 99.6, 24.9 each.
+    /// CPUs 0 and 1 share an LLC of 100 MB/s, CPUs 2 and 3 another; each of the four demands 100. In an LLC D = 200, E
+    /// = 200 x 100 / 223.6 = 89.4, 44.7 each. The memory of node 0 is asked for 4 x 44.7 and delivers 120: 178.9 x 120
+    /// / 215.4 = 99.6, 24.9 each.
     #[test]
     fn what_a_level_grants_is_what_the_next_is_asked_for() {
         let mut memory = memory(2, 2, Bandwidth { llc: 100, node: 120, ..Bandwidth::default() });

@@ -22,8 +22,8 @@ pub trait Observer {
     fn enqueue(&mut self, now_ns: u64, cpu: u32, task: u32, why: EnqueueWhy) {}
     /// `task` is current on `cpu` from now on: the switch begins.
     fn switch_in(&mut self, now_ns: u64, cpu: u32, task: u32) {}
-    /// `task` is no longer charged for what `cpu` does, and had the CPU for `ran_ns`: it waits, has ended, or gives way. The
-    /// scheduler looks for another, and then switches.
+    /// `task` is no longer charged for what `cpu` does, and had the CPU for `ran_ns`: it waits, has ended, or gives
+    /// way. The scheduler looks for another, and then switches.
     fn stopped(&mut self, now_ns: u64, cpu: u32, task: u32, ran_ns: u64) {}
     /// `task` is not current any more; `runnable`: it waits in a queue.
     fn switch_out(&mut self, now_ns: u64, cpu: u32, task: u32, runnable: bool) {}

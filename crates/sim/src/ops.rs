@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Executes programs: each operation becomes segments, waits and wake-ups.
 //!
-//! An operation has up to three stages, so that a task can be interrupted, preempted or made to wait inside it and go on
-//! where it was. A task that was woken tries its operation again. All tasks that one operation wakes are woken in one
-//! kernel path: the waker gives way, and handles interrupts, after the last of them.
+//! An operation has up to three stages, so that a task can be interrupted, preempted or made to wait inside it and go
+//! on where it was. A task that was woken tries its operation again. All tasks that one operation wakes are woken in
+//! one kernel path: the waker gives way, and handles interrupts, after the last of them.
 
 use std::ops::Range;
 
@@ -250,8 +250,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         Progress::Set
     }
 
-    /// What sending costs beside the task's work. A loopback socket: the protocol's work for both ends, as the softirq that
-    /// delivers the message runs where it was sent, before it is there. Others: taking over the channel's own cache lines.
+    /// What sending costs beside the task's work. A loopback socket: the protocol's work for both ends, as the softirq
+    /// that delivers the message runs where it was sent, before it is there. Others: taking over the channel's own
+    /// cache lines.
     fn sending_ns(&self, channel: u32, bytes: u32, cpu: u32) -> (Kind, u64) {
         let channel = &self.channels[channel as usize];
         if channel.is_loopback() {
@@ -274,7 +275,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Lines that `cpu` needs one after the other, as each says where the next is, out of the caches of `from`; nothing within a core.
+    /// Lines that `cpu` needs one after the other, as each says where the next is, out of the caches of `from`; nothing
+    /// within a core.
     fn lines_ns(&self, lines: u64, from: u32, cpu: u32) -> u64 {
         match self.distances.between(from, cpu) {
             _ if !self.costs.charge_data => 0,
@@ -473,8 +475,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// exit() wakes a parent that waits for its last child; as a process's wait() does with `sync`, and joining a thread
-    /// does not.
+    /// exit() wakes a parent that waits for its last child; as a process's wait() does with `sync`, and joining a
+    /// thread does not.
     fn tell_parent(&mut self, cpu: u32, task: u32) -> Progress {
         self.tasks[task as usize].stage = Stage::End;
         let spec = &self.workload.tasks[task as usize];

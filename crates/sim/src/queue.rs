@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The event queue: ordered by (time, class, number), so that ties have an explicit order.
 //!
-//! A CPU has at most one end of a segment, one tick and, nearly always, one interrupt on its way. So each CPU has a leaf in
-//! a tournament tree: the earliest of its three. A node is the lesser of its two children, the root the next event of all.
-//! Setting a leaf rewrites the log2(CPUs) nodes above it without a branch that depends on times; re-timing an SMT
-//! sibling is the same. Tasks' timers, of which there may be 100,000, are a heap of their own, and the policy's timer is
-//! one word: `next` compares the three.
+//! A CPU has at most one end of a segment, one tick and, nearly always, one interrupt on its way. So each CPU has a
+//! leaf in a tournament tree: the earliest of its three. A node is the lesser of its two children, the root the next
+//! event of all. Setting a leaf rewrites the log2(CPUs) nodes above it without a branch that depends on times;
+//! re-timing an SMT sibling is the same. Tasks' timers, of which there may be 100,000, are a heap of their own, and the
+//! policy's timer is one word: `next` compares the three.
 //!
-//! An entry is one number: 50 bits of time, 2 of class, 12 of CPU. Example, 4 CPUs: CPU 2's segment ends at 5 ns, CPU 0's
-//! at 7 ns, where an interrupt arrives at 7 ns, too. The leaves are (7, segment, 0), never, (5, segment, 2), never; the
-//! nodes above (7, segment, 0) and (5, segment, 2); the root is the latter. When it has fired and is not set again, the
-//! root becomes (7, segment, 0), and after that (7, interrupt, 0).
+//! An entry is one number: 50 bits of time, 2 of class, 12 of CPU. Example, 4 CPUs: CPU 2's segment ends at 5 ns, CPU
+//! 0's at 7 ns, where an interrupt arrives at 7 ns, too. The leaves are (7, segment, 0), never, (5, segment, 2), never;
+//! the nodes above (7, segment, 0) and (5, segment, 2); the root is the latter. When it has fired and is not set again,
+//! the root becomes (7, segment, 0), and after that (7, interrupt, 0).
 //!
 //! An event that fired stays where it is until the next one is asked for: most handlers set the same one again, which
 //! then costs one walk to the root instead of two.

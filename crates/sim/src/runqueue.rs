@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A CPU's runqueue: the tasks that wait there, ordered by (key, arrival). The policy makes the keys.
 //!
-//! An ordered ring: taking the head is O(1), and inserting moves the shorter side. Queues are short, and most tasks join
-//! near the end.
+//! An ordered ring: taking the head is O(1), and inserting moves the shorter side. Queues are short, and most tasks
+//! join near the end.
 
 use std::collections::VecDeque;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Idle searches: how long they take, whole and by step.
 //!
-//! The policy tells where a step of its search begins (`wl_line_step`); what is read from there on, until the next begins,
-//! is the step's. A search is everything from the look at target on, and the fixed part of the placement decision
-//! (`select_ns`); wake-affine, which comes before, is not. Of the time that the decision took, each part gets its share by
-//! price: a decision beside busy SMT siblings takes longer, and so does each step of it.
+//! The policy tells where a step of its search begins (`wl_line_step`); what is read from there on, until the next
+//! begins, is the step's. A search is everything from the look at target on, and the fixed part of the placement
+//! decision (`select_ns`); wake-affine, which comes before, is not. Of the time that the decision took, each part gets
+//! its share by price: a decision beside busy SMT siblings takes longer, and so does each step of it.
 //!
-//! Worked example: `select_ns` 100, a miss inside the LLC 40. Wake-affine reads 1 CPU, the front 2, the idle-core step 4, the
-//! idle-CPU step 3: all missed. The decision takes 100 + 400 = 500 ns; the whole search 500 - 40 = 460, the idle-core step
-//! 160, the idle-CPU step 120. At half speed all are twice that.
+//! Worked example: `select_ns` 100, a miss inside the LLC 40. Wake-affine reads 1 CPU, the front 2, the idle-core step
+//! 4, the idle-CPU step 3: all missed. The decision takes 100 + 400 = 500 ns; the whole search 500 - 40 = 460, the
+//! idle-core step 160, the idle-CPU step 120. At half speed all are twice that.
 
 use wakelab_policy::{Reads, Seen, Step};
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Segments that stream through memory: as long as their work, or as the memory needs for their bytes if that is longer.
+//! Segments that stream through memory: as long as their work, or as the memory needs for their bytes if that is
+//! longer.
 //!
-//! Work and bytes go along evenly. A stream that is granted what it demands goes at the pace of its work; else at that of
-//! the bytes, and what the CPU does not work meanwhile is *memory* time. What is left is kept in both: the work in
+//! Work and bytes go along evenly. A stream that is granted what it demands goes at the pace of its work; else at that
+//! of the bytes, and what the CPU does not work meanwhile is *memory* time. What is left is kept in both: the work in
 //! 1/1024 ns and the traffic in 1/64 of a thousandth of a byte, so that a rate of 1/64 MB/s (memory.rs) is one unit a
 //! nanosecond and either pace is exact. All of the work is accounted in the end, whatever the order of paces.
 //!
-//! Whenever a stream starts or stops, or the speed of its thread changes, those whose rates change are settled at the old
-//! rate and re-timed at the new one. A task that is interrupted or preempted streams no more until it goes on.
+//! Whenever a stream starts or stops, or the speed of its thread changes, those whose rates change are settled at the
+//! old rate and re-timed at the new one. A task that is interrupted or preempted streams no more until it goes on.
 //!
-//! Worked example: 100,000 ns of work and 15,000 bytes demand 150 MB/s. Granted 120 they take 15,000 / 120 = 125 us: 100,000 ns
-//! of work and 25,000 of memory time.
+//! Worked example: 100,000 ns of work and 15,000 bytes demand 150 MB/s. Granted 120 they take 15,000 / 120 = 125 us:
+//! 100,000 ns of work and 25,000 of memory time.
 
 use wakelab_workload::{Home, Op};
 

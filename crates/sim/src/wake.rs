@@ -4,9 +4,9 @@
 //! 1. The policy selects a CPU: a select segment on the waker's CPU, by the decision's reads.
 //! 2. The wake-up proper: a wake-up segment there. At its end the task is queued; what the policy read to decide on
 //!    preemption is paid next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this step
-//!    itself when that arrives. An idle CPU that was chosen is claimed until then; by Linux's own searches (host.rs) only until
-//!    the search is over, or the task is in another LLC's wake list, so that a search that begins before the task is queued may choose
-//!    that CPU too.
+//!    itself when that arrives. An idle CPU that was chosen is claimed until then; by Linux's own searches (host.rs)
+//!    only until the search is over, or the task is in another LLC's wake list, so that a search that begins before the
+//!    task is queued may choose that CPU too.
 //! 3. The CPU is notified if it idles, or if its task shall give way: by an interrupt if it is another CPU.
 //!
 //! A CPU that was notified and has not rescheduled yet is not notified again.
@@ -132,7 +132,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.idle_runnable.set_idle(cpu, false, self.now_ns);
     }
 
-    /// A claim ends when its wake-up has queued, or its kick was sent; if neither made use of the CPU, it is given back.
+    /// A claim ends when its wake-up has queued, or its kick was sent; if neither made use of the CPU, it is given
+    /// back.
     pub(crate) fn end_claim(&mut self, wakeup: &Wakeup) {
         if !wakeup.claimed {
             return;

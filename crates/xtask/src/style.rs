@@ -11,6 +11,10 @@ use crate::command::{self, find_program, output, root};
 use crate::setup::CLANG_FORMAT;
 
 const LINES_MAX: usize = 700;
+/// Formatters wrap code and leave comments alone.
+const RUST_COLUMNS: usize = 120;
+const C_COLUMNS: usize = 100;
+const C_TAB: usize = 8;
 const SOURCE: &[&str] = &["rs", "c", "h", "sh", "toml"];
 const CODE: &[&str] = &["rs", "c", "h", "sh"];
 
@@ -58,6 +62,9 @@ fn check_text(file: &str, text: &str, findings: &mut Vec<String>) {
         if has_extension(file, CODE) && leftovers().iter().any(|word| has_word(line, word)) {
             findings.push(at("a leftover or a stub"));
         }
+        if is_wide_comment(file, line) {
+            findings.push(at("a comment that is too wide"));
+        }
         if file.starts_with("policy/") && is_mutable_global(line) {
             findings.push(at("a mutable global in policy/: state is passed in"));
         }
@@ -69,6 +76,19 @@ fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric());
     line.match_indices(word)
         .any(|(at, _)| !part(line[..at].chars().next_back()) && !part(line[at + word.len()..].chars().next()))
+}
+
+/// A line that is only a comment, and wider than its language's lines may be. Rows of tables cannot be wrapped.
+fn is_wide_comment(file: &str, line: &str) -> bool {
+    let text = line.trim_start();
+    let columns =
+        || line.chars().fold(0, |at, c| if c == '\t' { at / C_TAB * C_TAB + C_TAB } else { at + 1 });
+    if has_extension(file, &["rs"]) {
+        text.starts_with("//") && !text.contains("! | ") && columns() > RUST_COLUMNS
+    } else {
+        let is_comment = ["/*", "* ", "//"].iter().any(|begin| text.starts_with(begin));
+        has_extension(file, &["c", "h"]) && is_comment && columns() > C_COLUMNS
+    }
 }
 
 /// Words that must not land. Put together here so that this file does not contain them.
@@ -132,6 +152,17 @@ mod tests {
     fn a_long_file_is_found() {
         let text = format!("{SPDX}{}", "x\n".repeat(LINES_MAX));
         assert_eq!(findings("a.rs", &text), ["a.rs: 701 lines, more than 700"]);
+    }
+
+    #[test]
+    fn wide_comments_are_found() {
+        let rust = |width: usize| format!("{SPDX}//{}\n", "x".repeat(width - 2));
+        assert_eq!(findings("a.rs", &rust(120)), Vec::<String>::new());
+        assert_eq!(findings("a.rs", &rust(121)), ["a.rs:2: a comment that is too wide"]);
+        // A tab is as wide as the way to the next multiple of 8: 8 + 92 = 100.
+        let c = |width: usize| format!("{SPDX}\t/* {} */\n", "x".repeat(width - 6));
+        assert_eq!(findings("a.h", &c(92)), Vec::<String>::new());
+        assert_eq!(findings("a.h", &c(93)), ["a.h:2: a comment that is too wide"]);
     }
 
     #[test]

@@ -70,8 +70,8 @@ fn crowd(spec: &str, tasks: [usize; 8]) -> (Host, Vec<Task>) {
 
 #[test]
 fn an_idle_cpu_pulls_where_clusters_differ_by_two() {
-    // Clusters of 3 tasks and 1: CPU 4, about to idle, has 3 idle CPUs in its own against 2, which is too little for the
-    // rule of loads.
+    // Clusters of 3 tasks and 1: CPU 4, about to idle, has 3 idle CPUs in its own against 2, which is too little for
+    // the rule of loads.
     let (mut host, _tasks) = crowd(SPREAD, [2, 1, 0, 0, 0, 1, 0, 0]);
     let pull = host.policy.dispatch(4, 0);
     assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::NewlyIdle, 0));

@@ -79,8 +79,8 @@ fn a_tick_pulls_from_where_a_group_behind_waits() {
     assert_eq!(host.policy.may_run(&mut a, 1, MS).run, 1, "and runs instead of the running task");
 }
 
-/// The tick of CPU 1 at 6 ms comes before that of CPU 0, which read its clock at 5 ms: B runs on both, and v is what it received,
-/// 5 + 5 ms as of 5 ms; at 7 ms it is 14 ms. Not 2^54.
+/// The tick of CPU 1 at 6 ms comes before that of CPU 0, which read its clock at 5 ms: B runs on both, and v is what it
+/// received, 5 + 5 ms as of 5 ms; at 7 ms it is 14 ms. Not 2^54.
 #[test]
 fn clocks_that_were_read_in_another_order_add_up() {
     let mut host = two_groups(1024, 1024);
@@ -96,7 +96,8 @@ fn clocks_that_were_read_in_another_order_add_up() {
     assert_eq!(host.policy.group_cpu(2, 0).part - begin, 14 * MS);
 }
 
-/// B had no task for 10 ms; then A's running task comes to it. B has received nothing, and what it receives counts from then on.
+/// B had no task for 10 ms; then A's running task comes to it. B has received nothing, and what it receives counts from
+/// then on.
 #[test]
 fn a_group_that_a_running_task_joins_has_received_nothing() {
     let mut host = two_groups(1024, 1024);
@@ -121,8 +122,9 @@ fn who_came_after_the_clock_was_read_has_not_starved() {
     assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
 }
 
-/// n has children x and y. On CPU 0, an LLC, y runs and nobody waits; on CPU 1, the other LLC, x runs and x waits. y gets what x could use:
-/// the 2 ms that it runs once CPU 0 has looked, at its tick at 1 ms, count. As long as nobody had waited anywhere they would not.
+/// n has children x and y. On CPU 0, an LLC, y runs and nobody waits; on CPU 1, the other LLC, x runs and x waits. y
+/// gets what x could use: the 2 ms that it runs once CPU 0 has looked, at its tick at 1 ms, count. As long as nobody
+/// had waited anywhere they would not.
 #[test]
 fn who_runs_where_nobody_waits_has_received_it_if_somebody_waits_elsewhere() {
     let (n, x, y) = (1, 2, 3);

@@ -45,9 +45,10 @@ fn weights(host: &Host, slot: u32, nr_cpus: u32) -> Vec<u32> {
     (0..nr_cpus).map(|cpu| host.policy.group_cpu(slot, cpu).counted).collect()
 }
 
-/// 4 CPUs: A has a task on CPU 0 and two on CPU 1, B one on each of the others. With equal shares A's weigh 1024 * 4 / 3 = 1365 and B's 2048:
-/// CPU 0 lacks 2047 - 1365 = 682, and a task of CPU 1's, no heavier than CPU 0's own, is 1365, of which half is a bit too much: 272 is less than a fifth. It would be
-/// as uneven as before with a third of A's on CPU 0. With 256 shares B's weigh 512: CPU 2 takes one.
+/// 4 CPUs: A has a task on CPU 0 and two on CPU 1, B one on each of the others. With equal shares A's weigh 1024 * 4 /
+/// 3 = 1365 and B's 2048: CPU 0 lacks 2047 - 1365 = 682, and a task of CPU 1's, no heavier than CPU 0's own, is 1365,
+/// of which half is a bit too much: 272 is less than a fifth. It would be as uneven as before with a third of A's on
+/// CPU 0. With 256 shares B's weigh 512: CPU 2 takes one.
 #[test]
 fn a_third_task_stays_where_it_is() {
     for (shares, cpu, max_load, moves) in [(1024, 0, 272, 0), (256, 2, 1365, 1)] {
@@ -180,8 +181,8 @@ fn a_fifth_of_a_task_is_the_least() {
 }
 
 proptest! {
-    /// Whatever was moved and whenever passes came: after a pass W is S * N * T / T(K), at least 1, children before their
-    /// parents, and what CPUs weigh is the sum.
+    /// Whatever was moved and whenever passes came: after a pass W is S * N * T / T(K), at least 1, children before
+    /// their parents, and what CPUs weigh is the sum.
     #[test]
     fn after_a_pass_weights_are_the_formulas(
         tasks in prop::collection::vec((0..6_u32, 0..5_u32, 1..4000_u32), 1..25),

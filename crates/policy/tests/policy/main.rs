@@ -2,8 +2,8 @@
 //! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
 //! example of every header is one. One binary, because linking each file on its own takes longer than running it.
 //!
-//! - account, idle_scan, idle_narrow, idle_walk, idle_merged, smt_balance, wake_affine, wake_flips, wake_wide, placement, queue_cfs,
-//!   queue_buddies, queue_fair, balance, util, capacity: by hand
+//! - account, idle_scan, idle_narrow, idle_walk, idle_merged, smt_balance, wake_affine, wake_flips, wake_wide,
+//!   placement, queue_cfs, queue_buddies, queue_fair, balance, util, capacity: by hand
 //! - reference: idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
 //! - nearest: by hand, and against a slow search on random machines
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity

@@ -53,7 +53,8 @@ fn two_tasks_share_by_the_slice_rule() {
     assert_eq!((a.sum_exec_ns, b.sum_exec_ns), (80 * MS, 160 * MS));
 }
 
-/// A is 8 ms past the floor when its slice ends. Where nobody put it back it goes on for a tick, if nobody who waits is behind it.
+/// A is 8 ms past the floor when its slice ends. Where nobody put it back it goes on for a tick, if nobody who waits is
+/// behind it.
 #[test]
 fn at_the_end_of_a_slice_the_first_of_all_runs() {
     let mut host = host();

@@ -117,8 +117,8 @@ fn clusters_are_a_level_of_the_descent() {
     let mut host = Host::new(policy(&format!("{SPEC}+cluster=spread"), &machine(1, Some(2), 2, 2)));
     host.occupy(&[0, 4, 1, 2, 6]);
     let mut task = host.sleeper(1024, 0);
-    // Rotor 0: cluster 0 is here, so there is cluster 1: room 2 against 1. Rotor 1: its CPUs are 2, 3, 6, 7: CPU 3. Then
-    // core 3 is here with room 2, core 2 there with none. The end: core 3 from rotor 3: CPU 7.
+    // Rotor 0: cluster 0 is here, so there is cluster 1: room 2 against 1. Rotor 1: its CPUs are 2, 3, 6, 7: CPU 3.
+    // Then core 3 is here with room 2, core 2 there with none. The end: core 3 from rotor 3: CPU 7.
     let decision = host.wake(&mut task, 0, 0);
     assert_eq!((decision.cpu, decision.reason()), (7, Reason::BalanceMoved));
     assert_eq!(decision.reads, reads(&[(Cpu, 1), (Cluster, 1), (Llc, 1), (Llc, 2), (Llc, 1)]));

@@ -43,8 +43,8 @@ fn one_that_runs_a_task_of_the_policy_is_marked() {
     assert_eq!(host.policy.taken(0, 12 * MS).kick_cpu, 2);
 }
 
-/// Two LLCs of two CPUs, and both CPUs of the first are taken: whatever the times at which the host looks, every other look is at the
-/// whole machine. A timer that needs two ticks sees even ones only.
+/// Two LLCs of two CPUs, and both CPUs of the first are taken: whatever the times at which the host looks, every other
+/// look is at the whole machine. A timer that needs two ticks sees even ones only.
 #[test]
 fn the_turns_of_llc_and_machine_do_not_hang_on_when_the_host_looks() {
     for interval_ms in 1..=4 {
@@ -66,9 +66,10 @@ fn the_turns_of_llc_and_machine_do_not_hang_on_when_the_host_looks() {
     }
 }
 
-/// Two LLCs of two CPUs. CPUs 0 to 2 are taken: on 0 two tasks wait, on 1 one, and on 2 one that is bound to it. CPU 3 idles, tries CPU 2 in
-/// vain, and then must take from the other LLC. Its own group has two tasks on CPU 2, the real-time one and the bound one, and
-/// one idle CPU: that is not two idle ones more than none, so only the room on CPU 3 forces the pull.
+/// Two LLCs of two CPUs. CPUs 0 to 2 are taken: on 0 two tasks wait, on 1 one, and on 2 one that is bound to it. CPU 3
+/// idles, tries CPU 2 in vain, and then must take from the other LLC. Its own group has two tasks on CPU 2, the
+/// real-time one and the bound one, and one idle CPU: that is not two idle ones more than none, so only the room on CPU
+/// 3 forces the pull.
 #[test]
 fn what_is_bound_to_a_taken_neighbour_keeps_nobody_from_pulling() {
     for spec in ["linux-4.15", "linux-6.12"] {

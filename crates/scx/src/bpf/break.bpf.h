@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * break.bpf.h - a fault for the test that the kernel ejects a scheduler that loses a task (cargo xtask vm test).
+ * break.bpf.h - a fault for the test that the kernel ejects a scheduler that loses a task (cargo
+ * xtask vm test).
  *
- * It takes three things at once: the loader's hidden option, its environment variable, and a task of a name that nothing else has.
- * Without the option the verifier sees a constant and removes the code.
+ * It takes three things at once: the loader's hidden option, its environment variable, and a task
+ * of a name that nothing else has. Without the option the verifier sees a constant and removes the
+ * code.
  */
 #ifndef SCX_WAKELAB_BREAK_H
 #define SCX_WAKELAB_BREAK_H

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * groups.bpf.h - cgroups to the policy's task groups: which slot a cgroup has, its parent, its shares.
+ * groups.bpf.h - cgroups to the policy's task groups: which slot a cgroup has, its parent, its
+ * shares.
  *
- * The root cgroup is slot 0; every other cgroup with a CPU controller gets a free slot of host_groups.h's records when it
- * comes and gives it back when it goes. The kernel says so under locks of its own, one at a time, so that nothing here needs any.
- * Slots are found by the cgroup's id in a hash and not in the cgroup's storage, which refuses lookups while it is busy:
- * a task that changes groups must find its own. Nothing of this is on a wake-up's way: a task's record names its slot.
+ * The root cgroup is slot 0; every other cgroup with a CPU controller gets a free slot of
+ * host_groups.h's records when it comes and gives it back when it goes. The kernel says so under
+ * locks of its own, one at a time, so that nothing here needs any. Slots are found by the cgroup's
+ * id in a hash and not in the cgroup's storage, which refuses lookups while it is busy: a task that
+ * changes groups must find its own. Nothing of this is on a wake-up's way: a task's record names
+ * its slot.
  *
- * A cgroup that gets no slot, because all are taken, counts in its nearest ancestor that has one, and is counted.
+ * A cgroup that gets no slot, because all are taken, counts in its nearest ancestor that has one,
+ * and is counted.
  */
 #ifndef SCX_WAKELAB_GROUPS_H
 #define SCX_WAKELAB_GROUPS_H
@@ -52,13 +56,19 @@ static u32 slot_of(struct cgroup *cgrp)
 			found = *slot;
 			break;
 		}
-		/* What is inside of struct cgroup is at its head, so that the parent's is the parent. */
+		/*
+		 * What is inside of struct cgroup is at its head, so that the parent's is the
+		 * parent.
+		 */
 		at = (struct cgroup *)BPF_CORE_READ(at, self.parent);
 	}
 	return found;
 }
 
-/* Does nothing count in a slot any more? Tasks that end count in their group for a moment after it has gone. */
+/*
+ * Does nothing count in a slot any more? Tasks that end count in their group for a moment after it
+ * has gone.
+ */
 SEPARATE int is_empty_slot(u32 slot)
 {
 	u32 nr_cpus = policy.topo.nr_cpus, empty = 1, cpu;
@@ -75,14 +85,20 @@ SEPARATE int is_empty_slot(u32 slot)
 	return empty;
 }
 
-/* A slot without a group, the first after the one given last: each rests as long as possible. 0: there is none. */
+/*
+ * A slot without a group, the first after the one given last: each rests as long as possible. 0:
+ * there is none.
+ */
 SEPARATE int free_slot(void)
 {
 	u32 nr_groups = policy.params.nr_groups, last = group_counts.last_slot, found = 0, i;
 
 	bpf_for(i, 1, nr_groups)
 	{
-		/* Not carried from one turn to the next, or the verifier follows each slot by itself. */
+		/*
+		 * Not carried from one turn to the next, or the verifier follows each slot by
+		 * itself.
+		 */
 		u32 slot = last + i;
 		struct wl_group *g;
 

@@ -2,30 +2,34 @@
 /*
  * main.bpf.c - the policy behind sched_ext's hooks.
  *
- * This file decides nothing. It owns what the contract gives to a host (docs/contract.md): the queues, one vtime-ordered
- * DSQ a CPU with the CPU's number as its id; the task records, in task storage; the idle mask, which is the kernel's
- * built-in one. Each hook tells policy/ what happened and carries out its answer.
+ * This file decides nothing. It owns what the contract gives to a host (docs/contract.md): the
+ * queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in task
+ * storage; the idle mask, which is the kernel's built-in one. Each hook tells policy/ what happened
+ * and carries out its answer.
  *
- * A wake-up's way: select_cpu asks wl_select() for the CPU and, at once, wl_enqueue() for key and slice, and inserts into that
- * CPU's DSQ, so that the kernel need not call enqueue; the kernel reschedules an idle CPU by itself, a preemption is a kick;
- * dispatch asks wl_dispatch() whether to pull, then moves the head of the own DSQ to the CPU, or the first or last task of
- * which wl_may_run() says yes. Tasks for which the kernel does not ask select_cpu (pinned ones, and those that are put back)
- * come to enqueue. Where dispatch could only take the one task that was just inserted (goes_straight()), the task goes to the
- * CPU's local queue, and the kernel does not ask.
+ * A wake-up's way: select_cpu asks wl_select() for the CPU and, at once, wl_enqueue() for key and
+ * slice, and inserts into that CPU's DSQ, so that the kernel need not call enqueue; the kernel
+ * reschedules an idle CPU by itself, a preemption is a kick; dispatch asks wl_dispatch() whether to
+ * pull, then moves the head of the own DSQ to the CPU, or the first or last task of which
+ * wl_may_run() says yes. Tasks for which the kernel does not ask select_cpu (pinned ones, and those
+ * that are put back) come to enqueue. Where dispatch could only take the one task that was just
+ * inserted (goes_straight()), the task goes to the CPU's local queue, and the kernel does not ask.
  *
- * What it costs is what hooks cost: entering one and finding the task's record is more than most of them do. So there is none
- * that is not needed: a task that sleeps was running, and stopping() says that it no longer is; one that leaves a queue
- * without having run is queued again (affinity, weight), leaves the class (disable) or ends (exit_task). docs/live-bench.md
- * has the figures.
+ * What it costs is what hooks cost: entering one and finding the task's record is more than most of
+ * them do. So there is none that is not needed: a task that sleeps was running, and stopping() says
+ * that it no longer is; one that leaves a queue without having run is queued again (affinity,
+ * weight), leaves the class (disable) or ends (exit_task). docs/live-bench.md has the figures.
  *
- * No task is left unserved, whatever the policy counts: dispatch always looks at the own DSQ itself; a task that may
- * not run where it is queued is moved on (rescue()); a task without a record, or for whom the policy's answer cannot be
- * carried out, goes to the global DSQ, which every CPU empties first. If all fails, the kernel's watchdog ejects the
- * scheduler and Linux's own takes over.
+ * No task is left unserved, whatever the policy counts: dispatch always looks at the own DSQ
+ * itself; a task that may not run where it is queued is moved on (rescue()); a task without a
+ * record, or for whom the policy's answer cannot be carried out, goes to the global DSQ, which
+ * every CPU empties first. If all fails, the kernel's watchdog ejects the scheduler and Linux's own
+ * takes over.
  *
- * Two races, and why they do no harm. (1) A pull counts a task here, and then finds that another CPU took it: the record
- * is uncounted, and that CPU's next event counts it again. (2) A CPU is claimed for a task that is then queued elsewhere:
- * it is kicked, finds nothing, goes idle again, and the kernel sets its bit again.
+ * Two races, and why they do no harm. (1) A pull counts a task here, and then finds that another
+ * CPU took it: the record is uncounted, and that CPU's next event counts it again. (2) A CPU is
+ * claimed for a task that is then queued elsewhere: it is kicked, finds nothing, goes idle again,
+ * and the kernel sets its bit again.
  */
 #include "state.bpf.h"
 #include "queues.bpf.h"
@@ -39,8 +43,8 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 /*
- * Where the policy's reads are noted, its deepest search needs nearly all of the stack: what its caller does after it is then in a
- * function of its own.
+ * Where the policy's reads are noted, its deepest search needs nearly all of the stack: what its
+ * caller does after it is then in a function of its own.
  */
 #ifdef WL_LOGS
 #define AFTER_SEARCH __noinline
@@ -48,7 +52,10 @@ UEI_DEFINE(uei);
 #define AFTER_SEARCH __always_inline
 #endif
 
-/* Carries out the answer to wl_enqueue(): p goes to the queue of out->cpu. It is on the run queue of in->cpu. */
+/*
+ * Carries out the answer to wl_enqueue(): p goes to the queue of out->cpu. It is on the run queue
+ * of in->cpu.
+ */
 static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_in *in,
 				const struct wl_enqueue_out *out, s32 claimed_cpu, u64 enq_flags)
 {
@@ -56,7 +63,10 @@ static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_i
 	s32 home = in->cpu;
 
 	st->enqueues++;
-	/* A claim that led nowhere is given back: the CPU looks for work, finds none, and is idle again. */
+	/*
+	 * A claim that led nowhere is given back: the CPU looks for work, finds none, and is idle
+	 * again.
+	 */
 	if (claimed_cpu != WL_CPU_NONE && claimed_cpu != out->cpu)
 		scx_bpf_kick_cpu(claimed_cpu, SCX_KICK_IDLE);
 
@@ -67,7 +77,10 @@ static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_i
 		return;
 	}
 
-	/* The bit of a CPU that has something queued must not stand, or the next waker would choose it too. */
+	/*
+	 * The bit of a CPU that has something queued must not stand, or the next waker would choose
+	 * it too.
+	 */
 	if (claimed_cpu != out->cpu)
 		scx_bpf_test_and_clear_cpu_idle(out->cpu);
 
@@ -83,8 +96,8 @@ static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_i
 		scx_bpf_kick_cpu(out->cpu, SCX_KICK_PREEMPT);
 	} else if (out->cpu != home || in->why == WL_ENQ_MOVED) {
 		/*
-		 * The kernel reschedules an idle CPU for a wake-up or a fork on that CPU's own run queue. In all other
-		 * cases nobody would tell it.
+		 * The kernel reschedules an idle CPU for a wake-up or a fork on that CPU's own run
+		 * queue. In all other cases nobody would tell it.
 		 */
 		scx_bpf_kick_cpu(out->cpu, SCX_KICK_IDLE);
 	}
@@ -169,7 +182,10 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 	if (sc->dispatch.pick != WL_PICK_HEAD) {
 		if (sc->dispatch.pick == WL_PICK_LAST ? take_last(cpu) : take_eligible(cpu))
 			return;
-		/* Nobody should run instead of prev, if it still can: with slice left, the kernel keeps it. */
+		/*
+		 * Nobody should run instead of prev, if it still can: with slice left, the kernel
+		 * keeps it.
+		 */
 		if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && sc->dispatch.keep_slice_ns &&
 		    scx_bpf_dsq_nr_queued(cpu) > 0) {
 			scx_bpf_task_set_slice(prev, sc->dispatch.keep_slice_ns);
@@ -189,7 +205,10 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	u64 now_ns = bpf_ktime_get_ns();
 
-	/* It was busy before, unless tasks were running when the scheduler was attached: update_idle saw no change. */
+	/*
+	 * It was busy before, unless tasks were running when the scheduler was attached:
+	 * update_idle saw no change.
+	 */
 	if (wl_read_once(wl_cpu_of(&policy, cpu)->state) != WL_CPU_BUSY)
 		wl_busy(&policy, cpu, now_ns);
 	if (!tctx)
@@ -212,7 +231,10 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 	wl_stopping(&policy, &tctx->task, scx_bpf_task_cpu(p), bpf_ktime_get_ns(), runnable);
 }
 
-/* Busy means that the current task is not the idle task: tasks of other classes count, and only this hook sees them. */
+/*
+ * Busy means that the current task is not the idle task: tasks of other classes count, and only
+ * this hook sees them.
+ */
 void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 {
 	if (idle)
@@ -234,7 +256,10 @@ void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 		scx_bpf_kick_cpu(out->kick_cpu, SCX_KICK_IDLE);
 }
 
-/* A task of a higher class took the CPU: what was about to run here goes back to the queues, where others may pull it. */
+/*
+ * A task of a higher class took the CPU: what was about to run here goes back to the queues, where
+ * others may pull it.
+ */
 void BPF_STRUCT_OPS(wakelab_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
@@ -260,7 +285,10 @@ void BPF_STRUCT_OPS(wakelab_set_weight, struct task_struct *p, u32 weight)
 		wl_task_weight(&policy, &tctx->task, task_weight(weight), bpf_ktime_get_ns());
 }
 
-/* Joins sched_ext: its affinity may have changed while it was of another class. The weight comes by set_weight. */
+/*
+ * Joins sched_ext: its affinity may have changed while it was of another class. The weight comes by
+ * set_weight.
+ */
 void BPF_STRUCT_OPS(wakelab_enable, struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);

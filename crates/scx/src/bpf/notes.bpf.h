@@ -2,9 +2,10 @@
 /*
  * notes.bpf.h - when logging: notes of all that the policy reads to answer a question.
  *
- * Included before the policy, whose reads of state, atomic operations, claims and look-ups of group records go through the
- * macros below. A CPU's buffer holds the record of the question that it is asking, and takes notes while there is one. Questions
- * are asked with interrupts off and do not nest, so that it needs no lock; events ask nothing, and are not noted.
+ * Included before the policy, whose reads of state, atomic operations, claims and look-ups of group
+ * records go through the macros below. A CPU's buffer holds the record of the question that it is
+ * asking, and takes notes while there is one. Questions are asked with interrupts off and do not
+ * nest, so that it needs no lock; events ask nothing, and are not noted.
  *
  * Only logged.bpf.c includes this: the scheduler that does not log has none of it.
  */
@@ -14,8 +15,8 @@
 #include "log_record.h"
 
 /*
- * Units that a record has, its head not counted: room for 978 notes behind a wake-up's answer and tasks. A search reads
- * two words a CPU; what does not fit is not in the record, which says so.
+ * Units that a record has, its head not counted: room for 978 notes behind a wake-up's answer and
+ * tasks. A search reads two words a CPU; what does not fit is not in the record, which says so.
  */
 #define LOG_UNITS 1024
 
@@ -60,8 +61,8 @@ static __always_inline int log_put(u32 what, u32 kind, u64 value)
 }
 
 /*
- * Functions of their own: inlined they would cost the policy's functions more stack than there is. None calls another of them, as
- * calls go eight deep at most.
+ * Functions of their own: inlined they would cost the policy's functions more stack than there is.
+ * None calls another of them, as calls go eight deep at most.
  */
 __attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
 {

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queues.bpf.h - walks over the CPUs' queues: what is pulled, which task runs next, and who is moved on.
+ * queues.bpf.h - walks over the CPUs' queues: what is pulled, which task runs next, and who is
+ * moved on.
  */
 #ifndef SCX_WAKELAB_QUEUES_H
 #define SCX_WAKELAB_QUEUES_H
 
 #include "state.bpf.h"
 
-/* How many tasks one pull looks at, and one rescue: a queue may be long, and the CPU's lock is held. */
+/*
+ * How many tasks one pull looks at, and one rescue: a queue may be long, and the CPU's lock is
+ * held.
+ */
 #define MAX_SCANNED 64
 
 /* Moves what the policy allows from the queue that it named to that of cpu. */
@@ -53,8 +57,8 @@ SEPARATE int pull(s32 cpu)
 }
 
 /*
- * The policy said that something should be pulled, and is asked again after each pull: at most one a level and one for a
- * mark. It ends that earlier; the bound is for the verifier.
+ * The policy said that something should be pulled, and is asked again after each pull: at most one
+ * a level and one for a mark. It ends that earlier; the bound is for the verifier.
  */
 SEPARATE int pull_all(s32 cpu)
 {
@@ -70,7 +74,10 @@ SEPARATE int pull_all(s32 cpu)
 	return 0;
 }
 
-/* Does the policy want p, of cpu's own queue, to run now? Inlined: as a function, each call would be followed for each way to it. */
+/*
+ * Does the policy want p, of cpu's own queue, to run now? Inlined: as a function, each call would
+ * be followed for each way to it.
+ */
 static __always_inline bool wants(struct task_struct *p, s32 cpu)
 {
 	struct scratch *sc = scratch_of(cpu);
@@ -85,7 +92,10 @@ static __always_inline bool wants(struct task_struct *p, s32 cpu)
 	return sc->run.run;
 }
 
-/* Takes the first task of the own queue that the policy wants to run now. Returns 1 if there was one. */
+/*
+ * Takes the first task of the own queue that the policy wants to run now. Returns 1 if there was
+ * one.
+ */
 SEPARATE int take_eligible(s32 cpu)
 {
 	struct task_struct *p;
@@ -107,8 +117,9 @@ SEPARATE int take_eligible(s32 cpu)
 }
 
 /*
- * Asks the policy of all tasks of the own queue, and takes the last that it wants to run. Two walks, as a task can be
- * moved only while the walk is at it. Returns 1 if there was one, and it is still there.
+ * Asks the policy of all tasks of the own queue, and takes the last that it wants to run. Two
+ * walks, as a task can be moved only while the walk is at it. Returns 1 if there was one, and it is
+ * still there.
  */
 SEPARATE int take_last(s32 cpu)
 {
@@ -141,7 +152,10 @@ SEPARATE int take_last(s32 cpu)
 	return taken;
 }
 
-/* The own queue holds nothing but tasks that may not run here: each goes to the queue of a CPU where it may. */
+/*
+ * The own queue holds nothing but tasks that may not run here: each goes to the queue of a CPU
+ * where it may.
+ */
 SEPARATE int rescue(s32 cpu)
 {
 	struct scratch *sc = scratch_of(cpu);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * reads.bpf.h - when logging: the macros by which the policy reads state, for which base.h leaves room. Before all of it.
+ * reads.bpf.h - when logging: the macros by which the policy reads state, for which base.h leaves
+ * room. Before all of it.
  */
 #ifndef SCX_WAKELAB_READS_H
 #define SCX_WAKELAB_READS_H
@@ -14,8 +15,8 @@ int log_note(u32 what, u32 kind, u64 value);
 #define LOG_READ 0
 
 /*
- * A pointer as a note's `what`. The difference is hidden, or clang computes the lower half only, by 32-bit arithmetic on
- * pointers, which the verifier refuses.
+ * A pointer as a note's `what`. The difference is hidden, or clang computes the lower half only, by
+ * 32-bit arithmetic on pointers, which the verifier refuses.
  */
 static __always_inline u32 log_place(const volatile void *ptr)
 {
@@ -32,8 +33,8 @@ static __always_inline u32 log_place(const volatile void *ptr)
 		log_v;                                                                             \
 	})
 /*
- * Functions that read and make the note: where the note is made by a call after the read, what was read must outlive the call, and
- * the policy's functions need more stack than there is.
+ * Functions that read and make the note: where the note is made by a call after the read, what was
+ * read must outlive the call, and the policy's functions need more stack than there is.
  */
 u64 log_read_u8(const volatile u8 *at WL_ARG);
 u64 log_read_u16(const volatile u16 *at WL_ARG);

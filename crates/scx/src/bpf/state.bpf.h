@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * state.bpf.h - what the BPF side holds: the policy, the task records, a slot of scratch space a CPU (and, by stats.bpf.h, of counters).
+ * state.bpf.h - what the BPF side holds: the policy, the task records, a slot of scratch space a
+ * CPU (and, by stats.bpf.h, of counters).
  */
 #ifndef SCX_WAKELAB_STATE_H
 #define SCX_WAKELAB_STATE_H
@@ -10,19 +11,24 @@
 
 #define WL_HAVE_TYPES
 /*
- * Weak, so that clang does not look inside when it compiles a call: for an argument that the function does not use it would pass
- * whatever is in the register, and the verifier, which goes by the declaration, would reject that.
+ * Weak, so that clang does not look inside when it compiles a call: for an argument that the
+ * function does not use it would pass whatever is in the register, and the verifier, which goes by
+ * the declaration, would reject that.
  */
 #define WL_FN		      __attribute__((noinline, weak))
 #define WL_ARG		      __arg_nonnull
 #define wl_claim_idle(p, cpu) (scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0)
 
-/* Known when the program is loaded, so that the verifier removes what the other values of each axis need. */
+/*
+ * Known when the program is loaded, so that the verifier removes what the other values of each axis
+ * need.
+ */
 #define wl_axis(p, name) ((void)(p), policy_params.name)
 
 /*
- * How much is counted, set by the loader: DETAIL_STATS with --stats (stats.bpf.h), and of reads how many at which distance; DETAIL_READS if the
- * policy asks for the time that scans take, how many reads. One word, as each that is looked at costs a load. Weak: see policy_params.
+ * How much is counted, set by the loader: DETAIL_STATS with --stats (stats.bpf.h), and of reads how
+ * many at which distance; DETAIL_READS if the policy asks for the time that scans take, how many
+ * reads. One word, as each that is looked at costs a load. Weak: see policy_params.
  */
 enum { DETAIL_NONE, DETAIL_READS, DETAIL_STATS };
 const u32 detail __attribute__((weak)) SEC(".rodata");
@@ -36,7 +42,10 @@ const u32 detail __attribute__((weak)) SEC(".rodata");
 #endif
 #include "params.h"
 
-/* A copy of policy.params, by the loader. Weak, so that clang does not take it for what it is here: zeros. */
+/*
+ * A copy of policy.params, by the loader. Weak, so that clang does not take it for what it is here:
+ * zeros.
+ */
 const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 
 #include "host_groups.h"
@@ -48,16 +57,20 @@ const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 /* Whether the kernel tells its tick; weak, because not every kernel exports its configuration. */
 extern int CONFIG_HZ __kconfig __weak;
 
-/* The policy's state. The loader fills params and topo before it attaches; it is the only instance. */
+/*
+ * The policy's state. The loader fills params and topo before it attaches; it is the only instance.
+ */
 struct wl_policy policy;
 
 /*
- * Set by the loader with --bench search: every other wake-up is placed by the kernel's default search instead of the policy's,
- * and what each takes is counted.
+ * Set by the loader with --bench search: every other wake-up is placed by the kernel's default
+ * search instead of the policy's, and what each takes is counted.
  */
 const volatile u32 bench_search;
 
-/* A function of its own for the verifier, which looks at it once and not at each call (see WL_FN). */
+/*
+ * A function of its own for the verifier, which looks at it once and not at each call (see WL_FN).
+ */
 #define SEPARATE __attribute__((noinline, weak))
 
 #ifdef WL_LOGS
@@ -66,8 +79,8 @@ const volatile u32 bench_search;
 #include "stats.bpf.h"
 
 /*
- * What select, dispatch and tick ask and are told, a slot a CPU: the policy's own functions need most of the 512 bytes of stack
- * that BPF has. All run with interrupts off, and none nests.
+ * What select, dispatch and tick ask and are told, a slot a CPU: the policy's own functions need
+ * most of the 512 bytes of stack that BPF has. All run with interrupts off, and none nests.
  */
 struct scratch {
 	struct wl_select_in select_in;
@@ -112,7 +125,10 @@ static bool valid_cpu(s32 cpu)
 	return cpu >= 0 && (u32)cpu < policy.topo.nr_cpus;
 }
 
-/* May p be run by cpu? The kernel narrows cpus_ptr of a migration-disabled task only once it is off its CPU. */
+/*
+ * May p be run by cpu? The kernel narrows cpus_ptr of a migration-disabled task only once it is off
+ * its CPU.
+ */
 static bool can_run(struct task_struct *p, s32 cpu)
 {
 	if (scx_bpf_task_cpu(p) == cpu)
@@ -121,8 +137,8 @@ static bool can_run(struct task_struct *p, s32 cpu)
 }
 
 /*
- * The kernel's default search in the policy's stead. Returns 0 if it is the policy's turn, or if a new task is placed: that is
- * not a search for an idle CPU near some other.
+ * The kernel's default search in the policy's stead. Returns 0 if it is the policy's turn, or if a
+ * new task is placed: that is not a search for an idle CPU near some other.
  */
 static __always_inline u32 kernel_searches(struct task_struct *p, const struct wl_select_in *in,
 					   u64 wake_flags, struct wl_decision *d)
@@ -145,15 +161,17 @@ static __always_inline u32 kernel_searches(struct task_struct *p, const struct w
 }
 
 /*
- * May a task whose queue is that of out->cpu, and which is counted there, go to the CPU without asking wl_dispatch()?
+ * May a task whose queue is that of out->cpu, and which is counted there, go to the CPU without
+ * asking wl_dispatch()?
  *
- * Yes if that could only answer with this task: nothing else waits there, no balancing is due, and either nothing runs there
- * or the policy wants it to give way. Not with queue=fair if something runs (the eligible go first), and not with
- * groups=exact, which compares CPUs at each choice.
+ * Yes if that could only answer with this task: nothing else waits there, no balancing is due, and
+ * either nothing runs there or the policy wants it to give way. Not with queue=fair if something
+ * runs (the eligible go first), and not with groups=exact, which compares CPUs at each choice.
  *
- * And in any case a waking kernel thread that is bound to its CPU: others may wait for it to make any progress at all
- * (workqueues, RCU), and nothing else can run it. It is counted and charged as any other; at the end of its slice it queues as
- * any other, so that it cannot keep the CPU for itself.
+ * And in any case a waking kernel thread that is bound to its CPU: others may wait for it to make
+ * any progress at all (workqueues, RCU), and nothing else can run it. It is counted and charged as
+ * any other; at the end of its slice it queues as any other, so that it cannot keep the CPU for
+ * itself.
  */
 static bool goes_straight(struct task_struct *p, const struct wl_enqueue_in *in,
 			  const struct wl_enqueue_out *out)
@@ -172,7 +190,10 @@ static bool goes_straight(struct task_struct *p, const struct wl_enqueue_in *in,
 	return wl_read_once(c->state) < WL_CPU_BUSY;
 }
 
-/* Asks the policy for queue, key and slice of a task: sc->enqueue_out is the answer to sc->enqueue_in. */
+/*
+ * Asks the policy for queue, key and slice of a task: sc->enqueue_out is the answer to
+ * sc->enqueue_in.
+ */
 static __always_inline void ask_enqueue(struct scratch *sc, struct task_ctx *tctx, u32 cpu, u32 why,
 					u32 this_cpu, u64 now_ns)
 {

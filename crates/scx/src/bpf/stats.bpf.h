@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * stats.bpf.h - what is counted for --stats and --monitor: a slot a CPU, which only that CPU writes.
+ * stats.bpf.h - what is counted for --stats and --monitor: a slot a CPU, which only that CPU
+ * writes.
  *
- * Counted always: how often what was decided, an increment each. Only with --stats, by a constant that the verifier sees (detail), so that
- * without it the code is not there: the time of each decision, what it read, and how far tasks migrate.
+ * Counted always: how often what was decided, an increment each. Only with --stats, by a constant
+ * that the verifier sees (detail), so that without it the code is not there: the time of each
+ * decision, what it read, and how far tasks migrate.
  */
 #ifndef SCX_WAKELAB_STATS_H
 #define SCX_WAKELAB_STATS_H
@@ -12,7 +14,9 @@
 #define WHYS 4
 _Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter");
 
-/* Of a histogram of times: bucket b counts from 2^b ns to twice that, the last one all above, too. */
+/*
+ * Of a histogram of times: bucket b counts from 2^b ns to twice that, the last one all above, too.
+ */
 #define TIME_BUCKETS 32
 
 /* Written with interrupts off; the loader reads them through the mapping. */
@@ -85,8 +89,8 @@ static u32 time_bucket(u64 time_ns)
 }
 
 /*
- * Emulated CPUs take turns, and in virtual time what the others execute counts, too: a search that seems to take longer than this
- * had another CPU's turn in it. None takes a quarter of it.
+ * Emulated CPUs take turns, and in virtual time what the others execute counts, too: a search that
+ * seems to take longer than this had another CPU's turn in it. None takes a quarter of it.
  */
 #define LONGEST_SEARCH_NS 20000
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * taken.bpf.h - CPUs that tasks of a higher class have taken: a timer that looks after what waits there.
+ * taken.bpf.h - CPUs that tasks of a higher class have taken: a timer that looks after what waits
+ * there.
  *
- * sched_ext has no tick of its own on such a CPU. So once a task of a higher class took a CPU from one of ours, or one of ours was
- * queued behind it, a timer fires a tick later, and each tick from then on for as long as there is such a queue: it tells the
- * policy (wl_taken) and kicks whom it says. Without such a queue the timer rests.
+ * sched_ext has no tick of its own on such a CPU. So once a task of a higher class took a CPU from
+ * one of ours, or one of ours was queued behind it, a timer fires a tick later, and each tick from
+ * then on for as long as there is such a queue: it tells the policy (wl_taken) and kicks whom it
+ * says. Without such a queue the timer rests.
  *
- * Higher are real-time and deadline tasks and, with --partial, all tasks that are not of the class SCHED_EXT.
+ * Higher are real-time and deadline tasks and, with --partial, all tasks that are not of the class
+ * SCHED_EXT.
  */
 #ifndef SCX_WAKELAB_TAKEN_H
 #define SCX_WAKELAB_TAKEN_H
@@ -28,7 +31,10 @@ struct {
 	__type(value, struct timer_slot);
 } watch_timers SEC(".maps");
 
-/* Will the timer fire? Read where a task is queued behind a foreign one; written at most twice a tick. */
+/*
+ * Will the timer fire? Read where a task is queued behind a foreign one; written at most twice a
+ * tick.
+ */
 u32 is_watching WL_ALIGN_LINE;
 
 /* Does a task of a higher class run on cpu? */

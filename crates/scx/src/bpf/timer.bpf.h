@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * timer.bpf.h - the policy's timer: when it fires, the policy says when to fire again, and which CPU to kick.
+ * timer.bpf.h - the policy's timer: when it fires, the policy says when to fire again, and which
+ * CPU to kick.
  *
- * One timer for the machine; it fires wherever the kernel puts it. The policy bounds what one firing does. With a policy
- * that wants no timer it is never started.
+ * One timer for the machine; it fires wherever the kernel puts it. The policy bounds what one
+ * firing does. With a policy that wants no timer it is never started.
  */
 #ifndef SCX_WAKELAB_TIMER_H
 #define SCX_WAKELAB_TIMER_H

@@ -9,8 +9,8 @@ use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, sleep};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Caches of 1 MiB a core (256 KiB in two tests) and 4 MiB an LLC. A line of 64 bytes takes 1 ns from the own LLC, 2 ns from another core of it (3 ns
-/// in a cluster of it), 4 ns from another LLC: 64 KiB are 1,024 lines.
+/// Caches of 1 MiB a core (256 KiB in two tests) and 4 MiB an LLC. A line of 64 bytes takes 1 ns from the own LLC, 2 ns
+/// from another core of it (3 ns in a cluster of it), 4 ns from another LLC: 64 KiB are 1,024 lines.
 fn cached(llcs: u32, cores: u32, threads: u32) -> Machine {
     let mut machine = machine(llcs, cores, threads);
     machine.costs.core_cache_bytes = MIB;
@@ -27,9 +27,9 @@ fn with_footprint(footprint_bytes: u64, task: Task) -> Task {
 const WAIT: Op = Op::Wait { signal: 0 };
 const SIGNAL: Op = Op::Signal { signal: 0, sync: false };
 
-/// The worked example of cache.rs, of 256 KiB. A and B ran on CPU 0 before. A runs; B fetches the 64 KiB that do not fit
-/// beside A's, and wakes A, which preempts it (B is new, and has its start debit) and fetches the 64 KiB that B pushed
-/// out; B fetches as many again, and exits.
+/// The worked example of cache.rs, of 256 KiB. A and B ran on CPU 0 before. A runs; B fetches the 64 KiB that do not
+/// fit beside A's, and wakes A, which preempts it (B is new, and has its start debit) and fetches the 64 KiB that B
+/// pushed out; B fetches as many again, and exits.
 #[test]
 fn what_others_pushed_out_is_fetched_again() {
     for host in HOSTS {
@@ -76,8 +76,8 @@ fn who_comes_back_first_fetches_nothing() {
     }
 }
 
-/// CPUs 0 and 1 are threads of a core of 256 KiB. A on CPU 0 (192 KiB) and B on CPU 1 (128 KiB) run in turn, three times
-/// each: every time but the first 64 KiB are missing.
+/// CPUs 0 and 1 are threads of a core of 256 KiB. A on CPU 0 (192 KiB) and B on CPU 1 (128 KiB) run in turn, three
+/// times each: every time but the first 64 KiB are missing.
 #[test]
 fn smt_threads_share_the_core_s_caches() {
     for host in HOSTS {

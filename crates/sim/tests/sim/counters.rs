@@ -30,9 +30,9 @@ fn run(machine: Machine, tasks: Vec<Task>, policy: &str, host: HostProfile) -> O
     outcome(&scenario)
 }
 
-/// The worked example of counters.rs, between threads of a core. CPU 0 turns busy at 1,000 (5 ns), CPU 1 at the same time
-/// (50 ns, 45 of them after CPU 0). CPU 0 ends at 1,105: the line is CPU 1's, 45 ns. With CPU 1's task the run ends, before
-/// CPU 1 is idle.
+/// The worked example of counters.rs, between threads of a core. CPU 0 turns busy at 1,000 (5 ns), CPU 1 at the same
+/// time (50 ns, 45 of them after CPU 0). CPU 0 ends at 1,105: the line is CPU 1's, 45 ns. With CPU 1's task the run
+/// ends, before CPU 1 is idle.
 #[test]
 fn updates_fetch_the_line_and_queue() {
     for host in HOSTS {
@@ -44,9 +44,9 @@ fn updates_fetch_the_line_and_queue() {
     }
 }
 
-/// CPUs 0 to 3 of a core at once: 5 ns, then 45 after each other: 5 + 50 + 95 + 140. As long as they run alone nobody else
-/// wants the line: 45 for each but the one that had it last, CPU 3, which ends first and pays 5. The run ends with CPU 0's
-/// task.
+/// CPUs 0 to 3 of a core at once: 5 ns, then 45 after each other: 5 + 50 + 95 + 140. As long as they run alone nobody
+/// else wants the line: 45 for each but the one that had it last, CPU 3, which ends first and pays 5. The run ends with
+/// CPU 0's task.
 #[test]
 fn many_at_once_wait_for_each_other() {
     for host in HOSTS {

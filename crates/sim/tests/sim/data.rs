@@ -6,8 +6,8 @@ use wakelab_workload::{Channel, Op};
 
 use crate::common::{HOSTS, MS, bound, compute, machine, outcome, recv, scenario};
 
-/// 2 LLCs x 2 cores x 2 threads. A line of 64 bytes takes 40 ns inside an LLC, 100 ns from the other; 4 are on their way
-/// at once.
+/// 2 LLCs x 2 cores x 2 threads. A line of 64 bytes takes 40 ns inside an LLC, 100 ns from the other; 4 are on their
+/// way at once.
 fn priced() -> Machine {
     let mut machine = machine(2, 2, 2);
     machine.costs.line_transfer_ps = [0, 10_000, 0, 40_000, 0, 100_000, 100_000, 100_000];
@@ -21,8 +21,8 @@ fn channel(loopback: bool) -> Channel {
     Channel { capacity_bytes: 1 << 30, loopback, ..Channel::default() }
 }
 
-/// 1,000 bytes are 16 lines: 16 x 40 / 4 = 160 ns from the other core, 16 x 100 / 4 = 400 ns from the other LLC, nothing
-/// from the same core.
+/// 1,000 bytes are 16 lines: 16 x 40 / 4 = 160 ns from the other core, 16 x 100 / 4 = 400 ns from the other LLC,
+/// nothing from the same core.
 #[test]
 fn a_message_is_fetched_from_where_it_was_written() {
     for host in HOSTS {
@@ -41,9 +41,10 @@ fn a_message_is_fetched_from_where_it_was_written() {
     }
 }
 
-/// A sends two messages of 1,000 bytes to B, on a channel of which a sender takes over 2 lines and a receiver 3, one after the
-/// other. From another core of the LLC: B fetches 3 x 40 + 160 = 280 ns with each, and A's second takes the channel back in 2 x 40 =
-/// 80 ns. From the other LLC: 3 x 100 + 400 = 700 and 200 ns. Within a core there is nothing to fetch, and nobody used a new channel.
+/// A sends two messages of 1,000 bytes to B, on a channel of which a sender takes over 2 lines and a receiver 3, one
+/// after the other. From another core of the LLC: B fetches 3 x 40 + 160 = 280 ns with each, and A's second takes the
+/// channel back in 2 x 40 = 80 ns. From the other LLC: 3 x 100 + 400 = 700 and 200 ns. Within a core there is nothing
+/// to fetch, and nobody used a new channel.
 #[test]
 fn a_channel_s_own_lines_go_to_and_fro() {
     for host in HOSTS {

@@ -51,7 +51,8 @@ fn a_fixed_duration_is_kept() {
     }
 }
 
-/// exit takes 30, and two tasks share a CPU for 10 + 20: 30 + 60 if both exit, 30 + 30 if nobody knows how one of them goes on.
+/// exit takes 30, and two tasks share a CPU for 10 + 20: 30 + 60 if both exit, 30 + 30 if nobody knows how one of them
+/// goes on.
 #[test]
 fn who_is_cut_off_does_not_exit() {
     for host in HOSTS {

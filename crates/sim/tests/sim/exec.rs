@@ -27,7 +27,8 @@ fn execs() -> Task {
     Task { footprint_bytes: 1 << 20, ..task(0, vec![Op::Exec, compute(500)]) }
 }
 
-/// It begins at 12. sched_ext: exec and work. mainline: as in the worked example; nothing is refilled, in spite of the move.
+/// It begins at 12. sched_ext: exec and work. mainline: as in the worked example; nothing is refilled, in spite of the
+/// move.
 #[test]
 fn to_an_idle_cpu() {
     for (host, elapsed_ns, moves) in

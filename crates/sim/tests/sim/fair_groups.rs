@@ -33,8 +33,8 @@ fn worst(parts: &[f64], due: &[f64]) -> f64 {
 
 const THIRDS: [f64; 3] = [100.0 / 3.0; 3];
 
-/// The published run: 8, 4 and 3 tasks of equal groups on 8 CPUs, 60 s. Without it the group with most tasks has more than
-/// half; with it each is within the published 0.83 points of a third.
+/// The published run: 8, 4 and 3 tasks of equal groups on 8 CPUs, 60 s. Without it the group with most tasks has more
+/// than half; with it each is within the published 0.83 points of a third.
 #[test]
 fn shares_give_three_groups_a_third_each() {
     for policy in ["linux-2.6.24", "linux-4.15"] {
@@ -45,9 +45,9 @@ fn shares_give_three_groups_a_third_each() {
     }
 }
 
-/// The same behind sched_ext, which balances when that is due and lets the running task go on where it is the first of all, and with ticks of 1 ms. Without
-/// these the group with most tasks had 38 % behind sched_ext; and with such ticks, on either host, three CPUs passed a task round for
-/// ever, and it had 41 %.
+/// The same behind sched_ext, which balances when that is due and lets the running task go on where it is the first of
+/// all, and with ticks of 1 ms. Without these the group with most tasks had 38 % behind sched_ext; and with such ticks,
+/// on either host, three CPUs passed a task round for ever, and it had 41 %.
 #[test]
 fn shares_give_a_third_on_both_hosts_whatever_the_tick() {
     for host in [HostProfile::Mainline, HostProfile::SchedExt] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! groups=exact against what groups are entitled to (water_filling.rs). Nothing costs anything; ticks are 1 ms.
 //!
-//! Slices end at ticks, so on any rule a group may just have got a tick of CPU time, or just not, on each CPU that it is
-//! entitled to: max(1, entitlement in CPUs) ticks. Tests print that bound beside what they saw (`--nocapture`).
+//! Slices end at ticks, so on any rule a group may just have got a tick of CPU time, or just not, on each CPU that it
+//! is entitled to: max(1, entitlement in CPUs) ticks. Tests print that bound beside what they saw (`--nocapture`).
 
 use std::collections::HashMap;
 
@@ -195,8 +195,8 @@ fn what_a_child_cannot_use_goes_to_its_sibling() {
     }
 }
 
-/// A group of one task that sleeps half of the time, beside hogs: it gets all that it asks for when its share is worth a
-/// CPU, as it preempts.
+/// A group of one task that sleeps half of the time, beside hogs: it gets all that it asks for when its share is worth
+/// a CPU, as it preempts.
 #[test]
 fn a_sleeper_gets_what_it_can_use() {
     let mut tasks = [spinners(0, 6), spinners(1, 6)].concat();
@@ -232,8 +232,8 @@ fn groups_that_come_and_shares_that_change() {
     }
 }
 
-/// A with one task and B with four on 4 CPUs: 1 and 3. At 1 s two more of A's tasks come, and both have 2 at once: A has no
-/// claim to what it could not use.
+/// A with one task and B with four on 4 CPUs: 1 and 3. At 1 s two more of A's tasks come, and both have 2 at once: A
+/// has no claim to what it could not use.
 #[test]
 fn what_was_no_use_is_no_claim() {
     let mut tasks = [spinners(0, 3), spinners(1, 4)].concat();
@@ -249,8 +249,8 @@ fn what_was_no_use_is_no_claim() {
     }
 }
 
-/// Two of the six tasks of a group go to the other one, of two tasks, at 1 s: shares are equal, and on 4 CPUs both have 2
-/// before and after.
+/// Two of the six tasks of a group go to the other one, of two tasks, at 1 s: shares are equal, and on 4 CPUs both have
+/// 2 before and after.
 #[test]
 fn tasks_that_move_take_no_time_with_them() {
     let mut tasks = [spinners(0, 4), spinners(1, 2)].concat();
@@ -269,8 +269,8 @@ fn tasks_that_move_take_no_time_with_them() {
     }
 }
 
-/// 100 groups on 88 CPUs: shares of 256 to 4095, one to ten tasks each, a third of the groups bound to one of some random
-/// sets of CPUs, and `sleepers` tasks that compute and sleep for 20 to 200 ms each.
+/// 100 groups on 88 CPUs: shares of 256 to 4095, one to ten tasks each, a third of the groups bound to one of some
+/// random sets of CPUs, and `sleepers` tasks that compute and sleep for 20 to 200 ms each.
 fn random(seed: u64, sleepers: usize, host: HostProfile, duration_ns: u64) -> (Scenario, Vec<Vec<u32>>) {
     let mut rng = Xoshiro256StarStar::seed_from_u64(seed);
     let mut below = |n: u64| rng.next_u64() % n;
@@ -329,9 +329,9 @@ fn worst(seed: u64, sleepers: usize, host: HostProfile, duration_ns: u64) -> f64
     worst
 }
 
-/// Each of 100 groups within 2 % of its entitlement over 10 s; in debug builds over 2 s, which is harder: an error that lasts
-/// weighs the same, one that passes five times as much. One system by default; FAIRNESS_SEEDS=5 makes it five, on both hosts,
-/// with 0, 40 and 150 sleepers (minutes; docs/fair-groups.md).
+/// Each of 100 groups within 2 % of its entitlement over 10 s; in debug builds over 2 s, which is harder: an error that
+/// lasts weighs the same, one that passes five times as much. One system by default; FAIRNESS_SEEDS=5 makes it five, on
+/// both hosts, with 0, 40 and 150 sleepers (minutes; docs/fair-groups.md).
 #[test]
 fn a_hundred_groups_on_88_cpus_within_2_percent() {
     let seeds = std::env::var("FAIRNESS_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
@@ -381,8 +381,8 @@ fn seconds(times_ns: &[u64]) -> Vec<f64> {
     times_ns.iter().map(|&ns| ns as f64 / 1e9).collect()
 }
 
-/// `counts` tasks of each group that start one a millisecond when the machine has been up for 20 s, on 8 CPUs outside any
-/// group, and go to their groups while they run, one after the other. After 1 s all are there.
+/// `counts` tasks of each group that start one a millisecond when the machine has been up for 20 s, on 8 CPUs outside
+/// any group, and go to their groups while they run, one after the other. After 1 s all are there.
 fn joining(counts: &[(u32, usize)]) -> Vec<Task> {
     let numbers = counts.iter().flat_map(|&(group, count)| vec![group; count]);
     numbers
@@ -391,8 +391,9 @@ fn joining(counts: &[(u32, usize)]) -> Vec<Task> {
         .collect()
 }
 
-/// 8, 4 and 3 tasks: each group has a third of 8 CPUs x 2 s, 5.333 s, within 8 ms, 0.05 points of the whole, and
-/// 32 ms with ticks of 4 ms. Held by counts of the other LLC that are a tick old, the group with 3 tasks for 2.67 CPUs stays 40 ms short.
+/// 8, 4 and 3 tasks: each group has a third of 8 CPUs x 2 s, 5.333 s, within 8 ms, 0.05 points of the whole, and 32 ms
+/// with ticks of 4 ms. Held by counts of the other LLC that are a tick old, the group with 3 tasks for 2.67 CPUs stays
+/// 40 ms short.
 #[test]
 fn groups_that_fill_from_outside_on_two_llcs() {
     let tasks = joining(&[(0, 8), (1, 4), (2, 3)]);
@@ -407,9 +408,10 @@ fn groups_that_fill_from_outside_on_two_llcs() {
     }
 }
 
-/// n with children x (4 tasks) and y (4) beside m (6), all with 1024 shares: n and m have 4 CPUs each, x and y 2 each. From 23 s
-/// on n's shares are 3072, and it has 6 CPUs, m 2, x and y 3 each. In 2 s, within 12 ms, 0.075 points of 16 s, and 48 ms with ticks of 4 ms. If
-/// a child that runs where nobody waits were not charged, though its sibling waits in the other LLC, y would have 6.9 s and x 5.1.
+/// n with children x (4 tasks) and y (4) beside m (6), all with 1024 shares: n and m have 4 CPUs each, x and y 2 each.
+/// From 23 s on n's shares are 3072, and it has 6 CPUs, m 2, x and y 3 each. In 2 s, within 12 ms, 0.075 points of 16
+/// s, and 48 ms with ticks of 4 ms. If a child that runs where nobody waits were not charged, though its sibling waits
+/// in the other LLC, y would have 6.9 s and x 5.1.
 #[test]
 fn nested_groups_that_fill_from_outside_and_shares_that_change() {
     let groups = [(None, 1024), (Some(0), 1024), (Some(0), 1024), (None, 1024)];

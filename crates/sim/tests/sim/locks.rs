@@ -55,8 +55,8 @@ fn a_lock_that_nobody_else_wants_costs_its_atomics() {
     }
 }
 
-/// The worked example of lock.rs. B is woken at 11,110 and has the lock at 11,215, or at once by hand-off. 50 ns later it
-/// unlocks: 5 ns, or 105 if A had the line last.
+/// The worked example of lock.rs. B is woken at 11,110 and has the lock at 11,215, or at once by hand-off. 50 ns later
+/// it unlocks: 5 ns, or 105 if A had the line last.
 #[test]
 fn a_sleeper_is_woken() {
     for (handoff, elapsed_ns, atomic_ns) in
@@ -70,7 +70,8 @@ fn a_sleeper_is_woken() {
     }
 }
 
-/// The same, but B spins, from 2,105 on. A's unlocking ends at 10,110; B has the lock at 10,215, works 50, unlocks in 5.
+/// The same, but B spins, from 2,105 on. A's unlocking ends at 10,110; B has the lock at 10,215, works 50, unlocks in
+/// 5.
 #[test]
 fn a_spinner_takes_over_after_the_lines_transfer() {
     for host in HOSTS {
@@ -100,8 +101,8 @@ fn hand_off_against_barging() {
     }
 }
 
-/// B asks at 100 and spins for at most 300 ns. The lock comes free at 250: it has spun for 150. Or at 1,000: it spins until
-/// 400 and sleeps at 450; A wakes it at 1,050.
+/// B asks at 100 and spins for at most 300 ns. The lock comes free at 250: it has spun for 150. Or at 1,000: it spins
+/// until 400 and sleeps at 450; A wakes it at 1,050.
 #[test]
 fn spin_then_sleep() {
     for host in HOSTS {
@@ -116,7 +117,8 @@ fn spin_then_sleep() {
     }
 }
 
-/// The lock comes free while B is in the system call before its sleep: it looks again and takes it, and nobody is woken.
+/// The lock comes free while B is in the system call before its sleep: it looks again and takes it, and nobody is
+/// woken.
 #[test]
 fn who_is_about_to_sleep_looks_again() {
     for host in HOSTS {
@@ -141,8 +143,8 @@ fn who_has_spun_longest_is_first() {
     }
 }
 
-/// B spins from 1 ms on; at 20 ms it is preempted for 3 ms, in which the lock comes free, at 22 ms. At 23 ms it takes it
-/// without spinning any more. At a barrier, the same.
+/// B spins from 1 ms on; at 20 ms it is preempted for 3 ms, in which the lock comes free, at 22 ms. At 23 ms it takes
+/// it without spinning any more. At a barrier, the same.
 #[test]
 fn a_preempted_spinner_sees_what_came_meanwhile() {
     for host in HOSTS {
@@ -215,8 +217,8 @@ fn arrivals_queue_for_the_line() {
     }
 }
 
-/// Two sleep from 1,000 on. The last comes at 5,000, is in the kernel until 6,000, and wakes one by 6,100 and the other by
-/// 6,200, when it goes on itself.
+/// Two sleep from 1,000 on. The last comes at 5,000, is in the kernel until 6,000, and wakes one by 6,100 and the other
+/// by 6,200, when it goes on itself.
 #[test]
 fn a_barrier_wakes_one_by_one() {
     for host in HOSTS {

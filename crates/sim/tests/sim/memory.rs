@@ -28,7 +28,8 @@ fn together(machine: Machine, programs: Vec<Vec<Op>>, host: HostProfile) -> Outc
     outcome(&scenario(machine, tasks, host))
 }
 
-/// Without limits only the work counts; with a limit of 100 MB/s, 15,000 bytes take 150 us. Bytes written count for 150 %.
+/// Without limits only the work counts; with a limit of 100 MB/s, 15,000 bytes take 150 us. Bytes written count for 150
+/// %.
 #[test]
 fn alone_it_takes_the_longer_of_both() {
     for host in HOSTS {
@@ -68,9 +69,9 @@ fn two_share_a_node() {
     }
 }
 
-/// 50, 100 and 150 MB/s for 100 us. Max-min of E = 240: 50, 95 and 95. At 100 us the first is done, the others have 500 and
-/// 5,500 bytes left. Of the 212 granted now the second gets its 100, until 105 us; the third 112, until then 560 bytes.
-/// Alone it gets 150 x 400 / sqrt(150^2 + 400^2) = 140.45 (8,989 / 64): 4,940 bytes take 35,172 ns.
+/// 50, 100 and 150 MB/s for 100 us. Max-min of E = 240: 50, 95 and 95. At 100 us the first is done, the others have 500
+/// and 5,500 bytes left. Of the 212 granted now the second gets its 100, until 105 us; the third 112, until then 560
+/// bytes. Alone it gets 150 x 400 / sqrt(150^2 + 400^2) = 140.45 (8,989 / 64): 4,940 bytes take 35,172 ns.
 #[test]
 fn three_with_unlike_demands() {
     for host in HOSTS {
@@ -96,7 +97,8 @@ fn the_kunpengs_node() {
     }
 }
 
-/// Two threads of a core of 100 MB/s that both demand it get 50 each; if two threads are half as fast they demand no more.
+/// Two threads of a core of 100 MB/s that both demand it get 50 each; if two threads are half as fast they demand no
+/// more.
 #[test]
 fn threads_share_their_core() {
     for host in HOSTS {
@@ -110,7 +112,8 @@ fn threads_share_their_core() {
     }
 }
 
-/// A sibling that computes for 50 us halves the speed, and so the demand: 100 of 100 MB/s before, 50 then, 100 after it.
+/// A sibling that computes for 50 us halves the speed, and so the demand: 100 of 100 MB/s before, 50 then, 100 after
+/// it.
 #[test]
 fn a_siblings_arrival_changes_the_demand() {
     for host in HOSTS {
@@ -126,9 +129,9 @@ fn a_siblings_arrival_changes_the_demand() {
     }
 }
 
-/// At 50 us an interrupt of 10 us stops the first of two streams. Each has 6,000 bytes by then; the second goes on alone
-/// at 140.45 MB/s (8,989 / 64) for 1,404.53 bytes, then both at 120. It is done after another 7,595.47 / 120 us, at 123,296;
-/// the first has 1,404.48 bytes left, for which it needs 10,000 ns alone.
+/// At 50 us an interrupt of 10 us stops the first of two streams. Each has 6,000 bytes by then; the second goes on
+/// alone at 140.45 MB/s (8,989 / 64) for 1,404.53 bytes, then both at 120. It is done after another 7,595.47 / 120 us,
+/// at 123,296; the first has 1,404.48 bytes left, for which it needs 10,000 ns alone.
 #[test]
 fn an_interrupted_stream_gives_its_share_away() {
     for host in HOSTS {
@@ -143,7 +146,8 @@ fn an_interrupted_stream_gives_its_share_away() {
     }
 }
 
-/// 100 MB/s of the own node, half of it of the other; two CPUs that read the other node's memory share that node's limit.
+/// 100 MB/s of the own node, half of it of the other; two CPUs that read the other node's memory share that node's
+/// limit.
 #[test]
 fn memory_has_a_home() {
     for host in HOSTS {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The workload models as a whole: what they come to where nothing costs anything, by hand; on real machines only bounds.
+//! The workload models as a whole: what they come to where nothing costs anything, by hand; on real machines only
+//! bounds.
 
 use wakelab_machine::{Bandwidth, Machine};
 use wakelab_policy::PolicySpec;
@@ -56,8 +57,8 @@ fn openmp_shares_out_evenly() {
     makespan(&format!("{spec}dynamic"), 2, 10 * 90_000);
 }
 
-/// Each round taken is an update of a counter, and so is finding that there is none: 4 x 5 ns and 3 x 100 ns. The barrier's
-/// own is another 5 ns. It opens, and there are three rounds again: 650 ns.
+/// Each round taken is an update of a counter, and so is finding that there is none: 4 x 5 ns and 3 x 100 ns. The
+/// barrier's own is another 5 ns. It opens, and there are three rounds again: 650 ns.
 #[test]
 fn shared_rounds_are_taken_from_a_counter() {
     for host in HOSTS {
@@ -78,8 +79,8 @@ fn shared_rounds_are_taken_from_a_counter() {
     }
 }
 
-/// CPU 0 is shared with a task of the same weight. Its thread of two has half of it: with fixed parts a loop takes twice
-/// its time; shared out, CPU 1 takes two chunks where CPU 0 takes one.
+/// CPU 0 is shared with a task of the same weight. Its thread of two has half of it: with fixed parts a loop takes
+/// twice its time; shared out, CPU 1 takes two chunks where CPU 0 takes one.
 #[test]
 fn openmp_shares_out_by_speed() {
     let loops = 10;
@@ -102,8 +103,8 @@ fn openmp_shares_out_by_speed() {
     }
 }
 
-/// 5 us of the client, 40 of CPU time, two times 1 us under the lock, 100 for the read, 20 and 50 for the log: 217 us. In
-/// 100 ms 460.8 of them.
+/// 5 us of the client, 40 of CPU time, two times 1 us under the lock, 100 for the read, 20 and 50 for the log: 217 us.
+/// In 100 ms 460.8 of them.
 #[test]
 fn lock_server_of_one_client() {
     let spec =
@@ -111,8 +112,8 @@ fn lock_server_of_one_client() {
     units(spec, 4, 460);
 }
 
-/// A transaction holds the lock for 4 x 5 us, and eight clients always want it: 1000 in 20 ms, less what is unfinished of
-/// eight.
+/// A transaction holds the lock for 4 x 5 us, and eight clients always want it: 1000 in 20 ms, less what is unfinished
+/// of eight.
 #[test]
 fn lock_server_saturates_at_its_lock() {
     for (handoff, spin_ns) in [("no", 0), ("no", 10_000), ("yes", 0), ("yes", 10_000)] {
@@ -155,8 +156,8 @@ fn pgbench_saturates_its_client() {
     });
 }
 
-/// 240 ns to post, 310 and 240 ns of the message thread, 310 ns to go on, 100 us of sleep, and 10 multiplications of 6 x 6
-/// matrices (216 steps of 0.67 ns: 144 ns): 102,540 ns. In 10 ms 97.5 of them.
+/// 240 ns to post, 310 and 240 ns of the message thread, 310 ns to go on, 100 us of sleep, and 10 multiplications of 6
+/// x 6 matrices (216 steps of 0.67 ns: 144 ns): 102,540 ns. In 10 ms 97.5 of them.
 #[test]
 fn schbench_of_one_worker() {
     let spec = "schbench:threads=1,cache-footprint-kb=1,operations=10,runtime-ms=10,spread-percent=0";
@@ -178,8 +179,9 @@ fn schbench_at_a_rate() {
     units(spec, 16, 13 * 8);
 }
 
-/// As first written: 30 ms of a worker, its message thread's sleep of 30 ms and up to 7 eighths of a quarter more. Rounds of
-/// 60 ms, 240 ns, 310 ns, 240 ns, 310 ns, and of the first eight the sum of 0 to 7 times 937,500 ns: 506,258,800 ns.
+/// As first written: 30 ms of a worker, its message thread's sleep of 30 ms and up to 7 eighths of a quarter more.
+/// Rounds of 60 ms, 240 ns, 310 ns, 240 ns, 310 ns, and of the first eight the sum of 0 to 7 times 937,500 ns:
+/// 506,258,800 ns.
 #[test]
 fn schbench_as_first_written() {
     let spec = "schbench:shape=messages,message-threads=2,threads=1,spread-percent=0,runtime-ms=";
@@ -193,8 +195,8 @@ fn uperf_of_three_pairs() {
     units("uperf:threads=3,duration-ms=10,spread-percent=0", 6, 3 * 2818);
 }
 
-/// 100,000 elements in one thread: 1.6 MB read and written at 10,000 MB/s, 160 us, ten times. Bytes written that count for
-/// 150 %: 2 MB, 200 us; and for add 2.8 MB, 280 us.
+/// 100,000 elements in one thread: 1.6 MB read and written at 10,000 MB/s, 160 us, ten times. Bytes written that count
+/// for 150 %: 2 MB, 200 us; and for add 2.8 MB, 280 us.
 #[test]
 fn stream_of_one_thread_gets_what_a_core_gets() {
     for (kernel, write_percent, round_ns) in
@@ -213,10 +215,11 @@ fn stream_of_one_thread_gets_what_a_core_gets() {
     }
 }
 
-/// MB/s of STREAM by threads on presets, against the sharing rule by hand (docs of memory.rs), with `g(d, c)` for
-/// d c / sqrt(d^2 + c^2). Kunpeng: core 13.2, cluster 43, node 65.6 GB/s. One thread: g(g(13.2, 43), 65.6) = 12.39. Four in a
-/// cluster: g(g(52.8, 43), 65.6) = 29.72, in four: g(4 x 12.62, 65.6) = 40.01; 24: g(6 x 33.34, 65.6) = 62.33. (Measured were
-/// 12.4, 30.7, 40.8 and 63.3.) smp-8: core 12, node 25, of 20 bytes that move 16 count: g(12, 25) x 16 / 20 = 8.65.
+/// MB/s of STREAM by threads on presets, against the sharing rule by hand (docs of memory.rs), with `g(d, c)` for d c /
+/// sqrt(d^2 + c^2). Kunpeng: core 13.2, cluster 43, node 65.6 GB/s. One thread: g(g(13.2, 43), 65.6) = 12.39. Four in a
+/// cluster: g(g(52.8, 43), 65.6) = 29.72, in four: g(4 x 12.62, 65.6) = 40.01; 24: g(6 x 33.34, 65.6) = 62.33.
+/// (Measured were 12.4, 30.7, 40.8 and 63.3.) smp-8: core 12, node 25, of 20 bytes that move 16 count: g(12, 25) x 16 /
+/// 20 = 8.65.
 #[test]
 fn stream_on_real_machines() {
     for (preset, settings, mb_per_s) in [
@@ -256,8 +259,8 @@ fn models_on_real_machines() {
     }
 }
 
-/// Where caches are small and many, a task is soon taken from a CPU that has not yet noticed that it is left; caches then
-/// counted what had come in from another core's sum.
+/// Where caches are small and many, a task is soon taken from a CPU that has not yet noticed that it is left; caches
+/// then counted what had come in from another core's sum.
 #[test]
 fn hackbench_runs_on_machines_of_many_small_caches() {
     for preset in ["power9-2s22c4t", "epyc-7742-2s", "epyc-9654-2s"] {
@@ -266,25 +269,27 @@ fn hackbench_runs_on_machines_of_many_small_caches() {
     }
 }
 
-/// Reading a block takes 180 us and sending it 0.5: blocks are there at 180.5, 361, 541.5 and 722 us. Taking one takes 0.5, 1,000 to
-/// compress, 0.5 to hand it over: the first worker is done at 1,181.5 and 2,182.5, the second at 1,362 and 2,363. The
-/// writer takes 0.5 and 30: 2,393.5 us.
+/// Reading a block takes 180 us and sending it 0.5: blocks are there at 180.5, 361, 541.5 and 722 us. Taking one takes
+/// 0.5, 1,000 to compress, 0.5 to hand it over: the first worker is done at 1,181.5 and 2,182.5, the second at 1,362
+/// and 2,363. The writer takes 0.5 and 30: 2,393.5 us.
 #[test]
 fn pbzip2_of_four_blocks() {
     let spec = "pbzip2:threads=2,file-kb=3600,block-us=1000,spread-percent=0";
     free(spec, 4, |found| assert_eq!((found.elapsed_ns, found.units), (2_393_500, 3_600_000)));
 }
 
-/// A block of 16,777 thousand bytes is read in 3,355,400 ns and sent in 500; taking it takes 500, 100 ns a thousand bytes 1,677,700,
-/// handing it over 500. The second is there at 6,711,800, and out at 8,390,500; the writer takes 500 and 419,425.
+/// A block of 16,777 thousand bytes is read in 3,355,400 ns and sent in 500; taking it takes 500, 100 ns a thousand
+/// bytes 1,677,700, handing it over 500. The second is there at 6,711,800, and out at 8,390,500; the writer takes 500
+/// and 419,425.
 #[test]
 fn pixz_of_two_blocks() {
     let spec = "pixz:threads=1,file-kb=34000,kb-ns=100,spread-percent=0";
     free(spec, 4, |found| assert_eq!((found.elapsed_ns, found.units), (8_810_425, 33_554_000)));
 }
 
-/// 1 ms before and after. A target takes 0.3005 ms of make, 1 of the shell, 2 of the driver, and 0.4 or (the eighth class) 1.2 and 0.05 of
-/// compiler and assembler. One job at a time: 3.7505 and 4.5505. Two: the second's begins 0.3005 after the first's.
+/// 1 ms before and after. A target takes 0.3005 ms of make, 1 of the shell, 2 of the driver, and 0.4 or (the eighth
+/// class) 1.2 and 0.05 of compiler and assembler. One job at a time: 3.7505 and 4.5505. Two: the second's begins 0.3005
+/// after the first's.
 #[test]
 fn kernbench_of_two_targets() {
     let spec = "kernbench:files=2,compile-us=1000,before-ms=1,after-ms=1,spread-percent=0,jobs=";
@@ -303,8 +308,8 @@ fn without_clusters_the_level_changes_nothing() {
     }
 }
 
-/// On a node of 6 clusters 4 threads of STREAM start beside each other, or each in a cluster of its own: 30 and 41 GB/s by the figures
-/// that the machine was fitted to.
+/// On a node of 6 clusters 4 threads of STREAM start beside each other, or each in a cluster of its own: 30 and 41 GB/s
+/// by the figures that the machine was fitted to.
 #[test]
 fn threads_spread_over_clusters_get_more_memory_bandwidth() {
     let spec = "stream:threads=4,times=4,barrier-spin-us=1000000";

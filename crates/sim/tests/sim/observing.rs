@@ -49,9 +49,10 @@ impl Observer for Story {
     }
 }
 
-/// One CPU; an interrupt takes 70, a wake-up 5. Task 0 computes 100, sleeps 200 by a device, computes 100. Task 1 computes
-/// from 100 on; at 300 the device interrupts it, at 370 the wake-up begins and at 375 the wakee is queued, which has run
-/// less and preempts it. What is left of task 1 after its first 200 begins when task 0 has exited, at 475, and ends 500 later.
+/// One CPU; an interrupt takes 70, a wake-up 5. Task 0 computes 100, sleeps 200 by a device, computes 100. Task 1
+/// computes from 100 on; at 300 the device interrupts it, at 370 the wake-up begins and at 375 the wakee is queued,
+/// which has run less and preempts it. What is left of task 1 after its first 200 begins when task 0 has exited, at
+/// 475, and ends 500 later.
 #[test]
 fn a_device_wakes_a_sleeper_through_another_task() {
     for host in HOSTS {

@@ -57,8 +57,8 @@ fn ping_pong() {
     }
 }
 
-/// Two senders, at 100 and 1,000 ns. Whoever polls their channels is woken by each, once: it takes 10 ns, and 5 for each
-/// message. If it comes at 2,000 ns, it waits for nothing, and finds both at once.
+/// Two senders, at 100 and 1,000 ns. Whoever polls their channels is woken by each, once: it takes 10 ns, and 5 for
+/// each message. If it comes at 2,000 ns, it waits for nothing, and finds both at once.
 #[test]
 fn a_poll_waits_for_any_of_its_channels() {
     for (start_ns, end_ns, wakeups) in [(0, 1015, 2), (2000, 2020, 0)] {
@@ -179,8 +179,8 @@ fn marks_delimit_what_is_measured() {
     }
 }
 
-/// Wake-ups take 30 ns. Task 0 is judged: of its wake-ups at 100, 200 and 300 the last two are in the measured part. Task 1
-/// is not judged.
+/// Wake-ups take 30 ns. Task 0 is judged: of its wake-ups at 100, 200 and 300 the last two are in the measured part.
+/// Task 1 is not judged.
 #[test]
 fn judged_latencies_begin_with_the_mark() {
     for host in HOSTS {

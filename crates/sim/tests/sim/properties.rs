@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random machines x random workloads x both idle designs x both profiles: the checker finds nothing, two runs are equal,
-//! and no work is lost or made up.
+//! Random machines x random workloads x both idle designs x both profiles: the checker finds nothing, two runs are
+//! equal, and no work is lost or made up.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -140,8 +140,8 @@ fn any_pair() -> impl Strategy<Value = Pair> {
     (any::<Index>(), any::<Index>(), 1..40u64, 0..20_000u64, any::<bool>())
 }
 
-/// Appends the pairs' rounds to their tasks' programs: every task meets its pairs in the same order, so none waits for ever.
-/// Pair p has channels 1 + 2 p and 2 + 2 p.
+/// Appends the pairs' rounds to their tasks' programs: every task meets its pairs in the same order, so none waits for
+/// ever. Pair p has channels 1 + 2 p and 2 + 2 p.
 fn add_pairs(tasks: &mut [Task], pairs: &[Pair]) {
     for (number, (a, b, times, work_ns, answered)) in pairs.iter().enumerate() {
         let (a, b) = (a.index(tasks.len()), b.index(tasks.len()));
@@ -162,8 +162,8 @@ fn add_pairs(tasks: &mut [Task], pairs: &[Pair]) {
     }
 }
 
-/// Tasks that meet at a barrier: who, how often, the work of each before it (the n-th does n + 1 times as much), and how
-/// long they spin.
+/// Tasks that meet at a barrier: who, how often, the work of each before it (the n-th does n + 1 times as much), and
+/// how long they spin.
 type Meeting = (Vec<Index>, u64, u64, u64);
 
 fn any_meeting() -> impl Strategy<Value = Meeting> {

@@ -18,8 +18,8 @@ fn wakers(at_ns: [u64; 3]) -> Vec<Task> {
     tasks
 }
 
-/// The worked example of runqueue_lock.rs, and a third that comes at 1,150: a hold is 100 ns. The second waits from 1,030
-/// to 1,100 and holds until 1,200; the third waits 50.
+/// The worked example of runqueue_lock.rs, and a third that comes at 1,150: a hold is 100 ns. The second waits from
+/// 1,030 to 1,100 and holds until 1,200; the third waits 50.
 #[test]
 fn first_come_first_served() {
     for host in HOSTS {
@@ -39,9 +39,9 @@ fn first_come_first_served() {
     }
 }
 
-/// The CPU that picks holds its own lock. Task 0 ends on CPU 3 at 1,000 and the CPU picks nothing; at 1,020 CPU 0 queues
-/// a task there, and waits until 1,100. The interrupt comes at once, and CPU 3 asks for its lock at 1,100, when CPU 0's
-/// wake-up is over but its hold is not: until 1,200.
+/// The CPU that picks holds its own lock. Task 0 ends on CPU 3 at 1,000 and the CPU picks nothing; at 1,020 CPU 0
+/// queues a task there, and waits until 1,100. The interrupt comes at once, and CPU 3 asks for its lock at 1,100, when
+/// CPU 0's wake-up is over but its hold is not: until 1,200.
 #[test]
 fn picking_holds_the_lock_too() {
     for host in HOSTS {

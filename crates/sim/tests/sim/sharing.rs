@@ -66,9 +66,9 @@ fn weights_divide_the_period() {
     }
 }
 
-/// queue=fair gives every weight the same slice; how often a task's turn comes makes its share. Tasks of weight 2048 and 1024
-/// with work of 60 and 30 ms so end together, at 90 ms, but for what the one may be ahead: a slice (0.75 ms) and a tick,
-/// and the tick after that. Taking turns would end the light one at 60 ms.
+/// queue=fair gives every weight the same slice; how often a task's turn comes makes its share. Tasks of weight 2048
+/// and 1024 with work of 60 and 30 ms so end together, at 90 ms, but for what the one may be ahead: a slice (0.75 ms)
+/// and a tick, and the tick after that. Taking turns would end the light one at 60 ms.
 #[test]
 fn eligible_deadlines_share_by_weight() {
     for host in HOSTS {
@@ -123,8 +123,9 @@ impl Observer for Queues {
     }
 }
 
-/// After a yield whoever has the least key runs, which is task 0 itself: task 1 came when it ran, and a new task starts one
-/// slice behind. Under mainline it goes back to the queue first; under sched_ext it is only put back if another one runs.
+/// After a yield whoever has the least key runs, which is task 0 itself: task 1 came when it ran, and a new task starts
+/// one slice behind. Under mainline it goes back to the queue first; under sched_ext it is only put back if another one
+/// runs.
 #[test]
 fn yielding_queues_again() {
     use wakelab_workload::Op;
@@ -146,11 +147,11 @@ fn yielding_queues_again() {
     }
 }
 
-/// Active balancing, 2 cores x 2 threads (CPUs 0 and 1 a core), two threads at half speed. C and D are bound to core 1 and
-/// need 10 ms each: they end at 20 ms. A and B start on core 0, as core 1 is taken, and need 50 ms each. From 20 ms on core 1
-/// idles; a tick asks it within 4 ms, three more tries follow every 4 ms (at ticks, so up to 1 ms late each), and the
-/// fourth pushes one task, at T. Until T both have done T / 2, after it they run at full speed: the end is at T + 50 - T / 2.
-/// Under sched_ext nobody can be pushed: 100 ms.
+/// Active balancing, 2 cores x 2 threads (CPUs 0 and 1 a core), two threads at half speed. C and D are bound to core 1
+/// and need 10 ms each: they end at 20 ms. A and B start on core 0, as core 1 is taken, and need 50 ms each. From 20 ms
+/// on core 1 idles; a tick asks it within 4 ms, three more tries follow every 4 ms (at ticks, so up to 1 ms late each),
+/// and the fourth pushes one task, at T. Until T both have done T / 2, after it they run at full speed: the end is at T
+/// + 50 - T / 2. Under sched_ext nobody can be pushed: 100 ms.
 #[test]
 fn a_running_task_leaves_a_shared_core_after_failed_tries() {
     for host in HOSTS {

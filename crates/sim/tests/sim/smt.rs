@@ -11,8 +11,8 @@ fn smt2() -> Machine {
     machine
 }
 
-/// The worked example of cpu.rs: 1,000 ns on CPU 0, and from 400 ns on 1,000 ns on CPU 1. CPU 0 has 614,400 units left at
-/// 400 and ends at 1,424. By then CPU 1 did 614,400 units, and does the other 409,600 alone, until 1,824.
+/// The worked example of cpu.rs: 1,000 ns on CPU 0, and from 400 ns on 1,000 ns on CPU 1. CPU 0 has 614,400 units left
+/// at 400 and ends at 1,424. By then CPU 1 did 614,400 units, and does the other 409,600 alone, until 1,824.
 #[test]
 fn a_sibling_that_arrives_and_leaves_in_the_middle() {
     for host in HOSTS {
@@ -55,8 +55,8 @@ fn capacity_scales_speed() {
     }
 }
 
-/// CPU 1 leaves its idle state for 300 ns, then handles an interrupt for 100 full-speed ns, then wakes a task of 100 ns.
-/// While it leaves its idle state it counts as idle: CPU 0 is slowed down by the 200 ns of work only.
+/// CPU 1 leaves its idle state for 300 ns, then handles an interrupt for 100 full-speed ns, then wakes a task of 100
+/// ns. While it leaves its idle state it counts as idle: CPU 0 is slowed down by the 200 ns of work only.
 #[test]
 fn leaving_an_idle_state_slows_nobody_down() {
     for host in HOSTS {
@@ -67,8 +67,8 @@ fn leaving_an_idle_state_slows_nobody_down() {
         let busy = bound(&[0], vec![compute(10_000)]);
         let sleeper = bound(&[1], vec![sleep(1000), compute(100)]);
         let outcome = outcome(&scenario(machine, vec![busy, sleeper], host));
-        // Both start by leaving idle states. The timer fires at 300 + 1000; until 1600 CPU 1 leaves its idle state; then
-        // it executes 200 ns at half speed, until 2000, and CPU 0 with it.
+        // Both start by leaving idle states. The timer fires at 300 + 1000; until 1600 CPU 1 leaves its idle state;
+        // then it executes 200 ns at half speed, until 2000, and CPU 0 with it.
         assert_eq!(outcome.time.idle_exit_ns, 300 + 300 + 300, "{host:?}");
         assert_eq!(outcome.time.slowdown_ns, 200 + 200, "{host:?}");
         assert_eq!(outcome.elapsed_ns, 300 + 10_000 + 200, "{host:?}");

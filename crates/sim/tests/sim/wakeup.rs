@@ -98,8 +98,8 @@ fn on_the_same_cpu() {
     }
 }
 
-/// Pinned to an idle CPU of the same LLC, which has idled for a second:
-/// wake-up 100, send 100,000, flight 1,000,000, idle exit 300,000,000, handling 10,000,000; select 1,000 under mainline.
+/// Pinned to an idle CPU of the same LLC, which has idled for a second: wake-up 100, send 100,000, flight 1,000,000,
+/// idle exit 300,000,000, handling 10,000,000; select 1,000 under mainline.
 #[test]
 fn on_an_idle_cpu_of_the_same_llc() {
     for (host, select_ns) in [(HostProfile::SchedExt, 0), (HostProfile::Mainline, 1_000)] {
@@ -146,7 +146,8 @@ fn a_decision_costs_its_reads() {
     }
 }
 
-/// A timer's wake-up: the sleeper's CPU leaves its idle state (slept a second: 300,000,000), handles the interrupt, wakes.
+/// A timer's wake-up: the sleeper's CPU leaves its idle state (slept a second: 300,000,000), handles the interrupt,
+/// wakes.
 #[test]
 fn by_a_timer_on_the_cpu_where_it_slept() {
     for (host, select_ns) in [(HostProfile::SchedExt, 0), (HostProfile::Mainline, 1_000)] {
@@ -164,7 +165,8 @@ fn by_a_timer_on_the_cpu_where_it_slept() {
     }
 }
 
-/// Three switches: to each task from idle (thread price), and between them (process price); then cache refill after a move.
+/// Three switches: to each task from idle (thread price), and between them (process price); then cache refill after a
+/// move.
 #[test]
 fn switches_and_refills() {
     for host in HOSTS {
@@ -266,9 +268,10 @@ fn two_wakers_do_not_meet_on_one_idle_cpu() {
     }
 }
 
-/// As above, but the second waker comes 200 ns later, when the first one's search (100) is over and its wakee is not queued yet (300 more).
-/// Who claims sends it to CPU 1: each wakee waits for 400. Linux's searches under mainline see CPU 0 idle until 10,400, and the second
-/// wakee, queued there at 10,600, waits for the first to be done at 10,900: 700 since 10,200.
+/// As above, but the second waker comes 200 ns later, when the first one's search (100) is over and its wakee is not
+/// queued yet (300 more). Who claims sends it to CPU 1: each wakee waits for 400. Linux's searches under mainline see
+/// CPU 0 idle until 10,400, and the second wakee, queued there at 10,600, waits for the first to be done at 10,900: 700
+/// since 10,200.
 #[test]
 fn linux_s_searches_do_not_claim() {
     for (host, policy, latencies_ns, elapsed_ns) in [
@@ -293,8 +296,8 @@ fn linux_s_searches_do_not_claim() {
     }
 }
 
-/// A task that has waited for 20 ms preempts the one that runs on its CPU meanwhile, by an interrupt: wake-up 30, send 20,
-/// flight 1,000, handling 7.
+/// A task that has waited for 20 ms preempts the one that runs on its CPU meanwhile, by an interrupt: wake-up 30, send
+/// 20, flight 1,000, handling 7.
 #[test]
 fn a_wakee_preempts_on_another_cpu() {
     for host in HOSTS {
@@ -312,7 +315,8 @@ fn a_wakee_preempts_on_another_cpu() {
     }
 }
 
-/// mainline: while an interrupt is on its way to another LLC, further wake-ups only join the list; all are queued there.
+/// mainline: while an interrupt is on its way to another LLC, further wake-ups only join the list; all are queued
+/// there.
 #[test]
 fn the_wake_list_needs_one_interrupt() {
     let mut machine = machine(2, 1, 1);

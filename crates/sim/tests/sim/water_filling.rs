@@ -2,12 +2,12 @@
 //! What each group is entitled to, computed without policy/: weighted max-min shares of the CPUs as a fluid.
 //!
 //! The least E / S of the root's children (groups with shares S, tasks outside any group with their weights) is made as
-//! large as can be, then the next, and so on, where a runnable task gets at most one CPU, a CPU gives at most one, and a
-//! task gets time of allowed CPUs only. Then the same inside each group, with what the group got.
+//! large as can be, then the next, and so on, where a runnable task gets at most one CPU, a CPU gives at most one, and
+//! a task gets time of allowed CPUs only. Then the same inside each group, with what the group got.
 //!
-//! Tasks of one entity and one mask are alike, and so are CPUs of the same masks. A flow network (entity -> mask -> kind
-//! of CPU) says whether demands can be met; where they cannot, its least cut is the set of entities that is short, and
-//! gives a lower level (Newton's method on the level). The last cut met exactly is a bottleneck: its entities are
+//! Tasks of one entity and one mask are alike, and so are CPUs of the same masks. A flow network (entity -> mask ->
+//! kind of CPU) says whether demands can be met; where they cannot, its least cut is the set of entities that is short,
+//! and gives a lower level (Newton's method on the level). The last cut met exactly is a bottleneck: its entities are
 //! settled, and the others go on. Flows are integers, 2^32 a CPU.
 
 /// One CPU.
@@ -46,7 +46,8 @@ impl Entity {
 }
 
 impl System {
-    /// CPUs' worth of time that each group is entitled to while the tasks that `runnable` names, and no others, can run.
+    /// CPUs' worth of time that each group is entitled to while the tasks that `runnable` names, and no others, can
+    /// run.
     pub(crate) fn entitlements(&self, runnable: &[bool]) -> Vec<f64> {
         let mut result = vec![0.0; self.groups.len()];
         let depth =
@@ -331,7 +332,8 @@ fn equal_shares_of_8_cpus() {
     assert_near(&entitled(8, &[(None, 1024); 3], &all, &[]), &[8.0 / 3.0; 3]);
 }
 
-/// A group with two tasks can use two CPUs; the others share the six that are left. Shares of 1 and 3 on what two cannot use.
+/// A group with two tasks can use two CPUs; the others share the six that are left. Shares of 1 and 3 on what two
+/// cannot use.
 #[test]
 fn what_a_small_group_cannot_use_goes_to_the_others() {
     let all = [tasks(0, 2, 0), tasks(1, 8, 0), tasks(2, 8, 0)].concat();
@@ -343,8 +345,8 @@ fn what_a_small_group_cannot_use_goes_to_the_others() {
     assert_near(&entitled(8, &[(None, 1), (None, 1000)], &few, &[]), &[1.0, 3.0]);
 }
 
-/// Two CPUs. Group 0 may run on CPU 0 only, groups 1 and 2 anywhere: 2/3 each, as it fits. With four groups bound to CPU 0
-/// that CPU is the bottleneck, 1/4 each, and the free group has the other.
+/// Two CPUs. Group 0 may run on CPU 0 only, groups 1 and 2 anywhere: 2/3 each, as it fits. With four groups bound to
+/// CPU 0 that CPU is the bottleneck, 1/4 each, and the free group has the other.
 #[test]
 fn affinity_makes_bottlenecks() {
     let all = [tasks(0, 1, 1), tasks(1, 1, 0), tasks(2, 1, 0)].concat();
@@ -355,16 +357,16 @@ fn affinity_makes_bottlenecks() {
 }
 
 /// A group with a task bound to CPU 0, where another group has its only one, and a task that is free: it gets its part
-/// from the free one. Three CPUs: group 0 one bound and one free, group 1 bound, group 2 five free. The level is 1; group
-/// 1 can have CPU 0 whole, group 0 takes one of the other CPUs, group 2 one.
+/// from the free one. Three CPUs: group 0 one bound and one free, group 1 bound, group 2 five free. The level is 1;
+/// group 1 can have CPU 0 whole, group 0 takes one of the other CPUs, group 2 one.
 #[test]
 fn a_group_takes_its_part_where_it_costs_least() {
     let all = [tasks(0, 1, 1), tasks(0, 1, 0), tasks(1, 1, 1), tasks(2, 5, 0)].concat();
     assert_near(&entitled(3, &[(None, 1024); 3], &all, &[&[0]]), &[1.0, 1.0, 1.0]);
 }
 
-/// Group 0 has children 1 (one task) and 2 (four), equal; group 3 has eight tasks. Eight CPUs: 0 and 3 get 4 each; of that
-/// child 1 can use 1, and its sibling has 3. A task beside child groups counts as one of them.
+/// Group 0 has children 1 (one task) and 2 (four), equal; group 3 has eight tasks. Eight CPUs: 0 and 3 get 4 each; of
+/// that child 1 can use 1, and its sibling has 3. A task beside child groups counts as one of them.
 #[test]
 fn what_a_child_cannot_use_goes_to_its_siblings() {
     let groups = [(None, 1024), (Some(0), 1024), (Some(0), 1024), (None, 1024)];

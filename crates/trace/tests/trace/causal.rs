@@ -214,7 +214,8 @@ fn a_wait_that_does_not_end_is_dropped_and_a_burst_is_cut() {
 
 #[test]
 fn an_exiting_task_has_no_id_in_the_header() {
-    // The pgbench fixture: `:-1  1979/-1    [001]  1863.576715785: sched:sched_switch: prev_comm=pgbench prev_pid=1982`.
+    // The pgbench fixture:
+    // `:-1  1979/-1    [001]  1863.576715785: sched:sched_switch: prev_comm=pgbench prev_pid=1982`.
     let mut script = Script::default();
     script
         .switch(0, 0, 0, "R", 1)
