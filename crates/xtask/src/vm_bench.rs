@@ -57,8 +57,8 @@ const KERNEL: &str = "eevdf";
 const EMPTY: &str = "empty";
 const SMP_8: &str = "8,sockets=2,cores=2,threads=2";
 
-/// Policies that have every value of the axes idle and affine, and both kinds of queue.
-const PLACEMENT: [&str; 8] = [
+/// Policies that have every value of the axes idle and affine, and both kinds of queue; and the default one.
+const PLACEMENT: [&str; 9] = [
     "linux-4.15",
     "linux-4.15+idle=smt-balance",
     "linux-4.15+idle=nearest",
@@ -67,6 +67,7 @@ const PLACEMENT: [&str; 8] = [
     "linux-4.15+affine=flips",
     "linux-4.15+affine=off",
     "linux-6.12",
+    "wakelab",
 ];
 /// The searches alone, and after wake-affine.
 const SEARCH: [&str; 7] = [
