@@ -30,6 +30,8 @@ work() {
 
 # real_time FIFO_CPUS THREADS: threads that may run anywhere, and one bound to CPU 0, while real-time tasks take CPUs 0 to
 # FIFO_CPUS - 1 for a second. Those that may must go on elsewhere, and the bound one goes on when its CPU is given back. Sets $why.
+# They come one after the other: at once, one may take an idle CPU that is just pulling what another pushed away, and the kernel keeps
+# that (docs/scheduler.md, limits).
 real_time() {
     wakelab-guest spin --cpu 0 --ms 2000 > /tmp/bound.out 2>&1 &
     bound=$!
@@ -40,6 +42,7 @@ real_time() {
     for cpu in $(seq 0 $(($1 - 1))); do
         as_class 1 10 wakelab-guest spin --cpu "$cpu" --ms 1000 > /tmp/fifo.out 2>&1 &
         taking="$taking $!"
+        sleep 0.05
     done
     why=
     for pid in $taking; do
