@@ -36,7 +36,7 @@ switches() {
 
 # hackbench_ns LOOPS: a hackbench of 2 groups of 20 senders and 20 receivers; it tells milliseconds
 hackbench_ns() {
-    hackbench -g 2 -l "$1" | awk '$1 == "Time:" { printf "%d", $2 * 1000000000 }'
+    hackbench -g 2 -l "$1" | awk '$1 == "Time:" { printf "%.0f", $2 * 1000000000 }'
 }
 
 # value NAME, of a line NAME=VALUE ... on standard input
