@@ -153,14 +153,15 @@ fn capacities_cost_a_nanosecond_now_and_then() {
 }
 
 /// What decisions and balancing read is not known where it is not measured, and what writes waited for never, so it
-/// stays in the work (most beside the shortest work, pingpong's); and what many tasks may do for one (hackbench) must be
-/// done in the replay by the one that did it.
+/// stays in the work (most beside the shortest work, pingpong's); and what many tasks may do for one (hackbench) must
+/// be done in the replay by the one that did it.
 #[test]
 fn with_all_costs_a_replay_takes_about_as_long() {
     all_presets(|name, machine| {
         for workload in WORKLOADS {
             let (truth, _, replay) = round_trip(&machine, workload);
-            // Measured: at most 1.0 %, pingpong 9.6 and hackbench 9.8 %, and one that is 21 % off: docs/recordings.md.
+            // Measured: at most 1.0 %, pingpong 9.6 and hackbench 9.8 %, and one that is 21 % off:
+            // docs/recordings.md.
             let percent = match (workload.split(':').next(), name) {
                 (Some("schbench"), "snapdragon-865") => 25,
                 (Some("hackbench" | "pingpong"), _) => 12,
