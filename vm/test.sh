@@ -54,15 +54,13 @@ real_time() {
     [ -z "$why" ]
 }
 
-# With all CPUs busy (a task more than what is left), and with idle ones where the others may go.
-#
-# Not with groups=exact, which owes CPU time for longer: who was served more than others, elsewhere or before, waits for up to a second.
-# And not with linux-4.15, with which one of four on three CPUs waited for 131 ms in one run of six.
-run_real_time() {
-    begin real-time
-    if ! start_loader --policy linux-6.12; then
+# under_loader CHECK FLAG...: what is left of a step that is one check, under a loader of its own. CHECK sets $why if it fails.
+under_loader() {
+    check=$1
+    shift
+    if ! start_loader "$@"; then
         failed "$why"
-    elif ! real_time 1 "$cpus" || ! real_time $((cpus - 1)) 2; then
+    elif ! "$check"; then
         failed "$why"
         stop_loader
     elif stop_loader; then
@@ -70,6 +68,18 @@ run_real_time() {
     else
         failed "$why"
     fi
+}
+
+# With all CPUs busy (a task more than what is left), and with idle ones where the others may go.
+real_times() {
+    real_time 1 "$cpus" && real_time $((cpus - 1)) 2
+}
+
+# Not with groups=exact, which owes CPU time for longer: who was served more than others, elsewhere or before, waits for up to a second.
+# And not with linux-4.15, with which one of four on three CPUs waited for 131 ms in two runs of sixteen.
+run_real_time() {
+    begin real-time
+    under_loader real_times --policy linux-6.12
 }
 
 # decisions WORK...: prints how many the scheduler took while that ran, by --monitor. The work's own words are in /tmp/work.out.
@@ -111,16 +121,7 @@ partial() {
 
 run_partial() {
     begin partial
-    if ! start_loader --policy "$policy" --partial; then
-        failed "$why"
-    elif ! partial; then
-        failed "$why"
-        stop_loader
-    elif stop_loader; then
-        passed
-    else
-        failed "$why"
-    fi
+    under_loader partial --policy "$policy" --partial
 }
 
 # What --stats prints of two cgroups is what they were entitled to and what they received.
