@@ -15,6 +15,7 @@ mod vm;
 mod vm_ab;
 mod vm_bench;
 mod vm_guest;
+mod vm_hang;
 mod vm_kernel;
 mod vm_log;
 mod vm_smoke;

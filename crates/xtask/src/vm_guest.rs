@@ -6,11 +6,11 @@
 //! other lines are for people. vm/lib.sh is the other side.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::clang::bpf_clang;
 use crate::command::{self, find_program};
+use crate::vm_hang;
 use crate::vm_kernel::{demand, kernel};
 
 /// What booting a guest takes: a package, and the program that shows that it is there.
@@ -34,6 +35,9 @@ const SILENCE: Duration = Duration::from_secs(240);
 
 /// One that idles for ever uses none. So much time on the wall is too long for any guest to say nothing.
 const SILENCE_ON_THE_WALL: Duration = Duration::from_secs(900);
+
+/// A guest that is asked what its tasks do has said it after so much time: some hundred lines, on a busy machine.
+const LAST_WORDS: Duration = Duration::from_secs(60);
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -149,13 +153,19 @@ impl Guest<'_> {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {
                     let used = machine.cpu_time()?.saturating_sub(used_then);
-                    if start.elapsed() >= self.limit {
-                        bail!("not done after {} s", self.limit.as_secs());
+                    let why = if start.elapsed() >= self.limit {
+                        format!("not done after {} s", self.limit.as_secs())
                     } else if used >= SILENCE {
-                        bail!("said nothing while it used {} s of CPU time", SILENCE.as_secs());
+                        format!("said nothing while it used {} s of CPU time", SILENCE.as_secs())
                     } else if heard.elapsed() >= SILENCE_ON_THE_WALL {
-                        bail!("said nothing for {} s", SILENCE_ON_THE_WALL.as_secs());
+                        format!("said nothing for {} s", SILENCE_ON_THE_WALL.as_secs())
+                    } else {
+                        continue;
+                    };
+                    for task in machine.tasks(&lines) {
+                        line(&task);
                     }
+                    bail!(why);
                 }
             }
         }
@@ -213,13 +223,22 @@ impl Guest<'_> {
         // What the kernel says is read by the guest itself, so that it does not cut the guest's lines in two; a panic
         // shows.
         let arguments = format!(
-            "console=ttyS0 loglevel=1 panic=-1 {}rcupdate.rcu_cpu_stall_timeout=60{} {}",
+            "console=ttyS0 loglevel=1 panic=-1 {} {}rcupdate.rcu_cpu_stall_timeout=60{} {}",
+            vm_hang::KERNEL_ARGUMENTS,
             if self.kernel_arguments.contains("tsc=") { "" } else { "tsc=unstable " },
             if self.accel == Accel::Multi { "" } else { " nokaslr" },
             self.kernel_arguments
         );
         qemu.args(["-smp", self.smp, "-m", self.memory])
-            .args(["-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"])
+            .args([
+                "-nodefaults",
+                "-no-user-config",
+                "-display",
+                "none",
+                "-serial",
+                "mon:stdio",
+                "-no-reboot",
+            ])
             .arg("-kernel")
             .arg(image)
             .arg("-initrd")
@@ -228,7 +247,7 @@ impl Guest<'_> {
         if let Some(path) = disk {
             qemu.args(["-drive", &format!("if=virtio,format=raw,cache=unsafe,file={}", path.display())]);
         }
-        qemu.stdin(Stdio::null())
+        qemu.stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // An interrupt from the terminal goes to xtask, which then ends the guest.
             .process_group(0);
@@ -257,6 +276,20 @@ struct Machine {
 }
 
 impl Machine {
+    /// What the guest's tasks are doing, a line each ([`vm_hang::tasks`]). The guest ends by it.
+    fn tasks(&mut self, console: &Receiver<String>) -> Vec<String> {
+        if let Some(monitor) = &mut self.qemu.stdin {
+            // If it cannot be asked, it says nothing.
+            let _ = monitor.write_all(vm_hang::SEND_NMI);
+        }
+        let deadline = Instant::now() + LAST_WORDS;
+        let mut said = Vec::new();
+        while let Ok(line) = console.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            said.push(line);
+        }
+        vm_hang::tasks(&said)
+    }
+
     /// CPU time that the emulator has used so far, all of its threads.
     fn cpu_time(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.qemu.id())).unwrap_or_default();
