@@ -214,6 +214,7 @@ run_kill() {
         loader=$!
         sleep "$(awk "BEGIN { print $takes * $percent / 1000 }")"
         kill_loader || lost="$lost $percent"
+        note "killed at $percent percent of a load"      # as at reload
     done
     end_load || lost="$lost work ($why)"
     if [ -n "$lost" ]; then
@@ -221,7 +222,7 @@ run_kill() {
     elif ! start_loader --policy "$policy" || ! stop_loader; then
         failed "afterwards: $why"
     else
-        note "killed once attached, and at $moments percent of the $takes tenths of a second that a load takes"
+        note "a load took $takes tenths of a second"
         passed
     fi
 }
