@@ -85,6 +85,11 @@ start_loader() {
     return 1
 }
 
+# Field 41 is the scheduling policy: real-time while the loader attaches.
+is_ordinary() {
+    [ "$(cut -d ' ' -f 41 "/proc/$loader/stat")" = 0 ]
+}
+
 # Whether the loader has attached what it should. Sets $why if not.
 is_right() {
     why="state is $(cat $state)"
@@ -96,6 +101,8 @@ is_right() {
         return 1
         ;;
     esac
+    why="the loader is still a real-time task"
+    await 20 is_ordinary || return 1
     why="no program's verified instructions are known, or more than $verified_most"
     verified=$(sed -n 's/^verifier: .* at most \([0-9]*\) .*/\1/p' /tmp/loader.log)
     [ -n "$verified" ] && [ "$verified" -le $verified_most ]

@@ -18,6 +18,7 @@ mod logged_skel;
 mod machine;
 mod metrics;
 mod plain;
+mod priority;
 mod server;
 mod verifier;
 

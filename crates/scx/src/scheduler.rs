@@ -21,7 +21,7 @@ use crate::arguments::{Arguments, Bench};
 use crate::entitlement::Entitlement;
 use crate::metrics::{Metrics, SCHEMA_VERSION};
 use crate::server::Server;
-use crate::{Ending, machine, server, verifier};
+use crate::{Ending, machine, priority, server, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -77,7 +77,7 @@ pub(crate) fn attach_and_wait(
     }
     Log::prepare(&mut skel, args)?;
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
-    let link = scx_ops_attach!(skel, wakelab_ops)?;
+    let link = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops))?;
     if args.verbose {
         println!("{}", verifier::summary(skel.object())?);
     }
