@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::command;
-use crate::vm_guest::{Accel, Guest, Tally, build_loader};
+use crate::vm_guest::{Accel, Guest, Tally, build_loader, build_wakelab};
 
 /// Arguments of `cargo xtask vm ab`.
 #[derive(Args)]
@@ -35,7 +35,7 @@ const STEPS: [&str; 5] = ["refused", "table", "ejected", "failing", "interrupted
 
 /// `cargo xtask vm ab`.
 pub(crate) fn run(args: &AbArgs) -> Result<()> {
-    let programs = vec![build_loader()?, build_wakelab()?];
+    let programs = vec![build_loader()?, stripped_wakelab()?];
     let quoted = |argument: &String| format!("'{}'", argument.replace('\'', r"'\''"));
     let arguments = args.arguments.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let guest = Guest {
@@ -51,25 +51,21 @@ pub(crate) fn run(args: &AbArgs) -> Result<()> {
     };
     let steps = if args.arguments.is_empty() { &STEPS[..] } else { &["ab"] };
     let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally::new("ab");
     let ran = guest.run(|line| match tally.line(line) {
-        Some(("ready", machine)) => println!("ab: the guest is up: {machine}"),
         Some(("out", line)) => println!("{line}"),
-        Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
+        Some(_) => tally.unknown(line),
         None => {}
     });
     tally.guest_ended(ran, steps);
-    tally.finish("ab", &format!("{} s in the guest", start.elapsed().as_secs()))
+    tally.finish(&format!("{} s in the guest", start.elapsed().as_secs()))
 }
 
-/// Builds `wakelab` as the tests do, without what only debuggers read, and gives its path.
-fn build_wakelab() -> Result<PathBuf> {
-    command::run(command::cargo().args(["build", "--quiet", "--package", "wakelab-cli"]))
-        .context("building wakelab")?;
-    let target = command::target_folder()?;
-    let folder = target.join("vm/bin");
+/// `wakelab` without what only debuggers read.
+fn stripped_wakelab() -> Result<PathBuf> {
+    let folder = command::target_folder()?.join("vm/bin");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let stripped = folder.join("wakelab");
-    command::run(Command::new("strip").arg("-o").arg(&stripped).arg(target.join("debug/wakelab")))?;
+    command::run(Command::new("strip").arg("-o").arg(&stripped).arg(build_wakelab()?))?;
     Ok(stripped)
 }

@@ -211,10 +211,9 @@ fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sam
         limit: Duration::from_secs(args.limit),
     };
     let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(part.name());
     let mut samples = Vec::new();
     let ran = guest.run(|line| match tally.line(line) {
-        Some(("ready", machine)) => println!("bench: {}: the guest is up: {machine}", part.name()),
         Some(("result", rest)) => {
             println!("  {rest}");
             let mut words = rest.split_whitespace().map(str::to_owned);
@@ -222,11 +221,11 @@ fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sam
                 samples.push(Sample { what, spec, values: words.collect() });
             }
         }
-        Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
+        Some(_) => tally.unknown(line),
         None => {}
     });
     tally.guest_ended(ran, &[]);
-    tally.finish(part.name(), &format!("{} s in the guest", start.elapsed().as_secs()))?;
+    tally.finish(&format!("{} s in the guest", start.elapsed().as_secs()))?;
     Ok(samples)
 }
 

@@ -70,6 +70,13 @@ pub(crate) fn build_loader() -> Result<PathBuf> {
     build_static("wakelab-scx", &["--features", "static"], "scx_wakelab")
 }
 
+/// Builds `wakelab` as the tests do, and gives its path.
+pub(crate) fn build_wakelab() -> Result<PathBuf> {
+    command::run(command::cargo().args(["build", "--quiet", "--package", "wakelab-cli"]))
+        .context("building wakelab")?;
+    Ok(command::target_folder()?.join("debug/wakelab"))
+}
+
 /// Builds `wakelab-guest` without shared libraries, and gives its path.
 pub(crate) fn build_guest_work() -> Result<PathBuf> {
     build_static("wakelab-guest", &[], "wakelab-guest")
@@ -315,9 +322,11 @@ impl Drop for Machine {
 }
 
 /// The steps of a guest's report: `@@ ok STEP TENTHS` and `@@ failed STEP TEXT` are counted, `@@ note TEXT` and
-/// `@@ section TEXT` printed, `@@ end` is the last. Reports of other kinds are the caller's.
-#[derive(Default)]
+/// `@@ section TEXT` printed, `@@ ready MACHINE` is the first and `@@ end` the last. Reports of other kinds are the
+/// caller's.
 pub(crate) struct Tally {
+    /// The command's, for what is printed.
+    name: &'static str,
     passed: u32,
     failed: u32,
     /// Names of steps that reported.
@@ -326,6 +335,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Nothing counted yet.
+    pub(crate) fn new(name: &'static str) -> Tally {
+        Tally { name, passed: 0, failed: 0, seen: Vec::new(), ended: false }
+    }
+
     /// Counts a step, and prints it.
     pub(crate) fn step(&mut self, name: &str, error: Option<&str>) {
         match error {
@@ -349,6 +363,7 @@ impl Tally {
         };
         let (what, rest) = report.split_once(' ').unwrap_or((report, ""));
         match what {
+            "ready" => println!("{}: the guest is up: {rest}", self.name),
             "section" => println!("{rest}"),
             "note" => println!("          {rest}"),
             "ok" => {
@@ -368,6 +383,11 @@ impl Tally {
         None
     }
 
+    /// A report of a kind that nobody knows: fails.
+    pub(crate) fn unknown(&mut self, line: &str) {
+        self.step("console", Some(&format!("unknown report `{line}`")));
+    }
+
     /// A guest is gone: fails if it did not get to its end, or if one of the steps that it was to do did not report.
     pub(crate) fn guest_ended(&mut self, ran: Result<()>, steps: &[&str]) {
         let ended = std::mem::take(&mut self.ended);
@@ -383,8 +403,8 @@ impl Tally {
     }
 
     /// Prints the sum as `NAME: N passed, N failed, TEXT`, and fails if a step did.
-    pub(crate) fn finish(self, name: &str, text: &str) -> Result<()> {
-        println!("{name}: {} passed, {} failed, {text}", self.passed, self.failed);
+    pub(crate) fn finish(self, text: &str) -> Result<()> {
+        println!("{}: {} passed, {} failed, {text}", self.name, self.passed, self.failed);
         match self.failed {
             0 => Ok(()),
             failed => bail!("{failed} steps failed"),
@@ -398,26 +418,27 @@ mod tests {
 
     #[test]
     fn steps_are_counted_and_other_reports_given_back() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::new("test");
         assert_eq!(tally.line("a message for people"), None);
         assert_eq!(tally.line("@@ ok load 12"), None);
         assert_eq!(tally.line("@@ failed unload exit code 1"), None);
-        assert_eq!(tally.line("@@ ready 8 6.12"), Some(("ready", "8 6.12")));
+        assert_eq!(tally.line("@@ ready 8 6.12"), None);
+        assert_eq!(tally.line("@@ policy linux-6.12"), Some(("policy", "linux-6.12")));
         assert_eq!((tally.passed, tally.failed, tally.ended), (1, 1, false));
         assert_eq!(tally.line("@@ end"), None);
         tally.guest_ended(Ok(()), &["load", "unload"]);
-        assert!(tally.finish("test", "").is_err(), "a step failed");
+        assert!(tally.finish("").is_err(), "a step failed");
     }
 
     #[test]
     fn a_guest_that_does_not_reach_its_end_has_failed() {
         let outcome = |lines: &[&str], steps: &[&str], ran: Result<()>| {
-            let mut tally = Tally::default();
+            let mut tally = Tally::new("test");
             for line in lines {
                 tally.line(line);
             }
             tally.guest_ended(ran, steps);
-            tally.finish("test", "").is_ok()
+            tally.finish("").is_ok()
         };
         assert!(outcome(&["@@ ok load 1", "@@ end"], &["load"], Ok(())));
         assert!(!outcome(&["@@ ok load 1"], &["load"], Ok(())), "no end");

@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::command;
-use crate::vm_guest::{Accel, Guest, Tally, build_loader};
+use crate::vm_guest::{Accel, Guest, Tally, build_loader, build_wakelab};
 
 /// Arguments of `cargo xtask vm log`.
 #[derive(Args)]
@@ -37,8 +37,7 @@ const DISK_BYTES: u64 = 2 << 30;
 /// `cargo xtask vm log`.
 pub(crate) fn run(args: &LogArgs) -> Result<()> {
     let loader = build_loader()?;
-    command::run(command::cargo().args(["build", "--quiet", "--package", "wakelab-cli"]))?;
-    let verifier = command::target_folder()?.join("debug/wakelab");
+    let verifier = build_wakelab()?;
     let folder = command::target_folder()?.join("vm/logs");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
@@ -58,11 +57,10 @@ pub(crate) fn run(args: &LogArgs) -> Result<()> {
         limit: Duration::from_secs(args.limit),
     };
     let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally::new("log");
     let ran = guest.run_with_disk(&disk, DISK_BYTES, |line| match tally.line(line) {
-        Some(("ready", machine)) => println!("log: the guest is up: {machine}"),
         Some(("policy", spec)) => println!("{spec}"),
-        Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
+        Some(_) => tally.unknown(line),
         None => {}
     });
     let seconds = start.elapsed().as_secs();
@@ -78,7 +76,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<()> {
             tally.step("verify", found.as_deref());
         }
     }
-    tally.finish("log", &format!("{seconds} s in the guest"))
+    tally.finish(&format!("{seconds} s in the guest"))
 }
 
 /// Verifies one log: what is wrong with it, if anything is.

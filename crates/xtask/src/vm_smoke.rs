@@ -52,10 +52,9 @@ pub(crate) fn run(args: &SmokeArgs) -> Result<()> {
         limit: Duration::from_secs(args.limit),
     };
     let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally::new("smoke");
     let mut begun = 0;
     let ran = guest.run(|line| match tally.line(line) {
-        Some(("ready", machine)) => println!("smoke: the guest is up: {machine}"),
         Some(("policy", spec)) => {
             begun += 1;
             println!("{spec}");
@@ -64,12 +63,12 @@ pub(crate) fn run(args: &SmokeArgs) -> Result<()> {
             let error = (found != TOPOLOGY).then(|| format!("detected `{found}`, not `{TOPOLOGY}`"));
             tally.step("topology", error.as_deref());
         }
-        Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
+        Some(_) => tally.unknown(line),
         None => {}
     });
     if ran.is_ok() && begun != policies.len() {
         tally.step("guest", Some(&format!("ran {begun} of {} policies", policies.len())));
     }
     tally.guest_ended(ran, &[]);
-    tally.finish("smoke", &format!("{} s in the guest", start.elapsed().as_secs()))
+    tally.finish(&format!("{} s in the guest", start.elapsed().as_secs()))
 }

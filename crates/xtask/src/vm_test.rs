@@ -109,7 +109,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     println!("test: programs after {} s", start.elapsed().as_secs());
 
     let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally::new("test");
     for kind in KINDS {
         let is_wanted = |name: &&str| args.only.is_empty() || args.only.iter().any(|only| only == name);
         let names: Vec<&str> = kind.steps.iter().copied().filter(is_wanted).collect();
@@ -135,12 +135,12 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
             limit: Duration::from_secs(args.limit),
         };
         println!("{}, {policy}: {}", kind.what, names.join(", "));
-        let ran = guest.run(|line| match tally.line(line) {
-            Some(("ready", machine)) => println!("test: the guest is up: {machine}"),
-            Some(_) => tally.step("console", Some(&format!("unknown report `{line}`"))),
-            None => {}
+        let ran = guest.run(|line| {
+            if tally.line(line).is_some() {
+                tally.unknown(line);
+            }
         });
         tally.guest_ended(ran, &names);
     }
-    tally.finish("test", &format!("{} s in the guests", start.elapsed().as_secs()))
+    tally.finish(&format!("{} s in the guests", start.elapsed().as_secs()))
 }
