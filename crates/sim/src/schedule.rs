@@ -53,7 +53,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn block(&mut self, cpu: u32, life: Life) {
         let task = self.stop_current(cpu, false);
         self.policy.quiescent(&mut self.records[task as usize], self.now_ns);
-        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
+        self.switch_waits_for_writes(cpu);
         if life == Life::Exited {
             self.policy.task_exit(&mut self.records[task as usize], self.now_ns);
         }
@@ -80,7 +80,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let c = &mut self.cpus[cpu as usize];
         let task = std::mem::replace(&mut c.curr, NONE);
         self.policy.stopping(&mut self.records[task as usize], cpu, self.now_ns, runnable);
-        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
+        self.switch_waits_for_writes(cpu);
         let t = &mut self.tasks[task as usize];
         let ran_ns = self.now_ns - t.runs_since_ns;
         t.cpu_time_ns += ran_ns;
@@ -268,7 +268,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     fn runs(&mut self, cpu: u32, task: u32) {
         self.policy.running(&mut self.records[task as usize], cpu, self.now_ns);
-        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
+        self.switch_waits_for_writes(cpu);
         self.checker.runs(task, cpu, self.is_allowed(task, cpu));
         self.check_place(task);
         let t = &mut self.tasks[task as usize];
@@ -327,7 +327,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Answers what the policy's counters cost.
     fn becomes_busy(&mut self, cpu: u32) -> u64 {
         self.policy.busy(cpu, self.now_ns);
-        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
+        self.switch_waits_for_writes(cpu);
         let updates_ns = self.updates_ns(cpu);
         self.set_idle_bit(cpu, false);
         let c = &mut self.cpus[cpu as usize];

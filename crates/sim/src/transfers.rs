@@ -53,7 +53,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.taken_ps().div_ceil(PS_PER_NS)
     }
 
-    /// The same in ps.
+    /// The next switch on `cpu` is longer by that: the kernel does both with the run queue's lock held.
+    pub(crate) fn switch_waits_for_writes(&mut self, cpu: u32) {
+        self.cpus[cpu as usize].extra_switch_ns += self.taken_ns();
+    }
+
+    /// What [`Self::taken_ns`] is, in ps.
     pub(crate) fn taken_ps(&self) -> u64 {
         let (costs, taken) = (self.costs, self.policy.seen().taken);
         if !costs.charge_writes || taken.from == 0 {
