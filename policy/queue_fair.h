@@ -70,42 +70,60 @@ WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 hweight)
 	return left_ns ? left_ns : 1;
 }
 
-/* V of a CPU. It lies between the least and the greatest vtime there. */
-WL_FN u64 wl_fair_mean(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
+/* Is V so far from the anchor believed? Up to twice the lag of the lightest task, either way. */
+WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, u64 off)
+{
+	/* Nearly always, and without a division: lags are of two slices, of lighter tasks. */
+	if (off <= p->params.min_granularity_ns)
+		return 1;
+	return off <= 4 * wl_fair_lag_max(&p->params, p->params.nr_groups ? WL_HWEIGHT_MIN
+									  : WL_HWEIGHT_NICE_19);
+}
+
+/*
+ * V of a CPU, measured from an anchor: the vtime of the task that runs (runs 1), else the last V.
+ */
+WL_FN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu, u64 anchor, u32 runs)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 load = wl_read_once(c->charged), sum = wl_read_once(c->vtime_sum);
-	u64 anchor = wl_read_once(c->min_vtime), off;
-	/* Twice the lag of the lightest task, either way. */
-	u64 spread = 4 * wl_fair_lag_max(&p->params,
-					 p->params.nr_groups ? WL_HWEIGHT_MIN : WL_HWEIGHT_NICE_19);
+	u64 load = wl_read_once(c->charged), sum, off;
 
 	if (!load)
-		return anchor;
-	if (wl_read_once(c->nr_running)) {
-		anchor = wl_curr_vtime(c, now_ns);
-		/* S knows it as it was when it was last charged. */
+		return runs ? wl_read_once(c->min_vtime) : anchor;
+	sum = wl_read_once(c->vtime_sum);
+	/* S knows it as it was when it was last charged. */
+	if (runs)
 		sum += (anchor - wl_read_once(c->curr_vtime)) * wl_read_once(c->curr_weight);
-	}
 	off = sum - load * anchor;
 	if ((s64)off >= 0) {
 		off = wl_div(off, load);
-		return off <= spread ? anchor + off : anchor;
+		return wl_fair_is_near(p, off) ? anchor + off : anchor;
 	}
 	/* Rounded down, as the other way. */
 	off = wl_div(0 - off + load - 1, load);
-	return off <= spread && off <= anchor ? anchor - off : anchor;
+	return off <= anchor && wl_fair_is_near(p, off) ? anchor - off : anchor;
+}
+
+/* V of a CPU. It lies between the least and the greatest vtime there. */
+WL_INLINE u64 wl_fair_mean(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (wl_read_once(c->nr_running))
+		return wl_fair_mean_from(p, cpu, wl_curr_vtime(c, now_ns), 1);
+	return wl_fair_mean_from(p, cpu, wl_read_once(c->min_vtime), 0);
 }
 
 /* ------------------------------------------------------------------ joining and leaving */
 
 /*
- * Takes a task out of S, and notes its lag. It is counted on its CPU, and soon not there any more.
+ * Takes a task out of S, and notes its lag from V, the mean. It is counted on its CPU, and soon not
+ * there any more.
  */
-WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 mean)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-	u64 mean = wl_fair_mean(p, t->cpu, now_ns), most = wl_fair_lag_max(&p->params, t->hweight);
+	u64 most = wl_fair_lag_max(&p->params, t->hweight);
 	u64 lag = mean >= t->vtime ? mean - t->vtime : t->vtime - mean;
 
 	lag = lag < most ? lag : most;
@@ -177,15 +195,13 @@ WL_INLINE void wl_fair_rescale_lag(struct wl_task *t, u32 hweight)
  * A counted task, which has been charged and is not in the queue, is charged by another hweight
  * from now on. V, its lag and what is left of its slice stay what they are in run time.
  */
-WL_FN int wl_fair_reweigh(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 hweight,
-			  u64 now_ns)
+WL_FN int wl_fair_reweigh_to(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 hweight,
+			     u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
 	u64 left = t->deadline - t->vtime, before = t->vtime * t->hweight, mean, lag;
 	u32 was = t->hweight;
 
-	if (hweight == was)
-		return 0;
 	mean = wl_fair_mean(p, t->cpu, now_ns);
 	if (t->vtime > mean) {
 		t->vtime = mean + wl_fair_rescale(t->vtime - mean, was, hweight);
@@ -206,15 +222,25 @@ WL_FN int wl_fair_reweigh(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	return 0;
 }
 
-/* Charges a running task for what it ran, and gives it another slice if this one is over. */
-WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+WL_INLINE void wl_fair_reweigh(struct wl_policy *p, struct wl_task *t, u32 hweight, u64 now_ns)
+{
+	if (hweight != t->hweight)
+		wl_fair_reweigh_to(p, t, hweight, now_ns);
+}
+
+/*
+ * Charges a running task for what it ran, and gives it another slice if this one is over. Returns 1
+ * if V of its CPU had to be known for that, in mean.
+ */
+WL_INLINE u32 wl_fair_charge_and_mean(struct wl_policy *p, struct wl_task *t, u64 now_ns, u64 *mean)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
-	u64 ran = wl_vtime_of(delta_ns, t->hweight), sum, charged;
+	u64 delta_ns, ran, sum, charged;
 
-	if (t->place != WL_PLACE_RUNNING || !delta_ns)
-		return;
+	if (t->place != WL_PLACE_RUNNING || now_ns <= t->run_start_ns)
+		return 0;
+	delta_ns = now_ns - t->run_start_ns;
+	ran = wl_vtime_of(delta_ns, t->hweight);
 	t->sum_exec_ns += delta_ns;
 	t->slice_used_ns += delta_ns;
 	t->vtime += ran;
@@ -236,8 +262,17 @@ WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns
 		wl_atomic_cas(&c->charged, charged, (u64)t->hweight);
 		wl_atomic_cas(&c->vtime_sum, sum, t->vtime * t->hweight);
 	}
-	wl_write_once(c->min_vtime, wl_fair_mean(p, t->cpu, now_ns));
+	*mean = wl_fair_mean_from(p, t->cpu, t->vtime, 1);
+	wl_write_once(c->min_vtime, *mean);
 	wl_wrote_cpu(p, t->cpu);
+	return 1;
+}
+
+WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	u64 mean;
+
+	wl_fair_charge_and_mean(p, t, now_ns, &mean);
 }
 
 /* Counts a task at place on cpu. */
@@ -251,7 +286,7 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 		return;
 	}
 	if (counted)
-		wl_fair_leave(p, t, now_ns);
+		wl_fair_leave(p, t, wl_fair_mean(p, t->cpu, now_ns));
 	wl_fair_rescale_lag(t, hweight);
 	wl_fair_join(p, t, cpu, now_ns, counted);
 	wl_place(p, t, place, cpu);
@@ -264,11 +299,13 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 mean = wl_fair_mean(p, cpu, now_ns);
+	u32 runs = wl_read_once(c->nr_running) != 0;
+	u64 anchor = runs ? wl_curr_vtime(c, now_ns) : wl_read_once(c->min_vtime);
+	u64 mean = wl_fair_mean_from(p, cpu, anchor, runs);
 
 	if (t->vtime > mean)
 		return 0;
-	if (!wl_read_once(c->nr_running) || wl_curr_vtime(c, now_ns) > mean)
+	if (!runs || anchor > mean)
 		return 1;
 	return wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->curr_deadline);
 }
@@ -317,10 +354,13 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 /* t is not runnable any more. */
 WL_INLINE void wl_fair_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
+	u64 mean;
+
 	if (t->place == WL_PLACE_NONE)
 		return;
-	wl_fair_charge(p, t, now_ns);
-	wl_fair_leave(p, t, now_ns);
+	if (!wl_fair_charge_and_mean(p, t, now_ns, &mean))
+		mean = wl_fair_mean(p, t->cpu, now_ns);
+	wl_fair_leave(p, t, mean);
 	wl_place(p, t, WL_PLACE_NONE, t->cpu);
 }
 
@@ -388,7 +428,7 @@ WL_INLINE u32 wl_fair_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 	u32 hweight = t->hweight;
 	s64 lag = t->lag;
 
-	wl_fair_leave(p, t, in->now_ns);
+	wl_fair_leave(p, t, wl_fair_mean(p, from, in->now_ns));
 	wl_fair_rescale_lag(t, wl_hweight(p, t, in->cpu));
 	wl_fair_join(p, t, in->cpu, in->now_ns, 1);
 	if (!wl_place_moved(p, t, from, in->cpu)) {

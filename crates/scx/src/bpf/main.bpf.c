@@ -141,6 +141,16 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return d->cpu;
 }
 
+/*
+ * Need the policy not be told that a task stops running, as it is queued again at once, and says so
+ * itself? It need not with queue=fair, whose enqueue charges and counts a task that is counted as
+ * running in the same way; the others note something of one that gives way.
+ */
+static bool enqueue_says_stopped(struct task_struct *p)
+{
+	return wl_is_fair(&policy) && !wl_is_exact(&policy) && !p->scx.slice;
+}
+
 static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)
 {
 	if (tctx->task.flags & WL_TASK_NEW)
@@ -155,6 +165,7 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *tctx = task_ctx(p);
 	struct scratch *sc = scratch_of(this_cpu);
+	u64 now_ns;
 	u32 why;
 
 	if (is_to_be_lost(p))
@@ -167,20 +178,32 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	why = enqueue_why(tctx, enq_flags);
 	tctx->goes_on = 0;
-	ask_enqueue(sc, tctx, cpu, why, this_cpu, bpf_ktime_get_ns());
+	now_ns = bpf_ktime_get_ns();
+	if (why == WL_ENQ_SLICE_END)
+		scratch_of(cpu)->switch_ns = now_ns;
+	ask_enqueue(sc, tctx, cpu, why, this_cpu, now_ns);
 	insert(p, &sc->enqueue_in, &sc->enqueue_out, WL_CPU_NONE, enq_flags);
 }
 
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct scratch *sc = scratch_of(cpu);
+	u64 now_ns = 0;
 
 	cpu_stats()->dispatches++;
-	wl_dispatch(&policy, cpu, bpf_ktime_get_ns(), &sc->dispatch);
+	/* If prev has just gone to sleep, stopping() was a moment ago. */
+	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED))
+		now_ns = sc->switch_ns;
+	if (!now_ns)
+		now_ns = bpf_ktime_get_ns();
+	/* Only if a task of ours ran is there a hook if one of a higher class comes next. */
+	sc->switch_ns = prev ? now_ns : 0;
+	wl_dispatch(&policy, cpu, now_ns, &sc->dispatch);
 	if (sc->dispatch.what == WL_DISPATCH_PULL)
 		pull_all(cpu);
 	if (sc->dispatch.pick != WL_PICK_HEAD) {
-		if (sc->dispatch.pick == WL_PICK_LAST ? take_last(cpu) : take_eligible(cpu))
+		if (sc->dispatch.pick == WL_PICK_LAST ? take_last(cpu, now_ns)
+						      : take_eligible(cpu, now_ns))
 			return;
 		/*
 		 * Nobody should run instead of prev, if it still can: with slice left, the kernel
@@ -203,7 +226,7 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	struct task_ctx *tctx = task_ctx(p);
 	struct cpu_stats *st = cpu_stats();
 	s32 cpu = scx_bpf_task_cpu(p);
-	u64 now_ns = bpf_ktime_get_ns();
+	u64 now_ns = end_switch(cpu);
 
 	/*
 	 * It was busy before, unless tasks were running when the scheduler was attached:
@@ -224,11 +247,17 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *tctx = task_ctx(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	u64 now_ns;
 
 	if (!tctx)
 		return;
 	tctx->goes_on = runnable;
-	wl_stopping(&policy, &tctx->task, scx_bpf_task_cpu(p), bpf_ktime_get_ns(), runnable);
+	if (runnable && enqueue_says_stopped(p))
+		return;
+	now_ns = bpf_ktime_get_ns();
+	scratch_of(cpu)->switch_ns = now_ns;
+	wl_stopping(&policy, &tctx->task, cpu, now_ns, runnable);
 }
 
 /*
@@ -237,6 +266,8 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
  */
 void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 {
+	/* What was noted is of a switch before this one, unless it is from the idle task. */
+	scratch_of(cpu)->switch_ns = 0;
 	if (idle)
 		wl_idle(&policy, cpu, bpf_ktime_get_ns());
 	else
@@ -262,6 +293,7 @@ void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
  */
 void BPF_STRUCT_OPS(wakelab_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
+	scratch_of(cpu)->switch_ns = 0;
 	scx_bpf_reenqueue_local();
 	watch_taken();
 }
@@ -304,6 +336,7 @@ void BPF_STRUCT_OPS(wakelab_disable, struct task_struct *p)
 
 	if (tctx)
 		wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
+	scratch_of(scx_bpf_task_cpu(p))->switch_ns = 0;
 	/* One that runs takes its CPU with it, and cpu_release is not called for that. */
 	if (p->prio < FIRST_FAIR_PRIO || is_partial)
 		watch_taken();

@@ -75,10 +75,10 @@ SEPARATE int pull_all(s32 cpu)
 }
 
 /*
- * Does the policy want p, of cpu's own queue, to run now? Inlined: as a function, each call would
- * be followed for each way to it.
+ * Does the policy want p, of cpu's own queue, to run at now_ns? Inlined: as a function, each call
+ * would be followed for each way to it.
  */
-static __always_inline bool wants(struct task_struct *p, s32 cpu)
+static __always_inline bool wants(struct task_struct *p, s32 cpu, u64 now_ns)
 {
 	struct scratch *sc = scratch_of(cpu);
 	struct task_ctx *tctx;
@@ -88,7 +88,7 @@ static __always_inline bool wants(struct task_struct *p, s32 cpu)
 	tctx = task_ctx(p);
 	if (!tctx)
 		return false;
-	wl_may_run(&policy, &tctx->task, cpu, bpf_ktime_get_ns(), &sc->run);
+	wl_may_run(&policy, &tctx->task, cpu, now_ns, &sc->run);
 	return sc->run.run;
 }
 
@@ -96,7 +96,7 @@ static __always_inline bool wants(struct task_struct *p, s32 cpu)
  * Takes the first task of the own queue that the policy wants to run now. Returns 1 if there was
  * one.
  */
-SEPARATE int take_eligible(s32 cpu)
+SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 {
 	struct task_struct *p;
 	u32 scanned = 0, taken = 0;
@@ -106,7 +106,7 @@ SEPARATE int take_eligible(s32 cpu)
 		if (scanned++ >= MAX_SCANNED)
 			break;
 		__sink(scanned); /* or the verifier follows each count by itself */
-		if (!wants(p, cpu))
+		if (!wants(p, cpu, now_ns))
 			continue;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
 			taken = 1;
@@ -121,7 +121,7 @@ SEPARATE int take_eligible(s32 cpu)
  * walks, as a task can be moved only while the walk is at it. Returns 1 if there was one, and it is
  * still there.
  */
-SEPARATE int take_last(s32 cpu)
+SEPARATE int take_last(s32 cpu, u64 now_ns)
 {
 	struct task_struct *p;
 	u32 scanned = 0, taken = 0;
@@ -132,7 +132,7 @@ SEPARATE int take_last(s32 cpu)
 		if (scanned++ >= MAX_SCANNED)
 			break;
 		__sink(scanned); /* or the verifier follows each count by itself */
-		if (wants(p, cpu))
+		if (wants(p, cpu, now_ns))
 			last = p->pid;
 	}
 	if (!last)

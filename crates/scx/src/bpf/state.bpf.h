@@ -92,6 +92,11 @@ struct scratch {
 	struct wl_enqueue_in enqueue_in;
 	struct wl_enqueue_out enqueue_out;
 	struct wl_tick_out tick;
+	/*
+	 * The time of the switch that the CPU is about to make, or 0: it is read once a switch, as
+	 * that costs more than most of what a hook does. With the lock of the CPU's run queue held.
+	 */
+	u64 switch_ns;
 } WL_ALIGN_LINE;
 
 struct scratch scratch[WL_MAX_CPUS];
@@ -118,6 +123,16 @@ static struct scratch *scratch_of(u32 cpu)
 {
 	wl_hide(cpu);
 	return &scratch[cpu & (WL_MAX_CPUS - 1)];
+}
+
+/* What was noted of the switch that cpu makes, which is over then; else the time now. */
+static u64 end_switch(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+	u64 now_ns = sc->switch_ns ?: bpf_ktime_get_ns();
+
+	sc->switch_ns = 0;
+	return now_ns;
 }
 
 static bool valid_cpu(s32 cpu)
