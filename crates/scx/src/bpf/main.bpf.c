@@ -12,8 +12,8 @@
  * reschedules an idle CPU by itself, a preemption is a kick; dispatch asks wl_dispatch() whether to
  * pull, then moves the head of the own DSQ to the CPU, or the first or last task of which
  * wl_may_run() says yes. Tasks for which the kernel does not ask select_cpu (pinned ones, and those
- * that are put back) come to enqueue. Where dispatch could only take the one task that was just
- * inserted (goes_straight()), the task goes to the CPU's local queue, and the kernel does not ask.
+ * that are put back) come to enqueue. Where dispatch would take the task that was just inserted
+ * (goes_straight()), the task goes to the CPU's local queue, and the kernel does not ask.
  *
  * What it costs is what hooks cost: entering one and finding the task's record is more than most of
  * them do. So there is none that is not needed: a task that sleeps was running, and stopping() says
@@ -53,12 +53,14 @@ UEI_DEFINE(uei);
 #endif
 
 /*
- * Carries out the answer to wl_enqueue(): p goes to the queue of out->cpu. It is on the run queue
- * of in->cpu.
+ * Carries out the answer to wl_enqueue() in sc: p, whose record is tctx, goes to the queue of
+ * enqueue_out.cpu. It is on the run queue of enqueue_in.cpu.
  */
-static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_in *in,
-				const struct wl_enqueue_out *out, s32 claimed_cpu, u64 enq_flags)
+static AFTER_SEARCH void insert(struct task_struct *p, struct scratch *sc, struct task_ctx *tctx,
+				s32 claimed_cpu, u64 enq_flags)
 {
+	const struct wl_enqueue_in *in = &sc->enqueue_in;
+	const struct wl_enqueue_out *out = &sc->enqueue_out;
 	struct cpu_stats *st = cpu_stats();
 	s32 home = in->cpu;
 
@@ -85,7 +87,7 @@ static AFTER_SEARCH void insert(struct task_struct *p, const struct wl_enqueue_i
 		scx_bpf_test_and_clear_cpu_idle(out->cpu);
 
 	st->preempts += out->preempt;
-	if (out->cpu == home && goes_straight(p, in, out)) {
+	if (out->cpu == home && goes_straight(p, sc, tctx)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, out->slice_ns,
 				   enq_flags | (out->preempt ? SCX_ENQ_PREEMPT : 0));
 		return;
@@ -137,7 +139,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	ask_enqueue(sc, tctx, d->cpu, tctx->task.flags & WL_TASK_NEW ? WL_ENQ_FORK : WL_ENQ_WAKEUP,
 		    this_cpu, in->now_ns);
-	insert(p, &sc->enqueue_in, &sc->enqueue_out, d->claimed ? d->cpu : WL_CPU_NONE, 0);
+	insert(p, sc, tctx, d->claimed ? d->cpu : WL_CPU_NONE, 0);
 	return d->cpu;
 }
 
@@ -157,7 +159,8 @@ static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)
 		return WL_ENQ_FORK;
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		return WL_ENQ_WAKEUP;
-	return tctx->goes_on ? WL_ENQ_SLICE_END : WL_ENQ_MOVED;
+	return tctx->goes_on || tctx->task.place == WL_PLACE_RUNNING ? WL_ENQ_SLICE_END
+								     : WL_ENQ_MOVED;
 }
 
 void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
@@ -182,7 +185,7 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	if (why == WL_ENQ_SLICE_END)
 		scratch_of(cpu)->switch_ns = now_ns;
 	ask_enqueue(sc, tctx, cpu, why, this_cpu, now_ns);
-	insert(p, &sc->enqueue_in, &sc->enqueue_out, WL_CPU_NONE, enq_flags);
+	insert(p, sc, tctx, WL_CPU_NONE, enq_flags);
 }
 
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
@@ -246,15 +249,17 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 {
-	struct task_ctx *tctx = task_ctx(p);
-	s32 cpu = scx_bpf_task_cpu(p);
+	struct task_ctx *tctx;
+	s32 cpu;
 	u64 now_ns;
 
-	if (!tctx)
-		return;
-	tctx->goes_on = runnable;
 	if (runnable && enqueue_says_stopped(p))
 		return;
+	tctx = task_ctx(p);
+	if (!tctx)
+		return;
+	cpu = scx_bpf_task_cpu(p);
+	tctx->goes_on = runnable;
 	now_ns = bpf_ktime_get_ns();
 	scratch_of(cpu)->switch_ns = now_ns;
 	wl_stopping(&policy, &tctx->task, cpu, now_ns, runnable);

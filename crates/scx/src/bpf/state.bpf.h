@@ -97,6 +97,8 @@ struct scratch {
 	 * that costs more than most of what a hook does. With the lock of the CPU's run queue held.
 	 */
 	u64 switch_ns;
+	/* 1: a task that preempts went straight to the CPU, and has not been switched to. */
+	u32 preempted;
 } WL_ALIGN_LINE;
 
 struct scratch scratch[WL_MAX_CPUS];
@@ -132,6 +134,8 @@ static u64 end_switch(s32 cpu)
 	u64 now_ns = sc->switch_ns ?: bpf_ktime_get_ns();
 
 	sc->switch_ns = 0;
+	if (sc->preempted)
+		sc->preempted = 0;
 	return now_ns;
 }
 
@@ -175,33 +179,74 @@ static __always_inline u32 kernel_searches(struct task_struct *p, const struct w
 	return 1;
 }
 
+/* Would a task of this key be the first of cpu's queue? */
+SEPARATE int is_first(s32 cpu, u64 key)
+{
+	struct task_struct *p;
+	u32 first = 1;
+
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		first = (s64)(p->scx.dsq_vtime - key) > 0;
+		break;
+	}
+	return first;
+}
+
 /*
- * May a task whose queue is that of out->cpu, and which is counted there, go to the CPU without
- * asking wl_dispatch()?
+ * queue=fair: may a task that preempts go to the CPU without asking wl_dispatch()? Its walk over
+ * the queue would begin with this task if no key is before its own, and end with it if the policy
+ * wants it. Looking is cheaper than an interrupt to the own CPU, which a kick is, and a dispatch.
+ */
+static __always_inline bool preempts_straight(struct scratch *sc, struct task_ctx *tctx,
+					      u32 nr_queued)
+{
+	s32 cpu = sc->enqueue_out.cpu;
+	struct scratch *of = scratch_of(cpu);
+
+	if (nr_queued > 1 && (of->preempted || !is_first(cpu, sc->enqueue_out.key)))
+		return false;
+	wl_may_run(&policy, &tctx->task, cpu, sc->enqueue_in.now_ns, &sc->run);
+	if (!sc->run.run)
+		return false;
+	of->preempted = 1;
+	return true;
+}
+
+/*
+ * May a task whose queue is that of enqueue_out.cpu, and which is counted there, go to the CPU
+ * without asking wl_dispatch()?
  *
- * Yes if that could only answer with this task: nothing else waits there, no balancing is due, and
- * either nothing runs there or the policy wants it to give way. Not with queue=fair if something
- * runs (the eligible go first), and not with groups=exact, which compares CPUs at each choice.
+ * Yes if that could only answer with this task: no balancing is due, and either nothing runs and
+ * nothing else waits there, or the policy wants what runs to give way, and this task is next. Not
+ * with groups=exact, which compares CPUs at each choice.
  *
  * And in any case a waking kernel thread that is bound to its CPU: others may wait for it to make
  * any progress at all (workqueues, RCU), and nothing else can run it. It is counted and charged as
  * any other; at the end of its slice it queues as any other, so that it cannot keep the CPU for
  * itself.
  */
-static bool goes_straight(struct task_struct *p, const struct wl_enqueue_in *in,
-			  const struct wl_enqueue_out *out)
+static __always_inline bool goes_straight(struct task_struct *p, struct scratch *sc,
+					  struct task_ctx *tctx)
 {
+	const struct wl_enqueue_in *in = &sc->enqueue_in;
+	const struct wl_enqueue_out *out = &sc->enqueue_out;
 	struct wl_cpu *c = wl_cpu_of(&policy, out->cpu);
+	u32 nr_queued;
 
 	if (in->why != WL_ENQ_WAKEUP && in->why != WL_ENQ_FORK)
 		return false;
 	if (p->nr_cpus_allowed == 1 && (p->flags & PF_KTHREAD) && in->why == WL_ENQ_WAKEUP)
 		return true;
-	if (wl_is_exact(&policy) || wl_read_once(c->nr_queued) != 1 ||
-	    wl_read_once(c->balance_marked))
+	if (wl_is_exact(&policy) || wl_read_once(c->balance_marked))
+		return false;
+	nr_queued = wl_read_once(c->nr_queued);
+	if (wl_is_fair(&policy) && out->preempt)
+		return preempts_straight(sc, tctx, nr_queued);
+	if (nr_queued != 1)
 		return false;
 	if (wl_read_once(c->nr_running))
-		return out->preempt && !wl_is_fair(&policy);
+		return out->preempt;
 	return wl_read_once(c->state) < WL_CPU_BUSY;
 }
 
