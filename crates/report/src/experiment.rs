@@ -191,6 +191,7 @@ impl<'a> RowResult<'a> {
             published: self.published_gain_percent?,
             noise: self.noise_percent,
             predicted: self.simulated.gain.gain_percent.unwrap_or(0.0),
+            certain: self.simulated.gain.ci_percent.is_some_and(|[low, high]| low > 0.0 || high < 0.0),
         })
     }
 }

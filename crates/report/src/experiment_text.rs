@@ -131,12 +131,15 @@ pub(crate) fn figure(value: Option<f64>) -> String {
 /// The score in a few lines.
 pub(crate) fn score_text(score: &Score) -> String {
     let mut out = format!(
-        "  signs right: {} of {} rows beyond their noise ({} %); over all {} scored rows {} %\n  rank correlation: {}\n",
+        "  signs right: {} of {} rows beyond their noise ({} %); over all {} scored rows {} %\n  \
+         signs right where the prediction exceeds its own interval: {} of {}\n  rank correlation: {}\n",
         score.signs_right,
         score.rows_beyond_noise,
         number(score.signs_percent, 0),
         score.rows,
         number(score.all_rows_percent, 0),
+        score.certain_signs_right,
+        score.rows_certain,
         number(score.spearman, 2),
     );
     out.push_str(&format!(

@@ -4,6 +4,8 @@
 //! - *Signs*: over the rows whose published change exceeds its noise, the share that was predicted with the published
 //!   sign. The noise of a row is sqrt(b^2 + a^2) with the published standard deviations before and after in percent,
 //!   one that was not published being 0. `all_rows_percent` counts the other rows as right, whatever was predicted.
+//!   Of the rows beyond their noise, the *certain* ones are counted apart: the interval of their prediction has no 0 in
+//!   it, so that other seeds would hardly give the other sign.
 //! - *Rank correlation*: Spearman's, Pearson's correlation of the ranks with ties at their mean rank
 //!   (<https://www.itl.nist.gov/div898/software/dataplot/refman2/auxillar/rankcorr.htm>).
 //! - *Errors*: absolute differences of predicted and published gain in percentage points, over all scored rows.
@@ -22,6 +24,8 @@ pub(crate) struct Pair {
     pub(crate) published: f64,
     pub(crate) noise: f64,
     pub(crate) predicted: f64,
+    /// The prediction's interval lies on one side of 0.
+    pub(crate) certain: bool,
 }
 
 impl Pair {
@@ -50,7 +54,11 @@ pub(crate) struct Score {
     pub(crate) signs_right: usize,
     /// `signs_right` in percent of `rows_beyond_noise`.
     pub(crate) signs_percent: Option<f64>,
-    /// The same over all rows, those within noise counted as right.
+    /// Rows beyond their noise whose prediction exceeds its own interval.
+    pub(crate) rows_certain: usize,
+    /// Of these, the ones predicted with the published sign.
+    pub(crate) certain_signs_right: usize,
+    /// Right signs over all rows, those within noise counted as right.
     pub(crate) all_rows_percent: Option<f64>,
     pub(crate) spearman: Option<f64>,
     pub(crate) median_absolute_error: Option<f64>,
@@ -75,6 +83,8 @@ impl Score {
         let published: Vec<f64> = pairs.iter().map(|pair| pair.published).collect();
         let predicted: Vec<f64> = pairs.iter().map(|pair| pair.predicted).collect();
         let (beyond, right) = signs(pairs);
+        let certain: Vec<Pair> = pairs.iter().copied().filter(|pair| pair.certain).collect();
+        let (rows_certain, certain_signs_right) = signs(&certain);
         let mean_absolute_error = mean_error(pairs);
         let best_constant = median(&published).map(|gain| Guess::new(pairs, gain));
         let best =
@@ -84,6 +94,8 @@ impl Score {
             rows_beyond_noise: beyond,
             signs_right: right,
             signs_percent: share(right, beyond),
+            rows_certain,
+            certain_signs_right,
             all_rows_percent: share(right + pairs.len() - beyond, pairs.len()),
             spearman: spearman(&published, &predicted),
             median_absolute_error: median_error(pairs),
@@ -162,7 +174,7 @@ mod tests {
     use super::*;
 
     fn pair(published: f64, noise: f64, predicted: f64) -> Pair {
-        Pair { published, noise, predicted }
+        Pair { published, noise, predicted, certain: false }
     }
 
     /// Published 4, -2, 1 (within its noise of 3) and 10; predicted 6, 1, -1 and 4.
@@ -170,10 +182,17 @@ mod tests {
     /// Errors 2, 3, 2 and 6: mean 3.25, median 2.5.
     /// Best constant (1 + 4) / 2 = 2.5: errors 1.5, 4.5, 1.5, 7.5: mean 3.75, median 3; signs: 4 and 10 right.
     /// No change: errors 4, 2, 1, 10: mean 4.25, median 3.
+    /// Certain are -2, 1 and 10; 1 is within its noise: 1 of 2.
     /// Ranks 3 1 2 4 and 4 2 1 3: differences 1 1 1 1, rho = 1 - 6 * 4 / (4 * 15) = 0.6.
     #[test]
     fn four_rows_by_hand() {
-        let pairs = [pair(4.0, 1.0, 6.0), pair(-2.0, 1.0, 1.0), pair(1.0, 3.0, -1.0), pair(10.0, 0.0, 4.0)];
+        let certain = |pair: Pair| Pair { certain: true, ..pair };
+        let pairs = [
+            pair(4.0, 1.0, 6.0),
+            certain(pair(-2.0, 1.0, 1.0)),
+            certain(pair(1.0, 3.0, -1.0)),
+            certain(pair(10.0, 0.0, 4.0)),
+        ];
         let third = 66.666667;
         let guess = |gain_percent, signs_percent, mean| Guess {
             gain_percent,
@@ -186,6 +205,8 @@ mod tests {
             rows_beyond_noise: 3,
             signs_right: 2,
             signs_percent: Some(third),
+            rows_certain: 2,
+            certain_signs_right: 1,
             all_rows_percent: Some(75.0),
             spearman: Some(0.6),
             median_absolute_error: Some(2.5),

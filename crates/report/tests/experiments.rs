@@ -208,6 +208,8 @@ fn values_gains_and_signs_by_hand() {
         (&score["rows"], &score["rows_beyond_noise"], &score["signs_right"]),
         (&4.into(), &3.into(), &2.into())
     );
+    // Only the share has the same gain under both seeds, of the three that exceed their noise.
+    assert_eq!((&score["rows_certain"], &score["certain_signs_right"]), (&1.into(), &1.into()));
     assert_eq!(score, &json["experiments"][0]["score"]);
 }
 
@@ -264,7 +266,7 @@ fn text_and_page_show_what_there_is() {
     for part in [
         "hand: by hand\n  smp-8, host mainline, linux-4.15 -> linux-4.15+idle=smt-balance, 2 seeds from 1 to 2\n",
         "fitted to \"before\": pairs = 1; by hand\n",
-        "signs right: 2 of 3 rows beyond their noise (67 %); over all 4 scored rows 75 %\n",
+        "signs right: 2 of 3 rows beyond their noise (67 %); over all 4 scored rows 75 %\n  signs right where the prediction exceeds its own interval: 1 of 1\n",
         "hand/control=same: DOES NOT HOLD: expected same, found +10.00 ±63.53 %\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
