@@ -3,8 +3,8 @@
 //!
 //! The kernel moves all tasks over one by one, and the thread that attaches is one of them: on kernels without commit
 //! b06ccbabe250 ("sched_ext: Fix starvation of scx_enable() under fair-class saturation", CVE-2026-43392; 6.12 and
-//! later, until March 2026) it is then below all that were not moved yet, and where those leave no CPU idle it never goes on:
-//! the machine hangs half-way. A real-time task is not moved.
+//! later, until March 2026) it is then below all that were not moved yet, and where those leave no CPU idle it never
+//! goes on: the machine hangs half-way. A real-time task is not moved.
 
 use std::io;
 
