@@ -85,7 +85,7 @@ start_loader() {
     return 1
 }
 
-# Field 41 is the scheduling policy: real-time while the loader attaches.
+# Whether the loader is a real-time task no more, as it is while it attaches: field 41 of its stat is the scheduling policy.
 is_ordinary() {
     [ "$(cut -d ' ' -f 41 "/proc/$loader/stat")" = 0 ]
 }

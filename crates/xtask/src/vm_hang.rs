@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-
 //! What a guest that says nothing was doing: an NMI makes its kernel print each task's stack and panic; of that, the
 //! tasks that ran or were stuck are told, a line each.
 

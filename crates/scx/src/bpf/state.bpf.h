@@ -134,8 +134,7 @@ static u64 end_switch(s32 cpu)
 	u64 now_ns = sc->switch_ns ?: bpf_ktime_get_ns();
 
 	sc->switch_ns = 0;
-	if (sc->preempted)
-		sc->preempted = 0;
+	sc->preempted = 0;
 	return now_ns;
 }
 
