@@ -11,7 +11,7 @@
  *   preempt	a task that wakes is behind the running one by more than a quarter of a tick of its
  *		CPU time
  *   pull	a tick looks at the first of those that wait on WL_EXACT_PROBES CPUs of the LLC and
- *		on one anywhere, other ones each time. If that one is behind all that this CPU has
+ *		on one anywhere, each in turn. If that one is behind all that this CPU has
  *		by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this CPU
  *		pulls the first task of that queue that is so far behind, and runs it. A CPU that is
  *		about to idle pulls from the next CPU where somebody waits, and a tick on a CPU
@@ -297,11 +297,16 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			c->best = wl_exact_seen(&c->first);
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
-		u32 level = i < WL_EXACT_PROBES ? p->topo.llc_level : p->topo.nr_levels - 1;
-
-		probe = wl_get(c->probe) + 1;
-		c->probe = probe;
-		other = wl_exact_next(p, cpu, level, probe);
+		/* Counted apart: together, four at a time, they came to every fourth CPU only. */
+		if (i < WL_EXACT_PROBES) {
+			probe = wl_get(c->probe) + 1;
+			c->probe = probe;
+			other = wl_exact_next(p, cpu, p->topo.llc_level, probe);
+		} else {
+			probe = wl_get(c->probe_far) + 1;
+			c->probe_far = probe;
+			other = wl_exact_next(p, cpu, p->topo.nr_levels - 1, probe);
+		}
 		if (wl_exact_probe(p, cpu, other, now_ns, reads)) {
 			found = other + 1;
 			break;
@@ -326,8 +331,8 @@ WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_rea
 	wl_unused(cpu);
 	wl_unused(reads);
 	wl_for (i, 0, nr_cpus) {
-		probe = wl_get(c->probe) + 1;
-		c->probe = probe;
+		probe = wl_get(c->probe_far) + 1;
+		c->probe_far = probe;
 		other = wl_exact_next(p, cpu, top, probe);
 		if (other == cpu)
 			continue;

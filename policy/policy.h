@@ -125,10 +125,11 @@ struct wl_cpu {
 	struct wl_exact_who best; /* whom a walk over the queue has found */
 	u32 has_best;		  /* WL_EXACT_RUNS, .. */
 	u32 pull_from;		  /* 1 + the CPU from which the next dispatch pulls; 0: none */
-	u32 probe;		  /* counts CPUs looked at */
+	u32 probe;		  /* counts CPUs of the LLC looked at */
 	u32 idle_pulls;		  /* tries to find work since a task ran */
 	u64 walked_ns;		  /* when a walk over the queue began last */
 	struct wl_reads walk_reads WL_ALIGN_LINE; /* of that walk: answered by the next dispatch */
+	u32 probe_far; /* counts CPUs of the whole machine looked at */
 	struct wl_clock llc_clock
 		WL_ALIGN_LINE; /* of the root in the LLC; valid in the LLC's first CPU only, as is */
 	u32 llc_waiting;       /* tasks that wait in the LLC */

@@ -248,6 +248,7 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, picked_ns),
 	AT(wl_cpu, first),
 	AT(wl_cpu, walked_ns),
+	AT(wl_cpu, probe_far),
 	AT(wl_cpu, others_wait),
 	sizeof(struct wl_block),
 	AT(wl_block, recent_period),

@@ -120,7 +120,7 @@ impl Race {
             | "idle_since_ns"
             | "max_idle_balance_cost_ns" => Race::Averages,
             "overloaded" | "balance_marked" | "next_balance_ns" | "balance_failed" | "newly_idle_left"
-            | "push_to" | "push_why" | "push_due_ns" | "pull_from" | "probe" | "idle_pulls"
+            | "push_to" | "push_why" | "push_due_ns" | "pull_from" | "probe" | "probe_far" | "idle_pulls"
             | "taken_turns" => Race::Marks,
             _ => Race::Other,
         }

@@ -152,7 +152,7 @@ structs! {
      idle_scan_due_ns idle_blocks core_blocks
      wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged picked_ns
      first.v first.slot first.weight has_first curr_slot best.v best.slot best.weight has_best pull_from probe idle_pulls
-     walked_ns llc_clock.v llc_clock.rate_v llc_clock.rate_us llc_clock.rate llc_waiting others_wait]
+     walked_ns probe_far llc_clock.v llc_clock.rate_v llc_clock.rate_us llc_clock.rate llc_waiting others_wait]
     [next_balance_ns balance_failed walk_reads.at]
     block: native::Block, types::wl_block;
     [idle present cores recent before recent_period number] []

@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 92];
+        static wl_native_layout: [u32; 93];
     }
 
     #[test]
@@ -474,6 +474,7 @@ mod tests {
             offset_of!(CpuState, picked_ns),
             offset_of!(CpuState, first),
             offset_of!(CpuState, walked_ns),
+            offset_of!(CpuState, probe_far),
             offset_of!(CpuState, others_wait),
             size_of::<Block>(),
             offset_of!(Block, recent_period),

@@ -20,7 +20,7 @@ const CPU: &[(usize, &str)] = fields!(CpuState: state nr_queued nr_running curr_
     next_vtime last_buddy last_vtime tried_cpu tried_level tried_why taken_turns has_idle_cores nr_idle_scan
     idle_scan_due_ns idle_blocks core_blocks wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged first has_first curr_slot
     best has_best pull_from probe idle_pulls walked_ns
-    walk_reads llc_clock llc_waiting others_wait);
+    walk_reads probe_far llc_clock llc_waiting others_wait);
 const GROUP: &[(usize, &str)] =
     fields!(Group: shares parent depth counts_as stale_weight generation home waking);
 const GROUP_CPU: &[(usize, &str)] = fields!(GroupCpu: load nr counted weight generation summed_ns advanced_ns

@@ -144,3 +144,27 @@ fn who_runs_where_nobody_waits_has_received_it_if_somebody_waits_elsewhere() {
         assert_eq!(received, if waits { 2 * MS } else { 0 });
     }
 }
+
+/// CPU 0 runs A, and B, 20 ms behind, waits on another CPU, whichever that is: within as many ticks as there are CPUs,
+/// CPU 0 has found it. Four LLCs of one CPU to four, so that no period of what is looked at hides any.
+#[test]
+fn ticks_look_at_each_cpu_in_turn() {
+    for (nodes, cores) in [(2, 2), (4, 1), (2, 4), (4, 4), (3, 4)] {
+        let nr_cpus = nodes * cores;
+        for other in 1..nr_cpus {
+            let mut host =
+                Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(nodes, None, cores, 1), 2));
+            host.policy.group_init(1, 0, 1024);
+            host.policy.group_init(2, 0, 1024);
+            let mut a = running(&mut host, 1, 0);
+            let _far = running(&mut host, 1, other);
+            let _b = queued(&mut host, 2, other);
+            let found = (20u64..20 + u64::from(nr_cpus)).find(|ms| {
+                host.now_ns = ms * MS;
+                host.policy.tick(0, Some(&mut a), host.now_ns).resched == 1
+            });
+            assert!(found.is_some(), "{nodes} LLCs of {cores} CPUs: nobody looked at CPU {other}");
+            assert_eq!(host.policy.dispatch(0, host.now_ns).cpu as u32, other);
+        }
+    }
+}

@@ -408,6 +408,26 @@ fn groups_that_fill_from_outside_on_two_llcs() {
     }
 }
 
+/// Groups of 4 tasks each on two LLCs of 2 CPUs; which of the eight come first is in the bits. After 1 s one has 3072
+/// shares instead of 1024, and the other 25 % of 4 CPUs x 2 s. In these orders each group had filled an LLC; were
+/// another LLC not looked at, both would keep half.
+#[test]
+fn two_groups_that_fill_a_cache_each() {
+    for (order, host) in
+        [0b0001_1110, 0b1001_0011, 0b1010_1010].into_iter().flat_map(|of| HOSTS.map(|h| (of, h)))
+    {
+        let joining = |i: u64| joins(1 - (order >> i & 1), i * MS, (20 + i) * MS);
+        let mut tasks = (0..8).map(joining).collect::<Vec<_>>();
+        tasks.push(task(0, vec![sleep(1_000 * MS), Op::SetShares { group: 1, shares: 3072 }]));
+        let until = |end_ns| {
+            let scenario = exact((2, 2, 1), &[(None, 1024); 2], tasks.clone(), host, end_ns);
+            wakelab_sim::run(&scenario, 1).unwrap().groups[0].cpu_time_ns
+        };
+        let part = (until(3_100 * MS) - until(1_100 * MS)) as f64 / (8_000 * MS) as f64;
+        assert!((part - 0.25).abs() <= 0.002, "{order:08b} {host:?}: {part}");
+    }
+}
+
 /// n with children x (4 tasks) and y (4) beside m (6), all with 1024 shares: n and m have 4 CPUs each, x and y 2 each.
 /// From 23 s on n's shares are 3072, and it has 6 CPUs, m 2, x and y 3 each. In 2 s, within 12 ms, 0.075 points of 16
 /// s, and 48 ms with ticks of 4 ms. If a child that runs where nobody waits were not charged, though its sibling waits
