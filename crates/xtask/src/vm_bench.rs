@@ -82,6 +82,8 @@ const SEARCH: [&str; 7] = [
 /// And every value of the axis groups.
 const GROUPS: [&str; 3] =
     ["linux-4.15+groups=task-weight", "linux-4.15+groups=shares", "linux-4.15+groups=exact"];
+/// The design of groups=shares as it was published.
+const PUBLISHED_SHARES: &str = "linux-2.6.24+groups=shares";
 
 impl Part {
     fn name(self) -> &'static str {
@@ -110,7 +112,7 @@ impl Part {
             Part::Path | Part::Burst => [&[KERNEL, EMPTY][..], &PLACEMENT, &GROUPS].concat(),
             Part::Search => SEARCH.to_vec(),
             Part::Time => [&[EMPTY][..], &PLACEMENT, &GROUPS].concat(),
-            Part::Shares => [&[KERNEL][..], &GROUPS].concat(),
+            Part::Shares => [&[KERNEL, PUBLISHED_SHARES][..], &GROUPS].concat(),
         }
     }
 
