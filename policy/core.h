@@ -122,8 +122,8 @@ WL_INLINE struct wl_search wl_search_for(const struct wl_select_in *in, u32 this
 }
 
 /* The front of every idle search but for target: prev and the recent CPU, then the search. */
-WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, struct wl_task *t,
-			      struct wl_decision *out)
+WL_FN_REST int wl_place_woken(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			      struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	u32 recent = t->recent_cpu, is_scan = wl_axis(p, idle) == WL_IDLE_SCAN;
 	s32 second_best = WL_CPU_NONE;
@@ -135,13 +135,13 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, struct w
 	    wl_take_or_remember(p, s, t, s->prev, &second_best, out)) {
 		wl_placed_on(out, s->prev, WL_REASON_PREV_IDLE);
 		t->nr_moved = 0;
-		return;
+		return 0;
 	}
 	if (wl_looks_at_recent(p) && recent < p->topo.nr_cpus && recent != s->target &&
 	    recent != s->prev && wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target) &&
 	    wl_take_or_remember(p, s, t, recent, &second_best, out)) {
 		wl_placed_on(out, recent, WL_REASON_RECENT_IDLE);
-		return;
+		return 0;
 	}
 	out->searched = 1;
 	wl_line_step(p, WL_STEP_REST);
@@ -154,20 +154,21 @@ WL_INLINE void wl_place_woken(struct wl_policy *p, struct wl_search *s, struct w
 		out->cpu = s->target;
 		out->claimed = 0;
 		out->reason = WL_REASON_NONE_IDLE;
-		return;
+		return 0;
 	}
 	out->cpu = cpu;
 	out->claimed = 1;
 	if (wl_is_nearest(p))
 		wl_nearest_moved(t);
+	return 0;
 }
 
-WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
-		    struct wl_task *wakee WL_ARG, struct wl_task *waker,
-		    struct wl_decision *out WL_ARG)
+WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
+			 struct wl_task *wakee WL_ARG, struct wl_task *waker,
+			 struct wl_decision *out WL_ARG)
 {
 	u32 nr_cpus = p->topo.nr_cpus, this_cpu = in->this_cpu, prev = in->prev_cpu, target;
-	u32 is_new = in->flags & (WL_WAKE_FORK | WL_WAKE_EXEC);
+	u32 is_new = in->flags & WL_WAKE_NEW;
 	struct wl_search s;
 
 	/* All else is set in any case. */
@@ -188,8 +189,8 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 
 	target = prev;
 	out->target = prev;
-	out->affine_reason = WL_AFFINE_NOT_ASKED;
 	if (wakee->nr_allowed == 1) {
+		out->affine_reason = WL_AFFINE_NOT_ASKED;
 		if (wl_axis(p, affine) == WL_AFFINE_FLIPS && waker && !is_new)
 			wl_record_wakee(p, waker, wakee, in->now_ns);
 		out->cpu = prev;
@@ -199,6 +200,7 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		return 0;
 	}
 	if (is_new) {
+		out->affine_reason = WL_AFFINE_NOT_ASKED;
 		s = wl_search_for(in, this_cpu, prev, prev);
 		wl_place_new(p, &s, wakee, out);
 		return 0;
@@ -219,8 +221,7 @@ WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL
 		return 0;
 	}
 	s = wl_search_for(in, this_cpu, prev, target);
-	wl_place_woken(p, &s, wakee, out);
-	return 0;
+	return wl_place_woken(p, &s, wakee, out);
 }
 
 WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG,
@@ -364,7 +365,7 @@ WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 	return 0;
 }
 
-WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
+WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
 	wl_util_task(p, t, now_ns);
 	/*
@@ -381,8 +382,8 @@ WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 }
 
 /* The task's record knows its CPU; a host that missed an event may think of another. */
-WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
-		      u32 runnable)
+WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
+			   u64 now_ns, u32 runnable)
 {
 	wl_unused(cpu);
 	wl_util_task(p, t, now_ns);

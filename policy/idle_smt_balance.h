@@ -102,14 +102,14 @@ WL_INLINE u32 wl_group_busy(struct wl_policy *p, const struct wl_search *s, stru
 /*
  * One step of the descent, through the groups of the candidate's domain at `level`, from the
  * candidate's, here: returns the group in which it goes on, and of how many CPUs that is. anywhere:
- * whether t may run on every CPU, a constant, so that there is a function for tasks that may.
+ * whether t may run on every CPU, a constant, so that there is a function for tasks that may. own:
+ * of the CPU that searches.
  */
 WL_INLINE u32 wl_descend(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
-			 u32 level, u32 candidate, u32 here, u32 anywhere, u32 *weight,
-			 struct wl_decision *out)
+			 struct wl_cpu *own, u32 level, u32 candidate, u32 here, u32 anywhere,
+			 u32 *weight, struct wl_decision *out)
 {
 	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
-	struct wl_cpu *own = wl_cpu_of(p, s->this_cpu);
 	u32 dom = wl_entry(lv->dom_of, candidate), nr = wl_entry(lv->nr_child, dom), child, start;
 	u32 busy_here, busy_there, weight_here = wl_entry(groups->weight, here), weight_there;
 	u32 this_group;
@@ -154,12 +154,13 @@ WL_FN int wl_descend_clusters(struct wl_policy *p WL_ARG, const struct wl_search
 			      const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_level *clusters = wl_level_of(p, 2);
+	struct wl_cpu *own = wl_cpu_of(p, s->this_cpu);
 	u32 here = wl_entry(clusters->dom_of, s->target), span, start;
-	u32 there = wl_descend(p, s, t, 3, s->target, here, wl_anywhere(p, t), &span, out);
+	u32 there = wl_descend(p, s, t, own, 3, s->target, here, wl_anywhere(p, t), &span, out);
 
 	if (there == here)
 		return s->target;
-	start = wl_random(p, wl_cpu_of(p, s->this_cpu), span);
+	start = wl_random(p, own, span);
 	return wl_first_allowed(p, t, 2, there, start);
 }
 
@@ -183,7 +184,7 @@ WL_INLINE int wl_balance_search(struct wl_policy *p, struct wl_search *s, const 
 	here = wl_entry(inner->dom_of, candidate);
 	dom = here;
 	if (llc_level > 1)
-		dom = wl_descend(p, s, t, 2, candidate, here, anywhere, &span, out);
+		dom = wl_descend(p, s, t, own, 2, candidate, here, anywhere, &span, out);
 	else
 		span = wl_entry(inner->weight, dom);
 	out->reason = candidate == s->target ? WL_REASON_BALANCE_STAYED : WL_REASON_BALANCE_MOVED;

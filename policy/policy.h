@@ -129,7 +129,7 @@ struct wl_cpu {
 	u32 idle_pulls;		  /* tries to find work since a task ran */
 	u64 walked_ns;		  /* when a walk over the queue began last */
 	struct wl_reads walk_reads WL_ALIGN_LINE; /* of that walk: answered by the next dispatch */
-	u32 probe_far; /* counts CPUs of the whole machine looked at */
+	u32 probe_far;				  /* counts CPUs of the whole machine looked at */
 	struct wl_clock llc_clock
 		WL_ALIGN_LINE; /* of the root in the LLC; valid in the LLC's first CPU only, as is */
 	u32 llc_waiting;       /* tasks that wait in the LLC */
@@ -374,9 +374,10 @@ enum wl_affine_reason {
 	WL_NR_AFFINE_REASON,
 };
 
-#define WL_WAKE_SYNC 1u /* the waker says that it is about to sleep */
-#define WL_WAKE_FORK 2u /* the first placement of a new task */
-#define WL_WAKE_EXEC 4u /* placement at exec */
+#define WL_WAKE_SYNC 1u				   /* the waker says that it is about to sleep */
+#define WL_WAKE_FORK 2u				   /* the first placement of a new task */
+#define WL_WAKE_EXEC 4u				   /* placement at exec */
+#define WL_WAKE_NEW  (WL_WAKE_FORK | WL_WAKE_EXEC) /* placed anywhere on the machine */
 #define WL_WAKE_IRQ  8u /* from an interrupt: the waker is whatever task was current */
 
 struct wl_select_in {
@@ -506,6 +507,17 @@ struct wl_timer_out {
 #ifndef WL_FN
 #define WL_FN static inline __attribute__((unused))
 #endif
+/*
+ * WL_FN_ONCE is an entry point of every switch or wake-up, which a host may inline, as a call costs
+ * more than a tenth of it. WL_FN_REST is the part of wl_select() that follows if target is not
+ * idle: BPF's stack has no room for both of them as functions.
+ */
+#ifndef WL_FN_ONCE
+#define WL_FN_ONCE WL_FN
+#endif
+#ifndef WL_FN_REST
+#define WL_FN_REST WL_INLINE
+#endif
 #ifndef WL_ARG
 #define WL_ARG
 #endif
@@ -516,9 +528,9 @@ struct wl_timer_out {
  * Where should a waking, new or exec'ing task run? waker may be null (from an interrupt on an idle
  * CPU).
  */
-WL_FN int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
-		    struct wl_task *wakee WL_ARG, struct wl_task *waker,
-		    struct wl_decision *out WL_ARG);
+WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
+			 struct wl_task *wakee WL_ARG, struct wl_task *waker,
+			 struct wl_decision *out WL_ARG);
 /*
  * How long the whole wl_select() took, for a decision with scan_timed; the policy takes step_reads'
  * share of it.
@@ -566,13 +578,14 @@ WL_FN int wl_taken(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 WL_FN int wl_init(struct wl_policy *p WL_ARG);
 WL_FN int wl_busy(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
-WL_FN int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
+WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
+			  u64 now_ns);
 /*
  * Charges what ran since running or the last tick. runnable: it will be queued again, or goes on
  * later, and stays counted on its CPU; else it is not counted from now on.
  */
-WL_FN int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
-		      u32 runnable);
+WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
+			   u64 now_ns, u32 runnable);
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
 WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight,
 		       u32 flags);

@@ -101,12 +101,16 @@ WL_INLINE u32 wl_queue_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, 
 WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 				 struct wl_dispatch_out *out)
 {
-	u32 runs = wl_read_once(wl_cpu_of(p, cpu)->nr_running);
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 runs = wl_read_once(c->nr_running);
 
 	out->pick = WL_PICK_ELIGIBLE;
 	if (wl_is_fair(p)) {
+		/* One alone is where V is. */
 		if (runs)
 			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
+		else if (wl_read_once(c->nr_queued) == 1)
+			out->pick = WL_PICK_HEAD;
 		return;
 	}
 	/*
@@ -115,7 +119,7 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	 */
 	if (runs)
 		out->keep_slice_ns = p->params.tick_ns;
-	else if (!wl_has_buddies(p) || !wl_buddy_waits(wl_cpu_of(p, cpu)))
+	else if (!wl_has_buddies(p) || !wl_buddy_waits(c))
 		out->pick = WL_PICK_HEAD;
 }
 

@@ -295,19 +295,26 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 
 /* ------------------------------------------------------------------ events */
 
-/* Should t, queued on cpu, run there now, instead of the task that does, if there is one? */
-WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
+/* Should t, queued on cpu, run there now, instead of the task that does, which is at vtime? */
+WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 vtime)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 runs = wl_read_once(c->nr_running) != 0;
-	u64 anchor = runs ? wl_curr_vtime(c, now_ns) : wl_read_once(c->min_vtime);
-	u64 mean = wl_fair_mean_from(p, cpu, anchor, runs);
+	u64 mean = wl_fair_mean_from(p, cpu, vtime, 1);
 
 	if (t->vtime > mean)
 		return 0;
-	if (!runs || anchor > mean)
-		return 1;
-	return wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->curr_deadline);
+	return vtime > mean ||
+	       (wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->curr_deadline));
+}
+
+/* Should t, queued on cpu, run there now? */
+WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (wl_read_once(c->nr_running))
+		return wl_fair_preempts(p, t, cpu, wl_curr_vtime(c, now_ns));
+	return t->vtime <= wl_fair_mean_from(p, cpu, wl_read_once(c->min_vtime), 0);
 }
 
 WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
@@ -315,6 +322,7 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 {
 	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 vtime;
 
 	wl_fair_charge(p, t, in->now_ns);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
@@ -327,8 +335,9 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
 	/* Linux charges the running task here, and reschedules if that ends its slice. */
-	out->preempt = wl_curr_vtime(c, in->now_ns) >= wl_read_once(c->curr_deadline) ||
-		       wl_fair_may_run(p, t, cpu, in->now_ns);
+	vtime = wl_curr_vtime(c, in->now_ns);
+	out->preempt =
+		vtime >= wl_read_once(c->curr_deadline) || wl_fair_preempts(p, t, cpu, vtime);
 }
 
 WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)

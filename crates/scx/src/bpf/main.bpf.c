@@ -81,9 +81,10 @@ static AFTER_SEARCH void insert(struct task_struct *p, struct scratch *sc, struc
 
 	/*
 	 * The bit of a CPU that has something queued must not stand, or the next waker would choose
-	 * it too.
+	 * it too. The kernel sets it after it has told update_idle.
 	 */
-	if (claimed_cpu != out->cpu)
+	if (claimed_cpu != out->cpu &&
+	    wl_read_once(wl_cpu_of(&policy, out->cpu)->state) < WL_CPU_BUSY)
 		scx_bpf_test_and_clear_cpu_idle(out->cpu);
 
 	st->preempts += out->preempt;

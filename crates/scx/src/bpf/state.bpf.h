@@ -15,8 +15,12 @@
  * function does not use it would pass whatever is in the register, and the verifier, which goes by
  * the declaration, would reject that.
  */
-#define WL_FN		      __attribute__((noinline, weak))
-#define WL_ARG		      __arg_nonnull
+#define WL_FN  __attribute__((noinline, weak))
+#define WL_ARG __arg_nonnull
+#ifndef WL_LOGS
+#define WL_FN_ONCE static __always_inline
+#define WL_FN_REST WL_FN
+#endif
 #define wl_claim_idle(p, cpu) (scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0)
 
 /*
