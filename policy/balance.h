@@ -194,7 +194,7 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *o
 		return task;
 	own_task = own->nr ? wl_div(own->load, own->nr) : WL_WEIGHT_NICE_0;
 	if (!wl_shares_is_worth_a_task(p, cpu, own_task, own->capacity, own_mean >> 10))
-		return amount * 2 / 5;
+		return wl_shares_small(amount);
 	return task;
 }
 

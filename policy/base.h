@@ -14,6 +14,7 @@
  * bpf_helpers.h, and says how functions are linked:
  *	#define WL_FN __noinline	every WL_FN function is global, and the verifier checks it
  *		once
+ *	#define WL_FN_ONCE, WL_FN_REST	what such a host may inline: policy.h
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
  * Inlined into one program instead, the searches are too complex for the verifier.
  *

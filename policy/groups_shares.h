@@ -224,6 +224,12 @@ WL_INLINE u64 wl_shares_least(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
+/* What counts of an imbalance that is not worth a task. */
+WL_INLINE u64 wl_shares_small(u64 amount)
+{
+	return amount * 2 / 5;
+}
+
 /*
  * The imbalance is less than the busiest side's mean task: is one worth it? `load` is the own
  * side's per capacity of 1024, 0 if nothing runs there, and `own_task` its mean task. Only if the
