@@ -3,7 +3,7 @@
  * policy.h - the one interface between a scheduling policy and its host: events in, decisions out.
  *
  * Two hosts exist: the simulator (crates/sim) and the sched_ext scheduler (crates/scx). A host
- * includes core.h, which defines what is declared here. The rules, in short (docs/contract.md has
+ * includes core.h, which defines what is declared here. The rules, in short (docs/design/contract.md has
  * them in full):
  *
  *   - The host owns queues; the policy owns keys. One queue a CPU, ordered by (vtime, arrival).

@@ -22,7 +22,7 @@
  *
  * Cost: up to every CPU is read by a tick, once an interval, and again by the kicked CPU. It fails
  * for a task that would have slept anyway before it has warmed its new cache. A host that is not
- * asked when a lone task's slice ends cannot carry it out (docs/contract.md).
+ * asked when a lone task's slice ends cannot carry it out (docs/design/contract.md).
  */
 #ifndef WL_PUSH_H
 #define WL_PUSH_H

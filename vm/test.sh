@@ -31,7 +31,7 @@ work() {
 # real_time FIFO_CPUS THREADS: threads that may run anywhere, and one bound to CPU 0, while real-time tasks take CPUs 0 to
 # FIFO_CPUS - 1 for a second. Those that may must go on elsewhere, and the bound one goes on when its CPU is given back. Sets $why.
 # They come one after the other: at once, one may take an idle CPU that is just pulling what another pushed away, and the kernel keeps
-# that (docs/scheduler.md, limits).
+# that (docs/guide/scheduler.md, limits).
 real_time() {
     wakelab-guest spin --cpu 0 --ms 2000 > /tmp/bound.out 2>&1 &
     bound=$!

@@ -171,7 +171,7 @@ pub(crate) struct RunArgs {
     /// Leave out a term of the cost model; may be given again
     #[arg(long, value_name = "TERM", value_parser = term())]
     pub(crate) without: Vec<Term>,
-    /// Write what the run did to this file, as ftrace text; docs/recordings.md
+    /// Write what the run did to this file, as ftrace text; docs/guide/recordings.md
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
     /// How to print the result
@@ -313,7 +313,7 @@ pub(crate) struct MapArgs {
     wakelab experiments hackbench uperf --seeds 3\n  \
     wakelab experiments controls\n  \
     wakelab experiments --format json > experiments.json\n\n\
-    \"before\" may be fitted, \"after\" is a prediction: docs/experiment-files.md.")]
+    \"before\" may be fitted, \"after\" is a prediction: docs/guide/experiment-files.md.")]
 pub(crate) struct ExperimentsArgs {
     /// Experiments of `wakelab experiments --list`, files, or `controls` for the negative controls of all [default:
     /// all]
@@ -370,7 +370,7 @@ pub(crate) enum PageFormat {
     Markdown,
 }
 
-/// The host profile (docs/contract.md).
+/// The host profile (docs/design/contract.md).
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Host {
     /// Linux's own scheduler around the policy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab verify`: a log of scx_wakelab (docs/log.md) against the native policy.
+//! `wakelab verify`: a log of scx_wakelab (docs/guide/log.md) against the native policy.
 
 use std::fmt::Write;
 use std::path::PathBuf;

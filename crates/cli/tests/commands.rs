@@ -323,7 +323,7 @@ fn round_trips_keep_their_bounds() {
     assert_eq!(trips.len(), workloads.len() * machines.len());
     for trip in trips {
         assert_eq!(trip["free"]["exact"], true, "{trip}");
-        // The bound that docs/round-trip.md states.
+        // The bound that docs/results/round-trip.md states.
         let elapsed_ns = |of: &str| trip["costed"][of]["elapsed_ns"].as_f64().expect("a number");
         let off_percent = 100.0 * (elapsed_ns("replay") / elapsed_ns("original") - 1.0).abs();
         let name = |key: &str| trip[key].as_str().expect("a name");

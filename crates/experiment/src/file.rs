@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads an experiment's file. docs/experiment-files.md describes the format.
+//! Reads an experiment's file. docs/guide/experiment-files.md describes the format.
 //!
 //! Honesty is checked here as far as it can be: at most two fitted parameters, none of them a row's own, and a row has
 //! no machine, workload or policies of its own beyond what its parameters fill in.

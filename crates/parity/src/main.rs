@@ -56,7 +56,7 @@ struct Arguments {
     /// What stdout gets; with json, progress goes to stderr.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write the table of timed searches to docs/parity.md.
+    /// Write the table of timed searches to docs/design/parity.md.
     #[arg(long, conflicts_with = "no_bench")]
     write_docs: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What was found: as text, as JSON, and as docs/parity.md.
+//! What was found: as text, as JSON, and as docs/design/parity.md.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::hammer::Hammered;
 use crate::kernel::{ProgramSize, VERIFIED_INSNS_MAX};
 use crate::topology::BENCH;
 
-const DOCS: &str = "docs/parity.md";
+const DOCS: &str = "docs/design/parity.md";
 const DOCS_TEMPLATE: &str = include_str!("docs.md.in");
 /// The command that writes them.
 const DOCS_COMMAND: &str = "cargo xtask parity --bench-only --write-docs";
@@ -131,7 +131,7 @@ impl Report {
         table(&rows, 2)
     }
 
-    /// Writes docs/parity.md; returns its path in the project.
+    /// Writes docs/design/parity.md; returns its path in the project.
     pub(crate) fn write_docs(&self) -> Result<&'static str> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DOCS);
         std::fs::write(&path, self.docs()).with_context(|| format!("cannot write {DOCS}"))?;

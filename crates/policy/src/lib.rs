@@ -3,7 +3,7 @@
 //!
 //! A [`PolicySpec`] names a policy; [`Tables`] are a machine's domain levels as that policy sees them; a [`Policy`] is
 //! one instance of the C state, told what happens and asked where tasks go. There may be any number of instances.
-//! What each call means is in `policy/policy.h`; what holds between policy and host is in `docs/contract.md`.
+//! What each call means is in `policy/policy.h`; what holds between policy and host is in `docs/design/contract.md`.
 //!
 //! ```
 //! use wakelab_policy::{EnqueueWhy, Policy, PolicySpec, Reason, SelectIn, Task};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments as a page of Markdown: docs/experiments.md.
+//! Experiments as a page of Markdown: docs/results/experiments.md.
 
 use crate::experiment::{CaseRuns, ExperimentResult, Experiments, RowResult};
 use crate::experiment_text::{NOTES, score_text};

@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     /// to nothing.
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// For measurements: what to compare with (docs/live-bench.md).
+    /// For measurements: what to compare with (docs/results/live-bench.md).
     #[arg(long, value_name = "WHAT", hide = true)]
     pub(crate) bench: Option<Bench>,
     /// Print policies to try: the named ones, and more until every value of every axis is in one.

@@ -6,7 +6,7 @@ use wakelab_machine::Machine;
 use wakelab_policy::PolicySpec;
 use wakelab_workload::Workload;
 
-/// Which kernel's paths the simulated kernel takes around the policy (docs/contract.md).
+/// Which kernel's paths the simulated kernel takes around the policy (docs/design/contract.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostProfile {

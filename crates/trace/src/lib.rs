@@ -6,7 +6,7 @@
 //! each task did and whom it waited for, not when. A replay is a closed loop: if a waker is slower, its wakee waits
 //! longer.
 //!
-//! docs/recordings.md says how to make a recording, and by which rules it is read.
+//! docs/guide/recordings.md says how to make a recording, and by which rules it is read.
 
 pub mod causal;
 pub mod error;

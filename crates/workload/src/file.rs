@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The format of workload files: TOML in, a template out. docs/workloads.md describes the format; steps.rs reads the
+//! The format of workload files: TOML in, a template out. docs/guide/workloads.md describes the format; steps.rs reads the
 //! programs, expand.rs gives it all meaning.
 //!
 //! The TOML tree is walked by hand, not through serde, because every value keeps its place in the file: an expression

@@ -2,7 +2,7 @@
 //! What tasks do: programs over a small set of operations, from workload files or from a recording.
 //!
 //! program.rs has the data; file.rs, steps.rs, expr.rs, expr_parse.rs and expand.rs make it from a workload file
-//! (docs/workloads.md has the format); spec.rs finds the file; check.rs and held.rs refuse
+//! (docs/guide/workloads.md has the format); spec.rs finds the file; check.rs and held.rs refuse
 //! what cannot run.
 
 mod check;

@@ -468,10 +468,10 @@ fn wrong_files_name_line_and_column() {
     assert_eq!(expand(&second.repeat(2), &[]), Err("t.toml:10:8: a second parameter 'n'".to_owned()));
 }
 
-/// The example of docs/workloads.md, with the locks, barriers and groups below it, is a workload.
+/// The example of docs/guide/workloads.md, with the locks, barriers and groups below it, is a workload.
 #[test]
 fn the_example_of_the_guide_expands() {
-    let guide = include_str!("../../../docs/workloads.md");
+    let guide = include_str!("../../../docs/guide/workloads.md");
     let blocks: Vec<&str> = guide
         .split("```toml\n")
         .skip(1)

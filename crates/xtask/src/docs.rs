@@ -27,12 +27,15 @@ pub(crate) struct DocsArgs {
 }
 
 pub(crate) fn run(args: &DocsArgs) -> Result<()> {
-    let mut files: Vec<_> = std::fs::read_dir(root().join("docs"))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<Vec<_>>>()?
-        .into_iter()
-        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .collect();
+    let mut files = Vec::new();
+    for folder in ["guide", "design", "results"] {
+        for entry in std::fs::read_dir(root().join("docs").join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                files.push(path);
+            }
+        }
+    }
     files.sort();
     let asked = |path: &Path| {
         args.files.is_empty()

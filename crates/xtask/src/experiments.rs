@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask experiments`: runs all published experiments in full and writes docs/experiments.md.
+//! `cargo xtask experiments`: runs all published experiments in full and writes docs/results/experiments.md.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
         }
     }
     let page = String::from_utf8(output(&mut command)?).context("wakelab writes UTF-8")?;
-    let path = root().join("docs/experiments.md");
+    let path = root().join("docs/results/experiments.md");
     std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     println!("experiments: wrote {}", path.display());
     Ok(())

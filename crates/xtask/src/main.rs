@@ -43,7 +43,7 @@ enum Chore {
     Style,
     /// Write into docs/ what the commands named there print today.
     Docs(docs::DocsArgs),
-    /// Run all published experiments in full, and write docs/experiments.md.
+    /// Run all published experiments in full, and write docs/results/experiments.md.
     Experiments(experiments::ExperimentsArgs),
     /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
     Parity(parity::ParityArgs),

@@ -29,7 +29,7 @@ enum What {
     Smoke(SmokeArgs),
     /// No task is lost or late, and the kernel always gets its machine back: live tests of one policy.
     Test(TestArgs),
-    /// Measure what the scheduler costs, beside the kernel's own, and write docs/live-bench.md; an hour, or a part of
+    /// Measure what the scheduler costs, beside the kernel's own, and write docs/results/live-bench.md; an hour, or a part of
     /// it by --part.
     Bench(BenchArgs),
     /// Test `wakelab ab` on the test kernel, or run it there.

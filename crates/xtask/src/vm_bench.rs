@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cargo xtask vm bench`: what the scheduler costs on a live kernel, beside the kernel's own; writes
-//! docs/live-bench.md.
+//! docs/results/live-bench.md.
 //!
 //! What emulation can show, and how it is measured, is said in the page itself. The guest's side is vm/bench.sh. A part
 //! that was not asked for keeps its tables.
@@ -172,7 +172,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         }?;
         println!("\n{table}");
         if !args.quick {
-            let path = command::root().join("docs/live-bench.md");
+            let path = command::root().join("docs/results/live-bench.md");
             let page =
                 fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let old = if args.only.is_empty() { "" } else { between(&page, part.name())?.1 };
@@ -425,9 +425,9 @@ fn shares_table(samples: &[Sample]) -> Result<String> {
 /// What stands before, between and after the marks of a part.
 fn between<'a>(page: &'a str, part: &str) -> Result<(&'a str, &'a str, &'a str)> {
     let (begin, end) = (format!("<!-- part: {part} -->\n"), format!("<!-- end of part: {part} -->"));
-    let Some(at) = page.find(&begin) else { bail!("docs/live-bench.md has no `{}`", begin.trim()) };
+    let Some(at) = page.find(&begin) else { bail!("docs/results/live-bench.md has no `{}`", begin.trim()) };
     let (before, rest) = page.split_at(at + begin.len());
-    let Some(at) = rest.find(&end) else { bail!("docs/live-bench.md has no `{end}`") };
+    let Some(at) = rest.find(&end) else { bail!("docs/results/live-bench.md has no `{end}`") };
     let (old, after) = rest.split_at(at);
     Ok((before, old, after))
 }
@@ -543,7 +543,7 @@ mod tests {
         let page = "a\n<!-- part: x -->\nold\n<!-- end of part: x -->\nb\n";
         assert_eq!(replaced(page, "x", "new\n").unwrap(), page.replace("old", "new"));
         assert!(replaced(page, "y", "").is_err());
-        let docs = include_str!("../../../docs/live-bench.md");
+        let docs = include_str!("../../../docs/results/live-bench.md");
         for part in Part::value_variants() {
             replaced(docs, part.name(), "").unwrap();
         }

@@ -50,7 +50,7 @@ pub fn reads(counts: &[(Distance, u32)]) -> Reads {
     made
 }
 
-/// A host that does as docs/contract.md says: it keeps the idle mask, and tells busy and idle at switches.
+/// A host that does as docs/design/contract.md says: it keeps the idle mask, and tells busy and idle at switches.
 pub struct Host {
     pub policy: Policy,
     pub now_ns: u64,

@@ -331,7 +331,7 @@ fn worst(seed: u64, sleepers: usize, host: HostProfile, duration_ns: u64) -> f64
 
 /// Each of 100 groups within 2 % of its entitlement over 10 s; in debug builds over 2 s, which is harder: an error that
 /// lasts weighs the same, one that passes five times as much. One system by default; FAIRNESS_SEEDS=5 makes it five, on
-/// both hosts, with 0, 40 and 150 sleepers (minutes; docs/fair-groups.md).
+/// both hosts, with 0, 40 and 150 sleepers (minutes; docs/results/fair-groups.md).
 #[test]
 fn a_hundred_groups_on_88_cpus_within_2_percent() {
     let seeds = std::env::var("FAIRNESS_SEEDS").ok().and_then(|seeds| seeds.parse().ok());

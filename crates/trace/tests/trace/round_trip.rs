@@ -161,7 +161,7 @@ fn with_all_costs_a_replay_takes_about_as_long() {
         for workload in WORKLOADS {
             let (truth, _, replay) = round_trip(&machine, workload);
             // Measured: at most 1.0 %, pingpong 9.6 and hackbench 9.8 %, and one that is 21 % off:
-            // docs/recordings.md.
+            // docs/guide/recordings.md.
             let percent = match (workload.split(':').next(), name) {
                 (Some("schbench"), "snapdragon-865") => 25,
                 (Some("hackbench" | "pingpong"), _) => 12,
