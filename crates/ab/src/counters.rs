@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use perf_event::events::{Event, Hardware, Software, Tracepoint};
 use perf_event::{Builder, Counter};
-use wakelab_report::MissingMetric;
+
+use crate::runs::MissingMetric;
 
 /// What was counted during one run; `None`: not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -5,8 +5,8 @@
 //! Runs come in blocks, each of one run under every scheduler in random order; runs are compared within their block, so
 //! that what drifts slowly meets all alike. For a run under a policy the loader is started, the kernel must say that
 //! its scheduler is attached, before and after the run and without a break; else the run is void. Afterwards the loader
-//! is stopped, and the kernel's own scheduler must be back. [`run`] gives the data; [`wakelab_report::Trials`] makes
-//! tables and JSON of it.
+//! is stopped, and the kernel's own scheduler must be back. [`run`] returns plain data, [`TrialRuns`]; crate
+//! wakelab-report makes tables and JSON of it.
 //!
 //! Library: prints nothing, catches no signals. Whoever does hands in an [`Interrupt`] and calls its `stop`.
 
@@ -17,9 +17,11 @@ mod interrupt;
 mod kernel;
 mod metrics;
 mod order;
+mod runs;
 mod trials;
 
 pub use error::AbError;
 pub use interrupt::Interrupt;
 pub use kernel::LoaderCommand;
+pub use runs::{MissingMetric, StoppedBy, TrialMetric, TrialRuns, VoidRun};
 pub use trials::{OwnMetric, Plan, Progress, Side, run};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a run is measured by: from what was counted to values, in the order of the table.
 
-use wakelab_report::{Direction, MissingMetric, TrialMetric, Unit};
+use wakelab_stats::{Direction, Unit};
 
 use crate::command::Usage;
 use crate::counters::Counted;
+use crate::runs::{MissingMetric, TrialMetric};
 
 /// All that was measured of one run.
 pub(crate) struct Measured {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use regex::Regex;
 use wakelab_policy::PolicySpec;
-use wakelab_report::{Direction, Gain, StoppedBy, TrialRuns, VoidRun, paired_gain};
+use wakelab_stats::{Direction, Gain, paired_gain};
 
 use crate::command::{self, status_words};
 use crate::counters::{Counters, Sources};
@@ -20,6 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::kernel::{Loader, LoaderCommand, SchedExt};
 use crate::metrics::{Measured, metrics};
 use crate::order::Orders;
+use crate::runs::{StoppedBy, TrialRuns, VoidRun};
 
 /// Fewer blocks are never enough to stop by the interval.
 const BLOCKS_MIN: usize = 5;

@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use regex::Regex;
 use wakelab_ab::{AbError, Interrupt, LoaderCommand, OwnMetric, Plan, Progress, Side};
-use wakelab_report::{Direction, Style, Trials};
+use wakelab_report::{Style, Trials};
+use wakelab_stats::Direction;
 
 use crate::args::Format;
 use crate::resolve::{bad_input, policies};

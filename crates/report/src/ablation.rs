@@ -15,9 +15,9 @@ use wakelab_workload::Workload;
 use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::error::ReportError;
-use crate::metric::{Direction, Unit};
 use crate::result::{ResultMetric, check_seeds};
 use crate::table::{Cell, Grid, Style, gain_cell, host_name, paint, seeds};
+use wakelab_stats::{Direction, Unit};
 
 /// One workload on one machine: its runs with all terms, and without each.
 #[derive(Clone, Debug)]

@@ -5,8 +5,9 @@ use serde::Serialize;
 use wakelab_sim::{Ending, Outcome, Scenario};
 
 use crate::error::ReportError;
-use crate::metric::{Direction, Unit, metrics, percent, time_uses};
-use crate::stats::{Gain, mean, paired_gain};
+use crate::metric::{metrics, percent, time_uses};
+use wakelab_stats::{Direction, Unit};
+use wakelab_stats::{Gain, mean, paired_gain};
 
 /// Runs of several policies, paired by seed. The first policy is the baseline.
 #[derive(Clone, Debug)]

@@ -16,8 +16,8 @@ use wakelab_workload::Workload;
 
 use crate::comparison::{Comparison, MetricOfPolicy};
 use crate::error::ReportError;
-use crate::metric::{Direction, Unit};
 use crate::percentile::percentile_ns;
+use wakelab_stats::{Direction, Unit};
 
 /// Version of all JSON documents. It grows when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;

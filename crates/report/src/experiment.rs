@@ -11,10 +11,11 @@ use wakelab_experiment::{Case, Control, Expect, Experiment, Measure, Row, Search
 use wakelab_sim::Outcome;
 use wakelab_workload::Workload;
 
-use crate::metric::{self, Direction};
+use crate::metric;
 use crate::percentile::fine_percentile_ns;
 use crate::score::{Pair, Score};
-use crate::stats::{Gain, mean, paired_gain, round};
+use wakelab_stats::Direction;
+use wakelab_stats::{Gain, mean, paired_gain, round_percent};
 
 /// A case and its runs.
 #[derive(Clone, Debug)]
@@ -167,7 +168,7 @@ impl<'a> RowResult<'a> {
         let published_gain_percent = published_gain(row);
         let squares = |stdev: Option<f64>| stdev.map_or(0.0, |stdev| stdev * stdev);
         let noise_percent =
-            round((squares(row.before_stdev_percent) + squares(row.after_stdev_percent)).sqrt());
+            round_percent((squares(row.before_stdev_percent) + squares(row.after_stdev_percent)).sqrt());
         let mut result = RowResult {
             row,
             runs,

@@ -10,8 +10,8 @@ use wakelab_sim::HostProfile;
 
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::experiment::{ControlResult, Experiments, RowResult, Sign, Simulated};
-use crate::metric::Direction;
 use crate::score::Score;
+use wakelab_stats::Direction;
 
 /// Experiments for programs; serialise it with serde_json.
 #[derive(Debug, Serialize)]

@@ -3,8 +3,8 @@
 
 use crate::experiment::{ControlResult, ExperimentResult, Experiments, RowResult, Sign};
 use crate::score::{Guess, Score};
-use crate::stats::Gain;
 use crate::table::{Cell, GREEN, Grid, RED, Row, Style, gain_cell, host_name, paint, seeds};
+use wakelab_stats::Gain;
 
 pub(crate) const NOTES: &str = "\
 Gains in percent, positive is better; after ± half the 95 % interval: seed spread, not model error.

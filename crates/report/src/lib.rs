@@ -24,7 +24,6 @@ mod score;
 mod sensitivity;
 mod sign_map;
 mod sign_map_svg;
-mod stats;
 pub mod svg;
 mod table;
 mod trials;
@@ -35,7 +34,6 @@ pub use document::{CompareDocument, SCHEMA_VERSION, read_scenarios};
 pub use error::ReportError;
 pub use experiment::{CaseRuns, ExperimentRuns, Experiments};
 pub use experiment_document::ExperimentsDocument;
-pub use metric::{Direction, Unit};
 pub use percentile::percentile_ns;
 pub use result::metric_names;
 pub use round_trip::{
@@ -43,6 +41,5 @@ pub use round_trip::{
 };
 pub use sensitivity::{FigureRuns, Sensitivity, SensitivityDocument};
 pub use sign_map::{MapAxes, MapRuns, SignMap, SignMapDocument};
-pub use stats::{Gain, paired_gain, paired_move};
 pub use table::Style;
-pub use trials::{MissingMetric, StoppedBy, TrialMetric, TrialRuns, Trials, TrialsDocument, VoidRun};
+pub use trials::{Trials, TrialsDocument};

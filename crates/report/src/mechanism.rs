@@ -7,8 +7,8 @@ use wakelab_sim::{Outcome, TimeUse};
 
 use crate::experiment::CaseRuns;
 use crate::metric::{migration_label, percent, time_uses};
-use crate::stats::mean;
 use crate::table::{Cell, Grid, Row};
+use wakelab_stats::mean;
 
 /// What is looked at.
 struct Topic {

@@ -1,38 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a run is measured by: names, units, which direction is better, and how to get it from an outcome.
 
-use serde::Serialize;
 use wakelab_machine::Distance;
 use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, TimeUse};
+use wakelab_stats::{Direction, Unit};
 use wakelab_workload::Measure;
 
 use crate::percentile::percentile_ns;
-
-/// Which way is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Less is better.
-    Lower,
-    /// More is better.
-    Higher,
-}
-
-/// What a metric counts in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Nanoseconds.
-    Ns,
-    /// Per second.
-    PerS,
-    /// Percent.
-    Percent,
-    /// How many.
-    Count,
-    /// A number whose unit only its source knows: what a command printed.
-    Plain,
-}
 
 /// How to get a metric from an outcome.
 pub(crate) type Value = Box<dyn Fn(&Outcome) -> Option<f64>>;

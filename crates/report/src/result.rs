@@ -7,9 +7,10 @@ use wakelab_workload::Measure;
 
 use crate::comparison::{MetricOfPolicy, MetricResult};
 use crate::error::ReportError;
-use crate::metric::{Direction, Unit, metrics};
-use crate::stats::{Gain, mean, paired_gain};
+use crate::metric::metrics;
 use crate::table::{Cell, Row, scale, value_text};
+use wakelab_stats::{Direction, Unit};
+use wakelab_stats::{Gain, mean, paired_gain};
 
 /// The first row of a comparison's table, or another one.
 #[derive(Clone, Debug)]

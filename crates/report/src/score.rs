@@ -16,7 +16,7 @@
 
 use serde::Serialize;
 
-use crate::stats::{mean, round};
+use wakelab_stats::{mean, round_percent};
 
 /// A published gain and its prediction, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,7 +100,7 @@ impl Score {
             spearman: spearman(&published, &predicted),
             median_absolute_error: median_error(pairs),
             mean_absolute_error,
-            error_ratio: mean_absolute_error.zip(best).map(|(error, best)| round(error / best)),
+            error_ratio: mean_absolute_error.zip(best).map(|(error, best)| round_percent(error / best)),
             best_constant,
             no_change: (!pairs.is_empty()).then(|| Guess::new(pairs, 0.0)),
         }
@@ -112,7 +112,7 @@ impl Guess {
         let pairs: Vec<Pair> = pairs.iter().map(|pair| Pair { predicted: gain, ..*pair }).collect();
         let (beyond, right) = signs(&pairs);
         Guess {
-            gain_percent: round(gain),
+            gain_percent: round_percent(gain),
             signs_percent: share(right, beyond),
             median_absolute_error: median_error(&pairs),
             mean_absolute_error: mean_error(&pairs),
@@ -127,16 +127,16 @@ fn signs(pairs: &[Pair]) -> (usize, usize) {
 }
 
 fn share(part: usize, whole: usize) -> Option<f64> {
-    (whole > 0).then(|| round(part as f64 * 100.0 / whole as f64))
+    (whole > 0).then(|| round_percent(part as f64 * 100.0 / whole as f64))
 }
 
 fn mean_error(pairs: &[Pair]) -> Option<f64> {
     let errors: Vec<f64> = pairs.iter().map(Pair::error).collect();
-    (!errors.is_empty()).then(|| round(mean(&errors)))
+    (!errors.is_empty()).then(|| round_percent(mean(&errors)))
 }
 
 fn median_error(pairs: &[Pair]) -> Option<f64> {
-    median(&pairs.iter().map(Pair::error).collect::<Vec<_>>()).map(round)
+    median(&pairs.iter().map(Pair::error).collect::<Vec<_>>()).map(round_percent)
 }
 
 /// The middle value, or the mean of the two middle ones; `None` of nothing.
@@ -156,7 +156,7 @@ fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
         a.iter().zip(&b).map(|(a, b)| of(a - mean_a, b - mean_b)).sum()
     };
     let spread = sum(&|a, _| a * a) * sum(&|_, b| b * b);
-    (spread > 0.0).then(|| round(sum(&|a, b| a * b) / spread.sqrt()))
+    (spread > 0.0).then(|| round_percent(sum(&|a, b| a * b) / spread.sqrt()))
 }
 
 /// Ranks from 1; equal values share the mean of theirs.

@@ -15,10 +15,10 @@ use wakelab_workload::Workload;
 use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::error::ReportError;
-use crate::metric::{Direction, Unit};
 use crate::result::{ResultMetric, check_seeds, completed};
-use crate::stats::{Gain, paired_move};
 use crate::table::{Cell, Grid, Row, Style, gain_cell, gain_text, host_name, paint, seeds};
+use wakelab_stats::{Direction, Unit};
+use wakelab_stats::{Gain, paired_move};
 
 /// Runs with one figure halved and doubled.
 #[derive(Clone, Debug)]

@@ -12,9 +12,9 @@ use wakelab_workload::{Measure, Workload};
 use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::error::ReportError;
-use crate::metric::{Direction, Unit};
 use crate::result::{ResultMetric, check_seeds, metric_names};
 use crate::table::{Cell, Grid, Style, gain_cell, paint, seeds};
+use wakelab_stats::{Direction, Unit};
 
 /// What is mapped.
 #[derive(Clone, Debug)]

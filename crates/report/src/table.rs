@@ -9,8 +9,9 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, pr
 use wakelab_sim::{Ending, HostProfile, TimeUse};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, PolicyResult};
-use crate::metric::{Unit, time_uses};
-use crate::stats::{Gain, mean};
+use crate::metric::time_uses;
+use wakelab_stats::Unit;
+use wakelab_stats::{Gain, mean};
 
 /// How text is laid out. The caller knows the terminal and the environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,88 +7,16 @@
 //! blocks for seeds.
 
 use serde::Serialize;
+use wakelab_ab::{MissingMetric, StoppedBy, TrialMetric, TrialRuns, VoidRun};
 
 use crate::comparison::{MetricOfPolicy, MetricResult, over_the_first};
 use crate::document::{CONFIDENCE_PERCENT, SCHEMA_VERSION};
 use crate::error::ReportError;
-use crate::metric::{Direction, Unit};
 use crate::table::{Style, head, metric_grid};
+use wakelab_stats::{Direction, Unit};
 
 /// What the intervals are.
 const INTERVAL: &str = "spread over runs";
-
-/// What was measured, as plain data.
-#[derive(Clone, Debug, Default)]
-pub struct TrialRuns {
-    /// Program and arguments.
-    pub command: Vec<String>,
-    /// The kernel's release, as `uname -r` prints it.
-    pub kernel: String,
-    /// CPUs online.
-    pub nr_cpus: usize,
-    /// What ran: `kernel` or a policy. The first is the baseline.
-    pub sides: Vec<String>,
-    /// Seed of the order.
-    pub seed: u64,
-    /// In which order each block ran the sides, as indices of `sides`.
-    pub order: Vec<Vec<usize>>,
-    /// In the order of the table; the first is the result.
-    pub metrics: Vec<TrialMetric>,
-    /// Regular expression of the first metric, if it is what the command prints.
-    pub regex: Option<String>,
-    /// Metrics that this machine does not give.
-    pub missing: Vec<MissingMetric>,
-    /// Runs that do not count.
-    pub void: Vec<VoidRun>,
-    /// Why there were no more blocks.
-    pub stopped_by: StoppedBy,
-}
-
-/// One metric of all runs.
-#[derive(Clone, Debug)]
-pub struct TrialMetric {
-    /// Name with its unit last.
-    pub name: &'static str,
-    /// For people; two blanks in front: a part of the metric above.
-    pub label: &'static str,
-    /// Of all its values.
-    pub unit: Unit,
-    /// Which way is better.
-    pub direction: Direction,
-    /// By side, then by block.
-    pub values: Vec<Vec<Option<f64>>>,
-}
-
-/// A metric that could not be measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MissingMetric {
-    /// As [`TrialMetric::name`].
-    pub name: &'static str,
-    /// In words.
-    pub why: String,
-}
-
-/// A run whose scheduler did not stay until its end. Its block was run again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct VoidRun {
-    /// From 0.
-    pub block: usize,
-    /// Index of the side.
-    pub side: usize,
-    /// What happened; the loader's last words.
-    pub why: String,
-}
-
-/// Why no more blocks were run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StoppedBy {
-    /// As many as were asked for.
-    #[default]
-    Runs,
-    /// The intervals are narrow enough.
-    Interval,
-}
 
 /// Runs under several schedulers, compared with those under the first.
 #[derive(Clone, Debug)]

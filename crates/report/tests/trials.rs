@@ -3,9 +3,9 @@
 
 mod common;
 
-use wakelab_report::{
-    Direction, MissingMetric, ReportError, StoppedBy, Style, TrialMetric, TrialRuns, Trials, Unit, VoidRun,
-};
+use wakelab_ab::{MissingMetric, StoppedBy, TrialMetric, TrialRuns, VoidRun};
+use wakelab_report::{ReportError, Style, Trials};
+use wakelab_stats::{Direction, Unit};
 
 use crate::common::validate;
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Gains over a baseline, paired by seed, and how far seeds spread them.
+//! Gains over a baseline, paired by seed (or by block, for runs on a live kernel), and how much they vary.
 //!
-//! The gain of a seed is its improvement in percent of the baseline's mean over all seeds; the gain is their mean g,
-//! which is also the gain of the means. (In percent of the baseline's value with the same seed, one seed with a small
-//! value would outweigh all others, and the gain could contradict the means beside it.) The interval is g +- t * s /
-//! sqrt(n): s the standard deviation of the n gains (divisor n - 1), t the 97.5 % quantile of Student's distribution
-//! with n - 1 degrees of freedom (<https://www.itl.nist.gov/div898/handbook/eda/section3/eda352.htm>), as of a paired t
-//! test. It says how much other seeds would have changed the result; it says nothing about errors of the model.
+//! The gain of one seed is its improvement in percent of the baseline's mean over all seeds. The gain g is the mean over
+//! the seeds; it equals the gain of the means. (Percent of the baseline's value with the same seed would let one seed
+//! with a small value outweigh all others, and the gain could contradict the means printed beside it.) The interval is
+//! that of a paired t test: g +- t * s / sqrt(n), where s is the standard deviation of the n gains (divisor n - 1) and
+//! t is the 97.5 % quantile of Student's distribution with n - 1 degrees of freedom
+//! (<https://www.itl.nist.gov/div898/handbook/eda/section3/eda352.htm>). The interval says how much other seeds would
+//! change the result. It says nothing about errors of the model.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::metric::Direction;
 
-/// A difference is marked only if it is larger than this, and than its interval.
+/// A difference is marked only if it exceeds both this and its interval.
 const MARK_MIN_PERCENT: f64 = 1.0;
 
 /// A gain over the baseline; positive is better.
@@ -27,14 +28,14 @@ pub struct Gain {
     pub marked: bool,
 }
 
-/// The gain of `values` over `baseline`, which are paired by index. All of [`Gain`] is empty if any value is missing or
-/// the baseline's mean is 0.
+/// The gain of `values` over `baseline`, paired by index. The gain is empty ([`Gain::default`]) if any value is missing
+/// or the baseline's mean is 0.
 pub fn paired_gain(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction) -> Gain {
     gains(baseline, values, direction).map_or_else(Gain::default, |gains| over_seeds(&gains))
 }
 
-/// How far a gain moved, in percent points: from that of `values` over `baseline` to that of `moved_values` over
-/// `moved_baseline`, all paired by index. Empty where either gain is.
+/// How far a gain moved, in percentage points: from the gain of `values` over `baseline` to the gain of `moved_values`
+/// over `moved_baseline`, all paired by index. Empty if either gain is empty.
 pub fn paired_move(
     [baseline, values]: [&[Option<f64>]; 2],
     [moved_baseline, moved_values]: [&[Option<f64>]; 2],
@@ -49,7 +50,7 @@ pub fn paired_move(
     over_seeds(&after.iter().zip(&before).map(|(after, before)| after - before).collect::<Vec<_>>())
 }
 
-/// The gain of each seed, in percent of the baseline's mean.
+/// The gain of each seed, in percent of the baseline's mean. `None` if there is no gain.
 fn gains(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction) -> Option<Vec<f64>> {
     let complete = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
     let (baseline, values) = (complete(baseline)?, complete(values)?);
@@ -64,24 +65,24 @@ fn gains(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction)
     Some(baseline.iter().zip(&values).map(|(base, value)| (value - base) / whole * sign).collect())
 }
 
-/// Mean, interval and mark of one value a seed.
+/// The mean, interval and mark of the gains, one per seed.
 fn over_seeds(gains: &[f64]) -> Gain {
     let gain = mean(gains);
     if !gain.is_finite() {
         return Gain::default();
     }
     let Some(half) = half_interval(gains) else {
-        return Gain { gain_percent: Some(round(gain)), ci_percent: None, marked: false };
+        return Gain { gain_percent: Some(round_percent(gain)), ci_percent: None, marked: false };
     };
     Gain {
-        gain_percent: Some(round(gain)),
-        ci_percent: Some([round(gain - half), round(gain + half)]),
+        gain_percent: Some(round_percent(gain)),
+        ci_percent: Some([round_percent(gain - half), round_percent(gain + half)]),
         marked: gain.abs() > half && gain.abs() > MARK_MIN_PERCENT,
     }
 }
 
-/// Arithmetic mean; 0 of nothing.
-pub(crate) fn mean(values: &[f64]) -> f64 {
+/// The arithmetic mean; 0 for no values.
+pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
@@ -97,10 +98,11 @@ fn half_interval(values: &[f64]) -> Option<f64> {
     Some(quantile * variance.sqrt() / n.sqrt())
 }
 
-/// To a millionth of a percent: what lies beyond is the mathematics library's, and would differ between machines.
-pub(crate) fn round(percent: f64) -> f64 {
+/// Returns `percent` rounded to a millionth: further digits come from the mathematics library and differ between
+/// machines.
+pub fn round_percent(percent: f64) -> f64 {
     let rounded = (percent * 1e6).round() / 1e6;
-    // No negative zero.
+    // Adding 0 turns a negative zero into a positive one.
     rounded + 0.0
 }
 

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Statistics that every comparison uses, of simulated runs and of runs on a live kernel alike: gains over a baseline
+//! with their intervals, percentiles of histograms, and what a metric counts in. The crate knows no other crate of
+//! wakelab.
+
+mod gain;
+mod metric;
+mod percentile;
+
+pub use gain::{Gain, mean, paired_gain, paired_move, round_percent};
+pub use metric::{Direction, Unit};
+pub use percentile::percentile;
