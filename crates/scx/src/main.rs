@@ -3,8 +3,8 @@
 //! scheduler of this kernel, and detaches it at SIGINT or SIGTERM.
 //!
 //! The kernel is safe from this program: if it dies, stalls or makes a mistake, the kernel detaches the scheduler and
-//! goes on with its own (docs/guide/scheduler.md). All that is left to do here is to say why, and to leave with an exit code
-//! that is not 0.
+//! returns to its own (docs/guide/scheduler.md). This program then only has to say why, and to exit with a code that is
+//! not 0.
 
 // scheduler.rs and what it uses are compiled once for each of the two skeletons, whose types are alike but not the
 // same.

@@ -29,8 +29,8 @@ enum What {
     Smoke(SmokeArgs),
     /// No task is lost or late, and the kernel always gets its machine back: live tests of one policy.
     Test(TestArgs),
-    /// Measure what the scheduler costs, beside the kernel's own, and write docs/results/live-bench.md; an hour, or a part of
-    /// it by --part.
+    /// Measure what the scheduler costs beside the kernel's own, and write docs/results/live-bench.md. Takes an hour;
+    /// --part measures a part.
     Bench(BenchArgs),
     /// Test `wakelab ab` on the test kernel, or run it there.
     Ab(AbArgs),

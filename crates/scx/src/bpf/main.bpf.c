@@ -2,8 +2,8 @@
 /*
  * main.bpf.c - the policy behind sched_ext's hooks.
  *
- * This file decides nothing. It owns what the contract gives to a host (docs/design/contract.md): the
- * queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in task
+ * This file decides nothing. It owns what the contract gives to a host
+ * (docs/design/contract.md): the queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in task
  * storage; the idle mask, which is the kernel's built-in one. Each hook tells policy/ what happened
  * and carries out its answer.
  *
@@ -18,7 +18,8 @@
  * What it costs is what hooks cost: entering one and finding the task's record is more than most of
  * them do. So there is none that is not needed: a task that sleeps was running, and stopping() says
  * that it no longer is; one that leaves a queue without having run is queued again (affinity,
- * weight), leaves the class (disable) or ends (exit_task). docs/results/live-bench.md has the figures.
+ * weight), leaves the class (disable) or ends (exit_task). docs/results/live-bench.md has the
+ * figures.
  *
  * No task is left unserved, whatever the policy counts: dispatch always looks at the own DSQ
  * itself; a task that may not run where it is queued is moved on (rescue()); a task without a
