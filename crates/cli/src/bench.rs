@@ -12,6 +12,7 @@ use std::collections::BinaryHeap;
 use std::fmt::Write;
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -109,9 +110,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let policies = if args.policy.is_empty() { &default } else { &args.policy };
     let mut scenarios = Vec::new();
     for &cpus in &sizes {
-        let machine = machine(cpus)?;
+        let machine = Arc::new(machine(cpus)?);
         let spec = workload_spec(&args.workload, args.tasks, cpus)?;
-        let workload = Workload::parse_spec(&spec).map_err(bad_input)?;
+        let workload = Arc::new(Workload::parse_spec(&spec).map_err(bad_input)?);
         for name in policies {
             let policy: PolicySpec =
                 name.parse().map_err(|error| bad_input(format!("--policy {name}: {error}")))?;

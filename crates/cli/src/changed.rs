@@ -2,6 +2,8 @@
 //! Runs on changed machines against runs on the machine itself: `wakelab ablate` leaves out terms of the cost model,
 //! `wakelab machines NAME --sensitivity` scales estimated figures.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use wakelab_machine::{Machine, Term};
 use wakelab_report::{Ablation, AblationRuns, FigureRuns, Sensitivity, Style};
@@ -32,7 +34,7 @@ impl Batch {
     }
 
     /// The same scenario, which is at `base`, on another machine.
-    fn add_changed(&mut self, base: usize, machine: Machine, change: &str) -> Result<usize> {
+    fn add_changed(&mut self, base: usize, machine: Arc<Machine>, change: &str) -> Result<usize> {
         let unchanged = &self.scenarios[base];
         if machine.costs == unchanged.machine.costs && machine.topology == unchanged.machine.topology {
             return Ok(base);
@@ -64,7 +66,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<()> {
             for scenario in scenarios(machine, workload, &policy, &args.kernel) {
                 let base = batch.add(scenario, "")?;
                 let without = |term: &Term| {
-                    batch.add_changed(base, machine.without(*term), &format!(" without {term}"))
+                    batch.add_changed(base, machine.without(*term).into(), &format!(" without {term}"))
                 };
                 cases.push((base, terms.iter().map(without).collect::<Result<_>>()?));
             }
@@ -109,7 +111,7 @@ pub(crate) fn sensitivity(args: &MachinesArgs, name: &str, spec: &str) -> Result
     let mut places: Vec<[Vec<usize>; 2]> = Vec::new();
     for estimate in &estimates {
         let mut changed = |numerator, denominator, word: &str| {
-            let machine = base_machine.scaled(estimate, numerator, denominator);
+            let machine = Arc::new(base_machine.scaled(estimate, numerator, denominator));
             let change = format!(" with {estimate} {word}");
             (0..nr_policies)
                 .map(|at| batch.add_changed(at, machine.clone(), &change))

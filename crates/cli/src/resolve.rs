@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use wakelab_machine::{Machine, Term};
@@ -75,7 +76,7 @@ fn resolve(
     Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording })
 }
 
-/// One scenario a policy.
+/// One scenario for each policy; all share the machine and the workload.
 pub(crate) fn scenarios(
     machine: &Machine,
     workload: &Workload,
@@ -86,6 +87,7 @@ pub(crate) fn scenarios(
         Host::Mainline => HostProfile::Mainline,
         Host::SchedExt => HostProfile::SchedExt,
     };
+    let (machine, workload) = (Arc::new(machine.clone()), Arc::new(workload.clone()));
     let scenario = |policy: &PolicySpec| Scenario {
         machine: machine.clone(),
         workload: workload.clone(),

@@ -45,11 +45,11 @@ pub(crate) fn run(args: &RoundTripArgs) -> Result<()> {
 
 /// One workload on one machine, without costs and with them.
 pub(crate) fn round_trip(scenario: &Scenario, seed: u64) -> Result<RoundTrip> {
-    let mut free = scenario.machine.clone();
-    free.costs =
-        Costs { tick_period_ns: free.costs.tick_period_ns, ..Costs::free(free.costs.smt_speed.len()) };
-    free.topology.cpus.iter_mut().for_each(|cpu| cpu.capacity = 1024);
-    let free = Scenario { machine: free, ..scenario.clone() };
+    let mut free = scenario.clone();
+    let machine = free.machine_mut();
+    let (tick_period_ns, threads) = (machine.costs.tick_period_ns, machine.costs.smt_speed.len());
+    machine.costs = Costs { tick_period_ns, ..Costs::free(threads) };
+    machine.topology.cpus.iter_mut().for_each(|cpu| cpu.capacity = 1024);
     Ok(RoundTrip {
         workload: scenario.workload.name.clone(),
         machine: scenario.machine.name.clone(),
@@ -68,11 +68,11 @@ fn trip(scenario: &Scenario, seed: u64) -> Result<Trip> {
     let original = wakelab_sim::run_observed(scenario, seed, &mut log).map_err(failed)?;
     let text = exporter.finish(original.elapsed_ns)?;
 
-    let recorded_on = Some(scenario.machine.clone());
+    let recorded_on = Some((*scenario.machine).clone());
     let options = wakelab_trace::Options { strict: true, recorded_on, ..Default::default() };
     let recording = wakelab_trace::read_from(text.as_slice(), &shown, &shown, &options)
         .with_context(|| format!("{shown}: its own export cannot be read"))?;
-    let replay = Scenario { workload: recording.workload, ..scenario.clone() };
+    let replay = Scenario { workload: recording.workload.into(), ..scenario.clone() };
     let mut replayed = Log::new(&replay);
     let outcome = wakelab_sim::run_observed(&replay, seed, &mut replayed)
         .map_err(|error| RunError { scenario: 0, seed, error }.told(&format!("{shown}, replayed")))?;

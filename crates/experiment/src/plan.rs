@@ -2,6 +2,7 @@
 //! From an experiment to scenarios. Rows that differ in nothing but what they measure share a case, which is run once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use wakelab_machine::Machine;
 use wakelab_policy::PolicySpec;
@@ -166,6 +167,7 @@ impl Experiment {
             policy(&names.policies[0], templates.policy_before.line)?,
             policy(&names.policies[1], templates.policy_after.line)?,
         ];
+        let (machine, workload) = (Arc::new(machine), Arc::new(workload));
         let scenarios = policies.map(|policy| Scenario {
             machine: machine.clone(),
             workload: workload.clone(),

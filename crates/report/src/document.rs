@@ -6,6 +6,7 @@
 //! simulator left it, histograms as buckets. Keys have a fixed order, undefined numbers are null.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -167,8 +168,8 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
     }
     #[derive(Deserialize)]
     struct Shared {
-        machine: Machine,
-        workload: Workload,
+        machine: Arc<Machine>,
+        workload: Arc<Workload>,
         limit_ns: u64,
     }
     #[derive(Deserialize)]

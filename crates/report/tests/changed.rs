@@ -16,8 +16,8 @@ use crate::common::validate;
 
 fn scenario(machine: &str, policy: &str) -> Scenario {
     Scenario {
-        machine: Machine::preset(machine).unwrap(),
-        workload: Workload::parse_spec("hackbench:groups=1,fds=1,loops=2").unwrap(),
+        machine: Machine::preset(machine).unwrap().into(),
+        workload: Workload::parse_spec("hackbench:groups=1,fds=1,loops=2").unwrap().into(),
         policy: policy.parse().unwrap(),
         host: HostProfile::Mainline,
         limit_ns: 60_000_000_000,

@@ -20,8 +20,8 @@ const OTHER: &str = "linux-4.15+idle=smt-balance";
 
 fn scenario(workload: &str, policy: &str) -> Scenario {
     Scenario {
-        machine: Machine::preset("smp-8").unwrap(),
-        workload: Workload::parse_spec(workload).unwrap(),
+        machine: Machine::preset("smp-8").unwrap().into(),
+        workload: Workload::parse_spec(workload).unwrap().into(),
         policy: policy.parse::<PolicySpec>().unwrap(),
         host: HostProfile::Mainline,
         limit_ns: 60_000_000_000,

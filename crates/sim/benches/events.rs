@@ -45,8 +45,8 @@ fn bench(criterion: &mut Criterion) {
     ] {
         for policy in ["linux-4.15", "linux-4.15+idle=smt-balance"] {
             let scenario = Scenario {
-                machine: machine(),
-                workload: Workload::parse_spec(workload).expect("a preset"),
+                machine: machine().into(),
+                workload: Workload::parse_spec(workload).expect("a preset").into(),
                 policy: policy.parse().expect("a policy"),
                 host: HostProfile::Mainline,
                 limit_ns: 1 << 40,

@@ -82,7 +82,7 @@ fn an_interrupt_uses_up_the_slice() {
     for host in HOSTS {
         let tasks = vec![bound(&[0], vec![common::sleep(MS)]), bound(&[0], vec![compute(100 * MS)])];
         let mut scenario = scenario(machine(1, 1, 1), tasks, host);
-        scenario.machine.costs.interrupt_ns = 2 * MS;
+        scenario.machine_mut().costs.interrupt_ns = 2 * MS;
         let mut observer = Unobserved;
         let mut engine = Engine::new(&scenario, 1, &mut observer).unwrap();
         engine.simulate(5 * MS / 2).unwrap();

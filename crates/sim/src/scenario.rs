@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Everything that determines a run but the seed.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use wakelab_machine::Machine;
 use wakelab_policy::PolicySpec;
@@ -16,17 +18,31 @@ pub enum HostProfile {
     Mainline,
 }
 
-/// A run, but for its seed. Serialised whole into every JSON result, so that it can be run again as it stands.
+/// A run without its seed. Results in JSON contain it whole, so that a result can be run again.
+///
+/// Scenarios that differ in the policy alone share the machine and the workload; a copy of a scenario is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// On what.
-    pub machine: Machine,
-    /// What.
-    pub workload: Workload,
-    /// Under which policy.
+    /// The machine that is simulated.
+    pub machine: Arc<Machine>,
+    /// What the tasks do.
+    pub workload: Arc<Workload>,
+    /// The policy that places them.
     pub policy: PolicySpec,
-    /// Inside which kernel.
+    /// The kernel around the policy.
     pub host: HostProfile,
-    /// A run that has not ended by then is stopped and says so.
+    /// Simulated time in nanoseconds after which the run stops and says so.
     pub limit_ns: u64,
+}
+
+impl Scenario {
+    /// The machine, to change it; copied first if another scenario has it too.
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        Arc::make_mut(&mut self.machine)
+    }
+
+    /// The workload, to change it; copied first if another scenario has it too.
+    pub fn workload_mut(&mut self) -> &mut Workload {
+        Arc::make_mut(&mut self.workload)
+    }
 }

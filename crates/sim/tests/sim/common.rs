@@ -90,8 +90,8 @@ pub(crate) fn workload(tasks: Vec<Task>) -> Workload {
 
 pub(crate) fn scenario(machine: Machine, tasks: Vec<Task>, host: HostProfile) -> Scenario {
     Scenario {
-        machine,
-        workload: workload(tasks),
+        machine: machine.into(),
+        workload: workload(tasks).into(),
         policy: "linux-4.15".parse().unwrap(),
         host,
         limit_ns: 3600 * 1000 * MS,

@@ -31,7 +31,7 @@ fn a_message_is_fetched_from_where_it_was_written() {
             let tasks =
                 vec![bound(&[0], writes), bound(&[reader], vec![Op::Recv { channel: 0, work_ns: 7 }])];
             let mut scenario = scenario(priced(), tasks, host);
-            scenario.workload.channels[0] = channel(false);
+            scenario.workload_mut().channels[0] = channel(false);
             let run = outcome(&scenario);
             // A reader on CPU 0 itself starts first or last; the message is there by 10,000 ns.
             assert_eq!(run.time.data_ns, ns, "{host:?} CPU {reader}");
@@ -56,7 +56,7 @@ fn a_channel_s_own_lines_go_to_and_fro() {
                 bound(&[reader], vec![recv, recv]),
             ];
             let mut scenario = scenario(priced(), tasks, host);
-            scenario.workload.channels[0] = Channel { send_lines: 2, recv_lines: 3, ..channel(false) };
+            scenario.workload_mut().channels[0] = Channel { send_lines: 2, recv_lines: 3, ..channel(false) };
             let run = outcome(&scenario);
             assert_eq!(run.time.data_ns, send_ns + 2 * recv_ns, "{host:?} CPU {reader}");
             if reader > 1 {
@@ -79,7 +79,7 @@ fn fetching_can_be_interrupted() {
             bound(&[4], vec![Op::Recv { channel: 0, work_ns: 3 * MS }]),
         ];
         let mut scenario = scenario(machine, tasks, host);
-        scenario.workload.channels[0] = channel(false);
+        scenario.workload_mut().channels[0] = channel(false);
         let run = outcome(&scenario);
         let data_ns = (1 << 24) * 100 / 4;
         assert_eq!((run.time.data_ns, run.time.work_ns), (data_ns, 3 * MS), "{host:?}");
@@ -100,7 +100,7 @@ fn loopback_s_protocol_is_the_sender_s_work() {
             let writes = vec![compute(10_000), Op::Send { channel: 0, bytes: 1_000, work_ns: 50 }];
             let tasks = vec![bound(&[0], writes), bound(&[1], vec![recv(0), compute(20)])];
             let mut scenario = scenario(machine, tasks, host);
-            scenario.workload.channels[0] = channel(loopback);
+            scenario.workload_mut().channels[0] = channel(loopback);
             let run = outcome(&scenario);
             assert_eq!(run.time.protocol_ns, ns, "{host:?}");
             assert_eq!(run.task_cpu_time_ns, [10_050 + ns, 20], "{host:?}");

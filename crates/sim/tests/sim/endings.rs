@@ -38,7 +38,7 @@ fn a_fixed_duration_is_kept() {
             (vec![Op::LoopBegin { times: None }, compute(MS), sleep(MS), Op::LoopEnd], 5 * MS),
         ] {
             let mut scenario = scenario(machine(1, 1, 1), vec![task(0, program)], host);
-            scenario.workload.end = End::After { duration_ns: 10 * MS };
+            scenario.workload_mut().end = End::After { duration_ns: 10 * MS };
             let run = outcome(&scenario);
             assert_eq!((run.ending, run.elapsed_ns), (Ending::Completed, 10 * MS), "{host:?}");
             assert_eq!(run.time.work_ns, cpu_ns);
@@ -76,23 +76,23 @@ fn refused(change: impl Fn(&mut Scenario)) -> String {
 fn impossible_scenarios_are_refused() {
     let program = |ops: &[Op]| {
         let ops = ops.to_vec();
-        refused(move |s| s.workload.tasks[0].program = ops.clone())
+        refused(move |s| s.workload_mut().tasks[0].program = ops.clone())
     };
     assert_eq!(
-        refused(|s| s.workload.tasks[0].allowed = Some(vec![0, 2])),
+        refused(|s| s.workload_mut().tasks[0].allowed = Some(vec![0, 2])),
         "task 0 (t): allowed names CPU 2; the machine has CPUs 0 to 1"
     );
     assert_eq!(
-        refused(|s| s.workload.tasks[0].last_cpu = Some(9)),
+        refused(|s| s.workload_mut().tasks[0].last_cpu = Some(9)),
         "task 0 (t): last_cpu names CPU 9; the machine has CPUs 0 to 1"
     );
     let beyond =
         Op::Memory { work_ns: 1, read_bytes: 1, write_bytes: 0, home: Home::Node(1), llc_percent: 0 };
     assert_eq!(
-        refused(|scenario| scenario.workload.tasks[0].program.push(beyond)),
+        refused(|scenario| scenario.workload_mut().tasks[0].program.push(beyond)),
         "task 0 (t), operation 1: names node 1; the machine has nodes 0 to 0"
     );
-    let empty = refused(|s| s.workload.tasks[0].allowed = Some(vec![]));
+    let empty = refused(|s| s.workload_mut().tasks[0].allowed = Some(vec![]));
     assert_eq!(empty, "impossible workload: task 0 (t): no CPU is allowed");
     assert!(
         program(&[Op::LoopEnd])
@@ -101,8 +101,8 @@ fn impossible_scenarios_are_refused() {
     assert!(program(&[compute(1), recv(3)]).contains("operation 1: channel 3 of 3"));
     assert!(program(&[Op::Wait { signal: 8 }]).contains("signal 8 of 8"));
     assert!(program(&[Op::WaitGate { gate: 2 }]).contains("gate 2 of 2"));
-    assert!(refused(|s| s.machine.costs.smt_speed = vec![]).starts_with("impossible machine: "));
-    assert!(refused(|s| s.machine.topology.cpus.clear()).starts_with("impossible machine: "));
+    assert!(refused(|s| s.machine_mut().costs.smt_speed = vec![]).starts_with("impossible machine: "));
+    assert!(refused(|s| s.machine_mut().topology.cpus.clear()).starts_with("impossible machine: "));
 }
 
 #[test]

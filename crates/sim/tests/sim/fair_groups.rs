@@ -11,8 +11,8 @@ fn spin_groups(machine: &str, policy: &str, spec: &str, seed: u64) -> Outcome {
 
 fn spin_groups_on(host: HostProfile, machine: Machine, policy: &str, spec: &str, seed: u64) -> Outcome {
     let scenario = Scenario {
-        machine,
-        workload: Workload::parse_spec(&format!("spin-groups:{spec}")).unwrap(),
+        machine: machine.into(),
+        workload: Workload::parse_spec(&format!("spin-groups:{spec}")).unwrap().into(),
         policy: policy.parse().unwrap(),
         host,
         limit_ns: 1 << 50,

@@ -145,8 +145,8 @@ fn exact(
 ) -> Scenario {
     let mut scenario = scenario(machine(llcs, cores, threads), tasks, host);
     let group = |&(parent, shares): &(Option<u32>, u32)| Group { name: "g".into(), parent, shares };
-    scenario.workload.groups = groups.iter().map(group).collect();
-    scenario.workload.end = End::After { duration_ns };
+    scenario.workload_mut().groups = groups.iter().map(group).collect();
+    scenario.workload_mut().end = End::After { duration_ns };
     scenario.policy = "linux-4.15+groups=exact".parse().unwrap();
     scenario
 }
@@ -261,7 +261,7 @@ fn tasks_that_move_take_no_time_with_them() {
     }
     for host in HOSTS {
         let mut scenario = exact((1, 4, 1), &[(None, 1024); 2], tasks.clone(), host, 2000 * MS);
-        scenario.workload.tasks[0].name = "first".into();
+        scenario.workload_mut().tasks[0].name = "first".into();
         let outcome = wakelab_sim::run(&scenario, 1).unwrap();
         for group in &outcome.groups {
             assert!(group.cpu_time_ns.abs_diff(4000 * MS) < 10 * MS, "{host:?}: {:?}", outcome.groups);
@@ -370,7 +370,7 @@ fn received_ns(
 ) -> Vec<u64> {
     let until = |end_ns| {
         let mut scenario = exact((2, 4, 1), groups, tasks.to_vec(), host, end_ns);
-        scenario.machine.costs.tick_period_ns = tick_ns;
+        scenario.machine_mut().costs.tick_period_ns = tick_ns;
         wakelab_sim::run(&scenario, 1).unwrap().groups
     };
     let (before, after) = (until(from_ns), until(to_ns));

@@ -20,8 +20,8 @@ fn spinner(group: Option<u32>) -> Task {
 /// On one CPU for so long; parts of it that groups received, in thousandths, with all in them.
 fn parts(groups: &[Group], tasks: &[Task], policy: &str, host: HostProfile, ms: u64) -> (Vec<u64>, Outcome) {
     let mut scenario: Scenario = scenario(machine(1, 1, 1), tasks.to_vec(), host);
-    scenario.workload.groups = groups.to_vec();
-    scenario.workload.end = End::After { duration_ns: ms * MS };
+    scenario.workload_mut().groups = groups.to_vec();
+    scenario.workload_mut().end = End::After { duration_ns: ms * MS };
     scenario.policy = policy.parse().unwrap();
     let run = outcome(&scenario);
     let parts = run.groups.iter().map(|group| group.cpu_time_ns * 1000 / (ms * MS));

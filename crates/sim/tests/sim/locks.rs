@@ -14,13 +14,13 @@ const ALWAYS: u64 = u64::MAX;
 
 fn with_lock(machine: Machine, tasks: Vec<Task>, host: HostProfile, lock: Lock) -> Scenario {
     let mut scenario = scenario(machine, tasks, host);
-    scenario.workload.locks = vec![lock; 2];
+    scenario.workload_mut().locks = vec![lock; 2];
     scenario
 }
 
 fn with_barrier(machine: Machine, tasks: Vec<Task>, host: HostProfile, barrier: Barrier) -> Scenario {
     let mut scenario = scenario(machine, tasks, host);
-    scenario.workload.barriers = vec![barrier];
+    scenario.workload_mut().barriers = vec![barrier];
     scenario
 }
 

@@ -13,7 +13,8 @@ use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, value
 fn free(spec: &str, cores: u32, check: impl Fn(&Outcome)) {
     for host in HOSTS {
         let workload = Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{error}"));
-        let found = outcome(&Scenario { workload, ..scenario(machine(1, cores, 1), vec![], host) });
+        let found =
+            outcome(&Scenario { workload: workload.into(), ..scenario(machine(1, cores, 1), vec![], host) });
         assert_eq!(found.ending, Ending::Completed, "{spec} {host:?}");
         check(&found);
     }
@@ -24,7 +25,8 @@ fn on(preset: &str, policy: &str, spec: &str) -> Outcome {
     let policy: PolicySpec = policy.parse().unwrap();
     let workload = Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{error}"));
     let machine = Machine::preset(preset).unwrap();
-    let found = run(&Scenario { workload, policy, ..scenario(machine, vec![], HOSTS[1]) }, 1);
+    let found =
+        run(&Scenario { workload: workload.into(), policy, ..scenario(machine, vec![], HOSTS[1]) }, 1);
     let found = found.unwrap_or_else(|error| panic!("{preset} {spec}: {error}"));
     assert_eq!(found.ending, Ending::Completed, "{preset} {spec}");
     found
@@ -70,8 +72,8 @@ fn shared_rounds_are_taken_from_a_counter() {
             (vec![twice, share, compute(100), end, end], 325),
         ] {
             let mut scenario = scenario(machine(1, 1, 1), vec![bound(&[0], program)], host);
-            scenario.machine.costs.atomic_ps = 5_000;
-            scenario.workload.barriers = vec![Barrier { parties: 1, spin_ns: 0 }];
+            scenario.machine_mut().costs.atomic_ps = 5_000;
+            scenario.workload_mut().barriers = vec![Barrier { parties: 1, spin_ns: 0 }];
             let found = outcome(&scenario);
             assert_eq!(found.elapsed_ns, elapsed_ns, "{host:?}");
             assert_eq!(found.time.work_ns + found.time.atomic_ns, elapsed_ns);
@@ -92,7 +94,8 @@ fn openmp_shares_out_by_speed() {
             let mut workload = Workload::parse_spec(&format!("{spec}{schedule}")).unwrap();
             // It has as much to do as there is: 10 loops of at most 180 ms.
             workload.tasks.push(bound(&[0], vec![compute(loops * 90 * MS)]));
-            let found = outcome(&Scenario { workload, ..scenario(machine(1, 2, 1), vec![], host) });
+            let found =
+                outcome(&Scenario { workload: workload.into(), ..scenario(machine(1, 2, 1), vec![], host) });
             assert_eq!(found.ending, Ending::Completed);
             found.makespan_ns / MS
         };
@@ -208,7 +211,7 @@ fn stream_of_one_thread_gets_what_a_core_gets() {
             machine.costs.write_traffic_percent = write_percent;
             let spec = format!("stream:threads=1,array-bytes=800_000,kernel={kernel}");
             let workload = Workload::parse_spec(&spec).unwrap();
-            let found = outcome(&Scenario { workload, ..scenario(machine, vec![], host) });
+            let found = outcome(&Scenario { workload: workload.into(), ..scenario(machine, vec![], host) });
             assert_eq!(found.makespan_ns, 10 * round_ns, "{spec} {write_percent} {host:?}");
             assert_eq!(found.units, 10 * if kernel == "add" { 2_400_000 } else { 1_600_000 });
         }

@@ -28,7 +28,7 @@ fn wake_room_lets_a_writer_sleep_longer() {
         let writer = bound(&[0], rounds(send(0)));
         let reader = bound(&[1], rounds(Op::Recv { channel: 0, work_ns: 100 }));
         let mut scenario = scenario(machine(1, 2, 1), vec![writer, reader], host);
-        scenario.workload.channels[0].wake_room_bytes = 5;
+        scenario.workload_mut().channels[0].wake_room_bytes = 5;
         let run = outcome(&scenario);
         assert_eq!(run.elapsed_ns, 25 * 100, "{host:?}");
         assert!((3..=5).contains(&run.counts.wakeups), "{host:?}: {}", run.counts.wakeups);
@@ -47,8 +47,9 @@ fn ping_pong() {
         };
         let tasks = vec![task(0, player([send(0), recv(1)])), task(1, player([recv(0), send(1)]))];
         let mut scenario = scenario(machine(1, 2, 1), tasks, host);
-        scenario.machine.costs.wakeup_ns = 10;
-        scenario.workload.channels = vec![Channel { capacity_bytes: 1, sync: true, ..Channel::default() }; 2];
+        scenario.machine_mut().costs.wakeup_ns = 10;
+        scenario.workload_mut().channels =
+            vec![Channel { capacity_bytes: 1, sync: true, ..Channel::default() }; 2];
         let run = outcome(&scenario);
         // The first message may be there before its reader asks for it.
         assert!((99..=100).contains(&run.counts.wakeups), "{host:?}: {}", run.counts.wakeups);
@@ -86,7 +87,7 @@ fn a_poll_is_woken_once() {
         let sender = |cpu, channel| bound(&[cpu], vec![compute(100), send(channel)]);
         let tasks = vec![bound(&[0], poller), sender(1, 0), sender(2, 1)];
         let mut scenario = scenario(machine(1, 3, 1), tasks, host);
-        scenario.machine.costs.wakeup_ns = 50;
+        scenario.machine_mut().costs.wakeup_ns = 50;
         let run = outcome(&scenario);
         assert_eq!((run.elapsed_ns, run.counts.wakeups), (151, 1), "{host:?}");
     }
@@ -173,7 +174,7 @@ fn marks_delimit_what_is_measured() {
             count,
         ];
         let mut scenario = scenario(machine(1, 1, 1), vec![task(0, program)], host);
-        scenario.workload.measure = Measure::Rate;
+        scenario.workload_mut().measure = Measure::Rate;
         let run = outcome(&scenario);
         assert_eq!((run.units, run.makespan_ns, run.elapsed_ns), (6, 1000, 1107), "{host:?}");
     }
@@ -231,7 +232,7 @@ fn a_sleeper_preempts() {
         let sleeper = bound(&[0], vec![sleep(20 * MS), compute(MS)]);
         let worker = bound(&[0], vec![Op::LoopBegin { times: None }, compute(MS), Op::LoopEnd]);
         let mut scenario = scenario(machine(1, 1, 1), vec![sleeper, worker], host);
-        scenario.workload.end = End::After { duration_ns: 40 * MS };
+        scenario.workload_mut().end = End::After { duration_ns: 40 * MS };
         let run = outcome(&scenario);
         assert_eq!(run.wakeup_latency.count, 1, "{host:?}");
         assert_eq!(run.wakeup_latency.max_ns, 0, "{host:?}");

@@ -235,6 +235,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             add_pairs(&mut tasks, &pairs);
             let barriers = add_meetings(&mut tasks, &meetings);
             let workload = Workload { channels, locks, barriers, end, ..crate::common::workload(tasks) };
+            let (machine, workload) = (machine.into(), workload.into());
             Scenario { machine, workload, policy: policy.parse().unwrap(), host, limit_ns: 2_000 * MS }
         },
     )

@@ -238,8 +238,8 @@ fn newly_idle_balancing_is_charged() {
         let mut machine = machine(1, 2, 1);
         machine.costs.balance_ns = 40;
         let mut scenario: Scenario = scenario(machine, vec![task(0, vec![sleep(50_000_000)])], host);
-        scenario.workload.tasks.push(bound(&[1], vec![compute(100_000_000)]));
-        scenario.workload.tasks.push(bound(&[1], vec![compute(60_000_000)]));
+        scenario.workload_mut().tasks.push(bound(&[1], vec![compute(100_000_000)]));
+        scenario.workload_mut().tasks.push(bound(&[1], vec![compute(60_000_000)]));
         let run = outcome(&scenario);
         assert!(run.counts.newly_idle_balances > 0, "{host:?}");
         let attempts = run.counts.newly_idle_balances + run.counts.periodic_balances;

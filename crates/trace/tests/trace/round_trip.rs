@@ -65,8 +65,8 @@ impl Observer for Export {
 
 fn scenario(machine: &Machine, workload: Workload) -> Scenario {
     Scenario {
-        machine: machine.clone(),
-        workload,
+        machine: machine.clone().into(),
+        workload: workload.into(),
         policy: "linux-4.15".parse().expect("a policy"),
         host: HostProfile::Mainline,
         limit_ns: 100_000_000_000,
