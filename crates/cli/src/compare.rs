@@ -4,8 +4,7 @@
 use anyhow::{Context, Result};
 use wakelab_report::{Comparison, Style};
 use wakelab_sim::Outcome;
-use wakelab_trace::loops::LoopCount;
-use wakelab_trace::{Explained, Recording};
+use wakelab_trace::Recording;
 
 use crate::args::{CompareArgs, Format, RunArgs};
 use crate::resolve::{bad_input, comparison, single};
@@ -46,7 +45,9 @@ fn print_comparison(resolved: &resolve::Comparison, outcomes: &[Vec<Outcome>], f
             print::json(&comparison.document(recording))
         }
         Format::Text => {
-            let mut text = comparison.text(&Style { color: print::colored(), width: print::width() });
+            let warning = resolved.recording.as_ref().and_then(Recording::warning);
+            let mut text = warning.map(|warning| warning + "\n\n").unwrap_or_default();
+            text.push_str(&comparison.text(&Style { color: print::colored(), width: print::width() }));
             if let Some(recording) = &resolved.recording {
                 text.push('\n');
                 text.push_str(&explanation(recording));
@@ -63,55 +64,7 @@ fn explained(recording: &Recording) -> Result<serde_json::Value> {
     Ok(value)
 }
 
-/// How much of a recording could be explained, in a few lines.
+/// What the reader must know about the recording, in a few lines.
 fn explanation(recording: &Recording) -> String {
-    let explained = &recording.explained;
-    let permille = explained.permille();
-    let mut text = format!(
-        "recording: {} events, {} tasks, {} CPUs, {:.3} s; {}.{} % of {} waits explained ({} ended by a task, {} from outside)\n",
-        recording.events,
-        recording.workload.tasks.len(),
-        recording.nr_cpus,
-        recording.duration_ns as f64 / 1e9,
-        permille / 10,
-        permille % 10,
-        explained.waits,
-        explained.by_task,
-        explained.from_outside,
-    );
-    for (gap, seen) in &explained.gaps {
-        text.push_str(&format!("  gap: {gap}: {} times, first in line {}\n", seen.count, seen.first_line));
-    }
-    text.push_str(&loops(explained));
-    if recording.runs > 1 {
-        text.push_str(&format!(
-            "  {} runs of it, each beginning when the one before has ended\n",
-            recording.runs
-        ));
-    }
-    if !explained.interrupts_known {
-        text.push_str("  what an interrupt woke is put down to the task that it interrupted: the recording cannot tell\n");
-    }
-    if !explained.processes_known {
-        text.push_str("  each thread is taken for a process of its own: the recording does not tell\n");
-    }
-    text
-}
-
-/// Whose sleeps end at times of their own, and how many others are woken from outside.
-fn loops(explained: &Explained) -> String {
-    let names = |open: bool| {
-        let of = |(comm, count): (&String, &LoopCount)| {
-            let (tasks, sleeps) =
-                if open { (count.open, count.open_sleeps) } else { (count.closed, count.closed_sleeps) };
-            let told = if count.told { ", as told" } else { "" };
-            (tasks > 0).then(|| format!("{comm} ({tasks} tasks, {sleeps} sleeps{told})"))
-        };
-        explained.loops.iter().filter_map(of).collect::<Vec<_>>()
-    };
-    let line = |what: &str, names: &[String]| {
-        if names.is_empty() { String::new() } else { format!("  {what}: {}\n", names.join(", ")) }
-    };
-    line("open loop, woken at times of their own", &names(true))
-        + &line("closed loop, woken so long after they went to sleep", &names(false))
+    recording.notes().join("\n  ") + "\n"
 }

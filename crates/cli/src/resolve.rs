@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use wakelab_machine::{Machine, Term};
+use wakelab_machine::{Machine, Term, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Scenario};
 use wakelab_trace::Recording;
@@ -189,8 +189,8 @@ fn check_recording(recording: &Recording, machine: &Machine) -> Result<()> {
     match beyond {
         Some((task, cpu)) => Err(bad_input(format!(
             "{}: task {} is bound to CPU {cpu}, but {} has CPUs 0 to {}",
-            recording.workload.name,
-            task.name,
+            printable(&recording.workload.name),
+            printable(&task.name),
             machine.name,
             nr_cpus - 1
         ))),

@@ -99,7 +99,7 @@ fn a_recording_is_replayed_and_explained() {
         wakelab(&["compare", FIXTURE, "--machine", "smp-8", "--policy", "linux-4.15", "--seeds", "1"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("waits explained"), "{text}");
+    assert!(text.contains("attributed to a task"), "{text}");
     assert!(text.contains("Why each CPU was chosen"), "{text}");
 }
 

@@ -19,12 +19,9 @@
 //! beginning. So the order of positions is one possible order of execution; signals stay raised, so what is possible in
 //! one order of execution is possible in all.
 
-#[path = "overheads.rs"]
 mod overheads;
-#[path = "running.rs"]
 mod running;
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
@@ -34,7 +31,7 @@ use crate::event::{Context, Event, EventSource, Item, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::joined::joined;
 use crate::loops::{Loops, Slept};
-use crate::program::{Known, Step, Tracked, workload};
+use crate::program::{KnownTasks, Step, Tracked, workload};
 use crate::rescale::{Recorded, UNITS};
 use crate::{Options, Recording, TraceError};
 
@@ -169,7 +166,7 @@ struct Model {
     /// The latest task of each id. Looked up several times an event, and never iterated over.
     by_tid: FxHashMap<u32, TaskIndex>,
     /// What the recording says of tasks outside its events, by their ids.
-    told: BTreeMap<u32, Known>,
+    told: KnownTasks,
     cpus: Vec<Cpu>,
     /// [`Options::recorded_on`].
     recorded: Option<Recorded>,
@@ -202,9 +199,8 @@ impl Model {
                 self.explained.lost_events = self.explained.lost_events.saturating_add(*count);
                 self.gap(Gap::LostEvents);
             }
-            Item::Told(told) => {
-                self.told.entry(told.tid).or_insert_with(|| Known::new(told));
-            }
+            Item::Told(told) => self.told.note(told),
+            Item::Unfinished => {}
         }
     }
 
@@ -542,12 +538,14 @@ impl Model {
             workload(name, self.tasks, &self.told, self.signals, nr_cpus, &mut loops, &mut self.explained);
         self.explained.loops = loops.done(file)?;
         let runs = options.repeat.map_or(1, NonZeroU32::get);
-        let tasks = once.tasks.len();
-        let workload = joined(once, &recorded, self.now_ns, runs).ok_or_else(|| TraceError::TooManyRuns {
-            file: file.to_owned(),
-            runs,
-            tasks,
-        })?;
+        let workload =
+            joined(once, &recorded, self.now_ns, runs).map_err(|too_many| TraceError::TooManyRuns {
+                file: file.to_owned(),
+                runs,
+                tasks: too_many.tasks,
+                ops: too_many.ops,
+                most: too_many.most,
+            })?;
         Ok(Recording {
             workload,
             runs,

@@ -1,22 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Why a recording is refused: file, line or byte, what was found and what was expected.
 
+use wakelab_machine::printable;
+use wakelab_workload::TASKS_MAX;
+
 use crate::MAX_CPUS;
 use crate::explained::Gap;
+use crate::joined::JOINED_OPS_MAX;
 
 /// Why a recording is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The operating system says no.
+    /// The operating system refuses to read the file, or it is packed and damaged.
     #[error("{file}: cannot be read: {source}")]
     Io {
         /// The recording.
         file: String,
-        /// Its answer.
+        /// The reason.
         source: std::io::Error,
     },
+    /// A known kind of file, but not text.
+    #[error("{file}: expected text, found {found}; {advice}")]
+    Foreign {
+        /// The file.
+        file: String,
+        /// What it is.
+        found: String,
+        /// What to do with it.
+        advice: String,
+    },
     /// Not text.
-    #[error("{file}:{line}: byte {byte}: expected text, found {found}{hint}")]
+    #[error("{file}:{line}: byte {byte}: expected text, found {found}")]
     NotText {
         /// The recording.
         file: String,
@@ -26,24 +40,27 @@ pub enum TraceError {
         byte: u64,
         /// What is there.
         found: String,
-        /// What to do about it, or empty.
-        hint: &'static str,
     },
-    /// Text, but its first line is not one of a format that is known.
+    /// Text, but its first line is not one of a known format.
     #[error(
-        "{file}:{line}: no recording: expected a line of `perf script` (`comm pid [cpu] time: event: fields`) or of ftrace \
-         (`comm-pid [cpu] flags time: event: fields`), found `{found}`; make it with: perf script -i perf.data > {file} \
-         (without 2>&1: perf's own messages are not part of it), or: trace-cmd report -t trace.dat > {file}"
+        "{file}:{line}: not a recording: expected a line of `perf script` (`comm pid [cpu] time: event: fields`) or of \
+         ftrace (`comm-pid [cpu] flags time: event: fields`), found `{found}`; make one with: perf script --ns -F +pid \
+         --show-lost-events -i perf.data > {perf_output} (without 2>&1, because perf's messages are not part of it), \
+         or: trace-cmd report -t trace.dat > {ftrace_output}"
     )]
     UnknownFormat {
-        /// The recording.
+        /// The file.
         file: String,
         /// From 1.
         line: u64,
         /// The line's beginning.
         found: String,
+        /// Names of files that do not exist yet.
+        perf_output: String,
+        /// See `perf_output`.
+        ftrace_output: String,
     },
-    /// A line that cannot be understood.
+    /// A line that cannot be read.
     #[error("{file}:{line}: expected {expected}, found `{found}`")]
     Line {
         /// The recording.
@@ -68,7 +85,7 @@ pub enum TraceError {
     /// Events are not in the order of time.
     #[error(
         "{file}:{line}: time goes backwards: expected {previous_ns} ns or later, found {time_ns} ns \
-         (recorders write events in the order of time: is the file shuffled, or two files joined?)"
+         (recorders write events in the order of time; the file may be shuffled, or two files may be joined)"
     )]
     TimeBackwards {
         /// The recording.
@@ -90,9 +107,9 @@ pub enum TraceError {
         /// As it is written there.
         cpu: String,
     },
-    /// The machine that was recorded, they say, has fewer CPUs.
+    /// The machine that the caller says was recorded has fewer CPUs.
     #[error(
-        "{file}:{line}: CPU {cpu}, but {machine}, on which this was recorded as you say, has {nr_cpus} CPUs"
+        "{file}:{line}: an event on CPU {cpu}, but the recorded machine is said to be {machine}, which has {nr_cpus} CPUs"
     )]
     RecordedOn {
         /// The recording.
@@ -108,7 +125,8 @@ pub enum TraceError {
     },
     /// No event at all.
     #[error(
-        "{file}: the recording is empty: expected the text of `perf script` or of ftrace, found no event in {lines} lines"
+        "{file}: the recording is empty: expected the text of `perf script` or of ftrace, found no event in its {lines} \
+         lines"
     )]
     Empty {
         /// The recording.
@@ -116,7 +134,7 @@ pub enum TraceError {
         /// How many lines there are.
         lines: u64,
     },
-    /// Events, but none that says who runs.
+    /// Events, but no context switch.
     #[error(
         "{file}: expected sched_switch events, found none among {events} events; record with: perf sched record COMMAND, \
          or: trace-cmd record -e sched COMMAND"
@@ -127,18 +145,18 @@ pub enum TraceError {
         /// How many events there are.
         events: u64,
     },
-    /// [`crate::Options::open`] and [`crate::Options::closed`] say the same.
-    #[error("{file}: tasks called `{pattern}` cannot be both in an open and in a closed loop")]
+    /// A pattern is in both [`crate::Options::open`] and [`crate::Options::closed`].
+    #[error("{file}: tasks called `{pattern}` cannot be both in an open loop and in a closed loop")]
     OpenAndClosed {
         /// The recording.
         file: String,
-        /// The pattern that is in both.
+        /// The pattern.
         pattern: String,
     },
-    /// A pattern of [`crate::Options::open`] or [`crate::Options::closed`] means nobody.
+    /// A pattern of [`crate::Options::open`] or [`crate::Options::closed`] fits no task that was woken from outside.
     #[error(
-        "{file}: no task called `{pattern}` was woken from outside, so none is in an open or a closed loop; expected a \
-         task's name, or its beginning and *"
+        "{file}: no task called `{pattern}` was woken from outside, so none is in an open or a closed loop; expected the \
+         name of a task, or its beginning and *"
     )]
     NoSuchSleeper {
         /// The recording.
@@ -146,17 +164,24 @@ pub enum TraceError {
         /// The pattern.
         pattern: String,
     },
-    /// [`crate::Options::repeat`] is too much.
-    #[error("{file}: {runs} runs of {tasks} tasks: expected fewer than 2^32 tasks and waits in all")]
+    /// [`crate::Options::repeat`] is too large for this recording.
+    #[error(
+        "{file}: {runs} runs of {tasks} tasks with {ops} operations are too many; expected at most {TASKS_MAX} tasks and \
+         {JOINED_OPS_MAX} operations in all runs, which is {most} runs"
+    )]
     TooManyRuns {
         /// The recording.
         file: String,
-        /// How many.
+        /// The number of runs.
         runs: u32,
-        /// How many tasks one has.
-        tasks: usize,
+        /// The number of tasks of one run.
+        tasks: u64,
+        /// The number of operations of one run.
+        ops: u64,
+        /// The largest number of runs that is possible.
+        most: u64,
     },
-    /// [`crate::Options::strict`]: something that cannot be explained.
+    /// Something that cannot be explained, with [`crate::Options::strict`].
     #[error("{file}:{line}: cannot be explained: {gap}")]
     Unexplained {
         /// The recording.
@@ -172,17 +197,16 @@ pub enum TraceError {
 pub(crate) fn excerpt(line: &str) -> String {
     const MAX_CHARS: usize = 100;
     let line = line.trim();
-    let mut shown: String = line.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
-    if line.chars().nth(MAX_CHARS).is_some() {
-        shown.push_str("...");
-    }
-    shown
+    let rest = if line.chars().nth(MAX_CHARS).is_some() { "..." } else { "" };
+    let shown: String = line.chars().take(MAX_CHARS).collect();
+    format!("{}{rest}", printable(&shown))
 }
 
-/// The end of a line that is cut off.
+/// The end of a line that is cut off, printable and short enough for an error.
 pub(crate) fn excerpt_of_end(line: &str) -> String {
     const MAX_CHARS: usize = 47;
     let skipped = line.chars().count().saturating_sub(MAX_CHARS);
-    let shown: String = line.chars().skip(skipped).flat_map(char::escape_debug).collect();
-    if skipped > 0 { format!("...{shown}") } else { shown }
+    let rest = if skipped > 0 { "..." } else { "" };
+    let shown: String = line.chars().skip(skipped).collect();
+    format!("{rest}{}", printable(&shown))
 }

@@ -33,6 +33,8 @@ pub enum Item<'a> {
     },
     /// What our own exports say about a task, before its first event.
     Told(Told<'a>),
+    /// Nothing yet: the event goes on in the next line, so ask again.
+    Unfinished,
 }
 
 /// What no event says about a task.

@@ -4,10 +4,11 @@
 //! Two notations exist. The kernel's own has keys (`prev_comm=a prev_pid=1 ...`). The sched_switch plugin of perf and
 //! trace-cmd, where it is installed, writes `a:1 [120] S ==> b:2 [120]` for sched_switch and `a:1 [120] CPU:003` for
 //! the wake-ups. trace-cmd without its plugin writes keys, no `==>`, and the task's state as a number. A comm may hold
-//! blanks, colons and brackets in all of them.
+//! blanks, colons, brackets, and what looks like a key; crates/trace/src/text.rs says how its end is found.
 
 use crate::event::{SwitchedOut, TaskName, What};
 use crate::scan::Scan;
+use crate::text::MAX_COMM_BYTES;
 
 /// What was expected.
 type Expected = &'static str;
@@ -18,7 +19,9 @@ type Expected = &'static str;
 pub(crate) fn parse<'a>(name: &str, fields: &'a str) -> Result<What<'a>, String> {
     let scan = &mut Scan::new(fields);
     match name {
-        "sched_switch" if fields.starts_with("prev_comm=") => switch(scan),
+        "sched_switch" if fields.starts_with("prev_comm=") => {
+            switch(scan).or_else(|expected| plugin_switch(&mut Scan::new(fields)).map_err(|_| expected))
+        }
         "sched_switch" => plugin_switch(scan),
         "sched_waking" => waking(scan),
         "sched_wakeup" => Ok(woken(scan)?.map_or(What::Other, |(task, cpu)| What::Wakeup { task, cpu })),
@@ -44,10 +47,17 @@ fn task<'a>(
     expected: Expected,
 ) -> Result<TaskName<'a>, Expected> {
     let found = scan.eat(comm_key).then_some(()).and_then(|()| {
-        let comm = scan.until(id_key)?;
+        let comm = comm(scan, id_key)?;
         Some(TaskName { comm, tid: scan.id()?, prio: None })
     });
     found.ok_or(expected)
+}
+
+/// Reads a task's name up to `key` and goes past it: the last one that begins within the length of the kernel's names.
+/// Only our own exports have longer names, and these have no newlines.
+fn comm<'a>(scan: &mut Scan<'a>, key: &str) -> Option<&'a str> {
+    let long = |scan: &mut Scan<'a>| scan.until(key).filter(|comm| !comm.contains('\n'));
+    scan.until_last_within(MAX_COMM_BYTES, key).or_else(|| long(scan))
 }
 
 fn prio(scan: &mut Scan<'_>, key: &str, expected: Expected) -> Result<Option<i32>, Expected> {
@@ -77,18 +87,46 @@ fn switch<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
 }
 
 fn plugin_switch<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    let prev = plugin_task(scan).ok_or("prev_comm= or comm:pid [prio]")?;
-    let why = scan.eat(" ").then(|| state(scan, prev.comm)).flatten().ok_or("state letters after [prio]")?;
-    let next = scan.eat(" ==> ").then(|| plugin_task(scan)).flatten().ok_or("==> comm:pid [prio]")?;
-    end(scan, "nothing after [prio]")?;
+    let (prev, why) = plugin_task(scan, |scan, comm| {
+        let why = scan.eat(" ").then(|| state(scan, comm)).flatten()?;
+        scan.eat(" ==> ").then_some(why)
+    })
+    .ok_or("prev_comm= or comm:pid [prio] and state letters")?;
+    let (next, ()) =
+        plugin_task(scan, |scan, _| scan.at_end_of_field().then_some(())).ok_or("==> comm:pid [prio]")?;
     Ok(What::Switch { prev, why, next })
 }
 
-/// `comm:pid [prio]`.
-fn plugin_task<'a>(scan: &mut Scan<'a>) -> Option<TaskName<'a>> {
-    let (comm, tid) = scan.until(" [")?.rsplit_once(':')?;
-    let prio = Some(scan.signed()?);
-    scan.eat("]").then_some(TaskName { comm, tid: tid.parse().ok()?, prio })
+/// `comm:pid [prio]`, and what `after` reads behind it, given the scan and the comm. Of several places where this fits,
+/// the last one counts whose comm is no longer than the kernel's names.
+fn plugin_task<'a, T>(
+    scan: &mut Scan<'a>,
+    after: impl Fn(&mut Scan<'a>, &str) -> Option<T>,
+) -> Option<(TaskName<'a>, T)> {
+    let mut found = None;
+    let mut place = *scan;
+    while place.until(" [").is_some() {
+        let text = &scan.rest[..scan.rest.len() - place.rest.len() - " [".len()];
+        let mut rest = place;
+        let task = text.rsplit_once(':').and_then(|(comm, tid)| {
+            let prio = Some(rest.signed()?);
+            let task = TaskName { comm, tid: tid.parse().ok()?, prio };
+            let after = rest.eat("]").then(|| after(&mut rest, comm)).flatten()?;
+            Some((task, after))
+        });
+        let Some((task, after)) = task else { continue };
+        let is_long = task.comm.len() > MAX_COMM_BYTES;
+        if is_long && (found.is_some() || task.comm.contains('\n')) {
+            break;
+        }
+        found = Some((rest, (task, after)));
+        if is_long {
+            break;
+        }
+    }
+    let (rest, found) = found?;
+    *scan = rest;
+    Some(found)
 }
 
 /// Letters of the task's state, with `|` between them: `R` and, when preempted, `R+` or `R`. The last switch of a task
@@ -130,23 +168,34 @@ fn state_of_bits(bits: u64, comm: &str) -> SwitchedOut {
 
 /// A wake-up's task and CPU in either notation; `None` if it woke nobody (`success=0`, on older kernels).
 fn woken<'a>(scan: &mut Scan<'a>) -> Result<Option<(TaskName<'a>, u32)>, Expected> {
-    let keyed = scan.rest.starts_with("comm=");
-    let task = if keyed {
-        let mut task = task(scan, "comm=", " pid=", "comm= pid=")?;
-        task.prio = prio(scan, " prio=", "prio=")?;
-        task
-    } else {
-        plugin_task(scan).ok_or("comm= or comm:pid [prio]")?
-    };
+    let mut plugin = *scan;
+    if !scan.rest.starts_with("comm=") {
+        return plugin_woken(scan).ok_or("comm= or comm:pid [prio] CPU:cpu");
+    }
+    keyed_woken(scan).or_else(|expected| {
+        let woken = plugin_woken(&mut plugin).ok_or(expected)?;
+        *scan = plugin;
+        Ok(woken)
+    })
+}
+
+fn keyed_woken<'a>(scan: &mut Scan<'a>) -> Result<Option<(TaskName<'a>, u32)>, Expected> {
+    let mut task = task(scan, "comm=", " pid=", "comm= pid=")?;
+    task.prio = prio(scan, " prio=", "prio=")?;
     let success = if scan.eat(" success=") { scan.id() } else { None };
-    let cpu = if keyed {
-        id(scan, " target_cpu=", "target_cpu=")?
-    } else {
-        scan.blanks();
-        id(scan, "CPU:", "CPU:")?
-    };
+    let cpu = id(scan, " target_cpu=", "target_cpu=")?;
     end(scan, "nothing after the CPU")?;
     Ok((success != Some(0)).then_some((task, cpu)))
+}
+
+fn plugin_woken<'a>(scan: &mut Scan<'a>) -> Option<Option<(TaskName<'a>, u32)>> {
+    let (task, (success, cpu)) = plugin_task(scan, |scan, _| {
+        let success = if scan.eat(" success=") { scan.id() } else { None };
+        scan.blanks();
+        let cpu = scan.eat("CPU:").then(|| scan.id()).flatten()?;
+        scan.at_end_of_field().then_some((success, cpu))
+    })?;
+    Some((success != Some(0)).then_some((task, cpu)))
 }
 
 /// Our own exports append ` sync=1`, which no kernel says.
@@ -163,11 +212,16 @@ fn fork<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
     Ok(What::Fork { parent, child })
 }
 
-/// `filename=/bin/a pid=7 old_pid=7`: of whom the fields say only the id, and the current task is the one.
+/// `filename=/bin/a pid=7 old_pid=7`, of which only the first id counts: the current task has it. A file's name may be
+/// long and hold anything, so the last key counts.
 fn exec<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    let name = task(scan, "filename=", " pid=", "filename= pid=")?;
-    end(scan, "nothing after pid=")?;
-    Ok(What::Exec { tid: name.tid })
+    const EXPECTED: Expected = "filename= pid= old_pid=";
+    let at = scan.rest.rfind(" pid=").filter(|_| scan.rest.starts_with("filename=")).ok_or(EXPECTED)?;
+    scan.rest = &scan.rest[at..];
+    let tid = id(scan, " pid=", EXPECTED)?;
+    id(scan, " old_pid=", EXPECTED)?;
+    end(scan, "nothing after old_pid=")?;
+    Ok(What::Exec { tid })
 }
 
 fn migrate<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
@@ -235,6 +289,52 @@ mod tests {
         let runtime = Ok(What::Runtime { task: a, ran_ns: 98765 });
         assert_eq!(parse("sched_stat_runtime", "comm=a pid=1 runtime=98765 [ns]"), runtime);
         assert_eq!(parse("sched_stat_runtime", "comm=a pid=1 runtime=98765 [ns] vruntime=1 [ns]"), runtime);
+    }
+
+    #[test]
+    fn names_that_look_like_fields() {
+        for comm in [
+            "x pid=5",
+            " pid=",
+            "",
+            "x prev_pid=5",
+            "x pid=5 prio=1",
+            "a:1 [0] R ==> b",
+            "comm=",
+            "a\nb",
+            "a [0",
+        ] {
+            let keyed = format!(
+                "prev_comm={comm} prev_pid=7 prev_prio=120 prev_state=S ==> next_comm={comm} next_pid=8 next_prio=120"
+            );
+            let plugin = format!("{comm}:7 [120] S ==> {comm}:8 [120]");
+            let (prev, next) = (name(comm, 7, 120), name(comm, 8, 120));
+            let switch = Ok(What::Switch { prev, why: SwitchedOut::Blocked, next });
+            assert_eq!(parse("sched_switch", &keyed), switch, "{keyed}");
+            assert_eq!(parse("sched_switch", &plugin), switch, "{plugin}");
+            let waking = Ok(What::Waking { task: prev, last_cpu: 3, sync: false });
+            let keyed = format!("comm={comm} pid=7 prio=120 target_cpu=003");
+            assert_eq!(parse("sched_waking", &keyed), waking, "{keyed}");
+            let plugin = format!("{comm}:7 [120] CPU:003");
+            assert_eq!(parse("sched_waking", &plugin), waking, "{plugin}");
+            let fork = format!("comm={comm} pid=1 child_comm={comm} child_pid=2");
+            let named = |tid| TaskName { comm, tid, prio: None };
+            assert_eq!(
+                parse("sched_process_fork", &fork),
+                Ok(What::Fork { parent: named(1), child: named(2) })
+            );
+            let exec = format!("filename={comm} pid=9 pid=7 old_pid=7");
+            assert_eq!(parse("sched_process_exec", &exec), Ok(What::Exec { tid: 7 }), "{exec}");
+        }
+    }
+
+    #[test]
+    fn longer_names_are_ours_and_have_no_newline() {
+        let ours = "comm=a name longer than the kernel's pid=7 prio=120 target_cpu=003";
+        let task = name("a name longer than the kernel's", 7, 120);
+        assert_eq!(parse("sched_waking", ours), Ok(What::Waking { task, last_cpu: 3, sync: false }));
+        let broken = ours.replace("longer than", "longer\nthan");
+        assert_eq!(parse("sched_waking", &broken), Err("sched_waking with comm= pid=".to_owned()));
     }
 
     #[test]
@@ -313,7 +413,7 @@ mod tests {
         assert_eq!(parse("sched_waking", glued), Err("sched_waking with nothing after the CPU".to_owned()));
         assert_eq!(
             parse("sched_switch", "a S b"),
-            Err("sched_switch with prev_comm= or comm:pid [prio]".to_owned())
+            Err("sched_switch with prev_comm= or comm:pid [prio] and state letters".to_owned())
         );
         assert_eq!(parse("sched_stat_wait", "whatever"), Ok(What::Other));
     }

@@ -8,98 +8,63 @@
 //! ```
 //! The process is there with the option `record-tgid`; flags are missing from `trace-cmd report` of old. The third flag
 //! tells a hard interrupt (`h`, `H`, `z`, `Z`) or a soft one (`s`) from a task. Fractions have nine digits with
-//! `trace-cmd report -t`. The comm may hold anything, so the line is read from the first place where `-pid`, `[cpu]`
-//! and a time follow each other.
+//! `trace-cmd report -t`.
 //!
 //! Other lines: comments (`#`), what trace-cmd says about its file (`cpus=6`, `CPU 2 is empty`), lost events, stack
 //! traces (` => schedule`, after an event), and functions of the function tracers, which have no colon and say nothing
-//! about scheduling. What programs print (trace_marker) may go over several lines.
+//! about scheduling. What programs print (trace_marker) may go over several lines. A comment says how many events the
+//! kernel wrote and how many of them its buffer still holds; the others were overwritten and count as lost.
 
-use std::io::Read;
-
-use crate::TraceError;
-use crate::event::{Current, EventSource, Item, Told};
-use crate::lines::Lines;
+use crate::event::{Current, Told};
 use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
-use crate::text::{Head, Order, Places, expected, head};
+use crate::text::{Format, Head, Line, head};
 
 /// How our own exports begin what no event says; see `crates/trace/src/ftrace_write.rs`.
 pub(crate) const TOLD: &str = "# wakelab-task:";
 
-/// Reads ftrace text, line by line.
-pub struct Reader<R> {
-    lines: Lines<R>,
-    order: Order,
-    /// The event before was something that a program printed: what cannot be read belongs to it.
+/// The format of ftrace's text.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    /// The event before was something that a program printed: a line that cannot be read belongs to it.
     printing: bool,
 }
 
-impl<R: Read> Reader<R> {
-    pub(crate) fn new(lines: Lines<R>) -> Self {
-        Reader { lines, order: Order::default(), printing: false }
+impl Format for Text {
+    const EVENT: &'static str = "`comm-pid [cpu] flags time: event: fields`";
+
+    fn head(line: &str) -> Option<Head<'_>> {
+        head(line, current, after_cpu)
     }
-}
 
-/// What a line comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Skip,
-    Lost(u64),
-    Told,
-    Event { prints: bool, places: Places },
-    Unknown,
-}
-
-impl<R: Read> EventSource for Reader<R> {
-    fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
-        let kind = loop {
-            if !self.lines.advance()? {
-                self.order.check_end(&self.lines)?;
-                return Ok(None);
-            }
-            match kind(self.lines.text(), self.order.any_event()) {
-                Kind::Skip => {}
-                Kind::Unknown if self.printing => {}
-                kind => break kind,
-            }
-        };
-        let line = self.lines.number();
-        if let Kind::Lost(count) = kind {
-            return Ok(Some(Item::Lost { line, count }));
+    fn line(&mut self, text: &str, any_event: bool) -> Line {
+        if let Some(head) = Text::head(text) {
+            self.printing = matches!(head.name, "print" | "bprint" | "bputs" | "tracing_mark_write");
+            return Line::Event(head.places(text));
         }
-        let Kind::Event { prints, places } = kind else {
-            if kind != Kind::Told {
-                return Err(expected(&self.lines, "`comm-pid [cpu] flags time: event: fields`"));
-            }
-            let told = told(self.lines.text());
-            let told = told.ok_or_else(|| expected(&self.lines, "pid=N cpus=LIST footprint_bytes=N"))?;
-            return Ok(Some(Item::Told(told)));
+        if text.starts_with(TOLD) {
+            return Line::Told;
+        }
+        if let Some(count) = lost(text).or_else(|| overwritten(text)) {
+            return Line::Lost(count);
+        }
+        if self.printing || is_noise(text, any_event) { Line::Skip } else { Line::Unknown }
+    }
+
+    /// `# wakelab-task: pid=7 cpus=0-3 footprint_bytes=32768`; without `cpus=` it may run everywhere.
+    fn told(line: &str) -> Option<Told<'_>> {
+        let mut scan = Scan::new(line);
+        let tid = (scan.eat(TOLD) && scan.eat(" pid=")).then(|| scan.id()).flatten()?;
+        let cpus = if scan.eat(" cpus=") {
+            Some(scan.while_ascii(|byte| byte.is_ascii_digit() || byte == b'-' || byte == b','))
+        } else {
+            None
         };
-        self.printing = prints;
-        let head = places.head(self.lines.text());
-        self.order.event(&self.lines, &head).map(|event| Some(Item::Event(event)))
-    }
-
-    fn file(&self) -> &str {
-        self.lines.file()
+        let footprint_bytes = scan.eat(" footprint_bytes=").then(|| scan.number()).flatten()?;
+        scan.rest.is_empty().then_some(Told { tid, cpus, footprint_bytes })
     }
 }
 
-fn kind(text: &str, any_event: bool) -> Kind {
-    if let Some(head) = head_of(text) {
-        let prints = matches!(head.name, "print" | "bprint" | "bputs" | "tracing_mark_write");
-        return Kind::Event { prints, places: head.places(text) };
-    }
-    if text.starts_with(TOLD) {
-        return Kind::Told;
-    }
-    if is_noise(text, any_event) {
-        return Kind::Skip;
-    }
-    lost(text).map_or(Kind::Unknown, Kind::Lost)
-}
-
-/// A line that says nothing about scheduling.
+/// Whether a line that is no event says nothing about scheduling.
 fn is_noise(text: &str, any_event: bool) -> bool {
     if text.starts_with('#') || text.trim_start().is_empty() {
         return true;
@@ -113,18 +78,13 @@ fn is_noise(text: &str, any_event: bool) -> bool {
     is_preamble(text)
 }
 
-/// What trace-cmd writes before the first event.
+/// Whether the line is one that trace-cmd, or Perfetto's traceconv, writes before the first event.
 pub(crate) fn is_preamble(text: &str) -> bool {
     let mut scan = Scan::new(text);
     if scan.eat("version = ") || scan.eat("cpus=") {
         return scan.digits().is_some() && scan.rest.is_empty();
     }
-    scan.eat("CPU ") && scan.digits().is_some() && scan.rest == " is empty"
-}
-
-/// Takes an event's line apart.
-pub(crate) fn head_of(line: &str) -> Option<Head<'_>> {
-    head(line, current, after_cpu)
+    text == "TRACE:" || scan.eat("CPU ") && scan.digits().is_some() && scan.rest == " is empty"
 }
 
 /// `comm-pid` or `comm-pid (tgid)`, with blanks around; the tgid may be unknown: `(-------)`.
@@ -148,8 +108,7 @@ fn current(before: &str) -> Option<Current<'_>> {
     let mut scan = Scan::new(&name[dash + 1..]);
     let tid = scan.id()?;
     let comm = trim_blanks_before(&name[..dash]);
-    let whole = scan.rest.is_empty() && !comm.is_empty();
-    whole.then_some(Current { comm, tid: Some(tid), process })
+    scan.rest.is_empty().then_some(Current { comm, tid: Some(tid), process })
 }
 
 /// What comes after `[`.
@@ -187,8 +146,8 @@ fn flags<'a>(scan: &mut Scan<'a>) -> Option<&'a str> {
     Some(flags)
 }
 
-/// `CPU:1 [LOST 3 EVENTS]`, as the kernel writes it, or `CPU:1 [3 EVENTS DROPPED]`, as trace-cmd does; trace-cmd may
-/// not know how many, which counts as one.
+/// `CPU:1 [LOST 3 EVENTS]`, as the kernel writes it, or `CPU:1 [3 EVENTS DROPPED]`, as trace-cmd does. An unknown number
+/// (`CPU:1 [EVENTS DROPPED]`) counts as one.
 fn lost(line: &str) -> Option<u64> {
     let mut scan = Scan::new(line.trim());
     if !scan.eat("CPU:") || scan.digits().is_none() || !scan.blanks() || !scan.eat("[") {
@@ -206,17 +165,12 @@ fn lost(line: &str) -> Option<u64> {
     (scan.rest == "]").then_some(count)
 }
 
-/// `# wakelab-task: pid=7 cpus=0-3 footprint_bytes=32768`; without `cpus=` it may run everywhere.
-fn told(line: &str) -> Option<Told<'_>> {
+/// `# entries-in-buffer/entries-written: 200/9000   #P:8`: 8,800 events were overwritten. `None`: none were.
+fn overwritten(line: &str) -> Option<u64> {
     let mut scan = Scan::new(line);
-    let tid = (scan.eat(TOLD) && scan.eat(" pid=")).then(|| scan.id()).flatten()?;
-    let cpus = if scan.eat(" cpus=") {
-        Some(scan.while_ascii(|byte| byte.is_ascii_digit() || byte == b'-' || byte == b','))
-    } else {
-        None
-    };
-    let footprint_bytes = scan.eat(" footprint_bytes=").then(|| scan.number()).flatten()?;
-    scan.rest.is_empty().then_some(Told { tid, cpus, footprint_bytes })
+    let in_buffer = scan.eat("# entries-in-buffer/entries-written: ").then(|| scan.number()).flatten()?;
+    let written = scan.eat("/").then(|| scan.number()).flatten()?;
+    written.checked_sub(in_buffer).filter(|&lost| lost > 0)
 }
 
 #[cfg(test)]
@@ -252,17 +206,20 @@ mod tests {
             ("a-7     (-------) [001] ....  76.211513: sched_waking: ", "a", 7, None, Some("....")),
         ] {
             let line = format!("{line}{fields}");
-            let head = head_of(&line).unwrap_or_else(|| panic!("{line}"));
+            let head = Text::head(&line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(head.current, Current { comm, tid: Some(tid), process }, "{line}");
             assert_eq!((head.cpu, head.seconds, head.fraction), ("001", "76", "211513"), "{line}");
             assert_eq!((head.flags, head.name, head.fields), (flags, "sched_waking", fields), "{line}");
         }
         let function = "            bash-1994  [000] ....  5281.568961: vfs_read <-ksys_read";
-        assert_eq!(head_of(function).map(|head| head.name), Some(""));
-        for other in
-            ["# comment-7 [001] 1.000000: x: ", "cpus=6", "a 7 [001] 1.000000: x: ", "a-7 [001] 1: x: "]
-        {
-            assert!(head_of(other).is_none(), "{other}");
+        assert_eq!(Text::head(function).map(|head| head.name), Some(""));
+        for other in [
+            "# a longer comment-7 [001] 1.000000: x: ",
+            "cpus=6",
+            "a 7 [001] 1.000000: x: ",
+            "a-7 [001] 1: x: ",
+        ] {
+            assert!(Text::head(other).is_none(), "{other}");
         }
     }
 
@@ -273,14 +230,16 @@ mod tests {
         assert_eq!(lost("CPU:3 [EVENTS DROPPED]"), Some(1));
         assert_eq!(lost("CPU:3 [204 EVENTS]"), None);
         assert_eq!(lost("LOST 204 EVENTS"), None);
+        assert_eq!(overwritten("# entries-in-buffer/entries-written: 200/9000000   #P:2"), Some(8_999_800));
+        assert_eq!(overwritten("# entries-in-buffer/entries-written: 200/200   #P:2"), None);
     }
 
     #[test]
     fn what_our_exports_tell() {
         let with = Told { tid: 7, cpus: Some("0-3,8"), footprint_bytes: 9 };
-        assert_eq!(told("# wakelab-task: pid=7 cpus=0-3,8 footprint_bytes=9"), Some(with));
+        assert_eq!(Text::told("# wakelab-task: pid=7 cpus=0-3,8 footprint_bytes=9"), Some(with));
         let without = Told { cpus: None, ..with };
-        assert_eq!(told("# wakelab-task: pid=7 footprint_bytes=9"), Some(without));
-        assert_eq!(told("# wakelab-task: pid=7"), None);
+        assert_eq!(Text::told("# wakelab-task: pid=7 footprint_bytes=9"), Some(without));
+        assert_eq!(Text::told("# wakelab-task: pid=7"), None);
     }
 }

@@ -18,7 +18,7 @@
 //! where the first run has only the start; a wake-up for each task that ends later than the one that ended last in the
 //! recording.
 
-use wakelab_workload::{Op, Source, Task, TaskIndex, Workload};
+use wakelab_workload::{Op, Source, TASKS_MAX, TIME_NS_MAX, Task, TaskIndex, Workload};
 
 /// What a workload does not tell of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +29,50 @@ pub(crate) struct Recorded {
     pub(crate) open: bool,
 }
 
-/// `once`, so many times. `recorded`: of each task; `duration_ns`: of the recording. `None`: too many tasks or signals
-/// for 32 bits.
-pub(crate) fn joined(once: Workload, recorded: &[Recorded], duration_ns: u64, runs: u32) -> Option<Workload> {
+/// More runs than a workload may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManyRuns {
+    /// The tasks of one run.
+    pub(crate) tasks: u64,
+    /// The operations of one run, those that join it to the next one included.
+    pub(crate) ops: u64,
+    /// The largest number of runs that is possible.
+    pub(crate) most: u64,
+}
+
+/// Operations that a run after the first has for each of its tasks beside its program: a gate, a sleep, a signal and the
+/// wait for it.
+const OPS_TO_JOIN: u64 = 4;
+
+/// Most operations of all runs. The importer and each policy's simulation take some 100 bytes for one, so about 1 GB.
+pub(crate) const JOINED_OPS_MAX: u64 = 1 << 23;
+
+/// Joins `runs` runs of `once`. `recorded` has what the workload does not tell of each task; `duration_ns` is the
+/// recording's length.
+///
+/// # Errors
+/// More tasks, operations or time than a workload may have; nothing has been built then.
+pub(crate) fn joined(
+    once: Workload,
+    recorded: &[Recorded],
+    duration_ns: u64,
+    runs: u32,
+) -> Result<Workload, TooManyRuns> {
     if runs == 1 {
-        return Some(once);
+        return Ok(once);
     }
-    let nr_tasks = u32::try_from(once.tasks.len()).ok()?;
-    nr_tasks.checked_mul(runs)?;
-    once.signals.checked_add(nr_tasks)?.checked_mul(runs)?;
-    duration_ns.checked_mul(u64::from(runs))?;
+    let tasks = once.tasks.len() as u64;
+    let ops = once.tasks.iter().map(|task| task.program.len() as u64).sum::<u64>() + OPS_TO_JOIN * tasks;
+    // A signal belongs to an operation, so there are not more of them.
+    let most =
+        (TASKS_MAX / tasks.max(1)).min(JOINED_OPS_MAX / ops.max(1)).min(TIME_NS_MAX / duration_ns.max(1));
+    if u64::from(runs) > most {
+        return Err(TooManyRuns { tasks, ops, most });
+    }
+    let nr_tasks = tasks as u32;
     let mut last_first: Vec<TaskIndex> = (0..nr_tasks).collect();
     last_first.sort_by_key(|&task| std::cmp::Reverse((recorded[task as usize].ended_ns, task)));
-    let Some((&last, others)) = last_first.split_first() else { return Some(once) };
+    let Some((&last, others)) = last_first.split_first() else { return Ok(once) };
 
     let mut all = Workload { tasks: Vec::new(), signals: 0, gates: runs - 1, ..once.clone() };
     for run in 0..runs {
@@ -62,7 +93,7 @@ pub(crate) fn joined(once: Workload, recorded: &[Recorded], duration_ns: u64, ru
         }
         all.tasks[(first.task + last) as usize].program.push(Op::OpenGate { gate: run });
     }
-    Some(all)
+    Ok(all)
 }
 
 /// The first ones of a run.
@@ -198,12 +229,17 @@ mod tests {
     #[test]
     fn once_is_once() {
         let once = workload(vec![task(None, 3, vec![compute(1)])], 0);
-        assert_eq!(joined(once.clone(), &[recorded(4, false)], 4, 1), Some(once));
+        assert_eq!(joined(once.clone(), &[recorded(4, false)], 4, 1), Ok(once));
     }
 
     #[test]
-    fn more_than_32_bits_of_tasks_are_refused() {
-        let once = workload(vec![task(None, 0, Vec::new()), task(None, 0, Vec::new())], 0);
-        assert_eq!(joined(once, &[recorded(0, false); 2], 0, u32::MAX), None);
+    fn more_than_a_workload_may_have_is_refused_before_it_is_built() {
+        let once =
+            workload(vec![task(None, 0, vec![compute(1); 96]), task(None, 0, vec![compute(1); 96])], 0);
+        let join = |runs, duration_ns| joined(once.clone(), &[recorded(0, false); 2], duration_ns, runs);
+        let most = JOINED_OPS_MAX / 200;
+        assert_eq!(join(u32::MAX, 0), Err(TooManyRuns { tasks: 2, ops: 200, most }));
+        assert_eq!(join(5, TIME_NS_MAX / 4).map_err(|too_many| too_many.most), Err(4));
+        assert!(join(4, TIME_NS_MAX / 4).is_ok());
     }
 }

@@ -14,7 +14,7 @@ pub mod event;
 pub mod explained;
 mod fields;
 mod format;
-pub mod ftrace;
+mod ftrace;
 #[cfg(test)]
 mod ftrace_round_trip;
 pub mod ftrace_write;
@@ -23,7 +23,9 @@ mod joined;
 mod kernel;
 mod lines;
 pub mod loops;
-pub mod perf_script;
+mod magic;
+mod notes;
+mod perf_script;
 mod program;
 mod rescale;
 mod scan;
@@ -88,6 +90,9 @@ pub struct Recording {
 /// Whatever [`read_from`] refuses, and a file that cannot be opened.
 pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     let shown = path.display().to_string();
+    if path.is_dir() {
+        return Err(magic::folder(path, &shown));
+    }
     let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
     let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
     read_from(file, &shown, &name, options)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines of text, one at a time, with their number; refuses what is not text before anybody parses it.
+//! Lines of text, one at a time, with their number.
 //!
-//! Lines are found in blocks of the input. Each is checked once and copied to where its readers can have it as text.
+//! Lines are found in blocks of the input. Each is checked once and copied to where its reader can have it as text.
+//! Bytes that are not UTF-8 become `?`, one for one, so that columns stay where they are: the kernel cuts the names of
+//! tasks to 15 bytes, also in the middle of a character. A NUL byte is in no name, so a file with one is not text.
 
 use std::io::{ErrorKind, Read};
 
@@ -10,53 +12,46 @@ use memchr::memchr;
 use crate::TraceError;
 use crate::error::excerpt_of_end;
 
-/// No line of a recording comes near this; binary junk without newlines does, and must not fill the memory.
+/// No line of a recording comes near this length; binary junk without newlines does, and must not fill the memory.
 const MAX_LINE_BYTES: usize = 1 << 16;
 /// What is read at once.
 const BLOCK_BYTES: usize = 1 << 18;
 
-/// How binary recordings begin, what they are, and what to do about it.
-const BINARY: [(&[u8], &str, &str); 2] = [
-    (b"PERFILE2", "perf's binary format", "; make text of it: perf script -i perf.data > FILE"),
-    (
-        b"\x17\x08\x44tracing",
-        "trace-cmd's binary format",
-        "; make text of it: trace-cmd report -t trace.dat > FILE",
-    ),
-];
-
-pub(crate) struct Lines<R> {
-    input: R,
+pub(crate) struct Lines<'a> {
+    input: Box<dyn Read + 'a>,
     file: String,
     buffer: Vec<u8>,
-    /// The current line, with its newline.
+    /// The line that was read last, with its newline.
     begin: usize,
     end: usize,
     /// Bytes of the buffer that were read.
     filled: usize,
     /// Offset in the file of the buffer's first byte.
     offset: u64,
-    /// Lines read so far: the number of the current one.
+    /// Lines read so far.
+    lines_read: u64,
+    /// Number of the current text's first line.
     number: u64,
-    /// The current line, without its end.
+    /// The current text, without its end: a line, or several that were joined.
     text: String,
-    /// The next line is the current one again.
-    again: bool,
+    /// [`Lines::advance`] delivers the current text once more.
+    repeat: bool,
 }
 
-impl<R: Read> Lines<R> {
-    pub(crate) fn new(input: R, file: &str) -> Self {
+impl<'a> Lines<'a> {
+    pub(crate) fn new(input: impl Read + 'a, file: &str) -> Self {
         Lines {
-            input,
+            input: Box::new(input),
             file: file.to_owned(),
             buffer: vec![0; BLOCK_BYTES],
             begin: 0,
             end: 0,
             filled: 0,
             offset: 0,
+            lines_read: 0,
             number: 0,
             text: String::new(),
-            again: false,
+            repeat: false,
         }
     }
 
@@ -64,21 +59,41 @@ impl<R: Read> Lines<R> {
         &self.file
     }
 
-    /// The current line's number; after the end, how many there were.
+    /// Returns the number of the current text's first line; after the end, the number of lines.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// [`Lines::advance`] will deliver the current line once more.
-    pub(crate) fn again(&mut self) {
-        self.again = true;
+    /// Lets [`Lines::advance`] deliver the current text once more.
+    pub(crate) fn repeat(&mut self) {
+        self.repeat = true;
     }
 
-    /// Reads the next line; false at the end.
+    /// Reads the next line; returns false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, TraceError> {
-        if std::mem::take(&mut self.again) {
+        if std::mem::take(&mut self.repeat) {
             return Ok(true);
         }
+        if !self.read_line()? {
+            self.number = self.lines_read;
+            return Ok(false);
+        }
+        self.text.clear();
+        self.number = self.lines_read;
+        self.append().map(|()| true)
+    }
+
+    /// Appends a newline and the next line to the current text; returns false at the end.
+    pub(crate) fn join(&mut self) -> Result<bool, TraceError> {
+        if !self.read_line()? {
+            return Ok(false);
+        }
+        self.text.push('\n');
+        self.append().map(|()| true)
+    }
+
+    /// Finds the next line in the input; returns false at the end.
+    fn read_line(&mut self) -> Result<bool, TraceError> {
         self.begin = self.end;
         let mut searched = self.begin;
         loop {
@@ -98,14 +113,11 @@ impl<R: Read> Lines<R> {
             }
             searched -= moved - self.begin;
         }
-        if self.begin == self.end {
-            return Ok(false);
-        }
-        self.number += 1;
-        self.check().map(|()| true)
+        self.lines_read += u64::from(self.begin < self.end);
+        Ok(self.begin < self.end)
     }
 
-    /// Reads another block behind the current line, which moves to the front; false at the end.
+    /// Reads another block behind the current line, which moves to the front; returns false at the end.
     fn fill(&mut self) -> Result<bool, TraceError> {
         if self.begin > 0 {
             self.buffer.copy_within(self.begin..self.filled, 0);
@@ -126,47 +138,43 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    fn check(&mut self) -> Result<(), TraceError> {
+    /// Checks the line that was read last and appends it to the text.
+    fn append(&mut self) -> Result<(), TraceError> {
         let line = &self.buffer[self.begin..self.end];
-        if self.number == 1
-            && let Some((_, what, hint)) = BINARY.iter().find(|(magic, ..)| line.starts_with(magic))
-        {
-            return Err(self.not_text(0, (*what).to_owned(), hint));
-        }
         if let Some(at) = memchr(0, line) {
-            return Err(self.not_text(at, "a NUL byte".to_owned(), ""));
+            return Err(self.not_text(at, "a NUL byte".to_owned()));
         }
-        let text = match std::str::from_utf8(line) {
-            Ok(text) => text.trim_end_matches(['\n', '\r']),
-            Err(error) => {
-                let at = error.valid_up_to();
-                let found = format!("byte {:#04x}, which is not UTF-8", line[at]);
-                // A cut in the middle of a character is not UTF-8 either.
-                return Err(self.not_text(at, found, ""));
-            }
-        };
-        if line.last() != Some(&b'\n') {
-            if line.len() == MAX_LINE_BYTES {
-                let found = format!("a line of more than {MAX_LINE_BYTES} bytes");
-                return Err(self.not_text(0, found, ""));
-            }
-            let found = excerpt_of_end(text);
-            return Err(TraceError::Cut { file: self.file.clone(), line: self.number, found });
+        let is_whole = line.last() == Some(&b'\n');
+        if !is_whole && line.len() == MAX_LINE_BYTES {
+            return Err(self.not_text(0, format!("a line of more than {MAX_LINE_BYTES} bytes")));
         }
-        self.text.clear();
-        self.text.push_str(text);
-        Ok(())
+        let begin = self.text.len();
+        match std::str::from_utf8(line) {
+            Ok(line) => self.text.push_str(line.trim_end_matches(['\n', '\r'])),
+            Err(_) => {
+                for chunk in line.utf8_chunks() {
+                    self.text.push_str(chunk.valid());
+                    self.text.extend(chunk.invalid().iter().map(|_| '?'));
+                }
+                self.text.truncate(begin + self.text[begin..].trim_end_matches(['\n', '\r']).len());
+            }
+        }
+        if is_whole {
+            return Ok(());
+        }
+        let found = excerpt_of_end(&self.text[begin..]);
+        Err(TraceError::Cut { file: self.file.clone(), line: self.lines_read, found })
     }
 
-    /// The current line, without its end.
+    /// The current text, without its end.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// `at`: offset in the line.
-    fn not_text(&self, at: usize, found: String, hint: &'static str) -> TraceError {
+    fn not_text(&self, at: usize, found: String) -> TraceError {
         let byte = self.offset + (self.begin + at) as u64;
-        TraceError::NotText { file: self.file.clone(), line: self.number, byte, found, hint }
+        TraceError::NotText { file: self.file.clone(), line: self.lines_read, byte, found }
     }
 }
 
@@ -189,19 +197,19 @@ mod tests {
     fn junk_is_named_by_line_and_byte() {
         assert_eq!(first_error(b"a\nb\n"), "none");
         assert_eq!(first_error(b"ab\nc\0d\n"), "f:2: byte 4: expected text, found a NUL byte");
-        assert_eq!(
-            first_error(b"ab\nc\xffd\n"),
-            "f:2: byte 4: expected text, found byte 0xff, which is not UTF-8"
-        );
         assert_eq!(first_error(b"ab\ncd"), "f:2: the recording is cut off: expected a newline after `cd`");
-        assert_eq!(
-            first_error(b"PERFILE2\x68\0\0"),
-            "f:1: byte 0: expected text, found perf's binary format; make text of it: perf script -i perf.data > FILE"
-        );
-        assert_eq!(
-            first_error(b"\x17\x08\x44tracing6\0"),
-            "f:1: byte 0: expected text, found trace-cmd's binary format; make text of it: trace-cmd report -t trace.dat > FILE"
-        );
+    }
+
+    #[test]
+    fn a_character_that_was_cut_is_readable() {
+        // The kernel cuts names to 15 bytes: here in the middle of a character of two.
+        let cut = &"\u{41e}\u{431}\u{440}\u{430}\u{431}\u{43e}\u{442}\u{447}\u{438}\u{43a}".as_bytes()[..15];
+        let mut input = cut.to_vec();
+        input.extend(b" 7\xff\r\n");
+        let mut lines = Lines::new(&input[..], "f");
+        assert!(lines.advance().expect("text"));
+        assert_eq!(lines.text(), "\u{41e}\u{431}\u{440}\u{430}\u{431}\u{43e}\u{442}? 7?");
+        assert_eq!(lines.text().len(), 18);
     }
 
     #[test]
@@ -239,13 +247,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_be_read_again() {
-        let mut lines = Lines::new(&b"a\nb\n"[..], "f");
+    fn lines_are_repeated_and_joined() {
+        let mut lines = Lines::new(&b"a\nb\nc\nd\n"[..], "f");
         assert!(lines.advance().expect("a"));
-        lines.again();
+        lines.repeat();
         assert!(lines.advance().expect("a again"));
         assert_eq!((lines.text(), lines.number()), ("a", 1));
         assert!(lines.advance().expect("b"));
-        assert_eq!((lines.text(), lines.number()), ("b", 2));
+        assert!(lines.join().expect("c"));
+        assert_eq!((lines.text(), lines.number()), ("b\nc", 2));
+        assert!(lines.advance().expect("d"));
+        assert_eq!((lines.text(), lines.number()), ("d", 4));
+        assert!(!lines.join().expect("the end") && !lines.advance().expect("the end"));
+        assert_eq!((lines.text(), lines.number()), ("d", 4));
     }
 }

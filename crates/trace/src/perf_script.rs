@@ -6,101 +6,57 @@
 //!        hackbench  1915/1915  [001]  1860.214001234:       sched:sched_switch: prev_comm=hackbench prev_pid=1915 ...
 //!        comm       pid/tid    [cpu]  seconds.fraction:     subsystem:event:    fields
 //! ```
-//! The process (`pid/`) is there with `-F +pid`, nine digits of fraction instead of six with `--ns`. The comm may hold
-//! anything, so the line is read from the first place where a task id and `[cpu]` and a time follow each other.
+//! The process (`pid/`) is there with `-F +pid`, nine digits of fraction instead of six with `--ns`.
 //!
 //! Other lines: comments (`#`, from `--header`), blank lines, call chains (from `record -g`: an address, indented,
 //! after an event), and what `--show-task-events` and `--show-lost-events` add (`PERF_RECORD_...`).
 
-use std::io::Read;
-
-use crate::TraceError;
-use crate::event::{Current, EventSource, Item};
-use crate::lines::Lines;
+use crate::event::Current;
 use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
-use crate::text::{Head, Order, expected, head};
+use crate::text::{Format, Head, Line, head};
 
-/// How records of perf itself begin, where an event would stand.
+/// How records of perf itself begin, where an event's name would stand.
 const PERF_RECORD: &str = "PERF_RECORD_";
 
-/// Reads `perf script` text, line by line.
-pub struct Reader<R> {
-    lines: Lines<R>,
-    order: Order,
-    /// The line before was an event or part of its call chain, so this one may be, too.
+/// The format of `perf script`.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    /// The line before was an event or part of its call chain, so this one may be part of it, too.
     chain_possible: bool,
 }
 
-impl<R: Read> Reader<R> {
-    pub(crate) fn new(lines: Lines<R>) -> Self {
-        Reader { lines, order: Order::default(), chain_possible: false }
+impl Format for Text {
+    const EVENT: &'static str = "`comm pid [cpu] time: event: fields`";
+
+    fn head(line: &str) -> Option<Head<'_>> {
+        head(line, current, after_cpu)
     }
-}
 
-/// What a line comes to.
-enum Line<'a> {
-    /// Nothing about scheduling.
-    Skip,
-    /// Part of a call chain.
-    Chain,
-    Lost(u64),
-    Event(Head<'a>),
-    Unknown,
-}
-
-impl<R: Read> EventSource for Reader<R> {
-    fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
-        let places = loop {
-            if !self.lines.advance()? {
-                self.order.check_end(&self.lines)?;
-                return Ok(None);
+    fn line(&mut self, text: &str, _any_event: bool) -> Line {
+        if let Some(head) = Text::head(text) {
+            self.chain_possible = !head.name.starts_with(PERF_RECORD);
+            if self.chain_possible {
+                return Line::Event(head.places(text));
             }
-            let text = self.lines.text();
-            match line_of(text, self.chain_possible) {
-                Line::Skip => self.chain_possible = false,
-                Line::Chain => {}
-                Line::Lost(count) => return Ok(Some(Item::Lost { line: self.lines.number(), count })),
-                Line::Event(head) => break head.places(text),
-                Line::Unknown => return Err(expected(&self.lines, "`comm pid [cpu] time: event: fields`")),
+            if head.name.starts_with("PERF_RECORD_LOST") {
+                let count = head.fields.rsplit(' ').next().and_then(|count| count.parse().ok());
+                return Line::Lost(count.unwrap_or(1));
             }
-        };
-        let head = places.head(self.lines.text());
-        self.chain_possible = true;
-        self.order.event(&self.lines, &head).map(|event| Some(Item::Event(event)))
-    }
-
-    fn file(&self) -> &str {
-        self.lines.file()
-    }
-}
-
-fn line_of(text: &str, chain_possible: bool) -> Line<'_> {
-    if let Some(head) = head_of(text) {
-        if !head.name.starts_with(PERF_RECORD) {
-            return Line::Event(head);
+            return Line::Skip;
         }
-        if head.name.starts_with("PERF_RECORD_LOST") {
-            let count = head.fields.rsplit(' ').next().and_then(|count| count.parse().ok());
-            return Line::Lost(count.unwrap_or(1));
+        if text.trim_start().is_empty() || text.starts_with('#') {
+            self.chain_possible = false;
+            return Line::Skip;
         }
-        return Line::Skip;
+        if self.chain_possible && is_call_chain(text) {
+            return Line::Skip;
+        }
+        lost(text).map_or(Line::Unknown, Line::Lost)
     }
-    if text.trim_start().is_empty() || text.starts_with('#') {
-        return Line::Skip;
-    }
-    if chain_possible && is_call_chain(text) {
-        return Line::Chain;
-    }
-    lost(text).map_or(Line::Unknown, Line::Lost)
 }
 
-/// Takes an event's line apart.
-pub(crate) fn head_of(line: &str) -> Option<Head<'_>> {
-    head(line, current, after_cpu)
-}
-
-/// `comm pid` or `comm pid/tid`, with blanks around. A task whose exit has gone so far that it has no id any more is
-/// `:-1 1979/-1` (the pgbench fixture has one).
+/// `comm pid` or `comm pid/tid`, with blanks around. An exiting task that has no id any more is `:-1 1979/-1` (the
+/// pgbench fixture has one).
 fn current(before: &str) -> Option<Current<'_>> {
     // perf 6.1 pads the task ids with blanks on either side.
     let ids_end = trim_blanks_after(before);
@@ -113,8 +69,7 @@ fn current(before: &str) -> Option<Current<'_>> {
     let (process, tid) =
         if ids.eat("/") { (u32::try_from(first_id).ok(), ids.signed()?) } else { (None, first_id) };
     let comm = trim_blanks_after(trim_blanks_before(&before[..ids_begin]));
-    let whole = ids.rest.is_empty() && !comm.is_empty();
-    whole.then_some(Current { comm, tid: u32::try_from(tid).ok(), process })
+    ids.rest.is_empty().then_some(Current { comm, tid: u32::try_from(tid).ok(), process })
 }
 
 /// What comes after `[`.

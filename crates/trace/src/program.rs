@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One task while a recording is read, and the programs that come of all of them at the end.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, TaskIndex, Workload};
 
@@ -30,26 +32,54 @@ const UNKNOWN_COMM: &str = "<...>";
 /// What a recording says of a task outside its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
-    allowed: Option<Vec<u32>>,
+    /// Where it may run, shared by all tasks with the same set; `None`: everywhere.
+    allowed: Option<Rc<[u32]>>,
     pub(crate) footprint_bytes: u64,
 }
 
-impl Known {
-    pub(crate) fn new(told: &Told<'_>) -> Self {
-        Known { allowed: told.cpus.and_then(cpus), footprint_bytes: told.footprint_bytes }
+/// What a recording says of tasks outside its events, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTasks {
+    by_tid: BTreeMap<u32, Known>,
+    /// Each set of CPUs once.
+    sets: BTreeSet<Rc<[u32]>>,
+}
+
+impl KnownTasks {
+    /// Notes what is said first of a task.
+    pub(crate) fn note(&mut self, told: &Told<'_>) {
+        let Entry::Vacant(entry) = self.by_tid.entry(told.tid) else { return };
+        let allowed = told.cpus.and_then(cpus).map(|cpus| match self.sets.get(&cpus[..]) {
+            Some(shared) => Rc::clone(shared),
+            None => {
+                let shared: Rc<[u32]> = cpus.into();
+                self.sets.insert(Rc::clone(&shared));
+                shared
+            }
+        });
+        entry.insert(Known { allowed, footprint_bytes: told.footprint_bytes });
+    }
+
+    pub(crate) fn get(&self, tid: u32) -> Option<&Known> {
+        self.by_tid.get(&tid)
     }
 }
 
-/// The CPUs of a list like `0-3,8`; `None` if there are none below [`MAX_CPUS`].
+/// The CPUs of a list like `0-3,8`, in ascending order; `None` if there are none below [`MAX_CPUS`]. However often the
+/// list names a CPU, memory is in proportion to the length of the text and to [`MAX_CPUS`].
 fn cpus(list: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
+    let mut ranges = Vec::new();
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        cpus.extend(first..=last.min(MAX_CPUS - 1));
+        ranges.push((first, last.min(MAX_CPUS - 1)));
     }
-    cpus.sort_unstable();
-    cpus.dedup();
+    ranges.sort_unstable();
+    let mut cpus = Vec::new();
+    for (first, last) in ranges {
+        let next = cpus.last().map_or(0, |&cpu| cpu + 1);
+        cpus.extend(first.max(next)..=last);
+    }
     (!cpus.is_empty()).then_some(cpus)
 }
 
@@ -277,7 +307,7 @@ impl Tracked {
 pub(crate) fn workload(
     name: &str,
     tracked: Vec<Tracked>,
-    told: &BTreeMap<u32, Known>,
+    told: &KnownTasks,
     signals: u32,
     nr_cpus: u32,
     loops: &mut Loops<'_>,
@@ -285,7 +315,7 @@ pub(crate) fn workload(
 ) -> (Workload, Vec<Recorded>) {
     let mut tracked: Vec<(usize, Tracked)> = tracked.into_iter().enumerate().collect();
     // A stable sort: those of which nothing was told keep their order.
-    tracked.sort_by_key(|(_, task)| if told.contains_key(&task.tid) { (0, task.tid) } else { (1, 0) });
+    tracked.sort_by_key(|(_, task)| if told.get(task.tid).is_some() { (0, task.tid) } else { (1, 0) });
     let mut new_index = vec![0; tracked.len()];
     for (new, (old, _)) in tracked.iter().enumerate() {
         new_index[*old] = new as TaskIndex;
@@ -296,7 +326,7 @@ pub(crate) fn workload(
         let bound_cpu = task.bound_cpu(nr_cpus);
         let open = loops.open(&task.name, &task.slept);
         recorded.push(Recorded { ended_ns: task.ready_ns, open });
-        let known = told.get(&task.tid);
+        let known = told.get(task.tid);
         explained.pinned_kernel_threads += u64::from(bound_cpu.is_some());
         explained.realtime_tasks += u64::from(task.prio.is_some_and(kernel::is_realtime));
         tasks.push(Task {
@@ -305,7 +335,9 @@ pub(crate) fn workload(
             start_ns: if task.parent.is_some() { 0 } else { task.start_ns },
             process: task.process.unwrap_or(task.tid),
             weight: task.prio.map_or(1024, kernel::weight),
-            allowed: bound_cpu.map(|cpu| vec![cpu]).or_else(|| known.and_then(|known| known.allowed.clone())),
+            allowed: bound_cpu
+                .map(|cpu| vec![cpu])
+                .or_else(|| known.and_then(|known| known.allowed.as_ref().map(|cpus| cpus.to_vec()))),
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
             footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
             judged: false,
@@ -327,4 +359,29 @@ pub(crate) fn workload(
         measure: Measure::Makespan,
     };
     (workload, recorded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(cpus("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(cpus("8,2-4,3-5,4,0-99999").map(|cpus| cpus.len()), Some(MAX_CPUS as usize));
+        assert_eq!(cpus("8,2-4,3-5,4"), Some(vec![2, 3, 4, 5, 8]));
+        assert_eq!((cpus("5000"), cpus("3-2"), cpus("1-"), cpus("")), (None, None, None, None));
+    }
+
+    #[test]
+    fn a_list_that_repeats_itself_takes_no_more_memory() {
+        let text = ["0-4095"; 9000].join(",");
+        let all = cpus(&text).expect("all CPUs");
+        assert!(all.len() == MAX_CPUS as usize && all.capacity() <= 2 * all.len());
+        let mut known = KnownTasks::default();
+        for tid in 0..100 {
+            known.note(&Told { tid, cpus: Some(&text), footprint_bytes: 0 });
+        }
+        assert_eq!((known.by_tid.len(), known.sets.len()), (100, 1));
+    }
 }

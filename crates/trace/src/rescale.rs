@@ -10,7 +10,7 @@
 //! What a task fetches into caches is as crates/sim/src/cache.rs has it: on its own core what other tasks have pushed
 //! out since it left, elsewhere its working set. What it left before it had fetched all is not carried over.
 //!
-//! Off that goes what the simulated kernel will charge again (crates/trace/src/overheads.rs).
+//! Off that goes what the simulated kernel will charge again (crates/trace/src/causal/overheads.rs).
 
 use wakelab_machine::{CoreCache, Costs, Distance, Distances, Machine};
 use wakelab_workload::TaskIndex;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads a line of text from left to right, without copying: what both text formats are parsed with.
 
-/// So many always fit into 64 bits.
+/// Numbers of that many digits always fit into 64 bits.
 const MAX_DIGITS: usize = 19;
 
 /// The rest of a line.
@@ -99,6 +99,17 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Like [`Scan::until`], but up to the last `key` that begins at most `limit` bytes from here.
+    #[inline]
+    pub(crate) fn until_last_within(&mut self, limit: usize, key: &str) -> Option<&'a str> {
+        let bytes = &self.rest.as_bytes()[..self.rest.len().min(limit + 1)];
+        let keys = memchr::memrchr_iter(b' ', bytes);
+        let at = keys.into_iter().find(|&at| self.rest.as_bytes()[at..].starts_with(key.as_bytes()))?;
+        let text = &self.rest[..at];
+        self.rest = &self.rest[at + key.len()..];
+        Some(text)
+    }
+
     /// Whether nothing follows, or a blank and further fields: vendors' kernels append some.
     pub(crate) fn at_end_of_field(&self) -> bool {
         self.rest.is_empty() || self.rest.starts_with(' ')
@@ -151,6 +162,9 @@ mod tests {
         assert_eq!((scan.until(" pid="), scan.rest), (None, "7"));
         assert_eq!((trim_blanks_before("  é a "), trim_blanks_after(" a é  ")), ("é a ", " a é"));
         assert_eq!((trim_blanks_before("  "), trim_blanks_after("  ")), ("", ""));
+        let mut scan = Scan::new("x pid=5 pid=7 pid=9");
+        assert_eq!((scan.until_last_within(8, " pid="), scan.rest), (Some("x pid=5"), "7 pid=9"));
+        assert_eq!((scan.until_last_within(0, " pid="), scan.rest), (None, "7 pid=9"));
         let mut scan = Scan::new("é pid=1");
         assert_eq!((scan.until(" pid="), scan.at_end_of_field()), (Some("é"), false));
     }

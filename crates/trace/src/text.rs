@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the readers of text share: from a line that was taken apart to an [`Event`], with every check that does not
-//! depend on the format.
-
-use std::io::Read;
+//! What the formats of text share: from lines to [`Event`]s, with every check that does not depend on the format.
+//!
+//! An event's line begins with the name of the task that was current, and its fields may hold more names. A name may
+//! hold anything but a NUL byte, so it may look like the rest of a line, and a newline in it breaks the line. Two things
+//! still tell where it ends: the kernel cuts names to [`MAX_COMM_BYTES`], and what follows a name (ids, CPU, time, or
+//! the next key) is longer than that. So of all places that look like the end of a name, the last one within that length
+//! is the right one. A line that cannot be read is joined with those that follow, as long as a name may be broken there.
 
 use memchr::memchr_iter;
 
 use crate::error::excerpt;
-use crate::event::{Current, Event, What};
+use crate::event::{Current, Event, EventSource, Item, Told, What};
 use crate::interrupts::Interrupts;
 use crate::lines::Lines;
 use crate::scan::{Scan, number};
 use crate::{MAX_CPUS, TraceError, fields};
+
+/// The longest name of a task in Linux (TASK_COMM_LEN without the NUL). Our own exports have longer ones.
+pub(crate) const MAX_COMM_BYTES: usize = 15;
+
+/// Newlines in an event of two names.
+const MAX_JOINED_LINES: usize = 2 * MAX_COMM_BYTES;
 
 /// Longer than any recording of every context switch, and short enough that sums of CPU time over [`MAX_CPUS`] fit into
 /// 64 bits: 13 days.
@@ -35,25 +44,31 @@ pub(crate) struct Head<'a> {
     pub(crate) fields: &'a str,
 }
 
-/// Takes an event's line apart: `current` what is before the CPU's `[`, `after_cpu` the rest. The comm comes first and
-/// may look like anything, so every bracket is tried.
+/// Takes an event's line apart: `current` parses what is before the CPU's `[`, `after_cpu` the rest.
 #[inline(always)]
 pub(crate) fn head<'a>(
     line: &'a str,
     current: impl Fn(&'a str) -> Option<Current<'a>>,
     after_cpu: impl Fn(Scan<'a>, Current<'a>) -> Option<Head<'a>>,
 ) -> Option<Head<'a>> {
-    if line.starts_with('#') {
-        return None;
-    }
-    memchr_iter(b'[', line.as_bytes()).find_map(|at| {
+    let mut heads = memchr_iter(b'[', line.as_bytes()).filter_map(|at| {
         let current = current(&line[..at])?;
         after_cpu(Scan::new(&line[at + 1..]), current)
-    })
+    });
+    let is_short = |head: &Head<'_>| head.current.comm.len() <= MAX_COMM_BYTES;
+    let first = heads.next()?;
+    let head = heads.filter(is_short).last().unwrap_or(first);
+    // Nothing is broken that is longer than a name of the kernel, and a comment has words before what looks like a CPU.
+    (is_short(&head) || !line.contains('\n') && !line.starts_with('#')).then_some(head)
 }
 
-/// Where the parts of a [`Head`] stand in their line. A reader looks for an event in a loop, line by line, and cannot
-/// borrow from any of them before it knows that this is the one.
+/// Whether `text`, which is no event, may be the beginning of one whose task has a newline in its name.
+pub(crate) fn may_begin_name(text: &str) -> bool {
+    text.trim().len() < MAX_COMM_BYTES
+}
+
+/// Where the parts of a [`Head`] stand in their line. A reader looks for an event line by line, and cannot borrow from a
+/// line before it knows that this is the one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     comm: Place,
@@ -72,10 +87,10 @@ pub(crate) struct Places {
 type Place = (usize, usize);
 
 impl Head<'_> {
-    /// `line`: which was taken apart.
+    /// Returns the places of the parts in `line`, which was taken apart.
     pub(crate) fn places(&self, line: &str) -> Places {
         let place = |part: &str| {
-            // Nothing may stand outside the line.
+            // An empty part may stand outside of the line.
             let begin = if part.is_empty() { 0 } else { part.as_ptr().addr() - line.as_ptr().addr() };
             (begin, begin + part.len())
         };
@@ -95,7 +110,7 @@ impl Head<'_> {
 }
 
 impl Places {
-    /// The parts again. `line`: the same.
+    /// Returns the parts of `line`, which is the same or has been continued.
     pub(crate) fn head<'a>(&self, line: &'a str) -> Head<'a> {
         let part = |(begin, end): Place| &line[begin..end];
         Head {
@@ -108,6 +123,132 @@ impl Places {
             name: part(self.name),
             fields: part(self.fields),
         }
+    }
+}
+
+/// What a line of text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// It says nothing about scheduling.
+    Skip,
+    /// The recorder lost that many events.
+    Lost(u64),
+    /// A comment of our own exports about a task.
+    Told,
+    /// An event.
+    Event(Places),
+    /// None of these.
+    Unknown,
+}
+
+/// A format of text, with what its reader must remember from line to line.
+pub(crate) trait Format: Default {
+    /// How an event's line looks, for errors.
+    const EVENT: &'static str;
+
+    /// Takes an event's line apart; returns `None` if it is no event's.
+    fn head(text: &str) -> Option<Head<'_>>;
+
+    /// Classifies a line. `any_event`: an event came before it.
+    fn line(&mut self, text: &str, any_event: bool) -> Line;
+
+    /// Parses a line of [`Line::Told`].
+    fn told(_text: &str) -> Option<Told<'_>> {
+        None
+    }
+}
+
+/// Reads a recording as text, line by line.
+pub(crate) struct Reader<'a, F> {
+    lines: Lines<'a>,
+    order: Order,
+    format: F,
+    /// An event whose fields cannot be read yet.
+    unfinished: Option<Unfinished>,
+}
+
+/// An event whose fields cannot be read, unless they go on in the next line.
+struct Unfinished {
+    places: Places,
+    /// What is wrong with its first line.
+    error: TraceError,
+    joined_lines: usize,
+}
+
+impl<'a, F: Format> Reader<'a, F> {
+    pub(crate) fn new(lines: Lines<'a>) -> Self {
+        Reader { lines, order: Order::default(), format: F::default(), unfinished: None }
+    }
+
+    /// Reads on to a line that says something; returns `None` at the end.
+    fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
+        while self.lines.advance()? {
+            let line = self.format.line(self.lines.text(), self.order.any_event());
+            match line {
+                Line::Skip => {}
+                Line::Unknown => return self.join_head().map(Some),
+                _ => return Ok(Some(line)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The current line is unknown: it may begin with the first part of a name. Returns the event.
+    fn join_head(&mut self) -> Result<Line, TraceError> {
+        let error = expected(&self.lines, F::EVENT);
+        while may_begin_name(self.lines.text()) && matches!(self.lines.join(), Ok(true)) {
+            if let Some(head) = F::head(self.lines.text()) {
+                return Ok(Line::Event(head.places(self.lines.text())));
+            }
+        }
+        Err(error)
+    }
+
+    /// Appends the next line to an event whose fields cannot be read.
+    fn join_fields(&mut self, mut event: Unfinished) -> Result<Unfinished, TraceError> {
+        event.joined_lines += 1;
+        if event.joined_lines > MAX_JOINED_LINES || !matches!(self.lines.join(), Ok(true)) {
+            return Err(event.error);
+        }
+        event.places.fields.1 = self.lines.text().len();
+        Ok(event)
+    }
+}
+
+impl<F: Format> EventSource for Reader<'_, F> {
+    fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
+        let unfinished = match self.unfinished.take() {
+            Some(event) => Some(self.join_fields(event)?),
+            None => None,
+        };
+        let line = match &unfinished {
+            Some(event) => Some(Line::Event(event.places)),
+            None => self.next_line()?,
+        };
+        let places = match line {
+            None => return self.order.check_end(&self.lines).map(|()| None),
+            Some(Line::Event(places)) => places,
+            Some(Line::Lost(count)) => return Ok(Some(Item::Lost { line: self.lines.number(), count })),
+            Some(Line::Told | Line::Skip | Line::Unknown) => {
+                let told = F::told(self.lines.text());
+                let told = told.ok_or_else(|| expected(&self.lines, "pid=N cpus=LIST footprint_bytes=N"));
+                return told.map(|told| Some(Item::Told(told)));
+            }
+        };
+        let head = places.head(self.lines.text());
+        match self.order.event(&self.lines, &head) {
+            Ok(event) => Ok(Some(Item::Event(event))),
+            Err(error @ TraceError::Line { .. }) => {
+                let first = Unfinished { places, error, joined_lines: 0 };
+                self.unfinished = Some(unfinished.unwrap_or(first));
+                Ok(Some(Item::Unfinished))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn file(&self) -> &str {
+        self.lines.file()
     }
 }
 
@@ -127,11 +268,7 @@ impl Order {
     }
 
     /// The event of the current line.
-    pub(crate) fn event<'a, R: Read>(
-        &mut self,
-        lines: &Lines<R>,
-        head: &Head<'a>,
-    ) -> Result<Event<'a>, TraceError> {
+    pub(crate) fn event<'a>(&mut self, lines: &Lines<'_>, head: &Head<'a>) -> Result<Event<'a>, TraceError> {
         let cpu = number(head.cpu).and_then(|cpu| u32::try_from(cpu).ok()).filter(|&cpu| cpu < MAX_CPUS);
         let cpu = cpu.ok_or_else(|| bad_cpu(lines, head.cpu))?;
         let time_ns = time_ns(head.seconds, head.fraction).ok_or_else(|| {
@@ -182,7 +319,7 @@ impl Order {
     }
 
     /// What the recording must hold when it is over.
-    pub(crate) fn check_end<R: Read>(&self, lines: &Lines<R>) -> Result<(), TraceError> {
+    pub(crate) fn check_end(&self, lines: &Lines<'_>) -> Result<(), TraceError> {
         let file = lines.file().to_owned();
         if self.events == 0 {
             return Err(TraceError::Empty { file, lines: lines.number() });
@@ -195,7 +332,7 @@ impl Order {
 }
 
 /// The current line is not what was `expected`.
-pub(crate) fn expected<R: Read>(lines: &Lines<R>, expected: &str) -> TraceError {
+pub(crate) fn expected(lines: &Lines<'_>, expected: &str) -> TraceError {
     TraceError::Line {
         file: lines.file().to_owned(),
         line: lines.number(),
@@ -204,7 +341,7 @@ pub(crate) fn expected<R: Read>(lines: &Lines<R>, expected: &str) -> TraceError 
     }
 }
 
-fn bad_cpu<R: Read>(lines: &Lines<R>, cpu: &str) -> TraceError {
+fn bad_cpu(lines: &Lines<'_>, cpu: &str) -> TraceError {
     TraceError::Cpu { file: lines.file().to_owned(), line: lines.number(), cpu: cpu.to_owned() }
 }
 

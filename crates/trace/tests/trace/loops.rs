@@ -110,11 +110,11 @@ fn patterns_that_mean_nothing_are_refused() {
     };
     assert_eq!(
         refused(&["t1"], &["t2*"]),
-        "f: no task called `t2*` was woken from outside, so none is in an open or a closed loop; expected a task's name, or its beginning and *"
+        "f: no task called `t2*` was woken from outside, so none is in an open or a closed loop; expected the name of a task, or its beginning and *"
     );
     assert_eq!(
         refused(&["t1"], &["t1"]),
-        "f: tasks called `t1` cannot be both in an open and in a closed loop"
+        "f: tasks called `t1` cannot be both in an open loop and in a closed loop"
     );
 }
 

@@ -7,6 +7,8 @@ mod fixtures;
 mod ftrace;
 mod loops;
 mod mutations;
+mod names;
+mod notes;
 mod refusals;
 mod rescale;
 mod round_trip;

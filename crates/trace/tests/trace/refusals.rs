@@ -21,11 +21,11 @@ fn accepted() -> Script {
 fn empty_files() {
     assert_eq!(
         refusal(""),
-        "f: the recording is empty: expected the text of `perf script` or of ftrace, found no event in 0 lines"
+        "f: the recording is empty: expected the text of `perf script` or of ftrace, found no event in its 0 lines"
     );
     assert_eq!(
         refusal("# captured on : today\n\n"),
-        "f: the recording is empty: expected the text of `perf script` or of ftrace, found no event in 2 lines"
+        "f: the recording is empty: expected the text of `perf script` or of ftrace, found no event in its 2 lines"
     );
 }
 
@@ -43,15 +43,33 @@ fn binary_junk() {
 }
 
 #[test]
+fn folders() {
+    let path = std::env::temp_dir().join(format!("wakelab-ctf-{}", std::process::id()));
+    std::fs::create_dir_all(path.join("kernel")).expect("a folder");
+    let refused = || read(&path, &Options::default()).unwrap_err().to_string();
+    let plain = refused();
+    std::fs::write(path.join("kernel/metadata"), "").expect("a file");
+    let ctf = refused();
+    std::fs::remove_dir_all(&path).expect("removed");
+    assert!(plain.ends_with(": expected text, found a folder; name the recording in it"), "{plain}");
+    assert!(
+        ctf.contains("found a trace in the Common Trace Format (LTTng); wakelab does not read it"),
+        "{ctf}"
+    );
+}
+
+#[test]
 fn other_text() {
     let refused = refusal("#!/bin/sh\nset -eu\n");
     assert!(
         refused.starts_with(
-            "f:2: no recording: expected a line of `perf script` (`comm pid [cpu] time: event: fields`) or of ftrace \
+            "f:2: not a recording: expected a line of `perf script` (`comm pid [cpu] time: event: fields`) or of ftrace \
              (`comm-pid [cpu] flags time: event: fields`), found `set -eu`"
-        ) && refused.contains("perf script -i perf.data > f"),
+        ),
         "{refused}"
     );
+    // What would be pasted overwrites nothing.
+    assert!(refused.contains("-i perf.data > recording.perf.txt (") && !refused.contains("> f"), "{refused}");
 }
 
 #[test]

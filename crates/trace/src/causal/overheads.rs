@@ -256,6 +256,6 @@ impl Model {
 
     fn footprint_bytes(&self, task: TaskIndex) -> u64 {
         let tid = self.tasks[task as usize].tid;
-        self.told.get(&tid).map_or(wakelab_workload::DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes)
+        self.told.get(tid).map_or(wakelab_workload::DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes)
     }
 }

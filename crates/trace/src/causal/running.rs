@@ -25,10 +25,12 @@ impl Model {
         self.signals = 0;
         self.wakes = 0;
         self.useful_wakes = 0;
-        self.first_gap = None;
+        self.first_gap = self.first_gap.filter(|&(gap, _)| gap == Gap::LostEvents);
+        self.explained.gaps.retain(|&gap, _| gap == Gap::LostEvents);
         self.explained = Explained {
             interrupts_known: self.explained.interrupts_known,
             lost_events: self.explained.lost_events,
+            gaps: std::mem::take(&mut self.explained.gaps),
             ..Explained::default()
         };
     }

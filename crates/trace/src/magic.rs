@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Files that are not text: recognised by their first bytes, with the command that makes readable text of them.
+//!
+//! A command names the user's own file as its input and a file that does not exist yet as its output, so that it can be
+//! pasted and overwrites nothing.
+
+use std::path::Path;
+
+use crate::TraceError;
+
+/// Bytes of a file's beginning that [`recognise`] looks at: up to the end of a tar header's magic.
+pub(crate) const HEAD_BYTES: usize = 512;
+
+/// How gzip data begin.
+pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
+
+/// What to do with a file that is not text.
+enum Advice {
+    /// Unpack it with this command, which writes to its standard output. The packed file's name ends as told.
+    Unpack(&'static str, &'static str),
+    /// Convert it: the command before the input's name, between both names, and what ends the output's name.
+    Convert(&'static str, &'static str, &'static str),
+    /// Anything else, in words.
+    Words(&'static str),
+}
+
+const PERF: Advice = Advice::Convert("perf script --ns -F +pid --show-lost-events -i", " >", "perf.txt");
+const CTF: Advice = Advice::Words(
+    "wakelab does not read it; record with: perf sched record COMMAND, or: trace-cmd record -e sched COMMAND",
+);
+const CTF_NAME: &str = "a trace in the Common Trace Format (LTTng)";
+
+/// How files of each kind begin, what they are, and what to do with them.
+const KINDS: [(&[u8], &str, Advice); 12] = [
+    (b"PERFILE2", "perf's binary format", PERF),
+    (b"2ELIFREP", "perf's binary format of a machine of the other byte order", PERF),
+    (
+        b"\x17\x08\x44tracing",
+        "trace-cmd's binary format",
+        Advice::Convert("trace-cmd report -t", " >", "ftrace.txt"),
+    ),
+    (GZIP, "gzip data in gzip data", Advice::Unpack("gzip", ".gz")),
+    (b"\xfd7zXZ\0", "xz data", Advice::Unpack("xz", ".xz")),
+    (b"\x28\xb5\x2f\xfd", "zstd data", Advice::Unpack("zstd", ".zst")),
+    (b"BZh", "bzip2 data", Advice::Unpack("bzip2", ".bz2")),
+    (b"PK\x03\x04", "a zip archive", Advice::Words("unpack it, and read the recording in it")),
+    // The magic numbers of a stream and of packetised metadata, little endian.
+    (b"\xc1\x1f\xfc\xc1", CTF_NAME, CTF),
+    (b"\x57\x1d\xd1\x75", CTF_NAME, CTF),
+    (b"/* CTF 1.", CTF_NAME, CTF),
+    (b"\xff\xfe", "text in UTF-16", Advice::Convert("iconv -f UTF-16 -t UTF-8", " >", "utf-8.txt")),
+];
+
+/// The refusal of a file that begins with `head` and is not text; `None` if it may be text. `file` is its name.
+pub(crate) fn recognise(head: &[u8], file: &str) -> Option<TraceError> {
+    let foreign = |found: &str, advice: &Advice| TraceError::Foreign {
+        file: file.to_owned(),
+        found: found.to_owned(),
+        advice: advice.text(file),
+    };
+    if let Some((_, found, advice)) = KINDS.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        return Some(foreign(found, advice));
+    }
+    if head.get(257..262) == Some(b"ustar") {
+        return Some(foreign("a tar archive", &Advice::Words("unpack it, and read the recording in it")));
+    }
+    let traceconv = Advice::Convert("traceconv systrace", "", "ftrace.txt");
+    is_perfetto(head).then(|| foreign("Perfetto's binary format", &traceconv))
+}
+
+/// The refusal of a folder.
+pub(crate) fn folder(path: &Path, file: &str) -> TraceError {
+    // LTTng puts the metadata of the kernel's events into a folder of their own.
+    let is_ctf = path.join("metadata").exists() || path.join("kernel/metadata").exists();
+    let (found, advice) = match is_ctf {
+        true => (CTF_NAME, CTF),
+        false => ("a folder", Advice::Words("name the recording in it")),
+    };
+    TraceError::Foreign { file: file.to_owned(), found: found.to_owned(), advice: advice.text(file) }
+}
+
+/// Perfetto's protobuf: packets one after the other, each after its key (field 1, with a length) and its length. Text
+/// may begin with a newline, which is the same byte as the key, but then it has no control characters.
+fn is_perfetto(head: &[u8]) -> bool {
+    const KEY: u8 = 0x0a;
+    let mut at = 0;
+    for (index, &byte) in head.iter().enumerate().skip(1).take(5) {
+        at |= usize::from(byte & 0x7f) << (7 * (index - 1));
+        if byte & 0x80 == 0 {
+            let next = head.get(index + 1 + at);
+            let is_text = head.iter().all(|&byte| byte >= b'\t');
+            return head[0] == KEY && next.is_none_or(|&next| next == KEY) && !is_text;
+        }
+    }
+    false
+}
+
+impl Advice {
+    fn text(&self, file: &str) -> String {
+        let input = shell_word(file);
+        match self {
+            Advice::Unpack(command, suffix) => {
+                let unpacked = file.strip_suffix(suffix).map(|name| unused(name, "unpacked"));
+                let output = shell_word(&unpacked.unwrap_or_else(|| new_name(file, "unpacked")));
+                format!("unpack it: {command} -dc {input} > {output}")
+            }
+            Advice::Convert(before, between, suffix) => {
+                let output = shell_word(&new_name(file, suffix));
+                format!("make text of it: {before} {input}{between} {output}")
+            }
+            Advice::Words(words) => (*words).to_owned(),
+        }
+    }
+}
+
+/// A name for a new file beside `file` that ends with `suffix`. No file of that name exists.
+pub(crate) fn new_name(file: &str, suffix: &str) -> String {
+    // What comes through a pipe has no name to derive another one from.
+    let is_pipe = file == "-" || file.starts_with("/dev/") || file.starts_with("/proc/");
+    let stem = if is_pipe { "recording" } else { file };
+    unused(&format!("{stem}.{suffix}"), suffix)
+}
+
+/// `name`, or if it exists already, `name.2.suffix`, `name.3.suffix` and so on.
+fn unused(name: &str, suffix: &str) -> String {
+    let others = (2..).map(|number| format!("{name}.{number}.{suffix}"));
+    let mut names = std::iter::once(name.to_owned()).chain(others);
+    names.find(|name| std::fs::symlink_metadata(name).is_err()).unwrap_or_default()
+}
+
+/// `text` as one word of a shell's command.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%=,~".contains(c) || !c.is_ascii();
+    if !text.is_empty() && !text.starts_with(['-', '~']) && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    // A name that begins with `-` would be taken for an option.
+    let here = if text.starts_with('-') { "./" } else { "" };
+    format!("'{here}{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(head: &[u8], file: &str) -> String {
+        recognise(head, file).expect("no text").to_string()
+    }
+
+    #[test]
+    fn each_kind_is_named_with_a_command_for_this_file() {
+        for (head, expected) in [
+            (
+                &b"PERFILE2\x68\0"[..],
+                "x: expected text, found perf's binary format; make text of it: \
+                 perf script --ns -F +pid --show-lost-events -i x > x.perf.txt",
+            ),
+            (
+                b"\x17\x08\x44tracing6\0",
+                "x: expected text, found trace-cmd's binary format; make text of it: trace-cmd report -t x > x.ftrace.txt",
+            ),
+            (
+                // The beginning of a recording by a telephone.
+                b"\x0a\x6d\x40\xc5\x98\xb9\xd4\xe7\x39\x32\xdc\x80\x80\x00",
+                "x: expected text, found Perfetto's binary format; make text of it: traceconv systrace x x.ftrace.txt",
+            ),
+        ] {
+            assert_eq!(refusal(head, "x"), expected);
+        }
+        assert!(refusal(b"\xfd7zXZ\0\0\x04", "a/x.xz").ends_with("; unpack it: xz -dc a/x.xz > a/x"));
+        assert!(refusal(b"\x28\xb5\x2f\xfd", "x").ends_with("; unpack it: zstd -dc x > x.unpacked"));
+        assert!(refusal(b"\xc1\x1f\xfc\xc1\0", "x").contains("Common Trace Format"));
+        let mut tar = [0; HEAD_BYTES];
+        tar[257..262].copy_from_slice(b"ustar");
+        assert!(refusal(&tar, "x").contains("a tar archive"));
+    }
+
+    #[test]
+    fn text_is_not_taken_for_anything_else() {
+        for text in [
+            &b""[..],
+            b"\n",
+            b"\n# comment",
+            b"\n\nx",
+            b"# tracer: nop",
+            b"  a 1 [0] 1.1: b:",
+            b"version = 6",
+        ] {
+            assert!(recognise(text, "x").is_none(), "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn no_command_overwrites_a_file() {
+        let folder = std::env::temp_dir().join(format!("wakelab-magic-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = |name: &str| folder.join(name).display().to_string();
+        for name in ["a", "a.perf.txt", "b.xz", "b"] {
+            std::fs::write(path(name), "").expect("a file");
+        }
+        let (perf, xz) = (refusal(b"PERFILE2", &path("a")), refusal(b"\xfd7zXZ\0", &path("b.xz")));
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert!(perf.ends_with("/a.perf.txt.2.perf.txt"), "{perf}");
+        assert!(xz.ends_with("/b.2.unpacked"), "{xz}");
+    }
+
+    #[test]
+    fn names_are_words_of_the_shell() {
+        assert_eq!(shell_word("a/b-1.txt"), "a/b-1.txt");
+        assert_eq!(shell_word("my file"), "'my file'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word("-x"), "'./-x'");
+        assert_eq!(new_name("/dev/stdin", "perf.txt"), "recording.perf.txt");
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a reader of a result must know about its recording, in sentences for a terminal.
+
+use std::fmt::Display;
+
+use wakelab_machine::printable;
+
+use crate::loops::LoopCount;
+use crate::{Explained, Gap, Recording};
+
+impl Recording {
+    /// Returns a line that must precede every result, if fewer than half of the waits are attributed.
+    pub fn warning(&self) -> Option<String> {
+        let Explained { waits, unexplained, .. } = self.explained;
+        (unexplained > waits / 2).then(|| {
+            format!(
+                "WARNING: results of this recording cannot be trusted: what ended a wait is known for only {} of {waits} \
+                 waits ({})",
+                waits - unexplained,
+                percent(waits - unexplained, waits),
+            )
+        })
+    }
+
+    /// Returns what the recording holds, what could not be attributed, and what the importer had to assume: a line each,
+    /// printable on a terminal. The first line is a heading.
+    pub fn notes(&self) -> Vec<String> {
+        let explained = &self.explained;
+        let mut notes = vec![format!(
+            "recording: {}, {}, {}, {:.3} s",
+            count(self.events, "event"),
+            count(self.workload.tasks.len() as u64, "task"),
+            count(u64::from(self.nr_cpus), "CPU"),
+            self.duration_ns as f64 / 1e9,
+        )];
+        if self.runs > 1 {
+            notes.push(format!(
+                "replayed {} times; each run begins when the run before it has ended",
+                self.runs
+            ));
+        }
+        notes.push(waits(explained));
+        notes.extend(explained.gaps.iter().map(|(gap, seen)| match gap {
+            Gap::LostEvents => format!(
+                "gap: lost {} in {}, first in line {}",
+                count(explained.lost_events, "event"),
+                count(seen.count, "place"),
+                seen.first_line
+            ),
+            gap => format!("gap: {gap}: {}, first in line {}", count(seen.count, "time"), seen.first_line),
+        }));
+        notes.extend(loops(explained));
+        notes.extend(assumptions(explained));
+        notes
+    }
+}
+
+/// How the waits of the recording ended.
+fn waits(explained: &Explained) -> String {
+    let Explained { waits, by_task, from_outside, unexplained, open_at_end, .. } = *explained;
+    let part = |part: u64, what: &str| format!("{part} ({}) {what}", percent(part, waits));
+    let dropped = if open_at_end > 0 {
+        format!("; {open_at_end} had not ended and are dropped")
+    } else {
+        String::new()
+    };
+    format!(
+        "{}: {}, {}, {}{dropped}",
+        count(waits, "wait"),
+        part(by_task, "attributed to a task"),
+        part(from_outside, "to time or to events from outside"),
+        part(unexplained, "not attributed"),
+    )
+}
+
+/// What the recording does not tell, and what is assumed instead.
+fn assumptions(explained: &Explained) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |applies: bool, text: String| notes.extend(applies.then_some(text));
+    note(
+        !explained.interrupts_known,
+        "wake-ups by interrupts are attributed to the interrupted task, because this recording does not distinguish them"
+            .to_owned(),
+    );
+    note(
+        explained.soft_interrupt_wakes > 0,
+        format!(
+            "{} in soft interrupts of unknown kind attributed to the interrupted task",
+            are(explained.soft_interrupt_wakes, "wake-up")
+        ),
+    );
+    note(
+        !explained.wakers_known,
+        "wakers are uncertain: this recording has no sched_waking events, and a sched_wakeup event may stand on the CPU of \
+         the woken task"
+            .to_owned(),
+    );
+    note(
+        explained.foreign_ids,
+        "the recorder's task ids differ from those in the events (perf in a container does this); only those in the events \
+         are used"
+            .to_owned(),
+    );
+    note(
+        !explained.processes_known,
+        "each thread counts as a process of its own, because this recording does not say which threads share one"
+            .to_owned(),
+    );
+    note(
+        explained.realtime_tasks > 0,
+        format!("{} simulated as fair tasks of nice -20", are(explained.realtime_tasks, "real-time task")),
+    );
+    note(
+        explained.switch_ins_inferred > 0,
+        format!(
+            "{} inferred from the run time that followed",
+            are(explained.switch_ins_inferred, "missing switch-in")
+        ),
+    );
+    note(
+        explained.overhead_clamped_ns > 0,
+        format!(
+            "{:.3} ms of the kernel's overhead could not be taken off the tasks' work, because there was not as much work",
+            explained.overhead_clamped_ns as f64 / 1e6
+        ),
+    );
+    notes
+}
+
+/// Which tasks were woken at times of their own, and which a while after they went to sleep.
+fn loops(explained: &Explained) -> impl Iterator<Item = String> {
+    let names = |open: bool| {
+        let of = |(comm, loops): (&String, &LoopCount)| {
+            let (tasks, sleeps) =
+                if open { (loops.open, loops.open_sleeps) } else { (loops.closed, loops.closed_sleeps) };
+            let told = if loops.told { ", as requested" } else { "" };
+            (tasks > 0).then(|| {
+                format!("{} ({}, {}{told})", printable(comm), count(tasks, "task"), count(sleeps, "sleep"))
+            })
+        };
+        explained.loops.iter().filter_map(of).collect::<Vec<_>>().join(", ")
+    };
+    let lines = [
+        ("open loop (woken at recorded times)", names(true)),
+        ("closed loop (woken a fixed time after going to sleep)", names(false)),
+    ];
+    lines.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| format!("{what}: {names}"))
+}
+
+/// `1 event`, `2 events`.
+fn count(count: impl Display + PartialEq<u64>, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// `1 event is`, `2 events are`.
+fn are(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "is" } else { "are" })
+}
+
+/// With one digit, rounded down, so that only all is 100 %.
+fn percent(part: u64, whole: u64) -> String {
+    let permille = (u128::from(part) * 1000).checked_div(u128::from(whole)).unwrap_or(0);
+    format!("{}.{} %", permille / 10, permille % 10)
+}
