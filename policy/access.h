@@ -168,8 +168,8 @@ WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t
  * A host that follows the lines of enum wl_line defines these before core.h; each is told about the
  * CPU that executes the call, which the host knows. They decide nothing and answer nothing.
  *	wl_line_read(p, line, dist)	the line is read, at this distance
- *	wl_line_locked(p, line, dist)	it is read at this distance, to be written: the runqueue's lock,
- *		which lies in it, is taken before anything is looked at
+ *	wl_line_locked(p, line, dist)	it is read at this distance, to be written: the runqueue's
+ *		lock, which lies in it, is taken before anything is looked at
  *	wl_line_written(p, line)	it is written
  *	wl_line_updated(p, line)	it is updated by an atomic operation that other CPUs make
  *		on it too
@@ -196,10 +196,10 @@ WL_INLINE void wl_wrote_llc(struct wl_policy *p, u32 first_cpu)
 }
 
 /*
- * Answers count reads by distance, which decides nothing. A host that does not look at that may say
- * so before core.h: then distances are all taken to be the CPU's own, and reads that are part of no
- * search are not counted at all; nor any, and what a decision says of them means nothing, where the
- * host hands no time back by wl_scan_took(), which compares numbers of reads.
+ * Answers count reads by distance; the counts never affect a decision. A host that ignores them may
+ * define wl_tells_distances to 0 before core.h: every read then counts as local, and reads outside
+ * a search are not counted. If it never calls wl_scan_took() either, which compares numbers of
+ * reads, it may define wl_counts_reads to 0: nothing is counted.
  */
 #ifndef wl_tells_distances
 #define wl_tells_distances(p) 1

@@ -19,10 +19,10 @@
  * what is left of that amount (the axis `groups` has rules of its own), and if it is not cache-hot:
  * it did not run within migration_cost, or periodic pulls failed more often than the level's
  * patience (0 for SMT, 1 inside a node, 2 beyond). Each level is tried once for each time that a
- * task ran here (newly idle), or once a mark (periodic): a pull is never asked for without end.
+ * task ran here (newly idle), or once a mark (periodic): so pulls always come to an end.
  * Newly-idle balancing needs an avg_idle of at least migration_cost, and `overloaded`: some CPU had
  * two tasks. It is cleared when all CPUs were read and none had; reading it counts as a read of the
- * first CPU. If nobody who waits on the busiest CPU may come here, the level is tried once more
+ * first CPU. If no task that waits on the busiest CPU may run here, the level is tried once more
  * without that CPU (Linux: LBF_ALL_PINNED, which leaves out one CPU after the other).
  *
  * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of
@@ -38,16 +38,14 @@
  * (taken.h). Whether a group has room is told by its other CPUs: what waits behind the other class
  * may be bound to that CPU, and must not keep an idle neighbour from pulling.
  *
- * Cost: each CPU of the widest level tried is read once. It fails where what should move runs: only
- * queued tasks move.
+ * Cost: each CPU of the widest level tried is read once. It fails where the task that should move
+ * is running: only queued tasks move.
  */
 #ifndef WL_BALANCE_H
 #define WL_BALANCE_H
 
 #include "cluster.h"
 #include "queue.h"
-#include "groups_task_weight.h"
-#include "groups_shares.h"
 
 /* A CPU of the domain: 1 ms * busy_factor (Linux 4.15, sd_init). */
 #define WL_BALANCE_INTERVAL_NS (32 * 1000000ULL)
@@ -174,7 +172,7 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *o
 	u64 excess = busiest_mean > mean ? (busiest_mean - mean) * s->busiest.capacity >> 20 : 0;
 	u64 lack = mean > own_mean ? (mean - own_mean) * own->capacity >> 20 : 0;
 	u64 amount = excess < lack ? excess : lack,
-	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr), own_task;
+	    task = wl_div(s->busiest.cpu_load, s->busiest.cpu_nr);
 	u32 forced =
 		idle && own->nr < own->weight &&
 		(s->busiest.nr > s->busiest.weight || s->busiest.cpu_capacity == WL_TAKEN_CAPACITY);
@@ -190,12 +188,7 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *o
 	}
 	if (amount >= task)
 		return amount;
-	if (wl_axis(p, groups) != WL_GROUPS_SHARES)
-		return task;
-	own_task = own->nr ? wl_div(own->load, own->nr) : WL_WEIGHT_NICE_0;
-	if (!wl_shares_is_worth_a_task(p, cpu, own_task, own->capacity, own_mean >> 10))
-		return wl_shares_small(amount);
-	return task;
+	return wl_groups_small_pull(p, cpu, own, own_mean, amount, task);
 }
 
 /*
@@ -259,8 +252,8 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 /* ------------------------------------------------------------------ events */
 
 /*
- * Something is about to be pulled: if nobody who waits there may come here, the level is tried once
- * more, without that CPU.
+ * Something is about to be pulled: if no task that waits there may run here, the level is tried
+ * once more without that CPU.
  */
 WL_INLINE void wl_balance_tries(struct wl_cpu *c, const struct wl_dispatch_out *out, u32 avoid)
 {
@@ -320,26 +313,6 @@ WL_INLINE u32 wl_balance_patience(u32 kind)
 	return kind < WL_DIST_CLS ? 0 : kind <= WL_DIST_NODE ? 1 : 2;
 }
 
-/* The axis `groups`: may t go to cpu, as part of the pull d, as far as its weight and group go? */
-WL_INLINE u32 wl_groups_may_move(struct wl_policy *p, const struct wl_task *t, u32 cpu,
-				 const struct wl_dispatch_out *d)
-{
-	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
-		return wl_shares_may_move(p, t, d->cpu, d->max_load);
-	return t->weight / 2 <= d->max_load && (wl_axis(p, groups) != WL_GROUPS_TASK_WEIGHT ||
-						wl_task_weight_may_move(p, t, d->cpu, cpu));
-}
-
-/* How much of a pull's budget t takes: what it weighs where it is. */
-WL_INLINE u64 wl_groups_load_of(struct wl_policy *p, const struct wl_task *t, u32 from)
-{
-	u64 load = t->weight;
-
-	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
-		load = wl_group_hweight(p, t, from, 0) >> WL_HWEIGHT_SHIFT;
-	return load ? load : 1;
-}
-
 /* May t leave its queue for cpu, as part of the pull d? */
 WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 				  const struct wl_move_in *in, const struct wl_dispatch_out *d)
@@ -375,8 +348,7 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 		c->tried_cpu = 0;
 	if (wl_balance_may_move(p, t, in, d)) {
 		load = wl_groups_load_of(p, t, d->cpu);
-		if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
-			wl_shares_shift(p, t, d->cpu, in->cpu);
+		wl_groups_moves(p, t, d->cpu, in->cpu);
 		moved = wl_queue_pulled(p, t, d->cpu, in, out);
 	}
 	if (moved) {
@@ -419,10 +391,11 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 	}
 }
 
-/* cpu balances at every level at its next dispatch. */
-WL_INLINE void wl_mark_all_levels(struct wl_policy *p, u32 cpu)
+/* cpu is asked to pull from `from`: it balances at every level at its next dispatch. */
+WL_INLINE void wl_ask_to_pull(struct wl_policy *p, u32 cpu, u32 from)
 {
 	wl_write_once(wl_cpu_of(p, cpu)->balance_marked, wl_all_levels(p));
+	wl_queue_asked(p, cpu, from);
 	wl_wrote_cpu(p, cpu);
 }
 
@@ -457,7 +430,7 @@ WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 turn,
 			break;
 	}
 	if (found >= 0)
-		wl_mark_all_levels(p, found);
+		wl_ask_to_pull(p, found, cpu);
 	return found;
 }
 

@@ -12,8 +12,11 @@
  *		unclaimed, else 0
  * and, for BPF, includes vmlinux.h or its own integer types first (WL_HAVE_TYPES), then
  * bpf_helpers.h, and says how functions are linked:
- *	#define WL_FN __noinline	every WL_FN function is global, and the verifier checks it
- *		once
+ *	#define WL_FN __attribute__((noinline, weak))
+ *		every WL_FN function is global, and the verifier checks it once. Weak, so that clang
+ *		does not look inside when it compiles a call: for an argument that the function does
+ *		not use it would pass whatever is in the register, and the verifier, which goes by
+ *		the declaration, would reject that
  *	#define WL_FN_ONCE, WL_FN_REST	what such a host may inline: policy.h
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
  * Inlined into one program instead, the searches are too complex for the verifier.
@@ -64,16 +67,6 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 
 /*
- * wl_unused(): an argument that this policy does not need. clang passes garbage for an argument
- * that it can see is not read, and the verifier refuses the call, so BPF pretends to read it.
- */
-#ifdef __bpf__
-#define wl_unused(x) __asm__ volatile("" : : "r"(x))
-#else
-#define wl_unused(x) ((void)(x))
-#endif
-
-/*
  * wl_for(i, lo, hi): i from lo up to and not including hi. In BPF the open-coded number iterator,
  * so that the verifier checks the body once; it looks at lo and hi again each time, so neither may
  * change. `break` and `continue` work in both builds; `return` from inside does not: it would leak
@@ -95,11 +88,11 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_for_few(i, hi, most) for ((i) = 0; (i) < (most) && (i) < (hi); (i)++)
 
 /*
- * Atomic add, or, and; exchange, and exchange if *ptr is `was`, which return what was there before.
- * The last two are of 64 bits, for two neighbouring u32 that must change together, as wl_pair.
- * Relaxed is enough: counters order nothing else. Natively nobody else is there: an instance is
- * driven by one thread at a time (crates/policy takes it by &mut), and a locked instruction costs
- * more than the rest of an event, so they are plain.
+ * Atomic add; exchange and compare-and-exchange, which both return the previous value. The latter
+ * two are of 64 bits, for two neighbouring u32 that must change together, as wl_pair. Relaxed is
+ * enough: counters order nothing else. Natively there are no other writers: one thread at a time
+ * drives an instance (crates/policy takes it by &mut), and a locked instruction costs more than the
+ * rest of an event, so they are plain.
  */
 #ifdef WL_LOGS
 /* The host's, as all that answers what was there: see below. */
@@ -115,8 +108,8 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_atomic_cas(ptr, was, v) wl_plain_cas((ptr), (was), (v))
 #endif
 /*
- * Set or clear bits of a 64-bit word that other CPUs change too; what it was. And a store before
- * which nothing that follows is read: all are full barriers.
+ * Set or clear bits of a 64-bit word that other CPUs change too; both return the previous value.
+ * wl_publish() stores, and no later read comes before it. All are full barriers.
  */
 #ifdef WL_LOGS
 #elif defined(__bpf__)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * block.h - which CPUs idle, in words: what idle=nearest reads instead of CPUs.
+ * block.h - bitmaps of idle CPUs: what idle=nearest reads instead of CPUs.
  *
  * An LLC is cut into blocks: its clusters, or where it has none runs of 8 cores; at most 64 CPUs
  * each and at most 64 an LLC (crates/policy, blocks.rs, says what happens where that does not fit).
- * A block has one cache line with a word of idle CPUs, a bit a CPU, a core's bits side by side; the
- * word of wholly idle cores is computed from it. An LLC has one line with two summary words, a bit
- * a block: it has an idle CPU; it has an idle core. A summary bit changes only when what it says of
- * its block does. The machine has a bit an LLC, 512 of them a line, for searches that go beyond
- * theirs: the LLC has, or lately had, an idle CPU.
+ * A block has one cache line with a bitmap of idle CPUs, in which the bits of a core are
+ * neighbours; the bitmap of wholly idle cores is computed from it. An LLC has one line with two
+ * summary bitmaps of its blocks: those with an idle CPU, and those with an idle core. A summary bit
+ * is written only when its block becomes empty or non-empty. For searches that leave their LLC the
+ * machine has a bitmap of LLCs, 512 of them a line: those that have, or lately had, an idle CPU.
  *
  * Invariant: a CPU that looks idle (its idle task runs and nothing is queued on it) has its bit
- * set. The other way round bits may be *stale*: whoever finds one clears it. So:
+ * set. A set bit may be *stale*; the search that finds one clears it. So:
  *   turns idle	sets its bit if that is clear
  *   turns busy	clears its bit if searches lately wanted to know (the LLC's wanted_until_ns: those
  *		that found the summary not empty), else leaves it: two tasks that wake each other on
- *		idle CPUs write no shared line at all, and nor do searches while all is busy
+ *		idle CPUs write no shared line at all, nor do searches while everything is busy
  *   tick	clears the bit of a CPU that is busy still
  *   dequeue	of the last task queued on a CPU that idles: sets its bit
  *   a search	clears the bit of a CPU that it finds not to be idle, and that of another LLC where
@@ -25,9 +25,10 @@
  * into "busy for ever". Until the claimed CPU turns busy, others may find its bit, lose the claim,
  * and go on.
  *
- * Two CPUs may change a word at once. Who clears a bit looks at the CPU again afterwards and sets
- * it again if it idles by now; who turns idle publishes that before it looks at the bit; so no idle
- * CPU is left without one. Bits of summaries and of LLCs are kept the same way.
+ * Two CPUs may change a word at once. The one that clears a bit looks at the CPU again afterwards,
+ * and sets the bit again if the CPU idles by now; a CPU that turns idle publishes that before it
+ * looks at its bit. So no idle CPU is left without one. Bits of summaries and of LLCs are kept the
+ * same way.
  *
  * Example, an LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core: block 0 has
  * bits 0, 4, 1, 5, in this order. All are idle: idle 1111, cores 0101, summary 11 and 11. Busy,
@@ -36,8 +37,8 @@
  * turns idle: 1000, and it is back.
  *
  * Cost: turning idle or busy, a read, and an atomic update if the bit changes; a second one if the
- * block was empty or is now. It fails where blocks are empty and not empty in turn, many times a
- * millisecond: the summary is then written as often.
+ * block was empty or is now. It fails where blocks alternate between empty and non-empty many times
+ * a millisecond: each change writes the summary.
  */
 #ifndef WL_BLOCK_H
 #define WL_BLOCK_H
@@ -48,11 +49,6 @@
 #define WL_WANTED_NS 1000000ULL
 /* log2 of the period, in ns, by which the times of turning idle are told apart. */
 #define WL_RECENT_SHIFT 16
-
-WL_INLINE u32 wl_is_nearest(const struct wl_policy *p)
-{
-	return wl_axis(p, idle) == WL_IDLE_NEAREST;
-}
 
 WL_INLINE struct wl_block *wl_block_at(struct wl_policy *p, u32 block)
 {
@@ -72,7 +68,7 @@ WL_INLINE u32 wl_block_cpu(struct wl_policy *p, u32 block, u32 slot)
 	return p->block_map[block & (WL_MAX_CPUS - 1)].cpu[slot & 63];
 }
 
-/* The first bits of cores all of whose CPUs are in `idle`. */
+/* The first bit of each core that has all of its CPUs in `idle`. */
 WL_INLINE u64 wl_whole_cores(struct wl_policy *p, const struct wl_block *b, u64 idle)
 {
 	u64 word = idle | ~b->present;

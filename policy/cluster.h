@@ -46,6 +46,12 @@ WL_INLINE u32 wl_is_cluster_split(struct wl_policy *p, u32 level)
 	       wl_level_of(p, level - 1)->kind == WL_DIST_CLS;
 }
 
+/* Are groups compared by the utilization of their CPUs? */
+WL_INLINE u32 wl_cluster_reads_util(struct wl_policy *p)
+{
+	return wl_axis(p, cluster) != WL_CLUSTER_OFF;
+}
+
 /* Do wake-ups look into target's cluster first? */
 WL_INLINE u32 wl_packs(struct wl_policy *p)
 {
@@ -95,20 +101,20 @@ WL_FN int wl_crowd_count(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 	crowd->idle_cpu = WL_CPU_NONE;
 	crowd->lone_cpu = WL_CPU_NONE;
 	wl_for (i, 0, span) {
-		const struct wl_task *who = t;
+		const struct wl_task *task = t;
 		struct wl_cpu *c;
 
 		/*
 		 * Or clang moves arithmetic on t out of the loop, before its test: the verifier
 		 * refuses that.
 		 */
-		wl_hide(who);
+		wl_hide(task);
 		other = wl_entry(clusters->cpus, first + i);
 		c = wl_cpu_of(p, other);
 		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
 		crowd->nr += wl_read_once(c->nr_queued) + wl_read_once(c->nr_running);
 		if (crowd->idle_cpu < 0 && wl_looks_idle(p, other) &&
-		    (!who || wl_allowed(p, who, other)))
+		    (!task || wl_allowed(p, task, other)))
 			crowd->idle_cpu = other;
 		if (crowd->lone_cpu < 0 && wl_runs_alone(p, other))
 			crowd->lone_cpu = other;
@@ -118,8 +124,8 @@ WL_FN int wl_crowd_count(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 
 /*
  * An idle CPU of the LLC's cluster with fewest tasks, if t, which runs on cpu, should go there; or
- * WL_CPU_NONE. Of equals the first, whoever asks: the tasks of a cluster ask the same CPU, or all
- * would leave.
+ * WL_CPU_NONE. Of equals the first, whichever task asks: the tasks of a cluster must ask the same
+ * CPU, or all would leave.
  */
 WL_FN int wl_cluster_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
 			    struct wl_reads *reads WL_ARG)
@@ -145,8 +151,8 @@ WL_FN int wl_cluster_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl
 }
 
 /*
- * The CPU of the LLC whose lone task should come to cpu, which idles: in the cluster with most
- * tasks, the first of equals; or WL_CPU_NONE.
+ * The CPU of the LLC from which the lone task should come to cpu, which idles: in the cluster with
+ * most tasks, the first of equals; or WL_CPU_NONE.
  */
 WL_FN int wl_cluster_source(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {

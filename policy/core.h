@@ -2,73 +2,21 @@
 /*
  * core.h - what a host includes: the interface and every file that implements it.
  *
- * The entry points are here, and so is every choice by axis: an axis is an enumeration in params.h,
- * a file for each of its values, and one switch in this file (that of `queue` is queue.h).
+ * The entry points are here. An axis is an enumeration in params.h, a file for each of its values,
+ * and a file that hands questions and events to the value that the policy has: idle.h, wake.h,
+ * groups.h, queue.h and pull.h. Nothing else asks which value that is.
  */
 #ifndef WL_CORE_H
 #define WL_CORE_H
 
 #include "policy.h"
-#include "access.h"
-#include "util.h"
 #include "account.h"
-#include "idle_walk.h"
-#include "idle_visit.h"
-#include "idle_narrow.h"
-#include "idle_scan.h"
-#include "idle_merged.h"
-#include "idle_smt_balance.h"
-#include "idle_nearest.h"
-#include "capacity.h"
-#include "wake_affine.h"
-#include "wake_flips.h"
-#include "wake_wide.h"
-#include "cluster.h"
 #include "placement.h"
-#include "queue.h"
-#include "balance.h"
+#include "pull.h"
 #include "taken.h"
-#include "push.h"
+#include "wake.h"
 
 /* ------------------------------------------------------------------ select */
-
-/* The axis `affine`, if it is not off. */
-WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
-			       const struct wl_task *t, const struct wl_task *waker,
-			       struct wl_decision *out)
-{
-	if (wl_axis(p, affine) == WL_AFFINE_WIDE)
-		return wl_affine_wide(p, s, t, waker, out);
-	if (wl_axis(p, affine) == WL_AFFINE_FLIPS && waker && wl_flips_stays(p, s, t, waker)) {
-		out->affine_reason = WL_AFFINE_TOO_WIDE;
-		return s->prev;
-	}
-	return wl_affine_always(p, s, t, waker, out);
-}
-
-/* The axis `idle`: what happens past target and prev. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
-			     struct wl_decision *out)
-{
-	if (p->topo.unequal)
-		return wl_search_capacity(p, s, t, out);
-	switch (wl_axis(p, idle)) {
-	case WL_IDLE_SMT_BALANCE:
-		return wl_search_smt_balance(p, s, t, out);
-	case WL_IDLE_NARROW:
-		return wl_search_scan(p, s, t, out);
-	case WL_IDLE_NEAREST:
-		return wl_search_nearest(p, s, t, out);
-	default:
-		if (wl_axis(p, scan_form) == WL_SCAN_2_6_24)
-			return wl_search_domains(p, s, t, out);
-		if (wl_axis(p, scan_form) == WL_SCAN_3_10)
-			return wl_search_groups(p, s, t, out);
-		if (wl_axis(p, scan_form) >= WL_SCAN_MERGED)
-			return wl_search_merged(p, s, t, out);
-		return wl_search_scan(p, s, t, out);
-	}
-}
 
 /* Takes cpu at once if it is idle and good enough. One read, at this distance. */
 WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 dist,
@@ -101,13 +49,6 @@ WL_INLINE u32 wl_take_or_remember(struct wl_policy *p, const struct wl_search *s
 	return 0;
 }
 
-/* Is the task's recent CPU looked at before the search? Since Linux 5.2. */
-WL_INLINE u32 wl_looks_at_recent(struct wl_policy *p)
-{
-	return wl_axis(p, idle) == WL_IDLE_NARROW ||
-	       (wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) >= WL_SCAN_5_2);
-}
-
 /* What a search begins with. */
 WL_INLINE struct wl_search wl_search_for(const struct wl_select_in *in, u32 this_cpu, u32 prev,
 					 u32 target)
@@ -125,19 +66,18 @@ WL_INLINE struct wl_search wl_search_for(const struct wl_select_in *in, u32 this
 WL_FN_REST int wl_place_woken(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			      struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
-	u32 recent = t->recent_cpu, is_scan = wl_axis(p, idle) == WL_IDLE_SCAN;
+	u32 recent = t->recent_cpu;
 	s32 second_best = WL_CPU_NONE;
 	int cpu;
 
 	wl_reader_init(p, &s->reader, s->this_cpu, s->target);
 	if (s->prev != s->target && wl_shares_llc(p, s->prev, s->target) &&
-	    !(is_scan && wl_axis(p, scan_form) == WL_SCAN_2_6_24) &&
-	    wl_take_or_remember(p, s, t, s->prev, &second_best, out)) {
+	    wl_idle_looks_at_prev(p) && wl_take_or_remember(p, s, t, s->prev, &second_best, out)) {
 		wl_placed_on(out, s->prev, WL_REASON_PREV_IDLE);
-		t->nr_moved = 0;
+		wl_idle_stayed(p, t);
 		return 0;
 	}
-	if (wl_looks_at_recent(p) && recent < p->topo.nr_cpus && recent != s->target &&
+	if (wl_idle_looks_at_recent(p) && recent < p->topo.nr_cpus && recent != s->target &&
 	    recent != s->prev && wl_allowed(p, t, recent) && wl_shares_llc(p, recent, s->target) &&
 	    wl_take_or_remember(p, s, t, recent, &second_best, out)) {
 		wl_placed_on(out, recent, WL_REASON_RECENT_IDLE);
@@ -158,8 +98,7 @@ WL_FN_REST int wl_place_woken(struct wl_policy *p WL_ARG, struct wl_search *s WL
 	}
 	out->cpu = cpu;
 	out->claimed = 1;
-	if (wl_is_nearest(p))
-		wl_nearest_moved(t);
+	wl_idle_moved(p, t);
 	return 0;
 }
 
@@ -191,8 +130,8 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 	out->target = prev;
 	if (wakee->nr_allowed == 1) {
 		out->affine_reason = WL_AFFINE_NOT_ASKED;
-		if (wl_axis(p, affine) == WL_AFFINE_FLIPS && waker && !is_new)
-			wl_record_wakee(p, waker, wakee, in->now_ns);
+		if (!is_new)
+			wl_affine_pinned(p, waker, wakee, in->now_ns);
 		out->cpu = prev;
 		out->reason = WL_REASON_ONLY_ALLOWED;
 		wl_read_cpu(p, &out->reads, prev, wl_distance(p, this_cpu, prev));
@@ -205,19 +144,13 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 		wl_place_new(p, &s, wakee, out);
 		return 0;
 	}
-	if (wl_axis(p, affine) == WL_AFFINE_OFF) {
-		out->affine_reason = WL_AFFINE_DISABLED;
-	} else {
-		if (wl_axis(p, affine) != WL_AFFINE_ALWAYS && waker)
-			wl_record_wakee(p, waker, wakee, in->now_ns);
-		s = wl_search_for(in, this_cpu, prev, prev);
-		target = wl_affine_target(p, &s, wakee, waker, out);
-		out->target = target;
-	}
+	s = wl_search_for(in, this_cpu, prev, prev);
+	target = wl_affine_target(p, &s, wakee, waker, out);
+	out->target = target;
 	wl_line_step(p, WL_STEP_FRONT);
 	if (wl_take_at_once(p, wakee, target, wl_distance(p, this_cpu, target), out)) {
 		wl_placed_on(out, target, WL_REASON_TARGET_IDLE);
-		wakee->nr_moved = 0;
+		wl_idle_stayed(p, wakee);
 		return 0;
 	}
 	s = wl_search_for(in, this_cpu, prev, target);
@@ -249,18 +182,9 @@ WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		      struct wl_dispatch_out *out WL_ARG)
 {
-	u32 marks = wl_read_once(wl_cpu_of(p, cpu)->balance_marked);
-
 	__builtin_memset(out, 0, sizeof(*out));
 	out->push_cpu = WL_CPU_NONE;
-	if (wl_is_exact(p)) {
-		wl_exact_dispatch(p, cpu, now_ns, out);
-		return 0;
-	}
-	wl_queue_dispatch(p, cpu, now_ns, out);
-	wl_balance_dispatch(p, cpu, out);
-	if (marks && wl_axis(p, push) == WL_PUSH_ON && out->what == WL_DISPATCH_NOTHING)
-		wl_push_dispatch(p, cpu, marks, out);
+	wl_pull_dispatch(p, cpu, now_ns, out);
 	return 0;
 }
 
@@ -269,10 +193,7 @@ WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		      struct wl_move_out *out WL_ARG)
 {
 	__builtin_memset(out, 0, sizeof(*out));
-	if (wl_is_exact(p))
-		wl_exact_move(p, t, in, d, out);
-	else
-		wl_balance_move(p, t, in, d, out);
+	wl_pull_move(p, t, in, d, out);
 	return 0;
 }
 
@@ -287,8 +208,6 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
 		  struct wl_tick_out *out WL_ARG)
 {
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kick_cpu = WL_CPU_NONE;
 	if (t) {
@@ -296,20 +215,8 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 		wl_util_task(p, t, now_ns);
 		out->resched = wl_queue_tick(p, t, cpu, now_ns, &out->reads);
 	}
-	if (wl_axis(p, scan_form) == WL_SCAN_UTIL)
-		wl_idle_scan_update(p, cpu, now_ns, &out->reads);
-	if (wl_is_nearest(p))
-		wl_block_tick(p, cpu);
-	if (!wl_is_exact(p))
-		wl_balance_mark(p, cpu, now_ns);
-	out->balance_due = wl_read_once(c->balance_marked) != 0;
-	if (wl_read_once(c->nr_queued)) {
-		out->kick_cpu =
-			wl_balance_kick(p, cpu, wl_div(now_ns, p->params.tick_ns), &out->reads);
-		if (wl_is_exact(p) && out->kick_cpu >= 0)
-			wl_write_once(wl_cpu_of(p, out->kick_cpu)->pull_from, cpu + 1);
-	} else if (t && wl_axis(p, push) == WL_PUSH_ON && !wl_is_exact(p))
-		out->kick_cpu = wl_push_kick(p, cpu, t, now_ns, &out->reads);
+	wl_idle_tick(p, cpu, now_ns, &out->reads);
+	wl_pull_tick(p, cpu, t, now_ns, out);
 	return 0;
 }
 
@@ -317,8 +224,7 @@ WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_ti
 {
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kick_cpu = WL_CPU_NONE;
-	if (wl_axis(p, groups) == WL_GROUPS_SHARES && p->params.nr_groups)
-		wl_shares_timer(p, cpu, now_ns, out);
+	wl_groups_timer(p, cpu, now_ns, out);
 	return 0;
 }
 
@@ -334,21 +240,17 @@ WL_FN int wl_taken(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns, struct wl_ti
 
 WL_FN int wl_init(struct wl_policy *p WL_ARG)
 {
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 	u32 nr_cpus = p->topo.nr_cpus, i;
 
 	wl_for (i, 0, nr_cpus) {
 		struct wl_cpu *c = wl_cpu_of(p, i);
 
-		c->min_vtime = WL_VTIME_START;
-		c->llc_clock.v = WL_VTIME_START;
-		c->llc_clock.rate_v = WL_VTIME_START;
 		c->max_idle_balance_cost_ns = p->params.migration_cost_ns;
 		c->avg_idle_ns = 2 * p->params.migration_cost_ns;
 		c->newly_idle_left = wl_all_levels(p);
-		c->has_idle_cores = 1;
-		c->nr_idle_scan = wl_entry(llc->weight, wl_entry(llc->dom_of, i));
-		wl_block_init(p, i);
+		wl_queue_init(p, i);
+		wl_groups_init(p, i);
+		wl_idle_init(p, i);
 	}
 	return 0;
 }
@@ -368,15 +270,8 @@ WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
 {
 	wl_util_task(p, t, now_ns);
-	/*
-	 * Whatever was promised was about the task before; what comes is judged at the next tick.
-	 */
-	if (wl_axis(p, push) == WL_PUSH_ON && t->place != WL_PLACE_RUNNING) {
-		wl_write_once(wl_cpu_of(p, cpu)->push_to, 0);
-		wl_write_once(wl_cpu_of(p, cpu)->push_why, 0);
-	}
-	if (wl_is_nearest(p) && (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu))
-		wl_write_once(wl_cpu_of(p, cpu)->picked_ns, now_ns);
+	wl_push_running(p, t, cpu);
+	wl_idle_running(p, t, cpu, now_ns);
 	wl_queue_running(p, t, cpu, now_ns);
 	return 0;
 }
@@ -385,7 +280,7 @@ WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
 			   u64 now_ns, u32 runnable)
 {
-	wl_unused(cpu);
+	(void)cpu;
 	wl_util_task(p, t, now_ns);
 	if (!runnable)
 		t->util_slept = t->util;

@@ -8,19 +8,19 @@
  * the root by these weights, groups their part among children and tasks by theirs. Queues are flat:
  * a task is charged by its weight's part of the CPU,
  *	hweight = weight * product over its groups of W(g,i) / T(g,i)
- * in 1/1024, at least WL_HWEIGHT_MIN. It is computed anew when the task is queued, picked, put back
- * and at ticks; never while it waits: a key in a queue stays. What all hweights of a CPU add up to
- * is `total`: the load of the root.
+ * in 1/1024, at least WL_HWEIGHT_MIN. It is computed when the task is queued, picked or put back,
+ * and at ticks; never while the task waits, because a key in a queue stays. What all hweights of a
+ * CPU add up to is `total`: the load of the root.
  *
- * W is where the values of the axis `groups` differ. A group begins, and begins anew when S
+ * W is where the values of the axis `groups` differ. A group begins, and begins again when S
  * changes, with W = S on every CPU (task-weight stays there); a CPU for which a rule has set
  * another W has the group's generation in its record, and W = stale_weight on all others.
  *
- * When T(K,i) begins or ceases to be 0, or W changes, the record's `counted` is exchanged for what
- * K now weighs there, and the difference is added to the parent's load, up to the root: whatever
- * happened before, and whoever does it at the same time, the parent has each child once. A group
- * that gets load where it had none sets its bit in `loaded`, if it is not set: a line that is
- * hardly ever written. Rules that look at all groups clear it.
+ * When T(K,i) begins or stops being 0, or W changes, the record's `counted` is exchanged for what K
+ * now weighs there, and the difference is added to the parent's load, up to the root: whatever
+ * happened before, and whichever other CPU does it at the same time, the parent has each child
+ * once. A group that gets load where it had none sets its bit in `loaded`, if it is not set: a line
+ * that is hardly ever written. Rules that look at all groups clear it.
  *
  * Example, CPU 0, groups A and B below the root and C below B, all with 1024 shares. A has tasks of
  * 1024 and 3072, C one of 1024, and one task of 1024 is outside any group. T(A,0) is 4096, T(C,0)
@@ -38,6 +38,11 @@
 
 #include "access.h"
 
+/*
+ * Where vtimes start: well above 0, so that credit reaches below the floor without wrapping the
+ * order of keys.
+ */
+#define WL_VTIME_START	 (1ULL << 30)
 #define WL_HWEIGHT_SHIFT 10
 #define WL_HWEIGHT_MIN	 16 /* 1/64 of a weight: a day of it still fits a vtime */
 /* What a group weighs is less than this, so that every hweight fits 32 bits. */
@@ -102,11 +107,6 @@ WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, 
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 at = slot, was, now, i;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
-	wl_unused(load);
-	wl_unused(nr);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
@@ -164,10 +164,6 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load;
 	u32 at = t->group, more = joins ? t->weight : 0, weight, i;
 
-	wl_unused(p);
-	wl_unused(t);
-	wl_unused(cpu);
-	wl_unused(joins);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
@@ -201,11 +197,6 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, cpu);
 	u32 at = slot, i;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
-	wl_unused(this_cpu);
-	wl_unused(reads);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
@@ -232,10 +223,6 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 	struct wl_group_cpu *home = wl_group_cpu_at(p, slot, 0);
 	u32 depth = 1, counts_as = slot;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(parent);
-	wl_unused(shares);
 	if (!slot || !g || !shares || (g->shares == shares && g->parent == parent))
 		return 0;
 	if (parent && up) {
@@ -262,8 +249,6 @@ WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot)
 {
 	struct wl_group *g = wl_group_at(p, slot);
 
-	wl_unused(p);
-	wl_unused(slot);
 	if (slot && g)
 		g->shares = 0;
 	return 0;
@@ -274,9 +259,6 @@ WL_FN int wl_group_shares(struct wl_policy *p WL_ARG, u32 slot, u32 shares)
 	struct wl_group *g = wl_group_at(p, slot);
 	u32 nr_cpus = p->topo.nr_cpus, i;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(shares);
 	if (!slot || !g || !shares || g->shares == shares)
 		return 0;
 	g->shares = shares;

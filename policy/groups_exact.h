@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_exact.h - groups=exact: every CPU serves whose group has received least for its shares.
+ * groups_exact.h - groups=exact: every CPU serves the group that has received least for its shares.
  *
  * That alone makes an allocation max-min fair: what a group with few tasks, or with tasks that may
- * run on few CPUs, cannot use goes to who is behind next, and nothing needs to be solved. Lags are
- * kept as groups_exact_lag.h says, v's and their order as groups_exact_sums.h does. The axis
- * `queue` has no say: a slice is a tick, the order is that of v.
- *   pick	of all that wait on a CPU and its running task, whoever is furthest behind; or who
- *		waited for WL_EXACT_WAIT_MAX_NS
+ * run on few CPUs, cannot use goes to the next group behind, and no equations need to be solved.
+ * groups_exact_lag.h keeps lags, groups_exact_sums.h v's and their order. The axes `queue` and
+ * `push` have no say: a slice is a tick, and the order is that of v.
+ *   pick	of all that wait on a CPU and its running task, the one furthest behind; or one that
+ *		has waited for WL_EXACT_WAIT_MAX_NS
  *   preempt	a task that wakes is behind the running one by more than a quarter of a tick of its
  *		CPU time
  *   pull	a tick looks at the first of those that wait on WL_EXACT_PROBES CPUs of the LLC and
- *		on one anywhere, each in turn. If that one is behind all that this CPU has
- *		by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this CPU
- *		pulls the first task of that queue that is so far behind, and runs it. A CPU that is
- *		about to idle pulls from the next CPU where somebody waits, and a tick on a CPU
- *		where somebody waits kicks one that idles, as in balance.h. Loads are not balanced.
+ *		on one anywhere, each in turn. If that one is behind all that this CPU has by more
+ *		than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this CPU pulls the
+ *		first task of that queue that is that far behind, and runs it. A CPU that is about
+ *		to idle pulls from the next CPU where a task waits, and a tick on a CPU where a task
+ *		waits kicks one that idles, as in balance.h. Loads are not balanced.
  *
  * Example: CPU 0 runs B, behind which A waits; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both
  * with 1024 shares. At its tick CPU 0 picks A. Had CPU 0 run C with v of 9 ms, A would wait on; and
@@ -24,8 +24,8 @@
  *
  * Bound: a group's lag reaches what its tasks wait for a pick (a tick), for a probe (the number of
  * CPUs over four, in ticks, and then all CPUs that it is allowed on have looked), and the
- * hysteresis. What slices impose on any rule is one tick of CPU time for each CPU that the group
- * runs on at a time, and at least one: it may have just got it, or just not.
+ * hysteresis. Slices impose on any rule an error of one tick of CPU time for each CPU that the
+ * group runs on at a time, and at least one: it may have just got that tick, or just missed it.
  *
  * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, a pick compares all that wait. It fails for a queue
  * of hundreds, each of which is compared at each pick; and a task whose group is served in full
@@ -42,14 +42,14 @@
 #define WL_EXACT_IDLE_PULLS  4 /* tries of a CPU that is about to idle */
 #define WL_EXACT_WAIT_MAX_NS 1000000000ULL
 
-/* ------------------------------------------------------------------ who is first */
+/* ------------------------------------------------------------------ which task is first */
 
 /* What a walk over the queue has found: wl_cpu.has_best. */
 #define WL_EXACT_RUNS	 1 /* the running task */
 #define WL_EXACT_WAITS	 2 /* one that waits */
 #define WL_EXACT_STARVES 3 /* one that waited too long */
 
-/* The running task of a CPU, or who ran last. */
+/* The running task of a CPU, or the one that ran last. */
 WL_INLINE struct wl_exact_who wl_exact_curr(struct wl_cpu *c)
 {
 	return (struct wl_exact_who){.v = wl_read_once(c->curr_vtime),
@@ -106,7 +106,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_reads reads; /* nobody asks: the host missed the enqueue */
+	struct wl_reads reads; /* dropped: the host missed the enqueue */
 
 	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
 		return;
@@ -182,25 +182,20 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 
 /* ------------------------------------------------------------------ ticks */
 
-/* Does a lag behind b so far that it should come to cpu, where b is? */
+/* Is a far enough behind b to be pulled to cpu, where b is? */
 WL_INLINE u32 wl_exact_is_worth_a_pull(struct wl_policy *p, struct wl_exact_two *two, u32 cpu)
 {
 	return wl_exact_is_ahead(p, two, wl_llc_first(p, cpu),
 				 WL_EXACT_PULL_TICKS * p->params.tick_ns);
 }
 
-/* Looks at another CPU: does someone wait there for whom cpu's running task should give way? */
+/* Looks at another CPU: should cpu's running task give way to a task that waits there? */
 WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now_ns,
 			 struct wl_reads *reads WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu), *o = wl_cpu_of(p, other);
 	struct wl_exact_two two;
 
-	wl_unused(p);
-	wl_unused(cpu);
-	wl_unused(other);
-	wl_unused(now_ns);
-	wl_unused(reads);
 	if (other == cpu)
 		return 0;
 	wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
@@ -232,8 +227,8 @@ WL_INLINE void wl_exact_others_wait(struct wl_policy *p, u32 llc, u32 wait)
 }
 
 /*
- * An LLC in which nobody waits has its clock follow the foremost, and learns whether anybody waits
- * elsewhere.
+ * The clock of an LLC in which no task waits follows the foremost clock; the LLC also learns
+ * whether tasks wait elsewhere.
  */
 WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {
@@ -241,9 +236,6 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, waiting = 0, i, other;
 	u64 clock = wl_get(wl_cpu_of(p, llc)->llc_clock.v), there;
 
-	wl_unused(p);
-	wl_unused(cpu);
-	wl_unused(reads);
 	if (wl_read_once(wl_cpu_of(p, llc)->llc_waiting)) {
 		wl_exact_others_wait(p, llc, nr_llcs > 1);
 		return 0;
@@ -258,7 +250,7 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 		if ((s64)(there - clock) > 0)
 			clock = there;
 	}
-	/* Which is no rate. */
+	/* A jump to another clock must not count as speed: rate_v moves with v. */
 	wl_cpu_of(p, llc)->llc_clock.rate_v = wl_get(wl_cpu_of(p, llc)->llc_clock.rate_v) + clock -
 					      wl_get(wl_cpu_of(p, llc)->llc_clock.v);
 	wl_write_once(wl_cpu_of(p, llc)->llc_clock.v, clock);
@@ -273,11 +265,6 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	struct wl_exact_two two;
 	u32 i, other, probe, found = 0, local = 0;
 
-	wl_unused(p);
-	wl_unused(t);
-	wl_unused(cpu);
-	wl_unused(now_ns);
-	wl_unused(reads);
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
 	/* In this order: what a group is held for is best known now. */
@@ -290,14 +277,17 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		two.a = wl_exact_seen(&c->first);
 		two.b = wl_exact_who(t);
 		wl_exact_sum(p, two.a.slot, cpu, now_ns, reads);
-		/* Who of several is first changes while they wait. */
+		/* Which of several is first changes while they wait. */
 		local = !wl_get(c->has_first) || wl_read_once(c->nr_queued) > 1 ||
 			wl_exact_ahead(p, &two, wl_llc_first(p, cpu)) > 0;
 		if (local && wl_get(c->has_first))
 			c->best = wl_exact_seen(&c->first);
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
-		/* Counted apart: together, four at a time, they came to every fourth CPU only. */
+		/*
+		 * Counted apart: one counter for both, four steps at a time, would reach every
+		 * fourth CPU only.
+		 */
 		if (i < WL_EXACT_PROBES) {
 			probe = wl_get(c->probe) + 1;
 			c->probe = probe;
@@ -327,9 +317,6 @@ WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_rea
 	u32 nr_cpus = p->topo.nr_cpus, top = p->topo.nr_levels - 1, i, other, probe;
 	int found = WL_CPU_NONE;
 
-	wl_unused(p);
-	wl_unused(cpu);
-	wl_unused(reads);
 	wl_for (i, 0, nr_cpus) {
 		probe = wl_get(c->probe_far) + 1;
 		c->probe_far = probe;
@@ -415,7 +402,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 	out->stop = !d->max_tasks;
 }
 
-/* The host asks this of all that wait, in their order, and takes the last one that got a yes. */
+/* The host asks this of all that wait, in their order, and takes the last for which it is 1. */
 WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);

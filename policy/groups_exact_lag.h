@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_exact_lag.h - groups=exact: how v's grow, and what stays of a lag when there is nothing to
- * lag behind.
+ * groups_exact_lag.h - groups=exact: how v's grow, and what remains of a lag when there is nothing
+ * to lag behind.
  *
- * How far something is behind its parent's clock is its lag: what it was entitled to and did not
- * get. It must not grow for two reasons that are nobody's fault:
- *   it has all that it can use
- *		nobody of it waits, and its CPUs give it less than the clock goes (fewer tasks than
- *		its shares are worth); or nobody waits on the whole machine. It is then held where
- *		it is from the clock, so that what it cannot use goes to the others for good.
- *   it sleeps	the distance is kept, at most WL_EXACT_LAG_TICKS of its own CPU time and
- *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance.
+ * A task's or group's lag is how far it is behind its parent's clock: what it was entitled to and
+ * did not get. It must not grow in two cases:
+ *   saturated	none of its tasks waits, yet it receives CPU time more slowly than its parent's
+ *		clock advances (it has fewer tasks than its shares are worth); or no task waits on
+ *		the whole machine. Its distance from the clock is then held, so that the others keep
+ *		what it cannot use
+ *   asleep	the distance is kept, at most WL_EXACT_LAG_TICKS of its own CPU time and
+ *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance
  * So a lag is neither lost nor gained by sleeping, or by running alone for a while. In several LLCs
- * one of them, its home, sees to that. Counts of other LLCs are up to a tick old there: of a task
- * that was pulled from here its group knows at once, or it would seem to have all that it can use,
- * and lose what it lags.
+ * one of them, its home, sees to that. Counts of other LLCs are up to a tick old there, but a task
+ * that was pulled away is counted at once, or its group would look saturated and lose its lag.
  *
  * Example: A and B have 1024 shares each on 4 CPUs, A with one task, B with four. The clock, B's,
  * goes at 3 (three CPUs at 1024 shares), A's one CPU gives it 1: A is held, B has the other three
@@ -22,8 +21,8 @@
  * both have 2 CPUs from then on.
  *
  * Cost: an event of a task writes a line a level; no division more than its charge takes. It fails
- * where the clock's rate changes faster than WL_EXACT_RATE_US: then something whose tasks are worth
- * about as many CPUs as it has of them is held, or not, for so long at most.
+ * where the clock's rate changes faster than WL_EXACT_RATE_US: a group with about as many tasks as
+ * its shares are worth CPUs is then held, or not held, for up to that time.
  */
 #ifndef WL_GROUPS_EXACT_LAG_H
 #define WL_GROUPS_EXACT_LAG_H
@@ -36,10 +35,10 @@
 /* ------------------------------------------------------------------ charging */
 
 /*
- * Holds v of something that has all that it can use at `mark` from the clock, its distance so far:
- * if it is `content`, it does not fall behind; if nobody waits for its CPUs (`spare`), it does not
- * get ahead either. Returns the correction of v; of anything else 0, and the distance is what it
- * is.
+ * Holds the v of a saturated task or group at `mark` from the clock, its distance so far: if it is
+ * `content`, it does not fall behind; if no task waits for its CPUs (`spare`), it does not get
+ * ahead either. Returns the correction of v. If it is neither, returns 0 and sets `mark` to the
+ * distance.
  */
 WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 content, u32 spare)
 {
@@ -52,28 +51,26 @@ WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 
 	return spare || (s64)behind > 0 ? behind : 0;
 }
 
-/* How fast v goes of something with these shares on so many CPUs, as clocks have it. */
+/* How fast the v of a group with these shares grows on that many CPUs, as a clock's rate. */
 WL_INLINE u64 wl_exact_rate(u32 cpus, u32 shares)
 {
 	return wl_div((u64)cpus << 20, shares);
 }
 
 /*
- * Does nobody wait anywhere, as far as is known in this LLC? A function of its own, for the stacks
- * of those that ask.
+ * Is no task waiting anywhere, as far as is known in this LLC? A separate function, for the stacks
+ * of its callers.
  */
 WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
 {
 	struct wl_cpu *c = wl_cpu_of(p, llc);
 
-	wl_unused(p);
-	wl_unused(llc);
 	return !wl_read_once(c->llc_waiting) && !wl_read_once(c->others_wait);
 }
 
 /*
- * Brings v of one group up to now_ns; spare: nobody waits anywhere. A function of its own, as its
- * many ways are many for BPF's verifier.
+ * Brings v of one group up to now_ns; spare: no task waits anywhere. A separate function, because
+ * its many paths are too many for BPF's verifier elsewhere.
  */
 WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
 				 u32 spare)
@@ -86,17 +83,12 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	u64 gone;
 	u32 running, runnable, waits;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
-	wl_unused(now_ns);
-	wl_unused(spare);
 	if (!g || !gl)
 		return 0;
 	/*
-	 * CPUs read their clocks before they come here, not always in the same order. Exchanged,
-	 * what two of them add comes to what passed: who comes late with an earlier time takes it
-	 * off again.
+	 * CPUs read their clocks before they come here, not always in the same order. Because the
+	 * time is exchanged, what two of them add amounts to the time that passed: a CPU that comes
+	 * late with an earlier time takes it off again.
 	 */
 	time_ns = now_ns - wl_atomic_xchg(&gl->advanced_ns, now_ns);
 	running = wl_read_once(gl->running);
@@ -133,10 +125,6 @@ WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 	u32 spare = wl_exact_is_spare(p, wl_llc_first(p, cpu));
 	u32 at = slot, i;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
-	wl_unused(now_ns);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 
@@ -158,9 +146,6 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	u32 content = wl_exact_rate(1, t->weight) < wl_get(clock->rate);
 	u32 spare = wl_exact_is_spare(p, llc);
 
-	wl_unused(p);
-	wl_unused(t);
-	wl_unused(now_ns);
 	if (t->place != WL_PLACE_RUNNING || !delta_ns)
 		return 0;
 	t->sum_exec_ns += delta_ns;
@@ -185,10 +170,6 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 	u64 v = t->vtime;
 
-	wl_unused(p);
-	wl_unused(t);
-	wl_unused(cpu);
-	wl_unused(now_ns);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
@@ -212,7 +193,7 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 	return 0;
 }
 
-/* A distance from a clock, at most so much CPU time either way. */
+/* A distance from a clock, limited either way. */
 WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, u64 distance,
 			     u32 shares)
 {
@@ -232,9 +213,6 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 {
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 
-	wl_unused(p);
-	wl_unused(t);
-	wl_unused(cpu);
 	t->lag = t->vtime - wl_get(wl_exact_clock(p, at, llc)->v);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
@@ -261,11 +239,6 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 {
 	u32 llc = wl_llc_first(p, cpu), at = t->group, slept, i;
 
-	wl_unused(p);
-	wl_unused(t);
-	wl_unused(cpu);
-	wl_unused(now_ns);
-	wl_unused(reads);
 	if (t->flags & WL_TASK_NEW)
 		t->lag = 0;
 	t->flags &= ~WL_TASK_NEW;
@@ -281,7 +254,8 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		if (wl_read_once(gl->waiting) + wl_read_once(gl->running))
 			break;
 		/*
-		 * Of CPUs that wake it at once one does all of this: each would add what it slept.
+		 * Of several CPUs that wake it at the same time one does all of this, or each would
+		 * add the time that it slept.
 		 */
 		if (wl_atomic_xchg_u32(&g->waking, 1))
 			break;

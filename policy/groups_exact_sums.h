@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_exact_sums.h - groups=exact: what each group has received for its shares, and in what
- * order tasks are served. groups_exact.h is the rule made of it.
+ * groups_exact_sums.h - groups=exact: what each group has received for its shares, and the order in
+ * which tasks are served. groups_exact.h uses both.
  *
  * A group's v is what it received, in ns * 1024 / shares, so that it grows by 1 a ns on a CPU at
  * 1024 shares; a task's v, kept in its vtime, is the same with its weight. Two tasks are compared
  * where their paths to the root part: the v of the two groups (or a group and a task, or two tasks)
- * just below their nearest common ancestor. Whoever is behind is served first.
+ * just below their nearest common ancestor. The one behind is served first.
  *
  * A group's v is a sum of parts, one an LLC, each written on CPUs of that LLC only. An LLC keeps
- * the sum of the others beside its own, read anew on a tick of a CPU where the group runs or waits
- * first, at most once in half a tick. So a v is late by what the group got in other LLCs in a tick.
- * One that is late for longer belongs to a group that only waits here, behind others; it looks
- * further behind than it is, comes to the front, and is read anew there before it runs on for a
+ * the sum of the others beside its own, and reads it again on a tick of a CPU where the group runs
+ * or waits first, at most once in half a tick. So a v is late by what the group got in other LLCs
+ * in a tick. One that is late for longer belongs to a group that only waits here, behind others; it
+ * looks further behind than it is, comes to the front, and is read again there before it runs for a
  * second tick.
  *
  * A parent's clock is where its children and tasks are: an average of the v's of those that were
@@ -22,8 +22,8 @@
  * is behind by 2 ms, which is 4 ms of its CPU time.
  *
  * Cost: a charge writes one line a level, of the own LLC; a comparison reads two a level; reading
- * anew takes a read for each other LLC and level. It fails where LLCs are single CPUs: a group in
- * many of them is read from many lines.
+ * the sum takes a read for each other LLC and level. It fails where LLCs are single CPUs: a group
+ * in many of them is read from many lines.
  */
 #ifndef WL_GROUPS_EXACT_SUMS_H
 #define WL_GROUPS_EXACT_SUMS_H
@@ -33,12 +33,7 @@
 /* A clock moves by a quarter of the way to each v that was picked. */
 #define WL_EXACT_CLOCK_SHIFT  2
 #define WL_EXACT_FAVOUR_TICKS 4
-#define WL_EXACT_RATE_US      32768 /* a rate is measured over so much time, in 1024 ns */
-
-WL_INLINE u32 wl_is_exact(const struct wl_policy *p)
-{
-	return wl_axis(p, groups) == WL_GROUPS_EXACT;
-}
+#define WL_EXACT_RATE_US      32768 /* time over which a rate is measured, in 1024 ns */
 
 /* CPU time in terms of v. */
 WL_INLINE u64 wl_exact_v_of(u64 time_ns, u32 shares)
@@ -58,7 +53,7 @@ WL_INLINE u64 wl_exact_v(const struct wl_group_cpu *gl)
 	return wl_read_once(gl->part) + wl_read_once(gl->others);
 }
 
-/* Which slots count where they run, by one word. */
+/* The clock of a group's children and tasks in an LLC: the root's is kept by the LLC. */
 WL_INLINE struct wl_clock *wl_exact_clock(struct wl_policy *p, u32 slot, u32 llc)
 {
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
@@ -80,16 +75,25 @@ WL_INLINE void wl_exact_move_clock(struct wl_clock *clock, u64 v, u64 now_ns)
 	u64 gone;
 
 	wl_write_once(clock->v, wl_exact_nearer(wl_get(clock->v), v, WL_EXACT_CLOCK_SHIFT));
-	/* The first is worth having soon. */
+	/* The first rate is measured sooner. */
 	if (time_us < (wl_get(clock->rate) ? WL_EXACT_RATE_US : WL_EXACT_RATE_US / 8))
 		return;
 	gone = wl_get(clock->v) - wl_get(clock->rate_v);
 	gone = (s64)gone < 0 ? 0 : wl_div(gone, time_us);
-	/* One that has stood still had no rate. */
+	/* A clock that has stood still has no rate. */
 	if (time_us < 2 * WL_EXACT_RATE_US)
 		clock->rate = gone < ~0u ? gone : ~0u;
 	clock->rate_v = wl_get(clock->v);
 	clock->rate_us = now_us;
+}
+
+/* Start values of the clock of cpu's LLC, kept in its first CPU's record. */
+WL_INLINE void wl_exact_init(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	c->llc_clock.v = WL_VTIME_START;
+	c->llc_clock.rate_v = WL_VTIME_START;
 }
 
 /* ------------------------------------------------------------------ counts */
@@ -102,11 +106,6 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 {
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
-	wl_unused(waiting);
-	wl_unused(running);
 	wl_atomic_add(&wl_cpu_of(p, llc)->llc_waiting, waiting);
 	wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
 	wl_for (i, 0, WL_GROUP_DEPTH) {
@@ -130,16 +129,13 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 }
 
 /*
- * A task of this group that waited on cpu now waits in another LLC. Where it was this is known at
- * once, the rest when sums are read anew.
+ * A task of this group that waited on cpu now waits in another LLC. The LLC that it left counts
+ * this at once, and the rest when sums are read again.
  */
 WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 {
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
@@ -169,7 +165,7 @@ WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_
 
 /* ------------------------------------------------------------------ sums */
 
-/* Reads anew what other LLCs have of a group, if that was not done within half a tick. */
+/* Reads what other LLCs have of a group, if that was not done within half a tick. */
 WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns,
 				  struct wl_reads *reads)
 {
@@ -205,11 +201,6 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 {
 	u32 at = slot, i;
 
-	wl_unused(p);
-	wl_unused(slot);
-	wl_unused(cpu);
-	wl_unused(now_ns);
-	wl_unused(reads);
 	if (!slot)
 		return 0;
 	wl_for (i, 0, WL_GROUP_DEPTH) {
@@ -250,9 +241,6 @@ WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL
 	u32 a = two->a.slot, b = two->b.slot, a_capped = 0, b_capped = 0, i;
 	u64 favour;
 
-	wl_unused(p);
-	wl_unused(two);
-	wl_unused(llc);
 	/* Of one group, as most often: not by the loop, a hundred instructions for BPF. */
 	if (a == b)
 		return two->b.v - two->a.v;
@@ -283,7 +271,7 @@ WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL
 	return two->b.v - two->a.v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
 }
 
-/* Is b ahead of a by more than so much CPU time of a's? */
+/* Is b ahead of a by more than time_ns of a's CPU time? */
 WL_INLINE u32 wl_exact_is_ahead(struct wl_policy *p, struct wl_exact_two *two, u32 llc, u64 time_ns)
 {
 	s64 ahead = wl_exact_ahead(p, two, llc);

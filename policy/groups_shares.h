@@ -7,7 +7,7 @@
  *	W(K,i) = S(K) * N * T(K,i) / T(K)	at least 1
  * and the load of a CPU, which balancing and wake-affine compare, is the sum of the W of its groups
  * and of the weights of tasks outside any: `total` (group.h).
- *   monitor	the host's timer computes the W of all groups with load anew, children before their
+ *   monitor	the host's timer computes the W of all groups with load, children before their
  *		parents: again shares_min (8 ms) later if any changed, else after twice the last
  *		interval, up to shares_max (128 ms). One firing looks at WL_SHARES_PAIRS records,
  *		which takes less than 50 us, and goes on WL_SHARES_GAP_NS later. In between weights
@@ -246,8 +246,6 @@ WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own
 	u32 tasks = load && task > own_task ? 1 : 2;
 	u64 now, then;
 
-	wl_unused(p);
-	wl_unused(cpu);
 	if (busiest_load - load + WL_SHARES_FUZZ >= task * tasks)
 		return 1;
 	now = busiest->capacity * wl_shares_least(task, busiest_load) +
@@ -258,7 +256,7 @@ WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own
 	return then > now;
 }
 
-/* May a pull of so much group weight, from `from`, take t? */
+/* May a pull of max_load of group weight, from `from`, take t? */
 WL_FN int wl_shares_may_move(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 from,
 			     u64 max_load)
 {

@@ -160,6 +160,20 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 
 /* ------------------------------------------------------------------ the limit of form=util */
 
+/* Is the limit of form=util kept, and with it the utilization of CPUs? */
+WL_INLINE u32 wl_idle_reads_util(struct wl_policy *p)
+{
+	return wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) == WL_SCAN_UTIL;
+}
+
+/* Start value of the limit of an LLC, kept in its first CPU's record. */
+WL_INLINE void wl_idle_scan_init(struct wl_policy *p, u32 cpu)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+
+	wl_cpu_of(p, cpu)->nr_idle_scan = wl_entry(llc->weight, wl_entry(llc->dom_of, cpu));
+}
+
 /* How many CPUs of an LLC of `span` may be visited, at this sum of scaled utilizations. */
 WL_INLINE u32 wl_idle_scan_limit(u64 util_sum, u32 span)
 {

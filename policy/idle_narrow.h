@@ -27,31 +27,13 @@
 #ifndef WL_IDLE_NARROW_H
 #define WL_IDLE_NARROW_H
 
-#include "idle_visit.h"
+#include "idle_scan.h"
 
-WL_INLINE u64 *wl_noted_word(struct wl_policy *p, u32 cpu, u32 word)
+/* Step 1. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_FN int wl_narrow_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			 const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
-	wl_hide(cpu);
-	wl_hide(word);
-	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].word[word & (WL_MASK_WORDS - 1)];
-}
-
-/* Step 1 begins on `cpu`, in an LLC of `span`. */
-WL_INLINE void wl_narrow_begin(struct wl_policy *p, u32 cpu, u32 span)
-{
-	u32 words = (span + 63) / 64, i;
-
-	wl_for (i, 0, words)
-		*wl_noted_word(p, cpu, i) = 0;
-}
-
-/* Step 1 on `cpu` found `busy` to be busy. */
-WL_INLINE void wl_narrow_note(struct wl_policy *p, u32 cpu, u32 busy)
-{
-	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
-	u32 at = wl_entry(llc->pos, busy) - wl_entry(llc->first, wl_entry(llc->dom_of, busy));
-
-	*wl_noted_word(p, cpu, at / 64) |= 1ULL << (at & 63);
+	return wl_read_cores(p, s, t, 1, out);
 }
 
 /*
@@ -82,7 +64,7 @@ WL_INLINE int wl_narrow_near(struct wl_policy *p, const struct wl_search *s,
 			break;
 		}
 		--*visits;
-		wl_narrow_note(p, s->this_cpu, cpu);
+		wl_note(p, s->this_cpu, cpu);
 		if (wl_visit(p, s, cpu, out)) {
 			found = cpu;
 			break;
@@ -143,6 +125,26 @@ WL_FN int wl_narrow_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 	}
 	out->scan_timed = !stopped;
 	return found;
+}
+
+WL_FN int wl_search_narrow(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	u32 smt = p->topo.smt_level;
+	int cpu = WL_CPU_NONE;
+
+	if (smt) {
+		cpu = wl_narrow_core(p, s, t, out);
+		out->reason = WL_REASON_IDLE_CORE;
+	}
+	if (cpu < 0) {
+		cpu = s->cores_searched ? wl_narrow_cpu(p, s, t, out)
+					: wl_scan_cpu(p, s, t, 0, out);
+		out->reason = WL_REASON_IDLE_CPU;
+	}
+	if (cpu < 0 && smt)
+		cpu = wl_scan_sibling(p, s, t, out);
+	return cpu;
 }
 
 #endif /* WL_IDLE_NARROW_H */

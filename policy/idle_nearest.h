@@ -2,9 +2,9 @@
 /*
  * idle_nearest.h - idle=nearest: an exact search whose cost does not grow with the LLC.
  *
- * It reads the words of block.h: those of target's LLC say which blocks have an idle core and which
- * an idle CPU, those of a block which ones. In this order, stopping at the first that can be
- * claimed:
+ * It reads the bitmaps of block.h: those of target's LLC say which blocks have an idle core and
+ * which an idle CPU, those of a block which cores and CPUs. In this order, stopping at the first
+ * that can be claimed:
  *   1. an idle core of target's block		(machines with SMT)
  *   2. an idle core of another block of the LLC
  *   3. an idle CPU of target's block
@@ -12,22 +12,23 @@
  *   5. the same in another LLC, the nearest that has one, if that is worth it
  * Other blocks are visited from a rotor of the searching CPU on, wrapping. Inside a block, CPUs (of
  * cores: any thread counts) that turned idle in this period of 65 us come first, then those of the
- * period before, then the rest: how long a CPU has idled says how deeply it sleeps, and this is as
- * exact as two words make it. Of equals, the first from target's bit on, wrapping. A core must
- * really be idle: all its threads are looked at, and its first allowed CPU is taken. A CPU must
- * look idle and be claimed (wl_take_idle); a bit that was stale is cleared, and the search goes on.
- * Blocks whose idle CPUs are not allowed are left as they are.
+ * period before, then the rest: how long a CPU has idled says how deeply it sleeps, and two bitmaps
+ * tell three ages apart. Of equals, the first from target's bit on, wrapping. A core must really be
+ * idle: all its threads are looked at, and its first allowed CPU is taken. A CPU must look idle and
+ * be claimed (wl_take_idle); a bit that was stale is cleared, and the search goes on. Blocks whose
+ * idle CPUs are not allowed are left as they are.
  *
- * A task that searches have moved twice in a row has no CPU of its own: its block has more tasks
- * than CPUs, and whichever it gets there is taken from another, which then searches, too. So for it
- * target's block comes last, and it gets out. A wake-up that finds target or prev idle ends this.
+ * A task that searches have moved twice in a row has no CPU to return to: its block has more tasks
+ * than CPUs, and whichever CPU it gets there is taken from another task, which then searches too.
+ * For such a task target's block comes last, so that it leaves. A wake-up that finds target or prev
+ * idle ends this.
  *
- * Beyond the LLC it goes while the wait is longer than the way is worth. The wait: the running task
- * of target is expected to run on for as long as it has run, and so is each that waits there. The
- * way: migration_cost, which is how long a cache takes to refill, times the distance of the nodes
- * relative to a node's own (ACPI's 10). Domain by domain from target's LLC out, as far as wake-ups
- * may go, LLCs that have a bit are searched as target's was, in ring order from it; one where
- * nothing is left loses its bit.
+ * It searches another LLC only while the expected wait exceeds the cost of migrating there. The
+ * wait: the running task of target is expected to run on for as long as it has run, and so is each
+ * task that waits there. The cost: migration_cost, which is how long a cache takes to refill, times
+ * the distance of the nodes relative to a node's distance from itself (ACPI's 10). Domain by domain
+ * from target's LLC out, as far as wake-ups may go, LLCs that have a bit are searched as target's
+ * was, in ring order from it; an LLC where nothing is left loses its bit.
  *
  * Example, one LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core, all known to
  * be busy but 2, 6 and 5; target 0. Summary of cores: block 1. Its idle word is that of CPUs 2 and
@@ -47,24 +48,37 @@
  * Cost: if nothing idles, target, prev and one summary line, whatever the LLC's size, and no write.
  * Else, for a task that may run anywhere, two words of blocks at most and the CPU or core taken; a
  * lost claim or a stale bit adds a CPU each, and the stale bit is gone then. Step 5 adds a read of
- * target's running task, and if the way is worth it one of the LLCs' bits a level, and two or three
- * for each LLC tried. With affinity, at worst every block that has an idle CPU; within a block CPUs
- * are told apart without reading them. It fails where the summary goes to and fro between empty and
- * not (block.h), and where tasks that work on the same data are torn apart by step 5.
+ * target's running task, and, if it is worth migrating, one of the LLCs' bits a level and two or
+ * three for each LLC tried. With affinity, at worst every block that has an idle CPU; within a
+ * block CPUs are told apart without reading them. It fails where the summary alternates between
+ * empty and non-empty (block.h), and where step 5 separates tasks that work on the same data.
  */
 #ifndef WL_IDLE_NEAREST_H
 #define WL_IDLE_NEAREST_H
 
 #include "block.h"
 
-/* So many searches in a row that moved a task say that it has no CPU of its own. */
+/* A task that this many searches in a row have moved has no CPU to return to. */
 #define WL_NR_MOVED 2
 
-/* A search moved t. One that finds target or prev idle sets it to 0 (core.h). */
+/* A search moved t. */
 WL_INLINE void wl_nearest_moved(struct wl_task *t)
 {
 	if (t->nr_moved < WL_NR_MOVED)
 		t->nr_moved++;
+}
+
+/* Target or prev was idle. */
+WL_INLINE void wl_nearest_stayed(struct wl_task *t)
+{
+	t->nr_moved = 0;
+}
+
+/* t is about to be counted as running on cpu. */
+WL_INLINE void wl_nearest_running(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
+		wl_write_once(wl_cpu_of(p, cpu)->picked_ns, now_ns);
 }
 
 /* Of the candidates (bits of a block, not 0), the one to try first. */
@@ -163,7 +177,7 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 
 /*
  * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on;
- * target's last for a task that has no CPU of its own. Returns the CPU claimed, or WL_CPU_NONE.
+ * target's last for a task that has no CPU to return to. Returns the CPU claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)

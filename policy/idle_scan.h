@@ -27,19 +27,91 @@
 #ifndef WL_IDLE_SCAN_H
 #define WL_IDLE_SCAN_H
 
-#include "idle_narrow.h"
+#include "idle_visit.h"
 
-/*
- * Reads all of a core, with no early exit. Returns its first allowed CPU if all are idle, else
- * WL_CPU_NONE.
- */
-WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
-			   const struct wl_task *t WL_ARG, u32 core, struct wl_decision *out WL_ARG)
+/* ------------------------------------------------------------------ the LLC's has_idle_cores */
+
+/* Start value of what belongs to cpu. */
+WL_INLINE void wl_cores_init(struct wl_policy *p, u32 cpu)
+{
+	wl_cpu_of(p, cpu)->has_idle_cores = 1;
+}
+
+/* Are all CPUs of cpu's core idle? */
+WL_INLINE u32 wl_core_is_idle(struct wl_policy *p, u32 cpu)
 {
 	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
-	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core);
-	u32 narrow = wl_axis(p, idle) == WL_IDLE_NARROW, i, cpu, busy = 0;
-	int candidate = WL_CPU_NONE;
+	u32 core = wl_entry(smt->dom_of, cpu);
+	u32 first = wl_entry(smt->first, core), span = wl_entry(smt->weight, core), idle = 1;
+	u32 i, other;
+
+	wl_for_few (i, span, WL_MAX_THREADS) {
+		other = wl_entry(smt->cpus, first + i);
+		wl_line_read(p, WL_LINE_CPU + other, other == cpu ? WL_DIST_CPU : WL_DIST_SMT);
+		if (!wl_looks_idle(p, other)) {
+			idle = 0;
+			break;
+		}
+	}
+	return idle;
+}
+
+/* cpu turned idle: if its whole core idles, it says so to its LLC. */
+WL_INLINE void wl_cores_idle(struct wl_policy *p, u32 cpu)
+{
+	u32 first = wl_llc_first(p, cpu);
+	struct wl_cpu *llc = wl_cpu_of(p, first);
+
+	if (!p->topo.smt_level)
+		return;
+	wl_line_read(p, WL_LINE_LLC + first, WL_DIST_LLC);
+	if (!wl_read_once(llc->has_idle_cores) && wl_core_is_idle(p, cpu)) {
+		wl_write_once(llc->has_idle_cores, 1);
+		wl_wrote_llc(p, first);
+	}
+}
+
+/* ------------------------------------------------------------------ notes of busy CPUs */
+
+/* A word of the notes of a search on `cpu`, in which each CPU of the LLC has a bit. */
+WL_INLINE u64 *wl_noted_word(struct wl_policy *p, u32 cpu, u32 word)
+{
+	wl_hide(cpu);
+	wl_hide(word);
+	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].word[word & (WL_MASK_WORDS - 1)];
+}
+
+/* A search on `cpu` begins, in an LLC of `span`: nothing is noted yet. */
+WL_INLINE void wl_note_none(struct wl_policy *p, u32 cpu, u32 span)
+{
+	u32 words = (span + 63) / 64, i;
+
+	wl_for (i, 0, words)
+		*wl_noted_word(p, cpu, i) = 0;
+}
+
+/* The search on `cpu` need not look at `busy` again. */
+WL_INLINE void wl_note(struct wl_policy *p, u32 cpu, u32 busy)
+{
+	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
+	u32 at = wl_entry(llc->pos, busy) - wl_entry(llc->first, wl_entry(llc->dom_of, busy));
+
+	*wl_noted_word(p, cpu, at / 64) |= 1ULL << (at & 63);
+}
+
+/* ------------------------------------------------------------------ the steps */
+
+/*
+ * Reads all of the core of s->candidate, with no early exit. Returns its first allowed CPU if all
+ * are idle, else WL_CPU_NONE. notes: whether busy CPUs are noted, a constant.
+ */
+WL_INLINE int wl_read_core(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
+			   u32 notes, struct wl_decision *out)
+{
+	struct wl_level *smt = wl_level_of(p, p->topo.smt_level);
+	u32 first = wl_entry(smt->first, s->candidate), span = wl_entry(smt->weight, s->candidate);
+	u32 i, cpu, busy = 0;
+	int found = WL_CPU_NONE;
 
 	/*
 	 * Not wl_for_few: without an early exit the verifier would follow all ways through all
@@ -50,18 +122,30 @@ WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s
 		wl_read_cpu(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 		if (!wl_looks_idle(p, cpu)) {
 			busy = 1;
-			if (narrow)
-				wl_narrow_note(p, s->this_cpu, cpu);
+			if (notes)
+				wl_note(p, s->this_cpu, cpu);
 		}
-		if (candidate < 0 && wl_allowed(p, t, cpu))
-			candidate = cpu;
+		if (found < 0 && wl_allowed(p, t, cpu))
+			found = cpu;
 	}
-	return busy ? WL_CPU_NONE : candidate;
+	return busy ? WL_CPU_NONE : found;
 }
 
-/* Step 1. Returns the CPU claimed, or WL_CPU_NONE. */
-WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
-		       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+WL_FN int wl_scan_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	return wl_read_core(p, s, t, 0, out);
+}
+
+WL_FN int wl_note_one_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	return wl_read_core(p, s, t, 1, out);
+}
+
+/* Step 1. Returns the CPU claimed, or WL_CPU_NONE. notes: as for wl_read_core(). */
+WL_INLINE int wl_read_cores(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+			    u32 notes, struct wl_decision *out)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level),
 			*smt = wl_level_of(p, p->topo.smt_level);
@@ -84,8 +168,8 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		return WL_CPU_NONE;
 	wl_line_step(p, WL_STEP_CORE);
 	s->cores_searched = 1;
-	if (wl_axis(p, idle) == WL_IDLE_NARROW)
-		wl_narrow_begin(p, s->this_cpu, last + 1 - first);
+	if (notes)
+		wl_note_none(p, s->this_cpu, last + 1 - first);
 	if (wl_packs(p)) {
 		/* The cores of target's cluster, which are consecutive, come first. */
 		struct wl_level *cls = wl_level_of(p, p->topo.llc_level - 1);
@@ -102,7 +186,8 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			if (index - near_first < near)
 				continue;
 		}
-		cpu = wl_scan_one_core(p, s, t, first_core + index, out);
+		s->candidate = first_core + index;
+		cpu = notes ? wl_note_one_core(p, s, t, out) : wl_scan_one_core(p, s, t, out);
 		if (cpu >= 0 && wl_take_idle(p, cpu, out)) {
 			found = cpu;
 			break;
@@ -115,18 +200,36 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	return found;
 }
 
-/* Step 2. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
+		       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
+{
+	return wl_read_cores(p, s, t, 0, out);
+}
+
+/*
+ * Step 2. Returns the CPU claimed, or WL_CPU_NONE. counts_all: CPUs that are not allowed use the
+ * limit up.
+ */
 WL_INLINE int wl_scan_cpu(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
-			  struct wl_decision *out)
+			  u32 counts_all, struct wl_decision *out)
 {
 	struct wl_walk w = wl_walk_from(p, s->target, 0);
 
 	w.visits = wl_visits(p, s->this_cpu, w.span);
-	w.counts_all = wl_axis(p, idle) != WL_IDLE_NARROW;
+	w.counts_all = counts_all;
 	return wl_walk_cpus_near(p, s, t, &w, out);
 }
 
-/* idle=narrow too. */
+/* Step 3. Returns the CPU claimed, or WL_CPU_NONE. */
+WL_INLINE int wl_scan_sibling(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
+			      struct wl_decision *out)
+{
+	s->candidate = wl_domain_first(p, 1, s->target);
+	wl_line_step(p, WL_STEP_REST);
+	out->reason = WL_REASON_IDLE_SIBLING;
+	return wl_take_in_domain(p, s, t, 1, out);
+}
+
 WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			 const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
@@ -138,18 +241,11 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		out->reason = WL_REASON_IDLE_CORE;
 	}
 	if (cpu < 0) {
-		if (wl_axis(p, idle) == WL_IDLE_NARROW && s->cores_searched)
-			cpu = wl_narrow_cpu(p, s, t, out);
-		else
-			cpu = wl_scan_cpu(p, s, t, out);
+		cpu = wl_scan_cpu(p, s, t, 1, out);
 		out->reason = WL_REASON_IDLE_CPU;
 	}
-	if (cpu < 0 && smt) {
-		s->candidate = wl_domain_first(p, 1, s->target);
-		wl_line_step(p, WL_STEP_REST);
-		cpu = wl_take_in_domain(p, s, t, 1, out);
-		out->reason = WL_REASON_IDLE_SIBLING;
-	}
+	if (cpu < 0 && smt)
+		cpu = wl_scan_sibling(p, s, t, out);
 	return cpu;
 }
 

@@ -2,16 +2,16 @@
 /*
  * idle_smt_balance.h - idle=smt-balance: descend towards room by counters, never scan the LLC.
  *
- * Every group below the LLC has a counter of its busy CPUs (account.h), which this design alone
- * keeps. From the LLC down: *here*
- * is the group that holds the candidate CPU, at first target; *there* is a random other group of
- * the same domain: the first from a random index on that is not here and holds an allowed CPU. If
- * there has strictly more room (CPUs less busy ones; affinity is not looked at), the candidate
- * becomes a random allowed CPU of there. The descent goes on inside the candidate's group.
- * At the end, in the innermost domain (the core; the cluster on a machine without SMT), an idle
- * allowed CPU is taken, from a random index on, wrapping; if there is none, target.
- * A task that is to be placed while it is itself current on this would be in its own way: then the
- * remembered contribution of target's CPU is left out of the group that holds this.
+ * Every group below the LLC has a counter of its busy CPUs, which this design alone keeps: a CPU
+ * that turns busy adds 1 to that of each domain round it below the LLC, one that turns idle
+ * subtracts it. From the LLC down: *here* is the group that holds the candidate CPU, at first
+ * target; *there* is a random other group of the same domain: the first from a random index on that
+ * is not here and holds an allowed CPU. If there has strictly more room (CPUs less busy ones;
+ * affinity is not looked at), the candidate becomes a random allowed CPU of there. The descent goes
+ * on inside the candidate's group. At the end, in the innermost domain (the core; the cluster on a
+ * machine without SMT), an idle allowed CPU is taken, from a random index on, wrapping; if there is
+ * none, target. A task that is to be placed while it is itself current on this would be in its own
+ * way: then the remembered contribution of target's CPU is left out of the group that holds this.
  *
  * Random numbers are one counter a CPU, the rotor, as published; rotor=mixed hashes it. An LLC with
  * more than one group and no move uses two a search, so the published rotor visits only every other
@@ -30,6 +30,24 @@
 #define WL_IDLE_SMT_BALANCE_H
 
 #include "idle_scan.h"
+
+/* cpu turned busy (1) or idle (-1): counted in all domains round it that have a counter. */
+WL_INLINE void wl_count_busy(struct wl_policy *p, u32 cpu, u32 change)
+{
+	u32 i;
+
+	/* SMT and CLS at most, and none from the LLC on. */
+	for (i = 1; i < 3; i++) {
+		struct wl_level *lv = wl_level_of(p, i);
+		u32 dom = wl_entry(lv->dom_of, cpu);
+
+		if (!lv->has_counters)
+			continue;
+		wl_atomic_add(&wl_counter_of(p, lv, dom)->busy, change);
+		wl_line_updated(p, WL_LINE_COUNTER +
+					   ((lv->counter_base + dom) & (WL_MAX_COUNTERS - 1)));
+	}
+}
 
 /* A random number below n, which is not 0, from the rotor of the CPU that searches. */
 WL_INLINE u32 wl_random(struct wl_policy *p, struct wl_cpu *own, u32 n)
@@ -228,7 +246,7 @@ WL_FN int wl_balance_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG
 			  const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	out->reason = WL_REASON_IDLE_CPU;
-	return wl_scan_cpu(p, s, t, out);
+	return wl_scan_cpu(p, s, t, 1, out);
 }
 
 WL_INLINE int wl_search_smt_balance(struct wl_policy *p, struct wl_search *s,

@@ -29,9 +29,9 @@ struct wl_walk {
 	u32 behind;	/* 1: from the CPU behind target on, 0: from target on */
 	u32 skips;	/* 1: but for target's cluster, where it was already */
 	u32 first;	/* its part of cpus[] begins here */
-	u32 span;	/* and is so long */
+	u32 span;	/* its length */
 	u32 start;	/* index in it of the first CPU visited */
-	u32 visits;	/* so many are allowed */
+	u32 visits;	/* how many visits are left */
 	u32 counts_all; /* CPUs that are not allowed use visits up */
 	s32 idle_cpu;	/* idle_merged.h: remembered, or WL_CPU_NONE */
 };

@@ -2,11 +2,11 @@
 /*
  * idle_walk.h - idle=scan, form=2.6.24 and form=3.10: the walks before the scan, without limits.
  *
- *   3.10		From the LLC down, level by level: the groups of target's domain, target's
- *		own first, wrapping. Taken: the first allowed CPU of the first group that is wholly
- *		idle. With SMT that is an idle core, then an idle thread of target's core. A group is left at
- *		its first busy CPU; one without an allowed CPU is not read. A lost claim is as good
- *		as busy.
+ *   3.10	From the LLC down, level by level: the groups of target's domain, target's own
+ *		first, wrapping. Taken: the first allowed CPU of the first group that is wholly
+ *		idle. With SMT that is an idle core, then an idle thread of target's core. A group
+ *		is left at its first busy CPU; one without an allowed CPU is not read. A lost claim
+ *		is as good as busy.
  *   2.6.24	If more than one task is runnable on target: target. Else, from SMT up to the LLC,
  *		level by level: the allowed CPUs of target's domain in numeric order, the first
  *		idle one. prev is not looked at by itself.

@@ -3,8 +3,8 @@
  * policy.h - the one interface between a scheduling policy and its host: events in, decisions out.
  *
  * Two hosts exist: the simulator (crates/sim) and the sched_ext scheduler (crates/scx). A host
- * includes core.h, which defines what is declared here. The rules, in short (docs/design/contract.md has
- * them in full):
+ * includes core.h, which defines what is declared here. The rules, in short
+ * (docs/design/contract.md has them in full):
  *
  *   - The host owns queues; the policy owns keys. One queue a CPU, ordered by (vtime, arrival).
  *   - All state is passed in. struct wl_policy holds topology and CPUs; struct wl_task belongs to
@@ -22,6 +22,7 @@
 #include "base.h"
 #include "params.h"
 #include "topology.h"
+#include "traits.h"
 
 /*
  * The choice on an axis. A host that knows the policy when it is loaded, and never changes it, may

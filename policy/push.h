@@ -11,9 +11,9 @@
  * first, marked at every level; both do so at most once a ms for each CPU of the LLC (Linux's
  * interval between the tries of an idle CPU). The kicked CPU balances; if it finds nothing to pull
  * at any level and a task at level l that is worth moving, that is a failed try of level l. After
- * more than patience + 2 of them (patience as in balance.h: Linux's cache_nice_tries) it says who
- * shall put its task back (push_cpu), and that task's next queue is here, if this CPU still idles
- * then and the task is allowed.
+ * more than patience + 2 of them (patience as in balance.h: Linux's cache_nice_tries) it names the
+ * CPU that is to put its task back (push_cpu), and that task is queued here next, if this CPU still
+ * idles then and the task may run here.
  *
  * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core, two tasks on CPUs 0 and
  * 2. The tick of CPU 0 finds core 1 idle and kicks CPU 1; 4 ms later one of the two again, and so
@@ -67,7 +67,7 @@ WL_INLINE u32 wl_is_better(struct wl_policy *p, u32 to, u32 from, u32 why)
 
 /*
  * The first idle CPU of cpu's domain at `level` that is better for t. Not the next in ring order:
- * two that share a core must ask the same CPU, or both leave.
+ * two tasks that share a core must ask the same CPU, or both would leave.
  */
 WL_FN int wl_push_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
 			 u32 level, struct wl_reads *reads WL_ARG)
@@ -122,7 +122,7 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 	if (found < 0 || now_ns < wl_read_once(wl_cpu_of(p, found)->push_due_ns))
 		return WL_CPU_NONE;
 	wl_write_once(wl_cpu_of(p, found)->push_due_ns, due_ns);
-	wl_mark_all_levels(p, found);
+	wl_ask_to_pull(p, found, cpu);
 	return found;
 }
 
@@ -195,12 +195,30 @@ WL_INLINE void wl_push_dispatch(struct wl_policy *p, u32 cpu, u32 levels,
 	c->balance_failed[level & (WL_MAX_LEVELS - 1)] = failed;
 }
 
-/* Where a task that is put back on its CPU goes: to whom it was promised, if that still idles. */
+/*
+ * t is about to run on cpu. Whatever was promised was about the task before; what comes is judged
+ * at the next tick.
+ */
+WL_INLINE void wl_push_running(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	if (wl_axis(p, push) == WL_PUSH_OFF || t->place == WL_PLACE_RUNNING)
+		return;
+	wl_write_once(wl_cpu_of(p, cpu)->push_to, 0);
+	wl_write_once(wl_cpu_of(p, cpu)->push_why, 0);
+}
+
+/*
+ * The CPU on which to queue a task that is put back: the one it was promised to, if that still
+ * idles.
+ */
 WL_INLINE u32 wl_push_queue(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 to = wl_read_once(c->push_to) - 1;
+	u32 to;
 
+	if (wl_axis(p, push) == WL_PUSH_OFF)
+		return cpu;
+	to = wl_read_once(c->push_to) - 1;
 	if (to == ~0u)
 		return cpu;
 	wl_write_once(c->push_to, 0);

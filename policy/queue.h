@@ -9,17 +9,28 @@
 #include "queue_fair.h"
 #include "groups_exact.h"
 
-WL_INLINE u32 wl_is_fair(const struct wl_policy *p)
+/*
+ * By which rules tasks are ordered: those of the axis, unless those of groups=exact replace them.
+ */
+enum wl_order {
+	WL_ORDER_CFS,	/* queue_cfs.h */
+	WL_ORDER_FAIR,	/* queue_fair.h */
+	WL_ORDER_EXACT, /* groups_exact.h */
+};
+
+WL_INLINE u32 wl_order(const struct wl_policy *p)
 {
-	return wl_axis(p, queue) == WL_QUEUE_FAIR;
+	if (wl_groups_decide(p))
+		return WL_ORDER_EXACT;
+	return wl_axis(p, queue) == WL_QUEUE_FAIR ? WL_ORDER_FAIR : WL_ORDER_CFS;
 }
 
 WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
 				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	if (wl_is_exact(p))
+	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_enqueue(p, t, in, out);
-	else if (wl_is_fair(p))
+	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_fair_enqueue(p, t, in, out);
 	else
 		wl_cfs_enqueue(p, t, in, out);
@@ -27,9 +38,9 @@ WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
 
 WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
-	if (wl_is_exact(p))
+	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_running(p, t, cpu, now_ns);
-	else if (wl_is_fair(p))
+	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_fair_run(p, t, cpu, now_ns);
 	else
 		wl_cfs_running(p, t, cpu, now_ns);
@@ -37,20 +48,20 @@ WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 
 WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
 {
-	if (wl_is_exact(p))
+	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_stopping(p, t, now_ns, runnable);
-	else if (wl_is_fair(p))
+	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_fair_stopping(p, t, now_ns, runnable);
 	else
 		wl_cfs_stopping(p, t, now_ns, runnable);
 }
 
-/* t is not runnable any more, or leaves its queue to be queued anew. */
+/* t is not runnable any more, or leaves its queue to be queued again. */
 WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
-	if (wl_is_exact(p))
+	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_leave(p, t, now_ns);
-	else if (wl_is_fair(p))
+	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_fair_sleep(p, t, now_ns);
 	else
 		wl_cfs_leave(p, t, now_ns);
@@ -60,18 +71,19 @@ WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns
 WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
 			    struct wl_reads *reads)
 {
-	if (wl_is_exact(p))
+	if (wl_order(p) == WL_ORDER_EXACT)
 		return wl_exact_tick(p, t, cpu, now_ns, reads);
-	return wl_is_fair(p) ? wl_fair_tick(p, t, cpu, now_ns) : wl_cfs_tick(p, t, cpu, now_ns);
+	return wl_order(p) == WL_ORDER_FAIR ? wl_fair_tick(p, t, cpu, now_ns)
+					    : wl_cfs_tick(p, t, cpu, now_ns);
 }
 
 /* t has another weight, or belongs to another group. */
 WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
 			       u64 now_ns)
 {
-	if (wl_is_exact(p))
+	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_weight(p, t, weight, group, now_ns);
-	else if (wl_is_fair(p))
+	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_fair_weight(p, t, weight, group, now_ns);
 	else
 		wl_cfs_weight(p, t, weight, group, now_ns);
@@ -81,20 +93,33 @@ WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 WL_INLINE u32 wl_queue_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			      const struct wl_move_in *in, struct wl_move_out *out)
 {
-	return wl_is_fair(p) ? wl_fair_pulled(p, t, from, in, out)
-			     : wl_cfs_pulled(p, t, from, in, out);
+	return wl_order(p) == WL_ORDER_FAIR ? wl_fair_pulled(p, t, from, in, out)
+					    : wl_cfs_pulled(p, t, from, in, out);
 }
 
 /* Asked of the own queue in its order, where dispatch says so. */
 WL_INLINE u32 wl_queue_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
-	if (wl_is_exact(p))
+	if (wl_order(p) == WL_ORDER_EXACT)
 		return wl_exact_may_run(p, t, cpu, now_ns);
-	if (wl_is_fair(p))
+	if (wl_order(p) == WL_ORDER_FAIR)
 		return wl_fair_may_run(p, t, cpu, now_ns);
 	if (wl_has_buddies(p) && wl_buddy_waits(wl_cpu_of(p, cpu)))
 		return wl_buddy_may_run(p, t, cpu);
 	return wl_cfs_may_run(p, t, cpu, now_ns);
+}
+
+/* Start values of what belongs to cpu. */
+WL_INLINE void wl_queue_init(struct wl_policy *p, u32 cpu)
+{
+	wl_cpu_of(p, cpu)->min_vtime = WL_VTIME_START;
+}
+
+/* cpu is asked to pull what waits on `from`. */
+WL_INLINE void wl_queue_asked(struct wl_policy *p, u32 cpu, u32 from)
+{
+	if (wl_order(p) == WL_ORDER_EXACT)
+		wl_write_once(wl_cpu_of(p, cpu)->pull_from, from + 1);
 }
 
 /* How the host chooses from the own queue, and whether the running task may go on. */
@@ -105,7 +130,7 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	u32 runs = wl_read_once(c->nr_running);
 
 	out->pick = WL_PICK_ELIGIBLE;
-	if (wl_is_fair(p)) {
+	if (wl_order(p) == WL_ORDER_FAIR) {
 		/* One alone is where V is. */
 		if (runs)
 			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);

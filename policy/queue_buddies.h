@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_buddies.h - queue=cfs-2013: who runs next is not always the first of the queue.
+ * queue_buddies.h - queue=cfs-2013: the next to run is not always the first of the queue.
  *
  * As queue_cfs.h, and each CPU remembers two tasks of its queue:
  *	next	the task whose wake-up preempted the running one
@@ -64,15 +64,15 @@ WL_INLINE void wl_buddy_forget(struct wl_policy *p, const struct wl_task *t)
 		wl_write_once(c->last_buddy, 0);
 }
 
-/* Is somebody favoured on c? */
+/* Is any task favoured on c? */
 WL_INLINE u32 wl_buddy_waits(struct wl_cpu *c)
 {
 	return wl_read_once(c->next_buddy) || wl_read_once(c->last_buddy);
 }
 
 /*
- * Asked of the queue in its order: does t run now? Who is asked first has the least vtime; if a
- * buddy may come before it, everyone up to the buddy waits.
+ * Asked of the queue in its order: does t run now? The task that is asked first has the least
+ * vtime; if a buddy may come before it, all up to the buddy wait.
  */
 WL_INLINE u32 wl_buddy_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {

@@ -23,7 +23,7 @@
  * CPUs.
  *
  * At the end of a slice the smallest key runs next. Where the host does not put the running task
- * back first (sched_ext), that one goes on for a tick as long as nobody who waits is behind it.
+ * back first (sched_ext), that one goes on for a tick as long as no waiting task is behind it.
  *
  * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
  * ms. A (1024) runs alone: its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms,
@@ -31,8 +31,7 @@
  * equal again. C (1024) slept for a second on this CPU and wakes while A runs, A's vtime being 10
  * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts. With
  * cfs-2007 on 8 CPUs (latency 80 ms, granularity 40 ms) its key is 80 ms below the floor, 90 ms
- * behind A: it preempts too; had it slept for so short that its lag is 25 ms, it would not (35 <=
- * 40).
+ * behind A: it preempts too; after a sleep so short that its lag is 25 ms, it would not (35 <= 40).
  *
  * Cost: constant. The floor lags where several tasks of unlike keys queue: the policy does not see
  * the second in the queue, so it moves on at each pick only, by up to a slice late.

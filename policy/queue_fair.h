@@ -14,15 +14,15 @@
  *		an earlier deadline
  *   preempt	a task that arrives, eligible, preempts one that is beyond V
  *   lag	V - vtime when a task leaves a queue is kept, at most two slices (or a tick, if that
- *		is more) * 1024 / weight either way; arriving, it is placed so far from V, inflated
- *		by (load + weight) / load because it moves V itself (PLACE_LAG). On an empty CPU lag
- *		is 0
+ *		is more) * 1024 / weight either way; arriving, it is placed at that distance from V,
+ *		inflated by (load + weight) / load because it moves V itself (PLACE_LAG). On an
+ *		empty CPU lag is 0
  *   deadline	a task that wakes has a whole slice to its deadline, a new one half of it, one that
  *		is moved keeps what it had left
  * V is never walked for: the CPU keeps S, the sum of weight * vtime modulo 2^64, and V = anchor +
  * (S - load * anchor) / load for any anchor near it: the running task's vtime, else the last V.
- * Weights are those that tasks are charged by (hweight, group.h), and load is their sum. A task
- * whose hweight changes keeps its lag and what is left of its slice, in run time.
+ * Weights are those that tasks are charged by (hweight, group.h), and load is their sum. When its
+ * hweight changes, a task keeps its lag and what is left of its slice, in run time.
  *
  * Example, slice 3 ms, vtimes in ms past the start. A (1024) runs alone from 0, its deadline is 3.
  * At 1 ms B (1024) wakes without lag: V is 1, B's deadline 4; A is not beyond V and goes on. At 2
@@ -70,7 +70,7 @@ WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 hweight)
 	return left_ns ? left_ns : 1;
 }
 
-/* Is V so far from the anchor believed? Up to twice the lag of the lightest task, either way. */
+/* Is V believed at this distance from the anchor? Up to twice the lag of the lightest task. */
 WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, u64 off)
 {
 	/* Nearly always, and without a division: lags are of two slices, of lighter tasks. */
@@ -254,7 +254,7 @@ WL_INLINE u32 wl_fair_charge_and_mean(struct wl_policy *p, struct wl_task *t, u6
 		wl_write_once(c->curr_deadline, t->deadline);
 		wl_write_once(c->curr_renewed, 1);
 	}
-	/* Alone, it is all that S holds; whoever joins meanwhile has been counted first. */
+	/* Alone, it is all that S holds; a task that joins meanwhile has been counted first. */
 	sum = wl_read_once(c->vtime_sum);
 	charged = wl_read_once(c->charged);
 	if ((sum != t->vtime * t->hweight || charged != t->hweight) &&
@@ -355,7 +355,7 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_write_once(c->curr_start_ns, now_ns);
 	wl_write_once(c->curr_deadline, t->deadline);
 	wl_write_once(c->curr_renewed, 0);
-	/* Last: who sees that a task runs finds these. */
+	/* Last: a CPU that sees a task running finds these. */
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
 	c->newly_idle_left = wl_all_levels(p);
 }

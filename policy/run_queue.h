@@ -15,14 +15,8 @@
 #ifndef WL_RUN_QUEUE_H
 #define WL_RUN_QUEUE_H
 
-#include "block.h"
-#include "groups_exact_sums.h"
-
-/*
- * Where vtimes start: well above 0, so that credit reaches below the floor without wrapping the
- * order of keys.
- */
-#define WL_VTIME_START (1ULL << 30)
+#include "groups.h"
+#include "idle.h"
 
 /*
  * Run time in vtime, of a task that is charged by hweight. At a weight of 1024 they are equal.
@@ -81,8 +75,8 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_atomic_add(&to->nr_running, 1);
 	if (was.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, was.cpu);
-	if (was.place == WL_PLACE_QUEUED && wl_is_nearest(p) && wl_looks_idle(p, was.cpu))
-		wl_block_dequeued(p, was.cpu);
+	if (was.place == WL_PLACE_QUEUED)
+		wl_idle_dequeued(p, was.cpu);
 	if (now.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, now.cpu);
 	if (now.place != WL_PLACE_NONE && wl_get(to->nr_queued) + wl_get(to->nr_running) > 1 &&
@@ -90,8 +84,7 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_write_once(p->overloaded, 1);
 		wl_line_written(p, WL_LINE_OVERLOADED);
 	}
-	if (wl_is_exact(p))
-		wl_exact_recount(p, t->group, was.place, was.cpu, now.place, now.cpu);
+	wl_groups_recount(p, t->group, was.place, was.cpu, now.place, now.cpu);
 	if (moves)
 		t->recent_cpu = was.cpu;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * taken.h - CPUs on which a task of a higher class runs (real-time, deadline): what waits there
- * goes on elsewhere.
+ * taken.h - CPUs that a task of a higher class has taken (real-time, deadline): what waits there is
+ * moved elsewhere.
  *
  * The policy sees no tick of such a CPU, and none of its own tasks run there. So the host looks
  * again after a tick, and then each tick for as long as something waits there: wl_taken(). Each
@@ -25,8 +25,8 @@
  * CPU 0's mean task, of two, is 512: it may pull 512, and half of the task's weight fits that.
  *
  * Cost: a probe of up to 4 CPUs a level, a tick. It fails where a real-time task runs for less than
- * a tick, again and again: that looks like nothing. And what may run on that CPU only waits, as it
- * must.
+ * a tick, again and again: the policy does not see that. A task that may run on that CPU only must
+ * wait.
  */
 #ifndef WL_TAKEN_H
 #define WL_TAKEN_H
@@ -51,7 +51,7 @@ WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u32 turn)
 		break;
 	}
 	if (found >= 0)
-		wl_mark_all_levels(p, found);
+		wl_ask_to_pull(p, found, cpu);
 	return found;
 }
 
@@ -78,8 +78,6 @@ WL_INLINE void wl_account_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct
 	out->kick_cpu = wl_balance_kick(p, cpu, turn, &out->reads);
 	if (out->kick_cpu < 0)
 		out->kick_cpu = wl_taken_mark(p, cpu, turn);
-	if (wl_is_exact(p) && out->kick_cpu >= 0)
-		wl_write_once(wl_cpu_of(p, out->kick_cpu)->pull_from, cpu + 1);
 }
 
 #endif /* WL_TAKEN_H */

@@ -11,8 +11,8 @@
  * Example: a CPU idle for ever turns busy. After 32 periods, 33,554,432 ns, its utilization is 512,
  * after 64 it is 768; then idle for 32 more: 384.
  *
- * Cost: at most six multiplications when it is asked for. It fails as every average does: what
- * changes within milliseconds, it sees late.
+ * Cost: at most six multiplications when it is asked for. It fails as every average does: it
+ * follows changes within milliseconds late.
  */
 #ifndef WL_UTIL_H
 #define WL_UTIL_H
@@ -66,14 +66,11 @@ WL_INLINE u32 wl_util_cpu(struct wl_policy *p, u32 cpu, u64 now_ns)
 	return wl_util_step(wl_read_once(c->util), now_ns > stamp_ns ? now_ns - stamp_ns : 0, full);
 }
 
-/* Before a CPU turns busy or idle. */
+/* Before a CPU turns busy or idle; only where somebody asks for it (account.h). */
 WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	/* Nobody else asks. */
-	if (wl_axis(p, scan_form) != WL_SCAN_UTIL && wl_axis(p, cluster) == WL_CLUSTER_OFF)
-		return;
 	wl_write_once(c->util, wl_util_cpu(p, cpu, now_ns));
 	wl_write_once(c->util_stamp_ns, now_ns);
 }

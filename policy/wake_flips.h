@@ -15,14 +15,14 @@
  * all CPUs, which is what `node` means where memory is not NUMA.
  *
  * Example, factor 6: a client woke 8 servers in turn, 400 times: it has 400 flips. A server woke
- * nobody but the client: 1 flip, and 1 > 6 is false: `always` decides. While it ran, interrupts
- * woke four kernel threads; each time it woke the client next: 1 + 2 * 4 = 9 flips. 9 > 6 and 400 >
- * 54: it stays. With factor 12 it may be pulled: 9 > 12 is false. 1 s after the server's stamp its
- * next wake-up clears its count, and it may be pulled again.
+ * only the client: 1 flip, and 1 > 6 is false: `always` decides. While it ran, interrupts woke four
+ * kernel threads; each time it woke the client next: 1 + 2 * 4 = 9 flips. 9 > 6 and 400 > 54: it
+ * stays. With factor 12 it may be pulled: 9 > 12 is false. 1 s after the server's stamp its next
+ * wake-up clears its count, and it may be pulled again.
  *
  * Cost: the waker's and the wakee's record; the waker's is written. It fails where servers wake
- * nobody but their client: they never have more than one flip, and the rule never holds. What makes
- * it hold, interrupts and locks, says nothing about the servers.
+ * only their client: they never have more than one flip, and the rule never holds. What makes it
+ * hold, interrupts and locks, says nothing about the servers.
  */
 #ifndef WL_WAKE_FLIPS_H
 #define WL_WAKE_FLIPS_H
@@ -77,7 +77,7 @@ WL_INLINE u64 wl_flips_factor(struct wl_policy *p, u32 cpu)
 	}
 }
 
-/* Does the waker wake so many that the wakee should stay? */
+/* Does the waker wake too many tasks to pull this one? */
 WL_INLINE u32 wl_flips_stays(struct wl_policy *p, const struct wl_search *s,
 			     const struct wl_task *t, const struct wl_task *waker)
 {

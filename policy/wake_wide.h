@@ -29,7 +29,7 @@
 
 #include "wake_flips.h"
 
-/* Does one of the two wake so many that the wakee should stay? */
+/* Does one of the two wake too many tasks for a pull? */
 WL_INLINE u32 wl_is_wide(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			 const struct wl_task *waker)
 {

@@ -23,6 +23,12 @@ u64 wl_native_state_size(void)
 	return sizeof(struct wl_memory);
 }
 
+void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_traits *out);
+void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_traits *out)
+{
+	*out = wl_traits(params, inner);
+}
+
 /*
  * What the last select, enqueue, dispatch, tick, timer, busy or idle read and updated, and what the
  * writes of the last of these, of may_move, running, stopping or quiescent waited for.
@@ -250,6 +256,9 @@ const u32 wl_native_layout[] = {
 	AT(wl_cpu, walked_ns),
 	AT(wl_cpu, probe_far),
 	AT(wl_cpu, others_wait),
+	sizeof(struct wl_traits),
+	AT(wl_traits, straight),
+	AT(wl_traits, load_has_groups),
 	sizeof(struct wl_block),
 	AT(wl_block, recent_period),
 	AT(wl_policy, overloaded),

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use wakelab_policy::{Groups, Idle, PolicySpec, Tables};
+use wakelab_policy::{PolicySpec, Tables};
 
 use crate::episodes::install;
 use crate::events::{Event, Kind, NO_TASK};
@@ -205,7 +205,7 @@ fn check_counters(kernel: &mut Kernel, tables: &Tables, wrong: &mut Vec<String>)
 
 /// Bits of CPUs that are busy are left to searches, and say nothing.
 fn check_blocks(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, wrong: &mut Vec<String>) {
-    let Some(blocks) = tables.blocks.as_ref().filter(|_| spec.idle == Idle::Nearest) else { return };
+    let Some(blocks) = tables.blocks.as_ref().filter(|_| spec.traits().keeps_blocks != 0) else { return };
     let state = &kernel.memory().wl_memory.policy;
     let llc = &tables.levels[tables.llc_level];
     for (cpu, (&block, &slot)) in blocks.block_of.iter().zip(&blocks.slot_of).enumerate() {
@@ -263,7 +263,7 @@ fn check_nothing_runs(
         }
         let cpu = &kernel.memory().wl_memory.policy.cpu[number as usize];
         let total = children[0].0;
-        let load = if spec.groups == Groups::Shares { total } else { 0 };
+        let load = if spec.traits().load_has_groups != 0 { total } else { 0 };
         if (cpu.nr_queued, cpu.nr_running, cpu.llc_waiting, cpu.load, cpu.total) != (0, 0, 0, load, total) {
             let (queued, running) = (cpu.nr_queued.cast_signed(), cpu.nr_running.cast_signed());
             wrong.push(format!(

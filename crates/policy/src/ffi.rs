@@ -9,7 +9,9 @@ use std::ffi::c_int;
 
 use crate::names::{AffineReason, BalanceWhy, DispatchDo, Pick, Reason};
 use crate::seen::Seen;
+
 use crate::state::{Block, CpuState, Group, GroupCpu};
+use crate::traits::Traits;
 
 /// `WL_MAX_CPUS` of the native build.
 pub const MAX_CPUS: usize = 4096;
@@ -303,6 +305,7 @@ pub(crate) struct Instance {
 unsafe extern "C" {
     pub(crate) fn wl_native_instance_size(nr_cpus: u32, nr_groups: u32) -> u64;
     pub(crate) fn wl_native_state_size() -> u64;
+    pub(crate) fn wl_native_traits(params: *const Params, inner: u32, out: *mut Traits);
     pub(crate) fn wl_native_seen(p: *mut Instance) -> *const Seen;
     pub(crate) fn wl_native_set_idle_mask(p: *mut Instance, cpu: u32, idle: u32);
     pub(crate) fn wl_native_idle_mask(p: *mut Instance, cpu: u32) -> u32;
@@ -390,7 +393,7 @@ mod tests {
     use super::*;
 
     unsafe extern "C" {
-        static wl_native_layout: [u32; 93];
+        static wl_native_layout: [u32; 96];
     }
 
     #[test]
@@ -476,6 +479,9 @@ mod tests {
             offset_of!(CpuState, walked_ns),
             offset_of!(CpuState, probe_far),
             offset_of!(CpuState, others_wait),
+            size_of::<Traits>(),
+            offset_of!(Traits, straight),
+            offset_of!(Traits, load_has_groups),
             size_of::<Block>(),
             offset_of!(Block, recent_period),
             // What write_image() writes is the head of struct wl_policy; the next field begins a line of its own.

@@ -35,6 +35,7 @@ mod seen;
 mod spec;
 mod state;
 mod tables;
+mod traits;
 
 pub use blocks::Blocks;
 pub use cover::Cover;
@@ -58,3 +59,4 @@ pub use spec::{
 };
 pub use state::{Block, Clock, CpuState, ExactWho, Group, GroupCpu};
 pub use tables::{Level, Tables};
+pub use traits::Traits;

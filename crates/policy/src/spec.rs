@@ -287,6 +287,20 @@ impl PolicySpec {
         }
         let [latency_ns, min_granularity_ns, wakeup_granularity_ns] = self.queue.defaults_ns(nr_cpus);
         Ok(Params {
+            latency_ns: tunables.latency_ns.unwrap_or(latency_ns),
+            min_granularity_ns: tunables.min_granularity_ns.unwrap_or(min_granularity_ns),
+            wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(wakeup_granularity_ns),
+            migration_cost_ns: tunables.migration_cost_ns.unwrap_or(500_000),
+            shares_min_ns: tunables.shares_min_ns.unwrap_or(8_000_000),
+            shares_max_ns: tunables.shares_max_ns.unwrap_or(128_000_000),
+            tick_ns,
+            ..self.axes_as_params()
+        })
+    }
+
+    /// The same struct with the axes alone; all else is 0.
+    pub(crate) fn axes_as_params(&self) -> Params {
+        Params {
             idle: self.idle as u32,
             scan_form: self.form as u32,
             rotor: self.rotor as u32,
@@ -298,16 +312,8 @@ impl PolicySpec {
             queue: self.queue as u32,
             capacity: self.capacity as u32,
             push: self.push as u32,
-            latency_ns: tunables.latency_ns.unwrap_or(latency_ns),
-            min_granularity_ns: tunables.min_granularity_ns.unwrap_or(min_granularity_ns),
-            wakeup_granularity_ns: tunables.wakeup_granularity_ns.unwrap_or(wakeup_granularity_ns),
-            migration_cost_ns: tunables.migration_cost_ns.unwrap_or(500_000),
-            shares_min_ns: tunables.shares_min_ns.unwrap_or(8_000_000),
-            shares_max_ns: tunables.shares_max_ns.unwrap_or(128_000_000),
-            tick_ns,
-            nr_groups: 0,
-            unused: 0,
-        })
+            ..Params::default()
+        }
     }
 
     /// Each axis with the chosen value, in the order of [`PolicySpec::axes`].

@@ -8,7 +8,7 @@
 use wakelab_machine::{Distance, Topology};
 
 use crate::blocks::Blocks;
-use crate::{Capacity, Cluster, Error, Idle, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
+use crate::{Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
 
 /// `cluster_of` of a CPU without a cluster.
 const NO_CLUSTER: u16 = 0xffff;
@@ -91,25 +91,21 @@ struct Partition {
 impl Tables {
     /// The levels of `topology` that `spec` uses.
     pub fn build(topology: &Topology, spec: &PolicySpec) -> Result<Tables, Error> {
-        let mut tables = Tables::with_cluster_level(topology, spec.cluster != Cluster::Off)?;
-        if spec.capacity == Capacity::Aware {
+        let traits = spec.traits();
+        let mut tables = Tables::with_cluster_level(topology, traits.has_clusters != 0)?;
+        if traits.has_capacities != 0 {
             let capacities = topology.cpus.iter().map(|cpu| cpu.capacity as u16);
             tables.capacity = capacities.collect();
         }
         // Nobody pays for counters that nobody reads.
-        let reads_counters = spec.idle == Idle::SmtBalance;
-        tables.levels.iter_mut().for_each(|level| level.has_counters &= reads_counters);
+        tables.levels.iter_mut().for_each(|level| level.has_counters &= traits.keeps_counters != 0);
         Ok(tables)
     }
 
     /// May a search of `spec` on this machine ask for the time that it took (`scan_timed`)?
     pub fn times_scans(&self, spec: &PolicySpec) -> bool {
-        match spec.idle {
-            Idle::Nearest => false,
-            // Without SMT and clusters it is a scan.
-            Idle::SmtBalance => self.llc_level == 0 || self.levels[1].kind > Distance::Cluster,
-            Idle::Scan | Idle::Narrow => true,
-        }
+        let inner = self.levels[self.llc_level.min(1)].kind;
+        spec.axes_as_params().traits_on(inner).times_scans != 0
     }
 
     /// As [`Tables::build`], with the level of clusters or without it, whatever a policy says; all capacities equal.
@@ -209,7 +205,7 @@ impl Tables {
         if self.nr_cpus() > max_cpus {
             return Err(Error::CpuCount { nr_cpus: self.nr_cpus(), max_cpus });
         }
-        if params.idle == Idle::Nearest as u32 && self.blocks.is_none() {
+        if params.traits().keeps_blocks != 0 && self.blocks.is_none() {
             return Err(Error::NoBlocks);
         }
         let blocks = self.blocks.clone().unwrap_or_default();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Counters and words that CPUs share: what their atomic updates cost.
 //!
-//! A policy may keep counters of busy CPUs (smt-balance) or words of idle ones (nearest), which a CPU updates when it
-//! turns busy or idle; a search may correct such a word. Each has a cache line of its own, whose updates cost and queue
+//! A policy may keep counters of busy CPUs or words of idle ones (its traits), which a CPU updates when it turns busy
+//! or idle; a search may correct such a word. Each has a cache line of its own, whose updates cost and queue
 //! as line.rs says; the transfer is that from the farthest CPU that has the line, of those that read it since as of the
 //! one that updated it last (transfers.rs). A CPU that updates several does so one after the other. They are paid at
 //! the switch, at the end of the tick, or with the search; the few of a pull are free.
@@ -12,17 +12,17 @@
 //! ns. At 3,000 ns CPU 9 of another socket, 100 ns away, searches and reads the counter. CPU 1 turns busy: 100 + 5 ns.
 
 use wakelab_machine::Distance;
-use wakelab_policy::{Idle, Policy, Seen};
+use wakelab_policy::{Policy, Seen};
 
 use crate::engine::Engine;
 use crate::line::Line;
 use crate::observer::Observer;
 
 /// One line for each counter or word of the policy, as [`Seen::updated`] numbers them.
-pub(crate) fn lines(policy: &Policy, idle: Idle) -> Vec<Line> {
+pub(crate) fn lines(policy: &Policy) -> Vec<Line> {
     let levels = policy.tables().levels.iter().filter(|level| level.has_counters);
     let counters = levels.map(|level| level.counter_base as usize + level.first.len()).max().unwrap_or(0);
-    let all = if idle == Idle::Nearest { Seen::END } else { counters };
+    let all = if policy.params().traits().keeps_blocks != 0 { Seen::END } else { counters };
     vec![Line::new(); all]
 }
 

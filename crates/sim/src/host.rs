@@ -15,7 +15,7 @@
 //! | a CPU is told to push its running task | nothing: a lone task is never put back | the task is put back, and queued where the policy says |
 //! | balancing that a tick found due | by the next dispatch | in the tick |
 
-use wakelab_policy::Idle;
+use wakelab_policy::Traits;
 
 use crate::scenario::HostProfile;
 
@@ -28,13 +28,12 @@ impl HostProfile {
         self == HostProfile::SchedExt
     }
 
-    /// Who searches this way claims the CPU that it chose until the task is queued. Linux's searches, and the published
-    /// changes to them, look whether a CPU runs its idle task with nothing queued and nothing in its wake list; the CPU
-    /// looks so until the task is queued, and two wakers may choose the same one (idle_cpu() in kernel/sched/core.c;
-    /// "sched: Clear ttwu_pending after enqueue_task()", 2022, is a case where that time was long, and schbench's tail
-    /// with it). `nearest` is made for claims.
-    pub(crate) fn claims(self, idle: Idle) -> bool {
-        self == HostProfile::SchedExt || idle == Idle::Nearest
+    /// A search claims the CPU that it chose until the task is queued. Linux's searches, and the published changes to
+    /// them, look whether a CPU runs its idle task with nothing queued and nothing in its wake list; the CPU looks so
+    /// until the task is queued, and two wakers may choose the same one (idle_cpu() in kernel/sched/core.c; "sched:
+    /// Clear ttwu_pending after enqueue_task()", 2022, is a case where that time was long, and schbench's tail with it).
+    pub(crate) fn claims(self, policy: Traits) -> bool {
+        self == HostProfile::SchedExt || policy.claims != 0
     }
 
     /// The policy places tasks that have nowhere else to go, too.

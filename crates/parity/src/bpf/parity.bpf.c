@@ -33,7 +33,8 @@ enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
 
 #include <bpf/bpf_helpers.h>
 
-#define WL_FN  __noinline
+/* Weak: see base.h. */
+#define WL_FN  __attribute__((noinline, weak))
 #define WL_ARG __arg_nonnull
 
 #include "host_memory.h"

@@ -118,7 +118,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	if (!tctx || is_to_be_lost(p))
 		return prev_cpu;
-	if (wl_axis(&policy, affine) != WL_AFFINE_OFF)
+	if (wl_trait_reads_waker(&policy_params))
 		waker = task_ctx(bpf_get_current_task_btf());
 	in->this_cpu = this_cpu;
 	in->prev_cpu = prev_cpu;
@@ -146,13 +146,12 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /*
- * Need the policy not be told that a task stops running, as it is queued again at once, and says so
- * itself? It need not with queue=fair, whose enqueue charges and counts a task that is counted as
- * running in the same way; the others note something of one that gives way.
+ * The slice of a running task is over: it is queued again at once, and need not be reported as
+ * stopped if the policy's enqueue does all that.
  */
 static bool enqueue_says_stopped(struct task_struct *p)
 {
-	return wl_is_fair(&policy) && !wl_is_exact(&policy) && !p->scx.slice;
+	return wl_trait_enqueue_stops(&policy_params) && !p->scx.slice;
 }
 
 static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)

@@ -10,11 +10,7 @@
 #include <scx/compat.bpf.h>
 
 #define WL_HAVE_TYPES
-/*
- * Weak, so that clang does not look inside when it compiles a call: for an argument that the
- * function does not use it would pass whatever is in the register, and the verifier, which goes by
- * the declaration, would reject that.
- */
+/* Weak: see base.h. */
 #define WL_FN  __attribute__((noinline, weak))
 #define WL_ARG __arg_nonnull
 #ifndef WL_LOGS
@@ -197,9 +193,8 @@ SEPARATE int is_first(s32 cpu, u64 key)
 }
 
 /*
- * queue=fair: may a task that preempts go to the CPU without asking wl_dispatch()? Its walk over
- * the queue would begin with this task if no key is before its own, and end with it if the policy
- * wants it. Looking is cheaper than an interrupt to the own CPU, which a kick is, and a dispatch.
+ * WL_STRAIGHT_MAY_RUN, of a task that preempts. Looking is cheaper than an interrupt to the own CPU,
+ * which a kick is, and a dispatch.
  */
 static __always_inline bool preempts_straight(struct scratch *sc, struct task_ctx *tctx,
 					      u32 nr_queued)
@@ -218,16 +213,10 @@ static __always_inline bool preempts_straight(struct scratch *sc, struct task_ct
 
 /*
  * May a task whose queue is that of enqueue_out.cpu, and which is counted there, go to the CPU
- * without asking wl_dispatch()?
- *
- * Yes if that could only answer with this task: no balancing is due, and either nothing runs and
- * nothing else waits there, or the policy wants what runs to give way, and this task is next. Not
- * with groups=exact, which compares CPUs at each choice.
- *
- * And in any case a waking kernel thread that is bound to its CPU: others may wait for it to make
- * any progress at all (workqueues, RCU), and nothing else can run it. It is counted and charged as
- * any other; at the end of its slice it queues as any other, so that it cannot keep the CPU for
- * itself.
+ * without asking wl_dispatch()? If the policy says so (wl_trait_straight()), and in any case a
+ * waking kernel thread that is bound to its CPU: others may wait for it to make any progress at all
+ * (workqueues, RCU), and nothing else can run it. It is counted and charged as any other; at the
+ * end of its slice it queues as any other, so that it cannot keep the CPU for itself.
  */
 static __always_inline bool goes_straight(struct task_struct *p, struct scratch *sc,
 					  struct task_ctx *tctx)
@@ -235,16 +224,16 @@ static __always_inline bool goes_straight(struct task_struct *p, struct scratch 
 	const struct wl_enqueue_in *in = &sc->enqueue_in;
 	const struct wl_enqueue_out *out = &sc->enqueue_out;
 	struct wl_cpu *c = wl_cpu_of(&policy, out->cpu);
-	u32 nr_queued;
+	u32 straight = wl_trait_straight(&policy_params), nr_queued;
 
 	if (in->why != WL_ENQ_WAKEUP && in->why != WL_ENQ_FORK)
 		return false;
 	if (p->nr_cpus_allowed == 1 && (p->flags & PF_KTHREAD) && in->why == WL_ENQ_WAKEUP)
 		return true;
-	if (wl_is_exact(&policy) || wl_read_once(c->balance_marked))
+	if (straight == WL_STRAIGHT_NEVER || wl_read_once(c->balance_marked))
 		return false;
 	nr_queued = wl_read_once(c->nr_queued);
-	if (wl_is_fair(&policy) && out->preempt)
+	if (straight == WL_STRAIGHT_MAY_RUN && out->preempt)
 		return preempts_straight(sc, tctx, nr_queued);
 	if (nr_queued != 1)
 		return false;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a policy is like to its host: `struct wl_traits`, which policy/traits.h fills and explains.
+#![allow(unsafe_code)]
+
+use crate::ffi;
+use crate::{Params, PolicySpec};
+
+/// Answers about a policy, so that a host asks these and never which design it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "explained in traits.h")]
+pub struct Traits {
+    pub claims: u32,
+    pub times_scans: u32,
+    pub keeps_counters: u32,
+    pub keeps_blocks: u32,
+    pub reads_waker: u32,
+    pub straight: u32,
+    pub enqueue_stops: u32,
+    pub has_clusters: u32,
+    pub has_capacities: u32,
+    pub load_has_groups: u32,
+}
+
+impl Params {
+    /// The traits of a policy with these parameters. `inner` is the kind of the innermost level inside the LLC above
+    /// single CPUs, [`wakelab_machine::Distance::Cpu`] if there is none; only `times_scans` depends on it.
+    pub(crate) fn traits_on(&self, inner: wakelab_machine::Distance) -> Traits {
+        let mut out = Traits::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_traits(self, inner as u32, &mut out) };
+        out
+    }
+
+    /// The traits that do not depend on the machine: all but `times_scans` ([`crate::Tables::times_scans`]).
+    pub fn traits(&self) -> Traits {
+        self.traits_on(wakelab_machine::Distance::Cpu)
+    }
+}
+
+impl PolicySpec {
+    /// The traits that do not depend on the machine: all but `times_scans` ([`crate::Tables::times_scans`]).
+    pub fn traits(&self) -> Traits {
+        self.axes_as_params().traits()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worked_example_of_traits_h() {
+        let traits = "wakelab".parse::<PolicySpec>().unwrap().traits();
+        assert_eq!((traits.claims, traits.keeps_blocks, traits.reads_waker, traits.straight), (1, 1, 1, 2));
+        assert_eq!((traits.times_scans, traits.keeps_counters, traits.enqueue_stops), (0, 0, 1));
+    }
+
+    #[test]
+    fn groups_that_decide_leave_the_queue_no_say() {
+        let straight = |text: &str| text.parse::<PolicySpec>().unwrap().traits().straight;
+        assert_eq!(straight("linux-4.15"), 1);
+        assert_eq!(straight("linux-6.12"), 2);
+        assert_eq!(straight("linux-6.12+groups=exact"), 0);
+    }
+}

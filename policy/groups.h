@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * groups.h - the axis `groups`: how task groups share CPUs, each event and question handed to the
+ * value that the policy has.
+ *
+ * groups=exact also brings a queue (queue.h) and pulls (pull.h) of its own. What a group weighs is
+ * in group.h.
+ */
+#ifndef WL_GROUPS_H
+#define WL_GROUPS_H
+
+#include "groups_exact_sums.h"
+#include "groups_shares.h"
+#include "groups_task_weight.h"
+
+/* Does it decide by itself what runs on a CPU? Then the axes `queue` and `push` have no say. */
+WL_INLINE u32 wl_groups_decide(const struct wl_policy *p)
+{
+	return wl_axis(p, groups) == WL_GROUPS_EXACT;
+}
+
+/* A task of this group is counted at another place, or on another CPU. */
+WL_INLINE void wl_groups_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_cpu, u32 now,
+				 u32 now_cpu)
+{
+	if (wl_axis(p, groups) == WL_GROUPS_EXACT)
+		wl_exact_recount(p, slot, was, was_cpu, now, now_cpu);
+}
+
+/* Start values of what belongs to cpu. */
+WL_INLINE void wl_groups_init(struct wl_policy *p, u32 cpu)
+{
+	if (wl_axis(p, groups) == WL_GROUPS_EXACT)
+		wl_exact_init(p, cpu);
+}
+
+/* The host's timer fires on cpu. */
+WL_INLINE void wl_groups_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
+{
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES && p->params.nr_groups)
+		wl_shares_timer(p, cpu, now_ns, out);
+}
+
+/* ------------------------------------------------------------------ balancing */
+
+/*
+ * How much to pull on cpu if `amount`, what would balance it, is less than `task`, the mean task of
+ * the busiest group. own_mean: the load of the own group per capacity, in 2^-20.
+ */
+WL_INLINE u64 wl_groups_small_pull(struct wl_policy *p, u32 cpu, const struct wl_side *own,
+				   u64 own_mean, u64 amount, u64 task)
+{
+	u64 own_task;
+
+	if (wl_axis(p, groups) != WL_GROUPS_SHARES)
+		return task;
+	own_task = own->nr ? wl_div(own->load, own->nr) : WL_WEIGHT_NICE_0;
+	if (!wl_shares_is_worth_a_task(p, cpu, own_task, own->capacity, own_mean >> 10))
+		return wl_shares_small(amount);
+	return task;
+}
+
+/* May t go to cpu, as part of the pull d, as far as its weight and group go? */
+WL_INLINE u32 wl_groups_may_move(struct wl_policy *p, const struct wl_task *t, u32 cpu,
+				 const struct wl_dispatch_out *d)
+{
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
+		return wl_shares_may_move(p, t, d->cpu, d->max_load);
+	return t->weight / 2 <= d->max_load && (wl_axis(p, groups) != WL_GROUPS_TASK_WEIGHT ||
+						wl_task_weight_may_move(p, t, d->cpu, cpu));
+}
+
+/* How much of a pull's budget t takes: what it weighs where it is. */
+WL_INLINE u64 wl_groups_load_of(struct wl_policy *p, const struct wl_task *t, u32 from)
+{
+	u64 load = t->weight;
+
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
+		load = wl_group_hweight(p, t, from, 0) >> WL_HWEIGHT_SHIFT;
+	return load ? load : 1;
+}
+
+/* t is about to be pulled from `from` to cpu. */
+WL_INLINE void wl_groups_moves(struct wl_policy *p, const struct wl_task *t, u32 from, u32 cpu)
+{
+	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
+		wl_shares_shift(p, t, from, cpu);
+}
+
+#endif /* WL_GROUPS_H */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pull.h - from where a CPU gets its next task: balancing and push, or the pulls that groups=exact
+ * brings.
+ */
+#ifndef WL_PULL_H
+#define WL_PULL_H
+
+#include "balance.h"
+#include "push.h"
+
+/* cpu needs something to run. */
+WL_INLINE void wl_pull_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
+				struct wl_dispatch_out *out)
+{
+	u32 marks = wl_read_once(wl_cpu_of(p, cpu)->balance_marked);
+
+	if (wl_groups_decide(p)) {
+		wl_exact_dispatch(p, cpu, now_ns, out);
+		return;
+	}
+	wl_queue_dispatch(p, cpu, now_ns, out);
+	wl_balance_dispatch(p, cpu, out);
+	if (marks && wl_axis(p, push) == WL_PUSH_ON && out->what == WL_DISPATCH_NOTHING)
+		wl_push_dispatch(p, cpu, marks, out);
+}
+
+/* During the pull d to in->cpu: may t come? Counts it there if so. */
+WL_INLINE void wl_pull_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
+			    struct wl_dispatch_out *d, struct wl_move_out *out)
+{
+	if (wl_groups_decide(p))
+		wl_exact_move(p, t, in, d, out);
+	else
+		wl_balance_move(p, t, in, d, out);
+}
+
+/* A tick on cpu: which CPU should pull? t runs there; null if the policy does not know it. */
+WL_INLINE void wl_pull_tick(struct wl_policy *p, u32 cpu, const struct wl_task *t, u64 now_ns,
+			    struct wl_tick_out *out)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (!wl_groups_decide(p))
+		wl_balance_mark(p, cpu, now_ns);
+	out->balance_due = wl_read_once(c->balance_marked) != 0;
+	if (wl_read_once(c->nr_queued))
+		out->kick_cpu =
+			wl_balance_kick(p, cpu, wl_div(now_ns, p->params.tick_ns), &out->reads);
+	else if (t && wl_axis(p, push) == WL_PUSH_ON && !wl_groups_decide(p))
+		out->kick_cpu = wl_push_kick(p, cpu, t, now_ns, &out->reads);
+}
+
+#endif /* WL_PULL_H */
