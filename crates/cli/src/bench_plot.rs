@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use wakelab_report::svg::{document, escaped, label, line};
 
-use crate::bench::Measured;
+use wakelab_lab::BenchResult;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 400.0;
@@ -40,7 +40,7 @@ impl Axis {
     }
 }
 
-pub(crate) fn svg(results: &[Measured]) -> String {
+pub(crate) fn svg(results: &[BenchResult]) -> String {
     let x = Axis::over(results.iter().map(|row| f64::from(row.cpus)), LEFT, WIDTH - RIGHT);
     let y = Axis::over(results.iter().map(|row| row.ns_per_event), HEIGHT - BOTTOM, TOP);
     let mut body = String::new();

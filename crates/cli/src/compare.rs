@@ -1,43 +1,97 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab compare` and `wakelab run`: resolve, run, print.
+//! `wakelab compare`: one input under several policies.
+
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use wakelab_report::{Comparison, Style};
+use clap::Args;
+use wakelab_report::Comparison;
 use wakelab_sim::Outcome;
 use wakelab_trace::Recording;
 
-use crate::args::{CompareArgs, Format, RunArgs};
-use crate::resolve::{bad_input, comparison, single};
-use crate::{events, print, resolve, runner};
+use crate::args::{Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
+use crate::error::bad_input;
+use crate::progress::Bar;
+use crate::{input, print};
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab compare demo --machine xeon-2s22c2t \\\n    \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
+    wakelab compare hackbench:groups=16 --machine power9-2s22c4t \\\n    \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance --seeds 10\n  \
+    wakelab compare pingpong:pairs=8 --machine host --policy linux-4.15 --format json > result.json\n\n\
+    A recording is the text of `perf script` for a recording of `perf sched record`, or ftrace text: the output of \
+    `trace-cmd report`, the kernel's `trace` file, or the output of `wakelab run --events`. docs/guide/recordings.md says \
+    how to make one.")]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "repeat", "strict", "machine",
+        "policy", "host", "seeds", "seed", "limit_ns", "without",
+    ])]
+    scenario: Option<PathBuf>,
+    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's .xml)
+    #[arg(long, short, value_name = "MACHINE", required_unless_present = "scenario")]
+    machine: Option<String>,
+    /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes. Repeat to compare; the first is the
+    /// baseline
+    #[arg(long, short, value_name = "POLICY", required_unless_present = "scenario")]
+    policy: Vec<String>,
+    #[command(flatten)]
+    kernel: KernelArgs,
+    #[command(flatten)]
+    seeds: SeedsArgs,
+    #[command(flatten)]
+    without: WithoutArg,
+    #[command(flatten)]
+    format: FormatArg,
+}
 
 /// Runs all policies with all seeds and prints the comparison.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
-    let threads = runner::threads(args.seeds.threads)?;
-    run_and_print(&comparison(args)?, threads, args.format)
-}
-
-/// `wakelab run`: one policy, one seed.
-pub(crate) fn run_one(args: &RunArgs) -> Result<()> {
-    let resolved = single(args)?;
-    let Some(path) = &args.events else { return run_and_print(&resolved, 1, args.format) };
-    let scenario = &resolved.scenarios[0];
-    scenario.check().map_err(bad_input)?;
-    let outcome = events::export(scenario, args.seed, path, &format!("policy {}", args.policy))?;
-    print_comparison(&resolved, &[vec![outcome]], args.format)
-}
-
-fn run_and_print(resolved: &resolve::Comparison, threads: usize, format: Format) -> Result<()> {
-    for scenario in &resolved.scenarios {
+    let comparison = match &args.scenario {
+        Some(path) => again(path)?,
+        None => {
+            let name =
+                args.machine.as_deref().context("clap demands a machine where there is no scenario")?;
+            let machine = input::machine(name, &args.without.without)?;
+            let seeds = input::seeds(&args.seeds);
+            input::comparison(&args.input, &machine, &args.policy, &args.kernel, seeds)?
+        }
+    };
+    for scenario in &comparison.scenarios {
         scenario.check().map_err(bad_input)?;
     }
-    let outcomes = runner::run_all(&resolved.scenarios, &resolved.seeds, threads).map_err(|failure| {
-        let name = format!("policy {}", resolved.policy_names[failure.scenario]);
-        failure.told(&name)
+    let bar = Bar::new();
+    let runner = bar.runner(&args.seeds.threads);
+    let outcomes = runner.run_all(&comparison.scenarios, &comparison.seeds).map_err(|failure| {
+        let name = format!("policy {}", comparison.policy_names[failure.scenario]);
+        failure.named(name)
     })?;
-    print_comparison(resolved, &outcomes, format)
+    show(&comparison, &outcomes, args.format.format)
 }
 
-fn print_comparison(resolved: &resolve::Comparison, outcomes: &[Vec<Outcome>], format: Format) -> Result<()> {
+/// `--scenario`: what an earlier result ran.
+fn again(path: &Path) -> Result<input::Comparison> {
+    let refuse = |error: &dyn std::fmt::Display| bad_input(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
+    let (scenarios, seeds) = wakelab_report::read_scenarios(&text).map_err(|error| refuse(&error))?;
+    if scenarios.is_empty() || seeds.is_empty() {
+        return Err(refuse(&format!(
+            "{} policies and {} seeds; expected at least one of each",
+            scenarios.len(),
+            seeds.len()
+        )));
+    }
+    let policy_names = scenarios.iter().map(|scenario| scenario.policy.to_string()).collect();
+    Ok(input::Comparison { scenarios, policy_names, seeds, recording: None })
+}
+
+/// Prints outcomes by policy and seed.
+pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], format: Format) -> Result<()> {
     let comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
     match format {
         Format::Json => {
@@ -47,7 +101,7 @@ fn print_comparison(resolved: &resolve::Comparison, outcomes: &[Vec<Outcome>], f
         Format::Text => {
             let warning = resolved.recording.as_ref().and_then(Recording::warning);
             let mut text = warning.map(|warning| warning + "\n\n").unwrap_or_default();
-            text.push_str(&comparison.text(&Style { color: print::colored(), width: print::width() }));
+            text.push_str(&comparison.text(&print::style()));
             if let Some(recording) = &resolved.recording {
                 text.push('\n');
                 text.push_str(&explanation(recording));

@@ -1,36 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab experiments`: runs the cases of published experiments and prints them beside what was published.
+//! `wakelab experiments`: runs published experiments and prints the published results beside the predicted ones.
 
 use anyhow::{Result, bail};
-use wakelab_experiment::{Experiment, Plan, Selection, presets};
-use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style};
-use wakelab_sim::Outcome;
+use clap::{Args, ValueEnum};
+use wakelab_experiment::Experiment;
+use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, list};
 
-use crate::args::{ExperimentsArgs, Format, PageFormat};
-use crate::resolve::bad_input;
-use crate::runner::{self, RunError};
-use crate::{list, print};
+use crate::args::{SeedArg, ThreadsArg};
+use crate::error::bad_input;
+use crate::print;
+use crate::progress::Bar;
+use crate::suggest::did_you_mean;
 
-/// Stands for the negative controls of all experiments.
-const CONTROLS: &str = "controls";
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab experiments --list\n  \
+    wakelab experiments hackbench uperf --seeds 3\n  \
+    wakelab experiments controls\n  \
+    wakelab experiments --format json > experiments.json\n\n\
+    \"before\" may be fitted to the publication, \"after\" is a prediction: docs/guide/experiment-files.md.")]
+pub(crate) struct ExperimentsArgs {
+    /// Experiments to run: names from `wakelab experiments --list`, files, or `controls` for the negative controls of
+    /// all experiments [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// List the experiments and run nothing
+    #[arg(long, conflicts_with_all = ["names", "seeds", "seed", "threads", "quick"])]
+    list: bool,
+    /// Number of seeds; more seeds narrow the intervals [default: the number in each experiment's file]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
+    #[command(flatten)]
+    seed: SeedArg,
+    #[command(flatten)]
+    threads: ThreadsArg,
+    /// Run only the controls and the rows whose sign is robust, shortened as their files say. Only gains can then be
+    /// compared with the publication. Exit code 1 if one fails
+    #[arg(long)]
+    quick: bool,
+    /// Format of the results
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
+}
 
-/// One run: which scenario of which case of which experiment, and with which seed.
-struct Job {
-    plan: usize,
-    case: usize,
-    side: usize,
-    seed: u64,
+/// The format of results that have a page in docs/.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PageFormat {
+    /// Tables for people
+    Text,
+    /// JSON, as docs/schema describes it
+    Json,
+    /// The page in docs/, with what changed between the policies
+    Markdown,
 }
 
 /// Runs the experiments and prints them.
 pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     if args.list {
-        let format = if args.format == PageFormat::Json { Format::Json } else { Format::Text };
-        return list::experiments(format);
+        return show_list(args.format);
     }
-    let plans = plans(args)?;
-    let seeds: Vec<Vec<u64>> = plans.iter().map(|plan| seeds(args, &plan.experiment)).collect();
-    let outcomes = outcomes(&plans, &seeds, runner::threads(args.threads)?)?;
+    let plans = wakelab_lab::plan_experiments(&args.names, args.quick).map_err(|error| {
+        let meant = match &error {
+            wakelab_experiment::ExperimentError::Unknown { name, .. } => {
+                did_you_mean(name, wakelab_experiment::presets())
+            }
+            _ => String::new(),
+        };
+        bad_input(format!("{error}{meant}"))
+    })?;
+    let seeds: Vec<Vec<u64>> = plans
+        .iter()
+        .map(|plan| {
+            wakelab_lab::consecutive_seeds(args.seed.seed, args.seeds.unwrap_or(plan.experiment.seeds))
+        })
+        .collect();
+    let outcomes = wakelab_lab::run_experiments(&plans, &seeds, &Bar::new().runner(&args.threads))?;
     let runs: Vec<ExperimentRuns<'_>> = plans
         .iter()
         .zip(seeds)
@@ -51,9 +95,7 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     match args.format {
         PageFormat::Json => print::json(&experiments.document())?,
         PageFormat::Markdown => print::text(&experiments.page())?,
-        PageFormat::Text => {
-            print::text(&experiments.text(&Style { color: print::colored(), width: print::width() }))?;
-        }
+        PageFormat::Text => print::text(&experiments.text(&print::style()))?,
     }
     let failures = experiments.failures();
     if args.quick && !failures.is_empty() {
@@ -62,59 +104,12 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     Ok(())
 }
 
-/// What the names mean. Nothing has been run yet when a name or a file is wrong.
-fn plans(args: &ExperimentsArgs) -> Result<Vec<Plan>> {
-    let all = if args.quick { Selection::Quick } else { Selection::All };
-    let mut wanted: Vec<(&str, Selection)> = Vec::new();
-    for name in &args.names {
-        if name == CONTROLS {
-            wanted.extend(presets().map(|name| (name, Selection::Controls)));
-        } else {
-            wanted.push((name, all));
-        }
+fn show_list(format: PageFormat) -> Result<()> {
+    let load = |name: &str| Experiment::load(name).map_err(bad_input);
+    let all = wakelab_experiment::presets().map(load).collect::<Result<Vec<_>>>()?;
+    if format == PageFormat::Json {
+        return print::json(&list::experiments(&all));
     }
-    if args.names.is_empty() {
-        wanted.extend(presets().map(|name| (name, all)));
-    }
-    let mut plans = Vec::new();
-    for (name, selection) in wanted {
-        let plan = Plan::new(Experiment::load(name).map_err(bad_input)?, selection).map_err(bad_input)?;
-        if !plan.cases.is_empty() {
-            plans.push(plan);
-        }
-    }
-    Ok(plans)
-}
-
-fn seeds(args: &ExperimentsArgs, experiment: &Experiment) -> Vec<u64> {
-    let count = args.seeds.unwrap_or(experiment.seeds);
-    (0..u64::from(count)).map(|index| args.seed.wrapping_add(index)).collect()
-}
-
-/// Outcomes by plan, case, policy and seed.
-fn outcomes(plans: &[Plan], seeds: &[Vec<u64>], threads: usize) -> Result<Vec<Vec<[Vec<Outcome>; 2]>>> {
-    let mut jobs = Vec::new();
-    for (plan, own) in seeds.iter().enumerate() {
-        for (case, of) in plans[plan].cases.iter().enumerate() {
-            for side in 0..2 {
-                let offset = if side == 1 && of.other_seeds { own.len() as u64 } else { 0 };
-                jobs.extend(own.iter().map(|seed| Job { plan, case, side, seed: seed.wrapping_add(offset) }));
-            }
-        }
-    }
-    let results = runner::in_parallel(jobs.len(), threads, |at| {
-        let Job { plan, case, side, seed } = jobs[at];
-        wakelab_sim::run(&plans[plan].cases[case].scenarios[side], seed)
-    });
-    let mut outcomes: Vec<Vec<[Vec<Outcome>; 2]>> =
-        plans.iter().map(|plan| plan.cases.iter().map(|_| [Vec::new(), Vec::new()]).collect()).collect();
-    for (job, result) in jobs.iter().zip(results) {
-        let case = &plans[job.plan].cases[job.case];
-        let outcome = result.map_err(|error| {
-            let name = format!("{} on {}, policy {}", case.workload, case.machine, case.policies[job.side]);
-            RunError { scenario: job.case, seed: job.seed, error }.told(&name)
-        })?;
-        outcomes[job.plan][job.case][job.side].push(outcome);
-    }
-    Ok(outcomes)
+    let rows = all.iter().map(|experiment| (experiment.name.as_str(), experiment.title.as_str()));
+    print::text(&print::index(rows, "wakelab experiments NAME runs one"))
 }

@@ -1,53 +1,109 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The `wakelab` command: arguments in, tables or JSON out. Everything else is in the library crates.
+//!
+//! Each command has a file of its own with its arguments and its `run`. args.rs has the groups of arguments that several
+//! commands share, input.rs turns them into machines, workloads, policies and scenarios.
 
 mod ab;
+mod ablate;
 mod args;
 mod bench;
 mod bench_plot;
-mod changed;
 mod compare;
-mod events;
+mod error;
 mod experiments;
-mod list;
-mod load;
+mod input;
+mod machines;
 mod map;
+mod output;
+mod policies;
 mod print;
-mod resolve;
+mod progress;
 mod round_trip;
-mod runner;
+mod run;
+mod sensitivity;
+mod shell;
+mod suggest;
 mod verify;
+mod workloads;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::args::{Arguments, Command};
-use crate::resolve::BadInput;
+/// Which CPU should a waking task run on? Compares scheduling policies on machines that you need not own.
+#[derive(Parser)]
+#[command(
+    name = "wakelab",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:\n  \
+        wakelab compare demo --machine xeon-2s22c2t \\\n    \
+            --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
+        wakelab machines power9-2s22c4t\n\n\
+        `demo` is a built-in recording.\n\n\
+        Exit codes: 0 success, 1 failure, 2 bad input or bad arguments."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a recording or a workload under several policies and compare the results
+    Compare(compare::CompareArgs),
+    /// Run a recording or a workload once and show where the time went
+    Run(run::RunArgs),
+    /// Show how much each term of the cost model contributes to a result, by leaving it out
+    Ablate(ablate::AblateArgs),
+    /// Export a run, import the export, replay it, and show how closely the replay repeats the run
+    RoundTrip(round_trip::RoundTripArgs),
+    /// Run published experiments and show the published results beside the predicted ones
+    Experiments(experiments::ExperimentsArgs),
+    /// Map where policies help and where they hurt, over machines and loads
+    Map(map::MapArgs),
+    /// Run a command on this machine alternately under the kernel's own scheduler and policies, and compare them
+    Ab(ab::AbArgs),
+    /// Replay a log of scx_wakelab through the native policy and check that every decision matches
+    Verify(verify::VerifyArgs),
+    /// List the machines; show the topology and costs of one; or test how its estimated costs affect a result
+    Machines(machines::MachinesArgs),
+    /// List the policies and their axes, or describe a policy, an axis, or a value of an axis
+    Policies(policies::PoliciesArgs),
+    /// List the workload models, or describe one with its parameters
+    Workloads(workloads::WorkloadsArgs),
+    /// Measure how many simulated events this machine processes per second
+    Bench(bench::BenchArgs),
+    /// Print a script that completes wakelab's commands and options in a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page of wakelab or of one of its commands
+    Man(shell::ManArgs),
+}
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return error::print_usage(&error),
+    };
+    let result = match arguments.command {
         Command::Compare(args) => compare::run(&args),
-        Command::Ab(args) => ab::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Run(args) => compare::run_one(&args),
-        Command::Ablate(args) => changed::ablate(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Ablate(args) => ablate::run(&args),
         Command::RoundTrip(args) => round_trip::run(&args),
         Command::Experiments(args) => experiments::run(&args),
         Command::Map(args) => map::run(&args),
+        Command::Ab(args) => ab::run(&args),
         Command::Verify(args) => verify::run(&args),
-        Command::Machines(args) => list::machines(&args),
-        Command::Policies(args) => list::policies(&args),
-        Command::Workloads(args) => list::workloads(&args),
+        Command::Machines(args) => machines::run(&args),
+        Command::Policies(args) => policies::run(&args),
+        Command::Workloads(args) => workloads::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Completions(args) => shell::completions(&args, Arguments::command()),
+        Command::Man(args) => shell::man(&args, Arguments::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of a pipe has seen enough.
-        Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("wakelab: {error:#}");
-            let own = ab::exit_code(&error);
-            ExitCode::from(own.unwrap_or(if error.is::<BadInput>() { 2 } else { 1 }))
-        }
+        Err(error) => error::report(&error),
     }
 }

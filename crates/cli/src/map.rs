@@ -1,101 +1,134 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab map`: one workload over machines and loads under several policies, to see where a gain's sign flips.
+//! `wakelab map`: one workload over machines and loads under several policies, to see where the sign of a gain flips.
 
-use anyhow::{Context, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use wakelab_lab::{Load, MapPlan};
 use wakelab_machine::Machine;
-use wakelab_report::{MapAxes, MapRuns, SignMap, Style, metric_names};
-use wakelab_sim::Scenario;
+use wakelab_report::{MapAxes, MapRuns, SignMap, metric_names};
 
-use crate::args::{Format, MapArgs};
-use crate::load::{Load, TaskTemplate};
-use crate::resolve::{bad_input, machine, policies, scenarios, seeds, workload};
-use crate::{print, runner};
+use crate::args::{Format, FormatArg, KernelArgs, SeedsArgs};
+use crate::error::bad_input;
+use crate::output::{OutputFile, svg_path};
+use crate::progress::Bar;
+use crate::suggest::did_you_mean;
+use crate::{input, print};
 
 /// The machine that the command runs on has no part in a map unless it is named.
 const HOST: &str = "host";
 
-/// A machine and a load that the workload can have.
-struct Place {
-    machine: usize,
-    load: usize,
-    /// Index of the scenario under the first policy; those of the others follow.
-    first: usize,
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab map 'hackbench:groups={tasks/4},fds=2' \\\n    \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
+    wakelab map 'pingpong:pairs={tasks/2},loops=100' \\\n    \
+        --machine smp-8 --machine xeon-2s22c2t --load 1/4 --load 1 \\\n    \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance --plot map.svg\n  \
+    wakelab map 'hackbench:groups={tasks/40},loops=100' --metric wakeup_latency_p99_ns \\\n    \
+        --policy linux-4.15 --policy wakelab")]
+pub(crate) struct MapArgs {
+    /// Workload: NAME or FILE.toml, with parameters as in NAME:key=value,... One value is {tasks}, which stands for the
+    /// number of tasks, or {tasks/N} if the parameter counts units of N tasks each
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
+    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
+    /// .xml). Repeatable [default: all machines but host]
+    #[arg(long, short, value_name = "MACHINE")]
+    machine: Vec<String>,
+    /// Load: the number of tasks for each CPU, such as 2 or 1/4. Repeatable
+    #[arg(long, value_name = "LOAD", value_parser = load, default_values = ["1/8", "1/4", "1/2", "1", "2", "4"])]
+    load: Vec<(String, Load)>,
+    /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes. The first is the baseline, and each other
+    /// one gets a map
+    #[arg(long, short, value_name = "POLICY", required = true)]
+    policy: Vec<String>,
+    #[command(flatten)]
+    kernel: KernelArgs,
+    #[command(flatten)]
+    seeds: SeedsArgs,
+    /// Map the gain in METRIC, a name in the JSON of `wakelab compare` [default: the metric that judges the workload]
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<String>,
+    /// Draw one map only: the last policy against the best of the others in each cell
+    #[arg(long)]
+    over_best: bool,
+    /// Draw the maps into FILE.svg
+    #[arg(long, value_name = "FILE.svg", value_parser = svg_path, conflicts_with = "over_best")]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
-/// Runs and prints it.
+/// Runs a map and prints it.
 pub(crate) fn run(args: &MapArgs) -> Result<()> {
     if args.policy.len() < 2 {
         return Err(bad_input("one policy; expected a baseline and at least one more"));
     }
-    if let Some(name) = args.metric.as_ref().filter(|name| !metric_names().contains(name)) {
-        return Err(bad_input(format!("metric '{name}'; expected one of {}", metric_names().join(", "))));
-    }
-    let policies = policies(&args.policy)?;
-    let template: TaskTemplate = args.workload.parse().map_err(bad_input)?;
-    let loads: Vec<Load> =
-        args.load.iter().map(|load| load.parse().map_err(bad_input)).collect::<Result<_>>()?;
+    check_metric(args)?;
     let machines = machines(args)?;
-    let mut all: Vec<Scenario> = Vec::new();
-    let mut places: Vec<Place> = Vec::new();
-    for (at, machine) in machines.iter().enumerate() {
-        for (load, tasks) in loads.iter().map(|load| load.tasks(machine.topology.nr_cpus())).enumerate() {
-            let Some(spec) = template.fill(tasks) else { continue };
-            places.push(Place { machine: at, load, first: all.len() });
-            all.extend(scenarios(machine, &workload(&spec)?, &policies, &args.kernel));
-        }
-    }
-    if places.is_empty() {
-        return Err(bad_input(format!("{}: no machine has CPUs enough for any of the loads", args.workload)));
-    }
-    let name = |scenario: &Scenario| {
-        format!("{} on {}, policy {}", scenario.workload.name, scenario.machine.name, scenario.policy)
+    let plan = MapPlan {
+        workload: args.workload.parse().map_err(bad_input)?,
+        machines: machines.clone(),
+        loads: args.load.iter().map(|(_, load)| *load).collect(),
+        policies: input::policies(&args.policy)?,
+        kernel: input::kernel(&args.kernel),
+        seeds: input::seeds(&args.seeds),
     };
-    for scenario in &all {
-        scenario.check().map_err(|error| bad_input(format!("{}: {error}", name(scenario))))?;
-    }
-    let outcomes = runner::run_all(&all, &seeds(&args.seeds), runner::threads(args.seeds.threads)?).map_err(
-        |failure| {
-            let name = name(&all[failure.scenario]);
-            failure.told(&name)
-        },
-    )?;
-    let runs: Vec<MapRuns<'_>> = places
+    let plot = args.plot.as_ref().map(|path| OutputFile::create("--plot", path, &[])).transpose()?;
+    let cells = wakelab_lab::map(&plan, &Bar::new().runner(&args.seeds.threads))?;
+    let runs: Vec<MapRuns<'_>> = cells
         .iter()
-        .map(|place| MapRuns {
-            machine: place.machine,
-            load: place.load,
-            workload: &all[place.first].workload,
-            outcomes: outcomes[place.first..place.first + policies.len()].iter().map(Vec::as_slice).collect(),
+        .map(|cell| MapRuns {
+            machine: cell.machine,
+            load: cell.load,
+            workload: &cell.workload,
+            outcomes: cell.outcomes.iter().map(Vec::as_slice).collect(),
         })
         .collect();
+    let name_and_cpus = |machine: &Arc<Machine>| (machine.name.clone(), machine.topology.nr_cpus() as u32);
     let axes = MapAxes {
         workload: args.workload.clone(),
-        machines: machines
-            .iter()
-            .map(|machine| (machine.name.clone(), machine.topology.nr_cpus() as u32))
-            .collect(),
-        loads: args.load.clone(),
+        machines: machines.iter().map(name_and_cpus).collect(),
+        loads: args.load.iter().map(|(text, _)| text.clone()).collect(),
         policies: args.policy.clone(),
         metric: args.metric.clone(),
         over_best: args.over_best,
     };
     let map = SignMap::new(axes, &runs)?;
-    if let Some(path) = &args.plot {
-        std::fs::write(path, map.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+    match args.format.format {
+        Format::Json => print::json(&map.document())?,
+        Format::Text => print::text(&map.text(&print::style()))?,
     }
-    match args.format {
-        Format::Json => print::json(&map.document()),
-        Format::Text => print::text(&map.text(&Style { color: print::colored(), width: print::width() })),
+    match plot {
+        Some(file) => file.write(map.svg().as_bytes()),
+        None => Ok(()),
     }
 }
 
-/// Those named, or all presets; fewer CPUs first.
-fn machines(args: &MapArgs) -> Result<Vec<Machine>> {
+fn check_metric(args: &MapArgs) -> Result<()> {
+    let mut known = metric_names();
+    let Some(name) = args.metric.as_ref().filter(|name| !known.contains(name)) else { return Ok(()) };
+    let mut seen = std::collections::BTreeSet::new();
+    known.retain(|name| seen.insert(name.clone()));
+    let meant = did_you_mean(name, known.iter().map(String::as_str));
+    Err(bad_input(format!("metric '{name}'; expected one of {}{meant}", known.join(", "))))
+}
+
+/// A load with its text, which heads a column.
+fn load(text: &str) -> Result<(String, Load), String> {
+    Ok((text.to_owned(), text.parse()?))
+}
+
+/// The machines named, or all presets in ascending order of CPUs.
+fn machines(args: &MapArgs) -> Result<Vec<Arc<Machine>>> {
     if !args.machine.is_empty() {
-        return args.machine.iter().map(|name| machine(name, &[])).collect();
+        return input::machines(&args.machine);
     }
     let names = wakelab_machine::presets().iter().map(|(name, _)| *name).filter(|name| *name != HOST);
-    let mut machines = names.map(|name| machine(name, &[])).collect::<Result<Vec<_>>>()?;
+    let mut machines = names.map(|name| input::machine(name, &[])).collect::<Result<Vec<_>>>()?;
     machines.sort_by_key(|machine| machine.topology.nr_cpus());
     Ok(machines)
 }

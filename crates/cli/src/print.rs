@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The one place that writes results: whole, at once, to stdout.
+//! The one place that prints: results to stdout, whole and at once; notes and errors to stderr.
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
+use wakelab_report::Style;
 
 /// Writes finished text to stdout.
 pub(crate) fn text(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
-    }
-    Ok(out.flush()?)
+    let mut write = || {
+        out.write_all(text.as_bytes())?;
+        if !text.ends_with('\n') {
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    };
+    write().context("cannot write the result to standard output")
 }
 
 /// Writes a document as JSON to stdout.
@@ -21,18 +25,26 @@ pub(crate) fn json(document: &impl Serialize) -> Result<()> {
     text(&serde_json::to_string_pretty(document)?)
 }
 
-/// Whether tables may be coloured: a terminal, and no `NO_COLOR` (<https://no-color.org>).
-pub(crate) fn colored() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Writes a line to stderr. A stderr that cannot be written to is no reason to stop.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "wakelab: {line}");
 }
 
-/// Columns of the terminal; `None` in a pipe, where tables take what they need.
-pub(crate) fn width() -> Option<usize> {
-    let term = console::Term::stdout();
-    term.is_term().then(|| usize::from(term.size().1))
+/// The style of tables: coloured on a terminal unless `NO_COLOR` is set (<https://no-color.org>), and as wide as the
+/// terminal. In a pipe tables take the width that they need.
+pub(crate) fn style() -> Style {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let terminal = console::Term::stdout();
+    Style {
+        color: std::io::stdout().is_terminal() && !no_color,
+        width: terminal.is_term().then(|| usize::from(terminal.size().1)),
+    }
 }
 
-/// Whether an error only says that nobody reads stdout any more.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+/// A list of names with one line each, and a hint about the next step.
+pub(crate) fn index<'a>(rows: impl Iterator<Item = (&'a str, &'a str)> + Clone, hint: &str) -> String {
+    let width = rows.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text: String = rows.map(|(name, about)| format!("{name:width$}  {about}\n")).collect();
+    text.push_str(&format!("\n{hint}\n"));
+    text
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab verify`: a log of scx_wakelab (docs/guide/log.md) against the native policy.
+//! `wakelab verify`: replays a log of scx_wakelab (docs/guide/log.md) through the native policy.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -9,30 +9,29 @@ use clap::Args;
 use wakelab_log::{Counts, Difference, Document, Log, Rebuilt, Verified, rebuild, verify};
 use wakelab_policy::LogKind;
 
-use crate::args::Format;
+use crate::args::{Format, FormatArg};
+use crate::error::bad_input;
 use crate::print;
-use crate::resolve::bad_input;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     sudo scx_wakelab --log wakeups.log      # Ctrl-C ends it\n  \
     wakelab verify wakeups.log\n  \
     wakelab verify wakeups.log --format json --no-events\n\n\
-    Exit codes: 0 all answers are the same, 1 some differ, 2 the file is no log or of another version. Answers from events \
-    alone may differ, for the reasons named; they do not count.")]
+    Exit codes: 0 all decisions match, 1 some differ, 2 the file is not a log or has another version. Decisions from \
+    rebuilt state may differ for the reasons that are named; they do not affect the exit code.")]
 pub(crate) struct VerifyArgs {
-    /// What scx_wakelab --log wrote
+    /// Log that `scx_wakelab --log` wrote
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Do not rebuild the state from events
+    file: PathBuf,
+    /// Do not check decisions against state rebuilt from the log's events
     #[arg(long)]
-    pub(crate) no_events: bool,
-    /// Name so many differences at most; JSON has all
+    no_events: bool,
+    /// Print at most N differences; JSON has all of them
     #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) differences: usize,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    differences: usize,
+    #[command(flatten)]
+    format: FormatArg,
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<()> {
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<()> {
         true => None,
         false => Some(rebuild(&log).map_err(|error| named(&error))?),
     };
-    match args.format {
+    match args.format.format {
         Format::Json => print::json(&Document::new(&log, &verified, rebuilt.as_ref()))?,
         Format::Text => print::text(&text(&log, &verified, rebuilt.as_ref(), args.differences)?)?,
     }

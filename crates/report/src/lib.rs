@@ -36,9 +36,7 @@ pub use experiment::{CaseRuns, ExperimentRuns, Experiments};
 pub use experiment_document::ExperimentsDocument;
 pub use percentile::percentile_ns;
 pub use result::metric_names;
-pub use round_trip::{
-    RoundTrip, RoundTripDocument, Trip, TripDifference, TripFacts, round_trip_document, round_trip_text,
-};
+pub use round_trip::{RoundTripDocument, round_trip_document, round_trip_text};
 pub use sensitivity::{FigureRuns, Sensitivity, SensitivityDocument};
 pub use sign_map::{MapAxes, MapRuns, SignMap, SignMapDocument};
 pub use table::Style;

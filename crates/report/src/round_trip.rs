@@ -3,55 +3,10 @@
 //! same policy and seed.
 
 use serde::Serialize;
+use wakelab_lab::{RoundTrip, Trip, TripFacts};
 
 use crate::document::SCHEMA_VERSION;
 use crate::table::{Cell, Grid, Row, Style};
-
-/// What is compared of two runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TripFacts {
-    /// When the run ended.
-    pub elapsed_ns: u64,
-    /// Wake-ups of blocked tasks.
-    pub wakeups: u64,
-    /// Tasks switched in.
-    pub switches: u64,
-}
-
-/// A run and its replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Trip {
-    /// The run.
-    pub original: TripFacts,
-    /// The replay of its recording.
-    pub replay: TripFacts,
-    /// Each CPU switched to the same tasks in the same order at the same times, up to the end of the original.
-    pub exact: bool,
-    /// If not: the first switch that differs.
-    pub first_difference: Option<TripDifference>,
-}
-
-/// Where two runs part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TripDifference {
-    /// When, in the earlier of the two.
-    pub time_ns: u64,
-    /// Where.
-    pub cpu: u32,
-}
-
-/// A workload on a machine: where nothing costs anything, and with all costs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RoundTrip {
-    /// The workload's name.
-    pub workload: String,
-    /// The machine's.
-    pub machine: String,
-    /// On the machine with all its CPUs, all equally fast, and no costs.
-    pub free: Trip,
-    /// On the machine as it is.
-    pub costed: Trip,
-}
 
 /// Round trips for programs: docs/schema/round-trip.schema.json.
 #[derive(Debug, Serialize)]

@@ -4,10 +4,10 @@
 mod common;
 
 use serde_json::Value;
+use wakelab_lab::{RoundTrip, Trip, TripDifference, TripFacts};
 use wakelab_machine::Machine;
 use wakelab_report::{
-    Ablation, AblationRuns, FigureRuns, ReportError, RoundTrip, Sensitivity, Style, Trip, TripDifference,
-    TripFacts, round_trip_document, round_trip_text,
+    Ablation, AblationRuns, FigureRuns, ReportError, Sensitivity, Style, round_trip_document, round_trip_text,
 };
 use wakelab_sim::{Ending, HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;

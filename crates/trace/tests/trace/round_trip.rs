@@ -2,66 +2,11 @@
 //! A simulated run, exported, imported, and replayed on the same machine under the same policy: the one recording of
 //! which the truth is known.
 
+use wakelab_lab::export_events;
 use wakelab_machine::{Costs, Machine, presets};
-use wakelab_policy::WAKE_SYNC;
-use wakelab_sim::{HostProfile, Observer, Outcome, Scenario, run_observed};
-use wakelab_trace::ftrace_write::{Left, Writer};
+use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_trace::{Options, Recording, read_from};
-use wakelab_workload::{Source, Workload};
-
-struct Export {
-    writer: Writer<Vec<u8>>,
-    exited: Vec<bool>,
-    forked: Vec<bool>,
-}
-
-impl Observer for Export {
-    fn start(&mut self, now_ns: u64, _cpu: u32, task: u32) {
-        self.writer.start(now_ns, task);
-    }
-    fn wake(&mut self, now_ns: u64, cpu: u32, _waker: Option<u32>, wakee: u32, flags: u32) {
-        self.writer.wake(now_ns, cpu, wakee, flags & WAKE_SYNC != 0);
-    }
-    fn woken(&mut self, now_ns: u64, by_cpu: Option<u32>, cpu: u32, task: u32) {
-        let Some(by_cpu) = by_cpu else { return };
-        if std::mem::take(&mut self.forked[task as usize]) {
-            self.writer.wakeup_new(now_ns, by_cpu, cpu, task);
-        } else {
-            self.writer.wakeup(now_ns, by_cpu, cpu, task);
-        }
-    }
-    fn switch_in(&mut self, now_ns: u64, cpu: u32, task: u32) {
-        self.writer.switch_in(now_ns, cpu, task);
-    }
-    fn stopped(&mut self, now_ns: u64, cpu: u32, task: u32, ran_ns: u64) {
-        self.writer.stopped(now_ns, cpu, task, ran_ns);
-    }
-    fn switch_out(&mut self, now_ns: u64, cpu: u32, task: u32, runnable: bool) {
-        let left = match (self.exited[task as usize], runnable) {
-            (true, _) => Left::Exited,
-            (_, true) => Left::Runnable,
-            (_, false) => Left::Blocked,
-        };
-        self.writer.switch_out(now_ns, cpu, task, left);
-    }
-    fn interrupt_enter(&mut self, now_ns: u64, cpu: u32, source: Source) {
-        self.writer.interrupt_enter(now_ns, cpu, source);
-    }
-    fn interrupt_exit(&mut self, now_ns: u64, cpu: u32) {
-        self.writer.interrupt_exit(now_ns, cpu);
-    }
-    fn migrate(&mut self, now_ns: u64, task: u32, from: u32, to: u32) {
-        self.writer.migrate(now_ns, to, task, from, to);
-    }
-    fn fork(&mut self, now_ns: u64, cpu: u32, parent: u32, child: u32) {
-        self.forked[child as usize] = true;
-        self.writer.fork(now_ns, cpu, parent, child);
-    }
-    fn exit(&mut self, now_ns: u64, cpu: u32, task: u32) {
-        self.exited[task as usize] = true;
-        self.writer.exit(now_ns, cpu, task);
-    }
-}
+use wakelab_workload::Workload;
 
 fn scenario(machine: &Machine, workload: Workload) -> Scenario {
     Scenario {
@@ -74,15 +19,7 @@ fn scenario(machine: &Machine, workload: Workload) -> Scenario {
 }
 
 pub(crate) fn export(machine: &Machine, workload: Workload) -> (Outcome, Vec<u8>) {
-    let (tasks, nr_cpus) = (workload.tasks.len(), machine.topology.nr_cpus() as u32);
-    let mut export = Export {
-        writer: Writer::new(Vec::new(), &workload, nr_cpus),
-        exited: vec![false; tasks],
-        forked: vec![false; tasks],
-    };
-    let outcome = run_observed(&scenario(machine, workload), 7, &mut export).expect("it runs");
-    let text = export.writer.finish(outcome.elapsed_ns).expect("memory takes everything");
-    (outcome, text)
+    export_events(&scenario(machine, workload), 7, Vec::new()).expect("it runs, and memory takes everything")
 }
 
 /// The run, what was read of its export, and the replay.

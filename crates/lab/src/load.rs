@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Loads in tasks a CPU, and workloads whose number of tasks is left open: `{tasks}` or `{tasks/4}`.
+//! Loads in tasks for each CPU, and workloads whose number of tasks is left open: `{tasks}` or `{tasks/4}`.
 
+use std::fmt;
 use std::str::FromStr;
 
-/// Tasks a CPU, as a fraction.
+/// The number of tasks for each CPU, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Load {
+pub struct Load {
     numerator: u64,
     denominator: u64,
 }
 
 impl Load {
-    /// Tasks of so many CPUs, rounded down.
-    pub(crate) fn tasks(self, nr_cpus: usize) -> u64 {
+    /// The number of tasks on `nr_cpus` CPUs, rounded down.
+    pub fn tasks(self, nr_cpus: usize) -> u64 {
         nr_cpus as u64 * self.numerator / self.denominator
     }
 }
@@ -26,25 +27,37 @@ impl FromStr for Load {
         let part = |part: &str| part.parse::<u64>().ok().filter(|part| (1..=MAX).contains(part));
         match (part(numerator), part(denominator)) {
             (Some(numerator), Some(denominator)) => Ok(Load { numerator, denominator }),
-            _ => Err(format!("load '{text}'; expected tasks a CPU, as 2 or 1/4, each number 1 to {MAX}")),
+            _ => Err(format!(
+                "load '{text}'; expected the number of tasks for each CPU, such as 2 or 1/4, with numbers from 1 to {MAX}"
+            )),
         }
     }
 }
 
-/// A workload's text with the place of its number.
+/// The text of a workload with a place for the number of tasks: `pingpong:pairs={tasks/2}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TaskTemplate {
+pub struct TaskTemplate {
     before: String,
-    /// Tasks that come with each unit of the parameter.
+    /// The number of tasks in each unit of the parameter.
     divisor: u64,
     after: String,
 }
 
 impl TaskTemplate {
-    /// The workload with so many tasks, or somewhat fewer; `None` if they are too few for one unit.
-    pub(crate) fn fill(&self, tasks: u64) -> Option<String> {
+    /// The text of the workload with at most `tasks` tasks; `None` if they are too few for one unit.
+    pub fn fill(&self, tasks: u64) -> Option<String> {
         let units = tasks / self.divisor;
         (units > 0).then(|| format!("{}{units}{}", self.before, self.after))
+    }
+}
+
+impl fmt::Display for TaskTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TaskTemplate { before, divisor, after } = self;
+        match divisor {
+            1 => write!(f, "{before}{{tasks}}{after}"),
+            _ => write!(f, "{before}{{tasks/{divisor}}}{after}"),
+        }
     }
 }
 
@@ -66,7 +79,7 @@ impl FromStr for TaskTemplate {
         };
         parse().ok_or_else(|| {
             format!(
-                "workload '{text}'; expected one {{tasks}} in it, or {{tasks/N}} where N tasks come together"
+                "workload '{text}'; expected {{tasks}} in it once, or {{tasks/N}} if each unit has N tasks"
             )
         })
     }
@@ -87,6 +100,9 @@ mod tests {
 
     #[test]
     fn the_number_of_tasks_is_filled_in() {
+        for text in ["spin:tasks={tasks},x=1", "hackbench:groups={tasks/4}"] {
+            assert_eq!(text.parse::<TaskTemplate>().unwrap().to_string(), text);
+        }
         let fill = |text: &str, tasks| text.parse::<TaskTemplate>().unwrap().fill(tasks);
         assert_eq!(fill("spin:tasks={tasks},x=1", 5).as_deref(), Some("spin:tasks=5,x=1"));
         assert_eq!(fill("hackbench:groups={tasks/4}", 11).as_deref(), Some("hackbench:groups=2"));

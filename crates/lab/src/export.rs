@@ -1,31 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `--events FILE`: a run as ftrace text. An observer tells the writer of crates/trace what it sees; the file appears
-//! when it is whole, or not at all.
+//! A run as ftrace text: an observer passes what it sees to the writer of crates/trace.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
-use anyhow::Result;
 use wakelab_policy::WAKE_SYNC;
 use wakelab_sim::{Observer, Outcome, Scenario};
 use wakelab_trace::ftrace_write::{Left, Writer};
 use wakelab_workload::Source;
 
-use crate::resolve::bad_input;
-use crate::runner::RunError;
+use crate::error::LabError;
+use crate::scenario::describe;
 
-/// Writes what it observes.
-pub(crate) struct Exporter<W> {
+/// Observes a run and writes it as ftrace text.
+pub struct Exporter<W> {
     writer: Writer<W>,
-    /// Tasks that were forked and are not queued yet.
+    /// By task: it was forked and is not queued yet.
     forked: Vec<bool>,
-    /// Tasks that have ended.
+    /// By task: it has exited.
     exited: Vec<bool>,
 }
 
 impl<W: Write> Exporter<W> {
-    pub(crate) fn new(out: W, scenario: &Scenario) -> Exporter<W> {
+    /// An exporter of a run of `scenario` into `out`.
+    pub fn new(out: W, scenario: &Scenario) -> Exporter<W> {
         let (nr_cpus, nr_tasks) = (scenario.machine.topology.nr_cpus(), scenario.workload.tasks.len());
         Exporter {
             writer: Writer::new(out, &scenario.workload, nr_cpus as u32),
@@ -34,8 +31,11 @@ impl<W: Write> Exporter<W> {
         }
     }
 
-    /// The run is over.
-    pub(crate) fn finish(self, elapsed_ns: u64) -> std::io::Result<W> {
+    /// Writes the end of the run and returns `out`.
+    ///
+    /// # Errors
+    /// The first write that failed.
+    pub fn finish(self, elapsed_ns: u64) -> std::io::Result<W> {
         self.writer.finish(elapsed_ns)
     }
 }
@@ -84,7 +84,7 @@ impl<W: Write> Observer for Exporter<W> {
     }
 
     fn migrate(&mut self, now_ns: u64, task: u32, from: u32, to: u32) {
-        // All pulling happens on the CPU that pulls.
+        // The CPU that pulls a task does the work of the migration.
         self.writer.migrate(now_ns, to, task, from, to);
     }
 
@@ -99,38 +99,14 @@ impl<W: Write> Observer for Exporter<W> {
     }
 }
 
-/// Runs a scenario and writes its events to `path`, replacing what is there once all is written.
-pub(crate) fn export(scenario: &Scenario, seed: u64, path: &Path, name: &str) -> Result<Outcome> {
-    let refuse = |error: std::io::Error| bad_input(format!("--events {}: {error}", path.display()));
-    // Devices and pipes cannot be replaced, and need not be: nobody takes them for a whole file.
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        let out = File::options().write(true).open(path).map_err(refuse)?;
-        let (outcome, written) = run_into(out, scenario, seed, name)?;
-        written.map_err(refuse)?;
-        return Ok(outcome);
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new();
-    temporary.prefix(".wakelab-events-");
-    #[cfg(unix)]
-    temporary.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = temporary.tempfile_in(folder).map_err(refuse)?;
-    let (outcome, written) = run_into(file, scenario, seed, name)?;
-    let file = written.map_err(refuse)?;
-    file.persist(path).map_err(|error| refuse(error.error))?;
-    Ok(outcome)
-}
-
-/// Runs a scenario and writes its events to `out`, which comes back unless writing failed.
-fn run_into<W: Write>(
-    out: W,
-    scenario: &Scenario,
-    seed: u64,
-    name: &str,
-) -> Result<(Outcome, std::io::Result<W>)> {
+/// Runs a scenario and writes its events to `out` as ftrace text. Returns the outcome and `out`, flushed.
+///
+/// # Errors
+/// A run that fails, or a write that fails.
+pub fn export_events<W: Write>(scenario: &Scenario, seed: u64, out: W) -> Result<(Outcome, W), LabError> {
     let mut exporter = Exporter::new(BufWriter::with_capacity(1 << 16, out), scenario);
     let outcome = wakelab_sim::run_observed(scenario, seed, &mut exporter)
-        .map_err(|error| RunError { scenario: 0, seed, error }.told(name))?;
+        .map_err(|error| LabError::Run { name: describe(scenario), seed, error })?;
     let written = exporter.finish(outcome.elapsed_ns).and_then(|out| out.into_inner().map_err(Into::into));
-    Ok((outcome, written))
+    Ok((outcome, written.map_err(LabError::Write)?))
 }

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From what was typed to what is meant: files are read and names looked up, and everything bad is refused here, before
+//! anything runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use wakelab_lab::{DEMO_NAME, Kernel, demo_recording};
+use wakelab_machine::{Machine, Term, printable};
+use wakelab_policy::PolicySpec;
+use wakelab_sim::{HostProfile, Scenario};
+use wakelab_trace::{Options, Recording};
+use wakelab_workload::Workload;
+
+use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, SeedsArgs};
+use crate::error::bad_input;
+use crate::suggest::did_you_mean;
+
+/// Stands for standard input.
+const STDIN: &str = "-";
+
+/// What `compare` and `run` run.
+pub(crate) struct Comparison {
+    /// One scenario for each policy, the baseline first.
+    pub(crate) scenarios: Vec<Scenario>,
+    /// As typed, for the heads of columns.
+    pub(crate) policy_names: Vec<String>,
+    /// The seeds that every policy runs with.
+    pub(crate) seeds: Vec<u64>,
+    /// The recording, if the input is one.
+    pub(crate) recording: Option<Recording>,
+}
+
+/// Reads the input and makes a scenario of it for each policy.
+pub(crate) fn comparison(
+    args: &InputArgs,
+    machine: &Arc<Machine>,
+    policy_names: &[String],
+    kernel: &KernelArgs,
+    seeds: Vec<u64>,
+) -> Result<Comparison> {
+    let policies = policies(policy_names)?;
+    let (workload, recording) = input(args)?;
+    if let Some(recording) = &recording {
+        check_recording(recording, machine)?;
+    }
+    let scenarios = wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel));
+    Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording })
+}
+
+/// `--host` and `--limit-s`.
+pub(crate) fn kernel(args: &KernelArgs) -> Kernel {
+    let host = match args.host {
+        Host::Mainline => HostProfile::Mainline,
+        Host::SchedExt => HostProfile::SchedExt,
+    };
+    Kernel { host, limit_ns: args.limit_ns }
+}
+
+/// `--policy`, which may be repeated.
+pub(crate) fn policies(names: &[String]) -> Result<Vec<PolicySpec>> {
+    names.iter().map(|name| policy(name)).collect()
+}
+
+/// `--policy`.
+pub(crate) fn policy(name: &str) -> Result<PolicySpec> {
+    name.parse().map_err(|error| bad_input(format!("--policy {name}: {error}{}", policy_meant(name))))
+}
+
+/// What is meant by a policy that is not known: suggests a name, an axis, or a value.
+pub(crate) fn policy_meant(text: &str) -> String {
+    let mut words = text.split('+');
+    let base = words.next().unwrap_or_default();
+    let names = || PolicySpec::named().iter().map(|policy| policy.name);
+    if !names().any(|name| name == base) {
+        return did_you_mean(base, names());
+    }
+    let axes = PolicySpec::axes();
+    for word in words {
+        let Some((axis, value)) = word.split_once('=') else { continue };
+        match axes.iter().find(|known| known.name == axis) {
+            Some(known) if known.values.iter().any(|known| known.name == value) => {}
+            Some(known) => return did_you_mean(value, known.values.iter().map(|value| value.name)),
+            None => {
+                let tunables = PolicySpec::tunables().map(|(name, _)| name);
+                return did_you_mean(axis, axes.iter().map(|axis| axis.name).chain(tunables));
+            }
+        }
+    }
+    String::new()
+}
+
+/// `--machine`, without some terms of the cost model.
+pub(crate) fn machine(name: &str, without: &[Term]) -> Result<Arc<Machine>> {
+    let machine = Machine::load(name).map_err(|error| {
+        let meant = match error {
+            wakelab_machine::MachineError::Unknown { .. } => {
+                did_you_mean(name, wakelab_machine::presets().iter().map(|(name, _)| *name))
+            }
+            _ => String::new(),
+        };
+        bad_input(format!("{error}{meant}"))
+    })?;
+    Ok(Arc::new(without.iter().fold(machine, |machine, &term| machine.without(term))))
+}
+
+/// `--machine`, which may be repeated.
+pub(crate) fn machines(names: &[String]) -> Result<Vec<Arc<Machine>>> {
+    names.iter().map(|name| machine(name, &[])).collect()
+}
+
+/// `--seed` and `--seeds`.
+pub(crate) fn seeds(args: &SeedsArgs) -> Vec<u64> {
+    wakelab_lab::consecutive_seeds(args.first.seed, args.seeds)
+}
+
+/// Text that can only be a workload.
+pub(crate) fn workload(spec: &str) -> Result<Arc<Workload>> {
+    let parsed = Workload::parse_spec(spec);
+    Ok(Arc::new(parsed.map_err(|error| bad_input(format!("{error}{}", workload_meant(spec))))?))
+}
+
+/// `WORKLOAD...`.
+pub(crate) fn workloads(specs: &[String]) -> Result<Vec<Arc<Workload>>> {
+    specs.iter().map(|spec| workload(spec)).collect()
+}
+
+/// What is meant by a workload whose name is not known.
+pub(crate) fn workload_meant(spec: &str) -> String {
+    let name = name_of(spec);
+    if is_workload(spec) { String::new() } else { did_you_mean(name, wakelab_workload::presets()) }
+}
+
+/// The files that the input is read from, which no output may replace.
+pub(crate) fn files<'a>(args: &'a InputArgs, machine: &'a str) -> Vec<&'a Path> {
+    let import = args.import.recorded_on.as_deref();
+    let texts = [args.input.as_deref(), args.workload.as_deref().map(name_of), import, Some(machine)];
+    texts.into_iter().flatten().map(Path::new).chain(args.recording.as_deref()).collect()
+}
+
+/// `--recording`, `--workload`, or INPUT.
+fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
+    let InputArgs { input, recording, workload, import } = args;
+    if let Some(path) = recording {
+        return read_recording(path, import);
+    }
+    if let Some(spec) = workload {
+        return only_workload(spec, import);
+    }
+    let Some(input) = input else { return Err(bad_input("an INPUT is needed: a recording or a workload")) };
+    let path = Path::new(input);
+    // A pipe is a recording too: the shell's <(perf script).
+    let is_file = path.metadata().is_ok_and(|file| !file.is_dir());
+    if is_toml(input) {
+        return only_workload(input, import);
+    }
+    if is_file || input == STDIN || (input == DEMO_NAME && !is_workload(input)) {
+        return read_recording(path, import);
+    }
+    only_workload(input, import).map_err(|error| {
+        if is_workload(input) {
+            return error;
+        }
+        bad_input(format!("{error}; and there is no recording of that name, because there is no such file"))
+    })
+}
+
+fn only_workload(spec: &str, import: &ImportArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
+    match for_recordings(import) {
+        Some(option) => Err(bad_input(format!("{option}: '{spec}' is a workload; expected a recording"))),
+        None => Ok((workload(spec)?, None)),
+    }
+}
+
+/// Reads a recording from a file, from standard input, or the built-in one if there is no file of its name.
+fn read_recording(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
+    let recorded_on = args.recorded_on.as_deref().map(|name| machine(name, &[])).transpose()?;
+    let options = Options {
+        strict: args.strict,
+        recorded_on: recorded_on.map(Arc::unwrap_or_clone),
+        open: args.open_loop.clone(),
+        closed: args.closed_loop.clone(),
+        repeat: args.repeat,
+    };
+    let read = if path == Path::new(STDIN) {
+        wakelab_trace::read_from(std::io::stdin().lock(), "standard input", "standard input", &options)
+    } else if path == Path::new(DEMO_NAME) && !path.exists() {
+        wakelab_trace::read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &options)
+    } else if is_descriptor(path) {
+        // The shell's <(perf script) is called /dev/fd/63, which says nothing in a title.
+        std::fs::File::open(path)
+            .map_err(|source| bad_input(format!("{}: {source}", path.display())))
+            .map(|file| wakelab_trace::read_from(file, &path.display().to_string(), "recording", &options))?
+    } else {
+        wakelab_trace::read(path, &options)
+    };
+    let recording = read.map_err(bad_input)?;
+    Ok((Arc::new(recording.workload.clone()), Some(recording)))
+}
+
+fn is_descriptor(path: &Path) -> bool {
+    let folders = ["/dev/fd", "/proc/self/fd"];
+    path == Path::new("/dev/stdin")
+        || path.parent().is_some_and(|folder| folders.map(Path::new).contains(&folder))
+}
+
+/// An option that means nothing where a workload runs.
+fn for_recordings(args: &ImportArgs) -> Option<String> {
+    let machine = args.recorded_on.iter().map(|name| format!("--recorded-on {name}"));
+    let open = args.open_loop.iter().map(|comm| format!("--open-loop {comm}"));
+    let closed = args.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
+    let repeat = args.repeat.iter().map(|runs| format!("--repeat {runs}"));
+    machine.chain(open).chain(closed).chain(repeat).next()
+}
+
+/// A workload's name or file, without its parameters.
+fn name_of(spec: &str) -> &str {
+    spec.split(':').next().unwrap_or_default()
+}
+
+/// A workload of the user's own: `FILE.toml`, with or without parameters.
+fn is_toml(spec: &str) -> bool {
+    PathBuf::from(name_of(spec)).extension().is_some_and(|suffix| suffix == "toml")
+}
+
+/// Whether the name before the parameters exists. If so, an error is about the parameters.
+fn is_workload(spec: &str) -> bool {
+    wakelab_workload::presets().any(|preset| preset == name_of(spec))
+}
+
+/// A recording from a machine with more CPUs can be replayed, unless a task is bound to a CPU that is missing.
+fn check_recording(recording: &Recording, machine: &Machine) -> Result<()> {
+    let nr_cpus = machine.topology.nr_cpus();
+    let beyond = recording
+        .workload
+        .tasks
+        .iter()
+        .flat_map(|task| task.allowed.iter().flatten().map(move |cpu| (task, *cpu)))
+        .find(|(_, cpu)| *cpu as usize >= nr_cpus);
+    match beyond {
+        Some((task, cpu)) => Err(bad_input(format!(
+            "{}: task {} is bound to CPU {cpu}, but {} has CPUs 0 to {}",
+            printable(&recording.workload.name),
+            printable(&task.name),
+            printable(&machine.name),
+            nr_cpus - 1
+        ))),
+        None => Ok(()),
+    }
+}

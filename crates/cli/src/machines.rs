@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `wakelab machines`: the machines, one of them with its topology and costs, or how its estimates affect a result.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use clap::Args;
+use wakelab_report::list;
+
+use crate::args::{Format, FormatArg};
+use crate::sensitivity::{self, SensitivityArgs};
+use crate::{input, print};
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab machines power9-2s22c4t\n  \
+    wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 --policy linux-4.15\n  \
+    wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 \\\n    \
+        --policy linux-4.15 --policy linux-4.15+idle=smt-balance")]
+pub(crate) struct MachinesArgs {
+    /// Machine to show: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's .xml)
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Show how the result of WORKLOAD changes when each estimated figure of the machine is halved and doubled
+    #[arg(long, value_name = "WORKLOAD", requires = "name")]
+    sensitivity: Option<String>,
+    #[command(flatten)]
+    format: FormatArg,
+    #[command(flatten, next_help_heading = "With --sensitivity")]
+    of_sensitivity: SensitivityArgs,
+}
+
+/// Prints machines, one machine, or its sensitivity.
+pub(crate) fn run(args: &MachinesArgs) -> Result<()> {
+    let format = args.format.format;
+    let Some(name) = &args.name else { return show_list(format) };
+    if let Some(workload) = &args.sensitivity {
+        return sensitivity::run(&args.of_sensitivity, name, workload, format);
+    }
+    let machine = input::machine(name, &[])?;
+    if format == Format::Json {
+        return print::json(&list::machine(&machine));
+    }
+    let mut text = format!("{}\n{}", machine.description, machine.tree());
+    let rows = machine.cost_rows();
+    let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
+    let mut group = "";
+    for row in rows {
+        if row.group != group {
+            group = row.group;
+            writeln!(text, "\n{group}")?;
+        }
+        writeln!(text, "  {:width$}  {} {}", row.key, row.value, row.unit)?;
+        writeln!(text, "  {:width$}    {}", "", row.source)?;
+    }
+    print::text(&text)
+}
+
+fn show_list(format: Format) -> Result<()> {
+    match format {
+        Format::Json => print::json(&list::machines(wakelab_machine::presets())),
+        Format::Text => print::text(&print::index(
+            wakelab_machine::presets().iter().copied(),
+            "wakelab machines NAME shows one; NAME may also be a file: machine.toml, or XML from lstopo",
+        )),
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `wakelab run`: one input under one policy with one seed.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use wakelab_lab::{LabError, export_events};
+
+use crate::args::{FormatArg, InputArgs, KernelArgs, MachineArg, SeedArg, WithoutArg};
+use crate::error::bad_input;
+use crate::output::OutputFile;
+use crate::{compare, input};
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab run hackbench:groups=4 --machine xeon-2s22c2t --policy linux-4.15\n  \
+    wakelab run pingpong:pairs=8 --machine power9-2s22c4t --policy linux-4.15 --without idle-exit\n  \
+    wakelab run demo --machine smp-8 --policy linux-4.15 --events demo.ftrace.txt\n\n\
+    The JSON is that of `wakelab compare` with one policy and one seed.")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    machine: MachineArg,
+    /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes
+    #[arg(long, short, value_name = "POLICY")]
+    policy: String,
+    #[command(flatten)]
+    kernel: KernelArgs,
+    #[command(flatten)]
+    seed: SeedArg,
+    #[command(flatten)]
+    without: WithoutArg,
+    /// Write every event of the run to FILE, as ftrace text (docs/guide/recordings.md)
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+/// Runs it once and prints the result.
+pub(crate) fn run(args: &RunArgs) -> Result<()> {
+    let seed = args.seed.seed;
+    let machine = input::machine(&args.machine.machine, &args.without.without)?;
+    let policies = std::slice::from_ref(&args.policy);
+    let comparison = input::comparison(&args.input, &machine, policies, &args.kernel, vec![seed])?;
+    let scenario = &comparison.scenarios[0];
+    scenario.check().map_err(bad_input)?;
+    let Some(path) = &args.events else {
+        let outcome = wakelab_sim::run(scenario, seed).map_err(|error| LabError::Run {
+            name: format!("policy {}", args.policy),
+            seed,
+            error,
+        })?;
+        return compare::show(&comparison, &[vec![outcome]], args.format.format);
+    };
+    let inputs = input::files(&args.input, &args.machine.machine);
+    let mut file = OutputFile::create("--events", path, &inputs)?;
+    let (outcome, _) = match export_events(scenario, seed, file.writer()) {
+        Err(LabError::Write(error)) => return Err(file.failure(error)),
+        other => other?,
+    };
+    file.finish()?;
+    compare::show(&comparison, &[vec![outcome]], args.format.format)
+}

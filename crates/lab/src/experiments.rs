@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs the cases of published experiments (crates/experiment).
+
+use wakelab_experiment::{Experiment, ExperimentError, Plan, Selection, presets};
+use wakelab_sim::Outcome;
+
+use crate::error::LabError;
+use crate::runner::Runner;
+use crate::scenario::describe;
+
+/// Stands for the negative controls of all experiments.
+const CONTROLS: &str = "controls";
+
+/// The outcomes of an experiment: for each case of its plan, before and after, one outcome for each seed.
+pub type ExperimentOutcomes = Vec<[Vec<Outcome>; 2]>;
+
+/// Plans experiments by their names: presets, paths of files, or `controls` for the negative controls of all presets.
+/// No name: all presets. `quick` selects the controls and the rows whose sign is robust, shortened as the files say.
+/// Experiments of which nothing is selected are left out.
+///
+/// # Errors
+/// A name that does not exist, or a file that is wrong.
+pub fn plan_experiments(names: &[String], quick: bool) -> Result<Vec<Plan>, ExperimentError> {
+    let all = if quick { Selection::Quick } else { Selection::All };
+    let mut wanted: Vec<(&str, Selection)> = Vec::new();
+    for name in names {
+        if name == CONTROLS {
+            wanted.extend(presets().map(|name| (name, Selection::Controls)));
+        } else {
+            wanted.push((name, all));
+        }
+    }
+    if names.is_empty() {
+        wanted.extend(presets().map(|name| (name, all)));
+    }
+    let mut plans = Vec::new();
+    for (name, selection) in wanted {
+        let plan = Plan::new(Experiment::load(name)?, selection)?;
+        if !plan.cases.is_empty() {
+            plans.push(plan);
+        }
+    }
+    Ok(plans)
+}
+
+/// One run: a side of a case of a plan, with a seed.
+struct Job {
+    plan: usize,
+    case: usize,
+    side: usize,
+    seed: u64,
+}
+
+/// Runs each plan with its own seeds and returns its outcomes, in the order of the plans.
+///
+/// # Errors
+/// A run that fails.
+///
+/// # Panics
+/// There is no list of seeds for a plan.
+pub fn run_experiments(
+    plans: &[Plan],
+    seeds: &[Vec<u64>],
+    runner: &Runner<'_>,
+) -> Result<Vec<ExperimentOutcomes>, LabError> {
+    assert_eq!(plans.len(), seeds.len(), "a list of seeds for each plan");
+    let mut jobs = Vec::new();
+    for (plan, own) in seeds.iter().enumerate() {
+        for (case, of) in plans[plan].cases.iter().enumerate() {
+            for side in 0..2 {
+                let offset = if side == 1 && of.other_seeds { own.len() as u64 } else { 0 };
+                jobs.extend(own.iter().map(|seed| Job { plan, case, side, seed: seed.wrapping_add(offset) }));
+            }
+        }
+    }
+    let scenario = |job: &Job| &plans[job.plan].cases[job.case].scenarios[job.side];
+    let results = runner.in_parallel(jobs.len(), |at| wakelab_sim::run(scenario(&jobs[at]), jobs[at].seed));
+    let mut outcomes: Vec<ExperimentOutcomes> =
+        plans.iter().map(|plan| plan.cases.iter().map(|_| [Vec::new(), Vec::new()]).collect()).collect();
+    for (job, result) in jobs.iter().zip(results) {
+        let outcome =
+            result.map_err(|error| LabError::Run { name: describe(scenario(job)), seed: job.seed, error })?;
+        outcomes[job.plan][job.case][job.side].push(outcome);
+    }
+    Ok(outcomes)
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs batches of scenarios on threads, for the command and for every other program that uses wakelab.
+//!
+//! Each kind of batch has a plan (plain data), a function that runs it, and a result (plain data, serialisable):
+//! [`ablate`], [`sense`], [`map`], [`round_trips`], [`run_experiments`], [`bench`](bench()). [`export_events`] writes
+//! what one run does as ftrace text, and [`demo_recording`] is a small recording to try things with. A [`Runner`] has
+//! the threads and reports progress; the results do not depend on the number of threads.
+//!
+//! The crate prints nothing, reads no arguments and keeps no state. Tables and JSON are made by wakelab-report.
+
+mod ablation;
+mod batch;
+mod bench;
+mod demo;
+mod error;
+mod experiments;
+mod export;
+mod load;
+mod map;
+mod round_trip;
+mod runner;
+mod scenario;
+mod sensitivity;
+
+pub use ablation::{AblationCase, AblationPlan, ablate};
+pub use bench::{BENCH_COSTS_OF, BENCH_GROWTH_CPUS, BenchPlan, BenchResult, bench};
+pub use demo::{DEMO_NAME, demo_recording};
+pub use error::LabError;
+pub use experiments::{ExperimentOutcomes, plan_experiments, run_experiments};
+pub use export::{Exporter, export_events};
+pub use load::{Load, TaskTemplate};
+pub use map::{MapCell, MapPlan, map};
+pub use round_trip::{RoundTrip, Trip, TripDifference, TripFacts, round_trip, round_trips};
+pub use runner::{Progress, RunFailure, Runner, Silent};
+pub use scenario::{Kernel, consecutive_seeds, scenarios};
+pub use sensitivity::{FigureOutcomes, SensitivityOutcomes, SensitivityPlan, sense};
