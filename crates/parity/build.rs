@@ -30,16 +30,12 @@ fn main() -> Result<()> {
             "-Werror".into(),
             "-I".into(),
             root.join("policy").into_os_string(),
-            "-I".into(),
-            root.join("crates/policy").into_os_string(),
         ])
         .reference_obj(true) // a file, not a megabyte of source
         .build_and_generate(&out)?;
 
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed=../../policy");
-    println!("cargo::rerun-if-changed=../policy/host_memory.h");
-    println!("cargo::rerun-if-changed=../policy/host_groups.h");
     Ok(())
 }
 

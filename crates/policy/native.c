@@ -5,25 +5,23 @@
  *
  * Entry points are static, so these names are all that the linker sees of the policy.
  */
-#include "host_memory.h"
-#include "host_lines.h"
-#include "host_groups.h"
+#include "host/memory.h"
+#include "host/lines.h"
+#include "host/groups.h"
 #include "core.h"
+#include "mirror_check.h"
 
-u64 wl_native_instance_size(u32 nr_cpus, u32 nr_groups);
 u64 wl_native_instance_size(u32 nr_cpus, u32 nr_groups)
 {
 	return wl_instance_place(0, nr_cpus, nr_groups);
 }
 
 /* Of which the head is the policy's state, and the rest the host's. */
-u64 wl_native_state_size(void);
 u64 wl_native_state_size(void)
 {
 	return sizeof(struct wl_memory);
 }
 
-void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_traits *out);
 void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_traits *out)
 {
 	*out = wl_traits(params, inner);
@@ -33,26 +31,21 @@ void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_trait
  * What the last select, enqueue, dispatch, tick, timer, busy or idle read and updated, and what the
  * writes of the last of these, of may_move, running, stopping or quiescent waited for.
  */
-const struct wl_seen *wl_native_seen(struct wl_policy *p);
 const struct wl_seen *wl_native_seen(struct wl_policy *p)
 {
 	return &wl_lines_of(p)->seen;
 }
 
-void wl_native_set_idle_mask(struct wl_policy *p, u32 cpu, u32 idle);
 void wl_native_set_idle_mask(struct wl_policy *p, u32 cpu, u32 idle)
 {
 	wl_memory_set_idle(p, cpu, idle);
 }
 
-u32 wl_native_idle_mask(struct wl_policy *p, u32 cpu);
 u32 wl_native_idle_mask(struct wl_policy *p, u32 cpu)
 {
 	return wl_memory_is_idle(p, cpu);
 }
 
-int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct wl_task *wakee,
-		     struct wl_task *waker, struct wl_decision *out);
 int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct wl_task *wakee,
 		     struct wl_task *waker, struct wl_decision *out)
 {
@@ -60,7 +53,6 @@ int wl_native_select(struct wl_policy *p, const struct wl_select_in *in, struct 
 	return wl_select(p, in, wakee, waker, out);
 }
 
-int wl_native_scan_took(struct wl_policy *p, u32 cpu, const struct wl_decision *d, u64 elapsed_ns);
 int wl_native_scan_took(struct wl_policy *p, u32 cpu, const struct wl_decision *d, u64 elapsed_ns)
 {
 	wl_lines_on(p, cpu);
@@ -68,23 +60,18 @@ int wl_native_scan_took(struct wl_policy *p, u32 cpu, const struct wl_decision *
 }
 
 int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_enqueue_in *in,
-		      struct wl_enqueue_out *out);
-int wl_native_enqueue(struct wl_policy *p, struct wl_task *t, const struct wl_enqueue_in *in,
 		      struct wl_enqueue_out *out)
 {
 	wl_lines_begin(p, in->this_cpu);
 	return wl_enqueue(p, t, in, out);
 }
 
-int wl_native_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_dispatch_out *out);
 int wl_native_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_dispatch_out *out)
 {
 	wl_lines_begin(p, cpu);
 	return wl_dispatch(p, cpu, now_ns, out);
 }
 
-int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
-		       struct wl_dispatch_out *d, struct wl_move_out *out);
 int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
 		       struct wl_dispatch_out *d, struct wl_move_out *out)
 {
@@ -93,15 +80,11 @@ int wl_native_may_move(struct wl_policy *p, struct wl_task *t, const struct wl_m
 }
 
 int wl_native_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
-		      struct wl_run_out *out);
-int wl_native_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
 		      struct wl_run_out *out)
 {
 	return wl_may_run(p, t, cpu, now_ns, out);
 }
 
-int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
-		   struct wl_tick_out *out);
 int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
 		   struct wl_tick_out *out)
 {
@@ -109,14 +92,12 @@ int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
 	return wl_tick(p, cpu, t, now_ns, out);
 }
 
-int wl_native_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out);
 int wl_native_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
 {
 	wl_lines_begin(p, cpu);
 	return wl_timer(p, cpu, now_ns, out);
 }
 
-int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out);
 int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
 {
 	wl_lines_begin(p, cpu);
@@ -127,32 +108,27 @@ int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_ou
  * For checkers and tests: what the policy knows of a CPU, the words of a block, the busy counter of
  * a domain.
  */
-void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out);
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out)
 {
 	*out = *wl_cpu_of(p, cpu);
 }
 
-void wl_native_block(struct wl_policy *p, u32 block, struct wl_block *out);
 void wl_native_block(struct wl_policy *p, u32 block, struct wl_block *out)
 {
 	*out = *wl_block_at(p, block);
 }
 
-u32 wl_native_busy_count(struct wl_policy *p, u32 level, u32 dom);
 u32 wl_native_busy_count(struct wl_policy *p, u32 level, u32 dom)
 {
 	return wl_counter_of(p, wl_level_of(p, level), dom)->busy;
 }
 
-u32 wl_native_idle_llc(struct wl_policy *p, u32 llc);
 u32 wl_native_idle_llc(struct wl_policy *p, u32 llc)
 {
 	return *wl_idle_llcs(p, llc) >> (llc & 63) & 1;
 }
 
 /* What there is of a group's records; all 0 where there is none. */
-void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out);
 void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out)
 {
 	const struct wl_group *g = wl_group_at(p, slot);
@@ -162,7 +138,6 @@ void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out)
 		*out = *g;
 }
 
-void wl_native_group_cpu(struct wl_policy *p, u32 slot, u32 cpu, struct wl_group_cpu *out);
 void wl_native_group_cpu(struct wl_policy *p, u32 slot, u32 cpu, struct wl_group_cpu *out)
 {
 	const struct wl_group_cpu *gc = wl_group_cpu_at(p, slot, cpu);
@@ -172,196 +147,80 @@ void wl_native_group_cpu(struct wl_policy *p, u32 slot, u32 cpu, struct wl_group
 		*out = *gc;
 }
 
-/* Sizes and offsets, in the order in which src/ffi.rs lists its own. */
-#define AT(type, field) (u32) __builtin_offsetof(struct type, field)
-extern const u32 wl_native_layout[];
-const u32 wl_native_layout[] = {
-	sizeof(struct wl_params),
-	AT(wl_params, queue),
-	AT(wl_params, capacity),
-	AT(wl_params, latency_ns),
-	AT(wl_params, tick_ns),
-	AT(wl_params, nr_groups),
-	sizeof(struct wl_task),
-	AT(wl_task, deadline),
-	AT(wl_task, last_wakee),
-	AT(wl_task, wakee_flips),
-	AT(wl_task, place),
-	AT(wl_task, nr_allowed),
-	AT(wl_task, id),
-	AT(wl_task, util),
-	AT(wl_task, flags),
-	AT(wl_task, group),
-	AT(wl_task, hweight),
-	AT(wl_task, nr_moved),
-	AT(wl_task, allowed),
-	sizeof(struct wl_reads),
-	sizeof(struct wl_select_in),
-	AT(wl_select_in, flags),
-	AT(wl_select_in, now_ns),
-	sizeof(struct wl_decision),
-	AT(wl_decision, target),
-	AT(wl_decision, searched),
-	AT(wl_decision, reads),
-	AT(wl_decision, step_reads),
-	sizeof(struct wl_enqueue_in),
-	AT(wl_enqueue_in, this_cpu),
-	AT(wl_enqueue_in, now_ns),
-	sizeof(struct wl_move_in),
-	AT(wl_move_in, now_ns),
-	sizeof(struct wl_enqueue_out),
-	AT(wl_enqueue_out, key),
-	AT(wl_enqueue_out, reads),
-	sizeof(struct wl_dispatch_out),
-	AT(wl_dispatch_out, level),
-	AT(wl_dispatch_out, max_load),
-	AT(wl_dispatch_out, max_tasks),
-	AT(wl_dispatch_out, keep_slice_ns),
-	AT(wl_dispatch_out, push_cpu),
-	AT(wl_dispatch_out, reads),
-	sizeof(struct wl_move_out),
-	AT(wl_move_out, key),
-	AT(wl_move_out, slice_ns),
-	sizeof(struct wl_run_out),
-	sizeof(struct wl_tick_out),
-	AT(wl_tick_out, kick_cpu),
-	AT(wl_tick_out, reads),
-	sizeof(struct wl_timer_out),
-	AT(wl_timer_out, kick_cpu),
-	AT(wl_timer_out, reads),
-	sizeof(struct wl_group),
-	AT(wl_group, home),
-	sizeof(struct wl_group_cpu),
-	AT(wl_group_cpu, generation),
-	AT(wl_group_cpu, part),
-	AT(wl_group_cpu, running),
-	sizeof(struct wl_cpu),
-	AT(wl_cpu, curr_weight),
-	AT(wl_cpu, curr_start_ns),
-	AT(wl_cpu, balance_marked),
-	AT(wl_cpu, idle_since_ns),
-	AT(wl_cpu, next_balance_ns),
-	AT(wl_cpu, balance_failed),
-	AT(wl_cpu, newly_idle_left),
-	AT(wl_cpu, curr_deadline),
-	AT(wl_cpu, last_buddy),
-	AT(wl_cpu, tried_why),
-	AT(wl_cpu, taken_turns),
-	AT(wl_cpu, has_idle_cores),
-	AT(wl_cpu, nr_blocks),
-	AT(wl_cpu, util),
-	AT(wl_cpu, push_due_ns),
-	AT(wl_cpu, picked_ns),
-	AT(wl_cpu, first),
-	AT(wl_cpu, walked_ns),
-	AT(wl_cpu, probe_far),
-	AT(wl_cpu, others_wait),
-	sizeof(struct wl_traits),
-	AT(wl_traits, straight),
-	AT(wl_traits, load_has_groups),
-	sizeof(struct wl_block),
-	AT(wl_block, recent_period),
-	AT(wl_policy, overloaded),
-	sizeof(struct wl_seen),
-	AT(wl_seen, taken),
-	AT(wl_seen, updated),
-	AT(wl_seen, updated_from),
-	AT(wl_seen, steps),
-	WL_LINE_BLOCK - WL_LINE_COUNTER,
-	WL_LINE_LLC - WL_LINE_COUNTER,
-	WL_LINE_IDLE_LLCS - WL_LINE_COUNTER,
-	WL_MAX_CPUS,
-	WL_MAX_LEVELS,
-};
-
-int wl_native_init(struct wl_policy *p);
 int wl_native_init(struct wl_policy *p)
 {
 	wl_instance_place((struct wl_instance *)p, p->topo.nr_cpus, p->params.nr_groups);
 	return wl_init(p);
 }
 
-int wl_native_busy(struct wl_policy *p, u32 cpu, u64 now_ns);
 int wl_native_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	wl_lines_begin(p, cpu);
 	return wl_busy(p, cpu, now_ns);
 }
 
-int wl_native_idle(struct wl_policy *p, u32 cpu, u64 now_ns);
 int wl_native_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	wl_lines_begin(p, cpu);
 	return wl_idle(p, cpu, now_ns);
 }
 
-int wl_native_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns);
 int wl_native_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	wl_lines_on(p, cpu);
 	return wl_running(p, t, cpu, now_ns);
 }
 
-int wl_native_stopping(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns, u32 runnable);
 int wl_native_stopping(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns, u32 runnable)
 {
 	wl_lines_on(p, cpu);
 	return wl_stopping(p, t, cpu, now_ns, runnable);
 }
 
-int wl_native_quiescent(struct wl_policy *p, struct wl_task *t, u64 now_ns);
 int wl_native_quiescent(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	wl_lines_on(p, t->cpu);
 	return wl_quiescent(p, t, now_ns);
 }
 
-int wl_native_task_init(struct wl_policy *p, struct wl_task *t, u64 id, u32 weight, u32 flags);
 int wl_native_task_init(struct wl_policy *p, struct wl_task *t, u64 id, u32 weight, u32 flags)
 {
 	return wl_task_init(p, t, id, weight, flags);
 }
 
-int wl_native_task_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns);
 int wl_native_task_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u64 now_ns)
 {
 	wl_lines_on(p, t->cpu);
 	return wl_task_weight(p, t, weight, now_ns);
 }
 
-int wl_native_task_affinity(struct wl_policy *p, struct wl_task *t);
 int wl_native_task_affinity(struct wl_policy *p, struct wl_task *t)
 {
 	return wl_task_affinity(p, t);
 }
 
-int wl_native_task_exit(struct wl_policy *p, struct wl_task *t, u64 now_ns);
 int wl_native_task_exit(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	wl_lines_on(p, t->cpu);
 	return wl_task_exit(p, t, now_ns);
 }
 
-int wl_native_group_init(struct wl_policy *p, u32 slot, u32 parent, u32 shares);
 int wl_native_group_init(struct wl_policy *p, u32 slot, u32 parent, u32 shares)
 {
 	return wl_group_init(p, slot, parent, shares);
 }
 
-int wl_native_group_exit(struct wl_policy *p, u32 slot);
 int wl_native_group_exit(struct wl_policy *p, u32 slot)
 {
 	return wl_group_exit(p, slot);
 }
 
-int wl_native_group_shares(struct wl_policy *p, u32 cpu, u32 slot, u32 shares);
 int wl_native_group_shares(struct wl_policy *p, u32 cpu, u32 slot, u32 shares)
 {
 	wl_lines_on(p, cpu);
 	return wl_group_shares(p, slot, shares);
 }
 
-int wl_native_task_group(struct wl_policy *p, struct wl_task *t, u32 slot, u64 now_ns);
 int wl_native_task_group(struct wl_policy *p, struct wl_task *t, u32 slot, u64 now_ns)
 {
 	wl_lines_on(p, t->cpu);

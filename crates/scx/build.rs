@@ -15,7 +15,6 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={}", policy.display());
     let records = Path::new(&here).join("../policy");
     let records = records.canonicalize().with_context(|| format!("no {}", records.display()))?;
-    println!("cargo:rerun-if-changed={}", records.join("host_groups.h").display());
     println!("cargo:rerun-if-changed={}", records.join("log_record.h").display());
     // The scheduler, and the one that logs: another program, so that who does not log pays nothing.
     for (source, name) in [("src/bpf/main.bpf.c", "bpf"), ("src/bpf/logged.bpf.c", "logged")] {

@@ -72,7 +72,8 @@ pub(crate) fn policy(name: &str) -> Result<PolicySpec> {
 pub(crate) fn policy_meant(text: &str) -> String {
     let mut words = text.split('+');
     let base = words.next().unwrap_or_default();
-    let names = || PolicySpec::named().iter().map(|policy| policy.name);
+    let aliases = || PolicySpec::aliases().iter().map(|alias| alias.name);
+    let names = || PolicySpec::named().iter().map(|policy| policy.name).chain(aliases());
     if !names().any(|name| name == base) {
         return did_you_mean(base, names());
     }

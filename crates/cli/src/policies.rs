@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_policy::{Axis, AxisValue, NamedPolicy, PolicySpec};
+use wakelab_policy::{Axis, AxisValue, PolicySpec};
 use wakelab_report::list;
 
 use crate::args::{Format, FormatArg};
@@ -62,6 +62,10 @@ fn all() -> Result<String> {
     for policy in PolicySpec::named() {
         writeln!(text, "  {:24} {}", policy.name, policy.description)?;
     }
+    text.push_str("kernels, by the nearest policy\n");
+    for alias in PolicySpec::aliases() {
+        writeln!(text, "  {:24} {}", alias.name, alias.description)?;
+    }
     text.push_str("axes: NAME+axis=value\n");
     for axis in PolicySpec::axes() {
         text.push_str(&axis_text(axis)?);
@@ -104,16 +108,23 @@ fn show_axis(name: &str, axis: &Axis, format: Format) -> Result<()> {
 }
 
 fn value_text(axis: &Axis, value: &AxisValue) -> String {
-    format!("{}={}: {}\n", axis.name, value.name, value.description)
+    let mut text = format!("{}={}: {}\n", axis.name, value.name, value.description);
+    if !value.text.is_empty() {
+        text = format!("{text}\n{}\n", value.text);
+    }
+    text
 }
 
 /// A policy as it is with all its overrides.
 fn one(name: &str, spec: &PolicySpec) -> Result<String> {
     // A policy with overrides still approximates the kernel that its first word names.
     let base = name.split('+').next().unwrap_or(name);
+    let alias = PolicySpec::aliases().iter().find(|alias| alias.name == base);
+    let base = alias.map_or(base, |alias| alias.policy.split('+').next().unwrap_or(alias.policy));
     let named =
         PolicySpec::named().iter().find(|policy| policy.name == base).context("its name was parsed")?;
-    let mut text = format!("{spec}\n{}", named.description);
+    let description = alias.map_or(named.description, |alias| alias.description);
+    let mut text = format!("{spec}\n{description}");
     let changes: Vec<String> = name.split('+').skip(1).map(|change| change.replacen('=', " = ", 1)).collect();
     if !changes.is_empty() {
         write!(text, "; changed: {}", changes.join(", "))?;
@@ -127,7 +138,13 @@ fn one(name: &str, spec: &PolicySpec) -> Result<String> {
         writeln!(text, "  {:24} {value:16} {about}", axis.name)?;
     }
     text.push_str(&tunables(spec)?);
-    text.push_str(&differences(named)?);
+    if let Some(alias) = alias {
+        text.push_str(&differences(&format!("what is special about {}:", alias.name), alias.differences)?);
+    }
+    text.push_str(&differences(
+        &format!("where {} differs from that kernel:", named.name),
+        named.approximations,
+    )?);
     Ok(text)
 }
 
@@ -151,14 +168,14 @@ fn tunables(spec: &PolicySpec) -> Result<String> {
     Ok(text)
 }
 
-/// Where a policy differs from the kernel of its name.
-fn differences(named: &NamedPolicy) -> Result<String> {
+/// Sentences below a title: where a policy differs from the kernel of its name.
+fn differences(title: &str, sentences: &[&str]) -> Result<String> {
     let mut text = String::new();
-    if named.approximations.is_empty() {
+    if sentences.is_empty() {
         return Ok(text);
     }
-    writeln!(text, "where {} differs from that kernel:", named.name)?;
-    for sentence in named.approximations {
+    writeln!(text, "{title}")?;
+    for sentence in sentences {
         writeln!(text, "  - {sentence}")?;
     }
     Ok(text)

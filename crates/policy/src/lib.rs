@@ -22,41 +22,34 @@
 //! # Ok::<(), wakelab_policy::Error>(())
 //! ```
 
+mod aliases;
+mod answers;
 mod blocks;
 mod cover;
 mod error;
 mod ffi;
+mod fields;
 mod logged;
 mod logged_names;
+mod mirror;
 mod named;
-mod names;
 mod policy;
-mod seen;
 mod spec;
-mod state;
 mod tables;
 mod traits;
 
+pub use aliases::Alias;
+pub use answers::HWEIGHT_ONE;
 pub use blocks::Blocks;
 pub use cover::Cover;
 pub use error::Error;
-pub use ffi::{
-    Decision, Dispatch, Enqueue, GROUP_DEPTH, HWEIGHT_ONE, MAX_CPUS, MAX_GROUPS, MAX_LEVELS, Move, Params,
-    Reads, Run, SelectIn, TASK_KTHREAD, TASK_NEW, Task, Tick, Timer, WAKE_EXEC, WAKE_FORK, WAKE_IRQ,
-    WAKE_SYNC, WEIGHT_NICE_0,
-};
+pub use fields::{Field, Leaf, Of, leaves, name_at};
 pub use logged::{
     LOG_CUT, LOG_HAS_TASK, LOG_HAS_WAKER, LOG_UNIT, LogHead, LogKind, Logged, LoggedLayout, Note, Replayed,
 };
 pub use logged_names::task_fields;
+pub use mirror::*;
 pub use named::NamedPolicy;
-pub use names::{AffineReason, BalanceWhy, DispatchDo, EnqueueWhy, Pick, Reason};
 pub use policy::Policy;
-pub use seen::{Seen, SeenStep, Step, Taken};
-pub use spec::{
-    Affine, AffineForm, Axis, AxisValue, Capacity, Cluster, Factor, Groups, Idle, PolicySpec, Push, Queue,
-    Rotor, ScanForm, Tunables,
-};
-pub use state::{Block, Clock, CpuState, ExactWho, Group, GroupCpu};
+pub use spec::{Axis, AxisValue, Tunables};
 pub use tables::{Level, Tables};
-pub use traits::Traits;

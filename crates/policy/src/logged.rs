@@ -507,8 +507,7 @@ mod tests {
     use std::mem::offset_of;
 
     use super::*;
-    use crate::ffi::{Dispatch, Move, Task};
-    use crate::state::{CpuState, Group, GroupCpu};
+    use crate::{CpuState, Dispatch, Group, GroupCpu, Move, Task};
 
     #[test]
     fn the_layout_is_that_of_c() {

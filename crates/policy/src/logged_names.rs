@@ -3,9 +3,8 @@
 
 use std::mem::offset_of;
 
-use crate::ffi::Task;
 use crate::logged::Places;
-use crate::state::{Block, CpuState, Group, GroupCpu};
+use crate::{Block, CpuState, Group, GroupCpu, Task};
 
 /// `(offset, name)` of fields, ascending.
 macro_rules! fields {

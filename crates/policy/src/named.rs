@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Policies with a name: what each kernel's choices were, and where the policy is not that kernel, oldest first.
 
-use crate::spec::{
-    Affine, AffineForm, Capacity, Cluster, Factor, Groups, Idle, PolicySpec, Push, Queue, Rotor, ScanForm,
-    Tunables,
-};
+use crate::{Affine, AffineForm, Capacity, Cluster, Idle, PolicySpec, Push, Queue, ScanForm};
 
 /// A policy with a name.
 #[derive(Clone, Debug)]
@@ -19,14 +16,14 @@ pub struct NamedPolicy {
     pub approximations: &'static [&'static str],
 }
 
-/// The kernel's defaults.
-const DEFAULTS: Tunables = Tunables {
-    latency_ns: None,
-    min_granularity_ns: None,
-    wakeup_granularity_ns: None,
-    migration_cost_ns: None,
-    shares_min_ns: None,
-    shares_max_ns: None,
+/// What most of them have, and what axes say that a policy does not look at.
+const BASE: PolicySpec = PolicySpec {
+    form: ScanForm::Linux4_15,
+    affine: Affine::Wide,
+    affine_form: AffineForm::Linux4_15,
+    queue: Queue::Cfs2018,
+    push: Push::On,
+    ..PolicySpec::FIRST
 };
 
 pub(crate) static NAMED: [NamedPolicy; 7] = [
@@ -34,18 +31,11 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         name: "linux-2.6.24",
         description: "Linux 2.6.24 (January 2008): no search but for a near idle CPU, wake-affine, the first CFS",
         spec: PolicySpec {
-            idle: Idle::Scan,
             form: ScanForm::Linux2_6_24,
-            rotor: Rotor::Published,
             affine: Affine::Always,
             affine_form: AffineForm::Linux3_10,
-            factor: Factor::Node,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
             queue: Queue::Cfs2007,
-            capacity: Capacity::Ignored,
-            push: Push::On,
-            tunables: DEFAULTS,
+            ..BASE
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are averages over ticks.",
@@ -63,18 +53,11 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         name: "linux-3.10",
         description: "Linux 3.10 (June 2013): the first wholly idle group of the LLC, wake-affine, CFS with buddies",
         spec: PolicySpec {
-            idle: Idle::Scan,
             form: ScanForm::Linux3_10,
-            rotor: Rotor::Published,
             affine: Affine::Always,
             affine_form: AffineForm::Linux3_10,
-            factor: Factor::Node,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
             queue: Queue::Cfs2013,
-            capacity: Capacity::Ignored,
-            push: Push::On,
-            tunables: DEFAULTS,
+            ..BASE
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are the least or greatest of averages over ticks.",
@@ -92,20 +75,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-4.15",
         description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
-        spec: PolicySpec {
-            idle: Idle::Scan,
-            form: ScanForm::Linux4_15,
-            rotor: Rotor::Published,
-            affine: Affine::Always,
-            affine_form: AffineForm::Linux4_15,
-            factor: Factor::Node,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Cfs2018,
-            capacity: Capacity::Ignored,
-            push: Push::Off,
-            tunables: DEFAULTS,
-        },
+        spec: PolicySpec { affine: Affine::Always, push: Push::Off, ..BASE },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "wake_wide is absent: wakers of many tasks are not told from others.",
@@ -122,20 +92,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-5.2",
         description: "Linux 5.2 (July 2019): limited scan with the recent CPU, wake_wide, CFS, active balancing",
-        spec: PolicySpec {
-            idle: Idle::Scan,
-            form: ScanForm::Linux5_2,
-            rotor: Rotor::Published,
-            affine: Affine::Wide,
-            affine_form: AffineForm::Linux4_15,
-            factor: Factor::Node,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Cfs2018,
-            capacity: Capacity::Ignored,
-            push: Push::On,
-            tunables: DEFAULTS,
-        },
+        spec: PolicySpec { form: ScanForm::Linux5_2, ..BASE },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
@@ -152,20 +109,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-5.12",
         description: "Linux 5.12 (April 2021): one merged walk of the LLC, wake_wide, CFS, capacities, active balancing",
-        spec: PolicySpec {
-            idle: Idle::Scan,
-            form: ScanForm::Merged,
-            rotor: Rotor::Published,
-            affine: Affine::Wide,
-            affine_form: AffineForm::Linux4_15,
-            factor: Factor::Node,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Cfs2018,
-            capacity: Capacity::Aware,
-            push: Push::On,
-            tunables: DEFAULTS,
-        },
+        spec: PolicySpec { form: ScanForm::Merged, capacity: Capacity::Aware, ..BASE },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or NUMA's allowance.",
@@ -183,18 +127,11 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         name: "linux-6.12",
         description: "Linux 6.12 (November 2024): scan limited by utilization, wake_wide, EEVDF, capacities",
         spec: PolicySpec {
-            idle: Idle::Scan,
             form: ScanForm::Util,
-            rotor: Rotor::Published,
-            affine: Affine::Wide,
-            affine_form: AffineForm::Linux4_15,
-            factor: Factor::Node,
             cluster: Cluster::SpreadAndPack,
-            groups: Groups::TaskWeight,
             queue: Queue::Fair,
             capacity: Capacity::Aware,
-            push: Push::On,
-            tunables: DEFAULTS,
+            ..BASE
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
@@ -216,20 +153,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "wakelab",
         description: "Our best: the exact idle search, wake_wide, EEVDF, capacities, active balancing",
-        spec: PolicySpec {
-            idle: Idle::Nearest,
-            form: ScanForm::Linux4_15,
-            rotor: Rotor::Published,
-            affine: Affine::Wide,
-            affine_form: AffineForm::Linux4_15,
-            factor: Factor::Node,
-            cluster: Cluster::Off,
-            groups: Groups::TaskWeight,
-            queue: Queue::Fair,
-            capacity: Capacity::Aware,
-            push: Push::On,
-            tunables: DEFAULTS,
-        },
+        spec: PolicySpec { idle: Idle::Nearest, queue: Queue::Fair, capacity: Capacity::Aware, ..BASE },
         approximations: &[],
     },
 ];

@@ -11,10 +11,10 @@ use std::slice;
 
 use wakelab_machine::Topology;
 
-use crate::ffi::{self, EnqueueIn, Instance, MoveIn};
+use crate::ffi::{self, Instance};
 use crate::{
-    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS, Move, Params,
-    PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
+    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueIn, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS,
+    Move, MoveIn, Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.

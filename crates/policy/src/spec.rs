@@ -9,8 +9,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::aliases::{ALIASES, Alias};
+use crate::mirror::AXES;
 use crate::named::{NAMED, NamedPolicy};
-use crate::{Error, MAX_GROUPS, Params};
+use crate::{Error, MAX_GROUPS, Params, PolicySpec, Queue};
 
 /// One value of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub struct AxisValue {
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,
+    /// What its design says of itself: the comment with which its file in policy/ opens. Empty if it has no file.
+    pub text: &'static str,
 }
 
 /// One axis of a policy, for listing what is possible.
@@ -28,101 +32,11 @@ pub struct Axis {
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,
+    /// Another axis, and the values of it with which alone this one is looked at; `None`: it always is.
+    pub with: Option<(&'static str, &'static [&'static str])>,
     /// What may be chosen.
     pub values: &'static [AxisValue],
 }
-
-/// Declares the enumeration of an axis. Its values are those of policy.h, counted from 0 in order.
-macro_rules! axis {
-    ($name:ident, $axis:literal, $description:literal, { $($variant:ident = $text:literal, $about:literal;)* }) => {
-        #[doc = $description]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $name {
-            $(#[doc = $about] #[serde(rename = $text)] $variant,)*
-        }
-
-        impl $name {
-            const AXIS: Axis = Axis {
-                name: $axis,
-                description: $description,
-                values: &[$(AxisValue { name: $text, description: $about },)*],
-            };
-            const ALL: &'static [$name] = &[$($name::$variant,)*];
-
-            /// The word in `AXIS=VALUE`.
-            pub fn name(self) -> &'static str {
-                Self::AXIS.values[self as usize].name
-            }
-
-            fn parse(value: &str) -> Result<$name, Error> {
-                Self::ALL.iter().copied().find(|choice| choice.name() == value).ok_or_else(|| Error::UnknownValue {
-                    axis: $axis,
-                    value: value.to_string(),
-                    choices: list(Self::AXIS.values.iter().map(|value| value.name)),
-                })
-            }
-        }
-    };
-}
-
-axis!(Idle, "idle", "How an idle CPU is searched for a waking task.", {
-    Scan = "scan", "Scan the LLC: an idle core, then an idle CPU within a limit, then an idle sibling.";
-    SmtBalance = "smt-balance", "Descend by counters of busy CPUs, one random comparison a level.";
-    Narrow = "narrow", "`scan`, form 5.2, whose idle-CPU step leaves out what the idle-core step found busy.";
-    Nearest = "nearest", "Exact, by words of idle CPUs: an idle core, then an idle CPU, each near target first; another LLC if the wait is worth it.";
-});
-axis!(ScanForm, "form", "Which kernel's form of `scan`.", {
-    Linux2_6_24 = "2.6.24", "No scan: the first idle CPU of the core, then of the LLC, unless tasks wait on the target already.";
-    Linux3_10 = "3.10", "The first wholly idle group, from the LLC's cores down to the core's threads, without limits.";
-    Linux4_15 = "4.15", "No recent CPU; the limit of the idle-CPU step follows average idle and scan times.";
-    Linux5_2 = "5.2", "As 4.15, and the CPU that the task used before the previous one is looked at first.";
-    Merged = "merged", "Linux 5.12: one walk for an idle core and an idle CPU, limited by times.";
-    Util = "util", "Linux 6.12: the same walk, limited by the LLC's utilization (SIS_UTIL).";
-});
-axis!(Rotor, "rotor", "Where `smt-balance` takes its random numbers from.", {
-    Published = "published", "One counter a CPU, as published; its even stride misses half of an even number of cores.";
-    Mixed = "mixed", "The same counter, mixed.";
-});
-axis!(Affine, "affine", "Whether a wakee may be pulled to its waker's CPU.", {
-    Off = "off", "Never: the search starts at the previous CPU.";
-    Always = "always", "Whenever loads allow it.";
-    Flips = "flips", "As `always`, but not by a waker of many, if the wakee wakes many too.";
-    Wide = "wide", "Today's rules: not if one of the two wakes many; idle CPUs first, then loads.";
-});
-axis!(AffineForm, "affine-form", "Which kernel's form of `affine=always`.", {
-    Linux3_10 = "3.10", "The load rules.";
-    Linux4_15 = "4.15", "The load rules, and pull to an idle CPU or to a sync waker that runs alone.";
-});
-axis!(Factor, "factor", "How many flips are many, with `affine=flips`.", {
-    Node = "node", "As many as the NUMA node has CPUs.";
-    Llc = "llc", "As many as share the LLC.";
-    Machine = "machine", "As many as the machine has.";
-});
-axis!(Cluster, "cluster", "Whether clusters of cores are a level of their own.", {
-    Off = "off", "No: inside an LLC cores are compared directly.";
-    Spread = "spread", "Yes: tasks spread over clusters first, by balancing, fork and exec (Linux 5.16).";
-    SpreadAndPack = "spread-and-pack", "As spread, and wake-ups look into the target's cluster first (Linux 6.7).";
-});
-axis!(Groups, "groups", "How task groups weigh on CPUs.", {
-    TaskWeight = "task-weight", "Linux 2.6.24: their shares on each CPU; balancing by task weights, within a limit a group.";
-    Shares = "shares", "On each CPU what part of their load is there, computed at intervals; balancing by group weights.";
-    Exact = "exact", "Ours: whoever's group has received least for its shares runs; the axis queue has no say.";
-});
-axis!(Queue, "queue", "Order of a CPU's queue, slices, wake-up preemption and sleeper credit.", {
-    Cfs2007 = "cfs-2007", "Linux 2.6.24: sleepers get twice the credit, and waking tasks preempt seldom.";
-    Cfs2013 = "cfs-2013", "Linux around 3.10: as cfs-2018, and a task whose wake-up preempts runs next (buddies).";
-    Cfs2018 = "cfs-2018", "Linux's fair scheduler around 4.15, with weighted virtual time.";
-    Fair = "fair", "Linux 6.12: eligible tasks by virtual deadline (EEVDF).";
-});
-axis!(Capacity, "capacity", "Whether CPUs of unequal speed are told apart.", {
-    Ignored = "ignored", "No: all CPUs count alike.";
-    Aware = "aware", "Wake-ups look for a CPU that the task fits; balancing compares load per capacity.";
-});
-
-axis!(Push, "push", "Whether a task that runs may be moved (active balancing).", {
-    Off = "off", "No: balancing moves queued tasks only.";
-    On = "on", "After failed tries: from a core that is shared to an idle one, or to a CPU that it fits.";
-});
 
 /// Overrides of tunables; `None` is the kernel's default for the machine's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,35 +112,20 @@ const TUNABLES: [Tunable; 6] = [
     },
 ];
 
-/// A policy: one choice on each axis, and its tunables.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct PolicySpec {
-    /// The idle search.
-    pub idle: Idle,
-    /// Its form, if it is `scan`.
-    pub form: ScanForm,
-    /// Its random numbers, if it is `smt-balance`.
-    pub rotor: Rotor,
-    /// Wake-affine.
-    pub affine: Affine,
-    /// Its form, if it is `always`.
-    pub affine_form: AffineForm,
-    /// How many flips are many, if it is `flips`.
-    pub factor: Factor,
-    /// The cluster level.
-    pub cluster: Cluster,
-    /// Task groups.
-    pub groups: Groups,
-    /// The run queue.
-    pub queue: Queue,
-    /// Unequal capacities.
-    pub capacity: Capacity,
-    /// Active balancing.
-    pub push: Push,
-    /// Overrides of the kernel's defaults.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tunables: Tunables,
+impl Tunables {
+    /// The kernel's defaults.
+    pub(crate) const NONE: Tunables = Tunables {
+        latency_ns: None,
+        min_granularity_ns: None,
+        wakeup_granularity_ns: None,
+        migration_cost_ns: None,
+        shares_min_ns: None,
+        shares_max_ns: None,
+    };
+
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Tunables::NONE
+    }
 }
 
 impl PolicySpec {
@@ -235,21 +134,13 @@ impl PolicySpec {
         &NAMED
     }
 
+    /// Kernels that stand for a policy: their names may be used as a policy's.
+    pub fn aliases() -> &'static [Alias] {
+        &ALIASES
+    }
+
     /// What may follow the name as `AXIS=VALUE`.
     pub fn axes() -> &'static [Axis] {
-        const AXES: [Axis; 11] = [
-            Idle::AXIS,
-            ScanForm::AXIS,
-            Rotor::AXIS,
-            Affine::AXIS,
-            AffineForm::AXIS,
-            Factor::AXIS,
-            Cluster::AXIS,
-            Groups::AXIS,
-            Queue::AXIS,
-            Capacity::AXIS,
-            Push::AXIS,
-        ];
         &AXES
     }
 
@@ -298,41 +189,6 @@ impl PolicySpec {
         })
     }
 
-    /// The same struct with the axes alone; all else is 0.
-    pub(crate) fn axes_as_params(&self) -> Params {
-        Params {
-            idle: self.idle as u32,
-            scan_form: self.form as u32,
-            rotor: self.rotor as u32,
-            affine: self.affine as u32,
-            affine_form: self.affine_form as u32,
-            factor: self.factor as u32,
-            cluster: self.cluster as u32,
-            groups: self.groups as u32,
-            queue: self.queue as u32,
-            capacity: self.capacity as u32,
-            push: self.push as u32,
-            ..Params::default()
-        }
-    }
-
-    /// Each axis with the chosen value, in the order of [`PolicySpec::axes`].
-    pub(crate) fn choices(&self) -> [(&'static str, &'static str); 11] {
-        [
-            (Idle::AXIS.name, self.idle.name()),
-            (ScanForm::AXIS.name, self.form.name()),
-            (Rotor::AXIS.name, self.rotor.name()),
-            (Affine::AXIS.name, self.affine.name()),
-            (AffineForm::AXIS.name, self.affine_form.name()),
-            (Factor::AXIS.name, self.factor.name()),
-            (Cluster::AXIS.name, self.cluster.name()),
-            (Groups::AXIS.name, self.groups.name()),
-            (Queue::AXIS.name, self.queue.name()),
-            (Capacity::AXIS.name, self.capacity.name()),
-            (Push::AXIS.name, self.push.name()),
-        ]
-    }
-
     /// The same policy with another choice on an axis, or another tunable.
     ///
     /// # Errors
@@ -343,30 +199,31 @@ impl PolicySpec {
     }
 
     fn set(&mut self, axis: &str, value: &str, text: &str) -> Result<(), Error> {
-        match axis {
-            "idle" => self.idle = Idle::parse(value)?,
-            "form" => self.form = ScanForm::parse(value)?,
-            "rotor" => self.rotor = Rotor::parse(value)?,
-            "affine" => self.affine = Affine::parse(value)?,
-            "affine-form" => self.affine_form = AffineForm::parse(value)?,
-            "factor" => self.factor = Factor::parse(value)?,
-            "cluster" => self.cluster = Cluster::parse(value)?,
-            "groups" => self.groups = Groups::parse(value)?,
-            "queue" => self.queue = Queue::parse(value)?,
-            "capacity" => self.capacity = Capacity::parse(value)?,
-            "push" => self.push = Push::parse(value)?,
-            _ => {
-                let Some(tunable) = TUNABLES.iter().find(|tunable| tunable.name == axis) else {
-                    return Err(Error::UnknownAxis {
-                        axis: axis.to_string(),
-                        text: text.to_string(),
-                        choices: all_axes(),
-                    });
-                };
-                *(tunable.at)(&mut self.tunables) = Some(tunable.parse(value)?);
-            }
+        if let Some(axis) = AXES.iter().find(|its| its.name == axis) {
+            let is_set = self.choose(axis.name, axis.number(value)?);
+            assert!(is_set, "{} is an axis", axis.name);
+            return Ok(());
         }
+        let Some(tunable) = TUNABLES.iter().find(|tunable| tunable.name == axis) else {
+            return Err(Error::UnknownAxis {
+                axis: axis.to_string(),
+                text: text.to_string(),
+                choices: all_axes(),
+            });
+        };
+        *(tunable.at)(&mut self.tunables) = Some(tunable.parse(value)?);
         Ok(())
+    }
+}
+
+impl Axis {
+    /// The number of a value by its word.
+    fn number(&self, value: &str) -> Result<usize, Error> {
+        self.values.iter().position(|its| its.name == value).ok_or_else(|| Error::UnknownValue {
+            axis: self.name,
+            value: value.to_string(),
+            choices: list(self.values.iter().map(|value| value.name)),
+        })
     }
 }
 
@@ -415,13 +272,10 @@ impl FromStr for PolicySpec {
     fn from_str(text: &str) -> Result<PolicySpec, Error> {
         let mut words = text.split('+');
         let name = words.next().unwrap_or("");
-        let Some(named) = NAMED.iter().find(|named| named.name == name) else {
-            return Err(Error::UnknownPolicy {
-                name: name.to_string(),
-                choices: list(NAMED.iter().map(|named| named.name)),
-            });
+        let mut spec = match ALIASES.iter().find(|alias| alias.name == name) {
+            Some(alias) => alias.policy.parse()?,
+            None => by_name(name)?,
         };
-        let mut spec = named.spec.clone();
         let mut given: Vec<&str> = Vec::new();
         for word in words {
             let Some((axis, value)) = word.split_once('=') else {
@@ -435,6 +289,18 @@ impl FromStr for PolicySpec {
         }
         Ok(spec)
     }
+}
+
+/// The policy with this name.
+fn by_name(name: &str) -> Result<PolicySpec, Error> {
+    let named = NAMED.iter().find(|named| named.name == name);
+    named.map(|named| named.spec.clone()).ok_or_else(|| {
+        let aliases = ALIASES.iter().map(|alias| alias.name);
+        Error::UnknownPolicy {
+            name: name.to_string(),
+            choices: list(NAMED.iter().map(|named| named.name).chain(aliases)),
+        }
+    })
 }
 
 impl fmt::Display for PolicySpec {
@@ -466,8 +332,4 @@ fn list(names: impl Iterator<Item = &'static str>) -> String {
 
 fn all_axes() -> String {
     list(PolicySpec::axes().iter().map(|axis| axis.name).chain(TUNABLES.iter().map(|tunable| tunable.name)))
-}
-
-fn is_default(tunables: &Tunables) -> bool {
-    *tunables == Tunables::default()
 }

@@ -6,15 +6,17 @@
 //! and puts a domain at the same place of `cpus` at every level; inside one domain of a level, `cpus` is ascending.
 
 use wakelab_machine::{Distance, Topology};
+use zerocopy::IntoBytes;
 
 use crate::blocks::Blocks;
+use crate::fields::Place;
+use crate::mirror::{
+    LEVEL_PLACES, LEVEL_SIZE, LOCAL_DISTANCE, MAX_THREADS, POLICY_PLACES, TOPO_PLACES, TOPO_SIZE,
+};
 use crate::{Error, MAX_CPUS, MAX_LEVELS, Params, PolicySpec};
 
 /// `cluster_of` of a CPU without a cluster.
 const NO_CLUSTER: u16 = 0xffff;
-
-/// WL_MAX_THREADS (policy/topology.h).
-const MAX_THREADS: usize = 64;
 
 /// Capacity of the fastest CPU.
 const FULL_CAPACITY: u16 = 1024;
@@ -77,9 +79,6 @@ pub struct Tables {
     /// What `idle=nearest` keeps words of; `None` if an LLC is too large for them.
     pub blocks: Option<Blocks>,
 }
-
-/// ACPI's distance of a node from itself.
-const LOCAL_DISTANCE: u32 = 10;
 
 /// A partition in the making: what it is, its farthest nodes' distance, and for each CPU the lowest CPU of its domain.
 struct Partition {
@@ -186,7 +185,7 @@ impl Tables {
 
     /// Bytes that [`Tables::write_image`] needs.
     pub fn image_len(max_cpus: usize) -> usize {
-        size_of::<Params>() + 24 + 10 * max_cpus + MAX_LEVELS * (28 + 14 * max_cpus)
+        place(POLICY_PLACES, "topo").with(max_cpus) + TOPO_SIZE.with(max_cpus)
     }
 
     /// The lowest CPU of each CPU's LLC.
@@ -209,65 +208,46 @@ impl Tables {
             return Err(Error::NoBlocks);
         }
         let blocks = self.blocks.clone().unwrap_or_default();
-        let mut at = Writer { image, offset: 0 };
-        let axes = [
-            params.idle,
-            params.scan_form,
-            params.rotor,
-            params.affine,
-            params.affine_form,
-            params.factor,
-            params.cluster,
-            params.groups,
-            params.queue,
-            params.capacity,
-            params.push,
-        ];
-        axes.into_iter().for_each(|axis| at.u32(axis));
-        // The tunables begin at a multiple of their size.
-        at.u32(0);
-        at.u64(params.latency_ns);
-        at.u64(params.min_granularity_ns);
-        at.u64(params.wakeup_granularity_ns);
-        at.u64(params.migration_cost_ns);
-        at.u64(params.shares_min_ns);
-        at.u64(params.shares_max_ns);
-        at.u64(params.tick_ns);
-        at.u32(params.nr_groups);
-        at.u32(0);
-
-        at.u32(self.nr_cpus() as u32);
-        at.u32(self.levels.len() as u32);
-        at.u32(self.llc_level as u32);
-        at.u32(self.smt_level as u32);
-        at.u32(u32::from(self.capacity.iter().any(|&capacity| capacity != self.capacity[0])));
-        at.u32(blocks.slots);
-        at.u16s(&self.cluster_of, max_cpus);
-        at.u16s(&self.capacity, max_cpus);
-        at.u16s(&self.llc_first(), max_cpus);
-        at.u16s(&blocks.block_of, max_cpus);
-        at.u16s(&blocks.slot_of, max_cpus);
-        for level in &self.levels {
-            at.u32(level.kind as u32);
-            at.u32(level.first.len() as u32);
-            at.u32(level.imbalance_pct);
-            at.u32(u32::from(level.has_counters));
-            at.u32(level.counter_base);
-            at.u32(u32::from(level.wake_affine));
-            at.u32(level.distance);
-            for table in [
-                &level.dom_of,
-                &level.first,
-                &level.weight,
-                &level.child,
-                &level.nr_child,
-                &level.cpus,
-                &level.pos,
-            ] {
-                at.u16s(table, max_cpus);
-            }
+        let begin = place(POLICY_PLACES, "params").with(max_cpus);
+        image[begin..begin + size_of::<Params>()].copy_from_slice(params.as_bytes());
+        let begin = place(POLICY_PLACES, "topo").with(max_cpus);
+        let mut topo = Image { bytes: &mut image[begin..], places: TOPO_PLACES, max_cpus };
+        topo.u32("nr_cpus", self.nr_cpus() as u32);
+        topo.u32("nr_levels", self.levels.len() as u32);
+        topo.u32("llc_level", self.llc_level as u32);
+        topo.u32("smt_level", self.smt_level as u32);
+        topo.u32("unequal", u32::from(self.capacity.iter().any(|&capacity| capacity != self.capacity[0])));
+        topo.u32("slots", blocks.slots);
+        topo.u16s("cluster_of", &self.cluster_of);
+        topo.u16s("capacity", &self.capacity);
+        topo.u16s("llc_first", &self.llc_first());
+        topo.u16s("block_of", &blocks.block_of);
+        topo.u16s("slot_of", &blocks.slot_of);
+        let begin = begin + place(TOPO_PLACES, "level").with(max_cpus);
+        for (number, level) in self.levels.iter().enumerate() {
+            let begin = begin + number * LEVEL_SIZE.with(max_cpus);
+            level.write(&mut Image { bytes: &mut image[begin..], places: LEVEL_PLACES, max_cpus });
         }
         Ok(())
+    }
+}
+
+impl Level {
+    fn write(&self, to: &mut Image<'_>) {
+        to.u32("kind", self.kind as u32);
+        to.u32("nr_doms", self.first.len() as u32);
+        to.u32("imbalance_pct", self.imbalance_pct);
+        to.u32("has_counters", u32::from(self.has_counters));
+        to.u32("counter_base", self.counter_base);
+        to.u32("wake_affine", u32::from(self.wake_affine));
+        to.u32("distance", self.distance);
+        to.u16s("dom_of", &self.dom_of);
+        to.u16s("first", &self.first);
+        to.u16s("weight", &self.weight);
+        to.u16s("child", &self.child);
+        to.u16s("nr_child", &self.nr_child);
+        to.u16s("cpus", &self.cpus);
+        to.u16s("pos", &self.pos);
     }
 }
 
@@ -391,30 +371,30 @@ fn cluster_of(topology: &Topology) -> Vec<u16> {
     topology.cpus.iter().map(|cpu| cpu.cluster.map_or(NO_CLUSTER, &mut number)).collect()
 }
 
-/// Appends integers in the machine's byte order.
-struct Writer<'a> {
-    image: &'a mut [u8],
-    offset: usize,
+/// The place of a field.
+fn place(places: &[(&str, Place)], name: &str) -> Place {
+    let found = places.iter().find(|(its, _)| *its == name);
+    found.unwrap_or_else(|| panic!("topology.h has no field {name}")).1
 }
 
-impl Writer<'_> {
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.image[self.offset..self.offset + bytes.len()].copy_from_slice(bytes);
-        self.offset += bytes.len();
+/// The bytes of a C struct, filled in by the names of its fields, in the machine's byte order.
+struct Image<'a> {
+    bytes: &'a mut [u8],
+    places: &'static [(&'static str, Place)],
+    max_cpus: usize,
+}
+
+impl Image<'_> {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn u32(&mut self, value: u32) {
-        self.bytes(&value.to_ne_bytes());
+    fn u32(&mut self, name: &str, value: u32) {
+        self.put(place(self.places, name).with(self.max_cpus), &value.to_ne_bytes());
     }
 
-    fn u64(&mut self, value: u64) {
-        self.bytes(&value.to_ne_bytes());
-    }
-
-    /// An array of `room` entries, of which the first are `values`.
-    fn u16s(&mut self, values: &[u16], room: usize) {
-        let end = self.offset + 2 * room;
-        values.iter().for_each(|value| self.bytes(&value.to_ne_bytes()));
-        self.offset = end;
+    /// An array, of which the first entries are `values`.
+    fn u16s(&mut self, name: &str, values: &[u16]) {
+        self.put(place(self.places, name).with(self.max_cpus), values.as_bytes());
     }
 }

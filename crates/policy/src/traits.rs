@@ -3,24 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::ffi;
-use crate::{Params, PolicySpec};
-
-/// Answers about a policy, so that a host asks these and never which design it has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-#[expect(missing_docs, reason = "explained in traits.h")]
-pub struct Traits {
-    pub claims: u32,
-    pub times_scans: u32,
-    pub keeps_counters: u32,
-    pub keeps_blocks: u32,
-    pub reads_waker: u32,
-    pub straight: u32,
-    pub enqueue_stops: u32,
-    pub has_clusters: u32,
-    pub has_capacities: u32,
-    pub load_has_groups: u32,
-}
+use crate::{Params, PolicySpec, Traits};
 
 impl Params {
     /// The traits of a policy with these parameters. `inner` is the kind of the innermost level inside the LLC above

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use wakelab_experiment::Experiment;
 use wakelab_machine::Machine;
-use wakelab_policy::{Axis, NamedPolicy, PolicySpec};
+use wakelab_policy::{Alias, Axis, NamedPolicy, PolicySpec};
 use wakelab_workload::Description;
 
 use crate::document::SCHEMA_VERSION;
@@ -59,6 +59,7 @@ pub fn machine(machine: &Machine) -> Listing<OneMachine<'_>> {
 #[derive(Debug, Serialize)]
 pub struct Policies<'a> {
     policies: Vec<PolicyEntry<'a>>,
+    aliases: Vec<AliasEntry<'a>>,
     axes: Vec<AxisEntry<'a>>,
     tunables: Vec<Entry<'a>>,
 }
@@ -70,6 +71,15 @@ pub struct PolicyEntry<'a> {
     description: Option<&'a str>,
     policy: &'a PolicySpec,
     approximations: &'a [&'a str],
+}
+
+/// A kernel that stands for a policy, and where it differs from that.
+#[derive(Debug, Serialize)]
+struct AliasEntry<'a> {
+    name: &'a str,
+    description: &'a str,
+    policy: &'a str,
+    differences: &'a [&'a str],
 }
 
 #[derive(Debug, Serialize)]
@@ -95,8 +105,15 @@ pub fn policies() -> Listing<Policies<'static>> {
             approximations: named.approximations,
         })
         .collect();
+    let alias = |alias: &'static Alias| AliasEntry {
+        name: alias.name,
+        description: alias.description,
+        policy: alias.policy,
+        differences: alias.differences,
+    };
+    let aliases = PolicySpec::aliases().iter().map(alias).collect();
     let axes = PolicySpec::axes().iter().map(axis_entry).collect();
-    listing("policies", Policies { policies, axes, tunables: entries(PolicySpec::tunables()) })
+    listing("policies", Policies { policies, aliases, axes, tunables: entries(PolicySpec::tunables()) })
 }
 
 /// Body of [`policy`].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the policy's reads and writes of shared cache lines cost: their transfers between CPUs.
 //!
-//! The policy's host follows who has which line (host_lines.h). A read by a CPU that has not is a miss, and costs the
+//! The policy's host follows who has which line (host/lines.h). A read by a CPU that has not is a miss, and costs the
 //! transfer from where the line belongs; another is a hit, and costs what a line of the reader's own does. A write
 //! needs the line alone: whoever else has it gives it up first, all at the same time, and the writer waits for the
 //! farthest, a transfer from there. Whoever looks at a CPU's line, in a search or to balance, so makes that CPU's next

@@ -37,11 +37,13 @@ enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
 #define WL_FN  __attribute__((noinline, weak))
 #define WL_ARG __arg_nonnull
 
-#include "host_memory.h"
-#include "host_groups.h"
+#include "host/memory.h"
+#include "host/groups.h"
 #include "core.h"
 
 char LICENSE[] SEC("license") = "GPL";
+
+struct wl_memory wl_memory;
 
 /* ------------------------------------------------------------------ shared with src/kernel.rs */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! host_lines.h: which reads are hits, and which misses; what writes wait for.
+//! host/lines.h: which reads are hits, and which misses; what writes wait for.
 
 use std::collections::BTreeSet;
 

@@ -2,10 +2,12 @@
 //! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
 //! example of every header is one. One binary, because linking each file on its own takes longer than running it.
 //!
-//! - account, idle_scan, idle_narrow, idle_walk, idle_merged, smt_balance, wake_affine, wake_flips, wake_wide,
-//!   placement, queue_cfs, queue_buddies, queue_fair, balance, util, capacity: by hand
+//! - idle_scan, idle_narrow, idle_walk, idle_merged, idle_smt_balance, wake_affine, wake_flips, wake_wide, capacity,
+//!   cluster, placement, account, queue_cfs, queue_buddies, queue_fair, balance, push, taken, util: by hand
+//! - group, groups_task_weight, groups_shares, groups_exact: by hand, and against sums computed otherwise
+//! - idle_nearest: by hand, and against a slow search on random machines
 //! - reference: idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
-//! - nearest: by hand, and against a slow search on random machines
+//! - lines: host/lines.h, which reads are hits and what writes wait for
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
 //! - tables: domain levels of regular and random machines
 //! - spec: names of policies
@@ -23,11 +25,12 @@ mod groups_task_weight;
 mod host;
 mod idle_merged;
 mod idle_narrow;
+mod idle_nearest;
 mod idle_scan;
+mod idle_smt_balance;
 mod idle_walk;
 mod lines;
 mod model;
-mod nearest;
 mod placement;
 mod push;
 mod queue_buddies;
@@ -35,7 +38,6 @@ mod queue_cfs;
 mod queue_fair;
 mod reference;
 mod shapes;
-mod smt_balance;
 mod spec;
 mod tables;
 mod taken;

@@ -18,7 +18,7 @@ fn refusals_say_what_is_possible() {
     );
     assert_eq!(
         refusal("linux-9"),
-        "unknown policy `linux-9`; expected one of: linux-2.6.24, linux-3.10, linux-4.15, linux-5.2, linux-5.12, linux-6.12, wakelab, and overrides as in `linux-4.15+idle=smt-balance`"
+        "unknown policy `linux-9`; expected one of: linux-2.6.24, linux-3.10, linux-4.15, linux-5.2, linux-5.12, linux-6.12, wakelab, linux-5.4, linux-5.10, linux-5.14, linux-5.15, linux-6.1, linux-6.6, linux-6.8, and overrides as in `linux-4.15+idle=smt-balance`"
     );
     assert!(refusal("").starts_with("unknown policy ``; expected one of: linux-2.6.24"));
     assert_eq!(
@@ -72,6 +72,34 @@ fn every_listed_choice_can_be_made() {
         assert_eq!(named.spec.to_string(), named.name);
         assert_eq!(!named.approximations.is_empty(), named.name.starts_with("linux-"));
     }
+}
+
+#[test]
+fn a_kernel_by_its_version_is_its_nearest_policy_and_takes_overrides() {
+    for alias in PolicySpec::aliases() {
+        assert_eq!(spec(alias.name), spec(alias.policy));
+        assert!(!alias.differences.is_empty());
+        // No name has two meanings, and an alias says which policy it begins with.
+        assert!(PolicySpec::named().iter().all(|named| named.name != alias.name));
+        assert!(alias.description.contains(alias.policy.split('+').next().unwrap()), "{}", alias.name);
+    }
+    assert_eq!(spec("linux-6.6+idle=nearest"), spec("linux-6.12+cluster=spread+idle=nearest"));
+    assert_eq!(spec("linux-6.1+cluster=off"), spec("linux-5.12+form=util"));
+    assert_eq!(spec("linux-6.8").to_string(), "linux-6.12");
+}
+
+#[test]
+fn every_value_with_a_design_of_its_own_has_its_text() {
+    let value = |axis: &str, value: &str| {
+        let axis = PolicySpec::axes().iter().find(|its| its.name == axis).unwrap();
+        axis.values.iter().find(|its| its.name == value).unwrap()
+    };
+    assert!(value("idle", "smt-balance").text.starts_with("idle_smt_balance.h - "));
+    assert!(value("queue", "fair").text.lines().count() > 5);
+    assert_eq!(value("push", "off").text, "");
+    assert!(
+        PolicySpec::axes().iter().flat_map(|axis| axis.values).all(|value| !value.description.is_empty())
+    );
 }
 
 #[test]

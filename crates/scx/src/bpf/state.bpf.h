@@ -48,7 +48,7 @@ const u32 detail __attribute__((weak)) SEC(".rodata");
  */
 const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 
-#include "host_groups.h"
+#include "host/groups.h"
 #ifdef WL_LOGS
 #include "notes.bpf.h"
 #endif

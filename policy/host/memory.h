@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host_memory.h - a host that is nothing but memory: the policy's state and the idle mask that
+ * host/memory.h - a host that is nothing but memory: the policy's state and the idle mask that
  * searches claim from.
  *
- * The simulator's native build (native.c) and the parity program (BPF) include this file before
- * core.h, so that both give wl_claim_idle() the same meaning. A mask bit is set while its CPU idles
+ * The simulator's native build (crates/policy/native.c) and the parity program (BPF) include this
+ * file before core.h, so that both give wl_claim_idle() the same meaning. A mask bit is set while its CPU idles
  * unclaimed; whoever tells the policy about idling also keeps the mask. There is no mask in the
  * kernel's sched_ext build: the kernel has its own.
  *
  * Natively the policy is the first member of an instance, and there are as many instances as
- * wanted. A BPF function may not step outside the object that it was passed, so the BPF program has
- * the one global `wl_memory`.
+ * wanted. A BPF function may not step outside the object that it was passed, so a BPF program
+ * defines the one global `wl_memory`.
  */
 #ifndef WL_HOST_MEMORY_H
 #define WL_HOST_MEMORY_H
@@ -23,7 +23,7 @@ struct wl_memory {
 };
 
 #ifdef __bpf__
-struct wl_memory wl_memory;
+extern struct wl_memory wl_memory;
 #define wl_memory_of(p) (&wl_memory)
 #else
 #define wl_memory_of(p) ((struct wl_memory *)(p))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host_groups.h - where the records of task groups are: for hosts to include before core.h.
+ * host/groups.h - where the records of task groups are: for hosts to include before core.h.
  *
- * Natively they lie behind an instance (host_lines.h), as many as its parameters say. In BPF they
+ * Natively they lie behind an instance (host/lines.h), as many as its parameters say. In BPF they
  * are two array maps, whose sizes user space sets before it loads the program: wl_groups has a
  * record a slot, wl_group_cpus one a slot and CPU, params.nr_groups * topo.nr_cpus of them.
  */

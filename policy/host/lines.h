@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host_lines.h - who has which cache line: what makes a read of another CPU's state a hit or a
+ * host/lines.h - who has which cache line: what makes a read of another CPU's state a hit or a
  * miss.
  *
  * A line (enum wl_line) has a set of holders, the CPUs whose caches have it as it is. A read by a
@@ -33,40 +33,11 @@
 #ifndef WL_HOST_LINES_H
 #define WL_HOST_LINES_H
 
-#include "host_memory.h"
+#include "host/memory.h"
+#include "host/seen.h"
 
 /* access.h, which comes after this. */
 WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b);
-
-#define WL_SEEN_UPDATES 15
-
-/* A step of an idle search that began, and what had been read by then. */
-struct wl_seen_step {
-	u32 step;		  /* enum wl_step */
-	u32 reads[2][WL_NR_DIST]; /* hits, misses */
-};
-#define WL_SEEN_STEPS 8
-
-/* The longest wait of a call's writes for other holders. */
-struct wl_seen_taken {
-	u32 from; /* the distance of the farthest holder; WL_DIST_CPU if there was no other */
-	u32 had; /* the distance from which a miss that is counted fetched that line; else WL_DIST_CPU */
-};
-
-/*
- * Reads since the last wl_lines_begin(), by distance, what its writes waited for, the lines that
- * were updated atomically, and the steps of the idle search. What counts no more is left in the
- * arrays.
- */
-struct wl_seen {
-	u32 reads[2][WL_NR_DIST]; /* hits, misses */
-	struct wl_seen_taken taken;
-	u32 nr_updated;
-	u32 nr_steps;
-	u32 updated[WL_SEEN_UPDATES];	   /* their numbers, WL_LINE_COUNTER being 0 */
-	u32 updated_from[WL_SEEN_UPDATES]; /* the distance of the farthest other holder of each */
-	struct wl_seen_step steps[WL_SEEN_STEPS];
-};
 
 struct wl_lines {
 	struct wl_seen seen;
@@ -129,6 +100,13 @@ WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
 	wl_lines_on(p, cpu);
 }
 
+WL_INLINE void wl_lines_count(struct wl_lines *l, u32 miss, u32 dist)
+{
+	struct wl_reads *reads = miss ? &l->seen.misses : &l->seen.hits;
+
+	reads->at[dist & (WL_NR_DIST - 1)]++;
+}
+
 /* Nothing branches here: a search makes hundreds. */
 WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 {
@@ -137,7 +115,7 @@ WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 
 	*set |= l->bit;
 	l->used[line] |= 1ULL << l->word;
-	l->seen.reads[miss][dist & (WL_NR_DIST - 1)]++;
+	wl_lines_count(l, miss, dist);
 }
 
 /*
@@ -210,7 +188,7 @@ WL_INLINE void wl_lines_locked(struct wl_policy *p, u32 line, u32 dist)
 	u64 *set = &l->holders[(u64)line * l->words + l->word];
 	u32 miss = !(*set & l->bit), from;
 
-	l->seen.reads[miss][dist & (WL_NR_DIST - 1)]++;
+	wl_lines_count(l, miss, dist);
 	from = wl_lines_take(p, line);
 	if (!miss || from > dist)
 		wl_lines_wait(l, from, miss ? dist : WL_DIST_CPU);
@@ -225,7 +203,8 @@ WL_INLINE void wl_lines_step(struct wl_lines *l, u32 step)
 		return;
 	seen->nr_steps++;
 	began->step = step;
-	__builtin_memcpy(began->reads, seen->reads, sizeof(began->reads));
+	began->hits = seen->hits;
+	began->misses = seen->misses;
 }
 
 #define wl_line_read(p, line, dist)   wl_lines_read(wl_lines_of(p), (line), (dist))

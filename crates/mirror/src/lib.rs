@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads the policy's C headers, and writes the Rust side of what they declare.
+//!
+//! policy/*.h is the one place where structs, enumerations and constants of the policy are written. Build scripts (of
+//! crates/policy and crates/log) call this crate: [`Headers::read`] parses a header with all that it includes,
+//! [`rust`] writes `repr(C)` structs, enumerations with names, and tables of fields; [`check`] writes C assertions that
+//! every size, offset and value is what this crate computed. Rust's own assertions are part of what [`rust`] writes, so
+//! that C, Rust and this crate agree at build time, or nothing is built.
+//!
+//! It is a build script's library, not a command that writes files into the repository, because a build then cannot use
+//! a mirror that is out of date. It needs no clang, unlike bindgen, because the lab builds with any C compiler.
+//!
+//! The subset of C: structs and unions (nested, anonymous too) of integers, arrays and each other, enumerations,
+//! `#define`d integers, conditionals. Functions, typedefs, function-like macros and assertions are stepped over. All
+//! else is an error with file and line, never skipped.
+//!
+//! Comments count. One in the line where a field or value ends describes it, one in the lines right before does too.
+//! `enum wl_reason` in a field's comment says whose values it has.
+
+pub mod check;
+mod error;
+mod headers;
+mod model;
+mod parse;
+pub mod rust;
+mod token;
+mod value;
+pub mod words;
+
+pub use error::Error;
+pub use headers::{Headers, opening_comment};
+pub use model::{Enum, Field, Struct, Type, Value};

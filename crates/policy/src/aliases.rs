@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Kernels that people run, by the nearest policy that we have, with what differs in that kernel.
+//!
+//! What differs is about the paths that a policy models: the idle search, wake-affine, the queue, and how CPUs are
+//! compared. It comes on top of the approximations of the policy that an alias begins with.
+
+/// A kernel by its version, and the policy that comes nearest to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Alias {
+    /// The first word of a policy.
+    pub name: &'static str,
+    /// One line for people: the release, who ships it, and what it is taken for.
+    pub description: &'static str,
+    /// The policy that it stands for.
+    pub policy: &'static str,
+    /// Where that kernel differs from this policy, one sentence each.
+    pub differences: &'static [&'static str],
+}
+
+/// All aliases, oldest kernel first.
+pub(crate) static ALIASES: [Alias; 7] = [
+    Alias {
+        name: "linux-5.4",
+        description: "Linux 5.4 (November 2019; Ubuntu 20.04): linux-5.2",
+        policy: "linux-5.2",
+        differences: &[
+            "The search, wake_wide and CFS are those of 5.2.",
+            "With unequal capacities, 5.4 checks whether the wakee fits this CPU and the previous one (wake_cap); this policy takes all CPUs as equal.",
+        ],
+    },
+    Alias {
+        name: "linux-5.10",
+        description: "Linux 5.10 (December 2020; Debian 11): linux-5.2 with capacities",
+        policy: "linux-5.2+capacity=aware",
+        differences: &[
+            "The idle search still has separate steps for a core, a CPU and a sibling; 5.12 merged them.",
+            "Linux 5.5 rewrote load balancing to classify groups by utilization and numbers of tasks; balancing here is 4.15's.",
+            "Since 5.6, a kernel thread bound to a CPU may put its wakee there beside itself; here it may not.",
+            "Since 5.7, tasks look for a CPU of sufficient capacity (select_idle_capacity), as here.",
+        ],
+    },
+    Alias {
+        name: "linux-5.14",
+        description: "Linux 5.14 (August 2021): linux-5.12",
+        policy: "linux-5.12",
+        differences: &[
+            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 it is followed by a look at target's idle siblings.",
+            "Core scheduling (5.14) is absent.",
+            "RHEL 9's kernel bears this number, but has many changes of later schedulers: it is not this policy.",
+        ],
+    },
+    Alias {
+        name: "linux-5.15",
+        description: "Linux 5.15 (October 2021; Ubuntu 22.04): linux-5.12",
+        policy: "linux-5.12",
+        differences: &[
+            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 it is followed by a look at target's idle siblings.",
+            "Idle cgroups (cpu.idle, 5.15) are absent.",
+            "The level of clusters came one release later, in 5.16.",
+        ],
+    },
+    Alias {
+        name: "linux-6.1",
+        description: "Linux 6.1 (December 2022; Debian 12): linux-5.12, search limited by utilization, clusters",
+        policy: "linux-5.12+form=util+cluster=spread",
+        differences: &[
+            "The search is limited by the LLC's utilization since 6.0 (SIS_UTIL), and spreads over clusters since 5.16.",
+            "The queue is CFS: EEVDF came in 6.6.",
+        ],
+    },
+    Alias {
+        name: "linux-6.6",
+        description: "Linux 6.6 (October 2023): linux-6.12 without packing into clusters",
+        policy: "linux-6.12+cluster=spread",
+        differences: &[
+            "The first release with EEVDF. Here, as in 6.6, a task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
+            "Wake-ups look into target's cluster first since 6.7 only.",
+            "A task cannot ask for a slice of its own: that came in 6.12.",
+        ],
+    },
+    Alias {
+        name: "linux-6.8",
+        description: "Linux 6.8 (March 2024; Ubuntu 24.04): linux-6.12",
+        policy: "linux-6.12",
+        differences: &[
+            "Here, as in 6.8, a task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
+            "A task cannot ask for a slice of its own: that came in 6.12.",
+        ],
+    },
+];

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What hosts ask of the policy's answers.
+
+use crate::mirror::{
+    AffineReason, BalanceWhy, Decision, Dispatch, DispatchDo, LINE_BLOCK, LINE_COUNTER, LINE_IDLE_LLCS,
+    LINE_LLC, MAX_CPUS, Pick, Reads, Reason, Seen, SeenStep, Step,
+};
+
+/// `hweight` of a task of weight 1: [`Task::hweight`](crate::Task::hweight) is in 1/1024 of a weight.
+pub const HWEIGHT_ONE: u32 = 1024;
+
+impl Reads {
+    /// Reads at all distances.
+    pub fn total(&self) -> u64 {
+        self.at.iter().map(|&n| u64::from(n)).sum()
+    }
+}
+
+impl Decision {
+    /// Why the CPU was chosen.
+    pub fn reason(&self) -> Reason {
+        Reason::from_raw(self.reason)
+    }
+
+    /// Why the target was chosen.
+    pub fn affine_reason(&self) -> AffineReason {
+        AffineReason::from_raw(self.affine_reason)
+    }
+}
+
+impl Dispatch {
+    /// What to do.
+    pub fn what(&self) -> DispatchDo {
+        DispatchDo::from_raw(self.what)
+    }
+
+    /// Which balancing was tried, if any.
+    pub fn why(&self) -> BalanceWhy {
+        BalanceWhy::from_raw(self.why)
+    }
+
+    /// How the host chooses from the own queue.
+    pub fn pick(&self) -> Pick {
+        Pick::from_raw(self.pick)
+    }
+}
+
+impl SeenStep {
+    /// The part of the search that began.
+    pub fn step(&self) -> Step {
+        Step::from_raw(self.step)
+    }
+}
+
+impl Seen {
+    /// The number of the first block's line, as [`Seen::updated()`] numbers them.
+    pub const FIRST_BLOCK: usize = LINE_BLOCK - LINE_COUNTER;
+    /// The number of the first LLC's line.
+    pub const FIRST_LLC: usize = LINE_LLC - LINE_COUNTER;
+    /// The number of the first line of bits that stand for LLCs.
+    pub const FIRST_IDLE_LLCS: usize = LINE_IDLE_LLCS - LINE_COUNTER;
+    /// One more than the largest number of a line that is updated atomically.
+    pub const END: usize = Seen::FIRST_IDLE_LLCS + MAX_CPUS.div_ceil(512);
+
+    /// The lines that were updated atomically, in order, each with the distance, as an index, of the farthest other CPU
+    /// that had it (0: none had). The lines' numbers: that of a counter, from [`Seen::FIRST_BLOCK`] on that of a block
+    /// (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary, and from
+    /// [`Seen::FIRST_IDLE_LLCS`] on a 512th of the number of an LLC, for its bit.
+    pub fn updated(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let nr = self.nr_updated as usize;
+        self.updated[..nr].iter().copied().zip(self.updated_from[..nr].iter().copied())
+    }
+
+    /// The steps of the idle search in the order in which they began; none if there was no search.
+    pub fn steps(&self) -> &[SeenStep] {
+        &self.steps[..self.nr_steps as usize]
+    }
+}

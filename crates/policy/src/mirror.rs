@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The structs, enumerations, axes and constants of policy/*.h, as the build script writes them (build/main.rs).
+#![allow(missing_docs, reason = "what needs no comment in a header needs none here")]
+
+use std::mem::offset_of;
+
+use serde::{Deserialize, Serialize};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::fields::{Field, Of, Place};
+use crate::spec::{Axis, AxisValue, Tunables};
+
+include!(concat!(env!("OUT_DIR"), "/mirror.rs"));
