@@ -19,6 +19,7 @@ use wakelab_policy::PolicySpec;
 
 use super::{OpenSkel, Skel};
 use crate::arguments::Arguments;
+use crate::print::say;
 
 /// A log that is being written.
 pub(crate) struct Log {
@@ -90,7 +91,7 @@ impl Log {
         let Some(writer) = self.state.borrow_mut().writer.take() else { return Ok(()) };
         let records = writer.records();
         writer.end(lost).with_context(|| format!("cannot write {}", self.path.display()))?;
-        println!("log: {records} records in {}, {lost} lost", self.path.display());
+        say(format_args!("log: {records} records in {}, {lost} lost", self.path.display()))?;
         Ok(())
     }
 }

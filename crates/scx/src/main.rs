@@ -18,6 +18,7 @@ mod logged_skel;
 mod machine;
 mod metrics;
 mod plain;
+mod print;
 mod priority;
 mod server;
 mod verifier;
@@ -48,8 +49,8 @@ fn main() -> ExitCode {
 
 fn run(args: &Arguments) -> Result<()> {
     if args.list_policies {
-        listed_policies().iter().for_each(|spec| println!("{spec}"));
-        return Ok(());
+        let names: Vec<String> = listed_policies().iter().map(PolicySpec::to_string).collect();
+        return print::say(names.join("\n")).map(drop);
     }
     if args.help_stats {
         return server::describe();
@@ -59,11 +60,11 @@ fn run(args: &Arguments) -> Result<()> {
     }
     ensure!(
         args.break_by.is_none() || std::env::var_os("WAKELAB_ALLOW_BREAK").is_some(),
-        "--break makes this scheduler lose tasks; it is for tests on machines made for it, and refused here"
+        "--break makes the scheduler lose tasks, to test the kernel's watchdog: set WAKELAB_ALLOW_BREAK to allow it"
     );
     check_kernel()?;
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-        // Said at every attach: the skeleton leaves the scheduler's map to be attached by hand.
+        // libbpf warns at every attach because this program attaches the scheduler's map itself.
         if !text.contains("skeleton link is uninitialized") {
             eprint!("{text}");
         }
@@ -78,10 +79,10 @@ fn run(args: &Arguments) -> Result<()> {
         Some(_) => logged::scheduler::attach_and_wait,
         None => plain::scheduler::attach_and_wait,
     };
-    // A CPU went on or off: the kernel detached the scheduler, and the topology is another one.
+    // A CPU went online or offline: the kernel detached the scheduler, and the topology has changed.
     let (mut start, mut server) = (0, None);
     while attach_and_wait(args, &spec, &stop, start, &mut server)? == Ending::Restart {
-        eprintln!("scx_wakelab: the machine's CPUs changed, starting again");
+        eprintln!("scx_wakelab: the machine's CPUs changed: starting again");
         start += 1;
     }
     Ok(())
@@ -92,22 +93,22 @@ fn run(args: &Arguments) -> Result<()> {
 pub(crate) enum Ending {
     /// A signal, or another program detached it.
     Stopped,
-    /// The kernel asks for a new start: CPUs came or went.
+    /// The kernel asks to start again, because CPUs went online or offline.
     Restart,
 }
 
-/// The named policies, and a few more, so that every value of every axis is in one of them.
+/// Returns the named policies and enough others to have every value of every axis.
 fn listed_policies() -> Vec<PolicySpec> {
     PolicySpec::cover(Cover::Values)
 }
 
-/// Says in one line what keeps this kernel from being scheduled.
+/// Fails with one line that says why this kernel cannot be scheduled.
 fn check_kernel() -> Result<()> {
     let euid = Path::new("/proc/self").metadata().context("cannot read /proc/self")?.uid();
-    ensure!(euid == 0, "must be run by root");
+    ensure!(euid == 0, "must run as root");
     ensure!(
         Path::new("/sys/kernel/sched_ext/state").exists(),
-        "this kernel has no sched_ext: it takes Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y"
+        "this kernel has no sched_ext: Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y is needed"
     );
     Ok(())
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `--stats` and `--monitor` tell: one struct, its difference to an earlier one, its table and, by serde, its JSON
-//! (docs/schema/stats.schema.json). scx_stats' derive describes it for tools that know nothing of this scheduler.
+//! What `--stats` and `--monitor` report: the table of counters, the struct made from it, its difference to an earlier
+//! one, its text and, by serde, its JSON (docs/schema/stats.schema.json). scx_stats' derive describes it to tools that
+//! know nothing of this scheduler.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,68 +10,98 @@ use scx_stats_derive::Stats;
 use serde::{Deserialize, Serialize};
 use wakelab_machine::Distance;
 
-/// Counts by name; what is 0 is left out. The structs spell it out: the derive goes by the name of the type.
+/// Counts by name; what is 0 is left out. The structs spell it out, because scx_stats' derive knows a type by its name.
 pub(crate) type Counts = BTreeMap<String, u64>;
 
-/// Since the scheduler was attached; of a difference, in its interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
-#[stat(top, desc = "what scx_wakelab decided, and what came of it")]
-pub(crate) struct Metrics {
-    #[stat(desc = "version of this structure")]
-    pub(crate) schema_version: u64,
-    #[stat(desc = "`stats`")]
-    pub(crate) kind: String,
-    #[stat(desc = "policy that schedules")]
-    pub(crate) policy: String,
-    #[stat(desc = "CPUs of the machine")]
-    pub(crate) cpus: u64,
-    #[stat(desc = "time over which was counted")]
-    pub(crate) interval_ns: u64,
-    #[stat(desc = "1: all was counted; 0: not what only --stats counts, which is 0 or empty")]
-    pub(crate) detailed: u64,
-    #[stat(desc = "wake-ups and forks that the policy placed")]
-    pub(crate) decisions: u64,
-    #[stat(desc = "time of all decisions; only with --stats")]
-    pub(crate) decision_ns: u64,
-    #[stat(desc = "decisions by reason")]
-    pub(crate) reasons: BTreeMap<String, u64>,
-    #[stat(desc = "decisions by what wake-affine said")]
-    pub(crate) wake_affine: BTreeMap<String, u64>,
-    #[stat(desc = "reads of CPUs' state in all decisions, by distance; only with --stats")]
-    pub(crate) reads: BTreeMap<String, u64>,
-    #[stat(desc = "decisions that searched past target and previous CPU")]
-    pub(crate) searches: u64,
-    #[stat(desc = "time of these decisions; only with --stats")]
-    pub(crate) search_ns: u64,
-    #[stat(desc = "searches by time: from so many ns to twice that; only with --stats")]
-    pub(crate) searches_from_ns: BTreeMap<u64, u64>,
-    #[stat(desc = "idle CPUs that another wake-up took first")]
-    pub(crate) lost_claims: u64,
-    #[stat(desc = "times that a task began to run")]
-    pub(crate) switches_in: u64,
-    #[stat(desc = "of which on another CPU than before")]
-    pub(crate) migrations: u64,
-    #[stat(desc = "migrations by distance; only with --stats")]
-    pub(crate) migrations_by_distance: BTreeMap<String, u64>,
-    #[stat(desc = "times that a task was queued")]
-    pub(crate) enqueues: u64,
-    #[stat(desc = "wake-ups for which the running task had to give way")]
-    pub(crate) preemptions: u64,
-    #[stat(desc = "times that a CPU asked for a task")]
-    pub(crate) dispatches: u64,
-    #[stat(desc = "tries to pull, by what they were for")]
-    pub(crate) pulls_tried: BTreeMap<String, u64>,
-    #[stat(desc = "tasks pulled")]
-    pub(crate) tasks_pulled: BTreeMap<String, u64>,
-    #[stat(desc = "tasks that another CPU took during a pull")]
-    pub(crate) pull_races: u64,
-    #[stat(desc = "tasks moved on because they could not run where they were queued")]
-    pub(crate) rescued: u64,
-    #[stat(desc = "tasks through the global queue, as the policy's answer could not be carried out")]
-    pub(crate) global_queue: u64,
-    #[stat(desc = "cgroups by path; only with --stats")]
-    pub(crate) groups: BTreeMap<String, GroupMetrics>,
+/// The table of what the BPF side counts, for the macro `$with`: the name in JSON and in `--help-stats`, the field of
+/// `struct cpu_stats` (bpf/stats.bpf.h), and what it counts. A new counter takes a line here, its field there, and a
+/// property in docs/schema/stats.schema.json.
+macro_rules! counters {
+    ($with:ident) => {
+        $with! {
+            numbers {
+                decisions = selects, "wake-ups and forks that the policy placed";
+                decision_ns = select_ns, "time of all decisions; only with --stats";
+                searches = searches, "decisions that searched past the target and the previous CPU";
+                search_ns = search_ns, "time of these decisions; only with --stats";
+                lost_claims = lost_claims, "idle CPUs that another wake-up took first";
+                switches_in = switches_in, "times that a task began to run";
+                migrations = migrations, "of these, times on another CPU than before";
+                enqueues = enqueues, "times that a task was queued";
+                preemptions = preempts, "wake-ups that preempted the running task";
+                dispatches = dispatches, "times that a CPU asked for a task";
+                pull_races = pull_races, "pulls that failed because another CPU took the task";
+                rescued = rescued, "tasks moved on because they could not run where they were queued";
+                global_queue = global, "tasks sent to the global queue because the policy's answer could not be used";
+            }
+            named {
+                reasons = reason by Reason, "decisions by reason";
+                wake_affine = affine_reason by AffineReason, "decisions by the answer of wake-affine";
+                reads = select_reads by Distance, "reads of CPUs' state in all decisions, by distance; only with --stats";
+                migrations_by_distance = moved by Distance, "migrations by distance; only with --stats";
+                pulls_tried = pull_tries by BalanceWhy, "tries to pull, by the reason to balance";
+                tasks_pulled = pulled by BalanceWhy, "tasks pulled, by the reason to balance";
+            }
+            times {
+                searches_from_ns = search_times, "searches by time: from N ns to 2 N ns; only with --stats";
+            }
+            // Counted by --bench search alone, and printed by it alone.
+            bench { timed timed_ns turned clock_ns }
+        }
+    };
 }
+pub(crate) use counters;
+
+macro_rules! define_metrics {
+    (
+        numbers { $($number:ident = $number_field:ident, $number_desc:literal;)* }
+        named { $($named:ident = $named_field:ident by $by:ident, $named_desc:literal;)* }
+        times { $($times:ident = $times_field:ident, $times_desc:literal;)* }
+        bench { $($bench:ident)* }
+    ) => {
+        /// Counts since the scheduler was attached; in a difference, those of its interval.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+        #[stat(top, desc = "what scx_wakelab decided, and what came of it")]
+        pub(crate) struct Metrics {
+            #[stat(desc = "version of this structure")]
+            pub(crate) schema_version: u64,
+            #[stat(desc = "`stats`")]
+            pub(crate) kind: String,
+            #[stat(desc = "policy that schedules")]
+            pub(crate) policy: String,
+            #[stat(desc = "CPUs of the machine")]
+            pub(crate) cpus: u64,
+            #[stat(desc = "length of the interval of these counts")]
+            pub(crate) interval_ns: u64,
+            #[stat(desc = "1: everything was counted; 0: what only --stats counts is 0 or empty")]
+            pub(crate) detailed: u64,
+            $(#[stat(desc = $number_desc)] pub(crate) $number: u64,)*
+            $(#[stat(desc = $named_desc)] pub(crate) $named: BTreeMap<String, u64>,)*
+            $(#[stat(desc = $times_desc)] pub(crate) $times: BTreeMap<u64, u64>,)*
+            #[stat(desc = "cgroups by path; only with --stats")]
+            pub(crate) groups: BTreeMap<String, GroupMetrics>,
+        }
+
+        impl Metrics {
+            /// Returns what was counted since `earlier`. A scheduler that was started again meanwhile counts from 0.
+            pub(crate) fn since(&self, earlier: &Metrics) -> Metrics {
+                if self.interval_ns < earlier.interval_ns {
+                    return self.clone();
+                }
+                Metrics {
+                    interval_ns: self.interval_ns - earlier.interval_ns,
+                    $($number: self.$number.saturating_sub(earlier.$number),)*
+                    $($named: more(&self.$named, &earlier.$named),)*
+                    $($times: more(&self.$times, &earlier.$times),)*
+                    groups: self.groups_since(earlier),
+                    ..self.clone()
+                }
+            }
+        }
+    };
+}
+
+counters!(define_metrics);
 
 /// A cgroup with all below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Stats)]
@@ -90,45 +121,13 @@ pub(crate) struct GroupMetrics {
 pub(crate) const SCHEMA_VERSION: u64 = 1;
 
 impl Metrics {
-    /// What was counted since `earlier`. A scheduler that started anew meanwhile counts from 0.
-    pub(crate) fn since(&self, earlier: &Metrics) -> Metrics {
-        if self.interval_ns < earlier.interval_ns {
-            return self.clone();
-        }
-        Metrics {
-            schema_version: self.schema_version,
-            kind: self.kind.clone(),
-            policy: self.policy.clone(),
-            cpus: self.cpus,
-            interval_ns: self.interval_ns - earlier.interval_ns,
-            detailed: self.detailed,
-            decisions: self.decisions.saturating_sub(earlier.decisions),
-            decision_ns: self.decision_ns.saturating_sub(earlier.decision_ns),
-            reasons: more(&self.reasons, &earlier.reasons),
-            wake_affine: more(&self.wake_affine, &earlier.wake_affine),
-            reads: more(&self.reads, &earlier.reads),
-            searches: self.searches.saturating_sub(earlier.searches),
-            search_ns: self.search_ns.saturating_sub(earlier.search_ns),
-            searches_from_ns: more(&self.searches_from_ns, &earlier.searches_from_ns),
-            lost_claims: self.lost_claims.saturating_sub(earlier.lost_claims),
-            switches_in: self.switches_in.saturating_sub(earlier.switches_in),
-            migrations: self.migrations.saturating_sub(earlier.migrations),
-            migrations_by_distance: more(&self.migrations_by_distance, &earlier.migrations_by_distance),
-            enqueues: self.enqueues.saturating_sub(earlier.enqueues),
-            preemptions: self.preemptions.saturating_sub(earlier.preemptions),
-            dispatches: self.dispatches.saturating_sub(earlier.dispatches),
-            pulls_tried: more(&self.pulls_tried, &earlier.pulls_tried),
-            tasks_pulled: more(&self.tasks_pulled, &earlier.tasks_pulled),
-            pull_races: self.pull_races.saturating_sub(earlier.pull_races),
-            rescued: self.rescued.saturating_sub(earlier.rescued),
-            global_queue: self.global_queue.saturating_sub(earlier.global_queue),
-            groups: self
-                .groups
-                .iter()
-                .map(|(path, group)| (path.clone(), group.since(earlier.groups.get(path))))
-                .filter(|(_, group)| group.runnable_ns + group.entitled_ns + group.received_ns > 0)
-                .collect(),
-        }
+    /// Returns the groups that ran or waited since `earlier`, with what they received since.
+    fn groups_since(&self, earlier: &Metrics) -> BTreeMap<String, GroupMetrics> {
+        self.groups
+            .iter()
+            .map(|(path, group)| (path.clone(), group.since(earlier.groups.get(path))))
+            .filter(|(_, group)| group.runnable_ns + group.entitled_ns + group.received_ns > 0)
+            .collect()
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads the BPF side, hands it the policy and the topology, attaches it, and waits for its end.
+//! Loads the BPF side with the policy and the topology, attaches it, and waits for its end.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use scx_utils::compat;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
@@ -20,23 +21,28 @@ use super::{OpenSkel, Skel, SkelBuilder, groups, types};
 use crate::arguments::{Arguments, Bench};
 use crate::entitlement::Entitlement;
 use crate::metrics::{Metrics, SCHEMA_VERSION};
+use crate::print::say;
 use crate::server::Server;
 use crate::{Ending, machine, priority, server, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
-/// The tick that the policy assumes where the kernel does not tell its own (CONFIG_HZ); Debian's and Ubuntu's.
+/// The tick that the policy assumes if the kernel does not report its own (CONFIG_HZ): that of Debian and Ubuntu.
 const TICK_NS: u64 = 4_000_000;
 
-/// DETAIL_STATS (bpf/state.bpf.h): counts for --stats.
+/// DETAIL_STATS (bpf/state.bpf.h): the level of detail that --stats needs.
 const DETAIL_STATS: u32 = 2;
 
-/// WL_CPU_BUSY (policy/policy.h); what is above is busy, too.
+/// WL_CPU_BUSY (policy/policy.h); higher states are busy too.
 const CPU_BUSY: u32 = 2;
 
-/// Schedules until a signal, or until the kernel detaches the scheduler; an error if it did so because of one. `start`
-/// counts how often the kernel asked for a new start before. Once attached, statistics are served; `server` goes on
-/// over a new start.
+/// Schedules until a signal, until nobody reads what is printed, or until the kernel detaches the scheduler. `start`
+/// counts how often the kernel asked to start again. Once attached, statistics are served; `server` outlives a new
+/// start.
+///
+/// # Errors
+///
+/// Fails if the scheduler cannot be attached, or if the kernel detached it because of an error.
 pub(crate) fn attach_and_wait(
     args: &Arguments,
     spec: &PolicySpec,
@@ -46,15 +52,47 @@ pub(crate) fn attach_and_wait(
 ) -> Result<Ending> {
     let topology = machine::detect(&args.sysfs, args.machine.as_deref())?;
     let tables = Tables::build(&topology, spec)?;
-    println!("topology: {}", machine::summary(&topology));
+    say(format_args!("topology: {}", machine::summary(&topology)))?;
     if args.verbose {
-        print!("{}", machine::levels(&tables));
+        say(machine::levels(&tables).trim_end())?;
     }
-
-    let builder = SkelBuilder::default();
     let mut object = MaybeUninit::uninit();
+    let mut skel = prepare(&mut object, args, spec, &tables)?;
+    let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
+    let link = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops))?;
+    if args.verbose {
+        say(verifier::summary(skel.object())?)?;
+    }
+    say(format_args!("scheduling by {spec}"))?;
+    let log = Log::begin(&skel, args, spec, &topology, start)?;
+
+    // Not earlier: if another scheduler keeps this one out, its socket must stay.
+    if server.is_none() {
+        *server = server::launch();
+    }
+    let mut observer = Observer::new(args, spec, tables.nr_cpus());
+    wait(&skel, args, stop, server.as_ref(), &log, &mut observer)?;
+    drop(link);
+    if args.bench == Some(Bench::Search) {
+        say(observer.stats(&skel)?.search())?;
+    }
+    log.end(&skel, tables.nr_cpus())?;
+    report_end(&skel, args, &tables)?;
+    let ended =
+        uei_report!(&skel, uei).context("the kernel detached the scheduler and uses its own again")?;
+    Ok(if ended.should_restart() { Ending::Restart } else { Ending::Stopped })
+}
+
+/// Opens the BPF side and writes the policy, the topology and the options into it; the kernel has not seen it yet.
+fn prepare<'a>(
+    object: &'a mut MaybeUninit<OpenObject>,
+    args: &Arguments,
+    spec: &PolicySpec,
+    tables: &Tables,
+) -> Result<OpenSkel<'a>> {
+    let builder = SkelBuilder::default();
     let options = LibbpfOpts::default().into_bpf_open_opts();
-    let mut skel = scx_ops_open!(builder, &mut object, wakelab_ops, options)?;
+    let mut skel = scx_ops_open!(builder, object, wakelab_ops, options)?;
     let ops = skel.struct_ops.wakelab_ops_mut();
     ops.exit_dump_len = args.exit_dump_len;
     if args.partial {
@@ -62,9 +100,9 @@ pub(crate) fn attach_and_wait(
     }
     let nr_groups = groups::reserve(&mut skel, args.cgroups, tables.nr_cpus())?;
     if args.verbose {
-        println!("{}", groups::room(nr_groups, tables.nr_cpus()));
+        say(groups::room(nr_groups, tables.nr_cpus()))?;
     }
-    install(&mut skel, spec, &tables, nr_groups)?;
+    install(&mut skel, spec, tables, nr_groups)?;
     let params = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy.params;
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.policy_params = params;
@@ -76,67 +114,66 @@ pub(crate) fn attach_and_wait(
         remove_hooks(&mut skel);
     }
     Log::prepare(&mut skel, args)?;
-    let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
-    let link = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops))?;
-    if args.verbose {
-        println!("{}", verifier::summary(skel.object())?);
-    }
-    println!("scheduling by {spec}");
-    let log = Log::begin(&skel, args, spec, &topology, start)?;
+    Ok(skel)
+}
 
-    // Not earlier: the socket of a scheduler that keeps this one out would be gone.
-    if server.is_none() {
-        *server = server::launch();
-    }
-    let channels = server.as_ref().map(Server::channels);
-    let mut observer = Observer::new(args, spec, tables.nr_cpus());
+/// Serves, logs and prints statistics until the scheduler is to end, or has ended.
+fn wait(
+    skel: &Skel<'_>,
+    args: &Arguments,
+    stop: &AtomicBool,
+    server: Option<&Server>,
+    log: &Log,
+    observer: &mut Observer,
+) -> Result<()> {
+    let channels = server.map(Server::channels);
     let every = args.stats.filter(|&seconds| seconds > 0).map(Duration::from_secs);
     let mut last = Instant::now();
-    let mut printed = observer.metrics(&skel)?;
+    let mut printed = observer.metrics(skel)?;
     let mut without_slot = 0;
-    while !stop.load(Ordering::Relaxed) && !uei_exited!(&skel, uei) {
-        // Not in the channel, which would spin for a while each time before it sleeps: nothing beside the work that is
-        // measured, but an emulated CPU that spins lets all others have their turns first, and then the loader seems to
-        // compute all the time.
+    while !stop.load(Ordering::Relaxed) && !uei_exited!(skel, uei) {
+        // Not a wait in the channel, which spins before it sleeps. That costs little on a real machine, but an
+        // emulated CPU that spins gives its turn away, and the loader would seem to compute all the time.
         thread::sleep(log.pause());
         if let Some((answers, requests)) = &channels {
             while requests.try_recv().is_ok() {
-                // If it has gone meanwhile, nobody waits for it.
-                let _ = answers.send(observer.metrics(&skel)?);
+                // A client that has gone waits for no answer.
+                let _ = answers.send(observer.metrics(skel)?);
             }
         }
         log.drain()?;
-        observer.look(&skel)?;
+        observer.sample_if_due(skel)?;
         let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
         groups::warn_without_slot(&bss.group_counts, args.cgroups, &mut without_slot);
         if every.is_some_and(|every| last.elapsed() >= every) {
             last = Instant::now();
-            let now = observer.metrics(&skel)?;
-            server::print(&now.since(&printed), args.format)?;
+            let now = observer.metrics(skel)?;
+            if !server::print(&now.since(&printed), args.format)? {
+                break;
+            }
             printed = now;
         }
     }
-    drop(link);
-    if args.bench == Some(Bench::Search) {
-        println!("{}", observer.stats(&skel)?.search());
-    }
-    log.end(&skel, tables.nr_cpus())?;
+    Ok(())
+}
+
+/// Reports what the policy's accounts still hold once the scheduler is detached.
+fn report_end(skel: &Skel<'_>, args: &Arguments, tables: &Tables) -> Result<()> {
     let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
-    let mut left = leftovers(&bss.policy, &tables);
+    let mut left = leftovers(&bss.policy, tables);
     left.extend(groups::leftovers(
         &skel.maps.wl_group_cpus,
         bss.group_counts.highest_slot,
         tables.nr_cpus() as u32,
     )?);
-    report_leftovers(&left, args.verbose);
+    report_leftovers(&left, args.verbose)?;
     if args.verbose && bss.timer_stats.firings > 1 {
-        println!("{}", groups::monitor(&bss.timer_stats));
+        say(groups::monitor(&bss.timer_stats))?;
     }
-    let ended = uei_report!(&skel, uei).context("the kernel detached the scheduler; its own goes on")?;
-    Ok(if ended.should_restart() { Ending::Restart } else { Ending::Stopped })
+    Ok(())
 }
 
-/// Reads what is counted, and with --stats looks at what cgroups are entitled to.
+/// Reads the counters and, with --stats, samples what each cgroup is entitled to.
 struct Observer {
     policy: String,
     nr_cpus: usize,
@@ -155,10 +192,10 @@ impl Observer {
         Ok(Stats::read(&bss.stats, self.nr_cpus))
     }
 
-    /// Since the scheduler was attached.
+    /// Returns the counts since the scheduler was attached.
     fn metrics(&mut self, skel: &Skel<'_>) -> Result<Metrics> {
-        // So that what groups are entitled to ends where the interval does.
-        self.look_now(skel)?;
+        // The last sample of the groups must end where the interval does.
+        self.sample(skel)?;
         let groups = match &mut self.entitlement {
             Some(entitlement) => entitlement.metrics(),
             None => BTreeMap::new(),
@@ -175,15 +212,15 @@ impl Observer {
         })
     }
 
-    /// Looks at the groups if it is time to.
-    fn look(&mut self, skel: &Skel<'_>) -> Result<()> {
+    /// Samples the groups if the next sample is due.
+    fn sample_if_due(&mut self, skel: &Skel<'_>) -> Result<()> {
         if self.entitlement.as_ref().is_some_and(Entitlement::is_due) {
-            self.look_now(skel)?;
+            self.sample(skel)?;
         }
         Ok(())
     }
 
-    fn look_now(&mut self, skel: &Skel<'_>) -> Result<()> {
+    fn sample(&mut self, skel: &Skel<'_>) -> Result<()> {
         let Some(entitlement) = &mut self.entitlement else { return Ok(()) };
         let began = Instant::now();
         let (groups, root_tasks) = groups::look(skel, self.nr_cpus)?;
@@ -192,7 +229,7 @@ impl Observer {
     }
 }
 
-/// Writes parameters and tables to the head of the BPF side's `policy`, before it is loaded.
+/// Writes the parameters and the tables to the head of the BPF side's `policy`; only possible before it is loaded.
 fn install(skel: &mut OpenSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_groups: u32) -> Result<()> {
     let params = spec.params_with_groups(tables.nr_cpus(), TICK_NS, nr_groups as usize)?;
     let bss = skel.maps.bss_data.as_deref_mut().context("the skeleton has no .bss")?;
@@ -204,7 +241,7 @@ fn install(skel: &mut OpenSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_group
     Ok(())
 }
 
-/// Leaves a scheduler without hooks: the kernel does by default whatever one of them would do.
+/// Removes all hooks, so that the kernel's defaults schedule.
 fn remove_hooks(skel: &mut OpenSkel<'_>) {
     let ops = skel.struct_ops.wakelab_ops_mut();
     *ops = types::sched_ext_ops {
@@ -222,18 +259,19 @@ fn remove_hooks(skel: &mut OpenSkel<'_>) {
     }
 }
 
-/// Detached, every task has left the policy and every count must have come back to nothing, and domains must count the
-/// CPUs that last said they were busy. What does not add up is a mistake of ours, and said; `verbose` says that it
-/// does.
-fn report_leftovers(found: &[String], verbose: bool) {
+/// Reports every account that does not balance, which is a bug of this scheduler; with `verbose` also that all do.
+fn report_leftovers(found: &[String], verbose: bool) -> Result<()> {
     if found.is_empty() && verbose {
-        println!("accounting: balanced");
+        say("accounting: balanced")?;
     }
     for line in found {
         eprintln!("scx_wakelab: accounting: {line}");
     }
+    Ok(())
 }
 
+/// Returns every account that does not balance after detaching: all tasks have left, so each CPU must count none, and
+/// each domain must count the CPUs that were busy last.
 fn leftovers(policy: &types::wl_policy, tables: &Tables) -> Vec<String> {
     let mut found = Vec::new();
     for (number, cpu) in policy.cpu[..tables.nr_cpus()].iter().enumerate() {
@@ -260,7 +298,7 @@ fn leftovers(policy: &types::wl_policy, tables: &Tables) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// All zero, as the BPF side starts.
+    /// Returns a policy of zeroes, as the BPF side has at its start.
     fn no_policy() -> Box<types::wl_policy> {
         // SAFETY: integers only, for which zero is a value; boxed, because it is half a megabyte.
         #[allow(unsafe_code)]

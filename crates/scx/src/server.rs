@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `--monitor`: the scheduler's statistics over a socket, in the manner of the scx schedulers (scx_stats), so that
-//! their tools read them, too. Here are both ends.
+//! `--monitor`: both ends of the socket that serves the scheduler's statistics. It is scx_stats' socket, so the tools
+//! of the other scx schedulers can read it.
 //!
-//! The socket's threads ask the loader's main loop, which alone can read what the BPF side counted.
+//! The socket's threads ask the loader's main loop, because only the main loop can read the BPF side's counters.
 
 use std::io::ErrorKind;
 use std::thread;
@@ -13,14 +13,15 @@ use scx_stats::prelude::*;
 
 use crate::arguments::Format;
 use crate::metrics::{GroupMetrics, Metrics};
+use crate::print::say;
 
 /// Where scx's schedulers listen.
 const SOCKET: &str = "/var/run/scx/root/stats";
 
-/// The server's end, and the main loop's ends of its channels.
+/// The server's end of the socket, with the main loop's ends of its channels.
 pub(crate) type Server = StatsServer<(), Metrics>;
 
-/// What is served: under the name `top`, to each client what was counted since it asked last.
+/// Returns what the socket serves: the name `top` gives each client the counts since it last asked.
 pub(crate) fn data() -> StatsServerData<(), Metrics> {
     let open: Box<dyn StatsOpener<(), Metrics>> = Box::new(|(requests, answers)| {
         requests.send(())?;
@@ -39,7 +40,7 @@ pub(crate) fn data() -> StatsServerData<(), Metrics> {
         .add_ops("top", StatsOps { open, close: None })
 }
 
-/// Listens, if it can: without statistics the machine is scheduled as well.
+/// Starts to listen. A failure is only reported: the scheduler works without statistics.
 pub(crate) fn launch() -> Option<Server> {
     match StatsServer::new(data()).launch() {
         Ok(server) => Some(server),
@@ -50,8 +51,8 @@ pub(crate) fn launch() -> Option<Server> {
     }
 }
 
-/// Prints what the running scheduler counts, every so many seconds, until it is killed. Waits for a scheduler if there
-/// is none.
+/// Prints the counts of the running scheduler every `seconds`, until it is killed or nobody reads stdout. Waits for a
+/// scheduler if there is none.
 pub(crate) fn monitor(seconds: u64, format: Format) -> Result<()> {
     let mut waits = false;
     loop {
@@ -68,10 +69,10 @@ pub(crate) fn monitor(seconds: u64, format: Format) -> Result<()> {
             Err(error) => return Err(error).context(format!("cannot connect to {SOCKET}")),
         };
         waits = false;
-        // The first answer begins the first interval.
+        // The first answer only starts the first interval.
         while let Some(metrics) = ask(&mut client)? {
-            if metrics.interval_ns >= seconds * 500_000_000 {
-                print(&metrics, format)?;
+            if metrics.interval_ns >= seconds * 500_000_000 && !print(&metrics, format)? {
+                return Ok(());
             }
             thread::sleep(Duration::from_secs(seconds));
         }
@@ -79,15 +80,13 @@ pub(crate) fn monitor(seconds: u64, format: Format) -> Result<()> {
     }
 }
 
-/// `None` if the scheduler has gone.
+/// Returns the counts since this client last asked, or `None` if the scheduler has gone.
 fn ask(client: &mut StatsClient) -> Result<Option<Metrics>> {
     let error = match client.request::<serde_json::Value>("stats", vec![]) {
         Ok(value) => {
             return match serde_json::from_value(value) {
                 Ok(metrics) => Ok(Some(metrics)),
-                Err(error) => {
-                    Err(error).context("the scheduler that listens is not scx_wakelab of this version")
-                }
+                Err(error) => Err(error).context("the running scheduler is not this version of scx_wakelab"),
             };
         }
         Err(error) => error,
@@ -103,16 +102,15 @@ fn is_absent(error: &anyhow::Error) -> bool {
     matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused))
 }
 
-/// A table, or a line of JSON.
-pub(crate) fn print(metrics: &Metrics, format: Format) -> Result<()> {
+/// Prints a table, or a line of JSON. Returns whether somebody still reads stdout.
+pub(crate) fn print(metrics: &Metrics, format: Format) -> Result<bool> {
     match format {
-        Format::Text => println!("{metrics}"),
-        Format::Json => println!("{}", serde_json::to_string(metrics)?),
+        Format::Text => say(metrics),
+        Format::Json => say(serde_json::to_string(metrics)?),
     }
-    Ok(())
 }
 
-/// What each number means.
+/// Prints the meaning of each number.
 pub(crate) fn describe() -> Result<()> {
     data().describe_meta(&mut std::io::stdout(), None)
 }

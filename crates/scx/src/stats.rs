@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the BPF side counted: a slot a CPU, summed and named.
+//! The BPF side's counts: read from one slot per CPU, summed, and named by the table in metrics.rs.
+
+use std::collections::BTreeMap;
 
 use wakelab_machine::Distance;
 use wakelab_policy::{AffineReason, BalanceWhy, Reason};
 
 use super::types::cpu_stats;
-use crate::metrics::{Counts, Metrics, mean};
+use crate::metrics::{Counts, Metrics, counters, mean};
 
-/// Sums over all CPUs.
+/// Sums of the counters over all CPUs.
 pub(crate) struct Stats(cpu_stats);
 
 impl Stats {
-    /// What the first `nr_cpus` slots hold now.
+    /// Returns the sums of the first `nr_cpus` slots as they are now.
     pub(crate) fn read(slots: &[cpu_stats], nr_cpus: usize) -> Stats {
         let mut sum = cpu_stats::default();
         for slot in &slots[..nr_cpus] {
-            // SAFETY: a live reference. The kernel's CPUs go on counting meanwhile, but each number is read whole: it
-            // is aligned and of the machine's word size. That the numbers of a slot are not of one instant does no
-            // harm.
+            // SAFETY: a live reference. The CPUs continue to count during the read, but each number is aligned and as
+            // wide as the machine's word, so it is read whole. The numbers of a slot may be of different instants.
             #[allow(unsafe_code)]
             let slot = unsafe { std::ptr::read_volatile(slot) };
             add(&mut sum, &slot);
@@ -25,39 +26,8 @@ impl Stats {
         Stats(sum)
     }
 
-    /// By name. What only the loader knows is left at 0.
-    pub(crate) fn metrics(&self) -> Metrics {
-        let s = &self.0;
-        let why = || BalanceWhy::ALL.iter().map(|why| why.name());
-        let distance = || Distance::ALL.iter().map(|distance| distance.name());
-        let bucket = |(at, &count): (usize, &u64)| (count > 0).then_some((1 << at, count));
-        Metrics {
-            decisions: s.selects,
-            decision_ns: s.select_ns,
-            reasons: named(Reason::ALL.iter().map(|reason| reason.name()), &s.reason),
-            wake_affine: named(AffineReason::ALL.iter().map(|reason| reason.name()), &s.affine_reason),
-            reads: named(distance(), &s.select_reads),
-            searches: s.searches,
-            search_ns: s.search_ns,
-            searches_from_ns: s.search_times.iter().enumerate().filter_map(bucket).collect(),
-            lost_claims: s.lost_claims,
-            switches_in: s.switches_in,
-            migrations: s.migrations,
-            migrations_by_distance: named(distance(), &s.moved),
-            enqueues: s.enqueues,
-            preemptions: s.preempts,
-            dispatches: s.dispatches,
-            pulls_tried: named(why(), &s.pull_tries),
-            tasks_pulled: named(why(), &s.pulled),
-            pull_races: s.pull_races,
-            rescued: s.rescued,
-            global_queue: s.global,
-            ..Metrics::default()
-        }
-    }
-
-    /// With `--bench search`: how often the policy and the kernel's default search placed a task, and what that took in
-    /// ns a time, without looking at the clock.
+    /// Returns the line of `--bench search`: how many tasks the policy and the kernel's default search placed, and the
+    /// mean time of each in ns, less the time that reading the clock takes.
     pub(crate) fn search(&self) -> String {
         let s = &self.0;
         let clock_ns = mean(s.clock_ns, s.timed[1]);
@@ -71,41 +41,63 @@ impl Stats {
     }
 }
 
-/// Those above 0.
+/// Returns the counts above 0 by name.
 fn named(names: impl Iterator<Item = &'static str>, counts: &[u64]) -> Counts {
     let counted = names.zip(counts).filter(|(_, count)| **count > 0);
     counted.map(|(name, count)| (name.to_owned(), *count)).collect()
 }
 
-fn add(into: &mut cpu_stats, from: &cpu_stats) {
-    let arrays = |into: &mut [u64], from: &[u64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += b);
-    arrays(&mut into.reason, &from.reason);
-    arrays(&mut into.affine_reason, &from.affine_reason);
-    arrays(&mut into.select_reads, &from.select_reads);
-    arrays(&mut into.search_times, &from.search_times);
-    arrays(&mut into.moved, &from.moved);
-    arrays(&mut into.pull_tries, &from.pull_tries);
-    arrays(&mut into.pulled, &from.pulled);
-    arrays(&mut into.timed, &from.timed);
-    arrays(&mut into.timed_ns, &from.timed_ns);
-    arrays(&mut into.turned, &from.turned);
-    let numbers = [
-        (&mut into.selects, from.selects),
-        (&mut into.searches, from.searches),
-        (&mut into.lost_claims, from.lost_claims),
-        (&mut into.select_ns, from.select_ns),
-        (&mut into.search_ns, from.search_ns),
-        (&mut into.clock_ns, from.clock_ns),
-        (&mut into.enqueues, from.enqueues),
-        (&mut into.preempts, from.preempts),
-        (&mut into.dispatches, from.dispatches),
-        (&mut into.pull_races, from.pull_races),
-        (&mut into.switches_in, from.switches_in),
-        (&mut into.migrations, from.migrations),
-        (&mut into.rescued, from.rescued),
-        (&mut into.global, from.global),
-    ];
-    numbers.into_iter().for_each(|(a, b)| *a += b);
+/// A counter, or an array of them.
+trait Sum {
+    fn add(&mut self, other: &Self);
+}
+
+impl Sum for u64 {
+    fn add(&mut self, other: &u64) {
+        *self += other;
+    }
+}
+
+impl<const N: usize> Sum for [u64; N] {
+    fn add(&mut self, other: &[u64; N]) {
+        self.iter_mut().zip(other).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+macro_rules! define_reading {
+    (
+        numbers { $($number:ident = $number_field:ident, $number_desc:literal;)* }
+        named { $($named:ident = $named_field:ident by $by:ident, $named_desc:literal;)* }
+        times { $($times:ident = $times_field:ident, $times_desc:literal;)* }
+        bench { $($bench:ident)* }
+    ) => {
+        fn add(into: &mut cpu_stats, from: &cpu_stats) {
+            $(into.$number_field.add(&from.$number_field);)*
+            $(into.$named_field.add(&from.$named_field);)*
+            $(into.$times_field.add(&from.$times_field);)*
+            $(into.$bench.add(&from.$bench);)*
+        }
+
+        impl Stats {
+            /// Returns the counts by name. What only the loader knows is left at 0.
+            pub(crate) fn metrics(&self) -> Metrics {
+                Metrics {
+                    $($number: self.0.$number_field,)*
+                    $($named: named($by::ALL.iter().map(|value| value.name()), &self.0.$named_field),)*
+                    $($times: by_time(&self.0.$times_field),)*
+                    ..Metrics::default()
+                }
+            }
+        }
+    };
+}
+
+counters!(define_reading);
+
+/// Returns the histogram's counts above 0 by the least time of their bucket in ns: bucket b begins at 2^b.
+fn by_time(buckets: &[u64]) -> BTreeMap<u64, u64> {
+    let counted = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+    counted.map(|(bucket, count)| (1 << bucket, *count)).collect()
 }
 
 #[cfg(test)]

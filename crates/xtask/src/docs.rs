@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask docs`: runs the commands whose output stands in docs/, and writes their output of today there.
+//! `cargo xtask docs`: the output of commands that README.md and docs/ show, written or checked.
 //!
 //! A block looks like this, and everything between its marks is replaced:
 //! ```text
@@ -7,52 +7,151 @@
 //! (a fenced block of text)
 //! <!-- end of output -->
 //! ```
-//! The command is `wakelab ...`, or `cargo test ...` with environment variables before it: then the block is what the
-//! tests print.
+//! The command is `wakelab ...`, or `cargo test ...` with environment variables before it; for tests, the block has
+//! what they print. `slow output of` marks a command that takes minutes: `--check` leaves its block alone.
+//! `first 20 lines of` leaves out the rest of a long output.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{cargo, root, text};
 
-const BEGIN: &str = "<!-- output of: ";
+const MARK: &str = "<!-- ";
 const END: &str = "<!-- end of output -->";
 
 #[derive(Args)]
 pub(crate) struct DocsArgs {
-    /// Only these files of docs/ (default: all that have such blocks)
+    /// Only these pages, by file name [default: README.md and all of docs/]
     files: Vec<String>,
+    /// Write nothing; fail if a block differs from what its command prints now. Slow commands are not run.
+    #[arg(long)]
+    check: bool,
 }
 
 pub(crate) fn run(args: &DocsArgs) -> Result<()> {
-    let mut files = Vec::new();
-    for folder in ["guide", "design", "results"] {
-        for entry in std::fs::read_dir(root().join("docs").join(folder))? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "md") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
     let asked = |path: &Path| {
         args.files.is_empty()
             || args.files.iter().any(|name| path.file_name().is_some_and(|own| own == name.as_str()))
     };
-    for path in files.into_iter().filter(|path| asked(path)) {
-        let before = std::fs::read_to_string(&path)?;
-        let after = renewed(&before, printed).with_context(|| format!("{}", path.display()))?;
+    let pages: Vec<PathBuf> = pages()?.into_iter().filter(|path| asked(path)).collect();
+    if args.check { check(&pages) } else { write(&pages) }
+}
+
+/// Fails if a block of a fast command is stale.
+pub(crate) fn check_all() -> Result<()> {
+    check(&pages()?)
+}
+
+/// Returns README.md and the Markdown pages of docs/.
+fn pages() -> Result<Vec<PathBuf>> {
+    let mut pages = vec![root().join("README.md")];
+    for folder in ["", "guide", "design", "results"] {
+        for entry in std::fs::read_dir(root().join("docs").join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+fn write(pages: &[PathBuf]) -> Result<()> {
+    for path in pages {
+        let before = std::fs::read_to_string(path)?;
+        let after = renewed(&before, |block, _| block.output().map(Some))
+            .with_context(|| format!("{}", path.display()))?;
         if after != before {
-            std::fs::write(&path, after)?;
+            std::fs::write(path, after)?;
             println!("docs: {} has changed", path.display());
         }
     }
     Ok(())
 }
 
-/// What a command writes to stdout.
+fn check(pages: &[PathBuf]) -> Result<()> {
+    let (mut fresh, mut slow, mut stale) = (0, 0, 0);
+    for path in pages {
+        let name = path.strip_prefix(root()).unwrap_or(path).display();
+        renewed(&std::fs::read_to_string(path)?, |block, before| {
+            if block.is_slow {
+                slow += 1;
+                return Ok(None);
+            }
+            let now = block.output()?;
+            match first_difference(before, &fenced(&now)) {
+                None => fresh += 1,
+                Some((old, new)) => {
+                    stale += 1;
+                    eprintln!("docs: {name}: stale output of '{}':", block.command);
+                    eprintln!("  the page has   {old}\n  it prints now  {new}");
+                }
+            }
+            Ok(None)
+        })
+        .with_context(|| format!("{name}"))?;
+    }
+    println!("docs: {fresh} blocks are fresh, {slow} slow ones were not checked");
+    if stale > 0 {
+        bail!("{stale} blocks are stale: cargo xtask docs PAGE writes them");
+    }
+    Ok(())
+}
+
+/// Returns the first lines that differ.
+fn first_difference<'a>(old: &'a str, new: &'a str) -> Option<(&'a str, &'a str)> {
+    if old == new {
+        return None;
+    }
+    let (mut old, mut new) = (old.lines(), new.lines());
+    loop {
+        match (old.next(), new.next()) {
+            (None, None) => return Some(("(other line ends)", "(other line ends)")),
+            (a, b) if a != b => return Some((a.unwrap_or("(nothing)"), b.unwrap_or("(nothing)"))),
+            _ => {}
+        }
+    }
+}
+
+/// What a mark says.
+#[derive(Debug, PartialEq)]
+struct Block<'a> {
+    command: &'a str,
+    is_slow: bool,
+    /// The number of lines that the block shows; `None` for all.
+    lines: Option<usize>,
+}
+
+impl<'a> Block<'a> {
+    /// Returns the block that a comment's text begins, or `None` if it is another comment.
+    fn parse(text: &'a str) -> Option<Block<'a>> {
+        let (begin, command) = text.split_once(" of: ")?;
+        let (is_slow, lines) = match begin.split(' ').collect::<Vec<_>>()[..] {
+            ["output"] => (false, None),
+            ["slow", "output"] => (true, None),
+            ["first", lines, "lines"] => (false, Some(lines.parse().ok()?)),
+            _ => return None,
+        };
+        Some(Block { command, is_slow, lines })
+    }
+
+    fn output(&self) -> Result<String> {
+        let text = printed(&self.command.split_whitespace().collect::<Vec<_>>())?;
+        Ok(match self.lines {
+            Some(lines) => text.lines().take(lines).collect::<Vec<_>>().join("\n"),
+            None => text,
+        })
+    }
+}
+
+fn fenced(output: &str) -> String {
+    format!("```text\n{}\n```\n", output.trim_end())
+}
+
+/// Returns what a command writes to stdout.
 fn printed(words: &[&str]) -> Result<String> {
     let variables = words.iter().take_while(|word| word.contains('=')).count();
     let mut command = cargo();
@@ -71,7 +170,7 @@ fn printed(words: &[&str]) -> Result<String> {
     }
 }
 
-/// The lines that tests printed, without those of the harness.
+/// Returns the lines that tests printed, without those of the test harness.
 fn of_tests(stdout: &str) -> String {
     let is_harness = |line: &str| {
         line.is_empty()
@@ -82,20 +181,26 @@ fn of_tests(stdout: &str) -> String {
     stdout.lines().filter(|line| !is_harness(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// The text with each block's output replaced by what `run` answers to the words of its command.
-fn renewed(text: &str, run: impl Fn(&[&str]) -> Result<String>) -> Result<String> {
+/// Returns the text with each block replaced by the output that `run` returns for it; where `run` returns `None`, the
+/// block stays. `run` also gets the block as it is.
+fn renewed(text: &str, mut run: impl FnMut(&Block<'_>, &str) -> Result<Option<String>>) -> Result<String> {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find(BEGIN) {
-        let line_end = rest[at..].find('\n').context("a mark without an end of line")? + at;
-        let arguments = rest[at + BEGIN.len()..line_end]
-            .strip_suffix(" -->")
-            .with_context(|| format!("'{}' does not end in ' -->'", &rest[at..line_end]))?;
-        let Some(end) = rest[line_end..].find(END) else { bail!("'{BEGIN}{arguments}' has no '{END}'") };
-        let words: Vec<&str> = arguments.split_whitespace().collect();
-        out.push_str(&rest[..=line_end]);
-        out.push_str(&format!("```text\n{}\n```\n", run(&words)?.trim_end()));
-        rest = &rest[line_end + end..];
+    while let Some(at) = rest.find(MARK) {
+        let line_end = rest[at..].find('\n').map_or(rest.len(), |length| at + length + 1);
+        let line = rest[at + MARK.len()..line_end].trim_end();
+        out.push_str(&rest[..line_end]);
+        rest = &rest[line_end..];
+        let Some(block) = Block::parse(line.strip_suffix(" -->").unwrap_or(line)) else { continue };
+        if !line.ends_with(" -->") {
+            bail!("'{line}' does not end in ' -->'");
+        }
+        let Some(end) = rest.find(END) else { bail!("'{line}' has no '{END}'") };
+        match run(&block, &rest[..end])? {
+            Some(output) => out.push_str(&fenced(&output)),
+            None => out.push_str(&rest[..end]),
+        }
+        rest = &rest[end..];
     }
     out.push_str(rest);
     Ok(out)
@@ -108,11 +213,32 @@ mod tests {
     #[test]
     fn blocks_are_replaced_and_nothing_else() {
         let text = "a\n<!-- output of: wakelab x --y 1 -->\n```text\nold\n```\n<!-- end of output -->\nb\n";
-        let run = |words: &[&str]| Ok(format!("{}\n", words.join("|")));
+        let run = |block: &Block<'_>, _: &str| Ok(Some(format!("{}\n", block.command.replace(' ', "|"))));
         let new = "a\n<!-- output of: wakelab x --y 1 -->\n```text\nwakelab|x|--y|1\n```\n<!-- end of output -->\nb\n";
         assert_eq!(renewed(text, run).unwrap(), new);
         assert_eq!(renewed(new, run).unwrap(), new);
-        assert_eq!(renewed("no blocks\n", run).unwrap(), "no blocks\n");
+        assert_eq!(
+            renewed("<!-- a comment -->\nno blocks\n", run).unwrap(),
+            "<!-- a comment -->\nno blocks\n"
+        );
+        assert_eq!(renewed(text, |_, _| Ok(None)).unwrap(), text);
+    }
+
+    #[test]
+    fn a_mark_says_what_is_run_and_shown() {
+        let block = |command, is_slow, lines| Some(Block { command, is_slow, lines });
+        assert_eq!(Block::parse("output of: wakelab x"), block("wakelab x", false, None));
+        assert_eq!(Block::parse("slow output of: wakelab x"), block("wakelab x", true, None));
+        assert_eq!(Block::parse("first 7 lines of: wakelab x"), block("wakelab x", false, Some(7)));
+        assert_eq!(Block::parse("the output of: wakelab x"), None);
+        assert_eq!(Block::parse("end of output"), None);
+    }
+
+    #[test]
+    fn a_stale_block_is_named_by_its_first_line_that_differs() {
+        assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(first_difference("a\nb\n", "a\nc\n"), Some(("b", "c")));
+        assert_eq!(first_difference("a\n", "a\nc\n"), Some(("(nothing)", "c")));
     }
 
     #[test]
@@ -128,7 +254,7 @@ mod tests {
 
     #[test]
     fn blocks_without_an_end_are_refused() {
-        let run = |_: &[&str]| Ok(String::new());
+        let run = |_: &Block<'_>, _: &str| Ok(None);
         assert!(renewed("<!-- output of: wakelab x -->\n", run).is_err());
         assert!(renewed("<!-- output of: wakelab x\n<!-- end of output -->\n", run).is_err());
     }

@@ -44,7 +44,7 @@ enum Chore {
     Test(test::TestArgs),
     /// Check the rules of the house that no compiler checks.
     Style,
-    /// Write into docs/ what the commands named there print today.
+    /// Write the output of commands that README.md and docs/ show, or check that it is fresh.
     Docs(docs::DocsArgs),
     /// Run all published experiments in full, and write docs/results/experiments.md.
     Experiments(experiments::ExperimentsArgs),

@@ -106,6 +106,8 @@ fn check_file(file: &str, text: &str, findings: &mut Vec<String>) -> Result<()> 
     style_prose::check_phrases(file, text, findings);
     if has_extension(file, PROSE) {
         style_prose::check_width(file, text, findings);
+        let folder = root().join(file).parent().map(Path::to_path_buf).unwrap_or_default();
+        style_prose::check_links(file, text, |path| folder.join(path).exists(), findings);
         return Ok(());
     }
     check_text(file, text, findings);

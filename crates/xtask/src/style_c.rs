@@ -68,7 +68,7 @@ fn functions(text: &str) -> Vec<Function> {
         let Some(close) = lines[open..].iter().position(|line| *line == "}") else { continue };
         let is_end =
             |line: &&str| line.trim().is_empty() || line.starts_with(['#', '}']) || line.ends_with(';');
-        let first = lines[..open].iter().rposition(|line| is_end(line)).map_or(0, |at| at + 1);
+        let first = lines[..open].iter().rposition(is_end).map_or(0, |at| at + 1);
         let signature = lines[first..open].join(" ");
         let Some((before, _)) = signature.split_once('(') else { continue };
         let name = words(before).last().unwrap_or_default().to_owned();

@@ -83,7 +83,19 @@ pub(crate) fn check_width(file: &str, text: &str, findings: &mut Vec<String>) {
     }
 }
 
-/// The line without what its links lead to.
+/// Appends the links of a Markdown page that lead to no file. `exists` is asked for paths relative to the page.
+pub(crate) fn check_links(file: &str, text: &str, exists: impl Fn(&str) -> bool, findings: &mut Vec<String>) {
+    for (index, line) in text.lines().enumerate() {
+        for target in line.split("](").skip(1).filter_map(|rest| rest.split_once(')')) {
+            let path = target.0.split('#').next().unwrap_or_default();
+            if !path.is_empty() && !path.contains(':') && !exists(path) {
+                findings.push(format!("{file}:{}: a link to {path}, which does not exist", index + 1));
+            }
+        }
+    }
+}
+
+/// Returns the line without the targets of its links.
 fn without_targets(line: &str) -> String {
     let (mut out, mut rest) = (String::new(), line);
     while let Some((before, after)) = rest.split_once("](") {
@@ -135,6 +147,14 @@ mod tests {
         for (begin, _) in BEGINS {
             assert_eq!(phrases("a.rs", &format!("    {begin}it.\n")).len(), 1, "{begin}");
         }
+    }
+
+    #[test]
+    fn a_dead_link_is_found() {
+        let mut found = Vec::new();
+        let text = "[a](there.md) [b](gone.md#part)\n[c](https://x.y/z) [d](#here)\n";
+        check_links("a.md", text, |path| path == "there.md", &mut found);
+        assert_eq!(found, ["a.md:1: a link to gone.md, which does not exist"]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 /*
  * main.bpf.c - the policy behind sched_ext's hooks.
  *
- * This file decides nothing. It owns what the contract gives to a host
- * (docs/design/contract.md): the queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in task
+ * This file decides nothing. It owns what the contract (docs/design/contract.md) gives to a host:
+ * the queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in task
  * storage; the idle mask, which is the kernel's built-in one. Each hook tells policy/ what happened
  * and carries out its answer.
  *
