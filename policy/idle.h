@@ -3,18 +3,22 @@
  * idle.h - the axis `idle`: the search for an idle CPU, and each event that a design follows for
  * it, handed to the design that the policy has.
  *
- * A design needs a line in wl_idle_search(). It has a line elsewhere only for what it follows or
- * changes: the default is what a search needs that keeps no state.
+ * A design is a value in params.h and a file with its search: `cargo xtask dispatch` adds it here.
+ * It has a line below only for what it follows or changes: the default is what a search needs that
+ * keeps no state.
  */
 #ifndef WL_IDLE_H
 #define WL_IDLE_H
 
 #include "capacity.h"
 #include "idle_merged.h"
+#include "idle_walk.h"
+
+/* The designs' files; `cargo xtask dispatch` writes these lines. */
 #include "idle_narrow.h"
 #include "idle_nearest.h"
+#include "idle_scan.h"
 #include "idle_smt_balance.h"
-#include "idle_walk.h"
 
 /* ------------------------------------------------------------------ the search */
 
@@ -42,6 +46,7 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 	if (p->topo.unequal)
 		return wl_search_capacity(p, s, t, out);
 	switch (wl_axis(p, idle)) {
+	/* `cargo xtask dispatch` writes the cases. */
 	case WL_IDLE_SMT_BALANCE:
 		return wl_search_smt_balance(p, s, t, out);
 	case WL_IDLE_NARROW:
