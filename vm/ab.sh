@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Init of the guest of `cargo xtask vm ab`. With /arguments: runs `wakelab ab` with them and shows what it prints. Without: tests
-# it against the real kernel and the real loader, and reports on the serial console (lib.sh). Report of its own:
+# it against the real kernel and the real loader, and reports on the serial console (lib.sh). Its own report:
 #   @@ out LINE                    a line of what `wakelab ab` printed
 #
 # Steps: refused (another scheduler is attached), table, ejected (the loader is killed during a run), failing (the command

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Init of the log test's guest: runs hackbench and short-lived tasks under each policy in /policies while the loader logs, and puts the
-# logs, named by the number of the policy, on the disk as a tar archive (lib.sh). Reports of its own:
+# logs, named by the number of the policy, on the disk as a tar archive (lib.sh). Its own report:
 #   @@ policy SPEC                 before the steps of a policy
 #
 # Steps of a policy: load, work, unload.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Init of the smoke test's guest: runs each policy in /policies on this kernel and reports on the serial console (lib.sh).
-# Reports of its own:
+# Its own reports:
 #   @@ topology TEXT               once, what the loader detected
 #   @@ policy SPEC                 before the steps of a policy
 #

@@ -29,7 +29,7 @@ work() {
 }
 
 # real_time FIFO_CPUS THREADS: threads that may run anywhere, and one bound to CPU 0, while real-time tasks take CPUs 0 to
-# FIFO_CPUS - 1 for a second. Those that may must go on elsewhere, and the bound one goes on when its CPU is given back. Sets $why.
+# FIFO_CPUS - 1 for a second. The first must continue elsewhere, and the bound one when its CPU is given back. Sets $why.
 # They come one after the other: at once, one may take an idle CPU that is just pulling what another pushed away, and the kernel keeps
 # that (docs/guide/scheduler.md, limits).
 real_time() {
@@ -54,7 +54,7 @@ real_time() {
     [ -z "$why" ]
 }
 
-# under_loader CHECK FLAG...: what is left of a step that is one check, under a loader of its own. CHECK sets $why if it fails.
+# under_loader CHECK FLAG...: the rest of a step that is one check, under a separate loader. CHECK sets $why if it fails.
 under_loader() {
     check=$1
     shift
@@ -234,7 +234,7 @@ kill_loader() {
     await 20 is_disabled
 }
 
-# The last CPU goes off and on again: the kernel detaches the scheduler each time, and the loader attaches it anew.
+# The last CPU goes off and on again: the kernel detaches the scheduler each time, and the loader attaches it again.
 run_hotplug() {
     begin hotplug
     begin_load
@@ -254,7 +254,7 @@ run_hotplug() {
     fi
 }
 
-# The last thing that the loader said is that it schedules, on so many CPUs.
+# The loader's last words are that it schedules, and on how many CPUs.
 is_attached() {
     tail -n 1 /tmp/loader.log | grep -q '^scheduling by' && grep '^topology:' /tmp/loader.log | tail -n 1 | grep -qE ": $1 CPUs?,"
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `affinity`: the affinity and the nice value of tasks change while they run, wait or sleep.
 //!
-//! Once sched_setaffinity has returned, the task must not be seen on a CPU outside its mask. The task looks where it is
-//! all the time, and a sequence number tells whether its mask changed around a look. Half of the tasks compute all the
-//! time, the others sleep now and then, so that some changes meet a task that runs, some one that is queued, some one
-//! that sleeps.
+//! Once sched_setaffinity has returned, the task must not be seen on a CPU outside its mask. The task checks its CPU
+//! all the time, and a sequence number shows whether its mask changed around a check. Half of the tasks compute all the
+//! time and the others sleep now and then, so that changes meet tasks that run, tasks in a queue, and tasks that sleep.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -19,27 +18,27 @@ use crate::work::{Choices, Line, Work, allowed_cpus, cpu_set, now, ns};
 /// Arguments of `affinity`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// For how long.
+    /// Length of the test.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 2000)]
     ms: u64,
-    /// Tasks for each CPU.
+    /// Tasks per CPU.
     #[arg(long, default_value_t = 3)]
     tasks: usize,
     /// Time between two changes.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 500)]
     every_us: u64,
-    /// Fail if a computing task did not run for longer.
+    /// Fail if a computing task did not run for longer than this.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 100)]
     within_ms: u64,
-    /// Of the choice of masks.
+    /// Seed of the choice of masks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What a task and the one who changes its affinity share.
+/// State that a task shares with the thread that changes its affinity.
 #[derive(Default)]
 struct Shared {
-    /// The task's id, 0 until it has begun.
+    /// The task's id; 0 before it starts.
     tid: AtomicU64,
     /// Odd while the mask changes.
     sequence: AtomicU64,
@@ -48,7 +47,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether the task is where its mask forbids it to be; `None` if the mask changed meanwhile.
+    /// Whether the task runs on a CPU outside its mask; `None` if the mask changed during the check.
     fn is_astray(&self, cpu: impl Fn() -> usize) -> Option<bool> {
         let before = self.sequence.load(Ordering::SeqCst);
         let mask = self.mask.load(Ordering::SeqCst);
@@ -105,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
         .expect(longest <= bound, format!("at most {bound:?} between two looks"), format!("{longest:?}")))
 }
 
-/// Changes one task after the other until the time is over; gives the number of changes.
+/// Changes one task after the other until the time is over. Returns the number of changes.
 fn change(args: &Args, tasks: &[Shared], cpus: &[usize]) -> Result<u64> {
     let mut choices = Choices::new(args.seed);
     let mut changes = 0;
@@ -129,8 +128,7 @@ fn change(args: &Args, tasks: &[Shared], cpus: &[usize]) -> Result<u64> {
         task.sequence.fetch_add(1, Ordering::SeqCst);
         changes += 1;
         if choices.below(4) == 0 {
-            // From -5 to 5: weights from 3,121 to 335, so that nobody's part becomes so small that the bound means
-            // nothing.
+            // From -5 to 5: weights from 3,121 to 335. A smaller part would make the bound meaningless.
             let nice = choices.below(11) as i32 - 5;
             setpriority_process(Some(tid), nice).context("setpriority")?;
         }
@@ -173,7 +171,7 @@ mod tests {
         assert_eq!(shared.is_astray(|| 1), Some(true));
         assert_eq!(shared.is_astray(|| 2), Some(false));
         assert_eq!(shared.is_astray(|| 64), Some(true));
-        // It changes while the task looks, or began to before.
+        // It changes during the check, or has begun to.
         let change = || {
             shared.sequence.fetch_add(2, Ordering::SeqCst);
             1

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `burst`: tasks that begin together and compute until each has used so much CPU time by its own clock; the makespan.
+//! `burst`: tasks that start together and compute until each has used CPU_MS of CPU time; reports the makespan.
 //!
-//! As each burst ends by the thread's CPU clock and not by a count of steps, a scheduler that leaves CPUs idle while
-//! tasks wait has a longer makespan, and nothing else has: also on an emulated machine.
+//! A burst ends by the thread's CPU clock, not by a count of steps. Therefore only a scheduler that leaves CPUs idle
+//! while tasks wait lengthens the makespan, also on an emulated machine.
 
 use std::sync::Barrier;
 use std::thread;
@@ -15,13 +15,13 @@ use crate::work::{Line, Work, now, ns, pin};
 /// Arguments of `burst`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many tasks.
+    /// Number of tasks.
     #[arg(long, default_value_t = 8)]
     tasks: u32,
     /// CPU time of each burst.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 100)]
     cpu_ms: u64,
-    /// Bursts of each task, one after the other; all tasks wait for each other before each.
+    /// Bursts of each task, one after the other; before each, all tasks wait for each other.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
     /// Bind all tasks to this CPU: the negative control.
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
     }
     let barrier = Barrier::new(args.tasks as usize);
     let cpu_time = Duration::from_millis(args.cpu_ms);
-    // Of each task, when each of its bursts began and ended.
+    // Begin and end of each burst of each task.
     let spans: Vec<(Vec<(Duration, Duration)>, bool)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..u64::from(args.tasks))
             .map(|seed| {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
         .expect(right == args.tasks as usize, format!("{} tasks with right results", args.tasks), right))
 }
 
-/// From the first begin to the last end.
+/// Returns the time from the first begin to the last end.
 fn makespan(spans: &[(Duration, Duration)]) -> Duration {
     let first = spans.iter().map(|span| span.0).min().unwrap_or_default();
     let last = spans.iter().map(|span| span.1).max().unwrap_or_default();

@@ -2,11 +2,11 @@
 //! `cgroups`: creates many cgroups, gives them weights, moves busy workers in and out, and removes them.
 //!
 //! There are always as many cgroups as workers, one busy worker in each. A new cgroup takes over the worker of the
-//! oldest, which is removed at once: its task runs, waits or is in the middle of a slice as its group goes away. Every
-//! fourth is nested in one of its own. At the end each worker says how far it came, and that is checked.
+//! oldest, which is removed at once: its task runs, waits or is in the middle of a slice when its group goes away.
+//! Every fourth has a separate parent. At the end each worker reports its progress, which is checked.
 //!
-//! All of them are in one cgroup, wakelab, of the default weight: beside it this program and the kernel's threads,
-//! which are in the root, would get what one of them gets, and creating the cgroups would take most of a minute.
+//! All of them are in one cgroup, wakelab, of the default weight. Otherwise this program and the kernel's threads,
+//! which are in the root, would get only what one of them gets, and creating the cgroups would take most of a minute.
 
 use std::fs;
 use std::io::Read;
@@ -25,19 +25,19 @@ pub(crate) struct Args {
     /// Where cgroup v2 is mounted, with the controller cpu enabled for children.
     #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/cgroup")]
     root: PathBuf,
-    /// How many cgroups, one after the other.
+    /// Number of cgroups, one after the other.
     #[arg(long, default_value_t = 200)]
     count: usize,
-    /// How many workers, and cgroups at the same time.
+    /// Number of workers, and of cgroups at the same time.
     #[arg(long, default_value_t = 24)]
     workers: usize,
-    /// Time between two cgroups.
+    /// Time from one new cgroup to the next.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 3000)]
     every_us: u64,
-    /// Fail if a worker takes longer to end.
+    /// Fail if a worker takes longer than this to end.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 5000)]
     within_ms: u64,
-    /// Of the choice of weights.
+    /// Seed of the choice of weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -52,7 +52,7 @@ pub(crate) fn set_weight(cgroup: &Path, weight: u64) -> Result<()> {
     put(&cgroup.join("cpu.weight"), weight)
 }
 
-/// Creates a cgroup; its children can be given weights if it is to have any.
+/// Creates a cgroup, whose children can have weights if it has any.
 pub(crate) fn create(cgroup: &Path, has_children: bool) -> Result<()> {
     fs::create_dir(cgroup).with_context(|| format!("cannot create {}", cgroup.display()))?;
     if has_children {
@@ -61,7 +61,7 @@ pub(crate) fn create(cgroup: &Path, has_children: bool) -> Result<()> {
     Ok(())
 }
 
-/// Removes a cgroup that holds no process any more. A process that has just ended counts for a moment.
+/// Removes an empty cgroup. A process that has just ended still counts for a moment.
 pub(crate) fn remove(cgroup: &Path) -> Result<()> {
     let end = now() + Duration::from_secs(5);
     while let Err(error) = fs::remove_dir(cgroup) {
@@ -102,7 +102,7 @@ fn weight(choices: &mut Choices) -> u64 {
     10 + choices.below(991)
 }
 
-/// Runs it all.
+/// Runs the workers and the changes.
 pub(crate) fn run(args: &Args) -> Result<Line> {
     ensure!(args.workers > 0, "at least one worker is needed");
     let program = std::env::current_exe().context("cannot find this program")?;
@@ -132,13 +132,13 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
             old.folders.iter().try_for_each(|folder| remove(folder))?;
             removed += 1;
         }
-        // Another one's weight changes while its worker is busy.
+        // Change the weight of another cgroup while its worker is busy.
         if let Some(other) = &groups[choices.below(args.workers as u64) as usize] {
             set_weight(&other.leaf, weight(&mut choices))?;
         }
         thread::sleep(Duration::from_micros(args.every_us));
     }
-    // The workers leave busy, and only then are told to end.
+    // Move the workers out while they are busy, and only then end them.
     for (group, worker) in
         groups.iter().zip(&workers).filter_map(|(group, worker)| Some((group.as_ref()?, worker)))
     {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `forks`: forks at a rate, and checks the result of each task.
 //!
-//! Every second one is a process, this program again, and each other a thread of this one. Either computes, and ends
-//! with a code that follows from its number. Forks, executions and exits come from all CPUs at the same time.
+//! Every other task is a process of this program, the rest are threads. Each computes, and ends with a code that
+//! follows from its number. Forks, executions and exits come from all CPUs at the same time.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,13 +16,13 @@ use crate::work::{Line, Work, allowed_cpus, now, ns};
 /// Arguments of `forks`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Forks a second, half of them processes.
+    /// Forks per second, half of them processes.
     #[arg(long, default_value_t = 1000)]
     rate: u64,
-    /// For how long.
+    /// Length of the test.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 2000)]
     ms: u64,
-    /// Fail if fewer than this part of the rate was reached, in percent.
+    /// Fail below this percentage of the rate.
     #[arg(long, value_name = "PERCENT", default_value_t = 90)]
     at_least: u64,
 }
@@ -33,15 +33,15 @@ pub(crate) struct ChildArgs {
     number: u64,
 }
 
-/// A starter keeps at most so many tasks that it has not waited for.
+/// Limit of the tasks that a starter has not yet waited for.
 const OUTSTANDING: usize = 16;
 
-/// What the process of this number ends with.
+/// Returns the exit code of the process of this number.
 pub(crate) fn child(args: &ChildArgs) -> u8 {
     compute(args.number)
 }
 
-/// Does some work; the code follows from the number, if the work was done right.
+/// Does some work. Returns the code that follows from the number if the work was done right.
 fn compute(number: u64) -> u8 {
     let mut work = Work::new(number);
     work.go_on();
@@ -61,12 +61,12 @@ fn start(program: &Path, number: u64) -> Result<Task> {
     Ok(Task::Process(child.with_context(|| format!("cannot start process {number}"))?))
 }
 
-/// 0 to 250, never the 255 of wrong work.
+/// Returns 0 to 250, never the 255 of wrong work.
 fn code(number: u64) -> u8 {
     (number % 251) as u8
 }
 
-/// Starts them, from one thread a CPU.
+/// Starts the tasks, from one thread per CPU.
 pub(crate) fn run(args: &Args) -> Result<Line> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let starters = allowed_cpus()?.len() as u64;
@@ -110,12 +110,12 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
         ))
 }
 
-/// When a task is to be started, since the begin.
+/// Returns the time from the begin to the start of a task.
 fn due(number: u64, rate: u64) -> Duration {
     Duration::from_nanos(number * 1_000_000_000 / rate)
 }
 
-/// 1 if the task ended with the code that its number demands.
+/// Returns 1 if the task ended with the code that its number demands.
 fn wait((number, task): (u64, Task)) -> Result<u64> {
     let found = match task {
         Task::Process(mut child) => {

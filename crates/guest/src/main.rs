@@ -2,8 +2,8 @@
 //! `wakelab-guest`: work for a machine whose scheduler is tested.
 //!
 //! Each subcommand does one kind of work, checks that none of it was lost, and prints one line `NAME key=value ...`.
-//! Exit code 1 if work was lost or a bound was exceeded, with what was expected and what was found on stderr; 2 for bad
-//! arguments. Nothing here knows which scheduler runs.
+//! The exit code is 1 if work was lost or a bound was exceeded, with what was expected and found on stderr, and 2 for
+//! bad arguments. Nothing here knows which scheduler runs.
 
 mod affinity;
 mod burst;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Does work, counts it, and says whether any was lost.
+/// Does work, counts it, and reports whether any was lost.
 #[derive(Parser)]
 #[command(name = "wakelab-guest", version)]
 struct Arguments {
@@ -30,27 +30,27 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Threads that compute for a time; the CPU time that they received.
+    /// Run threads that compute for a time; print the CPU time that they received.
     Spin(spin::Args),
-    /// Tasks that each compute for so much CPU time of their own; the time until all are done.
+    /// Run tasks that each compute for a given CPU time; print the time until all are done.
     Burst(burst::Args),
-    /// Message and worker threads, as schbench has them; the workers' wake-up latencies.
+    /// Run schbench's message and worker threads; print the workers' wake-up latencies.
     Schbench(schbench::Args),
-    /// Two tasks bound to each CPU, one sleeping and one computing, while others compete; the longest that either
-    /// waited for its CPU.
+    /// Run two tasks bound to each CPU, one that sleeps and one that computes, while others compete; print the longest
+    /// wait of either.
     Pinned(pinned::Args),
-    /// Forks processes and threads at a rate; the result of each is checked.
+    /// Fork processes and threads at a rate, and check the result of each.
     Forks(forks::Args),
-    /// Creates cgroups, weights them, moves busy workers into them and out again, and removes them.
+    /// Create cgroups, set their weights, move busy workers in and out, and remove them.
     Cgroups(cgroups::Args),
-    /// Busy and sleeping tasks whose affinity and nice value change; none may be seen where it must not run.
+    /// Change the affinity and nice value of busy and sleeping tasks, and check that none runs outside its mask.
     Affinity(affinity::Args),
-    /// Spinners in weighted cgroups; the part of the CPU time that each cgroup received.
+    /// Run spinners in weighted cgroups; print the part of the CPU time that each cgroup received.
     Shares(shares::Args),
-    /// Computes until standard input ends, then says how far it came: what `cgroups` starts.
+    /// Compute until standard input ends, then print the progress; started by `cgroups`.
     #[command(hide = true)]
     Worker(work::WorkerArgs),
-    /// Computes a little and exits with a code that its number determines: what `forks` starts.
+    /// Compute a little and exit with a code that follows from the number; started by `forks`.
     #[command(hide = true)]
     Child(forks::ChildArgs),
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `pinned`: two tasks bound to each CPU while others compete; how long either had to wait for its only CPU.
+//! `pinned`: two tasks bound to each CPU while others compete; reports the longest wait of either for its only CPU.
 //!
-//! One of the two sleeps until a moment and looks how late it runs: the time from wake-up to running. The other
-//! computes without end and looks at the clock all the time: the longest gap between two looks is the longest that it
-//! was kept from its CPU.
+//! One of the two sleeps until a moment and measures how late it runs: the time from wake-up to running. The other
+//! computes without end and reads the clock all the time: the longest gap between two readings is the longest time that
+//! it was kept from its CPU.
 
 use std::thread;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::work::{Line, Work, allowed_cpus, now, ns, pin};
 /// Arguments of `pinned`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// For how long.
+    /// Length of the test.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 2000)]
     ms: u64,
-    /// Tasks that compute and may run anywhere, for each CPU.
+    /// Competitors per CPU: tasks that compute and may run anywhere.
     #[arg(long, default_value_t = 2)]
     competitors: usize,
-    /// Fail if a task waited longer.
+    /// Fail if a task waited longer than this.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 100)]
     within_ms: u64,
-    /// How long the sleeping task sleeps.
+    /// Length of each sleep.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 7000)]
     period_us: u64,
 }
@@ -37,9 +37,9 @@ struct Seen {
     /// When that ended.
     at: Duration,
     cpu: usize,
-    /// Looks at the clock.
+    /// Number of readings of the clock.
     looks: u64,
-    /// It was always on its CPU, and did what it says it did.
+    /// Whether it was always on its CPU and its computation is right.
     right: bool,
 }
 
@@ -56,7 +56,7 @@ impl Seen {
     }
 }
 
-/// Runs all of them at the same time.
+/// Runs all tasks at the same time.
 pub(crate) fn run(args: &Args) -> Result<Line> {
     let cpus = allowed_cpus()?;
     let begin = now();

@@ -4,8 +4,8 @@
 //!
 //! A worker puts itself on its message thread's list and sleeps. The message thread takes the whole list, and stamps
 //! and wakes each worker in it. The worker's latency is the time from that stamp to its first look at the clock; then
-//! it computes, and puts itself on the list again. Ends after so many wake-ups of each worker, so that the time taken
-//! is a result, too.
+//! it computes, and puts itself on the list again. The test ends after a fixed number of wake-ups per worker, so that
+//! its time is a result too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::work::{Line, Work, now, ns};
 /// Arguments of `schbench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Message threads.
+    /// Number of message threads.
     #[arg(long, default_value_t = 2)]
     messages: u32,
     /// Workers of each message thread.
@@ -34,11 +34,11 @@ pub(crate) struct Args {
     compute_us: u64,
 }
 
-/// What a message thread and its workers share.
+/// State that a message thread shares with its workers.
 struct Team {
     /// Workers that wait for a message.
     list: Mutex<Vec<(usize, Thread)>>,
-    /// Of each worker, when it was woken, in nanoseconds; 0 while it waits.
+    /// Time of each worker's last wake-up in ns; 0 while it waits.
     woken_at_ns: Vec<AtomicU64>,
 }
 
@@ -47,7 +47,7 @@ fn histogram() -> Result<Histogram<u64>> {
     Histogram::new(3).context("cannot make a histogram")
 }
 
-/// Runs it.
+/// Runs the threads and prints the latencies.
 pub(crate) fn run(args: &Args) -> Result<Line> {
     let teams: Vec<Team> = (0..args.messages)
         .map(|_| Team {
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
         .expect(all.len() == wakeups, format!("{wakeups} wake-ups with right results"), all.len()))
 }
 
-/// Starts its workers and wakes them until all are done; gives each worker's latencies.
+/// Starts the workers and wakes them until all are done. Returns each worker's latencies.
 fn message_thread(team: &Team, args: &Args) -> Vec<Result<Histogram<u64>>> {
     let me = thread::current();
     thread::scope(|scope| {

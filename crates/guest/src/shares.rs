@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `shares`: spinners in weighted cgroups, nested if asked for; what part of the CPU time each cgroup received.
+//! `shares`: spinners in weighted cgroups, which may be nested; reports the part of the CPU time of each cgroup.
 //!
-//! A cgroup's part is its weight's part of its siblings' weights, times the part of its parent. That holds as long as
-//! each has as many spinners as CPUs that it is entitled to; anything else is refused, as other rules would decide
-//! then.
+//! A cgroup's part is its weight's part of its siblings' weights, times the part of its parent. That holds if
+//! each has at least as many spinners as CPUs that it is entitled to. Anything else is refused, because other rules
+//! would decide.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,19 +23,19 @@ pub(crate) struct Args {
     /// A cgroup, its weight and its number of spinners; `a/b` is nested in `a`, which comes before and has 0.
     #[arg(long = "group", value_name = "PATH:WEIGHT:SPINNERS", required = true)]
     groups: Vec<Group>,
-    /// After the time, change these weights and measure for the same time again.
+    /// After the first measurement, set these weights and measure again.
     #[arg(long = "reweight", value_name = "PATH:WEIGHT")]
     reweights: Vec<Reweight>,
-    /// Before the first measurement, and after weights changed.
+    /// Time to settle before each measurement.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000)]
     settle_ms: u64,
-    /// How long a measurement takes.
+    /// Length of a measurement.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 5000)]
     ms: u64,
-    /// Fail if a cgroup's part is off by more points of all groups' CPU time.
+    /// Fail if a cgroup's part is off by more than this, in percent of all groups' CPU time.
     #[arg(long, value_name = "POINTS")]
     within: Option<f64>,
-    /// Fail if no cgroup's part is off by so many points: the negative control.
+    /// Fail if no cgroup's part is off by at least this, in percent: the negative control.
     #[arg(long, value_name = "POINTS")]
     beyond: Option<f64>,
     /// Where cgroup v2 is mounted, with the controller cpu enabled for children.
@@ -83,7 +83,7 @@ fn parse_weight(text: &str) -> Result<u64, String> {
     weight.ok_or_else(|| format!("`{text}` is not a weight from 1 to 10000"))
 }
 
-/// The part of all CPU time that each group is entitled to, from 0 to 1, in the order of `groups`.
+/// Returns the part of all CPU time that each group is entitled to, from 0 to 1, in the order of `groups`.
 fn entitlements(groups: &[Group]) -> Result<Vec<f64>> {
     let mut parts: Vec<f64> = Vec::new();
     for (index, group) in groups.iter().enumerate() {
@@ -109,13 +109,13 @@ fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// Each group's part of what all groups received, in percent.
+/// Returns each group's part of what all groups received, in percent.
 fn percents(usage_us: &[u64]) -> Vec<f64> {
     let sum = usage_us.iter().sum::<u64>().max(1) as f64;
     usage_us.iter().map(|&usage| 100.0 * usage as f64 / sum).collect()
 }
 
-/// Spinners that end with this value, and the cgroups that are removed with it.
+/// Spinners and cgroups that end with this value.
 struct Running<'a> {
     spinners: Vec<Child>,
     folders: Vec<&'a Path>,
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
         set_weight(folder, group.weight)?;
     }
     for (group, folder) in groups.iter().zip(&folders).filter(|(group, _)| group.spinners > 0) {
-        // Far longer than what is measured: they are ended then.
+        // Far longer than the measurements, which end them.
         let ms = 10 * phases * (args.settle_ms + args.ms);
         let mut spin = Command::new(&program);
         spin.args(["spin", "--threads", &group.spinners.to_string(), "--ms", &ms.to_string(), "--cgroup"]);
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<Line> {
     Ok(line)
 }
 
-/// Refuses groups of which one has fewer spinners than CPUs that it is entitled to.
+/// Fails if a group has fewer spinners than CPUs that it is entitled to.
 fn check(groups: &[Group], cpus: usize) -> Result<()> {
     for (group, part) in groups.iter().zip(entitlements(groups)?) {
         let entitled = part * cpus as f64;
@@ -188,7 +188,7 @@ fn check(groups: &[Group], cpus: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lets things settle, measures, and adds to the line; `phase` comes after each key.
+/// Waits, measures, and adds the results to the line; `phase` is appended to each key.
 fn measure(
     args: &Args,
     line: Line,
@@ -226,7 +226,7 @@ fn measure(
     })
 }
 
-/// What a cgroup's tasks received so far.
+/// Returns the CPU time that a cgroup's tasks have received.
 fn usage_us(folder: &Path) -> Result<u64> {
     let file = folder.join("cpu.stat");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;

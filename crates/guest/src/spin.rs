@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `spin`: threads that compute until a moment; what CPU time each received, and the longest that one waited for a
-//! CPU: what was not CPU time between two looks at the clock. Not the whole of that time: an emulated CPU may stand
-//! still, its thread with it, and no scheduler can help that.
+//! `spin`: threads that compute until a moment; reports the CPU time of each and the longest wait for a CPU.
+//!
+//! A wait is the time between two readings of the clock that was not CPU time. The whole time would be wrong, because
+//! an emulated CPU may stand still with its thread, and no scheduler can help that.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -16,10 +17,10 @@ use crate::work::{Line, Work, end_turn, now, ns, pin, thread_cpu_time};
 /// Arguments of `spin`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many threads.
+    /// Number of threads.
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// For how long.
+    /// Length of the test.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000)]
     ms: u64,
     /// Enter this cgroup first.
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     /// Bind all threads to this CPU.
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
-    /// Fail if a thread waited for a CPU for longer.
+    /// Fail if a thread waited for a CPU for longer than this.
     #[arg(long, value_name = "MILLISECONDS")]
     within_ms: Option<u64>,
 }
@@ -40,7 +41,7 @@ struct Done {
     work: Work,
 }
 
-/// Spins.
+/// Runs the threads and prints what each received.
 pub(crate) fn run(args: &Args) -> Result<Line> {
     if let Some(cgroup) = &args.cgroup {
         enter(cgroup, std::process::id())?;

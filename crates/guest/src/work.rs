@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What all kinds of work share: a computation whose result tells how far it came, clocks, CPUs, and the line of
-//! results.
+//! What all kinds of work share: a computation whose result shows its progress, clocks, CPUs, and the line of results.
 //!
 //! The computation is a linear congruential generator. Its state after n steps can be computed in log n steps, so that
 //! a worker's claim to have done n steps is checked without doing them again.
@@ -31,12 +30,12 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Nothing done yet.
+    /// Returns a computation with no steps done.
     pub(crate) fn new(seed: u64) -> Work {
         Work { steps: 0, state: seed }
     }
 
-    /// Does a few microseconds' worth of steps.
+    /// Does steps for a few microseconds.
     pub(crate) fn go_on(&mut self) {
         for _ in 0..STEPS {
             // Without a use of each result, the compiler folds many steps into one.
@@ -45,7 +44,7 @@ impl Work {
         self.steps += u64::from(STEPS);
     }
 
-    /// Computes until the thread has used so much CPU time since this call.
+    /// Computes until the thread has used `time` of CPU time since this call.
     pub(crate) fn use_cpu_time(&mut self, time: Duration) {
         let end = thread_cpu_time() + time;
         while thread_cpu_time() < end {
@@ -54,18 +53,18 @@ impl Work {
         }
     }
 
-    /// Whether the state is the one that so many steps lead to.
+    /// Whether the state is the one that this number of steps leads to.
     pub(crate) fn is_right(&self, seed: u64) -> bool {
         self.state == jump(seed, self.steps)
     }
 }
 
-/// Lets the other CPUs go on, if they are emulated in turns: to be called by who computes for long.
+/// Ends this CPU's turn if CPUs are emulated in turns; every long computation must call it.
 ///
-/// In virtual time a CPU's turn ends where a timer is due, and who comes next handles that timer instead of executing
-/// anything. Where nothing else ends turns, every other one is lost, and with an even number of busy CPUs it is always
-/// the same CPU that loses it: it stands still for up to half a second. A `pause` ends a turn before that. To a real
-/// CPU it is a hint, and takes some nanoseconds.
+/// In virtual time a CPU's turn ends when a timer is due, and the next CPU handles that timer instead of executing
+/// anything. If nothing else ends turns, every other turn is lost, and with an even number of busy CPUs the same CPU
+/// always loses it: it stands still for up to half a second. A `pause` ends a turn before that. To a real CPU it is a
+/// hint that takes some nanoseconds.
 pub(crate) fn end_turn() {
     std::hint::spin_loop();
 }
@@ -74,8 +73,8 @@ fn next(state: u64) -> u64 {
     state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT)
 }
 
-/// The state after `steps` steps: the affine map `x -> MULTIPLIER x + INCREMENT` composed with itself by repeated
-/// squaring (F. Brown, Random number generation with arbitrary strides, 1994).
+/// Returns the state after `steps` steps: the affine map `x -> MULTIPLIER x + INCREMENT` composed with itself by
+/// repeated squaring (F. Brown, Random number generation with arbitrary strides, 1994).
 fn jump(seed: u64, mut steps: u64) -> u64 {
     let (mut multiplier, mut increment) = (MULTIPLIER, INCREMENT);
     let mut state = seed;
@@ -94,12 +93,12 @@ fn jump(seed: u64, mut steps: u64) -> u64 {
 pub(crate) struct Choices(u64);
 
 impl Choices {
-    /// A sequence of its own for each seed.
+    /// Returns the sequence of this seed.
     pub(crate) fn new(seed: u64) -> Choices {
         Choices(jump(seed, 1_000_003))
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = next(self.0);
         (self.0 >> 32) % bound
@@ -111,22 +110,22 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// CLOCK_MONOTONIC.
+/// Returns the time by CLOCK_MONOTONIC.
 pub(crate) fn now() -> Duration {
     clock(ClockId::Monotonic)
 }
 
-/// The calling thread's CPU time.
+/// Returns the calling thread's CPU time.
 pub(crate) fn thread_cpu_time() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// Nanoseconds, for results; 584 years are enough.
+/// Returns the nanoseconds of a duration; 64 bits hold 584 years.
 pub(crate) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The CPUs that this thread may run on, in order.
+/// Returns the CPUs that this thread may run on, in order.
 pub(crate) fn allowed_cpus() -> Result<Vec<usize>> {
     let set = sched_getaffinity(None).context("sched_getaffinity")?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
@@ -137,21 +136,21 @@ pub(crate) fn pin(cpu: usize) -> Result<()> {
     sched_setaffinity(None, &cpu_set([cpu])).with_context(|| format!("cannot bind a task to CPU {cpu}"))
 }
 
-/// A set of CPUs.
+/// Returns a set of these CPUs.
 pub(crate) fn cpu_set(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
     let mut set = CpuSet::new();
     cpus.into_iter().for_each(|cpu| set.set(cpu));
     set
 }
 
-/// The line that a subcommand prints, and what was wrong.
+/// The line that a subcommand prints, with its errors.
 pub(crate) struct Line {
     text: String,
     wrong: Vec<String>,
 }
 
 impl Line {
-    /// Begins with the subcommand's name.
+    /// Returns a line that begins with the subcommand's name.
     pub(crate) fn new(name: &str) -> Line {
         Line { text: name.to_owned(), wrong: Vec::new() }
     }
@@ -162,7 +161,7 @@ impl Line {
         self
     }
 
-    /// Notes what should have been and was not.
+    /// Adds an error: what was expected and what was found.
     pub(crate) fn expect(mut self, right: bool, expected: impl Display, found: impl Display) -> Line {
         if !right {
             self.wrong.push(format!("expected {expected}, found {found}"));
@@ -170,9 +169,9 @@ impl Line {
         self
     }
 
-    /// The line goes to stdout, what was wrong to stderr.
+    /// Prints the line to stdout and the errors to stderr.
     pub(crate) fn print(self) -> ExitCode {
-        // Whoever would have read it may be gone.
+        // The reader may be gone.
         let written = writeln!(std::io::stdout(), "{}", self.text);
         for wrong in &self.wrong {
             eprintln!("wakelab-guest: {wrong}");
@@ -184,7 +183,7 @@ impl Line {
 /// Arguments of `worker`.
 #[derive(clap::Args)]
 pub(crate) struct WorkerArgs {
-    /// Where the computation begins.
+    /// Start value of the computation.
     #[arg(long)]
     seed: u64,
 }
@@ -193,7 +192,7 @@ pub(crate) struct WorkerArgs {
 pub(crate) fn run_worker(args: &WorkerArgs) -> Result<Line> {
     static STOP: AtomicBool = AtomicBool::new(false);
     std::thread::spawn(|| {
-        // An error is an end, too: whoever started this process is gone.
+        // An error is an end too: the process that started this one is gone.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         STOP.store(true, Ordering::Relaxed);
     });
@@ -204,7 +203,7 @@ pub(crate) fn run_worker(args: &WorkerArgs) -> Result<Line> {
     Ok(Line::new("worker").add("steps", work.steps).add("state", work.state))
 }
 
-/// Reads what a worker printed.
+/// Parses the output of a worker.
 pub(crate) fn parse_worker(text: &str) -> Option<Work> {
     let value = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key)?.parse().ok());
     Some(Work { steps: value("steps=")?, state: value("state=")? })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line: what is scheduled by which policy, on which machine, and what is told about it.
+//! The command line: the policy, the machine, and what is reported.
 
 use std::path::PathBuf;
 
@@ -12,23 +12,24 @@ use wakelab_policy::PolicySpec;
 const EXAMPLES: &str = "\
 Examples:
   scx_wakelab                                   the policy linux-4.15, until Ctrl-C
-  scx_wakelab --policy wakelab --stats 5        another one, with what it decides every five seconds
+  scx_wakelab --policy wakelab --stats 5        another policy; prints what it decides every five seconds
   scx_wakelab --policy linux-6.12 --idle nearest --groups exact
-                                                one with two choices of its own
+                                                a policy with two axes overridden
   scx_wakelab --machine rack.toml --verbose     the machine from a file, where /sys hides clusters or caches
-  scx_wakelab --monitor 5                       what the scheduler that runs decides, every five seconds
-  scx_wakelab --partial                         only tasks of the class SCHED_EXT: chrt --ext 0 COMMAND";
+  scx_wakelab --monitor 5                       prints what the running scheduler decides every five seconds
+  scx_wakelab --partial                         schedules only tasks of the class SCHED_EXT: chrt --ext 0 COMMAND";
 
-/// Schedules this machine by a wakelab policy, through sched_ext. Ends at SIGINT, and Linux's own scheduler goes on.
+/// Schedules this machine by a wakelab policy through sched_ext, until SIGINT; then Linux uses its own scheduler again.
 #[derive(Parser)]
 #[command(name = "scx_wakelab", version, disable_version_flag = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A named policy, with axes overridden: `linux-4.15+idle=smt-balance`.
+    /// Policy: a named one, optionally with axes overridden, like `linux-4.15+idle=smt-balance`.
     #[arg(long, value_name = "SPEC", default_value = "linux-4.15")]
     policy: PolicySpec,
     #[command(flatten)]
     choices: Choices,
-    /// The least slice; one turn of all tasks of a CPU is eight of them, as in Linux.
+    /// Least time that a task runs before another gets its turn. A longer slice means fewer switches and longer waits;
+    /// one turn of all tasks of a CPU takes eight slices, as in Linux.
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     slice_us: Option<u64>,
     /// Take the topology from a machine file or preset, not from /sys; it must have this machine's CPUs.
@@ -37,16 +38,16 @@ pub(crate) struct Arguments {
     /// Take the topology from the tree below this folder, as /sys has it.
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     pub(crate) sysfs: PathBuf,
-    /// How many cgroups can be told apart; more count in their parents. 0: cgroups are not looked at.
+    /// Most cgroups that are told apart; any more count in their parents. 0 ignores cgroups.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..4096))]
     pub(crate) cgroups: u32,
     /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Print what was decided, every so many seconds; 0: count all that is printed, for --monitor.
+    /// Print every SECONDS what was decided and why. 0 only counts it, for --monitor.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub(crate) stats: Option<u64>,
-    /// Schedule nothing: print what a scx_wakelab that runs decides, every so many seconds.
+    /// Schedule nothing; print every SECONDS what the running scx_wakelab decided.
     #[arg(
         long,
         value_name = "SECONDS",
@@ -54,36 +55,36 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["stats", "log", "partial", "list_policies"]
     )]
     pub(crate) monitor: Option<u64>,
-    /// How --stats and --monitor print: tables, or a line of JSON each time.
+    /// Format of --stats and --monitor: a table, or one line of JSON.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: Format,
-    /// Say what each number of --stats means.
+    /// Explain each number of --stats.
     #[arg(long)]
     pub(crate) help_stats: bool,
-    /// Write every decision, with all that it read, to this file; `wakelab verify FILE` checks it.
+    /// Write every decision with all that the policy read to FILE; `wakelab verify FILE` checks it.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Room for what was logged and not yet written, in MiB: a power of two.
+    /// Buffer for records that are not yet written, in MiB (a power of two). A larger one loses fewer records.
     #[arg(long, value_name = "MIB", default_value = "32", value_parser = megabytes, requires = "log")]
     pub(crate) log_buffer: u32,
     /// Log another CPU than was answered for wake-ups of each task whose id this divides; 0: never. Proves that
     /// verifying can fail.
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     pub(crate) log_fault: u32,
-    /// Bytes that the kernel's dump after an error may take; 0: its default.
+    /// Size of the kernel's dump after an error; 0 is the kernel's default.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) exit_dump_len: u32,
-    /// Print the machine's levels as the policy sees them, what the verifier walked, and whether all counts came back
-    /// to nothing.
+    /// Print the machine's levels as the policy sees them, the verifier's work, and at the end whether all accounts
+    /// balance.
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// For measurements: what to compare with (docs/results/live-bench.md).
+    /// Compare with something else, for measurements (docs/results/live-bench.md).
     #[arg(long, value_name = "WHAT", hide = true)]
     pub(crate) bench: Option<Bench>,
-    /// Print policies to try: the named ones, and more until every value of every axis is in one.
+    /// List the named policies, and enough others to have every value of every axis.
     #[arg(long)]
     pub(crate) list_policies: bool,
-    /// Misbehave, to test what the kernel does then (bpf/break.bpf.h); refused unless WAKELAB_ALLOW_BREAK is set, too.
+    /// Misbehave, to test the kernel's watchdog (bpf/break.bpf.h); refused unless WAKELAB_ALLOW_BREAK is also set.
     #[arg(long = "break", value_name = "HOW", hide = true)]
     pub(crate) break_by: Option<Break>,
     /// Print the version.
@@ -117,7 +118,7 @@ pub(crate) enum Break {
 }
 
 impl Arguments {
-    /// The policy, with the choices and the slice of their own flags.
+    /// Returns the policy with the axes and the slice that have separate flags.
     pub(crate) fn spec(&self) -> Result<PolicySpec> {
         let mut spec = self.policy.clone();
         for (axis, value) in &self.choices.0 {
@@ -144,7 +145,7 @@ impl Args for Choices {
                     .long(axis.name)
                     .value_name("VALUE")
                     .help(axis.description)
-                    .help_heading("Choices, instead of the policy's own")
+                    .help_heading("Axes that override the policy's")
                     .hide_possible_values(false)
                     .value_parser(PossibleValuesParser::new(values)),
             )
@@ -177,7 +178,7 @@ impl FromArgMatches for Choices {
     }
 }
 
-/// Of a ring buffer: a power of two.
+/// Parses the size of a ring buffer: a power of two.
 fn megabytes(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(number @ 1..=1024u32) if number.is_power_of_two() => Ok(number),

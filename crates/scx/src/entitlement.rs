@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What each cgroup was entitled to, beside what it received.
+//! The CPU time that each cgroup was entitled to, beside what it received.
 //!
-//! Entitled is what the shares say, whatever rule schedules: at each look the CPUs are divided, level by level from the
-//! root, among the groups and tasks that are runnable then, in proportion to their shares (a task's are 1024, its nice
-//! value is not looked at). None gets more CPUs than it has runnable tasks, and what it leaves is divided among the
-//! others: water-filling. All CPUs count as allowed for all tasks. Between two looks what was runnable counts as
+//! The entitlement follows from the shares alone, whatever rule schedules. Each sample divides the CPUs, level by level
+//! from the root, among the groups and tasks that are runnable at that moment, in proportion to their shares (a task
+//! has 1024, whatever its nice value). No group gets more CPUs than it has runnable tasks; the others share what it
+//! leaves (water-filling). All CPUs count as allowed for all tasks. Between two samples, what was runnable counts as
 //! unchanged.
 //!
-//! Received is what the kernel accounts to the cgroup, in cpu.stat: the time of real-time tasks, and of those that
-//! Linux's own scheduler keeps, is in it.
+//! A cgroup receives what the kernel accounts to it in cpu.stat, with the time of its real-time tasks and of the tasks
+//! that Linux's own scheduler keeps.
 //!
 //! Example, 8 CPUs, equal shares; A has 1 task, B 2, C 8: each may have 8 / 3 = 2.67. A takes 1, which leaves 3.5 for
 //! each of B and C; B takes 2, C the remaining 5.
@@ -23,13 +23,13 @@ use crate::metrics::GroupMetrics;
 
 /// The root, which is not a group.
 const ROOT: u32 = 0;
-/// Of a task, whatever its nice value.
+/// The shares of a task, whatever its nice value.
 const TASK_SHARES: f64 = 1024.0;
 
 /// A group with something runnable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// Where the policy keeps it.
+    /// The policy's slot of it.
     pub(crate) slot: u32,
     /// The slot of its parent; 0: the root.
     pub(crate) parent: u32,
@@ -37,11 +37,11 @@ pub(crate) struct Group {
     pub(crate) shares: u32,
     /// Runnable tasks in it, those of groups below it not included.
     pub(crate) tasks: u64,
-    /// The cgroup's.
+    /// The cgroup's id.
     pub(crate) id: u64,
 }
 
-/// What may be divided further: so many shares, and at most so many CPUs.
+/// A claim on CPUs: its shares, and the most CPUs that it can use.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     shares: f64,

@@ -11,9 +11,8 @@ use scx_utils::compat;
 use super::{OpenSkel, Skel, types};
 use crate::entitlement::Group;
 
-/// Makes room for so many cgroups and the root. Returns how many slots the policy has, the root's included; 0 if
-/// cgroups are not looked at, because `groups` is 0 or because this kernel tells its sched_ext schedulers nothing about
-/// them.
+/// Makes room for `groups` cgroups and the root. Returns the number of the policy's slots, with the root's; 0 if
+/// cgroups are ignored, because `groups` is 0 or because this kernel does not report them to sched_ext.
 pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, nr_cpus: usize) -> Result<u32> {
     let told = compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false);
     if groups > 0 && !told {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `--log FILE`: what the BPF side puts into its ring buffer, written to a file as it comes.
 //!
-//! The BPF side wakes nobody, as that would be a decision of its own, to be logged; the loader looks often enough. What
-//! finds no room in the ring buffer is lost, counted by the BPF side, and said.
+//! The BPF side does not wake the loader, because that wake-up would be one more decision to log; the loader reads the
+//! buffer often enough. Records that find no room in the ring buffer are lost, counted by the BPF side, and reported.
 
 use std::cell::RefCell;
 use std::fs::File;

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(since.groups["/b"].runnable_ns, 7);
         // Nothing new of a group: it is not shown.
         assert!(!earlier.since(&earlier).groups.contains_key("/a"));
-        // Started anew: all that it has is new.
+        // Started again: all of its counts are new.
         assert_eq!(earlier.since(&now), earlier);
     }
 

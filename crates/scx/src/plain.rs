@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loader of the BPF side that does not log. Skeletons have types of their own, so that what uses one is compiled
+//! The loader of the BPF side that does not log. Each skeleton has its own types, so the code that uses one is compiled
 //! for each: see logged.rs.
 
 #[path = "groups.rs"]

@@ -18,10 +18,10 @@ pub(crate) struct AbArgs {
     /// CPUs of the guest, as QEMU's -smp has them.
     #[arg(long, value_name = "CPUS", default_value = "4,sockets=2,cores=1,threads=2")]
     smp: String,
-    /// Real time: a thread of this machine for each CPU; else virtual time, a nanosecond an instruction.
+    /// Run in real time, with one thread of this machine per CPU; else in virtual time, a nanosecond per instruction.
     #[arg(long)]
     real_time: bool,
-    /// Give up after so many seconds in the guest.
+    /// Give up after SECONDS of wall time.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
     /// Instead of testing it, run `wakelab ab` with these arguments, and print its table; the guest has busybox and
@@ -30,7 +30,7 @@ pub(crate) struct AbArgs {
     arguments: Vec<String>,
 }
 
-/// What vm/ab.sh reports if it is not given arguments.
+/// The steps that vm/ab.sh reports without arguments.
 const STEPS: [&str; 5] = ["refused", "table", "ejected", "failing", "interrupted"];
 
 /// `cargo xtask vm ab`.

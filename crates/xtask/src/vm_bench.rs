@@ -2,8 +2,8 @@
 //! `cargo xtask vm bench`: what the scheduler costs on a live kernel, beside the kernel's own; writes
 //! docs/results/live-bench.md.
 //!
-//! What emulation can show, and how it is measured, is said in the page itself. The guest's side is vm/bench.sh. A part
-//! that was not asked for keeps its tables.
+//! The page itself says what emulation can show, and how it is measured. The guest's side is vm/bench.sh. A part that
+//! was not asked for keeps its tables.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,7 +32,7 @@ pub(crate) struct BenchArgs {
     /// A few short runs, printed and not written to docs/.
     #[arg(long)]
     quick: bool,
-    /// Give up on a part after so many seconds.
+    /// Give up on a part after SECONDS.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     limit: u64,
 }
@@ -144,7 +144,7 @@ impl Part {
 /// Tasks, CPU time of each in ms, and rounds of which the mean is taken.
 const BURSTS: [(u32, u32, u32); 4] = [(8, 20, 8), (16, 20, 8), (8, 100, 4), (16, 100, 4)];
 
-/// What the guest reported: what, of which policy, and the values.
+/// A report of the guest: its kind, the policy, and the values.
 struct Sample {
     what: String,
     spec: String,
@@ -184,7 +184,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Boots the machine of a part, and gives what was measured.
+/// Boots the machine of a part. Returns what was measured.
 fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sample>> {
     let all = part.policies();
     let is_meant = |text: &String, spec: &str| {
@@ -233,7 +233,7 @@ fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sam
 
 // ---------------------------------------------------------------- statistics
 
-/// Mean and the half width of its 95 % interval.
+/// Returns the mean and the half width of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Mean {
     value: f64,
@@ -255,14 +255,14 @@ fn mean(values: &[f64]) -> Result<Mean> {
     Ok(Mean { value, half: STUDENT[(values.len() - 2).min(STUDENT.len() - 1)] * (variance / n).sqrt() })
 }
 
-/// The geometric mean of the quotients of pairs, and its 95 % interval.
+/// Returns the geometric mean of the quotients of pairs, and its 95 % interval.
 fn ratio(pairs: &[(f64, f64)]) -> Result<String> {
     let logs: Vec<f64> = pairs.iter().map(|(base, other)| (other / base).ln()).collect();
     let Mean { value, half } = mean(&logs)?;
     Ok(format!("{:.3} [{:.3}, {:.3}]", value.exp(), (value - half).exp(), (value + half).exp()))
 }
 
-/// The policies in the order in which they were measured.
+/// Returns the policies in the order in which they were measured.
 fn specs<'a>(samples: &'a [Sample], what: &str) -> Vec<&'a str> {
     let mut specs: Vec<&str> = Vec::new();
     for sample in samples.iter().filter(|sample| sample.what == what) {
@@ -291,7 +291,7 @@ fn series(
         .collect()
 }
 
-/// How a policy is called in a table.
+/// Returns the name of a policy in a table.
 fn title(spec: &str) -> String {
     match spec {
         KERNEL => "EEVDF, the kernel's own".into(),
@@ -422,7 +422,7 @@ fn shares_table(samples: &[Sample]) -> Result<String> {
     Ok(out)
 }
 
-/// What stands before, between and after the marks of a part.
+/// Returns the text before, between and after the marks of a part.
 fn between<'a>(page: &'a str, part: &str) -> Result<(&'a str, &'a str, &'a str)> {
     let (begin, end) = (format!("<!-- part: {part} -->\n"), format!("<!-- end of part: {part} -->"));
     let Some(at) = page.find(&begin) else { bail!("docs/results/live-bench.md has no `{}`", begin.trim()) };
@@ -432,7 +432,7 @@ fn between<'a>(page: &'a str, part: &str) -> Result<(&'a str, &'a str, &'a str)>
     Ok((before, old, after))
 }
 
-/// The page with another table between a part's marks.
+/// Returns the page with another table between a part's marks.
 fn replaced(page: &str, part: &str, table: &str) -> Result<String> {
     let (before, _, after) = between(page, part)?;
     Ok(format!("{before}{table}{after}"))

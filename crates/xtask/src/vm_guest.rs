@@ -29,20 +29,20 @@ const GUEST_NEEDS: &[(&str, &str)] = &[
     ("cpio", "cpio"),
 ];
 
-/// A guest that has said nothing while it used so much CPU time of this machine has hung: on a busy machine the time on
-/// the wall says nothing. Twice what a guest of two CPUs uses while it waits for the longest that it waits for anything
+/// A guest that uses this much CPU time of this machine without a word has hung; wall time means nothing on a busy
+/// machine. Twice what a guest of two CPUs uses while it waits for the longest that it waits for anything
 /// (await 120 in vm/test.sh and lib.sh), so that what it gives up itself it can say.
 const SILENCE: Duration = Duration::from_secs(480);
 
-/// One that idles for ever uses none. So much time on the wall is too long for any guest to say nothing.
+/// A guest that idles for ever uses no CPU time. No guest is silent for this much wall time.
 const SILENCE_ON_THE_WALL: Duration = Duration::from_secs(900);
 
-/// A guest that is asked what its tasks do has said it after so much time: some hundred lines, on a busy machine.
+/// Time in which a guest that is asked what its tasks do prints it: some hundred lines, on a busy machine.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds a program of this workspace without shared libraries, and gives its path. Settings are the same for all
+/// Builds a program of this workspace without shared libraries, and returns its path. Settings are the same for all
 /// programs, so that they share their dependencies.
 fn build_static(package: &str, arguments: &[&str], program: &str) -> Result<PathBuf> {
     let mut cargo = command::cargo();
@@ -65,19 +65,19 @@ fn build_static(package: &str, arguments: &[&str], program: &str) -> Result<Path
     Ok(command::target_folder()?.join(TARGET).join("release").join(program))
 }
 
-/// Builds `scx_wakelab` without shared libraries, and gives its path.
+/// Builds `scx_wakelab` without shared libraries, and returns its path.
 pub(crate) fn build_loader() -> Result<PathBuf> {
     build_static("wakelab-scx", &["--features", "static"], "scx_wakelab")
 }
 
-/// Builds `wakelab` as the tests do, and gives its path.
+/// Builds `wakelab` as the tests do, and returns its path.
 pub(crate) fn build_wakelab() -> Result<PathBuf> {
     command::run(command::cargo().args(["build", "--quiet", "--package", "wakelab-cli"]))
         .context("building wakelab")?;
     Ok(command::target_folder()?.join("debug/wakelab"))
 }
 
-/// Builds `wakelab-guest` without shared libraries, and gives its path.
+/// Builds `wakelab-guest` without shared libraries, and returns its path.
 pub(crate) fn build_guest_work() -> Result<PathBuf> {
     build_static("wakelab-guest", &[], "wakelab-guest")
 }
@@ -120,14 +120,14 @@ pub(crate) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Packs the guest, boots it, and hands each line of its serial console to `line` until it powers off. An error if
-    /// it does not, in time.
+    /// Packs the guest, boots it, and gives each line of its serial console to `line` until it powers off. Fails if it
+    /// does not power off in time.
     pub(crate) fn run(&self, line: impl FnMut(&str)) -> Result<()> {
         self.run_with(None, line)
     }
 
-    /// As [`Guest::run`], and the guest has a disk of so many bytes, /dev/vda: what it writes there is in the file
-    /// then.
+    /// As [`Guest::run`]; the guest also has a disk, /dev/vda, of `bytes`, and what it writes there is then in the
+    /// file.
     pub(crate) fn run_with_disk(&self, path: &Path, bytes: u64, line: impl FnMut(&str)) -> Result<()> {
         let _ = fs::remove_file(path);
         fs::File::create(path).and_then(|file| file.set_len(bytes)).context("cannot make the disk")?;
@@ -222,7 +222,7 @@ impl Guest<'_> {
         let mut qemu = Command::new("qemu-system-x86_64");
         match self.accel {
             Accel::Multi => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max,vendor=GenuineIntel"]),
-            // Nothing that the host decides may get in: no random numbers from it, no clock of it.
+            // Nothing of the host may get in: neither its random numbers nor its clock.
             Accel::Icount { shift } => qemu
                 .args(["-accel", "tcg,thread=single", "-icount", &format!("shift={shift},sleep=off")])
                 .args(["-cpu", "max,vendor=GenuineIntel,-rdrand,-rdseed"])
@@ -263,7 +263,7 @@ impl Guest<'_> {
     }
 }
 
-/// The shared libraries of a program, by full path; none of a static one.
+/// Returns the full paths of a program's shared libraries.
 fn shared_libraries(program: &Path) -> Result<Vec<String>> {
     // ldd prints `name => path (address)` and, for the dynamic loader, `path (address)`; of a static program it says
     // so, on either stream, and may exit with 1.
@@ -278,7 +278,7 @@ fn shared_libraries(program: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// A running QEMU; it ends with this value.
+/// A running QEMU, which is ended when this is dropped.
 struct Machine {
     qemu: Child,
 }
@@ -287,7 +287,7 @@ impl Machine {
     /// What the guest's tasks are doing, a line each ([`vm_hang::tasks`]). The guest ends by it.
     fn tasks(&mut self, console: &Receiver<String>) -> Vec<String> {
         if let Some(monitor) = &mut self.qemu.stdin {
-            // If it cannot be asked, it says nothing.
+            // A guest that cannot be asked prints nothing.
             let _ = monitor.write_all(vm_hang::SEND_NMI);
         }
         let deadline = Instant::now() + LAST_WORDS;
@@ -298,7 +298,7 @@ impl Machine {
         vm_hang::tasks(&said)
     }
 
-    /// CPU time that the emulator has used so far, all of its threads.
+    /// Returns the CPU time that all threads of the emulator have used.
     fn cpu_time(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.qemu.id())).unwrap_or_default();
         cpu_time_of(&stat).context("cannot tell what QEMU used")
@@ -306,7 +306,7 @@ impl Machine {
 }
 
 /// CPU time from the text of /proc/PID/stat (proc_pid_stat(5): fields 14 and 15, in hundredths of a second on Linux).
-/// None used if the process is gone.
+/// Returns 0 if the process is gone.
 fn cpu_time_of(stat: &str) -> Option<Duration> {
     let Some((_, fields)) = stat.rsplit_once(')') else { return Some(Duration::ZERO) };
     let mut fields = fields.split_whitespace().skip(11);
@@ -325,7 +325,7 @@ impl Drop for Machine {
 /// `@@ section TEXT` printed, `@@ ready MACHINE` is the first and `@@ end` the last. Reports of other kinds are the
 /// caller's.
 pub(crate) struct Tally {
-    /// The command's, for what is printed.
+    /// The command's name, for what is printed.
     name: &'static str,
     passed: u32,
     failed: u32,
@@ -335,7 +335,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted yet.
+    /// Returns a tally of nothing.
     pub(crate) fn new(name: &'static str) -> Tally {
         Tally { name, passed: 0, failed: 0, seen: Vec::new(), ended: false }
     }
@@ -354,8 +354,7 @@ impl Tally {
         }
     }
 
-    /// One line of the serial console. Gives what was reported, if it is of a kind unknown here, as its name and the
-    /// rest.
+    /// Takes one line of the serial console. Returns a report of a kind unknown here as its name and the rest.
     pub(crate) fn line<'a>(&mut self, line: &'a str) -> Option<(&'a str, &'a str)> {
         let Some(report) = line.strip_prefix("@@ ") else {
             println!("  | {line}");
@@ -383,12 +382,12 @@ impl Tally {
         None
     }
 
-    /// A report of a kind that nobody knows: fails.
+    /// Fails because of a report of an unknown kind.
     pub(crate) fn unknown(&mut self, line: &str) {
         self.step("console", Some(&format!("unknown report `{line}`")));
     }
 
-    /// A guest is gone: fails if it did not get to its end, or if one of the steps that it was to do did not report.
+    /// Fails if the guest did not get to its end, or if one of its steps did not report.
     pub(crate) fn guest_ended(&mut self, ran: Result<()>, steps: &[&str]) {
         let ended = std::mem::take(&mut self.ended);
         let seen = std::mem::take(&mut self.seen);
@@ -402,7 +401,7 @@ impl Tally {
         }
     }
 
-    /// Prints the sum as `NAME: N passed, N failed, TEXT`, and fails if a step did.
+    /// Prints the sum as `NAME: N passed, N failed, TEXT`. Fails if a step failed.
     pub(crate) fn finish(self, text: &str) -> Result<()> {
         println!("{}: {} passed, {} failed, {text}", self.name, self.passed, self.failed);
         match self.failed {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a guest that says nothing was doing: an NMI makes its kernel print each task's stack and panic; of that, the
-//! tasks that ran or were stuck are told, a line each.
+//! What a silent guest was doing: an NMI makes its kernel print each task's stack and panic. Of that, the tasks that
+//! ran or were stuck are reported, a line each.
 
 /// Arguments of the guest's kernel: an NMI without a reason panics, which prints all tasks and each CPU's stack.
 pub(crate) const KERNEL_ARGUMENTS: &str = "unknown_nmi_panic panic_print=0x41";
@@ -9,7 +9,7 @@ pub(crate) const KERNEL_ARGUMENTS: &str = "unknown_nmi_panic panic_print=0x41";
 /// to all CPUs.
 pub(crate) const SEND_NMI: &[u8] = b"\x01cnmi\n";
 
-/// As many functions of a stack are told.
+/// Number of functions of a stack that are reported.
 const FRAMES: usize = 6;
 
 /// What each CPU was at, then the tasks that did not sleep, and the loader and sched_ext's helpers whatever they did:
@@ -21,7 +21,7 @@ pub(crate) fn tasks(console: &[String]) -> Vec<String> {
     for line in console.iter().map(|line| line.trim()) {
         if let Some(cpu) = line.strip_prefix("NMI backtrace for cpu ") {
             told.push(format!("CPU {cpu}"));
-            // What was interrupted comes after the NMI's own functions, if those are printed.
+            // The interrupted function comes after the NMI's own functions, if those are printed.
             frames = None;
         } else if let Some(task) = line.strip_prefix("task:") {
             frames = head(task).map(|head| {
@@ -33,7 +33,7 @@ pub(crate) fn tasks(console: &[String]) -> Vec<String> {
             if at.is_some() && last.starts_with("CPU ") && frames.is_none() {
                 frames = Some(0);
             }
-            // Of a program's own code there is an address only: 0033:0x5278c2.
+            // A program's own code has only an address: 0033:0x5278c2.
             let name = match at {
                 Some(at) => Some(at.split_once(':').map_or(at, |(_, name)| name)),
                 None => line.contains('+').then_some(line),

@@ -16,7 +16,7 @@ const SOURCE_PACKAGE: &str = "linux-source-6.12";
 const CONFIG: &str = "vm/kernel.config";
 const SOURCE_TAR: &str = "/usr/src/linux-source-6.12.tar.xz";
 
-/// What building the kernel takes: a package, and the program or header that shows that it is there.
+/// Packages that building the kernel needs, each with the program or header that shows that it is installed.
 const KERNEL_NEEDS: &[(&str, &str)] = &[
     ("gcc", "gcc"),
     ("make", "make"),
@@ -30,7 +30,7 @@ const KERNEL_NEEDS: &[(&str, &str)] = &[
     (SOURCE_PACKAGE, SOURCE_TAR),
 ];
 
-/// Names the packages that `what` needs and that are missing; `needs` are pairs of a package, and the program or file
+/// Fails with the names of missing packages that `what` needs; `needs` are pairs of a package and the program or file
 /// that shows it.
 pub(crate) fn demand(what: &str, needs: &[(&str, &str)]) -> Result<()> {
     let there = |probe: &str| match probe.starts_with('/') {
@@ -53,7 +53,7 @@ pub(crate) fn kernel_is_cached() -> Result<bool> {
     Ok(Path::new(SOURCE_TAR).exists() && kernel_folder()?.join("bzImage").exists())
 }
 
-/// Where the test kernel is kept, by what it is made of: the source package's version and the configuration.
+/// Returns the folder of the test kernel, which depends on the source package's version and the configuration.
 fn kernel_folder() -> Result<PathBuf> {
     let version = command::text(Command::new("dpkg-query").args(["-W", "-f=${Version}", SOURCE_PACKAGE]))?;
     let hash = command::text(Command::new("sha256sum").arg(command::root().join(CONFIG)))?;
@@ -61,7 +61,7 @@ fn kernel_folder() -> Result<PathBuf> {
     Ok(command::cache()?.join("kernel").join(format!("{version}-{hash}")))
 }
 
-/// The bzImage, built if it is not in the cache.
+/// Returns the path of the bzImage, which is built if it is not in the cache.
 pub(crate) fn kernel() -> Result<PathBuf> {
     if !Path::new(SOURCE_TAR).exists() && !is_packaged(SOURCE_PACKAGE) {
         return Err(Skipped(format!(
@@ -77,7 +77,7 @@ pub(crate) fn kernel() -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
 
-    // flock holds the lock as long as the build lives: a second caller waits here and then finds the image.
+    // flock holds the lock while the build lives: a second caller waits here and then finds the image.
     println!("kernel: building it in {}, 10 to 20 minutes on two cores", folder.display());
     let script = r#"[ -e "$3/bzImage" ] || exec nice -n 19 sh "$0" "$1" "$2" "$3""#;
     let mut build = Command::new("flock")
@@ -107,8 +107,7 @@ pub(crate) fn kernel() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// Whether apt knows a package. Without apt, a package is something to be installed by hand: that is not a reason to
-/// skip.
+/// Whether apt knows a package. Without apt it can be installed by hand, which is no reason to skip.
 fn is_packaged(package: &str) -> bool {
     match Command::new("apt-cache").args(["show", "--no-all-versions", package]).output() {
         Ok(output) => output.status.success() && !output.stdout.is_empty(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cargo xtask vm log`: runs work under `scx_wakelab --log` on the test kernel (vm/log.sh), and verifies the logs.
 //!
-//! Every answer must be the same when it is asked again from what was read; from the state that events alone make, as
-//! many as [`LEAST_PERCENT`]. A log of a build that answers wrong on purpose must be found out.
+//! Every answer must be the same when the question is asked again from what was read; from the state that the events
+//! alone make, at least [`LEAST_PERCENT`] of them. A log of a build with wrong answers on purpose must fail.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,20 +18,20 @@ use crate::vm_guest::{Accel, Guest, Tally, build_loader, build_wakelab};
 /// Arguments of `cargo xtask vm log`.
 #[derive(Args)]
 pub(crate) struct LogArgs {
-    /// A policy; may be given again.
+    /// A policy; repeatable.
     #[arg(long, value_name = "SPEC", default_values = ["linux-4.15+idle=smt-balance", "linux-6.12", "wakelab"])]
     policy: Vec<String>,
     /// With all CPUs at once on threads of this machine, not in virtual time: more races.
     #[arg(long)]
     multi: bool,
-    /// Give up after so many seconds in the guest.
+    /// Give up after SECONDS of wall time.
     #[arg(long, value_name = "SECONDS", default_value_t = 280)]
     limit: u64,
 }
 
-/// Answers that the state made of events must give alike, in percent.
+/// Least part of the answers that must be the same from events alone, in percent.
 const LEAST_PERCENT: f64 = 95.0;
-/// Bytes of the disk that the logs come out on.
+/// Size of the disk that the guest writes the logs to, in bytes.
 const DISK_BYTES: u64 = 2 << 30;
 
 /// `cargo xtask vm log`.
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<()> {
     tally.finish(&format!("{seconds} s in the guest"))
 }
 
-/// Verifies one log: what is wrong with it, if anything is.
+/// Verifies one log. Returns what is wrong with it.
 fn check(verifier: &Path, log: &Path, must_agree: bool) -> Result<Option<String>> {
     let output = Command::new(verifier).arg("verify").arg(log).args(["--format", "json"]).output()?;
     let code = output.status.code();

@@ -17,7 +17,7 @@ pub(crate) struct SmokeArgs {
     /// Only policies whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// Give up after so many seconds in the guest.
+    /// Give up after SECONDS of wall time.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
     /// In virtual time, a nanosecond an instruction: slower, but independent of how busy this machine is.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask vm test`: what must hold on a live kernel whatever the policy is: no task is lost or late, and the
-//! kernel always gets its machine back (vm/test.sh has the steps).
+//! `cargo xtask vm test`: what must hold on a live kernel under any policy: no task is lost or late, and the kernel
+//! always gets its machine back (vm/test.sh has the steps).
 //!
-//! A guest is booted once for all steps that it suits. In virtual time a bound in time means something on any host;
-//! with a thread of the host for each CPU there are races, and no bound means anything.
+//! A guest is booted once for all steps that it suits. In virtual time, bounds of time are meaningful on any host. With
+//! one thread of the host per CPU there are races, and no bound is meaningful.
 
 use std::time::{Duration, Instant};
 
@@ -32,10 +32,10 @@ pub(crate) struct TestArgs {
     /// All steps in virtual time: slower, but independent of how busy this machine is.
     #[arg(long)]
     icount: bool,
-    /// How long the step `fair` looks at what groups receive, in the guest's time.
+    /// Length of a measurement of the step `fair`, in the guest's time.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 4000)]
     fair_ms: u64,
-    /// Give up after so many seconds in a guest.
+    /// Give up after SECONDS of wall time.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
 }
@@ -69,7 +69,7 @@ const KINDS: &[Kind] = &[
     Kind {
         what: "races",
         accel: Accel::Multi,
-        // More would take turns on what runs the tests, and a load is mostly the verifier's work.
+        // More CPUs would take turns on this machine's, and loading is mostly the verifier's work.
         smp: "2",
         // One that loads in half of the time of the other, and has a timer that must be gone after each.
         policy: "linux-4.15+groups=shares",

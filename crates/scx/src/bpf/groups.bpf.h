@@ -4,11 +4,11 @@
  * shares.
  *
  * The root cgroup is slot 0; every other cgroup with a CPU controller gets a free slot of
- * host/groups.h's records when it comes and gives it back when it goes. The kernel says so under
- * locks of its own, one at a time, so that nothing here needs any. Slots are found by the cgroup's
- * id in a hash and not in the cgroup's storage, which refuses lookups while it is busy: a task that
- * changes groups must find its own. Nothing of this is on a wake-up's way: a task's record names
- * its slot.
+ * host/groups.h's records when it comes and gives it back when it goes. The kernel calls these
+ * hooks under its own locks, one at a time, so nothing here needs a lock. Slots are found by the
+ * cgroup's id in a hash, not in the cgroup's storage, which refuses lookups while it is busy: a
+ * task that changes groups must find its slot. No wake-up needs any of this, because a task's
+ * record names its slot.
  *
  * A cgroup that gets no slot, because all are taken, counts in its nearest ancestor that has one,
  * and is counted.

@@ -3,9 +3,9 @@
  * log.bpf.h - when logging: a record of each question and each event, to user space by a ring
  * buffer.
  *
- * Whoever includes this calls the policy as before: its entry points are macros that also make the
- * record (log_record.h). A question's record is made in the CPU's buffer (notes.bpf.h): opened with
- * the tasks as they are, filled by the policy's reads, closed with the answer. An event's is
+ * A file that includes this calls the policy as before: its entry points are macros that also make
+ * the record (log_record.h). A question's record is made in the CPU's buffer (notes.bpf.h): opened
+ * with the tasks as they are, filled by the policy's reads, closed with the answer. An event's is
  * written to the ring buffer as it is. One that finds no room there is lost; each CPU counts its
  * records, so that the reader sees which.
  */

@@ -3,8 +3,8 @@
  * logged.bpf.c - the scheduler that logs: main.bpf.c with a record of every question and event
  * (log.bpf.h).
  *
- * A program of its own, so that the one that does not log pays nothing, neither in instructions nor
- * in stack.
+ * It is a separate program, so that the one that does not log pays nothing, neither in instructions
+ * nor in stack.
  */
 #define WL_LOGS
 #include "main.bpf.c"

@@ -3,9 +3,9 @@
  * main.bpf.c - the policy behind sched_ext's hooks.
  *
  * This file decides nothing. It owns what the contract (docs/design/contract.md) gives to a host:
- * the queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in task
- * storage; the idle mask, which is the kernel's built-in one. Each hook tells policy/ what happened
- * and carries out its answer.
+ * the queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in
+ * task storage; the idle mask, which is the kernel's built-in one. Each hook tells policy/ what
+ * happened and carries out its answer.
  *
  * A wake-up's way: select_cpu asks wl_select() for the CPU and, at once, wl_enqueue() for key and
  * slice, and inserts into that CPU's DSQ, so that the kernel need not call enqueue; the kernel
@@ -44,8 +44,8 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 /*
- * Where the policy's reads are noted, its deepest search needs nearly all of the stack: what its
- * caller does after it is then in a function of its own.
+ * If the policy's reads are noted, its deepest search needs nearly all of the stack. What its
+ * caller does afterwards is therefore a separate function.
  */
 #ifdef WL_LOGS
 #define AFTER_SEARCH __noinline
@@ -311,7 +311,7 @@ void BPF_STRUCT_OPS(wakelab_set_cpumask, struct task_struct *p, const struct cpu
 	if (!tctx)
 		return;
 	copy_allowed(tctx, mask);
-	/* It is taken out of its queue and queued anew: that is not the end of a slice. */
+	/* It is taken out of its queue and queued again: that is not the end of a slice. */
 	tctx->goes_on = 0;
 }
 

@@ -61,8 +61,8 @@ static __always_inline int log_put(u32 what, u32 kind, u64 value)
 }
 
 /*
- * Functions of their own: inlined they would cost the policy's functions more stack than there is.
- * None calls another of them, as calls go eight deep at most.
+ * Separate functions: inlined, they would cost the policy's functions more stack than there is.
+ * None calls another of them, because calls go eight deep at most.
  */
 __attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
 {

@@ -45,7 +45,7 @@ SEPARATE int pull(s32 cpu)
 				count_why(st->pulled, sc->dispatch.why);
 			} else {
 				st->pull_races++;
-				/* If whoever took it has not counted it yet, it will. */
+				/* If the CPU that took it has not counted it yet, it will. */
 				if (tctx->task.place == WL_PLACE_QUEUED && tctx->task.cpu == cpu)
 					wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
 			}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * reads.bpf.h - when logging: the macros by which the policy reads state, for which base.h leaves
- * room. Before all of it.
+ * reads.bpf.h - for the scheduler that logs: the macros by which the policy reads state, which
+ * base.h leaves to the host. It must be included before the policy.
  */
 #ifndef SCX_WAKELAB_READS_H
 #define SCX_WAKELAB_READS_H

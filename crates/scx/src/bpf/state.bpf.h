@@ -69,7 +69,7 @@ struct wl_policy policy;
 const volatile u32 bench_search;
 
 /*
- * A function of its own for the verifier, which looks at it once and not at each call (see WL_FN).
+ * A function that the verifier checks once, not at each call (see WL_FN).
  */
 #define SEPARATE __attribute__((noinline, weak))
 
@@ -193,8 +193,8 @@ SEPARATE int is_first(s32 cpu, u64 key)
 }
 
 /*
- * WL_STRAIGHT_MAY_RUN, of a task that preempts. Looking is cheaper than an interrupt to the own CPU,
- * which a kick is, and a dispatch.
+ * WL_STRAIGHT_MAY_RUN, of a task that preempts. Looking is cheaper than an interrupt to the own
+ * CPU, which a kick is, and a dispatch.
  */
 static __always_inline bool preempts_straight(struct scratch *sc, struct task_ctx *tctx,
 					      u32 nr_queued)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * stats.bpf.h - what is counted for --stats and --monitor: a slot a CPU, which only that CPU
- * writes.
+ * stats.bpf.h - counters for --stats and --monitor: one slot per CPU, which only that CPU writes.
+ * The table in metrics.rs names each of them.
  *
- * Counted always: how often what was decided, an increment each. Only with --stats, by a constant
- * that the verifier sees (detail), so that without it the code is not there: the time of each
- * decision, what it read, and how far tasks migrate.
+ * Decisions are always counted, one increment each. The time of each decision, its reads and the
+ * distance of migrations are counted only with --stats: the verifier sees the constant `detail` and
+ * removes the code without it.
  */
 #ifndef SCX_WAKELAB_STATS_H
 #define SCX_WAKELAB_STATS_H
@@ -15,7 +15,8 @@
 _Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter");
 
 /*
- * Of a histogram of times: bucket b counts from 2^b ns to twice that, the last one all above, too.
+ * Buckets of a histogram of times: bucket b counts from 2^b ns to twice that, the last one also all
+ * longer times.
  */
 #define TIME_BUCKETS 32
 
@@ -94,7 +95,7 @@ static u32 time_bucket(u64 time_ns)
  */
 #define LONGEST_SEARCH_NS 20000
 
-/* --bench search: who is 0 for the policy, 1 for the kernel. */
+/* For --bench search: `who` is 0 for the policy, 1 for the kernel. */
 static void count_search(struct cpu_stats *st, u32 who, u64 elapsed_ns)
 {
 	st->timed[who & 1]++;
@@ -104,7 +105,7 @@ static void count_search(struct cpu_stats *st, u32 who, u64 elapsed_ns)
 		st->timed_ns[who & 1] += elapsed_ns;
 }
 
-/* What a decision took, and for the policy if it asks. */
+/* Counts the time of a decision, and reports it to the policy if the policy asks for it. */
 static void count_time(const struct wl_select_in *in, const struct wl_decision *d, u64 elapsed_ns)
 {
 	struct cpu_stats *st = cpu_stats();
@@ -144,7 +145,7 @@ static void count_decision(const struct wl_decision *d)
 		st->select_reads[i] += d->reads.at[i];
 }
 
-/* A task runs on another CPU than it ran before. */
+/* Counts a task that runs on another CPU than before. */
 static void count_migration(u32 from, u32 to)
 {
 	struct cpu_stats *st = cpu_stats();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * taken.bpf.h - CPUs that tasks of a higher class have taken: a timer that looks after what waits
+ * taken.bpf.h - CPUs that tasks of a higher class have taken: a timer serves the tasks that wait
  * there.
  *
- * sched_ext has no tick of its own on such a CPU. So once a task of a higher class took a CPU from
- * one of ours, or one of ours was queued behind it, a timer fires a tick later, and each tick from
- * then on for as long as there is such a queue: it tells the policy (wl_taken) and kicks whom it
- * says. Without such a queue the timer rests.
+ * sched_ext has no tick on such a CPU. So after a task of a higher class took a CPU from one of our
+ * tasks, or one of our tasks was queued behind it, a timer fires a tick later, and on each tick
+ * while there is such a queue. It tells the policy (wl_taken) and kicks the CPU that the policy
+ * names. Without such a queue the timer rests.
  *
- * Higher are real-time and deadline tasks and, with --partial, all tasks that are not of the class
- * SCHED_EXT.
+ * Higher classes are real-time and deadline tasks and, with --partial, all tasks that are not of
+ * the class SCHED_EXT.
  */
 #ifndef SCX_WAKELAB_TAKEN_H
 #define SCX_WAKELAB_TAKEN_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * timer.bpf.h - the policy's timer: when it fires, the policy says when to fire again, and which
+ * timer.bpf.h - the policy's timer: when it fires, the policy says when it fires next, and which
  * CPU to kick.
  *
- * One timer for the machine; it fires wherever the kernel puts it. The policy bounds what one
- * firing does. With a policy that wants no timer it is never started.
+ * The machine has one timer, on whichever CPU the kernel puts it. The policy bounds what one firing
+ * does. If the policy wants no timer, it is never started.
  */
 #ifndef SCX_WAKELAB_TIMER_H
 #define SCX_WAKELAB_TIMER_H
