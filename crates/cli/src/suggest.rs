@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! "Did you mean": the known name that is most like a mistyped one.
 
-/// Names less alike than this are not suggested (Jaro similarity, 0 to 1; the threshold that clap uses).
-const LIKENESS_MIN: f64 = 0.7;
-
 /// The end of an error about `typed`: `; did you mean 'NAME'?`, or nothing if no known name is like it.
 pub(crate) fn did_you_mean<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let alike = |name: &'a str| (strsim::jaro(typed, name), name);
-    let best = known.into_iter().map(alike).max_by(|(a, _), (b, _)| a.total_cmp(b));
-    match best {
-        Some((likeness, name)) if likeness > LIKENESS_MIN && name != typed => {
-            format!("; did you mean '{name}'?")
-        }
+    match wakelab_machine::nearest(typed, known) {
+        Some(name) if name != typed => format!("; did you mean '{name}'?"),
         _ => String::new(),
     }
 }

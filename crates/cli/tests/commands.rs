@@ -335,3 +335,19 @@ fn round_trips_keep_their_bounds() {
         assert!(off_percent <= bound_percent, "{off_percent} % off: {trip}");
     }
 }
+
+/// A workload by the path of its file, without parameters; a parameter set on the path works as before.
+#[test]
+fn a_workload_file_runs_by_its_path() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/tokens.toml");
+    let output = wakelab(&["run", file, "--machine", "smp-2", "--policy", "linux-4.15", "--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["scenario"]["workload"]["name"], "tokens");
+    // What is wrong is said of a workload, and never that the file should be made anew.
+    let set = format!("{file}:n=3");
+    let output = wakelab(&["run", &set, "--machine", "smp-2", "--policy", "linux-4.15"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("unknown parameter 'n'; there is none"), "{error}");
+}

@@ -6,32 +6,20 @@
 //! tasks come to, and no endless loop that takes no time. It may still deadlock: the simulator finds that out.
 
 use thiserror::Error;
+use wakelab_machine::printable;
 
 use crate::groups::check_shares;
 use crate::held::Held;
+use crate::limits::{
+    LINES_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX,
+};
 use crate::program::{Barrier, Channel, End, Lock, Op, Task, Workload};
-
-/// Most tasks of a workload.
-pub const TASKS_MAX: u64 = 1 << 22;
-/// Most operations of a workload, over all tasks.
-pub const OPS_MAX: u64 = 1 << 26;
-/// Most bytes of one [`Op::Memory`] in each direction, and of a footprint.
-pub const MEMORY_BYTES_MAX: u64 = 1 << 44;
-/// Longest single piece of work, sleep or run: about 13 days.
-pub const TIME_NS_MAX: u64 = 1 << 50;
-
-/// Cache lines that go with a message.
-pub(crate) const LINES_MAX: u32 = 1 << 20;
-/// Heaviest task or group (Linux's MAX_SHARES).
-pub const WEIGHT_MAX: u32 = 1 << 18;
-/// Deepest nesting of loops.
-pub const LOOP_DEPTH_MAX: usize = 64;
 
 /// What is wrong with a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CheckError {
     /// The whole of it.
-    #[error("{0}")]
+    #[error("{}", printable(.0))]
     Workload(String),
     /// A channel.
     #[error("channel {channel}: {message}")]
@@ -58,7 +46,7 @@ pub enum CheckError {
         message: String,
     },
     /// A task group.
-    #[error("group {group} ({name}): {message}")]
+    #[error("group {group} ({}): {message}", printable(.name))]
     Group {
         /// Its index.
         group: usize,
@@ -68,7 +56,7 @@ pub enum CheckError {
         message: String,
     },
     /// A task.
-    #[error("task {task} ({name}): {message}")]
+    #[error("task {task} ({}): {message}", printable(.name))]
     Task {
         /// Its index.
         task: usize,
@@ -78,7 +66,7 @@ pub enum CheckError {
         message: String,
     },
     /// One operation of a task.
-    #[error("task {task} ({name}), operation {op}: {message}")]
+    #[error("task {task} ({}), operation {op}: {message}", printable(.name))]
     Op {
         /// The task's index.
         task: usize,
@@ -97,22 +85,7 @@ impl Workload {
     /// # Errors
     /// The first thing found wrong, by task and operation.
     pub fn check(&self) -> Result<(), CheckError> {
-        let whole = |message: String| Err(CheckError::Workload(message));
-        if self.tasks.is_empty() {
-            return whole("it has no tasks".to_owned());
-        }
-        if self.tasks.len() as u64 > TASKS_MAX {
-            return whole(format!("{} tasks; at most {TASKS_MAX} are possible", self.tasks.len()));
-        }
-        let ops: u64 = self.tasks.iter().map(|task| task.program.len() as u64).sum();
-        if ops > OPS_MAX {
-            return whole(format!("{ops} operations; at most {OPS_MAX} are possible"));
-        }
-        if let End::After { duration_ns } = self.end
-            && !(1..=TIME_NS_MAX).contains(&duration_ns)
-        {
-            return whole(format!("it ends after {duration_ns} ns; expected 1 to {TIME_NS_MAX}"));
-        }
+        self.check_counts()?;
         for (index, channel) in self.channels.iter().enumerate() {
             check_channel(channel).map_err(|message| CheckError::Channel { channel: index, message })?;
         }
@@ -138,6 +111,34 @@ impl Workload {
         }
         self.check_barriers()?;
         self.check_parents(&forked)
+    }
+
+    /// Refuses more objects than [`crate::limits`] allow: a number alone must not cost memory.
+    fn check_counts(&self) -> Result<(), CheckError> {
+        let fail = |message: String| Err(CheckError::Workload(message));
+        if self.tasks.is_empty() {
+            return fail("it has no tasks".to_owned());
+        }
+        let ops: u64 = self.tasks.iter().map(|task| task.program.len() as u64).sum();
+        for (kind, count, most) in [
+            ("tasks", self.tasks.len() as u64, TASKS_MAX),
+            ("operations", ops, OPS_MAX),
+            ("channels", self.channels.len() as u64, TASKS_MAX),
+            ("signals", self.signals.into(), OPS_MAX),
+            ("gates", self.gates.into(), TASKS_MAX),
+            ("locks", self.locks.len() as u64, TASKS_MAX),
+            ("barriers", self.barriers.len() as u64, TASKS_MAX),
+        ] {
+            if count > most {
+                return fail(format!("{count} {kind}; expected at most {most}"));
+            }
+        }
+        match self.end {
+            End::After { duration_ns } if !(1..=TIME_NS_MAX).contains(&duration_ns) => {
+                fail(format!("it ends after {duration_ns} ns; expected 1 to {TIME_NS_MAX}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// No barrier waits for more tasks than there are that come to it.
@@ -197,74 +198,59 @@ impl Workload {
         Ok(())
     }
 
+    /// Walks a program once; an error has the operation's index.
     fn check_program(&self, index: usize, task: &Task, forked: &mut [bool]) -> Result<(), (usize, String)> {
-        let mut loops: Vec<Loop> = Vec::new();
+        let mut loops = Loops::default();
         let mut held = Held::default();
         for (at, op) in task.program.iter().enumerate() {
-            let fail = |message: String| Err((at, message));
-            self.check_op(op).map_err(|message| (at, message))?;
-            if op_takes_time(op)
-                && let Some(innermost) = loops.last_mut()
-            {
-                innermost.takes_time = true;
-            }
-            held.step(op).map_err(|message| (at, message))?;
+            let located = |message: String| (at, message);
+            self.check_op(op).map_err(located)?;
+            loops.pass(op);
+            held.step(op).map_err(located)?;
             match *op {
                 Op::LoopBegin { times } => {
-                    if loops.len() == LOOP_DEPTH_MAX {
-                        return fail(format!("more than {LOOP_DEPTH_MAX} nested loops"));
-                    }
                     if times.is_none() && self.end == End::AllExited {
-                        return fail(
-                            "an endless loop, but the run ends when all tasks have exited".to_owned(),
-                        );
+                        let message = "an endless loop, but the run ends when all tasks have exited";
+                        return Err((at, message.to_owned()));
                     }
-                    loops.push(Loop { begin: at, times, takes_time: false });
+                    loops.begin(at, times).map_err(located)?;
                 }
-                // Who comes too late, or finds no message, has no round.
-                Op::LoopShared { .. } | Op::WhenReady { .. } => {
-                    if loops.len() == LOOP_DEPTH_MAX {
-                        return fail(format!("more than {LOOP_DEPTH_MAX} nested loops"));
-                    }
-                    loops.push(Loop { begin: at, times: Some(0), takes_time: false });
-                }
-                Op::LoopEnd => {
-                    let Some(ended) = loops.pop() else {
-                        return fail("the end of a loop that did not begin".to_owned());
-                    };
-                    if ended.times.is_none() && !ended.takes_time {
-                        return Err((ended.begin, "an endless loop that takes no time".to_owned()));
-                    }
-                    // A loop of no rounds takes no time, whatever is in it.
-                    if ended.takes_time
-                        && ended.times != Some(0)
-                        && let Some(outer) = loops.last_mut()
-                    {
-                        outer.takes_time = true;
-                    }
-                }
+                // A task that comes too late, or finds no message, runs no round.
+                Op::LoopShared { .. } | Op::WhenReady { .. } => loops.begin(at, Some(0)).map_err(located)?,
+                Op::LoopEnd => loops.end(at)?,
                 Op::Fork { task: child } => {
-                    let child = child as usize;
-                    match self.tasks.get(child) {
-                        None => return fail(format!("forks task {child} of {}", self.tasks.len())),
-                        Some(task) if task.parent != Some(index as u32) => {
-                            return fail(format!("forks task {child}, whose parent is another"));
-                        }
-                        Some(_) if forked[child] => return fail(format!("forks task {child} a second time")),
-                        Some(_) => {}
-                    }
-                    if loops.iter().any(|open| open.times != Some(1)) {
-                        return fail(format!("forks task {child} inside a loop; a task is forked once"));
-                    }
-                    forked[child] = true;
+                    self.check_fork(index, child as usize, &loops, forked).map_err(located)?;
                 }
                 _ => {}
             }
         }
-        if let Some(open) = loops.last() {
+        if let Some(open) = loops.open.last() {
             return Err((open.begin, "a loop that does not end".to_owned()));
         }
         held.end().map_err(|message| (task.program.len(), message))
+    }
+
+    /// Task `parent` forks `child`: once, outside of loops, and as its parent.
+    fn check_fork(
+        &self,
+        parent: usize,
+        child: usize,
+        loops: &Loops,
+        forked: &mut [bool],
+    ) -> Result<(), String> {
+        match self.tasks.get(child) {
+            None => return Err(format!("forks task {child} of {}", self.tasks.len())),
+            Some(task) if task.parent != Some(parent as u32) => {
+                return Err(format!("forks task {child}, which has another parent"));
+            }
+            Some(_) if forked[child] => return Err(format!("forks task {child} a second time")),
+            Some(_) => {}
+        }
+        if loops.open.iter().any(|open| open.times != Some(1)) {
+            return Err(format!("forks task {child} inside a loop; a task is forked once"));
+        }
+        forked[child] = true;
+        Ok(())
     }
 
     fn check_op(&self, op: &Op) -> Result<(), String> {
@@ -374,11 +360,56 @@ impl Workload {
     }
 }
 
-/// A loop that is open while a program is walked through.
+/// The loops that are open at one place of a program.
+#[derive(Default)]
+struct Loops {
+    /// Innermost last.
+    open: Vec<Loop>,
+}
+
 struct Loop {
+    /// Index of the operation that begins it.
     begin: usize,
+    /// Rounds; `None`: endless.
     times: Option<u64>,
     takes_time: bool,
+}
+
+impl Loops {
+    /// Notes that the innermost loop takes time if `op` does.
+    fn pass(&mut self, op: &Op) {
+        if op_takes_time(op)
+            && let Some(innermost) = self.open.last_mut()
+        {
+            innermost.takes_time = true;
+        }
+    }
+
+    fn begin(&mut self, at: usize, times: Option<u64>) -> Result<(), String> {
+        if self.open.len() == LOOP_DEPTH_MAX {
+            return Err(format!("more than {LOOP_DEPTH_MAX} nested loops"));
+        }
+        self.open.push(Loop { begin: at, times, takes_time: false });
+        Ok(())
+    }
+
+    /// Ends the innermost loop; an error has the index of the operation at fault.
+    fn end(&mut self, at: usize) -> Result<(), (usize, String)> {
+        let Some(ended) = self.open.pop() else {
+            return Err((at, "the end of a loop that did not begin".to_owned()));
+        };
+        if ended.times.is_none() && !ended.takes_time {
+            return Err((ended.begin, "an endless loop that takes no time".to_owned()));
+        }
+        // A loop of no rounds takes no time, whatever its body does.
+        if ended.takes_time
+            && ended.times != Some(0)
+            && let Some(outer) = self.open.last_mut()
+        {
+            outer.takes_time = true;
+        }
+        Ok(())
+    }
 }
 
 fn op_takes_time(op: &Op) -> bool {
@@ -426,5 +457,4 @@ fn check_channel(channel: &Channel) -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
 mod tests;

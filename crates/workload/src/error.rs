@@ -2,6 +2,7 @@
 //! What can be wrong with a workload, and where in its file.
 
 use thiserror::Error;
+use wakelab_machine::{nearest, printable};
 
 use crate::check::CheckError;
 
@@ -9,7 +10,7 @@ use crate::check::CheckError;
 #[derive(Debug, Error)]
 pub enum WorkloadError {
     /// The file says something impossible.
-    #[error("{file}:{line}:{column}: {message}")]
+    #[error("{}:{line}:{column}: {}", printable(.file), printable(.message))]
     File {
         /// The file, as it was named.
         file: String,
@@ -21,7 +22,7 @@ pub enum WorkloadError {
         message: String,
     },
     /// The file cannot be read.
-    #[error("cannot read {file}: {source}")]
+    #[error("cannot read {}: {source}", printable(.file))]
     Read {
         /// The file.
         file: String,
@@ -29,7 +30,7 @@ pub enum WorkloadError {
         source: std::io::Error,
     },
     /// The `NAME:key=value,...` is wrong.
-    #[error("workload '{spec}': {message}")]
+    #[error("workload '{}': {}", printable(.spec), printable(.message))]
     Spec {
         /// As it was given.
         spec: String,
@@ -37,7 +38,7 @@ pub enum WorkloadError {
         message: String,
     },
     /// The file expanded, but to something that cannot run.
-    #[error("{file}: {source}")]
+    #[error("{}: {source}", printable(.file))]
     Check {
         /// The file.
         file: String,
@@ -79,5 +80,17 @@ pub(crate) fn list<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String 
             let rest: Vec<&str> = rest.iter().map(AsRef::as_ref).collect();
             format!("{} and {}", rest.join(", "), last.as_ref())
         }
+    }
+}
+
+/// `unknown operation 'recieve'; did you mean 'recv'?`: `what` is unknown; offers the known word nearest to `word`, or all
+/// of them if none is near.
+pub(crate) fn unknown<'a>(what: &str, word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match (nearest(word, known.iter().copied()), known.as_slice()) {
+        (Some(near), _) => format!("unknown {what}; did you mean '{near}'?"),
+        (None, []) => format!("unknown {what}; there is none"),
+        (None, [only]) => format!("unknown {what}; there is '{only}'"),
+        (None, all) => format!("unknown {what}; there are {}", list(all)),
     }
 }

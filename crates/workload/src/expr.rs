@@ -5,7 +5,7 @@
 //! and `if(condition, then, else)` evaluate no more than they need. Overflow and division by zero are errors at the
 //! operator; division rounds towards zero.
 
-use crate::error::list;
+use crate::error::{list, unknown};
 
 /// An expression; offsets are bytes from the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +97,20 @@ impl Expr {
         Expr { offset, kind: Kind::Int(value) }
     }
 
+    /// Calls `see` with each name in the expression.
+    pub(crate) fn for_each_name(&self, see: &mut impl FnMut(&str)) {
+        match &self.kind {
+            Kind::Int(_) | Kind::Word(_) => {}
+            Kind::Name(name) => see(name),
+            Kind::Negate(inner) | Kind::Not(inner) => inner.for_each_name(see),
+            Kind::Binary(_, left, right) => {
+                left.for_each_name(see);
+                right.for_each_name(see);
+            }
+            Kind::Call(_, arguments) => arguments.iter().for_each(|argument| argument.for_each_name(see)),
+        }
+    }
+
     fn fail<T>(&self, message: impl Into<String>) -> Result<T, ExprError> {
         Err(ExprError { offset: self.offset, message: message.into() })
     }
@@ -130,8 +144,11 @@ impl Expr {
             Kind::Name(name) => match scope.lookup(name) {
                 Some(value) => Ok(value),
                 None => {
-                    let hint = if name.contains('-') { " (a minus needs a space after it)" } else { "" };
-                    self.fail(format!("unknown name '{name}'{hint}; there are {}", list(scope.names())))
+                    let mut message = unknown(&format!("name '{name}'"), name, scope.names());
+                    if name.contains('-') {
+                        message.push_str(" (a minus needs a space after it)");
+                    }
+                    self.fail(message)
                 }
             },
             Kind::Negate(inner) => match inner.integer(scope)?.checked_neg() {
@@ -296,10 +313,10 @@ mod tests {
             ("big + 1", "4: overflow: the result does not fit into 64 bits"),
             ("-big - 2", "5: overflow: the result does not fit into 64 bits"),
             ("(-big - 1) / -1", "11: overflow: the result does not fit into 64 bits"),
-            ("fd", "0: unknown name 'fd'; there are fds, send-work-ns, big and ipc"),
+            ("fd", "0: unknown name 'fd'; did you mean 'fds'?"),
             (
                 "a-b",
-                "0: unknown name 'a-b' (a minus needs a space after it); there are fds, send-work-ns, big and ipc",
+                "0: unknown name 'a-b'; there are fds, send-work-ns, big and ipc (a minus needs a space after it)",
             ),
             ("ipc == 'pip'", "4: 'pip' is no choice here; there are socket and pipe"),
             ("ipc == 1", "4: a number is compared with a word"),

@@ -9,9 +9,10 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{SourceText, WorkloadError, list};
+use crate::error::{SourceText, WorkloadError, list, unknown};
 use crate::expr::{Expr, ExprError, Range, Reference};
 use crate::expr_parse::{parse_expr, parse_range, parse_reference};
+use crate::limits::{FILE_BYTES_MAX, NAME_BYTES_MAX};
 use crate::program::Measure;
 use crate::steps::Step;
 
@@ -144,9 +145,13 @@ impl WorkloadFile {
     /// Parses the text of a workload file; `file` is what errors call it.
     ///
     /// # Errors
-    /// With line and column: TOML that is none, unknown or missing keys, expressions that are none.
+    /// With line and column: text that is not TOML, unknown or missing keys, malformed expressions, more than 1 MiB.
     pub fn parse(file: &str, text: &str) -> Result<WorkloadFile> {
         let source = SourceText { file: file.to_owned(), text: text.to_owned() };
+        if text.len() as u64 > FILE_BYTES_MAX {
+            let message = format!("the file has more than {FILE_BYTES_MAX} bytes; expected a workload file");
+            return Err(source.error(0, message));
+        }
         let tree = DeTable::parse(&source.text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             source.error(offset, error.message().trim().replace('\n', ", "))
@@ -255,14 +260,15 @@ impl<'t, 'r> Fields<'t, 'r> {
 
     /// Refuses the first key that nobody asked for.
     pub(crate) fn finish(self) -> Result<()> {
-        let unknown =
+        let strange =
             self.table.keys().filter(|key| !self.known.iter().any(|known| *known == key.get_ref().as_ref()));
-        match unknown.min_by_key(|key| key.span().start) {
+        match strange.min_by_key(|key| key.span().start) {
             None => Ok(()),
-            Some(key) => Err(self.reader.source.error(
-                key.span().start,
-                format!("unknown key '{}' in {}; there are {}", key.get_ref(), self.what, list(&self.known)),
-            )),
+            Some(key) => {
+                let what = format!("key '{}' in {}", key.get_ref(), self.what);
+                let message = unknown(&what, key.get_ref(), self.known.iter().copied());
+                Err(self.reader.source.error(key.span().start, message))
+            }
         }
     }
 }
@@ -280,7 +286,7 @@ impl Reader<'_> {
         node.get_ref().as_str().map(str::to_owned).ok_or_else(|| self.expected(node, "a string"))
     }
 
-    /// What the word stands for.
+    /// What the word of a closed set stands for.
     pub(crate) fn choice<T: Copy>(&self, node: &Node<'_>, words: &[(&str, T)]) -> Result<T> {
         let text = self.text(node)?;
         words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -293,7 +299,11 @@ impl Reader<'_> {
     fn name(&self, node: &Node<'_>) -> Result<String> {
         let text = self.text(node)?;
         match parse_reference(&text, 0) {
-            Ok(reference) if reference.name == text => Ok(text),
+            Ok(reference) if reference.name == text && text.len() <= NAME_BYTES_MAX => Ok(text),
+            Ok(reference) if reference.name == text => Err(self.source.error(
+                node.span().start,
+                format!("a name of {} bytes; expected at most {NAME_BYTES_MAX}", text.len()),
+            )),
             _ => Err(self.source.error(
                 node.span().start,
                 format!("'{text}' is no name: expected letters, digits and _, and hyphens before letters"),

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Task groups: whether they make a forest, and an order in which parents come before their children.
 
-use crate::check::{CheckError, WEIGHT_MAX};
+use crate::check::CheckError;
+use crate::limits::{GROUPS_MAX, SHARES_MIN, WEIGHT_MAX};
 use crate::program::{Group, GroupIndex, Workload};
-
-/// Most groups of a workload: what the policy has slots for beside the root's.
-pub const GROUPS_MAX: u64 = 4095;
-/// Least shares of a group (Linux's MIN_SHARES).
-pub const SHARES_MIN: u32 = 2;
 
 impl Workload {
     /// The groups in an order in which parents come before their children, else as they are numbered. The workload has
@@ -21,7 +17,7 @@ impl Workload {
     pub(crate) fn check_groups(&self) -> Result<(), CheckError> {
         let nr = self.groups.len();
         if nr as u64 > GROUPS_MAX {
-            return Err(CheckError::Workload(format!("{nr} groups; at most {GROUPS_MAX} are possible")));
+            return Err(CheckError::Workload(format!("{nr} groups; expected at most {GROUPS_MAX}")));
         }
         for (index, group) in self.groups.iter().enumerate() {
             let fail =
@@ -72,18 +68,7 @@ mod tests {
     fn forests_only() {
         let group = |parent, shares| Group { name: "g".to_owned(), parent, shares };
         let check = |groups: Vec<Group>| {
-            let workload = Workload {
-                name: String::new(),
-                tasks: Vec::new(),
-                channels: Vec::new(),
-                signals: 0,
-                gates: 0,
-                locks: Vec::new(),
-                barriers: Vec::new(),
-                groups,
-                end: crate::End::AllExited,
-                measure: crate::Measure::Rate,
-            };
+            let workload = Workload { groups, ..Workload::empty("w", crate::Measure::Rate) };
             workload.check_groups().map_err(|error| error.to_string())
         };
         assert_eq!(check(vec![group(Some(1), 2), group(None, WEIGHT_MAX)]), Ok(()));

@@ -5,6 +5,7 @@
 //! round of a loop ends must be what was held when it began; else the second round would find something else than the
 //! first.
 
+use crate::limits::HELD_LOCKS_MAX;
 use crate::program::Op;
 
 /// The locks held at one place of a program, and those held where each open loop began.
@@ -22,6 +23,9 @@ impl Held {
             Op::Lock { lock } => {
                 if self.locks.contains(&lock) {
                     return Err(format!("takes lock {lock}, which it holds already"));
+                }
+                if self.locks.len() == HELD_LOCKS_MAX {
+                    return Err(format!("holds more than {HELD_LOCKS_MAX} locks"));
                 }
                 self.locks.push(lock);
             }

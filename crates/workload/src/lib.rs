@@ -13,14 +13,18 @@ mod expr_parse;
 mod file;
 mod groups;
 mod held;
+mod limits;
 mod program;
 mod spec;
 mod steps;
 
-pub use check::{CheckError, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX};
+pub use check::CheckError;
 pub use error::WorkloadError;
 pub use file::{Allowed, Description, Param, WorkloadFile};
-pub use groups::{GROUPS_MAX, SHARES_MIN};
+pub use limits::{
+    GROUPS_MAX, HELD_LOCKS_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, SHARES_MIN, TASKS_MAX,
+    TIME_NS_MAX, WEIGHT_MAX,
+};
 pub use program::{
     Barrier, BarrierIndex, Channel, ChannelIndex, DEFAULT_FOOTPRINT_BYTES, End, GateIndex, Group, GroupIndex,
     Home, Lock, LockIndex, Measure, Op, SignalIndex, Source, Task, TaskIndex, Workload,

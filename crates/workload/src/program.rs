@@ -50,6 +50,24 @@ pub struct Workload {
     pub measure: Measure,
 }
 
+impl Workload {
+    /// A workload without tasks and objects, which ends when all tasks have exited: to be filled in.
+    pub fn empty(name: impl Into<String>, measure: Measure) -> Workload {
+        Workload {
+            name: name.into(),
+            tasks: Vec::new(),
+            channels: Vec::new(),
+            signals: 0,
+            gates: 0,
+            locks: Vec::new(),
+            barriers: Vec::new(),
+            groups: Vec::new(),
+            end: End::AllExited,
+            measure,
+        }
+    }
+}
+
 /// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +127,27 @@ pub struct Task {
     pub group: Option<GroupIndex>,
     /// What it does. Falling off the end is [`Op::Exit`], unless it is `cut_off`.
     pub program: Vec<Op>,
+}
+
+impl Task {
+    /// A task of nice 0 that runs `program` from time 0 on any CPU, in a process of its own number, with
+    /// [`DEFAULT_FOOTPRINT_BYTES`]; no parent, no group, not judged.
+    pub fn new(name: impl Into<String>, process: u32, program: Vec<Op>) -> Task {
+        Task {
+            name: name.into(),
+            parent: None,
+            start_ns: 0,
+            process,
+            weight: 1024,
+            allowed: None,
+            last_cpu: None,
+            footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
+            judged: false,
+            cut_off: false,
+            group: None,
+            program,
+        }
+    }
 }
 
 /// The footprint of a task of which nothing is known: 32 KiB, an L1 data cache (estimate).

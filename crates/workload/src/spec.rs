@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `NAME[:key=value,...]`: from what a user types to a [`Workload`].
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 
 use crate::error::{WorkloadError, list};
 use crate::file::{Description, WorkloadFile};
+use crate::limits::FILE_BYTES_MAX;
 use crate::program::Workload;
 
-/// The workloads that come with wakelab: name and file.
-const PRESETS: [(&str, &str); 14] = [
-    ("hackbench", include_str!("../../../workloads/hackbench.toml")),
-    ("kernbench", include_str!("../../../workloads/kernbench.toml")),
-    ("lock-server", include_str!("../../../workloads/lock-server.toml")),
-    ("oltp", include_str!("../../../workloads/oltp.toml")),
-    ("openmp", include_str!("../../../workloads/openmp.toml")),
-    ("pbzip2", include_str!("../../../workloads/pbzip2.toml")),
-    ("pgbench", include_str!("../../../workloads/pgbench.toml")),
-    ("pingpong", include_str!("../../../workloads/pingpong.toml")),
-    ("pixz", include_str!("../../../workloads/pixz.toml")),
-    ("schbench", include_str!("../../../workloads/schbench.toml")),
-    ("spin", include_str!("../../../workloads/spin.toml")),
-    ("spin-groups", include_str!("../../../workloads/spin-groups.toml")),
-    ("stream", include_str!("../../../workloads/stream.toml")),
-    ("uperf", include_str!("../../../workloads/uperf.toml")),
-];
+/// The workloads that come with wakelab, sorted by name: name and text of each file of `workloads/`.
+const PRESETS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/workloads.rs"));
 
 /// Names of the workloads that come with wakelab.
 pub fn presets() -> impl Iterator<Item = &'static str> {
@@ -75,18 +62,25 @@ fn split(spec: &str) -> (&str, Option<&str>) {
 
 fn open(name: &str, spec: &str) -> Result<WorkloadFile, WorkloadError> {
     if name.ends_with(".toml") {
-        let text = std::fs::read_to_string(Path::new(name))
-            .map_err(|source| WorkloadError::Read { file: name.to_owned(), source })?;
-        return WorkloadFile::parse(name, &text);
+        return WorkloadFile::parse(name, &read_text(name)?);
     }
     match PRESETS.iter().find(|(preset, _)| *preset == name) {
         Some((_, text)) => WorkloadFile::parse(&format!("workloads/{name}.toml"), text),
-        None => Err(WorkloadError::Spec {
-            spec: spec.to_owned(),
-            message: format!(
-                "no workload '{name}'; there are {}, or the path of a .toml file",
-                list(presets())
-            ),
-        }),
+        None => {
+            let message = format!("unknown name; there are {}, or the path of a .toml file", list(presets()));
+            Err(WorkloadError::Spec { spec: spec.to_owned(), message })
+        }
     }
+}
+
+/// The text of a workload file.
+fn read_text(file: &str) -> Result<String, WorkloadError> {
+    let fault = |source: io::Error| WorkloadError::Read { file: file.to_owned(), source };
+    let mut bytes = Vec::new();
+    File::open(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(fault)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let message = format!("more than {FILE_BYTES_MAX} bytes; expected a workload file");
+        return Err(fault(io::Error::new(ErrorKind::InvalidData, message)));
+    }
+    String::from_utf8(bytes).map_err(|error| fault(io::Error::new(ErrorKind::InvalidData, error)))
 }

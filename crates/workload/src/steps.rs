@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The programs of workload files: an operation is a word or a table with one key that says which.
 
-use crate::error::list;
+use toml::de::DeTable;
+
+use crate::error::{WorkloadError, list, unknown};
 use crate::expr::{Expr, Range, Reference};
 use crate::expr_parse::parse_range;
 use crate::file::{Fields, Node, Reader, Result};
@@ -132,17 +134,24 @@ impl Reader<'_> {
 
     fn step(&self, node: &Node<'_>) -> Result<Step> {
         let offset = node.span().start;
-        if node.get_ref().is_str() {
-            let op = self.choice(node, &PLAIN_STEPS)?;
-            return Ok(Step { offset, kind: StepKind::Op(OpTemplate::Plain(op)) });
+        if let Some(word) = node.get_ref().as_str() {
+            let Some((_, op)) = PLAIN_STEPS.iter().find(|(known, _)| *known == word) else {
+                let message = if STEP_KEYS.contains(&word) {
+                    format!("'{word}' needs a value: {{ {word} = ... }}")
+                } else {
+                    let words = PLAIN_STEPS.iter().map(|(known, _)| *known);
+                    unknown(&format!("operation '{word}'"), word, words.chain(STEP_KEYS))
+                };
+                return Err(self.source.error(offset, message));
+            };
+            return Ok(Step { offset, kind: StepKind::Op(OpTemplate::Plain(*op)) });
         }
         let table = node
             .get_ref()
             .as_table()
             .ok_or_else(|| self.expected(node, "an operation: a table or a word"))?;
         let Some(word) = STEP_KEYS.iter().find(|key| table.contains_key(**key)) else {
-            let message = format!("expected an operation with one of the keys {}", list(STEP_KEYS));
-            return Err(self.source.error(offset, message));
+            return Err(self.no_operation(table, offset));
         };
         let mut fields = Fields::new(self, table, offset, "the operation");
         let subject = fields.required(word)?;
@@ -179,6 +188,21 @@ impl Reader<'_> {
         };
         fields.finish()?;
         Ok(Step { offset, kind })
+    }
+
+    /// The error for a table without any of [`STEP_KEYS`]: its first key is taken for a misspelt one.
+    fn no_operation(&self, table: &DeTable<'_>, offset: usize) -> WorkloadError {
+        match table.keys().min_by_key(|key| key.span().start) {
+            Some(key) => {
+                let word = key.get_ref();
+                let message = unknown(&format!("operation '{word}'"), word, STEP_KEYS);
+                self.source.error(key.span().start, message)
+            }
+            None => {
+                let message = format!("an empty table; expected an operation: one of {}", list(STEP_KEYS));
+                self.source.error(offset, message)
+            }
+        }
     }
 
     /// The operation that the key `word` with the value `subject` says; `word` is one of [`STEP_KEYS`].

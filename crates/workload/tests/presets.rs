@@ -1,30 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The presets, expanded: hackbench written out by hand, and counts and ends of all.
 
-use wakelab_workload::{
-    Allowed, Channel, DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, Workload, describe, presets,
-};
+use wakelab_workload::{Allowed, Channel, End, Measure, Op, Task, Workload, describe, presets};
 
 fn expand(spec: &str) -> Workload {
     Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
 
 fn task(name: &str, number: u32, parent: Option<u32>, program: Vec<Op>) -> Task {
-    let name = name.to_owned();
-    Task {
-        name,
-        parent,
-        start_ns: 0,
-        process: number,
-        weight: 1024,
-        allowed: None,
-        last_cpu: None,
-        footprint_bytes: DEFAULT_FOOTPRINT_BYTES,
-        judged: false,
-        cut_off: false,
-        group: None,
-        program,
-    }
+    Task { parent, ..Task::new(name, number, program) }
 }
 
 #[test]
@@ -79,7 +63,6 @@ fn hackbench_of_one_group_written_out() {
         recv_lines: 6,
     };
     let expected = Workload {
-        name: "hackbench:groups=1,fds=2,loops=3,send-work-ns=70,recv-work-ns=50,spread-percent=5".to_owned(),
         tasks: vec![
             task("parent", 0, None, parent),
             task("receiver", 1, Some(0), receiver(1)),
@@ -99,13 +82,11 @@ fn hackbench_of_one_group_written_out() {
             socket,
             socket,
         ],
-        signals: 0,
         gates: 1,
-        locks: Vec::new(),
-        barriers: Vec::new(),
-        groups: Vec::new(),
-        end: End::AllExited,
-        measure: Measure::Makespan,
+        ..Workload::empty(
+            "hackbench:groups=1,fds=2,loops=3,send-work-ns=70,recv-work-ns=50,spread-percent=5",
+            Measure::Makespan,
+        )
     };
     assert_eq!(found, expected);
 }
@@ -283,16 +264,13 @@ fn specs_that_are_refused() {
     for (spec, error) in [
         (
             "hackbanch",
-            "workload 'hackbanch': no workload 'hackbanch'; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pgbench, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload 'hackbanch': unknown name; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pgbench, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
         (
             "",
-            "workload '': no workload ''; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pgbench, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
+            "workload '': unknown name; there are hackbench, kernbench, lock-server, oltp, openmp, pbzip2, pgbench, pingpong, pixz, schbench, spin, spin-groups, stream and uperf, or the path of a .toml file",
         ),
-        (
-            "spin:tusks=3",
-            "workload 'spin:tusks=3': no parameter 'tusks'; there are tasks, weight, others, others-weight, burst-ns, spread-percent, duration-ms and pin",
-        ),
+        ("spin:tusks=3", "workload 'spin:tusks=3': unknown parameter 'tusks'; did you mean 'tasks'?"),
         ("spin:tasks", "workload 'spin:tasks': expected key=value,... after the name, found 'tasks'"),
         ("spin:", "workload 'spin:': expected key=value,... after the name, found ''"),
         ("spin:tasks=1,", "workload 'spin:tasks=1,': expected key=value,... after the name, found ''"),
@@ -310,7 +288,7 @@ fn specs_that_are_refused() {
         assert_eq!(Workload::parse_spec(spec).unwrap_err().to_string(), error);
     }
     let found = Workload::parse_spec("hackbench:groups=50000,fds=1000").unwrap_err().to_string();
-    let (file, error) = ("workloads/hackbench.toml:", "'data' makes more than 4194304 channels");
+    let (file, error) = ("workloads/hackbench.toml:", "expected at most 1048576: lower groups or fds");
     assert!(found.starts_with(file) && found.ends_with(error), "{found}");
     let missing = Workload::parse_spec("/nonexistent/a.toml:tasks=1").unwrap_err().to_string();
     assert!(missing.starts_with("cannot read /nonexistent/a.toml: "), "{missing}");

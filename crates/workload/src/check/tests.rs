@@ -5,36 +5,18 @@ use super::*;
 use crate::program::Measure;
 
 fn task(parent: Option<u32>, program: Vec<Op>) -> Task {
-    let name = "t".to_owned();
-    Task {
-        name,
-        parent,
-        start_ns: 0,
-        process: 0,
-        weight: 1024,
-        allowed: None,
-        last_cpu: None,
-        footprint_bytes: 0,
-        judged: false,
-        cut_off: false,
-        group: None,
-        program,
-    }
+    Task { parent, ..Task::new("t", 0, program) }
 }
 
 /// Ends after 1 s; one channel of 100 bytes, one signal, one gate.
 fn workload(tasks: Vec<Task>) -> Workload {
     Workload {
-        name: "w".to_owned(),
         tasks,
         channels: vec![Channel { capacity_bytes: 100, ..Channel::default() }],
         signals: 1,
         gates: 1,
-        locks: Vec::new(),
-        barriers: Vec::new(),
-        groups: Vec::new(),
         end: End::After { duration_ns: 1_000_000_000 },
-        measure: Measure::Rate,
+        ..Workload::empty("w", Measure::Rate)
     }
 }
 
@@ -180,7 +162,7 @@ fn parents() {
         ),
         (
             vec![task(None, vec![fork(1)]), task(None, vec![])],
-            "task 0 (t), operation 0: forks task 1, whose parent is another",
+            "task 0 (t), operation 0: forks task 1, which has another parent",
         ),
         (
             vec![

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The operations of a task's program that expand to themselves: expressions become numbers, names become indices.
 
-use super::{Expansion, NODES_MAX, Result};
-use crate::check::{MEMORY_BYTES_MAX, TIME_NS_MAX, WEIGHT_MAX};
+use super::{Expansion, Result};
 use crate::expr::{Expr, Reference};
-use crate::groups::SHARES_MIN;
+use crate::limits::{MEMORY_BYTES_MAX, NODES_MAX, SHARES_MIN, TIME_NS_MAX, WEIGHT_MAX};
 use crate::program::{Home, Op};
 use crate::steps::{HomeTemplate, OpTemplate};
 
@@ -12,10 +11,10 @@ impl Expansion<'_> {
     /// An operation that expands to itself.
     pub(super) fn op(&self, op: &OpTemplate) -> Result<Op> {
         let work = |expr: &Expr| self.within(expr, 0, TIME_NS_MAX, "work");
-        let channel = |reference: &Reference| self.resolve("channels", &self.arrays.channels, reference);
-        let signal = |reference: &Reference| self.resolve("signals", &self.arrays.signals, reference);
-        let gate = |reference: &Reference| self.resolve("gates", &self.arrays.gates, reference);
-        let lock = |reference: &Reference| self.resolve("locks", &self.arrays.locks, reference);
+        let channel = |reference: &Reference| self.resolve(&self.arrays.channels, reference);
+        let signal = |reference: &Reference| self.resolve(&self.arrays.signals, reference);
+        let gate = |reference: &Reference| self.resolve(&self.arrays.gates, reference);
+        let lock = |reference: &Reference| self.resolve(&self.arrays.locks, reference);
         Ok(match op {
             OpTemplate::Compute { work_ns, spread_percent } => Op::Compute {
                 work_ns: work(work_ns)?,
@@ -30,7 +29,7 @@ impl Expansion<'_> {
                 Op::Recv { channel: channel(from)?, work_ns: work(work_ns)? }
             }
             OpTemplate::Poll { channels, work_ns } => {
-                let (first, count) = self.whole("channels", &self.arrays.channels, channels)?;
+                let (first, count) = self.whole(&self.arrays.channels, channels)?;
                 Op::Poll { first, count, work_ns: work(work_ns)? }
             }
             OpTemplate::Sleep { delay_ns, source } => {
@@ -55,7 +54,7 @@ impl Expansion<'_> {
             OpTemplate::Lock { lock: taken } => Op::Lock { lock: lock(taken)? },
             OpTemplate::Unlock { lock: given } => Op::Unlock { lock: lock(given)? },
             OpTemplate::Barrier { barrier } => {
-                Op::Barrier { barrier: self.resolve("barriers", &self.arrays.barriers, barrier)? }
+                Op::Barrier { barrier: self.resolve(&self.arrays.barriers, barrier)? }
             }
             OpTemplate::Signal { signal: raised, sync } => {
                 Op::Signal { signal: signal(raised)?, sync: self.at(sync.truth(&self.names))? }
@@ -67,13 +66,13 @@ impl Expansion<'_> {
                 Op::Count { units: self.within(units, 0, u64::from(u32::MAX), "count")? }
             }
             OpTemplate::SetShares { group, shares } => Op::SetShares {
-                group: self.resolve("groups", &self.arrays.groups, group)?,
+                group: self.resolve(&self.arrays.groups, group)?,
                 shares: self.within(shares, u64::from(SHARES_MIN), u64::from(WEIGHT_MAX), "shares")? as u32,
             },
             OpTemplate::MoveTo { group } => Op::MoveTo {
                 group: match group {
                     None => None,
-                    Some(group) => Some(self.resolve("groups", &self.arrays.groups, group)?),
+                    Some(group) => Some(self.resolve(&self.arrays.groups, group)?),
                 },
             },
             OpTemplate::Plain(op) => *op,
