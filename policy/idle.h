@@ -3,7 +3,7 @@
  * idle.h - the axis `idle`: the search for an idle CPU, and each event that a design follows for
  * it, handed to the design that the policy has.
  *
- * A design is a value in params.h and a file with its search: `cargo xtask dispatch` adds it here.
+ * A design is a value in params.h and a file with its search: `cargo xtask lists` adds it here.
  * It has a line below only for what it follows or changes: the default is what a search needs that
  * keeps no state.
  */
@@ -14,7 +14,7 @@
 #include "idle_merged.h"
 #include "idle_walk.h"
 
-/* The designs' files; `cargo xtask dispatch` writes these lines. */
+/* The designs' files; `cargo xtask lists` writes these lines. */
 #include "idle_narrow.h"
 #include "idle_nearest.h"
 #include "idle_scan.h"
@@ -46,7 +46,7 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 	if (p->topo.unequal)
 		return wl_search_capacity(p, s, t, out);
 	switch (wl_axis(p, idle)) {
-	/* `cargo xtask dispatch` writes the cases. */
+	/* `cargo xtask lists` writes the cases. */
 	case WL_IDLE_SMT_BALANCE:
 		return wl_search_smt_balance(p, s, t, out);
 	case WL_IDLE_NARROW:

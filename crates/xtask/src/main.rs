@@ -5,9 +5,9 @@
 
 mod clang;
 mod command;
-mod dispatch;
 mod docs;
 mod experiments;
+mod lists;
 mod parity;
 mod setup;
 mod style;
@@ -45,8 +45,8 @@ enum Chore {
     Test(test::TestArgs),
     /// Check the rules of the house that no compiler checks.
     Style,
-    /// Write policy/idle.h's list of designs from policy/params.h.
-    Dispatch(dispatch::DispatchArgs),
+    /// Write the lists that follow from other files: the idle searches in policy/idle.h, the modules of policy tests.
+    Lists(lists::ListsArgs),
     /// Write the output of commands that README.md and docs/ show, or check that it is fresh.
     Docs(docs::DocsArgs),
     /// Run all published experiments in full, and write docs/results/experiments.md.
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Chore::Setup(args) => setup::run(&args),
         Chore::Test(args) => test::run(&args),
         Chore::Style => style::run(),
-        Chore::Dispatch(args) => dispatch::run(&args),
+        Chore::Lists(args) => lists::run(&args),
         Chore::Docs(args) => docs::run(&args),
         Chore::Experiments(args) => experiments::run(&args),
         Chore::Parity(args) => parity::run(args),

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{self, find_program, output, root};
 use crate::setup::CLANG_FORMAT;
-use crate::{dispatch, style_c, style_prose, style_rust};
+use crate::{lists, style_c, style_prose, style_rust};
 
 const LINES_MAX: usize = 700;
 /// Formatters wrap code and leave comments alone.
@@ -61,7 +61,7 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     style_c::check_dead(&code, &mut findings);
-    dispatch::check(&mut findings)?;
+    lists::check(&mut findings)?;
     let (pending, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| is_pending(finding));
     if !pending.is_empty() {
         println!("style: {} findings where PENDING says that the rules are new", pending.len());

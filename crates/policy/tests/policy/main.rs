@@ -2,10 +2,8 @@
 //! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
 //! example of every header is one. One binary, because linking each file on its own takes longer than running it.
 //!
-//! - idle_scan, idle_narrow, idle_walk, idle_merged, idle_smt_balance, wake_affine, wake_flips, wake_wide, capacity,
-//!   cluster, placement, account, queue_cfs, queue_buddies, queue_fair, balance, push, taken, util: by hand
-//! - group, groups_task_weight, groups_shares, groups_exact: by hand, and against sums computed otherwise
-//! - idle_nearest: by hand, and against a slow search on random machines
+//! A file named like a header of policy/ tests it by hand; group and groups_* also against sums computed otherwise,
+//! idle_nearest also against a slow search on random machines. The others:
 //! - reference: idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
 //! - lines: host/lines.h, which reads are hits and what writes wait for
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
@@ -13,6 +11,7 @@
 //! - spec: names of policies
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 
+// The files of this folder; `cargo xtask lists` writes these lines.
 mod account;
 mod balance;
 mod capacity;
