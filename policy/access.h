@@ -10,7 +10,7 @@
 #ifndef WL_ACCESS_H
 #define WL_ACCESS_H
 
-#include "policy.h"
+#include "state.h"
 
 #define WL_NO_CLUSTER 0xffff
 
@@ -29,10 +29,10 @@ WL_INLINE struct wl_level *wl_level_of(struct wl_policy *p, u32 level)
 }
 
 /* What the call on cpu has found of a level's groups. */
-WL_INLINE struct wl_sides *wl_sides_of(struct wl_policy *p, u32 cpu)
+WL_INLINE struct wl_level_stats *wl_level_stats_of(struct wl_policy *p, u32 cpu)
 {
 	wl_hide(cpu);
-	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].sides;
+	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].stats;
 }
 
 /* A bit for every level that can be balanced: all but level 0. */

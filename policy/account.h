@@ -43,7 +43,7 @@ WL_INLINE void wl_not_taken(struct wl_policy *p, u32 cpu)
 WL_INLINE void wl_account_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 cap = 2 * c->max_idle_balance_cost_ns, average;
+	u64 cap = 2 * p->params.migration_cost_ns, average;
 
 	if (c->state == WL_CPU_BUSY)
 		return;

@@ -52,7 +52,7 @@
 #define WL_MOVE_TASKS_MAX      32 /* sched_nr_migrate */
 #define WL_KICK_PROBES	       4
 
-WL_INLINE void wl_side_clear(struct wl_side *side)
+WL_INLINE void wl_stats_clear(struct wl_group_stats *side)
 {
 	side->load = 0;
 	side->nr = 0;
@@ -71,8 +71,8 @@ WL_INLINE void wl_side_clear(struct wl_side *side)
  */
 #define WL_TAKEN_CAPACITY 1
 
-/* Adds a CPU, which is read; avoid: see wl_sides. Returns 1 if it has two tasks. */
-WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu, u32 avoid)
+/* Adds a CPU, which is read; avoid: see wl_level_stats. Returns 1 if it has two tasks. */
+WL_INLINE u32 wl_stats_add(struct wl_policy *p, struct wl_group_stats *side, u32 cpu, u32 avoid)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 queued = wl_read_once(c->nr_queued), nr = queued + wl_read_once(c->nr_running);
@@ -101,7 +101,7 @@ WL_INLINE u32 wl_side_add(struct wl_policy *p, struct wl_side *side, u32 cpu, u3
 }
 
 /* A group is complete: is it the busiest with something to take? The first of equals stays. */
-WL_INLINE void wl_side_close(struct wl_sides *s)
+WL_INLINE void wl_stats_close(struct wl_level_stats *s)
 {
 	s->others_load += s->group.load;
 	s->others_nr += s->group.nr;
@@ -113,7 +113,7 @@ WL_INLINE void wl_side_close(struct wl_sides *s)
 						: s->group.load * s->busiest.capacity >
 							  s->busiest.load * s->group.capacity)))
 		s->busiest = s->group;
-	wl_side_clear(&s->group);
+	wl_stats_clear(&s->group);
 }
 
 /*
@@ -123,7 +123,7 @@ WL_INLINE void wl_side_close(struct wl_sides *s)
 WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 			struct wl_reads *reads WL_ARG)
 {
-	struct wl_sides *s = wl_sides_of(p, cpu);
+	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
 	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
 	u32 dom = wl_entry(lv->dom_of, cpu), own = wl_entry(groups->dom_of, cpu);
 	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
@@ -131,8 +131,8 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 	u32 start = wl_entry(groups->first, own) + own_span - first;
 	u32 nr = span - own_span, last = own, dist = 0, i, other, group;
 
-	wl_side_clear(&s->group);
-	wl_side_clear(&s->busiest);
+	wl_stats_clear(&s->group);
+	wl_stats_clear(&s->busiest);
 	s->others_load = 0;
 	s->others_nr = 0;
 	s->others_idle = 0;
@@ -143,15 +143,15 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 		group = wl_entry(groups->dom_of, other);
 		if (group != last) {
 			if (last != own)
-				wl_side_close(s);
+				wl_stats_close(s);
 			last = group;
 			dist = wl_distance(p, cpu, other);
 		}
 		wl_read_cpu(p, reads, other, dist);
-		s->overloaded |= wl_side_add(p, &s->group, other, s->avoid);
+		s->overloaded |= wl_stats_add(p, &s->group, other, s->avoid);
 	}
 	if (last != own)
-		wl_side_close(s);
+		wl_stats_close(s);
 	return 0;
 }
 
@@ -162,10 +162,10 @@ WL_INLINE u64 wl_mean_1024(u64 load, u32 capacity)
 }
 
 /* How much load to pull from the busiest group to the own one; 0 if they are balanced. */
-WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *own, u32 idle,
+WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_group_stats *own, u32 idle,
 			   u32 imbalance_pct)
 {
-	const struct wl_sides *s = wl_sides_of(p, cpu);
+	const struct wl_level_stats *s = wl_level_stats_of(p, cpu);
 	u64 own_mean = wl_mean_1024(own->load, own->capacity);
 	u64 busiest_mean = wl_mean_1024(s->busiest.load, s->busiest.capacity);
 	u64 mean = wl_mean_1024(own->load + s->others_load, own->capacity + s->others_capacity);
@@ -193,21 +193,21 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_side *o
 
 /*
  * Tries the levels of a bit mask from the innermost out, and takes nothing from the CPU that
- * wl_sides avoids. Returns the level at which something should be pulled, with out saying what, or
- * 0.
+ * wl_level_stats avoids. Returns the level at which something should be pulled, with out saying
+ * what, or 0.
  */
 WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
 {
 	u32 nr_levels = p->topo.nr_levels, idle, found = 0, tasks, i;
-	struct wl_sides *s = wl_sides_of(p, cpu);
-	struct wl_side own;
+	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
+	struct wl_group_stats own;
 	u64 amount;
 
 	wl_not_taken(p, cpu);
 	wl_read_cpu(p, &out->reads, cpu, WL_DIST_CPU);
-	wl_side_clear(&own);
-	s->overloaded = wl_side_add(p, &own, cpu, 0);
+	wl_stats_clear(&own);
+	s->overloaded = wl_stats_add(p, &own, cpu, 0);
 	idle = own.nr == 0;
 	wl_for (i, 1, nr_levels) {
 		if (!(levels >> i))
@@ -257,21 +257,21 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
  */
 WL_INLINE void wl_balance_tries(struct wl_cpu *c, const struct wl_dispatch_out *out, u32 avoid)
 {
-	c->tried_cpu = avoid ? 0 : out->cpu + 1;
-	c->tried_level = out->level;
-	c->tried_why = out->why;
+	c->tried.cpu = avoid ? 0 : out->cpu + 1;
+	c->tried.level = out->level;
+	c->tried.why = out->why;
 }
 
 WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 marks = wl_read_once(c->balance_marked), left, level, done;
-	u32 avoid = wl_get(c->tried_cpu), again = avoid ? 1u << (wl_get(c->tried_level) & 31) : 0;
-	u32 is_newly_idle = wl_get(c->tried_why) == WL_BALANCE_NEWLY_IDLE;
+	u32 avoid = wl_get(c->tried.cpu), again = avoid ? 1u << (wl_get(c->tried.level) & 31) : 0;
+	u32 is_newly_idle = wl_get(c->tried.why) == WL_BALANCE_NEWLY_IDLE;
 
 	out->cpu = cpu;
-	c->tried_cpu = 0;
-	wl_sides_of(p, cpu)->avoid = avoid;
+	c->tried.cpu = 0;
+	wl_level_stats_of(p, cpu)->avoid = avoid;
 	if (!is_newly_idle)
 		marks |= again;
 	if (marks) {
@@ -345,7 +345,7 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 	u64 load = 0;
 
 	if (wl_allowed(p, t, in->cpu))
-		c->tried_cpu = 0;
+		c->tried.cpu = 0;
 	if (wl_balance_may_move(p, t, in, d)) {
 		load = wl_groups_load_of(p, t, d->cpu);
 		wl_groups_moves(p, t, d->cpu, in->cpu);

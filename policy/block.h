@@ -153,7 +153,7 @@ WL_FN int wl_idle_llcs_clear(struct wl_policy *p WL_ARG, u32 cpu)
 
 	wl_atomic_and(wl_idle_llcs(p, llc), ~(1ULL << (llc & 63)));
 	wl_line_updated(p, wl_idle_llcs_line(llc));
-	if (wl_read_once(wl_llc_record(p, cpu)->idle_blocks))
+	if (wl_read_once(wl_llc_record(p, cpu)->nearest_llc.idle_blocks))
 		wl_idle_llcs_set(p, cpu);
 	return 0;
 }
@@ -163,8 +163,9 @@ WL_INLINE void wl_summary_set(struct wl_policy *p, u32 cpu, u32 cores)
 {
 	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
 	struct wl_cpu *llc = wl_llc_record(p, cpu);
-	u64 was = wl_atomic_or(cores ? &llc->core_blocks : &llc->idle_blocks,
-			       1ULL << (b->number & 63));
+	u64 was =
+		wl_atomic_or(cores ? &llc->nearest_llc.core_blocks : &llc->nearest_llc.idle_blocks,
+			     1ULL << (b->number & 63));
 
 	wl_summary_updated(p, wl_llc_first(p, cpu));
 	if (!cores && !was)
@@ -176,7 +177,7 @@ WL_INLINE void wl_summary_clear(struct wl_policy *p, u32 cpu, u32 cores)
 {
 	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
 	struct wl_cpu *llc = wl_llc_record(p, cpu);
-	u64 *summary = cores ? &llc->core_blocks : &llc->idle_blocks, idle;
+	u64 *summary = cores ? &llc->nearest_llc.core_blocks : &llc->nearest_llc.idle_blocks, idle;
 
 	wl_atomic_and(summary, ~(1ULL << (b->number & 63)));
 	wl_summary_updated(p, wl_llc_first(p, cpu));
@@ -253,7 +254,8 @@ WL_INLINE void wl_block_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 	u32 first = wl_llc_first(p, cpu);
 
 	wl_line_read(p, WL_LINE_LLC + first, WL_DIST_LLC);
-	if (now_ns < wl_read_once(wl_cpu_of(p, first)->wanted_until_ns) && wl_block_has(p, cpu))
+	if (now_ns < wl_read_once(wl_cpu_of(p, first)->nearest_llc.wanted_until_ns) &&
+	    wl_block_has(p, cpu))
 		wl_block_clear(p, cpu);
 }
 
@@ -288,13 +290,13 @@ WL_INLINE void wl_block_init(struct wl_policy *p, u32 cpu)
 	b->idle = b->present;
 	wl_hide(block);
 	p->block_map[block & (WL_MAX_CPUS - 1)].cpu[slot & 63] = cpu;
-	llc->idle_blocks |= 1ULL << (b->number & 63);
+	llc->nearest_llc.idle_blocks |= 1ULL << (b->number & 63);
 	number = wl_entry(wl_level_of(p, p->topo.llc_level)->dom_of, cpu);
 	*wl_idle_llcs(p, number) |= 1ULL << (number & 63);
 	if (slots > 1)
-		llc->core_blocks = llc->idle_blocks;
-	if (llc->nr_blocks <= b->number)
-		llc->nr_blocks = b->number + 1;
+		llc->nearest_llc.core_blocks = llc->nearest_llc.idle_blocks;
+	if (llc->nearest_llc.nr_blocks <= b->number)
+		llc->nearest_llc.nr_blocks = b->number + 1;
 }
 
 #endif /* WL_BLOCK_H */

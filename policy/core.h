@@ -245,7 +245,6 @@ WL_FN int wl_init(struct wl_policy *p WL_ARG)
 	wl_for (i, 0, nr_cpus) {
 		struct wl_cpu *c = wl_cpu_of(p, i);
 
-		c->max_idle_balance_cost_ns = p->params.migration_cost_ns;
 		c->avg_idle_ns = 2 * p->params.migration_cost_ns;
 		c->newly_idle_left = wl_all_levels(p);
 		wl_queue_init(p, i);

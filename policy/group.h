@@ -231,9 +231,9 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 			counts_as = up->counts_as;
 	}
 	/* The lag of the group that had the slot before is not this one's. */
-	g->home = 0;
+	g->exact.home = 0;
 	if (home)
-		home->mark = 0;
+		home->exact.mark = 0;
 	g->parent = parent;
 	g->depth = depth;
 	g->counts_as = counts_as;

@@ -47,7 +47,7 @@ WL_INLINE void wl_groups_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct 
  * How much to pull on cpu if `amount`, what would balance it, is less than `task`, the mean task of
  * the busiest group. own_mean: the load of the own group per capacity, in 2^-20.
  */
-WL_INLINE u64 wl_groups_small_pull(struct wl_policy *p, u32 cpu, const struct wl_side *own,
+WL_INLINE u64 wl_groups_small_pull(struct wl_policy *p, u32 cpu, const struct wl_group_stats *own,
 				   u64 own_mean, u64 amount, u64 task)
 {
 	u64 own_task;

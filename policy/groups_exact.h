@@ -50,25 +50,25 @@
 #define WL_EXACT_STARVES 3 /* one that waited too long */
 
 /* The running task of a CPU, or the one that ran last. */
-WL_INLINE struct wl_exact_who wl_exact_curr(struct wl_cpu *c)
+WL_INLINE struct wl_exact_key wl_exact_curr(struct wl_cpu *c)
 {
-	return (struct wl_exact_who){.v = wl_read_once(c->curr_vtime),
-				     .slot = wl_read_once(c->curr_slot),
+	return (struct wl_exact_key){.v = wl_read_once(c->curr_vtime),
+				     .slot = wl_read_once(c->exact.curr_slot),
 				     .weight = wl_read_once(c->curr_weight)};
 }
 
 /* Notes a waiting task as the first of its CPU if it is. */
-WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_exact_who who,
+WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_exact_key key,
 			     u32 llc)
 {
-	struct wl_exact_two two = {.a = who, .b = wl_exact_seen(&c->first)};
+	struct wl_exact_pair pair = {.a = key, .b = wl_exact_seen(&c->exact.first)};
 
-	if (wl_get(c->has_first) && wl_exact_ahead(p, &two, llc) <= 0)
+	if (wl_get(c->exact.has_first) && wl_exact_ahead(p, &pair, llc) <= 0)
 		return;
-	wl_write_once(c->first.v, who.v);
-	wl_write_once(c->first.slot, who.slot);
-	wl_write_once(c->first.weight, who.weight);
-	wl_write_once(c->has_first, 1);
+	wl_write_once(c->exact.first.v, key.v);
+	wl_write_once(c->exact.first.slot, key.slot);
+	wl_write_once(c->exact.first.weight, key.weight);
+	wl_write_once(c->exact.has_first, 1);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -78,7 +78,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 {
 	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_exact_two two;
+	struct wl_exact_pair pair;
 
 	wl_exact_charge(p, t, in->now_ns);
 	wl_exact_sum(p, t->group, cpu, in->now_ns, &out->reads);
@@ -89,7 +89,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_place(p, t, WL_PLACE_QUEUED, cpu);
 	t->slice_ns = p->params.tick_ns;
 	t->deadline = in->now_ns;
-	wl_exact_note(p, c, wl_exact_who(t), wl_llc_first(p, cpu));
+	wl_exact_note(p, c, wl_exact_key_of(t), wl_llc_first(p, cpu));
 	wl_wrote_cpu(p, cpu);
 
 	out->cpu = cpu;
@@ -97,9 +97,9 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	out->slice_ns = t->slice_ns;
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
-	two.a = wl_exact_who(t);
-	two.b = wl_exact_curr(c);
-	out->preempt = wl_exact_is_ahead(p, &two, wl_llc_first(p, cpu),
+	pair.a = wl_exact_key_of(t);
+	pair.b = wl_exact_curr(c);
+	out->preempt = wl_exact_is_ahead(p, &pair, wl_llc_first(p, cpu),
 					 p->params.tick_ns / WL_EXACT_PREEMPT_DIV);
 }
 
@@ -120,11 +120,11 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	t->lag = t->vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
-	wl_write_once(c->curr_slot, t->group);
+	wl_write_once(c->exact.curr_slot, t->group);
 	wl_write_once(c->curr_weight, t->weight);
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
-	c->idle_pulls = 0;
+	c->exact.idle_pulls = 0;
 	wl_exact_picked(p, t, cpu, now_ns);
 }
 
@@ -175,7 +175,7 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 	wl_reweigh(p, t, weight, group);
 	if (t->place == WL_PLACE_RUNNING) {
 		wl_write_once(c->curr_weight, weight);
-		wl_write_once(c->curr_slot, group);
+		wl_write_once(c->exact.curr_slot, group);
 		wl_write_once(c->curr_vtime, t->vtime);
 	}
 }
@@ -183,9 +183,9 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 /* ------------------------------------------------------------------ ticks */
 
 /* Is a far enough behind b to be pulled to cpu, where b is? */
-WL_INLINE u32 wl_exact_is_worth_a_pull(struct wl_policy *p, struct wl_exact_two *two, u32 cpu)
+WL_INLINE u32 wl_exact_is_worth_a_pull(struct wl_policy *p, struct wl_exact_pair *pair, u32 cpu)
 {
-	return wl_exact_is_ahead(p, two, wl_llc_first(p, cpu),
+	return wl_exact_is_ahead(p, pair, wl_llc_first(p, cpu),
 				 WL_EXACT_PULL_TICKS * p->params.tick_ns);
 }
 
@@ -194,17 +194,17 @@ WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now
 			 struct wl_reads *reads WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu), *o = wl_cpu_of(p, other);
-	struct wl_exact_two two;
+	struct wl_exact_pair pair;
 
 	if (other == cpu)
 		return 0;
 	wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
-	if (!wl_read_once(o->nr_queued) || !wl_read_once(o->has_first))
+	if (!wl_read_once(o->nr_queued) || !wl_read_once(o->exact.has_first))
 		return 0;
-	two.a = wl_exact_seen(&o->first);
-	two.b = wl_exact_seen(&c->best);
-	wl_exact_sum(p, two.a.slot, cpu, now_ns, reads);
-	return wl_exact_is_worth_a_pull(p, &two, cpu);
+	pair.a = wl_exact_seen(&o->exact.first);
+	pair.b = wl_exact_seen(&c->exact.best);
+	wl_exact_sum(p, pair.a.slot, cpu, now_ns, reads);
+	return wl_exact_is_worth_a_pull(p, &pair, cpu);
 }
 
 /* The CPU of a level's domain round cpu that is the next to be looked at. */
@@ -220,9 +220,9 @@ WL_INLINE u32 wl_exact_next(struct wl_policy *p, u32 cpu, u32 level, u32 at)
 /* Notes whether tasks wait in other LLCs than this one. */
 WL_INLINE void wl_exact_others_wait(struct wl_policy *p, u32 llc, u32 wait)
 {
-	if (wl_read_once(wl_cpu_of(p, llc)->others_wait) == wait)
+	if (wl_read_once(wl_cpu_of(p, llc)->exact_llc.others_wait) == wait)
 		return;
-	wl_write_once(wl_cpu_of(p, llc)->others_wait, wait);
+	wl_write_once(wl_cpu_of(p, llc)->exact_llc.others_wait, wait);
 	wl_wrote_llc(p, llc);
 }
 
@@ -234,9 +234,9 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
 	u32 llc = wl_llc_first(p, cpu), nr_llcs = lv->nr_doms, waiting = 0, i, other;
-	u64 clock = wl_get(wl_cpu_of(p, llc)->llc_clock.v), there;
+	u64 clock = wl_get(wl_cpu_of(p, llc)->exact_llc.clock.v), there;
 
-	if (wl_read_once(wl_cpu_of(p, llc)->llc_waiting)) {
+	if (wl_read_once(wl_cpu_of(p, llc)->exact_llc.waiting)) {
 		wl_exact_others_wait(p, llc, nr_llcs > 1);
 		return 0;
 	}
@@ -245,15 +245,16 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 		if (other == llc)
 			continue;
 		wl_read_llc(p, reads, other, wl_distance(p, cpu, other));
-		there = wl_read_once(wl_cpu_of(p, other)->llc_clock.v);
-		waiting += wl_read_once(wl_cpu_of(p, other)->llc_waiting);
+		there = wl_read_once(wl_cpu_of(p, other)->exact_llc.clock.v);
+		waiting += wl_read_once(wl_cpu_of(p, other)->exact_llc.waiting);
 		if ((s64)(there - clock) > 0)
 			clock = there;
 	}
 	/* A jump to another clock must not count as speed: rate_v moves with v. */
-	wl_cpu_of(p, llc)->llc_clock.rate_v = wl_get(wl_cpu_of(p, llc)->llc_clock.rate_v) + clock -
-					      wl_get(wl_cpu_of(p, llc)->llc_clock.v);
-	wl_write_once(wl_cpu_of(p, llc)->llc_clock.v, clock);
+	wl_cpu_of(p, llc)->exact_llc.clock.rate_v =
+		wl_get(wl_cpu_of(p, llc)->exact_llc.clock.rate_v) + clock -
+		wl_get(wl_cpu_of(p, llc)->exact_llc.clock.v);
+	wl_write_once(wl_cpu_of(p, llc)->exact_llc.clock.v, clock);
 	wl_exact_others_wait(p, llc, !!waiting);
 	return 0;
 }
@@ -262,7 +263,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			struct wl_reads *reads WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_exact_two two;
+	struct wl_exact_pair pair;
 	u32 i, other, probe, found = 0, local = 0;
 
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
@@ -272,16 +273,16 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	wl_exact_charge(p, t, now_ns);
 	t->slice_ns = p->params.tick_ns;
 	wl_exact_follow_clocks(p, cpu, reads);
-	c->best = wl_exact_who(t);
+	c->exact.best = wl_exact_key_of(t);
 	if (wl_read_once(c->nr_queued)) {
-		two.a = wl_exact_seen(&c->first);
-		two.b = wl_exact_who(t);
-		wl_exact_sum(p, two.a.slot, cpu, now_ns, reads);
+		pair.a = wl_exact_seen(&c->exact.first);
+		pair.b = wl_exact_key_of(t);
+		wl_exact_sum(p, pair.a.slot, cpu, now_ns, reads);
 		/* Which of several is first changes while they wait. */
-		local = !wl_get(c->has_first) || wl_read_once(c->nr_queued) > 1 ||
-			wl_exact_ahead(p, &two, wl_llc_first(p, cpu)) > 0;
-		if (local && wl_get(c->has_first))
-			c->best = wl_exact_seen(&c->first);
+		local = !wl_get(c->exact.has_first) || wl_read_once(c->nr_queued) > 1 ||
+			wl_exact_ahead(p, &pair, wl_llc_first(p, cpu)) > 0;
+		if (local && wl_get(c->exact.has_first))
+			c->exact.best = wl_exact_seen(&c->exact.first);
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
 		/*
@@ -289,12 +290,12 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		 * fourth CPU only.
 		 */
 		if (i < WL_EXACT_PROBES) {
-			probe = wl_get(c->probe) + 1;
-			c->probe = probe;
+			probe = wl_get(c->exact.probe) + 1;
+			c->exact.probe = probe;
 			other = wl_exact_next(p, cpu, p->topo.llc_level, probe);
 		} else {
-			probe = wl_get(c->probe_far) + 1;
-			c->probe_far = probe;
+			probe = wl_get(c->exact.probe_far) + 1;
+			c->exact.probe_far = probe;
 			other = wl_exact_next(p, cpu, p->topo.nr_levels - 1, probe);
 		}
 		if (wl_exact_probe(p, cpu, other, now_ns, reads)) {
@@ -302,7 +303,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			break;
 		}
 	}
-	c->pull_from = found;
+	c->exact.pull_from = found;
 	return found || local;
 }
 
@@ -318,8 +319,8 @@ WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_rea
 	int found = WL_CPU_NONE;
 
 	wl_for (i, 0, nr_cpus) {
-		probe = wl_get(c->probe_far) + 1;
-		c->probe_far = probe;
+		probe = wl_get(c->exact.probe_far) + 1;
+		c->exact.probe_far = probe;
 		other = wl_exact_next(p, cpu, top, probe);
 		if (other == cpu)
 			continue;
@@ -332,27 +333,26 @@ WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_rea
 	return found;
 }
 
-WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
-				 struct wl_dispatch_out *out)
+WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running), i;
-	int found = (int)wl_get(c->pull_from) - 1; /* or WL_CPU_NONE */
+	int found = (int)wl_get(c->exact.pull_from) - 1; /* or WL_CPU_NONE */
 
 	out->cpu = cpu;
 	out->what = WL_DISPATCH_OWN;
 	out->pick = WL_PICK_LAST;
 	out->keep_slice_ns = p->params.tick_ns;
-	c->pull_from = 0;
+	c->exact.pull_from = 0;
 	wl_write_once(c->balance_marked, 0);
 	if (is_idle) {
 		out->what = WL_DISPATCH_NOTHING;
 		if (found < 0) {
 			wl_read_overloaded(p, cpu, &out->reads);
 			if (wl_read_once(p->overloaded) &&
-			    wl_get(c->idle_pulls) < WL_EXACT_IDLE_PULLS)
+			    wl_get(c->exact.idle_pulls) < WL_EXACT_IDLE_PULLS)
 				found = wl_exact_find_queue(p, cpu, &out->reads);
-			c->idle_pulls = wl_get(c->idle_pulls) + 1;
+			c->exact.idle_pulls = wl_get(c->exact.idle_pulls) + 1;
 		}
 	}
 	if (found >= 0) {
@@ -368,13 +368,12 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 
 		wl_hide(dist);
 		out->reads.at[dist & (WL_NR_DIST - 1)] +=
-			wl_get(c->walk_reads.at[dist & (WL_NR_DIST - 1)]);
-		c->walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
+			wl_get(c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)]);
+		c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
 	}
-	c->has_first = 0;
-	c->has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
-	c->walked_ns = now_ns;
-	c->best = wl_exact_curr(c);
+	c->exact.has_first = 0;
+	c->exact.has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
+	c->exact.best = wl_exact_curr(c);
 }
 
 WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
@@ -382,15 +381,15 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 {
 	struct wl_cpu *c = wl_cpu_of(p, in->cpu);
 	u32 from = d->cpu, may;
-	struct wl_exact_two two;
+	struct wl_exact_pair pair;
 
 	may = d->what == WL_DISPATCH_PULL && d->max_tasks &&
 	      wl_read_once(t->place) == WL_PLACE_QUEUED && wl_read_once(t->cpu) == (s32)from &&
 	      from != in->cpu && wl_allowed(p, t, in->cpu);
 	if (may && d->max_load == WL_EXACT_PULL_LAG) {
-		two.a = wl_exact_who(t);
-		two.b = wl_exact_seen(&c->best);
-		may = wl_exact_is_worth_a_pull(p, &two, in->cpu);
+		pair.a = wl_exact_key_of(t);
+		pair.b = wl_exact_seen(&c->exact.best);
+		may = wl_exact_is_worth_a_pull(p, &pair, in->cpu);
 	}
 	if (may && wl_place_moved(p, t, from, in->cpu)) {
 		d->max_tasks = 0;
@@ -406,22 +405,22 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_exact_who best = wl_exact_seen(&c->best);
-	struct wl_exact_two two = {.a = wl_exact_who(t), .b = best};
+	struct wl_exact_key best = wl_exact_seen(&c->exact.best);
+	struct wl_exact_pair pair = {.a = wl_exact_key_of(t), .b = best};
 	s64 waited_ns = now_ns - t->deadline; /* below 0: it came after this CPU read its clock */
 	u32 starves = waited_ns > (s64)WL_EXACT_WAIT_MAX_NS, llc = wl_llc_first(p, cpu);
-	u32 has_best = wl_get(c->has_best);
+	u32 has_best = wl_get(c->exact.has_best);
 
-	wl_exact_sum(p, t->group, cpu, now_ns, &c->walk_reads);
+	wl_exact_sum(p, t->group, cpu, now_ns, &c->exact.walk_reads);
 	if (has_best == WL_EXACT_STARVES ||
-	    (has_best && !starves && wl_exact_ahead(p, &two, llc) <= 0)) {
-		wl_exact_note(p, c, wl_exact_who(t), llc);
+	    (has_best && !starves && wl_exact_ahead(p, &pair, llc) <= 0)) {
+		wl_exact_note(p, c, wl_exact_key_of(t), llc);
 		return 0;
 	}
 	if (has_best == WL_EXACT_WAITS)
 		wl_exact_note(p, c, best, llc);
-	c->has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
-	c->best = wl_exact_who(t);
+	c->exact.has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
+	c->exact.best = wl_exact_key_of(t);
 	return 1;
 }
 

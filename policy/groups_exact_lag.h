@@ -65,7 +65,7 @@ WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
 {
 	struct wl_cpu *c = wl_cpu_of(p, llc);
 
-	return !wl_read_once(c->llc_waiting) && !wl_read_once(c->others_wait);
+	return !wl_read_once(c->exact_llc.waiting) && !wl_read_once(c->exact_llc.others_wait);
 }
 
 /*
@@ -90,25 +90,25 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	 * time is exchanged, what two of them add amounts to the time that passed: a CPU that comes
 	 * late with an earlier time takes it off again.
 	 */
-	time_ns = now_ns - wl_atomic_xchg(&gl->advanced_ns, now_ns);
-	running = wl_read_once(gl->running);
+	time_ns = now_ns - wl_atomic_xchg(&gl->exact_others.advanced_ns, now_ns);
+	running = wl_read_once(gl->exact.running);
 	gone = wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
 			     wl_get(g->shares));
-	wl_atomic_add(&gl->part, time_ns < 0 ? -gone : gone);
+	wl_atomic_add(&gl->exact.part, time_ns < 0 ? -gone : gone);
 	clock = wl_exact_clock(p, wl_get(g->parent), llc);
-	home = wl_group_cpu_at(p, slot, wl_get(g->home));
-	if (wl_get(g->home) != llc && home && !wl_read_once(home->waiting) &&
-	    !wl_read_once(home->running)) {
-		g->home = llc;
-		gl->mark = wl_exact_v(gl) - wl_get(clock->v);
+	home = wl_group_cpu_at(p, slot, wl_get(g->exact.home));
+	if (wl_get(g->exact.home) != llc && home && !wl_read_once(home->exact.waiting) &&
+	    !wl_read_once(home->exact.running)) {
+		g->exact.home = llc;
+		gl->exact.mark = wl_exact_v(gl) - wl_get(clock->v);
 	}
-	running += wl_get(gl->others_running);
-	runnable = running + wl_read_once(gl->waiting) + wl_get(gl->others_waiting);
-	gl->capped = wl_exact_rate(runnable, wl_get(g->shares)) < wl_get(clock->rate);
-	waits = wl_read_once(gl->waiting) || wl_get(gl->others_waiting) || !running;
-	if (wl_get(g->home) == llc)
-		wl_atomic_add(&gl->part,
-			      wl_exact_hold(wl_exact_v(gl), clock, &gl->mark,
+	running += wl_get(gl->exact_others.running);
+	runnable = running + wl_read_once(gl->exact.waiting) + wl_get(gl->exact_others.waiting);
+	gl->exact_others.capped = wl_exact_rate(runnable, wl_get(g->shares)) < wl_get(clock->rate);
+	waits = wl_read_once(gl->exact.waiting) || wl_get(gl->exact_others.waiting) || !running;
+	if (wl_get(g->exact.home) == llc)
+		wl_atomic_add(&gl->exact.part,
+			      wl_exact_hold(wl_exact_v(gl), clock, &gl->exact.mark,
 					    !waits && wl_exact_rate(running, wl_get(g->shares)) <
 							      wl_get(clock->rate),
 					    !waits && spare));
@@ -176,19 +176,19 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 
 		if (!at || !g || !gl)
 			break;
-		if (wl_read_once(gl->waiting))
-			wl_exact_move_clock(&gl->clock, v, now_ns);
+		if (wl_read_once(gl->exact.waiting))
+			wl_exact_move_clock(&gl->exact.clock, v, now_ns);
 		v = wl_exact_v(gl);
-		if (!wl_read_once(gl->waiting) && !wl_get(gl->others_waiting)) {
-			if (wl_get(g->home) != llc)
-				g->home = llc;
-			gl->mark = v - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
+		if (!wl_read_once(gl->exact.waiting) && !wl_get(gl->exact_others.waiting)) {
+			if (wl_get(g->exact.home) != llc)
+				g->exact.home = llc;
+			gl->exact.mark = v - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
 		}
 		at = wl_get(g->parent);
 	}
 	if (!wl_read_once(c->nr_queued))
 		return 0;
-	wl_exact_move_clock(&wl_cpu_of(p, llc)->llc_clock, v, now_ns);
+	wl_exact_move_clock(&wl_cpu_of(p, llc)->exact_llc.clock, v, now_ns);
 	wl_wrote_llc(p, llc);
 	return 0;
 }
@@ -220,11 +220,12 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 
 		if (!at || !g || !gl)
 			break;
-		if (wl_read_once(gl->waiting) + wl_read_once(gl->running) +
-		    wl_get(gl->others_waiting) + wl_get(gl->others_running))
+		if (wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running) +
+		    wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running))
 			break;
-		g->home = llc;
-		gl->mark = wl_exact_v(gl) - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
+		g->exact.home = llc;
+		gl->exact.mark =
+			wl_exact_v(gl) - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
 		at = wl_get(g->parent);
 	}
 	return 0;
@@ -251,31 +252,32 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 
 		if (!at || !g || !gl)
 			break;
-		if (wl_read_once(gl->waiting) + wl_read_once(gl->running))
+		if (wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running))
 			break;
 		/*
 		 * Of several CPUs that wake it at the same time one does all of this, or each would
 		 * add the time that it slept.
 		 */
-		if (wl_atomic_xchg_u32(&g->waking, 1))
+		if (wl_atomic_xchg_u32(&g->exact.waking, 1))
 			break;
 		/* Whether it slept must be known. */
-		gl->summed_ns = now_ns - p->params.tick_ns;
+		gl->exact_others.summed_ns = now_ns - p->params.tick_ns;
 		wl_exact_sum_group(p, at, cpu, now_ns, reads);
-		slept = !(wl_get(gl->others_waiting) + wl_get(gl->others_running));
+		slept = !(wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running));
 		if (slept) {
-			home = wl_group_cpu_at(p, at, wl_get(g->home));
+			home = wl_group_cpu_at(p, at, wl_get(g->exact.home));
 			mark = wl_exact_clamp(p, wl_exact_clock(p, wl_get(g->parent), llc),
-					      home ? wl_get(home->mark) : 0, wl_get(g->shares));
-			wl_atomic_add(&gl->part,
+					      home ? wl_get(home->exact.mark) : 0,
+					      wl_get(g->shares));
+			wl_atomic_add(&gl->exact.part,
 				      wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v) + mark -
 					      wl_exact_v(gl));
-			g->home = llc;
-			gl->mark = wl_exact_v(gl) -
-				   wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
+			g->exact.home = llc;
+			gl->exact.mark = wl_exact_v(gl) -
+					 wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
 			wl_wrote_group(p, at, llc);
 		}
-		wl_publish(g->waking, 0);
+		wl_publish(g->exact.waking, 0);
 		if (!slept)
 			break;
 		at = wl_get(g->parent);

@@ -50,7 +50,7 @@ WL_INLINE u64 wl_exact_time_of(u64 v, u32 shares)
 /* What belongs to a group in an LLC is in its record of the LLC's first CPU. */
 WL_INLINE u64 wl_exact_v(const struct wl_group_cpu *gl)
 {
-	return wl_read_once(gl->part) + wl_read_once(gl->others);
+	return wl_read_once(gl->exact.part) + wl_read_once(gl->exact.others);
 }
 
 /* The clock of a group's children and tasks in an LLC: the root's is kept by the LLC. */
@@ -58,7 +58,7 @@ WL_INLINE struct wl_clock *wl_exact_clock(struct wl_policy *p, u32 slot, u32 llc
 {
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
 
-	return slot && gl ? &gl->clock : &wl_cpu_of(p, llc)->llc_clock;
+	return slot && gl ? &gl->exact.clock : &wl_cpu_of(p, llc)->exact_llc.clock;
 }
 
 /* A part of the way from v to another. */
@@ -92,8 +92,8 @@ WL_INLINE void wl_exact_init(struct wl_policy *p, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	c->llc_clock.v = WL_VTIME_START;
-	c->llc_clock.rate_v = WL_VTIME_START;
+	c->exact_llc.clock.v = WL_VTIME_START;
+	c->exact_llc.clock.rate_v = WL_VTIME_START;
 }
 
 /* ------------------------------------------------------------------ counts */
@@ -106,7 +106,7 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 {
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;
 
-	wl_atomic_add(&wl_cpu_of(p, llc)->llc_waiting, waiting);
+	wl_atomic_add(&wl_cpu_of(p, llc)->exact_llc.waiting, waiting);
 	wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
@@ -114,14 +114,15 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 
 		if (!at || !g || !gl)
 			break;
-		if (!wl_read_once(gl->waiting) && !wl_read_once(gl->running)) {
-			struct wl_group_cpu *home = wl_group_cpu_at(p, at, wl_get(g->home));
+		if (!wl_read_once(gl->exact.waiting) && !wl_read_once(gl->exact.running)) {
+			struct wl_group_cpu *home = wl_group_cpu_at(p, at, wl_get(g->exact.home));
 
-			if (home && (s64)(wl_get(home->clock.v) - wl_get(gl->clock.v)) > 0)
-				gl->clock = home->clock;
+			if (home &&
+			    (s64)(wl_get(home->exact.clock.v) - wl_get(gl->exact.clock.v)) > 0)
+				gl->exact.clock = home->exact.clock;
 		}
-		wl_atomic_add(&gl->waiting, waiting);
-		wl_atomic_add(&gl->running, running);
+		wl_atomic_add(&gl->exact.waiting, waiting);
+		wl_atomic_add(&gl->exact.running, running);
 		wl_line_updated(p, wl_group_line(p, at, llc));
 		at = wl_get(g->parent);
 	}
@@ -142,7 +143,7 @@ WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 
 		if (!at || !g || !gl)
 			break;
-		gl->others_waiting = wl_get(gl->others_waiting) + 1;
+		gl->exact_others.waiting = wl_get(gl->exact_others.waiting) + 1;
 		wl_line_updated(p, wl_group_line(p, at, llc));
 		at = wl_get(g->parent);
 	}
@@ -174,7 +175,8 @@ WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 no
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
 	u64 others = 0;
 
-	if (nr_llcs < 2 || !gl || now_ns - wl_get(gl->summed_ns) < p->params.tick_ns / 2)
+	if (nr_llcs < 2 || !gl ||
+	    now_ns - wl_get(gl->exact_others.summed_ns) < p->params.tick_ns / 2)
 		return;
 	wl_for (i, 0, nr_llcs) {
 		struct wl_group_cpu *there;
@@ -184,14 +186,14 @@ WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 no
 		if (other == llc || !there)
 			continue;
 		wl_read_group(p, reads, slot, other, wl_distance(p, cpu, other));
-		others += wl_read_once(there->part);
-		waiting += wl_read_once(there->waiting);
-		running += wl_read_once(there->running);
+		others += wl_read_once(there->exact.part);
+		waiting += wl_read_once(there->exact.waiting);
+		running += wl_read_once(there->exact.running);
 	}
-	wl_write_once(gl->others, others);
-	gl->others_waiting = waiting;
-	gl->others_running = running;
-	gl->summed_ns = now_ns;
+	wl_write_once(gl->exact.others, others);
+	gl->exact_others.waiting = waiting;
+	gl->exact_others.running = running;
+	gl->exact_others.summed_ns = now_ns;
 	wl_wrote_group(p, slot, llc);
 }
 
@@ -217,33 +219,33 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 /* ------------------------------------------------------------------ order */
 
 /* Two tasks to compare, as seen from an LLC. */
-struct wl_exact_two {
-	struct wl_exact_who a,
+struct wl_exact_pair {
+	struct wl_exact_key a,
 		b; /* v and weight: of the task; then of what is compared, its shares */
 };
 
-WL_INLINE struct wl_exact_who wl_exact_who(const struct wl_task *t)
+WL_INLINE struct wl_exact_key wl_exact_key_of(const struct wl_task *t)
 {
-	return (struct wl_exact_who){.v = t->vtime, .slot = t->group, .weight = t->weight};
+	return (struct wl_exact_key){.v = t->vtime, .slot = t->group, .weight = t->weight};
 }
 
 /* One that a CPU keeps for others to see. */
-WL_INLINE struct wl_exact_who wl_exact_seen(const struct wl_exact_who *who)
+WL_INLINE struct wl_exact_key wl_exact_seen(const struct wl_exact_key *key)
 {
-	return (struct wl_exact_who){.v = wl_read_once(who->v),
-				     .slot = wl_read_once(who->slot),
-				     .weight = wl_read_once(who->weight)};
+	return (struct wl_exact_key){.v = wl_read_once(key->v),
+				     .slot = wl_read_once(key->slot),
+				     .weight = wl_read_once(key->weight)};
 }
 
 /* How far b is ahead of a, in terms of v: above 0 if a is to be served first. */
-WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL_ARG, u32 llc)
+WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_pair *pair WL_ARG, u32 llc)
 {
-	u32 a = two->a.slot, b = two->b.slot, a_capped = 0, b_capped = 0, i;
+	u32 a = pair->a.slot, b = pair->b.slot, a_capped = 0, b_capped = 0, i;
 	u64 favour;
 
 	/* Of one group, as most often: not by the loop, a hundred instructions for BPF. */
 	if (a == b)
-		return two->b.v - two->a.v;
+		return pair->b.v - pair->a.v;
 	wl_for (i, 0, 2 * WL_GROUP_DEPTH) {
 		struct wl_group *ga = wl_group_at(p, a), *gb = wl_group_at(p, b);
 		struct wl_group_cpu *la = wl_group_cpu_at(p, a, llc);
@@ -255,28 +257,29 @@ WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_two *two WL
 		a_depth = a ? wl_get(ga->depth) : 0;
 		b_depth = b ? wl_get(gb->depth) : 0;
 		if (a_depth >= b_depth) {
-			two->a.v = wl_exact_v(la);
-			two->a.weight = wl_get(ga->shares);
-			a_capped |= wl_get(la->capped);
+			pair->a.v = wl_exact_v(la);
+			pair->a.weight = wl_get(ga->shares);
+			a_capped |= wl_get(la->exact_others.capped);
 			a = wl_get(ga->parent);
 		}
 		if (b_depth >= a_depth) {
-			two->b.v = wl_exact_v(lb);
-			b_capped |= wl_get(lb->capped);
+			pair->b.v = wl_exact_v(lb);
+			b_capped |= wl_get(lb->exact_others.capped);
 			b = wl_get(gb->parent);
 		}
 	}
 	favour = wl_mul_shift(WL_EXACT_FAVOUR_TICKS * p->params.tick_ns,
 			      wl_get(wl_exact_clock(p, a, llc)->rate), 10);
-	return two->b.v - two->a.v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
+	return pair->b.v - pair->a.v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
 }
 
 /* Is b ahead of a by more than time_ns of a's CPU time? */
-WL_INLINE u32 wl_exact_is_ahead(struct wl_policy *p, struct wl_exact_two *two, u32 llc, u64 time_ns)
+WL_INLINE u32 wl_exact_is_ahead(struct wl_policy *p, struct wl_exact_pair *pair, u32 llc,
+				u64 time_ns)
 {
-	s64 ahead = wl_exact_ahead(p, two, llc);
+	s64 ahead = wl_exact_ahead(p, pair, llc);
 
-	return ahead > 0 && wl_exact_time_of(ahead, two->a.weight) > time_ns;
+	return ahead > 0 && wl_exact_time_of(ahead, pair->a.weight) > time_ns;
 }
 
 #endif /* WL_GROUPS_EXACT_SUMS_H */

@@ -239,7 +239,7 @@ WL_INLINE u64 wl_shares_small(u64 amount)
 WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own_task, u64 capacity,
 				    u64 load)
 {
-	struct wl_side *busiest = &wl_sides_of(p, cpu)->busiest;
+	struct wl_group_stats *busiest = &wl_level_stats_of(p, cpu)->busiest;
 	u64 task = wl_div(busiest->cpu_load, busiest->cpu_nr);
 	u64 busiest_load = wl_div(busiest->load << 10, busiest->capacity);
 	u64 there = wl_div(task << 10, busiest->capacity), here = wl_div(task << 10, capacity);

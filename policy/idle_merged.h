@@ -110,7 +110,7 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	out->reason = WL_REASON_IDLE_CORE;
 	if (found >= 0 || w->level != p->topo.llc_level)
 		return found;
-	wl_write_once(wl_llc_record(p, s->target)->has_idle_cores, 0);
+	wl_write_once(wl_llc_record(p, s->target)->scan_llc.has_idle_cores, 0);
 	wl_wrote_llc(p, wl_llc_first(p, s->target));
 	out->reason = WL_REASON_IDLE_CPU;
 	if (w->idle_cpu >= 0 && wl_take_idle(p, w->idle_cpu, out))
@@ -130,7 +130,7 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 	if (smt || is_util)
 		wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (smt)
-		cores = wl_read_once(record->has_idle_cores);
+		cores = wl_read_once(record->scan_llc.has_idle_cores);
 	if (is_util && smt && !cores && wl_shares_llc(p, s->prev, s->target)) {
 		out->reason = WL_REASON_IDLE_SIBLING;
 		s->candidate = wl_domain_first(p, 1, s->prev);
@@ -139,7 +139,7 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 			return cpu;
 	}
 	out->reason = WL_REASON_IDLE_CPU;
-	if (is_util && !wl_read_once(record->nr_idle_scan))
+	if (is_util && !wl_read_once(record->scan_llc.nr_idle_scan))
 		return WL_CPU_NONE;
 	if (cores) {
 		if (wl_packs(p)) {
@@ -151,7 +151,8 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 		}
 		return wl_walk_cores(p, s, t, &w, out);
 	}
-	w.visits = is_util ? wl_read_once(record->nr_idle_scan) : wl_visits(p, s->this_cpu, w.span);
+	w.visits = is_util ? wl_read_once(record->scan_llc.nr_idle_scan)
+			   : wl_visits(p, s->this_cpu, w.span);
 	cpu = wl_walk_cpus_near(p, s, t, &w, out);
 	if (is_util)
 		out->scan_timed = 0;
@@ -171,7 +172,8 @@ WL_INLINE void wl_idle_scan_init(struct wl_policy *p, u32 cpu)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
 
-	wl_cpu_of(p, cpu)->nr_idle_scan = wl_entry(llc->weight, wl_entry(llc->dom_of, cpu));
+	wl_cpu_of(p, cpu)->scan_llc.nr_idle_scan =
+		wl_entry(llc->weight, wl_entry(llc->dom_of, cpu));
 }
 
 /* How many CPUs of an LLC of `span` may be visited, at this sum of scaled utilizations. */
@@ -193,15 +195,15 @@ WL_FN int wl_idle_scan_update(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 	u32 span = wl_entry(llc->weight, dom), i, other;
 	u64 sum = 0;
 
-	if (now_ns < wl_read_once(record->idle_scan_due_ns))
+	if (now_ns < wl_read_once(record->scan_llc.due_ns))
 		return 0;
-	wl_write_once(record->idle_scan_due_ns, now_ns + span * WL_IDLE_SCAN_AGE_NS);
+	wl_write_once(record->scan_llc.due_ns, now_ns + span * WL_IDLE_SCAN_AGE_NS);
 	wl_for (i, 0, span) {
 		other = wl_entry(llc->cpus, first + i);
 		wl_read_cpu(p, reads, other, wl_distance(p, cpu, other));
 		sum += wl_util_cpu(p, other, now_ns);
 	}
-	wl_write_once(record->nr_idle_scan, wl_idle_scan_limit(sum, span));
+	wl_write_once(record->scan_llc.nr_idle_scan, wl_idle_scan_limit(sum, span));
 	wl_wrote_llc(p, wl_entry(llc->cpus, first));
 	return 0;
 }

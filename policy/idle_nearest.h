@@ -78,7 +78,7 @@ WL_INLINE void wl_nearest_stayed(struct wl_task *t)
 WL_INLINE void wl_nearest_running(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
-		wl_write_once(wl_cpu_of(p, cpu)->picked_ns, now_ns);
+		wl_write_once(wl_cpu_of(p, cpu)->nearest.picked_ns, now_ns);
 }
 
 /* Of the candidates (bits of a block, not 0), the one to try first. */
@@ -185,9 +185,10 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 	u32 llc_first = wl_llc_first(p, s->target);
 	struct wl_cpu *llc = wl_cpu_of(p, llc_first), *me = wl_cpu_of(p, s->this_cpu);
 	u32 own = wl_entry(p->topo.block_of, s->target);
-	u32 base = wl_entry(p->topo.block_of, llc_first), nr = llc->nr_blocks, rotor, i, at;
-	u64 left = s->cores_searched ? wl_read_once(llc->core_blocks)
-				     : wl_read_once(llc->idle_blocks),
+	u32 base = wl_entry(p->topo.block_of, llc_first), nr = llc->nearest_llc.nr_blocks, rotor, i,
+	    at;
+	u64 left = s->cores_searched ? wl_read_once(llc->nearest_llc.core_blocks)
+				     : wl_read_once(llc->nearest_llc.idle_blocks),
 	    later;
 	int cpu = WL_CPU_NONE;
 
@@ -230,13 +231,13 @@ WL_INLINE int wl_nearest_here(struct wl_policy *p, struct wl_search *s, const st
 	int cpu = WL_CPU_NONE;
 
 	wl_read_llc(p, &out->reads, first, wl_reader_distance(p, &s->reader, first));
-	if (!wl_read_once(llc->idle_blocks))
+	if (!wl_read_once(llc->nearest_llc.idle_blocks))
 		return cpu;
-	if (s->now_ns + WL_WANTED_NS / 2 > wl_read_once(llc->wanted_until_ns)) {
-		wl_write_once(llc->wanted_until_ns, s->now_ns + WL_WANTED_NS);
+	if (s->now_ns + WL_WANTED_NS / 2 > wl_read_once(llc->nearest_llc.wanted_until_ns)) {
+		wl_write_once(llc->nearest_llc.wanted_until_ns, s->now_ns + WL_WANTED_NS);
 		wl_wrote_llc(p, first);
 	}
-	if (wl_read_once(llc->core_blocks)) {
+	if (wl_read_once(llc->nearest_llc.core_blocks)) {
 		s->cores_searched = 1;
 		cpu = wl_nearest_in_llc(p, s, t, out);
 		s->cores_searched = 0;
@@ -258,7 +259,7 @@ WL_INLINE u64 wl_nearest_wait_ns(struct wl_policy *p, const struct wl_search *s,
 	if (!nr)
 		return 0;
 	wl_read_cpu(p, &out->reads, s->target, wl_reader_distance(p, &s->reader, s->target));
-	picked_ns = wl_read_once(c->picked_ns);
+	picked_ns = wl_read_once(c->nearest.picked_ns);
 	return s->now_ns > picked_ns ? (s->now_ns - picked_ns) * nr : 0;
 }
 
@@ -341,7 +342,7 @@ WL_FN int wl_nearest_in_domain(struct wl_policy *p WL_ARG, struct wl_search *s W
 		if (!place)
 			break;
 		cpu = wl_nearest_here(p, s, t, out);
-		if (cpu < 0 && !wl_read_once(wl_llc_record(p, s->target)->idle_blocks))
+		if (cpu < 0 && !wl_read_once(wl_llc_record(p, s->target)->nearest_llc.idle_blocks))
 			wl_idle_llcs_clear(p, s->target);
 		s->target = out->target;
 		if (cpu >= 0)

@@ -34,7 +34,7 @@
 /* Start value of what belongs to cpu. */
 WL_INLINE void wl_cores_init(struct wl_policy *p, u32 cpu)
 {
-	wl_cpu_of(p, cpu)->has_idle_cores = 1;
+	wl_cpu_of(p, cpu)->scan_llc.has_idle_cores = 1;
 }
 
 /* Are all CPUs of cpu's core idle? */
@@ -65,8 +65,8 @@ WL_INLINE void wl_cores_idle(struct wl_policy *p, u32 cpu)
 	if (!p->topo.smt_level)
 		return;
 	wl_line_read(p, WL_LINE_LLC + first, WL_DIST_LLC);
-	if (!wl_read_once(llc->has_idle_cores) && wl_core_is_idle(p, cpu)) {
-		wl_write_once(llc->has_idle_cores, 1);
+	if (!wl_read_once(llc->scan_llc.has_idle_cores) && wl_core_is_idle(p, cpu)) {
+		wl_write_once(llc->scan_llc.has_idle_cores, 1);
 		wl_wrote_llc(p, first);
 	}
 }
@@ -164,7 +164,7 @@ WL_INLINE int wl_read_cores(struct wl_policy *p, struct wl_search *s, const stru
 
 	cpu = wl_entry(llc->cpus, first);
 	wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
-	if (!wl_read_once(record->has_idle_cores))
+	if (!wl_read_once(record->scan_llc.has_idle_cores))
 		return WL_CPU_NONE;
 	wl_line_step(p, WL_STEP_CORE);
 	s->cores_searched = 1;
@@ -194,7 +194,7 @@ WL_INLINE int wl_read_cores(struct wl_policy *p, struct wl_search *s, const stru
 		}
 	}
 	if (found < 0) {
-		wl_write_once(record->has_idle_cores, 0);
+		wl_write_once(record->scan_llc.has_idle_cores, 0);
 		wl_wrote_llc(p, wl_entry(llc->cpus, first));
 	}
 	return found;

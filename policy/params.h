@@ -199,7 +199,8 @@ enum wl_push_axis {
 
 /*
  * A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from
- * names and TOML. An axis that is looked at with some values of another only says with which.
+ * names and TOML. An axis that only some values of another look at says so ("with"), and so does one
+ * that some values of another override ("not with").
  */
 struct wl_params {
 	u32 idle;	 /* enum wl_idle_axis */
@@ -210,9 +211,9 @@ struct wl_params {
 	u32 factor;	 /* with affine=flips: enum wl_factor */
 	u32 cluster;	 /* enum wl_cluster_axis */
 	u32 groups;	 /* enum wl_groups_axis */
-	u32 queue;	 /* enum wl_queue_axis */
+	u32 queue;	 /* not with groups=exact: enum wl_queue_axis */
 	u32 capacity;	 /* enum wl_capacity_axis */
-	u32 push;	 /* enum wl_push_axis */
+	u32 push;	 /* not with groups=exact: enum wl_push_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		   /* one turn of all runnable tasks of a CPU */
 	u64 min_granularity_ns;	   /* the least slice; with queue=fair every slice */

@@ -33,10 +33,10 @@
 #define wl_axis(p, name) ((p)->params.name)
 #endif
 
+struct wl_policy; /* state.h */
+
 #define WL_CPU_NONE	 (-1)
 #define WL_WEIGHT_NICE_0 1024
-
-/* ------------------------------------------------------------------ state of a CPU */
 
 enum wl_cpu_state {
 	WL_CPU_UNKNOWN, /* nothing reported yet: counts as idle */
@@ -49,240 +49,10 @@ struct wl_reads { /* reads of CPUs' and groups' state, by distance from the read
 	u32 at[WL_NR_DIST];
 };
 
-/* groups=exact: a task as it is compared with others. */
-struct wl_exact_who {
-	u64 v;
-	u32 slot; /* its group */
-	u32 weight;
-};
-
-/* groups=exact: a clock in terms of v, and how fast it goes. */
-struct wl_clock {
-	u64 v;
-	u64 rate_v; /* what v was at rate_us */
-	u32 rate_us;
-	u32 rate; /* in 1/1024 of v a ns, over the time before rate_us */
-};
-
-/*
- * What other CPUs read and write is in the first line; what only the CPU itself touches is in the
- * next two.
- */
-struct wl_cpu {
-	u32 state;	 /* enum wl_cpu_state: flips at context switches only */
-	u32 nr_queued;	 /* runnable tasks waiting on it */
-	u32 nr_running;	 /* 1 while a task of the policy runs on it, else 0 */
-	u32 curr_weight; /* hweight of the running task */
-	u64 load; /* what balancing and wake-affine compare: the sum of weights of the tasks runnable on it */
-	u64 min_vtime; /* floor of its queue's vtimes; queue=fair: their mean when it was last computed */
-	u64 curr_vtime; /* vtime of the running task at curr_start_ns */
-	u64 curr_start_ns;
-	u64 vtime_sum; /* queue=fair: sum of hweight * vtime of all counted here, modulo 2^64 */
-	u32 balance_marked; /* bit l: balancing at level l is due at the next dispatch */
-	u32 curr_renewed; /* queue=fair: the running task was given another slice since it was picked */
-
-	u64 idle_since_ns WL_ALIGN_LINE;
-	u64 avg_idle_ns;
-	u64 avg_scan_ns;
-	u64 max_idle_balance_cost_ns;
-	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when it is due; 0: never asked */
-	u16 balance_failed[WL_MAX_LEVELS];  /* per level, periodic pulls since one moved a task */
-	u32 rotor;
-	u32 newly_idle_left; /* bit l: newly-idle balancing at level l was not tried since a task last ran here */
-	u64 curr_deadline; /* queue=fair: of the running task; read by those who wake here */
-	u64 next_buddy;	   /* queue=cfs-2013: 1 + id of the task that preempted; 0: none */
-	u64 next_vtime;	   /* and its vtime */
-	u64 last_buddy;	   /* 1 + id of the task that was preempted; 0: none */
-	u64 last_vtime;
-	u32 tried_cpu; /* 1 + the CPU of the last pull, while nobody was found there who may come here; 0: none */
-	u32 tried_level; /* and its level */
-	u32 tried_why;	 /* WL_BALANCE_PERIODIC, .. */
-	u32 taken_turns; /* taken.h: counts looks at it while a higher class has it */
-
-	/* of the LLC; valid in the LLC's first CPU only */
-	u32 has_idle_cores WL_ALIGN_LINE;
-	u32 nr_idle_scan;     /* form=util: CPUs that a search may visit */
-	u64 idle_scan_due_ns; /* and when that is to be computed anew */
-	u64 idle_blocks;      /* idle=nearest: bit b: block b of the LLC has an idle CPU */
-	u64 core_blocks;      /* and: a wholly idle core */
-	u64 wanted_until_ns;  /* until then CPUs that turn busy say so at once */
-	u32 nr_blocks;
-
-	/* what is read when utilization is summed */
-	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was right */
-	u32 util;			 /* util.h; of the CPU's busy time */
-	u32 push_to;  /* 1 + the CPU where the running task shall go when it is put back; 0: none */
-	u32 push_why; /* push.h: why its running task is worth moving, at the last tick */
-	u64 push_due_ns; /* when an idle CPU may be asked again, or this one if it idles */
-	u64 total;   /* what groups and tasks outside any weigh here; kept where there are groups */
-	u64 charged; /* queue=fair: sum of hweight of all counted in vtime_sum */
-	u64 picked_ns; /* idle=nearest: when the running task was switched in */
-
-	/* groups=exact: who runs, and who waits first; read by CPUs that look for work */
-	struct wl_exact_who first
-		WL_ALIGN_LINE; /* the first of those that wait, as far as it is known */
-	u32 has_first;
-	u32 curr_slot;		  /* group of the running task, whose v is curr_vtime */
-	struct wl_exact_who best; /* whom a walk over the queue has found */
-	u32 has_best;		  /* WL_EXACT_RUNS, .. */
-	u32 pull_from;		  /* 1 + the CPU from which the next dispatch pulls; 0: none */
-	u32 probe;		  /* counts CPUs of the LLC looked at */
-	u32 idle_pulls;		  /* tries to find work since a task ran */
-	u64 walked_ns;		  /* when a walk over the queue began last */
-	struct wl_reads walk_reads WL_ALIGN_LINE; /* of that walk: answered by the next dispatch */
-	u32 probe_far;				  /* counts CPUs of the whole machine looked at */
-	struct wl_clock llc_clock
-		WL_ALIGN_LINE; /* of the root in the LLC; valid in the LLC's first CPU only, as is */
-	u32 llc_waiting;       /* tasks that wait in the LLC */
-	u32 others_wait; /* groups=exact: so do some elsewhere, or nobody has looked since this LLC had any */
-} WL_ALIGN_LINE;
-
-/*
- * ------------------------------------------------------------------ task groups, kept by the host
- */
-
 /* Slots that a host may have. Slot 0 is the root: tasks outside any group, no record is read. */
 #define WL_MAX_GROUPS 4096
 /* Groups deeper than this count in their ancestor at this depth. The root's children have 1. */
 #define WL_GROUP_DEPTH 8
-
-/* What is the same on all CPUs; hardly ever written. */
-struct wl_group {
-	u32 shares; /* S; 0: the slot is free */
-	u32 parent; /* its slot */
-	u32 depth;
-	u32 counts_as; /* the slot in which its tasks count: its own, or the ancestor's if it is too deep */
-	u32 stale_weight; /* W where no rule has set one since S was: group.h */
-	u32 generation;	  /* counts how often S was set */
-	u32 home; /* groups=exact: the first CPU of the LLC that keeps its distance from the clock */
-	u32 waking; /* groups=exact: a CPU is about to place it where it was before it slept */
-	u32 unused[8];
-} WL_ALIGN_LINE;
-
-/* A group on one CPU. */
-struct wl_group_cpu {
-	u64 load; /* T: weights of its runnable tasks there, plus what its children weigh there */
-	u32 nr;	  /* how many tasks and children those are */
-	u32 counted; /* what it adds to its parent's load there: W, or 0 while its own load is 0 */
-	u32 weight;  /* W, if generation is the group's; else that is its stale_weight */
-	u32 generation;
-	u64 summed_ns;	    /* groups=exact, as all below: when the parts of other LLCs were read */
-	u64 advanced_ns;    /* when `part` was right */
-	u32 others_waiting; /* tasks in other LLCs, at summed_ns */
-	u32 others_running;
-	u32 capped; /* all its tasks at once get less than its parent's clock goes */
-	u32 unused[3];
-	/*
-	 * groups=exact: the group in an LLC, valid in the LLC's first CPU only
-	 * (groups_exact_sums.h)
-	 */
-	u64 part WL_ALIGN_LINE; /* of its v */
-	u64 others;		/* parts of other LLCs, at summed_ns */
-	u64 mark; /* v less its parent's clock when last somebody waited, or it went to sleep */
-	struct wl_clock clock; /* of its children and tasks */
-	u32 waiting;	       /* tasks */
-	u32 running;
-} WL_ALIGN_LINE;
-
-/* Two levels at most have counters (SMT and CLS), and neither has more domains than CPUs. */
-#define WL_MAX_COUNTERS (2 * WL_MAX_CPUS)
-
-struct wl_counter { /* how many CPUs of a domain are busy; a cache line of its own */
-	u32 busy;
-	u32 unused[15];
-} WL_ALIGN_LINE;
-
-struct wl_monitor { /* groups=shares: where the pass over all groups stands; groups_shares.h */
-	u64 due_ns;
-	u64 interval_ns;
-	u64 sum; /* of T, of the group that it is at */
-	u32 depth, slot, cpu;
-	u32 phase;   /* enum wl_shares_phase */
-	u32 changed; /* a weight, in this pass */
-	u32 deepest; /* the depth of the deepest group there was */
-} WL_ALIGN_LINE;
-
-/* balance.h: sums over a set of CPUs. */
-struct wl_side {
-	u64 load;
-	u64 cpu_load;
-	s32 cpu;    /* the one to take from: most load of those that have something; or NONE */
-	u32 nr;	    /* tasks */
-	u32 idle;   /* idle CPUs */
-	u32 weight; /* CPUs; one that is taken counts as many as it has tasks: nobody may use it */
-	u32 capacity; /* of them together, 1024 each where the policy does not look at it */
-	u32 cpu_nr;
-	u32 cpu_queued;
-	u32 cpu_capacity;
-};
-
-/* What one level found: the group being summed, the busiest so far, and all groups but the own. */
-struct wl_sides {
-	struct wl_side group, busiest;
-	u64 others_load;
-	u32 others_capacity, others_nr, others_idle, others_weight;
-	u32 overloaded; /* a CPU has two tasks */
-	u32 by_tasks;	/* the busiest is the one with most tasks; else with most load a CPU */
-	u32 avoid;	/* 1 + a CPU from which nothing is taken; 0: none */
-};
-
-/* What one call needs and no stack has room for; touched by the CPU alone on which it happens. */
-struct wl_scratch {
-	union {
-		u64 word[WL_MASK_WORDS]; /* a search: a bit for each CPU of an LLC, by its place there */
-		struct wl_sides sides; /* a pull */
-	};
-} WL_ALIGN_LINE;
-
-/* idle=nearest: which CPUs of about 8 cores idle; a cache line of its own. See block.h. */
-struct wl_block {
-	u64 idle;    /* a bit a CPU */
-	u64 present; /* bits that stand for a CPU */
-	u64 cores;   /* the first bit of each core */
-	u64 recent;  /* CPUs that turned idle in the period recent_period */
-	u64 before;  /* and in the one before */
-	u32 recent_period;
-	u32 number; /* of the block in its LLC: its bit in the summary */
-} WL_ALIGN_LINE;
-
-/* The CPUs that a block's bits stand for. */
-struct wl_block_map {
-	u16 cpu[64];
-};
-
-struct wl_policy {
-	struct wl_params params;
-	struct wl_topo topo;
-	/* 1: some CPU has, or lately had, two tasks: newly-idle balancing may find something. */
-	u32 overloaded WL_ALIGN_LINE;
-	/* idle=nearest: a bit for each LLC that has, or lately had, an idle CPU. See block.h. */
-	u64 idle_llcs[WL_MASK_WORDS] WL_ALIGN_LINE;
-	/* groups: a bit for each that has, or lately had, load */
-	u64 loaded[WL_MAX_GROUPS / 64] WL_ALIGN_LINE;
-	struct wl_monitor monitor;
-	struct wl_counter counter[WL_MAX_COUNTERS];
-	struct wl_cpu cpu[WL_MAX_CPUS];
-	struct wl_scratch scratch[WL_MAX_CPUS];
-	struct wl_block block[WL_MAX_CPUS];
-	struct wl_block_map block_map[WL_MAX_CPUS];
-};
-
-/*
- * Names of the cache lines that CPUs share, for hosts that follow who has which (access.h). Lines
- * that only one CPU touches have none.
- */
-enum wl_line {
-	WL_LINE_CPU,		       /* + CPU: the first line of its struct wl_cpu */
-	WL_LINE_COUNTER = WL_MAX_CPUS, /* + index into counter[] */
-	WL_LINE_BLOCK = WL_LINE_COUNTER + WL_MAX_COUNTERS, /* + index into block[] */
-	WL_LINE_LLC =
-		WL_LINE_BLOCK + WL_MAX_CPUS, /* + first CPU of an LLC: what belongs to the LLC */
-	WL_LINE_IDLE_LLCS = WL_LINE_LLC + WL_MAX_CPUS, /* + LLC / 512 */
-	WL_LINE_OVERLOADED = WL_LINE_IDLE_LLCS + (WL_MAX_CPUS + 511) / 512,
-	WL_LINE_LOADED, /* + slot / 512 */
-	WL_NR_LINES = WL_LINE_LOADED +
-		      WL_MAX_GROUPS / 512, /* + slot * CPUs + CPU: its struct wl_group_cpu */
-};
 
 /* Parts of an idle search, for hosts that tell what each costs (access.h: wl_line_step). */
 enum wl_step {
@@ -293,10 +63,9 @@ enum wl_step {
 	WL_NR_STEP,
 };
 
-/*
- * ------------------------------------------------------------------ a task's record, kept by the
- * host
- */
+/* ------------------------------------------------------------------ a task's record */
+
+/* Kept by the host; the policy alone writes it. */
 
 enum wl_task_place {
 	WL_PLACE_NONE,	  /* not runnable */

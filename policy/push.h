@@ -74,7 +74,7 @@ WL_FN int wl_push_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 {
 	struct wl_level *lv = wl_level_of(p, level);
 	u32 dom = wl_entry(lv->dom_of, cpu), first = wl_entry(lv->first, dom);
-	u32 span = wl_entry(lv->weight, dom), why = wl_read_once(wl_cpu_of(p, cpu)->push_why);
+	u32 span = wl_entry(lv->weight, dom), why = wl_read_once(wl_cpu_of(p, cpu)->push.why);
 	u32 i, other;
 	int found = WL_CPU_NONE;
 
@@ -102,26 +102,26 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 	int found = WL_CPU_NONE;
 	u64 due_ns;
 
-	if (now_ns < wl_get(c->push_due_ns) || !wl_runs_alone(p, cpu))
+	if (now_ns < wl_get(c->push.due_ns) || !wl_runs_alone(p, cpu))
 		return WL_CPU_NONE;
 	if (p->topo.smt_level && wl_is_packed(p, cpu))
 		why |= WL_PUSH_PACKED;
 	if (p->topo.unequal && !wl_fits(t, wl_entry(p->topo.capacity, cpu)))
 		why |= WL_PUSH_MISFIT;
-	wl_write_once(c->push_why, why);
+	wl_write_once(c->push.why, why);
 	if (!why && !spreads)
 		return WL_CPU_NONE;
 	due_ns = now_ns + wl_entry(llc->weight, wl_entry(llc->dom_of, cpu)) * WL_PUSH_INTERVAL_NS;
-	c->push_due_ns = due_ns;
+	c->push.due_ns = due_ns;
 	if (why)
 		found = wl_push_target(p, cpu, t, p->topo.llc_level, reads);
 	if (found < 0 && spreads)
 		found = wl_cluster_target(p, cpu, t, reads);
 	if (found < 0 && why && p->topo.nr_levels > p->topo.llc_level + 1)
 		found = wl_push_target(p, cpu, t, p->topo.nr_levels - 1, reads);
-	if (found < 0 || now_ns < wl_read_once(wl_cpu_of(p, found)->push_due_ns))
+	if (found < 0 || now_ns < wl_read_once(wl_cpu_of(p, found)->push.due_ns))
 		return WL_CPU_NONE;
-	wl_write_once(wl_cpu_of(p, found)->push_due_ns, due_ns);
+	wl_write_once(wl_cpu_of(p, found)->push.due_ns, due_ns);
 	wl_ask_to_pull(p, found, cpu);
 	return found;
 }
@@ -159,7 +159,7 @@ WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 			if (!wl_runs_alone(p, other))
 				continue;
 			/* What its last tick said; that it shares its core may have passed. */
-			why = wl_read_once(wl_cpu_of(p, other)->push_why);
+			why = wl_read_once(wl_cpu_of(p, other)->push.why);
 			if ((why & WL_PUSH_PACKED) && !wl_is_packed(p, other))
 				why &= ~WL_PUSH_PACKED;
 			if (wl_is_better(p, cpu, other, why)) {
@@ -186,7 +186,7 @@ WL_INLINE void wl_push_dispatch(struct wl_policy *p, u32 cpu, u32 levels,
 	wl_hide(level);
 	failed = wl_get(c->balance_failed[level & (WL_MAX_LEVELS - 1)]) + 1;
 	if (failed > wl_balance_patience(wl_level_of(p, level)->kind) + WL_PUSH_PATIENCE) {
-		wl_write_once(wl_cpu_of(p, out->push_cpu)->push_to, cpu + 1);
+		wl_write_once(wl_cpu_of(p, out->push_cpu)->push.to, cpu + 1);
 		wl_wrote_cpu(p, out->push_cpu);
 		failed = 0;
 	} else {
@@ -203,8 +203,8 @@ WL_INLINE void wl_push_running(struct wl_policy *p, const struct wl_task *t, u32
 {
 	if (wl_axis(p, push) == WL_PUSH_OFF || t->place == WL_PLACE_RUNNING)
 		return;
-	wl_write_once(wl_cpu_of(p, cpu)->push_to, 0);
-	wl_write_once(wl_cpu_of(p, cpu)->push_why, 0);
+	wl_write_once(wl_cpu_of(p, cpu)->push.to, 0);
+	wl_write_once(wl_cpu_of(p, cpu)->push.why, 0);
 }
 
 /*
@@ -218,10 +218,10 @@ WL_INLINE u32 wl_push_queue(struct wl_policy *p, const struct wl_task *t, u32 cp
 
 	if (wl_axis(p, push) == WL_PUSH_OFF)
 		return cpu;
-	to = wl_read_once(c->push_to) - 1;
+	to = wl_read_once(c->push.to) - 1;
 	if (to == ~0u)
 		return cpu;
-	wl_write_once(c->push_to, 0);
+	wl_write_once(c->push.to, 0);
 	return to < p->topo.nr_cpus && wl_allowed(p, t, to) && wl_looks_idle(p, to) ? to : cpu;
 }
 

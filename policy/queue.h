@@ -119,7 +119,7 @@ WL_INLINE void wl_queue_init(struct wl_policy *p, u32 cpu)
 WL_INLINE void wl_queue_asked(struct wl_policy *p, u32 cpu, u32 from)
 {
 	if (wl_order(p) == WL_ORDER_EXACT)
-		wl_write_once(wl_cpu_of(p, cpu)->pull_from, from + 1);
+		wl_write_once(wl_cpu_of(p, cpu)->exact.pull_from, from + 1);
 }
 
 /* How the host chooses from the own queue, and whether the running task may go on. */

@@ -36,8 +36,8 @@ WL_INLINE void wl_buddy_preempts(struct wl_policy *p, struct wl_cpu *c, const st
 {
 	if (!wl_has_buddies(p))
 		return;
-	wl_write_once(c->next_vtime, t->vtime);
-	wl_write_once(c->next_buddy, t->id + 1);
+	wl_write_once(c->buddies.next_vtime, t->vtime);
+	wl_write_once(c->buddies.next, t->id + 1);
 }
 
 /* t gives way on c, still runnable and counted. */
@@ -46,11 +46,11 @@ WL_INLINE void wl_buddy_gives_way(struct wl_policy *p, struct wl_cpu *c, const s
 	u64 nr_latency = wl_div(p->params.latency_ns + p->params.min_granularity_ns - 1,
 				p->params.min_granularity_ns);
 
-	if (!wl_read_once(c->next_buddy) ||
+	if (!wl_read_once(c->buddies.next) ||
 	    wl_read_once(c->nr_queued) + wl_read_once(c->nr_running) < nr_latency)
 		return;
-	wl_write_once(c->last_vtime, t->vtime);
-	wl_write_once(c->last_buddy, t->id + 1);
+	wl_write_once(c->buddies.last_vtime, t->vtime);
+	wl_write_once(c->buddies.last, t->id + 1);
 }
 
 /* t is no buddy on the CPU that it is counted on. */
@@ -58,16 +58,16 @@ WL_INLINE void wl_buddy_forget(struct wl_policy *p, const struct wl_task *t)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
 
-	if (wl_read_once(c->next_buddy) == t->id + 1)
-		wl_write_once(c->next_buddy, 0);
-	if (wl_read_once(c->last_buddy) == t->id + 1)
-		wl_write_once(c->last_buddy, 0);
+	if (wl_read_once(c->buddies.next) == t->id + 1)
+		wl_write_once(c->buddies.next, 0);
+	if (wl_read_once(c->buddies.last) == t->id + 1)
+		wl_write_once(c->buddies.last, 0);
 }
 
 /* Is any task favoured on c? */
 WL_INLINE u32 wl_buddy_waits(struct wl_cpu *c)
 {
-	return wl_read_once(c->next_buddy) || wl_read_once(c->last_buddy);
+	return wl_read_once(c->buddies.next) || wl_read_once(c->buddies.last);
 }
 
 /*
@@ -78,11 +78,11 @@ WL_INLINE u32 wl_buddy_may_run(struct wl_policy *p, const struct wl_task *t, u32
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 reach = t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, t->hweight);
-	u64 next = wl_read_once(c->next_buddy), last = wl_read_once(c->last_buddy);
+	u64 next = wl_read_once(c->buddies.next), last = wl_read_once(c->buddies.last);
 
-	if (next && (next == t->id + 1 || wl_read_once(c->next_vtime) <= reach))
+	if (next && (next == t->id + 1 || wl_read_once(c->buddies.next_vtime) <= reach))
 		return next == t->id + 1;
-	if (last && (last == t->id + 1 || wl_read_once(c->last_vtime) <= reach))
+	if (last && (last == t->id + 1 || wl_read_once(c->buddies.last_vtime) <= reach))
 		return last == t->id + 1;
 	return 1;
 }

@@ -86,7 +86,7 @@ WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, u64 off)
 WL_FN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu, u64 anchor, u32 runs)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 load = wl_read_once(c->charged), sum, off;
+	u64 load = wl_read_once(c->fair.charged), sum, off;
 
 	if (!load)
 		return runs ? wl_read_once(c->min_vtime) : anchor;
@@ -129,7 +129,7 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u6
 	lag = lag < most ? lag : most;
 	t->lag = mean >= t->vtime ? (s64)lag : -(s64)lag;
 	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->hweight);
-	wl_atomic_add(&c->charged, 0 - (u64)t->hweight);
+	wl_atomic_add(&c->fair.charged, 0 - (u64)t->hweight);
 	wl_write_once(c->min_vtime, mean);
 	wl_wrote_cpu(p, t->cpu);
 	return 0;
@@ -142,7 +142,8 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u6
 WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		       u32 moved)
 {
-	u64 load = wl_read_once(wl_cpu_of(p, cpu)->charged), mean = wl_fair_mean(p, cpu, now_ns);
+	u64 load = wl_read_once(wl_cpu_of(p, cpu)->fair.charged),
+	    mean = wl_fair_mean(p, cpu, now_ns);
 	u64 slice = wl_fair_slice(&p->params, t->hweight), left = t->deadline - t->vtime, lag;
 
 	if (t->flags & WL_TASK_NEW) {
@@ -167,7 +168,7 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32
 /* A task that joined is counted: adds it to S, and its hweight first. */
 WL_INLINE void wl_fair_add(struct wl_policy *p, const struct wl_task *t)
 {
-	wl_atomic_add(&wl_cpu_of(p, t->cpu)->charged, t->hweight);
+	wl_atomic_add(&wl_cpu_of(p, t->cpu)->fair.charged, t->hweight);
 	wl_atomic_add(&wl_cpu_of(p, t->cpu)->vtime_sum, t->vtime * t->hweight);
 	wl_wrote_cpu(p, t->cpu);
 }
@@ -211,12 +212,12 @@ WL_FN int wl_fair_reweigh_to(struct wl_policy *p WL_ARG, struct wl_task *t WL_AR
 	}
 	t->deadline = t->vtime + wl_fair_rescale(left, was, hweight);
 	t->hweight = hweight;
-	wl_atomic_add(&c->charged, (u64)hweight - was);
+	wl_atomic_add(&c->fair.charged, (u64)hweight - was);
 	wl_atomic_add(&c->vtime_sum, t->vtime * hweight - before);
 	if (t->place == WL_PLACE_RUNNING) {
 		wl_write_once(c->curr_weight, hweight);
 		wl_write_once(c->curr_vtime, t->vtime);
-		wl_write_once(c->curr_deadline, t->deadline);
+		wl_write_once(c->fair.deadline, t->deadline);
 	}
 	wl_wrote_cpu(p, t->cpu);
 	return 0;
@@ -251,15 +252,15 @@ WL_INLINE u32 wl_fair_charge_and_mean(struct wl_policy *p, struct wl_task *t, u6
 	if (t->vtime >= t->deadline) {
 		t->deadline = t->vtime + wl_fair_slice(&p->params, t->hweight);
 		t->slice_used_ns = 0;
-		wl_write_once(c->curr_deadline, t->deadline);
+		wl_write_once(c->fair.deadline, t->deadline);
 		wl_write_once(c->curr_renewed, 1);
 	}
 	/* Alone, it is all that S holds; a task that joins meanwhile has been counted first. */
 	sum = wl_read_once(c->vtime_sum);
-	charged = wl_read_once(c->charged);
+	charged = wl_read_once(c->fair.charged);
 	if ((sum != t->vtime * t->hweight || charged != t->hweight) &&
 	    !wl_read_once(c->nr_queued) && wl_read_once(c->nr_running) == 1) {
-		wl_atomic_cas(&c->charged, charged, (u64)t->hweight);
+		wl_atomic_cas(&c->fair.charged, charged, (u64)t->hweight);
 		wl_atomic_cas(&c->vtime_sum, sum, t->vtime * t->hweight);
 	}
 	*mean = wl_fair_mean_from(p, t->cpu, t->vtime, 1);
@@ -304,7 +305,7 @@ WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, const struct wl_task *t, u32
 	if (t->vtime > mean)
 		return 0;
 	return vtime > mean ||
-	       (wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->curr_deadline));
+	       (wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->fair.deadline));
 }
 
 /* Should t, queued on cpu, run there now? */
@@ -337,7 +338,7 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	/* Linux charges the running task here, and reschedules if that ends its slice. */
 	vtime = wl_curr_vtime(c, in->now_ns);
 	out->preempt =
-		vtime >= wl_read_once(c->curr_deadline) || wl_fair_preempts(p, t, cpu, vtime);
+		vtime >= wl_read_once(c->fair.deadline) || wl_fair_preempts(p, t, cpu, vtime);
 }
 
 WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
@@ -353,7 +354,7 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_write_once(c->curr_weight, t->hweight);
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
-	wl_write_once(c->curr_deadline, t->deadline);
+	wl_write_once(c->fair.deadline, t->deadline);
 	wl_write_once(c->curr_renewed, 0);
 	/* Last: a CPU that sees a task running finds these. */
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
@@ -422,7 +423,7 @@ WL_INLINE void wl_fair_weight(struct wl_policy *p, struct wl_task *t, u32 weight
 		return;
 	}
 	more = (u64)hweight - t->hweight;
-	wl_atomic_add(&c->charged, more);
+	wl_atomic_add(&c->fair.charged, more);
 	wl_atomic_add(&c->vtime_sum, more * t->vtime);
 	t->hweight = hweight;
 	if (t->place == WL_PLACE_RUNNING)
@@ -445,7 +446,7 @@ WL_INLINE u32 wl_fair_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 		t->deadline = deadline;
 		t->lag = lag;
 		t->hweight = hweight;
-		wl_atomic_add(&wl_cpu_of(p, from)->charged, hweight);
+		wl_atomic_add(&wl_cpu_of(p, from)->fair.charged, hweight);
 		wl_atomic_add(&wl_cpu_of(p, from)->vtime_sum, vtime * hweight);
 		return 0;
 	}
@@ -460,7 +461,7 @@ WL_INLINE u64 wl_fair_keep_ns(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	return wl_fair_left_ns(wl_curr_vtime(c, now_ns), wl_read_once(c->curr_deadline),
+	return wl_fair_left_ns(wl_curr_vtime(c, now_ns), wl_read_once(c->fair.deadline),
 			       wl_read_once(c->curr_weight));
 }
 

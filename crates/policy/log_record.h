@@ -14,7 +14,7 @@
 #ifndef WL_LOG_RECORD_H
 #define WL_LOG_RECORD_H
 
-#include "policy.h"
+#include "state.h"
 
 #define WL_LOG_UNIT   16
 #define WL_LOG_ANSWER 192 /* the longest */

@@ -9,7 +9,7 @@
 #ifndef WL_HOST_GROUPS_H
 #define WL_HOST_GROUPS_H
 
-#include "policy.h"
+#include "state.h"
 
 #ifdef __bpf__
 struct {

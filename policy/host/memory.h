@@ -15,7 +15,7 @@
 #ifndef WL_HOST_MEMORY_H
 #define WL_HOST_MEMORY_H
 
-#include "policy.h"
+#include "state.h"
 
 struct wl_memory {
 	struct wl_policy policy;

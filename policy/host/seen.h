@@ -6,7 +6,7 @@
 #ifndef WL_HOST_SEEN_H
 #define WL_HOST_SEEN_H
 
-#include "policy.h"
+#include "state.h"
 
 /* Lines of which a call says that it updated them; of more nothing is known. */
 #define WL_SEEN_UPDATES 15

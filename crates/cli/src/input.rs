@@ -15,6 +15,7 @@ use wakelab_workload::Workload;
 
 use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, SeedsArgs};
 use crate::error::bad_input;
+use crate::print;
 use crate::suggest::did_you_mean;
 
 /// Stands for standard input.
@@ -41,6 +42,14 @@ pub(crate) fn comparison(
     seeds: Vec<u64>,
 ) -> Result<Comparison> {
     let policies = policies(policy_names)?;
+    let speeds = || machine.topology.cpus.iter().map(|cpu| cpu.capacity);
+    if speeds().min() != speeds().max() {
+        for name in policy_names {
+            let elsewhere = PolicySpec::ignored(name, false);
+            let here = PolicySpec::ignored(name, true).into_iter().filter(|line| !elsewhere.contains(line));
+            here.for_each(|line| print::note(&format!("--policy {name}: {line}")));
+        }
+    }
     let (workload, recording) = input(args)?;
     if let Some(recording) = &recording {
         check_recording(recording, machine)?;
@@ -63,9 +72,13 @@ pub(crate) fn policies(names: &[String]) -> Result<Vec<PolicySpec>> {
     names.iter().map(|name| policy(name)).collect()
 }
 
-/// `--policy`.
+/// `--policy`. Notes axes that it sets and that another of its axes overrides.
 pub(crate) fn policy(name: &str) -> Result<PolicySpec> {
-    name.parse().map_err(|error| bad_input(format!("--policy {name}: {error}{}", policy_meant(name))))
+    let spec =
+        name.parse().map_err(|error| bad_input(format!("--policy {name}: {error}{}", policy_meant(name))))?;
+    let ignored = PolicySpec::ignored(name, false);
+    ignored.iter().for_each(|line| print::note(&format!("--policy {name}: {line}")));
+    Ok(spec)
 }
 
 /// What is meant by a policy that is not known: suggests a name, an axis, or a value.

@@ -137,6 +137,9 @@ fn one(name: &str, spec: &PolicySpec) -> Result<String> {
             axis.values.iter().find(|known| known.name == value).map_or("", |known| known.description);
         writeln!(text, "  {:24} {value:16} {about}", axis.name)?;
     }
+    for line in PolicySpec::ignored(name, false) {
+        writeln!(text, "  {line}")?;
+    }
     text.push_str(&tunables(spec)?);
     if let Some(alias) = alias {
         text.push_str(&differences(&format!("what is special about {}:", alias.name), alias.differences)?);

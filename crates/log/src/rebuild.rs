@@ -103,25 +103,28 @@ impl Race {
         if place.starts_with("block") || place.starts_with("counter") {
             return Race::IdleWords;
         }
-        match place.rsplit('.').next().unwrap_or(place) {
-            "state" => Race::Busy,
-            "nr_queued" | "nr_running" | "load" | "total" | "next_buddy" | "last_buddy" | "next_vtime"
-            | "last_vtime" | "has_first" | "first" | "llc_waiting" | "others_wait" => Race::Queue,
-            "curr_weight" | "min_vtime" | "curr_vtime" | "curr_start_ns" | "vtime_sum" | "charged"
-            | "curr_deadline" | "curr_renewed" | "curr_slot" | "llc_clock" | "best" | "has_best" => {
-                Race::Vtime
-            }
-            "has_idle_cores" | "nr_idle_scan" | "idle_scan_due_ns" | "idle_blocks" | "core_blocks"
-            | "wanted_until_ns" | "rotor" => Race::IdleWords,
-            "avg_idle_ns"
-            | "avg_scan_ns"
-            | "util"
-            | "util_stamp_ns"
-            | "idle_since_ns"
-            | "max_idle_balance_cost_ns" => Race::Averages,
-            "overloaded" | "balance_marked" | "next_balance_ns" | "balance_failed" | "newly_idle_left"
-            | "push_to" | "push_why" | "push_due_ns" | "pull_from" | "probe" | "probe_far" | "idle_pulls"
-            | "taken_turns" => Race::Marks,
+        // `cpu[3].exact.first.v`: behind the CPU, the field, and the part of it if it is a struct.
+        let path = place.split_once("].").map_or(place, |(_, path)| path);
+        let mut parts = path.split('.');
+        match (parts.next().unwrap_or(path), parts.next().unwrap_or("")) {
+            ("state", _) => Race::Busy,
+            ("nr_queued" | "nr_running" | "load" | "total" | "buddies", _)
+            | ("exact", "first" | "has_first")
+            | ("exact_llc", "waiting" | "others_wait") => Race::Queue,
+            ("exact", "curr_slot" | "best" | "has_best")
+            | ("exact_llc", "clock")
+            | (
+                "curr_weight" | "min_vtime" | "curr_vtime" | "curr_start_ns" | "vtime_sum" | "curr_renewed"
+                | "fair",
+                _,
+            ) => Race::Vtime,
+            ("scan_llc" | "nearest_llc" | "rotor", _) => Race::IdleWords,
+            ("avg_idle_ns" | "avg_scan_ns" | "util" | "util_stamp_ns" | "idle_since_ns", _) => Race::Averages,
+            (
+                "overloaded" | "balance_marked" | "next_balance_ns" | "balance_failed" | "newly_idle_left"
+                | "push" | "taken_turns" | "exact",
+                _,
+            ) => Race::Marks,
             _ => Race::Other,
         }
     }

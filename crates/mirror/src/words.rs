@@ -2,7 +2,7 @@
 //! Names and descriptions from C names and their comments.
 //!
 //! A comment may open with what is not to be derived from the name, in the forms `FILE.h: text`, `"word": text` and
-//! `FILE.h, "word": text`; an axis' field also with `"word" with AXIS=VALUE, VALUE: text`.
+//! `FILE.h, "word": text`; an axis' field also with `"word" with AXIS=VALUE, VALUE: text` and `not with`.
 
 use crate::model::{Enum, Value};
 
@@ -15,6 +15,8 @@ pub struct Comment {
     pub word: Option<String>,
     /// The axis and the values of it with which alone this one is looked at.
     pub with: Option<(String, Vec<String>)>,
+    /// Another axis and the values of it that override this one.
+    pub without: Option<(String, Vec<String>)>,
     /// What remains.
     pub text: String,
 }
@@ -34,11 +36,13 @@ impl Comment {
             comment.word = Some(word.to_owned());
             rest = behind.trim_start();
         }
-        if let Some((with, behind)) = rest.strip_prefix("with ").and_then(|rest| rest.split_once(':'))
-            && let Some((axis, values)) = with.split_once('=')
-        {
-            comment.with = Some((axis.to_owned(), values.split(", ").map(str::to_owned).collect()));
-            rest = behind;
+        for (prefix, found) in [("with ", &mut comment.with), ("not with ", &mut comment.without)] {
+            if let Some((with, behind)) = rest.strip_prefix(prefix).and_then(|rest| rest.split_once(':'))
+                && let Some((axis, values)) = with.split_once('=')
+            {
+                *found = Some((axis.to_owned(), values.split(", ").map(str::to_owned).collect()));
+                rest = behind;
+            }
         }
         comment.text = rest.trim_start_matches(':').trim().to_owned();
         comment

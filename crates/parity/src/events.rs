@@ -99,29 +99,29 @@ impl fmt::Display for Words {
 /// For each struct a module with `native()` and `bpf()`, which put its fields into [`Words`].
 macro_rules! structs {
     ($($module:ident: $native:ty, $bpf:ty;
-       [$($number:ident $(.$field:ident)?)*] [$($array:ident $(.$part:ident)?)*])*) => {
+       [$($number:ident $(.$field:ident)*)*] [$($array:ident $(.$part:ident)*)*])*) => {
         $(pub(crate) mod $module {
             use super::{ARRAY, WORDS, Words, native, types};
 
-            const NUMBERS: &[&str] = &[$(concat!(stringify!($number) $(, ".", stringify!($field))?)),*];
+            const NUMBERS: &[&str] = &[$(concat!(stringify!($number) $(, ".", stringify!($field))*)),*];
             const ARRAYS: &[&str] = &[$(stringify!($array)),*];
             const _: () = assert!(NUMBERS.len() + ARRAYS.len() * ARRAY <= WORDS);
 
             pub(crate) fn native(value: &$native) -> Words {
-                structs!(@words value [$($number $(.$field)?)*] [$($array $(.$part)?)*])
+                structs!(@words value [$($number $(.$field)*)*] [$($array $(.$part)*)*])
             }
 
             pub(crate) fn bpf(value: &$bpf) -> Words {
-                structs!(@words value [$($number $(.$field)?)*] [$($array $(.$part)?)*])
+                structs!(@words value [$($number $(.$field)*)*] [$($array $(.$part)*)*])
             }
         })*
     };
-    (@words $value:ident [$($number:ident $(.$field:ident)?)*] [$($array:ident $(.$part:ident)?)*]) => {{
+    (@words $value:ident [$($number:ident $(.$field:ident)*)*] [$($array:ident $(.$part:ident)*)*]) => {{
         let mut words = [0; WORDS];
         // Through i64, so that a negative CPU stays negative.
-        let numbers: &[u64] = &[$($value.$number$(.$field)? as i64 as u64),*];
+        let numbers: &[u64] = &[$($value.$number$(.$field)* as i64 as u64),*];
         words[..numbers.len()].copy_from_slice(numbers);
-        let arrays: &[[u64; ARRAY]] = &[$($value.$array$(.$part)?.map(|word| word as u64)),*];
+        let arrays: &[[u64; ARRAY]] = &[$($value.$array$(.$part)*.map(|word| word as u64)),*];
         words[numbers.len()..][..arrays.len() * ARRAY].copy_from_slice(arrays.as_flattened());
         Words { numbers: NUMBERS, arrays: ARRAYS, words }
     }};
@@ -147,20 +147,22 @@ structs! {
      place cpu recent_cpu nr_allowed id util_stamp_ns util util_slept flags group hweight nr_moved] []
     cpu: native::CpuState, types::wl_cpu;
     [state nr_queued nr_running curr_weight load min_vtime curr_vtime curr_start_ns vtime_sum balance_marked
-     curr_renewed idle_since_ns avg_idle_ns avg_scan_ns max_idle_balance_cost_ns rotor newly_idle_left curr_deadline
-     next_buddy next_vtime last_buddy last_vtime tried_cpu tried_level tried_why taken_turns has_idle_cores nr_idle_scan
-     idle_scan_due_ns idle_blocks core_blocks
-     wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged picked_ns
-     first.v first.slot first.weight has_first curr_slot best.v best.slot best.weight has_best pull_from probe idle_pulls
-     walked_ns probe_far llc_clock.v llc_clock.rate_v llc_clock.rate_us llc_clock.rate llc_waiting others_wait]
-    [next_balance_ns balance_failed walk_reads.at]
+     curr_renewed idle_since_ns avg_idle_ns avg_scan_ns rotor newly_idle_left tried.cpu tried.level tried.why taken_turns
+     buddies.next buddies.next_vtime buddies.last buddies.last_vtime scan_llc.has_idle_cores scan_llc.nr_idle_scan
+     scan_llc.due_ns nearest_llc.idle_blocks nearest_llc.core_blocks nearest_llc.wanted_until_ns nearest_llc.nr_blocks
+     util_stamp_ns util push.to push.why push.due_ns total fair.charged fair.deadline nearest.picked_ns
+     exact.first.v exact.first.slot exact.first.weight exact.has_first exact.curr_slot exact.best.v exact.best.slot
+     exact.best.weight exact.has_best exact.pull_from exact.probe exact.idle_pulls exact.probe_far exact_llc.clock.v
+     exact_llc.clock.rate_v exact_llc.clock.rate_us exact_llc.clock.rate exact_llc.waiting exact_llc.others_wait]
+    [next_balance_ns balance_failed exact.walk_reads.at]
     block: native::Block, types::wl_block;
     [idle present cores recent before recent_period number] []
     group: native::Group, types::wl_group;
-    [shares parent depth counts_as stale_weight generation home waking] []
+    [shares parent depth counts_as stale_weight generation exact.home exact.waking] []
     group_cpu: native::GroupCpu, types::wl_group_cpu;
-    [load nr counted weight generation summed_ns advanced_ns others_waiting others_running capped part others mark
-     clock.v clock.rate_v clock.rate_us clock.rate waiting running] []
+    [load nr counted weight generation exact_others.summed_ns exact_others.advanced_ns exact_others.waiting
+     exact_others.running exact_others.capped exact.part exact.others exact.mark exact.clock.v exact.clock.rate_v
+     exact.clock.rate_us exact.clock.rate exact.waiting exact.running] []
 }
 
 /// What the native build answered to an event.

@@ -216,16 +216,16 @@ fn check_blocks(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, wrong: 
             wrong.push(format!("CPU {cpu} idles, block {block} does not say so"));
         }
         let number = llc.dom_of[cpu] as usize;
-        if summary.idle_blocks != 0 && state.idle_llcs[number / 64] >> (number % 64) & 1 == 0 {
+        if summary.nearest_llc.idle_blocks != 0 && state.idle_llcs[number / 64] >> (number % 64) & 1 == 0 {
             wrong.push(format!("LLC {number} has an idle CPU, its bit does not say so"));
         }
-        if words.idle != 0 && summary.idle_blocks >> words.number & 1 == 0 {
+        if words.idle != 0 && summary.nearest_llc.idle_blocks >> words.number & 1 == 0 {
             wrong.push(format!("block {block} has an idle CPU, its LLC does not say so"));
         }
         let core = ((1u128 << blocks.slots) - 1) as u64;
         let first = u32::from(slot) / blocks.slots * blocks.slots;
         let has_core = (words.idle | !words.present) >> first & core == core;
-        if blocks.slots > 1 && has_core && summary.core_blocks >> words.number & 1 == 0 {
+        if blocks.slots > 1 && has_core && summary.nearest_llc.core_blocks >> words.number & 1 == 0 {
             wrong.push(format!("block {block} has an idle core, its LLC does not say so"));
         }
     }
@@ -250,26 +250,28 @@ fn check_nothing_runs(
         }
         for (slot, record) in (1..).zip(&records) {
             let (load, nr) = children[slot];
-            if (record.load, record.nr, record.waiting, record.running) != (load, nr, 0, 0) {
+            if (record.load, record.nr, record.exact.waiting, record.exact.running) != (load, nr, 0, 0) {
                 wrong.push(format!(
                     "group {slot} on CPU {number}, all tasks gone, counts load {} of {} and not {load} of {nr}, {} \
                      waiting, {} running",
                     record.load.cast_signed(),
                     record.nr.cast_signed(),
-                    record.waiting.cast_signed(),
-                    record.running.cast_signed()
+                    record.exact.waiting.cast_signed(),
+                    record.exact.running.cast_signed()
                 ));
             }
         }
         let cpu = &kernel.memory().wl_memory.policy.cpu[number as usize];
         let total = children[0].0;
         let load = if spec.traits().load_has_groups != 0 { total } else { 0 };
-        if (cpu.nr_queued, cpu.nr_running, cpu.llc_waiting, cpu.load, cpu.total) != (0, 0, 0, load, total) {
+        if (cpu.nr_queued, cpu.nr_running, cpu.exact_llc.waiting, cpu.load, cpu.total)
+            != (0, 0, 0, load, total)
+        {
             let (queued, running) = (cpu.nr_queued.cast_signed(), cpu.nr_running.cast_signed());
             wrong.push(format!(
                 "CPU {number}, all tasks gone, counts {queued} queued, {running} running, {} waiting in its LLC, load {} \
                  and not {load}, total {} and not {total}",
-                cpu.llc_waiting.cast_signed(),
+                cpu.exact_llc.waiting.cast_signed(),
                 cpu.load.cast_signed(),
                 cpu.total.cast_signed()
             ));

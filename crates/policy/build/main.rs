@@ -17,7 +17,7 @@ use wakelab_mirror::rust::{Names, Writer};
 use wakelab_mirror::{Headers, check};
 
 /// The headers that hosts need, relative to policy/. They include what they need themselves.
-const HEADERS: [&str; 3] = ["policy.h", "traits.h", "host/seen.h"];
+const HEADERS: [&str; 3] = ["state.h", "traits.h", "host/seen.h"];
 
 /// Structs that Rust has, besides those that they contain.
 const STRUCTS: [&str; 18] = [

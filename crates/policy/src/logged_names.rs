@@ -3,6 +3,7 @@
 
 use std::mem::offset_of;
 
+use crate::fields::name_at;
 use crate::logged::Places;
 use crate::{Block, CpuState, Group, GroupCpu, Task};
 
@@ -13,18 +14,6 @@ macro_rules! fields {
     };
 }
 
-const CPU: &[(usize, &str)] = fields!(CpuState: state nr_queued nr_running curr_weight load min_vtime curr_vtime
-    curr_start_ns vtime_sum balance_marked curr_renewed idle_since_ns avg_idle_ns avg_scan_ns
-    max_idle_balance_cost_ns next_balance_ns balance_failed rotor newly_idle_left curr_deadline next_buddy
-    next_vtime last_buddy last_vtime tried_cpu tried_level tried_why taken_turns has_idle_cores nr_idle_scan
-    idle_scan_due_ns idle_blocks core_blocks wanted_until_ns nr_blocks util_stamp_ns util push_to push_why push_due_ns total charged first has_first curr_slot
-    best has_best pull_from probe idle_pulls walked_ns
-    walk_reads probe_far llc_clock llc_waiting others_wait);
-const GROUP: &[(usize, &str)] =
-    fields!(Group: shares parent depth counts_as stale_weight generation home waking);
-const GROUP_CPU: &[(usize, &str)] = fields!(GroupCpu: load nr counted weight generation summed_ns advanced_ns
-    others_waiting others_running capped part others mark clock waiting running);
-const BLOCK: &[(usize, &str)] = fields!(Block: idle present cores recent before recent_period number);
 const TASK: &[(usize, &str)] = fields!(Task: vtime sum_exec_ns run_start_ns slice_ns slice_used_ns deadline lag
     flip_stamp_ns last_wakee wakee_flips weight place cpu recent_cpu nr_allowed id util_stamp_ns util util_slept
     flags group hweight nr_moved allowed);
@@ -34,27 +23,21 @@ pub fn task_fields() -> &'static [(usize, &'static str)] {
     TASK
 }
 
-/// The field that begins at `offset` or before.
-fn field(fields: &[(usize, &'static str)], offset: usize) -> &'static str {
-    let next = fields.partition_point(|(at, _)| *at <= offset);
-    fields[next.saturating_sub(1)].1
-}
-
 /// What is `what` bytes behind the begin of an instance.
 pub(crate) fn place_name(places: &Places, what: usize) -> String {
     let element = |begin: usize, size: usize| ((what - begin) / size, (what - begin) % size);
     if what >= places.tasks {
         let (_, offset) = element(places.tasks, places.task_bytes);
-        return format!("task.{}", field(TASK, offset));
+        return format!("task.{}", name_at(Task::FIELDS, offset));
     }
     if what >= places.group_cpus {
         let (index, offset) = element(places.group_cpus, size_of::<GroupCpu>());
         let (slot, cpu) = (index / places.nr_cpus, index % places.nr_cpus);
-        return format!("group[{slot}].cpu[{cpu}].{}", field(GROUP_CPU, offset));
+        return format!("group[{slot}].cpu[{cpu}].{}", name_at(GroupCpu::FIELDS, offset));
     }
     if what >= places.groups {
         let (slot, offset) = element(places.groups, size_of::<Group>());
-        return format!("group[{slot}].{}", field(GROUP, offset));
+        return format!("group[{slot}].{}", name_at(Group::FIELDS, offset));
     }
     // The parts of the policy, the last one first: each reaches to the next.
     let parts = [
@@ -70,11 +53,11 @@ pub(crate) fn place_name(places: &Places, what: usize) -> String {
     match name {
         "cpu" => {
             let (cpu, offset) = element(begin, size_of::<CpuState>());
-            format!("cpu[{cpu}].{}", field(CPU, offset))
+            format!("cpu[{cpu}].{}", name_at(CpuState::FIELDS, offset))
         }
         "block" => {
             let (block, offset) = element(begin, size_of::<Block>());
-            format!("block[{block}].{}", field(BLOCK, offset))
+            format!("block[{block}].{}", name_at(Block::FIELDS, offset))
         }
         "counter" => format!("counter[{}].busy", element(begin, 64).0),
         "loaded" => format!("loaded[{}]", element(begin, 8).0),

@@ -34,6 +34,8 @@ pub struct Axis {
     pub description: &'static str,
     /// Another axis, and the values of it with which alone this one is looked at; `None`: it always is.
     pub with: Option<(&'static str, &'static [&'static str])>,
+    /// Another axis, and the values of it that override this one.
+    pub without: Option<(&'static str, &'static [&'static str])>,
     /// What may be chosen.
     pub values: &'static [AxisValue],
 }
@@ -142,6 +144,46 @@ impl PolicySpec {
     /// What may follow the name as `AXIS=VALUE`.
     pub fn axes() -> &'static [Axis] {
         &AXES
+    }
+
+    /// The value of another axis because of which the policy never looks at `axis`: that axis and its value.
+    pub fn overrides(&self, axis: &Axis) -> Option<(&'static str, &'static str)> {
+        let chosen = |name: &str| self.choices().into_iter().find(|(its, _)| *its == name);
+        let ignored =
+            axis.with.and_then(|(other, values)| chosen(other).filter(|(_, value)| !values.contains(value)));
+        ignored.or_else(|| {
+            let (other, values) = axis.without?;
+            chosen(other).filter(|(_, value)| values.contains(value))
+        })
+    }
+
+    /// The policy that decides alike, with the values of linux-4.15 on all axes that it never looks at.
+    pub fn canonical(&self) -> PolicySpec {
+        let base = by_name("linux-4.15").expect("it is in the list").choices();
+        let ignored = AXES.iter().filter(|axis| self.overrides(axis).is_some());
+        ignored.fold(self.clone(), |spec, axis| {
+            let (_, value) = base.into_iter().find(|(name, _)| *name == axis.name).expect("it has all axes");
+            spec.with(axis.name, value).expect("a value of the axis")
+        })
+    }
+
+    /// A sentence for each axis that `text`, a policy, sets though the policy never looks at it, on a machine with
+    /// `unequal` CPUs or with equal ones. Empty if it is no policy.
+    pub fn ignored(text: &str, unequal: bool) -> Vec<String> {
+        let Ok(spec) = text.parse::<PolicySpec>() else { return Vec::new() };
+        let by_capacity = unequal && spec.traits().has_capacities != 0;
+        let words = text.split('+').skip(1).filter_map(|word| Some((word, word.split_once('=')?.0)));
+        let sentence = |(word, name): (&str, &str)| {
+            let axis = AXES.iter().find(|axis| axis.name == name)?;
+            if let Some((other, value)) = spec.overrides(axis) {
+                return Some(format!("{word} has no effect with {other}={value}"));
+            }
+            let by_capacity = by_capacity && name == "idle";
+            by_capacity.then(|| {
+                format!("on CPUs of unequal speed capacity=aware replaces the search of {word}; only its bookkeeping remains")
+            })
+        };
+        words.filter_map(sentence).collect()
     }
 
     /// What may follow the name as `TUNABLE=NANOSECONDS`: names and descriptions.

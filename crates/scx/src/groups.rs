@@ -109,8 +109,8 @@ pub(crate) fn leftovers(records: &impl MapCore, highest: u32, nr_cpus: u32) -> R
         let counts = [
             record.load as i64,
             record.nr as i32 as i64,
-            record.waiting as i32 as i64,
-            record.running as i32 as i64,
+            record.exact.waiting as i32 as i64,
+            record.exact.running as i32 as i64,
         ];
         if counts != [0; 4] {
             let (slot, cpu) = (index / nr_cpus, index % nr_cpus);

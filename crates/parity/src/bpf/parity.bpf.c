@@ -326,7 +326,7 @@ __noinline int parity_group_event(u32 i)
 			struct wl_group_cpu *gc = wl_group_cpu_at(&wl_memory.policy, e->mask, 0);
 
 			if (gc)
-				gc->part++;
+				gc->exact.part++;
 		}
 		break;
 	case PARITY_TASK_GROUP:

@@ -27,11 +27,11 @@ fn a_cpu_that_makes_its_core_idle_says_so() {
     host.occupy(&[0, 1, 2, 3]);
     let mut task = host.sleeper(1024, 0);
     host.wake(&mut task, 0, 0);
-    assert_eq!(host.policy.cpu(0).has_idle_cores, 0, "the search found no idle core");
+    assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 0, "the search found no idle core");
     host.vacate(&[2]);
-    assert_eq!(host.policy.cpu(0).has_idle_cores, 0, "CPU 0 of the core is busy");
+    assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 0, "CPU 0 of the core is busy");
     host.vacate(&[1, 3]);
-    assert_eq!(host.policy.cpu(0).has_idle_cores, 1);
+    assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 1);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_queued_task_keeps_a_core_from_being_idle() {
     host.wake(&mut task, 0, 0);
     let _waits = host.queued(1024, 3);
     host.vacate(&[3, 1]);
-    assert_eq!(host.policy.cpu(0).has_idle_cores, 0);
+    assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 0);
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn targets_cluster_has_the_first_idle_core() {
         let mut task = host.sleeper(1024, 1);
         host.occupy(busy);
         let decision = host.wake(&mut task, 1, 1);
-        (decision.cpu, decision.reason(), host.policy.cpu(0).has_idle_cores)
+        (decision.cpu, decision.reason(), host.policy.cpu(0).scan_llc.has_idle_cores)
     };
     for form in ["linux-4.15+affine=off", "linux-5.12+affine=off", "linux-4.15+affine=off+idle=narrow"] {
         let (near, far) = (format!("{form}+cluster=spread-and-pack"), format!("{form}+cluster=spread"));

@@ -173,7 +173,7 @@ impl World {
             let sum = on(1).chain(on(2)).map(product).fold(0, u64::wrapping_add);
             if self.policy.params().queue == Queue::Fair as u32 {
                 prop_assert_eq!(state.vtime_sum, sum, "sum of vtimes of {}", cpu);
-                prop_assert_eq!(state.charged, load * u64::from(HWEIGHT_ONE), "weights of {}", cpu);
+                prop_assert_eq!(state.fair.charged, load * u64::from(HWEIGHT_ONE), "weights of {}", cpu);
             }
         }
         for (number, level) in tables.levels.iter().enumerate() {

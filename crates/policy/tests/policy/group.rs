@@ -84,7 +84,7 @@ fn a_part_that_changes_keeps_lag_and_slice() {
     host.policy.tick(0, Some(&mut a), host.now_ns);
     assert_eq!(a.hweight, 512 * HWEIGHT_ONE);
     assert_eq!(a.deadline - a.vtime, 4 * MS);
-    assert_eq!(host.policy.cpu(0).charged, (512 + 1024 + 512) * u64::from(HWEIGHT_ONE));
+    assert_eq!(host.policy.cpu(0).fair.charged, (512 + 1024 + 512) * u64::from(HWEIGHT_ONE));
 }
 
 #[test]
@@ -237,7 +237,7 @@ proptest! {
                 prop_assert_eq!(state.load, here().map(|task| u64::from(task.weight)).sum::<u64>());
                 if queue == 1 {
                     let charged: u64 = here().map(|task| u64::from(task.hweight)).sum();
-                    prop_assert_eq!(state.charged, charged, "CPU {}, {:?}", cpu, step);
+                    prop_assert_eq!(state.fair.charged, charged, "CPU {}, {:?}", cpu, step);
                     let sum = here().fold(0_u64, |sum, task| {
                         sum.wrapping_add(task.vtime.wrapping_mul(u64::from(task.hweight)))
                     });

@@ -37,8 +37,8 @@ fn v_grows_by_time_over_shares() {
     let _waits = queued(&mut host, 0, 0);
     host.policy.tick(0, Some(&mut a), 6 * MS);
     host.policy.tick(1, Some(&mut b), 8 * MS);
-    assert_eq!(host.policy.group_cpu(1, 0).part, START + 6 * MS);
-    assert_eq!(host.policy.group_cpu(2, 0).part, START + 4 * MS);
+    assert_eq!(host.policy.group_cpu(1, 0).exact.part, START + 6 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).exact.part, START + 4 * MS);
     assert_eq!((a.sum_exec_ns, a.vtime, b.vtime), (6 * MS, 6 * MS, 8 * MS), "inside their groups, by weight");
 }
 
@@ -51,7 +51,7 @@ fn a_tick_picks_whose_group_is_behind() {
     let _other = running(&mut host, 2, 1);
     host.now_ns = MS;
     assert_eq!(host.policy.tick(0, Some(&mut b), MS).resched, 1);
-    assert_eq!(host.policy.group_cpu(2, 0).part - host.policy.group_cpu(1, 0).part, 2 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).exact.part - host.policy.group_cpu(1, 0).exact.part, 2 * MS);
     host.policy.stopping(&mut b, 0, MS, true);
     host.policy.enqueue(&mut b, 0, EnqueueWhy::SliceEnd, MS);
     let dispatch = host.policy.dispatch(0, MS);
@@ -87,13 +87,13 @@ fn clocks_that_were_read_in_another_order_add_up() {
     let mut b = running(&mut host, 2, 0);
     let mut other = running(&mut host, 2, 1);
     let _waits = queued(&mut host, 0, 0);
-    let begin = host.policy.group_cpu(2, 0).part;
+    let begin = host.policy.group_cpu(2, 0).exact.part;
     host.policy.tick(1, Some(&mut other), 6 * MS);
-    assert_eq!(host.policy.group_cpu(2, 0).part - begin, 12 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).exact.part - begin, 12 * MS);
     host.policy.tick(0, Some(&mut b), 5 * MS);
-    assert_eq!(host.policy.group_cpu(2, 0).part - begin, 10 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).exact.part - begin, 10 * MS);
     host.policy.tick(1, Some(&mut other), 7 * MS);
-    assert_eq!(host.policy.group_cpu(2, 0).part - begin, 14 * MS);
+    assert_eq!(host.policy.group_cpu(2, 0).exact.part - begin, 14 * MS);
 }
 
 /// B had no task for 10 ms; then A's running task comes to it. B has received nothing, and what it receives counts from
@@ -105,9 +105,9 @@ fn a_group_that_a_running_task_joins_has_received_nothing() {
     let _waits = queued(&mut host, 0, 0);
     host.policy.tick(0, Some(&mut a), 10 * MS);
     host.policy.task_group(&mut a, 2, 10 * MS);
-    let begin = host.policy.group_cpu(2, 0).part;
+    let begin = host.policy.group_cpu(2, 0).exact.part;
     host.policy.tick(0, Some(&mut a), 11 * MS);
-    assert_eq!(host.policy.group_cpu(2, 0).part - begin, MS);
+    assert_eq!(host.policy.group_cpu(2, 0).exact.part - begin, MS);
 }
 
 /// CPU 0 read its clock at 1 ms, and a task was queued at 2 ms, before CPU 0 asks: it has not waited for longer than
@@ -137,10 +137,10 @@ fn who_runs_where_nobody_waits_has_received_it_if_somebody_waits_elsewhere() {
         let _x = running(&mut host, x, 1);
         let _behind = waits.then(|| queued(&mut host, x, 1));
         host.policy.tick(0, Some(&mut alone), MS);
-        let begin = host.policy.group_cpu(y, 0).part;
+        let begin = host.policy.group_cpu(y, 0).exact.part;
         host.policy.tick(0, Some(&mut alone), 2 * MS);
         host.policy.tick(0, Some(&mut alone), 3 * MS);
-        let received = host.policy.group_cpu(y, 0).part - begin;
+        let received = host.policy.group_cpu(y, 0).exact.part - begin;
         assert_eq!(received, if waits { 2 * MS } else { 0 });
     }
 }

@@ -41,7 +41,7 @@ fn without_a_core_the_first_idle_cpu_was_remembered() {
     assert_eq!((decision.cpu, decision.reason(), decision.scan_timed), (6, Reason::IdleCpu, 0));
     // Target, the flag; 2, 6 (idle); 3 and 7: 3 is idle, 7 busy; 0 is busy, which ends that core; 1 too.
     assert_eq!(decision.reads, reads(&[(Cpu, 1), (Llc, 1), (Llc, 2), (Llc, 2), (Llc, 1), (Cpu, 1)]));
-    assert_eq!(host.policy.cpu(0).has_idle_cores, 0);
+    assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 0);
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn utilization_limits_the_visits() {
     let mut running = host.running(1024, 0);
     host.occupy(&[1, 2, 3]);
     host.now_ns = 10_000 * MS;
-    assert_eq!(host.policy.cpu(0).nr_idle_scan, 8, "at first, all");
+    assert_eq!(host.policy.cpu(0).scan_llc.nr_idle_scan, 8, "at first, all");
     let tick = host.policy.tick(0, Some(&mut running), host.now_ns);
-    assert_eq!(host.policy.cpu(0).nr_idle_scan, 5, "8 * (1024 - 350) / 1024");
+    assert_eq!(host.policy.cpu(0).scan_llc.nr_idle_scan, 5, "8 * (1024 - 350) / 1024");
     assert_eq!(tick.reads, reads(&[(Cpu, 1), (Llc, 7)]), "all CPUs of the LLC");
     let tick = host.policy.tick(0, Some(&mut running), host.now_ns + 8 * MS - 1);
     assert_eq!(tick.reads.total(), 0, "not due for 8 ms");
@@ -79,7 +79,7 @@ fn utilization_limits_the_visits() {
     host.occupy(&[7]);
     host.now_ns += 10_000 * MS;
     host.policy.tick(0, Some(&mut running), host.now_ns);
-    assert_eq!(host.policy.cpu(0).nr_idle_scan, 0, "all busy: above 85 %");
+    assert_eq!(host.policy.cpu(0).scan_llc.nr_idle_scan, 0, "all busy: above 85 %");
     assert_eq!(host.wake(&mut task, 1, 1).step_reads.total(), 0);
 }
 

@@ -54,7 +54,7 @@ fn an_idle_cpu_behind_the_limit_is_found() {
         host.vacate(&[4]);
         host.occupy(&[4]);
         host.vacate(&[6]);
-        assert_eq!(host.policy.cpu(0).has_idle_cores, 1);
+        assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 1);
         let mut task = host.sleeper(1024, 1);
         let decision = host.wake(&mut task, 1, 1);
         assert_eq!((decision.cpu, decision.reason()), (cpu, reason), "{spec}");
@@ -90,7 +90,7 @@ fn a_search_that_skips_the_idle_core_step_is_scans() {
         let mut host = with_idle(spec, &[]);
         let mut task = host.sleeper(1024, 1);
         host.wake(&mut task, 1, 1);
-        assert_eq!(host.policy.cpu(0).has_idle_cores, 0);
+        assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 0);
         host.vacate(&[3]);
         host.wake(&mut task, 1, 1)
     });

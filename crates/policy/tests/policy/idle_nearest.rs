@@ -23,7 +23,7 @@ fn all_busy(topology: &Topology) -> Host {
     host.occupy(&(0..topology.cpus.len() as u32).collect::<Vec<_>>());
     let mut task = host.sleeper(1024, 0);
     assert_eq!(host.wake(&mut task, 0, 0).reason(), Reason::NoneIdle);
-    assert_eq!(host.policy.cpu(0).idle_blocks, 0, "the search cleared every stale bit");
+    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 0, "the search cleared every stale bit");
     host
 }
 
@@ -37,7 +37,9 @@ fn wake(host: &mut Host, this: u32, prev: u32) -> Decision {
 fn summaries_follow_the_words() {
     // 2 clusters of 2 cores x 2 threads: each a block.
     let mut host = Host::new(policy(SPEC, &machine(1, Some(2), 2, 2)));
-    let summary = |host: &Host| (host.policy.cpu(0).idle_blocks, host.policy.cpu(0).core_blocks);
+    let summary = |host: &Host| {
+        (host.policy.cpu(0).nearest_llc.idle_blocks, host.policy.cpu(0).nearest_llc.core_blocks)
+    };
     assert_eq!(summary(&host), (0b11, 0b11));
     // A search asks, with target and the rest busy: the stale bit of CPU 0 is found by its core.
     host.now_ns = MS;
@@ -102,16 +104,16 @@ fn with_everything_busy_a_search_reads_one_line_besides_target_and_prev() {
     assert_eq!(decision.reads, reads(&[(Llc, 2)]), "target, which is prev, and the summary");
     assert_eq!(host.policy.seen().updated().count(), 0);
     // Nor does it ever say that it wants to know more: that would be a line that all others read.
-    let wanted_until_ns = host.policy.cpu(0).wanted_until_ns;
+    let wanted_until_ns = host.policy.cpu(0).nearest_llc.wanted_until_ns;
     host.now_ns += 10 * MS;
     assert_eq!(wake(&mut host, 3, 7).reason(), Reason::NoneIdle);
-    assert_eq!(host.policy.cpu(0).wanted_until_ns, wanted_until_ns);
+    assert_eq!(host.policy.cpu(0).nearest_llc.wanted_until_ns, wanted_until_ns);
     // One that found something does, so that CPU 9 takes its bit away.
     host.vacate(&[9]);
     assert_eq!(wake(&mut host, 3, 7).cpu, 9);
-    assert!(host.policy.cpu(0).wanted_until_ns > host.now_ns);
+    assert!(host.policy.cpu(0).nearest_llc.wanted_until_ns > host.now_ns);
     host.occupy(&[9]);
-    assert_eq!(host.policy.cpu(0).idle_blocks, 0);
+    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 0);
 }
 
 #[test]
@@ -173,11 +175,11 @@ fn two_tasks_that_wake_each_other_on_idle_cpus_write_no_shared_line() {
 fn a_tick_clears_the_bit_of_a_busy_cpu() {
     let mut host = Host::new(policy(SPEC, &machine(1, None, 2, 1)));
     host.occupy(&[0, 1]);
-    assert_eq!(host.policy.cpu(0).idle_blocks, 1, "nobody wanted to know");
+    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 1, "nobody wanted to know");
     host.policy.tick(0, None, MS);
-    assert_eq!(host.policy.cpu(0).idle_blocks, 1);
+    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 1);
     host.policy.tick(1, None, MS);
-    assert_eq!(host.policy.cpu(0).idle_blocks, 0);
+    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 0);
 }
 
 #[test]
@@ -189,7 +191,7 @@ fn a_claimed_cpu_whose_task_goes_elsewhere_is_found_again() {
     // It queues there, which a search sees, and is pulled away before CPU 2 runs it.
     host.policy.enqueue(&mut task, 2, EnqueueWhy::Wakeup, host.now_ns);
     assert_eq!(wake(&mut host, 0, 0).reason(), Reason::NoneIdle);
-    assert_eq!(host.policy.cpu(0).idle_blocks, 0, "its bit was cleared");
+    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 0, "its bit was cleared");
     host.policy.enqueue(&mut task, 3, EnqueueWhy::Moved, host.now_ns);
     // CPU 2 was kicked, finds nothing, and the host gives its claim back: no event says so.
     host.policy.set_idle_mask(2, true);
@@ -455,7 +457,7 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
                     ..SelectIn::default()
                 };
                 let held = policy.cpu(target);
-                let wait_ns = (now_ns - held.picked_ns) * u64::from(held.nr_running + held.nr_queued);
+                let wait_ns = (now_ns - held.nearest.picked_ns) * u64::from(held.nr_running + held.nr_queued);
                 let far = truth.far_candidates(&policy, target, wait_ns, &allowed);
                 let decision = policy.select(&input, &mut wakee, None);
                 if let Err(wrong) = truth.check(&decision, target, &allowed, &block_of, &far) {
@@ -473,7 +475,10 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             let first = topology.llc_cpus(cpu)[0];
             let bit = block_of[cpu as usize] - block_of[first as usize];
-            prop_assert!(policy.cpu(first).idle_blocks >> bit & 1 == 1, "step {number}: CPU {cpu} is hidden");
+            prop_assert!(
+                policy.cpu(first).nearest_llc.idle_blocks >> bit & 1 == 1,
+                "step {number}: CPU {cpu} is hidden"
+            );
             let llc = &policy.tables().levels[policy.tables().llc_level];
             prop_assert!(
                 policy.idle_llc(llc.dom_of[cpu as usize] as usize),

@@ -51,7 +51,7 @@ fn an_idle_core_that_affinity_hides_clears_the_flag_too() {
     host.policy.set_affinity(&mut task, Some(&[1, 5, 6]));
     let decision = host.wake(&mut task, 1, 1);
     assert_eq!((decision.cpu, decision.reason()), (6, Reason::IdleCpu));
-    assert_eq!(host.policy.cpu(0).has_idle_cores, 0);
+    assert_eq!(host.policy.cpu(0).scan_llc.has_idle_cores, 0);
 }
 
 #[test]
