@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Import of recordings as text, in bytes a second: reader and causal model together. `cargo bench -p wakelab-trace`.
+//! Import of recordings as text, in bytes per second: reader and causal model together. `cargo bench -p wakelab-trace`.
 //!
-//! The recordings are made of the fixtures: each is written again and again, later by its own length, until the file
-//! has 100 MB; as `perf script` wrote it, and the same events in ftrace's format. Each repetition forks its tasks anew,
-//! so there are thousands of them. Before the measurement of each file, an import in a process of its own says what is
-//! in it and how much memory that took.
+//! The recordings are made of the fixtures: each is repeated, shifted by its own length, until the file has 100 MB. One
+//! file has the format of `perf script`, and one the same events in ftrace's format. Each repetition forks its own
+//! tasks, so there are thousands. Before each measurement, an import in a process of its own prints what the file holds
+//! and how much memory the import took.
 
 use std::env;
 use std::fs::{self, File};

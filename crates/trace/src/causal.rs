@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Turns scheduling events into what each task did and whom it waited for.
+//! Turns scheduling events into what each task did and what ended its waits.
 //!
-//! A task is bursts of work and waits between them. Work is the CPU time between switch-in and switch-out; preemption
+//! A task is bursts of work with waits between them. Work is the CPU time between switch-in and switch-out. Preemption
 //! is no wait, so the bursts on both sides of it are one. A wait ends
 //! - by a wake-up from another task, at an offset in *that* task's work: the waker raises a signal there;
-//! - or from outside (the waker's CPU was idle, or the recording knows that an interrupt did it): a sleep, for so long
-//!   or until that time, as crates/trace/src/loops.rs decides for each task at the end.
+//! - or from outside, because the waker's CPU was idle or an interrupt is known: this is a sleep, of the same length or
+//!   until the same time, as crates/trace/src/loops.rs decides for each task at the end.
 //!
 //! Worked example. A runs from 0 to 100, wakes B at 60, and waits; B was waiting, runs from 70 to 100 and exits:
 //! ```text
 //!     A: compute 60, signal 0, compute 40      B: wait 0, compute 30
 //! ```
-//! That B ran at 70 and not at 61 is the scheduler's doing, so it is not in the model; nor is the CPU.
+//! The scheduler decided that B ran at 70 and not at 61, and on which CPU, so neither is in the model.
 //!
 //! Why a replay cannot deadlock. Give each operation a position in the recording: a wait completes at its switch-out or
-//! its wake-up, whichever is later; a signal, a fork and all else stand where they were recorded. In each program these
-//! positions rise, every signal stands at or before the completion of its wait, every fork before its child's
-//! beginning. So the order of positions is one possible order of execution; signals stay raised, so what is possible in
-//! one order of execution is possible in all.
+//! its wake-up, whichever is later; a signal, a fork and every other operation stand where they were recorded. In each
+//! program these positions rise; each signal stands at or before the completion of its wait, and each fork before its
+//! child's beginning. So the order of positions is one possible order of execution. Signals stay raised, so what is
+//! possible in one order of execution is possible in all.
 
 mod overheads;
 mod running;
@@ -35,10 +35,10 @@ use crate::program::{KnownTasks, Step, Tracked, workload};
 use crate::rescale::{Recorded, UNITS};
 use crate::{Options, Recording, TraceError};
 
-/// Reads all of `source`.
+/// Reads all of `source`. The workload is called `name`.
 ///
 /// # Errors
-/// Those of the source; with [`Options::strict`], the first [`Gap`]; options that mean nothing here.
+/// Those of the source; with [`Options::strict`], the first [`Gap`]; options that do not fit the recording.
 pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Result<Recording, TraceError> {
     let recorded = options.recorded_on.as_ref().map(Recorded::new);
     let mut model = Model { recorded, ..Model::default() };
@@ -74,10 +74,10 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
     }
 }
 
-/// What a task is doing, as far as the events say.
+/// What a task is doing, as far as the events tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Forked and not started: by whom.
+    /// Forked by this parent, if it is known, and not started yet.
     Born { parent: Option<Waker> },
     /// Waiting for a CPU.
     Runnable,
@@ -85,7 +85,7 @@ pub(crate) enum State {
     Running { cpu: u32, since_ns: u64 },
     /// Waiting for a wake-up; `position` of its switch-out.
     Blocked { since_ns: u64, position: u64 },
-    /// Gone.
+    /// It has exited.
     Exited,
 }
 
@@ -93,9 +93,9 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waker {
     task: TaskIndex,
-    /// How much work it had done, in 1/1024 ns.
+    /// The work that it had done, in 1/1024 ns.
     work_units: u64,
-    /// Where in the recording.
+    /// The place in the recording.
     position: u64,
 }
 
@@ -103,23 +103,23 @@ pub(crate) struct Waker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
     time_ns: u64,
-    by: By,
+    cause: Cause,
     /// The waker said that it is about to wait.
     sync: bool,
 }
 
-/// What ends a wait, or starts a task.
+/// What ends a wait or starts a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum Cause {
     Task(Waker),
     Outside(Source),
     Unknown,
 }
 
-/// What is known of who runs on a CPU.
+/// What is known of a CPU's current task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum OnCpu {
-    /// Nothing: no event there so far.
+    /// Nothing, because no event was seen there yet.
     #[default]
     Unknown,
     Idle,
@@ -129,61 +129,63 @@ enum OnCpu {
 /// How it is known that a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SwitchIn {
-    /// By the switch, which is now.
+    /// By the switch, which is the current event.
     Seen,
-    /// By a later event, which may say how long it has run. Before it the CPU was idle, or nothing was known of it.
+    /// By a later event, which may tell how long the task has run. Before it the CPU was idle, or nothing was known of
+    /// it.
     Unseen { was_idle: bool, ran_ns: Option<u64> },
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     on: OnCpu,
-    /// The last event there.
+    /// The time of the last event there.
     last_ns: u64,
-    /// Who ran before whoever runs now, if it was switched out for it.
+    /// The task that was switched out for the current one.
     prev: Option<TaskIndex>,
-    /// Since when it idles, if it does.
+    /// When it went idle last.
     idle_since_ns: u64,
-    /// A wake-up that is being done here.
+    /// A wake-up in progress.
     waking: Option<overheads::Waking>,
-    /// At this line a task that ran there turned up elsewhere. All is well if that was the end of this CPU's recording.
+    /// The line at which a task that ran there turned up elsewhere. This is no gap if the CPU has no later event.
     left_at_line: Option<u64>,
 }
 
-/// Whether the recorder's ids are those of the events; the first switch tells.
+/// Whether the recorder's task ids are those of the events; the first switch tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ids {
     #[default]
     Undecided,
     Same,
-    /// perf ran inside a container: it names tasks by the container's ids, the events name them by the machine's.
+    /// perf ran inside a container: it names tasks by the container's ids, and the events name them by the machine's.
     Foreign,
 }
 
 #[derive(Default)]
 struct Model {
     tasks: Vec<Tracked>,
-    /// The latest task of each id. Looked up several times an event, and never iterated over.
+    /// The latest task of each id. It is looked up several times for each event, and never iterated over.
     by_tid: FxHashMap<u32, TaskIndex>,
-    /// What the recording says of tasks outside its events, by their ids.
+    /// What comments of the recording say of tasks.
     told: KnownTasks,
     cpus: Vec<Cpu>,
-    /// [`Options::recorded_on`].
+    /// The recorded machine, from [`Options::recorded_on`].
     recorded: Option<Recorded>,
-    /// Ticks are among the interrupts that were recorded.
+    /// Ticks were recorded.
     ticks_seen: bool,
     ids: Ids,
     first_ns: Option<u64>,
-    /// Since the first event.
+    /// Time since the first event.
     now_ns: u64,
     /// Line of the current event.
     line: u64,
-    /// Number of events so far; the current one's position.
+    /// The number of events so far, which is the position of the current one.
     events: u64,
     highest_cpu: u32,
     signals: u32,
-    /// Wake-ups, and those of them that ended a wait or began a task.
+    /// The number of wake-ups.
     wakes: u64,
+    /// The number of wake-ups that ended a wait or began a task.
     useful_wakes: u64,
     waking_seen: bool,
     first_gap: Option<(Gap, u64)>,
@@ -213,7 +215,7 @@ impl Model {
         if self.highest_cpu >= self.recorded.as_ref().map_or(u32::MAX, Recorded::nr_cpus) {
             return;
         }
-        self.not_ended(event.cpu);
+        self.confirm_runs_twice(event.cpu);
         self.charge_interrupt(event);
         self.explained.interrupts_known |=
             event.context != Context::Unknown && event.context != Context::Soft;
@@ -221,17 +223,17 @@ impl Model {
         match event.what {
             What::Switch { prev, why, next } => {
                 self.decide_ids(&event.current, prev.tid);
-                self.found_running(event.cpu, &prev, None);
+                self.note_running(event.cpu, &prev, None);
                 self.note_process(&event.current);
                 self.switch_out(event.cpu, &prev, why, &next);
                 self.run(event.cpu, &next, &SwitchIn::Seen);
             }
             _ => {
                 let ran_ns = match event.what {
-                    What::Runtime { task, ran_ns } => self.runtime(&task, ran_ns, &event.current),
+                    What::Runtime { task, ran_ns } => self.note_runtime(&task, ran_ns, &event.current),
                     _ => None,
                 };
-                self.current(event.cpu, &event.current, ran_ns);
+                self.note_current(event.cpu, &event.current, ran_ns);
                 match event.what {
                     What::Waking { task, last_cpu, sync } => {
                         self.waking_seen = true;
@@ -260,16 +262,17 @@ impl Model {
 
     // ------------------------------------------------------------ waking
 
-    /// Who does what happens on `cpu` now. A task that wakes itself does not: it sleeps, and an interrupt came.
-    fn by(&mut self, cpu: u32, context: Context, wakee: Option<TaskIndex>) -> By {
+    /// Returns what causes the current event on `cpu`. A task that seems to wake itself was woken by an interrupt,
+    /// because it sleeps already.
+    fn cause(&mut self, cpu: u32, context: Context, wakee: Option<TaskIndex>) -> Cause {
         if let Context::Interrupt(source) = context {
-            return By::Outside(source);
+            return Cause::Outside(source);
         }
         match self.cpu(cpu).on {
-            OnCpu::Unknown => By::Unknown,
-            OnCpu::Idle => By::Outside(Source::Unknown),
-            OnCpu::Task(index) if wakee == Some(index) => By::Outside(Source::Unknown),
-            OnCpu::Task(task) => By::Task(self.waker(task)),
+            OnCpu::Unknown => Cause::Unknown,
+            OnCpu::Idle => Cause::Outside(Source::Unknown),
+            OnCpu::Task(index) if wakee == Some(index) => Cause::Outside(Source::Unknown),
+            OnCpu::Task(task) => Cause::Task(self.waker(task)),
         }
     }
 
@@ -285,14 +288,14 @@ impl Model {
         }
         self.wakes += 1;
         let found = self.living(name);
-        let by = self.by(event.cpu, event.context, found);
+        let cause = self.cause(event.cpu, event.context, found);
         self.explained.soft_interrupt_wakes +=
-            u64::from(event.context == Context::Soft && matches!(by, By::Task(_)));
-        if let By::Task(waker) = by {
+            u64::from(event.context == Context::Soft && matches!(cause, Cause::Task(_)));
+        if let Cause::Task(waker) = cause {
             self.charge_waking(event.cpu, waker.task, name.tid);
         }
-        let time_ns = if let By::Outside(_) = by { self.due_ns(event) } else { self.now_ns };
-        let wake = Wake { time_ns, by, sync };
+        let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };
+        let wake = Wake { time_ns, cause, sync };
         let woken_from = Some((event.cpu, self.now_ns));
         let Some(index) = found else {
             let index = self.woken_from_before(name, &wake, last_cpu);
@@ -305,14 +308,14 @@ impl Model {
         task.last_cpu.get_or_insert(last_cpu);
         match task.state {
             State::Blocked { since_ns, position } => self.end_wait(index, &wake, since_ns, position),
-            // It may be about to leave the CPU, its state already changed: then this is the wake-up that ends the wait
-            // that has not begun yet. Whether so is seen when it is switched in again (see woken_unseen).
+            // The task may be about to leave the CPU with its state changed already. Then this wake-up ends the wait
+            // that has not begun yet. The next switch-in shows whether it is so (see end_unseen_wait).
             State::Running { .. } => task.wake_while_running = Some(wake),
             State::Born { .. } | State::Runnable | State::Exited => {}
         }
     }
 
-    /// sched_wakeup. Where sched_waking is recorded, too, this only confirms it.
+    /// Reads a sched_wakeup. Where sched_waking is recorded, too, it only confirms the wake-up.
     fn wakeup(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
         if !self.waking_seen {
             self.wake(event, name, cpu, false);
@@ -332,16 +335,16 @@ impl Model {
         }
     }
 
-    /// A task that waited when the recording began is woken. If from outside, it begins now; if by a task, it begins by
-    /// waiting.
+    /// Adds a task that waited when the recording began and is woken now. If it is woken from outside, it begins now;
+    /// if by a task, it begins with a wait.
     fn woken_from_before(&mut self, name: &TaskName<'_>, wake: &Wake, last_cpu: u32) -> TaskIndex {
-        let start_ns = if matches!(wake.by, By::Task(_)) { 0 } else { wake.time_ns };
-        let index = self.begin(name, None, start_ns);
+        let start_ns = if matches!(wake.cause, Cause::Task(_)) { 0 } else { wake.time_ns };
+        let index = self.add_task(name, None, start_ns);
         self.task(index).last_cpu = Some(last_cpu);
-        match wake.by {
-            By::Task(_) => self.end_wait(index, wake, 0, 0),
-            By::Outside(_) => self.useful_wakes += 1,
-            By::Unknown => {
+        match wake.cause {
+            Cause::Task(_) => self.end_wait(index, wake, 0, 0),
+            Cause::Outside(_) => self.useful_wakes += 1,
+            Cause::Unknown => {
                 self.useful_wakes += 1;
                 self.gap(Gap::UnknownWaker);
             }
@@ -349,10 +352,10 @@ impl Model {
         index
     }
 
-    /// A task that waited was switched in, and no wake-up was seen since its switch-out. If one was seen just before,
-    /// while it still ran, that was it: the waker logs its sched_waking first and then waits until the wakee has left
-    /// its CPU (in the hackbench fixture on every saturated run).
-    fn woken_unseen(&mut self, index: TaskIndex, until_ns: u64) {
+    /// Ends the wait of a task that was switched in without a wake-up since its switch-out. If there was one just
+    /// before, while the task still ran, it ended this wait: the waker logs its sched_waking first and then spins until
+    /// the wakee has left its CPU (this happens in the hackbench fixture).
+    fn end_unseen_wait(&mut self, index: TaskIndex, until_ns: u64) {
         let task = &self.tasks[index as usize];
         let State::Blocked { since_ns, position } = task.state else { return };
         if let Some(wake) = task.wake_while_running {
@@ -368,8 +371,8 @@ impl Model {
     fn end_wait(&mut self, index: TaskIndex, wake: &Wake, since_ns: u64, position: u64) {
         self.explained.waits += 1;
         self.useful_wakes += 1;
-        match wake.by {
-            By::Task(waker) => {
+        match wake.cause {
+            Cause::Task(waker) => {
                 let signal = self.signals;
                 self.signals += 1;
                 self.explained.by_task += 1;
@@ -384,14 +387,14 @@ impl Model {
                 task.state = State::Runnable;
                 task.ready_ns = task.ready_ns.max(wake.time_ns);
             }
-            By::Outside(source) => {
+            Cause::Outside(source) => {
                 self.explained.from_outside += 1;
                 self.explained.source_unknown += u64::from(source == Source::Unknown);
                 let slept = Slept { position, since_ns, until_ns: wake.time_ns };
                 self.task(index).slept.push(slept);
                 self.sleep(index, source, since_ns, position, wake.time_ns);
             }
-            By::Unknown => {
+            Cause::Unknown => {
                 self.gap(Gap::UnknownWaker);
                 self.explained.unexplained += 1;
                 self.sleep(index, Source::Unknown, since_ns, position, wake.time_ns);
@@ -410,23 +413,23 @@ impl Model {
     // ------------------------------------------------------------ birth and death
 
     fn fork(&mut self, cpu: u32, parent: &TaskName<'_>, child: &TaskName<'_>) {
-        self.end_unseen(child.tid);
+        self.end_previous(child.tid);
         self.charge_call(cpu, |recorded| recorded.costs.fork_ns);
-        let parent = match self.by(cpu, Context::Task, None) {
-            By::Task(waker) => Some(waker),
-            By::Outside(_) | By::Unknown => self.living(parent).map(|index| self.waker(index)),
+        let parent = match self.cause(cpu, Context::Task, None) {
+            Cause::Task(waker) => Some(waker),
+            Cause::Outside(_) | Cause::Unknown => self.living(parent).map(|index| self.waker(index)),
         };
         if let Some(parent) = parent {
             self.charge_waking(cpu, parent.task, child.tid);
         }
-        self.begin(child, Some(State::Born { parent }), self.now_ns);
+        self.add_task(child, Some(State::Born { parent }), self.now_ns);
     }
 
     fn wakeup_new(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
         self.highest_cpu = self.highest_cpu.max(cpu);
         self.charge_wakeup(event, name.tid, cpu);
-        let by = self.by(event.cpu, Context::Task, None);
-        let here = if let By::Task(waker) = by { Some(waker) } else { None };
+        let cause = self.cause(event.cpu, Context::Task, None);
+        let here = if let Cause::Task(waker) = cause { Some(waker) } else { None };
         let child = self.by_tid.get(&name.tid).copied();
         if let Some(index) = child
             && let State::Born { parent } = self.tasks[index as usize].state
@@ -435,12 +438,12 @@ impl Model {
             return;
         }
         self.gap(Gap::MissedFork);
-        self.end_unseen(name.tid);
-        let index = self.begin(name, Some(State::Born { parent: here }), self.now_ns);
+        self.end_previous(name.tid);
+        let index = self.add_task(name, Some(State::Born { parent: here }), self.now_ns);
         self.start_child(index, here);
     }
 
-    /// A forked task becomes runnable. Its parent forks it there; without one it begins by itself.
+    /// Makes a forked task runnable, which its parent forks at that point; without a parent it begins by itself.
     fn start_child(&mut self, index: TaskIndex, parent: Option<Waker>) {
         let now_ns = self.now_ns;
         let task = self.task(index);
@@ -460,10 +463,10 @@ impl Model {
         }
     }
 
-    /// The current task executes another program.
+    /// Reads a sched_process_exec of the current task.
     fn exec(&mut self, cpu: u32, tid: u32) {
         self.charge_call(cpu, |recorded| recorded.costs.exec_ns);
-        if let By::Task(waker) = self.by(cpu, Context::Task, None)
+        if let Cause::Task(waker) = self.cause(cpu, Context::Task, None)
             && self.tasks[waker.task as usize].tid == tid
         {
             let step = Step { position: waker.position, at_units: waker.work_units, op: Op::Exec };
@@ -473,18 +476,19 @@ impl Model {
         }
     }
 
-    /// The task of this id that has not exited. One that has, and is not followed by a fork, is a gap.
+    /// Returns the task of this id. One that has exited without a later fork of that id is a gap, and another one
+    /// begins.
     fn living(&mut self, name: &TaskName<'_>) -> Option<TaskIndex> {
         let index = *self.by_tid.get(&name.tid)?;
         if self.tasks[index as usize].state != State::Exited {
             return Some(index);
         }
         self.gap(Gap::AfterExit);
-        Some(self.begin(name, Some(State::Runnable), self.now_ns))
+        Some(self.add_task(name, Some(State::Runnable), self.now_ns))
     }
 
-    /// A new task takes this id: whoever has it must be gone.
-    fn end_unseen(&mut self, tid: u32) {
+    /// Ends the task of this id, because a new task gets the id.
+    fn end_previous(&mut self, tid: u32) {
         let Some(&index) = self.by_tid.get(&tid) else { return };
         match self.tasks[index as usize].state {
             State::Exited => return,
@@ -496,9 +500,9 @@ impl Model {
         self.task(index).state = State::Exited;
     }
 
-    /// A new task. `state`: `None` for one from before the recording.
-    fn begin(&mut self, name: &TaskName<'_>, state: Option<State>, start_ns: u64) -> TaskIndex {
-        // Bounded by the number of lines, which no file brings near 2^32 with one task each.
+    /// Adds a task; `state` is `None` for one from before the recording.
+    fn add_task(&mut self, name: &TaskName<'_>, state: Option<State>, start_ns: u64) -> TaskIndex {
+        // There is at most one for each line, and no file has 2^32 lines.
         let index = self.tasks.len() as TaskIndex;
         match state {
             None => self.explained.tasks_from_before += 1,
@@ -511,7 +515,7 @@ impl Model {
 
     // ------------------------------------------------------------ the end
 
-    /// Bursts are cut and waits dropped where the recording ends.
+    /// Cuts bursts and drops waits where the recording ends.
     fn end(&mut self) {
         for index in 0..self.tasks.len() as TaskIndex {
             let now_ns = self.now_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What every reader delivers, whatever the format: scheduling events in the order of time.
+//! What each reader delivers, whatever its format: scheduling events in the order of time.
 //!
-//! A further format is a further [`EventSource`]; the causal model never learns which one it was.
+//! A new format is a new [`EventSource`]; the causal model does not learn which one it reads.
 
 use wakelab_workload::Source;
 
@@ -9,26 +9,26 @@ use crate::TraceError;
 
 /// A stream of events in the order of time.
 pub trait EventSource {
-    /// The next one; `None` at the end. It borrows from the reader's line buffer.
+    /// Returns the next item, which borrows from the reader's line buffer; `None` at the end.
     ///
     /// # Errors
-    /// What the format says in [`TraceError`].
+    /// Input that the format cannot read.
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError>;
 
-    /// What errors call the recording.
+    /// Returns the name that errors give to the recording.
     fn file(&self) -> &str;
 }
 
-/// One thing that a recording says.
+/// One statement of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// Something happened.
     Event(Event<'a>),
-    /// The recorder could not keep up; what happened is not known.
+    /// The recorder could not keep up and lost events.
     Lost {
-        /// Where it says so, from 1.
+        /// The line that says so, from 1.
         line: u64,
-        /// How many events.
+        /// The number of events.
         count: u64,
     },
     /// What our own exports say about a task, before its first event.
@@ -42,56 +42,56 @@ pub enum Item<'a> {
 pub struct Told<'a> {
     /// Its id, which no other task of the recording has.
     pub tid: u32,
-    /// Where it may run, as a list like `0-3,8`; `None`: everywhere.
+    /// The CPUs where it may run, as a list like `0-3,8`; `None` means all.
     pub cpus: Option<&'a str>,
-    /// Its working set.
+    /// The size of its working set.
     pub footprint_bytes: u64,
 }
 
 /// Something that happened on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Where it stands, from 1.
+    /// Its line, from 1.
     pub line: u64,
-    /// When, on the recorder's clock. Never less than that of the event before.
+    /// Its time on the recorder's clock, never less than that of the event before.
     pub time_ns: u64,
-    /// Where, below [`crate::MAX_CPUS`].
+    /// Its CPU, below [`crate::MAX_CPUS`].
     pub cpu: u32,
-    /// The task that was current, in the event's own words.
+    /// The task that was current on that CPU.
     pub current: Current<'a>,
-    /// Whether an interrupt made it happen.
+    /// Whether an interrupt caused it.
     pub context: Context,
-    /// When the interrupt began that the CPU is in; `None`: in none, or only flags tell.
+    /// When the interrupt began that the CPU is in; `None` if it is in none, or if only flags tell.
     pub interrupt_since_ns: Option<u64>,
-    /// With this event an interrupt ended that began then.
+    /// If this event ends an interrupt, when that interrupt began.
     pub interrupt_ended_ns: Option<u64>,
-    /// What.
+    /// What happened.
     pub what: What<'a>,
 }
 
-/// The task that was current on an event's CPU, in the recorder's words and not necessarily in those of the event: perf
-/// inside a container writes the container's ids here and the machine's ids in the event's fields.
+/// The task that was current on an event's CPU, as the recorder names it. perf inside a container writes the
+/// container's ids here, and the machine's ids in the event's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Current<'a> {
     /// Its name.
     pub comm: &'a str,
-    /// Its id; 0 is the idle task. `None`: it was exiting and had none any more.
+    /// Its id; 0 is the idle task. `None` if it was exiting and had no id any more.
     pub tid: Option<u32>,
     /// Its process, if the recording says.
     pub process: Option<u32>,
 }
 
-/// In what the CPU was when an event happened.
+/// What a CPU was executing when an event happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// The recording does not say. Then the current task is taken to have done it.
+    /// The recording does not say. The event is attributed to the current task.
     Unknown,
-    /// The current task did it.
+    /// The current task.
     Task,
-    /// It happened in a soft interrupt whose kind the recording does not say. It may be the current task's own doing
-    /// (sending over loopback) or not (a timer).
+    /// A soft interrupt of unknown kind. The current task may have caused it (by sending over loopback) or not (a
+    /// timer).
     Soft,
-    /// An interrupt did it; the current task has nothing to do with it.
+    /// An interrupt that has nothing to do with the current task.
     Interrupt(Source),
 }
 
@@ -102,18 +102,18 @@ pub struct TaskName<'a> {
     pub comm: &'a str,
     /// Its id; 0 is the idle task.
     pub tid: u32,
-    /// The kernel's priority: 120 is nice 0, below 100 is real time. `None`: the event does not say.
+    /// The kernel's priority: 120 is nice 0, below 100 is real time. `None` if the event does not say.
     pub prio: Option<i32>,
 }
 
 /// Why a task was switched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchedOut {
-    /// It could go on: preempted, or it yielded.
+    /// It was preempted, or it yielded.
     Runnable,
     /// It waits for a wake-up.
     Blocked,
-    /// It is gone.
+    /// It has exited.
     Exited,
 }
 
@@ -122,39 +122,39 @@ pub enum SwitchedOut {
 pub enum What<'a> {
     /// A context switch.
     Switch {
-        /// Who ran.
+        /// The task that ran until now.
         prev: TaskName<'a>,
-        /// Why no longer.
+        /// Why it was switched out.
         why: SwitchedOut,
-        /// Who runs now.
+        /// The task that runs from now on.
         next: TaskName<'a>,
     },
     /// A wake-up begins, on the waker's CPU.
     Waking {
         /// The wakee.
         task: TaskName<'a>,
-        /// Where it ran last.
+        /// The CPU where it ran last.
         last_cpu: u32,
-        /// The waker said that it is about to wait. Only our own exports know this.
+        /// The waker said that it is about to wait. Only our own exports tell this.
         sync: bool,
     },
-    /// A wake-up is done. This may happen on the wakee's CPU, so it says less about the waker.
+    /// A wake-up is done. The event may stand on the wakee's CPU, so it does not tell the waker.
     Wakeup {
         /// The wakee.
         task: TaskName<'a>,
-        /// Where it is queued now.
+        /// The CPU where it is queued now.
         cpu: u32,
     },
     /// A new task is woken for the first time, by its parent.
     WakeupNew {
         /// The new task.
         task: TaskName<'a>,
-        /// Where it is queued.
+        /// The CPU where it is queued.
         cpu: u32,
     },
     /// A new task exists, but is not runnable yet.
     Fork {
-        /// Who made it.
+        /// Its parent.
         parent: TaskName<'a>,
         /// The new task.
         child: TaskName<'a>,
@@ -168,22 +168,22 @@ pub enum What<'a> {
     Exit,
     /// A task was moved to another CPU.
     Migrate {
-        /// Which.
+        /// The task.
         task: TaskName<'a>,
-        /// From where.
+        /// The CPU that it left.
         from_cpu: u32,
-        /// To where.
+        /// The CPU where it is now.
         to_cpu: u32,
     },
-    /// The scheduler's own account of a running task's CPU time: since the last such event, or since its switch-in.
+    /// The scheduler's own account of a running task's CPU time.
     Runtime {
-        /// Which.
+        /// The task.
         task: TaskName<'a>,
-        /// How much.
+        /// CPU time since the last such event, or since its switch-in.
         ran_ns: u64,
     },
-    /// The interrupt of the CPU's own timer begins (x86): the tick is among what was recorded.
+    /// The interrupt of the CPU's own timer begins (x86), so ticks were recorded.
     Tick,
-    /// Something that says nothing about who waits for whom. Its time and its current task still count.
+    /// An event that says nothing about waiting. Its time and its current task still count.
     Other,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How much of a recording is understood, and what is not: counted by kind, with the first line of each.
+//! How much of a recording is explained, and what is missing: counted by kind, with the first line of each.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,38 @@ use serde::Serialize;
 
 use crate::loops::LoopCount;
 
-/// Something in a recording that cannot be explained.
+/// Something in a recording that cannot be explained. Each says what the model assumes instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Gap {
-    /// The wait is taken to have ended from outside, when the task was switched in.
+    /// The model ends the wait from outside, when the task was switched in.
     #[error("a task that waited was switched in, and no wake-up of it was seen")]
     SwitchInUnwoken,
-    /// The task that was believed to run is taken to have run until the CPU's event before this one.
+    /// The task that was switched in last ran until the CPU's event before this one.
     #[error("another task runs on the CPU than the one that was switched in last")]
     MissedSwitch,
-    /// It is taken to have run since it became runnable.
+    /// The task ran since it became runnable.
     #[error("a task runs on a CPU that was idle, and neither its switch-in nor its run time was seen")]
     SwitchInUnseen,
-    /// It is taken to have left the other CPU at that CPU's last event.
+    /// The task left the other CPU at that CPU's last event.
     #[error("a task runs on two CPUs at once")]
     RunsTwice,
-    /// The wake-up is taken to have come from outside.
-    #[error("a wake-up on a CPU of which it is not known who runs there")]
+    /// The wake-up came from outside.
+    #[error("a wake-up on a CPU where the current task is not known")]
     UnknownWaker,
-    /// The wake-up is taken to be the work of the task that was current where it was done.
-    #[error("sched_wakeup of a waiting task without the sched_waking that the recording has for others")]
+    /// The task that was current on the CPU of the sched_wakeup is the waker.
+    #[error("a waiting task has a sched_wakeup, but not the sched_waking that others have")]
     MissedWaking,
-    /// The task that was current at the first wake-up is taken to be the parent.
+    /// The task that was current at the first wake-up is the parent.
     #[error("the first wake-up of a new task without its sched_process_fork")]
     MissedFork,
     /// The new task starts by itself at that time.
-    #[error("a new task of which it is not known who made it")]
+    #[error("a new task without a known parent")]
     UnknownParent,
-    /// It is taken to have ended, and another one begins.
-    #[error("a new task has the id of one whose exit was not seen")]
+    /// The earlier task has exited, and another one begins.
+    #[error("a new task has the id of an earlier task that was not seen to exit")]
     MissedExit,
-    /// Another task of that id is taken to have begun.
+    /// Another task of that id has begun.
     #[error("a task runs or is woken after its exit")]
     AfterExit,
     /// What follows may be explained wrongly.
@@ -46,67 +46,67 @@ pub enum Gap {
     LostEvents,
 }
 
-/// How often one kind of [`Gap`] was met.
+/// How often one kind of [`Gap`] occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct GapCount {
-    /// How often.
+    /// The number of times.
     pub count: u64,
-    /// The first time: line in the recording, from 1.
+    /// The line of the first one, from 1.
     pub first_line: u64,
 }
 
-/// How much of a recording is understood.
+/// How much of a recording is explained.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// Waits that ended within the recording: by a task, from outside, or unexplained.
+    /// Waits that ended within the recording. The next ones say how.
     pub waits: u64,
-    /// Of which by a wake-up that is put down to a task.
+    /// Waits that ended by a wake-up attributed to a task.
     pub by_task: u64,
-    /// Of which by a wake-up on an idle CPU or, where the recording knows, by an interrupt.
+    /// Waits that ended by a wake-up on an idle CPU or in an interrupt.
     pub from_outside: u64,
-    /// Of those from outside, the ones of which nobody knows whether a timer or a device did it.
+    /// Those of `from_outside` that may have ended by a timer or by a device.
     pub source_unknown: u64,
-    /// Of which nobody knows by what.
+    /// Waits that ended in an unknown way.
     pub unexplained: u64,
-    /// Wake-ups in soft interrupts of unknown kind. They are put down to the task that was current.
+    /// Wake-ups in soft interrupts of unknown kind. They are attributed to the current task.
     pub soft_interrupt_wakes: u64,
     /// Waits that had not ended when the recording did. They are dropped.
     pub open_at_end: u64,
-    /// Wake-ups that ended no wait: the task ran, or was runnable already.
+    /// Wake-ups that ended no wait, because the task was running or runnable.
     pub redundant_wakes: u64,
-    /// Switch-ins on an idle CPU that were not recorded, but whose time follows from sched_stat_runtime.
+    /// Switch-ins on an idle CPU that were not recorded. Their time follows from sched_stat_runtime.
     pub switch_ins_inferred: u64,
-    /// What [`crate::Options::recorded_on`] would have taken off work, but that so much work was not there, in ns.
+    /// Kernel time, in ns, that [`crate::Options::recorded_on`] could not take off work because there was less work.
     pub overhead_clamped_ns: u64,
     /// Tasks that were there before the recording began.
     pub tasks_from_before: u64,
-    /// Tasks born in the recording.
+    /// Tasks that were forked in the recording.
     pub tasks_born: u64,
     /// Tasks that exited in the recording.
     pub tasks_exited: u64,
-    /// Tasks of a real-time class; they become the heaviest fair tasks.
+    /// Tasks of a real-time class; they become fair tasks of nice -20.
     pub realtime_tasks: u64,
-    /// Kernel threads that belong to one CPU, by their name and by where they ran.
+    /// Kernel threads that are bound to one CPU, as their names say and the recording does not contradict.
     pub pinned_kernel_threads: u64,
-    /// Events that the recorder says it lost.
+    /// Events that the recorder says it lost or overwrote.
     pub lost_events: u64,
-    /// The recording brackets interrupts or flags what happens in them. If not, what an interrupt woke is put down to
-    /// the task that it interrupted.
+    /// The recording tells interrupts from tasks, by events or by flags. If not, wake-ups by an interrupt are
+    /// attributed to the interrupted task.
     pub interrupts_known: bool,
     /// The recording says which threads share a process. If not, each thread is a process of its own.
     pub processes_known: bool,
-    /// Wake-ups are those of sched_waking. If not, of sched_wakeup, which may be logged on the wakee's CPU.
+    /// Wake-ups are known from sched_waking. If not, from sched_wakeup, which may stand on the wakee's CPU.
     pub wakers_known: bool,
-    /// The recorder named tasks by other ids than the events do (perf inside a container); its ids were not used.
+    /// The recorder's task ids differ from those in the events (perf inside a container) and were not used.
     pub foreign_ids: bool,
-    /// Who was woken from outside, by name: in open or in closed loops.
+    /// Tasks that were woken from outside, by name, in open or in closed loops.
     pub loops: BTreeMap<String, LoopCount>,
-    /// What cannot be explained.
+    /// What cannot be explained, by kind.
     pub gaps: BTreeMap<Gap, GapCount>,
 }
 
 impl Explained {
-    /// Waits whose end is explained, per thousand waits that ended, rounded down; 1000 if there were none.
+    /// Returns the attributed waits per thousand waits that ended, rounded down; 1000 if none ended.
     pub fn permille(&self) -> u64 {
         (self.waits - self.unexplained).saturating_mul(1000).checked_div(self.waits).unwrap_or(1000)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The fields of the kernel's scheduling events, as text: what comes after `sched_switch: `.
+//! The fields of the kernel's scheduling events as text, which follow `sched_switch: ` and the like.
 //!
 //! Two notations exist. The kernel's own has keys (`prev_comm=a prev_pid=1 ...`). The sched_switch plugin of perf and
 //! trace-cmd, where it is installed, writes `a:1 [120] S ==> b:2 [120]` for sched_switch and `a:1 [120] CPU:003` for
@@ -10,7 +10,7 @@ use crate::event::{SwitchedOut, TaskName, What};
 use crate::scan::Scan;
 use crate::text::MAX_COMM_BYTES;
 
-/// What was expected.
+/// A description of what was expected.
 type Expected = &'static str;
 
 /// Parses the fields of the event `name`, without its subsystem. The error says what was expected.
@@ -39,7 +39,7 @@ pub(crate) fn parse<'a>(name: &str, fields: &'a str) -> Result<What<'a>, String>
     .map_err(|expected| format!("{name} with {expected}"))
 }
 
-/// `KEY NAME KEY N`.
+/// Reads a name after `comm_key` and an id after `id_key`.
 fn task<'a>(
     scan: &mut Scan<'a>,
     comm_key: &str,
@@ -97,8 +97,8 @@ fn plugin_switch<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
     Ok(What::Switch { prev, why, next })
 }
 
-/// `comm:pid [prio]`, and what `after` reads behind it, given the scan and the comm. Of several places where this fits,
-/// the last one counts whose comm is no longer than the kernel's names.
+/// Reads `comm:pid [prio]`, and what `after` reads behind it, given the scan and the comm. Of several places where this
+/// fits, the last one counts that leaves a comm no longer than the kernel's names.
 fn plugin_task<'a, T>(
     scan: &mut Scan<'a>,
     after: impl Fn(&mut Scan<'a>, &str) -> Option<T>,
@@ -129,8 +129,8 @@ fn plugin_task<'a, T>(
     Some(found)
 }
 
-/// Letters of the task's state, with `|` between them: `R` and, when preempted, `R+` or `R`. The last switch of a task
-/// has X or Z; older kernels wrote x. Or the bits themselves.
+/// Reads a task's state: letters with `|` between them, or the bits themselves. A preempted task has `R+` or `R`. The
+/// last switch of a task has X or Z, or x on older kernels.
 fn state(scan: &mut Scan<'_>, comm: &str) -> Option<SwitchedOut> {
     if let Some(digits) = scan.digits() {
         return Some(state_of_bits(crate::scan::number(digits)?, comm));
@@ -147,7 +147,8 @@ fn state(scan: &mut Scan<'_>, comm: &str) -> Option<SwitchedOut> {
     }
 }
 
-/// The bits of a task's state, of any kernel (include/linux/sched.h and include/trace/events/sched.h).
+/// Returns the meaning of the bits of a task's state on any kernel (include/linux/sched.h and
+/// include/trace/events/sched.h).
 ///
 /// - 0x10 and 0x20: dead and zombie, in whichever order.
 /// - 0x40: dead (TASK_DEAD) before Linux 4.14, parked since. Only kernel threads of one CPU are parked (`cpuhp/1`).
@@ -166,7 +167,8 @@ fn state_of_bits(bits: u64, comm: &str) -> SwitchedOut {
     }
 }
 
-/// A wake-up's task and CPU in either notation; `None` if it woke nobody (`success=0`, on older kernels).
+/// Reads the task and the CPU of a wake-up in either notation; `None` if it woke no task (`success=0`, on older
+/// kernels).
 fn woken<'a>(scan: &mut Scan<'a>) -> Result<Option<(TaskName<'a>, u32)>, Expected> {
     let mut plugin = *scan;
     if !scan.rest.starts_with("comm=") {
@@ -198,7 +200,7 @@ fn plugin_woken<'a>(scan: &mut Scan<'a>) -> Option<Option<(TaskName<'a>, u32)>> 
     Some((success != Some(0)).then_some((task, cpu)))
 }
 
-/// Our own exports append ` sync=1`, which no kernel says.
+/// Reads a sched_waking. Our own exports append ` sync=1`, which no kernel writes.
 fn waking<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
     let woken = woken(scan)?;
     let sync = scan.rest == " sync=1";
@@ -212,8 +214,8 @@ fn fork<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
     Ok(What::Fork { parent, child })
 }
 
-/// `filename=/bin/a pid=7 old_pid=7`, of which only the first id counts: the current task has it. A file's name may be
-/// long and hold anything, so the last key counts.
+/// Reads `filename=/bin/a pid=7 old_pid=7`. The first id is that of the current task. A file's name may be long and
+/// hold anything, so the last ` pid=` counts.
 fn exec<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
     const EXPECTED: Expected = "filename= pid= old_pid=";
     let at = scan.rest.rfind(" pid=").filter(|_| scan.rest.starts_with("filename=")).ok_or(EXPECTED)?;

@@ -146,8 +146,8 @@ fn flags<'a>(scan: &mut Scan<'a>) -> Option<&'a str> {
     Some(flags)
 }
 
-/// `CPU:1 [LOST 3 EVENTS]`, as the kernel writes it, or `CPU:1 [3 EVENTS DROPPED]`, as trace-cmd does. An unknown number
-/// (`CPU:1 [EVENTS DROPPED]`) counts as one.
+/// `CPU:1 [LOST 3 EVENTS]`, as the kernel writes it, or `CPU:1 [3 EVENTS DROPPED]`, as trace-cmd does. An unknown
+/// number (`CPU:1 [EVENTS DROPPED]`) counts as one.
 fn lost(line: &str) -> Option<u64> {
     let mut scan = Scan::new(line.trim());
     if !scan.eat("CPU:") || scan.digits().is_none() || !scan.blanks() || !scan.eat("[") {

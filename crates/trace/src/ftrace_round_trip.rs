@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the writer writes the reader reads back: the same items, whatever the run.
+//! The reader returns the items that the writer wrote, for any run.
 
 use proptest::prelude::*;
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Source, Task, Workload};
@@ -254,7 +254,7 @@ proptest! {
                 end => break end.map(|_| ()),
             }
         };
-        // Without a switch it is no recording, but only the end says so.
+        // A recording without a switch is refused, but only at its end.
         prop_assert_eq!(end.is_ok(), read.iter().any(|(.., what)| what.starts_with("Switch")));
         prop_assert_eq!(read, expected);
         let cpus = |list: &str| Some(list.to_owned());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes a run as ftrace text, with nanoseconds: what the kernel's `trace` file would say, had a kernel run it.
+//! Writes a run as ftrace text with nanoseconds, as the kernel's `trace` file would show it.
 //!
-//! Tools that read ftrace text read this, and so does [`crate::read`]: importing an export is the one test of an
-//! importer whose truth is known. Three things are in it that no kernel writes, all of them ignored by other tools:
-//! - `# wakelab-task:` comments with what no event says of a task: its affinity and its working set;
-//! - `sync=1` at the end of a sched_waking whose waker is about to wait;
+//! Tools that read ftrace text read this, and so does [`crate::read`]. To import an export is the only test of an
+//! importer where the truth is known. The text has three things that no kernel writes, and that other tools ignore:
+//! - `# wakelab-task:` comments with the affinity and the working set of a task, which are in no event;
+//! - `sync=1` at the end of a sched_waking if the waker is about to wait;
 //! - markers (`tracing_mark_write`) at time 0 and at the end, so that nothing is cut off.
 //!
-//! Task n of the workload has the id n + 1, since 0 is the idle task. A task without parent begins by a timer's
-//! wake-up.
+//! Task n of the workload has the id n + 1, because 0 is the idle task. A task without parent begins with a wake-up by
+//! a timer.
 //! ```text
 //!     <idle>-0       (      0) [000] d.h2.     0.000000000: hrtimer_expire_entry: hrtimer=0 function=wakelab now=0
 //!     <idle>-0       (      0) [000] d.h2.     0.000000000: sched_waking: comm=a pid=1 prio=120 target_cpu=000
@@ -26,9 +26,9 @@ use crate::kernel::prio_of_weight;
 /// How a task leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It could go on.
+    /// It was preempted, or it yielded.
     Runnable,
-    /// It waits.
+    /// It waits for a wake-up.
     Blocked,
     /// It has ended.
     Exited,
@@ -38,24 +38,24 @@ struct Task {
     comm: String,
     process: u32,
     prio: i32,
-    /// Where it is or ran last.
+    /// The CPU where it is or ran last.
     cpu: u32,
-    /// It is current there.
+    /// It is the current task there.
     runs: bool,
     /// It was woken since its switch-in.
     woken: bool,
 }
 
-/// Writes events as they happen, in the order of time. CPUs and tasks are numbered as the machine and the workload
-/// number them. The first error is kept for [`Writer::finish`], and nothing is written after it.
+/// Writes events as they happen, in the order of time. CPUs and tasks have the numbers of the machine and the workload.
+/// The first error is kept for [`Writer::finish`], and nothing is written after it.
 pub struct Writer<W> {
     out: W,
     tasks: Vec<Task>,
-    /// Whom each CPU runs; `None`: the idle task.
+    /// The current task of each CPU; `None` is the idle task.
     current: Vec<Option<TaskIndex>>,
-    /// By what interrupt each CPU is interrupted.
+    /// The source of the interrupt that each CPU is in.
     interrupted: Vec<Option<Source>>,
-    /// A switch-out that waits for its switch-in: when, where, whom, and how.
+    /// A switch-out that waits for its switch-in: its time, CPU, task and kind.
     left: Option<(u64, u32, TaskIndex, Left)>,
     error: Option<io::Error>,
 }
@@ -65,7 +65,7 @@ const IN_INTERRUPT: &str = "d.h2.";
 const OUTSIDE_SCHEDULER: &str = ".....";
 
 impl<W: Write> Writer<W> {
-    /// Begins with the header, and with what no event says about the tasks.
+    /// Returns a writer to `out` that has written the header and the comments on tasks.
     pub fn new(out: W, workload: &Workload, nr_cpus: u32) -> Self {
         let tasks = workload.tasks.iter().map(|task| Task {
             comm: task.name.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
@@ -110,7 +110,7 @@ impl<W: Write> Writer<W> {
         self.note(result);
     }
 
-    /// A task without parent becomes runnable for the first time.
+    /// Writes that a task without parent becomes runnable for the first time.
     pub fn start(&mut self, time_ns: u64, task: TaskIndex) {
         self.settle();
         let cpu = self.tasks[task as usize].cpu;
@@ -121,14 +121,14 @@ impl<W: Write> Writer<W> {
         self.interrupted[cpu as usize] = outer;
     }
 
-    /// An interrupt begins on `cpu`. What is woken there until its end is woken by it.
+    /// Writes that an interrupt begins on `cpu`. It is the waker of all tasks that are woken there until its end.
     pub fn interrupt_enter(&mut self, time_ns: u64, cpu: u32, source: Source) {
         self.settle();
         self.interrupted[cpu as usize] = Some(source);
         self.bracket(time_ns, cpu, source, true);
     }
 
-    /// It ends.
+    /// Writes that the interrupt on `cpu` ends.
     pub fn interrupt_exit(&mut self, time_ns: u64, cpu: u32) {
         self.settle();
         if let Some(source) = self.interrupted[cpu as usize] {
@@ -137,7 +137,7 @@ impl<W: Write> Writer<W> {
         self.interrupted[cpu as usize] = None;
     }
 
-    /// What tells the kind of an interrupt; of an unknown one only the flags tell that it is one.
+    /// Writes an event that tells the kind of an interrupt. An unknown one has no event, only flags.
     fn bracket(&mut self, time_ns: u64, cpu: u32, source: Source, enters: bool) {
         let (event, fields) = match (source, enters) {
             (Source::Timer, true) => {
@@ -151,8 +151,8 @@ impl<W: Write> Writer<W> {
         self.line(time_ns, cpu, IN_INTERRUPT, event, |out, _| out.write_all(fields.as_bytes()));
     }
 
-    /// A wake-up begins on `cpu`: by its current task, or by the interrupt that it is in. `sync`: the waker says that
-    /// it is about to wait.
+    /// Writes that a wake-up begins on `cpu`, by its current task or by the interrupt that it is in. `sync` is true if
+    /// the waker says that it is about to wait.
     pub fn wake(&mut self, time_ns: u64, cpu: u32, wakee: TaskIndex, sync: bool) {
         self.settle();
         self.tasks[wakee as usize].woken = true;
@@ -163,12 +163,12 @@ impl<W: Write> Writer<W> {
         });
     }
 
-    /// A wake-up is done, by `by_cpu`: the task is queued on `cpu`.
+    /// Writes that a wake-up is done by `by_cpu`: the task is queued on `cpu`.
     pub fn wakeup(&mut self, time_ns: u64, by_cpu: u32, cpu: u32, task: TaskIndex) {
         self.queued(time_ns, by_cpu, cpu, task, "sched_wakeup");
     }
 
-    /// A forked task is queued on `cpu`; its parent runs on `parent_cpu`.
+    /// Writes that a forked task is queued on `cpu`; its parent runs on `parent_cpu`.
     pub fn wakeup_new(&mut self, time_ns: u64, parent_cpu: u32, cpu: u32, task: TaskIndex) {
         self.tasks[task as usize].cpu = cpu;
         self.queued(time_ns, parent_cpu, cpu, task, "sched_wakeup_new");
@@ -186,8 +186,8 @@ impl<W: Write> Writer<W> {
         if self.interrupted[cpu as usize].is_some() { IN_INTERRUPT } else { TASK }
     }
 
-    /// `task`, on `cpu`, will be switched out, and has used the CPU for `ran_ns` since its switch-in; what comes before
-    /// the switch is the scheduler's time.
+    /// Writes that `task` has used `cpu` for `ran_ns` since its switch-in and will be switched out. The time until then
+    /// is the scheduler's.
     pub fn stopped(&mut self, time_ns: u64, cpu: u32, task: TaskIndex, ran_ns: u64) {
         self.settle();
         self.line(time_ns, cpu, TASK, "sched_stat_runtime", |out, tasks| {
@@ -195,7 +195,7 @@ impl<W: Write> Writer<W> {
         });
     }
 
-    /// `parent`, current on `cpu`, makes `child`.
+    /// Writes that `parent`, current on `cpu`, forks `child`.
     pub fn fork(&mut self, time_ns: u64, cpu: u32, parent: TaskIndex, child: TaskIndex) {
         self.settle();
         self.tasks[child as usize].cpu = cpu;
@@ -205,7 +205,7 @@ impl<W: Write> Writer<W> {
         });
     }
 
-    /// `task`, current on `cpu`, executes another program.
+    /// Writes that `task`, current on `cpu`, executes another program.
     pub fn exec(&mut self, time_ns: u64, cpu: u32, task: TaskIndex) {
         self.settle();
         self.line(time_ns, cpu, OUTSIDE_SCHEDULER, "sched_process_exec", |out, tasks| {
@@ -213,7 +213,7 @@ impl<W: Write> Writer<W> {
         });
     }
 
-    /// `task`, current on `cpu`, ends. It is switched out by [`Left::Exited`] later.
+    /// Writes that `task`, current on `cpu`, exits. Its switch-out with [`Left::Exited`] comes later.
     pub fn exit(&mut self, time_ns: u64, cpu: u32, task: TaskIndex) {
         self.settle();
         self.line(time_ns, cpu, OUTSIDE_SCHEDULER, "sched_process_exit", |out, tasks| {
@@ -222,7 +222,7 @@ impl<W: Write> Writer<W> {
         });
     }
 
-    /// `task`, queued on `from`, is queued on `to` now; `cpu` moved it.
+    /// Writes that `cpu` moved `task` from the queue of CPU `from` to that of CPU `to`.
     pub fn migrate(&mut self, time_ns: u64, cpu: u32, task: TaskIndex, from: u32, to: u32) {
         self.settle();
         self.line(time_ns, cpu, TASK, "sched_migrate_task", |out, tasks| {
@@ -231,20 +231,19 @@ impl<W: Write> Writer<W> {
         });
     }
 
-    /// `task` leaves `cpu`, for the idle task unless [`Writer::switch_in`] follows at once.
+    /// Notes that `task` leaves `cpu`: for the idle task, unless [`Writer::switch_in`] follows at once.
     pub fn switch_out(&mut self, time_ns: u64, cpu: u32, task: TaskIndex, left: Left) {
         self.settle();
         self.left = Some((time_ns, cpu, task, left));
     }
 
-    /// `task` is current on `cpu` from now on.
+    /// Writes that `task` is current on `cpu` from now on.
     ///
-    /// A simulated task may run elsewhere while the CPU that it left still looks for another; that CPU idles meanwhile,
-    /// as far as the text says.
+    /// A simulated task may already run elsewhere while the CPU that it left still looks for another one. In the text,
+    /// that CPU is idle meanwhile.
     pub fn switch_in(&mut self, time_ns: u64, cpu: u32, task: TaskIndex) {
         let Task { runs, woken, cpu: from, .. } = self.tasks[task as usize];
-        // It may have left several CPUs that still look for another task: only the one where it runs as far as the text
-        // says counts.
+        // It may have left several CPUs that still look for another task. Only the one where the text has it counts.
         let leaves_now = matches!(self.left, Some((_, cpu, left, _)) if (cpu, left) == (from, task));
         if runs && !leaves_now {
             self.settle();
@@ -260,7 +259,7 @@ impl<W: Write> Writer<W> {
         (task.cpu, task.runs, task.woken) = (cpu, true, false);
     }
 
-    /// A switch-out that no switch-in followed was one to the idle task.
+    /// Writes a switch-out without a following switch-in as one to the idle task.
     fn settle(&mut self) {
         if let Some((time_ns, cpu, prev, left)) = self.left.take() {
             self.switch(time_ns, cpu, Some((prev, left)), None);
@@ -304,7 +303,7 @@ impl<W: Write> Writer<W> {
         self.current[cpu as usize] = next;
     }
 
-    /// The run is over at `time_ns`.
+    /// Ends the text at `time_ns` and returns the output.
     ///
     /// # Errors
     /// The first error of any write.
@@ -319,7 +318,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// One line: whoever is current on `cpu`, the event, and its fields.
+    /// Writes one line: the current task of `cpu`, the event, and its fields.
     fn line(
         &mut self,
         time_ns: u64,

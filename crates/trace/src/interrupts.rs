@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tells interrupts from tasks, where a recording can.
+//! Tells interrupts from tasks, where a recording allows it.
 //!
-//! `perf sched record` cannot: then everything is [`Context::Unknown`]. Two things tell.
+//! Plain `perf sched record` does not, so everything is [`Context::Unknown`]. Brackets and flags do.
 //!
 //! Brackets: if irq, irq_vectors, ipi or timer events were recorded too, a CPU is inside an interrupt between an entry
-//! and its exit, and the kind of the entry says what interrupted. A soft interrupt counts, unless it is one of the
-//! network's: a task that sends over loopback runs those itself, on its way out of the system call, and the wake-up in
-//! it is its own doing. But if it follows right after a device's handler, the device is the cause. No CPU switches
-//! tasks inside an interrupt, so an entry whose exit was lost ends at the next switch.
+//! and its exit, and the kind of the entry tells the source. A soft interrupt counts, unless it is one of the
+//! network's: a task that sends over loopback runs those itself on its way out of the system call, so it is the waker.
+//! But if the soft interrupt follows right after a device's handler, the device is the source. No CPU switches tasks
+//! inside an interrupt, so an entry without exit, whose exit was lost, ends at the next switch.
 //!
-//! Flags: ftrace marks events inside hard and soft interrupts. A hard one without bracket is of unknown kind; a soft
-//! one without bracket may be the task's own doing or not ([`Context::Soft`]).
+//! Flags: ftrace marks events inside hard and soft interrupts. A hard interrupt without brackets is of unknown kind. A
+//! soft one without brackets may have been caused by the current task or not ([`Context::Soft`]).
 
 use wakelab_workload::Source;
 
 use crate::event::Context;
 
-/// What interrupt, if any, each CPU is in.
+/// The interrupts that each CPU is in.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
-    /// By CPU.
+    /// The state of each CPU.
     cpus: Vec<Cpu>,
     seen: bool,
 }
 
 #[derive(Debug, Default)]
 struct Cpu {
-    /// From the outermost to the innermost.
+    /// Open brackets, from the outermost to the innermost.
     inside: Vec<Bracket>,
     /// The event before was the end of a device's handler.
     after_device: bool,
@@ -35,12 +35,12 @@ struct Cpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bracket {
     kind: Kind,
-    /// `None`: the current task's own doing.
+    /// The source; `None` if the current task is the cause.
     source: Option<Source>,
     since_ns: u64,
 }
 
-/// Which entry belongs to which exit.
+/// The kind of a bracket: an exit closes the last entry of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Vector,
@@ -50,17 +50,17 @@ enum Kind {
     Timer,
 }
 
-/// Deeper nesting than any kernel has means lost exits.
+/// No kernel nests interrupts more deeply; deeper nesting means lost exits.
 const MAX_NESTING: usize = 16;
 
-/// The third of ftrace's flags.
+/// The index of ftrace's flag for interrupts.
 const IRQ_FLAG: usize = 2;
 
 impl Interrupts {
-    /// In what the CPU is now, by the brackets and by the event's own flags, if it has any.
+    /// Returns what the CPU executes now, by its brackets and by the event's flags, if it has any.
     pub(crate) fn context(&self, cpu: u32, flags: Option<&str>) -> Context {
         let inside = self.cpus.get(cpu as usize).map_or(&[][..], |cpu| &cpu.inside);
-        // What is known best: that a timer is inside an unknown vector says more than the vector.
+        // A known source tells most: a timer inside an unknown vector says more than the vector.
         let known = |source: &Source| *source != Source::Unknown;
         let sources = || inside.iter().filter_map(|bracket| bracket.source);
         let source = sources().find(known).or_else(|| sources().next());
@@ -74,13 +74,13 @@ impl Interrupts {
         }
     }
 
-    /// Since when the CPU is in an interrupt; `None`: it is not, or only flags tell.
+    /// Returns since when the CPU is in an interrupt; `None` if it is in none, or if only flags tell.
     pub(crate) fn since_ns(&self, cpu: u32) -> Option<u64> {
         self.cpus.get(cpu as usize).and_then(Cpu::since_ns)
     }
 
-    /// An event with its subsystem, e.g. `irq` and `softirq_entry`, and its fields. If an interrupt ends here, when it
-    /// began.
+    /// Notes an event by its subsystem (`irq`), name (`softirq_entry`) and fields. If the event ends an interrupt,
+    /// returns when that interrupt began.
     pub(crate) fn event(
         &mut self,
         cpu: u32,
@@ -129,7 +129,8 @@ impl Cpu {
     }
 }
 
-/// What the event `name` begins or ends; `subsystem` is empty where the format does not say.
+/// Returns the bracket that the event `name` opens (true) or closes (false); `subsystem` is empty where the format does
+/// not tell it.
 fn bracket(subsystem: &str, name: &str, fields: &str) -> Option<((Kind, Option<Source>), bool)> {
     let (stem, enters) = match name.strip_suffix("_entry") {
         Some(stem) => (stem, true),
@@ -137,7 +138,7 @@ fn bracket(subsystem: &str, name: &str, fields: &str) -> Option<((Kind, Option<S
     };
     let bracket = match (subsystem, stem) {
         ("irq_vectors" | "", "local_timer") => (Kind::Vector, Some(Source::Timer)),
-        // What another CPU wants done, and what the platform does.
+        // Requests of other CPUs, and interrupts of the platform.
         ("irq_vectors", _)
         | (
             "",
@@ -240,7 +241,7 @@ mod tests {
         assert_eq!(interrupts.event(0, 15, "", "hrtimer_expire_exit", "hrtimer=1"), None);
         assert_eq!(interrupts.event(0, 20, "", "irq_handler_exit", "irq=5"), Some(10));
         assert_eq!(interrupts.since_ns(0), None);
-        // The task's own doing is no interrupt.
+        // A soft interrupt that the task causes itself is none.
         assert_eq!(interrupts.event(0, 30, "", "sched_waking", ""), None);
         assert_eq!(interrupts.event(0, 31, "", "softirq_entry", "vec=3 [action=NET_RX]"), None);
         assert_eq!(interrupts.event(0, 35, "", "softirq_exit", "vec=3 [action=NET_RX]"), None);

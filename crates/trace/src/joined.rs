@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A recording several times, one run after the other has ended.
+//! Several runs of a recording, each of which begins when the run before it has ended.
 //!
-//! Each run has tasks of its own. Those of a later run that nobody forks are there from the beginning and wait at the
+//! Each run has tasks of its own. Those of a later run that have no parent are there from the beginning and wait at the
 //! run's gate. The task that ended last in the recording waits, at its end, for the ends of all others of its run and
-//! then opens the next gate. What began at a time of its own begins so long after the gate has opened; but in an open
-//! loop (loops.rs) the clock goes on: run k's times are k times the recording's length later, whenever its gate opens.
+//! then opens the next gate. A task that began at some time in the recording begins that long after its gate has
+//! opened. Open loops (loops.rs) keep the clock instead: the times of run k are k times the recording's length later,
+//! whenever its gate opens.
 //!
 //! Worked example. A computes 60, signals B and computes 40; B waits for that and computes 30; A ends last. Twice:
 //! ```text
@@ -12,20 +13,21 @@
 //!     A: wait gate 0, compute 60, signal 2, compute 40             B: wait gate 0, wait 2, compute 30
 //! ```
 //!
-//! No replay deadlocks that did not before: whom all wait for waits for ends only, and nobody of its run for its own.
+//! Joining causes no deadlock: the task that opens the gate waits only for ends, and no task of its run waits for its
+//! end.
 //!
-//! Cost: as many tasks and operations as there are runs; a start of each task at time 0 and a wake-up at its gate,
-//! where the first run has only the start; a wake-up for each task that ends later than the one that ended last in the
-//! recording.
+//! Cost: tasks and operations grow with the number of runs. Each task of a later run starts at time 0 and is woken at
+//! its gate, where the first run has only the start. Each task that ends later than the one that ended last in the
+//! recording causes a wake-up.
 
 use wakelab_workload::{Op, Source, TASKS_MAX, TIME_NS_MAX, Task, TaskIndex, Workload};
 
-/// What a workload does not tell of a task.
+/// Facts about a recorded task that its workload does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    /// When it was last heard of.
+    /// The time of its last event.
     pub(crate) ended_ns: u64,
-    /// In an open loop.
+    /// It is in an open loop.
     pub(crate) open: bool,
 }
 
@@ -40,8 +42,8 @@ pub(crate) struct TooManyRuns {
     pub(crate) most: u64,
 }
 
-/// Operations that a run after the first has for each of its tasks beside its program: a gate, a sleep, a signal and the
-/// wait for it.
+/// Operations that a run after the first has for each of its tasks beside its program: a gate, a sleep, a signal and
+/// the wait for it.
 const OPS_TO_JOIN: u64 = 4;
 
 /// Most operations of all runs. The importer and each policy's simulation take some 100 bytes for one, so about 1 GB.
@@ -79,7 +81,7 @@ pub(crate) fn joined(
         let first = Numbers { task: run * nr_tasks, signal: all.signals };
         let begins_ns = u64::from(run) * duration_ns;
         for (task, of) in once.tasks.iter().zip(recorded) {
-            all.tasks.push(again(task, of.open, run, begins_ns, &first));
+            all.tasks.push(task_of_run(task, of.open, run, begins_ns, &first));
         }
         all.signals += once.signals;
         if run + 1 == runs {
@@ -96,14 +98,14 @@ pub(crate) fn joined(
     Ok(all)
 }
 
-/// The first ones of a run.
+/// The first numbers of a run.
 struct Numbers {
     task: TaskIndex,
     signal: u32,
 }
 
-/// `task` in run `run`, which begins at `begins_ns` by the recording's clock.
-fn again(task: &Task, open: bool, run: u32, begins_ns: u64, first: &Numbers) -> Task {
+/// Returns `task` for run `run`, which begins at `begins_ns` by the recording's clock.
+fn task_of_run(task: &Task, open: bool, run: u32, begins_ns: u64, first: &Numbers) -> Task {
     let mut program = Vec::with_capacity(task.program.len() + 2);
     let is_root = task.parent.is_none();
     if let (Some(gate), true) = (run.checked_sub(1), is_root) {
@@ -201,7 +203,7 @@ mod tests {
         let sleep = |delay_ns| Op::Sleep { delay_ns, source: Source::Unknown };
         let until = |time_ns| Op::SleepUntil { time_ns, source: Source::Unknown };
         let tasks = vec![
-            // In a closed loop, from 10 on; in an open one, from 20 on; the latter's child.
+            // In a closed loop from 10 on; in an open loop from 20 on; a child of the second.
             task(None, 10, vec![sleep(5)]),
             task(None, 20, vec![Op::Fork { task: 2 }, until(70)]),
             task(Some(1), 0, vec![compute(1)]),
@@ -211,7 +213,7 @@ mod tests {
         assert_eq!(all.check(), Ok(()));
         let (wait, open) = (|signal| Op::Wait { signal }, |gate| Op::OpenGate { gate });
         let gate = |gate| Op::WaitGate { gate };
-        // The second ended last; before it the third, at 21, and the first, at 15.
+        // The second task ended last; before it the third, at 21, and the first, at 15.
         assert_eq!(all.tasks[1].program, [Op::Fork { task: 2 }, until(70), wait(0), wait(1), open(0)]);
         assert_eq!(
             all.tasks[3].program,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What Linux's names and priorities mean.
+//! The meaning of Linux's priorities and names of kernel threads.
 
 /// Weight of a fair task by nice value, from nice -20 to nice 19: `sched_prio_to_weight` in kernel/sched/core.c. Each
 /// step is 1.25 times the next.
@@ -9,21 +9,22 @@ const WEIGHT_BY_NICE: [u32; 40] = [
     23, 18, 15,
 ];
 
-/// The priority of nice -20; lower ones are real time or deadline.
+/// The priority of nice -20; lower numbers are real time or deadline.
 const FIRST_FAIR_PRIO: i32 = 100;
 
-/// Whether this priority is above all fair tasks.
+/// Whether this is the priority of a real-time or deadline task.
 pub(crate) fn is_realtime(prio: i32) -> bool {
     prio < FIRST_FAIR_PRIO
 }
 
-/// Weight of a task of this priority. Real-time tasks get that of nice -20: the model knows fair tasks only.
+/// Returns the weight of a task of this priority. Real-time tasks get that of nice -20, because the model has only fair
+/// tasks.
 pub(crate) fn weight(prio: i32) -> u32 {
     let nice_index = usize::try_from(prio.saturating_sub(FIRST_FAIR_PRIO)).unwrap_or(0);
     WEIGHT_BY_NICE[nice_index.min(WEIGHT_BY_NICE.len() - 1)]
 }
 
-/// The priority whose weight is nearest; the higher priority of two that are as near.
+/// Returns the priority with the nearest weight; of two that are equally near, the higher priority.
 pub(crate) fn prio_of_weight(weight: u32) -> i32 {
     (FIRST_FAIR_PRIO..)
         .zip(WEIGHT_BY_NICE)
@@ -31,8 +32,8 @@ pub(crate) fn prio_of_weight(weight: u32) -> i32 {
         .map_or(120, |(prio, _)| prio)
 }
 
-/// The CPU to which a kernel thread of this name is bound, if the name says so: `migration/3`, `kworker/3:1-events`
-/// (but not the unbound `kworker/u8:1`).
+/// Returns the CPU to which a kernel thread is bound, if its name says so: `migration/3` and `kworker/3:1-events` are
+/// on CPU 3, but `kworker/u8:1` is unbound.
 pub(crate) fn bound_cpu(name: &str) -> Option<u32> {
     const BOUND: [&str; 9] = [
         "migration",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Recordings in: one reader a format, one causal model out.
+//! Recordings in: one reader for each format, one causal model out.
 //!
-//! A reader ([`perf_script`], [`ftrace`]) turns a file into a stream of [`event::Item`]s in the order of time; which
-//! one it takes is seen from the first line that says something. [`causal`] turns that stream into a [`Workload`]: what
-//! each task did and whom it waited for, not when. A replay is a closed loop: if a waker is slower, its wakee waits
-//! longer.
+//! A reader (crates/trace/src/perf_script.rs, crates/trace/src/ftrace.rs) turns a file into a stream of
+//! [`event::Item`]s in the order of time; the first telling line of the file selects the reader. [`causal`] turns that
+//! stream into a [`Workload`]: what each task did and which task ended each of its waits, but not when. A replay is a
+//! closed loop: if a waker is slower, its wakee waits longer.
 //!
-//! docs/guide/recordings.md says how to make a recording, and by which rules it is read.
+//! docs/guide/recordings.md says how to make a recording and by which rules it is read.
 
 pub mod causal;
 pub mod error;
@@ -43,51 +43,51 @@ use wakelab_workload::Workload;
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
 
-/// CPU numbers are below this, as in the policy (`WL_MAX_CPUS`).
+/// The number of CPUs that a recording may have, as in the policy (`WL_MAX_CPUS`). CPU numbers are below it.
 pub const MAX_CPUS: u32 = 4096;
 
-/// How to read.
+/// How a recording is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Refuse a recording at the first thing in it that cannot be explained, instead of counting it.
+    /// Refuse a recording at its first [`Gap`], instead of counting gaps.
     pub strict: bool,
-    /// The machine that was recorded. With it CPU time becomes work on a core of capacity 1024 whose other threads
-    /// idle, and what the kernel did of it is taken off; without, CPU time is work.
+    /// The machine that was recorded. If it is given, CPU time becomes work on a core of capacity 1024 with idle SMT
+    /// siblings, and the kernel's part of it is taken off. If not, CPU time is work.
     pub recorded_on: Option<Machine>,
-    /// Tasks whose wake-ups from outside come at times of their own, and those where they come so long after the task
-    /// went to sleep: by name, or the beginning of the name and `*`. The longer pattern counts; of all other tasks the
-    /// rule in [`loops`] decides.
+    /// Tasks in open loops, by name, or by the beginning of the name and `*`: wake-ups from outside come at their
+    /// recorded times. If a task fits patterns here and in `closed`, the longer pattern counts. The rule in [`loops`]
+    /// decides about tasks that fit none.
     pub open: Vec<String>,
-    /// See `open`.
+    /// Tasks in closed loops, by the same patterns: wake-ups from outside come a fixed time after the task went to
+    /// sleep.
     pub closed: Vec<String>,
-    /// So many runs, each beginning when the one before has ended; `None`: one.
+    /// The number of runs; each begins when the run before it has ended. `None` means one run.
     pub repeat: Option<NonZeroU32>,
 }
 
-/// A recording, read and understood.
+/// A recording as a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recording {
-    /// What the tasks did. Work is the CPU time that they used on the machine that was recorded.
+    /// What the tasks did. Work is in nanoseconds; see [`Options::recorded_on`].
     pub workload: Workload,
-    /// So many runs of the recording, joined end to end. The workload holds all of them, everything else here is of
-    /// one.
+    /// The number of runs in the workload, joined end to end. Everything else here describes one run.
     pub runs: u32,
     /// The highest CPU number in the recording plus one. Tasks name CPUs below this only.
     pub nr_cpus: u32,
-    /// From the first event to the last.
+    /// Time from the first event to the last.
     pub duration_ns: u64,
-    /// Events of any kind, those that say nothing about waiting included.
+    /// The number of events of any kind, including those that say nothing about waiting.
     pub events: u64,
     /// CPU time of all tasks together.
     pub busy_ns: u64,
-    /// How much of the waiting is explained, and what is not.
+    /// How much of the waiting is explained, and what is missing.
     pub explained: Explained,
 }
 
 /// Reads the recording in the file `path`. The workload gets the file's name.
 ///
 /// # Errors
-/// Whatever [`read_from`] refuses, and a file that cannot be opened.
+/// Everything that [`read_from`] refuses, a folder, and a file that cannot be opened.
 pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     let shown = path.display().to_string();
     if path.is_dir() {
@@ -98,16 +98,16 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     read_from(file, &shown, &name, options)
 }
 
-/// Reads a recording from `input`. Errors call it `file`, the workload is called `name`.
+/// Reads a recording from `input`, which may be packed with gzip. Errors call it `file`; the workload is called `name`.
 ///
-/// Takes time in proportion to the length of the input, and memory in proportion to the tasks, the CPUs and the
-/// operations that come of it.
+/// Takes time in proportion to the length of the text, and memory in proportion to the tasks, CPUs and operations of
+/// the model.
 ///
 /// # Errors
-/// With file and line, or byte: what is not text, or of no format that is known; a line that is cut off or that cannot
-/// be parsed; time that goes backwards; a CPU number of [`MAX_CPUS`] or more; a recording without events or without
-/// context switches. With [`Options::strict`], the first [`Gap`]. Patterns of [`Options::open`] and [`Options::closed`]
-/// that say both or that no task fits; more runs than can be numbered.
+/// With file and line, or byte: input that is not text or of no known format; a line that is cut off or cannot be
+/// parsed; time that goes backwards; a CPU number of [`MAX_CPUS`] or more, or beyond [`Options::recorded_on`]; a
+/// recording without events or without context switches. With [`Options::strict`], the first [`Gap`]. A pattern that is
+/// in both [`Options::open`] and [`Options::closed`], or that fits no task; more runs than memory holds.
 pub fn read_from(
     input: impl Read,
     file: &str,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Closed loop or open loop: whether what wakes a task from outside comes so long after the task went to sleep
-//! ([`Op::Sleep`]), or at times of its own, whatever the scheduler does ([`Op::SleepUntil`]).
+//! Closed loop or open loop: whether a wake-up from outside comes a fixed time after the task went to sleep
+//! ([`Op::Sleep`]), or at a fixed time, whatever the scheduler does ([`Op::SleepUntil`]).
 //!
-//! A round goes from one wake-up from outside to the next. If a clock sets the pace, rounds are of one length P and
-//! sleeps take what is left of it; if the program thinks for a while each time, sleeps are of one length D and rounds
+//! A round goes from one wake-up from outside to the next. If a clock sets the pace, all rounds have one length P, and
+//! a sleep takes what the work leaves of it. If the program pauses each time, all sleeps have one length D, and rounds
 //! vary with the work. So, with P and D the medians over all rounds, a task is in an open loop if
 //! - at least [`MIN_ROUNDS`] rounds, and three in four of all, are between P/2 and 3P/2 (the others are a missed period
 //!   or a pause, and do not count);
 //! - these differ from P by at most P/16 on average;
-//! - and by less than half as much as their sleeps differ from D.
+//! - and they differ from P by less than half as much as their sleeps differ from D.
 //!
-//! All others are in a closed loop: there is nothing in a recording that tells a device's wake-ups that come anyway
-//! from those that answer the task's own requests, nor a clock from a pause if the work is always the same.
+//! All other tasks are in a closed loop. A recording does not tell whether a device's wake-up answers a request of the
+//! task, nor a clock from a pause if the work is always the same.
 //!
-//! Worked example: woken at 0, 100, 200, 300 and 400, having slept 50, 10, 80, 30 before the last four. P = 100, D = 30
-//! (the upper of two medians would be 50, the lower counts); rounds differ by 0, sleeps by 20 + 20 + 50 + 0 = 90: open.
-//! Woken at 0, 120, 210, 340, 390, having slept 30 each time: D = 30, sleeps differ by 0: closed.
+//! Worked example: a task is woken at 0, 100, 200, 300 and 400, and slept 50, 10, 80 and 30 before the last four. P is
+//! 100 and D is 30, the lower of the two middle values. Rounds differ by 0 and sleeps by 20 + 20 + 50 + 0 = 90: open.
+//! Another one is woken at 0, 120, 210, 340 and 390, and slept 30 each time. D is 30 and sleeps differ by 0: closed.
 //!
 //! Cost: time and memory in proportion to the number of sleeps.
 
@@ -26,21 +26,22 @@ use wakelab_workload::{Op, Source};
 
 use crate::{Options, TraceError};
 
-/// So many rounds at least.
+/// The fewest rounds that show an open loop.
 const MIN_ROUNDS: usize = 4;
 
 /// A sleep that ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slept {
-    /// Of its step.
+    /// The position of its step.
     pub(crate) position: u64,
-    /// When it began, and when what ended it was due, since the recording began.
+    /// When it began, since the recording began.
     pub(crate) since_ns: u64,
+    /// When the wake-up that ended it was due, since the recording began.
     pub(crate) until_ns: u64,
 }
 
 impl Slept {
-    /// In an open loop.
+    /// Returns the operation for it in an open loop.
     pub(crate) fn until(&self, source: Source) -> Op {
         Op::SleepUntil { time_ns: self.until_ns, source }
     }
@@ -53,19 +54,19 @@ impl Slept {
 /// Tasks of one name that were woken from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoopCount {
-    /// Tasks whose sleeps end at times of their own.
+    /// Tasks in open loops: their sleeps end at recorded times.
     pub open: u64,
-    /// Tasks whose sleeps take so long, whenever they begin.
+    /// Tasks in closed loops: their sleeps have recorded lengths.
     pub closed: u64,
-    /// Sleeps of the former.
+    /// Sleeps in open loops.
     pub open_sleeps: u64,
-    /// Sleeps of the latter.
+    /// Sleeps in closed loops.
     pub closed_sleeps: u64,
-    /// [`Options::open`] or [`Options::closed`] says so, and not the rule.
+    /// [`Options::open`] or [`Options::closed`] decided, and not the rule.
     pub told: bool,
 }
 
-/// The rule: whether `sleeps`, in the order of time, are of an open loop.
+/// Whether `sleeps`, in the order of time, are of an open loop by the rule.
 fn is_open(sleeps: &[Slept]) -> bool {
     let rounds: Vec<(u64, u64)> = sleeps
         .windows(2)
@@ -88,7 +89,7 @@ fn is_open(sleeps: &[Slept]) -> bool {
     rounds_off_ns * 16 <= u128::from(period_ns) * whole.len() as u128 && rounds_off_ns * 2 < sleeps_off_ns
 }
 
-/// The lower one of two.
+/// Returns the median; of two middle values, the lower one.
 fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
     let mut values: Vec<u64> = values.collect();
     let middle = values.len().checked_sub(1)? / 2;
@@ -98,7 +99,7 @@ fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
 /// The rule and its exceptions.
 pub(crate) struct Loops<'a> {
     options: &'a Options,
-    /// Patterns that a task fits.
+    /// The patterns that any task fits.
     used: BTreeSet<&'a str>,
     by_comm: BTreeMap<String, LoopCount>,
 }
@@ -108,7 +109,7 @@ impl<'a> Loops<'a> {
         Loops { options, used: BTreeSet::new(), by_comm: BTreeMap::new() }
     }
 
-    /// Whether a task is in an open loop; `sleeps` in the order of time.
+    /// Whether a task is in an open loop. `sleeps` are in the order of time.
     pub(crate) fn open(&mut self, comm: &str, sleeps: &[Slept]) -> bool {
         if sleeps.is_empty() {
             return false;
@@ -132,7 +133,10 @@ impl<'a> Loops<'a> {
         is_open
     }
 
-    /// By name. A pattern that no task fits is an error, and so is one that says both.
+    /// Returns the counts by name.
+    ///
+    /// # Errors
+    /// A pattern that no task fits, or that is in both lists.
     pub(crate) fn done(self, file: &str) -> Result<BTreeMap<String, LoopCount>, TraceError> {
         let (open, closed) = (&self.options.open, &self.options.closed);
         if let Some(both) = open.iter().find(|pattern| closed.contains(pattern)) {
@@ -145,14 +149,13 @@ impl<'a> Loops<'a> {
     }
 }
 
-/// How closely the best of `patterns` describes `comm`: by its length without `*`, and if that is the same, whether it
-/// has none.
+/// Returns how closely the best of `patterns` describes `comm`: its length without `*`, then whether it has no `*`.
 fn best(patterns: &[String], comm: &str) -> Option<(usize, bool)> {
     let rank = |pattern: &String| (pattern.trim_end_matches('*').len(), !pattern.ends_with('*'));
     patterns.iter().filter(|pattern| fits(pattern, comm)).map(rank).max()
 }
 
-/// A name, or its beginning and `*`.
+/// Whether `comm` is `pattern`, or begins with it if the pattern ends with `*`.
 fn fits(pattern: &str, comm: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == comm, |beginning| comm.starts_with(beginning))
 }
@@ -163,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// Woken at each time, having slept so long.
+    /// Sleeps by the time of their wake-up and their length.
     fn sleeps(woken_slept_ns: &[(u64, u64)]) -> Vec<Slept> {
         let slept = |&(until_ns, slept_ns): &(u64, u64)| Slept {
             position: until_ns,
@@ -197,8 +200,8 @@ mod tests {
         let woken =
             [(1000, 50), (1100, 50), (1200, 10), (1300, 80), (1400, 30), (1600, 5), (1700, 70), (1800, 20)];
         assert!(is_open(&sleeps(&woken)));
-        // Nor does a pause make a clock of one who thinks for 30 each time, with work of 70 and once of 75: the sleeps
-        // that count differ by 0.
+        // A long pause does not make an open loop of a task that sleeps 30 each time, with work of 70 and once of 75:
+        // the sleeps that count differ by 0.
         let woken = [(1000, 30), (1100, 30), (1200, 30), (1305, 30), (1405, 30), (9000, 7525), (9100, 30)];
         assert!(!is_open(&sleeps(&woken)));
     }

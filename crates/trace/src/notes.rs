@@ -22,8 +22,8 @@ impl Recording {
         })
     }
 
-    /// Returns what the recording holds, what could not be attributed, and what the importer had to assume: a line each,
-    /// printable on a terminal. The first line is a heading.
+    /// Returns what the recording holds, what could not be attributed, and what the importer had to assume: a line
+    /// each, printable on a terminal. The first line is a heading.
     pub fn notes(&self) -> Vec<String> {
         let explained = &self.explained;
         let mut notes = vec![format!(

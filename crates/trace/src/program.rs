@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One task while a recording is read, and the programs that come of all of them at the end.
+//! One task while a recording is read, and the programs of all tasks at the end.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,37 +16,37 @@ use crate::kernel;
 use crate::loops::{Loops, Slept};
 use crate::rescale::UNITS;
 
-/// An operation at an offset in a task's work. A wake-up may turn out later to have ended a wait, so steps are not made
-/// in the order of the recording; `position` is that order.
+/// An operation at an offset in a task's work. Steps are not made in the order of the recording, because a later event
+/// may show that a wake-up ended a wait; `position` is that order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) position: u64,
-    /// Work until then, in 1/1024 ns.
+    /// The task's work until then, in 1/1024 ns.
     pub(crate) at_units: u64,
     pub(crate) op: Op,
 }
 
-/// What ftrace calls a task whose name it has forgotten.
+/// What ftrace prints instead of a name that it has forgotten.
 const UNKNOWN_COMM: &str = "<...>";
 
-/// What a recording says of a task outside its events.
+/// What a comment of a recording says of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Where it may run, shared by all tasks with the same set; `None`: everywhere.
+    /// The CPUs where it may run, shared by all tasks with the same set; `None` means all.
     allowed: Option<Rc<[u32]>>,
     pub(crate) footprint_bytes: u64,
 }
 
-/// What a recording says of tasks outside its events, by their ids.
+/// What comments of a recording say of tasks.
 #[derive(Debug, Default)]
 pub(crate) struct KnownTasks {
     by_tid: BTreeMap<u32, Known>,
-    /// Each set of CPUs once.
+    /// All different sets of CPUs.
     sets: BTreeSet<Rc<[u32]>>,
 }
 
 impl KnownTasks {
-    /// Notes what is said first of a task.
+    /// Notes a comment on a task, unless there was one before.
     pub(crate) fn note(&mut self, told: &Told<'_>) {
         let Entry::Vacant(entry) = self.by_tid.entry(told.tid) else { return };
         let allowed = told.cpus.and_then(cpus).map(|cpus| match self.sets.get(&cpus[..]) {
@@ -65,8 +65,8 @@ impl KnownTasks {
     }
 }
 
-/// The CPUs of a list like `0-3,8`, in ascending order; `None` if there are none below [`MAX_CPUS`]. However often the
-/// list names a CPU, memory is in proportion to the length of the text and to [`MAX_CPUS`].
+/// Returns the CPUs of a list like `0-3,8`, in ascending order; `None` if there are none below [`MAX_CPUS`]. Memory
+/// grows with the length of the text and with [`MAX_CPUS`], however often the list names a CPU.
 fn cpus(list: &str) -> Option<Vec<u32>> {
     let mut ranges = Vec::new();
     for range in list.split(',') {
@@ -83,7 +83,7 @@ fn cpus(list: &str) -> Option<Vec<u32>> {
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// On which CPUs a task ran.
+/// The CPUs on which a task ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RanOn {
     None,
@@ -91,19 +91,20 @@ enum RanOn {
     Several,
 }
 
-/// A running task whose switch-in was not seen, and of which nobody has said yet how long it has run.
+/// A running task whose switch-in was not seen, and whose run time no event has told yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unsure {
-    /// It cannot have been switched in before.
+    /// It cannot have been switched in before this time.
     pub(crate) earliest_ns: u64,
-    /// When it is taken to have been switched in, and its work until then.
+    /// The assumed time of its switch-in.
     pub(crate) guessed_ns: u64,
+    /// Its work until then.
     pub(crate) base_units: u64,
-    /// Of the event that showed it running.
+    /// The position of the event that showed it running.
     pub(crate) position: u64,
-    /// Its steps from here on were noted since.
+    /// The index of its first step since then.
     pub(crate) first_step: usize,
-    /// If it stays so, this line shows a gap.
+    /// The line of the gap, if its run time stays unknown.
     pub(crate) gap_line: Option<u64>,
 }
 
@@ -111,42 +112,44 @@ pub(crate) struct Unsure {
 pub(crate) struct Tracked {
     pub(crate) tid: u32,
     pub(crate) state: State,
-    /// CPU time, and the same by the speed of the CPUs in 1/1024 ns, up to when it was charged last.
+    /// CPU time until it was charged last.
     pub(crate) cpu_ns: u64,
+    /// The same by the speed of the CPUs, in 1/1024 ns.
     cpu_units: u64,
-    /// What of it was the kernel's.
+    /// The kernel's part of `cpu_units` that has not been taken off yet.
     pub(crate) kernel_units: u64,
-    /// What the kernel does in it from now on: counts after that time.
+    /// A further part, which the kernel uses after `pending_since_ns`.
     pub(crate) pending_units: u64,
     pub(crate) pending_since_ns: u64,
-    /// The difference when it was asked for last: the offset of whatever came then.
+    /// The task's work when it was computed last: the offset of the step at that time.
     pub(crate) work_units: u64,
-    /// What the kernel's part would have taken off work that was done.
+    /// The kernel's part that could not be taken off, because there was less work.
     pub(crate) clamped_units: u64,
-    /// In 1/1024.
+    /// The speed of its CPU, in 1/1024.
     pub(crate) speed: u32,
-    /// Its last switch-in, and its CPU time until then.
+    /// The time of its last switch-in.
     pub(crate) burst_since_ns: u64,
+    /// Its CPU time until then.
     pub(crate) burst_cpu_ns: u64,
-    /// The scheduler's last account of it.
+    /// The time of the scheduler's last account of it.
     pub(crate) accounted_ns: Option<u64>,
-    /// Its exit was seen, and what it costs taken off.
+    /// Its exit was seen, and the cost of it was taken off.
     pub(crate) exit_seen: bool,
     /// The CPU and the time of its last wake-up.
     pub(crate) woken_from: Option<(u32, u64)>,
     pub(crate) steps: Vec<Step>,
-    /// Its sleeps that ended from outside, in the order of time.
+    /// The sleeps that ended from outside, in the order of time.
     pub(crate) slept: Vec<Slept>,
     /// The last wake-up since it was switched in.
     pub(crate) wake_while_running: Option<Wake>,
     pub(crate) unsure: Option<Unsure>,
-    /// It ran already at this time, by the scheduler's account, though it was not seen on a CPU.
+    /// It has run since this time by the scheduler's account, though it was not seen on a CPU.
     pub(crate) ran_from_ns: Option<u64>,
-    /// It left a CPU, or became runnable; it was not switched in before.
+    /// When it left a CPU or became runnable last; it cannot have been switched in before.
     pub(crate) ready_ns: u64,
     pub(crate) parent: Option<TaskIndex>,
     pub(crate) start_ns: u64,
-    /// Where it was before its first switch-in.
+    /// The CPU where it was before its first switch-in.
     pub(crate) last_cpu: Option<u32>,
     pub(crate) process: Option<u32>,
     name: String,
@@ -190,7 +193,7 @@ impl Tracked {
         }
     }
 
-    /// Counts the CPU time since it was switched in or charged.
+    /// Counts the CPU time since it was switched in or charged last.
     pub(crate) fn charge_until(&mut self, now_ns: u64) {
         if let State::Running { since_ns, .. } = &mut self.state {
             let ran_ns = now_ns.saturating_sub(*since_ns);
@@ -200,7 +203,7 @@ impl Tracked {
         }
     }
 
-    /// Work done until `now_ns`, in 1/1024 ns. It never goes back, whatever was the kernel's.
+    /// Returns the work done until `now_ns`, in 1/1024 ns. It never goes back, however large the kernel's part is.
     pub(crate) fn work_until(&mut self, now_ns: u64) -> u64 {
         self.charge_until(now_ns);
         if now_ns > self.pending_since_ns {
@@ -209,7 +212,7 @@ impl Tracked {
         let least = self.work_units + self.kernel_units;
         if self.cpu_units < least {
             let excess = least - self.cpu_units;
-            // What cannot be taken off now is not taken off later.
+            // The excess is not taken off later work either.
             let dropped = excess.min(self.kernel_units);
             self.kernel_units -= dropped;
             self.clamped_units += dropped;
@@ -218,8 +221,8 @@ impl Tracked {
         self.work_units
     }
 
-    /// It was switched in at `said_ns`, as is known only now. What it has done since moves with it. Returns whether the
-    /// switch-in was a guess until now.
+    /// Corrects its switch-in to `said_ns` and moves its steps since then. Returns whether the earlier time was a
+    /// guess.
     pub(crate) fn correct_since(&mut self, now_ns: u64, said_ns: u64) -> bool {
         let State::Running { .. } = self.state else { return false };
         let Some(unsure) = self.unsure.take() else { return false };
@@ -239,7 +242,7 @@ impl Tracked {
         unsure.gap_line.is_some()
     }
 
-    /// Names and priorities change (exec, nice); the last ones count.
+    /// Sets its name and priority, which may change (exec, nice); the last ones count.
     pub(crate) fn rename(&mut self, name: &TaskName<'_>) {
         if self.name != name.comm && name.comm != UNKNOWN_COMM {
             name.comm.clone_into(&mut self.name);
@@ -247,12 +250,12 @@ impl Tracked {
         self.prio = name.prio.or(self.prio);
     }
 
-    /// It has executed another program: of what it left in caches nothing is of use.
+    /// Notes that nothing it left in caches is of use, because it has executed another program.
     pub(crate) fn forget_caches(&mut self) {
         self.runs_on = None;
     }
 
-    /// It runs on `cpu`. Returns where it ran last, if what it left in caches there is of use.
+    /// Notes that it runs on `cpu`. Returns where it ran last, if it left something of use in the caches there.
     pub(crate) fn ran_last_on(&mut self, cpu: u32) -> Option<u32> {
         self.last_cpu.get_or_insert(cpu);
         let from = self.runs_on.replace(cpu);
@@ -264,19 +267,19 @@ impl Tracked {
         from
     }
 
-    /// The CPU to which it is bound, by its name, unless it was seen elsewhere.
+    /// Returns the CPU to which it is bound by its name, unless it was seen elsewhere.
     fn bound_cpu(&self, nr_cpus: u32) -> Option<u32> {
         let cpu = kernel::bound_cpu(&self.name).filter(|&cpu| cpu < nr_cpus)?;
         (self.ran_on == RanOn::None || self.ran_on == RanOn::One(cpu)).then_some(cpu)
     }
 
-    /// Steps in the order of the recording, with the work between them. `new_index`: what has become of the tasks'
-    /// numbers; `open`: its sleeps end at times of their own.
+    /// Returns its steps in the order of the recording, with the work between them. `new_index` has the new number of
+    /// each task; `open` is true if its sleeps end at recorded times.
     fn program(mut self, new_index: &[TaskIndex], open: bool) -> Vec<Op> {
         self.steps.sort_by_key(|step| step.position);
         let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
         let mut done_units = 0;
-        // Parts of a nanosecond are dropped: the simulator rounds each operation up.
+        // Parts of a nanosecond are dropped, because the simulator rounds each operation up.
         let mut compute_until = |program: &mut Vec<Op>, at_units: u64| {
             let work_ns = at_units.saturating_sub(done_units) / UNITS;
             if work_ns > 0 {
@@ -286,11 +289,11 @@ impl Tracked {
         };
         let mut slept = self.slept.iter().peekable();
         for step in &self.steps {
-            // A gap may have shortened a burst after the step was noted.
+            // A gap may have shortened the burst after the step was noted.
             compute_until(&mut program, step.at_units.min(self.work_units));
             program.push(match step.op {
                 Op::Fork { task } => Op::Fork { task: new_index[task as usize] },
-                // One of unknown end is not among those that were noted, and stays as long as it was.
+                // A sleep with an unknown end is not in the list and keeps its length.
                 Op::Sleep { source, .. } if open => slept
                     .next_if(|slept| slept.position == step.position)
                     .map_or(step.op, |slept| slept.until(source)),
@@ -302,8 +305,8 @@ impl Tracked {
     }
 }
 
-/// The workload of all tasks, in the order in which they were first seen; those that were `told` of come first, in the
-/// order of their ids; and what it does not say of them.
+/// Returns the workload of all tasks, and further facts about each. Tasks in `told` come first, by their ids; the
+/// others are in the order of their first events.
 pub(crate) fn workload(
     name: &str,
     tracked: Vec<Tracked>,
@@ -314,7 +317,7 @@ pub(crate) fn workload(
     explained: &mut Explained,
 ) -> (Workload, Vec<Recorded>) {
     let mut tracked: Vec<(usize, Tracked)> = tracked.into_iter().enumerate().collect();
-    // A stable sort: those of which nothing was told keep their order.
+    // The sort is stable, so tasks that are not in `told` keep their order.
     tracked.sort_by_key(|(_, task)| if told.get(task.tid).is_some() { (0, task.tid) } else { (1, 0) });
     let mut new_index = vec![0; tracked.len()];
     for (new, (old, _)) in tracked.iter().enumerate() {

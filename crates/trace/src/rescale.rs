@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From CPU time of the recorded machine to work: what a core of capacity 1024 does alone, without the kernel's part.
+//! From CPU time of the recorded machine to work: the time that a core of capacity 1024 would take alone, without the
+//! kernel's part.
 //!
-//! A task's CPU time counts by the CPU's capacity and by the speed that SMT leaves it: by how many threads of its core
-//! were executing at each moment, which the switches of the sibling CPUs tell. It is summed piecewise, in 1/1024 ns.
+//! CPU time is multiplied by the CPU's capacity and by the speed that SMT leaves to the thread. The speed depends on
+//! how many threads of the core were executing at each moment, which the switches of the sibling CPUs tell. Work is
+//! summed piecewise, in 1/1024 ns.
 //!
-//! Worked example: 1,000 ns of CPU time on a CPU of capacity 512, in the last 400 of which a sibling ran, which leaves
-//! each thread a speed of 600: 600 x 512 / 1024 + 400 x 512 x 600 / 1024^2 = 300 + 117 = 417 ns of work.
+//! Worked example: a task has 1,000 ns of CPU time on a CPU of capacity 512. During the last 400 ns a sibling ran too,
+//! which leaves each thread a speed of 600: 600 x 512 / 1024 + 400 x 512 x 600 / 1024^2 = 300 + 117 = 417 ns of work.
 //!
-//! What a task fetches into caches is as crates/sim/src/cache.rs has it: on its own core what other tasks have pushed
-//! out since it left, elsewhere its working set. What it left before it had fetched all is not carried over.
+//! A task refills caches as in crates/sim/src/cache.rs: on its own core, what other tasks have pushed out since it
+//! left; elsewhere, its working set. A refill that a switch-out interrupts is not continued later.
 //!
-//! Off that goes what the simulated kernel will charge again (crates/trace/src/causal/overheads.rs).
+//! Taken off is what the simulated kernel will charge again (crates/trace/src/causal/overheads.rs).
 
 use wakelab_machine::{CoreCache, Costs, Distance, Distances, Machine};
 use wakelab_workload::TaskIndex;
@@ -24,10 +26,10 @@ pub(crate) struct Recorded {
     pub(crate) costs: Costs,
     pub(crate) name: String,
     capacity: Vec<u32>,
-    /// By CPU: the CPUs of its core.
+    /// The CPUs of each CPU's core.
     siblings: Vec<Vec<u32>>,
     busy: Vec<bool>,
-    /// By the core's first CPU.
+    /// The caches of each core, at the index of its first CPU.
     caches: Vec<CoreCache>,
     distances: Distances,
 }
@@ -54,17 +56,17 @@ impl Recorded {
         self.capacity.len() as u32
     }
 
-    /// A task runs on `cpu`, or none does. Returns whether that is new.
+    /// Sets whether a task runs on `cpu`. Returns whether that has changed.
     pub(crate) fn set_busy(&mut self, cpu: u32, busy: bool) -> bool {
         std::mem::replace(&mut self.busy[cpu as usize], busy) != busy
     }
 
-    /// All CPUs of its core.
+    /// Returns all CPUs of the core of `cpu`.
     pub(crate) fn siblings(&self, cpu: u32) -> &[u32] {
         &self.siblings[cpu as usize]
     }
 
-    /// Of a task on `cpu` now, in 1/1024; as the simulator has it.
+    /// Returns the speed of a task on `cpu` now, in 1/1024, by the simulator's rules.
     pub(crate) fn speed(&self, cpu: u32) -> u32 {
         let busy = self.siblings(cpu).iter().filter(|&&sibling| self.busy[sibling as usize]).count().max(1);
         let speeds = &self.costs.smt_speed;
@@ -72,19 +74,19 @@ impl Recorded {
         (self.capacity[cpu as usize] * smt / UNITS as u32).max(1)
     }
 
-    /// A placement decision and a wake-up, without what the decision reads.
+    /// Returns the cost of a placement decision and a wake-up, without what the decision reads.
     pub(crate) fn wake_ns(&self) -> u64 {
         self.costs.select_ns + self.costs.wakeup_ns
     }
 
-    /// `task` is switched in on `cpu` or leaves it. Answers how many bytes of its working set others pushed out of the
-    /// core's caches since it was there.
+    /// Notes that `task` is switched in on `cpu` or leaves it. Returns how many bytes of its working set others have
+    /// pushed out of the core's caches since it was there.
     pub(crate) fn use_caches(&mut self, task: TaskIndex, cpu: u32, footprint_bytes: u64) -> u64 {
         let core = self.siblings(cpu)[0] as usize;
         self.caches[core].use_set(task, footprint_bytes, self.costs.core_cache_bytes)
     }
 
-    /// `task` is switched in on `cpu`. How long it takes to fetch what is missing, if it ran on `from` last.
+    /// Notes that `task` is switched in on `cpu`. Returns the time to refill the caches if it ran on `from` last.
     pub(crate) fn refill_ns(
         &mut self,
         task: TaskIndex,
@@ -103,7 +105,7 @@ impl Recorded {
         }
     }
 
-    /// How long a core that idled for so long takes to execute again.
+    /// Returns how long a core takes to execute again after it has been idle for `idled_ns`.
     pub(crate) fn idle_exit_ns(&self, idled_ns: u64) -> u64 {
         let state = self.costs.idle_states.iter().rev().find(|state| state.after_ns <= idled_ns);
         state.map_or(0, |state| state.exit_latency_ns)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads a line of text from left to right, without copying: what both text formats are parsed with.
+//! Reads a line of text from left to right, without copying. Both text formats are parsed with it.
 
 /// Numbers of that many digits always fit into 64 bits.
 const MAX_DIGITS: usize = 19;
@@ -27,7 +27,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Goes past blanks; tells whether there were any.
+    /// Goes past blanks; returns whether there were any.
     #[inline]
     pub(crate) fn blanks(&mut self) -> bool {
         let length = self.rest.bytes().take_while(|&byte| byte == b' ' || byte == b'\t').count();
@@ -35,7 +35,7 @@ impl<'a> Scan<'a> {
         length > 0
     }
 
-    /// The bytes that come next and are `wanted`, which must be ASCII; maybe none.
+    /// Returns the next bytes that are ASCII and `wanted`, which may be none, and goes past them.
     #[inline]
     pub(crate) fn while_ascii(&mut self, wanted: impl Fn(u8) -> bool) -> &'a str {
         let length = self.rest.bytes().take_while(|&byte| byte.is_ascii() && wanted(byte)).count();
@@ -44,14 +44,14 @@ impl<'a> Scan<'a> {
         taken
     }
 
-    /// Decimal digits; `None` if there are none.
+    /// Returns decimal digits and goes past them; `None` if there are none.
     #[inline]
     pub(crate) fn digits(&mut self) -> Option<&'a str> {
         let digits = self.while_ascii(|byte| byte.is_ascii_digit());
         (!digits.is_empty()).then_some(digits)
     }
 
-    /// A number; `None` also if it is too large.
+    /// Returns a number and goes past it; `None` if there is none or if it is too large.
     #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
         let (mut value, mut length) = (0, 0);
@@ -70,20 +70,20 @@ impl<'a> Scan<'a> {
         (length > 0).then_some(value)
     }
 
-    /// A number below 2^32: a task id or a CPU.
+    /// Returns a number below 2^32, a task id or a CPU.
     #[inline]
     pub(crate) fn id(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// A number of either sign.
+    /// Returns a number of either sign.
     pub(crate) fn signed(&mut self) -> Option<i32> {
         let negative = self.eat("-");
         let value = i64::try_from(self.number()?).ok()?;
         i32::try_from(if negative { -value } else { value }).ok()
     }
 
-    /// The text up to the first `key`, which begins with a blank, and past it.
+    /// Returns the text up to the first `key`, which must begin with a blank, and goes past the key.
     #[inline]
     pub(crate) fn until(&mut self, key: &str) -> Option<&'a str> {
         let bytes = self.rest.as_bytes();
@@ -110,27 +110,27 @@ impl<'a> Scan<'a> {
         Some(text)
     }
 
-    /// Whether nothing follows, or a blank and further fields: vendors' kernels append some.
+    /// Whether nothing follows, or a blank and further fields, which some vendors' kernels append.
     pub(crate) fn at_end_of_field(&self) -> bool {
         self.rest.is_empty() || self.rest.starts_with(' ')
     }
 }
 
-/// Without the blanks at its beginning.
+/// Returns `text` without the blanks at its beginning.
 #[inline]
 pub(crate) fn trim_blanks_before(text: &str) -> &str {
     let blanks = text.bytes().take_while(|&byte| byte == b' ').count();
     &text[blanks..]
 }
 
-/// Without the blanks at its end.
+/// Returns `text` without the blanks at its end.
 #[inline]
 pub(crate) fn trim_blanks_after(text: &str) -> &str {
     let blanks = text.bytes().rev().take_while(|&byte| byte == b' ').count();
     &text[..text.len() - blanks]
 }
 
-/// The value of decimal digits; `None` if it is 2^64 or more.
+/// Returns the value of decimal digits; `None` if it is 2^64 or more.
 pub(crate) fn number(digits: &str) -> Option<u64> {
     if digits.len() <= MAX_DIGITS {
         return Some(digits.bytes().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')));

@@ -2,10 +2,11 @@
 //! What the formats of text share: from lines to [`Event`]s, with every check that does not depend on the format.
 //!
 //! An event's line begins with the name of the task that was current, and its fields may hold more names. A name may
-//! hold anything but a NUL byte, so it may look like the rest of a line, and a newline in it breaks the line. Two things
-//! still tell where it ends: the kernel cuts names to [`MAX_COMM_BYTES`], and what follows a name (ids, CPU, time, or
-//! the next key) is longer than that. So of all places that look like the end of a name, the last one within that length
-//! is the right one. A line that cannot be read is joined with those that follow, as long as a name may be broken there.
+//! hold anything but a NUL byte, so it may look like the rest of a line, and a newline in it breaks the line. Two
+//! things still tell where it ends: the kernel cuts names to [`MAX_COMM_BYTES`], and what follows a name (ids, CPU,
+//! time, or the next key) is longer than that. So of all places that look like the end of a name, the last one within
+//! that length is the right one. A line that cannot be read is joined with those that follow, as long as a name may be
+//! broken there.
 
 use memchr::memchr_iter;
 
@@ -19,7 +20,7 @@ use crate::{MAX_CPUS, TraceError, fields};
 /// The longest name of a task in Linux (TASK_COMM_LEN without the NUL). Our own exports have longer ones.
 pub(crate) const MAX_COMM_BYTES: usize = 15;
 
-/// Newlines in an event of two names.
+/// The most newlines in the names of one event.
 const MAX_JOINED_LINES: usize = 2 * MAX_COMM_BYTES;
 
 /// Longer than any recording of every context switch, and short enough that sums of CPU time over [`MAX_CPUS`] fit into
@@ -67,8 +68,8 @@ pub(crate) fn may_begin_name(text: &str) -> bool {
     text.trim().len() < MAX_COMM_BYTES
 }
 
-/// Where the parts of a [`Head`] stand in their line. A reader looks for an event line by line, and cannot borrow from a
-/// line before it knows that this is the one.
+/// The places of the parts of a [`Head`] in their line. A reader looks for an event line by line, and cannot borrow
+/// from a line before it knows that this is the one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     comm: Place,
@@ -83,7 +84,7 @@ pub(crate) struct Places {
     fields: Place,
 }
 
-/// First byte, and the one after the last.
+/// The offsets of the first byte and of the byte after the last one.
 type Place = (usize, usize);
 
 impl Head<'_> {
@@ -267,7 +268,7 @@ impl Order {
         self.events > 0
     }
 
-    /// The event of the current line.
+    /// Checks and returns the event of the current line, which was taken apart into `head`.
     pub(crate) fn event<'a>(&mut self, lines: &Lines<'_>, head: &Head<'a>) -> Result<Event<'a>, TraceError> {
         let cpu = number(head.cpu).and_then(|cpu| u32::try_from(cpu).ok()).filter(|&cpu| cpu < MAX_CPUS);
         let cpu = cpu.ok_or_else(|| bad_cpu(lines, head.cpu))?;
@@ -318,7 +319,7 @@ impl Order {
         })
     }
 
-    /// What the recording must hold when it is over.
+    /// Checks at the end that the recording has events and context switches.
     pub(crate) fn check_end(&self, lines: &Lines<'_>) -> Result<(), TraceError> {
         let file = lines.file().to_owned();
         if self.events == 0 {
@@ -331,7 +332,7 @@ impl Order {
     }
 }
 
-/// The current line is not what was `expected`.
+/// Returns the error that the current line is not what was `expected`.
 pub(crate) fn expected(lines: &Lines<'_>, expected: &str) -> TraceError {
     TraceError::Line {
         file: lines.file().to_owned(),
@@ -345,7 +346,7 @@ fn bad_cpu(lines: &Lines<'_>, cpu: &str) -> TraceError {
     TraceError::Cpu { file: lines.file().to_owned(), line: lines.number(), cpu: cpu.to_owned() }
 }
 
-/// 1 to 9 digits of fraction: recorders write 6, and 9 where they are asked for nanoseconds.
+/// Returns a time in ns. The fraction has 1 to 9 digits: recorders write 6, or 9 for nanoseconds.
 fn time_ns(seconds: &str, fraction: &str) -> Option<u64> {
     let scale = 10u64.pow(u32::try_from(9usize.checked_sub(fraction.len())?).ok()?);
     let fraction_ns = number(fraction)? * scale;

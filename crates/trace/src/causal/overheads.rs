@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What of a task's CPU time is the kernel's and not its own work: with [`crate::Options::recorded_on`] it is taken
-//! off, since a replay charges it again.
+//! The kernel's part of a task's CPU time. With [`crate::Options::recorded_on`] it is taken off the task's work,
+//! because a replay charges it again.
 //!
 //! Measured, where the recording tells:
-//! - from sched_waking to its sched_wakeup on the same CPU: placing and queueing (a fork: to sched_wakeup_new);
-//! - an interrupt, from its entry to its exit;
-//! - from the scheduler's last account (sched_stat_runtime) to the switch-out: looking for another task.
+//! - placing and queueing: from sched_waking to its sched_wakeup on the same CPU (for a fork, to sched_wakeup_new);
+//! - an interrupt: from its entry to its exit;
+//! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out.
 //!
-//! By the figures of the recorded machine, else: the switch, refilling caches, placing and queueing, sending interrupts
-//! to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit, and
-//! balancing before idling. What decisions and balancing read is not known, so it stays in the work.
+//! Otherwise from the costs of the recorded machine: the switch, refilling caches, placing and queueing, sending
+//! interrupts to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit,
+//! and balancing before idling. It is not known what decisions and balancing read, so that stays in the work.
 //!
-//! Offsets in a task's work never go back: what would make them is not taken off, and counted (`overhead_clamped_ns`).
+//! Offsets in a task's work never go back. Time that would move them back is not taken off, but counted
+//! (`overhead_clamped_ns`).
 
 use wakelab_workload::TaskIndex;
 
@@ -19,22 +20,22 @@ use super::{Model, OnCpu};
 use crate::event::{Context, Event, SwitchedOut, TaskName};
 use crate::rescale::{Recorded, UNITS};
 
-/// A wake-up that is being done on a CPU.
+/// A wake-up in progress on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waking {
-    /// Its waker.
+    /// The waker.
     task: TaskIndex,
     wakee_tid: u32,
     since_ns: u64,
 }
 
 impl Model {
-    /// So much of what `task` does now is the kernel's: by the machine's figures.
+    /// Takes `ns` off the work of `task`, by a cost of the machine.
     fn charge_kernel(&mut self, task: TaskIndex, ns: u64) {
         self.task(task).kernel_units += ns * UNITS;
     }
 
-    /// What `task` did since then was the kernel's.
+    /// Takes off the work of `task` all that it did since `since_ns`.
     fn charge_kernel_since(&mut self, task: TaskIndex, since_ns: u64) {
         let now_ns = self.now_ns;
         let task = self.task(task);
@@ -42,8 +43,8 @@ impl Model {
         task.kernel_units += now_ns.saturating_sub(since_ns) * u64::from(task.speed);
     }
 
-    /// Whether a task runs on `cpu` or none may have changed: the speed of its whole core follows.
-    pub(super) fn occupancy(&mut self, cpu: u32) {
+    /// Sets the speeds of the core of `cpu`, which may have become busy or idle.
+    pub(super) fn update_speeds(&mut self, cpu: u32) {
         let OnCpu::Task(_) = self.cpu(cpu).on else {
             if let Some(recorded) = &mut self.recorded
                 && recorded.set_busy(cpu, false)
@@ -71,8 +72,8 @@ impl Model {
         self.recorded = Some(recorded);
     }
 
-    /// `task` was switched in on `cpu`; `prev` ran there until now. `from`: where it ran last, if its caches there were
-    /// its own.
+    /// Charges a switch on `cpu` from `prev` to `task`. `from` is the CPU where `task` ran last, if it left something
+    /// of use in the caches there.
     pub(super) fn charge_switch(
         &mut self,
         cpu: u32,
@@ -95,7 +96,7 @@ impl Model {
         self.charge_kernel(task, switch_ns + refill_ns);
     }
 
-    /// `task` makes another task on `cpu`, or wakes one: begins to place it.
+    /// Charges the placement of a task that `task` forks or wakes on `cpu`.
     pub(super) fn charge_waking(&mut self, cpu: u32, task: TaskIndex, wakee_tid: u32) {
         let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) else { return };
         self.charge_kernel(task, wake_ns);
@@ -103,12 +104,12 @@ impl Model {
         self.cpu(cpu).waking = Some(Waking { task, wakee_tid, since_ns });
     }
 
-    /// The wakee is queued on `target`, says `cpu`.
+    /// Charges the end of a wake-up: the wakee is queued on `target`.
     pub(super) fn charge_wakeup(&mut self, event: &Event<'_>, wakee_tid: u32, target: u32) {
         let Some(recorded) = &self.recorded else { return };
         let (wake_ns, wakeup_ns) = (recorded.wake_ns(), recorded.costs.wakeup_ns);
         let (send_ns, handle_ns) = (recorded.costs.ipi_send_ns, recorded.costs.ipi_handle_ns);
-        // A CPU that has not been heard of yet idles.
+        // A CPU without events so far idles.
         let idles = self
             .cpus
             .get(target as usize)
@@ -119,7 +120,7 @@ impl Model {
         if let Some(waking) = here
             && current == OnCpu::Task(waking.task)
         {
-            // Measured, instead of what was charged when it began.
+            // The measured time replaces what was charged at the beginning.
             let task = self.task(waking.task);
             task.kernel_units = task.kernel_units.saturating_sub(wake_ns * UNITS);
             self.charge_kernel_since(waking.task, waking.since_ns);
@@ -131,7 +132,7 @@ impl Model {
         }
         let woken_from = self.by_tid.get(&wakee_tid).and_then(|&wakee| self.tasks[wakee as usize].woken_from);
         let Some((from, _)) = woken_from else { return };
-        // The waker left it to this CPU, by an interrupt.
+        // The waker sent an interrupt, so that this CPU queues the wakee.
         if let Some(waking) = self.cpu(from).waking.take_if(|waking| waking.wakee_tid == wakee_tid) {
             let task = self.task(waking.task);
             task.kernel_units = (task.kernel_units + send_ns * UNITS).saturating_sub(wakeup_ns * UNITS);
@@ -143,7 +144,7 @@ impl Model {
         }
     }
 
-    /// An interrupt ended here, or one that is known by its flag alone wakes somebody.
+    /// Charges an interrupt that ended, or one that wakes a task and is known by its flag alone.
     pub(super) fn charge_interrupt(&mut self, event: &Event<'_>) {
         let Some(recorded) = &self.recorded else { return };
         let OnCpu::Task(current) = self.cpus.get(event.cpu as usize).map(|cpu| cpu.on).unwrap_or_default()
@@ -161,7 +162,7 @@ impl Model {
         }
     }
 
-    /// `task` leaves `cpu`, for `next`.
+    /// Charges what the kernel did before `task` left `cpu` for `next`.
     pub(super) fn charge_switch_out(
         &mut self,
         cpu: u32,
@@ -202,7 +203,7 @@ impl Model {
         }
     }
 
-    /// fork or exec, which is done now.
+    /// Charges the current task of `cpu` with a fork, an exec or an exit, at the cost that `of` returns.
     pub(super) fn charge_call(&mut self, cpu: u32, of: impl Fn(&Recorded) -> u64) {
         if let Some(ns) = self.recorded.as_ref().map(of)
             && let OnCpu::Task(current) = self.cpu(cpu).on
@@ -211,7 +212,7 @@ impl Model {
         }
     }
 
-    /// The current task is exiting; it may still wake its parent.
+    /// Charges the exit of the current task, which may still wake its parent.
     pub(super) fn charge_exit(&mut self, cpu: u32) {
         if let OnCpu::Task(current) = self.cpu(cpu).on {
             self.task(current).exit_seen = true;
@@ -219,7 +220,8 @@ impl Model {
         }
     }
 
-    /// When a wait began that ends with the switch-out now: by the scheduler's account, if it is there.
+    /// Returns when the wait began to which the current switch-out belongs: by the scheduler's account, if there is
+    /// one.
     pub(super) fn wait_began_ns(&self, task: TaskIndex) -> u64 {
         let tracked = &self.tasks[task as usize];
         match tracked.accounted_ns {
@@ -228,7 +230,7 @@ impl Model {
         }
     }
 
-    /// Since when no CPU of the core of `cpu` runs a task; one that was never heard of never did.
+    /// Returns since when all CPUs of the core of `cpu` have been idle. A CPU without events has always been idle.
     fn core_idle_since_ns(&self, recorded: &Recorded, cpu: u32) -> u64 {
         let siblings = recorded.siblings(cpu).iter().filter_map(|&sibling| self.cpus.get(sibling as usize));
         let idle_since_ns = siblings.map(|cpu| match cpu.on {
@@ -238,7 +240,8 @@ impl Model {
         idle_since_ns.max().unwrap_or(0)
     }
 
-    /// When what an interrupt woke was due: at the interrupt's beginning, less what an idle core took to get there.
+    /// Returns when the wake-up by an interrupt was due: at the interrupt's beginning, less the exit latency of an idle
+    /// core.
     pub(super) fn due_ns(&self, event: &Event<'_>) -> u64 {
         let first_ns = self.first_ns.unwrap_or(0);
         let Some(since_ns) = event.interrupt_since_ns else { return self.now_ns };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who runs on which CPU, and since when: context switches, and what follows from the other events where switches were
-//! not recorded.
+//! Which task runs on which CPU, and since when: from context switches, and from other events where switches were not
+//! recorded.
 
 use wakelab_workload::TaskIndex;
 
@@ -10,8 +10,8 @@ use crate::explained::{Explained, Gap};
 use crate::program::Unsure;
 
 impl Model {
-    /// The first switch shows whether the recorder's ids can be believed. Before it only wake-ups and forks can have
-    /// been put down to wrong ids; they are forgotten.
+    /// Decides at the first switch whether the recorder's ids are right. If not, the wake-ups and forks before it were
+    /// attributed to wrong tasks and are forgotten.
     pub(super) fn decide_ids(&mut self, current: &Current<'_>, prev_tid: u32) {
         let (Ids::Undecided, Some(tid)) = (self.ids, current.tid) else { return };
         if tid == prev_tid {
@@ -35,21 +35,26 @@ impl Model {
         };
     }
 
-    /// Who was current at an event other than a switch, in the recorder's words. `ran_ns`: how long it has run, if the
-    /// event says.
-    pub(super) fn current(&mut self, cpu: u32, current: &Current<'_>, ran_ns: Option<u64>) {
+    /// Notes the current task at an event other than a switch, as the recorder names it. `ran_ns` is how long it has
+    /// run, if the event tells.
+    pub(super) fn note_current(&mut self, cpu: u32, current: &Current<'_>, ran_ns: Option<u64>) {
         if self.ids == Ids::Foreign {
             return;
         }
         if let Some(tid) = current.tid {
-            self.found_running(cpu, &TaskName { comm: current.comm, tid, prio: None }, ran_ns);
+            self.note_running(cpu, &TaskName { comm: current.comm, tid, prio: None }, ran_ns);
         }
         self.note_process(current);
     }
 
-    /// The scheduler says how long a task has run: from that follows when it was switched in, where that was not
-    /// recorded. Returns it if the task is the current one.
-    pub(super) fn runtime(&mut self, name: &TaskName<'_>, ran_ns: u64, current: &Current<'_>) -> Option<u64> {
+    /// Notes how long a task has run by the scheduler's account, which tells when it was switched in if that was not
+    /// recorded. Returns the time if the task is the current one.
+    pub(super) fn note_runtime(
+        &mut self,
+        name: &TaskName<'_>,
+        ran_ns: u64,
+        current: &Current<'_>,
+    ) -> Option<u64> {
         let now_ns = self.now_ns;
         if let Some(&index) = self.by_tid.get(&name.tid) {
             let task = self.task(index);
@@ -60,7 +65,7 @@ impl Model {
                         self.explained.switch_ins_inferred += 1;
                     }
                 }
-                // It runs already, says the scheduler, though nothing else has said so yet.
+                // It runs already, though no other event has told it yet.
                 _ => {
                     task.ran_from_ns.get_or_insert(now_ns.saturating_sub(ran_ns));
                 }
@@ -79,12 +84,13 @@ impl Model {
         }
     }
 
-    /// `name` runs on `cpu`, says the event; for so long, if it says.
+    /// Notes that an event shows `name` running on `cpu`, and for how long if it tells.
     ///
-    /// The first event on a CPU says it for the first time: perf begins to record one CPU after the other (both
-    /// fixtures begin like this). Later it may contradict what was believed. Where the CPU was idle, its idle task's
-    /// switch was not recorded: on the machine of the fixtures the idle task of CPU 1 never leaves an event.
-    pub(super) fn found_running(&mut self, cpu: u32, name: &TaskName<'_>, ran_ns: Option<u64>) {
+    /// The first event on a CPU shows its task for the first time, because perf begins to record one CPU after the
+    /// other (both fixtures begin like this). Later events may contradict what was known. Where the CPU was idle, the
+    /// switch of its idle task was not recorded: on the machine of the fixtures, the idle task of CPU 1 leaves no
+    /// events.
+    pub(super) fn note_running(&mut self, cpu: u32, name: &TaskName<'_>, ran_ns: Option<u64>) {
         let believed = self.cpu(cpu).on;
         let agrees = match believed {
             OnCpu::Unknown => false,
@@ -101,25 +107,26 @@ impl Model {
         self.run(cpu, name, &SwitchIn::Unseen { was_idle: believed == OnCpu::Idle, ran_ns });
     }
 
-    /// Whoever runs on `cpu` is taken off it at the last event there, since nobody knows when it left.
+    /// Takes the current task off `cpu` at the last event there, because it is not known when it left.
     pub(super) fn vacate(&mut self, cpu: u32) {
         let entry = self.cpu(cpu);
         let last_ns = entry.last_ns;
         if let OnCpu::Task(index) = std::mem::take(&mut entry.on) {
             self.stop(index, last_ns, State::Runnable);
         }
-        self.occupancy(cpu);
+        self.update_speeds(cpu);
     }
 
-    /// There is an event on `cpu`, so its recording has not ended. perf ends with one CPU after the other, and runs
-    /// itself meanwhile: that it turns up on a CPU without having left the other one is no gap then.
-    pub(super) fn not_ended(&mut self, cpu: u32) {
+    /// Counts the gap of a task that turned up elsewhere without having left `cpu`, now that an event there shows that
+    /// the CPU's recording had not ended. perf ends its recording of one CPU after the other while it runs itself, so
+    /// otherwise this is no gap.
+    pub(super) fn confirm_runs_twice(&mut self, cpu: u32) {
         if let Some(line) = self.cpu(cpu).left_at_line.take() {
             self.gap_at(Gap::RunsTwice, line);
         }
     }
 
-    /// The task leaves its CPU.
+    /// Takes the task off its CPU and into `state`.
     pub(super) fn stop(&mut self, index: TaskIndex, at_ns: u64, state: State) {
         let task = self.task(index);
         task.work_until(at_ns);
@@ -130,8 +137,8 @@ impl Model {
         }
     }
 
-    /// `name` runs on `cpu`, which is vacant. A task that nobody has heard of was there before the recording; if it is
-    /// switched in now, it waited for a CPU since the recording began.
+    /// Puts `name` on `cpu`, which is vacant. A task without earlier events was there before the recording; if it is
+    /// switched in now, it has waited for a CPU since the recording began.
     pub(super) fn run(&mut self, cpu: u32, name: &TaskName<'_>, how: &SwitchIn) {
         if name.tid == 0 {
             let now_ns = self.now_ns;
@@ -139,11 +146,11 @@ impl Model {
             entry.on = OnCpu::Idle;
             entry.idle_since_ns = now_ns;
             entry.prev = None;
-            self.occupancy(cpu);
+            self.update_speeds(cpu);
             return;
         }
         let known = self.living(name);
-        let index = known.unwrap_or_else(|| self.begin(name, None, 0));
+        let index = known.unwrap_or_else(|| self.add_task(name, None, 0));
         if let State::Running { cpu: other, .. } = self.tasks[index as usize].state {
             self.vacate(other);
             self.cpu(other).left_at_line = Some(self.line);
@@ -158,7 +165,7 @@ impl Model {
             SwitchIn::Seen => (now_ns, None, false),
             SwitchIn::Unseen { was_idle, ran_ns } => {
                 let said_ns = ran_ns.map(|ran_ns| now_ns.saturating_sub(ran_ns)).or(ran_from_ns);
-                // An idle CPU begins at once with a task that was woken for it.
+                // An idle CPU switches at once to a task that was woken for it.
                 let guessed_ns = if was_idle && task.state == State::Runnable { earliest_ns } else { now_ns };
                 let gap_line = was_idle.then_some(line);
                 let unsure = Unsure {
@@ -182,7 +189,7 @@ impl Model {
         self.explained.switch_ins_inferred += u64::from(inferred);
         match self.tasks[index as usize].state {
             State::Born { parent } => self.start_child(index, parent),
-            State::Blocked { .. } => self.woken_unseen(index, since_ns),
+            State::Blocked { .. } => self.end_unseen_wait(index, since_ns),
             State::Runnable | State::Running { .. } | State::Exited => {}
         }
         self.cpu(cpu).on = OnCpu::Task(index);
@@ -197,9 +204,10 @@ impl Model {
         if *how == SwitchIn::Seen {
             self.charge_switch(cpu, index, prev, from);
         }
-        self.occupancy(cpu);
+        self.update_speeds(cpu);
     }
 
+    /// Switches `prev` out on `cpu`, for `next`.
     pub(super) fn switch_out(
         &mut self,
         cpu: u32,

@@ -1,32 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Small recordings by hand, and the programs that must come of them.
+//! Small recordings by hand, and the programs that the importer must make of them.
 
 use crate::executor::{execute, work_ns};
-use crate::script::Script;
+use crate::script::{Script, compute, program, signal, sleep, wait};
 use wakelab_trace::{Gap, Recording};
 use wakelab_workload::{Op, Source};
-
-fn compute(work_ns: u64) -> Op {
-    Op::Compute { work_ns, spread_percent: 0 }
-}
-
-fn signal(signal: u32) -> Op {
-    Op::Signal { signal, sync: false }
-}
-
-fn wait(signal: u32) -> Op {
-    Op::Wait { signal }
-}
-
-fn sleep(delay_ns: u64) -> Op {
-    Op::Sleep { delay_ns, source: Source::Unknown }
-}
-
-/// The program of the task with this name.
-fn program<'a>(recording: &'a Recording, name: &str) -> &'a [Op] {
-    let task = recording.workload.tasks.iter().find(|task| task.name == name);
-    &task.unwrap_or_else(|| panic!("no task {name}")).program
-}
 
 fn gaps(recording: &Recording) -> Vec<(Gap, u64)> {
     recording.explained.gaps.iter().map(|(&gap, count)| (gap, count.count)).collect()
@@ -48,7 +26,7 @@ fn a_wakes_b() -> Script {
 
 #[test]
 fn a_wait_ends_at_an_offset_in_the_wakers_work() {
-    let recording = a_wakes_b().read_strictly().expect("all is explained");
+    let recording = a_wakes_b().explained();
     assert_eq!(program(&recording, "t1"), [compute(60), signal(0), compute(40)]);
     assert_eq!(program(&recording, "t2"), [compute(10), wait(0), compute(30)]);
     assert_eq!((recording.nr_cpus, recording.duration_ns, recording.busy_ns), (2, 100, 140));
@@ -76,7 +54,7 @@ fn preemption_is_no_wait() {
         .waking(0, 18, 1, 3)
         .switch(0, 35, 1, "S", 2)
         .switch(0, 40, 2, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t1"), [compute(13), signal(0), compute(17)]);
     assert_eq!(program(&recording, "t2"), [compute(10)]);
     assert_eq!(recording.workload.tasks[1].start_ns, 0, "it waited for a CPU since the beginning");
@@ -91,7 +69,7 @@ fn a_wake_from_an_idle_cpu_is_a_sleep() {
         .waking(0, 120, 0, 1)
         .switch(0, 130, 0, "R", 1)
         .switch(0, 135, 1, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t1"), [compute(20), sleep(100), compute(5)]);
     assert_eq!(recording.explained.from_outside, 1);
 }
@@ -106,13 +84,13 @@ fn a_task_that_wakes_itself_was_woken_by_an_interrupt() {
         .switch(0, 20, 1, "S", 0)
         .switch(0, 30, 0, "R", 1)
         .switch(0, 35, 1, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t1"), [compute(20), sleep(0), compute(5)]);
 }
 
 #[test]
 fn a_wake_may_come_just_before_the_wait() {
-    // The waker logs its wake-up and then waits until the wakee, whose state is set, has left its CPU.
+    // The waker logs its wake-up and then spins until the wakee, which has set its state, has left its CPU.
     let mut script = Script::default();
     script
         .switch(0, 0, 0, "R", 1)
@@ -123,7 +101,7 @@ fn a_wake_may_come_just_before_the_wait() {
         .switch(0, 40, 0, "R", 1)
         .switch(0, 45, 1, "S", 0)
         .switch(1, 50, 2, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t2"), [compute(30), signal(1), compute(5), signal(0), compute(15)]);
     assert_eq!(program(&recording, "t1"), [compute(32), wait(1), compute(5)]);
     assert_eq!(execute(&recording.workload).map(|ends| ends.len()), Ok(3));
@@ -141,7 +119,7 @@ fn a_wake_of_a_task_that_runs_or_was_woken_ends_nothing() {
         .waking(1, 22, 2, 1)
         .switch(0, 25, 0, "R", 1)
         .switch(0, 30, 1, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t1"), [compute(10), wait(0), compute(5)]);
     assert_eq!(program(&recording, "t2"), [compute(20), signal(0), compute(10)]);
     assert_eq!(recording.explained.redundant_wakes, 2);
@@ -156,7 +134,7 @@ fn a_child_is_forked_at_an_offset_in_its_parents_work() {
         .switch(1, 45, 0, "R", 2)
         .switch(1, 50, 2, "Z", 0)
         .switch(0, 60, 1, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t1"), [compute(40), Op::Fork { task: 1 }, compute(20)]);
     assert_eq!(program(&recording, "t2"), [compute(5)]);
     assert_eq!(recording.workload.tasks[1].parent, Some(0));
@@ -174,7 +152,7 @@ fn a_task_id_may_be_used_again() {
         .fork(0, 30, 1, 2)
         .switch(1, 35, 0, "R", 2)
         .switch(1, 42, 2, "X", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(work_ns(&recording.workload), [42, 5, 7]);
     let forks = [compute(10), Op::Fork { task: 1 }, compute(20), Op::Fork { task: 2 }, compute(12)];
     assert_eq!(program(&recording, "t1"), forks);
@@ -185,15 +163,15 @@ fn what_was_there_before_the_recording() {
     let mut script = Script::default();
     script
         .switch(0, 100, 0, "R", 1)
-        // Waits since before the recording.
+        // t2 has waited since before the recording.
         .waking(0, 130, 1, 2)
         .switch(0, 140, 1, "S", 2)
         .switch(0, 150, 2, "S", 0)
-        // So does this one, for a timer.
+        // So has t3, for a timer.
         .waking(0, 190, 0, 3)
         .switch(0, 195, 0, "R", 3)
         .switch(0, 199, 3, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t2"), [wait(0), compute(10)]);
     assert_eq!(program(&recording, "t3"), [compute(4)]);
     let starts: Vec<u64> = recording.workload.tasks.iter().map(|task| task.start_ns).collect();
@@ -206,7 +184,7 @@ fn what_was_there_before_the_recording() {
 fn a_wait_that_does_not_end_is_dropped_and_a_burst_is_cut() {
     let mut script = Script::default();
     script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2).switch(0, 10, 1, "S", 0).runtime(1, 25, 2, 2, 25);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t1"), [compute(10)]);
     assert_eq!(program(&recording, "t2"), [compute(25)]);
     assert_eq!(recording.explained.open_at_end, 1);
@@ -222,7 +200,7 @@ fn an_exiting_task_has_no_id_in_the_header() {
         .line("             :-1     1/-1    [000]  1860.000000020: sched:sched_stat_runtime: comm=t1 pid=1 runtime=20 [ns]")
         .line("             :-1     1/-1    [000]  1860.000000025: sched:sched_switch: prev_comm=t1 prev_pid=1 prev_prio=120 prev_state=X ==> next_comm=t2 next_pid=2 next_prio=120")
         .switch(0, 30, 2, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t1"), [compute(25)]);
     assert_eq!(recording.explained.tasks_exited, 1);
 }
@@ -246,7 +224,7 @@ fn perf_inside_a_container_names_tasks_by_other_ids() {
         )
         .event(0, 45, 1, "sched:sched_waking", "comm=t101 pid=101 prio=120 target_cpu=000")
         .event(0, 50, 1, "sched:sched_switch", switch);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert!(recording.explained.foreign_ids && !recording.explained.processes_known);
     assert_eq!(recording.workload.tasks.len(), 2);
     assert_eq!(work_ns(&recording.workload), [20, 20]);
@@ -262,11 +240,11 @@ fn a_switch_in_that_was_not_recorded_follows_from_the_run_time() {
         .switch(1, 0, 0, "R", 2)
         .switch(1, 10, 2, "S", 0)
         .waking(0, 30, 1, 2)
-        // t2 was switched in at 38: first it wakes t3, then its run time is told.
+        // t2 was switched in at 38: it wakes t3 before an event tells its run time.
         .waking(1, 50, 2, 3)
         .runtime(1, 60, 2, 2, 22)
         .switch(1, 65, 2, "S", 0);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t2"), [compute(10), wait(0), compute(12), signal(1), compute(15)]);
     assert_eq!(recording.explained.switch_ins_inferred, 1);
 }
@@ -305,8 +283,7 @@ fn a_wait_whose_end_was_not_seen_is_unexplained() {
 
 #[test]
 fn a_missed_switch_ends_at_the_last_event_of_the_cpu() {
-    // The hackbench recordings of this machine: a thread of the VM's agent leaves no events, so that it never seems to
-    // leave its CPU.
+    // In the hackbench fixture, a thread of the VM's agent leaves no events, so it never seems to leave its CPU.
     let mut script = Script::default();
     script.switch(0, 0, 0, "R", 1).waking(0, 30, 1, 3).switch(0, 90, 2, "S", 3).switch(0, 95, 3, "S", 0);
     let recording = script.read();
@@ -323,7 +300,7 @@ fn a_task_cannot_run_twice() {
         .waking(0, 10, 1, 3)
         .switch(1, 20, 2, "R", 1)
         .switch(1, 30, 1, "S", 0);
-    // So far CPU 0's recording may simply have ended before CPU 1's, as perf ends them one after the other.
+    // So far CPU 0's recording may have ended before CPU 1's, because perf ends them one after the other.
     assert_eq!(gaps(&script.read()), []);
     script.waking(0, 40, 4, 5);
     let recording = script.read();
@@ -366,9 +343,9 @@ fn lost_events_are_counted() {
 
 #[test]
 fn sched_wakeup_serves_where_sched_waking_is_not_recorded() {
-    // Older perf, whose `perf sched record` asked for no sched_waking.
+    // Older versions of `perf sched record` do not record sched_waking.
     let script = Script { text: a_wakes_b().text.replace("sched_waking", "sched_wakeup") };
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert_eq!(program(&recording, "t2"), [compute(10), wait(0), compute(30)]);
     assert!(!recording.explained.wakers_known);
 }
@@ -405,7 +382,7 @@ fn an_interrupt_is_not_the_task_that_it_interrupted() {
         .event(0, 61, 1, "timer:hrtimer_expire_exit", "hrtimer=1")
         .switch(1, 70, 0, "R", 2)
         .waking(0, 80, 1, 3);
-    let recording = script.read_strictly().expect("all is explained");
+    let recording = script.explained();
     assert!(recording.explained.interrupts_known);
     assert_eq!(program(&recording, "t1"), [compute(80), signal(0)]);
     // From the beginning of the wait to the interrupt's entry.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An abstract executor: runs a workload as if every task had a CPU of its own, and checks its form on the way.
+//! An abstract executor: runs a workload as if each task had a CPU of its own, and checks the workload's form.
 
 use wakelab_workload::{Op, TaskIndex, Workload};
 
-/// Runs all programs. Returns when each task ends: its critical path.
+/// Runs all programs. Returns the time at which each task ends, which is its critical path.
 ///
 /// # Errors
 /// The tasks that never end.

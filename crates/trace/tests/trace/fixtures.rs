@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The recordings in fixtures/, checked against what can be counted in their text without understanding it.
+//! The recordings in fixtures/, compared with counts of lines in their text.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,12 +62,12 @@ impl Fixture {
         let signals = self.count_ops(|op| matches!(op, Op::Signal { .. }));
         assert_eq!((waits, signals), (explained.by_task, explained.by_task));
 
-        // A replay ends, and with a CPU for every task no later than the recording.
+        // A replay ends, and with a CPU for each task it ends no later than the recording.
         let ends_ns = execute(&self.recording.workload).expect("no task waits for ever");
         assert!(ends_ns.iter().all(|&end_ns| end_ns <= self.recording.duration_ns));
 
-        // CPU time is that between context switches; the scheduler's own account begins and ends some microseconds
-        // off at every switch, and for a task that ran when the recording began, before it.
+        // CPU time is measured between context switches. The scheduler's own account is some microseconds off at each
+        // switch, and includes the time before the recording for a task that ran at its beginning.
         let work_ns = work_ns(&self.recording.workload);
         assert_eq!(work_ns.iter().sum::<u64>(), self.recording.busy_ns);
         let stat_ns: u64 = self.stat_runtime_ns().values().sum();
@@ -86,7 +86,7 @@ fn hackbench() {
     let recording = &fixture.recording;
     assert_eq!((recording.nr_cpus, recording.events), (2, 3584));
     assert_eq!(recording.workload.tasks.iter().filter(|task| task.name == "hackbench").count(), 21);
-    // Every one of the 766 sched_waking lines ended a wait, but for one that began a task of before.
+    // Each of the 766 sched_waking lines ended a wait, except one, which began a task from before the recording.
     let explained = &recording.explained;
     assert_eq!(fixture.lines_with("sched_waking: "), 766);
     assert_eq!((explained.waits, explained.by_task, explained.unexplained), (765, 765, 0));
@@ -94,7 +94,7 @@ fn hackbench() {
     assert_eq!(explained.switch_ins_inferred, 19);
     assert_eq!(explained.gaps.keys().copied().collect::<Vec<_>>(), [Gap::MissedSwitch]);
     assert_eq!(explained.gaps[&Gap::MissedSwitch].count, 1);
-    // Fair tasks that did not run at the beginning: each within a tenth of the scheduler's account.
+    // Tasks that did not run at the beginning are within a tenth of the scheduler's account.
     let stat_ns = fixture.stat_runtime_ns();
     for (task, work_ns) in recording.workload.tasks.iter().zip(work_ns(&recording.workload)) {
         let stat_ns = stat_ns[&task.process];

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! ftrace's text: the same story as perf's, and what only it can tell.
+//! ftrace's text: the same model as from perf's text, and what only ftrace tells.
 
-use crate::script::read_text;
+use crate::script::{compute, program, read_text, signal, sleep, wait};
 use wakelab_trace::{Gap, Options, Recording};
-use wakelab_workload::{Op, Source};
+use wakelab_workload::Op;
 
 fn read(text: &str) -> Recording {
     read_text(text, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn compute(work_ns: u64) -> Op {
-    Op::Compute { work_ns, spread_percent: 0 }
-}
-
-fn program<'a>(recording: &'a Recording, name: &str) -> &'a [Op] {
-    let task = recording.workload.tasks.iter().find(|task| task.name == name);
-    &task.unwrap_or_else(|| panic!("no task {name}")).program
 }
 
 /// The kernel's own notation. a wakes b at 60 us, and the timer that wakes c at 80 us interrupts a.
@@ -41,12 +32,10 @@ const KERNEL: &str = "\
 fn the_kernels_trace_file() {
     let recording =
         read_text(KERNEL, &Options { strict: true, ..Options::default() }).expect("all is explained");
-    let signal = Op::Signal { signal: 0, sync: false };
-    assert_eq!(program(&recording, "a"), [compute(60_000), signal, compute(40_000)]);
-    assert_eq!(program(&recording, "b"), [compute(10_000), Op::Wait { signal: 0 }, compute(20_000)]);
-    // The flag `h` says that not a woke c, but not what did.
-    let sleep = Op::Sleep { delay_ns: 60_000, source: Source::Unknown };
-    assert_eq!(program(&recording, "c"), [compute(10_000), sleep, compute(10_000)]);
+    assert_eq!(program(&recording, "a"), [compute(60_000), signal(0), compute(40_000)]);
+    assert_eq!(program(&recording, "b"), [compute(10_000), wait(0), compute(20_000)]);
+    // The flag `h` tells that a did not wake c, but not what did.
+    assert_eq!(program(&recording, "c"), [compute(10_000), sleep(60_000), compute(10_000)]);
     let explained = &recording.explained;
     assert!(explained.interrupts_known && explained.wakers_known && !explained.processes_known);
     assert_eq!((explained.by_task, explained.from_outside, explained.source_unknown), (1, 1, 1));
@@ -89,7 +78,7 @@ fn processes_are_known_with_record_tgid() {
 #[test]
 fn a_soft_interrupt_of_unknown_kind_is_counted() {
     let recording = read(&KERNEL.replace("d.h4.", "d.s4."));
-    // It may be a timer's, or a's own on its way out of a send over loopback.
+    // It may be a timer's, or caused by a, which sends over loopback.
     assert_eq!((recording.explained.by_task, recording.explained.soft_interrupt_wakes), (2, 1));
     let named = KERNEL.replace("d.h4.", "d.s4.").replace(
         "               a-1       [000] d..4.",
@@ -106,11 +95,10 @@ fn an_exec_stands_in_the_program() {
         "               a-1       [000] d..4.",
         "               a-1       [000] .....   100.000030: sched_process_exec: filename=/bin/a pid=1 old_pid=1\n               a-1       [000] d..4.",
     );
-    let signal = Op::Signal { signal: 0, sync: false };
     let recording = read(&text);
     assert_eq!(
         program(&recording, "a"),
-        [compute(30_000), Op::Exec, compute(30_000), signal, compute(40_000)]
+        [compute(30_000), Op::Exec, compute(30_000), signal(0), compute(40_000)]
     );
 }
 

@@ -4,13 +4,9 @@
 use std::num::NonZeroU32;
 
 use crate::executor::execute;
-use crate::script::{Script, comm, read_text};
+use crate::script::{Script, comm, compute, read_text};
 use wakelab_trace::{Options, Recording};
 use wakelab_workload::{Op, Source};
-
-fn compute(work_ns: u64) -> Op {
-    Op::Compute { work_ns, spread_percent: 0 }
-}
 
 fn sleep(delay_ns: u64) -> Op {
     Op::Sleep { delay_ns, source: Source::Unknown }
@@ -20,7 +16,7 @@ fn until(time_ns: u64) -> Op {
     Op::SleepUntil { time_ns, source: Source::Unknown }
 }
 
-/// t1 begins at 0, works so long, is woken at that time by an interrupt on its idle CPU, works again, and so on.
+/// t1 begins at 0. Each pair is a length of work and the time at which an interrupt on its idle CPU wakes it again.
 fn rounds(script: &mut Script, cpu: u32, task: u32, worked_woken_ns: &[(u64, u64)]) {
     let mut now_ns = 0;
     for &(worked_ns, woken_ns) in worked_woken_ns {
@@ -33,7 +29,7 @@ fn rounds(script: &mut Script, cpu: u32, task: u32, worked_woken_ns: &[(u64, u64
     script.switch(cpu, now_ns, 0, "R", task).switch(cpu, now_ns + 10, task, "X", 0);
 }
 
-/// Woken each 100, whatever the work is.
+/// Woken every 100, whatever the work is.
 const CLOCK: [(u64, u64); 5] = [(10, 100), (50, 200), (90, 300), (20, 400), (70, 500)];
 /// Woken 30 after it has gone to sleep, whatever the work was.
 const PAUSE: [(u64, u64); 5] = [(10, 40), (50, 120), (90, 240), (20, 290), (70, 390)];
@@ -148,7 +144,7 @@ fn runs_follow_each_other() {
     assert_eq!((once.busy_ns, thrice.duration_ns), (thrice.busy_ns, 100));
     assert_eq!(thrice.workload.check(), Ok(()));
 
-    // A run begins when the one before has ended, whoever is last: t2 works for 1,000 and more.
+    // A run begins when the run before it has ended, whichever task is last: t2 works for more than 1,000.
     let mut slower = thrice.workload;
     let late = slower.tasks[1].program.iter_mut().find(|op| matches!(op, Op::Compute { .. }));
     *late.expect("it works") = compute(1000);

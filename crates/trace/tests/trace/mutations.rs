@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Damaged recordings: slices of the fixtures and of our own exports, with lines deleted, doubled, swapped and
-//! rewritten, bytes flipped, and the end cut off. Whatever comes: no panic, no hang, and either an error that says
-//! where or a workload that ends.
+//! rewritten, bytes flipped, and the end cut off. The importer must not panic or hang; it must return an error with a
+//! place, or a workload that ends.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -48,11 +48,11 @@ enum Mutation {
     Delete(Index),
     Double(Index),
     Swap(Index, Index),
-    /// Everything after the time: what happened, but not when.
+    /// Everything after the time of two lines.
     SwapEvents(Index, Index),
-    /// The CPU and the task of another line.
+    /// The CPU and the task of two lines.
     SwapPlaces(Index, Index),
-    /// One of the line's numbers becomes another one.
+    /// Another number instead of one of the line's.
     Number(Index, Index, u64),
     Flip(Index, Index, u8),
     Cut(Index),

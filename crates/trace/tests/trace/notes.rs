@@ -29,7 +29,7 @@ fn told(recording: &Recording, sentence: &str) -> bool {
 
 #[test]
 fn a_recording_that_is_whole() {
-    let recording = script().read_strictly().expect("all is explained");
+    let recording = script().explained();
     assert_eq!(recording.warning(), None);
     assert_eq!(
         recording.notes(),

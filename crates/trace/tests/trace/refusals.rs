@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is no recording is refused: where, what was found, what was expected.
+//! Input that is no recording is refused, with the place, what was found and what was expected.
 
 use crate::script::{Script, read_text};
 use wakelab_trace::{Options, read, read_from};

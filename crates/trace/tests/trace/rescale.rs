@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! From CPU time of the recorded machine to work: capacity and SMT, and one cost of the kernel at a time.
 
-use crate::script::{Script, read_text};
+use crate::script::{Script, compute, read_text, signal};
 use wakelab_machine::{Costs, Distance, IdleState, Machine};
 use wakelab_trace::{Options, Recording};
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, Op, Source};
 
-/// Two threads a core; nothing costs anything, until `change`.
+/// A machine with two threads per core. All costs are zero but those that `change` sets.
 fn machine(change: impl FnOnce(&mut Machine)) -> Machine {
     let mut machine = Machine::preset("xeon-2s22c2t").expect("a preset");
     machine.costs = Costs::free(2);
@@ -36,18 +36,12 @@ fn read(script: &Script, machine: Machine) -> Recording {
     read_text(&script.text, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What t1 did.
+/// The program of t1.
 fn program(script: &Script, machine: Machine) -> Vec<Op> {
     let recording = read(script, machine);
     let task = recording.workload.tasks.into_iter().find(|task| task.name == "t1");
     task.expect("t1 is there").program
 }
-
-fn compute(work_ns: u64) -> Op {
-    Op::Compute { work_ns, spread_percent: 0 }
-}
-
-const SIGNAL: Op = Op::Signal { signal: 0, sync: false };
 
 #[test]
 fn worked_example() {
@@ -93,7 +87,7 @@ fn one_cost_at_a_time() {
         ("ticks", costs(|costs| (costs.tick_period_ns, costs.tick_ns) = (300, 10)), 500, 470),
     ];
     for (what, machine, before_ns, after_ns) in cases {
-        assert_eq!(program(&a_wake(), machine), [compute(before_ns), SIGNAL, compute(after_ns)], "{what}");
+        assert_eq!(program(&a_wake(), machine), [compute(before_ns), signal(0), compute(after_ns)], "{what}");
     }
 }
 
@@ -116,7 +110,7 @@ fn what_the_recording_measures_counts() {
         costs.ipi_send_ns = 15;
     });
     // 60 for the wake-up, 15 to interrupt the idle CPU, 50 in the interrupt, 20 since the scheduler's last account.
-    assert_eq!(program(&script, machine), [compute(500), SIGNAL, compute(500 - 60 - 15 - 50 - 20)]);
+    assert_eq!(program(&script, machine), [compute(500), signal(0), compute(500 - 60 - 15 - 50 - 20)]);
 }
 
 #[test]
@@ -161,7 +155,7 @@ fn caches_are_refilled_of_what_others_pushed_out() {
             costs.llc_hit_ps = 1000;
         })
     };
-    // t1, for 500, then somebody else or nobody, then t1 for 500.
+    // t1 for 500, then another task or none, then t1 for 500.
     let switches = |between: u32, cpu: u32| {
         let mut script = Script::default();
         script.switch(0, 0, 0, "R", 1).switch(0, 500, 1, "R", between).switch(
@@ -189,7 +183,7 @@ fn caches_are_refilled_of_what_others_pushed_out() {
 fn no_more_is_taken_off_than_there_is() {
     let recording = read(&a_wake(), costs(|costs| costs.switch_thread_ns = 5000));
     // t1: 500 of 5,000 until it wakes t2, after which nothing is taken off; t2: 500 of 5,000.
-    assert_eq!(recording.workload.tasks[0].program, [SIGNAL, compute(500)]);
+    assert_eq!(recording.workload.tasks[0].program, [signal(0), compute(500)]);
     assert_eq!(recording.workload.tasks[1].program, [Op::Wait { signal: 0 }]);
     assert_eq!(recording.explained.overhead_clamped_ns, 9000);
 }
@@ -218,7 +212,7 @@ fn a_timer_was_due_before_its_core_was_awake() {
         })
     };
     let slept = |delay_ns| [compute(100), Op::Sleep { delay_ns, source: Source::Timer }, compute(20)];
-    // The core idles since 100, or since 250.
+    // The core has been idle since 100, or since 250.
     assert_eq!(program(&script(100), machine()), slept(300 - 20 - 100));
     assert_eq!(program(&script(250), machine()), slept(300 - 5 - 100));
 }

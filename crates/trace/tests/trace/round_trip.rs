@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A simulated run, exported, imported, and replayed on the same machine under the same policy: the one recording of
-//! which the truth is known.
+//! A simulated run, exported, imported, and replayed on the same machine under the same policy. Only for such a
+//! recording is the truth known.
 
 use wakelab_lab::export_events;
 use wakelab_machine::{Costs, Machine, presets};
@@ -22,7 +22,7 @@ pub(crate) fn export(machine: &Machine, workload: Workload) -> (Outcome, Vec<u8>
     export_events(&scenario(machine, workload), 7, Vec::new()).expect("it runs, and memory takes everything")
 }
 
-/// The run, what was read of its export, and the replay.
+/// The run, the recording that was read from its export, and the replay.
 fn round_trip(machine: &Machine, workload: &str) -> (Outcome, Recording, Outcome) {
     let (truth, text) = export(machine, Workload::parse_spec(workload).expect("a workload"));
     let options = Options { strict: true, recorded_on: Some(machine.clone()), ..Options::default() };
@@ -32,7 +32,7 @@ fn round_trip(machine: &Machine, workload: &str) -> (Outcome, Recording, Outcome
     (truth, recording, replay)
 }
 
-/// Messages one to one, many to many, by timers, and threads that never wait; a few milliseconds each.
+/// Messages one to one and many to many, timers, and threads that never wait; a few milliseconds each.
 const WORKLOADS: [&str; 5] = [
     "pingpong:pairs=3,loops=50",
     "hackbench:groups=2,fds=6,loops=10",
@@ -41,7 +41,7 @@ const WORKLOADS: [&str; 5] = [
     "spin:duration-ms=5",
 ];
 
-/// All but smp-2, which these workloads overload: where tasks still queue when a recording ends, a replay is not exact.
+/// All presets but smp-2, which these workloads overload: a replay is not exact if tasks still queue at the end.
 fn all_presets(check: impl Fn(&str, Machine)) {
     for (name, _) in presets() {
         if !["host", "smp-2"].contains(name) {
@@ -50,7 +50,7 @@ fn all_presets(check: impl Fn(&str, Machine)) {
     }
 }
 
-/// What is compared exactly.
+/// The results that must be equal.
 fn essence(outcome: &Outcome) -> (u64, u64, u64, u64, &[u64]) {
     let counts = &outcome.counts;
     let tasks = &outcome.task_cpu_time_ns[..];
@@ -71,7 +71,7 @@ fn where_nothing_costs_anything_a_replay_is_the_run() {
     });
 }
 
-/// A task's work is known to a nanosecond a segment; on slower CPUs that shifts what follows.
+/// The work of each segment is known to a nanosecond; on slower CPUs the rest shifts what follows.
 #[test]
 fn capacities_cost_a_nanosecond_now_and_then() {
     let mut machine = Machine::preset("snapdragon-865").expect("a preset");
@@ -89,9 +89,9 @@ fn capacities_cost_a_nanosecond_now_and_then() {
     }
 }
 
-/// What decisions and balancing read is not known where it is not measured, and what writes waited for never, so it
-/// stays in the work (most beside the shortest work, pingpong's); and what many tasks may do for one (hackbench) must
-/// be done in the replay by the one that did it.
+/// The cost of reads by decisions and balancing is unknown unless it was measured, and the cost of writes always, so
+/// both stay in the work; this matters most for pingpong, which has the shortest work. In hackbench any sender may wake
+/// a receiver, but in the replay it must be the one that did.
 #[test]
 fn with_all_costs_a_replay_takes_about_as_long() {
     all_presets(|name, machine| {

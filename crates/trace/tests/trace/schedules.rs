@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Recordings generated from a schedule of which everything is known: the model must explain all of it, must hold every
-//! nanosecond of it, and must not deadlock.
+//! Recordings generated from a known schedule: the model must explain all waits, hold every nanosecond of work, and not
+//! deadlock.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::script::{Script, comm};
 
 const CPUS: usize = 3;
 
-/// What happens next, on a CPU, after so much time.
+/// The next thing that happens on a CPU, after a time.
 #[derive(Clone, Debug)]
 struct Step {
     cpu: usize,
     after_ns: u64,
     action: Action,
-    /// Which task, where there is a choice.
+    /// The choice of a task, where there are several.
     which: Index,
 }
 
@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// A machine that does as it is told, and remembers.
+/// A machine that carries out steps and remembers what was done.
 #[derive(Default)]
 struct Machine {
     now_ns: u64,
@@ -64,7 +64,7 @@ fn pick(from: &BTreeSet<u32>, which: &Index) -> Option<u32> {
 }
 
 impl Machine {
-    /// Tasks 1 to 4 are there; every CPU takes one, by a switch from idle.
+    /// Tasks 1 to 4 exist, and each CPU switches from idle to one of them.
     fn new(first: &Index) -> Self {
         let mut machine = Machine { last_tid: 4, runnable: (1..=4).collect(), ..Machine::default() };
         for cpu in 0..CPUS {
@@ -144,7 +144,7 @@ proptest! {
         prop_assert_eq!(work_ns(&recording.workload).iter().sum::<u64>(), machine.busy_ns);
         let ends_ns = execute(&recording.workload);
         prop_assert!(ends_ns.is_ok(), "tasks never end: {:?}", ends_ns);
-        // Without a wait for a CPU nothing takes longer than it did.
+        // No task waits for a CPU here, so none takes longer than it did.
         prop_assert!(ends_ns.iter().flatten().all(|&end_ns| end_ns <= machine.now_ns));
         for task in &recording.workload.tasks {
             let tid = task.process;

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use wakelab_trace::{Options, Recording, TraceError, read_from};
+use wakelab_workload::{Op, Source};
 
 /// The recorder's clock at the first event.
 const BEGIN_NS: u64 = 1_860_000_000_000;
@@ -97,7 +98,12 @@ impl Script {
             .expect("the recording is well formed")
     }
 
-    /// Reads it; the error's text is what `--strict` says.
+    /// Reads it without gaps.
+    pub(crate) fn explained(&self) -> Recording {
+        self.read_strictly().expect("all is explained")
+    }
+
+    /// Reads it without gaps. The error is the text of the refusal.
     pub(crate) fn read_strictly(&self) -> Result<Recording, String> {
         read_text(&self.text, &Options { strict: true, ..Options::default() })
             .map_err(|error| error.to_string())
@@ -107,4 +113,30 @@ impl Script {
 /// Reads a recording that errors call `f`.
 pub(crate) fn read_text(text: &str, options: &Options) -> Result<Recording, TraceError> {
     read_from(text.as_bytes(), "f", "script", options)
+}
+
+/// Work without spread.
+pub(crate) fn compute(work_ns: u64) -> Op {
+    Op::Compute { work_ns, spread_percent: 0 }
+}
+
+/// A signal that is not sync.
+pub(crate) fn signal(signal: u32) -> Op {
+    Op::Signal { signal, sync: false }
+}
+
+/// A wait for a signal.
+pub(crate) fn wait(signal: u32) -> Op {
+    Op::Wait { signal }
+}
+
+/// A sleep of unknown source.
+pub(crate) fn sleep(delay_ns: u64) -> Op {
+    Op::Sleep { delay_ns, source: Source::Unknown }
+}
+
+/// The program of the task with this name.
+pub(crate) fn program<'a>(recording: &'a Recording, name: &str) -> &'a [Op] {
+    let task = recording.workload.tasks.iter().find(|task| task.name == name);
+    &task.unwrap_or_else(|| panic!("no task {name}")).program
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A recording from elsewhere that is not ours to ship: it is read where it lies beside the project, and this says so
-//! where it does not.
+//! A recording by others that may not be shipped. It is read where it lies beside the project; elsewhere the test says
+//! that it is skipped.
 
 use std::path::Path;
 
@@ -21,9 +21,9 @@ fn juno() {
     let explained = &recording.explained;
     assert_eq!((recording.nr_cpus, recording.workload.tasks.len(), recording.events), (6, 50, 2941));
     assert_eq!((explained.waits, explained.unexplained), (1044, 0));
-    // rt-app's thread of period 16 ms, whose work grows.
+    // rt-app's thread with a period of 16 ms and growing work.
     assert_eq!(explained.loops["ramp"].open, 1);
-    // The writes to a disk, each when the one before is done.
+    // Writes to a disk; each follows the end of the one before.
     assert_eq!(explained.loops["usb-storage"].closed, 1);
     let ends_ns = execute(&recording.workload).expect("all tasks end");
     assert!(ends_ns.iter().all(|&end_ns| end_ns <= recording.duration_ns));
