@@ -3,7 +3,7 @@
 //!
 //! The recordings are made of the fixtures: each is repeated, shifted by its own length, until the file has 100 MB. One
 //! file has the format of `perf script`, and one the same events in ftrace's format. Each repetition forks its own
-//! tasks, so there are thousands. Before each measurement, an import in a process of its own prints what the file holds
+//! tasks, so there are thousands. Before each measurement, an import in a separate process prints what the file holds
 //! and how much memory the import took.
 
 use std::env;
@@ -23,7 +23,7 @@ const FILE_BYTES: u64 = 100_000_000;
 struct Line<'a> {
     /// `comm pid/tid`.
     task: &'a str,
-    /// `001`.
+    /// Its digits, as in `001`.
     cpu: &'a str,
     time_ns: u64,
     /// `sched:sched_switch: ...`, with the blanks before it.
@@ -85,7 +85,7 @@ fn generate(name: &str, fixture: &str, write: impl Fn(&Line<'_>, u64) -> String)
     path
 }
 
-/// Set in the process of its own in which a file is imported to see its memory: the file.
+/// The variable that names the file to import in the separate process that shows how much memory that takes.
 const MEMORY_OF: &str = "WAKELAB_IMPORT_MEMORY_OF";
 
 /// The most memory that this process ever had, if the system tells.

@@ -188,7 +188,7 @@ pub enum TraceError {
         file: String,
         /// From 1.
         line: u64,
-        /// What.
+        /// The kind of gap.
         gap: Gap,
     },
 }

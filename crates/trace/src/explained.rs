@@ -93,7 +93,7 @@ pub struct Explained {
     /// The recording tells interrupts from tasks, by events or by flags. If not, wake-ups by an interrupt are
     /// attributed to the interrupted task.
     pub interrupts_known: bool,
-    /// The recording says which threads share a process. If not, each thread is a process of its own.
+    /// The recording says which threads share a process. If not, each thread is a separate process.
     pub processes_known: bool,
     /// Wake-ups are known from sched_waking. If not, from sched_wakeup, which may stand on the wakee's CPU.
     pub wakers_known: bool,

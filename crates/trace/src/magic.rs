@@ -70,7 +70,7 @@ pub(crate) fn recognise(head: &[u8], file: &str) -> Option<TraceError> {
 
 /// The refusal of a folder.
 pub(crate) fn folder(path: &Path, file: &str) -> TraceError {
-    // LTTng puts the metadata of the kernel's events into a folder of their own.
+    // LTTng puts the metadata of the kernel's events into a separate folder.
     let is_ctf = path.join("metadata").exists() || path.join("kernel/metadata").exists();
     let (found, advice) = match is_ctf {
         true => (CTF_NAME, CTF),

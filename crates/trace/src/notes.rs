@@ -103,7 +103,7 @@ fn assumptions(explained: &Explained) -> Vec<String> {
     );
     note(
         !explained.processes_known,
-        "each thread counts as a process of its own, because this recording does not say which threads share one"
+        "each thread counts as a separate process, because this recording does not say which threads share one"
             .to_owned(),
     );
     note(
@@ -127,7 +127,7 @@ fn assumptions(explained: &Explained) -> Vec<String> {
     notes
 }
 
-/// Which tasks were woken at times of their own, and which a while after they went to sleep.
+/// The names of tasks in open loops and in closed loops.
 fn loops(explained: &Explained) -> impl Iterator<Item = String> {
     let names = |open: bool| {
         let of = |(comm, loops): (&String, &LoopCount)| {

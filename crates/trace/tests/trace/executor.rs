@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An abstract executor: runs a workload as if each task had a CPU of its own, and checks the workload's form.
+//! An abstract executor: runs a workload as if each task had its own CPU, and checks the workload's form.
 
 use wakelab_workload::{Op, TaskIndex, Workload};
 

@@ -99,7 +99,7 @@ fn assumptions_are_told() {
     assert!(told(&realtime.read(), "2 real-time tasks are simulated as fair tasks of nice -20"));
     let threads =
         Script { text: script().text.replace("1/1 ", "1 ").replace("2/2 ", "2 ").replace("0/0 ", "0 ") };
-    assert!(told(&threads.read(), "each thread counts as a process of its own"));
+    assert!(told(&threads.read(), "each thread counts as a separate process"));
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Script {
         self
     }
 
-    /// sched_switch.
+    /// A sched_switch event.
     pub(crate) fn switch(&mut self, cpu: u32, time_ns: u64, prev: u32, state: &str, next: u32) -> &mut Self {
         let fields = format!(
             "prev_comm={} prev_pid={prev} prev_prio=120 prev_state={state} ==> next_comm={} next_pid={next} next_prio=120",
