@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel counts while the command runs: perf events of its tasks, and the wait for CPUs of all tasks.
+//! What the kernel counts while the command runs: perf events of its tasks, and the time that all tasks wait for CPUs.
 //!
-//! perf events (perf_event_open(2)) are opened on this thread, off, inherited, and to be enabled by exec: the command
-//! is counted from its exec on with all its descendants, and this process is not. So they are opened just before the
-//! command is started, by the thread that starts it.
+//! perf events (perf_event_open(2)) are opened on this thread, disabled, inherited, and enabled by exec. So the command
+//! is counted from its exec on with all its descendants, and this process is not counted. The thread that starts the
+//! command opens them just before.
 //!
 //! `sched_waking` fires in the waker, so that it counts the wake-ups that the command's tasks made. The run-queue wait
 //! is the eighth number of each CPU's line of /proc/schedstat (Documentation/scheduler/sched-stats.rst), over all tasks
@@ -32,7 +32,7 @@ pub(crate) struct Counted {
     pub(crate) cache_misses: Option<f64>,
 }
 
-/// Where the kernel tells about itself.
+/// Where the kernel shows its counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Sources {
     pub(crate) schedstat: PathBuf,
@@ -62,7 +62,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Ready for the next program that this thread starts.
+    /// Opens counters for the next program that this thread starts.
     pub(crate) fn start(sources: &Sources) -> Counters {
         Counters {
             migrations: open(Software::CPU_MIGRATIONS),
@@ -72,12 +72,12 @@ impl Counters {
             cache_references: open(Hardware::CACHE_REFERENCES),
             cache_misses: open(Hardware::CACHE_MISSES),
             schedstat_path: sources.schedstat.clone(),
-            // Last, so that it holds no more than the command.
+            // Last, because it counts all tasks, and the opening of the others must not count.
             schedstat: Schedstat::read(&sources.schedstat),
         }
     }
 
-    /// What has been counted since.
+    /// Returns what has been counted since the start.
     pub(crate) fn finish(self) -> Counted {
         let waited = self.schedstat.ok().and_then(|before| {
             let after = Schedstat::read(&self.schedstat_path).ok()?;
@@ -95,7 +95,7 @@ impl Counters {
         }
     }
 
-    /// What this machine does not count, and why.
+    /// Returns what this machine does not count, and why.
     pub(crate) fn missing(&self) -> Vec<MissingMetric> {
         let of = |name, error: &io::Error| MissingMetric { name, why: words(error) };
         let counters = [
@@ -136,22 +136,25 @@ fn tracepoint(folder: &Path) -> io::Result<Tracepoint> {
     let path = folder.join("id");
     let text = fs::read_to_string(&path)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-    let id = text.trim().parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))?;
+    let id = text
+        .trim()
+        .parse()
+        .map_err(|_| io::Error::other(format!("{}: expected a number", path.display())))?;
     Ok(Tracepoint::with_id(id))
 }
 
-/// The count; where the counter had to share its register with others, scaled to the whole time.
+/// Returns the count. A counter that shared its register with others is scaled to the whole time.
 fn value(counter: io::Result<Counter>) -> Option<f64> {
     let data = counter.ok()?.read_full().ok()?;
     let (enabled, running) = (data.time_enabled()?, data.time_running()?);
     if enabled.is_zero() {
-        // Never on: the command never came to its exec.
+        // Never enabled, because the command never reached its exec.
         return None;
     }
     (!running.is_zero()).then(|| data.count() as f64 * (enabled.as_secs_f64() / running.as_secs_f64()))
 }
 
-/// An error of perf_event_open(2) in words.
+/// Returns an error of perf_event_open(2) in words.
 fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(nix::libc::ENOENT | nix::libc::EOPNOTSUPP | nix::libc::ENODEV) => {
@@ -175,10 +178,10 @@ struct Schedstat {
 impl Schedstat {
     fn read(path: &Path) -> io::Result<Schedstat> {
         let text = fs::read_to_string(path)?;
-        Schedstat::parse(&text).ok_or_else(|| io::Error::other("no CPU's line with nine numbers"))
+        Schedstat::parse(&text).ok_or_else(|| io::Error::other("expected a line `cpuN` with nine numbers"))
     }
 
-    /// Lines `cpuN` and nine numbers; the last three are time running, time waiting, and turns.
+    /// Reads lines of `cpuN` and nine numbers; the last three are time running, time waiting, and time slices.
     fn parse(text: &str) -> Option<Schedstat> {
         let mut sum: Option<Schedstat> = None;
         for line in text.lines().filter(|line| line.starts_with("cpu")) {
@@ -239,7 +242,7 @@ mod tests {
         if !status.success() || first == last {
             return;
         }
-        // The shell itself was moved five times at the least, as the first time it may be there already.
+        // The shell itself was moved at least five times: before the first move it may have been there already.
         assert!(counted.migrations >= Some(5.0), "{counted:?}");
     }
 }

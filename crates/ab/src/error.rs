@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Why there is no result.
+//! The reasons why there is no result.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why trials were refused or given up. The kernel's own scheduler runs again by the time that the caller sees one.
+/// Why trials were refused or given up. The kernel's own scheduler runs again when the caller sees one, unless it
+/// says otherwise.
 #[derive(Debug, Error)]
 pub enum AbError {
-    /// Policies can be loaded by root alone.
-    #[error("loading a policy into the kernel takes root: run it with sudo")]
+    /// Only root can load policies.
+    #[error("only root can load a policy into the kernel: run it with sudo")]
     NotRoot,
-    /// No sched_ext.
+    /// The kernel has no sched_ext.
     #[error(
-        "this kernel has no sched_ext: it takes Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y (there is no {path})"
+        "this kernel has no sched_ext, which needs Linux 6.12 or newer with CONFIG_SCHED_CLASS_EXT=y ({path} does not exist)"
     )]
     NoSchedExt {
-        /// Where its state would be.
+        /// The file that would show its state.
         path: String,
     },
-    /// Somebody else's scheduler.
+    /// Another scheduler is attached.
     #[error("a sched_ext scheduler is already running: {ops} (state `{state}`); stop it first")]
     Occupied {
-        /// What /sys/kernel/sched_ext/root/ops says.
+        /// The text of /sys/kernel/sched_ext/root/ops.
         ops: String,
-        /// What /sys/kernel/sched_ext/state says.
+        /// The text of /sys/kernel/sched_ext/state.
         state: String,
     },
     /// The loader cannot be run.
@@ -32,85 +33,98 @@ pub enum AbError {
         "cannot run the loader {path}: {source}; build it with `cargo build --release -p wakelab-scx`, or name it with --loader"
     )]
     NoLoader {
-        /// As given.
+        /// The path as given.
         path: String,
-        /// Of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// The loader ended or the kernel did not take its scheduler.
+    /// The loader ended, or the kernel did not accept its scheduler.
     #[error("the loader did not attach {policy}: {why}")]
     NotAttached {
-        /// The policy.
+        /// The policy's name.
         policy: String,
-        /// What happened; the loader's last words.
+        /// What happened, and the loader's last lines.
         why: String,
     },
     /// The kernel's own scheduler did not come back.
-    #[error(
-        "the kernel's own scheduler did not come back after {policy}: state is `{state}` after {after_s} s"
-    )]
+    #[error("the kernel's own scheduler did not come back: state is `{state}` after {after_s} s")]
     NotDetached {
-        /// The policy.
-        policy: String,
-        /// What /sys/kernel/sched_ext/state says.
+        /// The text of /sys/kernel/sched_ext/state.
         state: String,
-        /// How long it was waited for.
+        /// Seconds of waiting.
         after_s: u64,
     },
     /// The command cannot be run.
     #[error("cannot run {program}: {source}")]
     NoCommand {
-        /// Its program.
+        /// The program.
         program: String,
-        /// Of the system.
+        /// The system's error.
         source: io::Error,
     },
     /// The command failed.
     #[error("the command failed under {side}: {status}{said}")]
     CommandFailed {
-        /// Under what.
+        /// The scheduler.
         side: String,
-        /// Exit code or signal.
+        /// The exit code or signal, in words.
         status: String,
-        /// The last lines of its output, each on a line of its own.
+        /// The last lines of its output, each after a line break.
         said: String,
     },
-    /// Nothing in the command's output matches.
+    /// No line of the command's output matches.
     #[error(
-        "the command's output under {side} has nothing that `{regex}` matches with a number in its first group{said}"
+        "the command's output under {side} has no line that `{regex}` matches with a number in its first group{said}"
     )]
     NoMetric {
-        /// Under what.
+        /// The scheduler.
         side: String,
-        /// As given.
+        /// The expression as given.
         regex: String,
-        /// The last lines of its output, each on a line of its own.
+        /// The last lines of its output, each after a line break.
         said: String,
     },
-    /// Too many runs in which the scheduler did not stay.
+    /// The scheduler did not stay attached in too many runs.
     #[error("{count} runs were void, the last of them under {side}: {why}")]
     Void {
-        /// So many.
+        /// Number of void runs.
         count: usize,
-        /// Under what.
+        /// The scheduler.
         side: String,
-        /// What happened.
+        /// What happened in the last of them.
         why: String,
     },
-    /// A signal.
+    /// What the command left running does not end.
+    #[error("{count} processes that the command left running could not be ended")]
+    LeftRunning {
+        /// Number of processes.
+        count: usize,
+    },
+    /// A signal killed the process that runs the trials.
+    #[error(
+        "the process that ran the trials ended with {status}; the {count} processes that it left were ended, and the \
+         kernel's own scheduler runs"
+    )]
+    WorkerKilled {
+        /// How it ended.
+        status: String,
+        /// Number of processes below it.
+        count: usize,
+    },
+    /// A signal, or [`crate::Interrupt::stop`].
     #[error("interrupted; the kernel's own scheduler runs")]
     Interrupted,
-    /// A call of the system failed.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// What was tried: a verb and its object.
         what: String,
-        /// Of the system.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// For `map_err`: what was tried.
+/// Returns a closure for `map_err` that says what was tried.
 pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> AbError {
     let what = what.into();
     move |source| AbError::System { what, source: source.into() }

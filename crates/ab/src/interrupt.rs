@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A way to stop trials from another thread: that of a signal's handler.
+//! A way to stop trials from another thread, such as that of a signal handler.
 //!
-//! The thread that runs trials sleeps until the command ends, so that it disturbs nothing that is measured; so the stop
-//! has to end the command. It has a process group of its own, which is signalled as a whole.
+//! The thread that runs the trials sleeps until the command ends, so that it does not disturb what is measured. A stop
+//! therefore ends the command: it signals the command's process group.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,26 +12,43 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// A command that has not ended so long after SIGTERM is killed.
-const GRACE: Duration = Duration::from_secs(3);
+/// A process that has not ended this long after SIGTERM is killed.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+/// Pause between two looks at a process or at the kernel that something is expected of. Never used during a run.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// Shared between the trials and whoever stops them.
-#[derive(Debug, Default)]
+/// Shared between the trials and the thread that stops them.
+#[derive(Debug)]
 pub struct Interrupt {
     stopped: AtomicBool,
-    /// The command's process group, as long as it cannot have been given to another process.
+    /// The command's process group, until its id may belong to another process.
     group: Mutex<Option<Pid>>,
+    /// Time that the group has after SIGTERM; `None`: as long as it needs.
+    grace: Option<Duration>,
+}
+
+impl Default for Interrupt {
+    fn default() -> Interrupt {
+        Interrupt { stopped: AtomicBool::new(false), group: Mutex::new(None), grace: Some(GRACE) }
+    }
 }
 
 impl Interrupt {
-    /// Ends the command that runs and lets the trials end with [`crate::AbError::Interrupted`]; returns when the
-    /// command has ended. Not for a signal handler itself: it locks and sleeps.
+    /// Returns an interrupt that never kills: for [`crate::supervise`], whose worker needs time to give the machine
+    /// back.
+    pub fn without_kill() -> Interrupt {
+        Interrupt { grace: None, ..Interrupt::default() }
+    }
+
+    /// Ends the running command, so that the trials end with [`crate::AbError::Interrupted`]. Returns when the command
+    /// has ended. Do not call it in a signal handler itself: it locks and sleeps.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         let Some(group) = self.signal(None, Signal::SIGTERM) else { return };
+        let Some(grace) = self.grace else { return };
         let start = Instant::now();
-        while start.elapsed() < GRACE {
-            thread::sleep(Duration::from_millis(20));
+        while start.elapsed() < grace {
+            thread::sleep(POLL);
             if self.current() != Some(group) {
                 return;
             }
@@ -39,12 +56,12 @@ impl Interrupt {
         self.signal(Some(group), Signal::SIGKILL);
     }
 
-    /// Whether anybody called [`Interrupt::stop`].
+    /// Whether [`Interrupt::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// From now on a stop ends this process group.
+    /// Makes a stop end this process group from now on.
     pub(crate) fn enter(&self, group: Pid) {
         *self.lock() = Some(group);
         // A stop that came before did not see it.
@@ -53,7 +70,7 @@ impl Interrupt {
         }
     }
 
-    /// The process group has ended, and is about to be reaped.
+    /// Forgets the process group: it has ended and is about to be reaped.
     pub(crate) fn leave(&self) {
         *self.lock() = None;
     }
@@ -62,12 +79,12 @@ impl Interrupt {
         *self.lock()
     }
 
-    /// Signals the group that runs, or nothing if it is not `only`. The lock keeps the group from being reaped
+    /// Signals the group that runs, unless it is another than `only`. The lock keeps the group from being reaped
     /// meanwhile.
     fn signal(&self, only: Option<Pid>, signal: Signal) -> Option<Pid> {
         let group = self.lock();
         let found = (*group).filter(|&found| only.is_none_or(|only| only == found))?;
-        // The only failure is that nobody is left to be signalled.
+        // It fails only if no process of the group is left.
         let _ = killpg(found, signal);
         Some(found)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which scheduler the kernel runs, and the loader that changes it.
+//! The scheduler that the kernel runs, and the loader that changes it.
 //!
-//! The kernel tells in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name of
-//! the scheduler that is attached), `switch_all` (whether it has all normal tasks) and `enable_seq` (how often one was
-//! attached since boot). A policy that is attached before and after a run, under the same count, was attached all the
-//! time.
+//! The kernel shows it in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name
+//! of the attached scheduler), `switch_all` (whether it schedules all normal tasks) and `enable_seq` (the number of
+//! times that one was attached since boot). A policy that is attached before and after a run, under the same number,
+//! was attached all the time.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -17,27 +17,26 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::command::{Output, status_words};
+use crate::command::status_words;
 use crate::error::{AbError, system};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, POLL};
+use crate::output::Output;
 
-/// How `scx_wakelab` names its scheduler: this, and a version after it.
+/// The beginning of the name that `scx_wakelab` gives its scheduler; a version follows.
 const OPS_NAME: &str = "wakelab";
 
 /// Loading and attaching takes well under a second on a machine, and a minute under emulation.
 const ATTACH_LIMIT: Duration = Duration::from_secs(180);
-/// So does the way back.
+/// Detaching takes well under a second too, and longer under emulation.
 const DETACH_LIMIT: Duration = Duration::from_secs(60);
-/// How often the kernel and the loader are asked while a scheduler comes or goes; not during a run.
-const POLL: Duration = Duration::from_millis(20);
 
-/// The kernel's sched_ext, as the tree in /sys shows it.
+/// The kernel's sched_ext, as /sys shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct SchedExt {
     folder: PathBuf,
 }
 
-/// What was attached at a moment.
+/// What was attached at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attached {
     state: String,
@@ -51,7 +50,7 @@ impl SchedExt {
         SchedExt { folder: sysfs.join("kernel/sched_ext") }
     }
 
-    /// Nobody schedules but the kernel.
+    /// Checks that no sched_ext scheduler is attached.
     pub(crate) fn demand_free(&self) -> Result<(), AbError> {
         let now = self.now()?;
         match now.state == "disabled" {
@@ -66,6 +65,24 @@ impl SchedExt {
             Ok(now) => Ok(now.state == "disabled"),
             Err(AbError::NoSchedExt { .. }) => Ok(true),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until no scheduler of wakelab's is attached.
+    pub(crate) fn wait_until_detached(&self) -> Result<(), AbError> {
+        let begin = Instant::now();
+        loop {
+            let now = match self.now() {
+                Err(AbError::NoSchedExt { .. }) => return Ok(()),
+                now => now?,
+            };
+            if now.state == "disabled" || (now.state == "enabled" && !now.ops.starts_with(OPS_NAME)) {
+                return Ok(());
+            }
+            if begin.elapsed() > DETACH_LIMIT {
+                return Err(AbError::NotDetached { state: now.state, after_s: DETACH_LIMIT.as_secs() });
+            }
+            thread::sleep(POLL);
         }
     }
 
@@ -85,11 +102,11 @@ impl SchedExt {
     }
 }
 
-/// A file's text without its line break; `None` if there is no such file.
+/// Returns a file's text without its line break; `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<String>, AbError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim_end().to_owned())),
-        // A scheduler that goes takes its folder away between opening and reading.
+        // The folder of a scheduler that is detached may disappear between open and read.
         Err(error)
             if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ENODEV) =>
         {
@@ -99,7 +116,7 @@ fn read(path: &Path) -> Result<Option<String>, AbError> {
     }
 }
 
-/// How a policy is loaded.
+/// The program that loads a policy.
 #[derive(Clone, Debug)]
 pub struct LoaderCommand {
     /// `scx_wakelab`, or a program that takes its arguments.
@@ -109,7 +126,7 @@ pub struct LoaderCommand {
 }
 
 impl LoaderCommand {
-    /// That it can be run at all.
+    /// Checks that the loader can be run.
     pub(crate) fn check(&self) -> Result<(), AbError> {
         let no_loader = |source| AbError::NoLoader { path: self.program.display().to_string(), source };
         let output = Command::new(&self.program).arg("--version").output().map_err(no_loader)?;
@@ -125,7 +142,6 @@ impl LoaderCommand {
 
 /// A loader whose scheduler is attached. Dropped, it is stopped as [`Loader::stop`] does.
 pub(crate) struct Loader {
-    policy: String,
     child: Child,
     output: Output,
     sched_ext: SchedExt,
@@ -142,23 +158,22 @@ impl Loader {
     ) -> Result<Loader, AbError> {
         let output = Output::new()?;
         let mut start = Command::new(&command.program);
-        // A process group of its own: Ctrl-C must not end it before the command's run is over.
+        // Its own process group, because Ctrl-C must not end it before the command's run is over.
         start.args(["--policy", policy]).args(&command.arguments).process_group(0);
-        output.give_to(&mut start)?;
+        output.attach_to(&mut start)?;
         let child = start
             .spawn()
             .map_err(|source| AbError::NoLoader { path: command.program.display().to_string(), source })?;
         let attached = Attached { state: String::new(), ops: String::new(), enable_seq: None };
-        let mut loader =
-            Loader { policy: policy.to_owned(), child, output, sched_ext: sched_ext.clone(), attached };
+        let mut loader = Loader { child, output, sched_ext: sched_ext.clone(), attached };
 
         let begin = Instant::now();
         loop {
             let now = sched_ext.now()?;
             if now.state == "enabled" && now.ops.starts_with(OPS_NAME) {
                 if !sched_ext.schedules_all()? {
-                    let why =
-                        "it schedules only tasks of the class SCHED_EXT, and the command is none".to_owned();
+                    let why = "it schedules only tasks of the class SCHED_EXT, and the command is not one"
+                        .to_owned();
                     return Err(AbError::NotAttached { policy: policy.to_owned(), why });
                 }
                 loader.attached = now;
@@ -174,61 +189,53 @@ impl Loader {
                 thread::sleep(POLL);
                 continue;
             };
-            let why = format!("{why}{}", loader.output.said()?);
+            let why = format!("{why}{}", loader.output.last_lines()?);
             return Err(AbError::NotAttached { policy: policy.to_owned(), why });
         }
     }
 
-    /// `None` if the scheduler has been attached all the time, else what happened.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("process ids are positive ints"))
+    }
+
+    /// Returns what happened if the scheduler has not been attached all the time.
     pub(crate) fn lost(&mut self) -> Result<Option<String>, AbError> {
         if let Some(status) = self.ended()? {
-            let said = self.output.said()?;
+            let said = self.output.last_lines()?;
             return Ok(Some(format!("the loader ended with {}{said}", status_words(status))));
         }
         let now = self.sched_ext.now()?;
         if now == self.attached {
             return Ok(None);
         }
-        // Ejected just now: the loader is about to say why.
+        // The kernel has just detached it, and the loader is about to say why.
         self.wait(DETACH_LIMIT / 10)?;
-        let said = self.output.said()?;
+        let said = self.output.last_lines()?;
         let what = match now.state == "enabled" && now.ops == self.attached.ops {
-            true => "the policy was attached anew during the run".to_owned(),
+            true => "the policy was attached again during the run".to_owned(),
             false => format!("state `{}`, scheduler `{}` at the end of the run", now.state, now.ops),
         };
         Ok(Some(format!("{what}{said}")))
     }
 
-    /// Stops the loader by SIGINT and waits until the kernel's own scheduler is back. `Some`: the loader says that
-    /// something went wrong before.
+    /// Stops the loader by SIGINT and waits until the kernel's own scheduler is back. Returns what went wrong before, if
+    /// the loader reports something.
     pub(crate) fn stop(mut self) -> Result<Option<String>, AbError> {
         let status = self.end()?;
-        let begin = Instant::now();
-        loop {
-            let state = self.sched_ext.now()?.state;
-            if state == "disabled" {
-                break;
-            }
-            if begin.elapsed() > DETACH_LIMIT {
-                let policy = self.policy.clone();
-                return Err(AbError::NotDetached { policy, state, after_s: DETACH_LIMIT.as_secs() });
-            }
-            thread::sleep(POLL);
-        }
+        self.sched_ext.wait_until_detached()?;
         if status.success() {
             return Ok(None);
         }
-        Ok(Some(format!("the loader ended with {}{}", status_words(status), self.output.said()?)))
+        Ok(Some(format!("the loader ended with {}{}", status_words(status), self.output.last_lines()?)))
     }
 
-    /// Ends the program, if it has not ended yet: SIGINT, and SIGKILL if it does not heed that.
+    /// Ends the program if it has not ended yet: by SIGINT, then by SIGKILL.
     fn end(&mut self) -> Result<ExitStatus, AbError> {
         if let Some(status) = self.ended()? {
             return Ok(status);
         }
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("process ids are positive ints"));
-        // It is not reaped before `wait`, so that the number is its own.
-        let _ = kill(pid, Signal::SIGINT);
+        // It is not reaped before `wait`, so that no other process can have its id.
+        let _ = kill(self.pid(), Signal::SIGINT);
         if let Some(status) = self.wait(DETACH_LIMIT)? {
             return Ok(status);
         }
@@ -236,7 +243,7 @@ impl Loader {
         self.child.wait().map_err(system("wait for the loader"))
     }
 
-    /// Waits so long for the program's end.
+    /// Waits at most `limit` for the program's end.
     fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>, AbError> {
         let begin = Instant::now();
         loop {
@@ -255,7 +262,7 @@ impl Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // Whoever drops it without `stop` has an error of its own to tell.
+        // A caller that drops it without `stop` has an error to report already.
         let _ = self.end();
     }
 }

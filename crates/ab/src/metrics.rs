@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a run is measured by: from what was counted to values, in the order of the table.
+//! The metrics of a run, in the order of the table.
 
 use wakelab_stats::{Direction, Unit};
 
@@ -9,11 +9,13 @@ use crate::runs::{MissingMetric, TrialMetric};
 
 /// All that was measured of one run.
 pub(crate) struct Measured {
-    /// What the command printed, if it was asked for.
+    /// The number that the command printed, if `--metric` asks for one.
     pub(crate) metric: Option<f64>,
     pub(crate) elapsed_ns: u64,
     pub(crate) usage: Usage,
     pub(crate) counted: Counted,
+    /// Number of processes that the command left running; they were ended after the run.
+    pub(crate) left_running: usize,
 }
 
 struct Definition {
@@ -32,7 +34,8 @@ const fn define(
     Definition { name, label, unit, value }
 }
 
-/// All but the command's own; less is better in all of them.
+/// All metrics but the number that the command prints. Less is better in the wall time and in the wait for CPUs; the
+/// others explain them.
 const DEFINITIONS: [Definition; 15] = [
     define("wall_time_ns", "wall time", Unit::Ns, |run| Some(run.elapsed_ns as f64)),
     define("cpu_time_ns", "CPU time", Unit::Ns, |run| Some((run.usage.user_ns + run.usage.system_ns) as f64)),
@@ -58,7 +61,7 @@ const DEFINITIONS: [Definition; 15] = [
     define("cache_misses", "cache misses", Unit::Count, |run| run.counted.cache_misses),
 ];
 
-/// The metrics of `blocks[block][side]`, without those that are missing.
+/// Returns the metrics of `blocks[block][side]`, without those that are missing.
 pub(crate) fn metrics(
     blocks: &[Vec<Measured>],
     own: Option<Direction>,
@@ -76,7 +79,7 @@ pub(crate) fn metrics(
         values: values(&|run| run.metric),
     });
     let is_missing = |definition: &&Definition| {
-        // A part goes with its whole.
+        // A part is missing with its whole.
         !missing.iter().any(|missing| definition.name.starts_with(missing.name.trim_end_matches("_ns")))
     };
     let others = DEFINITIONS.iter().filter(is_missing).map(|definition| TrialMetric {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! In which order each block runs the sides.
+//! The order in which each block runs the sides.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// One random order after another, each of every side once; the same seed gives the same orders.
+/// A sequence of random orders of all sides; the same seed gives the same sequence.
 pub(crate) struct Orders {
     random: Xoshiro256PlusPlus,
     sides: usize,
@@ -15,7 +15,7 @@ impl Orders {
         Orders { random: Xoshiro256PlusPlus::seed_from_u64(seed), sides }
     }
 
-    /// The next block's (Fisher and Yates).
+    /// Returns the next block's order (Fisher and Yates).
     pub(crate) fn next(&mut self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.sides).collect();
         for last in (1..order.len()).rev() {
@@ -25,7 +25,7 @@ impl Orders {
         order
     }
 
-    /// Uniform below `bound`, by multiplication (Lemire); the bias is below bound / 2^64.
+    /// Returns a uniform number below `bound`, by multiplication (Lemire); the bias is below bound / 2^64.
     fn below(&mut self, bound: u64) -> usize {
         let drawn = (u128::from(self.random.next_u64()) * u128::from(bound)) >> 64;
         usize::try_from(drawn).expect("below a number of sides")

@@ -27,8 +27,20 @@ pub struct TrialRuns {
     pub missing: Vec<MissingMetric>,
     /// Runs that do not count.
     pub void: Vec<VoidRun>,
+    /// Processes that the command left running in the runs that count.
+    pub left_running: LeftRunning,
     /// Why there were no more blocks.
     pub stopped_by: StoppedBy,
+}
+
+/// Processes that were still running when the command had ended. They were ended after each run, because they would
+/// have taken CPU time from later runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftRunning {
+    /// Number of processes.
+    pub processes: usize,
+    /// Number of runs that left any.
+    pub runs: usize,
 }
 
 /// One metric of all runs.

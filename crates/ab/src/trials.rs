@@ -1,48 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The trials: block after block, until the intervals are narrow enough or there were as many as asked for.
+//! The trials: block after block, until the intervals are narrow enough or the number of blocks asked for was run.
 //!
-//! Stopping when an interval is *narrow* keeps its meaning (Chow and Robbins 1965, sequential intervals of fixed
-//! width); stopping when a gain is *significant* would not, and is not done. Narrow intervals of few blocks may be
-//! luck, so that at least [`BLOCKS_MIN`] are run.
+//! To stop when an interval is *narrow* keeps the interval's meaning (Chow and Robbins 1965, sequential intervals of
+//! fixed width). To stop when a gain is *significant* would not, so the trials never do. A narrow interval over few
+//! blocks may be luck, so at least [`BLOCKS_MIN`] are run.
 
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
 use regex::Regex;
 use wakelab_policy::PolicySpec;
 use wakelab_stats::{Direction, Gain, paired_gain};
 
-use crate::command::{self, status_words};
+use crate::command::{self, Finished, status_words};
 use crate::counters::{Counters, Sources};
+use crate::descendants::end_descendants;
 use crate::error::{AbError, system};
 use crate::interrupt::Interrupt;
 use crate::kernel::{Loader, LoaderCommand, SchedExt};
 use crate::metrics::{Measured, metrics};
 use crate::order::Orders;
-use crate::runs::{StoppedBy, TrialRuns, VoidRun};
+use crate::runs::{LeftRunning, StoppedBy, TrialRuns, VoidRun};
 
-/// Fewer blocks are never enough to stop by the interval.
+/// The smallest number of blocks after which an interval can stop the trials.
 const BLOCKS_MIN: usize = 5;
-/// After so many void runs the trials are given up.
+/// The number of void runs at which the trials are given up.
 const VOID_MAX: usize = 3;
-/// Between the change of schedulers and the run, under every side: what the change left to do is done by then.
+/// Pause between the change of schedulers and the run, under every side. What the change left to do is done by then.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Where a kernel tells about itself.
+/// Where the kernel shows its state.
 const SYSFS: &str = "/sys";
 
 /// A scheduler that the command is run under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The kernel's own.
+    /// The kernel's own scheduler.
     Kernel,
-    /// A policy, by the loader.
+    /// A policy, which the loader attaches.
     Policy(Box<PolicySpec>),
 }
 
 impl Side {
-    /// As in tables: `kernel`, or the policy.
+    /// Returns the name in tables: `kernel`, or the policy's.
     pub fn name(&self) -> String {
         match self {
             Side::Kernel => "kernel".to_owned(),
@@ -54,52 +57,52 @@ impl Side {
 /// A number that the command prints.
 #[derive(Clone, Debug)]
 pub struct OwnMetric {
-    /// Its first group is the number. The last match counts.
+    /// Finds the number, which is its first group. The last match counts; each line is searched by itself.
     pub regex: Regex,
     /// Which way is better.
     pub direction: Direction,
 }
 
-/// What to run.
+/// The trials to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Program and arguments; not empty.
     pub command: Vec<String>,
     /// The first is the baseline; not empty.
     pub sides: Vec<Side>,
-    /// Runs under each side, at most; at least 1.
+    /// Maximum number of runs under each side; at least 1.
     pub runs_max: usize,
-    /// Stop when the 95 % interval of the result's gain is within plus and minus so many percent, for every side.
+    /// Stop when the 95 % interval of the result's gain is within ± this many percent, for every side.
     pub until_percent: Option<f64>,
-    /// Runs before the first block, under the kernel's own scheduler, that do not count.
+    /// Number of runs before the first block, under the kernel's own scheduler. They do not count.
     pub warmup_runs: usize,
-    /// Seed of the order.
+    /// Seed of the random order.
     pub seed: u64,
-    /// The result, if it is what the command prints; else the wall time is.
+    /// The number that the command prints, as the result; `None`: the wall time is the result.
     pub metric: Option<OwnMetric>,
-    /// How policies are loaded.
+    /// The program that loads policies.
     pub loader: LoaderCommand,
-    /// Where the kernel tells about sched_ext: `/sys`.
+    /// Where the kernel shows sched_ext: `/sys`.
     pub sysfs: PathBuf,
 }
 
-/// What happens, for whoever shows progress.
+/// What happens, for a caller that shows progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// A run begins.
     Run {
-        /// Under what.
+        /// The scheduler.
         side: &'a str,
     },
     /// A run counts.
     Done,
     /// A run, and with it its block so far, does not count.
     Void {
-        /// Under what.
+        /// The scheduler.
         side: &'a str,
         /// What happened.
         why: &'a str,
-        /// Runs of the block that counted before.
+        /// Number of runs of the block that had counted.
         lost_runs: usize,
     },
 }
@@ -107,24 +110,27 @@ pub enum Progress<'a> {
 /// How a run ended that did not end the trials.
 enum Run {
     Valid(Measured),
-    /// The scheduler did not stay; why.
+    /// The scheduler did not stay attached, for this reason.
     Void(String),
 }
 
-/// Runs the plan. Whatever happens, the kernel's own scheduler runs at the end, unless the error says that it does not.
+/// Runs the plan. The kernel's own scheduler runs at the end in any case, unless the error says that it does not.
+///
+/// Makes this process a child subreaper, and ends every process below it after each run, but for the loader.
 ///
 /// # Errors
-/// What keeps policies from being loaded; a command that fails; too many void runs; a stop.
+/// Policies cannot be loaded; the command fails; too many runs are void; the interrupt was stopped.
 pub fn run(
     plan: &Plan,
     interrupt: &Interrupt,
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<TrialRuns, AbError> {
+    prctl::set_child_subreaper(true).map_err(system("become a child subreaper"))?;
     let sched_ext = SchedExt::new(&plan.sysfs);
     check(plan, &sched_ext, nix::unistd::geteuid().is_root())?;
     let sources = Sources::default();
     for _ in 0..plan.warmup_runs {
-        one(plan, &Side::Kernel, &sched_ext, &sources, interrupt)?;
+        run_once(plan, &Side::Kernel, &sched_ext, &sources, interrupt)?;
     }
     let missing = Counters::start(&sources).missing();
 
@@ -139,7 +145,7 @@ pub fn run(
             let mut failed = None;
             for &side in &next {
                 watch(Progress::Run { side: &names[side] });
-                match one(plan, &plan.sides[side], &sched_ext, &sources, interrupt)? {
+                match run_once(plan, &plan.sides[side], &sched_ext, &sources, interrupt)? {
                     Run::Valid(run) => measured[side] = Some(run),
                     Run::Void(why) => {
                         failed = Some((side, why));
@@ -179,17 +185,24 @@ pub fn run(
         regex: plan.metric.as_ref().map(|metric| metric.regex.as_str().to_owned()),
         missing,
         void,
+        left_running: left_running(&blocks),
         stopped_by,
     })
 }
 
-/// Refuses what cannot work, before anything is run.
+/// Sums up what the command left running.
+fn left_running(blocks: &[Vec<Measured>]) -> LeftRunning {
+    let counts = || blocks.iter().flatten().map(|run| run.left_running).filter(|&count| count > 0);
+    LeftRunning { processes: counts().sum(), runs: counts().count() }
+}
+
+/// Refuses a plan that cannot work, before anything is run.
 fn check(plan: &Plan, sched_ext: &SchedExt, is_root: bool) -> Result<(), AbError> {
     if plan.sides.iter().all(|side| *side == Side::Kernel) {
-        // Then it need not have sched_ext.
+        // The kernel need not have sched_ext.
         return if sched_ext.is_free()? { Ok(()) } else { sched_ext.demand_free() };
     }
-    // A tree that is not the kernel's own is a test's: nothing is loaded into a kernel.
+    // Another folder than the kernel's is a test's: nothing is loaded into a kernel.
     if plan.sysfs == Path::new(SYSFS) && !is_root {
         return Err(AbError::NotRoot);
     }
@@ -214,8 +227,8 @@ fn within(gain: &Gain, percent: f64) -> bool {
     gain.ci_percent.is_some_and(|[low, high]| (high - low) / 2.0 <= percent)
 }
 
-/// One run under one side.
-fn one(
+/// Runs the command once under one side.
+fn run_once(
     plan: &Plan,
     side: &Side,
     sched_ext: &SchedExt,
@@ -237,8 +250,9 @@ fn one(
     let lost = match &mut loader {
         Some(loader) => loader.lost()?,
         None if sched_ext.is_free()? => None,
-        None => Some("another sched_ext scheduler came during the run".to_owned()),
+        None => Some("another sched_ext scheduler was attached during the run".to_owned()),
     };
+    let left_running = end_descendants(loader.as_ref().map(Loader::pid), Signal::SIGTERM)?;
     let unclean = match loader {
         Some(loader) => loader.stop()?,
         None => None,
@@ -247,35 +261,29 @@ fn one(
         return Err(AbError::Interrupted);
     }
     let mut finished = finished?;
-    // A command that failed because its scheduler went is not to blame.
+    // The command may have failed because its scheduler was detached, so this comes first.
     if let Some(why) = lost.or(unclean) {
         return Ok(Run::Void(why));
     }
     if !finished.status.success() {
-        let (status, said) = (status_words(finished.status), finished.output.said()?);
+        let (status, said) = (status_words(finished.status), finished.output.last_lines()?);
         return Err(AbError::CommandFailed { side: name, status, said });
     }
     let metric = match &plan.metric {
         None => None,
-        Some(metric) => match found(&metric.regex, &finished.output.text()?) {
+        Some(metric) => match finished.output.last_number(&metric.regex, interrupt)? {
             Some(value) => Some(value),
             None => {
-                let (regex, said) = (metric.regex.to_string(), finished.output.said()?);
+                let (regex, said) = (metric.regex.to_string(), finished.output.last_lines()?);
                 return Err(AbError::NoMetric { side: name, regex, said });
             }
         },
     };
-    Ok(Run::Valid(Measured { metric, elapsed_ns: finished.elapsed_ns, usage: finished.usage, counted }))
+    let Finished { elapsed_ns, usage, .. } = finished;
+    Ok(Run::Valid(Measured { metric, elapsed_ns, usage, counted, left_running }))
 }
 
-/// The number in the first group of the last match.
-fn found(regex: &Regex, text: &str) -> Option<f64> {
-    let last = regex.captures_iter(text).last()?;
-    let value: f64 = last.get(1)?.as_str().trim().parse().ok()?;
-    value.is_finite().then_some(value)
-}
-
-/// From the list that the kernel keeps, as in `0-3,5`.
+/// Returns the number of CPUs in the kernel's list, for instance 5 for `0-3,5`.
 fn online_cpus() -> Result<usize, AbError> {
     let path = "/sys/devices/system/cpu/online";
     let what = format!("read {path}");
@@ -285,8 +293,9 @@ fn online_cpus() -> Result<usize, AbError> {
         last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
     };
     let counts: Option<Vec<usize>> = list.trim().split(',').map(count).collect();
-    let counts =
-        counts.ok_or_else(|| system(what)(std::io::Error::other(format!("no list of CPUs: {list}"))))?;
+    let counts = counts.ok_or_else(|| {
+        system(what)(std::io::Error::other(format!("expected a list of CPUs, found {list}")))
+    })?;
     Ok(counts.iter().sum())
 }
 
@@ -314,19 +323,10 @@ mod tests {
         let sched_ext = SchedExt::new(Path::new("/no/such/tree"));
         let refused =
             |sides, is_root| check(&plan(sides), &sched_ext, is_root).map_err(|error| error.to_string());
-        assert!(refused(vec![Side::Kernel, policy.clone()], false).unwrap_err().contains("takes root"));
+        assert!(refused(vec![Side::Kernel, policy.clone()], false).unwrap_err().contains("only root"));
         assert!(refused(vec![Side::Kernel, policy], true).unwrap_err().contains("no sched_ext"));
         // The kernel against itself takes neither.
         assert_eq!(refused(vec![Side::Kernel, Side::Kernel], false), Ok(()));
-    }
-
-    #[test]
-    fn the_last_match_counts() {
-        let regex = Regex::new("Time: ([0-9.]+)").unwrap();
-        assert_eq!(found(&regex, "Time: 1.5\nTime: 2.25 s\n"), Some(2.25));
-        assert_eq!(found(&regex, "Time: 1.5\nTime: 2.2.5\n"), None, "the last is no number");
-        assert_eq!(found(&regex, "time 3"), None);
-        assert_eq!(found(&Regex::new("(a)?b").unwrap(), "b"), None);
     }
 
     #[test]

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab ab`: a command under several schedulers of this machine's kernel (crates/ab), printed as `compare` prints.
+//!
+//! The process that the user starts is the supervisor. It starts this program again as the worker, which runs the
+//! trials and prints the result; crates/ab/src/supervise.rs says why.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -31,9 +35,10 @@ const LOADER: &str = "scx_wakelab";
     sudo wakelab ab --policy linux-4.15 --policy wakelab --runs 50 --until 1 -- ./benchmark\n  \
     wakelab ab --policy kernel -- ./benchmark     # the kernel against itself\n\n\
     Each block runs the command once under each policy, in random order; runs are compared within their block. The rows \
-    count the command and its descendants, except runqueue wait, which counts all tasks of the machine.\n\n\
+    count the command and its descendants, except runqueue wait, which counts all tasks of the machine. Processes that the \
+    command leaves running are ended after each run.\n\n\
     Exit codes: 0 success, 1 failure, 2 refused (arguments, not root, no sched_ext, no loader, another scheduler), 3 the \
-    command failed, 130 interrupted. In every case the kernel's own scheduler runs again.")]
+    command failed, 130 interrupted. In every case, also after SIGKILL, the kernel's own scheduler runs again.")]
 pub(crate) struct AbArgs {
     /// Policy: NAME[+axis=value...], or `kernel` for the kernel's own scheduler. Repeatable; the first is the baseline.
     /// If given once, the baseline is `kernel` [default: wakelab]
@@ -52,8 +57,8 @@ pub(crate) struct AbArgs {
     /// Seed of the random order
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Judge by a number that the command prints: the first group of the last match of REGEX [default: judge by wall
-    /// time]
+    /// Judge by a number that the command prints: the first group of the last match of REGEX, which is searched for
+    /// line by line [default: judge by wall time]
     #[arg(long, value_name = "REGEX")]
     metric: Option<String>,
     /// A larger value of --metric is better [default: a smaller one]
@@ -68,6 +73,9 @@ pub(crate) struct AbArgs {
     /// Folder with the kernel's state of sched_ext
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     sysfs: PathBuf,
+    /// Process id of the supervisor, whose worker this is
+    #[arg(long, value_name = "PID", hide = true)]
+    supervisor: Option<i32>,
     #[command(flatten)]
     format: FormatArg,
     /// Command to run, with its arguments. It gets no input, and its output is not shown
@@ -77,10 +85,39 @@ pub(crate) struct AbArgs {
 
 /// Runs all blocks and prints the comparison.
 pub(crate) fn run(args: &AbArgs) -> Result<()> {
-    let plan = plan(args)?;
-    let interrupt = Arc::new(Interrupt::default());
+    match args.supervisor {
+        None => supervise(args),
+        Some(supervisor) => work(args, supervisor),
+    }
+}
+
+/// Starts this command again as the worker, and ends with its exit code. The worker has printed everything by then.
+fn supervise(args: &AbArgs) -> Result<()> {
+    let interrupt = stop_at_signals(Interrupt::without_kill())?;
+    let mut worker = Command::new(std::env::current_exe().context("cannot find this program")?);
+    // The first argument is `ab`; the second may end the options.
+    let supervisor = format!("--supervisor={}", std::process::id());
+    worker.arg("ab").arg(supervisor).args(std::env::args_os().skip(2));
+    let status = wakelab_ab::supervise(worker, &args.sysfs, &interrupt)?;
+    match status.code() {
+        Some(0) | None => Ok(()),
+        Some(code) => std::process::exit(code),
+    }
+}
+
+/// Has the interrupt stopped by SIGINT, SIGTERM and SIGHUP.
+fn stop_at_signals(interrupt: Interrupt) -> Result<Arc<Interrupt>> {
+    let interrupt = Arc::new(interrupt);
     let at_signal = Arc::clone(&interrupt);
     ctrlc::set_handler(move || at_signal.stop()).context("cannot catch SIGINT")?;
+    Ok(interrupt)
+}
+
+/// Runs the trials in the worker process.
+fn work(args: &AbArgs, supervisor: i32) -> Result<()> {
+    let plan = plan(args)?;
+    let interrupt = stop_at_signals(Interrupt::default())?;
+    wakelab_ab::join_supervisor(supervisor)?;
 
     let Bar(bar) = Bar::new();
     bar.set_length((plan.runs_max * plan.sides.len()) as u64);

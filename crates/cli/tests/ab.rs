@@ -3,6 +3,7 @@
 //! the kernel changes /sys. The command prints what it finds there, so that gains can be computed by hand.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -53,7 +54,7 @@ impl Fake {
 
     fn ab(&self, mode: &str, arguments: &[&str], script: &str) -> Output {
         let output = self.command(mode, arguments, script).output().expect("the command was built");
-        // Whatever happened, the kernel's own scheduler runs.
+        // The kernel's own scheduler runs in any case.
         assert_eq!(self.text("kernel/sched_ext/state"), "disabled\n");
         output
     }
@@ -71,7 +72,7 @@ fn assert_refused(output: &Output, code: i32, message: &str) {
     assert!(last.starts_with(message), "{stderr}");
 }
 
-/// Prints the next of a list of numbers, one list a side: under the kernel 100, 90 and 110, under the policy 110, 102
+/// Prints the next number of a list, one list for each side: under the kernel 100, 90 and 110, under the policy 110, 102
 /// and 124.
 const NUMBERS: &str = r#"
 side=$(cat "$FAKE_SYSFS/kernel/sched_ext/state")
@@ -181,7 +182,7 @@ fn a_kernel_against_itself() {
 fn a_scheduler_that_is_ejected_makes_its_run_void() {
     for (mode, why) in [
         ("ejected-once", "the loader ended with exit code 1"),
-        ("anew-once", "the policy was attached anew during the run"),
+        ("again-once", "the policy was attached again during the run"),
         ("unclean-once", "the loader ended with exit code 1"),
     ] {
         let fake = Fake::new();
@@ -239,7 +240,7 @@ fn refusals() {
     assert_refused(&with(&["--policy", "windows"]), 2, "--policy windows: unknown policy");
     assert_refused(&with(&["--metric", "[0-9]+ apples"]), 2, "--metric [0-9]+ apples: expected a group");
     assert_refused(&with(&["--metric", "([0-9]+"]), 2, "--metric: regex parse error");
-    let pears = "the command's output under kernel has nothing that `([0-9]+) pears` matches";
+    let pears = "the command's output under kernel has no line that `([0-9]+) pears` matches";
     assert_refused(&with(&["--metric", "([0-9]+) pears"]), 2, pears);
     assert_refused(&with(&["--metric", "12 (a)pples"]), 2, "the command's output under kernel");
 
@@ -252,7 +253,7 @@ fn refusals() {
     }
     fs::remove_dir_all(fake.path("kernel")).expect("it is there");
     let output = fake.command("", &[], "true").output().expect("the command was built");
-    assert_refused(&output, 2, "this kernel has no sched_ext: it takes Linux 6.12");
+    assert_refused(&output, 2, "this kernel has no sched_ext, which needs Linux 6.12");
 
     let fake = Fake::new();
     let output = Command::new(env!("CARGO_BIN_EXE_wakelab"))
@@ -282,15 +283,85 @@ fn a_signal_gives_the_machine_back() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the command was built");
-        while !fake.path("running").exists() {
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(|| fake.path("running").exists());
         let pid = child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().expect("kill").success());
         let output = child.wait_with_output().expect("it ends");
         assert_refused(&output, 130, "interrupted; the kernel's own scheduler runs");
         assert_eq!(fake.text("kernel/sched_ext/state"), "disabled\n");
         assert!(!is_alive(fake.text("running").trim()), "the command's child still runs");
+    }
+}
+
+/// SIGKILL to the process that the user started, and to the one below it that runs the trials: the kernel's own
+/// scheduler comes back, and neither the loader nor a process of the command is left.
+#[test]
+fn a_kill_gives_the_machine_back() {
+    for victim in ["supervisor", "worker"] {
+        let fake = Fake::new();
+        let script = r#"[ "$(cat "$FAKE_SYSFS/kernel/sched_ext/state")" = enabled ] || exit 0
+            setsid sleep 1000 & echo $! > "$FAKE_SYSFS/child"; echo $PPID > "$FAKE_SYSFS/worker"
+            mv "$FAKE_SYSFS/child" "$FAKE_SYSFS/running"; wait"#;
+        let mut child = fake
+            .command("", &["--policy", POLICY], script)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command was built");
+        wait_until(|| fake.path("running").exists());
+        let worker = fake.text("worker").trim().to_owned();
+        let pid = if victim == "worker" { worker.clone() } else { child.id().to_string() };
+        assert_ne!(worker, child.id().to_string());
+        assert!(Command::new("kill").args(["-9", &pid]).status().expect("kill").success());
+        wait_until(|| fake.text("kernel/sched_ext/state") == "disabled\n");
+        wait_until(|| !is_alive(fake.text("running").trim()) && !is_alive(&worker));
+        wait_until(|| !is_alive(fake.text("loader").trim()));
+        let status = child.wait().expect("it ends");
+        if victim == "worker" {
+            let mut stderr = String::new();
+            child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("UTF-8");
+            assert_eq!(status.code(), Some(1), "{stderr}");
+            assert!(
+                stderr.starts_with("wakelab: the process that ran the trials ended with signal 9"),
+                "{stderr}"
+            );
+        }
+    }
+}
+
+/// Two sleeps are left in each of four runs, one of them in a session of its own: they are ended and counted.
+#[test]
+fn what_the_command_leaves_running_is_ended() {
+    let fake = Fake::new();
+    let script =
+        r#"sleep 1077 & echo $! >> "$FAKE_SYSFS/left"; setsid sleep 1077 & echo $! >> "$FAKE_SYSFS/left""#;
+    let options = ["--policy", POLICY, "--runs", "2", "--warmup", "0"];
+    let output = fake.ab("", &options, script);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fake.text("left").lines().count(), 8);
+    assert!(!fake.text("left").lines().any(is_alive), "a sleep goes on");
+    let told = "the command left 8 processes running, in 4 of 4 runs; each was ended after its run";
+    assert!(stdout(&output).contains(told), "{}", stdout(&output));
+
+    let output = fake.ab("", &[&options[..], &["--format", "json"]].concat(), script);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["left_running"], serde_json::json!({ "processes": 8, "runs": 4 }));
+}
+
+/// 64 MB are written, and the number stands in the middle.
+#[test]
+fn a_long_output_is_searched() {
+    let fake = Fake::new();
+    let script = "head -c 32000000 /dev/zero | tr '\\0' 'x'; echo; echo 7 msg/s; yes | head -c 32000000";
+    let options = ["--policy", "kernel", "--runs", "1", "--warmup", "0", "--format", "json"];
+    let output = fake.ab("", &[&options[..], &METRIC].concat(), script);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["metrics"][0]["sides"][0]["values"].to_string(), "[7]");
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -7,7 +7,7 @@
 //! blocks for seeds.
 
 use serde::Serialize;
-use wakelab_ab::{MissingMetric, StoppedBy, TrialMetric, TrialRuns, VoidRun};
+use wakelab_ab::{LeftRunning, MissingMetric, StoppedBy, TrialMetric, TrialRuns, VoidRun};
 
 use crate::comparison::{MetricOfPolicy, MetricResult, over_the_first};
 use crate::document::{CONFIDENCE_PERCENT, SCHEMA_VERSION};
@@ -43,6 +43,7 @@ pub struct TrialsDocument<'a> {
     metrics: Vec<TrialMetricDocument<'a>>,
     missing: &'a [MissingMetric],
     void: &'a [VoidRun],
+    left_running: LeftRunning,
 }
 
 #[derive(Debug, Serialize)]
@@ -122,6 +123,14 @@ impl Trials {
             let names: Vec<&str> = group.iter().map(|missing| missing.name).collect();
             out.push_str(&format!("not measured: {}: {}\n", names.join(", "), group[0].why));
         }
+        let LeftRunning { processes, runs } = self.runs.left_running;
+        if processes > 0 {
+            let plural = if processes == 1 { "" } else { "es" };
+            out.push_str(&format!(
+                "!! the command left {processes} process{plural} running, in {runs} of {} runs; each was ended after its run\n",
+                blocks * sides.len()
+            ));
+        }
         for VoidRun { block, side, why } in &self.runs.void {
             let side = &sides[*side];
             out.push_str(&format!("!! block {}, {side}: void, and run again: {why}\n", block + 1));
@@ -147,6 +156,7 @@ impl Trials {
             metrics: self.metrics.iter().map(TrialMetricDocument::new).collect(),
             missing: &self.runs.missing,
             void: &self.runs.void,
+            left_running: self.runs.left_running,
         }
     }
 }

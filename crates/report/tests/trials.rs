@@ -3,7 +3,7 @@
 
 mod common;
 
-use wakelab_ab::{MissingMetric, StoppedBy, TrialMetric, TrialRuns, VoidRun};
+use wakelab_ab::{LeftRunning, MissingMetric, StoppedBy, TrialMetric, TrialRuns, VoidRun};
 use wakelab_report::{ReportError, Style, Trials};
 use wakelab_stats::{Direction, Unit};
 
@@ -68,6 +68,7 @@ fn three_blocks() -> TrialRuns {
             .map(|(name, why)| MissingMetric { name, why: why.to_owned() })
             .into(),
         void: vec![VoidRun { block: 1, side: 1, why: "ejected: stall".to_owned() }],
+        left_running: LeftRunning::default(),
         stopped_by: StoppedBy::Interval,
     }
 }

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Stands in for scx_wakelab in tests/ab.rs: does with the tree $FAKE_SYSFS what the kernel does with /sys when a scheduler comes and
 # goes. $FAKE_LOADER says how it goes wrong: refused (it does not attach), partial (only to
-# tasks that ask for it), ejected or anew (each during the run), unclean (an error
+# tasks that ask for it), ejected or again (detached, or detached and attached, during the run), unclean (an error
 # at its end); `once` behind it, as in ejected-once: only the first time.
 
 [ "$1" = --version ] && exit 0
 tree=$FAKE_SYSFS/kernel/sched_ext
 echo "$*" >> "$FAKE_SYSFS/loaded"
+echo $$ > "$FAKE_SYSFS/loader"
 code=0
 
 detach() {
@@ -46,7 +47,7 @@ ejected)
     touch "$FAKE_SYSFS/go"
     exit 1
     ;;
-anew)
+again)
     until [ -e "$FAKE_SYSFS/running" ]; do sleep 0.01; done
     detach
     attach
