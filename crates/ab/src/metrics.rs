@@ -22,6 +22,7 @@ struct Definition {
     name: &'static str,
     label: &'static str,
     unit: Unit,
+    direction: Direction,
     value: fn(&Measured) -> Option<f64>,
 }
 
@@ -29,36 +30,47 @@ const fn define(
     name: &'static str,
     label: &'static str,
     unit: Unit,
+    direction: Direction,
     value: fn(&Measured) -> Option<f64>,
 ) -> Definition {
-    Definition { name, label, unit, value }
+    Definition { name, label, unit, direction, value }
 }
 
-/// All metrics but the number that the command prints. Less is better in the wall time and in the wait for CPUs; the
-/// others explain them.
+/// All metrics but the number that the command prints. Less is better in the wall time, the CPU
+/// time and the wait for CPUs; the others explain them.
 const DEFINITIONS: [Definition; 15] = [
-    define("wall_time_ns", "wall time", Unit::Ns, |run| Some(run.elapsed_ns as f64)),
-    define("cpu_time_ns", "CPU time", Unit::Ns, |run| Some((run.usage.user_ns + run.usage.system_ns) as f64)),
-    define("cpu_time_user_ns", "  user", Unit::Ns, |run| Some(run.usage.user_ns as f64)),
-    define("cpu_time_system_ns", "  system", Unit::Ns, |run| Some(run.usage.system_ns as f64)),
-    define("context_switches", "context switches", Unit::Count, |run| {
+    define("wall_time_ns", "wall time", Unit::Ns, Direction::Lower, |run| Some(run.elapsed_ns as f64)),
+    define("cpu_time_ns", "CPU time", Unit::Ns, Direction::Lower, |run| {
+        Some((run.usage.user_ns + run.usage.system_ns) as f64)
+    }),
+    define("cpu_time_user_ns", "  user", Unit::Ns, Direction::Neutral, |run| Some(run.usage.user_ns as f64)),
+    define("cpu_time_system_ns", "  system", Unit::Ns, Direction::Neutral, |run| {
+        Some(run.usage.system_ns as f64)
+    }),
+    define("context_switches", "context switches", Unit::Count, Direction::Neutral, |run| {
         Some((run.usage.voluntary + run.usage.involuntary) as f64)
     }),
-    define("context_switches_voluntary", "  voluntary", Unit::Count, |run| Some(run.usage.voluntary as f64)),
-    define("context_switches_involuntary", "  involuntary", Unit::Count, |run| {
+    define("context_switches_voluntary", "  voluntary", Unit::Count, Direction::Neutral, |run| {
+        Some(run.usage.voluntary as f64)
+    }),
+    define("context_switches_involuntary", "  involuntary", Unit::Count, Direction::Neutral, |run| {
         Some(run.usage.involuntary as f64)
     }),
-    define("migrations", "migrations", Unit::Count, |run| run.counted.migrations),
-    define("wakeups", "wake-ups", Unit::Count, |run| run.counted.wakeups),
-    define("runqueue_wait_ns", "runqueue wait", Unit::Ns, |run| run.counted.runqueue_wait_ns),
-    define("runqueue_wait_per_switch_ns", "  per switch", Unit::Ns, |run| {
+    define("migrations", "migrations", Unit::Count, Direction::Neutral, |run| run.counted.migrations),
+    define("wakeups", "wake-ups", Unit::Count, Direction::Neutral, |run| run.counted.wakeups),
+    define("runqueue_wait_ns", "runqueue wait", Unit::Ns, Direction::Lower, |run| {
+        run.counted.runqueue_wait_ns
+    }),
+    define("runqueue_wait_per_switch_ns", "  per switch", Unit::Ns, Direction::Lower, |run| {
         let counted = &run.counted;
         Some(counted.runqueue_wait_ns? / counted.runqueue_switches.filter(|&switches| switches > 0.0)?)
     }),
-    define("cycles", "cycles", Unit::Count, |run| run.counted.cycles),
-    define("instructions", "instructions", Unit::Count, |run| run.counted.instructions),
-    define("cache_references", "cache references", Unit::Count, |run| run.counted.cache_references),
-    define("cache_misses", "cache misses", Unit::Count, |run| run.counted.cache_misses),
+    define("cycles", "cycles", Unit::Count, Direction::Neutral, |run| run.counted.cycles),
+    define("instructions", "instructions", Unit::Count, Direction::Neutral, |run| run.counted.instructions),
+    define("cache_references", "cache references", Unit::Count, Direction::Neutral, |run| {
+        run.counted.cache_references
+    }),
+    define("cache_misses", "cache misses", Unit::Count, Direction::Neutral, |run| run.counted.cache_misses),
 ];
 
 /// Returns the metrics of `blocks[block][side]`, without those that are missing.
@@ -86,8 +98,22 @@ pub(crate) fn metrics(
         name: definition.name,
         label: definition.label,
         unit: definition.unit,
-        direction: Direction::Lower,
+        direction: definition.direction,
         values: values(&definition.value),
     });
     own.into_iter().chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_in_the_glossary() {
+        let glossary = include_str!("../../../docs/guide/glossary.md");
+        let explains = |label: &str| glossary.contains(&format!("**{}**", label.trim()));
+        let missing: Vec<&str> =
+            DEFINITIONS.iter().map(|definition| definition.label).filter(|label| !explains(label)).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "not in docs/guide/glossary.md");
+    }
 }

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::process::{Command, Stdio};
 
 use regex::Regex;
+use wakelab_machine::printable;
 
 use crate::error::{AbError, system};
 use crate::interrupt::Interrupt;
@@ -72,8 +73,8 @@ impl Output {
         Ok(last.filter(|value| value.is_finite()))
     }
 
-    /// Returns the last lines that are not empty, each after a line break and two blanks. Standard error comes after
-    /// standard output.
+    /// Returns the last lines that are not empty, each after a line break and two blanks, and without control characters.
+    /// Standard error comes after standard output.
     pub(crate) fn last_lines(&mut self) -> Result<String, AbError> {
         let mut text = String::new();
         for file in [&mut self.stdout, &mut self.stderr] {
@@ -82,7 +83,7 @@ impl Output {
         }
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-        Ok(last.iter().map(|line| format!("\n  {}", line.trim_end())).collect())
+        Ok(last.iter().map(|line| format!("\n  {}", printable(line.trim_end()))).collect())
     }
 }
 
@@ -146,6 +147,7 @@ mod tests {
         let expected: String = (21..=30).map(|line| format!("\n  {line}")).collect();
         assert_eq!(output(&format!("{numbers}\n"), "").last_lines().unwrap(), expected);
         assert_eq!(output("one", "two \n").last_lines().unwrap(), "\n  one\n  two");
+        assert_eq!(output("\x1b[2J", "").last_lines().unwrap(), "\n  \\x1b[2J");
         let long = output(&"x".repeat(1 << 20), "end").last_lines().unwrap();
         assert_eq!(long.len(), "\n  ".len() + (16 << 10) + "\n  end".len());
     }

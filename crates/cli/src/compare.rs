@@ -100,11 +100,12 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
         }
         Format::Text => {
             let warning = resolved.recording.as_ref().and_then(Recording::warning);
-            let mut text = warning.map(|warning| warning + "\n\n").unwrap_or_default();
-            text.push_str(&comparison.text(&print::style()));
+            let style = print::style();
+            let mut text = warning.map(|warning| style.wrap(&warning) + "\n").unwrap_or_default();
+            text.push_str(&comparison.text(&style));
             if let Some(recording) = &resolved.recording {
                 text.push('\n');
-                text.push_str(&explanation(recording));
+                text.push_str(&style.wrap_lines(&explanation(recording)));
             }
             print::text(&text)
         }

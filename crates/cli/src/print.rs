@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The one place that prints: results to stdout, whole and at once; notes and errors to stderr.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -30,14 +30,15 @@ pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "wakelab: {line}");
 }
 
-/// The style of tables: coloured on a terminal unless `NO_COLOR` is set (<https://no-color.org>), and as wide as the
-/// terminal. In a pipe tables take the width that they need.
+/// The style of tables. They are coloured on a terminal, unless `NO_COLOR`, `CLICOLOR` or `TERM` forbid it
+/// (<https://no-color.org>, <https://bixense.com/clicolors>), and as wide as the terminal. In a pipe they are as wide as
+/// `COLUMNS` says, and take the width that they need if it is not set.
 pub(crate) fn style() -> Style {
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let terminal = console::Term::stdout();
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
     Style {
-        color: std::io::stdout().is_terminal() && !no_color,
-        width: terminal.is_term().then(|| usize::from(terminal.size().1)),
+        color: anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never,
+        width: if terminal.is_term() { Some(usize::from(terminal.size().1)) } else { columns() },
     }
 }
 

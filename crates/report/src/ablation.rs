@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What each term of the cost model does to a result: the same runs with one term left out, paired by seed.
 //!
-//! A case is a workload on a machine under a policy. Its baseline has all terms; the gain of "without X" is by how much
-//! the result is better if X costs nothing. It is no share of the whole: terms act on each other (a wake-up that costs
-//! nothing comes earlier, and meets another state of the machine), so the gains of all terms need not add up to
-//! anything.
+//! A case is a workload on a machine under a policy. Its baseline has all terms. The gain of "without X" is the
+//! improvement of the result if X costs nothing. It is not a share of the whole, because terms act on each other: a
+//! wake-up that costs nothing comes earlier and finds another state of the machine. So the gains of all terms need not
+//! add up to anything.
 
 use serde::Serialize;
-use wakelab_machine::Machine;
+use wakelab_machine::{Machine, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;
@@ -15,20 +15,22 @@ use wakelab_workload::Workload;
 use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::error::ReportError;
+use crate::grid::{Cell, Grid};
 use crate::result::{ResultMetric, check_seeds};
-use crate::table::{Cell, Grid, Style, gain_cell, host_name, paint, seeds};
+use crate::style::{BOLD, Style, paint};
+use crate::table::{gain_cell, host_name, seeds};
 use wakelab_stats::{Direction, Unit};
 
 /// One workload on one machine: its runs with all terms, and without each.
 #[derive(Clone, Debug)]
 pub struct AblationRuns<'a> {
-    /// With all terms.
+    /// The scenario with all terms.
     pub scenario: &'a Scenario,
-    /// For people.
+    /// The policy's name in tables.
     pub policy: &'a str,
-    /// With all terms, a run a seed.
+    /// Runs with all terms, one for each seed.
     pub with_all: &'a [Outcome],
-    /// Without each term, in the order of the terms, with the same seeds.
+    /// Runs without each term, in the order of the terms, with the same seeds.
     pub without: Vec<&'a [Outcome]>,
 }
 
@@ -50,7 +52,7 @@ struct Case<'a> {
 }
 
 impl<'a> Ablation<'a> {
-    /// `terms` are names and what each is.
+    /// Compares the cases. `terms` are names and descriptions.
     ///
     /// # Errors
     /// No case or no seed; a case with more or fewer lists than terms; other seeds than the first case's.
@@ -85,13 +87,13 @@ impl<'a> Ablation<'a> {
         Ok(Ablation { terms: terms.to_vec(), seeds, cases: done })
     }
 
-    /// Terms that change no value of any case, as indices.
+    /// Returns the indices of the terms that change no value of any case.
     fn without_effect(&self) -> Vec<usize> {
         let same = |case: &Case<'_>, term: usize| case.without[term].values == case.with_all.values;
         (0..self.terms.len()).filter(|&term| self.cases.iter().all(|case| same(case, term))).collect()
     }
 
-    /// A table a workload, with a column a machine; ends in a newline.
+    /// Returns a table for each workload, with a column for each machine. Ends in a newline.
     pub fn text(&self, style: &Style) -> String {
         let idle = self.without_effect();
         let mut out = String::new();
@@ -105,21 +107,22 @@ impl<'a> Ablation<'a> {
             let (workload, host) = (&first.scenario.workload.name, host_name(first.scenario.host));
             let policy = first.policy;
             let title = format!("{workload}, {policy}, host {host}, {}", seeds(&self.seeds));
-            out.push_str(&paint(style, "\x1b[1m", &title));
+            out.push_str(&paint(style, BOLD, style.wrap(&printable(&title)).trim_end()));
             out.push_str("\n\n");
             out.push_str(&self.grid(&cases, &idle).text(style));
             out.push('\n');
         }
         if !idle.is_empty() {
             let names: Vec<&str> = idle.iter().map(|&term| self.terms[term].0).collect();
-            out.push_str(&format!("No effect on any of them: {}.\n", names.join(", ")));
+            out.push_str(&style.wrap(&format!("No effect on any of them: {}.", names.join(", "))));
         }
-        out.push_str("Percent by which the result is better (+) or worse (-) without the term. ");
-        out.push_str(if self.seeds.len() == 1 {
-            "One seed: no intervals, and nothing is marked.\n"
+        let key = "Percent by which the result is better (+) or worse (-) without the term.";
+        if self.seeds.len() == 1 {
+            out.push_str(&style.wrap(&format!("{key} One seed: no intervals, and nothing is marked.")));
         } else {
-            "± 95 % interval: seed spread, not model error.\n* more than 1 % and more than its interval.\n"
-        });
+            out.push_str(&style.wrap(&format!("{key} ± 95 % interval: seed spread, not model error.")));
+            out.push_str(&style.wrap("* more than 1 % and more than its interval."));
+        }
         out
     }
 
@@ -128,13 +131,14 @@ impl<'a> Ablation<'a> {
         let base = cases[0].result.row(cases.iter().map(|case| &case.with_all));
         let mut rows = vec![base];
         for (term, (name, _)) in self.terms.iter().enumerate().filter(|(term, _)| !idle.contains(term)) {
-            let cells: Vec<Cell> = cases.iter().map(|case| gain_cell(&case.without[term].gain)).collect();
+            let cell = |case: &&Case<'_>| gain_cell(&case.without[term].gain, case.result.direction);
+            let cells: Vec<Cell> = cases.iter().map(cell).collect();
             rows.push((format!("without {name}"), "%", cells));
         }
         Grid { title: "", heads, rows }
     }
 
-    /// For programs: docs/schema/ablation.schema.json.
+    /// Returns the document for programs: docs/schema/ablation.schema.json.
     pub fn document(&self) -> AblationDocument<'_> {
         AblationDocument {
             schema_version: SCHEMA_VERSION,

@@ -23,11 +23,11 @@ pub struct Comparison<'a> {
 /// One policy: its runs and where its time went.
 #[derive(Clone, Debug)]
 pub struct PolicyResult<'a> {
-    /// Head of the column.
+    /// The head of the column.
     pub name: String,
-    /// One run a seed.
+    /// One run for each seed.
     pub outcomes: &'a [Outcome],
-    /// Percent of all CPU time by what it was spent on, over all seeds, as [`wakelab_sim::TimeUse`] orders them.
+    /// Percent of all CPU time by use, over all seeds, in the order of [`wakelab_sim::TimeUse`].
     pub time_percent: Vec<(&'static str, Option<f64>)>,
     /// Percent of placement decisions by reason, over all seeds.
     pub reasons_percent: Vec<(String, f64)>,
@@ -40,9 +40,9 @@ pub struct PolicyResult<'a> {
 pub struct MetricResult {
     /// Name with its unit last.
     pub name: String,
-    /// For people; two blanks in front: a part of the metric above.
+    /// The label in tables. Two leading blanks mark a part of the metric above.
     pub label: String,
-    /// Of all its values.
+    /// The unit of all its values.
     pub unit: Unit,
     /// Which way is better.
     pub direction: Direction,
@@ -53,13 +53,13 @@ pub struct MetricResult {
 /// One metric for one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricOfPolicy {
-    /// One value a seed; `None` where the metric is not defined.
+    /// One value for each seed; `None` if the metric is not defined there.
     #[serde(serialize_with = "crate::document::numbers")]
     pub values: Vec<Option<f64>>,
-    /// Over all seeds; `None` unless every seed has a value.
+    /// Mean over all seeds; `None` unless every seed has a value.
     #[serde(serialize_with = "crate::document::number")]
     pub mean: Option<f64>,
-    /// Over the first policy; all empty for the first itself.
+    /// Gain over the first policy; empty for the first itself.
     #[serde(flatten)]
     pub gain: Gain,
 }
@@ -115,7 +115,7 @@ impl<'a> Comparison<'a> {
         Ok(Comparison { scenarios, seeds, policies, metrics })
     }
 
-    /// Seeds of all runs, in order.
+    /// Returns the seeds of all runs, in order.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
     }
@@ -143,8 +143,8 @@ impl<'a> PolicyResult<'a> {
     }
 }
 
-/// Values by policy, paired by index: their means, and the gains over the first policy. `may_mark`: nothing is marked
-/// otherwise.
+/// Returns the means of values by policy, and their gains over the first policy, paired by index. Nothing is marked
+/// unless `may_mark`.
 pub(crate) fn over_the_first(
     values: Vec<Vec<Option<f64>>>,
     direction: Direction,
@@ -165,7 +165,7 @@ pub(crate) fn over_the_first(
     values.into_iter().zip(gains).map(of_policy).collect()
 }
 
-/// Counts of all seeds together, in percent of their sum, by name.
+/// Returns counts of all seeds together, in percent of their sum, by name.
 fn shares(
     outcomes: &[Outcome],
     counts: fn(&Outcome) -> &std::collections::BTreeMap<String, u64>,

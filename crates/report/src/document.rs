@@ -23,10 +23,10 @@ use wakelab_stats::{Direction, Unit};
 /// Version of all JSON documents. It grows when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Of all intervals.
+/// Confidence of all intervals.
 pub(crate) const CONFIDENCE_PERCENT: u32 = 95;
 
-/// What the intervals are.
+/// The meaning of the intervals.
 pub(crate) const INTERVAL: &str = "seed spread, not model error";
 
 /// A comparison for programs.
@@ -92,8 +92,8 @@ impl PercentilesDocument {
 }
 
 impl Comparison<'_> {
-    /// The whole comparison as a document; serialise it with serde_json. `recording` is what could be explained of the
-    /// recording that was replayed, as its reader states it.
+    /// Returns the whole comparison as a document; serialise it with serde_json. `recording` is what the importer
+    /// reports about the recording that was replayed.
     pub fn document(&self, recording: Option<Value>) -> CompareDocument<'_> {
         let first = &self.scenarios[0];
         let metrics = self
@@ -150,10 +150,10 @@ fn by_name(shares: &[(String, f64)]) -> BTreeMap<&str, f64> {
     shares.iter().map(|(name, share)| (name.as_str(), *share)).collect()
 }
 
-/// The scenarios of a comparison's JSON, one a policy, ready to be run again with the seeds that are returned too.
+/// Returns the scenarios in a comparison's JSON, one for each policy, and the seeds to run them with again.
 ///
 /// # Errors
-/// Text that is no comparison of this schema version.
+/// The text is not a comparison of this schema version.
 pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportError> {
     #[derive(Deserialize)]
     struct Version {
@@ -198,12 +198,12 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
     Ok((scenarios, document.seeds))
 }
 
-/// A number: without a fraction where it has none, null where it is not finite.
+/// Writes a number: without a fraction if it has none, null if it is not finite.
 pub(crate) fn number<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     Number(*value).serialize(serializer)
 }
 
-/// As [`number`], for each.
+/// Writes each number as [`number`] does.
 pub(crate) fn numbers<S: Serializer>(values: &[Option<f64>], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(values.iter().map(|value| Number(*value)))
 }

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-/// Why there is no comparison.
+/// The reason why there is no comparison.
 #[derive(Debug, Error)]
 pub enum ReportError {
     /// Nothing was run.
@@ -14,11 +14,11 @@ pub enum ReportError {
         "{scenarios} scenarios, {names} names and {outcomes} lists of outcomes; expected as many of each"
     )]
     Lengths {
-        /// Scenarios given.
+        /// Number of scenarios.
         scenarios: usize,
-        /// Policy names given.
+        /// Number of policy names.
         names: usize,
-        /// Lists of outcomes given.
+        /// Number of lists of outcomes.
         outcomes: usize,
     },
     /// The policies did not run with the same seeds in the same order.
@@ -40,22 +40,22 @@ pub enum ReportError {
     /// A metric of trials that does not have all its values.
     #[error("metric {metric} has not one value for each of {sides} sides and {blocks} blocks")]
     Trials {
-        /// Its name.
+        /// The metric's name.
         metric: &'static str,
-        /// Sides that ran.
+        /// Number of sides.
         sides: usize,
-        /// Blocks that ran.
+        /// Number of blocks.
         blocks: usize,
     },
-    /// No outcome has it.
+    /// No outcome has the metric.
     #[error("no metric is called '{name}'; expected one of {known}")]
     Metric {
-        /// As given.
+        /// The name as given.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// A document that is no comparison.
+    /// A document that is not a comparison.
     #[error("no comparison of schema version {expected}: {message}")]
     Document {
         /// The version that can be read.

@@ -22,14 +22,14 @@ use wakelab_stats::{Gain, mean, paired_gain, round_percent};
 pub struct CaseRuns<'a> {
     /// What was run.
     pub case: &'a Case,
-    /// One run a seed, before and after.
+    /// One run for each seed, before and after.
     pub outcomes: [Vec<Outcome>; 2],
 }
 
 /// An experiment and its runs.
 #[derive(Clone, Debug)]
 pub struct ExperimentRuns<'a> {
-    /// Which.
+    /// The experiment as its file has it.
     pub experiment: &'a Experiment,
     /// Seeds of all runs but those of the second policy where `Case::other_seeds`.
     pub seeds: Vec<u64>,
@@ -58,9 +58,9 @@ pub(crate) struct ExperimentResult<'a> {
 /// Simulated values in the measure's unit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Simulated {
-    /// One a seed, before and after.
+    /// One value for each seed, before and after.
     pub(crate) values: [Vec<Option<f64>>; 2],
-    /// Over all seeds; `None` unless each has a value.
+    /// Means over all seeds; `None` unless each has a value.
     pub(crate) means: [Option<f64>; 2],
     pub(crate) gain: Gain,
 }
@@ -105,7 +105,7 @@ impl<'a> Experiments<'a> {
         Experiments { results, pooled: Score::new(&pairs) }
     }
 
-    /// What ought not to be: controls that do not hold, and robust rows whose sign is wrong; each in a line.
+    /// Returns what is wrong, one line each: controls that do not hold, and robust rows whose sign is wrong.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for result in &self.results {
@@ -227,7 +227,7 @@ impl Simulated {
     }
 }
 
-/// Which way the judged value of a measure is better.
+/// Returns which way the judged value of a measure is better.
 pub(crate) fn direction(measure: &Measure) -> Direction {
     match measure {
         Measure::Rate { .. } => Direction::Higher,
@@ -239,7 +239,7 @@ pub(crate) fn direction(measure: &Measure) -> Direction {
     }
 }
 
-/// By what a value is judged: the value itself, or a share's distance from the fair part.
+/// Returns what a value is judged by: the value itself, or a share's distance from the fair part.
 fn judged(measure: &Measure, value: f64) -> f64 {
     match measure {
         Measure::CpuShare { fair_percent, .. } => (value - fair_percent).abs(),
@@ -253,7 +253,7 @@ fn published_gain(row: &Row) -> Option<f64> {
     paired_gain(&judged(before), &judged(after), direction(&row.measure)).gain_percent
 }
 
-/// The figure of a run in the measure's unit; `None` where it is not defined.
+/// Returns the figure of a run in the measure's unit; `None` if it is not defined.
 fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f64> {
     match measure {
         Measure::Makespan { times } => metric::makespan(outcome).map(|ns| ns * *times as f64 / 1e9),

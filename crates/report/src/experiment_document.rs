@@ -162,7 +162,7 @@ impl<'a> ControlDocument<'a> {
 }
 
 impl Experiments<'_> {
-    /// All results as a document.
+    /// Returns all results as a document.
     pub fn document(&self) -> ExperimentsDocument<'_> {
         let experiments = self
             .results

@@ -4,9 +4,9 @@
 use crate::experiment::{CaseRuns, ExperimentResult, Experiments, RowResult};
 use crate::experiment_text::{NOTES, score_text};
 use crate::mechanism::{change_grids, change_words};
-use crate::table::Style;
+use crate::style::Style;
 
-/// Columns of the tables of what changed.
+/// Maximum number of columns in the tables of what changed.
 const CASES_MAX: usize = 4;
 
 const HEAD: &str = "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
@@ -20,7 +20,7 @@ scored; `cargo xtask experiments` renews this page, `wakelab experiments NAME` r
 ";
 
 impl Experiments<'_> {
-    /// The page, ending in a newline.
+    /// Returns the page, ending in a newline.
     pub fn page(&self) -> String {
         let mut out = HEAD.to_owned();
         out.push_str(&format!("\n```text\n{NOTES}```\n"));
@@ -70,7 +70,7 @@ impl ExperimentResult<'_> {
         out
     }
 
-    /// The cases that rows look at, each with the first one's parameters; evenly chosen if there are many.
+    /// Returns the cases of the rows, each with the parameters of its first row; evenly chosen if there are many.
     fn shown_cases(&self) -> Vec<(&str, &CaseRuns<'_>)> {
         let mut all: Vec<(&str, &CaseRuns<'_>)> = Vec::new();
         for row in &self.rows {
@@ -84,7 +84,7 @@ impl ExperimentResult<'_> {
         (0..count).map(|index| all[chosen(index)]).collect()
     }
 
-    /// What changed in the case with the largest simulated gain or loss.
+    /// Returns what changed in the case with the largest simulated gain or loss.
     fn largest_change(&self) -> Option<String> {
         let size = |row: &RowResult<'_>| row.simulated.gain.gain_percent.map_or(0.0, f64::abs);
         let row = self.rows.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
@@ -96,7 +96,7 @@ impl ExperimentResult<'_> {
     }
 }
 
-/// What follows the experiment's name.
+/// Returns the part of a row's id after the experiment's name.
 fn short_id<'a>(row: &RowResult<'a>) -> &'a str {
     row.row.id.split_once('/').map_or(row.row.id.as_str(), |(_, params)| params)
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments for people: a table each, scores beside what guessing scores, and the controls.
+//! Experiments for people: a table for each, scores beside those of guesses, and the controls.
 
 use crate::experiment::{ControlResult, ExperimentResult, Experiments, RowResult, Sign};
+use crate::gain_text::points_words;
+use crate::grid::{Cell, Grid, Row};
 use crate::score::{Guess, Score};
-use crate::table::{Cell, GREEN, Grid, RED, Row, Style, gain_cell, host_name, paint, seeds};
+use crate::style::{GAIN, LOSS, Style, paint};
+use crate::table::{host_name, seeds};
+use wakelab_machine::printable;
 use wakelab_stats::Gain;
 
 pub(crate) const NOTES: &str = "\
@@ -13,7 +17,7 @@ sign: right, WRONG, either (the published change is within its noise), - (nothin
 ";
 
 impl Experiments<'_> {
-    /// All tables as text, ending in a newline.
+    /// Returns all tables as text, ending in a newline.
     pub fn text(&self, style: &Style) -> String {
         let mut out = String::new();
         for result in &self.results {
@@ -31,7 +35,7 @@ impl Experiments<'_> {
 impl ExperimentResult<'_> {
     pub(crate) fn text(&self, style: &Style) -> String {
         let experiment = self.runs.experiment;
-        let mut out = format!("{}: {}\n", experiment.name, experiment.title);
+        let mut out = format!("{}: {}\n", printable(&experiment.name), printable(&experiment.title));
         if let Some(row) = self.rows.first() {
             let case = row.runs.case;
             out.push_str(&format!(
@@ -84,13 +88,13 @@ fn row_grid(rows: &[RowResult<'_>]) -> Grid {
     Grid { title: "", heads: heads.map(str::to_owned).into(), rows: rows.iter().map(table_row).collect() }
 }
 
-/// The unit of a row stands behind its id: units have no fixed set here.
+/// The unit of a row stands behind its id, because any unit may occur.
 fn table_row(result: &RowResult<'_>) -> Row {
     let row = result.row;
     let [before, after] = result.simulated.means;
     let (sign, color) = match result.sign {
-        Sign::Right => ("right", Some(GREEN)),
-        Sign::Wrong => ("WRONG", Some(RED)),
+        Sign::Right => ("right", Some(GAIN)),
+        Sign::Wrong => ("WRONG", Some(LOSS)),
         Sign::WithinNoise => ("either", None),
         Sign::Unknown => ("-", None),
     };
@@ -111,13 +115,12 @@ fn table_row(result: &RowResult<'_>) -> Row {
     (format!("{} {}", row.id, row.measure.unit()), "", cells)
 }
 
-/// Stars would say what the interval beside them says.
+/// A star would only repeat what the interval says, and a ratio would not compare with the published percent.
 fn simulated_gain(gain: &Gain) -> Cell {
-    let cell = gain_cell(gain);
-    Cell { text: cell.text.trim_end_matches([' ', '*']).to_owned(), color: None }
+    Cell { text: points_words(gain), color: None }
 }
 
-/// Four digits.
+/// Returns a figure with four digits; `.` if there is none.
 pub(crate) fn figure(value: Option<f64>) -> String {
     value.map_or_else(
         || ".".to_owned(),
@@ -128,7 +131,7 @@ pub(crate) fn figure(value: Option<f64>) -> String {
     )
 }
 
-/// The score in a few lines.
+/// Returns the score in a few lines.
 pub(crate) fn score_text(score: &Score) -> String {
     let mut out = format!(
         "  signs right: {} of {} rows beyond their noise ({} %); over all {} scored rows {} %\n  \
@@ -172,7 +175,7 @@ fn control_text(result: &ControlResult<'_>, style: &Style) -> String {
     let control = result.control;
     let case = result.runs.case;
     let verdict =
-        if result.holds { paint(style, GREEN, "holds") } else { paint(style, RED, "DOES NOT HOLD") };
+        if result.holds { paint(style, GAIN, "holds") } else { paint(style, LOSS, "DOES NOT HOLD") };
     format!(
         "  {}: {verdict}: expected {}, found {} %\n    {} on {}, {} -> {}: {}\n",
         control.id,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What wakelab knows (machines, policies, workloads, experiments) as JSON: docs/schema/list.schema.json.
+//! Lists of machines, policies, workloads and experiments as JSON: docs/schema/list.schema.json.
 
 use serde::Serialize;
 use wakelab_experiment::Experiment;
@@ -39,7 +39,7 @@ pub struct Machines<'a> {
     machines: Vec<Entry<'a>>,
 }
 
-/// The machines known by name: names and descriptions.
+/// Returns the machines known by name: names and descriptions.
 pub fn machines<'a>(presets: &[(&'a str, &'a str)]) -> Listing<Machines<'a>> {
     listing("machines", Machines { machines: entries(presets.iter().copied()) })
 }
@@ -50,7 +50,7 @@ pub struct OneMachine<'a> {
     machine: &'a Machine,
 }
 
-/// One machine, whole: what a scenario holds.
+/// Returns one machine as a scenario holds it.
 pub fn machine(machine: &Machine) -> Listing<OneMachine<'_>> {
     listing("machine", OneMachine { machine })
 }
@@ -94,7 +94,7 @@ fn axis_entry(axis: &Axis) -> AxisEntry<'_> {
     AxisEntry { name: axis.name, description: axis.description, values }
 }
 
-/// All policies with a name, and what their axes and tunables can be.
+/// Returns all policies with a name, and all values of their axes and tunables.
 pub fn policies() -> Listing<Policies<'static>> {
     let policies = PolicySpec::named()
         .iter()
@@ -123,7 +123,7 @@ pub struct OnePolicy<'a> {
     entry: PolicyEntry<'a>,
 }
 
-/// One policy, by its axes; description and approximations if it is one of those with a name, else null and none.
+/// Returns one policy by its axes, with description and approximations if it has a name.
 pub fn policy(spec: &PolicySpec) -> Listing<OnePolicy<'_>> {
     let named = PolicySpec::named().iter().find(|named| named.spec == *spec);
     let entry = PolicyEntry {
@@ -141,7 +141,7 @@ pub struct Workloads<'a> {
     workloads: Vec<Entry<'a>>,
 }
 
-/// The workloads known by name: names and summaries.
+/// Returns the workloads known by name: names and summaries.
 pub fn workloads(descriptions: &[Description]) -> Listing<Workloads<'_>> {
     let pairs =
         descriptions.iter().map(|description| (description.name.as_str(), description.summary.as_str()));
@@ -154,7 +154,7 @@ pub struct OneWorkload<'a> {
     workload: &'a Description,
 }
 
-/// One workload with its parameters.
+/// Returns one workload with its parameters.
 pub fn workload(description: &Description) -> Listing<OneWorkload<'_>> {
     listing("workload", OneWorkload { workload: description })
 }
@@ -165,7 +165,7 @@ pub struct ExperimentList<'a> {
     experiments: Vec<Entry<'a>>,
 }
 
-/// The published experiments: names and titles.
+/// Returns the published experiments: names and titles.
 pub fn experiments(all: &[Experiment]) -> Listing<ExperimentList<'_>> {
     let pairs = all.iter().map(|experiment| (experiment.name.as_str(), experiment.title.as_str()));
     listing("experiment_list", ExperimentList { experiments: entries(pairs) })

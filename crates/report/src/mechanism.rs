@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What changed between the two policies of an experiment's cases: where the time went, why CPUs were chosen, what was
-//! read, and how far tasks moved. Only what changed most is kept, the largest change of any case first.
+//! read, and how far tasks migrated. Only the largest changes are kept, the largest first.
 
 use wakelab_machine::Distance;
 use wakelab_sim::{Outcome, TimeUse};
 
 use crate::experiment::CaseRuns;
+use crate::grid::{Cell, Grid, Row};
 use crate::metric::{migration_label, percent, time_uses};
-use crate::table::{Cell, Grid, Row};
 use wakelab_stats::mean;
 
-/// What is looked at.
+/// A kind of fact that may change between two policies.
 struct Topic {
     title: &'static str,
     unit: &'static str,
-    /// In words, after a value.
+    /// What a value is of, in words that follow it.
     of: &'static str,
-    /// So many of its facts are shown at most.
+    /// Maximum number of its facts that are shown.
     facts_max: usize,
     /// Smaller changes are not shown.
     change_min: f64,
@@ -66,7 +66,7 @@ const TOPICS: [Topic; 5] = [
     },
 ];
 
-/// Before and after, the mean over the seeds.
+/// The means over the seeds, before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Change {
     before: f64,
@@ -82,7 +82,7 @@ impl Change {
 /// One fact: its name and its change in each case.
 type Fact = (String, Vec<Change>);
 
-/// A table a topic in which anything changed, with a column a case.
+/// Returns a table for each topic in which anything changed, with a column for each case.
 pub(crate) fn change_grids(cases: &[(&str, &CaseRuns<'_>)]) -> Vec<Grid> {
     let runs: Vec<&CaseRuns<'_>> = cases.iter().map(|(_, case)| *case).collect();
     TOPICS
@@ -96,7 +96,7 @@ pub(crate) fn change_grids(cases: &[(&str, &CaseRuns<'_>)]) -> Vec<Grid> {
         .collect()
 }
 
-/// The largest changes of one case in a sentence's words; empty if nothing changed.
+/// Returns the largest changes of one case as part of a sentence; empty if nothing changed.
 pub(crate) fn change_words(case: &CaseRuns<'_>) -> String {
     let of = |topic: &Topic| {
         let facts = topic.changes(&[case]);
@@ -123,7 +123,7 @@ fn short(value: f64) -> String {
 }
 
 impl Topic {
-    /// What changed in any of the cases, the largest change first.
+    /// Returns what changed in any of the cases, the largest change first.
     fn changes(&self, cases: &[&CaseRuns<'_>]) -> Vec<Fact> {
         let mut facts: Vec<Fact> = Vec::new();
         for (column, case) in cases.iter().enumerate() {
@@ -146,7 +146,7 @@ impl Topic {
         facts
     }
 
-    /// The mean of each fact over the runs; a run that lacks it has 0 of it.
+    /// Returns the mean of each fact over the runs. A run that lacks a fact counts as 0.
     fn means(&self, outcomes: &[Outcome]) -> Vec<(String, f64)> {
         let mut all: Vec<(String, Vec<f64>)> = Vec::new();
         for (run, outcome) in outcomes.iter().enumerate() {

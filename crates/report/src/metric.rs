@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a run is measured by: names, units, which direction is better, and how to get it from an outcome.
+//! The metrics of a run: names, units, which direction is better, and how to compute them from an outcome.
+//!
+//! What a user of the machine notices has a direction: the time or rate of the work, latencies, delays, and idle CPUs
+//! while tasks wait. The other metrics are neutral, because they only explain those: more migrations or a higher
+//! utilisation can come with a gain or with a loss.
 
 use wakelab_machine::Distance;
 use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, TimeUse};
@@ -8,7 +12,7 @@ use wakelab_workload::Measure;
 
 use crate::percentile::percentile_ns;
 
-/// How to get a metric from an outcome.
+/// Computes a metric from an outcome.
 pub(crate) type Value = Box<dyn Fn(&Outcome) -> Option<f64>>;
 
 /// One row: a name with its unit last, a label for people, and the value of an outcome. `None`: not defined there.
@@ -22,7 +26,7 @@ pub(crate) struct Metric {
 
 const PERCENTILES: [(u32, &str); 4] = [(500, "p50"), (950, "p95"), (990, "p99"), (999, "p99.9")];
 
-/// All metrics, in the order of the table.
+/// Returns all metrics, in the order of the table.
 pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
     let mut all = vec![match measure {
         Measure::Makespan => metric("makespan_ns", "makespan", Unit::Ns, Direction::Lower, makespan),
@@ -54,20 +58,24 @@ pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
         Direction::Lower,
         |outcome| Some(outcome.idle_while_runnable_ns as f64),
     ));
-    all.push(metric("migrations", "migrations", Unit::Count, Direction::Lower, |outcome| {
+    all.push(metric("migrations", "migrations", Unit::Count, Direction::Neutral, |outcome| {
         Some(outcome.migrations.iter().sum::<u64>() as f64)
     }));
     for distance in Distance::ALL.into_iter().filter(|distance| *distance != Distance::Cpu) {
         let name = format!("migrations_{}", distance.name());
         let label = format!("  {}", migration_label(distance));
-        all.push(metric(&name, &label, Unit::Count, Direction::Lower, move |outcome| {
+        all.push(metric(&name, &label, Unit::Count, Direction::Neutral, move |outcome| {
             Some(outcome.migrations[distance.index()] as f64)
         }));
     }
-    all.push(metric("reads_per_decision", "reads per decision", Unit::Count, Direction::Lower, |outcome| {
-        ratio(remote_reads(outcome), outcome.counts.selects)
-    }));
-    all.push(metric("reads_per_search", "reads per search", Unit::Count, Direction::Lower, |outcome| {
+    all.push(metric(
+        "reads_per_decision",
+        "reads per decision",
+        Unit::Count,
+        Direction::Neutral,
+        |outcome| ratio(remote_reads(outcome), outcome.counts.selects),
+    ));
+    all.push(metric("reads_per_search", "reads per search", Unit::Count, Direction::Neutral, |outcome| {
         ratio(remote_reads(outcome), outcome.counts.searches)
     }));
     all.extend(search_times());
@@ -75,10 +83,10 @@ pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
         "scheduler_time_percent",
         "scheduler time",
         Unit::Percent,
-        Direction::Lower,
+        Direction::Neutral,
         |outcome| percent(scheduler_ns(&outcome.time), outcome.time.total_ns()),
     ));
-    all.push(metric("utilisation_percent", "utilisation", Unit::Percent, Direction::Higher, |outcome| {
+    all.push(metric("utilisation_percent", "utilisation", Unit::Percent, Direction::Neutral, |outcome| {
         let total = outcome.time.total_ns();
         percent(total - outcome.time.idle_ns.min(total), total)
     }));
@@ -112,7 +120,7 @@ fn latencies(
         .collect()
 }
 
-/// The mean idle search, and the mean of its steps over the searches that came to them.
+/// The mean time of an idle search, and that of its steps over the searches that reached them.
 fn search_times() -> impl Iterator<Item = Metric> {
     type Time = fn(&Outcome) -> SearchTime;
     let whole: Time = |outcome| outcome.search_times.whole;
@@ -124,7 +132,7 @@ fn search_times() -> impl Iterator<Item = Metric> {
         ("idle_cpu_step_ns", "  idle-CPU step", idle_cpu),
     ];
     times.into_iter().map(|(name, label, time)| {
-        metric(name, label, Unit::Ns, Direction::Lower, move |outcome| {
+        metric(name, label, Unit::Ns, Direction::Neutral, move |outcome| {
             let time = time(outcome);
             ratio(time.time_ns, time.searches)
         })
@@ -156,7 +164,7 @@ pub(crate) fn rate(outcome: &Outcome) -> Option<f64> {
     Some(outcome.units as f64 * 1e9 / outcome.makespan_ns as f64)
 }
 
-/// Reads of other CPUs' state by placement decisions; those of the searching CPU's own are left out.
+/// Returns how often placement decisions read the state of other CPUs than the searching one.
 fn remote_reads(outcome: &Outcome) -> u64 {
     outcome.select_reads.iter().skip(Distance::Smt.index()).sum()
 }
@@ -165,7 +173,7 @@ pub(crate) fn ratio(a: u64, b: u64) -> Option<f64> {
     (b > 0).then(|| a as f64 / b as f64)
 }
 
-/// Part of a whole.
+/// Returns `part` in percent of `whole`; `None` if there is no whole.
 pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
@@ -178,7 +186,7 @@ fn scheduler_ns(time: &TimeUse) -> u64 {
 pub(crate) struct NamedTime {
     /// The field without its unit.
     pub(crate) name: &'static str,
-    /// For people.
+    /// The label in tables.
     pub(crate) label: &'static str,
     pub(crate) ns: u64,
 }

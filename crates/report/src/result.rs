@@ -7,8 +7,9 @@ use wakelab_workload::Measure;
 
 use crate::comparison::{MetricOfPolicy, MetricResult};
 use crate::error::ReportError;
+use crate::grid::{Cell, Row};
 use crate::metric::metrics;
-use crate::table::{Cell, Row, scale, value_text};
+use crate::table::{scale, value_text};
 use wakelab_stats::{Direction, Unit};
 use wakelab_stats::{Gain, mean, paired_gain};
 
@@ -28,7 +29,8 @@ impl ResultMetric {
         ResultMetric::at(measure, 0)
     }
 
-    /// That of this name, which may be what workloads of another measure are judged by; `None` if no outcome has one.
+    /// Returns the metric of this name, even if only workloads of another measure are judged by it; `None` if no
+    /// outcome has it.
     pub(crate) fn named(measure: Measure, name: &str) -> Option<ResultMetric> {
         let row = |measure| metrics(measure).iter().position(|metric| metric.name == name);
         let of = |measure| Some(ResultMetric::at(measure, row(measure)?));
@@ -41,20 +43,20 @@ impl ResultMetric {
         ResultMetric { measure, row, name, label, unit, direction }
     }
 
-    /// One value a seed.
+    /// Returns one value for each seed.
     pub(crate) fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
         let metric = metrics(self.measure).remove(self.row);
         outcomes.iter().map(metric.value).collect()
     }
 
-    /// A baseline.
+    /// Returns the metric of a baseline.
     pub(crate) fn of(&self, outcomes: &[Outcome]) -> MetricOfPolicy {
         let values = self.values(outcomes);
         let all: Option<Vec<f64>> = values.iter().copied().collect();
         MetricOfPolicy { values, mean: all.map(|all| mean(&all)), gain: Gain::default() }
     }
 
-    /// Paired with a baseline. Nothing is marked unless all runs completed.
+    /// Returns the metric paired with a baseline. Nothing is marked unless all runs completed.
     pub(crate) fn over(&self, baseline: &[Outcome], outcomes: &[Outcome]) -> MetricOfPolicy {
         let own = self.of(outcomes);
         let gain = paired_gain(&self.values(baseline), &own.values, self.direction);
@@ -62,7 +64,7 @@ impl ResultMetric {
         MetricOfPolicy { gain: Gain { marked, ..gain }, ..own }
     }
 
-    /// A row of means, in a unit that suits all of them.
+    /// Returns a row of means, in a unit that suits all of them.
     pub(crate) fn row<'a>(&self, of: impl Iterator<Item = &'a MetricOfPolicy>) -> Row {
         let (name, label) = (self.name.clone(), self.label.clone());
         let policies = of.cloned().collect();
@@ -79,7 +81,7 @@ impl ResultMetric {
 
 const MEASURES: [Measure; 3] = [Measure::Makespan, Measure::Rate, Measure::WakeupLatency];
 
-/// Names of the metrics that an outcome has, whatever its workload is judged by, as the JSON has them.
+/// Returns the names of all metrics as in JSON, whatever the workload is judged by.
 pub fn metric_names() -> Vec<String> {
     let judged = MEASURES.into_iter().map(|measure| metrics(measure).remove(0));
     let others = metrics(Measure::Makespan).into_iter().skip(1);
@@ -90,7 +92,7 @@ pub(crate) fn completed(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| outcome.ending == Ending::Completed)
 }
 
-/// Runs that are paired with the baseline's have its seeds.
+/// Checks that runs have the seeds of the baseline's, with which they are paired.
 pub(crate) fn check_seeds(
     seeds: &[u64],
     baseline: &str,

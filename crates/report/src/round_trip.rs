@@ -6,7 +6,8 @@ use serde::Serialize;
 use wakelab_lab::{RoundTrip, Trip, TripFacts};
 
 use crate::document::SCHEMA_VERSION;
-use crate::table::{Cell, Grid, Row, Style};
+use crate::grid::{Cell, Grid, Row};
+use crate::style::Style;
 
 /// Round trips for programs: docs/schema/round-trip.schema.json.
 #[derive(Debug, Serialize)]
@@ -18,12 +19,12 @@ pub struct RoundTripDocument<'a> {
     trips: &'a [RoundTrip],
 }
 
-/// See [`RoundTripDocument`].
+/// Returns the document for programs.
 pub fn round_trip_document<'a>(policy: &'a str, seed: u64, trips: &'a [RoundTrip]) -> RoundTripDocument<'a> {
     RoundTripDocument { schema_version: SCHEMA_VERSION, kind: "round_trip", policy, seed, trips }
 }
 
-/// A table with a row a workload and machine; ends in a newline.
+/// Returns a table with a row for each workload and machine. Ends in a newline.
 pub fn round_trip_text(policy: &str, seed: u64, trips: &[RoundTrip], style: &Style) -> String {
     let heads = ["free:\nswitches", "free:\nexact", "switches", "exact", "makespan", "switches", "wake-ups"];
     let heads = heads.map(|head| head.replace("\\\n", "\n")).into();
@@ -47,10 +48,11 @@ pub fn round_trip_text(policy: &str, seed: u64, trips: &[RoundTrip], style: &Sty
     let mut out = format!("{policy}, seed {seed}\n\n");
     out.push_str(&Grid { title: "", heads, rows }.text(style));
     let nr_exact = trips.iter().filter(|trip| trip.free.exact).count();
-    out.push_str(&format!(
-        "\n{nr_exact} of {} exact where nothing costs anything. With all costs: percent by which the replay has more or less.\n",
+    out.push('\n');
+    out.push_str(&style.wrap(&format!(
+        "{nr_exact} of {} exact where nothing costs anything. With all costs: percent by which the replay has more or less.",
         trips.len()
-    ));
+    )));
     out
 }
 

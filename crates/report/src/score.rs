@@ -29,7 +29,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Whether the published change says something.
+    /// Whether the published change exceeds its noise.
     pub(crate) fn exceeds_noise(&self) -> bool {
         self.published.abs() > self.noise
     }
@@ -120,7 +120,7 @@ impl Guess {
     }
 }
 
-/// How many exceed their noise, and how many of those have the right sign.
+/// Returns how many predictions exceed their noise, and how many of those have the right sign.
 fn signs(pairs: &[Pair]) -> (usize, usize) {
     let beyond = pairs.iter().filter(|pair| pair.exceeds_noise());
     (beyond.clone().count(), beyond.filter(|pair| pair.sign_is_right()).count())
@@ -139,7 +139,7 @@ fn median_error(pairs: &[Pair]) -> Option<f64> {
     median(&pairs.iter().map(Pair::error).collect::<Vec<_>>()).map(round_percent)
 }
 
-/// The middle value, or the mean of the two middle ones; `None` of nothing.
+/// Returns the middle value, or the mean of the two middle ones; `None` for no values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -148,7 +148,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
 }
 
-/// Spearman's rank correlation; `None` where one side has no two different values.
+/// Returns Spearman's rank correlation; `None` if one side has no two different values.
 fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (ranks(a), ranks(b));
     let (mean_a, mean_b) = (mean(&a), mean(&b));
@@ -159,7 +159,7 @@ fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
     (spread > 0.0).then(|| round_percent(sum(&|a, b| a * b) / spread.sqrt()))
 }
 
-/// Ranks from 1; equal values share the mean of theirs.
+/// Returns ranks from 1; equal values share the mean of theirs.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let below = values.iter().filter(|other| other.total_cmp(value).is_lt()).count();

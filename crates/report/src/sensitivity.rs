@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How a result depends on figures of the machine that nobody measured: the same runs with each of them halved and
-//! doubled, paired by seed.
+//! How a result depends on the estimated figures of a machine: the same runs with each figure halved and doubled,
+//! paired by seed.
 //!
 //! With one policy the effect is the gain of the changed machine over the machine itself. With two it is how far the
 //! second's *gain over the first* moves, in percent points: a figure may change every result and no choice. Figures are
 //! ordered by the larger of their two effects.
 
 use serde::Serialize;
-use wakelab_machine::Machine;
+use wakelab_machine::{Machine, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;
@@ -15,8 +15,11 @@ use wakelab_workload::Workload;
 use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::error::ReportError;
+use crate::gain_text::gain_words;
+use crate::grid::{Cell, Grid, Row};
 use crate::result::{ResultMetric, check_seeds, completed};
-use crate::table::{Cell, Grid, Row, Style, gain_cell, gain_text, host_name, paint, seeds};
+use crate::style::{BOLD, Style, paint};
+use crate::table::{gain_cell, host_name, points_cell, seeds};
 use wakelab_stats::{Direction, Unit};
 use wakelab_stats::{Gain, paired_move};
 
@@ -25,11 +28,11 @@ use wakelab_stats::{Gain, paired_move};
 pub struct FigureRuns<'a> {
     /// The figure, or a part of it: `wakeup_ns`, `line_transfer_ps.cpu`.
     pub figure: String,
-    /// On what basis it was estimated.
+    /// The basis of the estimate.
     pub source: String,
-    /// Halved: a list a policy, each a run a seed.
+    /// Runs with the figure halved: for each policy, one run for each seed.
     pub halved: Vec<&'a [Outcome]>,
-    /// Doubled: the same.
+    /// Runs with the figure doubled, in the same order.
     pub doubled: Vec<&'a [Outcome]>,
 }
 
@@ -55,7 +58,7 @@ struct Figure {
 /// One figure changed in one direction.
 #[derive(Clone, Debug, Serialize)]
 struct Side {
-    /// A policy's result; its gain is over the same policy on the machine itself.
+    /// The result of each policy; its gain is over the same policy on the machine itself.
     policies: Vec<MetricOfPolicy>,
     /// With two policies: the second's gain over the first.
     gain: Option<Gain>,
@@ -70,7 +73,7 @@ impl Side {
 }
 
 impl<'a> Sensitivity<'a> {
-    /// One or two policies: `base` has a list each, as every figure's runs have.
+    /// Compares one or two policies: `base` has a list for each, as the runs of every figure have.
     ///
     /// # Errors
     /// Lists of different lengths, more than two policies, no seeds, other seeds.
@@ -122,21 +125,21 @@ impl<'a> Sensitivity<'a> {
         Ok(Sensitivity { scenarios, names, seeds, base: base.collect(), result, figures: done })
     }
 
-    /// The table; ends in a newline.
+    /// Returns the table. Ends in a newline.
     pub fn text(&self, style: &Style) -> String {
         let first = &self.scenarios[0];
         let (workload, machine) = (&first.workload.name, &first.machine.name);
         let (host, policies) = (host_name(first.host), self.names.join(" and "));
         let title = format!("{workload} on {machine}, {policies}, host {host}, {}", seeds(&self.seeds));
-        let mut out = paint(style, "\x1b[1m", &title);
+        let mut out = paint(style, BOLD, style.wrap(&printable(&title)).trim_end());
         out.push_str("\n\n");
         let (label, unit, cells) = self.result.row(self.base.iter());
         for (name, cell) in self.names.iter().zip(cells) {
             out.push_str(&format!("{label} {} {unit}, {name}\n", cell.text.trim()));
         }
         if let Some(second) = self.base.get(1) {
-            let (star, gain) = (if second.gain.marked { " *" } else { "" }, gain_text(second));
-            let gain = gain.trim_matches(['(', ')']);
+            let star = if second.gain.marked { " *" } else { "" };
+            let gain = gain_words(&second.gain, self.result.direction);
             out.push_str(&format!("gain of {} over {}: {gain}{star}\n", self.names[1], self.names[0]));
         }
         let unmoved = |figure: &&Figure| {
@@ -151,32 +154,40 @@ impl<'a> Sensitivity<'a> {
         }
         if !still.is_empty() {
             let names: Vec<&str> = still.iter().map(|figure| figure.figure.as_str()).collect();
-            out.push_str(&format!("\nNo effect: {}.\n", names.join(", ")));
+            out.push('\n');
+            out.push_str(&style.wrap(&format!("No effect: {}.", names.join(", "))));
         }
-        out.push_str(match (self.names.len(), self.seeds.len()) {
-            (1, _) => "\nPercent by which the result is better (+) or worse (-) if the estimated figure is changed.",
-            _ => "\nThe gain if the estimated figure is changed, and in brackets how far it moved, in percent points.",
-        });
-        out.push_str(match self.seeds.len() {
-            1 => " One seed: no intervals.\n",
-            _ => "\n± 95 % interval: seed spread, not model error. * more than 1 % and more than its interval.\n",
-        });
+        out.push('\n');
+        let key = match self.names.len() {
+            1 => "Percent by which the result is better (+) or worse (-) if the estimated figure is changed.",
+            _ => {
+                "The gain if the estimated figure is changed, and in brackets how far it moved, in percent points."
+            }
+        };
+        if self.seeds.len() == 1 {
+            out.push_str(&style.wrap(&format!("{key} One seed: no intervals.")));
+        } else {
+            let intervals =
+                "± 95 % interval: seed spread, not model error. * more than 1 % and more than its interval.";
+            out.push_str(&style.wrap(key));
+            out.push_str(&style.wrap(intervals));
+        }
         out
     }
 
     fn row(&self, figure: &Figure) -> Row {
         let cell = |side: &Side| match (&side.gain, &side.moved) {
             (Some(Gain { gain_percent: Some(gain), .. }), Some(moved)) => {
-                let Cell { text, color } = gain_cell(moved);
+                let Cell { text, color } = points_cell(moved);
                 let (points, star) = text.split_at(text.len() - 2);
                 Cell { text: format!("{gain:+.2} ({points}){star}"), color }
             }
-            _ => gain_cell(side.effect()),
+            _ => gain_cell(side.effect(), self.result.direction),
         };
         (figure.figure.clone(), "%", vec![cell(&figure.halved), cell(&figure.doubled)])
     }
 
-    /// For programs: docs/schema/sensitivity.schema.json.
+    /// Returns the document for programs: docs/schema/sensitivity.schema.json.
     pub fn document(&self) -> SensitivityDocument<'_> {
         let first = &self.scenarios[0];
         let policies = self.names.iter().zip(self.scenarios).zip(&self.base);

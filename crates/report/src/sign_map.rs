@@ -6,30 +6,34 @@
 //! row if a machine has both, and between machines if a load has both.
 
 use serde::Serialize;
+use wakelab_machine::printable;
 use wakelab_sim::Outcome;
 use wakelab_workload::{Measure, Workload};
 
 use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::error::ReportError;
+use crate::gain_text::points_words;
+use crate::grid::{Cell, Grid};
 use crate::result::{ResultMetric, check_seeds, metric_names};
-use crate::table::{Cell, Grid, Style, gain_cell, paint, seeds};
+use crate::style::{BOLD, Style, paint};
+use crate::table::{gain_cell, seeds};
 use wakelab_stats::{Direction, Unit};
 
-/// What is mapped.
+/// The axes of a map.
 #[derive(Clone, Debug)]
 pub struct MapAxes {
     /// The workload as it was given, with the number of tasks left open.
     pub workload: String,
-    /// Names and numbers of CPUs, one a row.
+    /// Names and numbers of CPUs, one for each row.
     pub machines: Vec<(String, u32)>,
-    /// Tasks a CPU as they were given, one a column.
+    /// Tasks for each CPU as they were given, one for each column.
     pub loads: Vec<String>,
-    /// The baseline first.
+    /// The policies; the first is the baseline.
     pub policies: Vec<String>,
-    /// What gains are of, one of [`metric_names`](crate::metric_names); `None`: what the workload is judged by.
+    /// The metric, one of [`metric_names`](crate::metric_names); `None`: what the workload is judged by.
     pub metric: Option<String>,
-    /// One map: the last policy over whichever of the others has the best mean in the cell.
+    /// Whether there is one map only: the last policy over the one of the others with the best mean in the cell.
     pub over_best: bool,
 }
 
@@ -40,13 +44,13 @@ pub struct MapRuns<'a> {
     pub machine: usize,
     /// Index of the load.
     pub load: usize,
-    /// What was run.
+    /// The workload that was run.
     pub workload: &'a Workload,
-    /// One list a policy.
+    /// One list for each policy.
     pub outcomes: Vec<&'a [Outcome]>,
 }
 
-/// Gains over machines and loads, a map a policy.
+/// Gains over machines and loads, a map for each policy.
 #[derive(Clone, Debug)]
 pub struct SignMap {
     axes: MapAxes,
@@ -61,7 +65,7 @@ struct MapCell {
     load: usize,
     /// Index into the policies; never the baseline.
     policy: usize,
-    /// What it is compared with: the first policy, or the best of all before this one.
+    /// The policy that it is compared with: the first, or the best of all before this one.
     baseline: usize,
     workload: String,
     metric: String,
@@ -107,18 +111,22 @@ fn metric_of(axes: &MapAxes, measure: Measure) -> Result<ResultMetric, ReportErr
     }
 }
 
-/// The index of the outcomes with the best mean, the first of equals. One without a mean is not chosen if there is
-/// another.
+/// Returns the index of the outcomes with the best mean, the first of equals. One without a mean is not chosen if there
+/// is another.
 fn best(metric: &ResultMetric, outcomes: &[&[Outcome]]) -> usize {
     let mean = |at: usize| match (metric.of(outcomes[at]).mean, metric.direction) {
         (Some(mean), Direction::Lower) => mean,
         (Some(mean), Direction::Higher) => -mean,
+        // No value is better than another.
+        (Some(_), Direction::Neutral) => 0.0,
         (None, _) => f64::INFINITY,
     };
     (1..outcomes.len()).fold(0, |best, at| if mean(at) < mean(best) { at } else { best })
 }
 
 impl SignMap {
+    /// Compares the policies in each cell.
+    ///
     /// # Errors
     /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first, no such
     /// metric.
@@ -167,13 +175,13 @@ impl SignMap {
         self.cells.iter().find(|cell| (cell.policy, cell.machine, cell.load) == (policy, machine, load))
     }
 
-    /// The gain in percent and whether it is marked.
+    /// Returns the gain in percent and whether it is marked.
     pub(crate) fn gain(&self, policy: usize, machine: usize, load: usize) -> Option<(f64, bool)> {
         let gain = self.cell(policy, machine, load)?.after.gain;
         Some((gain.gain_percent?, gain.marked))
     }
 
-    /// A table a policy, each with what it says about signs; ends in a newline.
+    /// Returns a table for each policy, each with sentences about its signs. Ends in a newline.
     pub fn text(&self, style: &Style) -> String {
         let of = self.axes.metric.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
         let MapAxes { workload, policies, .. } = &self.axes;
@@ -183,28 +191,32 @@ impl SignMap {
         } else {
             policies[0].clone()
         };
-        let mut out = format!("{of}{workload}, over {over}, {}\n", seeds(&self.seeds));
+        let title = format!("{of}{workload}, over {over}, {}", seeds(&self.seeds));
+        let mut out = style.wrap(&printable(&title));
         for policy in (1..policies.len()).filter(|policy| !self.axes.over_best || policies[*policy] == *last)
         {
             out.push('\n');
-            out.push_str(&paint(style, "\x1b[1m", &self.axes.policies[policy]));
+            out.push_str(&paint(style, BOLD, &printable(&self.axes.policies[policy])));
             out.push('\n');
             out.push_str(&self.grid(policy).text(style));
             for line in self.findings(policy) {
-                out.push_str(&format!("  {line}\n"));
+                out.push_str(&style.wrap(&format!("  {}", printable(&line))));
             }
         }
-        out.push_str(
-            "\nColumns: tasks a CPU. Gains in percent, positive is better, ± 95 % interval: seed spread, not model error.\n\
-             * more than 1 % and more than its interval. `.`: fewer tasks than the workload can have.\n",
-        );
+        out.push('\n');
+        out.push_str(&style.wrap(
+            "Columns: tasks a CPU. Gains in percent, positive is better, ± 95 % interval: seed spread, not model error.",
+        ));
+        out.push_str(&style.wrap(
+            "* more than 1 % and more than its interval. `.`: fewer tasks than the workload can have.",
+        ));
         out
     }
 
     fn grid(&self, policy: usize) -> Grid {
         let row = |(machine, (name, cpus)): (usize, &(String, u32))| {
             let cell = |load| match self.cell(policy, machine, load) {
-                Some(cell) => gain_cell(&cell.after.gain),
+                Some(cell) => gain_cell(&cell.after.gain, cell.direction),
                 None => Cell { text: ".  ".to_owned(), color: None },
             };
             (format!("{name} ({cpus})"), "%", (0..self.axes.loads.len()).map(cell).collect())
@@ -216,7 +228,7 @@ impl SignMap {
         }
     }
 
-    /// What a map says, in sentences.
+    /// Returns what a map says, in sentences.
     fn findings(&self, policy: usize) -> Vec<String> {
         let cells: Vec<&MapCell> = self.cells.iter().filter(|cell| cell.policy == policy).collect();
         let of = |effect| cells.iter().filter(move |cell| cell.effect() == Some(effect));
@@ -248,11 +260,11 @@ impl SignMap {
         let MapAxes { machines, loads, policies, .. } = &self.axes;
         let (machine, load, better) =
             (&machines[cell.machine].0, &loads[cell.load], &policies[cell.baseline]);
-        let gain = gain_cell(&cell.after.gain).text;
-        format!("worse on {machine} at load {load} than {better}: {} %", gain.trim_end_matches([' ', '*']))
+        let gain = points_words(&cell.after.gain);
+        format!("worse on {machine} at load {load} than {better}: {gain} %")
     }
 
-    /// Machines with both signs, then loads with both.
+    /// Returns machines with both signs, then loads with both.
     fn flips(&self, policy: usize) -> Vec<String> {
         let (machines, loads) = (0..self.axes.machines.len(), 0..self.axes.loads.len());
         let effect = |machine, load| self.cell(policy, machine, load).and_then(MapCell::effect);
@@ -278,7 +290,7 @@ impl SignMap {
         along.chain(between).collect()
     }
 
-    /// For programs: docs/schema/sign-map.schema.json.
+    /// Returns the document for programs: docs/schema/sign-map.schema.json.
     pub fn document(&self) -> SignMapDocument<'_> {
         let MapAxes { workload, machines, loads, policies, .. } = &self.axes;
         SignMapDocument {

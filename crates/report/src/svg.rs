@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The few elements of SVG that the project's figures are made of.
+//! The elements of SVG that the project's figures consist of.
 
 use std::fmt::Write;
 
-/// A grey line between two points.
+/// Writes a grey line between two points.
 pub fn line(body: &mut String, (x1, x2): (f64, f64), (y1, y2): (f64, f64)) {
     // Writing to a string cannot fail, here and below.
     let _ =
         writeln!(body, "<line x1=\"{x1:.1}\" x2=\"{x2:.1}\" y1=\"{y1:.1}\" y2=\"{y2:.1}\" stroke=\"#ddd\"/>");
 }
 
-/// A text at a point; `anchor` is `start`, `middle` or `end`.
+/// Writes a text at a point; `anchor` is `start`, `middle` or `end`.
 pub fn label(body: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
     let _ =
         writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escaped(text));
 }
 
-/// A text as it may stand inside an element.
+/// Returns a text that may stand inside an element.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The whole file, with a white ground.
+/// Returns the whole file, with a white ground.
 pub fn document(width: f64, height: f64, body: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \

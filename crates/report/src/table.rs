@@ -1,62 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The comparison for people, in the manner of mmtests' compare-kernels: a row a metric, a column a policy, the first
-//! the baseline; gain in percent and its interval in brackets, a star where it matters. Below: what each task group
-//! received, where the time went, and why each CPU was chosen.
+//! The comparison for people, in the manner of mmtests' compare-kernels: a row for each metric, a column for each
+//! policy, the first policy as the baseline. Gains stand in round brackets, with a star where they matter; changes that
+//! are neither good nor bad stand in square brackets. Further tables show what each task group received, where the time
+//! went, and why each CPU was chosen.
 //!
-//! Where the columns are wider than the page, the table is cut into several, each with the baseline first.
+//! If the columns are wider than the page, the table is cut into several, each with the baseline first.
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+use wakelab_machine::printable;
 use wakelab_sim::{Ending, HostProfile, TimeUse};
+use wakelab_stats::{Direction, Gain, Unit, mean};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, PolicyResult};
+use crate::gain_text::{gain_words, is_same_for_every_seed, percent_words, points_words};
+use crate::grid::{Cell, Grid, Row};
 use crate::metric::time_uses;
-use wakelab_stats::Unit;
-use wakelab_stats::{Gain, mean};
+use crate::style::{GAIN, LOSS, Style, paint};
 
-/// How text is laid out. The caller knows the terminal and the environment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// Marked gains in green, marked losses in red.
-    pub color: bool,
-    /// Columns of the page; `None`: as many as it takes.
-    pub width: Option<usize>,
-}
-
-pub(crate) const GREEN: &str = "\x1b[32m";
-pub(crate) const RED: &str = "\x1b[31m";
-const BOLD: &str = "\x1b[1m";
-const RESET: &str = "\x1b[0m";
-
-/// A page shows so many task groups; the JSON has all.
+/// Number of task groups that a page shows; the JSON has all.
 const GROUPS_SHOWN: usize = 24;
 
 /// One of the lists of shares of a policy.
 type SharesOf = for<'a> fn(&'a PolicyResult<'_>) -> &'a [(String, f64)];
 
-/// A cell and its colour, if it has one.
-pub(crate) struct Cell {
-    pub(crate) text: String,
-    pub(crate) color: Option<&'static str>,
-}
-
-/// A label, a unit, and a cell a column.
-pub(crate) type Row = (String, &'static str, Vec<Cell>);
-
-/// A table of text: heads of the columns, and rows.
-pub(crate) struct Grid {
-    pub(crate) title: &'static str,
-    pub(crate) heads: Vec<String>,
-    pub(crate) rows: Vec<Row>,
-}
-
 impl Comparison<'_> {
-    /// All tables as text, ending in a newline.
+    /// Returns all tables as text, ending in a newline.
     pub fn text(&self, style: &Style) -> String {
-        let mut out = self.title();
-        out.push('\n');
+        let mut out = style.wrap(&self.title());
         for warning in self.endings() {
-            out.push_str(&paint(style, RED, &format!("!! {warning}")));
+            out.push_str(&paint(style, LOSS, style.wrap(&format!("!! {warning}")).trim_end()));
             out.push('\n');
+        }
+        let shown: Vec<usize> =
+            (0..self.policies.len()).filter(|&policy| !self.repeats_first(policy)).collect();
+        for same in (1..self.policies.len()).filter(|policy| !shown.contains(policy)) {
+            let names = [0, same].map(|policy| printable(&self.policies[policy].name));
+            out.push_str(&style.wrap(&format!("{} and {} made identical runs.", names[0], names[1])));
+        }
+        if shown.len() > 1 {
+            out.push_str(&reading_key(style, self.seeds.len(), "seed", &self.metrics));
         }
         let grids = [
             metric_grid(&self.metrics, self.heads()),
@@ -68,17 +49,23 @@ impl Comparison<'_> {
         for grid in grids {
             if !grid.rows.is_empty() {
                 out.push('\n');
-                out.push_str(&grid.text(style));
+                out.push_str(&grid.with_columns(&shown).text(style));
             }
         }
-        out.push_str(self.footnote());
         out
+    }
+
+    /// Whether a policy other than the first made the same runs as the first, in everything that is measured.
+    fn repeats_first(&self, policy: usize) -> bool {
+        policy > 0
+            && self.policies[policy].outcomes == self.policies[0].outcomes
+            && self.scenarios[policy].host == self.scenarios[0].host
     }
 
     fn title(&self) -> String {
         let first = &self.scenarios[0];
         let host = if self.one_host() { format!(", host {}", host_name(first.host)) } else { String::new() };
-        let (name, machine) = (&first.workload.name, &first.machine.name);
+        let (name, machine) = (printable(&first.workload.name), printable(&first.machine.name));
         let cpus = first.machine.topology.cpus.len();
         format!("{name} on {machine} ({cpus} CPUs){host}, {}", seeds(&self.seeds))
     }
@@ -87,7 +74,7 @@ impl Comparison<'_> {
         self.scenarios.iter().all(|scenario| scenario.host == self.scenarios[0].host)
     }
 
-    /// What to say about runs that did not complete.
+    /// Returns what to say about runs that did not complete.
     fn endings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (policy, scenario) in self.policies.iter().zip(self.scenarios) {
@@ -109,17 +96,6 @@ impl Comparison<'_> {
         warnings
     }
 
-    fn footnote(&self) -> &'static str {
-        if self.policies.len() == 1 {
-            ""
-        } else if self.seeds.len() == 1 {
-            "\nGains over the first policy; positive is better. One seed: no intervals, and nothing is marked.\n"
-        } else {
-            "\nGains over the first policy, paired by seed; positive is better. ± 95 % interval: seed spread, not model error.\n\
-             * more than 1 % and more than its interval.\n"
-        }
-    }
-
     fn heads(&self) -> Vec<String> {
         let one_host = self.one_host();
         let of_policy = |(policy, scenario): (&PolicyResult<'_>, &wakelab_sim::Scenario)| {
@@ -129,7 +105,7 @@ impl Comparison<'_> {
         self.policies.iter().zip(self.scenarios).map(of_policy).collect()
     }
 
-    /// The mean over the runs, a row a task group; groups in a group are counted in both.
+    /// A row for each task group: the mean over the runs. A group within another is counted in both.
     fn group_grid(&self) -> Grid {
         let groups = &self.scenarios[0].workload.groups;
         let received_s = |policy: &PolicyResult<'_>, group: usize| {
@@ -198,92 +174,33 @@ impl Comparison<'_> {
     }
 }
 
-impl Grid {
-    /// The grid, cut into as many tables as the page needs.
-    pub(crate) fn text(&self, style: &Style) -> String {
-        let mut out = String::new();
-        if !self.title.is_empty() {
-            out.push_str(&paint(style, BOLD, self.title));
-            out.push('\n');
-        }
-        let mut next = 1;
-        loop {
-            let mut end = self.heads.len();
-            let mut lines = self.lines(next, end);
-            let fits = |lines: &[String]| {
-                style.width.is_none_or(|width| lines.iter().all(|line| line.chars().count() <= width))
-            };
-            while end > next + 1 && !fits(&lines) {
-                end -= 1;
-                lines = self.lines(next, end);
-            }
-            self.paint_cells(style, &mut lines, next, end);
-            for line in lines {
-                out.push_str(&line);
-                out.push('\n');
-            }
-            if end >= self.heads.len() {
-                return out;
-            }
-            next = end;
-            out.push('\n');
-        }
-    }
-
-    /// The baseline's column and those from `next` up to and not including `end`.
-    fn lines(&self, next: usize, end: usize) -> Vec<String> {
-        let columns = || std::iter::once(0).chain(next..end);
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        let heads = [String::new(), String::new()]
-            .into_iter()
-            .chain(columns().map(|column| self.heads[column].clone()));
-        table.set_header(heads);
-        for (label, unit, cells) in &self.rows {
-            let cells = columns().map(|column| cells[column].text.clone());
-            table.add_row([label.clone(), (*unit).to_owned()].into_iter().chain(cells));
-        }
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-            column.set_padding(if index == 0 { (0, 1) } else { (1, 1) });
-            if index > 1 {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table.lines().map(|line| line.trim_end().to_owned()).collect()
-    }
-
-    /// Puts colours around the cells that have one. Rows are the last lines, cells stand in them in order.
-    fn paint_cells(&self, style: &Style, lines: &mut [String], next: usize, end: usize) {
-        if !style.color {
-            return;
-        }
-        let first = lines.len() - self.rows.len();
-        for (line, (label, _, cells)) in lines[first..].iter_mut().zip(&self.rows) {
-            let mut from = label.len();
-            for column in std::iter::once(0).chain(next..end) {
-                let text = cells[column].text.trim();
-                let Some(at) = line[from..].find(text).map(|at| at + from) else { continue };
-                from = at + text.len();
-                if let Some(color) = cells[column].color {
-                    line.replace_range(at..from, &format!("{color}{text}{RESET}"));
-                    from += color.len() + RESET.len();
-                }
-            }
-        }
-    }
-}
-
-/// Head of a policy's column: overrides below the name, so that columns stay narrow.
+/// Returns the head of a policy's column. Overrides stand below the name, so that columns stay narrow.
 pub(crate) fn head(policy: &str) -> String {
     policy.replace('+', "\n+")
 }
 
-pub(crate) fn paint(style: &Style, color: &str, text: &str) -> String {
-    if style.color { format!("{color}{text}{RESET}") } else { text.to_owned() }
+/// Returns the lines that say how to read the gains of a table. `pair` is what gains are paired by: a seed or a block.
+pub(crate) fn reading_key(style: &Style, pairs: usize, pair: &str, metrics: &[MetricResult]) -> String {
+    let gains =
+        || metrics.iter().flat_map(|metric| metric.policies.iter().skip(1).map(|policy| &policy.gain));
+    let mut key = "(gain) over the first column: + is better, - is worse".to_owned();
+    key.push_str(match (pairs, pair) {
+        (1, "block") => "; one run each: no intervals, and nothing is marked",
+        (1, _) => "; one seed: no intervals, and nothing is marked",
+        (_, "block") => ", ± 95 % interval: spread over runs; * exceeds both 1 % and its interval",
+        _ => ", ± 95 % interval over seeds, not model error; * exceeds both 1 % and its interval",
+    });
+    let mut out = style.wrap(&key);
+    if metrics.iter().any(|metric| metric.direction == Direction::Neutral) {
+        out.push_str(&style.wrap("[change]: neither better nor worse; it helps to explain the rest"));
+    }
+    if gains().any(is_same_for_every_seed) {
+        out.push_str(&style.wrap(&format!("without ±: the same for every {pair}")));
+    }
+    out
 }
 
-/// A row a metric, a column a policy; the first without gains.
+/// A row for each metric, a column for each policy; the first without gains.
 pub(crate) fn metric_grid(metrics: &[MetricResult], heads: Vec<String>) -> Grid {
     let shown: Vec<&MetricResult> = metrics.iter().filter(|metric| is_shown(metric)).collect();
     let mut rows: Vec<Row> = shown
@@ -296,21 +213,20 @@ pub(crate) fn metric_grid(metrics: &[MetricResult], heads: Vec<String>) -> Grid 
     for index in 0..heads.len() {
         let parts: Vec<(String, String)> = shown
             .iter()
-            .map(|metric| (value_text(metric, &metric.policies[index]), gain_text(&metric.policies[index])))
+            .map(|metric| (value_text(metric, &metric.policies[index]), gain_text(metric, index)))
             .collect();
         let gain_width = parts.iter().map(|(_, gain)| gain.chars().count()).max().unwrap_or(0);
         for (((value, gain), metric), row) in parts.into_iter().zip(&shown).zip(&mut rows) {
             let found = &metric.policies[index].gain;
             let star = if found.marked { "*" } else { " " };
             let text = if index == 0 { value } else { format!("{value} {gain:>gain_width$} {star}") };
-            let color = if found.gain_percent > Some(0.0) { GREEN } else { RED };
-            row.2.push(Cell { text, color: found.marked.then_some(color) });
+            row.2.push(Cell { text, color: color(found) });
         }
     }
     Grid { title: "", heads, rows }
 }
 
-/// Metrics that are defined somewhere; parts of another metric only where they are not 0 everywhere.
+/// Whether a metric is defined for any policy. A part of another metric is shown only if it is not 0 everywhere.
 fn is_shown(metric: &MetricResult) -> bool {
     let mut means = metric.policies.iter().filter_map(|policy| policy.mean);
     if metric.label.starts_with(' ') {
@@ -320,12 +236,13 @@ fn is_shown(metric: &MetricResult) -> bool {
     }
 }
 
-/// The first row is shown even if no run completed: its absence is news.
+/// The first row is shown even if no run completed, because that is news.
 fn is_result(metric: &MetricResult) -> bool {
     matches!(metric.name.as_str(), "makespan_ns" | "rate_per_s")
 }
 
-/// By what values are divided, the unit for people, and the number of decimals: four digits of the largest mean.
+/// Returns what values are divided by, the unit for people, and the number of decimals, for four digits of the largest
+/// mean.
 pub(crate) fn scale(metric: &MetricResult) -> (f64, &'static str, usize) {
     let largest =
         metric.policies.iter().filter_map(|policy| policy.mean).fold(0.0, |a: f64, b| a.max(b.abs()));
@@ -353,24 +270,33 @@ pub(crate) fn value_text(metric: &MetricResult, found: &MetricOfPolicy) -> Strin
     found.mean.map_or_else(|| "-".to_owned(), |mean| format!("{:.decimals$}", mean / divisor))
 }
 
-pub(crate) fn gain_text(found: &MetricOfPolicy) -> String {
-    match (found.gain.gain_percent, found.gain.ci_percent) {
-        (Some(gain), Some([low, high])) => format!("({gain:+.2}% ±{:.2})", (high - low) / 2.0),
-        (Some(gain), None) => format!("({gain:+.2}%)"),
-        (None, _) => "(-)".to_owned(),
+/// Returns the gain of one policy in round brackets, or the change of a neutral metric in square ones.
+fn gain_text(metric: &MetricResult, policy: usize) -> String {
+    let words = gain_words(&metric.policies[policy].gain, metric.direction);
+    match metric.direction {
+        Direction::Neutral => format!("[{words}]"),
+        Direction::Lower | Direction::Higher => format!("({words})"),
     }
 }
 
 /// A gain in percent with its interval and its star, coloured if marked. The last two characters are the star's.
-pub(crate) fn gain_cell(found: &Gain) -> Cell {
+pub(crate) fn gain_cell(found: &Gain, direction: Direction) -> Cell {
+    starred(percent_words(found, direction), found)
+}
+
+/// The same for a change in percent points, or in percent where a ratio would not compare with what stands beside it.
+pub(crate) fn points_cell(found: &Gain) -> Cell {
+    starred(points_words(found), found)
+}
+
+fn starred(words: String, found: &Gain) -> Cell {
     let star = if found.marked { " *" } else { "  " };
-    let text = match (found.gain_percent, found.ci_percent) {
-        (Some(gain), Some([low, high])) => format!("{gain:+.2} ±{:.2}{star}", (high - low) / 2.0),
-        (Some(gain), None) => format!("{gain:+.2}{star}"),
-        (None, _) => format!("-{star}"),
-    };
-    let color = if found.gain_percent > Some(0.0) { GREEN } else { RED };
-    Cell { text, color: found.marked.then_some(color) }
+    Cell { text: words + star, color: color(found) }
+}
+
+fn color(found: &Gain) -> Option<anstyle::Style> {
+    let color = if found.gain_percent > Some(0.0) { GAIN } else { LOSS };
+    found.marked.then_some(color)
 }
 
 fn percent_cell(percent: Option<f64>) -> Cell {

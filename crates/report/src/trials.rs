@@ -2,8 +2,8 @@
 //! Runs of one command on a live kernel under several schedulers (`wakelab ab`), paired by block: the table of a
 //! comparison, and JSON (docs/schema/ab.schema.json).
 //!
-//! A block is one run under each scheduler, one after the other: what drifts slowly (temperature, page cache, other
-//! load) meets all runs of a block alike, and pairing takes it out. Statistics are those of [`crate::Comparison`], with
+//! A block is one run under each scheduler, one after the other. Slow drift (temperature, page cache, other load)
+//! affects all runs of a block alike, and pairing removes it. Statistics are those of [`crate::Comparison`], with
 //! blocks for seeds.
 
 use serde::Serialize;
@@ -12,10 +12,12 @@ use wakelab_ab::{LeftRunning, MissingMetric, StoppedBy, TrialMetric, TrialRuns, 
 use crate::comparison::{MetricOfPolicy, MetricResult, over_the_first};
 use crate::document::{CONFIDENCE_PERCENT, SCHEMA_VERSION};
 use crate::error::ReportError;
-use crate::table::{Style, head, metric_grid};
+use crate::style::Style;
+use crate::table::{head, metric_grid, reading_key};
+use wakelab_machine::{printable, printable_lines};
 use wakelab_stats::{Direction, Unit};
 
-/// What the intervals are.
+/// The meaning of the intervals.
 const INTERVAL: &str = "spread over runs";
 
 /// Runs under several schedulers, compared with those under the first.
@@ -90,55 +92,59 @@ impl Trials {
         Ok(Trials { runs, metrics })
     }
 
-    /// The table as text, ending in a newline.
+    /// Returns the table as text, ending in a newline.
     pub fn text(&self, style: &Style) -> String {
         let TrialRuns { command, kernel, nr_cpus, sides, seed, order, .. } = &self.runs;
         let blocks = order.len();
         let plural = if blocks == 1 { "" } else { "s" };
-        let mut out = format!(
-            "{} on Linux {kernel} ({nr_cpus} CPUs), {blocks} run{plural} each, order by seed {seed}\n\n",
-            shell_words(command)
-        );
+        let mut out = style.wrap(&format!(
+            "{} on Linux {} ({nr_cpus} CPUs), {blocks} run{plural} each, order by seed {seed}",
+            printable(&shell_words(command)),
+            printable(kernel)
+        ));
+        if sides.len() > 1 {
+            out.push_str(&reading_key(style, blocks, "block", &self.metrics));
+        }
+        out.push('\n');
         let heads = sides.iter().map(|side| head(side)).collect();
         out.push_str(&metric_grid(&self.metrics, heads).text(style));
         out.push('\n');
-        if sides.len() > 1 {
-            out.push_str(match blocks {
-                1 => "Gains over the first; positive is better. One run each: no intervals, and nothing is marked.\n",
-                _ => {
-                    "Gains over the first, paired by block; positive is better. ± 95 % interval: spread over runs.\n\
-                     * more than 1 % and more than its interval.\n"
-                }
-            });
-        }
-        if self.metrics.iter().any(|metric| metric.name.starts_with("runqueue_wait")) {
-            out.push_str("runqueue wait: of all tasks on the machine.\n");
-        }
-        if let Some(regex) = &self.runs.regex {
-            out.push_str(&format!(
-                "metric: what the last match of `{regex}` in the command's output found.\n"
-            ));
-        }
-        for group in self.runs.missing.chunk_by(|a, b| a.why == b.why) {
-            let names: Vec<&str> = group.iter().map(|missing| missing.name).collect();
-            out.push_str(&format!("not measured: {}: {}\n", names.join(", "), group[0].why));
-        }
-        let LeftRunning { processes, runs } = self.runs.left_running;
-        if processes > 0 {
-            let plural = if processes == 1 { "" } else { "es" };
-            out.push_str(&format!(
-                "!! the command left {processes} process{plural} running, in {runs} of {} runs; each was ended after its run\n",
-                blocks * sides.len()
-            ));
-        }
-        for VoidRun { block, side, why } in &self.runs.void {
-            let side = &sides[*side];
-            out.push_str(&format!("!! block {}, {side}: void, and run again: {why}\n", block + 1));
+        for note in self.notes() {
+            out.push_str(&style.wrap_lines(&printable_lines(&note)));
         }
         out
     }
 
-    /// The whole as a document; serialise it with serde_json.
+    /// Returns what to say below the table.
+    fn notes(&self) -> Vec<String> {
+        let TrialRuns { sides, order, regex, missing, void, left_running, .. } = &self.runs;
+        let mut notes = Vec::new();
+        if self.metrics.iter().any(|metric| metric.name.starts_with("runqueue_wait")) {
+            notes.push("runqueue wait: of all tasks on the machine.".to_owned());
+        }
+        if let Some(regex) = regex {
+            notes.push(format!("metric: the last match of `{regex}` in the command's output."));
+        }
+        for group in missing.chunk_by(|a, b| a.why == b.why) {
+            let names: Vec<&str> = group.iter().map(|missing| missing.name).collect();
+            notes.push(format!("not measured: {}: {}", names.join(", "), group[0].why));
+        }
+        let LeftRunning { processes, runs } = left_running;
+        if *processes > 0 {
+            let plural = if *processes == 1 { "" } else { "es" };
+            let all = order.len() * sides.len();
+            notes.push(format!(
+                "!! the command left {processes} process{plural} running, in {runs} of {all} runs; each was ended after its run"
+            ));
+        }
+        for VoidRun { block, side, why } in void {
+            let side = &sides[*side];
+            notes.push(format!("!! block {}, {side}: void, and run again: {why}", block + 1));
+        }
+        notes
+    }
+
+    /// Returns the whole as a document; serialise it with serde_json.
     pub fn document(&self) -> TrialsDocument<'_> {
         TrialsDocument {
             schema_version: SCHEMA_VERSION,
@@ -161,7 +167,7 @@ impl Trials {
     }
 }
 
-/// A command as a shell would take it back.
+/// Returns a command as a shell would accept it.
 fn shell_words(command: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {

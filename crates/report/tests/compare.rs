@@ -119,14 +119,14 @@ fn a_row_by_hand() {
     // (80,000 + 40,000 + 1) of 800,000.
     assert!((row("scheduler_time_percent").0.0.unwrap() - 15.000125).abs() < 1e-9);
     assert_eq!(row("utilisation_percent").0.0, Some(75.0));
-    // Utilisation fell from 75 to 72.5 %, and higher is better.
+    // Utilisation fell from 75 to 72.5 % for certain, which is neither better nor worse.
     let utilisation = row("utilisation_percent").1.1;
-    assert_eq!(utilisation.gain_percent, Some(-3.333333));
+    assert_eq!((utilisation.gain_percent, utilisation.marked), (Some(-3.333333), false));
     // No values at all.
     assert_eq!(row("queue_delay_p50_ns").0.0, None);
     // From 0 there is no gain.
     assert_eq!(row("migrations_smt").1.1.gain_percent, None);
-    assert_eq!(row("migrations_llc").1.1.gain_percent, Some(100.0));
+    assert_eq!(row("migrations_llc").1.1.gain_percent, Some(-100.0), "all of them are gone");
     assert_eq!(row("wakeup_latency_p50_ns").1.1.gain_percent, Some(50.0));
 }
 
@@ -135,10 +135,11 @@ fn colours_change_nothing_but_colours() {
     let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
     let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
     let colored = comparison.text(&Style { color: true, width: None });
-    assert!(colored.contains("\x1b[32m88.0  (+12.00% ±4.97) *\x1b[0m"), "{colored:?}");
-    assert!(colored.contains("\x1b[31m"), "a marked loss is red");
+    let (blue, orange) = ("\x1b[38;5;33m", "\x1b[38;5;208m");
+    assert!(colored.contains(&format!("{blue}88.0 (+12.0% ±5.0) *\x1b[0m")), "{colored:?}");
+    assert!(!colored.contains(orange), "nothing became worse");
     let mut plain = colored;
-    for code in ["\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[0m"] {
+    for code in [blue, "\x1b[1m", "\x1b[0m"] {
         plain = plain.replace(code, "");
     }
     assert_eq!(plain, comparison.text(&Style::default()));
@@ -152,24 +153,62 @@ fn narrow_pages_cut_the_table_and_repeat_the_baseline() {
     let names = [BASELINE, OTHER, "third"].map(str::to_owned);
     let comparison = Comparison::new(&scenarios, &names, &outcomes).unwrap();
     let narrow = comparison.text(&Style { color: false, width: Some(70) });
-    assert!(
-        narrow
-            .lines()
-            .skip(1)
-            .filter(|line| !line.starts_with("Gains"))
-            .all(|line| line.chars().count() <= 70),
-        "{narrow}"
-    );
+    assert!(narrow.lines().all(|line| line.chars().count() <= 70), "{narrow}");
     let rows: Vec<&str> = narrow.lines().filter(|line| line.starts_with("makespan")).collect();
     assert_eq!(rows.len(), 2, "{narrow}");
     assert!(rows[0].contains("100.0") && rows[0].contains("(+10.00%)"), "{narrow}");
     assert!(rows[1].contains("100.0") && rows[1].contains("(+20.00%)"), "{narrow}");
-    assert!(narrow.contains("One seed: no intervals"));
+    let words = narrow.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("one seed: no intervals"), "{narrow}");
     let alone =
         Comparison::new(&scenarios[..1], &names[..1], &outcomes[..1]).unwrap().text(&Style::default());
-    assert!(alone.contains("makespan") && !alone.contains("Gains"), "{alone}");
+    assert!(alone.contains("makespan") && !alone.contains("(gain)"), "{alone}");
     let wide = comparison.text(&Style { color: false, width: Some(200) });
     assert_eq!(wide.lines().filter(|line| line.starts_with("makespan")).count(), 1);
+}
+
+/// 5 times the makespan and a fifth of the migrations: a loss that is orange, and a change that is neither.
+#[test]
+fn large_losses_and_changes_are_ratios() {
+    let worse = |seed| Outcome {
+        makespan_ns: 500_000,
+        migrations: [0, 0, 0, 6, 0, 0, 0, 0],
+        ..outcome(seed, 100_000)
+    };
+    let base = |seed| outcome(seed, 100_000);
+    let outcomes = vec![vec![base(1), base(2)], vec![worse(1), worse(2)]];
+    let scenarios = two_scenarios(HACKBENCH);
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let text = comparison.text(&Style::default());
+    let row = |label: &str| text.lines().find(|line| line.starts_with(label)).unwrap();
+    assert!(row("makespan").ends_with("(x5.0 worse) *"), "{text}");
+    assert!(row("migrations").ends_with("[x0.20]"), "{text}");
+    assert!(text.contains("without ±: the same for every seed\n"), "{text}");
+    let colored = comparison.text(&Style { color: true, width: None });
+    assert!(colored.contains("\x1b[38;5;208m"), "a marked loss is orange: {colored:?}");
+}
+
+#[test]
+fn identical_runs_are_one_line() {
+    let runs = vec![outcome(1, 100_000), outcome(2, 100_000)];
+    let outcomes = vec![runs.clone(), runs];
+    let scenarios = two_scenarios(HACKBENCH);
+    let text = Comparison::new(&scenarios, &names(), &outcomes).unwrap().text(&Style::default());
+    assert!(text.contains("linux-4.15 and linux-4.15+idle=smt-balance made identical runs.\n"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("makespan")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["makespan", "us", "100.0"], "{text}");
+    assert!(!text.contains("(gain)"), "{text}");
+}
+
+#[test]
+fn names_from_files_are_printed_without_their_escapes() {
+    let mut scenarios = two_scenarios(HACKBENCH);
+    for scenario in &mut scenarios {
+        scenario.workload_mut().name = "evil\x1b[2J".to_owned();
+    }
+    let outcomes = three_seeds();
+    let text = Comparison::new(&scenarios, &names(), &outcomes).unwrap().text(&Style::default());
+    assert!(text.starts_with(r"evil\x1b[2J on smp-8"), "{text}");
 }
 
 #[test]

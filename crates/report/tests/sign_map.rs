@@ -95,18 +95,41 @@ fn the_json_keeps_its_schema() {
     });
 }
 
-/// Three cells, of which one is not marked: no fill.
+/// Three cells, of which one is not marked: no fill. Before them the three of the legend.
 #[test]
 fn the_figure_has_a_cell_each() {
     with_map(|cells| {
         let svg = SignMap::new(axes(), cells).unwrap().svg();
         let fills: Vec<&str> = svg.lines().filter(|line| line.contains("fill-opacity")).collect();
-        assert_eq!(fills.len(), 3);
-        assert!(fills[0].contains("#0072b2\" fill-opacity=\"0.50\""), "{}", fills[0]);
-        assert!(fills[1].contains("#d55e00\" fill-opacity=\"0.25\""), "{}", fills[1]);
-        assert!(fills[2].contains("fill-opacity=\"0.00\""), "{}", fills[2]);
+        let expected = [
+            "#0072b2\" fill-opacity=\"1.00\"",
+            "#d55e00\" fill-opacity=\"1.00\"",
+            "fill-opacity=\"0.00\"",
+            "#0072b2\" fill-opacity=\"0.50\"",
+            "#d55e00\" fill-opacity=\"0.25\"",
+            "fill-opacity=\"0.00\"",
+        ];
+        assert_eq!(fills.len(), expected.len());
+        for (fill, part) in fills.iter().zip(expected) {
+            assert!(fill.contains(part), "{part} in {fill}");
+        }
+        for word in ["helps", "hurts", "grey: "] {
+            assert!(svg.contains(word), "no legend");
+        }
         assert!(svg.contains("a&lt;b") && !svg.contains("a<b"));
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    });
+}
+
+/// Two columns are 124 wide; the title has more than 40 characters of 7, so the page has to be wider than both.
+#[test]
+fn the_figure_is_as_wide_as_its_title() {
+    let name = "a-workload-whose-name-is-much-longer-than-its-map:with=1,several=2,parameters=3";
+    with_map(|cells| {
+        let svg = SignMap::new(MapAxes { workload: name.to_owned(), ..axes() }, cells).unwrap().svg();
+        let view_box = svg.split("viewBox=\"0 0 ").nth(1).unwrap();
+        let width: f64 = view_box.split(' ').next().unwrap().parse().unwrap();
+        assert!(width >= 8.0 + 7.0 * name.len() as f64, "{width}");
     });
 }
 

@@ -31,7 +31,7 @@ pub struct Gain {
 /// The gain of `values` over `baseline`, paired by index. The gain is empty ([`Gain::default`]) if any value is missing
 /// or the baseline's mean is 0.
 pub fn paired_gain(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction) -> Gain {
-    gains(baseline, values, direction).map_or_else(Gain::default, |gains| over_seeds(&gains))
+    gains(baseline, values, direction).map_or_else(Gain::default, |gains| over_seeds(&gains, direction))
 }
 
 /// How far a gain moved, in percentage points: from the gain of `values` over `baseline` to the gain of `moved_values`
@@ -47,7 +47,8 @@ pub fn paired_move(
     if before.len() != after.len() {
         return Gain::default();
     }
-    over_seeds(&after.iter().zip(&before).map(|(after, before)| after - before).collect::<Vec<_>>())
+    let moves: Vec<f64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+    over_seeds(&moves, direction)
 }
 
 /// The gain of each seed, in percent of the baseline's mean. `None` if there is no gain.
@@ -59,14 +60,14 @@ fn gains(baseline: &[Option<f64>], values: &[Option<f64>], direction: Direction)
         return None;
     }
     let sign = match direction {
-        Direction::Higher => 100.0,
+        Direction::Higher | Direction::Neutral => 100.0,
         Direction::Lower => -100.0,
     };
     Some(baseline.iter().zip(&values).map(|(base, value)| (value - base) / whole * sign).collect())
 }
 
 /// The mean, interval and mark of the gains, one per seed.
-fn over_seeds(gains: &[f64]) -> Gain {
+fn over_seeds(gains: &[f64], direction: Direction) -> Gain {
     let gain = mean(gains);
     if !gain.is_finite() {
         return Gain::default();
@@ -77,7 +78,7 @@ fn over_seeds(gains: &[f64]) -> Gain {
     Gain {
         gain_percent: Some(round_percent(gain)),
         ci_percent: Some([round_percent(gain - half), round_percent(gain + half)]),
-        marked: gain.abs() > half && gain.abs() > MARK_MIN_PERCENT,
+        marked: direction != Direction::Neutral && gain.abs() > half && gain.abs() > MARK_MIN_PERCENT,
     }
 }
 
@@ -122,6 +123,11 @@ mod tests {
         assert_eq!(
             gain,
             Gain { gain_percent: Some(12.0), ci_percent: Some([7.031725, 16.968275]), marked: true }
+        );
+        let change = paired_gain(&base, &values, Direction::Neutral);
+        assert_eq!(
+            change,
+            Gain { gain_percent: Some(-12.0), ci_percent: Some([-16.968275, -7.031725]), marked: false }
         );
         // The same changes where more is better.
         let loss = paired_gain(&base, &values, Direction::Higher);

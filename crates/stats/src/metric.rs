@@ -11,6 +11,9 @@ pub enum Direction {
     Lower,
     /// More is better.
     Higher,
+    /// Neither is better: the metric only explains others. Its gain is its change, positive for more, and is never
+    /// marked.
+    Neutral,
 }
 
 /// What a metric counts in.
