@@ -77,7 +77,7 @@ SEPARATE int is_empty_slot(u32 slot)
 	{
 		struct wl_group_cpu *gc = wl_group_cpu_at(&policy, slot, cpu);
 
-		if (gc && (gc->load || gc->nr || gc->waiting || gc->running)) {
+		if (gc && (gc->load || gc->nr || gc->exact.waiting || gc->exact.running)) {
 			empty = 0;
 			break;
 		}
