@@ -4,8 +4,8 @@
  * to answer.
  *
  * Written by the BPF side of scx_wakelab when it logs, and by logged.c; read by crates/log.
- * docs/guide/log.md describes the file. A record is a head, then the parts that its kind and flags say,
- * each padded to WL_LOG_UNIT bytes:
+ * docs/guide/log.md describes the file. A record is a head, then the parts that its kind and flags
+ * say, each padded to WL_LOG_UNIT bytes:
  *	the answer	of a question, and of what carries one: see enum wl_log_kind; WL_LOG_ANSWER bytes
  *	the task	its struct wl_task before the call, with WL_LOG_HAS_TASK
  *	the waker	likewise, with WL_LOG_HAS_WAKER

@@ -53,7 +53,8 @@ pub(crate) struct ImportArgs {
 /// One machine.
 #[derive(Args)]
 pub(crate) struct MachineArg {
-    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's .xml)
+    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
+    /// .xml)
     #[arg(long, short, value_name = "MACHINE")]
     pub(crate) machine: String,
 }

@@ -33,7 +33,8 @@ pub(crate) struct CompareArgs {
         "policy", "host", "seeds", "seed", "limit_ns", "without",
     ])]
     scenario: Option<PathBuf>,
-    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's .xml)
+    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
+    /// .xml)
     #[arg(long, short, value_name = "MACHINE", required_unless_present = "scenario")]
     machine: Option<String>,
     /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes. Repeat to compare; the first is the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that the command writes. A file appears when it is whole, or not at all: it has no name until then, so that not
-//! even a signal leaves a part of it behind.
+//! Files that the command writes. A file appears when it is whole, or not at all: it has no name until then, so that
+//! not even a signal leaves a part of it behind.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -162,7 +162,8 @@ fn name_file(file: &File, target: &Path) -> io::Result<()> {
     Err(Errno::EXIST.into())
 }
 
-/// A file that grows beyond the limit of the process (`ulimit -f`) is an error of the write, not the end of the command.
+/// A file that grows beyond the limit of the process (`ulimit -f`) is an error of the write, not the end of the
+/// command.
 fn keep_running_at_size_limit() {
     let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     // Where it cannot be registered, the signal ends the command, and the file without a name disappears.

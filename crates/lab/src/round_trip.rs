@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Round trips: a run is exported, its export is imported, and the import is replayed on the same machine with the same
-//! policy and seed. The replay should repeat the run. This is the one test of the importer for which the truth is known.
+//! policy and seed. The replay should repeat the run. This is the one test of the importer for which the truth is
+//! known.
 //!
 //! Without costs the two agree switch by switch. With costs an import has to tell a task's own work from the kernel's
 //! work in its context (crates/trace), and the two agree as well as it can.

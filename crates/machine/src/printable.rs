@@ -2,9 +2,9 @@
 //! Text from outside, made safe to print on a terminal.
 //!
 //! Files and kernels supply names, descriptions and quoted lines. A terminal obeys the control characters in them: they
-//! can recolour it, rewrite earlier lines, or set its title, and bidirectional overrides show text in another order than
-//! it has. So such text is printed through [`printable`] or [`printable_lines`], which write those characters as escapes.
-//! JSON and SVG escape by their own rules and need neither.
+//! can recolour it, rewrite earlier lines, or set its title, and bidirectional overrides show text in another order
+//! than it has. So such text is printed through [`printable`] or [`printable_lines`], which write those characters as
+//! escapes. JSON and SVG escape by their own rules and need neither.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -31,7 +31,8 @@ impl HostProfile {
     /// A search claims the CPU that it chose until the task is queued. Linux's searches, and the published changes to
     /// them, look whether a CPU runs its idle task with nothing queued and nothing in its wake list; the CPU looks so
     /// until the task is queued, and two wakers may choose the same one (idle_cpu() in kernel/sched/core.c; "sched:
-    /// Clear ttwu_pending after enqueue_task()", 2022, is a case where that time was long, and schbench's tail with it).
+    /// Clear ttwu_pending after enqueue_task()", 2022, is a case where that time was long, and schbench's tail with
+    /// it).
     pub(crate) fn claims(self, policy: Traits) -> bool {
         self == HostProfile::SchedExt || policy.claims != 0
     }

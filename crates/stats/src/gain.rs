@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Gains over a baseline, paired by seed (or by block, for runs on a live kernel), and how much they vary.
 //!
-//! The gain of one seed is its improvement in percent of the baseline's mean over all seeds. The gain g is the mean over
-//! the seeds; it equals the gain of the means. (Percent of the baseline's value with the same seed would let one seed
-//! with a small value outweigh all others, and the gain could contradict the means printed beside it.) The interval is
-//! that of a paired t test: g +- t * s / sqrt(n), where s is the standard deviation of the n gains (divisor n - 1) and
-//! t is the 97.5 % quantile of Student's distribution with n - 1 degrees of freedom
+//! The gain of one seed is its improvement in percent of the baseline's mean over all seeds. The gain g is the mean
+//! over the seeds; it equals the gain of the means. (Percent of the baseline's value with the same seed would let one
+//! seed with a small value outweigh all others, and the gain could contradict the means printed beside it.) The
+//! interval is that of a paired t test: g +- t * s / sqrt(n), where s is the standard deviation of the n gains (divisor
+//! n - 1) and t is the 97.5 % quantile of Student's distribution with n - 1 degrees of freedom
 //! (<https://www.itl.nist.gov/div898/handbook/eda/section3/eda352.htm>). The interval says how much other seeds would
 //! change the result. It says nothing about errors of the model.
 

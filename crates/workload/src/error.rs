@@ -83,8 +83,8 @@ pub(crate) fn list<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String 
     }
 }
 
-/// `unknown operation 'recieve'; did you mean 'recv'?`: `what` is unknown; offers the known word nearest to `word`, or all
-/// of them if none is near.
+/// `unknown operation 'recieve'; did you mean 'recv'?`: `what` is unknown; offers the known word nearest to `word`, or
+/// all of them if none is near.
 pub(crate) fn unknown<'a>(what: &str, word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match (nearest(word, known.iter().copied()), known.as_slice()) {

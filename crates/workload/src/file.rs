@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The format of workload files: TOML in, a template out. docs/guide/workloads.md describes the format; steps.rs reads the
-//! programs, expand.rs gives it all meaning.
+//! The format of workload files: TOML in, a template out. docs/guide/workloads.md describes the format; steps.rs reads
+//! the programs, expand.rs gives it all meaning.
 //!
 //! The TOML tree is walked by hand, not through serde, because every value keeps its place in the file: an expression
 //! that overflows when it is evaluated is reported at its operator.

@@ -79,8 +79,8 @@ fn modules(folder: &Path) -> Result<String> {
     Ok(names.concat())
 }
 
-/// `text` of idle.h with the lines that params.h asks for.
-fn fresh_searches(policy: &Path, text: &str) -> Result<String> {
+/// Returns `text` of idle.h with the lines that params.h asks for.
+pub(crate) fn fresh_searches(policy: &Path, text: &str) -> Result<String> {
     let headers = Headers::read(&[policy.join("params.h")], &[policy.to_path_buf()], &[])?;
     let axis = headers.find_enum(AXIS).with_context(|| format!("params.h has no enum {AXIS}"))?;
     let text = replace(SEARCHES, text, INCLUDES, Some("\n"), &includes(axis)?)?;

@@ -7,6 +7,8 @@ mod clang;
 mod command;
 mod docs;
 mod experiments;
+#[cfg(test)]
+mod guide_tests;
 mod lists;
 mod parity;
 mod setup;
