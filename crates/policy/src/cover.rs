@@ -133,6 +133,7 @@ fn greedy_row(
 
 /// Whether a policy with these choices looks at all of them; what it does not look at says what [`BASE`] says.
 fn counts(items: &[Item], axes: &[Vec<Choice>]) -> bool {
+    let items: BTreeSet<Item> = items.iter().copied().collect();
     let words: Choice = items.iter().flat_map(|&(axis, at)| axes[axis][at].iter().copied()).collect();
     let own = policy(&words).canonical().choices();
     words.iter().all(|word| own.contains(word))
