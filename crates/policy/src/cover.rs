@@ -167,8 +167,9 @@ fn spec_of(row: &[usize], axes: &[Vec<Choice>]) -> PolicySpec {
 
 /// [`BASE`] with other values on some axes.
 fn policy(words: &Choice) -> PolicySpec {
-    let text = words.iter().fold(BASE.to_owned(), |text, (axis, value)| format!("{text}+{axis}={value}"));
-    text.parse().expect("axes and values come from their list")
+    words.iter().fold(base().clone(), |spec, (axis, value)| {
+        spec.with(axis, value).expect("axes and values come from their list")
+    })
 }
 
 #[cfg(test)]
