@@ -16,7 +16,7 @@
  *		the mean task of the busiest group's busiest CPU, from which it is taken
  * Between clusters an idle CPU compares numbers of tasks instead (cluster.h). Newly idle at most
  * one task is pulled, else up to 32. A task may move if it is allowed, if half of its weight fits
- * what is left of that amount (the axis `groups` has rules of its own), and if it is not cache-hot:
+ * what is left of that amount (the axis `groups` adds rules), and if it is not cache-hot:
  * it did not run within migration_cost, or periodic pulls failed more often than the level's
  * patience (0 for SMT, 1 inside a node, 2 beyond). Each level is tried once for each time that a
  * task ran here (newly idle), or once a mark (periodic): so pulls always come to an end.

@@ -3,8 +3,8 @@
  * groups.h - the axis `groups`: how task groups share CPUs, each event and question handed to the
  * value that the policy has.
  *
- * groups=exact also brings a queue (queue.h) and pulls (pull.h) of its own. What a group weighs is
- * in group.h.
+ * groups=exact also brings its own queue (queue.h) and pulls (pull.h). What a group weighs is in
+ * group.h.
  */
 #ifndef WL_GROUPS_H
 #define WL_GROUPS_H

@@ -9,7 +9,7 @@
  *		clock advances (it has fewer tasks than its shares are worth); or no task waits on
  *		the whole machine. Its distance from the clock is then held, so that the others keep
  *		what it cannot use
- *   asleep	the distance is kept, at most WL_EXACT_LAG_TICKS of its own CPU time and
+ *   asleep	the distance is kept, at most WL_EXACT_LAG_TICKS of its CPU time and
  *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance
  * So a lag is neither lost nor gained by sleeping, or by running alone for a while. In several LLCs
  * one of them, its home, sees to that. Counts of other LLCs are up to a tick old there, but a task

@@ -234,7 +234,7 @@ WL_INLINE u64 wl_shares_small(u64 amount)
  * The imbalance is less than the busiest side's mean task: is one worth it? `load` is the own
  * side's per capacity of 1024, 0 if nothing runs there, and `own_task` its mean task. Only if the
  * sides differ by two tasks, or by one if the own ones are lighter, or if more of both sides'
- * capacity is used afterwards. A function of its own, as its ways are many for BPF's verifier.
+ * capacity is used afterwards. A separate function, because it has many paths for BPF's verifier.
  */
 WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own_task, u64 capacity,
 				    u64 load)

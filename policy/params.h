@@ -120,7 +120,7 @@ enum wl_factor {
 	WL_NR_FACTOR,
 };
 
-/* Whether clusters of cores are a level of their own. */
+/* Whether clusters of cores are a separate level. */
 enum wl_cluster_axis {
 	/* No: inside an LLC cores are compared directly. */
 	WL_CLUSTER_OFF,
@@ -147,8 +147,8 @@ enum wl_groups_axis {
 	 */
 	WL_GROUPS_SHARES,
 	/*
-	 * groups_exact.h: Ours: whoever's group has received least for its shares runs; the axis
-	 * queue has no say.
+	 * groups_exact.h: wakelab's: always run the group furthest behind its entitlement.
+	 * Overrides the axes `queue` and `push`.
 	 */
 	WL_GROUPS_EXACT,
 	WL_NR_GROUPS,
@@ -199,8 +199,8 @@ enum wl_push_axis {
 
 /*
  * A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from
- * names and TOML. An axis that only some values of another look at says so ("with"), and so does one
- * that some values of another override ("not with").
+ * names and TOML. An axis that only some values of another look at says so ("with"), and so does
+ * one that some values of another override ("not with").
  */
 struct wl_params {
 	u32 idle;	 /* enum wl_idle_axis */

@@ -9,7 +9,7 @@
  *   - The host owns queues; the policy owns keys. One queue a CPU, ordered by (vtime, arrival).
  *   - All state is passed in. struct wl_policy holds topology and CPUs; struct wl_task belongs to
  *     the host.
- *   - Every event carries now_ns. The policy has no clock and no randomness of its own: its rotors
+ *   - Every event carries now_ns. The policy has no clock and no random source: its rotors
  *     are state.
  *   - Every event is idempotent: told twice, it changes nothing the second time.
  *   - Decisions are data: the answer, the reason, and how many reads of other CPUs' state it took,
@@ -96,7 +96,7 @@ struct wl_task {
 	u32 flags;	   /* WL_TASK_* */
 	u32 group;	   /* the slot of its group; 0: the root */
 	u32 hweight; /* what it is charged by, in 1/1024 of a weight: its weight's part of its CPU */
-	u32 nr_moved; /* nearest: so many searches in a row have moved it; idle_nearest.h */
+	u32 nr_moved; /* nearest: how many searches in a row have moved it; idle_nearest.h */
 	u64 allowed[WL_MASK_WORDS];
 };
 

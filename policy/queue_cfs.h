@@ -13,7 +13,7 @@
  *   arrival	lag is kept between CPUs and through sleep, and clamped: at most latency / 2 below
  *		the floor (the credit of a sleeper), and at most latency * 1024 / weight above it
  *		(ours: it bounds what a stale floor can do)
- *   new task	starts one slice of its own behind the others, in vtime (START_DEBIT)
+ *   new task	starts one of its slices behind the others, in vtime (START_DEBIT)
  *
  * cfs-2013 (Linux 2.6.32 to 6.5) has buddies besides: queue_buddies.h. Its keys, slices, credit and
  * preemption are those of cfs-2018, because between 3.10 and 4.15 they did not change. cfs-2007

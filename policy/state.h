@@ -34,7 +34,7 @@ struct wl_nearest_llc {
 	u32 nr_blocks;
 };
 
-/* idle=nearest: which CPUs of about 8 cores idle; a cache line of its own. See block.h. */
+/* idle=nearest: which CPUs of about 8 cores idle, in one cache line. See block.h. */
 struct wl_block {
 	u64 idle;	   /* a bit for each CPU */
 	u64 present;	   /* bits that stand for a CPU */
@@ -50,7 +50,7 @@ struct wl_block_map {
 	u16 cpu[64];
 };
 
-/* idle=smt-balance: how many CPUs of a domain are busy; a cache line of its own. */
+/* idle=smt-balance: how many CPUs of a domain are busy, in one cache line. */
 struct wl_counter {
 	u32 busy;
 	u32 unused[15];

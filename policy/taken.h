@@ -3,7 +3,7 @@
  * taken.h - CPUs that a task of a higher class has taken (real-time, deadline): what waits there is
  * moved elsewhere.
  *
- * The policy sees no tick of such a CPU, and none of its own tasks run there. So the host looks
+ * The policy sees no tick of such a CPU, and none of its tasks runs there. So the host looks
  * again after a tick, and then each tick for as long as something waits there: wl_taken(). Each
  * time
  *   - the CPU is in the state `taken`: busy, and to balancing a CPU with one task more than the

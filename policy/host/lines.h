@@ -60,7 +60,7 @@ _Static_assert(__builtin_offsetof(struct wl_instance, memory) == 0, "wl_lines_of
 #define wl_lines_of(p) (&((struct wl_instance *)(p))->lines)
 
 /*
- * How many bytes an instance takes, for so many CPUs and slots of groups; with an instance given,
+ * How many bytes an instance takes, for that many CPUs and slots of groups; with an instance given,
  * its arrays get their places.
  */
 WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_groups)
@@ -82,7 +82,7 @@ WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_grou
 	return holders + lines * words * sizeof(u64);
 }
 
-/* `cpu` executes what comes, and what it waits for is noted anew. */
+/* `cpu` executes what comes, and what it waits for is noted from the start. */
 WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 {
 	struct wl_lines *l = wl_lines_of(p);
@@ -93,7 +93,7 @@ WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 	l->bit = 1ULL << (cpu & 63);
 }
 
-/* `cpu` executes what comes, and its reads are counted anew. */
+/* `cpu` executes what comes, and its reads are counted from 0. */
 WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
 {
 	__builtin_memset(&wl_lines_of(p)->seen, 0, __builtin_offsetof(struct wl_seen, updated));

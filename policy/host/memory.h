@@ -5,8 +5,8 @@
  *
  * The simulator's native build (crates/policy/native.c) and the parity program (BPF) include this
  * file before core.h, so that both give wl_claim_idle() the same meaning. A mask bit is set while
- * its CPU idles unclaimed; whoever tells the policy about idling also keeps the mask. There is no
- * mask in the kernel's sched_ext build: the kernel has its own.
+ * its CPU idles unclaimed; the caller that tells the policy about idling also keeps the mask. There
+ * is no mask in the kernel's sched_ext build: the kernel has its own.
  *
  * Natively the policy is the first member of an instance, and there are as many instances as
  * wanted. A BPF function may not step outside the object that it was passed, so a BPF program
