@@ -127,7 +127,7 @@ fn work(args: &AbArgs, supervisor: i32) -> Result<()> {
         Progress::Void { side, why, lost_runs } => {
             bar.set_position(bar.position() - lost_runs as u64);
             bar.suspend(|| {
-                print::note(&format!("a run under {side} is void; its block is run again: {why}"));
+                print::note(&format!("a run under {side} is void, and its block is run again: {why}"));
             });
         }
     };

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use wakelab_ab::AbError;
 use wakelab_lab::LabError;
+use wakelab_machine::printable_lines;
 
 use crate::print;
 
@@ -40,7 +41,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    print::note(&format!("{error:#}"));
+    print::note(&printable_lines(&format!("{error:#}")));
     ExitCode::from(code(error))
 }
 

@@ -109,6 +109,9 @@ fn show_axis(name: &str, axis: &Axis, format: Format) -> Result<()> {
 
 fn value_text(axis: &Axis, value: &AxisValue) -> String {
     let mut text = format!("{}={}: {}\n", axis.name, value.name, value.description);
+    if let Some((other, values)) = axis.with {
+        text.push_str(&format!("Used only with {other}={}.\n", values.join(" or ")));
+    }
     if !value.text.is_empty() {
         text = format!("{text}\n{}\n", value.text);
     }
@@ -135,6 +138,12 @@ fn one(name: &str, spec: &PolicySpec) -> Result<String> {
         let value = chosen.get(axis.name).and_then(|value| value.as_str()).unwrap_or_default();
         let about =
             axis.values.iter().find(|known| known.name == value).map_or("", |known| known.description);
+        let about = match axis.with {
+            Some((other, values)) if !values.iter().any(|value| chosen[other] == *value) => {
+                format!("Not used: only with {other}={}.", values.join(" or "))
+            }
+            _ => about.to_owned(),
+        };
         writeln!(text, "  {:24} {value:16} {about}", axis.name)?;
     }
     for line in PolicySpec::ignored(name, false) {

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use wakelab_lab::{Runner, SensitivityPlan};
+use wakelab_lab::SensitivityPlan;
 use wakelab_report::{FigureRuns, Sensitivity};
 
 use crate::args::{Format, KernelArgs, SeedsArgs};
@@ -11,8 +11,14 @@ use crate::error::bad_input;
 use crate::progress::Bar;
 use crate::{input, print};
 
-/// Arguments that mean nothing without `--sensitivity`.
+/// Arguments that mean nothing without `--sensitivity`, and are refused without it.
 #[derive(Args)]
+#[group(
+    id = "of_sensitivity",
+    args = ["host", "limit_ns", "seeds", "seed", "threads"],
+    requires = "sensitivity",
+    multiple = true
+)]
 pub(crate) struct SensitivityArgs {
     /// Policy: NAME[+axis=value...]. Give two to see how the second's gain over the first changes
     #[arg(long, short, value_name = "POLICY", default_value = "linux-4.15", requires = "sensitivity")]
@@ -38,9 +44,7 @@ pub(crate) fn run(args: &SensitivityArgs, machine: &str, spec: &str, format: For
         kernel: input::kernel(&args.kernel),
         seeds: input::seeds(&args.seeds),
     };
-    let bar = Bar::new();
-    let runner: Runner<'_> = bar.runner(&args.seeds.threads);
-    let outcomes = wakelab_lab::sense(&plan, &runner)?;
+    let outcomes = wakelab_lab::sense(&plan, &Bar::new().runner(&args.seeds.threads))?;
     let figures = outcomes
         .figures
         .iter()

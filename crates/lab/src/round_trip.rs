@@ -151,20 +151,15 @@ fn first_difference(scenario: &Scenario, mut original: Log, replayed: &Log) -> O
         End::After { duration_ns } => duration_ns,
     };
     let before_end = |&&(time_ns, _): &&(u64, u32)| time_ns < end_ns;
-    let of_cpu = |(cpu, (ours, theirs)): (usize, (&Vec<(u64, u32)>, &Vec<(u64, u32)>))| {
+    let of_cpu = |cpu: usize| {
+        let (ours, theirs) = (&original.switches[cpu], &replayed.switches[cpu]);
         let ours = ours.iter().take_while(before_end).map(|&(time_ns, task)| (time_ns, Some(task)));
         let theirs =
             theirs.iter().take_while(before_end).map(|&(time_ns, task)| (time_ns, original_task(task)));
         let time_ns = first_unequal(ours, theirs)?;
         Some(TripDifference { time_ns, cpu: cpu as u32 })
     };
-    original
-        .switches
-        .iter()
-        .zip(&replayed.switches)
-        .enumerate()
-        .filter_map(of_cpu)
-        .min_by_key(|found| found.time_ns)
+    (0..original.switches.len()).filter_map(of_cpu).min_by_key(|found| found.time_ns)
 }
 
 /// The time of the first place where two histories differ.

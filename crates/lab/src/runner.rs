@@ -11,6 +11,9 @@ use wakelab_sim::{Outcome, Scenario, SimError};
 
 use crate::error::LabError;
 
+/// Stack of each thread: that of a main thread on Linux, because the calling thread works too.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Receives the progress of a batch. Its functions are called from all threads.
 pub trait Progress: Sync {
     /// A batch of `runs` runs begins.
@@ -38,6 +41,7 @@ impl Progress for Silent {
 #[derive(Clone, Copy)]
 pub struct Runner<'a> {
     threads: NonZeroUsize,
+    stack_bytes: usize,
     progress: &'a dyn Progress,
 }
 
@@ -63,7 +67,7 @@ impl<'a> Runner<'a> {
     /// A runner with `threads` threads; `None`: one for each CPU that this process may use.
     pub fn new(threads: Option<NonZeroUsize>, progress: &'a dyn Progress) -> Runner<'a> {
         let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Runner { threads: threads.unwrap_or_else(all), progress }
+        Runner { threads: threads.unwrap_or_else(all), stack_bytes: STACK_BYTES, progress }
     }
 
     /// Runs every scenario with every seed. Returns outcomes by scenario, then by seed, in the order given.
@@ -108,7 +112,8 @@ impl<'a> Runner<'a> {
         let wanted = self.threads.get().min(total.max(1));
         std::thread::scope(|scope| {
             for running in 1..wanted {
-                if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, work) {
+                let thread = std::thread::Builder::new().stack_size(self.stack_bytes);
+                if let Err(error) = thread.spawn_scoped(scope, work) {
                     self.progress.fewer_threads(running, wanted, &error);
                     break;
                 }
@@ -132,6 +137,7 @@ mod tests {
         begun: AtomicUsize,
         done: AtomicUsize,
         ended: AtomicUsize,
+        refused: AtomicUsize,
     }
 
     impl Progress for Count {
@@ -144,7 +150,21 @@ mod tests {
         fn end(&self) {
             self.ended.fetch_add(1, Ordering::Relaxed);
         }
-        fn fewer_threads(&self, _running: usize, _wanted: usize, _error: &io::Error) {}
+        fn fewer_threads(&self, running: usize, wanted: usize, _error: &io::Error) {
+            assert_eq!((running, wanted), (1, 4));
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// No address space holds such stacks, so that the system refuses every thread.
+    #[test]
+    fn without_more_threads_the_calling_thread_does_the_work() {
+        let count = Count::default();
+        let runner =
+            Runner { threads: NonZeroUsize::new(4).unwrap(), stack_bytes: 1 << 47, progress: &count };
+        assert_eq!(runner.in_parallel(5, |job| job + 1), [1, 2, 3, 4, 5]);
+        assert_eq!(count.refused.into_inner(), 1);
+        assert_eq!(count.done.into_inner(), 5);
     }
 
     #[test]

@@ -2,19 +2,15 @@
 //! What can be wrong with a machine, and where.
 //!
 //! The checks work on a [`Topology`](crate::Topology) or [`Costs`](crate::Costs) and do not know whether it came
-//! from a file. They return a [`Fault`] that names the part at fault; readers of files turn the part into a line.
-
-use std::ops::Range;
+//! from a file. They answer a [`Fault`] that names the part at fault; who read a file turns the part into a line.
 
 use thiserror::Error;
-
-use crate::printable;
 
 /// Why there is no machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
     /// A file cannot be read at all.
-    #[error("{}: {}", printable(.file), printable(.reason))]
+    #[error("{file}: {reason}")]
     Read {
         /// Path as given.
         file: String,
@@ -22,7 +18,7 @@ pub enum MachineError {
         reason: String,
     },
     /// A machine file is wrong.
-    #[error("{}:{line}: {}; expected {}", printable(.file), printable(.what), printable(.expected))]
+    #[error("{file}:{line}: {what}; expected {expected}")]
     File {
         /// Path as given.
         file: String,
@@ -34,7 +30,7 @@ pub enum MachineError {
         expected: String,
     },
     /// A machine that was built or deserialised is wrong.
-    #[error("{}; expected {}", printable(.what), printable(.expected))]
+    #[error("{what}; expected {expected}")]
     Invalid {
         /// What is there.
         what: String,
@@ -43,8 +39,7 @@ pub enum MachineError {
     },
     /// No machine has this name.
     #[error(
-        "unknown machine `{}`; expected one of {known}, or the path of a .toml file or of lstopo's .xml",
-        printable(.name)
+        "unknown machine `{name}`; expected one of {known}, or the path of a .toml file or of lstopo's .xml"
     )]
     Unknown {
         /// As given.
@@ -85,31 +80,4 @@ impl From<Fault> for MachineError {
     fn from(fault: Fault) -> Self {
         MachineError::Invalid { what: fault.what, expected: fault.expected }
     }
-}
-
-/// What is wrong, and at which bytes of the text.
-pub(crate) struct Located {
-    span: Range<usize>,
-    what: String,
-    expected: String,
-}
-
-impl Located {
-    pub(crate) fn new(span: Range<usize>, what: impl Into<String>, expected: impl Into<String>) -> Self {
-        Located { span, what: what.into(), expected: expected.into() }
-    }
-
-    pub(crate) fn in_file(self, text: &str, file: &str) -> MachineError {
-        MachineError::File {
-            file: file.to_owned(),
-            line: line_of(text, self.span.start),
-            what: self.what,
-            expected: self.expected,
-        }
-    }
-}
-
-/// Line of a byte, counted from 1.
-pub(crate) fn line_of(text: &str, byte: usize) -> usize {
-    1 + text.as_bytes()[..byte.min(text.len())].iter().filter(|&&b| b == b'\n').count()
 }

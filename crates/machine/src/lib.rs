@@ -4,7 +4,6 @@
 mod check;
 mod core_cache;
 mod costs;
-mod costs_file;
 mod counts;
 mod cpulist;
 mod error;
