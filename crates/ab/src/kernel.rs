@@ -218,8 +218,8 @@ impl Loader {
         Ok(Some(format!("{what}{said}")))
     }
 
-    /// Stops the loader by SIGINT and waits until the kernel's own scheduler is back. Returns what went wrong before, if
-    /// the loader reports something.
+    /// Stops the loader by SIGINT and waits until the kernel's own scheduler is back. Returns what went wrong before,
+    /// if the loader reports something.
     pub(crate) fn stop(mut self) -> Result<Option<String>, AbError> {
         let status = self.end()?;
         self.sched_ext.wait_until_detached()?;

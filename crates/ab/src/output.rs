@@ -73,8 +73,8 @@ impl Output {
         Ok(last.filter(|value| value.is_finite()))
     }
 
-    /// Returns the last lines that are not empty, each after a line break and two blanks, and without control characters.
-    /// Standard error comes after standard output.
+    /// Returns the last lines that are not empty, each after a line break and two blanks, and without control
+    /// characters. Standard error comes after standard output.
     pub(crate) fn last_lines(&mut self) -> Result<String, AbError> {
         let mut text = String::new();
         for file in [&mut self.stdout, &mut self.stderr] {

@@ -31,8 +31,8 @@ pub(crate) fn note(line: &str) {
 }
 
 /// The style of tables. They are coloured on a terminal, unless `NO_COLOR`, `CLICOLOR` or `TERM` forbid it
-/// (<https://no-color.org>, <https://bixense.com/clicolors>), and as wide as the terminal. In a pipe they are as wide as
-/// `COLUMNS` says, and take the width that they need if it is not set.
+/// (<https://no-color.org>, <https://bixense.com/clicolors>), and as wide as the terminal. In a pipe they are as wide
+/// as `COLUMNS` says, and take the width that they need if it is not set.
 pub(crate) fn style() -> Style {
     let terminal = console::Term::stdout();
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();

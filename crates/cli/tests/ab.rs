@@ -72,8 +72,8 @@ fn assert_refused(output: &Output, code: i32, message: &str) {
     assert!(last.starts_with(message), "{stderr}");
 }
 
-/// Prints the next number of a list, one list for each side: under the kernel 100, 90 and 110, under the policy 110, 102
-/// and 124.
+/// Prints the next number of a list, one list for each side: under the kernel 100, 90 and 110, under the policy 110,
+/// 102 and 124.
 const NUMBERS: &str = r#"
 side=$(cat "$FAKE_SYSFS/kernel/sched_ext/state")
 turn=$(($(cat "$FAKE_SYSFS/$side" 2>/dev/null || echo 0) + 1))

@@ -155,7 +155,7 @@ fn fenced(output: &str) -> String {
 fn printed(words: &[&str]) -> Result<String> {
     let variables = words.iter().take_while(|word| word.contains('=')).count();
     let mut command = cargo();
-    command.envs(words[..variables].iter().filter_map(|word| word.split_once('=')));
+    command.env_remove("COLUMNS").envs(words[..variables].iter().filter_map(|word| word.split_once('=')));
     match &words[variables..] {
         ["wakelab", arguments @ ..] => {
             command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--"]).args(arguments);

@@ -69,13 +69,17 @@ fn check_one_word_docs(file: &str, text: &str, findings: &mut Vec<String>) {
 
 /// Appends the lines of a Markdown page that are too wide. A line without a space cannot be wrapped.
 pub(crate) fn check_width(file: &str, text: &str, findings: &mut Vec<String>) {
+    // It is written whole by a command.
+    if file == "docs/results/experiments.md" {
+        return;
+    }
     let mut in_code = false;
     for (index, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
         }
         let is_code = in_code || line.starts_with("    ") || line.starts_with("<!--");
-        let is_fixed = line.starts_with(['|', '#']) || !line.trim().contains(' ');
+        let is_fixed = line.trim_start().starts_with(['|', '#']) || !line.trim().contains(' ');
         let columns = without_targets(line).chars().count();
         if !is_code && !is_fixed && columns > MARKDOWN_COLUMNS {
             findings.push(format!("{file}:{}: {columns} columns, more than {MARKDOWN_COLUMNS}", index + 1));
