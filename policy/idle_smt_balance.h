@@ -30,6 +30,7 @@
 #define WL_IDLE_SMT_BALANCE_H
 
 #include "idle_scan.h"
+#include "random.h"
 
 /* cpu turned busy (1) or idle (-1): counted in all domains round it that have a counter. */
 WL_INLINE void wl_count_busy(struct wl_policy *p, u32 cpu, u32 change)
@@ -55,16 +56,9 @@ WL_INLINE u32 wl_random(struct wl_policy *p, struct wl_cpu *own, u32 n)
 	u32 random = wl_get(own->rotor);
 
 	own->rotor = random + 1;
-	if (wl_axis(p, rotor) == WL_ROTOR_MIXED) {
-		/*
-		 * Multiply by 2^32 / golden ratio, then bring the good upper bits down; n may be
-		 * even.
-		 */
-		random *= 0x9e3779b1u;
-		random ^= random >> 15;
-		random *= 0x85ebca6bu;
-		random ^= random >> 13;
-	}
+	/* Mixed to the upper bits too, because n may be even. */
+	if (wl_axis(p, rotor) == WL_ROTOR_MIXED)
+		random = wl_mix(random);
 	/* Most often it is a power of two, and a division costs a tenth of the search. */
 	return n & (n - 1) ? random % n : random & (n - 1);
 }

@@ -4,17 +4,19 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use clap::Args;
-use wakelab_machine::{printable, printable_lines};
+use clap::{Args, ValueEnum};
+use wakelab_machine::printable_lines;
 use wakelab_report::list;
 
-use crate::args::{Format, FormatArg};
+use crate::args::Format;
+use crate::error::bad_input;
 use crate::sensitivity::{self, SensitivityArgs};
 use crate::{input, print};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     wakelab machines power9-2s22c4t\n  \
+    wakelab machines host --format toml > mine.toml\n  \
     wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 --policy linux-4.15\n  \
     wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 \\\n    \
         --policy linux-4.15 --policy linux-4.15+idle=smt-balance")]
@@ -25,15 +27,38 @@ pub(crate) struct MachinesArgs {
     /// Show how the result of WORKLOAD changes when each estimated figure of the machine is halved and doubled
     #[arg(long, value_name = "WORKLOAD", requires = "name")]
     sensitivity: Option<String>,
-    #[command(flatten)]
-    format: FormatArg,
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t = MachineFormat::Text)]
+    format: MachineFormat,
     #[command(flatten, next_help_heading = "With --sensitivity")]
     of_sensitivity: SensitivityArgs,
 }
 
+/// The format of machines.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MachineFormat {
+    /// Tables for people
+    Text,
+    /// JSON, as docs/schema describes it
+    Json,
+    /// A machine file, to copy and change
+    Toml,
+}
+
 /// Prints machines, one machine, or its sensitivity.
 pub(crate) fn run(args: &MachinesArgs) -> Result<()> {
-    let format = args.format.format;
+    let format = match (args.format, &args.name, &args.sensitivity) {
+        (MachineFormat::Text, ..) => Format::Text,
+        (MachineFormat::Json, ..) => Format::Json,
+        (MachineFormat::Toml, Some(name), None) => {
+            return print::text(&input::machine(name, &[])?.to_toml().map_err(bad_input)?);
+        }
+        (MachineFormat::Toml, ..) => {
+            return Err(bad_input(
+                "--format toml writes one machine as a machine file; expected its NAME only",
+            ));
+        }
+    };
     let Some(name) = &args.name else { return show_list(format) };
     if let Some(workload) = &args.sensitivity {
         return sensitivity::run(&args.of_sensitivity, name, workload, format);
@@ -42,7 +67,7 @@ pub(crate) fn run(args: &MachinesArgs) -> Result<()> {
     if format == Format::Json {
         return print::json(&list::machine(&machine));
     }
-    let mut text = format!("{}\n{}", printable(&machine.description), printable_lines(&machine.tree()));
+    let mut text = format!("{}\n{}", machine.description, machine.tree());
     let rows = machine.cost_rows();
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     let mut group = "";
@@ -52,9 +77,9 @@ pub(crate) fn run(args: &MachinesArgs) -> Result<()> {
             writeln!(text, "\n{group}")?;
         }
         writeln!(text, "  {:width$}  {} {}", row.key, row.value, row.unit)?;
-        writeln!(text, "  {:width$}    {}", "", printable(&row.source.to_string()))?;
+        writeln!(text, "  {:width$}    {}", "", row.source)?;
     }
-    print::text(&text)
+    print::text(&printable_lines(&text))
 }
 
 fn show_list(format: Format) -> Result<()> {

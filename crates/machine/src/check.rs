@@ -10,8 +10,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use crate::costs::{COSTS, Figure, Limits, MAX_COST_NS, ORDERED};
 use crate::error::{Fault, Part};
-use crate::{Costs, Cpu, Distance, MAX_CPUS, Topology};
+use crate::{Bandwidth, Costs, Cpu, Distance, IdleState, MAX_CPUS, Topology};
 
 /// ACPI's distance of a node from itself.
 pub(crate) const LOCAL_DISTANCE: u32 = 10;
@@ -21,13 +22,7 @@ const MAX_DISTANCE: u32 = 254;
 const MAX_REMOTE_DISTANCES: usize = 3;
 /// Linux's cpu_capacity of the fastest core.
 pub(crate) const MAX_CAPACITY: u32 = 1024;
-/// A second: far more than any of these costs.
-pub(crate) const MAX_COST_NS: u64 = 1_000_000_000;
-pub(crate) const MAX_TRANSFER_PS: u64 = 100_000_000;
-const MAX_CACHE_BYTES: u64 = 1 << 40;
 pub(crate) const MAX_BANDWIDTH_MB_PER_S: u64 = 1_000_000_000;
-/// HZ from 10 to 10,000.
-const TICK_PERIOD_NS: RangeInclusive<u64> = 100_000..=100_000_000;
 const MAX_IDLE_STATES: usize = 16;
 
 pub(crate) fn check_topology(topology: &Topology) -> Result<(), Fault> {
@@ -254,19 +249,6 @@ fn must_contain(
     Ok(())
 }
 
-/// What a figure that is one number may be.
-pub(crate) fn range(key: &str) -> RangeInclusive<u64> {
-    match key {
-        "line_bytes" => 16..=1024,
-        "lines_in_flight" => 1..=1024,
-        "core_cache_bytes" | "llc_cache_bytes" => 0..=MAX_CACHE_BYTES,
-        "atomic_ps" | "llc_hit_ps" | "loopback_ps_per_byte" => 0..=MAX_TRANSFER_PS,
-        "write_traffic_percent" => 100..=400,
-        "tick_period_ns" => TICK_PERIOD_NS,
-        _ => 0..=MAX_COST_NS,
-    }
-}
-
 fn check_range(key: &'static str, value: u64, range: &RangeInclusive<u64>) -> Result<(), Fault> {
     if range.contains(&value) {
         return Ok(());
@@ -278,87 +260,94 @@ fn check_range(key: &'static str, value: u64, range: &RangeInclusive<u64>) -> Re
     Err(Fault::new(Part::Cost(key), format!("`{key}` is {value}"), expected))
 }
 
-fn check_bandwidth(costs: &Costs, present: &[Distance]) -> Result<(), Fault> {
-    for (limit, value) in costs.bandwidth_mb_per_s.named() {
-        if value > MAX_BANDWIDTH_MB_PER_S {
+/// Refuses costs that do not fit the topology or that no machine has.
+pub(crate) fn check_costs(topology: &Topology, costs: &Costs) -> Result<(), Fault> {
+    let present = topology.distances_present();
+    for cost in COSTS {
+        match (&cost.limits, (cost.get)(costs)) {
+            (Limits::Number(range), Figure::Number(value)) => check_range(cost.key, value, range)?,
+            (Limits::Excess(most), Figure::Number(value)) => check_range(cost.key, value, &(100..=*most))?,
+            (Limits::Rising(most), Figure::ByDistance(table)) => {
+                check_rising(cost.key, &table, &present, *most)?;
+            }
+            (Limits::Falling, Figure::ByDistance(table)) => check_falling(cost.key, &table, &present)?,
+            (Limits::Speeds, Figure::Speeds(speeds)) => check_speeds(cost.key, topology, &speeds)?,
+            (Limits::IdleStates, Figure::IdleStates(states)) => check_idle_states(cost.key, &states)?,
+            (Limits::Bandwidth, Figure::Bandwidth(limits)) => check_bandwidth(cost.key, &limits)?,
+            (limits, figure) => unreachable!("`{}`: {limits:?} of {figure:?}", cost.key),
+        }
+    }
+    for (less, more, gap) in ORDERED {
+        let (low, high) = (costs.number(less), costs.number(more));
+        if low + gap > high {
+            let expected = if gap == 0 { "at most" } else { "less than" };
             return Err(Fault::new(
-                Part::Cost("bandwidth_mb_per_s"),
-                format!("`bandwidth_mb_per_s` has {value} for `{limit}`"),
-                format!("at most {MAX_BANDWIDTH_MB_PER_S}, or 0 for no limit"),
+                Part::Cost(less),
+                format!("`{less}` is {low}"),
+                format!("{expected} `{more}`, {high}"),
             ));
         }
     }
-    let key = "remote_bandwidth_percent";
-    let fault = |what, expected: String| Err(Fault::new(Part::Cost(key), what, expected));
+    Ok(())
+}
+
+fn check_bandwidth(key: &'static str, limits: &Bandwidth) -> Result<(), Fault> {
+    match limits.named().into_iter().find(|(_, value)| *value > MAX_BANDWIDTH_MB_PER_S) {
+        Some((limit, value)) => Err(Fault::new(
+            Part::Cost(key),
+            format!("`{key}` has {value} for `{limit}`"),
+            format!("at most {MAX_BANDWIDTH_MB_PER_S}, or 0 for no limit"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Percentages by distance: 100 inside a node, and no more from farther away.
+fn check_falling(
+    key: &'static str,
+    table: &[u64; Distance::COUNT],
+    present: &[Distance],
+) -> Result<(), Fault> {
+    let fault = |distance: &Distance, percent: u64, expected: String| {
+        let what = format!("`{key}` has {percent} for `{}`", distance.name());
+        Err(Fault::new(Part::Cost(key), what, expected))
+    };
     let mut nearer = 100;
     for distance in present {
-        let percent = costs.remote_bandwidth_percent[distance.index()];
+        let percent = table[distance.index()];
         if *distance < Distance::Numa1 && percent != 100 {
-            return fault(
-                format!("`{key}` has {percent} for `{}`", distance.name()),
-                "100 inside a node".into(),
-            );
+            return fault(distance, percent, "100 inside a node".into());
         }
         if percent == 0 || percent > nearer {
-            return fault(
-                format!("`{key}` has {percent} for `{}`", distance.name()),
-                format!("1 to {nearer}: no more from farther away"),
-            );
+            return fault(distance, percent, format!("1 to {nearer}: no more from farther away"));
         }
         nearer = percent;
     }
     Ok(())
 }
 
-/// Refuses costs that do not fit the topology or that no machine has.
-pub(crate) fn check_costs(topology: &Topology, costs: &Costs) -> Result<(), Fault> {
-    check_smt_speed(topology, &costs.smt_speed)?;
-    let present = topology.distances_present();
-    check_by_distance("line_transfer_ps", &costs.line_transfer_ps, &present, MAX_TRANSFER_PS)?;
-    check_by_distance("ipi_flight_ns", &costs.ipi_flight_ns, &present, MAX_COST_NS)?;
-    check_bandwidth(costs, &present)?;
-    for (key, value) in costs.scalars() {
-        check_range(key, value, &range(key))?;
-    }
-    if costs.tick_ns >= costs.tick_period_ns {
-        return Err(Fault::new(
-            Part::Cost("tick_ns"),
-            format!("`tick_ns` is {}", costs.tick_ns),
-            format!("less than `tick_period_ns`, {}", costs.tick_period_ns),
-        ));
-    }
-    if costs.switch_process_ns < costs.switch_thread_ns {
-        return Err(Fault::new(
-            Part::Cost("switch_process_ns"),
-            format!("`switch_process_ns` is {}", costs.switch_process_ns),
-            format!("at least `switch_thread_ns`, {}", costs.switch_thread_ns),
-        ));
-    }
-    check_idle_states(costs)
-}
-
-fn check_smt_speed(topology: &Topology, speed: &[u32]) -> Result<(), Fault> {
-    let fault = |what: String, expected: String| Err(Fault::new(Part::Cost("smt_speed"), what, expected));
+fn check_speeds(key: &'static str, topology: &Topology, speed: &[u32]) -> Result<(), Fault> {
+    let fault = |what: String, expected: String| Err(Fault::new(Part::Cost(key), what, expected));
     let threads = topology.max_threads();
     if speed.len() < threads {
         return fault(
-            format!("`smt_speed` has {} entries and a core has {threads} threads", speed.len()),
+            format!("`{key}` has {} entries and a core has {threads} threads", speed.len()),
             "an entry for each number of busy threads".into(),
         );
     }
     if speed.len() > MAX_CPUS {
-        return fault(format!("`smt_speed` has {} entries", speed.len()), format!("at most {MAX_CPUS}"));
+        return fault(format!("`{key}` has {} entries", speed.len()), format!("at most {MAX_CPUS}"));
     }
     if speed.first() != Some(&1024) {
         return fault(
-            "`smt_speed` does not begin with 1024".into(),
+            format!("`{key}` does not begin with 1024"),
             "the speed of a thread alone, 1024".into(),
         );
     }
     for (i, pair) in speed.windows(2).enumerate() {
         if pair[1] > pair[0] || pair[1] == 0 {
             return fault(
-                format!("`smt_speed` goes from {} to {} with {} busy threads", pair[0], pair[1], i + 2),
+                format!("`{key}` goes from {} to {} with {} busy threads", pair[0], pair[1], i + 2),
                 "speeds that do not rise, and are at least 1".into(),
             );
         }
@@ -367,7 +356,7 @@ fn check_smt_speed(topology: &Topology, speed: &[u32]) -> Result<(), Fault> {
 }
 
 /// Entries for distances that the machine does not have are never read, so only those that it has must not fall.
-fn check_by_distance(
+fn check_rising(
     key: &'static str,
     table: &[u64; Distance::COUNT],
     present: &[Distance],
@@ -391,18 +380,14 @@ fn check_by_distance(
     }
 }
 
-fn check_idle_states(costs: &Costs) -> Result<(), Fault> {
-    let states = &costs.idle_states;
-    let fault = |what: String, expected: String| Err(Fault::new(Part::Cost("idle_states"), what, expected));
+fn check_idle_states(key: &'static str, states: &[IdleState]) -> Result<(), Fault> {
+    let fault = |what: String, expected: String| Err(Fault::new(Part::Cost(key), what, expected));
     if states.is_empty() || states.len() > MAX_IDLE_STATES {
-        return fault(
-            format!("`idle_states` has {} entries", states.len()),
-            format!("1 to {MAX_IDLE_STATES}"),
-        );
+        return fault(format!("`{key}` has {} entries", states.len()), format!("1 to {MAX_IDLE_STATES}"));
     }
     if states[0].after_ns != 0 {
         return fault(
-            format!("the first of `idle_states` begins after {} ns", states[0].after_ns),
+            format!("the first of `{key}` begins after {} ns", states[0].after_ns),
             "`after_ns = 0`".into(),
         );
     }
@@ -421,7 +406,7 @@ fn check_idle_states(costs: &Costs) -> Result<(), Fault> {
         if pair[1].after_ns <= pair[0].after_ns || pair[1].exit_latency_ns < pair[0].exit_latency_ns {
             return fault(
                 format!(
-                    "`idle_states` go from {} to {} ns of idling and from {} to {} ns of exit latency",
+                    "`{key}` go from {} to {} ns of idling and from {} to {} ns of exit latency",
                     pair[0].after_ns, pair[1].after_ns, pair[0].exit_latency_ns, pair[1].exit_latency_ns
                 ),
                 "deeper states to begin later and to take no less to leave".into(),

@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What things cost on a machine. Every figure comes from a machine file and carries its source there.
+//! What things cost on a machine: the one table of all figures. Every figure comes from a machine file, with its source.
+//!
+//! A new cost is a row of [`COSTS`] and a line in each file of `machines/`. Reading and writing machine files, the rows of
+//! `wakelab machines NAME`, ablation, sensitivity and JSON all follow the table.
 //!
 //! Integer units throughout: nanoseconds (`_ns`), or picoseconds (`_ps`) where a nanosecond is too coarse. Arrays
 //! by distance are indexed by [`Distance::index`](crate::Distance::index).
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
-use crate::Distance;
+use crate::{Distance, Term};
 
-/// A state of the CPU's idle governor: entered after so much idling, left with so much latency.
+/// Speed of a thread alone on its core, in the unit of [`Costs::smt_speed`].
+pub(crate) const FULL_SPEED: u32 = 1024;
+/// A second: far more than any of these costs.
+pub(crate) const MAX_COST_NS: u64 = 1_000_000_000;
+const MAX_TRANSFER_PS: u64 = 100_000_000;
+const MAX_CACHE_BYTES: u64 = 1 << 40;
+/// Time of one kernel path.
+const TIME: Limits = Limits::Number(0..=MAX_COST_NS);
+/// Time of one access or byte.
+const ACCESS: Limits = Limits::Number(0..=MAX_TRANSFER_PS);
+const CACHE: Limits = Limits::Number(0..=MAX_CACHE_BYTES);
+const NOTHING: [u64; Distance::COUNT] = [0; Distance::COUNT];
+
+/// A state of the CPU's idle governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleState {
     /// The CPU is in this state once it has idled for this long.
@@ -17,123 +35,245 @@ pub struct IdleState {
     pub exit_latency_ns: u64,
 }
 
-/// The figures, without their sources (see [`crate::Machine::sources`]).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Costs {
-    /// Speed of each thread of a core, in 1/1024 of a thread alone, by number of busy threads: index 0 is one busy
-    /// thread and is 1024.
-    pub smt_speed: Vec<u32>,
-    /// One-way transfer of a cache line written by a CPU at that distance: what reading its state costs.
-    pub line_transfer_ps: [u64; Distance::COUNT],
-    /// Work of one wake-up that does not depend on the policy: try_to_wake_up, locking, enqueueing.
-    pub wakeup_ns: u64,
-    /// Work of one placement decision that does not depend on what it reads.
-    pub select_ns: u64,
-    /// Work of one balancing attempt that does not depend on what it reads.
-    pub balance_ns: u64,
-    /// A context switch between threads of one process, or from and to idle.
-    pub switch_thread_ns: u64,
-    /// A context switch that changes the address space.
-    pub switch_process_ns: u64,
-    /// Sending an interrupt to another CPU: work on the sender.
-    pub ipi_send_ns: u64,
-    /// From sending to arrival, by distance.
-    pub ipi_flight_ns: [u64; Distance::COUNT],
-    /// Handling it: work on the receiver.
-    pub ipi_handle_ns: u64,
-    /// Idle states, shallowest first; the first has `after_ns` 0.
-    pub idle_states: Vec<IdleState>,
-    /// Bytes of a cache line.
-    pub line_bytes: u64,
-    /// Lines that a core can have on their way at once: transfers of many lines overlap, so that n lines from a
-    /// distance take `line_transfer_ps` x n / this.
-    pub lines_in_flight: u64,
-    /// What a core's own caches (L1 and L2) hold.
-    pub core_cache_bytes: u64,
-    /// What a last-level cache holds.
-    pub llc_cache_bytes: u64,
-    /// Reading a line out of the core's own last-level cache, of which no other core has a copy: what the core's own
-    /// caches lost. A line that another core holds costs `line_transfer_ps`.
-    pub llc_hit_ps: u64,
-    /// An atomic update of a line that this CPU wrote last; the line's transfer comes on top if another CPU did.
-    pub atomic_ps: u64,
-    /// How long a CPU's runqueue stays locked by one who queues a task there, takes one, or moves one away.
-    pub runqueue_lock_ns: u64,
-    /// Protocol work of one message through a loopback socket, done in the sender's context.
-    pub loopback_ns: u64,
-    /// And for each byte of it.
-    pub loopback_ps_per_byte: u64,
-    /// The system call round a lock or a barrier that has to sleep or to wake somebody, without the wake-up.
-    pub futex_ns: u64,
-    /// Work of exec, without the placement.
-    pub exec_ns: u64,
-    /// Active balancing: work on the CPU whose running task is taken away.
-    pub push_ns: u64,
-    /// What memory delivers, reads and writes together.
-    pub bandwidth_mb_per_s: Bandwidth,
-    /// What a byte written counts for, in percent of a byte read: more than 100 where a line is fetched before it is
-    /// written.
-    pub write_traffic_percent: u64,
-    /// The most that a CPU gets from another node's memory, in percent of `core`, by distance; 100 inside a node.
-    pub remote_bandwidth_percent: [u64; Distance::COUNT],
-    /// Period of the scheduler's tick on a busy CPU (1/HZ).
-    pub tick_period_ns: u64,
-    /// Work of one tick.
-    pub tick_ns: u64,
-    /// Work of a timer's or device's interrupt, without the wake-up that it makes.
-    pub interrupt_ns: u64,
-    /// Work of fork in the parent, without the placement of the child.
-    pub fork_ns: u64,
-    /// Work of exit in the task that ends.
-    pub exit_ns: u64,
-    /// Reading another CPU's state is a hit, at the price of distance `cpu`, if nobody wrote it since this CPU last
-    /// read it. Always so, but for [`crate::Machine::without`]: without it every read is a miss.
-    #[serde(default = "yes")]
-    pub reads_may_hit: bool,
-    /// Reading another CPU's state costs `line_transfer_ps`. A switch, as those below and `reads_may_hit` are: for
-    /// [`crate::Machine::without`], where terms share a figure.
-    #[serde(default = "yes")]
-    pub charge_reads: bool,
-    /// Writing what other CPUs have read or written since costs `line_transfer_ps` from the farthest of them.
-    #[serde(default = "yes")]
-    pub charge_writes: bool,
-    /// What a message carries costs [`Costs::transfer_ns`].
-    #[serde(default = "yes")]
-    pub charge_data: bool,
-    /// Atomic updates cost `atomic_ps` and the transfer of the line.
-    #[serde(default = "yes")]
-    pub charge_atomics: bool,
+/// A row of [`COSTS`].
+pub(crate) struct Cost {
+    /// In machine files and in JSON.
+    pub(crate) key: &'static str,
+    /// What it belongs to: `caches`, `scheduler`, ..
+    pub(crate) group: &'static str,
+    /// `ns`, `ps`, `bytes`, `MB/s`, ..; `1/1024` for speeds.
+    pub(crate) unit: &'static str,
+    description: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) limits: Limits,
+    /// The term of the cost model that sets the figure to its value in [`Costs::free`] when it is left out.
+    pub(crate) term: Option<Term>,
+    pub(crate) get: fn(&Costs) -> Figure,
+    /// Sets a figure of the row's shape.
+    pub(crate) set: fn(&mut Costs, Figure),
 }
 
-fn yes() -> bool {
-    true
+impl Cost {
+    /// What the figure means, in one or a few sentences.
+    pub(crate) fn description(&self) -> &'static str {
+        self.description.trim_start()
+    }
+
+    /// The row with this key.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn of(key: &str) -> &'static Cost {
+        COSTS.iter().find(|cost| cost.key == key).expect("a key of the table")
+    }
 }
 
-/// Speed of a thread alone on its core, in the unit of [`Costs::smt_speed`].
-pub(crate) const FULL_SPEED: u32 = 1024;
+/// What values a figure may have, which also says how it is scaled.
+#[derive(Clone, Debug)]
+pub(crate) enum Limits {
+    /// One number.
+    Number(RangeInclusive<u64>),
+    /// One percentage from 100 to this, of which the excess over 100 is the cost.
+    Excess(u64),
+    /// By distance: does not fall with distance, and is at most this.
+    Rising(u64),
+    /// By distance: percent, 100 inside a node, does not rise with distance.
+    Falling,
+    /// By number of busy threads: begins at [`FULL_SPEED`] and does not rise.
+    Speeds,
+    /// Latencies do not fall with depth.
+    IdleStates,
+    /// Each limit of traffic on its own.
+    Bandwidth,
+}
 
-/// The figures that are one number, by their keys.
-macro_rules! scalars {
-    ($($key:ident),* $(,)?) => {
+/// The value of a figure, taken out of [`Costs`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Figure {
+    Number(u64),
+    ByDistance([u64; Distance::COUNT]),
+    Speeds(Vec<u32>),
+    IdleStates(Vec<IdleState>),
+    Bandwidth(Bandwidth),
+}
+
+/// The kind of a [`Figure`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Number,
+    ByDistance,
+    Speeds,
+    IdleStates,
+    Bandwidth,
+}
+
+macro_rules! type_of {
+    (Number) => { u64 };
+    (ByDistance) => { [u64; Distance::COUNT] };
+    (Speeds) => { Vec<u32> };
+    (IdleStates) => { Vec<IdleState> };
+    (Bandwidth) => { Bandwidth };
+}
+
+/// Rows: `/// description` and `key: Shape = value where nothing costs anything, unit, limits, term;`.
+macro_rules! costs {
+    ($($group:literal { $(
+        $(#[doc = $doc:literal])+
+        $key:ident: $shape:ident = $free:expr, $unit:literal, $limits:expr, $term:expr;
+    )+ })+) => {
+        /// The figures, without their sources (see [`crate::Machine::sources`]).
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Costs {
+            $($(
+                $(#[doc = $doc])+
+                pub $key: type_of!($shape),
+            )+)+
+            /// Reading another CPU's state is a hit, at the price of distance `cpu`, if no CPU wrote it since this CPU
+            /// last read it. Switches as this one exist for [`crate::Machine::without`] only, where terms share a
+            /// figure; machine files have none, and all are true otherwise. Without this one every read is a miss.
+            #[serde(default = "yes")]
+            pub reads_may_hit: bool,
+            /// Reading another CPU's state costs `line_transfer_ps`.
+            #[serde(default = "yes")]
+            pub charge_reads: bool,
+            /// Writing what other CPUs have read or written since costs `line_transfer_ps` from the farthest of them.
+            #[serde(default = "yes")]
+            pub charge_writes: bool,
+            /// Moving a message's bytes to its reader costs [`Costs::transfer_ns`].
+            #[serde(default = "yes")]
+            pub charge_data: bool,
+            /// Atomic updates cost `atomic_ps` and the transfer of the line.
+            #[serde(default = "yes")]
+            pub charge_atomics: bool,
+        }
+
+        /// All figures; those of a group stand together.
+        pub(crate) const COSTS: &[Cost] = &[$($(
+            Cost {
+                key: stringify!($key),
+                group: $group,
+                unit: $unit,
+                description: concat!($($doc),+),
+                shape: Shape::$shape,
+                limits: $limits,
+                term: $term,
+                get: |costs| Figure::$shape(costs.$key.clone()),
+                set: |costs, figure| {
+                    if let Figure::$shape(value) = figure {
+                        costs.$key = value;
+                    }
+                },
+            },
+        )+)+];
+
         impl Costs {
-            pub(crate) fn scalars(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($key), self.$key)),*]
-            }
-
-            pub(crate) fn scalar_mut(&mut self, key: &str) -> Option<&mut u64> {
-                match key {
-                    $(stringify!($key) => Some(&mut self.$key),)*
-                    _ => None,
-                }
+            /// Nothing costs anything, caches are empty, memory has no limit, and the `threads` threads of a core do
+            /// not slow each other down; the tick is 1 ms.
+            pub fn free(threads: usize) -> Costs {
+                let mut costs = Costs {
+                    $($($key: $free,)+)+
+                    reads_may_hit: true,
+                    charge_reads: true,
+                    charge_writes: true,
+                    charge_data: true,
+                    charge_atomics: true,
+                };
+                costs.smt_speed.resize(threads, FULL_SPEED);
+                costs
             }
         }
     };
 }
 
-scalars! {
-    wakeup_ns, select_ns, balance_ns, switch_thread_ns, switch_process_ns, ipi_send_ns, ipi_handle_ns, line_bytes,
-    lines_in_flight, core_cache_bytes, llc_cache_bytes, llc_hit_ps, atomic_ps, runqueue_lock_ns, loopback_ns,
-    loopback_ps_per_byte, futex_ns, exec_ns, push_ns, write_traffic_percent, tick_period_ns, tick_ns, interrupt_ns, fork_ns, exit_ns,
+costs! {
+    "cores" {
+        /// Speed of each thread of a core, in 1/1024 of a thread alone, by number of busy threads: index 0 is one busy
+        /// thread and is 1024.
+        smt_speed: Speeds = Vec::new(), "1/1024", Limits::Speeds, Some(Term::Smt);
+    }
+    "caches" {
+        /// One-way transfer of a cache line that a CPU at that distance wrote: the cost of reading its state.
+        line_transfer_ps: ByDistance = NOTHING, "ps", Limits::Rising(MAX_TRANSFER_PS), None;
+        /// Bytes of a cache line.
+        line_bytes: Number = 64, "bytes", Limits::Number(16..=1024), None;
+        /// Lines that a core can fetch at once. Transfers of many lines overlap, so n lines from a distance take
+        /// line_transfer_ps x n / lines_in_flight.
+        lines_in_flight: Number = 1, "lines", Limits::Number(1..=1024), None;
+        /// What a core's own caches (L1 and L2) hold.
+        core_cache_bytes: Number = 0, "bytes", CACHE, Some(Term::CacheRefill);
+        /// What a last-level cache holds.
+        llc_cache_bytes: Number = 0, "bytes", CACHE, Some(Term::CacheRefill);
+        /// Reading a line out of the core's own last-level cache when no other core has a copy: the cost of refetching
+        /// what the core's own caches lost. A line that another core holds costs line_transfer_ps.
+        llc_hit_ps: Number = 0, "ps", ACCESS, Some(Term::CacheRefill);
+        /// An atomic update of a line that this CPU wrote last; the line's transfer comes on top if another CPU did.
+        atomic_ps: Number = 0, "ps", ACCESS, Some(Term::Atomics);
+    }
+    "memory" {
+        /// What memory delivers, reads and writes together; 0 is no limit.
+        bandwidth_mb_per_s: Bandwidth = Bandwidth::default(), "MB/s", Limits::Bandwidth, Some(Term::Bandwidth);
+        /// Traffic of a byte written, in percent of a byte read: more than 100 where a line is fetched before it is
+        /// written.
+        write_traffic_percent: Number = 100, "%", Limits::Excess(400), Some(Term::Bandwidth);
+        /// The most that a CPU gets from another node's memory, in percent of the core's limit; 100 inside a node.
+        remote_bandwidth_percent: ByDistance = [100; Distance::COUNT], "%", Limits::Falling, Some(Term::Bandwidth);
+    }
+    "scheduler" {
+        /// Work of one wake-up that does not depend on the policy: try_to_wake_up, locking, enqueueing.
+        wakeup_ns: Number = 0, "ns", TIME, Some(Term::Wakeups);
+        /// Work of one placement decision that does not depend on what it reads.
+        select_ns: Number = 0, "ns", TIME, Some(Term::Selects);
+        /// Work of one balancing attempt that does not depend on what it reads.
+        balance_ns: Number = 0, "ns", TIME, Some(Term::Balancing);
+        /// Active balancing: work on the CPU that loses its running task.
+        push_ns: Number = 0, "ns", TIME, Some(Term::Balancing);
+        /// How long a CPU's runqueue stays locked while a CPU queues a task there, takes one, or moves one away.
+        runqueue_lock_ns: Number = 0, "ns", TIME, Some(Term::RunqueueLocks);
+        /// A context switch between threads of one process, or from and to idle.
+        switch_thread_ns: Number = 0, "ns", TIME, Some(Term::Switches);
+        /// A context switch that changes the address space.
+        switch_process_ns: Number = 0, "ns", TIME, Some(Term::Switches);
+        // HZ from 10 to 10,000.
+        /// Period of the scheduler's tick on a busy CPU (1/HZ).
+        tick_period_ns: Number = 1_000_000, "ns", Limits::Number(100_000..=100_000_000), None;
+        /// Work of one tick.
+        tick_ns: Number = 0, "ns", TIME, Some(Term::Ticks);
+    }
+    "interrupts and idling" {
+        /// Sending an interrupt to another CPU: work on the sender.
+        ipi_send_ns: Number = 0, "ns", TIME, Some(Term::Ipis);
+        /// Time from sending an interrupt to its arrival.
+        ipi_flight_ns: ByDistance = NOTHING, "ns", Limits::Rising(MAX_COST_NS), Some(Term::Ipis);
+        /// Handling an interrupt from another CPU: work on the receiver.
+        ipi_handle_ns: Number = 0, "ns", TIME, Some(Term::Ipis);
+        /// Idle states, shallowest first; the first has after_ns 0.
+        idle_states: IdleStates = vec![IdleState { after_ns: 0, exit_latency_ns: 0 }], "ns", Limits::IdleStates,
+            Some(Term::IdleExit);
+        /// Work of the interrupt of a timer or device, without the wake-up that it makes.
+        interrupt_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
+    }
+    "system calls" {
+        /// The system call around a lock or a barrier that has to sleep or to wake a task, without the wake-up.
+        futex_ns: Number = 0, "ns", TIME, Some(Term::Futexes);
+        /// Protocol work of one message through a loopback socket, done in the sender's context.
+        loopback_ns: Number = 0, "ns", TIME, Some(Term::Loopback);
+        /// Protocol work of each byte of such a message.
+        loopback_ps_per_byte: Number = 0, "ps", ACCESS, Some(Term::Loopback);
+        /// Work of fork in the parent, without the placement of the child.
+        fork_ns: Number = 0, "ns", TIME, Some(Term::ForkExit);
+        /// Work of exec, without the placement.
+        exec_ns: Number = 0, "ns", TIME, Some(Term::ForkExit);
+        /// Work of exit in the task that ends.
+        exit_ns: Number = 0, "ns", TIME, Some(Term::ForkExit);
+    }
+}
+
+/// Pairs of figures of which the first plus the gap is at most the second.
+pub(crate) const ORDERED: [(&str, &str, u64); 2] =
+    [("tick_ns", "tick_period_ns", 1), ("switch_thread_ns", "switch_process_ns", 0)];
+
+fn yes() -> bool {
+    true
 }
 
 /// Limits of memory traffic, each in MB/s (10^6 bytes), which is bytes a microsecond; 0: no limit of its own.
@@ -166,47 +306,11 @@ impl Bandwidth {
 }
 
 impl Costs {
-    /// Nothing costs anything, caches are empty, memory knows no limit, `threads` threads of a core do not slow each
-    /// other down; the tick is 1 ms.
-    pub fn free(threads: usize) -> Costs {
-        let none = [0; Distance::COUNT];
-        Costs {
-            smt_speed: vec![1024; threads],
-            line_transfer_ps: none,
-            wakeup_ns: 0,
-            select_ns: 0,
-            balance_ns: 0,
-            switch_thread_ns: 0,
-            switch_process_ns: 0,
-            ipi_send_ns: 0,
-            ipi_flight_ns: none,
-            ipi_handle_ns: 0,
-            idle_states: vec![IdleState { after_ns: 0, exit_latency_ns: 0 }],
-            line_bytes: 64,
-            lines_in_flight: 1,
-            core_cache_bytes: 0,
-            llc_cache_bytes: 0,
-            llc_hit_ps: 0,
-            atomic_ps: 0,
-            runqueue_lock_ns: 0,
-            loopback_ns: 0,
-            loopback_ps_per_byte: 0,
-            futex_ns: 0,
-            exec_ns: 0,
-            push_ns: 0,
-            bandwidth_mb_per_s: Bandwidth::default(),
-            write_traffic_percent: 100,
-            remote_bandwidth_percent: [100; Distance::COUNT],
-            tick_period_ns: 1_000_000,
-            tick_ns: 0,
-            interrupt_ns: 0,
-            fork_ns: 0,
-            exit_ns: 0,
-            reads_may_hit: true,
-            charge_reads: true,
-            charge_writes: true,
-            charge_data: true,
-            charge_atomics: true,
+    /// A figure that is one number.
+    pub(crate) fn number(&self, key: &str) -> u64 {
+        match (Cost::of(key).get)(self) {
+            Figure::Number(value) => value,
+            _ => unreachable!("`{key}` is one number"),
         }
     }
 
@@ -215,7 +319,7 @@ impl Costs {
         self.fetch_ns(bytes, self.line_transfer_ps[distance.index()])
     }
 
-    /// How long `bytes` take that the core's own caches lost to others who ran there, from its last-level cache; as
+    /// How long it takes to refetch `bytes` that the core's own caches lost, from its last-level cache, in ns; as
     /// [`Costs::transfer_ns`].
     pub fn refetch_ns(&self, bytes: u64) -> u64 {
         self.fetch_ns(bytes, self.llc_hit_ps)

@@ -3,10 +3,11 @@
 
 use crate::MAX_CPUS;
 
-/// Reads a list; the answer is sorted and has no CPU twice. Spaces and line ends around parts do not matter, and an
-/// empty text is an empty list.
+/// Reads a list of CPUs below [`MAX_CPUS`]. Returns it sorted, each CPU once. Spaces and line ends around parts do not
+/// matter, and an empty text is an empty list.
 pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
-    let mut cpus = Vec::new();
+    // A table, not a list: ranges may overlap, and a text may repeat one thousands of times.
+    let mut listed = [false; MAX_CPUS];
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |digits: &str| match digits.parse::<u32>() {
@@ -17,11 +18,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
         if first > last {
             return Err(format!("`{part}` in a list of CPUs"));
         }
-        cpus.extend(first..=last);
+        listed[first as usize..=last as usize].fill(true);
     }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
+    Ok((0..).zip(listed).filter(|(_, listed)| *listed).map(|(cpu, _)| cpu).collect())
 }
 
 /// Writes an ascending list, with ranges where CPUs follow each other.
@@ -50,6 +49,8 @@ mod tests {
         assert_eq!(parse("5").unwrap(), [5]);
         assert_eq!(parse("\n").unwrap(), []);
         assert_eq!(parse("2,0-2").unwrap(), [0, 1, 2]);
+        let repeated = parse(&"0-4095,".repeat(20_000)).unwrap();
+        assert_eq!((repeated.len(), repeated.capacity() <= 8192), (MAX_CPUS, true));
     }
 
     #[test]

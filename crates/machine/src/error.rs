@@ -2,15 +2,19 @@
 //! What can be wrong with a machine, and where.
 //!
 //! The checks work on a [`Topology`](crate::Topology) or [`Costs`](crate::Costs) and do not know whether it came
-//! from a file. They answer a [`Fault`] that names the part at fault; who read a file turns the part into a line.
+//! from a file. They return a [`Fault`] that names the part at fault; readers of files turn the part into a line.
+
+use std::ops::Range;
 
 use thiserror::Error;
+
+use crate::printable;
 
 /// Why there is no machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
     /// A file cannot be read at all.
-    #[error("{file}: {reason}")]
+    #[error("{}: {}", printable(.file), printable(.reason))]
     Read {
         /// Path as given.
         file: String,
@@ -18,7 +22,7 @@ pub enum MachineError {
         reason: String,
     },
     /// A machine file is wrong.
-    #[error("{file}:{line}: {what}; expected {expected}")]
+    #[error("{}:{line}: {}; expected {}", printable(.file), printable(.what), printable(.expected))]
     File {
         /// Path as given.
         file: String,
@@ -30,7 +34,7 @@ pub enum MachineError {
         expected: String,
     },
     /// A machine that was built or deserialised is wrong.
-    #[error("{what}; expected {expected}")]
+    #[error("{}; expected {}", printable(.what), printable(.expected))]
     Invalid {
         /// What is there.
         what: String,
@@ -39,7 +43,8 @@ pub enum MachineError {
     },
     /// No machine has this name.
     #[error(
-        "unknown machine `{name}`; expected one of {known}, or the path of a .toml file or of lstopo's .xml"
+        "unknown machine `{}`; expected one of {known}, or the path of a .toml file or of lstopo's .xml",
+        printable(.name)
     )]
     Unknown {
         /// As given.
@@ -80,4 +85,31 @@ impl From<Fault> for MachineError {
     fn from(fault: Fault) -> Self {
         MachineError::Invalid { what: fault.what, expected: fault.expected }
     }
+}
+
+/// What is wrong, and at which bytes of the text.
+pub(crate) struct Located {
+    span: Range<usize>,
+    what: String,
+    expected: String,
+}
+
+impl Located {
+    pub(crate) fn new(span: Range<usize>, what: impl Into<String>, expected: impl Into<String>) -> Self {
+        Located { span, what: what.into(), expected: expected.into() }
+    }
+
+    pub(crate) fn in_file(self, text: &str, file: &str) -> MachineError {
+        MachineError::File {
+            file: file.to_owned(),
+            line: line_of(text, self.span.start),
+            what: self.what,
+            expected: self.expected,
+        }
+    }
+}
+
+/// Line of a byte, counted from 1.
+pub(crate) fn line_of(text: &str, byte: usize) -> usize {
+    1 + text.as_bytes()[..byte.min(text.len())].iter().filter(|&&b| b == b'\n').count()
 }

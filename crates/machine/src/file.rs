@@ -14,7 +14,8 @@
 //! capacity = 1024             # or one a CPU, [1024, 512, ..]; 1024 if left out
 //! node_distance = [[10, 21], [21, 10]]    # needed with several nodes
 //!
-//! [costs]                     # every key of `Costs`, each with a source
+//! [costs]                     # every key of `Costs`, each with a source; costs_file.rs reads them
+//! base = "smp-8"              # where the other figures come from; without it all are needed
 //! wakeup_ns = { value = 500, source = "estimate: .." }
 //! line_transfer_ps = { value = { cpu = 0, smt = 7_600, llc = 44_000, numa1 = 118_000 }, source = ".." }
 //! ```
@@ -35,23 +36,29 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use toml::Spanned;
 
 use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_costs, check_size, check_topology};
+use crate::costs_file::{self, CostsFile, SourcedCosts};
 use crate::counts::{Counts, Numbering};
-use crate::error::{Fault, Part};
-use crate::{Bandwidth, Costs, Cpu, Distance, IdleState, Machine, MachineError, Topology};
+use crate::error::{Fault, Located, Part};
+use crate::{Cpu, Machine, MachineError, Topology};
+
+/// Largest machine file; one that lists 4,096 CPUs has a tenth of that.
+const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MachineFile {
     description: String,
     topology: Spanned<TopologyFile>,
-    costs: CostsFile,
+    costs: Spanned<CostsFile>,
 }
 
-/// A file that has costs only: what `host` takes beside the topology from sysfs.
+/// A file without topology: what `host` takes beside the topology from sysfs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CostsOnlyFile {
-    costs: CostsFile,
+    #[serde(rename = "description")]
+    _description: String,
+    costs: Spanned<CostsFile>,
 }
 
 #[derive(Deserialize)]
@@ -114,107 +121,9 @@ impl<'de> Deserialize<'de> for Capacity {
     }
 }
 
-/// A figure and where it is from.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sourced<T> {
-    value: T,
-    source: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ByDistance {
-    cpu: Option<u64>,
-    smt: Option<u64>,
-    cluster: Option<u64>,
-    llc: Option<u64>,
-    node: Option<u64>,
-    numa1: Option<u64>,
-    numa2: Option<u64>,
-    numa3: Option<u64>,
-}
-
-impl ByDistance {
-    fn given(&self) -> [Option<u64>; Distance::COUNT] {
-        [self.cpu, self.smt, self.cluster, self.llc, self.node, self.numa1, self.numa2, self.numa3]
-    }
-}
-
-type Figure<T> = Spanned<Sourced<T>>;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CostsFile {
-    smt_speed: Figure<Vec<u32>>,
-    line_transfer_ps: Figure<ByDistance>,
-    wakeup_ns: Figure<u64>,
-    select_ns: Figure<u64>,
-    balance_ns: Figure<u64>,
-    switch_thread_ns: Figure<u64>,
-    switch_process_ns: Figure<u64>,
-    ipi_send_ns: Figure<u64>,
-    ipi_flight_ns: Figure<ByDistance>,
-    ipi_handle_ns: Figure<u64>,
-    idle_states: Figure<Vec<IdleState>>,
-    line_bytes: Figure<u64>,
-    lines_in_flight: Figure<u64>,
-    core_cache_bytes: Figure<u64>,
-    llc_cache_bytes: Figure<u64>,
-    llc_hit_ps: Figure<u64>,
-    atomic_ps: Figure<u64>,
-    runqueue_lock_ns: Figure<u64>,
-    loopback_ns: Figure<u64>,
-    loopback_ps_per_byte: Figure<u64>,
-    futex_ns: Figure<u64>,
-    exec_ns: Figure<u64>,
-    push_ns: Figure<u64>,
-    bandwidth_mb_per_s: Figure<Bandwidth>,
-    write_traffic_percent: Figure<u64>,
-    remote_bandwidth_percent: Figure<ByDistance>,
-    tick_period_ns: Figure<u64>,
-    tick_ns: Figure<u64>,
-    interrupt_ns: Figure<u64>,
-    fork_ns: Figure<u64>,
-    exit_ns: Figure<u64>,
-}
-
-/// Costs, their sources, and the place of each in the file.
-pub(crate) struct SourcedCosts {
-    pub(crate) costs: Costs,
-    pub(crate) sources: BTreeMap<String, String>,
-    spans: BTreeMap<&'static str, Range<usize>>,
-}
-
-/// What is wrong, and at which bytes of the text.
-struct Located {
-    span: Range<usize>,
-    what: String,
-    expected: String,
-}
-
-impl Located {
-    fn new(span: Range<usize>, what: impl Into<String>, expected: impl Into<String>) -> Self {
-        Located { span, what: what.into(), expected: expected.into() }
-    }
-
-    fn in_file(self, text: &str, file: &str) -> MachineError {
-        MachineError::File {
-            file: file.to_owned(),
-            line: line_of(text, self.span.start),
-            what: self.what,
-            expected: self.expected,
-        }
-    }
-}
-
-/// Line of a byte, counted from 1.
-pub(crate) fn line_of(text: &str, byte: usize) -> usize {
-    1 + text.as_bytes()[..byte.min(text.len())].iter().filter(|&&b| b == b'\n').count()
-}
-
 /// Reads a whole machine file; `name` becomes the machine's name, `file` stands in messages.
 pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine, MachineError> {
+    refuse_large(text, file)?;
     if text.trim().is_empty() {
         let found = Located::new(0..0, "the file is empty", "`description`, [topology] and [costs]");
         return Err(found.in_file(text, file));
@@ -222,7 +131,7 @@ pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine
     parse(text)
         .and_then(|parsed: MachineFile| {
             let (topology, places) = topology(parsed.topology)?;
-            let sourced = costs(parsed.costs, &topology)?;
+            let sourced = costs_file::read(parsed.costs, &topology)?;
             check_costs(&topology, &sourced.costs).map_err(|f| located(f, &places, &sourced.spans))?;
             Ok(Machine {
                 name: name.to_owned(),
@@ -239,12 +148,22 @@ pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine
 pub(crate) fn read_costs(text: &str, topology: &Topology, file: &str) -> Result<SourcedCosts, MachineError> {
     parse(text)
         .and_then(|parsed: CostsOnlyFile| {
-            let sourced = costs(parsed.costs, topology)?;
+            let sourced = costs_file::read(parsed.costs, topology)?;
             check_costs(topology, &sourced.costs)
                 .map_err(|f| located(f, &Places::default(), &sourced.spans))?;
             Ok(sourced)
         })
         .map_err(|located| located.in_file(text, file))
+}
+
+/// Refuses a text of more than [`MAX_BYTES`], of which the tree would take some 50 times as much memory.
+fn refuse_large(text: &str, file: &str) -> Result<(), MachineError> {
+    if text.len() <= MAX_BYTES {
+        return Ok(());
+    }
+    let found =
+        Located::new(0..0, format!("{} bytes", text.len()), format!("at most {MAX_BYTES}, a machine file"));
+    Err(found.in_file(text, file))
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Located> {
@@ -435,104 +354,4 @@ fn set_capacities(cpus: &mut [Cpu], capacity: Option<Spanned<Capacity>>) -> Resu
         }
     }
     Ok(())
-}
-
-fn costs(file: CostsFile, topology: &Topology) -> Result<SourcedCosts, Located> {
-    let present = topology.distances_present();
-    let mut notes = Notes::default();
-    let costs = Costs {
-        smt_speed: notes.take("smt_speed", file.smt_speed)?,
-        line_transfer_ps: notes.take_table("line_transfer_ps", file.line_transfer_ps, &present)?,
-        wakeup_ns: notes.take("wakeup_ns", file.wakeup_ns)?,
-        select_ns: notes.take("select_ns", file.select_ns)?,
-        balance_ns: notes.take("balance_ns", file.balance_ns)?,
-        switch_thread_ns: notes.take("switch_thread_ns", file.switch_thread_ns)?,
-        switch_process_ns: notes.take("switch_process_ns", file.switch_process_ns)?,
-        ipi_send_ns: notes.take("ipi_send_ns", file.ipi_send_ns)?,
-        ipi_flight_ns: notes.take_table("ipi_flight_ns", file.ipi_flight_ns, &present)?,
-        ipi_handle_ns: notes.take("ipi_handle_ns", file.ipi_handle_ns)?,
-        idle_states: notes.take("idle_states", file.idle_states)?,
-        line_bytes: notes.take("line_bytes", file.line_bytes)?,
-        lines_in_flight: notes.take("lines_in_flight", file.lines_in_flight)?,
-        core_cache_bytes: notes.take("core_cache_bytes", file.core_cache_bytes)?,
-        llc_cache_bytes: notes.take("llc_cache_bytes", file.llc_cache_bytes)?,
-        llc_hit_ps: notes.take("llc_hit_ps", file.llc_hit_ps)?,
-        atomic_ps: notes.take("atomic_ps", file.atomic_ps)?,
-        runqueue_lock_ns: notes.take("runqueue_lock_ns", file.runqueue_lock_ns)?,
-        loopback_ns: notes.take("loopback_ns", file.loopback_ns)?,
-        loopback_ps_per_byte: notes.take("loopback_ps_per_byte", file.loopback_ps_per_byte)?,
-        futex_ns: notes.take("futex_ns", file.futex_ns)?,
-        exec_ns: notes.take("exec_ns", file.exec_ns)?,
-        push_ns: notes.take("push_ns", file.push_ns)?,
-        bandwidth_mb_per_s: notes.take("bandwidth_mb_per_s", file.bandwidth_mb_per_s)?,
-        write_traffic_percent: notes.take("write_traffic_percent", file.write_traffic_percent)?,
-        remote_bandwidth_percent: notes.take_table(
-            "remote_bandwidth_percent",
-            file.remote_bandwidth_percent,
-            &present,
-        )?,
-        tick_period_ns: notes.take("tick_period_ns", file.tick_period_ns)?,
-        tick_ns: notes.take("tick_ns", file.tick_ns)?,
-        interrupt_ns: notes.take("interrupt_ns", file.interrupt_ns)?,
-        fork_ns: notes.take("fork_ns", file.fork_ns)?,
-        exit_ns: notes.take("exit_ns", file.exit_ns)?,
-        reads_may_hit: true,
-        charge_reads: true,
-        charge_writes: true,
-        charge_data: true,
-        charge_atomics: true,
-    };
-    Ok(SourcedCosts { costs, sources: notes.sources, spans: notes.spans })
-}
-
-/// Collects sources and places while figures are taken out of a file.
-#[derive(Default)]
-struct Notes {
-    sources: BTreeMap<String, String>,
-    spans: BTreeMap<&'static str, Range<usize>>,
-}
-
-impl Notes {
-    fn take<T>(&mut self, key: &'static str, figure: Figure<T>) -> Result<T, Located> {
-        let span = figure.span();
-        let Sourced { value, source } = figure.into_inner();
-        if source.trim().is_empty() {
-            return Err(Located::new(
-                span,
-                format!("`{key}` has an empty source"),
-                "where it is from, or \"estimate: ..\"",
-            ));
-        }
-        self.sources.insert(key.to_owned(), source);
-        self.spans.insert(key, span);
-        Ok(value)
-    }
-
-    fn take_table(
-        &mut self,
-        key: &'static str,
-        figure: Figure<ByDistance>,
-        present: &[Distance],
-    ) -> Result<[u64; Distance::COUNT], Located> {
-        let span = figure.span();
-        let given = self.take(key, figure)?.given();
-        let mut table = [0; Distance::COUNT];
-        let mut nearer = 0;
-        for distance in Distance::ALL {
-            match given[distance.index()] {
-                Some(value) => nearer = value,
-                None if present.contains(&distance) => {
-                    let names: Vec<&str> = present.iter().map(|d| d.name()).collect();
-                    return Err(Located::new(
-                        span,
-                        format!("`{key}` has no value for `{}`", distance.name()),
-                        format!("one for each distance of this machine: {}", names.join(", ")),
-                    ));
-                }
-                None => {}
-            }
-            table[distance.index()] = nearer;
-        }
-        Ok(table)
-    }
 }

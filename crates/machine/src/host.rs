@@ -20,14 +20,15 @@ use std::path::{Path, PathBuf};
 
 use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_topology};
 use crate::parts::Parts;
-use crate::presets::{HOST, HOST_COSTS};
+use crate::presets::{HOST, host_costs};
 use crate::{Machine, MachineError, Topology, cpulist, file};
 
 /// The machine whose sysfs is at `root`.
 pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
     let mut sysfs = Sysfs { root: root.join("devices/system"), guesses: Vec::new() };
     let topology = sysfs.topology()?;
-    let costs = file::read_costs(HOST_COSTS.1, &topology, HOST_COSTS.0)?;
+    let (costs_file, text) = host_costs();
+    let costs = file::read_costs(text, &topology, costs_file)?;
     let mut description =
         format!("{} CPUs, from {}; costs are estimates", topology.nr_cpus(), root.display());
     for guess in &sysfs.guesses {

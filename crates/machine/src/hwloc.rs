@@ -25,14 +25,19 @@ use std::collections::BTreeMap;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_size, check_topology, range};
-use crate::error::Part;
+use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_size, check_topology};
+use crate::costs::{Cost, Figure, Limits};
+use crate::error::{Part, line_of};
 use crate::parts::Parts;
-use crate::presets::HOST_COSTS;
+use crate::presets::host_costs;
 use crate::{MAX_CPUS, Machine, MachineError, Topology, file};
 
-/// More than any file of hwloc's for [`MAX_CPUS`] CPUs has.
-const MAX_XML_NODES: u32 = 4_000_000;
+/// Largest file; hwloc writes a tenth of that for a thousand CPUs.
+const MAX_BYTES: usize = 16 << 20;
+/// More elements and texts than any file of hwloc's for [`MAX_CPUS`] CPUs has; bounds the tree at about 200 MiB.
+const MAX_XML_NODES: u32 = 1_000_000;
+/// Most PUs, NUMA nodes and kinds of CPUs, online or not: each may have a list of [`MAX_CPUS`] CPUs.
+const MAX_PARTS: usize = MAX_CPUS;
 
 /// Distances of nodes that the file does not state: in one package, and beyond.
 const GUESSED_DISTANCE: (u32, u32) = (12, 21);
@@ -51,6 +56,13 @@ pub(crate) fn read_hwloc(text: &str, name: &str, file: &str) -> Result<Machine, 
     if text.trim().is_empty() {
         return Err(fault(1, "the file is empty", "hwloc's XML"));
     }
+    // hwloc needs its DOCTYPE line only. Entities would expand: 15 KB of them to gigabytes.
+    if let Some(byte) = text.find("<!ENTITY") {
+        return Err(fault(line_of(text, byte), "an XML entity", "hwloc's XML, which declares none"));
+    }
+    if text.len() > MAX_BYTES {
+        return Err(fault(1, &format!("{} bytes", text.len()), &format!("at most {MAX_BYTES}, hwloc's XML")));
+    }
     let options = ParsingOptions { allow_dtd: true, nodes_limit: MAX_XML_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|e| {
         let message = e.to_string();
@@ -58,7 +70,7 @@ pub(crate) fn read_hwloc(text: &str, name: &str, file: &str) -> Result<Machine, 
         fault(e.pos().row as usize, what, "hwloc's XML, as `lstopo --of xml` writes it")
     })?;
     read(document.root_element(), name)
-        .map_err(|found| fault(file::line_of(text, found.byte), &found.what, &found.expected))
+        .map_err(|found| fault(line_of(text, found.byte), &found.what, &found.expected))
 }
 
 /// What is wrong, and at which byte of the text.
@@ -86,7 +98,8 @@ fn read(root: Node, name: &str) -> Result<Machine, Fault> {
     let mut guesses = Vec::new();
     let topology = topology(root, &found, &mut guesses)?;
 
-    let sourced = file::read_costs(HOST_COSTS.1, &topology, HOST_COSTS.0)
+    let (costs_file, text) = host_costs();
+    let sourced = file::read_costs(text, &topology, costs_file)
         .map_err(|e| Fault::new(start_of(root), e.to_string(), "costs for it"))?;
     let (mut costs, mut sources) = (sourced.costs, sourced.sources);
     let caches = &found.pus[0].caches;
@@ -101,8 +114,9 @@ fn read(root: Node, name: &str) -> Result<Machine, Fault> {
         ("llc_cache_bytes", last.map_or(0, |cache| cache.bytes), "last-level cache of CPU 0"),
         ("line_bytes", last.map_or(0, |cache| cache.line_bytes), "line of CPU 0's last-level cache"),
     ] {
-        if let (true, Some(figure)) = (value > 0 && range(key).contains(&value), costs.scalar_mut(key)) {
-            *figure = value;
+        let cost = Cost::of(key);
+        if value > 0 && matches!(&cost.limits, Limits::Number(range) if range.contains(&value)) {
+            (cost.set)(&mut costs, Figure::Number(value));
             sources.insert(key.to_owned(), format!("hwloc: {what}"));
         }
     }
@@ -195,10 +209,12 @@ impl<'a> Found<'a> {
                             "the CPUs that it is near to",
                         )
                     })?;
+                    refuse_many(node, "NUMANodes", numa.len())?;
                     numa.push(Numa { os_index: required(node, "os_index")?, cpus: cpus_of(node, set)? });
                 }
                 "PU" => {
                     let cpu: u32 = required(node, "os_index")?;
+                    refuse_many(node, "PUs", pus.len())?;
                     if pus.insert(cpu, here.clone()).is_some() {
                         return Err(Fault::new(
                             start_of(node),
@@ -459,6 +475,7 @@ fn capacities(root: Node, nr_cpus: usize, guesses: &mut Vec<&'static str>) -> Re
         })?;
         let core_type = info("CoreType").and_then(|node| node.attribute("value"));
         let speeds = (number("LinuxCapacity")?, number("FrequencyMaxMHz")?);
+        refuse_many(kind, "cpukinds", kinds.len())?;
         kinds.push((cpus_of(kind, set)?, core_type, speeds));
     }
     let capacity_known = kinds.iter().all(|(_, _, (capacity, _))| capacity.is_some());
@@ -486,6 +503,14 @@ fn capacities(root: Node, nr_cpus: usize, guesses: &mut Vec<&'static str>) -> Re
     let part =
         |speed: u64| (u128::from(speed) * u128::from(MAX_CAPACITY) / u128::from(fastest)).max(1) as u32;
     Ok(speeds.into_iter().map(part).collect())
+}
+
+/// Refuses one more part if there are [`MAX_PARTS`] already.
+fn refuse_many(node: Node, kind: &str, count: usize) -> Result<(), Fault> {
+    if count < MAX_PARTS {
+        return Ok(());
+    }
+    Err(Fault::new(start_of(node), format!("more than {MAX_PARTS} {kind}"), "fewer"))
 }
 
 /// Where it begins in the text.

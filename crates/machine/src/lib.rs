@@ -4,6 +4,7 @@
 mod check;
 mod core_cache;
 mod costs;
+mod costs_file;
 mod counts;
 mod cpulist;
 mod error;

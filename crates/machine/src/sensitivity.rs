@@ -13,9 +13,9 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::check::{MAX_BANDWIDTH_MB_PER_S, MAX_COST_NS, MAX_TRANSFER_PS, range};
-use crate::costs::FULL_SPEED;
-use crate::{Costs, Distance, Machine};
+use crate::check::MAX_BANDWIDTH_MB_PER_S;
+use crate::costs::{COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COST_NS, ORDERED};
+use crate::{Distance, Machine};
 
 /// An estimated figure, or the estimated part of one. Found by [`Machine::estimates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +58,16 @@ impl Machine {
             [(1, 2), (2, 1)].iter().any(|&(n, d)| self.scaled(estimate, n, d).costs != self.costs)
         };
         let mut found = Vec::new();
-        for row in self.cost_rows() {
-            if row.source.trim_start().starts_with("estimate") {
-                found.push(Estimate { key: row.key, part: None });
+        for cost in COSTS {
+            let key = cost.key;
+            let source = self.sources.get(key).map_or("", String::as_str);
+            if source.trim_start().starts_with("estimate") {
+                found.push(Estimate { key, part: None });
                 continue;
             }
-            let marked = |name: &str| row.source.split([';', '(']).any(|said| marks(said, name));
-            let parts = self.parts(row.key).into_iter().filter(|(name, _)| marked(name));
-            found.extend(parts.map(|part| Estimate { key: row.key, part: Some(part) }));
+            let marked = |name: &str| source.split([';', '(']).any(|said| marks(said, name));
+            let parts = self.parts(cost).into_iter().filter(|(name, _)| marked(name));
+            found.extend(parts.map(|part| Estimate { key, part: Some(part) }));
         }
         found.retain(moves);
         found
@@ -80,7 +82,9 @@ impl Machine {
     pub fn scaled(&self, estimate: &Estimate, numerator: u32, denominator: u32) -> Machine {
         let mut machine = self.clone();
         let Estimate { key, part } = *estimate;
-        machine.scale(key, part.map(|(_, place)| place), Factor { numerator, denominator });
+        let cost = Cost::of(key);
+        let part = part.map(|(_, place)| place);
+        (cost.set)(&mut machine.costs, self.scaled_figure(cost, part, Factor { numerator, denominator }));
         if let Some(source) = machine.sources.get_mut(key) {
             *source = format!("{estimate} times {numerator}/{denominator}; {source}");
         }
@@ -88,78 +92,80 @@ impl Machine {
     }
 
     /// Names and places of a table's parts that this machine has; none if the figure is no table.
-    fn parts(&self, key: &str) -> Vec<(&'static str, usize)> {
-        match key {
-            "line_transfer_ps" | "ipi_flight_ns" | "remote_bandwidth_percent" => {
+    fn parts(&self, cost: &Cost) -> Vec<(&'static str, usize)> {
+        match (cost.get)(&self.costs) {
+            Figure::ByDistance(_) => {
                 self.topology.distances_present().iter().map(|d| (d.name(), d.index())).collect()
             }
-            "bandwidth_mb_per_s" => self
-                .costs
-                .bandwidth_mb_per_s
-                .named()
-                .iter()
-                .enumerate()
-                .map(|(i, &(name, _))| (name, i))
-                .collect(),
-            "idle_states" => PLACES.into_iter().zip(0..self.costs.idle_states.len()).collect(),
-            _ => Vec::new(),
+            Figure::Bandwidth(limits) => {
+                limits.named().iter().enumerate().map(|(place, &(name, _))| (name, place)).collect()
+            }
+            Figure::IdleStates(states) => PLACES.into_iter().zip(0..states.len()).collect(),
+            Figure::Number(_) | Figure::Speeds(_) => Vec::new(),
         }
     }
 
-    fn scale(&mut self, key: &str, part: Option<usize>, by: Factor) {
-        let present: Vec<usize> = self.topology.distances_present().iter().map(|d| d.index()).collect();
-        let costs = &mut self.costs;
+    /// The figure, scaled; only one of its parts if `part` is the part's place.
+    fn scaled_figure(&self, cost: &Cost, part: Option<usize>, by: Factor) -> Figure {
         let wanted = |place: usize| part.is_none_or(|part| part == place);
-        match key {
-            "line_transfer_ps" => {
-                scale_rising(&mut costs.line_transfer_ps, &present, wanted, by, MAX_TRANSFER_PS);
-                fill(&mut costs.line_transfer_ps, &present);
+        let present = || self.topology.distances_present().iter().map(|d| d.index()).collect::<Vec<_>>();
+        match (&cost.limits, (cost.get)(&self.costs)) {
+            (Limits::Number(range), Figure::Number(value)) => {
+                Figure::Number(by.times(value, self.narrowed(cost.key, range)))
             }
-            "ipi_flight_ns" => {
-                scale_rising(&mut costs.ipi_flight_ns, &present, wanted, by, MAX_COST_NS);
-                fill(&mut costs.ipi_flight_ns, &present);
+            (Limits::Excess(most), Figure::Number(value)) => {
+                Figure::Number(100 + by.times(value - 100, 0..=most - 100))
             }
-            "remote_bandwidth_percent" => {
-                let table = &mut costs.remote_bandwidth_percent;
-                let mut nearer = 100;
-                for &place in present.iter().filter(|&&place| place >= Distance::Numa1.index()) {
-                    let percent = if wanted(place) { by.times(table[place], 1..=100) } else { table[place] };
-                    nearer = percent.min(nearer);
-                    table[place] = nearer;
-                }
-                fill(table, &present);
+            (Limits::Rising(most), Figure::ByDistance(mut table)) => {
+                let present = present();
+                scale_rising(&mut table, &present, wanted, by, *most);
+                fill(&mut table, &present);
+                Figure::ByDistance(table)
             }
-            "bandwidth_mb_per_s" => {
-                for (place, (_, limit)) in costs.bandwidth_mb_per_s.named_mut().into_iter().enumerate() {
+            (Limits::Falling, Figure::ByDistance(mut table)) => {
+                let present = present();
+                scale_falling(&mut table, &present, wanted, by);
+                fill(&mut table, &present);
+                Figure::ByDistance(table)
+            }
+            (_, Figure::Bandwidth(mut limits)) => {
+                for (place, (_, limit)) in limits.named_mut().into_iter().enumerate() {
                     // 0 is no limit, and stays none.
                     if wanted(place) && *limit > 0 {
                         *limit = by.times(*limit, 1..=MAX_BANDWIDTH_MB_PER_S);
                     }
                 }
+                Figure::Bandwidth(limits)
             }
-            "idle_states" => {
-                let mut latencies: Vec<u64> =
-                    costs.idle_states.iter().map(|state| state.exit_latency_ns).collect();
+            (_, Figure::IdleStates(mut states)) => {
+                let mut latencies: Vec<u64> = states.iter().map(|state| state.exit_latency_ns).collect();
                 let places: Vec<usize> = (0..latencies.len()).collect();
                 scale_rising(&mut latencies, &places, wanted, by, MAX_COST_NS);
-                costs
-                    .idle_states
-                    .iter_mut()
-                    .zip(latencies)
-                    .for_each(|(state, ns)| state.exit_latency_ns = ns);
+                states.iter_mut().zip(latencies).for_each(|(state, ns)| state.exit_latency_ns = ns);
+                Figure::IdleStates(states)
             }
-            "smt_speed" => {
-                for speed in &mut costs.smt_speed {
+            (_, Figure::Speeds(mut speeds)) => {
+                for speed in &mut speeds {
                     let loss = by.times((FULL_SPEED - *speed).into(), 0..=u64::from(FULL_SPEED) - 1);
                     *speed = FULL_SPEED - loss as u32;
                 }
+                Figure::Speeds(speeds)
             }
-            "write_traffic_percent" => {
-                let most = *range("write_traffic_percent").end() - 100;
-                costs.write_traffic_percent = 100 + by.times(costs.write_traffic_percent - 100, 0..=most);
-            }
-            _ => scale_scalar(costs, key, by),
+            (limits, figure) => unreachable!("`{}`: {limits:?} of {figure:?}", cost.key),
         }
+    }
+
+    /// The range of a figure, narrowed by the figures that it must stay below or above.
+    fn narrowed(&self, key: &str, range: &RangeInclusive<u64>) -> RangeInclusive<u64> {
+        let (mut least, mut most) = (*range.start(), *range.end());
+        for (less, more, gap) in ORDERED {
+            if key == less {
+                most = most.min(self.costs.number(more) - gap);
+            } else if key == more {
+                least = least.max(self.costs.number(less) + gap);
+            }
+        }
+        least..=most
     }
 }
 
@@ -196,23 +202,19 @@ fn scale_rising(table: &mut [u64], places: &[usize], wanted: impl Fn(usize) -> b
     }
 }
 
+/// Scales the wanted places of a table of percentages that does not rise beyond the first of another node.
+fn scale_falling(table: &mut [u64], places: &[usize], wanted: impl Fn(usize) -> bool, by: Factor) {
+    let mut nearer = 100;
+    for &place in places.iter().filter(|&&place| place >= Distance::Numa1.index()) {
+        let percent = if wanted(place) { by.times(table[place], 1..=100) } else { table[place] };
+        nearer = percent.min(nearer);
+        table[place] = nearer;
+    }
+}
+
 /// Gives each entry beside `places` the value of the entry before it, as files that leave it out are read.
 fn fill(table: &mut [u64], places: &[usize]) {
     for place in (1..table.len()).filter(|place| !places.contains(place)) {
         table[place] = table[place - 1];
-    }
-}
-
-fn scale_scalar(costs: &mut Costs, key: &str, by: Factor) {
-    let (mut least, mut most) = range(key).into_inner();
-    match key {
-        "tick_ns" => most = most.min(costs.tick_period_ns - 1),
-        "tick_period_ns" => least = least.max(costs.tick_ns + 1),
-        "switch_thread_ns" => most = most.min(costs.switch_process_ns),
-        "switch_process_ns" => least = least.max(costs.switch_thread_ns),
-        _ => {}
-    }
-    if let Some(figure) = costs.scalar_mut(key) {
-        *figure = by.times(*figure, least..=most);
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A machine as text for people: the tree of its parts, and its costs with their sources.
 
-use crate::{Bandwidth, Costs, Cpu, Distance, Machine, Topology, cpulist};
+use crate::costs::{COSTS, Cost, Figure};
+use crate::{Cpu, Distance, Machine, Topology, cpulist, printable};
 
 /// One line of a table of costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Machine {
     /// Below a line that stands for several parts, the first of them is drawn.
     pub fn tree(&self) -> String {
         let topology = &self.topology;
-        let mut text = format!("{}: {} CPUs\n", self.name, topology.nr_cpus());
+        let mut text = format!("{}: {} CPUs\n", printable(&self.name), topology.nr_cpus());
         let all: Vec<u32> = (0..topology.nr_cpus() as u32).collect();
         let nodes = parts(topology, &all, Kind::Node);
         for (i, node) in nodes.iter().enumerate() {
@@ -51,104 +52,36 @@ impl Machine {
 
     /// The costs, group by group, each with its source.
     pub fn cost_rows(&self) -> Vec<CostRow> {
-        // Taken apart so that a new cost cannot be forgotten here.
-        let Costs {
-            smt_speed,
-            line_transfer_ps,
-            wakeup_ns,
-            select_ns,
-            balance_ns,
-            switch_thread_ns,
-            switch_process_ns,
-            ipi_send_ns,
-            ipi_flight_ns,
-            ipi_handle_ns,
-            idle_states,
-            line_bytes,
-            lines_in_flight,
-            core_cache_bytes,
-            llc_cache_bytes,
-            llc_hit_ps,
-            atomic_ps,
-            runqueue_lock_ns,
-            loopback_ns,
-            loopback_ps_per_byte,
-            futex_ns,
-            exec_ns,
-            push_ns,
-            bandwidth_mb_per_s,
-            write_traffic_percent,
-            remote_bandwidth_percent,
-            tick_period_ns,
-            tick_ns,
-            interrupt_ns,
-            fork_ns,
-            exit_ns,
-            reads_may_hit: _,
-            charge_reads: _,
-            charge_writes: _,
-            charge_data: _,
-            charge_atomics: _,
-        } = &self.costs;
         let present = self.topology.distances_present();
-        let by_distance = |table: &[u64; Distance::COUNT]| {
-            let values: Vec<String> =
-                present.iter().map(|d| format!("{} {}", d.name(), table[d.index()])).collect();
-            values.join(", ")
-        };
-        let bandwidth = |limits: &Bandwidth| {
-            let limits: Vec<String> = limits
-                .named()
-                .iter()
-                .filter(|(_, limit)| *limit > 0)
-                .map(|(n, limit)| format!("{n} {limit}"))
-                .collect();
-            if limits.is_empty() { "no limit".to_owned() } else { limits.join(", ") }
-        };
         let threads = self.topology.max_threads();
-        let speeds: Vec<String> = smt_speed.iter().take(threads).map(u32::to_string).collect();
-        let states: Vec<String> =
-            idle_states.iter().map(|s| format!("{} after {}", s.exit_latency_ns, s.after_ns)).collect();
-        [
-            ("cores", "smt_speed", speeds.join(", "), "1/1024"),
-            ("caches", "line_transfer_ps", by_distance(line_transfer_ps), "ps"),
-            ("caches", "line_bytes", line_bytes.to_string(), "bytes"),
-            ("caches", "lines_in_flight", lines_in_flight.to_string(), "lines"),
-            ("caches", "core_cache_bytes", core_cache_bytes.to_string(), "bytes"),
-            ("caches", "llc_cache_bytes", llc_cache_bytes.to_string(), "bytes"),
-            ("caches", "llc_hit_ps", llc_hit_ps.to_string(), "ps"),
-            ("caches", "atomic_ps", atomic_ps.to_string(), "ps"),
-            ("memory", "bandwidth_mb_per_s", bandwidth(bandwidth_mb_per_s), "MB/s"),
-            ("memory", "write_traffic_percent", write_traffic_percent.to_string(), "%"),
-            ("memory", "remote_bandwidth_percent", by_distance(remote_bandwidth_percent), "%"),
-            ("scheduler", "wakeup_ns", wakeup_ns.to_string(), "ns"),
-            ("scheduler", "select_ns", select_ns.to_string(), "ns"),
-            ("scheduler", "balance_ns", balance_ns.to_string(), "ns"),
-            ("scheduler", "push_ns", push_ns.to_string(), "ns"),
-            ("scheduler", "runqueue_lock_ns", runqueue_lock_ns.to_string(), "ns"),
-            ("scheduler", "switch_thread_ns", switch_thread_ns.to_string(), "ns"),
-            ("scheduler", "switch_process_ns", switch_process_ns.to_string(), "ns"),
-            ("scheduler", "tick_period_ns", tick_period_ns.to_string(), "ns"),
-            ("scheduler", "tick_ns", tick_ns.to_string(), "ns"),
-            ("interrupts and idling", "ipi_send_ns", ipi_send_ns.to_string(), "ns"),
-            ("interrupts and idling", "ipi_flight_ns", by_distance(ipi_flight_ns), "ns"),
-            ("interrupts and idling", "ipi_handle_ns", ipi_handle_ns.to_string(), "ns"),
-            ("interrupts and idling", "idle_states", states.join(", "), "ns"),
-            ("interrupts and idling", "interrupt_ns", interrupt_ns.to_string(), "ns"),
-            ("system calls", "futex_ns", futex_ns.to_string(), "ns"),
-            ("system calls", "loopback_ns", loopback_ns.to_string(), "ns"),
-            ("system calls", "loopback_ps_per_byte", loopback_ps_per_byte.to_string(), "ps"),
-            ("system calls", "fork_ns", fork_ns.to_string(), "ns"),
-            ("system calls", "exec_ns", exec_ns.to_string(), "ns"),
-            ("system calls", "exit_ns", exit_ns.to_string(), "ns"),
-        ]
-        .into_iter()
-        .map(|(group, key, value, unit)| {
-            let source = self.sources.get(key).cloned().unwrap_or_default();
-            CostRow { group, key, value, unit, source }
-        })
-        .collect()
+        let row = |cost: &'static Cost| CostRow {
+            group: cost.group,
+            key: cost.key,
+            value: show_figure((cost.get)(&self.costs), &present, threads),
+            unit: cost.unit,
+            source: self.sources.get(cost.key).cloned().unwrap_or_default(),
+        };
+        COSTS.iter().map(row).collect()
     }
+}
+
+/// A figure's value without its unit; of tables those entries that the machine has.
+fn show_figure(figure: Figure, present: &[Distance], threads: usize) -> String {
+    let words: Vec<String> = match figure {
+        Figure::Number(value) => vec![value.to_string()],
+        Figure::ByDistance(table) => {
+            present.iter().map(|d| format!("{} {}", d.name(), table[d.index()])).collect()
+        }
+        Figure::Speeds(speeds) => speeds.iter().take(threads).map(u32::to_string).collect(),
+        Figure::IdleStates(states) => {
+            states.iter().map(|s| format!("{} after {}", s.exit_latency_ns, s.after_ns)).collect()
+        }
+        Figure::Bandwidth(limits) => {
+            let limited = limits.named().into_iter().filter(|(_, limit)| *limit > 0);
+            limited.map(|(name, limit)| format!("{name} {limit}")).collect()
+        }
+    };
+    if words.is_empty() { "no limit".to_owned() } else { words.join(", ") }
 }
 
 /// Kinds of parts, largest first.

@@ -270,7 +270,37 @@ fn files_that_are_no_machine() {
         refused(&version_2(&(numa(0, "0x1") + &numa(0, "0x2") + &cores(0..2)), "")),
         "box.xml:1: two NUMANodes have `os_index` 0; expected each its own"
     );
-    assert_eq!(refused(&version_2(&cores(0..4097), "")), "box.xml:1: 4097 CPUs; expected 1 to 4096 CPUs");
+    assert_eq!(refused(&version_2(&cores(0..4097), "")), "box.xml:4098: more than 4096 PUs; expected fewer");
+}
+
+/// Each of these would expand to far more than its text: entities to gigabytes, sets of all CPUs to 16 KiB each.
+#[test]
+fn small_files_that_ask_for_much_memory() {
+    let entities = format!(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE topology [\n<!ENTITY a \"{}\">\n<!ENTITY b \"{}\">\n]>\n\
+         <topology version=\"2.0\"><object type=\"&b;\"/></topology>",
+        "x".repeat(5000),
+        "&a;".repeat(250)
+    );
+    assert_eq!(refused(&entities), "box.xml:3: an XML entity; expected hwloc's XML, which declares none");
+    let nodes = "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0xf...f\"/>\n".repeat(5000);
+    assert_eq!(refused(&version_2(&nodes, "")), "box.xml:4098: more than 4096 NUMANodes; expected fewer");
+    let kinds = "<cpukind cpuset=\"0xf...f\"/>".repeat(5000);
+    assert_eq!(
+        refused(&version_2(&(numa(0, "0x3") + &cores(0..2)), &kinds)),
+        "box.xml:6: more than 4096 cpukinds; expected fewer"
+    );
+    let long = version_2(&" ".repeat(16 << 20), "");
+    assert!(refused(&long).ends_with(" bytes; expected at most 16777216, hwloc's XML"));
+    let many = version_2(&"<a/>".repeat(1_000_001), "");
+    assert!(refused(&many).starts_with("box.xml:"), "{}", refused(&many));
+}
+
+/// The file's own words are never printed raw.
+#[test]
+fn escapes_in_errors() {
+    let strange = version_2("<object type=\"PU\" os_index=\"&#x9b;31m&#x202e;\"/>", "");
+    assert_eq!(refused(&strange), r"box.xml:2: `os_index` is `\u{9b}31m\u{202e}`; expected a number");
 }
 
 #[test]

@@ -237,8 +237,8 @@ fn machines_are_found_by_name_and_by_path() {
     assert_eq!(Machine::load("smp-8").unwrap(), Machine::preset("smp-8").unwrap());
     assert_eq!(
         Machine::load("smp-9").unwrap_err().to_string(),
-        "unknown machine `smp-9`; expected one of xeon-2s22c2t, xeon-x5650-2s, power9-2s22c4t, \
-         kunpeng920-1n24c, kunpeng920-4n96c, epyc-7742-2s, epyc-9654-2s, smp-8, smp-2, snapdragon-865, host, or the path of a \
+        "unknown machine `smp-9`; expected one of epyc-7742-2s, epyc-9654-2s, kunpeng920-1n24c, \
+         kunpeng920-4n96c, power9-2s22c4t, smp-2, smp-8, snapdragon-865, xeon-2s22c2t, xeon-x5650-2s, host, or the path of a \
          .toml file or of lstopo's .xml"
     );
 

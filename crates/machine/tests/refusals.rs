@@ -90,14 +90,12 @@ fn keys_unknown_missing_and_of_the_wrong_kind() {
         error.starts_with("m.toml:6: unknown field `colour`; expected one of `sockets`, `nodes_per_socket`"),
         "{error}"
     );
-    let error = with("wakeup_ns", "wake_up_ns");
-    assert!(
-        error.starts_with("m.toml:14: unknown field `wake_up_ns`; expected one of `smt_speed`"),
-        "{error}"
-    );
+    assert_eq!(with("wakeup_ns", "wake_up_ns"), "m.toml:14: unknown cost `wake_up_ns`; expected `wakeup_ns`");
+    let error = with("wakeup_ns", "colour");
+    assert!(error.starts_with("m.toml:14: unknown cost `colour`; expected one of smt_speed, "), "{error}");
     assert_eq!(
         with("wakeup_ns = { value = 500, source = \"test\" }\n", ""),
-        "m.toml:11: missing field `wakeup_ns`; expected a machine file (machines/README.md)"
+        "m.toml:11: [costs] has no `wakeup_ns`; expected every cost, or `base = \"PRESET\"`, which the others come from"
     );
     assert_eq!(
         with("wakeup_ns = { value = 500, source = \"test\" }", "wakeup_ns = { value = 500 }"),
@@ -348,7 +346,7 @@ fn figures_that_no_machine_has() {
     );
     assert_eq!(
         with("switch_process_ns = { value = 1_000", "switch_process_ns = { value = 399"),
-        "m.toml:18: `switch_process_ns` is 399; expected at least `switch_thread_ns`, 400"
+        "m.toml:17: `switch_thread_ns` is 400; expected at most `switch_process_ns`, 399"
     );
 }
 

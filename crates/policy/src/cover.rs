@@ -133,6 +133,7 @@ fn greedy_row(
 
 /// Whether a policy with these choices looks at all of them; what it does not look at says what [`BASE`] says.
 fn counts(items: &[Item], axes: &[Vec<Choice>]) -> bool {
+    let items: BTreeSet<Item> = items.iter().copied().collect();
     let words: Choice = items.iter().flat_map(|&(axis, at)| axes[axis][at].iter().copied()).collect();
     let own = policy(&words).canonical().choices();
     words.iter().all(|word| own.contains(word))
@@ -166,8 +167,9 @@ fn spec_of(row: &[usize], axes: &[Vec<Choice>]) -> PolicySpec {
 
 /// [`BASE`] with other values on some axes.
 fn policy(words: &Choice) -> PolicySpec {
-    let text = words.iter().fold(BASE.to_owned(), |text, (axis, value)| format!("{text}+{axis}={value}"));
-    text.parse().expect("axes and values come from their list")
+    words.iter().fold(base().clone(), |spec, (axis, value)| {
+        spec.with(axis, value).expect("axes and values come from their list")
+    })
 }
 
 #[cfg(test)]

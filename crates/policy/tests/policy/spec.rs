@@ -12,10 +12,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn refusals_say_what_is_possible() {
-    assert_eq!(
-        refusal("linux-4.15+idle=foo"),
-        "axis `idle` has no value `foo`; expected one of: scan, smt-balance, narrow, nearest"
-    );
+    assert_eq!(refusal("linux-4.15+push=foo"), "axis `push` has no value `foo`; expected one of: off, on");
     assert_eq!(
         refusal("linux-9"),
         "unknown policy `linux-9`; expected one of: linux-2.6.24, linux-3.10, linux-4.15, linux-5.2, linux-5.12, linux-6.12, wakelab, linux-5.4, linux-5.10, linux-5.14, linux-5.15, linux-6.1, linux-6.6, linux-6.8, and overrides as in `linux-4.15+idle=smt-balance`"

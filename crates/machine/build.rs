@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Lists the files of `machines/` with their descriptions, sorted by name and `host` last, so that a new one needs no line
+//! anywhere else.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files: Vec<(bool, String, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            println!("cargo::rerun-if-changed={}", path.display());
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            files.push((name == "host", name, path.canonicalize()?));
+        }
+    }
+    files.sort();
+    let mut list = String::from("&[\n");
+    for (_, name, path) in files {
+        let text = fs::read_to_string(&path)?;
+        let description = description(&text).unwrap_or_else(|| {
+            panic!("{}: expected a line `description = \"..\"` without escapes", path.display())
+        });
+        list.push_str(&format!("    ({name:?}, {description:?}, include_str!({path:?})),\n"));
+    }
+    list.push_str("]\n");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    fs::write(out.join("machines.rs"), list)
+}
+
+/// The file's description, if it is a plain string on a line of its own.
+fn description(text: &str) -> Option<&str> {
+    let value = text.lines().find_map(|line| line.strip_prefix("description = \""))?;
+    value.strip_suffix('"').filter(|value| !value.contains(['"', '\\']))
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Reads `[costs]` of a machine file: each figure with its source, and where the file has no figure, that of `base`.
+//!
+//! The keys are those of the table of costs (costs.rs); the shape of a figure says what its value looks like. A figure from
+//! `base` is an estimate on this machine, whatever its source on that one, and its source says so.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use toml::Spanned;
+
+use crate::costs::{COSTS, Cost, Figure, Shape};
+use crate::error::Located;
+use crate::{Bandwidth, Costs, Distance, IdleState, Machine, Topology, presets};
+
+/// The key that names the preset which the other figures come from.
+const BASE: &str = "base";
+
+/// `[costs]` as it stands in the file.
+pub(crate) struct CostsFile {
+    base: Option<Spanned<String>>,
+    given: BTreeMap<&'static str, Given>,
+}
+
+/// A figure, its source, and its place in the file.
+struct Given {
+    value: Value,
+    source: String,
+    span: Range<usize>,
+}
+
+enum Value {
+    Plain(Figure),
+    ByDistance(ByDistance),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sourced<T> {
+    value: T,
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ByDistance {
+    cpu: Option<u64>,
+    smt: Option<u64>,
+    cluster: Option<u64>,
+    llc: Option<u64>,
+    node: Option<u64>,
+    numa1: Option<u64>,
+    numa2: Option<u64>,
+    numa3: Option<u64>,
+}
+
+impl ByDistance {
+    fn given(&self) -> [Option<u64>; Distance::COUNT] {
+        [self.cpu, self.smt, self.cluster, self.llc, self.node, self.numa1, self.numa2, self.numa3]
+    }
+}
+
+/// A key of `[costs]`; `None` is [`BASE`].
+struct Key(Option<&'static Cost>);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        struct KeyVisitor;
+        impl Visitor<'_> for KeyVisitor {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("the name of a cost, or `base`")
+            }
+
+            fn visit_str<E: Error>(self, key: &str) -> Result<Key, E> {
+                if key == BASE {
+                    return Ok(Key(None));
+                }
+                let cost = COSTS.iter().find(|cost| cost.key == key);
+                cost.map(|cost| Key(Some(cost))).ok_or_else(|| E::custom(unknown_key(key)))
+            }
+        }
+        deserializer.deserialize_identifier(KeyVisitor)
+    }
+}
+
+fn unknown_key(key: &str) -> String {
+    match crate::nearest(key, COSTS.iter().map(|cost| cost.key).chain([BASE])) {
+        Some(near) => format!("unknown cost `{key}`, expected `{near}`"),
+        None => {
+            let known: Vec<&str> = COSTS.iter().map(|cost| cost.key).chain([BASE]).collect();
+            format!("unknown cost `{key}`, expected one of {}", known.join(", "))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CostsFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CostsFile, D::Error> {
+        struct CostsVisitor;
+        impl<'de> Visitor<'de> for CostsVisitor {
+            type Value = CostsFile;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a table of costs")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CostsFile, A::Error> {
+                let mut file = CostsFile { base: None, given: BTreeMap::new() };
+                while let Some(Key(cost)) = map.next_key()? {
+                    match cost {
+                        None => file.base = Some(map.next_value()?),
+                        Some(cost) => {
+                            file.given.insert(cost.key, given(cost.shape, &mut map)?);
+                        }
+                    }
+                }
+                Ok(file)
+            }
+        }
+        deserializer.deserialize_map(CostsVisitor)
+    }
+}
+
+/// The next value of the map: a figure of that shape.
+fn given<'de, A: MapAccess<'de>>(shape: Shape, map: &mut A) -> Result<Given, A::Error> {
+    fn of<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+        map: &mut A,
+        value: impl FnOnce(T) -> Value,
+    ) -> Result<Given, A::Error> {
+        let figure: Spanned<Sourced<T>> = map.next_value()?;
+        let span = figure.span();
+        let figure = figure.into_inner();
+        Ok(Given { value: value(figure.value), source: figure.source, span })
+    }
+    match shape {
+        Shape::Number => of(map, |value: u64| Value::Plain(Figure::Number(value))),
+        Shape::Speeds => of(map, |value: Vec<u32>| Value::Plain(Figure::Speeds(value))),
+        Shape::IdleStates => of(map, |value: Vec<IdleState>| Value::Plain(Figure::IdleStates(value))),
+        Shape::Bandwidth => of(map, |value: Bandwidth| Value::Plain(Figure::Bandwidth(value))),
+        Shape::ByDistance => of(map, Value::ByDistance),
+    }
+}
+
+/// Costs, their sources, and the place of each in the file.
+pub(crate) struct SourcedCosts {
+    pub(crate) costs: Costs,
+    pub(crate) sources: BTreeMap<String, String>,
+    pub(crate) spans: BTreeMap<&'static str, Range<usize>>,
+}
+
+/// The costs of a machine with this topology.
+pub(crate) fn read(file: Spanned<CostsFile>, topology: &Topology) -> Result<SourcedCosts, Located> {
+    let whole = file.span();
+    let CostsFile { base, mut given } = file.into_inner();
+    let base = base.map(Base::open).transpose()?;
+    let present = topology.distances_present();
+    let mut read = SourcedCosts { costs: Costs::free(1), sources: BTreeMap::new(), spans: BTreeMap::new() };
+    for cost in COSTS {
+        let key = cost.key;
+        let (figure, source, span) = match (given.remove(key), &base) {
+            (Some(given), _) => (given.figure(key, &present)?, given.source, given.span),
+            (None, Some(base)) => base.figure(cost, &present)?,
+            (None, None) => {
+                return Err(Located::new(
+                    whole,
+                    format!("[costs] has no `{key}`"),
+                    "every cost, or `base = \"PRESET\"`, which the others come from",
+                ));
+            }
+        };
+        (cost.set)(&mut read.costs, figure);
+        read.sources.insert(key.to_owned(), source);
+        read.spans.insert(key, span);
+    }
+    Ok(read)
+}
+
+impl Given {
+    fn figure(&self, key: &str, present: &[Distance]) -> Result<Figure, Located> {
+        if self.source.trim().is_empty() {
+            return Err(Located::new(
+                self.span.clone(),
+                format!("`{key}` has an empty source"),
+                "where it is from, or \"estimate: ..\"",
+            ));
+        }
+        let given = match &self.value {
+            Value::Plain(figure) => return Ok(figure.clone()),
+            Value::ByDistance(table) => table.given(),
+        };
+        let mut table = [0; Distance::COUNT];
+        let mut nearer = 0;
+        for distance in Distance::ALL {
+            match given[distance.index()] {
+                Some(value) => nearer = value,
+                None if present.contains(&distance) => {
+                    let names: Vec<&str> = present.iter().map(|d| d.name()).collect();
+                    return Err(Located::new(
+                        self.span.clone(),
+                        format!("`{key}` has no value for `{}`", distance.name()),
+                        format!("one for each distance of this machine: {}", names.join(", ")),
+                    ));
+                }
+                None => {}
+            }
+            table[distance.index()] = nearer;
+        }
+        Ok(Figure::ByDistance(table))
+    }
+}
+
+/// The preset that `base` names.
+struct Base {
+    machine: Machine,
+    present: Vec<Distance>,
+    span: Range<usize>,
+}
+
+impl Base {
+    fn open(name: Spanned<String>) -> Result<Base, Located> {
+        let span = name.span();
+        let name = name.into_inner();
+        match presets::built_in(&name) {
+            Some(Ok(machine)) => Ok(Base { present: machine.topology.distances_present(), machine, span }),
+            Some(Err(error)) => Err(Located::new(span, format!("`base`: {error}"), "a preset")),
+            None => {
+                let known = presets::names().filter(|name| *name != presets::HOST).collect::<Vec<_>>();
+                Err(Located::new(
+                    span,
+                    format!("`base` is `{name}`"),
+                    format!("a preset: one of {}", known.join(", ")),
+                ))
+            }
+        }
+    }
+
+    /// The base's figure, and a source that says where it is from.
+    fn figure(&self, cost: &Cost, present: &[Distance]) -> Result<(Figure, String, Range<usize>), Located> {
+        let Base { machine, span, .. } = self;
+        let unknown = present.iter().find(|distance| !self.present.contains(distance));
+        if let (Shape::ByDistance, Some(distance)) = (cost.shape, unknown) {
+            return Err(Located::new(
+                span.clone(),
+                format!("`{}` of {} has no value for `{}`", cost.key, machine.name, distance.name()),
+                format!("`{}` in this file, for each distance of this machine", cost.key),
+            ));
+        }
+        let there = machine.sources.get(cost.key).map_or("", String::as_str);
+        let source = format!("estimate: as on {}, from there: {there}", machine.name);
+        Ok(((cost.get)(&machine.costs), source, span.clone()))
+    }
+}

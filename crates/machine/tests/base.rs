@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[costs] base = "PRESET"`: a machine file that has some figures of its own and takes the others from a preset.
+
+use wakelab_machine::Machine;
+
+/// A machine file with these costs below `[costs]`, which is line 5.
+fn file(topology: &str, costs: &str) -> String {
+    format!("description = \"mine\"\n[topology]\nsockets = 1\n{topology}\n[costs]\n{costs}\n")
+}
+
+fn read(topology: &str, costs: &str) -> Result<Machine, String> {
+    Machine::from_toml(&file(topology, costs), "m.toml").map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_file_has_precedence_and_the_rest_is_marked_as_an_estimate() {
+    let own = "wakeup_ns = { value = 777, source = \"measured\" }";
+    let machine = read("cores_per_llc = 4", &format!("base = \"xeon-2s22c2t\"\n{own}")).unwrap();
+    let preset = Machine::preset("xeon-2s22c2t").unwrap();
+    assert_eq!((machine.costs.wakeup_ns, machine.sources["wakeup_ns"].as_str()), (777, "measured"));
+    let mut expected = preset.costs.clone();
+    expected.wakeup_ns = 777;
+    assert_eq!(machine.costs, expected);
+    for (key, source) in machine.sources.iter().filter(|(key, _)| *key != "wakeup_ns") {
+        assert_eq!(*source, format!("estimate: as on xeon-2s22c2t, from there: {}", preset.sources[key]));
+    }
+    // What the preset has from a publication is an estimate here, so that sensitivity varies it.
+    let estimates =
+        |machine: &Machine| machine.estimates().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(!estimates(&preset).contains(&"line_transfer_ps".to_owned()));
+    assert!(estimates(&machine).contains(&"line_transfer_ps".to_owned()));
+    assert!(!estimates(&machine).contains(&"wakeup_ns".to_owned()));
+}
+
+#[test]
+fn a_base_alone_is_enough_and_is_written_out_in_full() {
+    let machine = read(
+        "cores_per_llc = 22\nthreads_per_core = 2\nnumbering = \"linux-x86\"",
+        "base = \"xeon-2s22c2t\"",
+    )
+    .unwrap();
+    let text = machine.to_toml().unwrap();
+    assert!(!text.contains("base ="), "{text}");
+    let again = Machine::from_toml(&text, "m.toml").unwrap();
+    assert_eq!(again, machine);
+    assert!(text.contains("# Work of one tick.\ntick_ns = { value = "), "{text}");
+}
+
+#[test]
+fn bases_that_do_not_fit() {
+    let refused = |topology: &str, costs: &str| read(topology, costs).unwrap_err();
+    let error = refused("cores_per_llc = 4", "base = \"pdp-11\"");
+    assert!(
+        error.starts_with("m.toml:6: `base` is `pdp-11`; expected a preset: one of epyc-7742-2s, "),
+        "{error}"
+    );
+    assert!(!error.contains("host"), "its topology is that of this machine: {error}");
+    assert!(refused("cores_per_llc = 4", "base = \"host\"").starts_with("m.toml:6: `base` is `host`; "));
+    assert_eq!(
+        refused("llcs_per_node = 2\ncores_per_llc = 4", "base = \"smp-8\"").replace("m.toml:7", "m.toml:6"),
+        "m.toml:6: `line_transfer_ps` of smp-8 has no value for `node`; expected `line_transfer_ps` in this file, for each \
+         distance of this machine"
+    );
+    let error =
+        refused("cores_per_llc = 4\nthreads_per_core = 2\nnumbering = \"consecutive\"", "base = \"smp-8\"");
+    assert!(error.contains("`line_transfer_ps` of smp-8 has no value for `smt`"), "{error}");
+}
+
+#[test]
+fn large_files_and_escapes() {
+    let long = format!("{}#{}", file("cores_per_llc = 4", "base = \"smp-8\""), " ".repeat(4 << 20));
+    let error = Machine::from_toml(&long, "m.toml").unwrap_err().to_string();
+    assert!(error.ends_with(" bytes; expected at most 4194304, a machine file"), "{error}");
+    let error = read("cores_per_llc = 4", "base = \"\\u001b[31m\"").unwrap_err();
+    assert!(error.contains(r"`base` is `\x1b[31m`"), "{error}");
+    let named = Machine::load("\x1b]0;x\x07").unwrap_err().to_string();
+    assert!(named.starts_with(r"unknown machine `\x1b]0;x\x07`"), "{named}");
+}
