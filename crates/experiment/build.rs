@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let folder = Path::new("../../experiments");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<PathBuf> =
         fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let folder = Path::new("../../workloads");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     for entry in fs::read_dir(&folder)? {
