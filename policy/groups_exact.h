@@ -337,7 +337,7 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatc
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running), i;
-	int found = (int)wl_get(c->exact.pull_from) - 1; /* or WL_CPU_NONE */
+	int found = (int)(wl_get(c->exact.pull_from) - 1); /* or WL_CPU_NONE */
 
 	out->cpu = cpu;
 	out->what = WL_DISPATCH_OWN;

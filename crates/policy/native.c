@@ -9,6 +9,7 @@
 #include "host/lines.h"
 #include "host/groups.h"
 #include "core.h"
+#include "event.h"
 #include "mirror_check.h"
 
 u64 wl_native_instance_size(u32 nr_cpus, u32 nr_groups)
@@ -102,6 +103,14 @@ int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_ou
 {
 	wl_lines_begin(p, cpu);
 	return wl_taken(p, cpu, now_ns, out);
+}
+
+/* Any of these calls, as data. */
+int wl_native_apply(struct wl_policy *p, const struct wl_event *e, struct wl_task *t,
+		    struct wl_task *waker, union wl_answer *answer)
+{
+	wl_lines_begin(p, e->this_cpu);
+	return wl_apply(p, e, t, waker, answer);
 }
 
 /*

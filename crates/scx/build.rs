@@ -13,14 +13,10 @@ fn main() -> Result<()> {
     let policy = Path::new(&here).join("../../policy");
     let policy = policy.canonicalize().with_context(|| format!("no {}", policy.display()))?;
     println!("cargo:rerun-if-changed={}", policy.display());
-    let records = Path::new(&here).join("../policy");
-    let records = records.canonicalize().with_context(|| format!("no {}", records.display()))?;
-    println!("cargo:rerun-if-changed={}", records.join("log_record.h").display());
     // The scheduler, and the one that logs: another program, so that who does not log pays nothing.
     for (source, name) in [("src/bpf/main.bpf.c", "bpf"), ("src/bpf/logged.bpf.c", "logged")] {
         scx_cargo::BpfBuilder::new()?
             .add_include_path(policy.to_str().context("the path of policy/ is not UTF-8")?)
-            .add_include_path(records.to_str().context("the path of crates/policy is not UTF-8")?)
             .enable_skel(source, name)
             .build()?;
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use wakelab_log::{Counts, Difference, Document, Log, Rebuilt, Verified, rebuild, verify};
-use wakelab_policy::LogKind;
+use wakelab_policy::EventKind;
 
 use crate::args::{Format, FormatArg};
 use crate::error::bad_input;
@@ -88,7 +88,7 @@ fn text(log: &Log<'_>, verified: &Verified, rebuilt: Option<&Rebuilt>, most: usi
     Ok(text)
 }
 
-fn table(text: &mut String, kinds: &[(LogKind, Counts)], has_cut: bool) -> Result<()> {
+fn table(text: &mut String, kinds: &[(EventKind, Counts)], has_cut: bool) -> Result<()> {
     let mut row = |name: &str, counts: &Counts| -> Result<()> {
         let compared = counts.questions - counts.cut;
         let percent = match compared {

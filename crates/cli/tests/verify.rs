@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use wakelab_log::{Header, Writer, record_bytes};
+use wakelab_log::{Header, LogHead, Logged, Writer, record_bytes};
 use wakelab_machine::Machine;
-use wakelab_policy::{LogHead, LogKind, Logged, PolicySpec, Tables};
+use wakelab_policy::{Answer, Event, EventKind, PolicySpec, Tables};
 
 /// A log of two wake-ups of one task on an idle machine of 2 CPUs: both go to CPU 1, where it was.
 fn log(path: &Path) -> Vec<u8> {
@@ -15,30 +15,24 @@ fn log(path: &Path) -> Vec<u8> {
     let tables = Tables::build(&topology, &spec).unwrap();
     let mut live = Logged::new(&spec, &tables, 4_000_000, 0, 1).unwrap();
     let mut log = Writer::new(Vec::new(), &Header::new(&spec, &topology, 4_000_000, 0)).unwrap();
-    let mut call = |seq: u64, kind: LogKind, args: [u64; 4]| {
+    let mut call = |seq: u64, kind: EventKind, arguments: Event| {
         let is_question = kind.is_question();
-        let head = LogHead {
-            kind: kind as u16,
-            cpu: 1,
-            seq,
-            now_ns: 1000 * seq,
-            task: 77,
-            task_at: live.task_at(0) as u32,
-            args,
-            ..LogHead::default()
-        };
+        let event = Event { kind: kind as u32, this_cpu: 1, now_ns: 1000 * seq, ..arguments };
+        let head = LogHead { seq, task: 77, task_at: live.task_at(0) as u32, event, ..LogHead::default() };
         live.set_idle(1, true);
         let task = live.task(0).to_vec();
-        let mut answer = vec![0; kind.answer_bytes()];
-        let (notes, _) = live.live(&head, Some(0), None, 100, &mut answer);
+        let mut answer = Answer::default();
+        let (notes, _) = live.live(&event, Some(0), None, 100, &mut answer);
         let notes = if is_question { &notes[..] } else { &[] };
-        log.record(&record_bytes(head, kind, &answer, is_question.then_some(&task), None, notes)).unwrap();
+        log.record(&record_bytes(head, &answer, is_question.then_some(&task), None, notes)).unwrap();
     };
-    call(0, LogKind::TaskInit, [1024, 0, 0, 0]);
-    call(1, LogKind::Idle, [1, 0, 0, 0]);
-    call(2, LogKind::Select, [1, 0, 0, 0]);
-    call(3, LogKind::Idle, [1, 0, 0, 0]);
-    call(4, LogKind::Select, [1, 0, 0, 0]);
+    let idle = Event { cpu: 1, ..Event::default() };
+    let wakeup = Event { prev_cpu: 1, ..Event::default() };
+    call(0, EventKind::TaskInit, Event { value: 77, weight: 1024, ..Event::default() });
+    call(1, EventKind::Idle, idle);
+    call(2, EventKind::Select, wakeup);
+    call(3, EventKind::Idle, idle);
+    call(4, EventKind::Select, wakeup);
     let bytes = log.end(3).unwrap();
     std::fs::write(path, &bytes).unwrap();
     bytes
@@ -93,17 +87,28 @@ fn what_is_no_log_is_refused_with_its_byte_and_exit_code_2() {
     let path = folder.path().join("bad.log");
     let mut bytes = log(&path);
     let log = wakelab_log::Log::parse(&bytes).unwrap();
-    let at = log.record(2).offset as usize;
-    bytes[at + 8] = 9;
+    let (at, header) = (log.record(2).offset as usize, log.record(0).offset as usize);
+    // The CPU where it happened.
+    let this_cpu = at + std::mem::offset_of!(LogHead, event) + std::mem::offset_of!(Event, this_cpu);
+    bytes[this_cpu] = 9;
     std::fs::write(&path, &bytes).unwrap();
     let output = verify(&path, &[]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
     let expected = format!(
         "wakelab: {}: byte {}: CPU 9; expected one below 2, as many as the machine has\n",
         path.display(),
-        at + 8
+        this_cpu
     );
     assert_eq!(text(&output.stderr), expected);
+    // Cut off behind its header, it has nothing to verify.
+    std::fs::write(&path, &bytes[..header]).unwrap();
+    let output = verify(&path, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("without a whole record; expected records"),
+        "{}",
+        text(&output.stderr)
+    );
     std::fs::write(&path, "nothing of the kind").unwrap();
     let output = verify(&path, &[]);
     assert!(text(&output.stderr).contains("byte 0: no log of scx_wakelab"), "{}", text(&output.stderr));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What verifying found, as JSON (docs/schema/verify.schema.json).
+//! The result of verifying, as JSON (docs/schema/verify.schema.json).
 
 use serde::Serialize;
+use wakelab_policy::EventKind;
 
 use crate::{Counts, Log, Rebuilt, Verified};
 
@@ -24,7 +25,7 @@ pub struct Document {
     pub differences: Vec<DifferenceDocument>,
 }
 
-/// How many questions were asked and answered alike.
+/// Numbers of questions, and of those with the same answer.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "explained in the schema")]
 pub struct Questions {
@@ -34,7 +35,7 @@ pub struct Questions {
     pub by_question: Vec<ByQuestion>,
 }
 
-/// Those of one kind.
+/// The same numbers for one kind of question.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "explained in the schema")]
 pub struct ByQuestion {
@@ -44,7 +45,7 @@ pub struct ByQuestion {
     pub not_verified: u64,
 }
 
-/// What the rebuilt state answered.
+/// Answers from rebuilt state.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "explained in the schema")]
 pub struct FromEvents {
@@ -54,7 +55,7 @@ pub struct FromEvents {
     pub races: Vec<RaceDocument>,
 }
 
-/// How many answers differ by one race.
+/// The number of answers that differ because of one kind of race.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "explained in the schema")]
 pub struct RaceDocument {
@@ -79,7 +80,7 @@ pub struct DifferenceDocument {
 }
 
 impl Document {
-    /// Of a log and what was found in it.
+    /// The document of a log and what was found in it.
     pub fn new(log: &Log<'_>, verified: &Verified, rebuilt: Option<&Rebuilt>) -> Document {
         let differences = verified.differences.iter().map(|found| DifferenceDocument {
             record: found.record,
@@ -121,7 +122,7 @@ impl Document {
     }
 }
 
-fn questions(kinds: &[(wakelab_policy::LogKind, Counts)]) -> Questions {
+fn questions(kinds: &[(EventKind, Counts)]) -> Questions {
     let by_question = kinds.iter().map(|(kind, counts)| ByQuestion {
         question: kind.name(),
         asked: counts.questions,

@@ -1,140 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The fields of answers, by name: where they are, and how their values are told.
+//! The fields of answers that are compared: those of event.h's tables, and which of them decide.
 
-use wakelab_policy::{AffineReason, BalanceWhy, DispatchDo, LogKind, Pick, Reason};
+use std::sync::LazyLock;
 
-/// How a field's value is told.
-#[derive(Clone, Copy)]
-enum Form {
-    Number,
-    /// A CPU, or -1.
-    Signed,
-    Reason,
-    AffineReason,
-    What,
-    Why,
-    Pick,
-    /// One number a distance.
-    Reads,
-}
+use wakelab_policy::{EventKind, Leaf, leaves};
 
-/// A field of an answer. `decides`: it says what is done, and is not a measure of how it was found.
+/// Fields that say how an answer was found, and not what is done. All others decide.
+const MEASURES: [&str; 10] = [
+    "lost_claims",
+    "scan_timed",
+    "searched",
+    "reads",
+    "step_reads",
+    "key",
+    "slice_ns",
+    "max_load",
+    "max_tasks",
+    "keep_slice_ns",
+];
+
+/// A field of an answer.
 pub(crate) struct Field {
-    name: &'static str,
-    offset: usize,
-    bytes: usize,
-    form: Form,
+    /// Its name, without the part of the answer that it is in.
+    pub(crate) name: String,
+    /// Its numbers.
+    numbers: Vec<Leaf>,
+    /// Whether it says what is done, and is not a measure of how it was found.
     pub(crate) decides: bool,
 }
 
-const fn field(name: &'static str, offset: usize, bytes: usize, form: Form, decides: bool) -> Field {
-    Field { name, offset, bytes, form, decides }
-}
-
-/// As in `struct wl_decision`.
-const SELECT: &[Field] = &[
-    field("cpu", 0, 4, Form::Signed, true),
-    field("reason", 4, 4, Form::Reason, true),
-    field("affine_reason", 8, 4, Form::AffineReason, true),
-    field("claimed", 12, 4, Form::Number, true),
-    field("target", 16, 4, Form::Signed, true),
-    field("lost_claims", 20, 4, Form::Number, false),
-    field("scan_timed", 24, 4, Form::Number, false),
-    field("searched", 28, 4, Form::Number, false),
-    field("reads", 32, 32, Form::Reads, false),
-    field("step_reads", 64, 32, Form::Reads, false),
-];
-/// As in `struct wl_enqueue_out`.
-const ENQUEUE: &[Field] = &[
-    field("cpu", 0, 4, Form::Signed, true),
-    field("preempt", 4, 4, Form::Number, true),
-    field("key", 8, 8, Form::Number, false),
-    field("slice_ns", 16, 8, Form::Number, false),
-    field("reads", 24, 32, Form::Reads, false),
-];
-/// As in `struct wl_dispatch_out`.
-const DISPATCH: &[Field] = &[
-    field("what", 0, 4, Form::What, true),
-    field("cpu", 4, 4, Form::Signed, true),
-    field("why", 8, 4, Form::Why, true),
-    field("level", 12, 4, Form::Number, true),
-    field("max_load", 16, 8, Form::Number, false),
-    field("max_tasks", 24, 4, Form::Number, false),
-    field("pick", 28, 4, Form::Pick, true),
-    field("keep_slice_ns", 32, 8, Form::Number, false),
-    field("push_cpu", 40, 4, Form::Signed, true),
-    field("reads", 48, 32, Form::Reads, false),
-];
-/// As in `struct wl_log_move`.
-const MOVE: &[Field] = &[
-    field("max_load", 96, 8, Form::Number, false),
-    field("max_tasks", 104, 4, Form::Number, false),
-    field("reads", 128, 32, Form::Reads, false),
-    field("move", 160, 4, Form::Number, true),
-    field("stop", 164, 4, Form::Number, true),
-    field("key", 168, 8, Form::Number, false),
-    field("slice_ns", 176, 8, Form::Number, false),
-];
-/// As in `struct wl_run_out`.
-const RUN: &[Field] = &[field("run", 0, 4, Form::Number, true)];
-/// As in `struct wl_tick_out`.
-const TICK: &[Field] = &[
-    field("resched", 0, 4, Form::Number, true),
-    field("balance_due", 4, 4, Form::Number, true),
-    field("kick_cpu", 8, 4, Form::Signed, true),
-    field("reads", 16, 32, Form::Reads, false),
-];
-
 /// The fields of a question's answer.
-pub(crate) fn of(kind: LogKind) -> &'static [Field] {
-    match kind {
-        LogKind::Select => SELECT,
-        LogKind::Enqueue => ENQUEUE,
-        LogKind::Dispatch => DISPATCH,
-        LogKind::MayMove => MOVE,
-        LogKind::MayRun => RUN,
-        LogKind::Tick => TICK,
-        _ => &[],
-    }
+pub(crate) fn of(kind: EventKind) -> &'static [Field] {
+    static FIELDS: LazyLock<Vec<Vec<Field>>> =
+        LazyLock::new(|| EventKind::ALL.iter().map(|kind| fields(*kind)).collect());
+    &FIELDS[kind as usize]
 }
 
-impl Field {
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Its bytes in an answer.
-    pub(crate) fn of<'a>(&self, answer: &'a [u8]) -> &'a [u8] {
-        &answer[self.offset..self.offset + self.bytes]
-    }
-
-    /// Its value in words.
-    pub(crate) fn text(&self, answer: &[u8]) -> String {
-        let bytes = self.of(answer);
-        let number = little_endian(bytes);
-        let named = |names: &mut dyn Iterator<Item = &'static str>| {
-            names.nth(number as usize).map_or_else(|| number.to_string(), str::to_owned)
-        };
-        match self.form {
-            Form::Number => number.to_string(),
-            Form::Signed => (number as u32 as i32).to_string(),
-            Form::Reason => named(&mut Reason::ALL.iter().map(|reason| reason.name())),
-            Form::AffineReason => named(&mut AffineReason::ALL.iter().map(|reason| reason.name())),
-            Form::What => named(&mut DispatchDo::ALL.iter().map(|what| what.name())),
-            Form::Why => named(&mut BalanceWhy::ALL.iter().map(|why| why.name())),
-            Form::Pick => named(&mut Pick::ALL.iter().map(|pick| pick.name())),
-            Form::Reads => {
-                let numbers: Vec<String> =
-                    bytes.chunks_exact(4).map(|four| little_endian(four).to_string()).collect();
-                numbers.join(" ")
+fn fields(kind: EventKind) -> Vec<Field> {
+    let mut found: Vec<Field> = Vec::new();
+    for leaf in leaves(kind.call().answer) {
+        // Of a pull, what was there before is no answer, and what it found before it asked cannot change.
+        let (part, name) = leaf.name.split_once('.').unwrap_or(("", &leaf.name));
+        let name = name.split('[').next().unwrap_or(name).to_owned();
+        let is_budget = ["max_load", "max_tasks", "reads"].contains(&name.as_str());
+        if part == "before" || (part == "after" && !is_budget) {
+            continue;
+        }
+        match found.iter_mut().find(|field| field.name == name) {
+            Some(field) => field.numbers.push(leaf),
+            None => {
+                let decides = !MEASURES.contains(&name.as_str());
+                found.push(Field { name, numbers: vec![leaf], decides });
             }
         }
     }
+    found
 }
 
-/// Up to 8 bytes as a number, that of the machine: x86-64 and other hosts of BPF are little-endian.
-pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+impl Field {
+    /// Whether two answers have the same there.
+    pub(crate) fn is_equal(&self, a: &[u8], b: &[u8]) -> bool {
+        self.numbers.iter().all(|number| number.value(a) == number.value(b))
+    }
+
+    /// Its value in words; the numbers of an array behind each other.
+    pub(crate) fn text(&self, answer: &[u8]) -> String {
+        self.numbers.iter().map(|number| number.text(answer)).collect::<Vec<_>>().join(" ")
+    }
 }
 
 #[cfg(test)]
@@ -142,14 +74,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_lie_within_their_answers_one_behind_the_other() {
-        for &kind in LogKind::ALL.iter().filter(|kind| kind.is_question()) {
-            let mut end = 0;
-            for field in of(kind) {
-                assert!(field.offset >= end, "{} of {}", field.name, kind.name());
-                end = field.offset + field.bytes;
-            }
-            assert!(end <= kind.answer_bytes() && end + 8 > kind.answer_bytes(), "{}", kind.name());
+    fn every_measure_is_a_field_and_every_question_has_one_that_decides() {
+        let questions = || EventKind::ALL.iter().filter(|kind| kind.is_question());
+        for name in MEASURES {
+            assert!(questions().any(|kind| of(*kind).iter().any(|field| field.name == name)), "{name}");
         }
+        for kind in questions() {
+            assert!(of(*kind).iter().any(|field| field.decides), "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn of_a_pull_the_budget_that_is_left_and_the_answer_are_compared() {
+        let names: Vec<&str> = of(EventKind::MayMove).iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["max_load", "max_tasks", "reads", "move", "stop", "key", "slice_ns"]);
     }
 }

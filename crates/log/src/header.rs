@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a log begins with: all that it takes to build the policy that it is of.
+//! The header of a log: all that is needed to build its policy again.
 
 use serde::{Deserialize, Serialize};
 use wakelab_machine::Topology;
-use wakelab_policy::{Logged, PolicySpec, Tables};
+use wakelab_policy::{PolicySpec, Tables};
 
-use crate::Error;
+use crate::{Error, LOG_UNIT, Logged};
 
 /// The first bytes of a log.
 pub(crate) const MAGIC: &[u8; 8] = b"WAKELOG\0";
-/// The version of the format: that of the records, too.
-pub(crate) const VERSION: u32 = 1;
+/// Version of the format, records included.
+pub(crate) const VERSION: u32 = 2;
 /// Magic, version, length of the JSON text.
 pub(crate) const PREFIX: usize = 16;
 
@@ -33,23 +33,23 @@ pub struct Header {
 }
 
 impl Header {
-    /// That of a log which this build writes.
+    /// The header of a log that this build writes.
     pub fn new(spec: &PolicySpec, topology: &Topology, tick_ns: u64, nr_groups: usize) -> Header {
-        let layout = Logged::layout();
+        let (policy_bytes, task_bytes) = Logged::BYTES;
         Header {
             policy: spec.to_string(),
             tick_ns,
             nr_groups,
-            policy_bytes: layout.policy,
-            task_bytes: layout.task,
+            policy_bytes: policy_bytes as u32,
+            task_bytes: task_bytes as u32,
             topology: topology.clone(),
         }
     }
 
-    /// As bytes: the prefix, and the text, filled with spaces to a multiple of a record's unit.
+    /// The header as bytes: the prefix, then the text, filled with spaces to a multiple of a record's unit.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec(self).expect("plain data");
-        text.resize(text.len().next_multiple_of(wakelab_policy::LOG_UNIT), b' ');
+        text.resize(text.len().next_multiple_of(LOG_UNIT), b' ');
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend((text.len() as u32).to_le_bytes());
@@ -57,7 +57,7 @@ impl Header {
         bytes
     }
 
-    /// From the begin of a file; also how many bytes it takes.
+    /// Reads the header of a file. Also returns its size in bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(Header, usize), Error> {
         if bytes.get(..8) != Some(MAGIC.as_slice()) {
             return Err(Error::format(0, "no log of scx_wakelab", "the word WAKELOG and a zero byte"));
@@ -80,8 +80,8 @@ impl Header {
         };
         let header: Header = serde_json::from_slice(text)
             .map_err(|error| Error::format(PREFIX as u64, error.to_string(), "the header's JSON text"))?;
-        let layout = Logged::layout();
-        let (found, ours) = ((header.policy_bytes, header.task_bytes), (layout.policy, layout.task));
+        let found = (header.policy_bytes as usize, header.task_bytes as usize);
+        let ours = Logged::BYTES;
         if found != ours {
             let sizes = |(policy, task)| format!("state of {policy} bytes and tasks of {task}");
             return Err(Error::format(
@@ -93,12 +93,15 @@ impl Header {
         Ok((header, end))
     }
 
-    /// The policy.
+    /// The policy, parsed.
+    ///
+    /// # Errors
+    /// If this build knows no such policy.
     pub fn spec(&self) -> Result<PolicySpec, Error> {
         self.policy.parse().map_err(|error: wakelab_policy::Error| Error::Policy(error.to_string()))
     }
 
-    /// An instance of the log's policy, with room for so many tasks.
+    /// An instance of the log's policy with room for `nr_tasks` tasks.
     pub(crate) fn instance(&self, nr_tasks: usize) -> Result<Logged, Error> {
         let spec = self.spec()?;
         let policy = |error: wakelab_policy::Error| Error::Policy(error.to_string());

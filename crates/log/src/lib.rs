@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Logs of a scheduler that runs: what its policy was told and asked, what it read, and what it answered.
+//! Logs of a live scheduler: what its policy was told and asked, what it read, and what it answered.
 //!
 //! [`Log::parse`] reads a file as docs/guide/log.md describes it, [`Writer`] writes one. [`verify`] asks the native
 //! policy every question of the log again, each read being answered by what was read then: the answer must be the same.
@@ -10,6 +10,8 @@ mod document;
 mod error;
 mod fields;
 mod header;
+mod logged;
+mod mirror;
 mod parse;
 mod rebuild;
 mod verify;
@@ -18,6 +20,8 @@ mod write;
 pub use document::{ByQuestion, DifferenceDocument, Document, FromEvents, Questions, RaceDocument};
 pub use error::Error;
 pub use header::Header;
+pub use logged::{Logged, Replayed};
+pub use mirror::*;
 pub use parse::{Log, Record, record_bytes};
 pub use rebuild::{Race, Rebuilt, rebuild};
 pub use verify::{Counts, Difference, Verified, verify};

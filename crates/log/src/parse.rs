@@ -1,74 +1,94 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reading a log: its header and where its records are; a record's parts when they are asked for.
+//! Reads a log: its header and the places of its records; a record's parts on demand.
 //!
-//! What a record names (CPUs, slots, kinds) is checked here, so that whoever replays it needs not to. A file that ends
-//! within a record was cut off: what is before that is read.
+//! This is where records from outside are checked: kinds, CPUs, groups, tasks. Whatever replays them relies on that. A
+//! file that ends within a record was cut off; the records before are read.
 
-use wakelab_policy::{LOG_CUT, LOG_HAS_TASK, LOG_HAS_WAKER, LOG_UNIT, LogHead, LogKind, Logged, Note};
+use std::mem::offset_of;
+
+use wakelab_policy::{Answer, EventKind, Need};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::{Error, Header};
+use crate::mirror::WL_TASK_BYTES;
+use crate::{
+    Error, Header, LOG_ANSWER, LOG_CUT, LOG_HAS_TASK, LOG_HAS_WAKER, LOG_UNIT, LogHead, Note, NoteKind,
+};
 
-/// `WL_LOG_ANSWER`: bytes of the part that holds an answer.
-const ANSWER: usize = 192;
 const HEAD: usize = size_of::<LogHead>();
+/// Where a head's event is.
+const EVENT: usize = offset_of!(LogHead, event);
 
 /// A log in memory.
 #[derive(Debug)]
 pub struct Log<'a> {
-    /// What it is of.
+    /// The policy and the machine.
     pub header: Header,
     bytes: &'a [u8],
-    /// Where each record begins, in the file's order.
+    /// Offsets of the records, in the file's order.
     offsets: Vec<usize>,
-    /// As its last record says; `None`: it has no end.
+    /// The number of lost records that the last record states; `None`: the log has no last record.
     stated_lost: Option<u64>,
-    /// Where a record begins that is not there whole.
+    /// Offset of a record that is cut off.
     cut_at: Option<u64>,
 }
 
 /// One record.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// Its number in the file, from 1 on.
+    /// Its number in the file, counted from 1.
     pub number: usize,
-    /// Where it begins in the file.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
-    /// What it is of.
-    pub kind: LogKind,
+    /// The kind of its event.
+    pub kind: EventKind,
     /// Its head.
     pub head: LogHead,
-    /// What was answered; of the kind's length.
-    pub answer: &'a [u8],
-    /// The task's record before it.
+    /// The answer; zero if the kind has none.
+    pub answer: Answer,
+    /// The task's record before the question.
     pub task: Option<&'a [u8]>,
-    /// The waker's.
+    /// The waker's record before the question.
     pub waker: Option<&'a [u8]>,
     notes: &'a [u8],
 }
 
 impl Record<'_> {
-    /// What the policy read.
+    /// The values that the policy read.
     pub fn notes(&self) -> Vec<Note> {
         let note = |bytes: &[u8]| Note::read_from_bytes(bytes).expect("as many bytes as a note has");
         self.notes.chunks_exact(LOG_UNIT).map(note).collect()
     }
 
-    /// Of them those that look for a group's record.
+    /// The notes of look-ups of groups' records.
     pub(crate) fn lookups(&self) -> impl Iterator<Item = Note> {
         let note = |bytes: &[u8]| Note::read_from_bytes(bytes).expect("as many bytes as a note has");
-        let is_lookup = |note: &Note| matches!(note.kind, Note::GROUP | Note::GROUP_CPU);
-        self.notes.chunks_exact(LOG_UNIT).map(note).filter(is_lookup)
+        self.notes.chunks_exact(LOG_UNIT).map(note).filter(Note::is_lookup)
     }
 
-    /// Did the policy read more than the record has?
+    /// Whether the policy read more than the record has room for.
     pub fn is_cut(&self) -> bool {
         self.head.flags & LOG_CUT != 0
     }
 }
 
+impl Note {
+    /// Whether it is of the look-up of a group's record.
+    pub(crate) fn is_lookup(&self) -> bool {
+        matches!(NoteKind::get(self.kind), Some(NoteKind::Group | NoteKind::GroupCpu))
+    }
+
+    /// Whether it is of a read of state.
+    pub(crate) fn is_read(&self) -> bool {
+        self.kind == NoteKind::Read as u32
+    }
+}
+
 impl<'a> Log<'a> {
     /// Reads the header, and finds and checks all records.
+    ///
+    /// # Errors
+    /// If the bytes are no log of this version, a record makes no sense on the header's machine, or there is nothing
+    /// behind the header: neither a whole record nor the log's end.
     pub fn parse(bytes: &'a [u8]) -> Result<Log<'a>, Error> {
         let (header, begin) = Header::from_bytes(bytes)?;
         let mut log = Log { header, bytes, offsets: Vec::new(), stated_lost: None, cut_at: None };
@@ -78,8 +98,8 @@ impl<'a> Log<'a> {
                 log.cut_at = Some(at as u64);
                 break;
             };
-            if head.kind == LogKind::End as u16 {
-                log.stated_lost = Some(head.args[0]);
+            if head.event.kind == EventKind::None as u32 {
+                log.stated_lost = Some(head.event.value);
                 at += head.size as usize;
                 if at < bytes.len() {
                     return Err(Error::format(at as u64, "more bytes", "nothing behind the last record"));
@@ -89,10 +109,18 @@ impl<'a> Log<'a> {
             log.offsets.push(at);
             at += head.size as usize;
         }
+        if log.is_empty() && !log.has_end() {
+            let found = "the end of the file, without a whole record";
+            return Err(Error::format(
+                bytes.len() as u64,
+                found,
+                "records, or the end of a log that has none",
+            ));
+        }
         Ok(log)
     }
 
-    /// Number of records.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.offsets.len()
     }
@@ -102,25 +130,27 @@ impl<'a> Log<'a> {
         self.offsets.is_empty()
     }
 
-    /// Where the file ends within a record, if it does.
+    /// The offset of the record within which the file ends, if it does.
     pub fn cut_at(&self) -> Option<u64> {
         self.cut_at
     }
 
-    /// Was it ended by its writer? Else the writer was killed, or the file cut off.
+    /// Whether its writer ended it. Else the writer was killed, or the file was cut off.
     pub fn has_end(&self) -> bool {
         self.stated_lost.is_some()
     }
 
-    /// How many records were made and are not here: gaps in the CPUs' counts, and what the writer says if that is more.
+    /// The number of records that are missing: by gaps in the CPUs' counts or by the writer's own count, whichever is
+    /// larger.
     pub fn lost(&self) -> u64 {
         let mut counts = vec![(0u64, 0u64); self.header.topology.nr_cpus()];
         for record in self.records() {
-            let (most, number) = &mut counts[record.head.cpu as usize];
-            *most = (*most).max(record.head.seq + 1);
+            let (most, number) = &mut counts[record.head.event.this_cpu as usize];
+            *most = (*most).max(record.head.seq.saturating_add(1));
             *number += 1;
         }
-        let gaps = counts.iter().map(|(most, number)| most.saturating_sub(*number)).sum();
+        let gaps =
+            counts.iter().map(|(most, number)| most.saturating_sub(*number)).fold(0, u64::saturating_add);
         self.stated_lost.unwrap_or(0).max(gaps)
     }
 
@@ -129,38 +159,38 @@ impl<'a> Log<'a> {
         (0..self.len()).map(|index| self.record(index))
     }
 
-    /// One of them.
+    /// The record at `index`, counted from 0.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the log has no such record.
     pub fn record(&self, index: usize) -> Record<'a> {
         let offset = self.offsets[index];
         let head = LogHead::read_from_prefix(&self.bytes[offset..]).expect("checked by parse()").0;
-        let kind = LogKind::from_raw(head.kind).expect("checked by parse()");
+        let kind = head.event.kind().expect("checked by parse()");
         let mut rest = &self.bytes[offset + HEAD..offset + head.size as usize];
         let mut part = |bytes: usize| {
             let (part, behind) = rest.split_at(bytes.next_multiple_of(LOG_UNIT));
             rest = behind;
             &part[..bytes]
         };
-        let answer = match kind.answer_bytes() {
-            0 => &[],
-            bytes => &part(ANSWER)[..bytes],
+        let answer = match has_answer(kind) {
+            true => Answer::read_from_prefix(part(LOG_ANSWER)).expect("the part has room for it").0,
+            false => Answer::default(),
         };
-        let mut task = |flag| (head.flags & flag != 0).then(|| part(Logged::layout().task as usize));
+        let mut task = |flag| (head.flags & flag != 0).then(|| part(WL_TASK_BYTES));
         let (task, waker) = (task(LOG_HAS_TASK), task(LOG_HAS_WAKER));
         Record { number: index + 1, offset: offset as u64, kind, head, answer, task, waker, notes: rest }
     }
 
-    /// The head at `at`, checked; `None` if the file ends before the record does.
+    /// Reads and checks the head at `at`. `None` if the file ends before the record does.
     fn head(&self, at: usize) -> Result<Option<LogHead>, Error> {
         let offset = at as u64;
         let Ok((head, _)) = LogHead::read_from_prefix(&self.bytes[at..]) else { return Ok(None) };
-        let Some(kind) = LogKind::from_raw(head.kind) else {
+        let Some(kind) = head.event.kind() else {
             return Err(Error::format(
-                offset + 4,
-                format!("kind {}", head.kind),
-                format!("a kind of record below {}", LogKind::ALL.len()),
+                offset + EVENT as u64,
+                format!("kind {}", head.event.kind),
+                format!("a kind of record below {}", EventKind::COUNT),
             ));
         };
         let size = head.size as usize;
@@ -179,75 +209,58 @@ impl<'a> Log<'a> {
         Ok(Some(head))
     }
 
-    /// Does the machine have what the head names?
-    fn check(&self, offset: u64, kind: LogKind, head: &LogHead) -> Result<(), Error> {
-        use LogKind as K;
-        let nr_cpus = self.header.topology.nr_cpus();
-        let cpu = |cpu: u64, at: usize| match (cpu as usize) < nr_cpus {
-            true => Ok(()),
-            false => Err(Error::format(
-                offset + at as u64,
-                format!("CPU {cpu}"),
-                format!("one below {nr_cpus}, as many as the machine has"),
-            )),
-        };
-        let slot = |slot: u64, least: u64| match slot >= least && (slot as usize) < self.header.nr_groups {
-            true => Ok(()),
-            false => Err(Error::format(
-                offset + HEAD as u64 - 32,
-                format!("group {slot}"),
-                format!("one from {least} to below {}", self.header.nr_groups),
-            )),
-        };
-        cpu(head.cpu.into(), 8)?;
+    /// Checks that the machine has what the head names, and that the record has what its kind needs.
+    fn check(&self, offset: u64, kind: EventKind, head: &LogHead) -> Result<(), Error> {
+        head.event.check(self.header.topology.nr_cpus(), self.header.nr_groups).map_err(|misfit| {
+            Error::format(offset + (EVENT + misfit.offset) as u64, misfit.found, misfit.expected)
+        })?;
         let has_task = head.flags & LOG_HAS_TASK != 0;
-        match kind {
-            K::Dispatch
-            | K::Tick
-            | K::Timer
-            | K::Taken
-            | K::Busy
-            | K::Idle
-            | K::ScanTook
-            | K::Running
-            | K::Stopping
-            | K::Enqueue
-            | K::MayMove
-            | K::MayRun => cpu(head.args[0], HEAD - 32)?,
-            K::Group if head.args[0] > 0 => slot(head.args[0], 1)?,
-            K::GroupInit | K::GroupExit | K::GroupShares => slot(head.args[0], 1)?,
-            _ => {}
-        }
-        if !has_task && matches!(kind, K::Select | K::Enqueue | K::MayMove | K::MayRun | K::Affinity) {
+        let needs_bytes =
+            kind == EventKind::Affinity || (kind.is_question() && kind.call().task == Need::Always);
+        if needs_bytes && !has_task {
+            let found = format!("a {} without a task", kind.name());
             return Err(Error::format(
-                offset + 6,
-                format!("a {} without a task", kind.name()),
+                offset + offset_of!(LogHead, flags) as u64,
+                found,
                 "one with its task",
             ));
+        }
+        // Without an id its events cannot be told from those of other tasks.
+        if has_task && head.task == 0 {
+            let found = format!("a {} with a task whose id is 0", kind.name());
+            return Err(Error::format(offset + offset_of!(LogHead, task) as u64, found, "the task's id"));
         }
         Ok(())
     }
 }
 
-/// Bytes that a record of this head takes.
-fn record_size(kind: LogKind, head: &LogHead) -> usize {
-    let answer = if kind.answer_bytes() > 0 { ANSWER } else { 0 };
-    let task = (Logged::layout().task as usize).next_multiple_of(LOG_UNIT);
+/// Whether records of this kind carry an answer.
+fn has_answer(kind: EventKind) -> bool {
+    kind.is_question() || kind == EventKind::ScanTook
+}
+
+/// The size of a record with this head, in bytes.
+fn record_size(kind: EventKind, head: &LogHead) -> usize {
+    let answer = if has_answer(kind) { LOG_ANSWER } else { 0 };
+    let task = WL_TASK_BYTES.next_multiple_of(LOG_UNIT);
     let has = |flag| usize::from(head.flags & flag != 0);
     HEAD + answer + (has(LOG_HAS_TASK) + has(LOG_HAS_WAKER)) * task + head.nr_notes as usize * LOG_UNIT
 }
 
-/// A whole record of these parts: what a scheduler writes that runs in user space, such as a test.
+/// A whole record of these parts, for schedulers in user space, such as a test. The head's event has the kind; this
+/// function fills in size, number of notes, and which tasks are part of the record.
+///
+/// # Panics
+/// If the head has no kind, or there are more notes than a record can have.
 pub fn record_bytes(
     mut head: LogHead,
-    kind: LogKind,
-    answer: &[u8],
+    answer: &Answer,
     task: Option<&[u8]>,
     waker: Option<&[u8]>,
     notes: &[Note],
 ) -> Vec<u8> {
-    head.kind = kind as u16;
-    head.nr_notes = notes.len() as u32;
+    let kind = head.event.kind().expect("a kind of event");
+    head.nr_notes = notes.len().try_into().expect("at most 65,535 notes");
     head.flags |= if task.is_some() { LOG_HAS_TASK } else { 0 };
     head.flags |= if waker.is_some() { LOG_HAS_WAKER } else { 0 };
     head.size = record_size(kind, &head) as u32;
@@ -256,8 +269,8 @@ pub fn record_bytes(
         bytes.extend(part);
         bytes.resize(bytes.len() - part.len() + length.next_multiple_of(LOG_UNIT), 0);
     };
-    if kind.answer_bytes() > 0 {
-        part(answer, ANSWER);
+    if has_answer(kind) {
+        part(answer.as_bytes(), LOG_ANSWER);
     }
     [task, waker].into_iter().flatten().for_each(|task| part(task, task.len()));
     bytes.extend(notes.as_bytes());

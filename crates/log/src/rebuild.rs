@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! State rebuilt from events alone: what a scheduler knows if all CPUs' events come one behind the other.
+//! Rebuilds the policy's state from events alone, as if all CPUs' events came one after the other.
 //!
-//! A native policy is told every event of the log in the order of their times, and asked every question from the state
-//! that it has then. On one CPU it would answer all alike. In a kernel CPUs act at the same time: a decision reads some
-//! of what another CPU is just changing before the change and some after it, and an event's time is taken a moment
-//! before its effect is seen. Where an answer differs in what it decides, the first thing that the kernel read
-//! otherwise says which race it was.
+//! A native policy is told every event of the log in order of time, and answers every question from the state that it
+//! has then. On one CPU all answers would be the same. In a kernel CPUs act at the same time: while one CPU changes
+//! state, another reads parts of it before the change and parts after it, and an event's time is taken a moment before
+//! its effect is visible. Where a decision differs, the first value that the kernel read differently names the race.
 //!
-//! The idle mask is the kernel's. It is rebuilt from what is known: set when a CPU goes idle, or looks for work and
-//! finds none; cleared when it turns busy, is claimed, or gets a task queued.
+//! The idle mask is the kernel's. It is rebuilt from events: set when a CPU goes idle, or looks for work and finds
+//! none; cleared when it turns busy, is claimed, or gets a task queued.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use wakelab_policy::{DispatchDo, LogKind, Logged, Note, task_fields};
+use wakelab_policy::{Decision, Dispatch, DispatchDo, Enqueue, EventKind, Field, Need};
+use zerocopy::IntoBytes;
 
-use crate::verify::to_native;
-use crate::{Counts, Error, Log, Record, fields};
+use crate::mirror::{WL_TASK_BYTES, WL_TASK_FIELDS};
+use crate::verify::{asked, to_native};
+use crate::{Counts, Error, Log, Logged, Note, NoteKind, Record, fields};
 
-/// Why an answer differs: what was different of all that was read.
+/// Why an answer differs: the kind of state that was read with another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Race {
     /// An idle CPU was claimed, or given back, by another CPU at that moment.
@@ -91,7 +92,7 @@ impl Race {
 
     /// Of the place that was read differently.
     fn of(kind: u32, place: &str) -> Race {
-        if kind == Note::CLAIM {
+        if kind == NoteKind::Claim as u32 {
             return Race::Claim;
         }
         if place.starts_with("group") || place.starts_with("loaded") {
@@ -134,19 +135,19 @@ impl Race {
 #[derive(Clone, Debug, Default)]
 pub struct Rebuilt {
     /// By kind of question; `cut` is 0 always.
-    pub kinds: Vec<(LogKind, Counts)>,
+    pub kinds: Vec<(EventKind, Counts)>,
     /// How many answers differ by each race; those without any are left out.
     pub races: Vec<(Race, u64)>,
 }
 
 impl Rebuilt {
-    /// Questions, and those that were answered alike.
+    /// The number of questions, and of those with the same answer.
     pub fn total(&self) -> (u64, u64) {
-        let add = |(a, b), (_, counts): &(LogKind, Counts)| (a + counts.questions, b + counts.agreed);
+        let add = |(a, b), (_, counts): &(EventKind, Counts)| (a + counts.questions, b + counts.agreed);
         self.kinds.iter().fold((0, 0), add)
     }
 
-    /// Answered alike, in percent of all; `None` if nothing was asked.
+    /// Questions with the same answer, in percent; `None` if nothing was asked.
     pub fn agreed_percent(&self) -> Option<f64> {
         let (questions, agreed) = self.total();
         (questions > 0).then(|| agreed as f64 * 100.0 / questions as f64)
@@ -166,7 +167,7 @@ struct State {
 /// If the header's policy cannot be built.
 pub fn rebuild(log: &Log<'_>) -> Result<Rebuilt, Error> {
     let mut order: Vec<usize> = (0..log.len()).collect();
-    order.sort_by_key(|&index| log.record(index).head.now_ns);
+    order.sort_by_key(|&index| log.record(index).head.event.now_ns);
     let mut tasks = BTreeMap::new();
     for record in log.records() {
         for id in [Some(record.head.task), record.waker.map(id_of)].into_iter().flatten() {
@@ -175,7 +176,7 @@ pub fn rebuild(log: &Log<'_>) -> Result<Rebuilt, Error> {
         }
     }
     let mut state = State { native: log.header.instance(tasks.len().max(1))?, tasks };
-    let mut counts = vec![Counts::default(); LogKind::ALL.len()];
+    let mut counts = vec![Counts::default(); EventKind::COUNT];
     let mut races = BTreeMap::<Race, u64>::new();
     for index in order {
         let record = log.record(index);
@@ -190,19 +191,27 @@ pub fn rebuild(log: &Log<'_>) -> Result<Rebuilt, Error> {
             Some(race) => *races.entry(race).or_default() += 1,
         }
     }
-    let kinds = LogKind::ALL.iter().copied().zip(counts).filter(|(_, counts)| counts.questions > 0).collect();
+    let kinds =
+        EventKind::ALL.iter().copied().zip(counts).filter(|(_, counts)| counts.questions > 0).collect();
     Ok(Rebuilt { kinds, races: races.into_iter().collect() })
 }
 
 /// The id in a task's record.
 fn id_of(task: &[u8]) -> u64 {
-    fields::little_endian(part(task, "id", 8))
+    number_of(task, "id")
 }
 
 /// A field of a task's record.
-fn part<'a>(task: &'a [u8], name: &str, bytes: usize) -> &'a [u8] {
-    let (at, _) = task_fields().iter().find(|(_, its)| *its == name).expect("a field of a task");
-    &task[*at..at + bytes]
+fn task_field(name: &str) -> &'static Field {
+    WL_TASK_FIELDS.iter().find(|field| field.name == name).expect("a field of a task")
+}
+
+/// A number in a task's record.
+fn number_of(task: &[u8], name: &str) -> u64 {
+    let field = task_field(name);
+    let mut bytes = [0; 8];
+    bytes[..field.size].copy_from_slice(&task[field.offset..field.offset + field.size]);
+    u64::from_le_bytes(bytes)
 }
 
 impl State {
@@ -210,17 +219,17 @@ impl State {
         (record.head.task != 0).then(|| self.tasks[&record.head.task])
     }
 
-    /// An event.
+    /// Tells an event.
     fn tell(&mut self, record: &Record<'_>) {
         let task = self.task(record);
-        let cpu = record.head.args[0] as u32;
+        let cpu = record.head.event.cpu;
         match record.kind {
-            LogKind::Busy => self.native.set_idle(cpu, false),
-            LogKind::Idle => self.native.set_idle(cpu, true),
+            EventKind::Busy => self.native.set_idle(cpu, false),
+            EventKind::Idle => self.native.set_idle(cpu, true),
             // Its mask is the host's to write; the event says that it was.
-            LogKind::Affinity => {
+            EventKind::Affinity => {
                 if let (Some(task), Some(after)) = (task, record.task) {
-                    let (at, _) = task_fields()[task_fields().len() - 1];
+                    let at = task_field("allowed").offset;
                     let mut bytes = self.native.task(task).to_vec();
                     bytes[at..].copy_from_slice(&after[at..]);
                     self.native.set_task(task, &bytes);
@@ -228,28 +237,25 @@ impl State {
             }
             _ => {}
         }
-        if task.is_none() && of_a_task(record.kind) {
+        if task.is_none() && record.kind.call().task == Need::Always {
             return;
         }
-        let mut answer = record.answer.to_vec();
-        self.native.live(&record.head, task, None, 0, &mut answer);
+        let mut answer = record.answer;
+        self.native.live(&record.head.event, task, None, 0, &mut answer);
     }
 
-    /// A question: `None` if the answer decides alike.
+    /// Asks a question. `None` if the answer decides the same.
     fn ask(&mut self, record: &Record<'_>) -> Option<Race> {
         let task = self.task(record);
         let waker = record.waker.map(|waker| self.tasks[&id_of(waker)]);
         let task_before = task.map(|task| self.native.task(task).to_vec());
-        let mut answer = record.answer.to_vec();
-        if record.kind != LogKind::MayMove {
-            answer.fill(0);
-        }
+        let mut answer = asked(record);
         let most = record.notes().len() * 2 + 1024;
-        let (notes, _) = self.native.live(&record.head, task, waker, most, &mut answer);
-        let differs = |field: &&fields::Field| field.decides && field.of(record.answer) != field.of(&answer);
+        let (notes, _) = self.native.live(&record.head.event, task, waker, most, &mut answer);
+        let (live, native) = (record.answer.as_bytes(), answer.as_bytes());
         let race = fields::of(record.kind)
             .iter()
-            .any(|field| differs(&field))
+            .any(|field| field.decides && !field.is_equal(live, native))
             .then(|| self.race(record, &notes, task_before.as_deref()));
         self.follow(record, &notes);
         race
@@ -262,7 +268,7 @@ impl State {
             ours.entry((note.kind, note.what)).or_default().push_back(note.value);
         }
         for note in record.notes() {
-            let is_lookup = matches!(note.kind, Note::GROUP | Note::GROUP_CPU);
+            let is_lookup = note.is_lookup();
             let what = self.what_of(record, &note);
             match ours.get_mut(&(note.kind, what)).and_then(VecDeque::pop_front) {
                 Some(value) if value == note.value || (is_lookup && (value == 0) == (note.value == 0)) => {}
@@ -272,8 +278,8 @@ impl State {
             }
         }
         if let (Some(before), Some(live)) = (task_before, record.task) {
-            let told = |name: &str, bytes| part(before, name, bytes) != part(live, name, bytes);
-            if told("vtime", 8) || told("place", 8) || told("weight", 4) || told("sum_exec_ns", 8) {
+            let differs = |name: &str| number_of(before, name) != number_of(live, name);
+            if ["vtime", "place", "weight", "sum_exec_ns"].into_iter().any(differs) {
                 return Race::Task;
             }
         }
@@ -284,9 +290,8 @@ impl State {
     fn what_of(&self, record: &Record<'_>, note: &Note) -> u32 {
         let what = to_native(&self.native, record, note);
         let first = self.native.task_at(0) as u32;
-        let bytes = Logged::layout().task;
         match self.task(record) {
-            Some(task) if note.kind == Note::READ && what.wrapping_sub(first) < bytes => {
+            Some(task) if note.is_read() && (what.wrapping_sub(first) as usize) < WL_TASK_BYTES => {
                 what - first + self.native.task_at(task) as u32
             }
             _ => what,
@@ -295,36 +300,27 @@ impl State {
 
     /// The idle mask follows what happened, not what this policy would have done.
     fn follow(&mut self, record: &Record<'_>, native: &[Note]) {
-        for note in native.iter().filter(|note| note.kind == Note::CLAIM && note.value != 0) {
+        let is_claim = |note: &&Note| note.kind == NoteKind::Claim as u32 && note.value != 0;
+        for note in native.iter().filter(is_claim) {
             self.native.set_idle(note.what, true);
         }
-        let number = |name: &str| {
-            let field = fields::of(record.kind).iter().find(|field| field.name() == name);
-            field.map_or(0, |field| fields::little_endian(field.of(record.answer)))
+        let clear = |native: &mut Logged, cpu: i32| {
+            if usize::try_from(cpu).is_ok_and(|cpu| cpu < native.nr_cpus()) {
+                native.set_idle(cpu.cast_unsigned(), false);
+            }
         };
-        let cpu = number("cpu") as usize;
-        let exists = cpu < self.nr_cpus();
         match record.kind {
-            LogKind::Select if number("claimed") != 0 && exists => self.native.set_idle(cpu as u32, false),
-            LogKind::Enqueue if exists => self.native.set_idle(cpu as u32, false),
-            LogKind::Dispatch if number("what") == DispatchDo::Nothing as u64 => {
-                let cpu = record.head.args[0] as u32;
-                self.native.set_idle(cpu, true);
+            EventKind::Select => {
+                let decision: Decision = record.answer.get();
+                if decision.claimed != 0 {
+                    clear(&mut self.native, decision.cpu);
+                }
+            }
+            EventKind::Enqueue => clear(&mut self.native, record.answer.get::<Enqueue>().cpu),
+            EventKind::Dispatch if record.answer.get::<Dispatch>().what == DispatchDo::Nothing as u32 => {
+                self.native.set_idle(record.head.event.cpu, true);
             }
             _ => {}
         }
     }
-
-    fn nr_cpus(&self) -> usize {
-        self.native.nr_cpus()
-    }
-}
-
-/// Is an event of this kind one of a task?
-fn of_a_task(kind: LogKind) -> bool {
-    use LogKind as K;
-    matches!(
-        kind,
-        K::Running | K::Stopping | K::Quiescent | K::TaskInit | K::Affinity | K::Weight | K::Group | K::Exit
-    )
 }

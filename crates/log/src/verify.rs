@@ -1,61 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Every question of a log asked again, each read being answered by what was read then.
+//! Asks every question of a log again, with the values that were read then.
 //!
-//! Nothing else goes into an answer than its record: the task's and waker's records, the arguments and the notes. So
-//! the native answer must be the same to the last field, whatever other CPUs did meanwhile, and the native policy must
-//! read the same things.
+//! An answer depends on its record alone: the records of task and waker, the arguments, and the notes of reads. So the
+//! native answer must be the same in every field, whatever other CPUs did meanwhile, and the native policy must read
+//! the same places.
 
-use wakelab_policy::{LogKind, Logged, Note};
+use wakelab_policy::{Answer, Dispatch, EventKind, Moved};
+use zerocopy::IntoBytes;
 
-use crate::{Error, Log, Record, fields};
+use crate::mirror::{WL_GROUP_BYTES, WL_GROUP_CPU_BYTES, WL_TASK_BYTES};
+use crate::{Error, Log, Logged, Note, NoteKind, Record, fields};
 
-/// How many questions of a kind there were.
+/// Numbers of questions of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Asked, and in the log.
+    /// Questions in the log.
     pub questions: u64,
-    /// Answered alike by the native policy.
+    /// Questions that the native policy answers the same.
     pub agreed: u64,
-    /// Not compared: the record had no room for all that was read.
+    /// Questions that are not compared, because the record had no room for all reads.
     pub cut: u64,
 }
 
-/// A field in which an answer differs, or something that only one of the two read.
+/// A field in which an answer differs, or a place that only one of the two policies read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The record's number in the file, from 1 on.
+    /// The record's number in the file, counted from 1.
     pub record: usize,
-    /// Where it begins, in bytes.
+    /// The record's offset in the file, in bytes.
     pub offset: u64,
     /// The CPU that asked.
     pub cpu: u32,
-    /// When.
+    /// The time of the question, as the policy was told it.
     pub now_ns: u64,
-    /// What.
-    pub kind: LogKind,
+    /// The kind of question.
+    pub kind: EventKind,
     /// The task's id; 0: none.
     pub task: u64,
-    /// The answer's field, or what was read: `cpu[3].nr_queued`.
+    /// The answer's field, or the place that was read: `cpu[3].nr_queued`.
     pub field: String,
-    /// What the log has.
+    /// The value in the log.
     pub live: String,
-    /// What the native policy says.
+    /// The native policy's value.
     pub native: String,
 }
 
-/// What came out.
+/// The result of verifying.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
-    /// By kind of question, in the order of [`LogKind::ALL`]; kinds that never occur are left out.
-    pub kinds: Vec<(LogKind, Counts)>,
-    /// In the file's order.
+    /// Counts by kind of question, in the order of [`EventKind::ALL`], without kinds that do not occur.
+    pub kinds: Vec<(EventKind, Counts)>,
+    /// The differences, in the file's order.
     pub differences: Vec<Difference>,
 }
 
 impl Verified {
-    /// All kinds together.
+    /// The sum over all kinds.
     pub fn total(&self) -> Counts {
-        let add = |sum: Counts, (_, counts): &(LogKind, Counts)| Counts {
+        let add = |sum: Counts, (_, counts): &(EventKind, Counts)| Counts {
             questions: sum.questions + counts.questions,
             agreed: sum.agreed + counts.agreed,
             cut: sum.cut + counts.cut,
@@ -71,7 +73,7 @@ impl Verified {
 pub fn verify(log: &Log<'_>) -> Result<Verified, Error> {
     // The task and the waker of the question.
     let mut native = log.header.instance(2)?;
-    let mut counts = vec![Counts::default(); LogKind::ALL.len()];
+    let mut counts = vec![Counts::default(); EventKind::ALL.len()];
     let mut differences = Vec::new();
     for record in log.records().filter(|record| record.kind.is_question()) {
         let counts = &mut counts[record.kind as usize];
@@ -84,11 +86,12 @@ pub fn verify(log: &Log<'_>) -> Result<Verified, Error> {
         ask(&mut native, &record, &mut differences);
         counts.agreed += u64::from(differences.len() == before);
     }
-    let kinds = LogKind::ALL.iter().copied().zip(counts).filter(|(_, counts)| counts.questions > 0).collect();
+    let kinds =
+        EventKind::ALL.iter().copied().zip(counts).filter(|(_, counts)| counts.questions > 0).collect();
     Ok(Verified { kinds, differences })
 }
 
-/// Asks one question, and adds what differs.
+/// Asks one question, and appends what differs.
 fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Difference>) {
     let mut notes = record.notes();
     for note in &mut notes {
@@ -99,22 +102,15 @@ fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Differenc
             native.set_task(index, bytes);
         }
     }
-    let mut answer = record.answer.to_vec();
-    if record.kind == LogKind::MayMove {
-        // What is read of it is what was there before; all else is written.
-        let before = answer.len() - 104;
-        answer[before..].fill(0);
-    } else {
-        answer.fill(0);
-    }
+    let mut answer = asked(record);
     let (task, waker) = (record.task.map(|_| 0), record.waker.map(|_| 1));
-    let replayed = native.replay(&record.head, task, waker, &mut notes, &mut answer);
+    let replayed = native.replay(&record.head.event, task, waker, &mut notes, &mut answer);
     let mut differ = |field: String, live: String, native: String| {
         differences.push(Difference {
             record: record.number,
             offset: record.offset,
-            cpu: record.head.cpu,
-            now_ns: record.head.now_ns,
+            cpu: record.head.event.this_cpu,
+            now_ns: record.head.event.now_ns,
             kind: record.kind,
             task: record.head.task,
             field,
@@ -123,8 +119,9 @@ fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Differenc
         });
     };
     for field in fields::of(record.kind) {
-        if field.of(record.answer) != field.of(&answer) {
-            differ(field.name().to_owned(), field.text(record.answer), field.text(&answer));
+        let (live, native) = (record.answer.as_bytes(), answer.as_bytes());
+        if !field.is_equal(live, native) {
+            differ(field.name.clone(), field.text(live), field.text(native));
         }
     }
     if replayed.nr_missing > 0 {
@@ -141,40 +138,48 @@ fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Differenc
     }
 }
 
-/// Where in the native instance is what a note is of. Group records and tasks are elsewhere than they were in the
-/// kernel; where those were is told by the record's head, and by the look-ups that come before reads of a group's
-/// record.
+/// The part of a record's answer that the question reads: what a pull may still take. All else is zero.
+pub(crate) fn asked(record: &Record<'_>) -> Answer {
+    let mut asked = Answer::default();
+    if record.kind == EventKind::MayMove {
+        asked.set::<Dispatch>(&record.answer.get::<Moved>().before);
+    }
+    asked
+}
+
+/// The place in the native instance that a note is about. Records of tasks and groups were elsewhere in the kernel: the
+/// record's head says where the tasks' were, and the note of a look-up where a group's was.
 pub(crate) fn to_native(native: &Logged, record: &Record<'_>, note: &Note) -> u32 {
-    let layout = Logged::layout();
-    if note.kind != Note::READ {
+    if !note.is_read() {
         return note.what;
     }
     // Tasks before the policy: a note has the lower half of a distance only, and that of a task far away may look like
     // one into the policy's rarely used parts.
-    let within = |begin: u32, bytes: u32| {
+    let within = |begin: u32, bytes: usize| {
         let offset = note.what.wrapping_sub(begin);
-        (offset < bytes).then_some(offset)
+        ((offset as usize) < bytes).then_some(offset)
     };
     if record.task.is_some()
-        && let Some(offset) = within(record.head.task_at, layout.task)
+        && let Some(offset) = within(record.head.task_at, WL_TASK_BYTES)
     {
         return native.task_at(0) as u32 + offset;
     }
     if record.waker.is_some()
-        && let Some(offset) = within(record.head.waker_at, layout.task)
+        && let Some(offset) = within(record.head.waker_at, WL_TASK_BYTES)
     {
         return native.task_at(1) as u32 + offset;
     }
     let (groups, group_cpus) = native.groups_at();
-    let kinds = [(Note::GROUP, layout.group, groups), (Note::GROUP_CPU, layout.group_cpu, group_cpus)];
     for lookup in record.lookups() {
-        for (kind, bytes, begin) in kinds {
-            if lookup.kind == kind
-                && lookup.value != 0
-                && let Some(offset) = within(lookup.value as u32, bytes)
-            {
-                return begin as u32 + lookup.what * bytes + offset;
-            }
+        let (bytes, begin) = match lookup.kind == NoteKind::Group as u32 {
+            true => (WL_GROUP_BYTES, groups),
+            false => (WL_GROUP_CPU_BYTES, group_cpus),
+        };
+        if lookup.value != 0
+            && let Some(offset) = within(lookup.value as u32, bytes)
+        {
+            // A slot that nobody has leads to a place that nobody reads.
+            return (begin as u32).wrapping_add(lookup.what.wrapping_mul(bytes as u32)).wrapping_add(offset);
         }
     }
     note.what

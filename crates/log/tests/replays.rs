@@ -2,12 +2,20 @@
 //! Logs made by a host in memory, which drives a live policy at random: all that it was asked must be answered alike.
 
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 
-use wakelab_log::{Document, Error, Header, Log, Race, Writer, rebuild, record_bytes, verify};
+use wakelab_log::{
+    Document, Error, Header, LOG_CUT, Log, LogHead, Logged, NoteKind, Race, Writer, rebuild, record_bytes,
+    verify,
+};
 use wakelab_machine::{Cpu, Topology};
 use wakelab_policy::{
-    Cover, DispatchDo, LOG_CUT, LogHead, LogKind, Logged, Note, PolicySpec, Tables, task_fields,
+    Answer, Cover, CpuState, Decision, Dispatch, DispatchDo, Enqueue, Event, EventKind, Moved, Need,
+    PolicySpec, Tables, leaves,
 };
+
+/// Where a head's event is.
+const EVENT: usize = offset_of!(LogHead, event);
 
 const NR_CPUS: usize = 8;
 const NR_TASKS: usize = 14;
@@ -62,19 +70,28 @@ impl Host {
             max_notes: 1000,
             tasks_at: None,
         };
-        for slot in 1..NR_GROUPS as u64 {
+        for slot in 1..NR_GROUPS as u32 {
             let parent = if slot > 2 { 1 } else { 0 };
-            host.tell(LogKind::GroupInit, 0, None, [slot, 512 * slot, parent]);
+            host.tell(
+                event(
+                    EventKind::GroupInit,
+                    0,
+                    Event { slot, weight: 512 * slot, parent, ..Event::default() },
+                ),
+                None,
+            );
         }
         for task in 0..NR_TASKS {
-            host.tell(LogKind::TaskInit, 0, Some(task), [1024, 1, 0]);
+            let begun = Event { value: 100 + task as u64, weight: 1024, flags: 1, ..Event::default() };
+            host.tell(event(EventKind::TaskInit, 0, begun), Some(task));
             if task % 3 > 0 {
-                host.tell(LogKind::Group, 0, Some(task), [1 + task as u64 % (NR_GROUPS as u64 - 1), 0, 0]);
+                let slot = 1 + task as u32 % (NR_GROUPS as u32 - 1);
+                host.tell(event(EventKind::Group, 0, Event { slot, ..Event::default() }), Some(task));
             }
         }
-        for cpu in 0..NR_CPUS as u64 {
-            host.live.set_idle(cpu as u32, true);
-            host.tell(LogKind::Idle, cpu as u32, None, [cpu, 0, 0]);
+        for cpu in 0..NR_CPUS as u32 {
+            host.live.set_idle(cpu, true);
+            host.tell(on(EventKind::Idle, cpu), None);
         }
         host
     }
@@ -88,43 +105,32 @@ impl Host {
         self.random % bound
     }
 
-    fn call(
-        &mut self,
-        kind: LogKind,
-        cpu: u32,
-        task: Option<usize>,
-        waker: Option<usize>,
-        args: [u64; 3],
-        asked: &[u8],
-    ) -> Vec<u8> {
-        let id = |task: usize| 100 + task as u64;
+    fn call(&mut self, event: Event, task: Option<usize>, waker: Option<usize>, asked: Answer) -> Answer {
+        let kind = event.kind().unwrap();
         self.now_ns += 1 + self.below(200_000);
-        let head = LogHead {
-            kind: kind as u16,
-            cpu,
-            seq: self.seq[cpu as usize],
-            now_ns: self.now_ns,
-            task: task.map_or(0, id),
+        let event = Event { now_ns: self.now_ns, ..event };
+        let cpu = event.this_cpu as usize;
+        let mut head = LogHead {
+            seq: self.seq[cpu],
+            task: task.map_or(0, |task| 100 + task as u64),
             task_at: task.map_or(0, |task| self.live.task_at(task) as u32),
             waker_at: waker.map_or(0, |task| self.live.task_at(task) as u32),
-            args: [args[0], args[1], args[2], 0],
+            event,
             ..LogHead::default()
         };
-        self.seq[cpu as usize] += 1;
+        self.seq[cpu] += 1;
         let bytes = |host: &Host, task: Option<usize>| task.map(|task| host.live.task(task).to_vec());
         let has_task = kind.is_question();
         let (before, waker_before) = (bytes(self, task.filter(|_| has_task)), bytes(self, waker));
-        let mut answer = vec![0; kind.answer_bytes()];
-        answer[..asked.len()].copy_from_slice(asked);
-        let (notes, cut) = self.live.live(&head, task, waker, self.max_notes, &mut answer);
-        let mut head = LogHead { flags: if cut { LOG_CUT } else { 0 }, ..head };
-        let mut notes = notes;
+        let mut answer = asked;
+        let (mut notes, cut) = self.live.live(&event, task, waker, self.max_notes, &mut answer);
+        head.flags = if cut { LOG_CUT } else { 0 };
         if let Some(at) = self.tasks_at {
-            let bytes = Logged::layout().task;
+            let bytes = Logged::BYTES.1 as u32;
             let places = (task.map(|_| head.task_at), waker.map(|_| head.waker_at));
             for (place, moved) in [(places.0, at), (places.1, at + bytes)] {
                 let Some(place) = place else { continue };
-                let reads = notes.iter_mut().filter(|note| note.kind == Note::READ);
+                let reads = notes.iter_mut().filter(|note| note.kind == NoteKind::Read as u32);
                 reads.filter(|note| note.what.wrapping_sub(place) < bytes).for_each(|note| {
                     note.what = note.what - place + moved;
                 });
@@ -132,13 +138,18 @@ impl Host {
             (head.task_at, head.waker_at) = (at, at + bytes);
         }
         let notes = if has_task { notes } else { Vec::new() };
-        let record = record_bytes(head, kind, &answer, before.as_deref(), waker_before.as_deref(), &notes);
+        let record = record_bytes(head, &answer, before.as_deref(), waker_before.as_deref(), &notes);
         self.log.record(&record).unwrap();
         answer
     }
 
-    fn tell(&mut self, kind: LogKind, cpu: u32, task: Option<usize>, args: [u64; 3]) {
-        self.call(kind, cpu, task, None, args, &[]);
+    fn tell(&mut self, event: Event, task: Option<usize>) {
+        self.call(event, task, None, Answer::default());
+    }
+
+    /// Asks without anything in the answer.
+    fn ask(&mut self, event: Event, task: Option<usize>, waker: Option<usize>) -> Answer {
+        self.call(event, task, waker, Answer::default())
     }
 
     fn running_on(&self, cpu: u32) -> Option<usize> {
@@ -149,11 +160,27 @@ impl Host {
         self.places.iter().position(|place| *place == Place::Queued(cpu))
     }
 
-    fn enqueue(&mut self, task: usize, cpu: u32, why: u64, this_cpu: u32) {
-        let answer = self.call(LogKind::Enqueue, this_cpu, Some(task), None, [cpu.into(), why, 0], &[]);
-        let queue = number(&answer, 0) as u32;
+    fn enqueue(&mut self, task: usize, cpu: u32, why: u32, this_cpu: u32) {
+        let asked = event(EventKind::Enqueue, this_cpu, Event { cpu, flags: why, ..Event::default() });
+        let queue = self.ask(asked, Some(task), None).get::<Enqueue>().cpu as u32;
         self.live.set_idle(queue, false);
         self.places[task] = Place::Queued(queue);
+    }
+
+    fn select(&mut self, task: usize, cpu: u32, waker: Option<usize>) {
+        let prev_cpu = self.below(NR_CPUS as u64) as i32;
+        let flags = self.below(2) as u32;
+        let asked = event(EventKind::Select, cpu, Event { prev_cpu, flags, ..Event::default() });
+        let answer = self.ask(asked, Some(task), waker);
+        let decision: Decision = answer.get();
+        if decision.scan_timed != 0 {
+            self.call(Event { value: 3000, ..on(EventKind::ScanTook, cpu) }, None, None, answer);
+        }
+        self.enqueue(task, decision.cpu as u32, 0, cpu);
+    }
+
+    fn stop(&mut self, task: usize, cpu: u32, runnable: u32) {
+        self.tell(Event { flags: runnable, ..on(EventKind::Stopping, cpu) }, Some(task));
     }
 
     /// One thing happens.
@@ -161,61 +188,56 @@ impl Host {
         let cpu = self.below(NR_CPUS as u64) as u32;
         let task = self.below(NR_TASKS as u64) as usize;
         match (self.below(10), self.places[task], self.running_on(cpu)) {
-            (0..4, Place::Asleep, waker) => {
-                let prev = self.below(NR_CPUS as u64);
-                let flags = self.below(2);
-                let answer = self.call(LogKind::Select, cpu, Some(task), waker, [prev, flags, 0], &[]);
-                if number(&answer, 24) != 0 {
-                    self.call(LogKind::ScanTook, cpu, None, None, [cpu.into(), 3000, 0], &answer);
-                }
-                self.enqueue(task, number(&answer, 0) as u32, 0, cpu);
-            }
+            (0..4, Place::Asleep, waker) => self.select(task, cpu, waker),
             (4..7, _, None) => self.dispatch(cpu),
             (7, _, Some(task)) => {
-                self.tell(LogKind::Stopping, cpu, Some(task), [cpu.into(), 0, 0]);
-                self.tell(LogKind::Quiescent, cpu, Some(task), [0; 3]);
+                self.stop(task, cpu, 0);
+                self.tell(event(EventKind::Quiescent, cpu, Event::default()), Some(task));
                 self.places[task] = Place::Asleep;
                 self.dispatch(cpu);
             }
             (8, _, Some(task)) => {
-                self.tell(LogKind::Stopping, cpu, Some(task), [cpu.into(), 1, 0]);
+                self.stop(task, cpu, 1);
                 self.enqueue(task, cpu, 2, cpu);
                 self.dispatch(cpu);
             }
             (9, _, Some(_)) => {
-                let weight = 100 + self.below(4000);
-                self.tell(LogKind::Weight, cpu, Some(task), [weight, 0, 0]);
-                self.tell(LogKind::Timer, cpu, None, [cpu.into(), 0, 0]);
+                let weight = 100 + self.below(4000) as u32;
+                self.tell(event(EventKind::Weight, cpu, Event { weight, ..Event::default() }), Some(task));
+                self.tell(on(EventKind::Timer, cpu), None);
             }
             (_, _, running) => {
                 self.now_ns += TICK_NS;
-                self.call(LogKind::Tick, cpu, running, None, [cpu.into(), 0, 0], &[]);
+                self.ask(on(EventKind::Tick, cpu), running, None);
             }
         }
     }
 
     fn dispatch(&mut self, cpu: u32) {
-        let mut asked = self.call(LogKind::Dispatch, cpu, None, None, [cpu.into(), 0, 0], &[]);
-        if number(&asked, 0) == DispatchDo::Pull as u64
-            && let Some(task) = self.queued_on(number(&asked, 4) as u32)
+        let mut asked = self.ask(on(EventKind::Dispatch, cpu), None, None);
+        let dispatch: Dispatch = asked.get();
+        if dispatch.what() == DispatchDo::Pull
+            && let Some(task) = self.queued_on(dispatch.cpu as u32)
         {
-            let answer = self.call(LogKind::MayMove, cpu, Some(task), None, [cpu.into(), 0, 0], &asked);
-            if number(&answer, 160) != 0 {
+            let mut before = Answer::default();
+            before.set(&dispatch);
+            let answer = self.call(on(EventKind::MayMove, cpu), Some(task), None, before);
+            if answer.get::<Moved>().out.r#move != 0 {
                 self.places[task] = Place::Queued(cpu);
             }
-            asked = self.call(LogKind::Dispatch, cpu, None, None, [cpu.into(), 0, 0], &[]);
+            asked = self.ask(on(EventKind::Dispatch, cpu), None, None);
         }
         let Some(task) = self.queued_on(cpu) else {
-            if number(&asked, 0) == DispatchDo::Nothing as u64 {
+            if asked.get::<Dispatch>().what() == DispatchDo::Nothing {
                 self.live.set_idle(cpu, true);
-                self.tell(LogKind::Idle, cpu, None, [cpu.into(), 0, 0]);
+                self.tell(on(EventKind::Idle, cpu), None);
             }
             return;
         };
-        self.call(LogKind::MayRun, cpu, Some(task), None, [cpu.into(), 0, 0], &[]);
+        self.ask(on(EventKind::MayRun, cpu), Some(task), None);
         self.live.set_idle(cpu, false);
-        self.tell(LogKind::Busy, cpu, None, [cpu.into(), 0, 0]);
-        self.tell(LogKind::Running, cpu, Some(task), [cpu.into(), 0, 0]);
+        self.tell(on(EventKind::Busy, cpu), None);
+        self.tell(on(EventKind::Running, cpu), Some(task));
         self.places[task] = Place::Running(cpu);
     }
 
@@ -225,13 +247,18 @@ impl Host {
     }
 }
 
-/// The u32 at `offset`.
-fn number(bytes: &[u8], offset: usize) -> u64 {
-    u32::from_le_bytes(bytes[offset..offset + 4].try_into().unwrap()).into()
+/// An event on a CPU, with the arguments of another.
+fn event(kind: EventKind, this_cpu: u32, arguments: Event) -> Event {
+    Event { kind: kind as u32, this_cpu, ..arguments }
+}
+
+/// An event about the CPU on which it happens.
+fn on(kind: EventKind, cpu: u32) -> Event {
+    event(kind, cpu, Event { cpu, ..Event::default() })
 }
 
 /// Where the first record of a kind begins.
-fn first(log: &Log<'_>, kind: LogKind) -> usize {
+fn first(log: &Log<'_>, kind: EventKind) -> usize {
     log.records().find(|record| record.kind == kind).unwrap().offset as usize
 }
 
@@ -253,7 +280,7 @@ fn every_policy_answers_alike_from_its_records_and_from_its_events() {
         assert_eq!(rebuilt.races, [], "{spec}");
         assert_eq!(rebuilt.total(), (total.questions, total.questions), "{spec}");
     }
-    for kind in LogKind::ALL.iter().filter(|kind| kind.is_question()) {
+    for kind in EventKind::ALL.iter().filter(|kind| kind.is_question()) {
         assert!(seen.get(kind).is_some_and(|number| *number > 20), "{}: {seen:?}", kind.name());
     }
 }
@@ -263,7 +290,7 @@ fn tasks_may_seem_to_be_inside_the_policy() {
     // What a note says of a place is the lower half of its distance from the policy. This one is beyond the CPUs that
     // there are.
     let mut host = Host::new(&"linux-6.12".parse().unwrap(), 7);
-    host.tasks_at = Some(Logged::layout().policy - 4096);
+    host.tasks_at = Some(Logged::BYTES.0 as u32 - 4096);
     let bytes = host.log(1500);
     let log = Log::parse(&bytes).unwrap();
     assert_eq!(verify(&log).unwrap().differences, []);
@@ -274,7 +301,7 @@ fn tasks_may_seem_to_be_inside_the_policy() {
 fn another_answer_is_named() {
     let mut bytes = Host::new(&"linux-4.15".parse().unwrap(), 1).log(200);
     let log = Log::parse(&bytes).unwrap();
-    let record = log.records().find(|record| record.kind == LogKind::Select).unwrap();
+    let record = log.records().find(|record| record.kind == EventKind::Select).unwrap();
     let (at, number, task) = (record.offset as usize, record.number, record.head.task);
     let cpu = bytes[at + 80];
     bytes[at + 80] = cpu + 1;
@@ -291,7 +318,7 @@ fn another_answer_is_named() {
 fn a_read_of_something_else_is_named_on_both_sides() {
     let mut bytes = Host::new(&"linux-4.15".parse().unwrap(), 1).log(200);
     let log = Log::parse(&bytes).unwrap();
-    let record = log.records().find(|record| record.kind == LogKind::Select).unwrap();
+    let record = log.records().find(|record| record.kind == EventKind::Select).unwrap();
     let size = record.head.size as usize;
     // The last note, which becomes a claim of a CPU that there is none of.
     let at = record.offset as usize + size - 16;
@@ -327,7 +354,7 @@ fn lost_records_are_counted_and_explain_what_is_rebuilt_otherwise() {
     let mut writer = Writer::new(Vec::new(), &log.header).unwrap();
     let mut lost = 0;
     for record in log.records() {
-        if record.kind == LogKind::Running {
+        if record.kind == EventKind::Running {
             lost += 1;
             continue;
         }
@@ -340,7 +367,8 @@ fn lost_records_are_counted_and_explain_what_is_rebuilt_otherwise() {
     assert!(gaps <= lost && gaps + NR_CPUS as u64 >= lost, "{gaps} of {lost}");
     let end = bytes.len() - size_of::<LogHead>();
     let mut bytes = bytes;
-    bytes[end + 48..end + 56].copy_from_slice(&lost.to_le_bytes());
+    let at = end + EVENT + offset_of!(Event, value);
+    bytes[at..at + 8].copy_from_slice(&lost.to_le_bytes());
     let log = Log::parse(&bytes).unwrap();
     assert_eq!(log.lost(), lost);
     assert_eq!(verify(&log).unwrap().differences, []);
@@ -357,7 +385,8 @@ fn a_claim_by_another_cpu_is_named() {
     // A wake-up finds its target idle. Live, somebody had claimed it: the answer is another CPU.
     let mut host = Host::new(&"linux-4.15".parse().unwrap(), 9);
     host.live.set_idle(2, false);
-    host.call(LogKind::Select, 2, Some(0), None, [2, 0, 0], &[]);
+    let asked = event(EventKind::Select, 2, Event { prev_cpu: 2, ..Event::default() });
+    host.ask(asked, Some(0), None);
     let bytes = host.log.end(0).unwrap();
     let rebuilt = rebuild(&Log::parse(&bytes).unwrap()).unwrap();
     assert_eq!(rebuilt.races, [(Race::Claim, 1)]);
@@ -378,7 +407,7 @@ fn a_log_that_ends_early_is_read_to_there() {
 fn what_is_no_log_is_refused_with_its_place() {
     let bytes = Host::new(&"linux-4.15".parse().unwrap(), 1).log(50);
     let log = Log::parse(&bytes).unwrap();
-    let (select, busy) = (first(&log, LogKind::Select), first(&log, LogKind::Busy));
+    let (select, busy) = (first(&log, EventKind::Select), first(&log, EventKind::Busy));
     let refused = |at: usize, with: &[u8]| {
         let mut bytes = bytes.clone();
         bytes[at..at + with.len()].copy_from_slice(with);
@@ -389,14 +418,16 @@ fn what_is_no_log_is_refused_with_its_place() {
         Error::Policy(_) => panic!("{error}"),
     };
     assert_eq!(place(&refused(0, b"ELF")), 0);
-    assert_eq!(refused(8, &[9]).to_string(), "byte 8: version 9; expected version 1");
+    assert_eq!(refused(8, &[9]).to_string(), "byte 8: version 9; expected version 2");
     assert_eq!(place(&refused(16, b"[")), 16);
-    // Of a record: its size, kind, CPU, the CPU of its argument.
+    // Of a record: its size, kind, CPU, the CPU that it is about.
     assert_eq!(place(&refused(select, &[1])), select);
-    assert_eq!(place(&refused(select + 4, &[99])), select + 4);
-    assert_eq!(place(&refused(select + 8, &[8])), select + 8);
-    assert_eq!(place(&refused(busy + 48, &[8])), busy + 48);
-    let error = refused(busy + 8, &[8]).to_string();
+    let [kind, this_cpu, cpu] =
+        [offset_of!(Event, kind), offset_of!(Event, this_cpu), offset_of!(Event, cpu)];
+    assert_eq!(place(&refused(select + EVENT + kind, &[99])), select + EVENT + kind);
+    assert_eq!(place(&refused(select + EVENT + this_cpu, &[8])), select + EVENT + this_cpu);
+    assert_eq!(place(&refused(busy + EVENT + cpu, &[8])), busy + EVENT + cpu);
+    let error = refused(busy + EVENT + this_cpu, &[8]).to_string();
     assert!(error.ends_with("CPU 8; expected one below 8, as many as the machine has"), "{error}");
     assert_eq!(place(&Log::parse(&bytes[..12]).unwrap_err()), 12);
     assert_eq!(place(&Log::parse(&bytes[..20]).unwrap_err()), 20);
@@ -405,11 +436,80 @@ fn what_is_no_log_is_refused_with_its_place() {
     assert_eq!(place(&Log::parse(&longer).unwrap_err()), bytes.len());
 }
 
+/// A log of these records on 8 CPUs, under linux-4.15.
+fn log_of(records: &[Vec<u8>]) -> Vec<u8> {
+    let header = Header::new(&"linux-4.15".parse().unwrap(), &topology(), TICK_NS, NR_GROUPS);
+    let mut writer = Writer::new(Vec::new(), &header).unwrap();
+    records.iter().for_each(|record| writer.record(record).unwrap());
+    writer.end(0).unwrap()
+}
+
 #[test]
-fn ids_are_where_task_records_have_them() {
-    let (at, _) = task_fields().iter().find(|(_, name)| *name == "id").unwrap();
-    let host = Host::new(&"linux-4.15".parse().unwrap(), 1);
-    assert_eq!(number(host.live.task(3), *at), 103);
+fn a_record_with_a_task_that_has_no_id_is_refused() {
+    let task = vec![0; Logged::BYTES.1];
+    for kind in
+        EventKind::ALL.iter().copied().filter(|kind| kind.is_question() && kind.call().task != Need::None)
+    {
+        let head = LogHead { event: on(kind, 1), ..LogHead::default() };
+        let bytes = log_of(&[record_bytes(head, &Answer::default(), Some(&task), None, &[])]);
+        let error = Log::parse(&bytes).unwrap_err().to_string();
+        let expected = format!("a {} with a task whose id is 0; expected the task's id", kind.name());
+        assert!(error.ends_with(&expected), "{error}");
+    }
+}
+
+#[test]
+fn forged_numbers_of_records_and_slots_do_not_overflow() {
+    let mut task = vec![0; Logged::BYTES.1];
+    let id = offset_of!(wakelab_policy::Task, id);
+    task[id] = 7;
+    let note = |kind: NoteKind, what, value| wakelab_log::Note { what, kind: kind as u32, value };
+    // A slot whose record would be beyond 4 GB, and a read that seems to be of it.
+    let notes = [note(NoteKind::Group, u32::MAX, 1 << 32 | 64), note(NoteKind::Read, 80, 1)];
+    let head = LogHead { seq: u64::MAX, task: 7, event: on(EventKind::Enqueue, 1), ..LogHead::default() };
+    let bytes = log_of(&[
+        record_bytes(head, &Answer::default(), Some(&task), None, &notes),
+        record_bytes(head, &Answer::default(), Some(&task), None, &notes),
+    ]);
+    let log = Log::parse(&bytes).unwrap();
+    assert_eq!(log.lost(), u64::MAX - 2);
+    assert!(!verify(&log).unwrap().differences.is_empty());
+    rebuild(&log).unwrap();
+}
+
+#[test]
+fn a_forged_read_of_the_cpu_to_pull_from_is_any_other_read() {
+    // groups=exact pulls from the CPU that a read names, less 1.
+    let bytes = Host::new(&"linux-6.12+groups=exact".parse().unwrap(), 11).log(1500);
+    let mut forged_bytes = bytes.clone();
+    let log = Log::parse(&bytes).unwrap();
+    let fields = leaves(CpuState::FIELDS);
+    let pull_from = fields.iter().find(|leaf| leaf.name.ends_with("pull_from")).unwrap().offset;
+    let cpu_0 = wakelab_log::WL_POLICY_FIELDS.iter().find(|field| field.name == "cpu").unwrap().offset as u32;
+    let mut forged = 0;
+    for record in log.records().filter(|record| record.kind == EventKind::Dispatch) {
+        let at = cpu_0 + record.head.event.cpu * size_of::<CpuState>() as u32 + pull_from as u32;
+        let begin = record.offset as usize + record.head.size as usize - record.notes().len() * 16;
+        for (index, _) in record.notes().iter().enumerate().filter(|(_, note)| note.what == at) {
+            let value = begin + index * 16 + 8;
+            forged_bytes[value..value + 8].copy_from_slice(&0x8000_0000_u64.to_le_bytes());
+            forged += 1;
+        }
+    }
+    assert!(forged > 0);
+    verify(&Log::parse(&forged_bytes).unwrap()).unwrap();
+}
+
+#[test]
+fn a_log_cut_behind_its_header_is_refused_and_an_empty_one_is_not() {
+    let whole = log_of(&[]);
+    assert!(Log::parse(&whole).unwrap().is_empty());
+    let end = whole.len() - size_of::<LogHead>();
+    for cut in [end, end + 9] {
+        let error = Log::parse(&whole[..cut]).unwrap_err().to_string();
+        let expected = format!("byte {cut}: the end of the file, without a whole record; expected records");
+        assert!(error.starts_with(&expected), "{error}");
+    }
 }
 
 #[test]
@@ -419,7 +519,7 @@ fn documents_are_as_the_schema_says() {
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut bytes = Host::new(&"linux-4.15".parse().unwrap(), 1).log(300);
-    let at = first(&Log::parse(&bytes).unwrap(), LogKind::Select);
+    let at = first(&Log::parse(&bytes).unwrap(), EventKind::Select);
     bytes[at + 80] += 1;
     let log = Log::parse(&bytes).unwrap();
     let (verified, rebuilt) = (verify(&log).unwrap(), rebuild(&log).unwrap());

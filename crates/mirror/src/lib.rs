@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads the policy's C headers, and writes the Rust side of what they declare.
+//! For build scripts: reads the policy's C headers, writes the Rust side of what they declare, and compiles them.
 //!
 //! policy/*.h is the one place where structs, enumerations and constants of the policy are written. Build scripts (of
 //! crates/policy and crates/log) call this crate: [`Headers::read`] parses a header with all that it includes,
@@ -18,6 +18,7 @@
 //! `enum wl_reason` in a field's comment says whose values it has.
 
 pub mod check;
+mod compiler;
 mod error;
 mod headers;
 mod model;
@@ -27,6 +28,7 @@ mod token;
 mod value;
 pub mod words;
 
+pub use compiler::compiler;
 pub use error::Error;
 pub use headers::{Headers, opening_comment};
 pub use model::{Enum, Field, Struct, Type, Value};

@@ -2,7 +2,8 @@
 //! Names and descriptions from C names and their comments.
 //!
 //! A comment may open with what is not to be derived from the name, in the forms `FILE.h: text`, `"word": text` and
-//! `FILE.h, "word": text`; an axis' field also with `"word" with AXIS=VALUE, VALUE: text` and `not with`.
+//! `FILE.h, "word": text`; an axis' field also with `"word" with AXIS=VALUE, VALUE: text` and `not with`, a kind of
+//! event with `takes FIELD, FIELD; answers STRUCT: text`.
 
 use crate::model::{Enum, Value};
 
@@ -17,6 +18,10 @@ pub struct Comment {
     pub with: Option<(String, Vec<String>)>,
     /// Another axis and the values of it that override this one.
     pub without: Option<(String, Vec<String>)>,
+    /// What a kind of event takes.
+    pub takes: Vec<String>,
+    /// The struct with which it is answered.
+    pub answers: Option<String>,
     /// What remains.
     pub text: String,
 }
@@ -43,6 +48,13 @@ impl Comment {
                 *found = Some((axis.to_owned(), values.split(", ").map(str::to_owned).collect()));
                 rest = behind;
             }
+        }
+        if let Some((takes, behind)) = rest.strip_prefix("takes ").and_then(|rest| rest.split_once(':')) {
+            let (takes, answers) =
+                takes.split_once("; answers ").map_or((takes, None), |(a, b)| (a, Some(b)));
+            comment.takes = takes.split(", ").map(str::to_owned).collect();
+            comment.answers = answers.map(str::to_owned);
+            rest = behind;
         }
         comment.text = rest.trim_start_matches(':').trim().to_owned();
         comment

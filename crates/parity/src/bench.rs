@@ -5,11 +5,12 @@
 //! without the search. Designs take turns within a repetition, so that a slow phase of the machine hits them all.
 
 use anyhow::Result;
-use wakelab_policy::{PolicySpec, Tables};
+use wakelab_policy::{Event, EventKind, PolicySpec, Tables};
 
 use crate::episodes::install;
-use crate::events::{Event, Kind, NO_TASK};
+use crate::hammer::tell;
 use crate::kernel::{Kernel, types};
+use crate::native::IDLE_MASK;
 use crate::random::Random;
 use crate::topology::BENCH;
 
@@ -26,21 +27,26 @@ const BENCH_COUNT: u32 = 2;
 const BENCH_ALONE: u32 = 3;
 
 /// A column: an idle design, and how far a scan may go.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Column {
-    name: &'static str,
-    policy: &'static str,
+    name: String,
+    spec: PolicySpec,
     /// Average idle time of the searching CPU, which limits `scan`'s second step.
     avg_idle_ns: u64,
 }
 
-/// `rotor` and `affine` do not matter here: there is one search a wake-up, and this is prev.
-const COLUMNS: [Column; 4] = [
-    Column { name: "scan", policy: "linux-4.15+idle=scan", avg_idle_ns: 1_000_000 },
-    Column { name: "scan, at its limit of 4", policy: "linux-4.15+idle=scan", avg_idle_ns: 0 },
-    Column { name: "smt-balance", policy: "linux-4.15+idle=smt-balance", avg_idle_ns: 1_000_000 },
-    Column { name: "nearest", policy: "linux-4.15+idle=nearest", avg_idle_ns: 1_000_000 },
-];
+/// Every value of the axis `idle`; and `scan` at its limit. `rotor` and `affine` do not matter here: there is one
+/// search a wake-up, and this is prev.
+fn columns() -> Vec<Column> {
+    let idle =
+        PolicySpec::axes().iter().find(|axis| axis.name == "idle").expect("policies search for idle CPUs");
+    let spec = |value: &str| format!("linux-4.15+idle={value}").parse().expect("a value of the axis");
+    let of =
+        |value: &'static str| Column { name: value.to_owned(), spec: spec(value), avg_idle_ns: 1_000_000 };
+    let mut columns: Vec<Column> = idle.values.iter().map(|value| of(value.name)).collect();
+    columns.insert(1, Column { name: "scan, at its limit of 4".to_owned(), avg_idle_ns: 0, ..of("scan") });
+    columns
+}
 
 /// What of a wake-up is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -89,7 +95,7 @@ pub(crate) struct Figure {
     pub(crate) nr_cpus: usize,
     pub(crate) machine: String,
     pub(crate) load: &'static str,
-    pub(crate) design: &'static str,
+    pub(crate) design: String,
     pub(crate) part: Part,
     /// Median over repetitions, overhead subtracted; picoseconds, so that it is an integer.
     pub(crate) median_ps: u64,
@@ -155,6 +161,8 @@ impl Setup {
 
     fn time(&self, kernel: &mut Kernel) -> Result<Vec<Figure>> {
         let mut samples: Vec<Samples> = Vec::new();
+        let columns = columns();
+        let timed = || columns.iter().flat_map(|column| Part::ALL.map(|part| (column, part)));
         for (column, part) in timed() {
             self.enter(kernel, column)?;
             let pilot = 1_000;
@@ -190,7 +198,7 @@ impl Setup {
             nr_cpus: self.nr_cpus,
             machine: BENCH[self.index].to_string(),
             load: self.load.name(),
-            design: column.name,
+            design: column.name.clone(),
             part,
             median_ps: quantile(&samples.search_ps, 2),
             quartiles_ps: [quantile(&samples.search_ps, 1), quantile(&samples.search_ps, 3)],
@@ -204,22 +212,20 @@ impl Setup {
 
     /// Puts the BPF state into this load, under this column's policy.
     fn enter(&self, kernel: &mut Kernel, column: &Column) -> Result<()> {
-        let spec: PolicySpec = column.policy.parse()?;
+        let spec = &column.spec;
         let topology = BENCH[self.index].topology();
-        let tables = Tables::build(&topology, &spec)?;
-        install(kernel, &spec, &tables, 4_000_000, 0)?;
-        let mut events = vec![
-            Event { kind: Kind::TaskInit as u32, task: 0, value: 1, weight: 1024, ..event() },
-            Event { kind: Kind::TaskInit as u32, task: 1, value: 2, weight: 1024, ..event() },
-        ];
-        events.extend(self.busy.iter().map(|&cpu| Event { kind: Kind::Busy as u32, cpu, ..event() }));
-        for &cpu in &self.idle {
-            events.push(Event { kind: Kind::Idle as u32, cpu, ..event() });
-            events.push(Event { kind: Kind::IdleMask as u32, cpu, value: 1, ..event() });
-        }
-        let memory = kernel.memory();
-        memory.events[..events.len()].copy_from_slice(&events);
-        kernel.run_events(events.len())?;
+        let tables = Tables::build(&topology, spec)?;
+        install(kernel, spec, &tables, 4_000_000, 0)?;
+        let on = |kind: EventKind, cpu: u32| (Event { cpu, ..Event::new(kind, cpu, 1_000_000) }, None);
+        let task = |task: u32| {
+            let event =
+                Event { value: 1 + u64::from(task), weight: 1024, ..Event::new(EventKind::TaskInit, 0, 0) };
+            (event, Some(task))
+        };
+        let busy = self.busy.iter().map(|&cpu| on(EventKind::Busy, cpu));
+        let in_mask = |cpu: u32| (Event { kind: IDLE_MASK, cpu, value: 1, ..Event::default() }, None);
+        let idle = self.idle.iter().flat_map(|&cpu| [on(EventKind::Idle, cpu), in_mask(cpu)]);
+        tell(kernel, [task(0), task(1)].into_iter().chain(busy).chain(idle))?;
 
         let memory = kernel.memory();
         memory.wl_memory.policy.cpu.iter_mut().for_each(|cpu| cpu.avg_idle_ns = column.avg_idle_ns);
@@ -239,15 +245,6 @@ fn run(kernel: &mut Kernel, what: u32, nr_rounds: u32) -> Result<types::parity_b
     args.nr_rounds = nr_rounds;
     kernel.bench()?;
     Ok(kernel.memory().bench_args)
-}
-
-/// All columns, and all parts of each.
-fn timed() -> impl Iterator<Item = (&'static Column, Part)> {
-    COLUMNS.iter().flat_map(|column| Part::ALL.map(|part| (column, part)))
-}
-
-fn event() -> Event {
-    Event { task: NO_TASK, waker: NO_TASK, now_ns: 1_000_000, ..Event::default() }
 }
 
 /// The quartile number `quarter` of sorted samples, the nearest one.

@@ -8,10 +8,13 @@ use std::fmt;
 
 use anyhow::{Context, Result};
 use wakelab_machine::Distance;
-use wakelab_policy::{Cover, Params, Policy, PolicySpec, Reason, Tables};
+use wakelab_policy::{
+    Cover, Decision, EventKind, Params, Policy, PolicySpec, Reason, Tables, WL_POLICY_FIELDS,
+};
+use zerocopy::IntoBytes;
 
-use crate::events::{self, Kind, Step, Words};
-use crate::kernel::{GROUPS, Kernel, MAX_CPUS, types};
+use crate::events::{STATE, differences, for_bpf};
+use crate::kernel::{GROUPS, Kernel, MAX_CPUS, bytes};
 use crate::model::Model;
 use crate::native::Native;
 use crate::random::Random;
@@ -35,7 +38,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    fn add(&mut self, decision: &types::wl_decision) {
+    fn add(&mut self, decision: &Decision) {
         self.by_reason[decision.reason as usize].1 += 1;
         for ((_, total), &reads) in self.reads.iter_mut().zip(&decision.reads.at) {
             *total += u64::from(reads);
@@ -173,22 +176,17 @@ impl Episode {
         let (steps, masks) = self.model.native.take();
         let memory = kernel.memory();
         memory.masks[..masks.len()].copy_from_slice(&masks);
-        for (event, (_, step)) in memory.events.iter_mut().zip(&steps) {
-            *event = step.event;
+        for (event, step) in memory.events.iter_mut().zip(&steps) {
+            *event = for_bpf(&step.event, step.task, step.waker, step.mask);
         }
         kernel.run_events(steps.len())?;
-        for (at, (kind, step)) in steps.iter().enumerate() {
-            let answer = &kernel.memory().answers[at];
-            let differences = step.differences(*kind, answer);
+        for (at, step) in steps.iter().enumerate() {
+            let differences = step.differences(&kernel.memory().answers[at]);
             if !differences.is_empty() {
-                return Err(self.mismatch(
-                    Some(self.events_done + at as u64),
-                    told(*kind, step),
-                    differences,
-                ));
+                return Err(self.mismatch(Some(self.events_done + at as u64), step.text(), differences));
             }
-            if *kind == Kind::Select {
-                total.add(&answer.decision);
+            if step.event.kind() == Some(EventKind::Select) {
+                total.add(&step.answer.get());
             }
         }
         let mut differences = self.state_differences(kernel);
@@ -230,21 +228,13 @@ impl Episode {
             differ(format!("idle mask of CPU {cpu}"), u32::from(policy.idle_mask(cpu)), bit as u32);
         }
         for cpu in 0..self.tables.nr_cpus() as u32 {
-            let native: Words = events::cpu::native(&policy.cpu(cpu));
-            native.differences(
-                &format!("cpu[{cpu}]"),
-                &events::cpu::bpf(&state.cpu[cpu as usize]),
-                &mut found,
-            );
+            let (native, bpf) = (policy.cpu(cpu), &state.cpu[cpu as usize]);
+            differences(&STATE.cpu, &format!("cpu[{cpu}]"), native.as_bytes(), bytes(bpf), &mut found);
         }
         let blocks = self.tables.blocks.as_ref().map_or(&[][..], |blocks| &blocks.block_of);
         for block in 0..blocks.iter().max().map_or(0, |&last| last + 1) {
-            let native: Words = events::block::native(&policy.block(block));
-            native.differences(
-                &format!("block[{block}]"),
-                &events::block::bpf(&state.block[block as usize]),
-                &mut found,
-            );
+            let (native, bpf) = (policy.block(block), &state.block[block as usize]);
+            differences(&STATE.block, &format!("block[{block}]"), native.as_bytes(), bytes(bpf), &mut found);
         }
         found
     }
@@ -254,14 +244,14 @@ impl Episode {
         let nr_cpus = self.tables.nr_cpus() as u32;
         for slot in 0..policy.params().nr_groups {
             let record = policy.group(slot);
-            let native = events::group::native(&record);
-            native.differences(&format!("group {slot}"), &events::group::bpf(&kernel.group(slot)?), found);
+            let bpf = kernel.group(slot)?;
+            differences(&STATE.group, &format!("group {slot}"), record.as_bytes(), bytes(&bpf), found);
             // A group that never was has touched nothing.
             let cpus = if record.generation > 0 { nr_cpus } else { 0 };
             for cpu in 0..cpus {
-                let native = events::group_cpu::native(&policy.group_cpu(slot, cpu));
-                let bpf = events::group_cpu::bpf(&kernel.group_cpu(slot, cpu, nr_cpus)?);
-                native.differences(&format!("group {slot} on CPU {cpu}"), &bpf, found);
+                let (native, bpf) = (policy.group_cpu(slot, cpu), kernel.group_cpu(slot, cpu, nr_cpus)?);
+                let name = format!("group {slot} on CPU {cpu}");
+                differences(&STATE.group_cpu, &name, native.as_bytes(), bytes(&bpf), found);
             }
         }
         Ok(())
@@ -273,18 +263,8 @@ impl Episode {
     }
 }
 
-/// `overloaded` of the native `struct wl_policy`: it begins the first cache line behind parameters and topology.
+/// `overloaded` of the native `struct wl_policy`.
 fn overloaded(state: &[u8]) -> u32 {
-    let at = Tables::image_len(wakelab_policy::MAX_CPUS).next_multiple_of(64);
-    let bytes = state[at..].first_chunk().expect("counters and CPUs come behind it");
-    u32::from_ne_bytes(*bytes)
-}
-
-/// An event and the native answer, in words.
-fn told(kind: Kind, step: &Step) -> String {
-    let mut text = format!("{kind:?} {:?}", step.event);
-    if step.answer != Words::NONE {
-        text += &format!("\n  native   {}", step.answer);
-    }
-    text
+    let field = WL_POLICY_FIELDS.iter().find(|field| field.name == "overloaded").expect("policy.h has it");
+    u32::from_ne_bytes(*state[field.offset..].first_chunk().expect("counters and CPUs come behind it"))
 }

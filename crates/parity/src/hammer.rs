@@ -15,11 +15,12 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use wakelab_policy::{PolicySpec, Tables};
+use wakelab_policy::{CpuActivity, Event, EventKind, PolicySpec, Tables};
 
 use crate::episodes::install;
-use crate::events::{Event, Kind, NO_TASK};
+use crate::events::for_bpf;
 use crate::kernel::{GROUPS, Kernel, types};
+use crate::native::IDLE_MASK;
 use crate::random::Random;
 use crate::topology::Shape;
 
@@ -30,8 +31,7 @@ const TASKS_PER_THREAD: u32 = 64;
 const ROUNDS: u32 = 10_000;
 const CALLS: u32 = 3;
 
-/// `WL_CPU_BUSY` of policy.h.
-const CPU_BUSY: u32 = 2;
+const CPU_BUSY: u32 = CpuActivity::Busy as u32;
 
 /// Small, so that the threads meet often; with a core, a cluster level above it, and two LLCs.
 const SHAPES: [Shape; 2] = [
@@ -68,7 +68,11 @@ impl fmt::Display for NotConserved {
         for line in self.lines.iter().take(20) {
             writeln!(f, "    {line}")?;
         }
-        write!(f, "  again: cargo xtask parity --no-bench --seed {} (threads interleave anew)", self.seed)
+        write!(
+            f,
+            "  again: cargo xtask parity --no-bench --seed {} (threads interleave differently each time)",
+            self.seed
+        )
     }
 }
 
@@ -108,25 +112,20 @@ fn hammer_one(
 ) -> Result<Vec<String>> {
     let nr_cpus = tables.nr_cpus() as u32;
     let tasks: Vec<u32> = (0..THREADS * TASKS_PER_THREAD).collect();
-    tell(
-        kernel,
-        tasks.iter().map(|&task| {
-            (Kind::TaskInit, Event { task, value: 1 + u64::from(task), weight: 1024, ..event() })
-        }),
-    )?;
+    let begins = |&task: &u32| {
+        let id = 1 + u64::from(task);
+        (Event { value: id, weight: 1024, ..event(EventKind::TaskInit) }, Some(task))
+    };
+    tell(kernel, tasks.iter().map(begins))?;
     // A binary tree of groups below the root, and tasks in all of them.
-    tell(
-        kernel,
-        (1..GROUPS).map(|slot| {
-            (Kind::GroupInit, Event { mask: slot, flags: (slot - 1) / 2, weight: 512 * slot, ..event() })
-        }),
-    )?;
-    tell(
-        kernel,
-        tasks.iter().map(|&task| (Kind::TaskGroup, Event { task, mask: task % GROUPS, ..event() })),
-    )?;
-    tell(kernel, (0..nr_cpus).map(|cpu| (Kind::Idle, Event { cpu, ..event() })))?;
-    tell(kernel, (0..nr_cpus).map(|cpu| (Kind::IdleMask, Event { cpu, value: 1, ..event() })))?;
+    let group =
+        |slot| Event { slot, parent: (slot - 1) / 2, weight: 512 * slot, ..event(EventKind::GroupInit) };
+    tell(kernel, (1..GROUPS).map(|slot| (group(slot), None)))?;
+    let joins = |&task: &u32| (Event { slot: task % GROUPS, ..event(EventKind::Group) }, Some(task));
+    tell(kernel, tasks.iter().map(joins))?;
+    tell(kernel, (0..nr_cpus).map(|cpu| (Event { cpu, ..event(EventKind::Idle) }, None)))?;
+    let in_mask = |cpu| Event { kind: IDLE_MASK, cpu, value: 1, ..Event::default() };
+    tell(kernel, (0..nr_cpus).map(|cpu| (in_mask(cpu), None)))?;
 
     for thread in 0..THREADS as usize {
         kernel.memory().hammer_args[thread] = types::parity_hammer_args {
@@ -166,7 +165,8 @@ fn hammer_one(
     check_counters(kernel, tables, &mut wrong);
     check_blocks(kernel, spec, tables, &mut wrong);
     let now_ns = kernel.memory().hammer_args.iter().map(|args| args.now_ns).max().unwrap_or(0);
-    tell(kernel, tasks.iter().map(|&task| (Kind::Quiescent, Event { task, now_ns, ..event() })))?;
+    let sleeps = Event { now_ns, ..event(EventKind::Quiescent) };
+    tell(kernel, tasks.iter().map(|&task| (sleeps, Some(task))))?;
     check_nothing_runs(kernel, spec, nr_cpus, &mut wrong)?;
     Ok(wrong)
 }
@@ -281,15 +281,15 @@ fn check_nothing_runs(
 }
 
 /// Tells the BPF build alone.
-fn tell(kernel: &mut Kernel, events: impl Iterator<Item = (Kind, Event)>) -> Result<()> {
+pub(crate) fn tell(kernel: &mut Kernel, events: impl Iterator<Item = (Event, Option<u32>)>) -> Result<()> {
     let mut count = 0;
-    for (kind, event) in events {
-        kernel.memory().events[count] = Event { kind: kind as u32, ..event };
+    for (event, task) in events {
+        kernel.memory().events[count] = for_bpf(&event, task, None, 0);
         count += 1;
     }
     kernel.run_events(count)
 }
 
-fn event() -> Event {
-    Event { task: NO_TASK, waker: NO_TASK, now_ns: 1_000_000, ..Event::default() }
+fn event(kind: EventKind) -> Event {
+    Event::new(kind, 0, 1_000_000)
 }

@@ -129,7 +129,7 @@ impl Kernel {
         entry(&self.skeleton.maps.wl_groups, slot)
     }
 
-    /// And its record on a CPU of a machine with so many.
+    /// A group's record on a CPU of a machine with `nr_cpus` CPUs.
     pub(crate) fn group_cpu(&self, slot: u32, cpu: u32, nr_cpus: u32) -> Result<types::wl_group_cpu> {
         entry(&self.skeleton.maps.wl_group_cpus, slot * nr_cpus + cpu)
     }
@@ -167,8 +167,23 @@ impl Kernel {
     }
 }
 
-/// A struct of integers: any bytes are a value.
-trait Record: Copy {}
+/// The bytes of what the object has in memory.
+pub(crate) fn bytes<T: Record>(value: &T) -> &[u8] {
+    // SAFETY: a Record is integers, arrays of them and explicit padding, all of it written once: every byte may be
+    // read while the borrow lasts.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>())
+    }
+}
+
+/// A struct or union of integers: any bytes are a value.
+pub(crate) trait Record: Copy {}
+impl Record for types::wl_answer {}
+impl Record for types::wl_decision {}
+impl Record for types::wl_task {}
+impl Record for types::wl_cpu {}
+impl Record for types::wl_block {}
 impl Record for types::wl_group {}
 impl Record for types::wl_group_cpu {}
 

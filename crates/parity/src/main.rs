@@ -29,7 +29,7 @@ use report::Report;
 /// Exit code where BPF is refused.
 const EXIT_REFUSED: u8 = 77;
 
-/// Prove that the policy's native and BPF builds decide alike, and time searches in the kernel.
+/// Compare the decisions of the policy's native and BPF builds, and time searches in the kernel.
 ///
 /// Needs root and a kernel with BPF and BTF, not sched_ext. Quick as it stands; more decisions find more.
 #[derive(Parser)]

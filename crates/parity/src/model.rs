@@ -311,7 +311,7 @@ impl Model {
         self.pick_next(cpu);
     }
 
-    /// exec places the running task anew.
+    /// exec places the running task again.
     fn exec(&mut self) {
         let Some(task) = self.find_task(|place| matches!(place, Place::Running(_))) else { return };
         let Place::Running(cpu) = self.places[task as usize] else { return };
@@ -352,7 +352,7 @@ impl Model {
         }
     }
 
-    /// Weight or affinity of some task changes; a queued one that may not stay is queued anew.
+    /// Weight or affinity of some task changes; a queued one that may not stay is queued again.
     fn task_changes(&mut self) {
         if !self.groups.is_empty() && self.random.chance(60) {
             return self.group_changes();

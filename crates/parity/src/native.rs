@@ -2,10 +2,11 @@
 //! The native build, told events one by one, and the record of what it answered.
 
 use wakelab_policy::{
-    Decision, Dispatch, Enqueue, EnqueueWhy, Move, Policy, Run, SelectIn, Task, Tick, Timer,
+    Answer, Decision, Dispatch, Enqueue, EnqueueWhy, Event, EventKind, Move, Moved, Policy, Run, SelectIn,
+    Task, Tick, Timer,
 };
 
-use crate::events::{self, Event, Kind, NO_TASK, Step, Words};
+use crate::events::{Step, record};
 use crate::kernel::{MASK_WORDS, MASKS, TASKS};
 
 /// One policy, its tasks, and the events since the last [`Native::take`].
@@ -14,7 +15,7 @@ pub(crate) struct Native {
     tasks: Vec<Task>,
     last_decision: Decision,
     last_dispatch: Dispatch,
-    steps: Vec<(Kind, Step)>,
+    steps: Vec<Step>,
     masks: Vec<[u64; MASK_WORDS]>,
     /// Wake-up decisions so far.
     pub(crate) decisions: u64,
@@ -44,23 +45,39 @@ impl Native {
     }
 
     /// The events since the last call with their answers, and the masks that they refer to.
-    pub(crate) fn take(&mut self) -> (Vec<(Kind, Step)>, Vec<[u64; MASK_WORDS]>) {
+    pub(crate) fn take(&mut self) -> (Vec<Step>, Vec<[u64; MASK_WORDS]>) {
         (std::mem::take(&mut self.steps), std::mem::take(&mut self.masks))
     }
 
-    fn note(&mut self, kind: Kind, event: Event, answer: Words) {
-        let record = |task: u32| match task {
-            NO_TASK => Words::NONE,
-            task => events::task::native(&self.tasks[task as usize]),
-        };
-        let (task, waker) = (record(event.task), record(event.waker));
-        let event = Event { kind: kind as u32, ..event };
-        self.steps.push((kind, Step { event, answer, budget: Words::NONE, task, waker }));
+    /// Makes a call and notes it. `answer` is what it reads.
+    fn apply(&mut self, event: Event, task: Option<u32>, waker: Option<u32>, mut answer: Answer) -> Answer {
+        match (task.map(|task| task as usize), waker.map(|waker| waker as usize)) {
+            (Some(task), Some(waker)) => {
+                let tasks = self.tasks.get_disjoint_mut([task, waker]);
+                let [task, waker] = tasks.expect("waker and wakee are two tasks that exist");
+                self.policy.apply(&event, Some(task), Some(waker), &mut answer);
+            }
+            (task, _) => {
+                let task = task.map(|task| &mut self.tasks[task]);
+                self.policy.apply(&event, task, None, &mut answer);
+            }
+        }
+        self.note(event, task, waker, 0, answer);
+        answer
+    }
+
+    fn note(&mut self, event: Event, task: Option<u32>, waker: Option<u32>, mask: u32, answer: Answer) {
+        let records = [task, waker].map(|task| task.map(|task| record(&self.tasks[task as usize])));
+        self.steps.push(Step { event, task, waker, mask, answer, records });
+    }
+
+    /// Tells an event of at most one task.
+    fn tell(&mut self, event: Event, task: Option<u32>) -> Answer {
+        self.apply(event, task, None, Answer::default())
     }
 
     pub(crate) fn task_init(&mut self, task: u32, id: u64, weight: u32, flags: u32) {
-        self.policy.task_init(&mut self.tasks[task as usize], id, weight, flags);
-        self.note(Kind::TaskInit, Event { task, value: id, weight, flags, ..event(0) }, Words::NONE);
+        self.tell(Event { value: id, weight, flags, ..Event::new(EventKind::TaskInit, 0, 0) }, Some(task));
     }
 
     /// `allowed` of `None`: everywhere.
@@ -73,30 +90,17 @@ impl Native {
         self.policy.set_affinity(&mut self.tasks[task as usize], allowed);
         let index = self.masks.len() as u32;
         self.masks.push(mask);
-        self.note(Kind::Affinity, Event { task, mask: index, ..event(0) }, Words::NONE);
+        self.note(Event::new(EventKind::Affinity, 0, 0), Some(task), None, index, Answer::default());
     }
 
     pub(crate) fn select(&mut self, input: SelectIn, task: u32, waker: Option<u32>) -> Decision {
         let waker = waker.filter(|&waker| waker != task);
-        let decision = match waker {
-            None => self.policy.select(&input, &mut self.tasks[task as usize], None),
-            Some(waker) => {
-                let [wakee, waker] = self
-                    .tasks
-                    .get_disjoint_mut([task as usize, waker as usize])
-                    .expect("waker and wakee are two tasks that exist");
-                self.policy.select(&input, wakee, Some(waker))
-            }
-        };
         let event = Event {
-            cpu: input.this_cpu.cast_unsigned(),
             prev_cpu: input.prev_cpu,
             flags: input.flags,
-            task,
-            waker: waker.unwrap_or(NO_TASK),
-            ..event(input.now_ns)
+            ..Event::new(EventKind::Select, input.this_cpu.cast_unsigned(), input.now_ns)
         };
-        self.note(Kind::Select, event, events::decision::native(&decision));
+        let decision: Decision = self.apply(event, Some(task), waker, Answer::default()).get();
         self.decisions += 1;
         self.last_decision = decision;
         decision
@@ -104,8 +108,10 @@ impl Native {
 
     /// About the last decision.
     pub(crate) fn scan_took(&mut self, cpu: u32, elapsed_ns: u64) {
-        self.policy.scan_took(cpu, &self.last_decision, elapsed_ns);
-        self.note(Kind::ScanTook, Event { cpu, value: elapsed_ns, ..event(0) }, Words::NONE);
+        let mut answer = Answer::default();
+        answer.set(&self.last_decision);
+        let event = Event { value: elapsed_ns, ..on(EventKind::ScanTook, cpu, 0) };
+        self.apply(event, None, None, answer);
     }
 
     /// A CPU that follows from the event does it.
@@ -114,118 +120,97 @@ impl Native {
             EnqueueWhy::SliceEnd => cpu,
             _ => (cpu + task) % self.policy.tables().nr_cpus() as u32,
         };
-        let answer = self.policy.enqueue_from(this_cpu, &mut self.tasks[task as usize], cpu, why, now_ns);
-        let event = Event { task, cpu, prev_cpu: this_cpu.cast_signed(), flags: why as u32, ..event(now_ns) };
-        self.note(Kind::Enqueue, event, events::enqueue::native(&answer));
-        answer
+        let event = Event { cpu, flags: why as u32, ..Event::new(EventKind::Enqueue, this_cpu, now_ns) };
+        self.tell(event, Some(task)).get()
     }
 
     pub(crate) fn dispatch(&mut self, cpu: u32, now_ns: u64) -> Dispatch {
-        let answer = self.policy.dispatch(cpu, now_ns);
-        self.note(Kind::Dispatch, Event { cpu, ..event(now_ns) }, events::dispatch::native(&answer));
-        self.last_dispatch = answer;
-        answer
+        self.last_dispatch = self.tell(on(EventKind::Dispatch, cpu, now_ns), None).get();
+        self.last_dispatch
     }
 
     /// For the last dispatch, whose budget it uses up.
     pub(crate) fn may_move(&mut self, task: u32, cpu: u32, now_ns: u64) -> Move {
-        let answer =
-            self.policy.may_move(&mut self.tasks[task as usize], cpu, now_ns, &mut self.last_dispatch);
-        self.note(Kind::MayMove, Event { task, cpu, ..event(now_ns) }, events::may_move::native(&answer));
-        let (_, step) = self.steps.last_mut().expect("it was just noted");
-        step.budget = events::dispatch::native(&self.last_dispatch);
-        answer
+        let mut answer = Answer::default();
+        answer.set(&self.last_dispatch);
+        let moved: Moved = self.apply(on(EventKind::MayMove, cpu, now_ns), Some(task), None, answer).get();
+        self.last_dispatch = moved.after;
+        moved.out
     }
 
     pub(crate) fn may_run(&mut self, task: u32, cpu: u32, now_ns: u64) -> Run {
-        let answer = self.policy.may_run(&mut self.tasks[task as usize], cpu, now_ns);
-        self.note(Kind::MayRun, Event { task, cpu, ..event(now_ns) }, events::may_run::native(&answer));
-        answer
+        self.tell(on(EventKind::MayRun, cpu, now_ns), Some(task)).get()
     }
 
     pub(crate) fn tick(&mut self, cpu: u32, task: Option<u32>, now_ns: u64) -> Tick {
-        let answer = self.policy.tick(cpu, task.map(|task| &mut self.tasks[task as usize]), now_ns);
-        let event = Event { cpu, task: task.unwrap_or(NO_TASK), ..event(now_ns) };
-        self.note(Kind::Tick, event, events::tick::native(&answer));
-        answer
+        self.tell(on(EventKind::Tick, cpu, now_ns), task).get()
     }
 
     pub(crate) fn timer(&mut self, cpu: u32, now_ns: u64) -> Timer {
-        let answer = self.policy.timer(cpu, now_ns);
-        self.note(Kind::Timer, Event { cpu, ..event(now_ns) }, events::timer::native(&answer));
-        answer
+        self.tell(on(EventKind::Timer, cpu, now_ns), None).get()
     }
 
     pub(crate) fn taken(&mut self, cpu: u32, now_ns: u64) -> Timer {
-        let answer = self.policy.taken(cpu, now_ns);
-        self.note(Kind::Taken, Event { cpu, ..event(now_ns) }, events::timer::native(&answer));
-        answer
+        self.tell(on(EventKind::Taken, cpu, now_ns), None).get()
     }
 
     pub(crate) fn busy(&mut self, cpu: u32, now_ns: u64) {
-        self.policy.busy(cpu, now_ns);
-        self.note(Kind::Busy, Event { cpu, ..event(now_ns) }, Words::NONE);
+        self.tell(on(EventKind::Busy, cpu, now_ns), None);
     }
 
     pub(crate) fn idle(&mut self, cpu: u32, now_ns: u64) {
-        self.policy.idle(cpu, now_ns);
-        self.note(Kind::Idle, Event { cpu, ..event(now_ns) }, Words::NONE);
+        self.tell(on(EventKind::Idle, cpu, now_ns), None);
     }
 
     pub(crate) fn running(&mut self, task: u32, cpu: u32, now_ns: u64) {
-        self.policy.running(&mut self.tasks[task as usize], cpu, now_ns);
-        self.note(Kind::Running, Event { task, cpu, ..event(now_ns) }, Words::NONE);
+        self.tell(on(EventKind::Running, cpu, now_ns), Some(task));
     }
 
     pub(crate) fn stopping(&mut self, task: u32, cpu: u32, now_ns: u64, runnable: bool) {
-        self.policy.stopping(&mut self.tasks[task as usize], cpu, now_ns, runnable);
-        let event = Event { task, cpu, flags: u32::from(runnable), ..event(now_ns) };
-        self.note(Kind::Stopping, event, Words::NONE);
+        let event = Event { flags: u32::from(runnable), ..on(EventKind::Stopping, cpu, now_ns) };
+        self.tell(event, Some(task));
     }
 
     pub(crate) fn quiescent(&mut self, task: u32, now_ns: u64) {
-        self.policy.quiescent(&mut self.tasks[task as usize], now_ns);
-        self.note(Kind::Quiescent, Event { task, ..event(now_ns) }, Words::NONE);
+        self.tell(Event::new(EventKind::Quiescent, 0, now_ns), Some(task));
     }
 
     pub(crate) fn weight(&mut self, task: u32, weight: u32, now_ns: u64) {
-        self.policy.task_weight(&mut self.tasks[task as usize], weight, now_ns);
-        self.note(Kind::Weight, Event { task, weight, ..event(now_ns) }, Words::NONE);
+        self.tell(Event { weight, ..Event::new(EventKind::Weight, 0, now_ns) }, Some(task));
     }
 
     pub(crate) fn group_init(&mut self, slot: u32, parent: u32, shares: u32) {
-        self.policy.group_init(slot, parent, shares);
-        let event = Event { mask: slot, flags: parent, weight: shares, ..event(0) };
-        self.note(Kind::GroupInit, event, Words::NONE);
+        self.tell(Event { slot, parent, weight: shares, ..Event::new(EventKind::GroupInit, 0, 0) }, None);
     }
 
     pub(crate) fn group_exit(&mut self, slot: u32) {
-        self.policy.group_exit(slot);
-        self.note(Kind::GroupExit, Event { mask: slot, ..event(0) }, Words::NONE);
+        self.tell(Event { slot, ..Event::new(EventKind::GroupExit, 0, 0) }, None);
     }
 
     pub(crate) fn group_shares(&mut self, slot: u32, shares: u32) {
-        self.policy.group_shares(0, slot, shares);
-        self.note(Kind::GroupShares, Event { mask: slot, weight: shares, ..event(0) }, Words::NONE);
+        self.tell(Event { slot, weight: shares, ..Event::new(EventKind::GroupShares, 0, 0) }, None);
     }
 
     pub(crate) fn task_group(&mut self, task: u32, slot: u32, now_ns: u64) {
-        self.policy.task_group(&mut self.tasks[task as usize], slot, now_ns);
-        self.note(Kind::TaskGroup, Event { task, mask: slot, ..event(now_ns) }, Words::NONE);
+        self.tell(Event { slot, ..Event::new(EventKind::Group, 0, now_ns) }, Some(task));
     }
 
     pub(crate) fn exit(&mut self, task: u32, now_ns: u64) {
-        self.policy.task_exit(&mut self.tasks[task as usize], now_ns);
-        self.note(Kind::Exit, Event { task, ..event(now_ns) }, Words::NONE);
+        self.tell(Event::new(EventKind::Exit, 0, now_ns), Some(task));
     }
 
+    /// The host's, not the policy's.
     pub(crate) fn idle_mask(&mut self, cpu: u32, idle: bool) {
         self.policy.set_idle_mask(cpu, idle);
-        self.note(Kind::IdleMask, Event { cpu, value: u64::from(idle), ..event(0) }, Words::NONE);
+        let event = Event { kind: IDLE_MASK, cpu, value: u64::from(idle), ..Event::default() };
+        self.note(event, None, None, 0, Answer::default());
     }
 }
 
-/// An event about no task.
-fn event(now_ns: u64) -> Event {
-    Event { now_ns, task: NO_TASK, waker: NO_TASK, ..Event::default() }
+/// PARITY_IDLE_MASK.
+pub(crate) const IDLE_MASK: u32 = EventKind::COUNT as u32;
+
+/// An event about the CPU on which it happens.
+pub(crate) fn on(kind: EventKind, cpu: u32, now_ns: u64) -> Event {
+    Event { cpu, ..Event::new(kind, cpu, now_ns) }
 }

@@ -117,8 +117,8 @@ impl Report {
         let mut designs: Vec<&str> = Vec::new();
         let searches: Vec<&Figure> = self.searches.iter().filter(|figure| figure.part == part).collect();
         for figure in &searches {
-            if !designs.contains(&figure.design) {
-                designs.push(figure.design);
+            if !designs.contains(&figure.design.as_str()) {
+                designs.push(&figure.design);
             }
         }
         let mut rows = vec![vec!["CPUs".to_owned(), "load".to_owned()]];

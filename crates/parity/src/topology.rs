@@ -7,7 +7,7 @@ use wakelab_machine::{Cpu, Topology};
 
 use crate::random::Random;
 
-/// A regular machine: so many of each inside one of the next larger.
+/// A regular machine: the number of each part inside one of the next larger.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) nodes: usize,

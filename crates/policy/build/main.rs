@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the Rust side of policy/*.h (crates/mirror), and compiles policy/ with whatever C compiler there is.
-//!
-//! `WAKELAB_WERROR` turns warnings into errors: our CI sets it, so that a newer compiler's warning never breaks
-//! a user's build. `WAKELAB_SANITIZE` builds the C code with sanitizers: undefined behaviour and addresses with gcc,
-//! undefined behaviour alone (by a trap, which needs no runtime) with clang. gcc's address sanitizer must be loaded
-//! before all else, which only a runner can do: see the stage policy-c of `cargo xtask test`.
+//! Writes the Rust side of policy/*.h, and compiles policy/ for this machine, both with crates/mirror.
 
 mod axes;
+mod events;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,13 +10,13 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use wakelab_mirror::rust::{Names, Writer};
-use wakelab_mirror::{Headers, check};
+use wakelab_mirror::{Headers, check, compiler};
 
 /// The headers that hosts need, relative to policy/. They include what they need themselves.
-const HEADERS: [&str; 3] = ["state.h", "traits.h", "host/seen.h"];
+const HEADERS: [&str; 4] = ["state.h", "event.h", "traits.h", "host/seen.h"];
 
 /// Structs that Rust has, besides those that they contain.
-const STRUCTS: [&str; 18] = [
+const STRUCTS: [&str; 20] = [
     "wl_params",
     "wl_reads",
     "wl_task",
@@ -34,6 +30,8 @@ const STRUCTS: [&str; 18] = [
     "wl_run_out",
     "wl_tick_out",
     "wl_timer_out",
+    "wl_event",
+    "wl_moved",
     "wl_traits",
     "wl_cpu",
     "wl_block",
@@ -95,9 +93,7 @@ fn build() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let policy = here.join("../../policy").canonicalize()?;
     println!("cargo:rerun-if-changed={}", policy.display());
-    for file in ["native.c", "build"] {
-        println!("cargo:rerun-if-changed={file}");
-    }
+    println!("cargo:rerun-if-changed=build");
     mirror(&policy, &out)?;
     compile(&policy, &out);
     Ok(())
@@ -118,6 +114,7 @@ fn mirror(policy: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     for c in STRUCTS.into_iter().chain(["wl_seen"]) {
         writer.structure(c)?;
     }
+    events::write(&mut writer, &headers)?;
     writer.table("wl_policy")?;
     axes::write(&mut writer, &headers, policy)?;
     axes::write_places(&mut writer, &headers, &read(1024)?)?;
@@ -128,32 +125,6 @@ fn mirror(policy: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 fn compile(policy: &Path, out: &Path) {
-    for variable in ["WAKELAB_WERROR", "WAKELAB_SANITIZE"] {
-        println!("cargo:rerun-if-env-changed={variable}");
-    }
-    let mut build = cc::Build::new();
-    // The policy is the hottest code of a simulation, so it is optimised in debug builds too.
-    build.file("native.c").file("logged.c").include(policy).include(out).std("gnu11").opt_level(2);
-    build.flag("-ffreestanding").flag("-Wall").flag("-Wextra");
-    if env::var_os("WAKELAB_WERROR").is_some() {
-        build.flag("-Werror");
-    }
-    if env::var_os("WAKELAB_SANITIZE").is_some() {
-        sanitize(&mut build);
-    }
-    build.compile("wakelab_policy");
-}
-
-fn sanitize(build: &mut cc::Build) {
-    if build.get_compiler().is_like_clang() {
-        build.flag("-fsanitize=undefined").flag("-fsanitize-trap=undefined");
-        return;
-    }
-    for flag in ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] {
-        build.flag(flag);
-    }
-    // rustc links without the compiler's default libraries, so the runtimes (gcc's) are named.
-    for library in ["-lasan", "-lubsan"] {
-        println!("cargo:rustc-link-arg={library}");
-    }
+    println!("cargo:rerun-if-changed=native.c");
+    compiler(policy, out).file("native.c").compile("wakelab_policy");
 }

@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// One node of LLCs of so many cores each; CPU c and c + cores share a core.
+    /// One node of `llcs` LLCs of `cores` cores each; CPU c and c + cores share a core.
     fn machine(llcs: u32, clusters: Option<u32>, cores: u32, threads: u32) -> Topology {
         let all = llcs * cores;
         let cpu = |number: u32| {

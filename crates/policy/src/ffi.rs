@@ -4,9 +4,10 @@
 
 use std::ffi::c_int;
 
+use crate::events::Answer;
 use crate::mirror::{
-    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueIn, Group, GroupCpu, Move, MoveIn, Params, Run,
-    Seen, SelectIn, Task, Tick, Timer, Traits,
+    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueIn, Event, Group, GroupCpu, Move, MoveIn, Params,
+    Run, Seen, SelectIn, Task, Tick, Timer, Traits,
 };
 
 /// The C state. Its layout is C's business; Rust fills its head by [`crate::Tables::write_image`].
@@ -28,6 +29,13 @@ unsafe extern "C" {
     pub(crate) fn wl_native_busy_count(p: *mut Instance, level: u32, domain: u32) -> u32;
     pub(crate) fn wl_native_idle_llc(p: *mut Instance, llc: u32) -> u32;
     pub(crate) fn wl_native_init(p: *mut Instance) -> c_int;
+    pub(crate) fn wl_native_apply(
+        p: *mut Instance,
+        e: *const Event,
+        t: *mut Task,
+        waker: *mut Task,
+        answer: *mut Answer,
+    ) -> c_int;
     pub(crate) fn wl_native_select(
         p: *mut Instance,
         input: *const SelectIn,

@@ -27,10 +27,9 @@ mod answers;
 mod blocks;
 mod cover;
 mod error;
+mod events;
 mod ffi;
 mod fields;
-mod logged;
-mod logged_names;
 mod mirror;
 mod named;
 mod policy;
@@ -43,11 +42,8 @@ pub use answers::HWEIGHT_ONE;
 pub use blocks::Blocks;
 pub use cover::Cover;
 pub use error::Error;
+pub use events::{Answer, Call, Misfit, Need};
 pub use fields::{Field, Leaf, Of, leaves, name_at};
-pub use logged::{
-    LOG_CUT, LOG_HAS_TASK, LOG_HAS_WAKER, LOG_UNIT, LogHead, LogKind, Logged, LoggedLayout, Note, Replayed,
-};
-pub use logged_names::task_fields;
 pub use mirror::*;
 pub use named::NamedPolicy;
 pub use policy::Policy;

@@ -7,6 +7,7 @@ use std::mem::offset_of;
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::events::{Call, Need};
 use crate::fields::{Field, Of, Place};
 use crate::spec::{Axis, AxisValue, Tunables};
 

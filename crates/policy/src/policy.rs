@@ -13,8 +13,9 @@ use wakelab_machine::Topology;
 
 use crate::ffi::{self, Instance};
 use crate::{
-    Block, CpuState, Decision, Dispatch, Enqueue, EnqueueIn, EnqueueWhy, Error, Group, GroupCpu, MAX_CPUS,
-    Move, MoveIn, Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick, Timer,
+    Answer, Block, CpuState, Decision, Dispatch, Enqueue, EnqueueIn, EnqueueWhy, Error, Event, Group,
+    GroupCpu, MAX_CPUS, Move, MoveIn, Need, Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick,
+    Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.
@@ -70,7 +71,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The machine's levels as this policy sees them.
+    /// The machine's levels that this policy uses.
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -80,7 +81,7 @@ impl Policy {
         &self.params
     }
 
-    /// What the policy knows of a CPU, for checkers.
+    /// The policy's record of a CPU, for checkers.
     pub fn cpu(&self, cpu: u32) -> CpuState {
         self.check(cpu);
         let mut out = CpuState::default();
@@ -89,10 +90,10 @@ impl Policy {
         out
     }
 
-    /// Which CPUs of a block idle ([`crate::Blocks::block_of`]), for checkers; with `idle=nearest` alone it says so.
+    /// The idle CPUs of a block ([`crate::Blocks::block_of`]), for checkers. Only `idle=nearest` keeps them.
     ///
     /// # Panics
-    /// If there cannot be so many blocks.
+    /// If `block` is not below [`MAX_CPUS`].
     pub fn block(&self, block: u16) -> Block {
         assert!(usize::from(block) < MAX_CPUS, "block {block}");
         let mut out = Block::default();
@@ -101,7 +102,7 @@ impl Policy {
         out
     }
 
-    /// How many CPUs of a domain are busy, for checkers; `None` at a level without counters.
+    /// The number of busy CPUs of a domain, for checkers; `None` at a level without counters.
     ///
     /// # Panics
     /// If there is no such domain.
@@ -114,8 +115,8 @@ impl Policy {
             .then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
     }
 
-    /// `idle=nearest`: does the bit of an LLC, by its number among the domains of its level, say that it has an idle
-    /// CPU?
+    /// Whether the bit of an LLC, by its number among the domains of its level, says that it has an idle CPU. Only
+    /// `idle=nearest` keeps such bits.
     pub fn idle_llc(&self, llc: usize) -> bool {
         let nr = self.tables.levels[self.tables.llc_level].first.len();
         assert!(llc < nr, "LLC {llc} of {nr}");
@@ -131,14 +132,35 @@ impl Policy {
         unsafe { slice::from_raw_parts(self.state.as_ptr().cast(), size) }
     }
 
-    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. The policy knows
-    /// nothing of it.
+    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. Decisions do not depend
+    /// on it.
     pub fn seen(&self) -> &Seen {
         // SAFETY: a pointer into the instance, which nobody writes while the borrow lasts.
         unsafe { &*ffi::wl_native_seen(self.raw()) }
     }
 
-    /// Where should the task run? `waker` is the task current on `this_cpu`, if there is one.
+    /// Makes any of the calls below: the event says which. `answer` is written, and read where event.h says so.
+    ///
+    /// # Panics
+    /// If the event names what the machine does not have, or is about a task and there is none.
+    pub fn apply(
+        &mut self,
+        event: &Event,
+        task: Option<&mut Task>,
+        waker: Option<&mut Task>,
+        answer: &mut Answer,
+    ) {
+        if let Err(misfit) = event.check(self.tables.nr_cpus(), self.params.nr_groups as usize) {
+            panic!("{}; expected {}", misfit.found, misfit.expected);
+        }
+        let needs_task = event.kind().is_some_and(|kind| kind.call().task == Need::Always);
+        assert!(task.is_some() || !needs_task, "kind {} of a task", event.kind);
+        let pointer = |task: Option<&mut Task>| task.map_or(null_mut(), |task| task as *mut Task);
+        // SAFETY: live objects, or null where C allows it; the two tasks are borrowed apart.
+        unsafe { ffi::wl_native_apply(self.raw(), event, pointer(task), pointer(waker), answer) };
+    }
+
+    /// Asks where the task should run. `waker` is the task current on `this_cpu`, if there is one.
     ///
     /// # Panics
     /// If `this_cpu` does not exist. `prev_cpu` may be anything.
@@ -151,19 +173,19 @@ impl Policy {
         out
     }
 
-    /// How long the whole [`Policy::select`] on `cpu` took, for a decision with `scan_timed`.
+    /// Tells how long the whole [`Policy::select`] on `cpu` took, for a decision with `scan_timed`.
     pub fn scan_took(&mut self, cpu: u32, decision: &Decision, elapsed_ns: u64) {
         self.check(cpu);
         // SAFETY: live objects.
         unsafe { ffi::wl_native_scan_took(self.raw(), cpu, decision, elapsed_ns) };
     }
 
-    /// The task joins the queue of `cpu`, which does it itself.
+    /// Queues the task on `cpu`, by that CPU itself.
     pub fn enqueue(&mut self, task: &mut Task, cpu: u32, why: EnqueueWhy, now_ns: u64) -> Enqueue {
         self.enqueue_from(cpu, task, cpu, why, now_ns)
     }
 
-    /// `this_cpu` has the task join the queue of `cpu`.
+    /// Queues the task on `cpu`, by `this_cpu`.
     pub fn enqueue_from(
         &mut self,
         this_cpu: u32,
@@ -181,7 +203,7 @@ impl Policy {
         out
     }
 
-    /// `cpu` needs something to run. To be called again after each pull, until the answer is no pull.
+    /// Asks what `cpu` should do next. Call it again after each pull, until the answer is no pull.
     pub fn dispatch(&mut self, cpu: u32, now_ns: u64) -> Dispatch {
         self.check(cpu);
         let mut out = Dispatch::default();
@@ -190,7 +212,7 @@ impl Policy {
         out
     }
 
-    /// During the pull `dispatch` to `cpu`: may this task, queued on `dispatch.cpu`, come?
+    /// Asks, during the pull `dispatch` to `cpu`, whether this task may be moved. It is queued on `dispatch.cpu`.
     pub fn may_move(&mut self, task: &mut Task, cpu: u32, now_ns: u64, dispatch: &mut Dispatch) -> Move {
         self.check(cpu);
         let input = MoveIn { cpu, unused: 0, now_ns };
@@ -200,7 +222,7 @@ impl Policy {
         out
     }
 
-    /// With [`crate::Pick::Eligible`]: should this task, queued on `cpu`, run there now?
+    /// Asks, with [`crate::Pick::Eligible`], whether this task, queued on `cpu`, should run there now.
     pub fn may_run(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> Run {
         self.check(cpu);
         let mut out = Run::default();
@@ -209,7 +231,7 @@ impl Policy {
         out
     }
 
-    /// A tick on the busy `cpu`; `task` is what runs there, if it is the policy's.
+    /// Tells of a tick on the busy `cpu`. `task` is the running task, if it is the policy's.
     pub fn tick(&mut self, cpu: u32, task: Option<&mut Task>, now_ns: u64) -> Tick {
         self.check(cpu);
         let task = task.map_or(null_mut(), |task| task as *mut Task);
@@ -219,7 +241,7 @@ impl Policy {
         out
     }
 
-    /// The host's periodic timer, which fires on `cpu`.
+    /// Tells that the host's periodic timer fired on `cpu`.
     pub fn timer(&mut self, cpu: u32, now_ns: u64) -> Timer {
         self.check(cpu);
         let mut out = Timer::default();
@@ -228,7 +250,7 @@ impl Policy {
         out
     }
 
-    /// A task of a higher class runs on `cpu`, since a tick at least, and something may wait there.
+    /// Tells that a task of a higher class has run on `cpu` for a tick at least, and that tasks may wait there.
     pub fn taken(&mut self, cpu: u32, now_ns: u64) -> Timer {
         self.check(cpu);
         let mut out = Timer::default();
@@ -237,7 +259,7 @@ impl Policy {
         out
     }
 
-    /// A group begins in a free slot, its parent in a slot in use, or 0 for the root.
+    /// Starts a group in a free slot. `parent` is a slot in use, or 0 for the root.
     ///
     /// # Panics
     /// If there is no such slot, or `slot` is the root's.
@@ -248,7 +270,7 @@ impl Policy {
         unsafe { ffi::wl_native_group_init(self.raw(), slot, parent, shares) };
     }
 
-    /// The group is gone; nothing is in it any more.
+    /// Ends a group that has neither tasks nor children.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -258,7 +280,7 @@ impl Policy {
         unsafe { ffi::wl_native_group_exit(self.raw(), slot) };
     }
 
-    /// The group's shares change; `cpu` says so.
+    /// Changes a group's shares, on `cpu`.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -269,7 +291,7 @@ impl Policy {
         unsafe { ffi::wl_native_group_shares(self.raw(), cpu, slot, shares) };
     }
 
-    /// The task belongs to the group in `slot` from now on; 0: to none.
+    /// Moves the task to the group in `slot`; 0: to none.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -279,7 +301,7 @@ impl Policy {
         unsafe { ffi::wl_native_task_group(self.raw(), task, slot, now_ns) };
     }
 
-    /// What the policy knows of a group, for checkers.
+    /// The policy's record of a group, for checkers.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -291,7 +313,7 @@ impl Policy {
         out
     }
 
-    /// What the policy knows of a group on a CPU, for checkers.
+    /// The policy's record of a group on a CPU, for checkers.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -304,59 +326,59 @@ impl Policy {
         out
     }
 
-    /// `cpu` switched from its idle task to another.
+    /// Tells that `cpu` switched from its idle task to another.
     pub fn busy(&mut self, cpu: u32, now_ns: u64) {
         self.check(cpu);
         // SAFETY: live object.
         unsafe { ffi::wl_native_busy(self.raw(), cpu, now_ns) };
     }
 
-    /// `cpu` switched to its idle task.
+    /// Tells that `cpu` switched to its idle task.
     pub fn idle(&mut self, cpu: u32, now_ns: u64) {
         self.check(cpu);
         // SAFETY: live object.
         unsafe { ffi::wl_native_idle(self.raw(), cpu, now_ns) };
     }
 
-    /// The task was switched in on `cpu`.
+    /// Tells that the task was switched in on `cpu`.
     pub fn running(&mut self, task: &mut Task, cpu: u32, now_ns: u64) {
         self.check(cpu);
         // SAFETY: live objects.
         unsafe { ffi::wl_native_running(self.raw(), task, cpu, now_ns) };
     }
 
-    /// The task is switched out on `cpu`; `runnable` if it still could run.
+    /// Tells that the task is switched out on `cpu`. `runnable`: it could still run.
     pub fn stopping(&mut self, task: &mut Task, cpu: u32, now_ns: u64, runnable: bool) {
         self.check(cpu);
         // SAFETY: live objects.
         unsafe { ffi::wl_native_stopping(self.raw(), task, cpu, now_ns, u32::from(runnable)) };
     }
 
-    /// The task is no longer runnable, or leaves its queue to be queued anew.
+    /// Tells that the task is no longer runnable, or leaves its queue to be queued again.
     pub fn quiescent(&mut self, task: &mut Task, now_ns: u64) {
         // SAFETY: live objects.
         unsafe { ffi::wl_native_quiescent(self.raw(), task, now_ns) };
     }
 
-    /// A task's record begins; every CPU is allowed until [`Policy::set_affinity`] says otherwise.
+    /// Starts a task's record. Every CPU is allowed until [`Policy::set_affinity`] says otherwise.
     pub fn task_init(&mut self, task: &mut Task, id: u64, weight: u32, flags: u32) {
         // SAFETY: live objects.
         unsafe { ffi::wl_native_task_init(self.raw(), task, id, weight, flags) };
     }
 
-    /// The task's weight changes from `now_ns` on.
+    /// Changes the task's weight, from `now_ns` on.
     pub fn task_weight(&mut self, task: &mut Task, weight: u32, now_ns: u64) {
         // SAFETY: live objects.
         unsafe { ffi::wl_native_task_weight(self.raw(), task, weight, now_ns) };
     }
 
-    /// The task is gone.
+    /// Ends the task's record.
     pub fn task_exit(&mut self, task: &mut Task, now_ns: u64) {
         // SAFETY: live objects.
         unsafe { ffi::wl_native_task_exit(self.raw(), task, now_ns) };
     }
 
-    /// On which CPUs the task may run; `None` or no CPU at all means everywhere.
+    /// Sets the CPUs on which the task may run. `None` or an empty list allows all.
     pub fn set_affinity(&mut self, task: &mut Task, allowed: Option<&[u32]>) {
         task.allowed.fill(0);
         for &cpu in allowed.unwrap_or(&[]) {
@@ -367,7 +389,7 @@ impl Policy {
         unsafe { ffi::wl_native_task_affinity(self.raw(), task) };
     }
 
-    /// The memory host's idle mask: `idle` when the CPU idles with nothing queued and nothing on its way.
+    /// Sets a CPU's bit in the host's idle mask: `idle` while the CPU idles, nothing is queued and no task is on its way.
     pub fn set_idle_mask(&mut self, cpu: u32, idle: bool) {
         self.check(cpu);
         // SAFETY: live object, and the CPU exists.

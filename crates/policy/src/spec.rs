@@ -207,7 +207,10 @@ impl PolicySpec {
         Ok(Params { nr_groups: nr_groups as u32, ..self.params(nr_cpus, tick_ns)? })
     }
 
-    /// The struct that the C code wants, for a machine of so many CPUs under a host with this tick.
+    /// The parameters for C, on a machine of `nr_cpus` CPUs under a host with a tick of `tick_ns`.
+    ///
+    /// # Errors
+    /// If the tick or a tunable is out of range.
     pub fn params(&self, nr_cpus: usize, tick_ns: u64) -> Result<Params, Error> {
         if !(1..=TUNABLE_MAX_NS).contains(&tick_ns) {
             return Err(Error::BadTick { tick_ns });
@@ -270,7 +273,7 @@ impl Axis {
 }
 
 impl Queue {
-    /// The kernel's defaults of latency, min_granularity and wakeup_granularity on so many CPUs.
+    /// The kernel's defaults of latency, min_granularity and wakeup_granularity on `nr_cpus` CPUs, in ns.
     ///
     /// kernel/sched/fair.c of 3.10 to 6.5: get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG.
     /// kernel/sched_fair.c and sched_init_granularity() of 2.6.24. migration_cost is the one that no kernel scales.

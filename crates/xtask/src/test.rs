@@ -272,7 +272,7 @@ fn policy_c(_: &mut Shared) -> Result<()> {
             .env("WAKELAB_WERROR", "1")
             .env("WAKELAB_SANITIZE", "1")
             .env("CARGO_TARGET_DIR", target.join(name))
-            .args(["test", "--quiet", "-p", "wakelab-policy", "--lib", "--tests"])
+            .args(["test", "--quiet", "-p", "wakelab-policy", "-p", "wakelab-log", "--lib", "--tests"])
             .envs(runner);
         run_command(&mut command)
     };

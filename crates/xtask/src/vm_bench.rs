@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use wakelab_policy::{AxisValue, PolicySpec};
 
 use crate::command;
 use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader};
@@ -57,31 +58,31 @@ const KERNEL: &str = "eevdf";
 const EMPTY: &str = "empty";
 const SMP_8: &str = "8,sockets=2,cores=2,threads=2";
 
+/// What an axis is changed in.
+const BASE: &str = "linux-4.15";
+
+/// [`BASE`] with every other value of an axis.
+fn changed(axis: &str) -> Vec<String> {
+    let axis = PolicySpec::axes().iter().find(|its| its.name == axis).expect("an axis of policies");
+    let base = PolicySpec::named().iter().find(|named| named.name == BASE).expect("a named policy");
+    let with = |value: &AxisValue| format!("{BASE}+{}={}", axis.name, value.name);
+    let is_other = |text: &String| text.parse::<PolicySpec>().is_ok_and(|spec| spec != base.spec);
+    axis.values.iter().map(with).filter(is_other).collect()
+}
+
 /// Policies that have every value of the axes idle and affine, and both kinds of queue; and the default one.
-const PLACEMENT: [&str; 9] = [
-    "linux-4.15",
-    "linux-4.15+idle=smt-balance",
-    "linux-4.15+idle=nearest",
-    "linux-4.15+idle=narrow",
-    "linux-4.15+affine=always",
-    "linux-4.15+affine=flips",
-    "linux-4.15+affine=off",
-    "linux-6.12",
-    "wakelab",
-];
+fn placement() -> Vec<String> {
+    let ours = ["linux-6.12".to_owned(), "wakelab".to_owned()];
+    [vec![BASE.to_owned()], changed("idle"), changed("affine"), ours.to_vec()].concat()
+}
+
 /// The searches alone, and after wake-affine.
-const SEARCH: [&str; 7] = [
-    "linux-4.15+affine=off+idle=nearest",
-    "linux-4.15+affine=off+idle=smt-balance",
-    "linux-4.15+affine=off",
-    "linux-4.15+idle=nearest",
-    "linux-4.15+idle=smt-balance",
-    "linux-4.15",
-    "linux-6.12",
-];
-/// And every value of the axis groups.
-const GROUPS: [&str; 3] =
-    ["linux-4.15+groups=task-weight", "linux-4.15+groups=shares", "linux-4.15+groups=exact"];
+fn searches() -> Vec<String> {
+    let all: Vec<String> = [BASE.to_owned()].into_iter().chain(changed("idle")).collect();
+    let alone = all.iter().map(|spec| format!("{spec}+affine=off"));
+    alone.chain(all.iter().cloned()).chain(["linux-6.12".to_owned()]).collect()
+}
+
 /// The design of groups=shares as it was published.
 const PUBLISHED_SHARES: &str = "linux-2.6.24+groups=shares";
 
@@ -107,12 +108,15 @@ impl Part {
         }
     }
 
-    fn policies(self) -> Vec<&'static str> {
+    fn policies(self) -> Vec<String> {
+        let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        // The base is among the policies already.
+        let groups = || changed("groups");
         match self {
-            Part::Path | Part::Burst => [&[KERNEL, EMPTY][..], &PLACEMENT, &GROUPS].concat(),
-            Part::Search => SEARCH.to_vec(),
-            Part::Time => [&[EMPTY][..], &PLACEMENT, &GROUPS].concat(),
-            Part::Shares => [&[KERNEL, PUBLISHED_SHARES][..], &GROUPS].concat(),
+            Part::Path | Part::Burst => [named(&[KERNEL, EMPTY]), placement(), groups()].concat(),
+            Part::Search => searches(),
+            Part::Time => [named(&[EMPTY]), placement(), groups()].concat(),
+            Part::Shares => [named(&[KERNEL, PUBLISHED_SHARES, BASE]), groups()].concat(),
         }
     }
 
@@ -188,10 +192,10 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 fn measure(part: Part, args: &BenchArgs, programs: &[PathBuf]) -> Result<Vec<Sample>> {
     let all = part.policies();
     let is_meant = |text: &String, spec: &str| {
-        if all.contains(&text.as_str()) { spec == text } else { spec.contains(text) }
+        if all.contains(text) { spec == text } else { spec.contains(text) }
     };
-    let chosen = |spec: &&&str| {
-        **spec == KERNEL || args.only.is_empty() || args.only.iter().any(|text| is_meant(text, spec))
+    let chosen = |spec: &&String| {
+        *spec == KERNEL || args.only.is_empty() || args.only.iter().any(|text| is_meant(text, spec))
     };
     let plan: Vec<String> = all.iter().filter(chosen).flat_map(|spec| part.plan(spec, args)).collect();
     let (smp, accel) = part.machine();

@@ -40,6 +40,7 @@ enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
 #include "host/memory.h"
 #include "host/groups.h"
 #include "core.h"
+#include "event.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -52,54 +53,20 @@ struct wl_memory wl_memory;
 #define PARITY_MASKS   256
 #define PARITY_NO_TASK (~0u)
 
-enum parity_kind { /* src/event.rs has the same order */
-		   PARITY_TASK_INIT,
-		   PARITY_AFFINITY,
-		   PARITY_SELECT,
-		   PARITY_SCAN_TOOK,
-		   PARITY_ENQUEUE,
-		   PARITY_DISPATCH,
-		   PARITY_MAY_MOVE,
-		   PARITY_MAY_RUN,
-		   PARITY_TICK,
-		   PARITY_TIMER,
-		   PARITY_BUSY,
-		   PARITY_IDLE,
-		   PARITY_RUNNING,
-		   PARITY_STOPPING,
-		   PARITY_QUIESCENT,
-		   PARITY_WEIGHT,
-		   PARITY_EXIT,
-		   PARITY_IDLE_MASK,
-		   PARITY_GROUP_INIT,
-		   PARITY_GROUP_EXIT,
-		   PARITY_GROUP_SHARES,
-		   PARITY_TASK_GROUP,
-		   PARITY_TAKEN,
-};
+/* Besides the policy's kinds: whether the idle mask has a CPU, as value says. */
+#define PARITY_IDLE_MASK WL_NR_EVENT
 
-/* One event; what the fields mean depends on kind. */
+/* One event, and what it is of. */
 struct parity_event {
-	u64 now_ns;
-	u64 value; /* id, elapsed_ns, set or clear */
-	u32 kind;
-	u32 cpu;
-	s32 prev_cpu; /* of an enqueue: where it happens */
+	struct wl_event event;
 	u32 task;
-	u32 waker;  /* PARITY_NO_TASK: none */
-	u32 flags;  /* of the wake-up or the task; why of an enqueue; runnable of stopping */
-	u32 weight; /* or shares */
-	u32 mask;   /* index into masks[]; of a group event its slot */
+	u32 waker; /* PARITY_NO_TASK: none */
+	u32 mask;  /* index into masks[]: the CPUs of AFFINITY */
+	u32 unused;
 };
 
 struct parity_answer {
-	struct wl_decision decision;
-	struct wl_enqueue_out enqueue;
-	struct wl_dispatch_out dispatch;
-	struct wl_move_out move;
-	struct wl_run_out run;
-	struct wl_tick_out tick;
-	struct wl_timer_out timer;
+	union wl_answer answer;
 	struct wl_task task;  /* its record after the event, without the mask */
 	struct wl_task waker; /* the waker's */
 };
@@ -173,246 +140,86 @@ static __always_inline u32 token_give(u32 cpu)
 
 /* ------------------------------------------------------------------ one event */
 
-__noinline int parity_select(u32 i)
+/* What comes before: what AFFINITY, SCAN_TOOK and MAY_MOVE read. */
+__noinline int parity_prepare(u32 i)
 {
 	struct parity_event *e = event_at(i);
 	struct parity_answer *a = answer_at(i);
-	struct wl_task *waker = e->waker == PARITY_NO_TASK ? 0 : task_at(e->waker);
-	struct wl_select_in in = {
-		.this_cpu = e->cpu,
-		.prev_cpu = e->prev_cpu,
-		.flags = e->flags,
-		.now_ns = e->now_ns,
-	};
-
-	wl_select(&wl_memory.policy, &in, task_at(e->task), waker, &a->decision);
-	if (parity_fault && (e->now_ns & 63) == 0) {
-		if (parity_fault == FAULT_CPU)
-			a->decision.cpu ^= 1;
-		if (parity_fault == FAULT_REASON)
-			a->decision.reason ^= 1;
-		if (parity_fault == FAULT_READS)
-			a->decision.reads.at[WL_DIST_LLC]++;
-	}
-	last_decision = a->decision;
-	if (e->waker != PARITY_NO_TASK)
-		copy_head(&a->waker, task_at(e->waker));
-	return 0;
-}
-
-__noinline int parity_scan_took(u32 i)
-{
-	struct parity_event *e = event_at(i);
-
-	wl_scan_took(&wl_memory.policy, e->cpu, &last_decision, e->value);
-	return 0;
-}
-
-__noinline int parity_enqueue(u32 i)
-{
-	struct parity_event *e = event_at(i);
-	struct wl_enqueue_in in = {
-		.cpu = e->cpu, .why = e->flags, .this_cpu = e->prev_cpu, .now_ns = e->now_ns};
-
-	wl_enqueue(&wl_memory.policy, task_at(e->task), &in, &answer_at(i)->enqueue);
-	return 0;
-}
-
-__noinline int parity_dispatch(u32 i)
-{
-	struct parity_event *e = event_at(i);
-	struct parity_answer *a = answer_at(i);
-
-	wl_dispatch(&wl_memory.policy, e->cpu, e->now_ns, &a->dispatch);
-	last_dispatch = a->dispatch;
-	return 0;
-}
-
-__noinline int parity_may_move(u32 i)
-{
-	struct parity_event *e = event_at(i);
-	struct parity_answer *a = answer_at(i);
-
-	struct wl_move_in in = {.cpu = e->cpu, .now_ns = e->now_ns};
-
-	wl_may_move(&wl_memory.policy, task_at(e->task), &in, &last_dispatch, &a->move);
-	a->dispatch = last_dispatch;
-	return 0;
-}
-
-__noinline int parity_may_run(u32 i)
-{
-	struct parity_event *e = event_at(i);
-
-	wl_may_run(&wl_memory.policy, task_at(e->task), e->cpu, e->now_ns, &answer_at(i)->run);
-	return 0;
-}
-
-__noinline int parity_tick(u32 i)
-{
-	struct parity_event *e = event_at(i);
-
-	wl_tick(&wl_memory.policy, e->cpu, e->task == PARITY_NO_TASK ? 0 : task_at(e->task),
-		e->now_ns, &answer_at(i)->tick);
-	return 0;
-}
-
-__noinline int parity_timer(u32 i)
-{
-	struct parity_event *e = event_at(i);
-
-	if (e->kind == PARITY_TAKEN)
-		wl_taken(&wl_memory.policy, e->cpu, e->now_ns, &answer_at(i)->timer);
-	else
-		wl_timer(&wl_memory.policy, e->cpu, e->now_ns, &answer_at(i)->timer);
-	return 0;
-}
-
-__noinline int parity_busy_idle(u32 i)
-{
-	struct parity_event *e = event_at(i);
-
-	if (e->kind == PARITY_BUSY)
-		wl_busy(&wl_memory.policy, e->cpu, e->now_ns);
-	else
-		wl_idle(&wl_memory.policy, e->cpu, e->now_ns);
-	if (parity_fault == FAULT_STATE)
-		wl_memory.policy.cpu[cpu_at(e->cpu)].rotor++;
-	return 0;
-}
-
-/* The small events about a task, together. */
-__noinline int parity_task_event(u32 i)
-{
-	struct parity_event *e = event_at(i);
 	struct wl_task *t = task_at(e->task);
 	u32 mask = e->mask, word;
 
-	switch (e->kind) {
-	case PARITY_TASK_INIT:
-		wl_task_init(&wl_memory.policy, t, e->value, e->weight, e->flags);
+	switch (e->event.kind) {
+	case WL_EVENT_SCAN_TOOK:
+		a->answer.decision = last_decision;
 		break;
-	case PARITY_AFFINITY:
+	case WL_EVENT_MAY_MOVE:
+		a->answer.moved.before = last_dispatch;
+		break;
+	case WL_EVENT_AFFINITY:
 		wl_hide(mask);
 		wl_for (word, 0, WL_MASK_WORDS)
 			t->allowed[word & (WL_MASK_WORDS - 1)] =
 				masks[mask & (PARITY_MASKS - 1)][word & (WL_MASK_WORDS - 1)];
-		wl_task_affinity(&wl_memory.policy, t);
-		break;
-	case PARITY_WEIGHT:
-		wl_task_weight(&wl_memory.policy, t, e->weight, e->now_ns);
-		break;
-	case PARITY_EXIT:
-		wl_task_exit(&wl_memory.policy, t, e->now_ns);
 		break;
 	}
 	return 0;
 }
 
-__noinline int parity_group_event(u32 i)
+/* What comes behind: faults, and what the next event reads. */
+__noinline int parity_finish(u32 i)
 {
 	struct parity_event *e = event_at(i);
+	struct parity_answer *a = answer_at(i);
+	struct wl_decision *d = &a->answer.decision;
 
-	switch (e->kind) {
-	case PARITY_GROUP_INIT:
-		wl_group_init(&wl_memory.policy, e->mask, e->flags, e->weight);
+	switch (e->event.kind) {
+	case WL_EVENT_SELECT:
+		if (parity_fault && (e->event.now_ns & 63) == 0) {
+			if (parity_fault == FAULT_CPU)
+				d->cpu ^= 1;
+			if (parity_fault == FAULT_REASON)
+				d->reason ^= 1;
+			if (parity_fault == FAULT_READS)
+				d->reads.at[WL_DIST_LLC]++;
+		}
+		last_decision = *d;
 		break;
-	case PARITY_GROUP_EXIT:
-		wl_group_exit(&wl_memory.policy, e->mask);
+	case WL_EVENT_DISPATCH:
+		last_dispatch = a->answer.dispatch;
 		break;
-	case PARITY_GROUP_SHARES:
-		wl_group_shares(&wl_memory.policy, e->mask, e->weight);
+	case WL_EVENT_MAY_MOVE:
+		last_dispatch = a->answer.moved.after;
+		break;
+	case WL_EVENT_BUSY:
+	case WL_EVENT_IDLE:
+		if (parity_fault == FAULT_STATE)
+			wl_memory.policy.cpu[cpu_at(e->event.cpu)].rotor++;
+		break;
+	case WL_EVENT_GROUP_SHARES:
 		if (parity_fault == FAULT_GROUP) {
-			struct wl_group_cpu *gc = wl_group_cpu_at(&wl_memory.policy, e->mask, 0);
+			struct wl_group_cpu *gc =
+				wl_group_cpu_at(&wl_memory.policy, e->event.slot, 0);
 
 			if (gc)
 				gc->exact.part++;
 		}
 		break;
-	case PARITY_TASK_GROUP:
-		wl_task_group(&wl_memory.policy, task_at(e->task), e->mask, e->now_ns);
-		break;
 	}
-	return 0;
-}
-
-__noinline int parity_running(u32 i)
-{
-	struct parity_event *e = event_at(i);
-
-	wl_running(&wl_memory.policy, task_at(e->task), e->cpu, e->now_ns);
-	return 0;
-}
-
-__noinline int parity_stopping(u32 i)
-{
-	struct parity_event *e = event_at(i);
-
-	if (e->kind == PARITY_STOPPING)
-		wl_stopping(&wl_memory.policy, task_at(e->task), e->cpu, e->now_ns, e->flags);
-	else
-		wl_quiescent(&wl_memory.policy, task_at(e->task), e->now_ns);
+	if (e->task != PARITY_NO_TASK)
+		copy_head(&a->task, task_at(e->task));
+	if (e->waker != PARITY_NO_TASK)
+		copy_head(&a->waker, task_at(e->waker));
 	return 0;
 }
 
 /* Tells the policy one event and notes its answer. */
-__noinline int parity_one(u32 i)
+__noinline int parity_apply(u32 i)
 {
 	struct parity_event *e = event_at(i);
+	struct wl_task *t = e->task == PARITY_NO_TASK ? 0 : task_at(e->task);
+	struct wl_task *waker = e->waker == PARITY_NO_TASK ? 0 : task_at(e->waker);
 
-	switch (e->kind) {
-	case PARITY_SELECT:
-		parity_select(i);
-		break;
-	case PARITY_SCAN_TOOK:
-		parity_scan_took(i);
-		break;
-	case PARITY_ENQUEUE:
-		parity_enqueue(i);
-		break;
-	case PARITY_DISPATCH:
-		parity_dispatch(i);
-		break;
-	case PARITY_MAY_MOVE:
-		parity_may_move(i);
-		break;
-	case PARITY_MAY_RUN:
-		parity_may_run(i);
-		break;
-	case PARITY_TICK:
-		parity_tick(i);
-		break;
-	case PARITY_TIMER:
-	case PARITY_TAKEN:
-		parity_timer(i);
-		break;
-	case PARITY_BUSY:
-	case PARITY_IDLE:
-		parity_busy_idle(i);
-		break;
-	case PARITY_RUNNING:
-		parity_running(i);
-		break;
-	case PARITY_STOPPING:
-	case PARITY_QUIESCENT:
-		parity_stopping(i);
-		break;
-	case PARITY_IDLE_MASK:
-		wl_memory_set_idle(&wl_memory.policy, e->cpu, e->value != 0);
-		break;
-	case PARITY_GROUP_INIT:
-	case PARITY_GROUP_EXIT:
-	case PARITY_GROUP_SHARES:
-	case PARITY_TASK_GROUP:
-		parity_group_event(i);
-		break;
-	default:
-		parity_task_event(i);
-		break;
-	}
-	if (e->task != PARITY_NO_TASK)
-		copy_head(&answer_at(i)->task, task_at(e->task));
-	return 0;
+	return wl_apply(&wl_memory.policy, &e->event, t, waker, &answer_at(i)->answer);
 }
 
 SEC("syscall")
@@ -420,8 +227,17 @@ int parity_run(void *unused)
 {
 	u32 i, nr = nr_events;
 
-	wl_for (i, 0, nr)
-		parity_one(i);
+	wl_for (i, 0, nr) {
+		struct wl_event *e = &event_at(i)->event;
+
+		if (e->kind == PARITY_IDLE_MASK) {
+			wl_memory_set_idle(&wl_memory.policy, e->cpu, e->value != 0);
+			continue;
+		}
+		parity_prepare(i);
+		parity_apply(i);
+		parity_finish(i);
+	}
 	return 0;
 }
 

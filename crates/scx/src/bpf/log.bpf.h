@@ -4,10 +4,10 @@
  * buffer.
  *
  * A file that includes this calls the policy as before: its entry points are macros that also make
- * the record (log_record.h). A question's record is made in the CPU's buffer (notes.bpf.h): opened
- * with the tasks as they are, filled by the policy's reads, closed with the answer. An event's is
- * written to the ring buffer as it is. One that finds no room there is lost; each CPU counts its
- * records, so that the reader sees which.
+ * the record (host/log_record.h). A question's record is made in the CPU's buffer (notes.bpf.h):
+ * opened with the tasks as they are, filled by the policy's reads, closed with the answer. An
+ * event's is written to the ring buffer as it is. One that finds no room there is lost; each CPU
+ * counts its records, so that the reader sees which.
  */
 #ifndef SCX_WAKELAB_LOG_H
 #define SCX_WAKELAB_LOG_H
@@ -40,8 +40,8 @@ SEPARATE int log_open(u32 kind, u64 now_ns, const struct wl_task *task, const st
 	u32 at = LOG_TASK_AT;
 
 	__builtin_memset(&b->head, 0, sizeof(b->head));
-	b->head.kind = kind;
-	b->head.now_ns = now_ns;
+	b->head.event.kind = kind;
+	b->head.event.now_ns = now_ns;
 	b->cut = 0;
 	if (task) {
 		b->head.flags |= WL_LOG_HAS_TASK;
@@ -61,17 +61,19 @@ SEPARATE int log_open(u32 kind, u64 now_ns, const struct wl_task *task, const st
 	return 0;
 }
 
-/* The answer is there, and with it the record. */
-SEPARATE int log_close(u64 arg0, u64 arg1)
+/* The answer is there, and with it the record; the rest are the event's fields of these names. */
+SEPARATE int log_close(u32 cpu, s32 prev_cpu, u32 flags, u64 value)
 {
 	struct log_buffer *b = log_buffer();
 	u32 at = b->at, size;
 
 	b->at = 0;
-	b->head.cpu = bpf_get_smp_processor_id();
 	b->head.seq = __sync_fetch_and_add(&b->seq, 1);
-	b->head.args[0] = arg0;
-	b->head.args[1] = arg1;
+	b->head.event.this_cpu = bpf_get_smp_processor_id();
+	b->head.event.cpu = cpu;
+	b->head.event.prev_cpu = prev_cpu;
+	b->head.event.flags = flags;
+	b->head.event.value = value;
 	b->head.nr_notes = at - b->head.nr_notes;
 	if (b->cut)
 		b->head.flags |= WL_LOG_CUT;
@@ -90,72 +92,72 @@ SEPARATE int log_close(u64 arg0, u64 arg1)
 static __always_inline int logged_select(const struct wl_select_in *in, struct wl_task *wakee,
 					 struct wl_task *waker, struct wl_decision *out)
 {
-	log_open(WL_LOG_SELECT, in->now_ns, wakee, waker);
+	log_open(WL_EVENT_SELECT, in->now_ns, wakee, waker);
 	wl_select(&policy, in, wakee, waker, out);
 	*log_answer(struct wl_decision) = *out;
 	if (log_fault && !(wakee->id % log_fault))
 		log_answer(struct wl_decision)->cpu++;
-	log_close(in->prev_cpu, in->flags);
+	log_close(0, in->prev_cpu, in->flags, 0);
 	return 0;
 }
 
 static __always_inline int logged_scan_took(u32 cpu, const struct wl_decision *d, u64 elapsed_ns)
 {
 	wl_scan_took(&policy, cpu, d, elapsed_ns);
-	log_open(WL_LOG_SCAN_TOOK, bpf_ktime_get_ns(), 0, 0);
+	log_open(WL_EVENT_SCAN_TOOK, bpf_ktime_get_ns(), 0, 0);
 	*log_answer(struct wl_decision) = *d;
-	log_close(cpu, elapsed_ns);
+	log_close(cpu, 0, 0, elapsed_ns);
 	return 0;
 }
 
 static __always_inline int logged_enqueue(struct wl_task *t, const struct wl_enqueue_in *in,
 					  struct wl_enqueue_out *out)
 {
-	log_open(WL_LOG_ENQUEUE, in->now_ns, t, 0);
+	log_open(WL_EVENT_ENQUEUE, in->now_ns, t, 0);
 	wl_enqueue(&policy, t, in, out);
 	*log_answer(struct wl_enqueue_out) = *out;
-	log_close(in->cpu, in->why);
+	log_close(in->cpu, 0, in->why, 0);
 	return 0;
 }
 
 static __always_inline int logged_dispatch(u32 cpu, u64 now_ns, struct wl_dispatch_out *out)
 {
-	log_open(WL_LOG_DISPATCH, now_ns, 0, 0);
+	log_open(WL_EVENT_DISPATCH, now_ns, 0, 0);
 	wl_dispatch(&policy, cpu, now_ns, out);
 	*log_answer(struct wl_dispatch_out) = *out;
-	log_close(cpu, 0);
+	log_close(cpu, 0, 0, 0);
 	return 0;
 }
 
 static __always_inline int logged_may_move(struct wl_task *t, const struct wl_move_in *in,
 					   struct wl_dispatch_out *d, struct wl_move_out *out)
 {
-	log_open(WL_LOG_MAY_MOVE, in->now_ns, t, 0);
-	log_answer(struct wl_log_move)->before = *d;
+	log_open(WL_EVENT_MAY_MOVE, in->now_ns, t, 0);
+	log_answer(struct wl_moved)->before = *d;
 	wl_may_move(&policy, t, in, d, out);
-	log_answer(struct wl_log_move)->after = *d;
-	log_answer(struct wl_log_move)->out = *out;
-	log_close(in->cpu, 0);
+	log_answer(struct wl_moved)->after = *d;
+	log_answer(struct wl_moved)->out = *out;
+	log_close(in->cpu, 0, 0, 0);
 	return 0;
 }
 
 static __always_inline int logged_may_run(struct wl_task *t, u32 cpu, u64 now_ns,
 					  struct wl_run_out *out)
 {
-	log_open(WL_LOG_MAY_RUN, now_ns, t, 0);
+	log_open(WL_EVENT_MAY_RUN, now_ns, t, 0);
 	wl_may_run(&policy, t, cpu, now_ns, out);
 	*log_answer(struct wl_run_out) = *out;
-	log_close(cpu, 0);
+	log_close(cpu, 0, 0, 0);
 	return 0;
 }
 
 static __always_inline int logged_tick(u32 cpu, struct wl_task *t, u64 now_ns,
 				       struct wl_tick_out *out)
 {
-	log_open(WL_LOG_TICK, now_ns, t, 0);
+	log_open(WL_EVENT_TICK, now_ns, t, 0);
 	wl_tick(&policy, cpu, t, now_ns, out);
 	*log_answer(struct wl_tick_out) = *out;
-	log_close(cpu, 0);
+	log_close(cpu, 0, 0, 0);
 	return 0;
 }
 
@@ -168,20 +170,24 @@ struct log_event {
 };
 _Static_assert(sizeof(struct log_event) % WL_LOG_UNIT == 0, "an event's record has a gap");
 
+/* Two of an event's fields in one argument of log_event(). */
+#define LOG_PAIR(low, high) ((u64)(u32)(high) << 32 | (u32)(low))
+
 static __always_inline void log_event_head(struct wl_log_head *head, u32 kind,
 					   const struct wl_task *t, u64 now_ns, u64 seq)
 {
 	__builtin_memset(head, 0, sizeof(*head));
 	head->size = sizeof(*head);
-	head->kind = kind;
-	head->cpu = bpf_get_smp_processor_id();
 	head->seq = seq;
-	head->now_ns = now_ns;
 	head->task = t ? t->id : 0;
+	head->event.kind = kind;
+	head->event.this_cpu = bpf_get_smp_processor_id();
+	head->event.now_ns = now_ns;
 }
 
-/* The policy was told something. A third argument comes in the upper half of the second. */
-SEPARATE int log_event(u32 kind, const struct wl_task *t, u64 now_ns, u64 arg0, u64 arg1)
+/* The policy was told something. Five arguments are all that there can be. */
+SEPARATE int log_event(u32 kind, const struct wl_task *t, u64 now_ns, u64 cpu_and_flags,
+		       u64 weight_and_slot)
 {
 	struct log_buffer *b = log_buffer();
 	struct wl_log_head *head = bpf_ringbuf_reserve(&log_ring, sizeof(*head), 0);
@@ -192,9 +198,15 @@ SEPARATE int log_event(u32 kind, const struct wl_task *t, u64 now_ns, u64 arg0, 
 		return 0;
 	}
 	log_event_head(head, kind, t, now_ns, seq);
-	head->args[0] = arg0;
-	head->args[1] = (u32)arg1;
-	head->args[2] = arg1 >> 32;
+	head->event.flags = cpu_and_flags >> 32;
+	head->event.weight = weight_and_slot;
+	head->event.slot = weight_and_slot >> 32;
+	if (kind == WL_EVENT_TASK_INIT)
+		head->event.value = head->task;
+	if (kind == WL_EVENT_GROUP_INIT)
+		head->event.parent = cpu_and_flags;
+	else
+		head->event.cpu = cpu_and_flags;
 	bpf_ringbuf_submit(head, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -210,7 +222,7 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 		log_lost(b);
 		return 0;
 	}
-	log_event_head(&event->head, WL_LOG_AFFINITY, t, now_ns, seq);
+	log_event_head(&event->head, WL_EVENT_AFFINITY, t, now_ns, seq);
 	event->head.flags = WL_LOG_HAS_TASK;
 	event->head.size = sizeof(*event);
 	event->task = *t;
@@ -230,42 +242,46 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 #define wl_tick(p, cpu, t, now_ns, out)	    logged_tick((cpu), (t), (now_ns), (out))
 
 /* What is told, at which time: evaluated once. */
-#define logged_event(kind, t, when_ns, arg0, arg1, call)                                           \
+#define logged_event(kind, t, when_ns, cpu_and_flags, weight_and_slot, call)                       \
 	({                                                                                         \
 		u64 log_now = (when_ns);                                                           \
-		log_event((kind), (t), log_now, (arg0), (arg1));                                   \
+		log_event((kind), (t), log_now, (cpu_and_flags), (weight_and_slot));               \
 		call;                                                                              \
 	})
 #define wl_timer(p, cpu, now_ns, out)                                                              \
-	logged_event(WL_LOG_TIMER, 0, now_ns, (cpu), 0, wl_timer((p), (cpu), log_now, (out)))
+	logged_event(WL_EVENT_TIMER, 0, now_ns, LOG_PAIR(cpu, 0), 0,                               \
+		     wl_timer((p), (cpu), log_now, (out)))
 #define wl_taken(p, cpu, now_ns, out)                                                              \
-	logged_event(WL_LOG_TAKEN, 0, now_ns, (cpu), 0, wl_taken((p), (cpu), log_now, (out)))
+	logged_event(WL_EVENT_TAKEN, 0, now_ns, LOG_PAIR(cpu, 0), 0,                               \
+		     wl_taken((p), (cpu), log_now, (out)))
 #define wl_busy(p, cpu, now_ns)                                                                    \
-	logged_event(WL_LOG_BUSY, 0, now_ns, (cpu), 0, wl_busy((p), (cpu), log_now))
+	logged_event(WL_EVENT_BUSY, 0, now_ns, LOG_PAIR(cpu, 0), 0, wl_busy((p), (cpu), log_now))
 #define wl_idle(p, cpu, now_ns)                                                                    \
-	logged_event(WL_LOG_IDLE, 0, now_ns, (cpu), 0, wl_idle((p), (cpu), log_now))
+	logged_event(WL_EVENT_IDLE, 0, now_ns, LOG_PAIR(cpu, 0), 0, wl_idle((p), (cpu), log_now))
 #define wl_running(p, t, cpu, now_ns)                                                              \
-	logged_event(WL_LOG_RUNNING, (t), now_ns, (cpu), 0, wl_running((p), (t), (cpu), log_now))
+	logged_event(WL_EVENT_RUNNING, (t), now_ns, LOG_PAIR(cpu, 0), 0,                           \
+		     wl_running((p), (t), (cpu), log_now))
 #define wl_stopping(p, t, cpu, now_ns, runnable)                                                   \
-	logged_event(WL_LOG_STOPPING, (t), now_ns, (cpu), (runnable),                              \
+	logged_event(WL_EVENT_STOPPING, (t), now_ns, LOG_PAIR(cpu, runnable), 0,                   \
 		     wl_stopping((p), (t), (cpu), log_now, (runnable)))
 #define wl_quiescent(p, t, now_ns)                                                                 \
-	logged_event(WL_LOG_QUIESCENT, (t), now_ns, 0, 0, wl_quiescent((p), (t), log_now))
+	logged_event(WL_EVENT_QUIESCENT, (t), now_ns, 0, 0, wl_quiescent((p), (t), log_now))
 #define wl_task_weight(p, t, weight, now_ns)                                                       \
-	logged_event(WL_LOG_WEIGHT, (t), now_ns, (weight), 0,                                      \
+	logged_event(WL_EVENT_WEIGHT, (t), now_ns, 0, LOG_PAIR(weight, 0),                         \
 		     wl_task_weight((p), (t), (weight), log_now))
 #define wl_task_group(p, t, slot, now_ns)                                                          \
 	({                                                                                         \
 		u32 log_to = (slot);                                                               \
-		logged_event(WL_LOG_GROUP, (t), now_ns, log_to, 0,                                 \
+		logged_event(WL_EVENT_GROUP, (t), now_ns, 0, LOG_PAIR(0, log_to),                  \
 			     wl_task_group((p), (t), log_to, log_now));                            \
 	})
 #define wl_task_exit(p, t, now_ns)                                                                 \
-	logged_event(WL_LOG_EXIT, (t), now_ns, 0, 0, wl_task_exit((p), (t), log_now))
+	logged_event(WL_EVENT_EXIT, (t), now_ns, 0, 0, wl_task_exit((p), (t), log_now))
 #define wl_task_init(p, t, id, weight, flags)                                                      \
 	({                                                                                         \
 		wl_task_init((p), (t), (id), (weight), (flags));                                   \
-		log_event(WL_LOG_TASK_INIT, (t), bpf_ktime_get_ns(), (weight), (flags));           \
+		log_event(WL_EVENT_TASK_INIT, (t), bpf_ktime_get_ns(), LOG_PAIR(0, flags),         \
+			  LOG_PAIR(weight, 0));                                                    \
 	})
 #define wl_task_affinity(p, t)                                                                     \
 	({                                                                                         \
@@ -275,18 +291,18 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 #define wl_group_init(p, slot, parent, shares)                                                     \
 	({                                                                                         \
 		u32 log_of = (shares);                                                             \
-		log_event(WL_LOG_GROUP_INIT, 0, bpf_ktime_get_ns(), (slot),                        \
-			  (u64)(parent) << 32 | log_of);                                           \
+		log_event(WL_EVENT_GROUP_INIT, 0, bpf_ktime_get_ns(), LOG_PAIR(parent, 0),         \
+			  LOG_PAIR(log_of, slot));                                                 \
 		wl_group_init((p), (slot), (parent), log_of);                                      \
 	})
 #define wl_group_exit(p, slot)                                                                     \
-	logged_event(WL_LOG_GROUP_EXIT, 0, bpf_ktime_get_ns(), (slot), 0,                          \
+	logged_event(WL_EVENT_GROUP_EXIT, 0, bpf_ktime_get_ns(), 0, LOG_PAIR(0, slot),             \
 		     wl_group_exit((p), (slot)))
 #define wl_group_shares(p, slot, shares)                                                           \
 	({                                                                                         \
 		u32 log_of = (shares);                                                             \
-		logged_event(WL_LOG_GROUP_SHARES, 0, bpf_ktime_get_ns(), (slot), log_of,           \
-			     wl_group_shares((p), (slot), log_of));                                \
+		logged_event(WL_EVENT_GROUP_SHARES, 0, bpf_ktime_get_ns(), 0,                      \
+			     LOG_PAIR(log_of, slot), wl_group_shares((p), (slot), log_of));        \
 	})
 
 #endif /* SCX_WAKELAB_LOG_H */

@@ -12,7 +12,7 @@
 #ifndef SCX_WAKELAB_NOTES_H
 #define SCX_WAKELAB_NOTES_H
 
-#include "log_record.h"
+#include "host/log_record.h"
 
 /*
  * Units that a record has, its head not counted: room for 978 notes behind a wake-up's answer and

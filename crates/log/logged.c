@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * logged.c - the policy in the layout of a BPF build, driven by the records of a log
- * (log_record.h).
+ * (host/log_record.h).
  *
  * Two ways to answer a question. *Live*: from this instance's own state, noting what the policy
  * reads. *Replayed*: every read is answered from the record's notes and must be of what the record
@@ -70,7 +70,9 @@ static struct wl_group_cpu *wl_logged_group_cpu(u32 slot, u32 cpu);
 #define wl_group_cpu_at(p, slot, cpu) ((void)(p), wl_logged_group_cpu((slot), (cpu)))
 
 #include "core.h"
-#include "log_record.h"
+#include "event.h"
+#include "logged.h"
+#include "mirror_check.h"
 
 /*
  * The tasks' records and those of groups lie behind it, in the same piece of memory:
@@ -207,34 +209,12 @@ static u64 wl_logged_place(struct wl_logged *l, u64 nr_cpus, u64 nr_groups, u64 
 	return tasks + nr_tasks * sizeof(struct wl_task);
 }
 
-/* The layout: the sizes and places that src/logged.rs needs, in its order. */
-extern const u32 wl_logged_layout[];
-const u32 wl_logged_layout[] = {
-	WL_MAX_CPUS,
-	sizeof(struct wl_policy),
-	sizeof(struct wl_task),
-	sizeof(struct wl_group),
-	sizeof(struct wl_group_cpu),
-	sizeof(struct wl_log_head),
-	sizeof(struct wl_log_move),
-	__builtin_offsetof(struct wl_policy, cpu),
-	sizeof(struct wl_cpu),
-	__builtin_offsetof(struct wl_policy, counter),
-	__builtin_offsetof(struct wl_policy, block),
-	__builtin_offsetof(struct wl_policy, loaded),
-	__builtin_offsetof(struct wl_policy, overloaded),
-	__builtin_offsetof(struct wl_task, id),
-	WL_NR_LOG_KIND,
-};
-
-u64 wl_logged_size(u32 nr_cpus, u32 nr_groups, u32 nr_tasks);
 u64 wl_logged_size(u32 nr_cpus, u32 nr_groups, u32 nr_tasks)
 {
 	return wl_logged_place(0, nr_cpus, nr_groups, nr_tasks);
 }
 
 /* Params and topology are in place, the rest is zero. */
-void wl_logged_init(struct wl_logged *l);
 void wl_logged_init(struct wl_logged *l)
 {
 	wl_now = l;
@@ -243,26 +223,17 @@ void wl_logged_init(struct wl_logged *l)
 	wl_now = 0;
 }
 
-u32 wl_logged_answer_bytes(u32 kind);
-u32 wl_logged_answer_bytes(u32 kind)
-{
-	return wl_log_answer_bytes(kind);
-}
-
 /* Where in the instance a task's record, that of a group, and that of a group on a CPU are. */
-u64 wl_logged_task_at(struct wl_logged *l, u32 task);
 u64 wl_logged_task_at(struct wl_logged *l, u32 task)
 {
 	return (u8 *)&l->tasks[task] - (u8 *)l;
 }
 
-u64 wl_logged_groups_at(struct wl_logged *l, u32 of_cpus);
 u64 wl_logged_groups_at(struct wl_logged *l, u32 of_cpus)
 {
 	return of_cpus ? (u8 *)l->group_cpus - (u8 *)l : (u8 *)l->groups - (u8 *)l;
 }
 
-void wl_logged_set_idle(struct wl_logged *l, u32 cpu, u32 idle);
 void wl_logged_set_idle(struct wl_logged *l, u32 cpu, u32 idle)
 {
 	u64 *word = &l->idle_mask[cpu / 64 & (WL_MASK_WORDS - 1)], bit = 1ULL << (cpu & 63);
@@ -270,135 +241,23 @@ void wl_logged_set_idle(struct wl_logged *l, u32 cpu, u32 idle)
 	*word = idle ? *word | bit : *word & ~bit;
 }
 
-u32 wl_logged_is_idle(struct wl_logged *l, u32 cpu);
 u32 wl_logged_is_idle(struct wl_logged *l, u32 cpu)
 {
 	return l->idle_mask[cpu / 64 & (WL_MASK_WORDS - 1)] >> (cpu & 63) & 1;
 }
 
-/* What a call found out: see struct wl_logged. */
-struct wl_logged_found {
-	u32 nr_notes;
-	u32 first_unused; /* replayed: the first note that was not asked for; nr_notes if all were */
-	u32 nr_missing;
-	u32 cut;
-	struct wl_note missing;
-};
-
-/* Tells or asks what the head says, of the instance's tasks of these numbers; ~0: none. */
-static void wl_logged_call(struct wl_logged *l, const struct wl_log_head *h, u32 task, u32 waker,
-			   void *answer)
-{
-	struct wl_policy *p = &l->policy;
-	struct wl_task *t = task == ~0u ? 0 : &l->tasks[task];
-	struct wl_task *w = waker == ~0u ? 0 : &l->tasks[waker];
-	u32 cpu = h->args[0];
-
-	switch (h->kind) {
-	case WL_LOG_SELECT: {
-		struct wl_select_in in = {.this_cpu = h->cpu,
-					  .prev_cpu = h->args[0],
-					  .flags = h->args[1],
-					  .now_ns = h->now_ns};
-
-		wl_select(p, &in, t, w, answer);
-		break;
-	}
-	case WL_LOG_ENQUEUE: {
-		struct wl_enqueue_in in = {
-			.cpu = cpu, .why = h->args[1], .this_cpu = h->cpu, .now_ns = h->now_ns};
-
-		wl_enqueue(p, t, &in, answer);
-		break;
-	}
-	case WL_LOG_DISPATCH:
-		wl_dispatch(p, cpu, h->now_ns, answer);
-		break;
-	case WL_LOG_MAY_MOVE: {
-		struct wl_log_move *move = answer;
-		struct wl_move_in in = {.cpu = cpu, .now_ns = h->now_ns};
-
-		move->after = move->before;
-		wl_may_move(p, t, &in, &move->after, &move->out);
-		break;
-	}
-	case WL_LOG_MAY_RUN:
-		wl_may_run(p, t, cpu, h->now_ns, answer);
-		break;
-	case WL_LOG_TICK:
-		wl_tick(p, cpu, t, h->now_ns, answer);
-		break;
-	case WL_LOG_TIMER: {
-		struct wl_timer_out out;
-
-		wl_timer(p, cpu, h->now_ns, &out);
-		break;
-	}
-	case WL_LOG_TAKEN: {
-		struct wl_timer_out out;
-
-		wl_taken(p, cpu, h->now_ns, &out);
-		break;
-	}
-	case WL_LOG_BUSY:
-		wl_busy(p, cpu, h->now_ns);
-		break;
-	case WL_LOG_IDLE:
-		wl_idle(p, cpu, h->now_ns);
-		break;
-	case WL_LOG_RUNNING:
-		wl_running(p, t, cpu, h->now_ns);
-		break;
-	case WL_LOG_STOPPING:
-		wl_stopping(p, t, cpu, h->now_ns, h->args[1]);
-		break;
-	case WL_LOG_QUIESCENT:
-		wl_quiescent(p, t, h->now_ns);
-		break;
-	case WL_LOG_TASK_INIT:
-		wl_task_init(p, t, h->task, h->args[0], h->args[1]);
-		break;
-	case WL_LOG_AFFINITY:
-		wl_task_affinity(p, t);
-		break;
-	case WL_LOG_WEIGHT:
-		wl_task_weight(p, t, h->args[0], h->now_ns);
-		break;
-	case WL_LOG_GROUP:
-		wl_task_group(p, t, h->args[0], h->now_ns);
-		break;
-	case WL_LOG_EXIT:
-		wl_task_exit(p, t, h->now_ns);
-		break;
-	case WL_LOG_GROUP_INIT:
-		wl_group_init(p, h->args[0], h->args[2], h->args[1]);
-		break;
-	case WL_LOG_GROUP_EXIT:
-		wl_group_exit(p, h->args[0]);
-		break;
-	case WL_LOG_GROUP_SHARES:
-		wl_group_shares(p, h->args[0], h->args[1]);
-		break;
-	case WL_LOG_SCAN_TOOK:
-		wl_scan_took(p, cpu, answer, h->args[1]);
-		break;
-	default:
-		break;
-	}
-}
-
 /*
- * One record. Live if `used` is null: notes has room for max_notes. Else replayed from nr_notes
- * notes; used has a byte of 0 for each. answer has room for the kind's; of WL_LOG_MAY_MOVE `before`
- * is read, of WL_LOG_SCAN_TOOK all.
+ * One event, of the instance's tasks of these numbers; ~0: none. Live if `used` is null: notes has
+ * room for max_notes. Else replayed from nr_notes notes; used has a byte of 0 for each. What is
+ * read of the answer is told in event.h.
  */
-void wl_logged_apply(struct wl_logged *l, const struct wl_log_head *head, u32 task, u32 waker,
-		     struct wl_note *notes, u8 *used, u32 max_notes, void *answer,
-		     struct wl_logged_found *found);
-void wl_logged_apply(struct wl_logged *l, const struct wl_log_head *head, u32 task, u32 waker,
-		     struct wl_note *notes, u8 *used, u32 max_notes, void *answer,
+void wl_logged_apply(struct wl_logged *l, const struct wl_event *event, u32 task, u32 waker,
+		     struct wl_note *notes, u8 *used, u32 max_notes, union wl_answer *answer,
 		     struct wl_logged_found *found)
 {
+	struct wl_task *t = task == ~0u ? 0 : &l->tasks[task];
+	struct wl_task *w = waker == ~0u ? 0 : &l->tasks[waker];
+
 	l->notes = notes;
 	l->used = used;
 	l->replays = used != 0;
@@ -408,7 +267,7 @@ void wl_logged_apply(struct wl_logged *l, const struct wl_log_head *head, u32 ta
 	l->nr_missing = 0;
 	l->cut = 0;
 	wl_now = l;
-	wl_logged_call(l, head, task, waker, answer);
+	wl_apply(&l->policy, event, t, w, answer);
 	wl_now = 0;
 	while (used && l->first_unused < l->nr_notes && used[l->first_unused])
 		l->first_unused++;

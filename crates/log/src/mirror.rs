@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The structs of host/log_record.h and the layout of a BPF build, as the build script writes them (build.rs).
+#![allow(missing_docs, reason = "what needs no comment in a header needs none here")]
+
+use std::mem::offset_of;
+
+use wakelab_policy::{Field, Of};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+include!(concat!(env!("OUT_DIR"), "/mirror.rs"));

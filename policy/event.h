@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * event.h - what the policy is told and asked, as data: one struct for every call, and wl_apply(),
+ * which makes the call.
+ *
+ * For hosts that write calls down, repeat them or compare builds: the log of scx_wakelab and its
+ * verification (crates/log), and parity. A host that runs tasks calls the entry points of policy.h
+ * itself, which costs less.
+ *
+ * struct wl_event has the arguments that are numbers. Tasks come beside it, because their records
+ * are the host's; so does the answer, because an event is written down before it.
+ *
+ * The comment of a kind says in a fixed form what it takes and answers; Rust's tables are generated
+ * from it: `takes FIELD, ..; answers STRUCT: text`. A field is one of struct wl_event, `task`, or
+ * `maybe task` where there need be none. All kinds but NONE take this_cpu and now_ns besides.
+ */
+#ifndef WL_EVENT_H
+#define WL_EVENT_H
+
+#include "policy.h"
+
+enum wl_event_kind {
+	/* Nothing: a log ends so. */
+	WL_EVENT_NONE,
+
+	/* takes task, prev_cpu, flags; answers wl_decision: Where should a task run? */
+	WL_EVENT_SELECT,
+	/* takes task, cpu, flags; answers wl_enqueue_out: A task joins a queue. */
+	WL_EVENT_ENQUEUE,
+	/* takes cpu; answers wl_dispatch_out: A CPU needs something to run. */
+	WL_EVENT_DISPATCH,
+	/* takes task, cpu; answers wl_moved: May a task be pulled? */
+	WL_EVENT_MAY_MOVE,
+	/* takes task, cpu; answers wl_run_out: Should a queued task run now? */
+	WL_EVENT_MAY_RUN,
+	/* takes maybe task, cpu; answers wl_tick_out: A tick. */
+	WL_EVENT_TICK,
+
+	/* takes cpu; answers wl_timer_out: The host's periodic timer. */
+	WL_EVENT_TIMER,
+	/* takes cpu: A CPU left its idle task. */
+	WL_EVENT_BUSY,
+	/* takes cpu: A CPU went to its idle task. */
+	WL_EVENT_IDLE,
+	/* takes task, cpu: A task was switched in. */
+	WL_EVENT_RUNNING,
+	/* takes task, cpu, flags: A task is switched out. */
+	WL_EVENT_STOPPING,
+	/* takes task: A task is not runnable any more, or leaves its queue. */
+	WL_EVENT_QUIESCENT,
+	/* takes task, value, weight, flags: A task's record begins. */
+	WL_EVENT_TASK_INIT,
+	/* takes task: A task may run on other CPUs; its record says on which. */
+	WL_EVENT_AFFINITY,
+	/* takes task, weight: A task has another weight. */
+	WL_EVENT_WEIGHT,
+	/* takes task, slot: A task belongs to another group. */
+	WL_EVENT_GROUP,
+	/* takes task: A task is gone. */
+	WL_EVENT_EXIT,
+	/* takes slot, parent, weight: A group begins. */
+	WL_EVENT_GROUP_INIT,
+	/* takes slot: A group is gone. */
+	WL_EVENT_GROUP_EXIT,
+	/* takes slot, weight: A group has other shares. */
+	WL_EVENT_GROUP_SHARES,
+	/* takes cpu, value; answers wl_decision: How long the search for this decision took. */
+	WL_EVENT_SCAN_TOOK,
+	/* takes cpu; answers wl_timer_out: A task of a higher class runs on a CPU, and others wait. */
+	WL_EVENT_TAKEN,
+	WL_NR_EVENT,
+};
+
+/* Questions, whose answers decide, are the kinds from SELECT up to this one. */
+#define WL_EVENT_LAST_QUESTION WL_EVENT_TICK
+
+/* A call's arguments; those that its kind does not take are 0. */
+struct wl_event {
+	u32 kind;     /* enum wl_event_kind */
+	u32 this_cpu; /* where it happens */
+	u64 now_ns;
+	u64 value; /* TASK_INIT: the task's id; SCAN_TOOK: ns */
+	u32 cpu;   /* which it is about: the queue, the CPU that pulls, ticks or switches */
+	s32 prev_cpu;
+	u32 flags; /* WL_WAKE_*; ENQUEUE: enum wl_enqueue_why; STOPPING: runnable; TASK_INIT: WL_TASK_* */
+	u32 weight; /* a task's, or a group's shares */
+	u32 slot;   /* a group's */
+	u32 parent; /* and its parent's */
+};
+
+/* What a pull may still take, before and after wl_may_move(), and the answer. */
+struct wl_moved {
+	struct wl_dispatch_out before;
+	struct wl_dispatch_out after;
+	struct wl_move_out out;
+};
+
+/* The answer to an event, by its kind. */
+union wl_answer {
+	struct wl_decision decision;
+	struct wl_enqueue_out enqueue;
+	struct wl_dispatch_out dispatch;
+	struct wl_moved moved;
+	struct wl_run_out run;
+	struct wl_tick_out tick;
+	struct wl_timer_out timer;
+};
+
+/* What an event of no task in particular says, or one that need not have one. */
+WL_INLINE int wl_apply_to_cpu(struct wl_policy *p, const struct wl_event *e, struct wl_task *t,
+			      union wl_answer *answer)
+{
+	switch (e->kind) {
+	case WL_EVENT_DISPATCH:
+		return wl_dispatch(p, e->cpu, e->now_ns, &answer->dispatch);
+	case WL_EVENT_TICK:
+		return wl_tick(p, e->cpu, t, e->now_ns, &answer->tick);
+	case WL_EVENT_TIMER:
+		return wl_timer(p, e->cpu, e->now_ns, &answer->timer);
+	case WL_EVENT_TAKEN:
+		return wl_taken(p, e->cpu, e->now_ns, &answer->timer);
+	case WL_EVENT_BUSY:
+		return wl_busy(p, e->cpu, e->now_ns);
+	case WL_EVENT_IDLE:
+		return wl_idle(p, e->cpu, e->now_ns);
+	case WL_EVENT_GROUP_INIT:
+		return wl_group_init(p, e->slot, e->parent, e->weight);
+	case WL_EVENT_GROUP_EXIT:
+		return wl_group_exit(p, e->slot);
+	case WL_EVENT_GROUP_SHARES:
+		return wl_group_shares(p, e->slot, e->weight);
+	case WL_EVENT_SCAN_TOOK:
+		return wl_scan_took(p, e->cpu, &answer->decision, e->value);
+	default:
+		return 0;
+	}
+}
+
+/* What changes of a task, and what happens to it. */
+WL_INLINE int wl_apply_to_task(struct wl_policy *p, const struct wl_event *e, struct wl_task *t)
+{
+	switch (e->kind) {
+	case WL_EVENT_RUNNING:
+		return wl_running(p, t, e->cpu, e->now_ns);
+	case WL_EVENT_STOPPING:
+		return wl_stopping(p, t, e->cpu, e->now_ns, e->flags);
+	case WL_EVENT_QUIESCENT:
+		return wl_quiescent(p, t, e->now_ns);
+	case WL_EVENT_TASK_INIT:
+		return wl_task_init(p, t, e->value, e->weight, e->flags);
+	case WL_EVENT_AFFINITY:
+		return wl_task_affinity(p, t);
+	case WL_EVENT_WEIGHT:
+		return wl_task_weight(p, t, e->weight, e->now_ns);
+	case WL_EVENT_GROUP:
+		return wl_task_group(p, t, e->slot, e->now_ns);
+	case WL_EVENT_EXIT:
+		return wl_task_exit(p, t, e->now_ns);
+	default:
+		return 0;
+	}
+}
+
+/*
+ * Tells or asks what `e` says, of these tasks; a kind that takes a task does nothing without. The
+ * answer has room for its kind's. Of SCAN_TOOK it is the decision, which is read; of MAY_MOVE
+ * `before` is.
+ */
+WL_INLINE int wl_apply(struct wl_policy *p, const struct wl_event *e, struct wl_task *t,
+		       struct wl_task *waker, union wl_answer *answer)
+{
+	struct wl_select_in select = {.this_cpu = e->this_cpu,
+				      .prev_cpu = e->prev_cpu,
+				      .flags = e->flags,
+				      .now_ns = e->now_ns};
+	struct wl_enqueue_in enqueue = {
+		.cpu = e->cpu, .why = e->flags, .this_cpu = e->this_cpu, .now_ns = e->now_ns};
+	struct wl_move_in move = {.cpu = e->cpu, .now_ns = e->now_ns};
+
+	wl_apply_to_cpu(p, e, t, answer);
+	if (!t)
+		return 0;
+	switch (e->kind) {
+	case WL_EVENT_SELECT:
+		return wl_select(p, &select, t, waker, &answer->decision);
+	case WL_EVENT_ENQUEUE:
+		return wl_enqueue(p, t, &enqueue, &answer->enqueue);
+	case WL_EVENT_MAY_MOVE:
+		answer->moved.after = answer->moved.before;
+		return wl_may_move(p, t, &move, &answer->moved.after, &answer->moved.out);
+	case WL_EVENT_MAY_RUN:
+		return wl_may_run(p, t, e->cpu, e->now_ns, &answer->run);
+	default:
+		return wl_apply_to_task(p, e, t);
+	}
+}
+
+#endif /* WL_EVENT_H */
