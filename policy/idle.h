@@ -19,6 +19,7 @@
 #include "idle_nearest.h"
 #include "idle_scan.h"
 #include "idle_smt_balance.h"
+#include "idle_two_choices.h"
 
 /* ------------------------------------------------------------------ the search */
 
@@ -53,6 +54,8 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 		return wl_search_narrow(p, s, t, out);
 	case WL_IDLE_NEAREST:
 		return wl_search_nearest(p, s, t, out);
+	case WL_IDLE_TWO_CHOICES:
+		return wl_search_two_choices(p, s, t, out);
 	default:
 		return wl_search_by_form(p, s, t, out);
 	}

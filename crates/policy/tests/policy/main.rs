@@ -27,6 +27,7 @@ mod idle_narrow;
 mod idle_nearest;
 mod idle_scan;
 mod idle_smt_balance;
+mod idle_two_choices;
 mod idle_walk;
 mod lines;
 mod model;
