@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lists the files of `machines/` with their descriptions, sorted by name and `host` last, so that a new one needs no line
-//! anywhere else.
+//! Lists the files of `machines/` with their descriptions, sorted by name and `host` last, so that a new one needs no
+//! line anywhere else.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What things cost on a machine: the one table of all figures. Every figure comes from a machine file, with its source.
+//! What things cost on a machine: the one table of all figures. Every figure comes from a machine file, with its
+//! source.
 //!
-//! A new cost is a row of [`COSTS`] and a line in each file of `machines/`. Reading and writing machine files, the rows of
-//! `wakelab machines NAME`, ablation, sensitivity and JSON all follow the table.
+//! A new cost is a row of [`COSTS`] and a line in each file of `machines/`. Reading and writing machine files, the rows
+//! of `wakelab machines NAME`, ablation, sensitivity and JSON all follow the table.
 //!
 //! Integer units throughout: nanoseconds (`_ns`), or picoseconds (`_ps`) where a nanosecond is too coarse. Arrays
 //! by distance are indexed by [`Distance::index`](crate::Distance::index).

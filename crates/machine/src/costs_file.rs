@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads `[costs]` of a machine file: each figure with its source, and where the file has no figure, that of `base`.
 //!
-//! The keys are those of the table of costs (costs.rs); the shape of a figure says what its value looks like. A figure from
-//! `base` is an estimate on this machine, whatever its source on that one, and its source says so.
+//! The keys are those of the table of costs (costs.rs); the shape of a figure says what its value looks like. A figure
+//! from `base` is an estimate on this machine, whatever its source on that one, and its source says so.
 
 use std::collections::BTreeMap;
 use std::fmt;

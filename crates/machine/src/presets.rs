@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The machines that wakelab knows by name: the files of `machines/`, built in. One of them, `host`, has costs only: its
-//! topology is that of the machine that wakelab runs on.
+//! The machines that wakelab knows by name: the files of `machines/`, built in. One of them, `host`, has costs only:
+//! its topology is that of the machine that wakelab runs on.
 
 use crate::file::read_machine;
 use crate::{Machine, MachineError};

@@ -7,9 +7,9 @@ use crate::costs::{COSTS, Figure};
 use crate::{Costs, Distance, IdleState, Machine, MachineError};
 
 impl Machine {
-    /// The text of a machine file with one line a CPU and each cost's meaning above it, which [`Machine::from_toml`] reads
-    /// back as the same topology and costs. Errors if a figure is too large for TOML, which no checked machine has, and if a term was left out by a
-    /// switch ([`Machine::without`]), for which files have no key.
+    /// The text of a machine file with one line a CPU and each cost's meaning above it, which [`Machine::from_toml`]
+    /// reads back as the same topology and costs. Errors if a figure is too large for TOML, which no checked machine
+    /// has, and if a term was left out by a switch ([`Machine::without`]), for which files have no key.
     pub fn to_toml(&self) -> Result<String, MachineError> {
         let Costs { reads_may_hit, charge_reads, charge_writes, charge_data, charge_atomics, .. } =
             self.costs;
