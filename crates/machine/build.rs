@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let folder = Path::new("../../machines");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<(bool, String, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(&folder)? {
+    for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "toml") {
             println!("cargo::rerun-if-changed={}", path.display());

@@ -77,15 +77,16 @@ fn integer(value: u64) -> Result<Value, MachineError> {
 /// Appends a text as comments of at most 100 columns.
 fn push_comment(text: &mut String, comment: &str) {
     const WIDTH: usize = 100;
-    let mut column = WIDTH;
+    let mut line = String::from("#");
     for word in comment.split_whitespace() {
-        if column + 1 + word.len() > WIDTH {
-            text.push_str(if column == WIDTH { "#" } else { "\n#" });
-            column = 1;
+        if line.len() + 1 + word.len() > WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line.truncate(1);
         }
-        text.push(' ');
-        text.push_str(word);
-        column += 1 + word.len();
+        line.push(' ');
+        line.push_str(word);
     }
+    text.push_str(&line);
     text.push('\n');
 }

@@ -44,6 +44,8 @@ fn a_base_alone_is_enough_and_is_written_out_in_full() {
     let again = Machine::from_toml(&text, "m.toml").unwrap();
     assert_eq!(again, machine);
     assert!(text.contains("# Work of one tick.\ntick_ns = { value = "), "{text}");
+    let comments: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert!(comments.iter().all(|line| line.len() <= 100 && line.matches('#').count() == 1), "{comments:#?}");
 }
 
 #[test]
