@@ -8,7 +8,7 @@ fn main() -> io::Result<()> {
     let folder = Path::new("../../experiments");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<PathBuf> =
-        fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     let mut list = String::from("&[\n");

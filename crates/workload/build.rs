@@ -8,7 +8,7 @@ fn main() -> io::Result<()> {
     let folder = Path::new("../../workloads");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<(String, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(&folder)? {
+    for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "toml") {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

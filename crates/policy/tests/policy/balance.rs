@@ -176,7 +176,7 @@ fn a_hot_task_stays_unless_pulls_keep_failing() {
     assert_eq!(pull.what(), DispatchDo::Pull);
     let later_ns = host.now_ns + 499_999;
     assert_eq!(host.policy.may_move(&mut hot.clone(), 0, later_ns, &mut pull.clone()).r#move, 0);
-    let mut cool = hot.clone();
+    let mut cool = hot;
     assert_eq!(
         host.policy.may_move(&mut cool, 0, later_ns + 1, &mut pull).r#move,
         1,

@@ -110,7 +110,7 @@ impl World {
         let nr = self.nr;
         match *question {
             Question::Select(wakee, waker, this, prev, flags) => {
-                let mut waker = self.tasks[waker].clone();
+                let mut waker = self.tasks[waker];
                 let input = SelectIn {
                     this_cpu: (this % nr) as i32,
                     prev_cpu: prev as i32 - 1,
@@ -140,7 +140,7 @@ impl World {
                     }
                     prop_assert!(pull.cpu as u32 != cpu % nr);
                     for task in &mut self.tasks {
-                        let before = task.clone();
+                        let before = *task;
                         let moved = self.policy.may_move(task, cpu % nr, now_ns, &mut pull);
                         prop_assert_eq!(moved.r#move == 1, task.cpu != before.cpu);
                         let allowed =
