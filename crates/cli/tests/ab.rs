@@ -197,7 +197,7 @@ fn a_scheduler_that_is_ejected_makes_its_run_void() {
         assert!(told.starts_with(why), "{mode}: {told}");
         // The block was run again: there are as many values as asked for.
         assert_eq!(document["metrics"][0]["sides"][1]["values"].as_array().map(Vec::len), Some(2));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("is void; its block is run again"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("is void, and its block is run again"));
     }
 }
 

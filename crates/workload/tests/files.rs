@@ -306,7 +306,7 @@ fn wrong_programs_name_line_and_column() {
         (r#""jion""#, "t.toml:6:12: unknown operation 'jion'; did you mean 'join'?"),
         (r#"7"#, "t.toml:6:12: expected an operation: a table or a word, found an integer"),
         (r#"{ send = "c" }"#, "t.toml:6:12: the operation lacks the key 'bytes'"),
-        (r#"{ send = "d", bytes = 1 }"#, "t.toml:6:22: no 'd' among the channels; there are c"),
+        (r#"{ send = "d", bytes = 1 }"#, "t.toml:6:22: unknown 'd' among the channels; there is 'c'"),
         (r#"{ send = "c[0]", bytes = 1 }"#, "t.toml:6:22: 'c' has 0 indices, found 1"),
         (
             r#"{ send = "c", bytes = 11 }"#,
@@ -337,15 +337,18 @@ fn wrong_programs_name_line_and_column() {
             r#"{ memory-ns = 1, read-bytes = "1_000_000_000_000_000" }"#,
             "t.toml:6:43: read-bytes is 1000000000000000; expected 0 to 17592186044416",
         ),
-        (r#"{ memory-ns = 1, home = "first" }"#, "t.toml:6:37: unknown name 'first'; there are self"),
+        (r#"{ memory-ns = 1, home = "first" }"#, "t.toml:6:37: unknown name 'first'; there is 'self'"),
         (
             r#"{ sleep-until-ns = "0 - 1" }"#,
             "t.toml:6:34: sleep-until-ns is -1; expected 0 to 1125899906842624",
         ),
-        (r#"{ lock = "m" }"#, "t.toml:6:22: no 'm' among the locks; there are l"),
-        (r#"{ share = 2, among = "c", do = [] }"#, "t.toml:6:34: no 'c' among the barriers; there are b"),
+        (r#"{ lock = "m" }"#, "t.toml:6:22: unknown 'm' among the locks; there is 'l'"),
+        (
+            r#"{ share = 2, among = "c", do = [] }"#,
+            "t.toml:6:34: unknown 'c' among the barriers; there is 'b'",
+        ),
         (r#"{ share = 2, do = [] }"#, "t.toml:6:12: the operation lacks the key 'among'"),
-        (r#"{ barrier = "c" }"#, "t.toml:6:25: no 'c' among the barriers; there are b"),
+        (r#"{ barrier = "c" }"#, "t.toml:6:25: unknown 'c' among the barriers; there is 'b'"),
         (
             r#"{ lock = "l" }, { lock = "l" }"#,
             "t.toml: task 0 (a), operation 1: takes lock 0, which it holds already",

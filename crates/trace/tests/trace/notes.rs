@@ -116,7 +116,7 @@ fn more_runs_than_memory_holds_are_refused() {
     let error = read_text(&script().text, &options).unwrap_err().to_string();
     assert!(
         error.starts_with("f: 4294967295 runs of 2 tasks with ")
-            && error.contains("expected at most 4194304 tasks and 8388608 operations in all runs, which is "),
+            && error.contains("expected at most 1048576 tasks and 8388608 operations in all runs, which is "),
         "{error}"
     );
 }
