@@ -66,7 +66,7 @@ enum wl_event_kind {
 	WL_EVENT_GROUP_SHARES,
 	/* takes cpu, value; answers wl_decision: How long the search for this decision took. */
 	WL_EVENT_SCAN_TOOK,
-	/* takes cpu; answers wl_timer_out: A task of a higher class runs on a CPU, and others wait. */
+	/* takes cpu; answers wl_timer_out: A task of a higher class has a CPU, and others wait. */
 	WL_EVENT_TAKEN,
 	WL_NR_EVENT,
 };

@@ -35,7 +35,9 @@ enum wl_idle_axis {
 	 * target first; another LLC if the wait is worth it.
 	 */
 	WL_IDLE_NEAREST,
-	/* idle_two_choices.h: Look at two random CPUs of the LLC, and take the first that is idle. */
+	/*
+	 * idle_two_choices.h: Look at two random CPUs of the LLC, and take the first that is idle.
+	 */
 	WL_IDLE_TWO_CHOICES,
 	WL_NR_IDLE,
 };

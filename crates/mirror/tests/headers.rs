@@ -143,10 +143,10 @@ fn what_cannot_be_mirrored_is_refused_by_line() {
 }
 
 #[test]
-fn policy_h_has_what_hosts_ask_for() {
+fn the_headers_have_what_hosts_ask_for() {
     let policy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../policy");
     for max_cpus in [1024, 4096] {
-        let roots = [policy.join("policy.h")];
+        let roots = [policy.join("state.h")];
         let headers =
             Headers::read(&roots, std::slice::from_ref(&policy), &[("WL_MAX_CPUS", max_cpus)]).unwrap();
         let task = headers.find("wl_task").unwrap();

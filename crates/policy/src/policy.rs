@@ -132,8 +132,8 @@ impl Policy {
         unsafe { slice::from_raw_parts(self.state.as_ptr().cast(), size) }
     }
 
-    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. Decisions do not depend
-    /// on it.
+    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. Decisions do not
+    /// depend on it.
     pub fn seen(&self) -> &Seen {
         // SAFETY: a pointer into the instance, which nobody writes while the borrow lasts.
         unsafe { &*ffi::wl_native_seen(self.raw()) }
@@ -389,7 +389,8 @@ impl Policy {
         unsafe { ffi::wl_native_task_affinity(self.raw(), task) };
     }
 
-    /// Sets a CPU's bit in the host's idle mask: `idle` while the CPU idles, nothing is queued and no task is on its way.
+    /// Sets a CPU's bit in the host's idle mask: `idle` while the CPU idles, nothing is queued and no task is on its
+    /// way.
     pub fn set_idle_mask(&mut self, cpu: u32, idle: bool) {
         self.check(cpu);
         // SAFETY: live object, and the CPU exists.
