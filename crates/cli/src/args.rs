@@ -122,6 +122,9 @@ pub(crate) struct KernelArgs {
     /// Stop a run after SECONDS of simulated time, which may have decimals, such as 0.5
     #[arg(long = "limit-s", value_name = "SECONDS", default_value = "600", value_parser = seconds_as_ns)]
     pub(crate) limit_ns: u64,
+    /// Give a run up with an error after N simulated events; a larger value allows longer runs
+    #[arg(long, value_name = "N", default_value_t = wakelab_sim::LIMIT_EVENTS, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit_events: u64,
 }
 
 /// Terms of the cost model to leave out.

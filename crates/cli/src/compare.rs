@@ -30,7 +30,7 @@ pub(crate) struct CompareArgs {
     /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "repeat", "strict", "machine",
-        "policy", "host", "seeds", "seed", "limit_ns", "without",
+        "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
     ])]
     scenario: Option<PathBuf>,
     /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's

@@ -64,7 +64,7 @@ pub(crate) fn kernel(args: &KernelArgs) -> Kernel {
         Host::Mainline => HostProfile::Mainline,
         Host::SchedExt => HostProfile::SchedExt,
     };
-    Kernel { host, limit_ns: args.limit_ns }
+    Kernel { host, limit_ns: args.limit_ns, limit_events: args.limit_events }
 }
 
 /// `--policy`, which may be repeated.

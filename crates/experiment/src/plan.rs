@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wakelab_machine::Machine;
 use wakelab_policy::PolicySpec;
-use wakelab_sim::Scenario;
+use wakelab_sim::{LIMIT_EVENTS, Scenario};
 use wakelab_workload::Workload;
 
 use crate::error::ExperimentError;
@@ -174,6 +174,7 @@ impl Experiment {
             policy,
             host: self.host,
             limit_ns: self.limit_s.saturating_mul(1_000_000_000),
+            limit_events: LIMIT_EVENTS,
         });
         for scenario in &scenarios {
             scenario.check().or_else(|error| self.fail(line, error.to_string()))?;

@@ -89,7 +89,14 @@ pub fn bench(plan: &BenchPlan) -> Result<Vec<BenchResult>, LabError> {
         for (name, policy) in &plan.policies {
             let (machine, workload) = (Arc::clone(&machine), Arc::clone(&workload));
             let host = HostProfile::Mainline;
-            let scenario = Scenario { machine, workload, policy: policy.clone(), host, limit_ns: 1 << 45 };
+            let scenario = Scenario {
+                machine,
+                workload,
+                policy: policy.clone(),
+                host,
+                limit_ns: 1 << 45,
+                limit_events: u64::MAX,
+            };
             scenarios.push((spec.clone(), name, scenario));
         }
     }

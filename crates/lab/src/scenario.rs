@@ -15,6 +15,8 @@ pub struct Kernel {
     pub host: HostProfile,
     /// Simulated nanoseconds after which a run is stopped.
     pub limit_ns: u64,
+    /// Simulated events after which a run fails.
+    pub limit_events: u64,
 }
 
 /// One scenario for each policy, in the order of `policies`.
@@ -30,6 +32,7 @@ pub fn scenarios(
         policy: policy.clone(),
         host: kernel.host,
         limit_ns: kernel.limit_ns,
+        limit_events: kernel.limit_events,
     };
     policies.iter().map(scenario).collect()
 }

@@ -154,7 +154,7 @@ impl<'a> Ablation<'a> {
 
 impl Case<'_> {
     fn document<'b>(&'b self, terms: &[(&'b str, &'b str)]) -> CaseDocument<'b> {
-        let Scenario { machine, workload, policy, host, limit_ns } = self.scenario;
+        let Scenario { machine, workload, policy, host, limit_ns, limit_events: _ } = self.scenario;
         CaseDocument {
             name: self.policy,
             machine,

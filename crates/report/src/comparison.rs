@@ -2,10 +2,10 @@
 //! Several policies, the same seeds: every metric per seed, its mean, and the gain over the first policy.
 
 use serde::Serialize;
-use wakelab_sim::{Ending, Outcome, Scenario};
+use wakelab_sim::{Ending, Outcome, Scenario, TimeKind};
 
 use crate::error::ReportError;
-use crate::metric::{metrics, percent, time_uses};
+use crate::metric::{metrics, percent};
 use wakelab_stats::{Direction, Unit};
 use wakelab_stats::{Gain, mean, paired_gain};
 
@@ -124,19 +124,14 @@ impl<'a> Comparison<'a> {
 impl<'a> PolicyResult<'a> {
     fn new(name: &str, outcomes: &'a [Outcome]) -> PolicyResult<'a> {
         let total: u64 = outcomes.iter().map(|outcome| outcome.time.total_ns()).sum();
-        let mut time: Vec<(&'static str, u64)> = Vec::new();
-        for outcome in outcomes {
-            for (index, use_) in time_uses(&outcome.time).into_iter().enumerate() {
-                match time.get_mut(index) {
-                    Some((_, ns)) => *ns += use_.ns,
-                    None => time.push((use_.name, use_.ns)),
-                }
-            }
-        }
+        let time = |kind: TimeKind| {
+            let ns = outcomes.iter().map(|outcome| outcome.time.ns(kind)).sum();
+            (kind.name(), percent(ns, total))
+        };
         PolicyResult {
             name: name.to_owned(),
             outcomes,
-            time_percent: time.into_iter().map(|(name, ns)| (name, percent(ns, total))).collect(),
+            time_percent: TimeKind::ALL.map(time).into(),
             reasons_percent: shares(outcomes, |outcome| &outcome.reasons),
             affine_reasons_percent: shares(outcomes, |outcome| &outcome.affine_reasons),
         }

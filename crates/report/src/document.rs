@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use wakelab_machine::Machine;
 use wakelab_policy::PolicySpec;
-use wakelab_sim::{Histogram, HostProfile, Outcome, Scenario};
+use wakelab_sim::{Histogram, HostProfile, LIMIT_EVENTS, Outcome, Scenario};
 use wakelab_workload::Workload;
 
 use crate::comparison::{Comparison, MetricOfPolicy};
@@ -48,6 +48,7 @@ struct SharedScenario<'a> {
     machine: &'a Machine,
     workload: &'a Workload,
     limit_ns: u64,
+    limit_events: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -137,6 +138,7 @@ impl Comparison<'_> {
                 machine: &first.machine,
                 workload: &first.workload,
                 limit_ns: first.limit_ns,
+                limit_events: first.limit_events,
             },
             recording,
             seeds: &self.seeds,
@@ -171,6 +173,11 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
         machine: Arc<Machine>,
         workload: Arc<Workload>,
         limit_ns: u64,
+        #[serde(default = "limit_events")]
+        limit_events: u64,
+    }
+    fn limit_events() -> u64 {
+        LIMIT_EVENTS
     }
     #[derive(Deserialize)]
     struct Policy {
@@ -183,7 +190,7 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
         return Err(refuse(format!("found '{}' of version {}", version.kind, version.schema_version)));
     }
     let document: Document = serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
-    let Shared { machine, workload, limit_ns } = document.scenario;
+    let Shared { machine, workload, limit_ns, limit_events } = document.scenario;
     let scenarios = document
         .policies
         .into_iter()
@@ -193,6 +200,7 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
             policy,
             host,
             limit_ns,
+            limit_events,
         })
         .collect();
     Ok((scenarios, document.seeds))

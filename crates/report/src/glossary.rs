@@ -3,10 +3,10 @@
 
 use wakelab_machine::Distance;
 use wakelab_policy::{AffineReason, Reason};
-use wakelab_sim::TimeUse;
+use wakelab_sim::TimeKind;
 use wakelab_workload::Measure;
 
-use crate::metric::{metrics, migration_label, time_uses};
+use crate::metric::{metrics, migration_label};
 
 const GLOSSARY: &str = include_str!("../../../docs/guide/glossary.md");
 
@@ -32,7 +32,7 @@ fn every_row_is_explained() {
 fn every_reason_and_every_use_of_time_is_explained() {
     assert_explained(Reason::ALL.iter().map(|reason| reason.name().to_owned()));
     assert_explained(AffineReason::ALL.iter().map(|reason| reason.name().to_owned()));
-    assert_explained(time_uses(&TimeUse::default()).into_iter().map(|used| used.label.to_owned()));
+    assert_explained(TimeKind::ALL.into_iter().map(|kind| kind.label().to_owned()));
     assert_explained(Distance::ALL.into_iter().map(|distance| migration_label(distance).to_owned()));
 }
 

@@ -3,11 +3,11 @@
 //! read, and how far tasks migrated. Only the largest changes are kept, the largest first.
 
 use wakelab_machine::Distance;
-use wakelab_sim::{Outcome, TimeUse};
+use wakelab_sim::{Outcome, TimeKind};
 
 use crate::experiment::CaseRuns;
 use crate::grid::{Cell, Grid, Row};
-use crate::metric::{migration_label, percent, time_uses};
+use crate::metric::{migration_label, percent};
 use wakelab_stats::mean;
 
 /// A kind of fact that may change between two policies.
@@ -163,12 +163,9 @@ impl Topic {
 }
 
 fn times(outcome: &Outcome) -> Vec<(String, f64)> {
-    let time: &TimeUse = &outcome.time;
-    let total = time.total_ns();
-    time_uses(time)
-        .into_iter()
-        .filter_map(|used| Some((used.label.to_owned(), percent(used.ns, total)?)))
-        .collect()
+    let total = outcome.time.total_ns();
+    let share = |kind: TimeKind| Some((kind.label().to_owned(), percent(outcome.time.ns(kind), total)?));
+    TimeKind::ALL.into_iter().filter_map(share).collect()
 }
 
 fn shares(counts: &std::collections::BTreeMap<String, u64>) -> Vec<(String, f64)> {

@@ -7,13 +7,12 @@
 //! If the columns are wider than the page, the table is cut into several, each with the baseline first.
 
 use wakelab_machine::printable;
-use wakelab_sim::{Ending, HostProfile, TimeUse};
+use wakelab_sim::{Ending, HostProfile, TimeKind};
 use wakelab_stats::{Direction, Gain, Unit, mean};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, PolicyResult};
 use crate::gain_text::{gain_words, is_same_for_every_seed, percent_words, points_words};
 use crate::grid::{Cell, Grid, Row};
-use crate::metric::time_uses;
 use crate::style::{GAIN, LOSS, Style, paint};
 
 /// Number of task groups that a page shows; the JSON has all.
@@ -126,14 +125,14 @@ impl Comparison<'_> {
     }
 
     fn time_grid(&self) -> Grid {
-        let rows = time_uses(&TimeUse::default())
+        let rows = TimeKind::ALL
             .into_iter()
             .enumerate()
             .filter(|(index, _)| self.policies.iter().any(|policy| policy.time_percent[*index].1 > Some(0.0)))
-            .map(|(index, use_)| {
+            .map(|(index, kind)| {
                 let cells =
                     self.policies.iter().map(|policy| percent_cell(policy.time_percent[index].1)).collect();
-                (use_.label.to_owned(), "%", cells)
+                (kind.label().to_owned(), "%", cells)
             })
             .collect();
         Grid { title: "Where the time went, in percent of all CPU time", heads: self.heads(), rows }

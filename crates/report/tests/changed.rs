@@ -21,6 +21,7 @@ fn scenario(machine: &str, policy: &str) -> Scenario {
         policy: policy.parse().unwrap(),
         host: HostProfile::Mainline,
         limit_ns: 60_000_000_000,
+        limit_events: wakelab_sim::LIMIT_EVENTS,
     }
 }
 

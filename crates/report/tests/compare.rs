@@ -25,6 +25,7 @@ fn scenario(workload: &str, policy: &str) -> Scenario {
         policy: policy.parse::<PolicySpec>().unwrap(),
         host: HostProfile::Mainline,
         limit_ns: 60_000_000_000,
+        limit_events: wakelab_sim::LIMIT_EVENTS,
     }
 }
 
@@ -378,4 +379,16 @@ fn listings_keep_their_schema() {
     assert_eq!(documents[3]["description"], named.description);
     assert_eq!((&documents[4]["name"], &documents[4]["description"]), (&Value::from(OTHER), &Value::Null));
     assert_eq!(documents[6]["workload"]["params"][0]["name"], "groups");
+}
+
+/// The fields of an outcome's JSON are those of the table of kinds.
+#[test]
+fn kinds_of_time_have_the_same_names_in_json() {
+    let json = serde_json::to_value(Outcome::default()).unwrap();
+    let mut fields: Vec<&String> = json["time"].as_object().unwrap().keys().collect();
+    let mut names: Vec<String> =
+        wakelab_sim::TimeKind::ALL.into_iter().map(|kind| format!("{}_ns", kind.name())).collect();
+    fields.sort_unstable();
+    names.sort_unstable();
+    assert!(fields.into_iter().eq(&names), "{names:?}");
 }

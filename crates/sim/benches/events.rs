@@ -50,6 +50,7 @@ fn bench(criterion: &mut Criterion) {
                 policy: policy.parse().expect("a policy"),
                 host: HostProfile::Mainline,
                 limit_ns: 1 << 40,
+                limit_events: u64::MAX,
             };
             let outcome = run(&scenario, 1).expect("a run");
             println!(

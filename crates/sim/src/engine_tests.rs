@@ -10,14 +10,15 @@ use common::{HOSTS, MS, bound, compute, machine, scenario};
 
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::host::Faults;
+use crate::kernel::profile::Faults;
 use crate::observer::Unobserved;
 use crate::{Ending, HostProfile, Scenario};
 
 fn run_broken(scenario: &Scenario, faults: Faults) -> String {
     let mut observer = Unobserved;
-    let mut engine = Engine::new(scenario, 1, &mut observer).unwrap();
-    engine.faults = faults;
+    let distances = scenario.machine.topology.distances();
+    let mut engine = Engine::new(scenario, &distances, 1, &mut observer).unwrap();
+    engine.kernel.faults = faults;
     match engine.run(scenario.limit_ns, 1) {
         Err(SimError::Invariant { what, .. }) => what,
         other => panic!("{other:?}"),
@@ -63,15 +64,20 @@ fn a_lone_task_is_refilled_unseen() {
     for host in HOSTS {
         let scenario = scenario(machine(1, 1, 1), vec![bound(&[0], vec![compute(100 * MS)])], host);
         let mut observer = Unobserved;
-        let mut engine = Engine::new(&scenario, 1, &mut observer).unwrap();
+        let distances = scenario.machine.topology.distances();
+        let mut engine = Engine::new(&scenario, &distances, 1, &mut observer).unwrap();
         assert_eq!(engine.simulate(10 * MS).unwrap(), Ending::LimitReached);
-        let phase_ns = engine.cpus[0].tick_phase_ns;
-        let slice_ns = engine.tasks[0].slice_ns;
+        let phase_ns = engine.kernel.cpus[0].tick_phase_ns;
+        let slice_ns = engine.kernel.threads[0].slice_ns;
         match host {
             HostProfile::SchedExt => assert_eq!(slice_ns, 17 * MS),
             HostProfile::Mainline => assert_eq!(slice_ns, 6 * MS, "the host does not count"),
         }
-        assert_eq!(engine.records[0].slice_used_ns, 9 * MS + phase_ns, "{host:?}: one turn to the policy");
+        assert_eq!(
+            engine.kernel.records[0].slice_used_ns,
+            9 * MS + phase_ns,
+            "{host:?}: one turn to the policy"
+        );
     }
 }
 
@@ -84,11 +90,12 @@ fn an_interrupt_uses_up_the_slice() {
         let mut scenario = scenario(machine(1, 1, 1), tasks, host);
         scenario.machine_mut().costs.interrupt_ns = 2 * MS;
         let mut observer = Unobserved;
-        let mut engine = Engine::new(&scenario, 1, &mut observer).unwrap();
+        let distances = scenario.machine.topology.distances();
+        let mut engine = Engine::new(&scenario, &distances, 1, &mut observer).unwrap();
         engine.simulate(5 * MS / 2).unwrap();
-        assert_eq!(engine.cpus[0].curr, 1, "{host:?}");
-        engine.policy.tick(0, Some(&mut engine.records[1]), 5 * MS / 2);
-        assert_eq!(engine.records[1].slice_used_ns, 5 * MS / 2, "{host:?}");
+        assert_eq!(engine.kernel.cpus[0].curr, 1, "{host:?}");
+        engine.kernel.host.tick(0, &mut engine.kernel.records[1], 5 * MS / 2);
+        assert_eq!(engine.kernel.records[1].slice_used_ns, 5 * MS / 2, "{host:?}");
     }
 }
 
@@ -98,12 +105,13 @@ fn slice_left_keeps_a_task_running() {
     let scenario =
         scenario(machine(1, 1, 1), vec![bound(&[0], vec![compute(3 * MS)]); 2], HostProfile::SchedExt);
     let mut observer = Unobserved;
-    let mut engine = Engine::new(&scenario, 1, &mut observer).unwrap();
+    let distances = scenario.machine.topology.distances();
+    let mut engine = Engine::new(&scenario, &distances, 1, &mut observer).unwrap();
     engine.simulate(MS / 2).unwrap();
-    engine.cpus[0].need_resched = true;
-    let switches = engine.tally.counts.switches_in;
+    engine.kernel.cpus[0].need_resched = true;
+    let switches = engine.ledger.tally.counts.switches_in;
     engine.schedule(0);
-    assert_eq!(engine.cpus[0].curr, 0);
-    assert!(!engine.cpus[0].scheduling && !engine.cpus[0].need_resched);
-    assert_eq!(engine.tally.counts.switches_in, switches);
+    assert_eq!(engine.kernel.cpus[0].curr, 0);
+    assert!(!engine.kernel.cpus[0].scheduling && !engine.kernel.cpus[0].need_resched);
+    assert_eq!(engine.ledger.tally.counts.switches_in, switches);
 }

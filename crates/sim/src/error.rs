@@ -8,7 +8,7 @@ use wakelab_workload::CheckError;
 /// A run's failure. All but [`SimError::Invariant`] are the scenario's fault.
 #[derive(Debug, Error)]
 pub enum SimError {
-    /// The machine cannot be.
+    /// The machine is impossible.
     #[error("impossible machine: {0}")]
     Machine(#[from] MachineError),
     /// The workload cannot run on any machine: unbalanced loops, an unknown channel, a gate out of range, an empty
@@ -27,7 +27,7 @@ pub enum SimError {
         name: String,
         /// `allowed` or `last_cpu`.
         field: &'static str,
-        /// The CPU.
+        /// The CPU that does not exist.
         cpu: u32,
         /// The machine's last CPU.
         last: u32,
@@ -41,7 +41,7 @@ pub enum SimError {
         name: String,
         /// Index of the operation.
         op: u32,
-        /// The node.
+        /// The node that does not exist.
         node: u32,
         /// The machine's last node.
         last: u32,
@@ -55,7 +55,7 @@ pub enum SimError {
         name: String,
         /// Index of the operation.
         op: u32,
-        /// What, and what was expected.
+        /// What it did, and what was expected.
         what: String,
     },
     /// Too much happened at one instant: the programs loop without using time.
@@ -63,19 +63,29 @@ pub enum SimError {
         "{steps} steps at {at_ns} ns without time passing, the last of them task {task}: expected programs that use time"
     )]
     NoProgress {
-        /// How many.
+        /// The number of steps.
         steps: u64,
-        /// When.
+        /// The simulated time, in nanoseconds.
         at_ns: u64,
         /// The task that was executing.
         task: u32,
     },
+    /// The run takes too long to simulate.
+    #[error(
+        "{events} simulated events by {at_ns} ns of simulated time, which is the limit: expected a shorter run, or a larger --limit-events"
+    )]
+    TooManyEvents {
+        /// The limit.
+        events: u64,
+        /// The simulated time reached, in nanoseconds.
+        at_ns: u64,
+    },
     /// The checker found an invariant broken: the simulator or the policy is wrong, not the scenario.
     #[error("invariant broken at {at_ns} ns: {what}")]
     Invariant {
-        /// Which, and by whom.
+        /// The invariant, and the CPU or task that broke it.
         what: String,
-        /// When.
+        /// The simulated time, in nanoseconds.
         at_ns: u64,
     },
 }

@@ -1,45 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The simulated kernel: clock, CPUs, runqueues, blocking, and what everything costs. It decides nothing: the policy
-//! (crates/policy) is asked, as sched_ext or Linux's own scheduler would ask it.
+//! (crates/policy) is asked, as sched_ext or Linux's own scheduler would ask it. engine.rs has the parts.
 //!
 //! [`run`] is a pure function: no threads, no output, no globals, no floating point. The same scenario and seed give
 //! the same bytes on every machine and in every build. A checker beside the engine verifies the house's invariants on
 //! every run, in release builds too.
 
-mod accounting;
-mod barrier;
-mod cache;
-mod channel;
-mod checker;
-mod counters;
-mod cpu;
 mod engine;
 #[cfg(test)]
 mod engine_tests;
 mod error;
-mod exec;
-mod groups;
-mod host;
-mod idle_runnable;
-mod interrupt;
-mod line;
-mod lock;
-mod memory;
+mod finish;
+mod hardware;
+mod ids;
+mod kernel;
+mod ledger;
 mod observer;
-mod ops;
 mod outcome;
-mod queue;
+mod programs;
 mod rng;
-mod runqueue;
-mod runqueue_lock;
 mod scenario;
-mod schedule;
-mod search;
-mod stream;
-mod task;
-mod transfers;
+mod time_use;
 mod validate;
-mod wake;
 
 // The builders that the tests of tests/ and those inside share name this crate from outside.
 #[cfg(test)]
@@ -49,8 +31,9 @@ use engine::Engine;
 pub use error::SimError;
 pub use observer::Observer;
 use observer::Unobserved;
-pub use outcome::{Counts, Ending, GroupTime, Histogram, Outcome, Reads, SearchTime, SearchTimes, TimeUse};
-pub use scenario::{HostProfile, Scenario};
+pub use outcome::{Counts, Ending, GroupTime, Histogram, Outcome, Reads, SearchTime, SearchTimes};
+pub use scenario::{HostProfile, LIMIT_EVENTS, Scenario};
+pub use time_use::{TimeKind, TimeUse};
 
 /// Runs a scenario.
 ///
@@ -60,7 +43,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Outcome, SimError> {
     run_with(scenario, seed, &mut Unobserved)
 }
 
-/// As [`run`], with somebody watching.
+/// As [`run`], with an observer.
 ///
 /// # Errors
 /// As [`run`].
@@ -78,5 +61,6 @@ fn run_with<O: Observer + ?Sized>(
     observer: &mut O,
 ) -> Result<Outcome, SimError> {
     scenario.check()?;
-    Engine::new(scenario, seed, observer)?.run(scenario.limit_ns, seed)
+    let distances = scenario.machine.topology.distances();
+    Engine::new(scenario, &distances, seed, observer)?.run(scenario.limit_ns, seed)
 }

@@ -8,9 +8,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// What a stream is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    /// How much a task computes, by task.
+    /// The length of a task's work, by task.
     Compute = 1,
-    /// When a CPU's tick comes, by CPU.
+    /// The offset of a CPU's ticks, by CPU.
     TickPhase = 2,
 }
 

@@ -33,6 +33,17 @@ pub struct Scenario {
     pub host: HostProfile,
     /// Simulated time in nanoseconds after which the run stops and says so.
     pub limit_ns: u64,
+    /// The number of simulated events after which the run fails, so that no run takes days.
+    #[serde(default = "limit_events")]
+    pub limit_events: u64,
+}
+
+/// The usual [`Scenario::limit_events`]: a run that reaches it has taken several minutes.
+pub const LIMIT_EVENTS: u64 = 2_000_000_000;
+
+/// For scenarios in JSON that do not state it.
+fn limit_events() -> u64 {
+    LIMIT_EVENTS
 }
 
 impl Scenario {

@@ -10,7 +10,7 @@ impl Scenario {
     /// Refuses a scenario that cannot run. [`crate::run`] does so first.
     ///
     /// # Errors
-    /// The first thing found wrong. The policy is not looked at: it is built when the run begins.
+    /// The first fault found. The policy is not checked: it is built when the run begins.
     pub fn check(&self) -> Result<(), SimError> {
         self.machine.check()?;
         self.workload.check()?;

@@ -9,8 +9,8 @@
 //! Worked example: a task has 1,000 ns of CPU time on a CPU of capacity 512. During the last 400 ns a sibling ran too,
 //! which leaves each thread a speed of 600: 600 x 512 / 1024 + 400 x 512 x 600 / 1024^2 = 300 + 117 = 417 ns of work.
 //!
-//! A task refills caches as in crates/sim/src/cache.rs: on its own core, what other tasks have pushed out since it
-//! left; elsewhere, its working set. A refill that a switch-out interrupts is not continued later.
+//! A task refills caches as in crates/sim/src/hardware/cache.rs: on its own core, what other tasks have pushed out
+//! since it left; elsewhere, its working set. A refill that a switch-out interrupts is not continued later.
 //!
 //! Taken off is what the simulated kernel will charge again (crates/trace/src/causal/overheads.rs).
 

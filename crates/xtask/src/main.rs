@@ -9,6 +9,7 @@ mod docs;
 mod experiments;
 #[cfg(test)]
 mod guide_tests;
+mod import_circles;
 mod lists;
 mod parity;
 mod setup;

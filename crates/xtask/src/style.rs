@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules of the house that no compiler checks: licence lines, the lengths of files and functions, no globals in
-//! policy/, no dead C, nothing left over, plain English, and the C style.
+//! The rules of the house that no compiler checks: licence lines, the lengths of files and functions, no circles of
+//! imports, no globals in policy/, no dead C, nothing left over, plain English, and the C style.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{self, find_program, output, root};
 use crate::setup::CLANG_FORMAT;
-use crate::{lists, style_c, style_prose, style_rust};
+use crate::{import_circles, lists, style_c, style_prose, style_rust};
 
 const LINES_MAX: usize = 700;
 /// Formatters wrap code and leave comments alone.
@@ -58,6 +58,7 @@ pub(crate) fn run() -> Result<()> {
     }
     style_c::check_dead(&code, &mut findings);
     lists::check(&mut findings)?;
+    findings.extend(import_circles::findings(code.iter().map(|(file, text)| (file.as_str(), text.as_str()))));
     let (pending, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| is_pending(finding));
     if !pending.is_empty() {
         println!("style: {} findings where PENDING says that the rules are new", pending.len());

@@ -7,10 +7,8 @@ use wakelab_machine::{Costs, Cpu, Machine, Topology};
 use wakelab_sim::{HostProfile, Outcome, Scenario, run};
 use wakelab_workload::{Channel, End, Measure, Op, Task, Workload};
 
-/// Both ways of the simulated kernel.
+/// All host profiles.
 pub(crate) const HOSTS: [HostProfile; 2] = [HostProfile::SchedExt, HostProfile::Mainline];
-/// Both idle designs, and today's kernel.
-pub(crate) const POLICIES: [&str; 3] = ["linux-4.15", "linux-4.15+idle=smt-balance", "linux-6.12"];
 pub(crate) const MS: u64 = 1_000_000;
 
 /// A machine of `llcs` last-level caches (a node and a socket each) x `cores` x `threads`, numbered core by core:
@@ -95,6 +93,7 @@ pub(crate) fn scenario(machine: Machine, tasks: Vec<Task>, host: HostProfile) ->
         policy: "linux-4.15".parse().unwrap(),
         host,
         limit_ns: 3600 * 1000 * MS,
+        limit_events: wakelab_sim::LIMIT_EVENTS,
     }
 }
 

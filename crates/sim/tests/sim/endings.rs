@@ -29,6 +29,18 @@ fn the_limit_stops_a_run() {
     }
 }
 
+/// A loop of 1 ns: the run would take 50 million events.
+#[test]
+fn the_limit_of_events_fails_a_run() {
+    let program = vec![Op::LoopBegin { times: None }, compute(1), Op::LoopEnd];
+    let mut scenario = scenario(machine(1, 1, 1), vec![task(0, program)], HOSTS[0]);
+    scenario.workload_mut().end = End::After { duration_ns: 50 * MS };
+    scenario.limit_events = 1_000;
+    let error = run(&scenario, 1).unwrap_err();
+    assert!(matches!(error, SimError::TooManyEvents { events: 1_000, .. }), "{error}");
+    assert!(error.to_string().ends_with("expected a shorter run, or a larger --limit-events"), "{error}");
+}
+
 /// A run of fixed length goes on when all have exited, and is complete when it is over.
 #[test]
 fn a_fixed_duration_is_kept() {

@@ -16,6 +16,7 @@ fn spin_groups_on(host: HostProfile, machine: Machine, policy: &str, spec: &str,
         policy: policy.parse().unwrap(),
         host,
         limit_ns: 1 << 50,
+        limit_events: wakelab_sim::LIMIT_EVENTS,
     };
     run(&scenario, seed).unwrap_or_else(|error| panic!("{error}"))
 }

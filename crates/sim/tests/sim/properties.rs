@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random machines x random workloads x both idle designs x both profiles: the checker finds nothing, two runs are
-//! equal, and no work is lost or made up.
+//! Random machines x random workloads x policies with every value of every axis x both host profiles: the checker finds
+//! nothing, two runs are equal, and no work is lost or made up.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use wakelab_machine::{Bandwidth, Distance, IdleState, Machine};
+use wakelab_policy::{Cover, PolicySpec};
 use wakelab_sim::{Ending, HostProfile, Scenario, run};
-use wakelab_workload::{Barrier, Channel, End, Home, Lock, Op, Source, Task, Workload};
+use wakelab_workload::{Barrier, Channel, End, Group, Home, Lock, Op, Source, Task, Workload};
 
-use crate::common::{HOSTS, MS, POLICIES, child, machine, task};
+use crate::common::{HOSTS, MS, child, machine, task};
 
 fn any_machine() -> impl Strategy<Value = Machine> {
     let shape = (1..=3u32, 1..=3u32, 1..=4u32, any::<bool>());
@@ -72,6 +73,8 @@ fn solo_op() -> impl Strategy<Value = Op> {
         1 => (1..9u64).prop_map(|units| Op::Count { units }),
         1 => (0..9 * MS).prop_map(|time_ns| Op::SleepUntil { time_ns, source: Source::Unknown }),
         1 => Just(Op::Exec),
+        1 => (0..GROUPS, 2..20_000u32).prop_map(|(group, shares)| Op::SetShares { group, shares }),
+        1 => prop::option::of(0..GROUPS).prop_map(|group| Op::MoveTo { group }),
         2 => (0..40_000u64, 0..90_000u64, 0..40_000u64, any::<bool>(), 0..=100u32).prop_map(|(work_ns, read_bytes, write_bytes, here, llc_percent)| {
             let home = if here { Home::FirstTouch } else { Home::Node(0) };
             Op::Memory { work_ns, read_bytes, write_bytes, home, llc_percent }
@@ -124,10 +127,11 @@ fn rounds(times: u64, ops: impl IntoIterator<Item = Op>) -> Vec<Op> {
 fn any_task() -> impl Strategy<Value = (Task, Option<Index>, Vec<Index>)> {
     let mask = prop::collection::vec(any::<Index>(), 0..4);
     let birth = (prop::option::weighted(0.3, any::<Index>()), 0..2 * MS, any::<bool>());
-    let traits = (0..3u32, prop::sample::select(vec![512, 1024, 3000]), prop::bool::weighted(0.3));
+    let group = prop::option::of(0..GROUPS);
+    let traits = (0..3u32, prop::sample::select(vec![512, 1024, 3000]), prop::bool::weighted(0.3), group);
     (any_program(), birth, traits, mask).prop_map(|(program, (parent, start_ns, known), traits, mask)| {
-        let (process, weight, limited) = traits;
-        let mut task = Task { start_ns, process, weight, ..task(0, program) };
+        let (process, weight, limited, group) = traits;
+        let mut task = Task { start_ns, process, weight, group, ..task(0, program) };
         task.last_cpu = known.then_some(0);
         (task, parent, if limited { mask } else { vec![] })
     })
@@ -193,13 +197,26 @@ fn add_meetings(tasks: &mut [Task], meetings: &[Meeting]) -> Vec<Barrier> {
 }
 
 const LOCKS: u32 = 3;
+const GROUPS: u32 = 4;
+
+/// Groups whose parents come before them.
+fn any_groups() -> impl Strategy<Value = Vec<Group>> {
+    let group = (prop::option::of(any::<Index>()), 2..20_000u32);
+    prop::collection::vec(group, GROUPS as usize).prop_map(|drawn| {
+        let group = |(number, (parent, shares)): (usize, (Option<Index>, u32))| {
+            let parent = parent.filter(|_| number > 0).map(|parent| parent.index(number) as u32);
+            Group { name: format!("g{number}"), parent, shares }
+        };
+        drawn.into_iter().enumerate().map(group).collect()
+    })
+}
 
 fn any_lock() -> impl Strategy<Value = Lock> {
     (any_spin(), any::<bool>()).prop_map(|(spin_ns, handoff)| Lock { spin_ns, handoff })
 }
 
 fn any_scenario() -> impl Strategy<Value = Scenario> {
-    let policy = prop::sample::select(POLICIES.to_vec());
+    let policy = prop::sample::select(PolicySpec::cover(Cover::Values));
     let host = prop::sample::select(HOSTS.to_vec());
     let end = prop_oneof![3 => Just(End::AllExited), 1 => (1..20 * MS).prop_map(|duration_ns| End::After { duration_ns })];
     let channel = (8..30u64, 0..2u64, 0..8u64, any::<bool>()).prop_map(
@@ -214,16 +231,21 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
     );
     let pairs = prop::collection::vec(any_pair(), 0..8);
     let locks = prop::collection::vec(any_lock(), LOCKS as usize);
-    let shared = (pairs, prop::collection::vec(any_meeting(), 0..4), locks);
+    let shared = (pairs, prop::collection::vec(any_meeting(), 0..4), locks, any_groups());
     let work = (prop::collection::vec(any_task(), 1..20), shared, prop::collection::vec(channel, 17));
     (any_machine(), work, policy, host, end).prop_map(
-        |(machine, (drawn, (pairs, meetings, locks), channels), policy, host, end)| {
+        |(machine, (drawn, (pairs, meetings, locks, groups), channels), policy, host, end)| {
             let nr_cpus = machine.topology.nr_cpus();
             let mut tasks: Vec<Task> = Vec::new();
             for (index, (mut task, parent, mask)) in drawn.into_iter().enumerate() {
                 if let Some(parent) = parent.filter(|_| index > 0) {
                     let parent = parent.index(index) as u32;
-                    task = Task { process: task.process, weight: task.weight, ..child(parent, task.program) };
+                    task = Task {
+                        process: task.process,
+                        weight: task.weight,
+                        group: task.group,
+                        ..child(parent, task.program)
+                    };
                     tasks[parent as usize].program.insert(0, Op::Fork { task: index as u32 });
                 }
                 let mut allowed: Vec<u32> = mask.iter().map(|cpu| cpu.index(nr_cpus) as u32).collect();
@@ -234,9 +256,17 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             }
             add_pairs(&mut tasks, &pairs);
             let barriers = add_meetings(&mut tasks, &meetings);
-            let workload = Workload { channels, locks, barriers, end, ..crate::common::workload(tasks) };
+            let workload =
+                Workload { channels, locks, barriers, groups, end, ..crate::common::workload(tasks) };
             let (machine, workload) = (machine.into(), workload.into());
-            Scenario { machine, workload, policy: policy.parse().unwrap(), host, limit_ns: 2_000 * MS }
+            Scenario {
+                machine,
+                workload,
+                policy,
+                host,
+                limit_ns: 2_000 * MS,
+                limit_events: wakelab_sim::LIMIT_EVENTS,
+            }
         },
     )
 }

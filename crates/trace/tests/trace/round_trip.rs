@@ -15,6 +15,7 @@ fn scenario(machine: &Machine, workload: Workload) -> Scenario {
         policy: "linux-4.15".parse().expect("a policy"),
         host: HostProfile::Mainline,
         limit_ns: 100_000_000_000,
+        limit_events: wakelab_sim::LIMIT_EVENTS,
     }
 }
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the kernel keeps for each CPU, as plain data.
+
+use std::collections::VecDeque;
+
+use wakelab_policy::{Decision, Dispatch};
+
+use crate::ids::NONE;
+use crate::ledger::search::SearchCost;
+
+/// A wake-up on its way through the kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Wakeup {
+    pub(crate) wakee: u32,
+    /// `WL_WAKE_*`.
+    pub(crate) flags: u32,
+    /// The CPU that was chosen.
+    pub(crate) cpu: u32,
+    /// The decision claimed that CPU.
+    pub(crate) claimed: bool,
+}
+
+/// Something that the kernel path on a CPU still has to do.
+#[derive(Clone, Copy)]
+pub(crate) enum Todo {
+    /// Send an interrupt to this CPU. This comes before everything else.
+    Send(u32),
+    /// Queue a wakee whose wake-up another CPU left to this one.
+    Queue(Wakeup),
+    /// Wake this task, with `WL_WAKE_*`.
+    Wake(u32, u32),
+}
+
+/// One CPU as the kernel sees it.
+#[repr(C, align(64))]
+pub(crate) struct Cpu {
+    /// The current task; `NONE` while the CPU idles, or between two tasks.
+    pub(crate) curr: u32,
+    /// The last task whose context was loaded, or `NONE` for the idle task's.
+    pub(crate) context: u32,
+    /// The policy knows the CPU as busy: its context is not the idle task's.
+    pub(crate) busy: bool,
+    pub(crate) need_resched: bool,
+    /// Inside schedule(): the next task is not chosen yet.
+    pub(crate) scheduling: bool,
+    /// Interrupts may be pending: the next two, the policy's timer or `timers`.
+    pub(crate) interrupted: bool,
+    pub(crate) ipi_pending: bool,
+    pub(crate) tick_pending: bool,
+    pub(crate) policy_timer_pending: bool,
+    /// Handles a timer's or device's interrupt, or wakes its task.
+    pub(crate) in_interrupt: bool,
+    /// The previous task, which this schedule() put back in its queue, or `NONE`.
+    pub(crate) put_back: u32,
+    /// The number of pulls in this schedule() or tick.
+    pub(crate) pulls: u32,
+    /// The number of claims by wake-ups that have not queued yet.
+    pub(crate) claims: u32,
+    pub(crate) todo: VecDeque<Todo>,
+    pub(crate) wakeup: Wakeup,
+    /// What the next switch costs on top of its fixed part.
+    pub(crate) extra_switch_ns: u64,
+    /// The offset of its ticks.
+    pub(crate) tick_phase_ns: u64,
+    /// Tasks whose timer or device interrupts wait to be handled.
+    pub(crate) timers: VecDeque<u32>,
+    /// mainline: wake-ups that other CPUs left to this one.
+    pub(crate) wake_list: Vec<Wakeup>,
+    pub(crate) decision: Decision,
+    /// What the decision costs, by part.
+    pub(crate) search_cost: SearchCost,
+    /// When the decision began.
+    pub(crate) select_since_ns: u64,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) tick: TickAnswer,
+}
+
+/// What the end of a tick carries out.
+#[derive(Clone, Copy)]
+pub(crate) struct TickAnswer {
+    /// The CPU to wake from idle, or `NONE`.
+    pub(crate) kick: u32,
+    /// Whether to balance now.
+    pub(crate) balance: bool,
+    /// What the policy's reads, writes and updates cost.
+    pub(crate) lines_ns: u64,
+}
+
+impl Cpu {
+    /// An idle CPU.
+    pub(crate) fn new(tick_phase_ns: u64) -> Cpu {
+        Cpu {
+            curr: NONE,
+            context: NONE,
+            busy: false,
+            need_resched: false,
+            scheduling: false,
+            interrupted: false,
+            ipi_pending: false,
+            tick_pending: false,
+            policy_timer_pending: false,
+            in_interrupt: false,
+            put_back: NONE,
+            pulls: 0,
+            claims: 0,
+            todo: VecDeque::new(),
+            wakeup: Wakeup { wakee: NONE, flags: 0, cpu: NONE, claimed: false },
+            extra_switch_ns: 0,
+            tick_phase_ns,
+            timers: VecDeque::new(),
+            wake_list: Vec::new(),
+            decision: Decision::default(),
+            search_cost: SearchCost::default(),
+            select_since_ns: 0,
+            dispatch: Dispatch::default(),
+            tick: TickAnswer { kick: NONE, balance: false, lines_ns: 0 },
+        }
+    }
+
+    /// Whether the idle task is its context, and no other task is being chosen.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.busy && !self.scheduling
+    }
+}

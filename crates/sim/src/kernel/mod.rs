@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The kernel's state, and its paths: how tasks run (run.rs), wake-ups (wake.rs, exec.rs), schedule() (schedule.rs,
+//! switch.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs). The paths are
+//! methods of the engine, because they act on hardware, programs and ledger. They ask the policy (host.rs) for every
+//! decision; nothing here places or balances.
+
+pub(crate) mod cpu;
+mod exec;
+mod groups;
+pub(crate) mod host;
+mod interrupt;
+mod prices;
+pub(crate) mod profile;
+mod run;
+pub(crate) mod runqueue;
+mod schedule;
+mod switch;
+pub(crate) mod thread;
+mod wake;
+
+use wakelab_policy::Timer;
+
+use crate::error::SimError;
+use crate::kernel::cpu::Cpu;
+use crate::kernel::host::Host;
+use crate::kernel::profile::Faults;
+use crate::kernel::runqueue::RunQueue;
+use crate::kernel::thread::{Record, Thread};
+use crate::rng::{Purpose, Stream as Random};
+use crate::scenario::{HostProfile, Scenario};
+
+/// What the kernel knows.
+pub(crate) struct Kernel<'a> {
+    pub(crate) profile: HostProfile,
+    /// A search claims the CPU that it chose.
+    pub(crate) claims: bool,
+    pub(crate) host: Host<'a>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) runqueues: Vec<RunQueue>,
+    pub(crate) threads: Vec<Thread>,
+    /// The policy's record of each task.
+    pub(crate) records: Vec<Record>,
+    /// CPU time that groups received from tasks that have left them.
+    pub(crate) group_time_ns: Vec<u64>,
+    /// The policy's last answer to its timer.
+    pub(crate) policy_timer: Timer,
+    /// The number of tasks that exist or will start, and have not exited.
+    pub(crate) alive: u64,
+    pub(crate) faults: Faults,
+}
+
+impl<'a> Kernel<'a> {
+    /// The kernel before boot.
+    pub(crate) fn new(scenario: &'a Scenario, seed: u64) -> Result<Kernel<'a>, SimError> {
+        let nr_cpus = scenario.machine.topology.nr_cpus();
+        let tick_period_ns = scenario.machine.costs.tick_period_ns;
+        let tick_phase_ns =
+            |cpu| Random::new(seed, Purpose::TickPhase, cpu as u32).between(0, tick_period_ns - 1);
+        let workload = &scenario.workload;
+        Ok(Kernel {
+            profile: scenario.host,
+            claims: scenario.host.claims(scenario.policy.traits()),
+            host: Host::new(scenario)?,
+            cpus: (0..nr_cpus).map(|cpu| Cpu::new(tick_phase_ns(cpu))).collect(),
+            runqueues: (0..nr_cpus).map(|_| RunQueue::default()).collect(),
+            threads: workload.tasks.iter().map(|spec| Thread::new(spec, nr_cpus)).collect(),
+            records: vec![Record::default(); workload.tasks.len()],
+            group_time_ns: vec![0; workload.groups.len()],
+            policy_timer: Timer::default(),
+            alive: 0,
+            faults: Faults::default(),
+        })
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The differences between the two host profiles. Each has a name here, so that the kernel's paths read the same for
+//! both.
+//!
+//! | | `sched_ext` (Linux 6.12) | `mainline` |
+//! |---|---|---|
+//! | a task that may run on one CPU only | never reaches select | reaches select like any other |
+//! | an idle CPU that a search chose | is claimed until the task is queued | not claimed by Linux's own searches: another wake-up may choose it in the meantime |
+//! | wake-up to a CPU behind another LLC | the waker queues the task | the waker sends an interrupt, the target queues the task |
+//! | the running task's slice | the host's; ends at ticks only; dispatch is not called before | the policy's; its answer to a tick |
+//! | schedule() with the previous task runnable | dispatch first; the task is put back only if another one was found | the task is put back first, and may be picked again |
+//! | a lone task whose slice ended | continues with 20 ms, unseen by the policy | continues |
+//! | preempt | the running task's slice is zeroed, the CPU kicked | the CPU is told to reschedule |
+//! | exec | never reaches select | the policy may move the task |
+//! | a CPU is told to push its running task | no effect: a lone task is never put back | the task is put back, and queued where the policy says |
+//! | balancing that a tick found due | in the next dispatch | in the tick |
+
+use wakelab_policy::Traits;
+
+use crate::scenario::HostProfile;
+
+/// SCX_SLICE_DFL.
+pub(crate) const DEFAULT_SLICE_NS: u64 = 20_000_000;
+
+impl HostProfile {
+    /// The host counts down the running task's slice.
+    pub(crate) fn owns_slices(self) -> bool {
+        self == HostProfile::SchedExt
+    }
+
+    /// A search claims the CPU that it chose until the task is queued. Linux's searches, and the published changes to
+    /// them, look whether a CPU runs its idle task with nothing queued and nothing in its wake list; that stays true
+    /// until the task is queued, and two wakers may choose the same CPU (idle_cpu() in kernel/sched/core.c; "sched:
+    /// Clear ttwu_pending after enqueue_task()", 2022, is a case where that time was long, and with it schbench's
+    /// tail).
+    pub(crate) fn claims(self, policy: Traits) -> bool {
+        self == HostProfile::SchedExt || policy.claims != 0
+    }
+
+    /// The policy also places tasks that may run on one CPU only.
+    pub(crate) fn selects_for_pinned(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// Wake-ups across LLCs are left to the target.
+    pub(crate) fn has_wake_list(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// schedule() puts the previous task back before it asks for the next.
+    pub(crate) fn puts_back_first(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// The policy places a task that execs.
+    pub(crate) fn places_exec(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// A lone running task can be put back: schedule() asks the policy where.
+    pub(crate) fn can_push(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// Balancing runs inside the tick.
+    pub(crate) fn balances_in_tick(self) -> bool {
+        self == HostProfile::Mainline
+    }
+}
+
+/// Ways to break the kernel on purpose, so that tests can see the checker fail. Nothing is broken by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// The number of interrupts between CPUs that the kernel wanted to send.
+    pub(crate) ipis: u64,
+    /// The interrupt with this number, from 1 on, is never sent.
+    pub(crate) lost_ipi: u64,
+    /// The interrupt with this number is sent, and never arrives.
+    pub(crate) stuck_ipi: u64,
+}

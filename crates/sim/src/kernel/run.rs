@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The current task executes its program, one step after the other, until a step takes time, waits or wakes.
+
+use wakelab_policy::WAKE_FORK;
+
+use crate::engine::Engine;
+use crate::error::SimError;
+use crate::hardware::segment::Segment;
+use crate::ids::{NONE, UNITS};
+use crate::kernel::cpu::Todo;
+use crate::kernel::thread::Life;
+use crate::observer::Observer;
+use crate::programs::next::{Here, Next, SpinEnd, Wakees};
+use crate::time_use::TimeKind;
+
+impl<O: Observer + ?Sized> Engine<'_, O> {
+    /// The CPU continues with its current task: first its cache refill, then the segment that was interrupted.
+    pub(crate) fn resume(&mut self, cpu: u32) {
+        let curr = self.kernel.cpus[cpu as usize].curr;
+        let thread = &mut self.kernel.threads[curr as usize];
+        if thread.refill > 0 {
+            let refill = Segment::of_units(TimeKind::CacheRefill, thread.refill);
+            self.hardware.cpus[cpu as usize].set_task_segment(refill);
+            return;
+        }
+        if thread.left.kind == TimeKind::Spin && self.programs.spin_is_over(curr) {
+            thread.left.units = 0;
+        }
+        let left = thread.left;
+        if left.units > 0 {
+            self.start_segment(cpu, curr, left);
+        } else {
+            self.advance(cpu, curr);
+        }
+    }
+
+    /// The CPU executes what is left of its current task's segment.
+    #[inline(always)]
+    fn start_segment(&mut self, cpu: u32, task: u32, left: Segment) {
+        let c = &mut self.hardware.cpus[cpu as usize];
+        c.set_task_segment(left);
+        match left.kind {
+            TimeKind::Memory => c.pace.stream = self.kernel.threads[task as usize].stream,
+            TimeKind::Spin => self.programs.set_spinning(task, cpu),
+            _ => {}
+        }
+    }
+
+    /// The CPU, which is settled, is interrupted in its current task's segment: keeps what is left of it.
+    pub(crate) fn save_segment(&mut self, cpu: u32) {
+        let c = &self.hardware.cpus[cpu as usize];
+        let curr = self.kernel.cpus[cpu as usize].curr;
+        let thread = &mut self.kernel.threads[curr as usize];
+        match c.kind {
+            TimeKind::CacheRefill => {
+                thread.refill = c.remaining;
+                return;
+            }
+            TimeKind::Memory => thread.stream = c.pace.stream,
+            TimeKind::Spin => self.programs.set_spinning(curr, NONE),
+            _ => {}
+        }
+        thread.left = c.left();
+    }
+
+    /// The end of the current task's segment.
+    pub(crate) fn finish_segment(&mut self, cpu: u32) {
+        let curr = self.kernel.cpus[cpu as usize].curr;
+        let thread = &mut self.kernel.threads[curr as usize];
+        if self.hardware.cpus[cpu as usize].kind == TimeKind::CacheRefill {
+            thread.refill = 0;
+        } else {
+            thread.left.units = 0;
+        }
+        self.resume(cpu);
+    }
+
+    /// Executes operations until one takes time, waits, or wakes another task.
+    #[inline(always)]
+    fn advance(&mut self, cpu: u32, task: u32) {
+        self.last_task = task;
+        let here = Here { cpu, task, now_ns: self.hardware.now_ns };
+        while self.take_step() {
+            let next = self.programs.step(here);
+            match next {
+                // These own nothing: without forget(), each step would look for something to drop.
+                Next::Continue => std::mem::forget(next),
+                Next::Run(segment) => {
+                    std::mem::forget(next);
+                    self.kernel.threads[task as usize].left = segment;
+                    return self.start_segment(cpu, task, segment);
+                }
+                Next::Wait => {
+                    std::mem::forget(next);
+                    return self.block(cpu, Life::Blocked);
+                }
+                Next::Wake(wakees) => return self.wake_all(cpu, wakees),
+                Next::Count { units } => {
+                    std::mem::forget(next);
+                    self.ledger.tally.units += units;
+                }
+                other => {
+                    if !self.carry_out(here, other) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries out a step of a kind that is rare. Returns whether the task continues at once.
+    fn carry_out(&mut self, here: Here, next: Next) -> bool {
+        let Here { cpu, task, now_ns } = here;
+        match next {
+            Next::Continue | Next::Run(_) | Next::Wait | Next::Wake(_) | Next::Count { .. } => {
+                unreachable!("advance() carries these out")
+            }
+            Next::Stream(stream) => {
+                let thread = &mut self.kernel.threads[task as usize];
+                let segment = Segment::of_units(TimeKind::Memory, stream.traffic);
+                thread.left = segment;
+                thread.stream = stream;
+                self.start_segment(cpu, task, segment);
+                return false;
+            }
+            Next::Sleep { until_ns } => {
+                self.hardware.queue.set_timer(task, until_ns);
+                self.block(cpu, Life::Blocked);
+                return false;
+            }
+            Next::EndSpins(ends) => ends.into_iter().for_each(|end| self.end_spin(end)),
+            Next::Yield => {
+                self.kernel.threads[task as usize].slice_ns = 0;
+                self.kernel.cpus[cpu as usize].need_resched = true;
+                self.run_pending(cpu);
+                return false;
+            }
+            Next::Exec => {
+                if self.kernel.profile.places_exec() {
+                    self.start_exec(cpu, task);
+                    return false;
+                }
+            }
+            Next::Fork { child } => {
+                self.fork(cpu, task, child);
+                return false;
+            }
+            Next::MarkBegin => self.ledger.tally.mark_begin(now_ns),
+            Next::MarkEnd => self.ledger.tally.mark_end(now_ns),
+            Next::SetShares { group, shares } => self.set_shares(cpu, group, shares),
+            Next::MoveTo { group } => self.move_to_group(task, group),
+            Next::Exit(wakees) => {
+                self.ledger.observer.exit(now_ns, cpu, task);
+                if !wakees.is_empty() {
+                    self.wake_all(cpu, wakees);
+                    return false;
+                }
+            }
+            Next::Gone => {
+                self.kernel.alive -= 1;
+                self.block(cpu, Life::Exited);
+                return false;
+            }
+            Next::Broken(what) => {
+                let name = self.workload.tasks[task as usize].name.clone();
+                let op = self.programs.pc(task);
+                self.failure.get_or_insert(SimError::Program { task, name, op, what });
+                self.block(cpu, Life::Blocked);
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn wake_all(&mut self, cpu: u32, wakees: Wakees) {
+        let todo = &mut self.kernel.cpus[cpu as usize].todo;
+        for wakee in wakees.as_slice() {
+            todo.push_back(Todo::Wake(wakee.task, wakee.flags));
+        }
+        self.run_pending(cpu);
+    }
+
+    fn fork(&mut self, cpu: u32, task: u32, child: u32) {
+        self.kernel.alive += 1;
+        self.init_record(child);
+        let thread = &mut self.kernel.threads[child as usize];
+        thread.cpu = cpu;
+        thread.ran = false;
+        self.ledger.observer.fork(self.hardware.now_ns, cpu, task, child);
+        self.kernel.cpus[cpu as usize].todo.push_back(Todo::Wake(child, WAKE_FORK));
+        self.run_pending(cpu);
+    }
+
+    /// A spinning task got what it spins for: it continues after the transfer of the line.
+    fn end_spin(&mut self, end: SpinEnd) {
+        self.settle(end.cpu);
+        let segment = Segment::of_units(end.kind, end.cost_ns * UNITS);
+        self.kernel.threads[end.task as usize].left = segment;
+        self.hardware.cpus[end.cpu as usize].set_task_segment(segment);
+        self.arm(end.cpu);
+    }
+}

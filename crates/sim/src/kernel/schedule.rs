@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! schedule(): what a CPU runs next. The policy says which queue to pull from and which tasks may move; this file
+//! carries that out, picks a task, and keeps the policy informed. switch.rs switches to the task.
+//!
+//! The order is the kernel's: put the previous task back, balance, pick the next task, switch to it.
+
+use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy, Pick};
+
+use crate::engine::Engine;
+use crate::hardware::cpu::Doing;
+use crate::ids::{NONE, UNITS};
+use crate::kernel::profile::DEFAULT_SLICE_NS;
+use crate::kernel::thread::Life;
+use crate::observer::Observer;
+use crate::time_use::TimeKind;
+
+/// What a CPU runs next.
+enum Picked {
+    /// This task, at this place of its queue.
+    Task(usize, u32),
+    /// The previous task with this slice, or nothing if there is none.
+    Previous { slice_ns: u64 },
+}
+
+/// More pulls than this in one schedule() mean that the policy pulls for ever.
+const PULLS_MAX: u32 = 64;
+
+impl<O: Observer + ?Sized> Engine<'_, O> {
+    /// The CPU was told to reschedule; its task, if it has one, is runnable.
+    pub(crate) fn schedule(&mut self, cpu: u32) {
+        let c = &mut self.kernel.cpus[cpu as usize];
+        c.need_resched = false;
+        c.put_back = NONE;
+        if c.curr != NONE {
+            if self.kernel.profile.owns_slices() {
+                let curr = &mut self.kernel.threads[c.curr as usize];
+                curr.charge_slice(self.hardware.now_ns);
+                if curr.slice_ns > 0 {
+                    self.resume(cpu);
+                    return;
+                }
+            }
+            c.scheduling = true;
+            if self.kernel.profile.puts_back_first() {
+                self.put_prev_task(cpu);
+            }
+        }
+        self.start_pick(cpu);
+    }
+
+    /// The current task waits for something, or has exited; the CPU needs another one.
+    pub(crate) fn block(&mut self, cpu: u32, life: Life) {
+        let task = self.stop_current(cpu, false);
+        let now_ns = self.hardware.now_ns;
+        let record = &mut self.kernel.records[task as usize];
+        let writes_ns = self.kernel.host.quiescent(record, now_ns);
+        if life == Life::Exited {
+            self.kernel.host.task_exit(record, now_ns);
+        }
+        self.kernel.threads[task as usize].life = life;
+        self.ledger.checker.block(task, cpu, life == Life::Exited);
+        self.check_place(task);
+        let c = &mut self.kernel.cpus[cpu as usize];
+        c.extra_switch_ns += writes_ns;
+        c.need_resched = false;
+        c.put_back = NONE;
+        self.start_pick(cpu);
+    }
+
+    /// Takes the CPU from its current task, and charges the task. Returns that task.
+    pub(crate) fn stop_current(&mut self, cpu: u32, runnable: bool) -> u32 {
+        let now_ns = self.hardware.now_ns;
+        let c = &mut self.kernel.cpus[cpu as usize];
+        let task = std::mem::replace(&mut c.curr, NONE);
+        let record = &mut self.kernel.records[task as usize];
+        c.extra_switch_ns += self.kernel.host.stopping(record, cpu, now_ns, runnable);
+        let t = &mut self.kernel.threads[task as usize];
+        let ran_ns = now_ns - t.runs_since_ns;
+        t.cpu_time_ns += ran_ns;
+        self.ledger.observer.stopped(now_ns, cpu, task, ran_ns);
+        task
+    }
+
+    /// Puts the current task back into the queue.
+    fn put_prev_task(&mut self, cpu: u32) {
+        let task = self.stop_current(cpu, true);
+        let t = &mut self.kernel.threads[task as usize];
+        t.woken = false;
+        t.waits_since_ns = self.hardware.now_ns;
+        let transfers_ns = self.enqueue(Some(cpu), task, cpu, EnqueueWhy::SliceEnd);
+        let c = &mut self.kernel.cpus[cpu as usize];
+        c.put_back = task;
+        c.extra_switch_ns += transfers_ns;
+    }
+
+    /// Begins to look for the next task, with the lock of the own runqueue.
+    pub(crate) fn start_pick(&mut self, cpu: u32) {
+        let c = &mut self.kernel.cpus[cpu as usize];
+        c.scheduling = true;
+        c.pulls = 0;
+        let wait = self.lock_runqueue(cpu, cpu);
+        self.ask_dispatch(cpu, Doing::Balance);
+        self.hardware.cpus[cpu as usize].add_tail(TimeKind::RunqueueLock, wait);
+    }
+
+    /// Asks the policy what to run; `doing` says what for.
+    pub(crate) fn ask_dispatch(&mut self, cpu: u32, doing: Doing) {
+        let (answer, cost) = self.kernel.host.dispatch(cpu, self.hardware.now_ns);
+        self.ledger.tally.dispatch(&answer, &cost.misses);
+        let fixed_ns = if answer.why() == BalanceWhy::None { 0 } else { self.costs.balance_ns };
+        let cost_ns = fixed_ns + cost.transfers_ns;
+        self.kernel.cpus[cpu as usize].dispatch = answer;
+        self.hardware.cpus[cpu as usize].set(doing, TimeKind::Balance, cost_ns * UNITS);
+    }
+
+    /// The end of a balance segment: pulls and asks again, or picks a task.
+    pub(crate) fn finish_balance(&mut self, cpu: u32) {
+        let doing = self.hardware.cpus[cpu as usize].doing;
+        let k = &mut self.kernel.cpus[cpu as usize];
+        if k.dispatch.what() == DispatchDo::Pull {
+            k.pulls += 1;
+            if k.pulls <= PULLS_MAX {
+                let (wait, writes_ns) = self.pull(cpu);
+                self.ask_dispatch(cpu, doing);
+                let c = &mut self.hardware.cpus[cpu as usize];
+                c.remaining += writes_ns * UNITS;
+                c.add_tail(TimeKind::RunqueueLock, wait);
+                return;
+            }
+            self.ledger.checker.fail(format!("the policy pulls for ever on CPU {cpu}"));
+        }
+        self.push(cpu);
+        if doing == Doing::Balance {
+            self.run_picked(cpu);
+        } else {
+            self.run_pending(cpu);
+        }
+    }
+
+    /// Tells the CPU that the policy named, if any, to put its running task back: the policy will queue it elsewhere.
+    fn push(&mut self, cpu: u32) {
+        let Ok(from) = u32::try_from(self.kernel.cpus[cpu as usize].dispatch.push_cpu) else { return };
+        if !self.kernel.profile.can_push() || from == cpu || self.kernel.cpus[from as usize].curr == NONE {
+            return;
+        }
+        self.kernel.cpus[from as usize].extra_switch_ns += self.costs.push_ns;
+        self.ledger.tally.counts.pushed += 1;
+        self.resched_curr(Some(cpu), from, true);
+    }
+
+    /// Moves tasks from the queue that the policy named, and asks about each. Returns the work that waiting for the
+    /// lock of that queue takes, in 1/1024 ns, and the nanoseconds that the policy's writes waited: both CPUs' lines
+    /// are locked, so the writes of all moves together wait as long as the longest.
+    fn pull(&mut self, cpu: u32) -> (u64, u64) {
+        let mut dispatch = self.kernel.cpus[cpu as usize].dispatch;
+        let from = dispatch.cpu as u32;
+        if from as usize >= self.kernel.cpus.len() || from == cpu {
+            let named = dispatch.cpu;
+            self.ledger.checker.fail(format!("the policy pulls from CPU {named} to CPU {cpu}"));
+            return (0, 0);
+        }
+        let wait = self.lock_runqueue(cpu, from);
+        let now_ns = self.hardware.now_ns;
+        let mut longest_ns = 0;
+        let mut at = 0;
+        while let Some(task) = self.kernel.runqueues[from as usize].get(at) {
+            if !self.is_allowed(task, cpu) {
+                at += 1;
+                continue;
+            }
+            let record = &mut self.kernel.records[task as usize];
+            let (answer, writes_ns) = self.kernel.host.may_move(record, cpu, now_ns, &mut dispatch);
+            longest_ns = writes_ns.max(longest_ns);
+            if answer.r#move == 0 {
+                at += 1;
+            } else {
+                self.dequeue(from, at, task);
+                let t = &mut self.kernel.threads[task as usize];
+                t.slice_ns = answer.slice_ns;
+                self.kernel.runqueues[cpu as usize].insert(answer.key, task, t.limited);
+                if self.kernel.cpus[cpu as usize].busy {
+                    self.start_waiting(task);
+                }
+                self.ledger.tally.counts.pulled += 1;
+                self.ledger.checker.migrate(task, from, cpu);
+                self.check_place(task);
+                self.ledger.observer.migrate(now_ns, task, from, cpu);
+            }
+            if answer.stop != 0 {
+                break;
+            }
+        }
+        self.kernel.cpus[cpu as usize].dispatch = dispatch;
+        (wait, longest_ns)
+    }
+
+    fn dequeue(&mut self, cpu: u32, at: usize, task: u32) {
+        let limited = self.kernel.threads[task as usize].limited;
+        self.kernel.runqueues[cpu as usize].remove(at, limited);
+        if self.kernel.cpus[cpu as usize].busy {
+            self.stop_waiting(task);
+        }
+    }
+
+    /// Picks the first task of the own queue that may run here and, if the policy wants to be asked, that it wants to
+    /// run; or the last one that it wants. If it wants none: the previous task if that may continue, otherwise the
+    /// first task that may run.
+    fn pick_next_task(&mut self, cpu: u32) -> Picked {
+        let pick = self.kernel.cpus[cpu as usize].dispatch.pick();
+        let now_ns = self.hardware.now_ns;
+        let (mut first, mut last) = (None, None);
+        let mut at = 0;
+        while let Some(task) = self.kernel.runqueues[cpu as usize].get(at) {
+            if self.is_allowed(task, cpu) {
+                let record = &mut self.kernel.records[task as usize];
+                let wants = pick == Pick::Head || self.kernel.host.may_run(record, cpu, now_ns);
+                if wants && pick != Pick::Last {
+                    return Picked::Task(at, task);
+                }
+                last = if wants { Some((at, task)) } else { last };
+                first = first.or(Some((at, task)));
+            }
+            at += 1;
+        }
+        if let Some((at, task)) = last {
+            return Picked::Task(at, task);
+        }
+        let c = &self.kernel.cpus[cpu as usize];
+        match first {
+            // sched_ext: no other task wants the CPU. The policy does not hear of it.
+            None => Picked::Previous { slice_ns: DEFAULT_SLICE_NS },
+            Some(_) if c.curr != NONE && c.dispatch.keep_slice_ns > 0 => {
+                Picked::Previous { slice_ns: c.dispatch.keep_slice_ns }
+            }
+            Some((at, task)) => Picked::Task(at, task),
+        }
+    }
+
+    /// All tasks are where they should be: picks one and runs it.
+    fn run_picked(&mut self, cpu: u32) {
+        let curr = self.kernel.cpus[cpu as usize].curr;
+        match self.pick_next_task(cpu) {
+            Picked::Previous { .. } if curr == NONE => self.switch_to_idle(cpu),
+            Picked::Previous { slice_ns } => {
+                let thread = &mut self.kernel.threads[curr as usize];
+                thread.slice_ns = slice_ns;
+                thread.slice_since_ns = self.hardware.now_ns;
+                self.kernel.cpus[cpu as usize].scheduling = false;
+                self.run_pending(cpu);
+            }
+            Picked::Task(at, task) => {
+                self.dequeue(cpu, at, task);
+                if curr != NONE {
+                    self.put_prev_task(cpu);
+                }
+                self.kernel.cpus[cpu as usize].scheduling = false;
+                if task == self.kernel.cpus[cpu as usize].put_back {
+                    self.run_again(cpu, task);
+                } else {
+                    self.switch_to(cpu, task);
+                }
+            }
+        }
+    }
+}

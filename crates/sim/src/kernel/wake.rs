@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Wake-ups: the way from "a task makes B runnable on CPU 3" to "B is queued on CPU 7, and CPU 7 knows it".
+//!
+//! 1. The policy selects a CPU: a select segment on the waker's CPU, as long as the decision's reads take.
+//! 2. The wake-up proper: a wake-up segment there. At its end the task is queued; what the policy read to decide on
+//!    preemption is paid next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this step
+//!    itself when that arrives. An idle CPU that was chosen is claimed until then; with Linux's own searches
+//!    (profile.rs) only until the search is over, or the task is in another LLC's wake list, so that a search that
+//!    begins before the task is queued may choose that CPU too.
+//! 3. The CPU is notified if it idles, or if its task must give way: by an interrupt if it is another CPU.
+//!
+//! A CPU that was notified and has not rescheduled yet is not notified again.
+
+use wakelab_policy::{Decision, EnqueueWhy, SelectIn, WAKE_FORK};
+
+use crate::engine::Engine;
+use crate::hardware::cpu::Doing;
+use crate::ids::{NONE, UNITS};
+use crate::kernel::cpu::{Todo, Wakeup};
+use crate::kernel::host::Cost;
+use crate::kernel::thread::Life;
+use crate::ledger::search::SearchCost;
+use crate::observer::Observer;
+use crate::time_use::TimeKind;
+
+impl<O: Observer + ?Sized> Engine<'_, O> {
+    /// Starts a task without parent: placed as by a fork on the CPU on which it last ran, or CPU 0, at no cost. The CPU
+    /// that gets it is interrupted at once.
+    pub(crate) fn start_task(&mut self, task: u32) {
+        let now_ns = self.hardware.now_ns;
+        self.make_runnable(task, false);
+        let this_cpu = self.kernel.threads[task as usize].cpu;
+        self.ledger.observer.start(now_ns, this_cpu, task);
+        let wakeup = match self.pinned_to(task) {
+            Some(cpu) => Wakeup { wakee: task, flags: WAKE_FORK, cpu, claimed: false },
+            None => {
+                let input = self.select_input(this_cpu, task, WAKE_FORK);
+                let record = &mut self.kernel.records[task as usize];
+                let (decision, misses) = self.kernel.host.select_for_free(&input, record);
+                self.ledger.tally.decision(&decision, &misses);
+                self.ledger.observer.decision(now_ns, this_cpu, task, &decision);
+                self.accept_decision(task, WAKE_FORK, &decision)
+            }
+        };
+        self.enqueue(None, task, wakeup.cpu, EnqueueWhy::Fork);
+        self.end_claim(&wakeup);
+    }
+
+    /// Wakes `wakee` from `cpu`, whose current task, if any, is the waker.
+    pub(crate) fn start_wakeup(&mut self, cpu: u32, wakee: u32, flags: u32) {
+        let is_fork = flags & WAKE_FORK != 0;
+        let now_ns = self.hardware.now_ns;
+        self.make_runnable(wakee, !is_fork);
+        let waker = self.kernel.cpus[cpu as usize].curr;
+        if is_fork {
+            self.ledger.tally.counts.forks += 1;
+        } else {
+            self.ledger.tally.counts.wakeups += 1;
+            self.ledger.observer.wake(now_ns, cpu, (waker != NONE).then_some(waker), wakee, flags);
+        }
+        if let Some(only) = self.pinned_to(wakee) {
+            self.kernel.cpus[cpu as usize].wakeup = Wakeup { wakee, flags, cpu: only, claimed: false };
+            self.begin_wakeup(cpu);
+            return;
+        }
+        let (decision, cost, search_cost) = self.select(cpu, wakee, flags, waker);
+        let wakeup = self.accept_decision(wakee, flags, &decision);
+        let k = &mut self.kernel.cpus[cpu as usize];
+        k.wakeup = wakeup;
+        k.decision = decision;
+        k.search_cost = search_cost;
+        k.select_since_ns = now_ns;
+        let cost_ns = self.costs.select_ns + cost.transfers_ns + cost.updates_ns;
+        self.hardware.cpus[cpu as usize].set(Doing::Select, TimeKind::Select, cost_ns * UNITS);
+    }
+
+    fn make_runnable(&mut self, task: u32, woken: bool) {
+        self.ledger.checker.wake(task);
+        let t = &mut self.kernel.threads[task as usize];
+        t.life = Life::Runnable;
+        t.woken = woken;
+        t.waits_since_ns = self.hardware.now_ns;
+    }
+
+    /// The only CPU on which the task may run, if the kernel does not ask the policy about such a task.
+    fn pinned_to(&self, task: u32) -> Option<u32> {
+        let anywhere = !self.kernel.threads[task as usize].limited && self.kernel.cpus.len() > 1;
+        if anywhere || self.kernel.profile.selects_for_pinned() {
+            return None;
+        }
+        match self.workload.tasks[task as usize].allowed.as_deref() {
+            Some(&[only]) => Some(only),
+            None if self.kernel.cpus.len() == 1 => Some(0),
+            _ => None,
+        }
+    }
+
+    fn select_input(&self, this_cpu: u32, wakee: u32, flags: u32) -> SelectIn {
+        SelectIn {
+            this_cpu: this_cpu as i32,
+            prev_cpu: self.kernel.threads[wakee as usize].cpu as i32,
+            flags,
+            unused: 0,
+            now_ns: self.hardware.now_ns,
+        }
+    }
+
+    /// Asks the policy where the wakee should run.
+    pub(crate) fn select(
+        &mut self,
+        this_cpu: u32,
+        wakee: u32,
+        flags: u32,
+        waker: u32,
+    ) -> (Decision, Cost, SearchCost) {
+        let input = self.select_input(this_cpu, wakee, flags);
+        let kernel = &mut self.kernel;
+        let answer = if waker == NONE {
+            kernel.host.select(&input, &mut kernel.records[wakee as usize], None)
+        } else {
+            let [wakee, waker] = kernel
+                .records
+                .get_disjoint_mut([wakee as usize, waker as usize])
+                .expect("a task that runs does not wake itself");
+            kernel.host.select(&input, wakee, Some(waker))
+        };
+        self.ledger.tally.decision(&answer.0, &answer.1.misses);
+        self.ledger.observer.decision(input.now_ns, this_cpu, wakee, &answer.0);
+        answer
+    }
+
+    /// Turns a decision into a wake-up, and notes its claim. A CPU that the task may not use fails the run.
+    pub(crate) fn accept_decision(&mut self, wakee: u32, flags: u32, decision: &Decision) -> Wakeup {
+        let mut cpu = decision.cpu as u32;
+        if cpu as usize >= self.kernel.cpus.len() || !self.is_allowed(wakee, cpu) {
+            self.ledger.checker.fail(format!(
+                "the policy placed task {wakee} on CPU {}, where it is not allowed",
+                decision.cpu
+            ));
+            cpu = self.kernel.threads[wakee as usize].cpu;
+        }
+        let claimed = decision.claimed != 0;
+        if claimed {
+            self.kernel.cpus[cpu as usize].claims += 1;
+            self.ledger.checker.begin_claim(cpu);
+            self.ledger.idle_runnable.set_idle(cpu, false, self.hardware.now_ns);
+        }
+        Wakeup { wakee, flags, cpu, claimed }
+    }
+
+    /// A claim ends when its wake-up has queued; if that did not make use of the CPU, it is given back.
+    pub(crate) fn end_claim(&mut self, wakeup: &Wakeup) {
+        if !wakeup.claimed {
+            return;
+        }
+        let c = &mut self.kernel.cpus[wakeup.cpu as usize];
+        c.claims -= 1;
+        let unused = c.claims == 0 && c.is_idle() && !c.need_resched;
+        self.ledger.checker.end_claim(wakeup.cpu);
+        if unused && self.kernel.runqueues[wakeup.cpu as usize].is_empty() {
+            self.set_idle_bit(wakeup.cpu, true);
+        }
+    }
+
+    /// Writes the idle mask.
+    pub(crate) fn set_idle_bit(&mut self, cpu: u32, idle: bool) {
+        self.kernel.host.set_idle_mask(cpu, idle);
+        self.ledger.idle_runnable.set_idle(cpu, idle, self.hardware.now_ns);
+    }
+
+    /// The end of a select segment.
+    pub(crate) fn finish_select(&mut self, cpu: u32) {
+        let k = &mut self.kernel.cpus[cpu as usize];
+        let elapsed_ns = self.hardware.now_ns - k.select_since_ns;
+        if k.decision.scan_timed != 0 {
+            self.kernel.host.scan_took(cpu, &k.decision, elapsed_ns);
+        }
+        self.ledger.tally.searches.add(&k.search_cost, elapsed_ns);
+        let wakeup = k.wakeup;
+        let is_remote = || {
+            let llc = |cpu: u32| self.hardware.cpus[cpu as usize].llc;
+            llc(cpu) != llc(wakeup.cpu)
+        };
+        if self.kernel.profile.has_wake_list() && wakeup.flags & WAKE_FORK == 0 && is_remote() {
+            let list = &mut self.kernel.cpus[wakeup.cpu as usize].wake_list;
+            list.push(wakeup);
+            // If the list was not empty, an interrupt is on its way.
+            if list.len() == 1 {
+                self.send_ipi(Some(cpu), wakeup.cpu);
+            }
+            self.run_pending(cpu);
+        } else {
+            if !self.kernel.claims {
+                self.end_claim(&wakeup);
+                self.kernel.cpus[cpu as usize].wakeup.claimed = false;
+            }
+            self.begin_wakeup(cpu);
+        }
+    }
+
+    /// Begins the wake-up proper, with the lock of the wakee's runqueue.
+    pub(crate) fn begin_wakeup(&mut self, cpu: u32) {
+        let wait = self.lock_runqueue(cpu, self.kernel.cpus[cpu as usize].wakeup.cpu);
+        let c = &mut self.hardware.cpus[cpu as usize];
+        c.set(Doing::Wakeup, TimeKind::Wakeup, self.costs.wakeup_ns * UNITS);
+        c.add_tail(TimeKind::RunqueueLock, wait);
+    }
+
+    /// The end of a wake-up segment: the wakee joins the queue.
+    pub(crate) fn finish_wakeup(&mut self, cpu: u32) {
+        let wakeup = self.kernel.cpus[cpu as usize].wakeup;
+        let why = if wakeup.flags & WAKE_FORK != 0 { EnqueueWhy::Fork } else { EnqueueWhy::Wakeup };
+        let transfers_ns = self.enqueue(Some(cpu), wakeup.wakee, wakeup.cpu, why);
+        self.end_claim(&wakeup);
+        self.hardware.cpus[cpu as usize].set(Doing::Kernel, TimeKind::Wakeup, transfers_ns * UNITS);
+    }
+
+    /// Queues the task where the policy says, and notifies that CPU if need be: from the CPU `sender`, or from nowhere.
+    /// Returns the nanoseconds that the policy's reads and writes cost.
+    pub(crate) fn enqueue(&mut self, sender: Option<u32>, task: u32, cpu: u32, why: EnqueueWhy) -> u64 {
+        let now_ns = self.hardware.now_ns;
+        let record = &mut self.kernel.records[task as usize];
+        let (answer, cost) = self.kernel.host.enqueue(sender.unwrap_or(cpu), record, cpu, why, now_ns);
+        let mut target = answer.cpu as u32;
+        if target as usize >= self.kernel.cpus.len() {
+            self.ledger.checker.fail(format!("the policy queued task {task} on CPU {}", answer.cpu));
+            target = cpu;
+        }
+        self.ledger.tally.enqueue(&answer.reads, &cost.misses);
+        let t = &mut self.kernel.threads[task as usize];
+        t.slice_ns = answer.slice_ns;
+        self.kernel.runqueues[target as usize].insert(answer.key, task, t.limited);
+        if self.kernel.cpus[target as usize].busy {
+            self.start_waiting(task);
+        } else if self.kernel.host.idle_mask(target) {
+            self.set_idle_bit(target, false);
+        }
+        self.ledger.checker.enqueue(task, target);
+        self.check_place(task);
+        self.ledger.observer.enqueue(now_ns, target, task, why);
+        if matches!(why, EnqueueWhy::Wakeup | EnqueueWhy::Fork) {
+            self.ledger.observer.woken(now_ns, sender, target, task);
+        }
+        self.resched_curr(sender, target, answer.preempt != 0);
+        cost.transfers_ns
+    }
+
+    /// Makes `target` reschedule if it idles, or if its task must give way.
+    pub(crate) fn resched_curr(&mut self, sender: Option<u32>, target: u32, preempt: bool) {
+        let c = &mut self.kernel.cpus[target as usize];
+        if c.scheduling || (c.busy && !preempt) {
+            return;
+        }
+        if c.busy && self.kernel.profile.owns_slices() {
+            let curr = &mut self.kernel.threads[c.curr as usize];
+            curr.slice_ns = 0;
+            curr.slice_since_ns = self.hardware.now_ns;
+        }
+        if std::mem::replace(&mut c.need_resched, true) || sender == Some(target) {
+            return;
+        }
+        self.send_ipi(sender, target);
+    }
+
+    fn send_ipi(&mut self, sender: Option<u32>, target: u32) {
+        let faults = &mut self.kernel.faults;
+        faults.ipis += 1;
+        if faults.ipis == faults.lost_ipi {
+            return;
+        }
+        self.ledger.checker.kick_sent(target);
+        if faults.ipis == faults.stuck_ipi {
+            return;
+        }
+        match sender {
+            Some(sender) => self.kernel.cpus[sender as usize].todo.push_front(Todo::Send(target)),
+            None => self.hardware.queue.push_ipi(target, self.hardware.now_ns),
+        }
+    }
+
+    /// The end of a send segment: the interrupt is in flight.
+    pub(crate) fn finish_send_ipi(&mut self, cpu: u32) {
+        if let Some(Todo::Send(target)) = self.kernel.cpus[cpu as usize].todo.pop_front() {
+            let distance = self.distances.between(cpu, target);
+            let arrival_ns = self.hardware.now_ns + self.costs.ipi_flight_ns[distance.index()];
+            self.hardware.queue.push_ipi(target, arrival_ns);
+            self.ledger.tally.counts.ipis += 1;
+        }
+        self.run_pending(cpu);
+    }
+
+    /// Checks that the policy counts the task where the kernel has it.
+    pub(crate) fn check_place(&mut self, task: u32) {
+        let record = &self.kernel.records[task as usize];
+        self.ledger.checker.policy_counts(task, record.place, record.cpu);
+    }
+
+    pub(crate) fn is_allowed(&self, task: u32, cpu: u32) -> bool {
+        !self.kernel.threads[task as usize].limited
+            || self.kernel.records[task as usize].allowed[cpu as usize / 64] >> (cpu % 64) & 1 != 0
+    }
+
+    /// `cpu` takes the lock of `target`'s runqueue. Returns the work that it spins away while it waits, in 1/1024 ns.
+    pub(crate) fn lock_runqueue(&mut self, cpu: u32, target: u32) -> u64 {
+        let lock = &mut self.kernel.runqueues[target as usize].lock;
+        let wait_ns = lock.take(cpu, self.hardware.now_ns, self.costs.runqueue_lock_ns);
+        if wait_ns == 0 { 0 } else { wait_ns * u64::from(self.hardware.speed(cpu)) }
+    }
+
+    /// The task starts to wait behind another one, on a busy CPU.
+    pub(crate) fn start_waiting(&mut self, task: u32) {
+        let now_ns = self.hardware.now_ns;
+        if !self.kernel.threads[task as usize].limited {
+            self.ledger.idle_runnable.add_unlimited(1, now_ns);
+        } else if let Some(allowed) = self.workload.tasks[task as usize].allowed.as_deref() {
+            self.ledger.idle_runnable.add_limited(allowed, now_ns);
+        }
+    }
+
+    pub(crate) fn stop_waiting(&mut self, task: u32) {
+        let now_ns = self.hardware.now_ns;
+        if !self.kernel.threads[task as usize].limited {
+            self.ledger.idle_runnable.sub_unlimited(1, now_ns);
+        } else if let Some(allowed) = self.workload.tasks[task as usize].allowed.as_deref() {
+            self.ledger.idle_runnable.sub_limited(allowed, now_ns);
+        }
+    }
+}

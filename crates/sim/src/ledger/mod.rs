@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The books of a run: sums, the checker, idle while runnable, and the observer. Nothing here changes what happens.
+
+pub(crate) mod checker;
+pub(crate) mod idle_runnable;
+pub(crate) mod search;
+pub(crate) mod tally;
+
+use crate::ledger::checker::Checker;
+use crate::ledger::idle_runnable::IdleRunnable;
+use crate::ledger::tally::Tally;
+
+/// Everything that watches a run.
+pub(crate) struct Ledger<'a, O: ?Sized> {
+    pub(crate) tally: Tally,
+    pub(crate) checker: Checker,
+    pub(crate) idle_runnable: IdleRunnable,
+    pub(crate) observer: &'a mut O,
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Idle searches: how long they take, whole and by step.
+//!
+//! The policy says where a step of its search begins (`wl_line_step`); what is read from there until the next step
+//! begins belongs to the step. A search is everything from the look at target on, with the fixed part of the placement
+//! decision (`select_ns`); wake-affine, which comes before, does not belong to it. The time that the decision took is
+//! divided among its parts by price: a decision beside busy SMT siblings takes longer, and so does each of its steps.
+//!
+//! Worked example: `select_ns` 100, a miss inside the LLC 40. Wake-affine reads 1 CPU, the front 2, the idle-core step
+//! 4, the idle-CPU step 3: all missed. The decision takes 100 + 400 = 500 ns; the whole search 500 - 40 = 460, the
+//! idle-core step 160, the idle-CPU step 120. At half speed all are twice that.
+
+use wakelab_policy::{Reads, Seen, Step};
+
+use crate::ids::PS_PER_NS;
+use crate::outcome::{SearchTime, SearchTimes};
+
+/// What the parts of one decision cost at full speed, in ps.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SearchCost {
+    decision_ps: u64,
+    whole_ps: u64,
+    step_ps: [u64; Step::COUNT],
+    /// Bit s: step s ran. 0: the decision did not search.
+    ran: u32,
+}
+
+impl SearchCost {
+    /// The cost of a decision; `price_ps` prices misses and hits. The waits of its writes (`taken_ps`) belong to the
+    /// search, because wake-affine writes nothing, but to no step: they come after it.
+    pub(crate) fn new(
+        seen: &Seen,
+        fixed_ps: u64,
+        taken_ps: u64,
+        price_ps: impl Fn(&Reads, &Reads) -> u64,
+    ) -> SearchCost {
+        let all_ps = price_ps(&seen.misses, &seen.hits);
+        let mut cost = SearchCost { decision_ps: fixed_ps + all_ps + taken_ps, ..SearchCost::default() };
+        let mut end_ps = all_ps;
+        for began in seen.steps().iter().rev() {
+            let begin_ps = price_ps(&began.misses, &began.hits);
+            cost.step_ps[began.step() as usize] += end_ps - begin_ps;
+            cost.ran |= 1 << began.step() as u32;
+            end_ps = begin_ps;
+        }
+        cost.whole_ps = cost.decision_ps - end_ps;
+        cost
+    }
+
+    fn ran_step(&self, step: Step) -> bool {
+        self.ran >> step as u32 & 1 != 0
+    }
+}
+
+/// Sums over all searches.
+#[derive(Default)]
+pub(crate) struct SearchTally {
+    whole: Sum,
+    steps: [Sum; Step::COUNT],
+    idle_cpu_after_core: Sum,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    searches: u64,
+    ps: u64,
+}
+
+impl Sum {
+    fn add(&mut self, ps: u64) {
+        self.searches += 1;
+        self.ps += ps;
+    }
+
+    fn sums(self) -> SearchTime {
+        SearchTime { searches: self.searches, time_ns: self.ps / PS_PER_NS }
+    }
+}
+
+impl SearchTally {
+    /// A decision took `elapsed_ns`.
+    pub(crate) fn add(&mut self, cost: &SearchCost, elapsed_ns: u64) {
+        if cost.ran == 0 {
+            return;
+        }
+        let share = |ps: u64| {
+            let elapsed_ps = u128::from(elapsed_ns) * u128::from(PS_PER_NS);
+            (elapsed_ps * u128::from(ps) / u128::from(cost.decision_ps.max(1))) as u64
+        };
+        self.whole.add(share(cost.whole_ps));
+        if cost.ran_step(Step::Core) && cost.ran_step(Step::Cpu) {
+            self.idle_cpu_after_core.add(share(cost.step_ps[Step::Cpu as usize]));
+        }
+        for (step, sum) in self.steps.iter_mut().enumerate() {
+            if cost.ran >> step & 1 != 0 {
+                sum.add(share(cost.step_ps[step]));
+            }
+        }
+    }
+
+    pub(crate) fn sums(&self) -> SearchTimes {
+        let step = |step: Step| self.steps[step as usize].sums();
+        SearchTimes {
+            whole: self.whole.sums(),
+            idle_core: step(Step::Core),
+            idle_cpu: step(Step::Cpu),
+            idle_cpu_after_core: self.idle_cpu_after_core.sums(),
+            rest: step(Step::Rest),
+        }
+    }
+}

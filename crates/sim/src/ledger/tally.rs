@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sums and histograms of a run.
+
+use hdrhistogram::Histogram as Hdr;
+use wakelab_machine::Distance;
+use wakelab_policy::{
+    AffineReason, BalanceWhy, Decision, Dispatch, Reads as PolicyReads, Reason, Tick, Timer,
+};
+
+use crate::ledger::search::SearchTally;
+use crate::outcome::{Counts, Histogram, Reads};
+
+/// The number of digits that the histograms keep.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A histogram of delays.
+pub(crate) struct Delays {
+    histogram: Hdr<u64>,
+    max_ns: u64,
+    sum_ns: u64,
+}
+
+impl Delays {
+    fn new() -> Delays {
+        let mut histogram = Hdr::new(SIGNIFICANT_DIGITS).expect("3 digits are in range");
+        histogram.auto(true);
+        Delays { histogram, max_ns: 0, sum_ns: 0 }
+    }
+
+    pub(crate) fn record(&mut self, value_ns: u64) {
+        self.histogram.record(value_ns).expect("the histogram grows as needed");
+        self.max_ns = self.max_ns.max(value_ns);
+        self.sum_ns += value_ns;
+    }
+
+    pub(crate) fn histogram(&self) -> Histogram {
+        Histogram {
+            buckets: self
+                .histogram
+                .iter_recorded()
+                .map(|v| (v.value_iterated_to(), v.count_at_value()))
+                .collect(),
+            count: self.histogram.len(),
+            max_ns: self.max_ns,
+            sum_ns: self.sum_ns,
+        }
+    }
+}
+
+/// The sums of a run.
+pub(crate) struct Tally {
+    pub(crate) counts: Counts,
+    pub(crate) migrations: Reads,
+    pub(crate) searches: SearchTally,
+    pub(crate) units: u64,
+    pub(crate) select_reads: Reads,
+    pub(crate) select_misses: Reads,
+    pub(crate) enqueue_reads: Reads,
+    pub(crate) enqueue_misses: Reads,
+    pub(crate) balance_reads: Reads,
+    pub(crate) balance_misses: Reads,
+    pub(crate) reasons: Vec<u64>,
+    pub(crate) affine_reasons: Vec<u64>,
+    pub(crate) wakeup_latency: Delays,
+    pub(crate) judged_latency: Delays,
+    pub(crate) queue_delay: Delays,
+    pub(crate) begin_ns: Option<u64>,
+    /// When the measured part ended, and the number of units then.
+    pub(crate) end: Option<(u64, u64)>,
+}
+
+fn add(sums: &mut Reads, reads: &PolicyReads) {
+    for (sum, &count) in sums.iter_mut().zip(&reads.at) {
+        *sum += u64::from(count);
+    }
+}
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        Tally {
+            counts: Counts::default(),
+            migrations: [0; Distance::COUNT],
+            searches: SearchTally::default(),
+            units: 0,
+            select_reads: [0; Distance::COUNT],
+            select_misses: [0; Distance::COUNT],
+            enqueue_reads: [0; Distance::COUNT],
+            enqueue_misses: [0; Distance::COUNT],
+            balance_reads: [0; Distance::COUNT],
+            balance_misses: [0; Distance::COUNT],
+            reasons: vec![0; Reason::ALL.len()],
+            affine_reasons: vec![0; AffineReason::ALL.len()],
+            wakeup_latency: Delays::new(),
+            judged_latency: Delays::new(),
+            queue_delay: Delays::new(),
+            begin_ns: None,
+            end: None,
+        }
+    }
+
+    pub(crate) fn decision(&mut self, decision: &Decision, misses: &PolicyReads) {
+        self.counts.selects += 1;
+        self.counts.searches += u64::from(decision.searched != 0);
+        self.counts.lost_claims += u64::from(decision.lost_claims);
+        self.reasons[decision.reason() as usize] += 1;
+        self.affine_reasons[decision.affine_reason() as usize] += 1;
+        add(&mut self.select_reads, &decision.reads);
+        add(&mut self.select_misses, misses);
+    }
+
+    pub(crate) fn enqueue(&mut self, reads: &PolicyReads, misses: &PolicyReads) {
+        add(&mut self.enqueue_reads, reads);
+        add(&mut self.enqueue_misses, misses);
+    }
+
+    pub(crate) fn dispatch(&mut self, dispatch: &Dispatch, misses: &PolicyReads) {
+        match dispatch.why() {
+            BalanceWhy::None => {}
+            BalanceWhy::NewlyIdle => self.counts.newly_idle_balances += 1,
+            BalanceWhy::Periodic => self.counts.periodic_balances += 1,
+        }
+        add(&mut self.balance_reads, &dispatch.reads);
+        add(&mut self.balance_misses, misses);
+    }
+
+    pub(crate) fn tick(&mut self, tick: &Tick, misses: &PolicyReads) {
+        self.counts.ticks += 1;
+        add(&mut self.balance_reads, &tick.reads);
+        add(&mut self.balance_misses, misses);
+    }
+
+    pub(crate) fn timer(&mut self, timer: &Timer, misses: &PolicyReads) {
+        add(&mut self.balance_reads, &timer.reads);
+        add(&mut self.balance_misses, misses);
+    }
+
+    pub(crate) fn switch_in(&mut self, waited_ns: u64, woken: bool, judged: bool) {
+        self.counts.switches_in += 1;
+        if woken { &mut self.wakeup_latency } else { &mut self.queue_delay }.record(waited_ns);
+        if woken && judged {
+            self.judged_latency.record(waited_ns);
+        }
+    }
+
+    /// The measured part begins, unless it began before; what was counted until now does not belong to it.
+    pub(crate) fn mark_begin(&mut self, now_ns: u64) {
+        if self.begin_ns.is_none() {
+            self.begin_ns = Some(now_ns);
+            self.units = 0;
+            self.judged_latency = Delays::new();
+        }
+    }
+
+    /// The measured part ends, unless it ends again later.
+    pub(crate) fn mark_end(&mut self, now_ns: u64) {
+        self.end = Some((now_ns, self.units));
+    }
+}

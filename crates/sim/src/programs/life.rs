@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! fork, exec, join and exit.
+
+use crate::programs::Programs;
+use crate::programs::next::{Here, Next, Wakee, Wakees};
+use crate::programs::task::Stage;
+use crate::time_use::TimeKind;
+
+impl Programs<'_> {
+    pub(super) fn fork(&mut self, task: u32, child: u32) -> Next {
+        let t = &mut self.tasks[task as usize];
+        if t.stage == Stage::Begin {
+            t.stage = Stage::Middle;
+            return Next::run_ns(TimeKind::ForkExit, self.costs.fork_ns);
+        }
+        t.children += 1;
+        self.done_with(task, Next::Fork { child })
+    }
+
+    pub(super) fn exec(&mut self, task: u32) -> Next {
+        let t = &mut self.tasks[task as usize];
+        if t.stage == Stage::Begin {
+            t.stage = Stage::Middle;
+            return Next::run_ns(TimeKind::ForkExit, self.costs.exec_ns);
+        }
+        self.done_with(task, Next::Exec)
+    }
+
+    /// Waits until all children have exited.
+    pub(super) fn join(&mut self, task: u32) -> Next {
+        let t = &mut self.tasks[task as usize];
+        if t.children == 0 {
+            return self.done(task);
+        }
+        t.joining = true;
+        Next::Wait
+    }
+
+    pub(super) fn exit(&mut self, here: Here) -> Next {
+        let t = &mut self.tasks[here.task as usize];
+        match t.stage {
+            Stage::Begin => {
+                t.stage = Stage::Middle;
+                Next::run_ns(TimeKind::ForkExit, self.costs.exit_ns)
+            }
+            Stage::Middle => {
+                t.stage = Stage::End;
+                Next::Exit(self.parent_to_wake(here.task))
+            }
+            _ => Next::Gone,
+        }
+    }
+
+    /// exit() wakes a parent that waits for its last child; with `sync` if the child is a process, without it if the
+    /// child is a thread of the parent.
+    fn parent_to_wake(&mut self, task: u32) -> Wakees {
+        let spec = &self.workload.tasks[task as usize];
+        let Some(parent) = spec.parent else { return Wakees::new() };
+        let p = &mut self.tasks[parent as usize];
+        p.children -= 1;
+        if p.children > 0 || !std::mem::replace(&mut p.joining, false) {
+            return Wakees::new();
+        }
+        let sync = self.workload.tasks[parent as usize].process != spec.process;
+        [Wakee::new(parent, sync)].into_iter().collect()
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Operations on channels: send, receive, poll.
+
+use std::ops::Range;
+
+use wakelab_machine::Distance;
+use wakelab_workload::Op;
+
+use crate::hardware::segment::Segment;
+use crate::programs::Programs;
+use crate::programs::channel::{Channel, Message};
+use crate::programs::next::{Here, Next, Wakees};
+use crate::programs::task::Stage;
+use crate::time_use::TimeKind;
+
+impl Programs<'_> {
+    /// Works on a message, then puts it in: wakes one reader, and a writer if room is left.
+    #[inline(always)]
+    pub(super) fn send(&mut self, here: Here, channel: u32, bytes: u32, work_ns: u64) -> Next {
+        let t = &mut self.tasks[here.task as usize];
+        if t.stage == Stage::Begin {
+            t.stage = Stage::Middle;
+            let tail = self.sending_ns(channel, bytes, here.cpu);
+            return Next::run(Segment::with_tail((TimeKind::Work, work_ns), tail));
+        }
+        let channel = &mut self.channels[channel as usize];
+        if !channel.put(Message { bytes, cpu: here.cpu }) {
+            channel.wait_to_write(here.task, bytes, t.retries);
+            t.retries = true;
+            return Next::Wait;
+        }
+        t.retries = false;
+        let (sync, reader, writer) = (channel.sync(), channel.reader_to_wake(), channel.writer_to_wake());
+        self.stop_polling(reader);
+        self.done(here.task);
+        Next::wake_two(reader, writer, sync)
+    }
+
+    /// The kind and the nanoseconds that sending costs on top of the task's work. A loopback socket: the protocol's
+    /// work for both ends, because the softirq that delivers the message runs where it was sent. Any other channel:
+    /// taking over the channel's own cache lines.
+    #[inline(always)]
+    fn sending_ns(&self, channel: u32, bytes: u32, cpu: u32) -> (TimeKind, u64) {
+        let channel = &self.channels[channel as usize];
+        if channel.is_loopback() {
+            let bytes_ns = (u64::from(bytes) * self.costs.loopback_ps_per_byte).div_ceil(1000);
+            return (TimeKind::Protocol, self.costs.loopback_ns + bytes_ns);
+        }
+        let (last_cpu, lines) = channel.send_lines();
+        let lines_ns = match last_cpu {
+            Some(last_cpu) => self.lines_ns(lines, last_cpu, cpu),
+            None => 0,
+        };
+        (TimeKind::Data, lines_ns)
+    }
+
+    /// Takes a message out, or waits for one; then copies it, which frees its room.
+    #[inline(always)]
+    pub(super) fn receive(&mut self, here: Here, channel: u32, work_ns: u64) -> Next {
+        let t = &mut self.tasks[here.task as usize];
+        let channel = &mut self.channels[channel as usize];
+        if t.stage != Stage::Begin {
+            channel.release(t.bytes);
+            let (sync, writer) = (channel.sync(), channel.writer_to_wake());
+            self.done(here.task);
+            return Next::wake_two(writer, None, sync);
+        }
+        let Some(message) = channel.take(here.cpu) else {
+            channel.wait_to_read(here.task, t.retries);
+            t.retries = true;
+            return Next::Wait;
+        };
+        t.retries = false;
+        t.bytes = message.bytes;
+        t.stage = Stage::Middle;
+        let recv_lines = channel.recv_lines();
+        let data_ns = self.data_ns(message, recv_lines, here.cpu);
+        Next::run(Segment::with_tail((TimeKind::Work, work_ns), (TimeKind::Data, data_ns)))
+    }
+
+    /// Waits in all of the channels at once, until one has a message.
+    pub(super) fn poll(&mut self, task: u32, channels: Range<u32>, work_ns: u64) -> Next {
+        if self.tasks[task as usize].stage != Stage::Begin {
+            return self.done(task);
+        }
+        let channels = &mut self.channels[channels.start as usize..channels.end as usize];
+        if channels.iter().any(Channel::is_ready) {
+            self.tasks[task as usize].stage = Stage::Middle;
+            return Next::run_ns(TimeKind::Work, work_ns);
+        }
+        channels.iter_mut().for_each(|channel| channel.wait_to_read(task, false));
+        Next::Wait
+    }
+
+    /// A reader that is woken in one channel and polls leaves the lists of the other channels.
+    #[inline(always)]
+    fn stop_polling(&mut self, reader: Option<u32>) {
+        let Some(reader) = reader else { return };
+        if let Some(&Op::Poll { first, count, .. }) = self.op(reader) {
+            let polled = &mut self.channels[first as usize..(first + count) as usize];
+            polled.iter_mut().for_each(|channel| channel.stop_reading(reader));
+        }
+    }
+
+    /// Enters the body once if the channel has a message.
+    pub(super) fn when_ready(&mut self, task: u32, channel: u32) -> Next {
+        if self.channels[channel as usize].is_ready() {
+            self.begin_loop(task, Some(1))
+        } else {
+            self.skip_loop(task)
+        }
+    }
+
+    /// Nanoseconds to fetch a message, with the kernel's lines around it, from the caches of the core that wrote it.
+    #[inline(always)]
+    fn data_ns(&self, message: Message, recv_lines: u64, cpu: u32) -> u64 {
+        match self.distances.between(message.cpu, cpu) {
+            _ if !self.costs.charge_data => 0,
+            Distance::Cpu | Distance::Smt => 0,
+            distance => {
+                let lines_ns = (recv_lines * self.costs.line_transfer_ps[distance.index()]).div_ceil(1000);
+                lines_ns + self.costs.transfer_ns(u64::from(message.bytes), distance)
+            }
+        }
+    }
+
+    /// Nanoseconds to fetch lines one after the other, because each says where the next one is, from the caches of
+    /// `from`; 0 within a core.
+    #[inline(always)]
+    fn lines_ns(&self, lines: u64, from: u32, cpu: u32) -> u64 {
+        if lines == 0 || !self.costs.charge_data {
+            return 0;
+        }
+        match self.distances.between(from, cpu) {
+            Distance::Cpu | Distance::Smt => 0,
+            distance => (lines * self.costs.line_transfer_ps[distance.index()]).div_ceil(1000),
+        }
+    }
+}
+
+/// Wakees of one channel operation fit into the list without an allocation.
+const _: () = assert!(std::mem::size_of::<Wakees>() <= 32);

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Programs: what tasks do. Each operation becomes segments, waits and wake-ups.
+//!
+//! [`Programs::step`] executes one operation, or one stage of it, and returns what the task does next; it changes
+//! nothing outside. An operation has stages so that a task can be interrupted, preempted or made to wait inside it and
+//! continue where it was. A task that was woken tries its operation again. All tasks that one operation wakes are woken
+//! in one kernel path: the waker gives way, and handles interrupts, after the last of them.
+
+mod barrier;
+pub(crate) mod channel;
+mod life;
+mod lock;
+mod loops;
+mod messages;
+pub(crate) mod next;
+mod signals;
+mod stream;
+pub(crate) mod sync;
+pub(crate) mod task;
+#[cfg(test)]
+mod tests;
+
+use wakelab_machine::{Costs, Distances};
+use wakelab_workload::{Op, Workload};
+
+use crate::programs::channel::Channel;
+use crate::programs::next::{Here, Next};
+use crate::programs::sync::{Barrier, Gate, Lock, Signal};
+use crate::programs::task::{Stage, Task};
+use crate::rng::{Purpose, Stream as Random};
+use crate::time_use::TimeKind;
+
+/// All programs, and what they share.
+pub(crate) struct Programs<'a> {
+    workload: &'a Workload,
+    costs: &'a Costs,
+    distances: &'a Distances,
+    /// The node of each CPU; empty on a machine whose memory has no limits.
+    nodes: Vec<u32>,
+    tasks: Vec<Task<'a>>,
+    channels: Vec<Channel>,
+    signals: Vec<Signal>,
+    gates: Vec<Gate>,
+    locks: Vec<Lock>,
+    barriers: Vec<Barrier>,
+}
+
+impl<'a> Programs<'a> {
+    /// Every task at the beginning of its program.
+    pub(crate) fn new(
+        workload: &'a Workload,
+        costs: &'a Costs,
+        distances: &'a Distances,
+        nodes: Vec<u32>,
+        seed: u64,
+    ) -> Programs<'a> {
+        let random = |number| Random::new(seed, Purpose::Compute, number as u32);
+        let tasks = programs(workload).enumerate();
+        Programs {
+            workload,
+            costs,
+            distances,
+            nodes,
+            tasks: tasks.map(|(number, program)| Task::new(program, random(number))).collect(),
+            channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
+            signals: vec![Signal::Unset; workload.signals as usize],
+            gates: vec![Gate::default(); workload.gates as usize],
+            locks: workload.locks.iter().map(|&spec| Lock::new(spec)).collect(),
+            barriers: workload.barriers.iter().map(|&spec| Barrier::new(spec)).collect(),
+        }
+    }
+
+    /// Executes the operation at the task's program counter, or one stage of it. Inlined into its one caller, with the
+    /// operations that messages consist of, so that what it returns never goes through memory.
+    #[inline(always)]
+    pub(crate) fn step(&mut self, here: Here) -> Next {
+        let task = here.task;
+        let t = &self.tasks[task as usize];
+        let Some(&op) = t.program.get(t.pc as usize) else {
+            let is_cut_off = self.workload.tasks[task as usize].cut_off;
+            return if is_cut_off { Next::Gone } else { self.exit(here) };
+        };
+        match op {
+            Op::Compute { work_ns, spread_percent } => self.compute(task, work_ns, spread_percent),
+            Op::Send { channel, bytes, work_ns } => self.send(here, channel, bytes, work_ns),
+            Op::Recv { channel, work_ns } => self.receive(here, channel, work_ns),
+            Op::Poll { first, count, work_ns } => self.poll(task, first..first + count, work_ns),
+            Op::WhenReady { channel } => self.when_ready(task, channel),
+            Op::Sleep { delay_ns, .. } => self.sleep(task, Some(here.now_ns + delay_ns)),
+            Op::SleepUntil { time_ns, .. } => self.sleep(task, Some(time_ns).filter(|&t| t > here.now_ns)),
+            Op::Memory { .. } => self.stream(here, op),
+            Op::Exec => self.exec(task),
+            Op::Lock { lock } => self.lock(here, lock),
+            Op::Unlock { lock } => self.unlock(here, lock),
+            Op::Barrier { barrier } => self.barrier(here, barrier),
+            Op::Fork { task: child } => self.fork(task, child),
+            Op::Join => self.join(task),
+            Op::Signal { .. } => self.raise(task),
+            Op::Wait { signal } => self.wait_for_signal(task, signal),
+            Op::OpenGate { gate } => self.open_gate(task, gate),
+            Op::WaitGate { gate } => self.wait_at_gate(task, gate),
+            Op::LoopBegin { times } => self.begin_loop(task, times),
+            Op::LoopShared { barrier, times } => self.loop_shared(here, barrier, times),
+            Op::LoopEnd => self.end_loop(task),
+            Op::Yield => {
+                self.tasks[task as usize].pc += 1;
+                Next::Yield
+            }
+            Op::MarkBegin => self.done_with(task, Next::MarkBegin),
+            Op::MarkEnd => self.done_with(task, Next::MarkEnd),
+            Op::Count { units } => self.done_with(task, Next::Count { units }),
+            Op::SetShares { group, shares } => self.done_with(task, Next::SetShares { group, shares }),
+            Op::MoveTo { group } => self.done_with(task, Next::MoveTo { group }),
+            Op::Exit => self.exit(here),
+        }
+    }
+
+    #[inline(always)]
+    fn compute(&mut self, task: u32, work_ns: u64, spread_percent: u32) -> Next {
+        let t = &mut self.tasks[task as usize];
+        t.pc += 1;
+        if spread_percent == 0 {
+            return Next::run_ns(TimeKind::Work, work_ns);
+        }
+        let part = |percent: u32| {
+            let percent = u64::from(percent);
+            work_ns / 100 * percent + work_ns % 100 * percent / 100
+        };
+        let work_ns = t.random.between(part(100 - spread_percent), part(100 + spread_percent));
+        Next::run_ns(TimeKind::Work, work_ns)
+    }
+
+    /// Sleeps until a time; `None`: that time is over.
+    fn sleep(&mut self, task: u32, until_ns: Option<u64>) -> Next {
+        match until_ns {
+            Some(until_ns) if self.tasks[task as usize].stage == Stage::Begin => {
+                self.tasks[task as usize].stage = Stage::Middle;
+                Next::Sleep { until_ns }
+            }
+            _ => self.done(task),
+        }
+    }
+
+    /// The operation at which the task stands.
+    #[inline]
+    pub(crate) fn op(&self, task: u32) -> Option<&Op> {
+        let t = &self.tasks[task as usize];
+        t.program.get(t.pc as usize)
+    }
+
+    /// The index of that operation.
+    pub(crate) fn pc(&self, task: u32) -> u32 {
+        self.tasks[task as usize].pc
+    }
+
+    /// A spin of the task runs on `cpu`, or stops running (`NONE`).
+    #[inline]
+    pub(crate) fn set_spinning(&mut self, task: u32, cpu: u32) {
+        self.tasks[task as usize].spins_on = cpu;
+    }
+
+    /// Whether a spinning task got what it spins for while it did not run.
+    pub(crate) fn spin_is_over(&self, task: u32) -> bool {
+        let t = &self.tasks[task as usize];
+        t.stage == Stage::Spin
+            && match t.program[t.pc as usize] {
+                Op::Lock { lock } => self.locks[lock as usize].is_free(),
+                Op::Barrier { barrier } => self.barriers[barrier as usize].is_over(t.round),
+                _ => false,
+            }
+    }
+
+    /// The operation is done.
+    #[inline(always)]
+    fn done(&mut self, task: u32) -> Next {
+        let t = &mut self.tasks[task as usize];
+        t.pc += 1;
+        t.stage = Stage::Begin;
+        Next::Continue
+    }
+
+    /// The operation is done, and comes to `next`.
+    #[inline(always)]
+    fn done_with(&mut self, task: u32, next: Next) -> Next {
+        self.done(task);
+        next
+    }
+}
+
+/// The tasks' programs. Neighbours whose programs are equal, such as the senders of one group of hackbench, share the
+/// first one's: what is read most should be in a cache only once.
+fn programs(workload: &Workload) -> impl Iterator<Item = &[Op]> {
+    let mut last: &[Op] = &[];
+    workload.tasks.iter().map(move |spec| {
+        if spec.program != last {
+            last = &spec.program;
+        }
+        last
+    })
+}

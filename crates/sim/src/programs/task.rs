@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A task's program and where it stands.
+
+use wakelab_workload::Op;
+
+use crate::ids::NONE;
+use crate::rng::Stream as Random;
+
+/// How far the operation at the program counter got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing of it is done.
+    Begin,
+    /// Its first part is done: the work before a message is put in, the wait of a sleep.
+    Middle,
+    /// A lock was released or a barrier's round ended: those that spun for it know.
+    Released,
+    /// All but leaving is done (exit), or the system call before a sleep is over (lock, barrier).
+    End,
+    /// Spins at a lock or a barrier.
+    Spin,
+    /// Has what it spun for, and pays for the line.
+    Taken,
+    /// Sleeps at a lock or a barrier, or was woken there.
+    Asleep,
+    /// The system call before waking the sleepers is over.
+    Wake,
+}
+
+/// One task. The fields that every operation touches come first.
+#[repr(C, align(64))]
+pub(crate) struct Task<'a> {
+    pub(crate) program: &'a [Op],
+    pub(crate) pc: u32,
+    pub(crate) stage: Stage,
+    /// It waited in a list and was woken: if it finds nothing, it waits in front.
+    pub(crate) retries: bool,
+    /// Waits in Join.
+    pub(crate) joining: bool,
+    /// The number of bytes of the message that it copies.
+    pub(crate) bytes: u32,
+    /// The CPU that executes its spin now, or `NONE`.
+    pub(crate) spins_on: u32,
+    /// The innermost loop that it is in; `outer_loops` has those around it.
+    pub(crate) innermost: Option<Round>,
+    pub(crate) random: Random,
+    /// The round of the barrier in which it arrived.
+    pub(crate) round: u32,
+    /// The node of the memory that it touched first, or `NONE`.
+    pub(crate) home: u32,
+    /// The number of tasks that it forked and that have not exited.
+    pub(crate) children: u32,
+    pub(crate) outer_loops: Vec<Round>,
+}
+
+impl<'a> Task<'a> {
+    /// A task at the beginning of its program.
+    pub(crate) fn new(program: &'a [Op], random: Random) -> Task<'a> {
+        Task {
+            program,
+            pc: 0,
+            stage: Stage::Begin,
+            retries: false,
+            joining: false,
+            bytes: 0,
+            spins_on: NONE,
+            innermost: None,
+            random,
+            round: 0,
+            home: NONE,
+            children: 0,
+            outer_loops: Vec::new(),
+        }
+    }
+
+    /// Enters a loop.
+    pub(crate) fn enter(&mut self, inner: Round) {
+        self.outer_loops.extend(self.innermost.replace(inner));
+    }
+
+    /// Leaves the innermost loop.
+    pub(crate) fn leave(&mut self) {
+        self.innermost = self.outer_loops.pop();
+    }
+}
+
+/// A loop that a task is in.
+#[derive(Clone, Copy)]
+pub(crate) struct Round {
+    /// Where the body begins.
+    pub(crate) body: u32,
+    /// The number of rounds that follow this one; `None`: it never ends.
+    pub(crate) rounds: Option<u64>,
+}
