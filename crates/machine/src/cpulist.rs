@@ -23,8 +23,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
     Ok((0..).zip(listed).filter(|(_, listed)| *listed).map(|(cpu, _)| cpu).collect())
 }
 
-/// Writes an ascending list, with ranges where CPUs follow each other.
-pub(crate) fn format(cpus: &[u32]) -> String {
+/// Writes an ascending list, with ranges where CPUs follow each other: `0-3,8`.
+pub fn format(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
         match ranges.last_mut() {
@@ -64,6 +64,8 @@ mod tests {
     #[test]
     fn writes_ranges() {
         assert_eq!(format(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
+        assert_eq!(format(&[0, 1, 2, 3, 8]), "0-3,8");
+        assert_eq!(format(&[5]), "5");
         assert_eq!(format(&[]), "");
     }
 }

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub use core_cache::CoreCache;
 pub use costs::{Bandwidth, Costs, IdleState};
+pub use cpulist::format as cpu_list;
 pub use error::MachineError;
 pub use nearest::nearest;
 pub use presets::presets;

@@ -18,6 +18,7 @@
 
 use std::io::{self, Write};
 
+use wakelab_machine::cpu_list;
 use wakelab_workload::{Source, TaskIndex, Workload};
 
 use crate::ftrace::TOLD;
@@ -103,7 +104,7 @@ impl<W: Write> Writer<W> {
         .to_owned();
         for (task, spec) in workload.tasks.iter().enumerate() {
             let cpus =
-                spec.allowed.as_deref().map(|cpus| format!(" cpus={}", list(cpus))).unwrap_or_default();
+                spec.allowed.as_deref().map(|cpus| format!(" cpus={}", cpu_list(cpus))).unwrap_or_default();
             text += &format!("{TOLD} pid={}{cpus} footprint_bytes={}\n", task + 1, spec.footprint_bytes);
         }
         let result = self.out.write_all(text.as_bytes());
@@ -364,32 +365,5 @@ impl<W: Write> Writer<W> {
         if let Err(error) = result {
             self.error.get_or_insert(error);
         }
-    }
-}
-
-/// Sorted CPUs as the kernel lists them: `0-3,8`.
-fn list(cpus: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    let range = |&(first, last): &(u32, u32)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    ranges.iter().map(range).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(list(&[0, 1, 2, 3, 8]), "0-3,8");
-        assert_eq!(list(&[5]), "5");
-        assert_eq!(list(&[]), "");
     }
 }
