@@ -2,10 +2,10 @@
 /*
  * access.h - reaching CPUs, levels and masks by number, and counting what that costs.
  *
- * Whatever a number is, an access stays inside the array: BPF's verifier demands it, and natively
- * it makes a host's mistake harmless. Reads of other CPUs' state are counted by the code that makes
- * them, at their distance from the CPU that searches; a task's own record and the topology tables,
- * which never change, are free.
+ * Any number stays inside its array: BPF's verifier demands it, and natively it makes a host's
+ * mistake harmless. The code that reads other CPUs' state counts those reads, at their distance
+ * from the CPU that searches. A task's own record and the topology tables, which never change, are
+ * free.
  */
 #ifndef WL_ACCESS_H
 #define WL_ACCESS_H
@@ -28,7 +28,7 @@ WL_INLINE struct wl_level *wl_level_of(struct wl_policy *p, u32 level)
 	return &p->topo.level[level & (WL_MAX_LEVELS - 1)];
 }
 
-/* What the call on cpu has found of a level's groups. */
+/* What balancing on cpu has found about a level's groups. */
 WL_INLINE struct wl_level_stats *wl_level_stats_of(struct wl_policy *p, u32 cpu)
 {
 	wl_hide(cpu);
@@ -42,7 +42,7 @@ WL_INLINE u32 wl_all_levels(struct wl_policy *p)
 }
 
 /*
- * i from the lo-th level up to the highest: a loop of so few turns that BPF needs no iterator for
+ * i from the lo-th level to the highest. The loop has so few turns that BPF needs no iterator for
  * it.
  */
 #define wl_for_levels(p, i, lo)                                                                    \
@@ -75,7 +75,7 @@ WL_INLINE struct wl_counter *wl_counter_of(struct wl_policy *p, const struct wl_
 	return &p->counter[index & (WL_MAX_COUNTERS - 1)];
 }
 
-/* The first CPU of cpu's LLC. What belongs to all of the LLC is kept in its record. */
+/* The first CPU of cpu's LLC. Its record holds what belongs to the whole LLC. */
 WL_INLINE u32 wl_llc_first(struct wl_policy *p, u32 cpu)
 {
 	return wl_entry(p->topo.llc_first, cpu);
@@ -101,7 +101,7 @@ WL_INLINE u32 wl_domain_first(struct wl_policy *p, u32 level, u32 cpu)
 
 /* ------------------------------------------------------------------ affinity */
 
-/* The mask is not looked at while every CPU is allowed. */
+/* Whether every CPU is allowed; then the mask need not be read. */
 WL_INLINE u32 wl_anywhere(struct wl_policy *p, const struct wl_task *t)
 {
 	return t->nr_allowed >= p->topo.nr_cpus;
@@ -118,7 +118,8 @@ WL_INLINE u32 wl_allowed(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 }
 
 /*
- * The first allowed CPU of a domain from its start-th CPU on, wrapping; WL_CPU_NONE if it has none.
+ * Returns the first allowed CPU of a domain, from its start-th CPU on, wrapping; WL_CPU_NONE if it
+ * has none.
  */
 WL_FN int wl_first_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 level,
 			   u32 dom, u32 start)
@@ -141,7 +142,8 @@ WL_FN int wl_first_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t W
 }
 
 /*
- * cpu if it is allowed, else the first allowed CPU of the smallest domain round cpu that has one.
+ * Returns cpu if it is allowed, else the first allowed CPU of the smallest domain around cpu that
+ * has one.
  */
 WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu)
 {
@@ -165,15 +167,15 @@ WL_FN int wl_nearest_allowed(struct wl_policy *p WL_ARG, const struct wl_task *t
 /* ------------------------------------------------------------------ distances and reads */
 
 /*
- * A host that follows the lines of enum wl_line defines these before core.h; each is told about the
- * CPU that executes the call, which the host knows. They decide nothing and answer nothing.
+ * A host that follows the lines of enum wl_line defines these before core.h. The host knows which
+ * CPU executes the call: the CPU that reads or writes. None of them decides or returns anything.
  *	wl_line_read(p, line, dist)	the line is read, at this distance
- *	wl_line_locked(p, line, dist)	it is read at this distance, to be written: the runqueue's
- *		lock, which lies in it, is taken before anything is looked at
- *	wl_line_written(p, line)	it is written
- *	wl_line_updated(p, line)	it is updated by an atomic operation that other CPUs make
- *		on it too
- *	wl_line_step(p, step)		what is read from now on belongs to this enum wl_step
+ *	wl_line_locked(p, line, dist)	the line is read at this distance in order to be written:
+ *		the runqueue's lock lies in it, and is taken before anything else is read
+ *	wl_line_written(p, line)	the line is written
+ *	wl_line_updated(p, line)	the line is updated by an atomic operation, which other CPUs
+ *		perform on it too
+ *	wl_line_step(p, step)		reads from now on belong to this enum wl_step
  */
 #ifndef wl_line_read
 #define wl_line_read(p, line, dist)   ((void)(line), (void)(dist))
@@ -198,8 +200,8 @@ WL_INLINE void wl_wrote_llc(struct wl_policy *p, u32 first_cpu)
 /*
  * Answers count reads by distance; the counts never affect a decision. A host that ignores them may
  * define wl_tells_distances to 0 before core.h: every read then counts as local, and reads outside
- * a search are not counted. If it never calls wl_scan_took() either, which compares numbers of
- * reads, it may define wl_counts_reads to 0: nothing is counted.
+ * a search are not counted. If it also never calls wl_scan_took(), which compares numbers of reads,
+ * it may define wl_counts_reads to 0: then nothing is counted.
  */
 #ifndef wl_tells_distances
 #define wl_tells_distances(p) 1
@@ -216,7 +218,7 @@ WL_INLINE void wl_read_at(struct wl_policy *p, struct wl_reads *reads, u32 dist)
 }
 
 /*
- * Reads of a CPU's line, of what belongs to an LLC, and of a group's counter: counted, and named.
+ * These count a read, and name the line that is read: a CPU's, an LLC's, a counter's or a block's.
  */
 WL_INLINE void wl_read_cpu(struct wl_policy *p, struct wl_reads *reads, u32 cpu, u32 dist)
 {
@@ -251,8 +253,8 @@ WL_INLINE void wl_read_block(struct wl_policy *p, struct wl_reads *reads, u32 bl
 }
 
 /*
- * The word of idle_llcs with the bit of an LLC, by its number (its domain at llc_level). These bits
- * belong to no CPU: they are taken to be as far as the machine is wide.
+ * The word of idle_llcs that holds an LLC's bit. llc is its number, the domain at llc_level. These
+ * bits belong to no CPU; their distance is taken to be the machine's largest.
  */
 WL_INLINE u64 *wl_idle_llcs(struct wl_policy *p, u32 llc)
 {
@@ -272,7 +274,7 @@ WL_INLINE u32 wl_idle_llcs_distance(struct wl_policy *p)
 	return wl_level_of(p, p->topo.nr_levels - 1)->kind;
 }
 
-/* The bit of cpu's LLC. */
+/* A read of the bit of cpu's LLC. */
 WL_INLINE void wl_read_idle_llcs(struct wl_policy *p, struct wl_reads *reads, u32 cpu)
 {
 	u32 llc, dist;
@@ -288,8 +290,9 @@ WL_INLINE void wl_read_idle_llcs(struct wl_policy *p, struct wl_reads *reads, u3
 /* ------------------------------------------------------------------ group records */
 
 /*
- * A host that keeps group records defines these before core.h; either may answer that there is none
- * (a null pointer). The others have no groups: the code that uses them folds away.
+ * A host that keeps group records defines these before core.h. Either may return a null pointer:
+ * there is no such record. Other hosts have no groups, and the compiler removes the code that uses
+ * them.
  *	wl_group_at(p, slot)		a struct wl_group
  *	wl_group_cpu_at(p, slot, cpu)	a struct wl_group_cpu
  */
@@ -309,7 +312,8 @@ WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b)
 	if (a == b)
 		return WL_DIST_CPU;
 	/*
-	 * Inside an LLC core and cluster decide: most questions are of this kind, and need no walk.
+	 * Inside an LLC, core and cluster decide. Most calls end here, and need no walk over the
+	 * levels.
 	 */
 	if (wl_entry(smt->dom_of, a) == wl_entry(smt->dom_of, b))
 		return smt->kind;
@@ -329,15 +333,15 @@ WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b)
 }
 
 /*
- * The distance between two CPUs: the kind of the smallest level with both in one domain, clusters
- * known anyway.
+ * The distance between two CPUs: the kind of the smallest level at which one domain has both.
+ * Clusters count even if the policy has no such level.
  */
 WL_INLINE u32 wl_distance(struct wl_policy *p, u32 a, u32 b)
 {
 	return wl_tells_distances(p) ? wl_distance_of(p, a, b) : WL_DIST_CPU;
 }
 
-/* `overloaded` belongs to no CPU: it is taken to lie with the first. */
+/* `overloaded` belongs to no CPU; it is taken to be with the first one. */
 WL_INLINE void wl_read_overloaded(struct wl_policy *p, u32 this_cpu, struct wl_reads *reads)
 {
 	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, first);
@@ -348,12 +352,12 @@ WL_INLINE void wl_read_overloaded(struct wl_policy *p, u32 this_cpu, struct wl_r
 
 /*
  * A search inside one LLC asks for the distance of every CPU that it visits, so this keeps what all
- * answers share: seen from another LLC, the way is the same to all of them; from inside, core and
- * cluster decide.
+ * the answers share. From another LLC, all CPUs are equally far; from inside, core and cluster
+ * decide.
  */
-struct wl_reader { /* in few bytes: it is on BPF's stack */
+struct wl_reader { /* kept small because it is on BPF's stack */
 	u16 cpu;
-	u16 far; /* the one distance, or 0 */
+	u16 far; /* the distance if it is the same for all CPUs, else 0 */
 	u16 core;
 	u16 cluster;
 };
@@ -393,8 +397,8 @@ struct wl_search {
 	u32 prev;	    /* where the task was, or the nearest CPU that it is allowed on */
 	u32 target;	    /* what wake-affine chose */
 	u32 flags;	    /* WL_WAKE_* */
-	u32 candidate;	    /* where a descent has got to */
-	u32 cores_searched; /* 1: the idle-core step ran; nearest: it is running */
+	u32 candidate;	    /* the CPU that a descent has reached */
+	u32 cores_searched; /* 1: the idle-core step ran; nearest: it runs now */
 	u64 now_ns;
 	struct wl_reader reader; /* from this_cpu, in target's LLC */
 };
@@ -402,8 +406,8 @@ struct wl_search {
 /* ------------------------------------------------------------------ idle CPUs */
 
 /*
- * Idle as far as one can see: the idle task runs (or nothing was reported yet) and nothing is
- * queued. No claim.
+ * Whether cpu seems idle: the idle task runs (or nothing was reported yet), and nothing is queued.
+ * This claims nothing.
  */
 WL_INLINE u32 wl_looks_idle(struct wl_policy *p, u32 cpu)
 {
@@ -413,8 +417,8 @@ WL_INLINE u32 wl_looks_idle(struct wl_policy *p, u32 cpu)
 }
 
 /*
- * Idle, and claimed from now on. Losing the claim to another wake-up is counted, and is as good as
- * busy.
+ * Claims cpu if it is idle. If another wake-up claims it first, that is counted, and the CPU is as
+ * good as busy.
  */
 WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out)
 {
@@ -426,7 +430,7 @@ WL_INLINE u32 wl_take_idle(struct wl_policy *p, u32 cpu, struct wl_decision *out
 	return 0;
 }
 
-/* Of a search: looks at cpu, and takes it if it is idle. */
+/* Looks at cpu for a search, and takes it if it is idle. */
 WL_INLINE u32 wl_take_counted(struct wl_policy *p, const struct wl_search *s, u32 cpu,
 			      struct wl_decision *out)
 {
@@ -435,8 +439,8 @@ WL_INLINE u32 wl_take_counted(struct wl_policy *p, const struct wl_search *s, u3
 }
 
 /*
- * An idle allowed CPU of the candidate's domain at `level`, from the candidate on, wrapping.
- * Returns the CPU claimed, or WL_CPU_NONE.
+ * Claims an idle allowed CPU in the candidate's domain at `level`, from the candidate on, wrapping.
+ * Returns it, or WL_CPU_NONE.
  */
 WL_FN int wl_take_in_domain(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			    const struct wl_task *t WL_ARG, u32 level,

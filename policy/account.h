@@ -2,34 +2,37 @@
 /*
  * account.h - busy and idle: what a context switch from or to the idle task changes.
  *
- * Every CPU remembers its last report. The first one counts from idle, and one that repeats the
- * last changes nothing. The two ends of an idle period give a sample for the CPU's average. What
- * else follows is the idle search's business (idle.h): smt-balance counts busy CPUs, scan is told
- * of idle cores (has_idle_cores), nearest keeps its words.
+ * Every CPU remembers its last report. The first report counts as a change from idle, and a report
+ * that repeats the last one changes nothing. The two ends of an idle period give a sample for the
+ * CPU's average. The idle search adds what it needs (idle.h): smt-balance counts busy CPUs, scan
+ * notes idle cores (has_idle_cores), nearest keeps its bitmaps.
  *
- * Example, smt-balance, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core. The LLC's
- * groups are the cores, with a counter each. busy(0), busy(0), busy(2), busy(1): the counters are 2
- * and 1. idle(2): 1 and 1, and no core is idle. idle(1): 1 and 0; CPU 3 never reported, so core 1
- * is idle and has_idle_cores is set. CPU 1 idled from 100 us to 900 us with avg_idle 1000 us
- * before: the average becomes 1000 - 200 / 8 = 975 us.
+ * Example: smt-balance, one LLC of 2 cores x 2 threads; CPU c and c + 2 share a core. The LLC's
+ * groups are the cores, and each has a counter. After busy(0), busy(0), busy(2), busy(1) the
+ * counters are 2 and 1. idle(2): 1 and 1, and no core is idle. idle(1): 1 and 0; CPU 3 never
+ * reported, so core 1 is idle, and has_idle_cores is set. If CPU 1 was idle from 100 us to 900 us
+ * and avg_idle was 1000 us, the average becomes 1000 - 200 / 8 = 975 us.
  *
- * Cost: its own line, and what the search adds: an atomic addition a counter; has_idle_cores and
- * the core's threads where it turns idle. It fails where idle periods change faster than an average
- * over 8 of them follows.
+ * Cost: the CPU's own line, and what the search adds: an atomic addition for each counter;
+ * has_idle_cores and the core's threads if it turns idle. It fails where idle periods change faster
+ * than an average over 8 of them can follow.
  */
 #ifndef WL_ACCOUNT_H
 #define WL_ACCOUNT_H
 
 #include "idle.h"
 
-/* Before a CPU turns busy or idle: its utilization, if anybody asks for it. */
+/* Before a CPU turns busy or idle: updates its utilization, if anything uses it. */
 WL_INLINE void wl_account_util(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	if (wl_idle_reads_util(p) || wl_cluster_reads_util(p))
 		wl_util_cpu_changes(p, cpu, now_ns);
 }
 
-/* One of the policy's tasks runs on cpu, or nothing: no higher class has it any more. */
+/*
+ * One of the policy's tasks runs on cpu, or nothing does: no task of a higher class has it any
+ * more.
+ */
 WL_INLINE void wl_not_taken(struct wl_policy *p, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);

@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * balance.h - pulling queued tasks towards a CPU, over the levels from the innermost out.
+ * balance.h - pulling queued tasks towards a CPU, level by level, from the innermost outwards.
  *
- * A CPU pulls when it is about to go idle (newly idle), when a tick found a level's interval
- * passed, or when it was kicked while idle (periodic). At each level its own group is compared with
- * the domain's others. The busiest is the one with most load a CPU among those that have something
- * to take: a CPU with two tasks or more, at least one of them queued. Averages are loads per
- * capacity, in 1/1024 of the weight on a CPU of capacity 1024; with capacity=ignored all have that.
- *   pull	if this CPU is idle, its group has room (fewer tasks than CPUs) and the busiest
- *		has none (more tasks than CPUs, or what waits there is on a taken CPU);
- *   else not	if the own average is not below the busiest's and the domain's; nor, on an idle
- *		CPU, if the own group has not two idle CPUs more than the busiest; nor, on a busy
- *		CPU, if 100 * busiest <= imbalance_pct * own
- *   how much	what brings either group to the domain's average, whichever is less; but at least
- *		the mean task of the busiest group's busiest CPU, from which it is taken
- * Between clusters an idle CPU compares numbers of tasks instead (cluster.h). Newly idle at most
- * one task is pulled, else up to 32. A task may move if it is allowed, if half of its weight fits
- * what is left of that amount (the axis `groups` adds rules), and if it is not cache-hot:
- * it did not run within migration_cost, or periodic pulls failed more often than the level's
- * patience (0 for SMT, 1 inside a node, 2 beyond). Each level is tried once for each time that a
- * task ran here (newly idle), or once a mark (periodic): so pulls always come to an end.
- * Newly-idle balancing needs an avg_idle of at least migration_cost, and `overloaded`: some CPU had
- * two tasks. It is cleared when all CPUs were read and none had; reading it counts as a read of the
- * first CPU. If no task that waits on the busiest CPU may run here, the level is tried once more
- * without that CPU (Linux: LBF_ALL_PINNED, which leaves out one CPU after the other).
+ * A CPU pulls when it is about to go idle (newly idle), and when a tick found that a level's
+ * interval has passed or when it was kicked while idle (periodic). At each level its own group is
+ * compared with the other groups of the domain. The busiest is the one with the highest average
+ * load among those with something to take: a CPU with two tasks or more, at least one of them
+ * queued. Averages are load per capacity, in 1/1024 of the weight on a CPU of capacity 1024; with
+ * capacity=ignored every CPU has that capacity.
+ *   forced	An idle CPU pulls if its group has room (fewer tasks than CPUs) and the busiest
+ *		group has none (more tasks than CPUs, or what waits there waits on a taken CPU).
+ *   otherwise	It pulls only if its group's average is below the busiest's and below the domain's,
+ *		and, on an idle CPU, if its group has at least two idle CPUs more than the busiest;
+ *		on a busy CPU, if 100 * busiest > imbalance_pct * own.
+ *   how much	The smaller of two amounts: what brings its own group up to the domain's average,
+ *		and what brings the busiest down to it; but at least the mean task of the busiest
+ *		group's busiest CPU, the CPU from which tasks are taken.
+ * Between clusters an idle CPU compares numbers of tasks instead (cluster.h). A newly idle CPU
+ * pulls one task at most, a periodic pull takes up to 32. A task may move if it is allowed, if half
+ * of its weight fits what is left of that amount (the axis `groups` adds rules), and if it is not
+ * cache-hot: either it has not run within migration_cost, or periodic pulls have failed more often
+ * than the level's patience allows (0 for SMT, 1 inside a node, 2 beyond). Each level is tried once
+ * for each time that a task ran here (newly idle), or once per mark (periodic), so pulls always
+ * come to an end. Newly-idle balancing needs an avg_idle of at least migration_cost, and
+ * `overloaded`: some CPU had two tasks. `overloaded` is cleared when all CPUs were read and none
+ * had two; reading it counts as a read of the first CPU. If no task that waits on the busiest CPU
+ * may run here, the level is tried once more without that CPU (Linux, LBF_ALL_PINNED, leaves out
+ * one CPU after the other).
  *
- * Ticks: level l is due every 32 ms a CPU of the domain (Linux's busy_factor), on the first CPU of
- * each group. Kick: a CPU with something queued probes 4 CPUs a level, other ones at each tick, for
- * an idle one, which is then marked and should be woken.
+ * Ticks: level l is due every 32 ms per CPU of the domain (Linux's busy_factor), on the first CPU
+ * of each group. Kick: at a tick, a CPU with something queued probes 4 CPUs per level for an idle
+ * one, at each tick other CPUs. The idle CPU is marked, and should be woken.
  *
- * Example, 2 LLCs of 4 CPUs without SMT; CPU 0 goes idle; 1 to 3 run one task each of weight 1024,
- * 4 to 7 two each. LLC level: CPUs 1 to 3 have nothing queued. NUMA level: the own average is 768,
- * LLC 1's 2048 and the domain's 1408. LLC 1 has 8 tasks on 4 CPUs, LLC 0 three: pull from CPU 4,
- * the first of equals, min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560 of load.
+ * Example: 2 LLCs of 4 CPUs without SMT. CPU 0 goes idle; CPUs 1 to 3 run one task of weight 1024
+ * each, and 4 to 7 have two each. LLC level: CPUs 1 to 3 have nothing queued. NUMA level: the
+ * average of the own group is 768, that of LLC 1 is 2048, and the domain's is 1408. LLC 1 has 8
+ * tasks on 4 CPUs, LLC 0 has three: CPU 0 pulls from CPU 4, the first of equals, a load of
+ * min((2048 - 1408) * 4, (1408 - 768) * 4) = 2560.
  *
- * A CPU that a task of a higher class has taken counts as one with a task more and no capacity
- * (taken.h). Whether a group has room is told by its other CPUs: what waits behind the other class
- * may be bound to that CPU, and must not keep an idle neighbour from pulling.
+ * A CPU that a task of a higher class has taken counts as a CPU with one task more and no capacity
+ * (taken.h). Whether its group has room depends on the group's other CPUs: what waits behind the
+ * higher class may be bound to that CPU, and must not keep an idle neighbour from pulling.
  *
  * Cost: each CPU of the widest level tried is read once. It fails where the task that should move
+ * is running, because only queued tasks move.
  * is running: only queued tasks move.
  */
 #ifndef WL_BALANCE_H
@@ -47,7 +52,7 @@
 #include "cluster.h"
 #include "queue.h"
 
-/* A CPU of the domain: 1 ms * busy_factor (Linux 4.15, sd_init). */
+/* Per CPU of the domain: 1 ms * busy_factor (Linux 4.15, sd_init). */
 #define WL_BALANCE_INTERVAL_NS (32 * 1000000ULL)
 #define WL_MOVE_TASKS_MAX      32 /* sched_nr_migrate */
 #define WL_KICK_PROBES	       4
@@ -66,12 +71,10 @@ WL_INLINE void wl_stats_clear(struct wl_group_stats *side)
 	side->cpu_queued = 0;
 }
 
-/*
- * What balancing sees of a CPU that a task of a higher class has taken; no other CPU has so little.
- */
+/* The capacity that balancing attributes to a taken CPU; no other CPU has so little. */
 #define WL_TAKEN_CAPACITY 1
 
-/* Adds a CPU, which is read; avoid: see wl_level_stats. Returns 1 if it has two tasks. */
+/* Adds a CPU, which is read. avoid: see wl_level_stats. Returns 1 if the CPU has two tasks. */
 WL_INLINE u32 wl_stats_add(struct wl_policy *p, struct wl_group_stats *side, u32 cpu, u32 avoid)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -100,7 +103,7 @@ WL_INLINE u32 wl_stats_add(struct wl_policy *p, struct wl_group_stats *side, u32
 	return nr > 1;
 }
 
-/* A group is complete: is it the busiest with something to take? The first of equals stays. */
+/* A group is complete: is it the busiest with something to take? Of equals, the first one stays. */
 WL_INLINE void wl_stats_close(struct wl_level_stats *s)
 {
 	s->others_load += s->group.load;
@@ -117,8 +120,8 @@ WL_INLINE void wl_stats_close(struct wl_level_stats *s)
 }
 
 /*
- * Reads all groups of cpu's domain at `level` but its own, in ring order from its own, into its
- * sides.
+ * Reads all groups of cpu's domain at `level` except its own, in ring order from its own on, and
+ * sums them up in cpu's wl_level_stats.
  */
 WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 			struct wl_reads *reads WL_ARG)
@@ -155,13 +158,13 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 	return 0;
 }
 
-/* Load per capacity, in 1/1024 of a weight on a CPU of 1024. */
+/* Load per capacity, in 1/1024 of a weight on a CPU of capacity 1024. */
 WL_INLINE u64 wl_mean_1024(u64 load, u32 capacity)
 {
 	return wl_div(load << 20, capacity);
 }
 
-/* How much load to pull from the busiest group to the own one; 0 if they are balanced. */
+/* How much load to pull from the busiest group to cpu's own; 0 if they are balanced. */
 WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_group_stats *own, u32 idle,
 			   u32 imbalance_pct)
 {
@@ -192,9 +195,9 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_group_s
 }
 
 /*
- * Tries the levels of a bit mask from the innermost out, and takes nothing from the CPU that
- * wl_level_stats avoids. Returns the level at which something should be pulled, with out saying
- * what, or 0.
+ * Tries the levels of a bit mask from the innermost outwards, and takes nothing from the CPU that
+ * wl_level_stats avoids. Returns the level at which something should be pulled, and says what in
+ * out; or returns 0.
  */
 WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
@@ -219,7 +222,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 			amount = 0;
 		} else if (s->by_tasks) {
 			tasks = wl_cluster_excess(s->busiest.nr, own.nr);
-			/* The number limits it, not the load. */
+			/* The number of tasks limits the pull, not their load. */
 			amount = s->busiest.cpu >= 0 && tasks ? s->busiest.cpu_load : 0;
 		} else {
 			amount = wl_imbalance(p, cpu, &own, idle, wl_level_of(p, i)->imbalance_pct);
@@ -241,7 +244,7 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		own.weight += s->others_weight;
 		own.capacity += s->others_capacity;
 	}
-	/* Can race with a CPU that gets its second task now: then a mark or a kick finds it. */
+	/* A CPU may get its second task just now; then a mark or a kick will find it. */
 	if (!found && !s->overloaded && own.weight == p->topo.nr_cpus) {
 		wl_write_once(p->overloaded, 0);
 		wl_line_written(p, WL_LINE_OVERLOADED);
@@ -252,8 +255,8 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 /* ------------------------------------------------------------------ events */
 
 /*
- * Something is about to be pulled: if no task that waits there may run here, the level is tried
- * once more without that CPU.
+ * A pull is about to begin. If no task that waits there may run here, the level is tried once more
+ * without that CPU.
  */
 WL_INLINE void wl_balance_tries(struct wl_cpu *c, const struct wl_dispatch_out *out, u32 avoid)
 {
@@ -277,7 +280,7 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 	if (marks) {
 		out->why = WL_BALANCE_PERIODIC;
 		level = wl_find_pull(p, cpu, marks, out);
-		/* What was tried is done: the marks up to the level of a pull, or all. */
+		/* What was tried is done: the marks up to the level of the pull, or all marks. */
 		done = level ? marks & ~(~0u << 1 << level) : marks;
 		wl_write_once(c->balance_marked, marks & ~done);
 		wl_wrote_cpu(p, cpu);
@@ -313,7 +316,7 @@ WL_INLINE u32 wl_balance_patience(u32 kind)
 	return kind < WL_DIST_CLS ? 0 : kind <= WL_DIST_NODE ? 1 : 2;
 }
 
-/* May t leave its queue for cpu, as part of the pull d? */
+/* May t leave its queue for cpu as part of the pull d? */
 WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 				  const struct wl_move_in *in, const struct wl_dispatch_out *d)
 {
@@ -322,7 +325,7 @@ WL_INLINE u32 wl_balance_may_move(struct wl_policy *p, const struct wl_task *t,
 	u64 start_ns;
 	s32 cpu;
 
-	/* Another CPU may be taking it from there now. */
+	/* Another CPU may be taking it just now. */
 	cpu = wl_read_once(t->cpu);
 	if (d->what != WL_DISPATCH_PULL || wl_read_once(t->place) != WL_PLACE_QUEUED ||
 	    cpu != d->cpu || cpu == (s32)in->cpu)
@@ -391,7 +394,7 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 	}
 }
 
-/* cpu is asked to pull from `from`: it balances at every level at its next dispatch. */
+/* Asks cpu to pull from `from`: at its next dispatch it balances at every level. */
 WL_INLINE void wl_ask_to_pull(struct wl_policy *p, u32 cpu, u32 from)
 {
 	wl_write_once(wl_cpu_of(p, cpu)->balance_marked, wl_all_levels(p));
@@ -400,8 +403,8 @@ WL_INLINE void wl_ask_to_pull(struct wl_policy *p, u32 cpu, u32 from)
 }
 
 /*
- * An idle CPU that should look for work, marked to balance at every level; or WL_CPU_NONE. Each
- * turn begins with other CPUs.
+ * Finds an idle CPU that should look for work, and marks it to balance at every level. Returns it,
+ * or WL_CPU_NONE. Each turn begins with other CPUs.
  */
 WL_FN int wl_balance_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 turn,
 			  struct wl_reads *reads WL_ARG)

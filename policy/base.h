@@ -10,20 +10,20 @@
  *	WL_MAX_CPUS		a power of two: 4096 natively, 1024 for BPF (the defaults below)
  *	wl_claim_idle(p, cpu)	test-and-clear of the host's idle mask: 1 if the CPU was idle and
  *		unclaimed, else 0
- * and, for BPF, includes vmlinux.h or its own integer types first (WL_HAVE_TYPES), then
- * bpf_helpers.h, and says how functions are linked:
+ * For BPF it first includes vmlinux.h or its own integer types (WL_HAVE_TYPES), then bpf_helpers.h,
+ * and defines how functions are linked:
  *	#define WL_FN __attribute__((noinline, weak))
- *		every WL_FN function is global, and the verifier checks it once. Weak, so that clang
- *		does not look inside when it compiles a call: for an argument that the function does
- *		not use it would pass whatever is in the register, and the verifier, which goes by
- *		the declaration, would reject that
+ *		every WL_FN function is global, and the verifier checks it once. It is weak so that
+ *		clang cannot look inside when it compiles a call: for an argument that the function
+ *		does not use, clang would pass whatever is in the register, and the verifier, which
+ *		goes by the declaration, would reject the call
  *	#define WL_FN_ONCE, WL_FN_REST	what such a host may inline: policy.h
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
- * Inlined into one program instead, the searches are too complex for the verifier.
+ * If all searches were inlined into one program, it would be too complex for the verifier.
  *
- * What BPF asks of the code below: loops are wl_for or wl_for_few; every array index is hidden and
- * masked where it is used (access.h does both); functions take five arguments at most and keep
- * little on the stack (512 bytes a call chain).
+ * What BPF demands of the code below: loops are wl_for or wl_for_few; every array index is hidden
+ * and masked where it is used (access.h does both); functions take five arguments at most, and keep
+ * little on the stack (512 bytes per call chain).
  */
 #ifndef WL_BASE_H
 #define WL_BASE_H
@@ -56,9 +56,9 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define WL_ALIGN_LINE __attribute__((aligned(WL_CACHE_LINE)))
 
 /*
- * wl_hide(): clang folds `x & (MAX - 1)` away where it can prove the bound, and the verifier, which
- * cannot, then rejects the access. An empty asm that claims to change x keeps the mask next to the
- * access.
+ * wl_hide(): where clang can prove the bound, it removes the mask in `x & (MAX - 1)`; the verifier
+ * cannot prove it, and rejects the access. An empty asm that claims to change x keeps the mask next
+ * to the access.
  */
 #ifdef __bpf__
 #define wl_hide(x) __asm__ volatile("" : "+r"(x))
@@ -67,10 +67,10 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 
 /*
- * wl_for(i, lo, hi): i from lo up to and not including hi. In BPF the open-coded number iterator,
- * so that the verifier checks the body once; it looks at lo and hi again each time, so neither may
- * change. `break` and `continue` work in both builds; `return` from inside does not: it would leak
- * the iterator.
+ * wl_for(i, lo, hi): i from lo up to but not including hi. BPF uses the open-coded number iterator,
+ * so that the verifier checks the body once. It evaluates lo and hi again at each turn, so neither
+ * may change. `break` and `continue` work in both builds; `return` from inside does not, because it
+ * would leak the iterator.
  */
 #ifdef __bpf__
 #ifndef bpf_for
@@ -81,21 +81,21 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #define wl_for(i, lo, hi) for ((i) = (lo); (i) < (hi); (i)++)
 #endif
 /*
- * wl_for_few(i, hi, most): i from 0 up to and not including hi, and at most `most` turns, a
- * constant of 64 or less. The same in both builds: the verifier follows each turn, and each costs
- * no call, as the iterator's do.
+ * wl_for_few(i, hi, most): i from 0 up to but not including hi, for at most `most` turns, a
+ * constant of 64 or less. It is the same in both builds: the verifier follows each turn, and a turn
+ * needs no call, unlike the iterator's.
  */
 #define wl_for_few(i, hi, most) for ((i) = 0; (i) < (most) && (i) < (hi); (i)++)
 
 /*
- * Atomic add; exchange and compare-and-exchange, which both return the previous value. The latter
- * two are of 64 bits, for two neighbouring u32 that must change together, as wl_pair. Relaxed is
- * enough: counters order nothing else. Natively there are no other writers: one thread at a time
- * drives an instance (crates/policy takes it by &mut), and a locked instruction costs more than the
- * rest of an event, so they are plain.
+ * Atomic add, exchange, and compare-and-exchange; the last two return the previous value. They work
+ * on 64 bits, as wl_pair: two neighbouring u32 that must change together. Relaxed order is enough,
+ * because counters order nothing else. Natively they are plain: one thread at a time drives an
+ * instance (crates/policy takes it by &mut), so there are no other writers, and a locked
+ * instruction costs more than the rest of an event.
  */
 #ifdef WL_LOGS
-/* The host's, as all that answers what was there: see below. */
+/* The host defines these, like everything that returns what memory held: see below. */
 #elif defined(__bpf__)
 #define wl_atomic_add(ptr, v)	   ((void)__sync_fetch_and_add((ptr), (v)))
 #define wl_atomic_xchg(ptr, v)	   __sync_lock_test_and_set((ptr), (v))
@@ -109,7 +109,7 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 #endif
 /*
  * Set or clear bits of a 64-bit word that other CPUs change too; both return the previous value.
- * wl_publish() stores, and no later read comes before it. All are full barriers.
+ * wl_publish() stores a value, and no later read is done before that. All three are full barriers.
  */
 #ifdef WL_LOGS
 #elif defined(__bpf__)
@@ -125,10 +125,10 @@ _Static_assert((WL_MAX_CPUS & (WL_MAX_CPUS - 1)) == 0, "WL_MAX_CPUS must be a po
 typedef u64 __attribute__((may_alias)) wl_pair;
 
 /*
- * Reads of state, the policy's and that of groups, on which a decision depends: wl_read_once()
- * where other CPUs write at the same time, wl_get() elsewhere. A host that logs what decisions read
+ * Reads of the policy's and the groups' state, on which decisions depend: wl_read_once() where
+ * other CPUs write at the same time, wl_get() elsewhere. A host that logs what decisions read
  * (WL_LOGS) defines both, and the atomic operations above. Topology, parameters, what never changes
- * after wl_init(), and a task's own record need no such care: a log has them as they are.
+ * after wl_init(), and a task's own record need neither, because a log has them already.
  */
 #ifndef WL_LOGS
 #define wl_read_once(x) (*(volatile __typeof__(x) *)&(x))
@@ -162,19 +162,19 @@ WL_INLINE u64 wl_plain_cas(wl_pair *ptr, u64 was, u64 v)
 }
 #endif
 
-/* Division by zero gives 0 in BPF and traps natively: 0 everywhere, by definition here. */
+/* Division by zero gives 0 in BPF and traps natively. Here it gives 0 everywhere. */
 WL_INLINE u64 wl_div(u64 a, u64 b)
 {
 	return b ? a / b : 0;
 }
 
-/* A place in a ring of `span`, counted from its beginning on: for index below twice span. */
+/* Wraps an index into a ring of `span` entries; index is below twice span. */
 WL_INLINE u32 wl_wrap(u32 index, u32 span)
 {
 	return index < span ? index : index - span;
 }
 
-/* Number of bits set. Neither libgcc nor a BPF instruction is needed. */
+/* Number of bits set. It needs neither libgcc nor a BPF instruction. */
 WL_INLINE u32 wl_popcount(u64 x)
 {
 	x -= (x >> 1) & 0x5555555555555555ULL;
@@ -190,8 +190,8 @@ WL_INLINE u32 wl_lowest_bit(u64 x)
 }
 
 /*
- * The first bit set of words[], an array of nr_words, a power of two, from bit `from` up to and not
- * including `end`; or `end`.
+ * Returns the first set bit of words[] from bit `from` up to but not including `end`, or `end` if
+ * there is none. nr_words, the length of the array, is a power of two.
  */
 WL_INLINE u32 wl_next_bit(const u64 *words, u32 nr_words, u32 from, u32 end)
 {
@@ -213,8 +213,8 @@ WL_INLINE u32 wl_next_bit(const u64 *words, u32 nr_words, u32 from, u32 end)
 }
 
 /*
- * Exponential average: an eighth of the way from old to the sample. Unsigned, since BPF v3 has no
- * signed division.
+ * Exponential average: moves old by an eighth of the way to the sample. Unsigned, because BPF v3
+ * has no signed division.
  */
 WL_INLINE u64 wl_average(u64 old, u64 sample)
 {
@@ -222,7 +222,7 @@ WL_INLINE u64 wl_average(u64 old, u64 sample)
 }
 
 /*
- * a * b / 2^shift without a 128-bit product, for shift in 0..32 and results below 2^64; excess bits
+ * a * b / 2^shift without a 128-bit product, for shift in 0..32 and results below 2^64; higher bits
  * are lost.
  */
 WL_INLINE u64 wl_mul_shift(u64 a, u32 b, u32 shift)

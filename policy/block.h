@@ -2,52 +2,55 @@
 /*
  * block.h - bitmaps of idle CPUs: what idle=nearest reads instead of CPUs.
  *
- * An LLC is cut into blocks: its clusters, or where it has none runs of 8 cores; at most 64 CPUs
- * each and at most 64 an LLC (crates/policy, blocks.rs, says what happens where that does not fit).
- * A block has one cache line with a bitmap of idle CPUs, in which the bits of a core are
- * neighbours; the bitmap of wholly idle cores is computed from it. An LLC has one line with two
- * summary bitmaps of its blocks: those with an idle CPU, and those with an idle core. A summary bit
- * is written only when its block becomes empty or non-empty. For searches that leave their LLC the
- * machine has a bitmap of LLCs, 512 of them a line: those that have, or lately had, an idle CPU.
+ * An LLC is divided into blocks: its clusters, or runs of 8 cores if it has no clusters. A block
+ * has at most 64 CPUs, and an LLC at most 64 blocks (crates/policy, blocks.rs, handles LLCs that do
+ * not fit). A block has one cache line with a bitmap of its idle CPUs, in which the bits of a core
+ * are adjacent; the bitmap of wholly idle cores is computed from it. An LLC has one line with two
+ * summary bitmaps of its blocks: the blocks with an idle CPU, and the blocks with an idle core. A
+ * summary bit is written only when its block becomes empty or non-empty. For searches that leave
+ * their LLC the machine has a bitmap of LLCs, 512 per line: the LLCs that have an idle CPU, or
+ * lately had one.
  *
  * Invariant: a CPU that looks idle (its idle task runs and nothing is queued on it) has its bit
- * set. A set bit may be *stale*; the search that finds one clears it. So:
- *   turns idle	sets its bit if that is clear
- *   turns busy	clears its bit if searches lately wanted to know (the LLC's wanted_until_ns: those
- *		that found the summary not empty), else leaves it: two tasks that wake each other on
- *		idle CPUs write no shared line at all, nor do searches while everything is busy
- *   tick	clears the bit of a CPU that is busy still
- *   dequeue	of the last task queued on a CPU that idles: sets its bit
- *   a search	clears the bit of a CPU that it finds not to be idle, and that of another LLC where
+ * set. A set bit may be *stale*; the search that finds a stale bit clears it. In detail:
+ *   turns idle	the CPU sets its bit if that is clear
+ *   turns busy	the CPU clears its bit if a search lately wanted to know (wanted_until_ns of the
+ *		LLC: a search that found the summary not empty), else leaves it. So two tasks that
+ *		wake each other on idle CPUs write no shared line at all, nor do searches while
+ *		everything is busy
+ *   tick	clears the bit of a CPU that is still busy
+ *   dequeue	of the last task queued on an idling CPU: sets the CPU's bit
+ *   search	clears the bit of a CPU that it finds not idle, and the bit of another LLC in which
  *		it found nothing
- * An LLC's bit is looked at when its summary ceases to be empty, and set if it is clear; turning
- * busy never clears it. Claims are not here: they are the host's mask alone, so that none can leak
- * into "busy for ever". Until the claimed CPU turns busy, others may find its bit, lose the claim,
- * and go on.
+ * When the summary of an LLC becomes non-empty, the LLC's bit is read, and set if it is clear;
+ * turning busy never clears it. Claims are not recorded here: they are in the host's mask alone, so
+ * that no claim can leak into "busy for ever". Until the claimed CPU turns busy, other searches may
+ * find its bit, lose the claim, and go on.
  *
- * Two CPUs may change a word at once. The one that clears a bit looks at the CPU again afterwards,
- * and sets the bit again if the CPU idles by now; a CPU that turns idle publishes that before it
- * looks at its bit. So no idle CPU is left without one. Bits of summaries and of LLCs are kept the
- * same way.
+ * Two CPUs may change a word at once. A CPU that clears a bit looks at the bit's CPU again
+ * afterwards, and sets the bit again if that CPU is idle by now; a CPU that turns idle publishes
+ * its state before it reads its bit. So no idle CPU is left without its bit. The bits of summaries
+ * and of LLCs are maintained in the same way.
  *
- * Example, an LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core: block 0 has
- * bits 0, 4, 1, 5, in this order. All are idle: idle 1111, cores 0101, summary 11 and 11. Busy,
- * while searches want to know: CPU 4: idle 1101, cores 0100. CPU 1: idle 1001, cores 0000, and
- * block 0 leaves the summary of cores. CPUs 0 and 5: idle 0000, and it leaves that of CPUs. CPU 5
- * turns idle: 1000, and it is back.
+ * Example: an LLC of 2 blocks of 2 cores x 2 threads; CPU c and c + 4 share a core, and block 0 has
+ * the bits of CPUs 0, 4, 1, 5 in this order. All are idle: idle is 1111, cores 0101, both summaries
+ * 11. Now CPUs turn busy while searches want to know. CPU 4: idle 1101, cores 0100. CPU 1: idle
+ * 1001, cores 0000, and block 0 leaves the summary of cores. CPUs 0 and 5: idle 0000, and block 0
+ * leaves the summary of CPUs. When CPU 5 turns idle, idle is 1000, and block 0 is in that summary
+ * again.
  *
- * Cost: turning idle or busy, a read, and an atomic update if the bit changes; a second one if the
- * block was empty or is now. It fails where blocks alternate between empty and non-empty many times
- * a millisecond: each change writes the summary.
+ * Cost: turning idle or busy takes a read, an atomic update if the bit changes, and a second one if
+ * the block was empty or becomes empty. It fails where blocks alternate between empty and non-empty
+ * many times per millisecond: each change writes the summary.
  */
 #ifndef WL_BLOCK_H
 #define WL_BLOCK_H
 
 #include "access.h"
 
-/* How long after a search CPUs that turn busy say so. */
+/* For this time after a search, CPUs that turn busy clear their bits. */
 #define WL_WANTED_NS 1000000ULL
-/* log2 of the period, in ns, by which the times of turning idle are told apart. */
+/* log2 of the period in ns; CPUs that turn idle within one period count as equally recent. */
 #define WL_RECENT_SHIFT 16
 
 WL_INLINE struct wl_block *wl_block_at(struct wl_policy *p, u32 block)
@@ -68,7 +71,7 @@ WL_INLINE u32 wl_block_cpu(struct wl_policy *p, u32 block, u32 slot)
 	return p->block_map[block & (WL_MAX_CPUS - 1)].cpu[slot & 63];
 }
 
-/* The first bit of each core that has all of its CPUs in `idle`. */
+/* The first bit of each core whose CPUs are all in `idle`. */
 WL_INLINE u64 wl_whole_cores(struct wl_policy *p, const struct wl_block *b, u64 idle)
 {
 	u64 word = idle | ~b->present;
@@ -89,7 +92,7 @@ WL_INLINE u64 wl_whole_cores(struct wl_policy *p, const struct wl_block *b, u64 
 	return word & b->cores;
 }
 
-/* Each core's first bit if any of its CPUs is in `word`; other bits mean nothing. */
+/* The first bit of each core that has a CPU in `word`. All other bits are meaningless. */
 WL_INLINE u64 wl_any_of_core(const struct wl_policy *p, u64 word)
 {
 	u32 slots = p->topo.slots;
@@ -109,7 +112,7 @@ WL_INLINE u64 wl_any_of_core(const struct wl_policy *p, u64 word)
 	return word;
 }
 
-/* The CPU of a block's first bit: a block is as far as that. */
+/* The CPU of a block's first bit. Its distance is the block's. */
 WL_INLINE u32 wl_block_first(struct wl_policy *p, u32 block)
 {
 	return wl_block_cpu(p, block, wl_lowest_bit(wl_block_at(p, block)->present));
@@ -129,7 +132,7 @@ WL_INLINE void wl_summary_updated(struct wl_policy *p, u32 first_cpu)
 
 /* ------------------------------------------------------------------ changing words */
 
-/* The LLC of cpu has an idle CPU. */
+/* The LLC of cpu has an idle CPU: sets its bit. */
 WL_INLINE void wl_idle_llcs_set(struct wl_policy *p, u32 cpu)
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
@@ -145,7 +148,7 @@ WL_INLINE void wl_idle_llcs_set(struct wl_policy *p, u32 cpu)
 	wl_line_updated(p, wl_idle_llcs_line(llc));
 }
 
-/* The LLC of cpu was found to have none: clears its bit, unless it has one by now. */
+/* The LLC of cpu was found to have no idle CPU: clears its bit, unless it has one by now. */
 WL_FN int wl_idle_llcs_clear(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	struct wl_level *lv = wl_level_of(p, p->topo.llc_level);
@@ -158,7 +161,7 @@ WL_FN int wl_idle_llcs_clear(struct wl_policy *p WL_ARG, u32 cpu)
 	return 0;
 }
 
-/* The summary says that the block of cpu has an idle CPU, or core. */
+/* Notes in a summary that cpu's block has an idle CPU, or an idle core. */
 WL_INLINE void wl_summary_set(struct wl_policy *p, u32 cpu, u32 cores)
 {
 	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
@@ -172,7 +175,7 @@ WL_INLINE void wl_summary_set(struct wl_policy *p, u32 cpu, u32 cores)
 		wl_idle_llcs_set(p, cpu);
 }
 
-/* The summary says that the block of cpu has none, unless it has one by now. */
+/* Notes in a summary that cpu's block has none, unless it has one by now. */
 WL_INLINE void wl_summary_clear(struct wl_policy *p, u32 cpu, u32 cores)
 {
 	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
@@ -186,7 +189,7 @@ WL_INLINE void wl_summary_clear(struct wl_policy *p, u32 cpu, u32 cores)
 		wl_summary_set(p, cpu, cores);
 }
 
-/* Sets the bit of cpu, and what follows from that. */
+/* Sets the bit of cpu, and the summary bits that depend on it. */
 WL_INLINE void wl_block_set(struct wl_policy *p, u32 cpu)
 {
 	u32 block = wl_entry(p->topo.block_of, cpu);
@@ -200,7 +203,7 @@ WL_INLINE void wl_block_set(struct wl_policy *p, u32 cpu)
 		wl_summary_set(p, cpu, 1);
 }
 
-/* Clears the bit of cpu, which was seen not to be idle, and what follows from that. */
+/* Clears the bit of cpu, which was seen not to be idle, and the summary bits that depend on it. */
 WL_FN int wl_block_clear(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	u32 block = wl_entry(p->topo.block_of, cpu);
@@ -212,7 +215,7 @@ WL_FN int wl_block_clear(struct wl_policy *p WL_ARG, u32 cpu)
 		wl_summary_clear(p, cpu, 0);
 	if (p->topo.slots > 1 && wl_whole_cores(p, b, was) && !wl_whole_cores(p, b, was & ~bit))
 		wl_summary_clear(p, cpu, 1);
-	/* It may have turned idle, and seen its bit set, after it was looked at. */
+	/* After it was looked at, the CPU may have turned idle and found its bit still set. */
 	if (wl_looks_idle(p, cpu))
 		wl_block_set(p, cpu);
 	return 0;
@@ -228,7 +231,7 @@ WL_INLINE u32 wl_block_has(struct wl_policy *p, u32 cpu)
 
 /* ------------------------------------------------------------------ what happens to a CPU */
 
-/* cpu turned idle, as its state says by now. */
+/* cpu turned idle, and its state already says so. */
 WL_INLINE void wl_block_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_block *b = wl_block_at(p, wl_entry(p->topo.block_of, cpu));
@@ -236,19 +239,22 @@ WL_INLINE void wl_block_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 
 	if (wl_block_has(p, cpu))
 		return;
-	/* Hints, written where the line is written anyway; two writers at once may lose one. */
+	/*
+	 * Hints: written only when the line is written anyway. Of two writers at once, one may get
+	 * lost.
+	 */
 	if (b->recent_period != period) {
 		b->before = b->recent_period + 1 == period ? b->recent : 0;
 		b->recent = 0;
 		b->recent_period = period;
 	}
 	b->recent |= wl_slot_bit(p, cpu);
-	/* Something may have been queued here before that was seen. */
+	/* A task may have been queued here before the new state was visible. */
 	if (wl_looks_idle(p, cpu))
 		wl_block_set(p, cpu);
 }
 
-/* cpu turned busy, as its state says by now. */
+/* cpu turned busy, and its state already says so. */
 WL_INLINE void wl_block_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	u32 first = wl_llc_first(p, cpu);
@@ -266,7 +272,7 @@ WL_INLINE void wl_block_tick(struct wl_policy *p, u32 cpu)
 		wl_block_clear(p, cpu);
 }
 
-/* A task that was queued on cpu, which looks idle, no longer is. */
+/* A task that was queued on cpu, which looks idle, is no longer queued there. */
 WL_FN int wl_block_dequeued(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	if (!wl_block_has(p, cpu))
@@ -275,7 +281,8 @@ WL_FN int wl_block_dequeued(struct wl_policy *p WL_ARG, u32 cpu)
 }
 
 /*
- * Start values, when topology is there: a bit for every CPU, as none has said yet that it is busy.
+ * Start values, once the topology is filled in: a bit for every CPU, because none has reported yet
+ * that it is busy.
  */
 WL_INLINE void wl_block_init(struct wl_policy *p, u32 cpu)
 {

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * capacity.h - capacity=aware: CPUs of unequal speed, in wake-ups. Balancing scales by capacity
- * too.
+ * capacity.h - capacity=aware: wake-ups on CPUs of unequal speed. Balancing scales by capacity too.
  *
- * A task *fits* a CPU if its utilization, the greater of now's and that at its last sleep, is below
- * 80 % of the CPU's capacity. Of target, prev and the recent CPU an idle one is taken at once only
+ * A task *fits* a CPU if its utilization (now or at its last sleep, whichever is greater) is below
+ * 80 % of the CPU's capacity. If target, prev or the recent CPU is idle, it is taken at once only
  * if the task fits it. Else the search visits all allowed CPUs of the widest domain that wake-ups
- * may cross, from target on, wrapping: the first idle one that it fits, else the biggest idle one,
- * the first of equals. This replaces the search inside one LLC. Where all capacities are equal,
- * nothing here is used.
+ * may cross, from target on, wrapping. It takes the first idle CPU that the task fits, else the
+ * biggest idle CPU, the first of equals. This replaces the search inside one LLC. Where all
+ * capacities are equal, nothing here is used.
  *
- * Example, 4 CPUs of capacity 400 and 4 (from CPU 4 on) of 1024; target 0, all idle but target. A
- * task of utilization 300 fits 400, since 300 * 1280 < 400 * 1024: CPU 1. One of 330 does not
- * (422400 > 409600), and goes to CPU 4. If only 2 and 3 idle it takes 2, the biggest idle CPU.
+ * Example: CPUs 0 to 3 have capacity 400, CPUs 4 to 7 have 1024; target is 0, and all but target
+ * are idle. A task of utilization 300 fits 400 because 300 * 1280 < 400 * 1024, and gets CPU 1. A
+ * task of 330 does not fit (422400 > 409600), and gets CPU 4. If only 2 and 3 are idle, it gets 2,
+ * the biggest idle CPU.
  *
- * Cost: up to every CPU. It fails for a task whose use has just changed: its utilization follows
- * with a half life of 32 ms. Energy is not looked at.
+ * Cost: it may read every CPU. It fails for a task whose use of CPU time has just changed, because
+ * its utilization follows with a half-life of 32 ms. Energy is not considered.
  */
 #ifndef WL_CAPACITY_H
 #define WL_CAPACITY_H
 
 #include "util.h"
 
-/* Does t fit a CPU of this capacity? Asked where capacities are unequal; t->util is up to date. */
+/*
+ * Does t fit a CPU of this capacity? Asked where capacities are unequal; t->util must be up to
+ * date.
+ */
 WL_INLINE u32 wl_fits(const struct wl_task *t, u32 capacity)
 {
 	u64 util = t->util > t->util_slept ? t->util : t->util_slept;

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cluster.h - cluster=spread and cluster=spread-and-pack: clusters of cores as a level of their
- * own.
+ * cluster.h - cluster=spread and cluster=spread-and-pack: clusters of cores as a separate level.
  *
  * A cluster is a set of cores of one LLC that share an L2, an L3 tag or an internal bus. With the
  * level CLS between SMT and LLC, the groups of an LLC are its clusters, and tasks spread over them:
  *
- *   pull	An idle CPU whose cluster has n tasks, where the busiest cluster with something
- *		queued has m >= n + 2, pulls (m - n) / 2 of them (balance.h). The busiest is that
- *		with most tasks, the first in ring order of equals. A busy CPU compares loads, as
- *		everywhere.
- *   push	With push=on a task that runs alone moves too, after failed tries (push.h). The tick
- *		on its CPU counts the tasks of each cluster of the LLC. If its own has 2 more than
- *		the one with fewest that has an idle CPU for it, that CPU, its cluster's first, is
- *		kicked. The kicked CPU asks the cluster with most tasks for its first task that runs
- *		alone, if it has 2 more.
- *   fork	Fork and exec take the cluster with most idle CPUs, of those the one that was busy
- *		least lately (util.h), of equals the first in ring order (placement.h).
+ *   pull	The own cluster of an idle CPU has n tasks, and the busiest cluster with something
+ *		queued has m. If m >= n + 2, the CPU pulls (m - n) / 2 of them (balance.h). The
+ *		busiest is the cluster with most tasks; of equals, the first in ring order. A busy
+ *		CPU compares loads, as at other levels.
+ *   push	With push=on, a task that runs alone moves too, after failed tries (push.h). The
+ *		tick on its CPU counts the tasks of each cluster of the LLC. Take the cluster with
+ *		fewest tasks that has an idle CPU for the task. If the task's own cluster has at
+ *		least 2 more, the first such idle CPU is kicked. If the cluster with most tasks
+ *		still has 2 more than the kicked CPU's, that CPU asks it for its first task that
+ *		runs alone.
+ *   fork	Fork and exec take the cluster with most idle CPUs; of equals, the one that was
+ *		least busy lately (util.h); of equals again, the first in ring order (placement.h).
  *
- * spread-and-pack also lets wake-ups stay near: a walk through the LLC visits target's cluster
- * first, from where it starts and wrapping, then the rest. An idle prev or recent CPU is taken at
+ * spread-and-pack also keeps wake-ups near: a walk through the LLC first visits target's cluster,
+ * from where the walk starts and wrapping, then the rest. An idle prev or recent CPU is taken at
  * once only if it shares target's cluster; else it is taken if the search finds nothing.
  *
- * Example, one LLC of 3 clusters of 2 CPUs; tasks run on CPUs 0 and 1, nothing else. CPU 0's tick
- * finds 2 tasks in its cluster and none in the others: CPU 2 is kicked. It asks for CPU 0's task on
- * the fourth try. Then the clusters have 1, 1 and 0 tasks, which differ by less than 2: nothing
- * more moves. A fork on CPU 0 now finds 1, 1 and 2 idle CPUs, and goes to CPU 4.
+ * Example: one LLC of 3 clusters of 2 CPUs; tasks run on CPUs 0 and 1, and nowhere else. CPU 0's
+ * tick finds 2 tasks in its cluster and none in the others, so CPU 2 is kicked. On the fourth try
+ * CPU 2 asks for CPU 0's task. Then the clusters have 1, 1 and 0 tasks, which differ by less than
+ * 2: nothing more moves. A fork on CPU 0 now finds 1, 1 and 2 idle CPUs, and goes to CPU 4.
  *
- * Packing, a task that last ran on CPU 3, all but 2 and 4 busy: from 3 on come 3 and 2, which is
- * taken; without, 3 and 4. If 2 is busy too: 3, 2 and 4.
+ * Example of packing: a task last ran on CPU 3, and all CPUs but 2 and 4 are busy. The walk visits
+ * 3, then 2, and takes it; without packing it visits 3, then takes 4. If 2 is busy too, it visits 3
+ * and 2, and takes 4.
  *
- * Cost: a tick reads the LLC once an interval, and so does the kicked CPU. It fails for tasks that
- * work on the same data, which spread keeps apart, and packs them where they need bandwidth.
+ * Cost: a tick reads the LLC once per interval, and so does the kicked CPU. It fails for tasks that
+ * work on the same data, because spread keeps them apart; spread-and-pack packs them where they
+ * need bandwidth.
  */
 #ifndef WL_CLUSTER_H
 #define WL_CLUSTER_H
@@ -59,7 +61,7 @@ WL_INLINE u32 wl_packs(struct wl_policy *p)
 	       wl_is_cluster_split(p, p->topo.llc_level);
 }
 
-/* Of CPUs of an LLC that wl_is_cluster_split(). */
+/* Do two CPUs of an LLC share a cluster? Asked where wl_is_cluster_split(). */
 WL_INLINE u32 wl_shares_cluster(struct wl_policy *p, u32 a, u32 b)
 {
 	struct wl_level *clusters = wl_level_of(p, p->topo.llc_level - 1);
@@ -81,7 +83,7 @@ WL_INLINE u32 wl_runs_alone(struct wl_policy *p, u32 cpu)
 	return wl_read_once(c->nr_running) && !wl_read_once(c->nr_queued);
 }
 
-/* What a cluster has. */
+/* What balancing needs to know of a cluster. */
 struct wl_crowd {
 	u32 group;    /* a domain of the level below the LLC's */
 	u32 nr;	      /* tasks */
@@ -89,7 +91,7 @@ struct wl_crowd {
 	s32 lone_cpu; /* its first CPU where a task runs alone, or WL_CPU_NONE */
 };
 
-/* Reads the CPUs of a cluster, on cpu. t: the task that would come, or null. */
+/* Reads the CPUs of a cluster, on cpu. t: the task that would move there, or null. */
 WL_FN int wl_crowd_count(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t,
 			 struct wl_crowd *crowd WL_ARG, struct wl_reads *reads WL_ARG)
 {
@@ -105,8 +107,8 @@ WL_FN int wl_crowd_count(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 		struct wl_cpu *c;
 
 		/*
-		 * Or clang moves arithmetic on t out of the loop, before its test: the verifier
-		 * refuses that.
+		 * Without this, clang moves arithmetic on t out of the loop, to before the test of
+		 * t, which the verifier refuses.
 		 */
 		wl_hide(task);
 		other = wl_entry(clusters->cpus, first + i);
@@ -123,9 +125,9 @@ WL_FN int wl_crowd_count(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 }
 
 /*
- * An idle CPU of the LLC's cluster with fewest tasks, if t, which runs on cpu, should go there; or
- * WL_CPU_NONE. Of equals the first, whichever task asks: the tasks of a cluster must ask the same
- * CPU, or all would leave.
+ * If t, which runs on cpu, should move to the LLC's cluster with fewest tasks, returns an idle CPU
+ * there; else WL_CPU_NONE. Of equals it is the first one, whichever task asks: all tasks of a
+ * cluster must ask the same CPU, or all of them would leave.
  */
 WL_FN int wl_cluster_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
 			    struct wl_reads *reads WL_ARG)
@@ -151,8 +153,8 @@ WL_FN int wl_cluster_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl
 }
 
 /*
- * The CPU of the LLC from which the lone task should come to cpu, which idles: in the cluster with
- * most tasks, the first of equals; or WL_CPU_NONE.
+ * Returns the CPU of the LLC whose lone task should move to cpu, which is idle, or WL_CPU_NONE. It
+ * is in the cluster with most tasks, the first of equals.
  */
 WL_FN int wl_cluster_source(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {

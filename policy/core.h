@@ -3,8 +3,8 @@
  * core.h - what a host includes: the interface and every file that implements it.
  *
  * The entry points are here. An axis is an enumeration in params.h, a file for each of its values,
- * and a file that hands questions and events to the value that the policy has: idle.h, wake.h,
- * groups.h, queue.h and pull.h. Nothing else asks which value that is.
+ * and a file that hands questions and events to the chosen value: idle.h, wake.h, groups.h, queue.h
+ * and pull.h. No other code asks which value that is.
  */
 #ifndef WL_CORE_H
 #define WL_CORE_H
@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------ select */
 
-/* Takes cpu at once if it is idle and good enough. One read, at this distance. */
+/* Takes cpu at once if it is idle and good enough. Counts one read, at this distance. */
 WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 dist,
 			      struct wl_decision *out)
 {
@@ -26,7 +26,7 @@ WL_INLINE u32 wl_take_at_once(struct wl_policy *p, const struct wl_task *t, u32 
 	return wl_fits_or_equal(p, t, cpu) && wl_take_idle(p, cpu, out);
 }
 
-/* cpu was idle, and is claimed. */
+/* cpu was idle, and is now claimed. */
 WL_INLINE void wl_placed_on(struct wl_decision *out, u32 cpu, u32 reason)
 {
 	out->cpu = cpu;
@@ -34,7 +34,10 @@ WL_INLINE void wl_placed_on(struct wl_decision *out, u32 cpu, u32 reason)
 	out->reason = reason;
 }
 
-/* Looks at cpu before the search: takes it if it is idle and near enough. One read. */
+/*
+ * Looks at cpu before the search. Takes it if it is idle and near enough; remembers it if it is
+ * only idle. One read.
+ */
 WL_INLINE u32 wl_take_or_remember(struct wl_policy *p, const struct wl_search *s,
 				  const struct wl_task *t, u32 cpu, s32 *second_best,
 				  struct wl_decision *out)
@@ -49,7 +52,7 @@ WL_INLINE u32 wl_take_or_remember(struct wl_policy *p, const struct wl_search *s
 	return 0;
 }
 
-/* What a search begins with. */
+/* The state at the beginning of a search. */
 WL_INLINE struct wl_search wl_search_for(const struct wl_select_in *in, u32 this_cpu, u32 prev,
 					 u32 target)
 {
@@ -62,7 +65,7 @@ WL_INLINE struct wl_search wl_search_for(const struct wl_select_in *in, u32 this
 	return s;
 }
 
-/* The front of every idle search but for target: prev and the recent CPU, then the search. */
+/* Looks at prev and the recent CPU, and then searches. wl_select() has already looked at target. */
 WL_FN_REST int wl_place_woken(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			      struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
@@ -110,7 +113,7 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 	u32 is_new = in->flags & WL_WAKE_NEW;
 	struct wl_search s;
 
-	/* All else is set in any case. */
+	/* The other fields are set on every path. */
 	out->lost_claims = 0;
 	out->scan_timed = 0;
 	out->searched = 0;
@@ -275,7 +278,7 @@ WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	return 0;
 }
 
-/* The task's record knows its CPU; a host that missed an event may think of another. */
+/* The task's record says where it runs; a host that missed an event may believe otherwise. */
 WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
 			   u64 now_ns, u32 runnable)
 {
@@ -305,7 +308,7 @@ WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 	t->cpu = WL_CPU_NONE;
 	t->recent_cpu = WL_CPU_NONE;
 	t->nr_allowed = p->topo.nr_cpus;
-	/* Nothing is known of it: half of the machine's fastest CPU, as in Linux. */
+	/* Nothing is known about the task: half of the machine's fastest CPU, as in Linux. */
 	t->util = 512u << WL_UTIL_SHIFT;
 	return 0;
 }
@@ -328,8 +331,8 @@ WL_FN int wl_task_group(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 }
 
 /*
- * Bits beyond the machine do not count; a mask without any other means everywhere, as Linux falls
- * back.
+ * Bits beyond the machine's CPUs do not count. A mask without any valid bit means all CPUs, Linux's
+ * fallback.
  */
 WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 {

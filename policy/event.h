@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * event.h - what the policy is told and asked, as data: one struct for every call, and wl_apply(),
- * which makes the call.
+ * event.h - events and questions as data: one struct for every call, and wl_apply(), which makes
+ * the call.
  *
- * For hosts that write calls down, repeat them or compare builds: the log of scx_wakelab and its
+ * It serves hosts that record calls, replay them or compare builds: the log of scx_wakelab and its
  * verification (crates/log), and parity. A host that runs tasks calls the entry points of policy.h
- * itself, which costs less.
+ * directly, which is cheaper.
  *
- * struct wl_event has the arguments that are numbers. Tasks come beside it, because their records
- * are the host's; so does the answer, because an event is written down before it.
+ * struct wl_event holds the arguments that are numbers. Tasks are passed separately, because their
+ * records belong to the host; so is the answer, because an event is recorded before it is answered.
  *
- * The comment of a kind says in a fixed form what it takes and answers; Rust's tables are generated
- * from it: `takes FIELD, ..; answers STRUCT: text`. A field is one of struct wl_event, `task`, or
- * `maybe task` where there need be none. All kinds but NONE take this_cpu and now_ns besides.
+ * The comment of a kind says in a fixed form what it takes and what answers it; Rust's tables are
+ * generated from it: `takes FIELD, ..; answers STRUCT: text`. A field is one of struct wl_event,
+ * `task`, or `maybe task` if there may be none. All kinds but NONE also take this_cpu and now_ns.
  */
 #ifndef WL_EVENT_H
 #define WL_EVENT_H
@@ -20,7 +20,7 @@
 #include "policy.h"
 
 enum wl_event_kind {
-	/* Nothing: a log ends so. */
+	/* Nothing: the end of a log. */
 	WL_EVENT_NONE,
 
 	/* takes task, prev_cpu, flags; answers wl_decision: Where should a task run? */
@@ -33,10 +33,10 @@ enum wl_event_kind {
 	WL_EVENT_MAY_MOVE,
 	/* takes task, cpu; answers wl_run_out: Should a queued task run now? */
 	WL_EVENT_MAY_RUN,
-	/* takes maybe task, cpu; answers wl_tick_out: A tick. */
+	/* takes maybe task, cpu; answers wl_tick_out: A tick on a CPU. */
 	WL_EVENT_TICK,
 
-	/* takes cpu; answers wl_timer_out: The host's periodic timer. */
+	/* takes cpu; answers wl_timer_out: The host's periodic timer fired. */
 	WL_EVENT_TIMER,
 	/* takes cpu: A CPU left its idle task. */
 	WL_EVENT_BUSY,
@@ -46,15 +46,15 @@ enum wl_event_kind {
 	WL_EVENT_RUNNING,
 	/* takes task, cpu, flags: A task is switched out. */
 	WL_EVENT_STOPPING,
-	/* takes task: A task is not runnable any more, or leaves its queue. */
+	/* takes task: A task is no longer runnable, or leaves its queue. */
 	WL_EVENT_QUIESCENT,
 	/* takes task, value, weight, flags: A task's record begins. */
 	WL_EVENT_TASK_INIT,
-	/* takes task: A task may run on other CPUs; its record says on which. */
+	/* takes task: A task's affinity changed; its record has the CPUs. */
 	WL_EVENT_AFFINITY,
-	/* takes task, weight: A task has another weight. */
+	/* takes task, weight: A task's weight changed. */
 	WL_EVENT_WEIGHT,
-	/* takes task, slot: A task belongs to another group. */
+	/* takes task, slot: A task moved to another group. */
 	WL_EVENT_GROUP,
 	/* takes task: A task is gone. */
 	WL_EVENT_EXIT,
@@ -62,33 +62,33 @@ enum wl_event_kind {
 	WL_EVENT_GROUP_INIT,
 	/* takes slot: A group is gone. */
 	WL_EVENT_GROUP_EXIT,
-	/* takes slot, weight: A group has other shares. */
+	/* takes slot, weight: A group's shares changed. */
 	WL_EVENT_GROUP_SHARES,
 	/* takes cpu, value; answers wl_decision: How long the search for this decision took. */
 	WL_EVENT_SCAN_TOOK,
-	/* takes cpu; answers wl_timer_out: A task of a higher class has a CPU, and others wait. */
+	/* takes cpu; answers wl_timer_out: A task of a higher class has a CPU where others wait. */
 	WL_EVENT_TAKEN,
 	WL_NR_EVENT,
 };
 
-/* Questions, whose answers decide, are the kinds from SELECT up to this one. */
+/* Questions, whose answers are decisions, are the kinds from SELECT to this one. */
 #define WL_EVENT_LAST_QUESTION WL_EVENT_TICK
 
-/* A call's arguments; those that its kind does not take are 0. */
+/* The arguments of a call. Those that its kind does not take are 0. */
 struct wl_event {
 	u32 kind;     /* enum wl_event_kind */
 	u32 this_cpu; /* where it happens */
 	u64 now_ns;
 	u64 value; /* TASK_INIT: the task's id; SCAN_TOOK: ns */
-	u32 cpu;   /* which it is about: the queue, the CPU that pulls, ticks or switches */
+	u32 cpu;   /* whose queue it is about, or the CPU that pulls, ticks or switches */
 	s32 prev_cpu;
 	u32 flags; /* WL_WAKE_*; ENQUEUE: enum wl_enqueue_why; STOPPING: runnable; TASK_INIT: WL_TASK_* */
 	u32 weight; /* a task's, or a group's shares */
-	u32 slot;   /* a group's */
-	u32 parent; /* and its parent's */
+	u32 slot;   /* a group's slot */
+	u32 parent; /* its parent's slot */
 };
 
-/* What a pull may still take, before and after wl_may_move(), and the answer. */
+/* A pull's budget before and after wl_may_move(), and the answer. */
 struct wl_moved {
 	struct wl_dispatch_out before;
 	struct wl_dispatch_out after;
@@ -106,7 +106,7 @@ union wl_answer {
 	struct wl_timer_out timer;
 };
 
-/* What an event of no task in particular says, or one that need not have one. */
+/* Makes the call of a kind that needs no task. */
 WL_INLINE int wl_apply_to_cpu(struct wl_policy *p, const struct wl_event *e, struct wl_task *t,
 			      union wl_answer *answer)
 {
@@ -136,7 +136,7 @@ WL_INLINE int wl_apply_to_cpu(struct wl_policy *p, const struct wl_event *e, str
 	}
 }
 
-/* What changes of a task, and what happens to it. */
+/* Makes the call of a kind that tells of a change to a task. */
 WL_INLINE int wl_apply_to_task(struct wl_policy *p, const struct wl_event *e, struct wl_task *t)
 {
 	switch (e->kind) {
@@ -162,9 +162,9 @@ WL_INLINE int wl_apply_to_task(struct wl_policy *p, const struct wl_event *e, st
 }
 
 /*
- * Tells or asks what `e` says, of these tasks; a kind that takes a task does nothing without. The
- * answer has room for its kind's. Of SCAN_TOOK it is the decision, which is read; of MAY_MOVE
- * `before` is.
+ * Makes the call that `e` describes, for these tasks. A kind that takes a task does nothing without
+ * one. The answer must have room for what the kind returns. SCAN_TOOK reads the decision in it, and
+ * MAY_MOVE reads `before`.
  */
 WL_INLINE int wl_apply(struct wl_policy *p, const struct wl_event *e, struct wl_task *t,
 		       struct wl_task *waker, union wl_answer *answer)

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * group.h - task groups: what they weigh on CPUs, and which part of its CPU a task is due.
+ * group.h - task groups: what they weigh on CPUs, and which part of its CPU a task is entitled to.
  *
- * A group K has shares S(K) and on each CPU i a load T(K,i), the weights of its tasks that are
- * runnable there and what its child groups weigh there, and a weight W(K,i), which it adds to its
- * parent's load while it has load itself. CPUs divide their time among the groups and tasks below
- * the root by these weights, groups their part among children and tasks by theirs. Queues are flat:
- * a task is charged by its weight's part of the CPU,
+ * A group K has shares S(K). On each CPU i it has a load T(K,i): the sum of the weights of its
+ * runnable tasks there, and of what its child groups weigh there. It also has a weight W(K,i),
+ * which it adds to its parent's load while it has load itself. A CPU divides its time among the
+ * root's groups and tasks by these weights, and a group divides its part among its children and
+ * tasks in the same way. Queues are flat: a task is charged by its weight's part of the CPU,
  *	hweight = weight * product over its groups of W(g,i) / T(g,i)
  * in 1/1024, at least WL_HWEIGHT_MIN. It is computed when the task is queued, picked or put back,
- * and at ticks; never while the task waits, because a key in a queue stays. What all hweights of a
- * CPU add up to is `total`: the load of the root.
+ * and at ticks; never while the task waits, because a key in a queue must not change. All hweights
+ * of a CPU add up to `total`, the load of the root.
  *
- * W is where the values of the axis `groups` differ. A group begins, and begins again when S
- * changes, with W = S on every CPU (task-weight stays there); a CPU for which a rule has set
- * another W has the group's generation in its record, and W = stale_weight on all others.
+ * The values of the axis `groups` differ in W. A new group has W = S on every CPU, and so does a
+ * group whose S has just changed (with task-weight it stays so). When a rule sets another W for a
+ * CPU, the group's record there gets the group's generation; all other CPUs have W = stale_weight.
  *
- * When T(K,i) begins or stops being 0, or W changes, the record's `counted` is exchanged for what K
- * now weighs there, and the difference is added to the parent's load, up to the root: whatever
- * happened before, and whichever other CPU does it at the same time, the parent has each child
- * once. A group that gets load where it had none sets its bit in `loaded`, if it is not set: a line
- * that is hardly ever written. Rules that look at all groups clear it.
+ * When T(K,i) becomes or stops being 0, or W changes, the record's `counted` is exchanged for what
+ * K now weighs there, and the difference is added to the parent's load, and so on up to the root.
+ * So each child is in its parent's load exactly once, whatever happened before and whichever CPUs
+ * do this at the same time. A group that had no load and gets some sets its bit in `loaded` if that
+ * is clear; this line is hardly ever written. Rules that look at all groups clear the bits.
  *
- * Example, CPU 0, groups A and B below the root and C below B, all with 1024 shares. A has tasks of
- * 1024 and 3072, C one of 1024, and one task of 1024 is outside any group. T(A,0) is 4096, T(C,0)
- * is 1024, T(B,0) what C weighs, 1024; total is 1024 + 1024 + 1024. A's tasks are charged by 1024 *
- * 1024 / 4096 = 256 and 768, C's by 1024 * 1 * 1 = 1024, the other by 1024: three thirds.
+ * Example: CPU 0, groups A and B below the root and C below B, all with 1024 shares. A has tasks of
+ * weight 1024 and 3072, C has one of 1024, and one task of 1024 is outside any group. T(A,0) is
+ * 4096; T(C,0) is 1024; T(B,0) is what C weighs, 1024; total is 1024 + 1024 + 1024. A's tasks are
+ * charged by 1024 * 1024 / 4096 = 256 and by 768, C's by 1024 * 1 * 1 = 1024, and the last one by
+ * 1024: one third for A, one for B and one for the task outside.
  *
- * Cost: a task outside any group reads no record. Else joining and leaving a CPU write one record a
- * level, further up only where a group gains its first or loses its last load, and each hweight
- * takes one division a level. Of groups deeper than WL_GROUP_DEPTH tasks count in the ancestor at
- * that depth. It fails where weights change faster than queued tasks run: each keeps the place in
- * the queue that it earned by its old hweight.
+ * Cost: a task outside any group reads no record. For other tasks, joining and leaving a CPU writes
+ * one record, and one more at each level above only while a group gains its first load or loses its
+ * last. Each hweight takes one division per level. Tasks of groups deeper than WL_GROUP_DEPTH count
+ * in the ancestor at that depth. It fails where weights change faster than queued tasks run,
+ * because each task keeps the place in the queue that its old hweight earned.
  */
 #ifndef WL_GROUP_H
 #define WL_GROUP_H
@@ -39,8 +40,7 @@
 #include "access.h"
 
 /*
- * Where vtimes start: well above 0, so that credit reaches below the floor without wrapping the
- * order of keys.
+ * Where vtimes start: far above 0, so that credit can go below the floor without wrapping around.
  */
 #define WL_VTIME_START	 (1ULL << 30)
 #define WL_HWEIGHT_SHIFT 10
@@ -66,20 +66,22 @@ WL_INLINE void wl_wrote_group(struct wl_policy *p, u32 slot, u32 cpu)
 	wl_line_written(p, wl_group_line(p, slot, cpu));
 }
 
-/* Is a CPU's load, to balancing, what its tasks weigh? Else it is what groups weigh there. */
+/*
+ * Does balancing take a CPU's load to be what its tasks weigh? Else it is what groups weigh there.
+ */
 WL_INLINE u32 wl_load_is_task_weight(const struct wl_policy *p)
 {
 	return wl_axis(p, groups) == WL_GROUPS_TASK_WEIGHT || wl_axis(p, groups) == WL_GROUPS_EXACT;
 }
 
-/* W. */
+/* W of a group on a CPU. */
 WL_INLINE u32 wl_group_weight(const struct wl_group *g, const struct wl_group_cpu *gc)
 {
 	return wl_read_once(gc->generation) == wl_get(g->generation) ? wl_read_once(gc->weight)
 								     : wl_get(g->stale_weight);
 }
 
-/* The word of `loaded` with the bit of a group. */
+/* The word of `loaded` that holds a group's bit. */
 WL_INLINE u64 *wl_loaded_word(struct wl_policy *p, u32 slot)
 {
 	u32 word = slot / 64;
@@ -99,8 +101,8 @@ WL_INLINE void wl_note_loaded(struct wl_policy *p, u32 slot)
 }
 
 /*
- * Adds to T of a group on cpu, and to how many make it up (both modulo 2^n), and carries on what
- * follows from that. With nothing to add it carries on a change of W.
+ * Adds to a group's T on cpu, and to the number of its tasks and children there (both modulo 2^n),
+ * and updates the groups above. With nothing to add it passes on a change of W.
  */
 WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, u32 nr)
 {
@@ -135,7 +137,7 @@ WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, 
 	return 0;
 }
 
-/* Counts a task's weight on cpu (nr 1), or no longer (nr -1). */
+/* Adds a task's weight to cpu (nr 1), or takes it off (nr -1). */
 WL_INLINE void wl_weigh(struct wl_policy *p, u32 slot, u32 weight, u32 cpu, u32 nr)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -156,7 +158,8 @@ WL_INLINE u64 wl_total(struct wl_policy *p, struct wl_cpu *c)
 }
 
 /*
- * The hweight of a task in a group, on cpu; joins: it is not counted there yet, and is taken to be.
+ * The hweight of a task in a group, on cpu. joins: it is not counted there yet, but taken as if it
+ * were.
  */
 WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
 			   u32 joins)
@@ -189,7 +192,8 @@ WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 }
 
 /*
- * What joining cpu reads of a task's groups: a record a level, and `loaded` where there is no load.
+ * Counts what joining cpu reads of a task's groups: a record per level, and `loaded` where a group
+ * has no load.
  */
 WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this_cpu,
 			 struct wl_reads *reads WL_ARG)
@@ -230,7 +234,7 @@ WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 sh
 		if (depth > WL_GROUP_DEPTH)
 			counts_as = up->counts_as;
 	}
-	/* The lag of the group that had the slot before is not this one's. */
+	/* The lag of the group that had the slot before does not pass to this one. */
 	g->exact.home = 0;
 	if (home)
 		home->exact.mark = 0;

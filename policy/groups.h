@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups.h - the axis `groups`: how task groups share CPUs, each event and question handed to the
- * value that the policy has.
+ * groups.h - the axis `groups`: how task groups share CPUs. It hands each event and question to the
+ * chosen value.
  *
- * groups=exact also brings its own queue (queue.h) and pulls (pull.h). What a group weighs is in
- * group.h.
+ * groups=exact also brings its own queue (queue.h) and pulls (pull.h). group.h has what a group
+ * weighs.
  */
 #ifndef WL_GROUPS_H
 #define WL_GROUPS_H
@@ -13,13 +13,15 @@
 #include "groups_shares.h"
 #include "groups_task_weight.h"
 
-/* Does it decide by itself what runs on a CPU? Then the axes `queue` and `push` have no say. */
+/*
+ * Does the value itself decide what runs on a CPU? Then the axes `queue` and `push` have no effect.
+ */
 WL_INLINE u32 wl_groups_decide(const struct wl_policy *p)
 {
 	return wl_axis(p, groups) == WL_GROUPS_EXACT;
 }
 
-/* A task of this group is counted at another place, or on another CPU. */
+/* A task of this group is now counted in another place, or on another CPU. */
 WL_INLINE void wl_groups_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_cpu, u32 now,
 				 u32 now_cpu)
 {
@@ -34,7 +36,7 @@ WL_INLINE void wl_groups_init(struct wl_policy *p, u32 cpu)
 		wl_exact_init(p, cpu);
 }
 
-/* The host's timer fires on cpu. */
+/* The host's timer fired on cpu. */
 WL_INLINE void wl_groups_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
 {
 	if (wl_axis(p, groups) == WL_GROUPS_SHARES && p->params.nr_groups)
@@ -44,8 +46,8 @@ WL_INLINE void wl_groups_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct 
 /* ------------------------------------------------------------------ balancing */
 
 /*
- * How much to pull on cpu if `amount`, what would balance it, is less than `task`, the mean task of
- * the busiest group. own_mean: the load of the own group per capacity, in 2^-20.
+ * How much to pull on cpu if `amount`, which would balance it, is less than `task`, the mean task
+ * of the busiest group. own_mean: the load of the own group per capacity, in 2^-20.
  */
 WL_INLINE u64 wl_groups_small_pull(struct wl_policy *p, u32 cpu, const struct wl_group_stats *own,
 				   u64 own_mean, u64 amount, u64 task)
@@ -60,7 +62,7 @@ WL_INLINE u64 wl_groups_small_pull(struct wl_policy *p, u32 cpu, const struct wl
 	return task;
 }
 
-/* May t go to cpu, as part of the pull d, as far as its weight and group go? */
+/* May t go to cpu as part of the pull d, as far as its weight and its group are concerned? */
 WL_INLINE u32 wl_groups_may_move(struct wl_policy *p, const struct wl_task *t, u32 cpu,
 				 const struct wl_dispatch_out *d)
 {
@@ -70,7 +72,7 @@ WL_INLINE u32 wl_groups_may_move(struct wl_policy *p, const struct wl_task *t, u
 						wl_task_weight_may_move(p, t, d->cpu, cpu));
 }
 
-/* How much of a pull's budget t takes: what it weighs where it is. */
+/* How much of a pull's budget t uses: what it weighs where it is. */
 WL_INLINE u64 wl_groups_load_of(struct wl_policy *p, const struct wl_task *t, u32 from)
 {
 	u64 load = t->weight;

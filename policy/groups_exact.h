@@ -2,34 +2,37 @@
 /*
  * groups_exact.h - groups=exact: every CPU serves the group that has received least for its shares.
  *
- * That alone makes an allocation max-min fair: what a group with few tasks, or with tasks that may
- * run on few CPUs, cannot use goes to the next group behind, and no equations need to be solved.
- * groups_exact_lag.h keeps lags, groups_exact_sums.h v's and their order. The axes `queue` and
- * `push` have no say: a slice is a tick, and the order is that of v.
- *   pick	of all that wait on a CPU and its running task, the one furthest behind; or one that
- *		has waited for WL_EXACT_WAIT_MAX_NS
- *   preempt	a task that wakes is behind the running one by more than a quarter of a tick of its
- *		CPU time
- *   pull	a tick looks at the first of those that wait on WL_EXACT_PROBES CPUs of the LLC and
- *		on one anywhere, each in turn. If that one is behind all that this CPU has by more
- *		than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis), this CPU pulls the
- *		first task of that queue that is that far behind, and runs it. A CPU that is about
- *		to idle pulls from the next CPU where a task waits, and a tick on a CPU where a task
- *		waits kicks one that idles, as in balance.h. Loads are not balanced.
+ * That rule alone makes an allocation max-min fair: what a group cannot use, because it has few
+ * tasks or its tasks may run on few CPUs, goes to the next group behind, and no equations need to
+ * be solved. groups_exact_lag.h keeps lags, groups_exact_sums.h the v's and their order. The axes
+ * `queue` and `push` have no effect: a slice is a tick, and the order is that of v.
+ *   pick	A CPU picks, of its running task and all tasks that wait there, the one furthest
+ *		behind; or one that has waited for WL_EXACT_WAIT_MAX_NS.
+ *   preempt	A task that wakes preempts if it is behind the running task by more than a quarter
+ *		of a tick of its CPU time.
+ *   pull	A tick probes WL_EXACT_PROBES CPUs of the LLC, each in turn, and one CPU of the
+ *		whole machine, each in turn. If the first task that waits there is behind all tasks
+ *		of this CPU by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis),
+ *		this CPU pulls the first task of that queue that is so far behind, and runs it. A
+ *		CPU that is about to go idle pulls from the next CPU where a task waits, and a tick
+ *		on a CPU where a task waits kicks an idle CPU, as in balance.h. Loads are not
+ *		balanced.
  *
- * Example: CPU 0 runs B, behind which A waits; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both
- * with 1024 shares. At its tick CPU 0 picks A. Had CPU 0 run C with v of 9 ms, A would wait on; and
- * the next tick of CPU 1 that looks at CPU 0 finds A 2 ms behind B, more than a tick, pulls it, and
- * runs it.
+ * Example: CPU 0 runs B while A waits there; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both
+ * with 1024 shares. At its tick CPU 0 picks A. If CPU 0 ran C with v of 9 ms instead, A would go on
+ * waiting; the next tick of CPU 1 that probes CPU 0 finds A 2 ms behind B, more than a tick, pulls
+ * A, and runs it.
  *
- * Bound: a group's lag reaches what its tasks wait for a pick (a tick), for a probe (the number of
- * CPUs over four, in ticks, and then all CPUs that it is allowed on have looked), and the
- * hysteresis. Slices impose on any rule an error of one tick of CPU time for each CPU that the
- * group runs on at a time, and at least one: it may have just got that tick, or just missed it.
+ * Bound: a group's lag is at most the time that its tasks wait for a pick (a tick) and for a probe
+ * (a quarter of the number of CPUs, in ticks; by then all CPUs that it is allowed on have probed),
+ * plus the hysteresis. Because a slice is a tick, any rule has an error of one tick of CPU time for
+ * each CPU that the group runs on at a time, and of at least one tick: the group may have just
+ * received that tick, or just missed it.
  *
- * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, a pick compares all that wait. It fails for a queue
- * of hundreds, each of which is compared at each pick; and a task whose group is served in full
- * elsewhere waits for up to WL_EXACT_WAIT_MAX_NS, as that is what max-min fairness says.
+ * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, and a pick compares all tasks that wait. It fails
+ * for a queue of hundreds of tasks, because each is compared at each pick. A task whose group is
+ * served in full elsewhere waits for up to WL_EXACT_WAIT_MAX_NS, because max-min fairness gives it
+ * nothing.
  */
 #ifndef WL_GROUPS_EXACT_H
 #define WL_GROUPS_EXACT_H
@@ -39,15 +42,15 @@
 #define WL_EXACT_PULL_TICKS  1
 #define WL_EXACT_PREEMPT_DIV 4 /* of a tick */
 #define WL_EXACT_PROBES	     3
-#define WL_EXACT_IDLE_PULLS  4 /* tries of a CPU that is about to idle */
+#define WL_EXACT_IDLE_PULLS  4 /* tries of a CPU that is about to go idle */
 #define WL_EXACT_WAIT_MAX_NS 1000000000ULL
 
 /* ------------------------------------------------------------------ which task is first */
 
-/* What a walk over the queue has found: wl_cpu.has_best. */
+/* What a walk over the queue has found so far: wl_cpu.has_best. */
 #define WL_EXACT_RUNS	 1 /* the running task */
-#define WL_EXACT_WAITS	 2 /* one that waits */
-#define WL_EXACT_STARVES 3 /* one that waited too long */
+#define WL_EXACT_WAITS	 2 /* a task that waits */
+#define WL_EXACT_STARVES 3 /* a task that has waited too long */
 
 /* The running task of a CPU, or the one that ran last. */
 WL_INLINE struct wl_exact_key wl_exact_curr(struct wl_cpu *c)
@@ -57,7 +60,7 @@ WL_INLINE struct wl_exact_key wl_exact_curr(struct wl_cpu *c)
 				     .weight = wl_read_once(c->curr_weight)};
 }
 
-/* Notes a waiting task as the first of its CPU if it is. */
+/* Notes a waiting task as the first of its CPU if it comes before the one noted. */
 WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_exact_key key,
 			     u32 llc)
 {
@@ -106,7 +109,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_reads reads; /* dropped: the host missed the enqueue */
+	struct wl_reads reads; /* dropped, because the host missed the enqueue */
 
 	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
 		return;
@@ -149,7 +152,7 @@ WL_INLINE void wl_exact_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns
 		wl_exact_sleep(p, t, t->cpu);
 }
 
-/* t has another weight, or belongs to another group. */
+/* The weight of t changed, or its group. */
 WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
 			       u64 now_ns)
 {
@@ -182,14 +185,14 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 
 /* ------------------------------------------------------------------ ticks */
 
-/* Is a far enough behind b to be pulled to cpu, where b is? */
+/* Is a so far behind b that cpu, where b is, should pull it? */
 WL_INLINE u32 wl_exact_is_worth_a_pull(struct wl_policy *p, struct wl_exact_pair *pair, u32 cpu)
 {
 	return wl_exact_is_ahead(p, pair, wl_llc_first(p, cpu),
 				 WL_EXACT_PULL_TICKS * p->params.tick_ns);
 }
 
-/* Looks at another CPU: should cpu's running task give way to a task that waits there? */
+/* Probes another CPU: should cpu's running task give way to a task that waits there? */
 WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now_ns,
 			 struct wl_reads *reads WL_ARG)
 {
@@ -207,7 +210,7 @@ WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now
 	return wl_exact_is_worth_a_pull(p, &pair, cpu);
 }
 
-/* The CPU of a level's domain round cpu that is the next to be looked at. */
+/* The CPU to probe next, in a level's domain around cpu. */
 WL_INLINE u32 wl_exact_next(struct wl_policy *p, u32 cpu, u32 level, u32 at)
 {
 	struct wl_level *lv = wl_level_of(p, level);
@@ -227,8 +230,8 @@ WL_INLINE void wl_exact_others_wait(struct wl_policy *p, u32 llc, u32 wait)
 }
 
 /*
- * The clock of an LLC in which no task waits follows the foremost clock; the LLC also learns
- * whether tasks wait elsewhere.
+ * If no task waits in an LLC, its clock follows the foremost clock. The LLC also learns whether
+ * tasks wait elsewhere.
  */
 WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {
@@ -250,7 +253,7 @@ WL_FN int wl_exact_follow_clocks(struct wl_policy *p WL_ARG, u32 cpu, struct wl_
 		if ((s64)(there - clock) > 0)
 			clock = there;
 	}
-	/* A jump to another clock must not count as speed: rate_v moves with v. */
+	/* A jump to another clock must not count as speed, so rate_v moves with v. */
 	wl_cpu_of(p, llc)->exact_llc.clock.rate_v =
 		wl_get(wl_cpu_of(p, llc)->exact_llc.clock.rate_v) + clock -
 		wl_get(wl_cpu_of(p, llc)->exact_llc.clock.v);
@@ -268,7 +271,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
-	/* In this order: what a group is held for is best known now. */
+	/* This comes first, because what a group is held to depends on its newest sums. */
 	wl_exact_sum(p, t->group, cpu, now_ns, reads);
 	wl_exact_charge(p, t, now_ns);
 	t->slice_ns = p->params.tick_ns;
@@ -278,7 +281,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		pair.a = wl_exact_seen(&c->exact.first);
 		pair.b = wl_exact_key_of(t);
 		wl_exact_sum(p, pair.a.slot, cpu, now_ns, reads);
-		/* Which of several is first changes while they wait. */
+		/* If several wait, which of them is first changes while they wait. */
 		local = !wl_get(c->exact.has_first) || wl_read_once(c->nr_queued) > 1 ||
 			wl_exact_ahead(p, &pair, wl_llc_first(p, cpu)) > 0;
 		if (local && wl_get(c->exact.has_first))
@@ -286,8 +289,8 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
 		/*
-		 * Counted apart: one counter for both, four steps at a time, would reach every
-		 * fourth CPU only.
+		 * Two counters, because a single one would advance four steps at a time and reach
+		 * only every fourth CPU.
 		 */
 		if (i < WL_EXACT_PROBES) {
 			probe = wl_get(c->exact.probe) + 1;
@@ -311,7 +314,7 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 
 #define WL_EXACT_PULL_LAG 1 /* max_load of a pull for a lag: see wl_exact_move() */
 
-/* A CPU that is about to idle looks for a queue, from the last one on. */
+/* A CPU that is about to go idle looks for a queue, from the last one that it found on. */
 WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_reads *reads WL_ARG)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -401,7 +404,10 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 	out->stop = !d->max_tasks;
 }
 
-/* The host asks this of all that wait, in their order, and takes the last for which it is 1. */
+/*
+ * The host asks this about all tasks that wait, in their order, and takes the last one for which it
+ * is 1.
+ */
 WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);

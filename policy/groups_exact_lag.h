@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_exact_lag.h - groups=exact: how v's grow, and what remains of a lag when there is nothing
+ * groups_exact_lag.h - groups=exact: how v's grow, and what becomes of a lag when there is nothing
  * to lag behind.
  *
- * A task's or group's lag is how far it is behind its parent's clock: what it was entitled to and
- * did not get. It must not grow in two cases:
- *   saturated	none of its tasks waits, yet it receives CPU time more slowly than its parent's
- *		clock advances (it has fewer tasks than its shares are worth); or no task waits on
- *		the whole machine. Its distance from the clock is then held, so that the others keep
- *		what it cannot use
- *   asleep	the distance is kept, at most WL_EXACT_LAG_TICKS of its CPU time and
- *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance
- * So a lag is neither lost nor gained by sleeping, or by running alone for a while. In several LLCs
- * one of them, its home, sees to that. Counts of other LLCs are up to a tick old there, but a task
- * that was pulled away is counted at once, or its group would look saturated and lose its lag.
+ * The lag of a task or group is how far it is behind its parent's clock: what it was entitled to
+ * and did not get. It must not grow in two cases:
+ *   saturated	None of its tasks waits, yet it receives CPU time more slowly than its parent's
+ *		clock advances, because it has fewer tasks than its shares are worth; or no task
+ *		waits on the whole machine. Then its distance from the clock is held, so that the
+ *		others keep what it cannot use.
+ *   asleep	The distance is kept, at most WL_EXACT_LAG_TICKS of its CPU time plus
+ *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance.
+ * So a lag is neither lost nor gained by sleeping, or by running alone for a while. If a group is
+ * in several LLCs, one of them, its home, does this. Counts of other LLCs are up to a tick old
+ * there, except that a task that was pulled away is counted at once; otherwise its group would look
+ * saturated, and lose its lag.
  *
- * Example: A and B have 1024 shares each on 4 CPUs, A with one task, B with four. The clock, B's,
- * goes at 3 (three CPUs at 1024 shares), A's one CPU gives it 1: A is held, B has the other three
- * CPUs. Two more of A's tasks wake: A's distance is what it was, 0, not what it could not use, and
- * both have 2 CPUs from then on.
+ * Example: A and B have 1024 shares each on 4 CPUs; A has one task, B has four. The clock is B's
+ * and advances at rate 3 (three CPUs at 1024 shares), while A's one CPU gives it 1: A is held, and
+ * B has the other three CPUs. When two more tasks of A wake, A's distance is what it was, 0, and
+ * not what A could not use; from then on both have 2 CPUs.
  *
- * Cost: an event of a task writes a line a level; no division more than its charge takes. It fails
- * where the clock's rate changes faster than WL_EXACT_RATE_US: a group with about as many tasks as
- * its shares are worth CPUs is then held, or not held, for up to that time.
+ * Cost: an event of a task writes a line per level, and needs no division beyond those of its
+ * charge. It fails where the clock's rate changes faster than WL_EXACT_RATE_US: a group that has
+ * about as many tasks as its shares are worth CPUs is then wrongly held, or not held, for up to
+ * that time.
  */
 #ifndef WL_GROUPS_EXACT_LAG_H
 #define WL_GROUPS_EXACT_LAG_H
@@ -35,10 +37,10 @@
 /* ------------------------------------------------------------------ charging */
 
 /*
- * Holds the v of a saturated task or group at `mark` from the clock, its distance so far: if it is
- * `content`, it does not fall behind; if no task waits for its CPUs (`spare`), it does not get
- * ahead either. Returns the correction of v. If it is neither, returns 0 and sets `mark` to the
- * distance.
+ * Holds the v of a saturated task or group at `mark`, its distance from the clock so far. If the
+ * group is `content`, it does not fall behind; if no task waits for its CPUs (`spare`), it does not
+ * get ahead either. Returns the correction of v. If neither is the case, returns 0 and sets `mark`
+ * to the distance.
  */
 WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 content, u32 spare)
 {
@@ -51,15 +53,17 @@ WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 
 	return spare || (s64)behind > 0 ? behind : 0;
 }
 
-/* How fast the v of a group with these shares grows on that many CPUs, as a clock's rate. */
+/*
+ * How fast the v of a group with these shares grows on `cpus` CPUs, in the unit of a clock's rate.
+ */
 WL_INLINE u64 wl_exact_rate(u32 cpus, u32 shares)
 {
 	return wl_div((u64)cpus << 20, shares);
 }
 
 /*
- * Is no task waiting anywhere, as far as is known in this LLC? A separate function, for the stacks
- * of its callers.
+ * Does no task wait anywhere, as far as this LLC knows? A separate function, to save its callers'
+ * stack.
  */
 WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
 {
@@ -69,8 +73,8 @@ WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
 }
 
 /*
- * Brings v of one group up to now_ns; spare: no task waits anywhere. A separate function, because
- * its many paths are too many for BPF's verifier elsewhere.
+ * Brings the v of one group up to now_ns. spare: no task waits anywhere. A separate function,
+ * because elsewhere its many paths would be too many for BPF's verifier.
  */
 WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
 				 u32 spare)
@@ -86,9 +90,9 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	if (!g || !gl)
 		return 0;
 	/*
-	 * CPUs read their clocks before they come here, not always in the same order. Because the
-	 * time is exchanged, what two of them add amounts to the time that passed: a CPU that comes
-	 * late with an earlier time takes it off again.
+	 * CPUs read their clocks before they come here, and may arrive in another order. Because
+	 * the time is exchanged, what two of them add up to is the time that passed: a CPU that
+	 * arrives late with an earlier time subtracts the difference again.
 	 */
 	time_ns = now_ns - wl_atomic_xchg(&gl->exact_others.advanced_ns, now_ns);
 	running = wl_read_once(gl->exact.running);
@@ -117,8 +121,8 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 }
 
 /*
- * Brings the v of groups from `slot` up to now_ns, for what their tasks got in cpu's LLC. It comes
- * before every change of how many run there, and at ticks.
+ * Brings the v of the groups from `slot` up to now_ns, for what their tasks received in cpu's LLC.
+ * Called before every change in how many run there, and at ticks.
  */
 WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
 {
@@ -136,7 +140,7 @@ WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 	return 0;
 }
 
-/* Charges a running task for what it ran since it was last charged, and its groups. */
+/* Charges a running task, and its groups, for the time since it was last charged. */
 WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	u32 cpu = t->cpu, llc = wl_llc_first(p, cpu);
@@ -162,7 +166,9 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 
 /* ------------------------------------------------------------------ clocks */
 
-/* t was picked on cpu while others waited: the clocks of its group and all above follow. */
+/*
+ * t was picked on cpu while others waited: moves the clocks of its group and of all groups above.
+ */
 WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
 			  u64 now_ns)
 {
@@ -193,7 +199,7 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 	return 0;
 }
 
-/* A distance from a clock, limited either way. */
+/* A distance from a clock, limited in both directions. */
 WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, u64 distance,
 			     u32 shares)
 {
@@ -206,8 +212,8 @@ WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, 
 }
 
 /*
- * t is no longer runnable: keeps how far it, and the groups that went to sleep with it, are from
- * their parents' clocks.
+ * t is no longer runnable: keeps its distance from its parent's clock, and that of the groups that
+ * went to sleep with it.
  */
 WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu)
 {
@@ -232,8 +238,8 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 }
 
 /*
- * t becomes runnable on cpu: it and the groups that wake with it are as far from the clocks as when
- * they went to sleep.
+ * t becomes runnable on cpu: it and the groups that wake with it get the distances from the clocks
+ * that they had when they went to sleep.
  */
 WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 			struct wl_reads *reads WL_ARG)
@@ -255,12 +261,12 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		if (wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running))
 			break;
 		/*
-		 * Of several CPUs that wake it at the same time one does all of this, or each would
-		 * add the time that it slept.
+		 * If several CPUs wake the group at the same time, one of them does all of this;
+		 * otherwise each would add the time that it slept.
 		 */
 		if (wl_atomic_xchg_u32(&g->exact.waking, 1))
 			break;
-		/* Whether it slept must be known. */
+		/* The sum must be new, to know whether the group slept. */
 		gl->exact_others.summed_ns = now_ns - p->params.tick_ns;
 		wl_exact_sum_group(p, at, cpu, now_ns, reads);
 		slept = !(wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running));

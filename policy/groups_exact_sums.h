@@ -3,57 +3,57 @@
  * groups_exact_sums.h - groups=exact: what each group has received for its shares, and the order in
  * which tasks are served. groups_exact.h uses both.
  *
- * A group's v is what it received, in ns * 1024 / shares, so that it grows by 1 a ns on a CPU at
- * 1024 shares; a task's v, kept in its vtime, is the same with its weight. Two tasks are compared
- * where their paths to the root part: the v of the two groups (or a group and a task, or two tasks)
- * just below their nearest common ancestor. The one behind is served first.
+ * A group's v is what it has received, in ns * 1024 / shares: it grows by 1 per ns on a CPU at 1024
+ * shares. A task's v, kept in its vtime, is the same with its weight. Two tasks are compared at the
+ * point where their paths to the root part: by the v of the two groups (or a group and a task, or
+ * two tasks) just below their nearest common ancestor. The one behind is served first.
  *
- * A group's v is a sum of parts, one an LLC, each written on CPUs of that LLC only. An LLC keeps
- * the sum of the others beside its own, and reads it again on a tick of a CPU where the group runs
- * or waits first, at most once in half a tick. So a v is late by what the group got in other LLCs
- * in a tick. One that is late for longer belongs to a group that only waits here, behind others; it
- * looks further behind than it is, comes to the front, and is read again there before it runs for a
- * second tick.
+ * A group's v is a sum of parts, one for each LLC, each written only on CPUs of that LLC. An LLC
+ * keeps the sum of the other LLCs' parts beside its own, and reads it again on a tick of a CPU
+ * where the group runs or waits first, at most once in half a tick. So a v is late by what the
+ * group got in other LLCs in a tick. A v that is late for longer belongs to a group that only waits
+ * here, behind others. It looks further behind than it is, comes to the front, and is read again
+ * there before it runs for a second tick.
  *
- * A parent's clock is where its children and tasks are: an average of the v's of those that were
- * picked while others waited. It is kept by LLC, the root's also by CPU.
+ * A parent's clock says where its children and tasks are: it is an average of the v's of those that
+ * were picked while others waited. Each LLC has its own clock, and the root also one per CPU.
  *
- * Example: A has 1024 shares, B 2048, each a task; A's ran 6 ms and B's 8 ms. v is 6 ms and 4 ms: B
- * is behind by 2 ms, which is 4 ms of its CPU time.
+ * Example: A has 1024 shares and B has 2048, with one task each; A's ran for 6 ms and B's for 8 ms.
+ * Their v's are 6 ms and 4 ms: B is behind by 2 ms, which is 4 ms of its CPU time.
  *
- * Cost: a charge writes one line a level, of the own LLC; a comparison reads two a level; reading
- * the sum takes a read for each other LLC and level. It fails where LLCs are single CPUs: a group
- * in many of them is read from many lines.
+ * Cost: a charge writes one line per level, of the CPU's own LLC; a comparison reads two lines per
+ * level; reading the sum takes one read for each other LLC and level. It fails where LLCs are
+ * single CPUs: a group on many of them is read from many lines.
  */
 #ifndef WL_GROUPS_EXACT_SUMS_H
 #define WL_GROUPS_EXACT_SUMS_H
 
 #include "group.h"
 
-/* A clock moves by a quarter of the way to each v that was picked. */
+/* A clock moves a quarter of the way to each v that is picked. */
 #define WL_EXACT_CLOCK_SHIFT  2
 #define WL_EXACT_FAVOUR_TICKS 4
 #define WL_EXACT_RATE_US      32768 /* time over which a rate is measured, in 1024 ns */
 
-/* CPU time in terms of v. */
+/* CPU time as a distance between v's. */
 WL_INLINE u64 wl_exact_v_of(u64 time_ns, u32 shares)
 {
 	return wl_div(time_ns * WL_WEIGHT_NICE_0, shares);
 }
 
-/* A distance between v's of something with these shares, as CPU time; up to a day. */
+/* A distance between v's of something with these shares, as CPU time. Valid up to a day. */
 WL_INLINE u64 wl_exact_time_of(u64 v, u32 shares)
 {
 	return wl_mul_shift(v, shares, 10);
 }
 
-/* What belongs to a group in an LLC is in its record of the LLC's first CPU. */
+/* v of a group. What a group has in an LLC is in its record of the LLC's first CPU. */
 WL_INLINE u64 wl_exact_v(const struct wl_group_cpu *gl)
 {
 	return wl_read_once(gl->exact.part) + wl_read_once(gl->exact.others);
 }
 
-/* The clock of a group's children and tasks in an LLC: the root's is kept by the LLC. */
+/* The clock of a group's children and tasks in an LLC. The LLC itself keeps the root's. */
 WL_INLINE struct wl_clock *wl_exact_clock(struct wl_policy *p, u32 slot, u32 llc)
 {
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
@@ -61,7 +61,7 @@ WL_INLINE struct wl_clock *wl_exact_clock(struct wl_policy *p, u32 slot, u32 llc
 	return slot && gl ? &gl->exact.clock : &wl_cpu_of(p, llc)->exact_llc.clock;
 }
 
-/* A part of the way from v to another. */
+/* Moves v to another v, by 1/2^shift of the way. */
 WL_INLINE u64 wl_exact_nearer(u64 v, u64 to, u32 shift)
 {
 	s64 way = to - v;
@@ -75,7 +75,7 @@ WL_INLINE void wl_exact_move_clock(struct wl_clock *clock, u64 v, u64 now_ns)
 	u64 gone;
 
 	wl_write_once(clock->v, wl_exact_nearer(wl_get(clock->v), v, WL_EXACT_CLOCK_SHIFT));
-	/* The first rate is measured sooner. */
+	/* The first rate is measured over a shorter time. */
 	if (time_us < (wl_get(clock->rate) ? WL_EXACT_RATE_US : WL_EXACT_RATE_US / 8))
 		return;
 	gone = wl_get(clock->v) - wl_get(clock->rate_v);
@@ -99,8 +99,8 @@ WL_INLINE void wl_exact_init(struct wl_policy *p, u32 cpu)
 /* ------------------------------------------------------------------ counts */
 
 /*
- * Adds to the numbers of waiting and running tasks of an LLC and of the groups from `slot` up
- * there.
+ * Adds to the numbers of waiting and running tasks in cpu's LLC: the LLC's, and those of the groups
+ * from `slot` up.
  */
 WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 waiting, u32 running)
 {
@@ -131,7 +131,7 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 
 /*
  * A task of this group that waited on cpu now waits in another LLC. The LLC that it left counts
- * this at once, and the rest when sums are read again.
+ * this at once, and the rest when it reads the sums again.
  */
 WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 {
@@ -150,7 +150,7 @@ WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 	return 0;
 }
 
-/* A task of this group is counted at another place, or on another CPU. */
+/* A task of this group is now counted in another place, or on another CPU. */
 WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_cpu, u32 now,
 				u32 now_cpu)
 {
@@ -166,7 +166,7 @@ WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_
 
 /* ------------------------------------------------------------------ sums */
 
-/* Reads what other LLCs have of a group, if that was not done within half a tick. */
+/* Reads what other LLCs have of a group, unless that was done within half a tick. */
 WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns,
 				  struct wl_reads *reads)
 {
@@ -197,7 +197,7 @@ WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 no
 	wl_wrote_group(p, slot, llc);
 }
 
-/* The same of a group and all above it. */
+/* Reads the sums of a group and of all groups above it. */
 WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
 		       struct wl_reads *reads WL_ARG)
 {
@@ -221,7 +221,7 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 /* Two tasks to compare, as seen from an LLC. */
 struct wl_exact_pair {
 	struct wl_exact_key a,
-		b; /* v and weight: of the task; then of what is compared, its shares */
+		b; /* at first the task's v and weight; then those of what is compared */
 };
 
 WL_INLINE struct wl_exact_key wl_exact_key_of(const struct wl_task *t)
@@ -229,7 +229,7 @@ WL_INLINE struct wl_exact_key wl_exact_key_of(const struct wl_task *t)
 	return (struct wl_exact_key){.v = t->vtime, .slot = t->group, .weight = t->weight};
 }
 
-/* One that a CPU keeps for others to see. */
+/* A key that a CPU keeps for others to see. */
 WL_INLINE struct wl_exact_key wl_exact_seen(const struct wl_exact_key *key)
 {
 	return (struct wl_exact_key){.v = wl_read_once(key->v),
@@ -237,13 +237,13 @@ WL_INLINE struct wl_exact_key wl_exact_seen(const struct wl_exact_key *key)
 				     .weight = wl_read_once(key->weight)};
 }
 
-/* How far b is ahead of a, in terms of v: above 0 if a is to be served first. */
+/* How far b is ahead of a, as a distance between v's: above 0 if a should be served first. */
 WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_pair *pair WL_ARG, u32 llc)
 {
 	u32 a = pair->a.slot, b = pair->b.slot, a_capped = 0, b_capped = 0, i;
 	u64 favour;
 
-	/* Of one group, as most often: not by the loop, a hundred instructions for BPF. */
+	/* Tasks of one group, the most frequent case. The loop takes a hundred BPF instructions. */
 	if (a == b)
 		return pair->b.v - pair->a.v;
 	wl_for (i, 0, 2 * WL_GROUP_DEPTH) {

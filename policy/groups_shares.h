@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_shares.h - groups=shares (2007): groups weigh on each CPU what part of their load is
- * there.
+ * groups_shares.h - groups=shares (2007): a group weighs on each CPU the part of its shares that
+ * its load there is of its whole load.
  *
  * With T(K,i) the load of group K on CPU i, T(K) its sum over the N CPUs and S(K) its shares:
  *	W(K,i) = S(K) * N * T(K,i) / T(K)	at least 1
- * and the load of a CPU, which balancing and wake-affine compare, is the sum of the W of its groups
- * and of the weights of tasks outside any: `total` (group.h).
- *   monitor	the host's timer computes the W of all groups with load, children before their
- *		parents: again shares_min (8 ms) later if any changed, else after twice the last
- *		interval, up to shares_max (128 ms). One firing looks at WL_SHARES_PAIRS records,
- *		which takes less than 50 us, and goes on WL_SHARES_GAP_NS later. In between weights
- *		are stale: a group with nothing on a CPU weighs 1 there, and so does its first task
- *		that arrives
- *   pull	moves load in units of group weight: of m, a task of weight w that is charged by
- *		hweight h takes h, so that at most m * w / h = m * T / W (over all levels) of K's
- *		task load may go; if that is under 20 % of K's mean load a task (or child) there,
- *		nothing of K moves, above it one task may be forced
- *   small	an imbalance of less than a mean task counts as one only if the sides differ by two,
- *		or by one where the own ones are lighter, or if more capacity is used then
- *		(find_busiest_group() of Linux 2.6.24). Else 2/5 of it count, so that a task moves
- *		of which half fits, where otherwise 20 % of it would do. Or CPUs with three tasks of
- *		one weight would pass the third round for ever, and it would stay with the other two
- *   moved	W follows at once: on the busy CPU it falls in proportion, where the task comes it
- *		is replaced by what moved if K had nothing there, else that is added; the same on
- *		all levels
+ * The load of a CPU, which balancing and wake-affine compare, is the sum of the W of its groups and
+ * of the weights of tasks outside any group: `total` (group.h).
+ *   monitor	The host's timer computes the W of all groups with load, children before their
+ *		parents. If any W changed, it does so again shares_min (8 ms) later, else after
+ *		twice the last interval, up to shares_max (128 ms). One firing looks at
+ *		WL_SHARES_PAIRS records, which takes less than 50 us, and the next one continues
+ *		WL_SHARES_GAP_NS later. Between passes weights are stale: a group with nothing on a
+ *		CPU weighs 1 there, and so does the first task that arrives
+ *   pull	The budget m of a pull is in units of group weight. A task of weight w that is
+ *		charged by hweight h uses h of it, so that at most m * w / h = m * T / W (over all
+ *		levels) of K's task load may move. If that is less than 20 % of K's mean load per
+ *		task (or child) there, nothing of K moves; above it one task may be forced
+ *   small	An imbalance of less than a mean task counts in full, as one task, only if the sides
+ *		differ by two tasks, or by one where the own tasks are lighter, or if more capacity
+ *		is used afterwards (find_busiest_group() of Linux 2.6.24). Else 2/5 of it counts, so
+ *		that a task moves only if half of it fits, where otherwise 20 % suffices. Without
+ *		this, CPUs with three tasks of equal weight would pass the third around for ever
+ *   moved	W follows at once. On the busy CPU it falls in proportion. On the CPU to which the
+ *		task moves, what moved replaces W if K had nothing there, else it is added. The same
+ *		is done at all levels
  *   S changed	W is S on every CPU until the next pass
  *
- * Example, 2 CPUs, groups A, B and C of 1024 shares: 10 tasks of A on CPU 0, 5 of B and 5 of C on
- * CPU 1. W(A,0) = 1024 * 2 * 10240 / 10240 = 2048, and so for B and C on CPU 1: loads are 2048 and
- * 4096, and CPU 0 is to pull 1024. A task of B is charged by 2048 / 5 = 409: 1024 * 1024 / 409 =
- * 2563 of B's load may go, two tasks and a forced third. With 3 of B's tasks moved W(B) is 1228 on
- * CPU 0 and 820 on CPU 1, loads are 3276 and 2868. Groups receive a third each of all weight there
- * is.
+ * Example: 2 CPUs; groups A, B and C have 1024 shares; 10 tasks of A are on CPU 0, 5 of B and 5 of
+ * C on CPU 1. W(A,0) = 1024 * 2 * 10240 / 10240 = 2048, and so are W(B,1) and W(C,1): the loads are
+ * 2048 and 4096, and CPU 0 should pull 1024. A task of B is charged by 2048 / 5 = 409, so 1024 *
+ * 1024 / 409 = 2563 of B's load may move: two tasks, and a forced third. When 3 of B's tasks have
+ * moved, W(B) is 1228 on CPU 0 and 820 on CPU 1, and the loads are 3276 and 2868. Each group
+ * receives a third of all the weight that there is.
  *
- * Cost: two reads a pass for each loaded group and CPU, by the CPU where the timer fires; a pass
+ * Cost: per pass, two reads for each loaded group and CPU, on the CPU where the timer fires; a pass
  * over L groups takes 2 * L * N / WL_SHARES_PAIRS firings. Joining a group that has had no load for
  * a while sets its bit. It fails between passes: what arrives on a new CPU weighs next to nothing
- * there until the next one, and where groups come and go faster than passes come, weights are those
- * of the past.
+ * there until the next pass; and where groups come and go faster than passes, weights are those of
+ * the past.
  */
 #ifndef WL_GROUPS_SHARES_H
 #define WL_GROUPS_SHARES_H
@@ -46,7 +46,8 @@
 #include "group.h"
 
 /*
- * (group, CPU) pairs a firing: 13 ns each with their records in the cache, and twice that without.
+ * (group, CPU) pairs per firing. A pair takes 13 ns if its records are in the cache, and twice that
+ * if not.
  */
 #define WL_SHARES_PAIRS	 1024
 #define WL_SHARES_GAP_NS 250000
@@ -59,7 +60,7 @@ enum wl_shares_phase {
 	WL_SHARES_WEIGH,
 };
 
-/* What a group may weigh. */
+/* Limits what a group may weigh. */
 WL_INLINE u32 wl_shares_bounded(u64 weight)
 {
 	weight = weight < WL_GROUP_WEIGHT_MAX ? weight : WL_GROUP_WEIGHT_MAX;
@@ -111,7 +112,9 @@ WL_FN int wl_shares_weigh(struct wl_policy *p WL_ARG, u32 cpu, u32 nr,
 			break;
 		wl_read_group(p, reads, slot, i, wl_distance(p, cpu, i));
 		load = wl_read_once(gc->load);
-		/* What was never weighed since S was set, and has nothing, gets its 1 below. */
+		/*
+		 * A record that has nothing, and was not weighed since S was set, gets its 1 below.
+		 */
 		if (!load && wl_read_once(gc->generation) != g->generation)
 			continue;
 		weight = wl_shares_bounded(wl_div((u64)g->shares * p->topo.nr_cpus * load, sum));
@@ -134,7 +137,10 @@ WL_INLINE void wl_shares_next(struct wl_monitor *m, u32 slot, u32 phase)
 	m->cpu = 0;
 }
 
-/* One step of a pass, of at most `most` pairs. Returns how many pairs it took, at least 1. */
+/*
+ * Does one step of a pass, of at most `most` pairs. Returns the number of pairs that it took, at
+ * least 1.
+ */
 WL_FN int wl_shares_step(struct wl_policy *p WL_ARG, u32 cpu, u32 most,
 			 struct wl_reads *reads WL_ARG)
 {
@@ -180,7 +186,7 @@ WL_FN int wl_shares_step(struct wl_policy *p WL_ARG, u32 cpu, u32 most,
 	return nr;
 }
 
-/* The timer fires on cpu. A pass is under way while depth is not 0. */
+/* The timer fired on cpu. A pass is in progress while depth is not 0. */
 WL_INLINE void wl_shares_timer(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_out *out)
 {
 	struct wl_monitor *m = &p->monitor;
@@ -224,17 +230,17 @@ WL_INLINE u64 wl_shares_least(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
-/* What counts of an imbalance that is not worth a task. */
+/* The part that counts of an imbalance that is not worth a task. */
 WL_INLINE u64 wl_shares_small(u64 amount)
 {
 	return amount * 2 / 5;
 }
 
 /*
- * The imbalance is less than the busiest side's mean task: is one worth it? `load` is the own
- * side's per capacity of 1024, 0 if nothing runs there, and `own_task` its mean task. Only if the
- * sides differ by two tasks, or by one if the own ones are lighter, or if more of both sides'
- * capacity is used afterwards. A separate function, because it has many paths for BPF's verifier.
+ * The imbalance is less than the busiest side's mean task: is it worth a task? Only if the sides
+ * differ by two tasks, or by one if the own tasks are lighter, or if more of both sides' capacity
+ * is used afterwards. `load` is the own side's per capacity of 1024, 0 if nothing runs there, and
+ * `own_task` its mean task. A separate function, because it has many paths for BPF's verifier.
  */
 WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own_task, u64 capacity,
 				    u64 load)
@@ -256,7 +262,7 @@ WL_FN int wl_shares_is_worth_a_task(struct wl_policy *p WL_ARG, u32 cpu, u64 own
 	return then > now;
 }
 
-/* May a pull of max_load of group weight, from `from`, take t? */
+/* May a pull from `from`, with a budget of max_load in group weight, take t? */
 WL_FN int wl_shares_may_move(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 from,
 			     u64 max_load)
 {
@@ -270,7 +276,7 @@ WL_FN int wl_shares_may_move(struct wl_policy *p WL_ARG, const struct wl_task *t
 	return 100 * most * wl_read_once(gc->nr) >= 20 * wl_read_once(gc->load);
 }
 
-/* W of all of t's groups follows t from `from` to cpu, where it is about to go. */
+/* Moves the W of all of t's groups along with t from `from` to cpu, where t is about to go. */
 WL_FN int wl_shares_shift(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 from,
 			  u32 cpu)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle.h - the axis `idle`: the search for an idle CPU, and each event that a design follows for
- * it, handed to the design that the policy has.
+ * idle.h - the axis `idle`: the search for an idle CPU, and the events that a design follows for
+ * it. Both are handed to the chosen design.
  *
- * A design is a value in params.h and a file with its search: `cargo xtask lists` adds it here.
- * It has a line below only for what it follows or changes: the default is what a search needs that
- * keeps no state.
+ * A design is a value in params.h and a file with its search; `cargo xtask lists` adds it here. It
+ * needs a line below only for what it follows or changes: the default suits a search that keeps no
+ * state.
  */
 #ifndef WL_IDLE_H
 #define WL_IDLE_H
@@ -23,7 +23,7 @@
 
 /* ------------------------------------------------------------------ the search */
 
-/* idle=scan, by its form. Returns the CPU claimed, or WL_CPU_NONE. */
+/* idle=scan, by form. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_INLINE int wl_search_by_form(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 				struct wl_decision *out)
 {
@@ -40,7 +40,7 @@ WL_INLINE int wl_search_by_form(struct wl_policy *p, struct wl_search *s, const 
 	}
 }
 
-/* What happens after target, prev and the recent CPU. Returns the CPU claimed, or WL_CPU_NONE. */
+/* The search after target, prev and the recent CPU. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 			     struct wl_decision *out)
 {
@@ -89,7 +89,7 @@ WL_INLINE void wl_idle_moved(struct wl_policy *p, struct wl_task *t)
 		wl_nearest_moved(t);
 }
 
-/* Target or prev was idle, and t goes there. */
+/* Target or prev was idle, and t went there. */
 WL_INLINE void wl_idle_stayed(struct wl_policy *p, struct wl_task *t)
 {
 	if (wl_axis(p, idle) == WL_IDLE_NEAREST)
@@ -114,7 +114,7 @@ WL_INLINE void wl_idle_init(struct wl_policy *p, u32 cpu)
 	}
 }
 
-/* cpu turned busy, as its state says by now. */
+/* cpu turned busy, and its state already says so. */
 WL_INLINE void wl_idle_became_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	switch (wl_axis(p, idle)) {
@@ -127,7 +127,7 @@ WL_INLINE void wl_idle_became_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 	}
 }
 
-/* cpu turned idle, as its state says by now; was_busy: it did not begin as idle. */
+/* cpu turned idle, and its state already says so. was_busy: it was not idle before. */
 WL_INLINE void wl_idle_became_idle(struct wl_policy *p, u32 cpu, u32 was_busy, u64 now_ns)
 {
 	switch (wl_axis(p, idle)) {
@@ -146,7 +146,7 @@ WL_INLINE void wl_idle_became_idle(struct wl_policy *p, u32 cpu, u32 was_busy, u
 	}
 }
 
-/* A task that was queued on cpu no longer is. */
+/* A task that was queued on cpu is no longer queued there. */
 WL_INLINE void wl_idle_dequeued(struct wl_policy *p, u32 cpu)
 {
 	if (wl_axis(p, idle) == WL_IDLE_NEAREST && wl_looks_idle(p, cpu))

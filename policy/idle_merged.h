@@ -3,31 +3,35 @@
  * idle_merged.h - idle=scan, form=merged (Linux 5.12) and form=util (6.12): one walk through
  * target's LLC that looks for an idle core and for an idle CPU at once.
  *
- * Allowed CPUs are visited in order, wrapping: from target on (merged), from the one behind it
- * (util).
- *   While has_idle_cores is set (SMT machines), each visit is to a core not visited yet: its
- *   threads are read until one is busy, and the first allowed idle CPU that is seen anywhere is
- *   remembered; once there is one, a core is left at its first busy thread, before that all its
- *   threads are read. A core that is wholly idle is taken: its CPU that came first in the order. At
- *   the end has_idle_cores is cleared, and the remembered CPU taken. There is no limit. Else each
- *   visit is to one CPU, which is taken if idle; the number of visits is limited.
- *     merged	by times (SIS_PROP), as form=5.2 is; the host times the walk
- *     util	to nr_idle_scan of target's LLC (SIS_UTIL); before, the threads of prev's core are
- *		visited if prev shares the LLC. At nr_idle_scan 0 nothing is visited, cores neither
- * nr_idle_scan, with x the mean utilization of the LLC's CPUs (util.h) and span their number, is
+ * The walk visits allowed CPUs in order, wrapping. merged starts at target, util at the CPU behind
+ * target. There are two kinds of walk:
+ *   cores	On SMT machines, while has_idle_cores is set. Each visit is to a core that was not
+ *		visited yet. The first allowed idle CPU seen anywhere is remembered. Until there is
+ *		one, all threads of a core are read; from then on a core is left at its first busy
+ *		thread. A wholly idle core is taken: of its CPUs, the one that came first in the
+ *		order. At the end of the walk has_idle_cores is cleared, and the remembered CPU is
+ *		taken. There is no limit.
+ *   CPUs	Otherwise. Each visit is to one CPU, which is taken if it is idle. The number of
+ *		visits is limited:
+ *			merged	by times (SIS_PROP), like form=5.2; the host times the walk
+ *			util	by nr_idle_scan of target's LLC (SIS_UTIL). If prev shares the LLC,
+ *				the threads of prev's core are visited first
+ * If nr_idle_scan is 0, util visits nothing, in either kind of walk. nr_idle_scan is, with x the
+ * mean utilization of the LLC's CPUs (util.h) and span their number,
  *     span * (1024 - min(1024, x^2 * 117^2 / (10000 * 1024))) / 1024
- * that is, all of them at x = 0, none from 85 % on. Ours: it is computed at the first tick in the
- * LLC that comes span ms after the last time; Linux does that as it balances the LLC. It starts at
- * span.
+ * that is, all CPUs at x = 0, and none from 85 % on. It starts at span. Our timing differs: it is
+ * computed at the first tick in the LLC that comes at least span ms after the last computation;
+ * Linux computes it when it balances the LLC.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core, form=util; target 1;
- * only 3, 6 and 7 are idle. With has_idle_cores: from 2 on; core {2, 6}: 2 is busy, 6 is idle and
- * remembered; core {3, 7} is idle: CPU 3, after 4 reads and the flag's. Without: after prev's core,
- * CPUs 2 and 3, if nr_idle_scan allows two visits. Utilization: 4 of 8 CPUs busy for long have x =
- * 512: 262144 * 13689 / 10240000 = 350, and 8 * 674 / 1024 = 5 visits are allowed.
+ * Example: one LLC of 4 cores x 2 threads; CPU c and c + 4 share a core; form=util; target is 1,
+ * and only 3, 6 and 7 are idle. With has_idle_cores the walk starts at 2. Core {2, 6}: 2 is busy; 6
+ * is idle and remembered. Core {3, 7} is idle: CPU 3 is taken, after 4 reads and the flag's.
+ * Without has_idle_cores: after prev's core come CPUs 2 and 3, if nr_idle_scan allows two visits.
+ * Its value: if 4 of 8 CPUs have been busy for long, x = 512, 262144 * 13689 / 10240000 = 350, and
+ * 8 * 674 / 1024 = 5 visits are allowed.
  *
- * Cost: up to the whole LLC. It fails where load changes faster than its average: the limit is
- * late.
+ * Cost: up to the whole LLC. It fails where load changes faster than its average, because the limit
+ * lags behind.
  */
 #ifndef WL_IDLE_MERGED_H
 #define WL_IDLE_MERGED_H
@@ -35,11 +39,11 @@
 #include "idle_scan.h"
 #include "util.h"
 
-/* (imbalance_pct of an LLC)^2: utilization above 100 / 1.17 = 85 % leaves nothing to visit. */
+/* (imbalance_pct of an LLC)^2: above a utilization of 100 / 1.17 = 85 % nothing is visited. */
 #define WL_IDLE_SCAN_PCT    117
-#define WL_IDLE_SCAN_AGE_NS 1000000ULL /* a CPU of the LLC */
+#define WL_IDLE_SCAN_AGE_NS 1000000ULL /* per CPU of the LLC */
 
-/* Is there an allowed CPU of cpu's core that comes before it in the walk? */
+/* Does an allowed CPU of cpu's core come before cpu in the walk? */
 WL_FN int wl_walk_was_at_core(struct wl_policy *p WL_ARG, const struct wl_walk *w WL_ARG,
 			      const struct wl_task *t WL_ARG, u32 cpu, u32 at)
 {
@@ -83,7 +87,7 @@ WL_FN int wl_walk_core(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 }
 
 /*
- * The walk by cores; of a cluster only if the rest of the LLC comes after it. Returns the CPU
+ * The walk by cores. If it covers only a cluster, the rest of the LLC follows. Returns the CPU
  * claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
@@ -161,13 +165,13 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 
 /* ------------------------------------------------------------------ the limit of form=util */
 
-/* Is the limit of form=util kept, and with it the utilization of CPUs? */
+/* Does the policy keep the limit of form=util, and therefore the utilization of CPUs? */
 WL_INLINE u32 wl_idle_reads_util(struct wl_policy *p)
 {
 	return wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) == WL_SCAN_UTIL;
 }
 
-/* Start value of the limit of an LLC, kept in its first CPU's record. */
+/* Start value of an LLC's limit, which its first CPU's record holds. */
 WL_INLINE void wl_idle_scan_init(struct wl_policy *p, u32 cpu)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
@@ -176,7 +180,7 @@ WL_INLINE void wl_idle_scan_init(struct wl_policy *p, u32 cpu)
 		wl_entry(llc->weight, wl_entry(llc->dom_of, cpu));
 }
 
-/* How many CPUs of an LLC of `span` may be visited, at this sum of scaled utilizations. */
+/* How many CPUs of an LLC of `span` CPUs may be visited at this sum of scaled utilizations. */
 WL_INLINE u32 wl_idle_scan_limit(u64 util_sum, u32 span)
 {
 	u64 x = wl_div(util_sum >> WL_UTIL_SHIFT, span);
@@ -185,7 +189,7 @@ WL_INLINE u32 wl_idle_scan_limit(u64 util_sum, u32 span)
 	return less < 1024 ? span * (1024 - less) / 1024 : 0;
 }
 
-/* A tick on cpu: computes the limit of its LLC if that is due. */
+/* A tick on cpu: computes the limit of its LLC again if that is due. */
 WL_FN int wl_idle_scan_update(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 			      struct wl_reads *reads WL_ARG)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_narrow.h - idle=narrow: `scan`, form 5.2, whose idle-CPU step does not look again at what
- * the idle-core step has just found busy.
+ * idle_narrow.h - idle=narrow: `scan` in its form 5.2, but the idle-CPU step does not look again at
+ * CPUs that the idle-core step has just found busy.
  *
- * Step 1 of idle_scan.h reads every CPU of the LLC if there is no idle core. Here it also notes
- * each that it finds busy. Step 2 visits what is left of the LLC's allowed CPUs, from target on,
- * wrapping, with the limit of form 5.2 (SIS_PROP); CPUs that are not allowed do not use that up. If
- * step 1 did not run (has_idle_cores was clear, or no SMT) nothing was noted and all allowed CPUs
- * are visited: a task that may run anywhere is then placed as by scan. Step 3 is scan's, and so is
- * the front with the recent CPU. A CPU that was idle but claimed by another wake-up is not noted.
+ * If there is no idle core, step 1 of idle_scan.h reads every CPU of the LLC. Here it also notes
+ * each CPU that it finds busy. Step 2 visits the remaining allowed CPUs of the LLC, from target on,
+ * wrapping, with the limit of form 5.2 (SIS_PROP); CPUs that are not allowed do not use up the
+ * limit. If step 1 did not run (has_idle_cores was clear, or there is no SMT), nothing was noted
+ * and step 2 visits all allowed CPUs: a task that may run anywhere is then placed as by scan. Step
+ * 3 is scan's, and so is the look at the recent CPU before. A CPU that was idle but was claimed by
+ * another wake-up is not noted.
  *
- * The notes are one bit a CPU of the LLC, by its place there, in the searching CPU's own part of
- * the policy's state (scratch[]): 16 words for 1,024 CPUs do not fit a BPF stack. No other CPU
- * reads them, so they cost no transfers, and reads of them are not counted.
+ * A note is one bit for a CPU of the LLC, by its place there, in the searching CPU's own part of
+ * the policy's state (scratch[]), because 16 words for 1,024 CPUs do not fit a BPF stack. No other
+ * CPU reads the notes, so they cost no transfers, and reads of them are not counted.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; 3 and 6 are
- * idle; the wake-up is on CPU 1. Step 1 reads all 8 CPUs and notes 1, 5, 2, 7, 0 and 4. Step 2
- * finds 3 and 6 left, and takes CPU 3 after one read, where scan reads 1, 2 and 3. With 0 and 6
- * idle and the limit at 4, scan visits 1, 2 and 3 and finds nothing; here 6 comes first, and is
- * taken.
+ * Example: one LLC of 4 cores x 2 threads; CPU c and c + 4 share a core; target is 1; 3 and 6 are
+ * idle; the wake-up is on CPU 1. Step 1 reads all 8 CPUs and notes 1, 5, 2, 7, 0 and 4. Step 2 has
+ * 3 and 6 left, and takes CPU 3 after one read, where scan reads 1, 2 and 3. If 0 and 6 are idle
+ * and the limit is 4, scan visits 1, 2 and 3 and finds nothing; here 6 comes first, and is taken.
  *
  * Cost: the LLC once. Nothing is gained where step 1 is skipped or succeeds, which is most of the
  * time: step 1 runs in vain once after each time that a core went idle. A CPU that goes idle
@@ -37,9 +37,9 @@ WL_FN int wl_narrow_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 }
 
 /*
- * Step 2 in target's cluster, if wake-ups stay near: what is visited there is noted, and so is not
- * visited again. Returns the CPU claimed, or WL_CPU_NONE; *visits is what is left, and one less
- * than none if the limit stopped it.
+ * Step 2 in target's cluster, if wake-ups stay near. CPUs visited there are noted, so that they are
+ * not visited again. Returns the CPU claimed, or WL_CPU_NONE. *visits is what is left of the limit,
+ * or ~0u if the limit stopped the step.
  */
 WL_INLINE int wl_narrow_near(struct wl_policy *p, const struct wl_search *s,
 			     const struct wl_task *t, u32 *visits, struct wl_decision *out)
@@ -73,7 +73,7 @@ WL_INLINE int wl_narrow_near(struct wl_policy *p, const struct wl_search *s,
 	return found;
 }
 
-/* Step 2 after a step 1 that ran. Returns the CPU claimed, or WL_CPU_NONE. */
+/* Step 2, if step 1 ran. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_narrow_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
@@ -93,7 +93,10 @@ WL_FN int wl_narrow_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 		if (found >= 0 || visits == ~0u)
 			return found;
 	}
-	/* Word by word, target's twice: from target on at first, what is before it at last. */
+	/*
+	 * Word by word, and target's word twice: first from target on, at the end what is before
+	 * it.
+	 */
 	wl_for (i, 0, words + 1) {
 		word = wl_wrap(start / 64 + i, words);
 		left = ~*wl_noted_word(p, s->this_cpu, word);

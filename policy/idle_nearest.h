@@ -3,55 +3,57 @@
  * idle_nearest.h - idle=nearest: an exact search whose cost does not grow with the LLC.
  *
  * It reads the bitmaps of block.h: those of target's LLC say which blocks have an idle core and
- * which an idle CPU, those of a block which cores and CPUs. In this order, stopping at the first
- * that can be claimed:
+ * which have an idle CPU; those of a block say which cores and CPUs. It searches in this order, and
+ * stops at the first CPU that it can claim:
  *   1. an idle core of target's block		(machines with SMT)
  *   2. an idle core of another block of the LLC
  *   3. an idle CPU of target's block
  *   4. an idle CPU of another block of the LLC
  *   5. the same in another LLC, the nearest that has one, if that is worth it
- * Other blocks are visited from a rotor of the searching CPU on, wrapping. Inside a block, CPUs (of
- * cores: any thread counts) that turned idle in this period of 65 us come first, then those of the
- * period before, then the rest: how long a CPU has idled says how deeply it sleeps, and two bitmaps
- * tell three ages apart. Of equals, the first from target's bit on, wrapping. A core must really be
- * idle: all its threads are looked at, and its first allowed CPU is taken. A CPU must look idle and
- * be claimed (wl_take_idle); a bit that was stale is cleared, and the search goes on. Blocks whose
- * idle CPUs are not allowed are left as they are.
+ * Other blocks are visited from a rotor of the searching CPU on, wrapping. Inside a block, CPUs
+ * that turned idle in the current period of 65 us come first, then those of the period before, then
+ * the rest (of a core, any thread counts). How long a CPU has been idle says how deeply it sleeps,
+ * and two bitmaps distinguish three ages. Of equals, the first from target's bit on is taken,
+ * wrapping. A core must really be idle: the search looks at all its threads, and takes the first
+ * allowed CPU. A CPU must look idle, and be claimed (wl_take_idle); a stale bit is cleared, and the
+ * search goes on. Blocks whose idle CPUs are all disallowed are left as they are.
  *
  * A task that searches have moved twice in a row has no CPU to return to: its block has more tasks
- * than CPUs, and whichever CPU it gets there is taken from another task, which then searches too.
- * For such a task target's block comes last, so that it leaves. A wake-up that finds target or prev
- * idle ends this.
+ * than CPUs, and any CPU that it gets there is taken from another task, which then searches too.
+ * For such a task target's block comes last, so that it leaves the block. A wake-up that finds
+ * target or prev idle ends this state.
  *
- * It searches another LLC only while the expected wait exceeds the cost of migrating there. The
- * wait: the running task of target is expected to run on for as long as it has run, and so is each
- * task that waits there. The cost: migration_cost, which is how long a cache takes to refill, times
- * the distance of the nodes relative to a node's distance from itself (ACPI's 10). Domain by domain
- * from target's LLC out, as far as wake-ups may go, LLCs that have a bit are searched as target's
- * was, in ring order from it; an LLC where nothing is left loses its bit.
+ * The search goes to another LLC only while the expected wait exceeds the cost of migrating there.
+ * Expected wait: target's running task is expected to run on for as long as it has already run, and
+ * so is each task that waits there. Cost: migration_cost, the time in which a cache refills, times
+ * the distance of the nodes relative to a node's distance from itself (ACPI's 10). LLCs that have a
+ * bit are searched as target's was: domain by domain from target's LLC outwards, as far as wake-ups
+ * may go, and in ring order inside a domain. An LLC where nothing is left loses its bit.
  *
- * Example, one LLC of 2 blocks of 2 cores x 2 threads, CPU c and c + 4 sharing a core, all known to
- * be busy but 2, 6 and 5; target 0. Summary of cores: block 1. Its idle word is that of CPUs 2 and
- * 6; core {2, 6} is idle: CPU 2, after reading target, the summary, block 1 and CPUs 2 and 6. Were
- * 6 busy, no block had an idle core, and CPU 5 of target's own block would be taken: target,
- * summary, block 0, CPU 5.
+ * Example: one LLC of 2 blocks of 2 cores x 2 threads; CPU c and c + 4 share a core; all CPUs are
+ * known to be busy except 2, 6 and 5; target is 0. The summary of cores has block 1. The idle
+ * bitmap of block 1 has CPUs 2 and 6, and core {2, 6} is idle: CPU 2 is taken, after reading
+ * target, the summary, block 1, and CPUs 2 and 6. If 6 were busy, no block would have an idle core,
+ * and CPU 5 of target's own block would be taken, after target, summary, block 0 and CPU 5.
  *
- * Two nodes of an LLC each at distance 20, migration_cost 500 us: another node is worth 1 ms. All
- * of target's LLC is busy. Its task has run for 600 us: the wakee waits. One more waits there:
- * 1,200 us, and an idle CPU of the other node is taken, after target's lines, the summary, the
- * LLCs' bits, and there summary, block and CPU.
+ * Example: two nodes of one LLC each at distance 20; migration_cost is 500 us, so that a migration
+ * to the other node costs 1 ms. All of target's LLC is busy. Its task has run for 600 us: the wakee
+ * waits. If one more task waits there, the expected wait is 1,200 us, and an idle CPU of the other
+ * node is taken, after target's lines, the summary, the LLCs' bits, and there summary, block and
+ * CPU.
  *
- * One LLC of 2 blocks of 4 CPUs. A task that last ran on CPU 0 wakes when that is busy, and CPU 1
- * and block 1 idle: CPU 1. The next time 1 is busy and 2 idle: CPU 2. Then 2 is busy and 3 idle:
- * CPU 4, in block 1. There it stays if 4 idles.
+ * Example: one LLC of 2 blocks of 4 CPUs. A task that last ran on CPU 0 wakes while CPU 0 is busy,
+ * and CPU 1 and block 1 are idle: it gets CPU 1. The next time 1 is busy and 2 idle: CPU 2. Then 2
+ * is busy and 3 idle: CPU 4, in block 1. It stays there while 4 is idle when it wakes.
  *
- * Cost: if nothing idles, target, prev and one summary line, whatever the LLC's size, and no write.
- * Else, for a task that may run anywhere, two words of blocks at most and the CPU or core taken; a
- * lost claim or a stale bit adds a CPU each, and the stale bit is gone then. Step 5 adds a read of
- * target's running task, and, if it is worth migrating, one of the LLCs' bits a level and two or
- * three for each LLC tried. With affinity, at worst every block that has an idle CPU; within a
- * block CPUs are told apart without reading them. It fails where the summary alternates between
- * empty and non-empty (block.h), and where step 5 separates tasks that work on the same data.
+ * Cost: if nothing is idle, target, prev and one summary line, whatever the LLC's size, and no
+ * write. Else, for a task that may run anywhere, at most two blocks' words, and the CPU or core
+ * that is taken; a lost claim or a stale bit adds a CPU each, and the stale bit is then gone. Step
+ * 5 adds a read of target's running task and, if migrating is worth it, one read of the LLCs' bits
+ * per level and two or three reads for each LLC tried. With affinity, the worst case is every block
+ * that has an idle CPU; inside a block, disallowed CPUs are skipped without reading them. It fails
+ * where the summary alternates between empty and non-empty (block.h), and where step 5 separates
+ * tasks that work on the same data.
  */
 #ifndef WL_IDLE_NEAREST_H
 #define WL_IDLE_NEAREST_H
@@ -81,7 +83,7 @@ WL_INLINE void wl_nearest_running(struct wl_policy *p, const struct wl_task *t, 
 		wl_write_once(wl_cpu_of(p, cpu)->nearest.picked_ns, now_ns);
 }
 
-/* Of the candidates (bits of a block, not 0), the one to try first. */
+/* Returns the one of the candidates (bits of a block, not 0) to try first. */
 WL_FN u32 wl_nearest_slot(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG, u32 block,
 			  u64 candidates)
 {
@@ -106,9 +108,9 @@ WL_FN u32 wl_nearest_slot(struct wl_policy *p WL_ARG, const struct wl_search *s 
 }
 
 /*
- * What the search may take of s->candidate, having looked at it: its core's first allowed CPU if
- * s->cores_searched and all of the core idles, else itself; or WL_CPU_NONE. s->candidate is the CPU
- * that was looked at last: of a core, one that does not idle, if there is one.
+ * Looks at s->candidate, and returns what the search may take: if s->cores_searched, the first
+ * allowed CPU of its core if the whole core is idle; else the candidate itself; or WL_CPU_NONE.
+ * Sets s->candidate to the CPU looked at last: in a core, a CPU that is not idle if there is one.
  */
 WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
@@ -118,7 +120,7 @@ WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s W
 	u32 span = wl_entry(lv->weight, dom);
 	int found = WL_CPU_NONE;
 
-	/* Not wl_first_allowed(): BPF's calls go no deeper. */
+	/* wl_first_allowed() is not called, because BPF's calls can go no deeper. */
 	wl_for_few (i, span, WL_MAX_THREADS) {
 		cpu = wl_entry(lv->cpus, first + i);
 		if (wl_allowed(p, t, cpu)) {
@@ -142,8 +144,8 @@ WL_FN int wl_nearest_candidate(struct wl_policy *p WL_ARG, struct wl_search *s W
 }
 
 /*
- * An idle CPU of a block, or one of an idle core if s->cores_searched. Returns the CPU claimed, or
- * WL_CPU_NONE.
+ * Takes an idle CPU of a block, or a CPU of an idle core if s->cores_searched. Returns the CPU
+ * claimed, or WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			      const struct wl_task *t WL_ARG, u32 block,
@@ -176,8 +178,9 @@ WL_FN int wl_nearest_in_block(struct wl_policy *p WL_ARG, struct wl_search *s WL
 }
 
 /*
- * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then others from the rotor on;
- * target's last for a task that has no CPU to return to. Returns the CPU claimed, or WL_CPU_NONE.
+ * Steps 1 and 2 if s->cores_searched, else 3 and 4: target's block, then the others from the rotor
+ * on; target's block last for a task that has no CPU to return to. Returns the CPU claimed, or
+ * WL_CPU_NONE.
  */
 WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
@@ -249,7 +252,7 @@ WL_INLINE int wl_nearest_here(struct wl_policy *p, struct wl_search *s, const st
 
 /* ------------------------------------------------------------------ beyond the LLC */
 
-/* How long t would wait on target, as far as can be told. */
+/* The expected time that t would wait on target. */
 WL_INLINE u64 wl_nearest_wait_ns(struct wl_policy *p, const struct wl_search *s,
 				 struct wl_decision *out)
 {
@@ -263,7 +266,7 @@ WL_INLINE u64 wl_nearest_wait_ns(struct wl_policy *p, const struct wl_search *s,
 	return s->now_ns > picked_ns ? (s->now_ns - picked_ns) * nr : 0;
 }
 
-/* Is it worth going to another LLC of target's domain at a level? */
+/* Is the wait worth migrating to another LLC of target's domain at a level? */
 WL_INLINE u32 wl_nearest_is_worth(struct wl_policy *p, u32 level, u64 wait_ns)
 {
 	struct wl_level *lv = wl_level_of(p, level);
@@ -272,7 +275,10 @@ WL_INLINE u32 wl_nearest_is_worth(struct wl_policy *p, u32 level, u64 wait_ns)
 	       wait_ns * WL_LOCAL_DISTANCE > p->params.migration_cost_ns * lv->distance;
 }
 
-/* Has any LLC but target's its bit? Reads the bits, if they are one word; of more, says yes. */
+/*
+ * Does any LLC except target's have its bit? Reads the bits if they are in one word; if in more,
+ * returns 1.
+ */
 WL_INLINE u32 wl_nearest_any(struct wl_policy *p, const struct wl_search *s,
 			     struct wl_decision *out)
 {
@@ -286,16 +292,16 @@ WL_INLINE u32 wl_nearest_any(struct wl_policy *p, const struct wl_search *s,
 }
 
 /*
- * Of the LLCs of target's domain at a level, in ring order from target's own, the first from a
- * place on (its own has 0) that has its bit and an allowed CPU: has s->target be in it, and returns
- * the next place; or 0.
+ * Looks through the LLCs of target's domain at a level, in ring order from target's own (place 0),
+ * starting at `place`, for the first that has its bit and an allowed CPU. Moves s->target into it
+ * and returns the place behind it, or 0.
  */
 WL_FN u32 wl_nearest_along(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			   const struct wl_task *t WL_ARG, u32 level, u32 place)
 {
 	struct wl_level *lv = wl_level_of(p, level), *llcs = wl_level_of(p, p->topo.llc_level);
 	u32 dom = wl_entry(lv->dom_of, s->target), index = wl_entry(lv->first, dom);
-	/* Domains are at the same place of cpus[] at every level. */
+	/* A domain has the same range of cpus[] at every level. */
 	u32 first = wl_entry(llcs->dom_of, wl_entry(llcs->cpus, index));
 	u32 last =
 		wl_entry(llcs->dom_of, wl_entry(llcs->cpus, index + wl_entry(lv->weight, dom) - 1));
@@ -333,8 +339,8 @@ WL_FN int wl_nearest_in_domain(struct wl_policy *p WL_ARG, struct wl_search *s W
 	int cpu = WL_CPU_NONE;
 
 	/*
-	 * The search is elsewhere for a while; this call has no room on BPF's stack to remember
-	 * from where.
+	 * The search is in another LLC for a while. This call has no room on BPF's stack to
+	 * remember where it was.
 	 */
 	out->target = s->target;
 	wl_for (i, 0, WL_MAX_CPUS) {

@@ -3,26 +3,25 @@
  * idle_scan.h - idle=scan, form=4.15 and form=5.2: three walks through target's LLC for an idle
  * CPU.
  *
- *   1. Idle core (SMT machines, while the LLC's has_idle_cores is set). Every core from target's
- *      on, wrapping, reading every thread with no early exit. Taken: the first allowed CPU of the
- *      first core that is wholly idle. If there is none, has_idle_cores is cleared, also when
- *      affinity or a lost claim hid the idle ones.
+ *   1. Idle core (SMT machines, while the LLC's has_idle_cores is set). Visits every core from
+ *      target's on, wrapping, and reads every thread of each with no early exit. Takes the first
+ *      allowed CPU of the first wholly idle core. If there is none, has_idle_cores is cleared, even
+ *      if affinity or a lost claim hid the idle cores.
  *   2. Idle CPU, one by one from target on (idle_visit.h), with the limit of SIS_PROP; CPUs that
- *      are not allowed use it up. idle=narrow has another step 2 (idle_narrow.h).
+ *      are not allowed use up the limit. idle=narrow has another step 2 (idle_narrow.h).
  *   3. Idle sibling (SMT machines). The threads of target's own core.
- * has_idle_cores counts as one read, of the LLC's first CPU. Form 5.2 differs by what comes before:
- * the task's recent CPU, the one that it ran on before prev, is taken if it shares the LLC and is
- * idle.
+ * has_idle_cores counts as one read, of the LLC's first CPU. Form 5.2 differs in what comes before:
+ * the task's recent CPU, on which it ran before prev, is taken if it shares the LLC and is idle.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and
- * 7 are idle; the wake-up is on CPU 1. Step 1 reads cores {1,5} {2,6} {3,7}: core 3 is idle, and
- * CPU 3 is taken after 6 reads and the flag's. Had 7 been busy, step 1 would have read all 8 CPUs
- * in vain. Step 2, with avg_idle 1 ms and avg_scan 0: idle is 1953, cost 1, so the limit is far
- * beyond the span: 1, 2, 3 and CPU 3 is taken after 3 reads. With avg_scan 8 us and avg_idle 10 us:
- * 8 * 19 is below 4 * 8001, the limit is 4 and three CPUs are visited: 1, 2, 3.
+ * Example: one LLC of 4 cores x 2 threads; CPU c and c + 4 share a core; target is 1; only 3, 6 and
+ * 7 are idle; the wake-up is on CPU 1. Step 1 reads cores {1,5} {2,6} {3,7}: core {3,7} is idle,
+ * and CPU 3 is taken after 6 reads and the flag's. If 7 were busy, step 1 would read all 8 CPUs in
+ * vain. Then step 2, with avg_idle 1 ms and avg_scan 0: idle is 1953 and cost is 1, so the limit is
+ * far beyond the span; it visits 1, 2 and 3, and takes CPU 3 after 3 reads. With avg_scan 8 us and
+ * avg_idle 10 us, 8 * 19 is below 4 * 8001, so the limit is 4 and three CPUs are visited: 1, 2, 3.
  *
- * Cost: up to the whole LLC twice. It fails on large busy LLCs: either the walk is long, or the
- * limit hides idle CPUs.
+ * Cost: up to the whole LLC twice. It fails on large busy LLCs, where either the walk is long or
+ * the limit hides idle CPUs.
  */
 #ifndef WL_IDLE_SCAN_H
 #define WL_IDLE_SCAN_H
@@ -56,7 +55,7 @@ WL_INLINE u32 wl_core_is_idle(struct wl_policy *p, u32 cpu)
 	return idle;
 }
 
-/* cpu turned idle: if its whole core idles, it says so to its LLC. */
+/* cpu turned idle: if its whole core is idle, notes that in its LLC. */
 WL_INLINE void wl_cores_idle(struct wl_policy *p, u32 cpu)
 {
 	u32 first = wl_llc_first(p, cpu);
@@ -81,7 +80,7 @@ WL_INLINE u64 *wl_noted_word(struct wl_policy *p, u32 cpu, u32 word)
 	return &p->scratch[cpu & (WL_MAX_CPUS - 1)].word[word & (WL_MASK_WORDS - 1)];
 }
 
-/* A search on `cpu` begins, in an LLC of `span`: nothing is noted yet. */
+/* A search on `cpu` begins in an LLC of `span` CPUs: clears the notes. */
 WL_INLINE void wl_note_none(struct wl_policy *p, u32 cpu, u32 span)
 {
 	u32 words = (span + 63) / 64, i;
@@ -90,7 +89,7 @@ WL_INLINE void wl_note_none(struct wl_policy *p, u32 cpu, u32 span)
 		*wl_noted_word(p, cpu, i) = 0;
 }
 
-/* The search on `cpu` need not look at `busy` again. */
+/* Notes that the search on `cpu` need not look at `busy` again. */
 WL_INLINE void wl_note(struct wl_policy *p, u32 cpu, u32 busy)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);
@@ -103,7 +102,7 @@ WL_INLINE void wl_note(struct wl_policy *p, u32 cpu, u32 busy)
 
 /*
  * Reads all of the core of s->candidate, with no early exit. Returns its first allowed CPU if all
- * are idle, else WL_CPU_NONE. notes: whether busy CPUs are noted, a constant.
+ * are idle, else WL_CPU_NONE. notes: whether to note busy CPUs; a constant.
  */
 WL_INLINE int wl_read_core(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			   u32 notes, struct wl_decision *out)
@@ -114,8 +113,8 @@ WL_INLINE int wl_read_core(struct wl_policy *p, const struct wl_search *s, const
 	int found = WL_CPU_NONE;
 
 	/*
-	 * Not wl_for_few: without an early exit the verifier would follow all ways through all
-	 * turns.
+	 * wl_for_few will not do: because there is no early exit, the verifier would follow every
+	 * path through every turn.
 	 */
 	wl_for (i, 0, span) {
 		cpu = wl_entry(smt->cpus, first + i);
@@ -153,8 +152,8 @@ WL_INLINE int wl_read_cores(struct wl_policy *p, struct wl_search *s, const stru
 	u32 dom = wl_entry(llc->dom_of, s->target);
 	u32 first = wl_entry(llc->first, dom), last = first + wl_entry(llc->weight, dom) - 1;
 	/*
-	 * Domains are at the same place of cpus[] at every level, so the LLC's cores are those of
-	 * this block of SMT's.
+	 * A domain has the same range of cpus[] at every level, so the LLC's cores are the SMT
+	 * domains of this range.
 	 */
 	u32 first_core = wl_entry(smt->dom_of, wl_entry(smt->cpus, first));
 	u32 nr = wl_entry(smt->dom_of, wl_entry(smt->cpus, last)) + 1 - first_core;
@@ -207,8 +206,8 @@ WL_FN int wl_scan_core(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 }
 
 /*
- * Step 2. Returns the CPU claimed, or WL_CPU_NONE. counts_all: CPUs that are not allowed use the
- * limit up.
+ * Step 2. Returns the CPU claimed, or WL_CPU_NONE. counts_all: CPUs that are not allowed use up the
+ * limit.
  */
 WL_INLINE int wl_scan_cpu(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			  u32 counts_all, struct wl_decision *out)
@@ -250,7 +249,7 @@ WL_FN int wl_search_scan(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 }
 
 /*
- * Hands the timed step's share of the time of a whole wl_select() to the average of the CPU that
+ * Adds the timed step's part of the time of a whole wl_select() to the average of the CPU that
  * searched.
  */
 WL_INLINE void wl_scan_average(struct wl_policy *p, u32 cpu, const struct wl_decision *d,

@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_smt_balance.h - idle=smt-balance: descend towards room by counters, never scan the LLC.
+ * idle_smt_balance.h - idle=smt-balance: descends by counters to where there is room, and never
+ * scans the LLC.
  *
- * Every group below the LLC has a counter of its busy CPUs, which this design alone keeps: a CPU
- * that turns busy adds 1 to that of each domain round it below the LLC, one that turns idle
- * subtracts it. From the LLC down: *here* is the group that holds the candidate CPU, at first
- * target; *there* is a random other group of the same domain: the first from a random index on that
- * is not here and holds an allowed CPU. If there has strictly more room (CPUs less busy ones;
- * affinity is not looked at), the candidate becomes a random allowed CPU of there. The descent goes
- * on inside the candidate's group. At the end, in the innermost domain (the core; the cluster on a
- * machine without SMT), an idle allowed CPU is taken, from a random index on, wrapping; if there is
- * none, target. A task that is to be placed while it is itself current on this would be in its own
- * way: then the remembered contribution of target's CPU is left out of the group that holds this.
+ * Every group below the LLC has a counter of its busy CPUs, which only this design keeps: a CPU
+ * that turns busy adds 1 to the counter of each domain around it below the LLC, and a CPU that
+ * turns idle subtracts 1. The descent starts at the LLC. *here* is the group that holds the
+ * candidate CPU, at first target. *there* is a random other group of the same domain: from a random
+ * index on, the first group that is not here and holds an allowed CPU. If there has strictly more
+ * room (CPUs less busy CPUs; affinity is ignored), a random allowed CPU of there becomes the
+ * candidate. The descent continues inside the candidate's group. At the end, in the innermost
+ * domain (the core; on a machine without SMT the cluster), it takes an idle allowed CPU, from a
+ * random index on, wrapping; if there is none, target. A task that is placed while it is itself
+ * running on this would be in its own way: then the remembered contribution of target's CPU is left
+ * out of the count of the group that holds this.
  *
- * Random numbers are one counter a CPU, the rotor, as published; rotor=mixed hashes it. An LLC with
- * more than one group and no move uses two a search, so the published rotor visits only every other
- * start. A machine with neither SMT nor clusters takes step 2 of `scan` instead.
+ * Random numbers come from one counter per CPU, the rotor, as published; rotor=mixed hashes it. In
+ * an LLC of several groups a search that does not move uses two numbers, so the published rotor
+ * visits only every other start. A machine with neither SMT nor clusters uses step 2 of `scan`
+ * instead.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 0, the wake-up on
- * CPU 0, rotor 2; busy are 0, 1, 4 and 5. here is core 0 with no room. Random index 2: there is
- * core 2, room 2 > 0: move. Rotor 3: index 3 mod 2 is 1, the candidate is CPU 6. At the end rotor
- * 4: index 0 of {2, 6}: CPU 2 is idle and taken. Reads: own core's counter (SMT), core 2's (LLC),
- * CPU 2 (LLC).
+ * Example: one LLC of 4 cores x 2 threads; CPU c and c + 4 share a core; target is 0, the wake-up
+ * is on CPU 0, and the rotor is 2; CPUs 0, 1, 4 and 5 are busy. here is core 0, with no room.
+ * Random index 2: there is core 2 with room 2 > 0, so the candidate moves. Rotor 3: index 3 mod 2
+ * is 1, and the candidate is CPU 6. At the end, rotor 4: index 0 of {2, 6} is CPU 2, which is idle,
+ * and is taken. Reads: the own core's counter (SMT), core 2's counter (LLC), CPU 2 (LLC).
  *
- * Cost: two counters a level and one core, whatever the LLC's size. It fails when few CPUs are
- * idle: one random comparison a level rarely hits their core.
+ * Cost: two counters per level and one core, whatever the LLC's size. It fails when few CPUs are
+ * idle, because one random comparison per level rarely hits their core.
  */
 #ifndef WL_IDLE_SMT_BALANCE_H
 #define WL_IDLE_SMT_BALANCE_H
@@ -32,7 +35,7 @@
 #include "idle_scan.h"
 #include "random.h"
 
-/* cpu turned busy (1) or idle (-1): counted in all domains round it that have a counter. */
+/* cpu turned busy (1) or idle (-1): counts it in all domains around it that have a counter. */
 WL_INLINE void wl_count_busy(struct wl_policy *p, u32 cpu, u32 change)
 {
 	u32 i;
@@ -50,22 +53,22 @@ WL_INLINE void wl_count_busy(struct wl_policy *p, u32 cpu, u32 change)
 	}
 }
 
-/* A random number below n, which is not 0, from the rotor of the CPU that searches. */
+/* A random number below n, from the rotor of the CPU that searches. n is not 0. */
 WL_INLINE u32 wl_random(struct wl_policy *p, struct wl_cpu *own, u32 n)
 {
 	u32 random = wl_get(own->rotor);
 
 	own->rotor = random + 1;
-	/* Mixed to the upper bits too, because n may be even. */
+	/* The upper bits are mixed too, because n may be even. */
 	if (wl_axis(p, rotor) == WL_ROTOR_MIXED)
 		random = wl_mix(random);
-	/* Most often it is a power of two, and a division costs a tenth of the search. */
+	/* n is most often a power of two, and a division costs a tenth of the search. */
 	return n & (n - 1) ? random % n : random & (n - 1);
 }
 
 /*
  * The first group of here's domain at `level`, from the start-th on, that is not here and holds an
- * allowed CPU; -1 if there is none. Not asked for a task that may run anywhere.
+ * allowed CPU; -1 if there is none. Not called for a task that may run anywhere.
  */
 WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 level,
 			 u32 here, u32 start)
@@ -89,8 +92,8 @@ WL_FN int wl_other_group(struct wl_policy *p WL_ARG, const struct wl_task *t WL_
 }
 
 /*
- * How far a group is: its level's kind if it holds the CPU that searches, else the way to its first
- * CPU.
+ * The distance of a group: its level's kind if it holds the CPU that searches, else the distance of
+ * its first CPU.
  */
 WL_INLINE u32 wl_group_distance(struct wl_policy *p, const struct wl_search *s,
 				const struct wl_level *groups, u32 group)
@@ -103,7 +106,7 @@ WL_INLINE u32 wl_group_distance(struct wl_policy *p, const struct wl_search *s,
 				  wl_entry(groups->cpus, wl_entry(groups->first, group)));
 }
 
-/* How many CPUs of a group are busy; the read is counted. */
+/* The number of busy CPUs of a group. The read is counted. */
 WL_INLINE u32 wl_group_busy(struct wl_policy *p, const struct wl_search *s, struct wl_level *groups,
 			    u32 group, struct wl_decision *out)
 {
@@ -113,9 +116,9 @@ WL_INLINE u32 wl_group_busy(struct wl_policy *p, const struct wl_search *s, stru
 
 /*
  * One step of the descent, through the groups of the candidate's domain at `level`, from the
- * candidate's, here: returns the group in which it goes on, and of how many CPUs that is. anywhere:
- * whether t may run on every CPU, a constant, so that there is a function for tasks that may. own:
- * of the CPU that searches.
+ * candidate's group, here. Returns the group in which the descent continues; *weight is the number
+ * of its CPUs. anywhere: whether t may run on every CPU; a constant, so that there is a separate
+ * function for such tasks. own: the record of the CPU that searches.
  */
 WL_INLINE u32 wl_descend(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			 struct wl_cpu *own, u32 level, u32 candidate, u32 here, u32 anywhere,
@@ -152,7 +155,7 @@ WL_INLINE u32 wl_descend(struct wl_policy *p, const struct wl_search *s, const s
 		if (this_group == (u32)there && busy_there)
 			busy_there--;
 	}
-	/* No room there, or as much here. */
+	/* There has no room, or no more room than here. */
 	if (busy_there >= weight_there)
 		return here;
 	if (busy_here < weight_here && weight_there - busy_there <= weight_here - busy_here)
@@ -177,7 +180,8 @@ WL_FN int wl_descend_clusters(struct wl_policy *p WL_ARG, const struct wl_search
 }
 
 /*
- * Down from target by counters, then the innermost domain. Returns the CPU claimed, or WL_CPU_NONE.
+ * Descends from target by counters, then searches the innermost domain. Returns the CPU claimed, or
+ * WL_CPU_NONE.
  */
 WL_INLINE int wl_balance_search(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 				u32 anywhere, struct wl_decision *out)
@@ -203,7 +207,7 @@ WL_INLINE int wl_balance_search(struct wl_policy *p, struct wl_search *s, const 
 	first = wl_entry(inner->first, dom);
 	if (dom != here) {
 		out->reason = WL_REASON_BALANCE_MOVED;
-		/* The candidate there, of which only the core matters by now. */
+		/* Draws the candidate there; only its core matters by now. */
 		wl_random(p, own, span);
 	}
 	start = wl_random(p, own, span);
@@ -211,7 +215,7 @@ WL_INLINE int wl_balance_search(struct wl_policy *p, struct wl_search *s, const 
 		s->candidate = wl_entry(inner->cpus, first + start);
 		return wl_take_in_domain(p, s, t, 1, out);
 	}
-	/* Most cores have two threads at most: they are looked at without a loop. */
+	/* Most cores have two threads at most; these are looked at without a loop. */
 	cpu = wl_entry(inner->cpus, first + start);
 	if ((anywhere || wl_allowed(p, t, cpu)) && wl_take_counted(p, s, cpu, out))
 		return cpu;

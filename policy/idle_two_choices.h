@@ -7,20 +7,22 @@
  * random looks.
  *
  * The rotor of the CPU that searches is mixed (random.h). Its lower half draws one of the LLC's
- * other CPUs, counted from target's successor on, wrapping; its upper half draws another of those
- * that are left. A CPU that the task may not use, or that is busy, is a choice lost.
+ * other CPUs, counted from target's successor on, wrapping; its upper half draws one of those that
+ * are left. If a CPU is busy, or the task may not use it, that choice is lost.
  *
- * Example, one LLC of 8 CPUs, target 1, so that the others are 2, 3, 4, 5, 6, 7 and 0; CPUs 3 and
- * 6 are idle. Rotor 0 mixes to 0: the first choice is index 0, CPU 2, busy; the second is index
- * 0 + 1 + 0, CPU 3, taken after two reads. The next search has rotor 1, which mixes to 0xf281be04:
- * 0xbe04 mod 7 is index 1, CPU 3, busy now; 0xf281 mod 6 is 4, so index 1 + 1 + 4, wrapped at 7 to
- * 6, is CPU 0, busy. The task stays on its target, though CPU 6 is idle.
+ * Example: one LLC of 8 CPUs, target is 1, so that the others are 2, 3, 4, 5, 6, 7 and 0; CPUs 3
+ * and 6 are idle. Rotor 0 mixes to 0: the first choice is index 0, CPU 2, which is busy; the second
+ * is index 0 + 1 + 0, CPU 3, which is taken after two reads. The next search has rotor 1, which
+ * mixes to 0xf281be04: 0xbe04 mod 7 is index 1, CPU 3, which is busy now; 0xf281 mod 6 is 4, so
+ * index 1 + 1 + 4, wrapped at 7 to 6, is CPU 0, which is busy. The task stays on its target
+ * although CPU 6 is idle.
  *
  * Cost: at most two reads, however wide the LLC is, and no state but the rotor.
  *
- * It fails where few CPUs are idle: with a part b of an LLC busy, about b * b of all searches find
- * nothing, 81 % of them at b = 0.9. It does not tell a wholly idle core from the idle sibling of a
- * busy thread, and a task that may use few CPUs of the LLC hardly ever draws one of them.
+ * It fails where few CPUs are idle: if a fraction b of an LLC is busy, about b * b of all searches
+ * find nothing, 81 % of them at b = 0.9. It does not distinguish a wholly idle core from the idle
+ * sibling of a busy thread, and a task that may use few CPUs of the LLC hardly ever draws one of
+ * them.
  */
 #ifndef WL_IDLE_TWO_CHOICES_H
 #define WL_IDLE_TWO_CHOICES_H

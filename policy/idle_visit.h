@@ -4,17 +4,20 @@
  * of scan, and narrow, have in common.
  *
  * The CPUs of the LLC are visited in the order of their numbers from w->start on, wrapping, until
- * one is idle and can be claimed. A visit is one read. CPUs that are not allowed are passed over.
- * At most w->visits CPUs are visited; with w->counts_all those that are passed over use that up
- * too. The host times the step (scan_timed), but not if the limit stopped it.
+ * one is idle and can be claimed. A visit is one read. CPUs that are not allowed are skipped. At
+ * most w->visits CPUs are visited; with w->counts_all, CPUs that are skipped count too. The host
+ * times the step (scan_timed), unless the limit stopped it.
  *
  * The limit of SIS_PROP: with idle = avg_idle / 512 and cost = avg_scan + 1 of the CPU that
- * searches, it is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1 CPUs are visited.
+ * searches, the limit is span * idle / cost if span * idle > 4 * cost, else 4; limit - 1 CPUs are
+ * visited.
  *
- * With cluster=spread-and-pack those of target's cluster come first, in the same way (cluster.h).
+ * With cluster=spread-and-pack the CPUs of target's cluster come first, in the same order
+ * (cluster.h).
  *
- * Example, an LLC of CPUs 0 to 7, start 6; 6, 7 and 0 are busy, 0 and 1 not allowed. Three visits:
- * 6, 7, and 2 if disallowed CPUs are free; 6, 7, and nothing (0 uses the third up) if they count.
+ * Example: an LLC of CPUs 0 to 7, start 6; 6, 7 and 0 are busy, 0 and 1 are not allowed. Three
+ * visits are to 6, 7 and 2 if disallowed CPUs do not count; to 6 and 7 only if they count, because
+ * 0 uses up the third.
  *
  * Cost: the whole LLC if nothing is idle and the limit allows it.
  */
@@ -23,21 +26,22 @@
 
 #include "cluster.h"
 
-/* A walk under way. */
+/* A walk in progress. */
 struct wl_walk {
-	u32 level;	/* target's domain of this level is walked: the LLC, or its cluster */
-	u32 behind;	/* 1: from the CPU behind target on, 0: from target on */
-	u32 skips;	/* 1: but for target's cluster, where it was already */
-	u32 first;	/* its part of cpus[] begins here */
-	u32 span;	/* its length */
-	u32 start;	/* index in it of the first CPU visited */
-	u32 visits;	/* how many visits are left */
-	u32 counts_all; /* CPUs that are not allowed use visits up */
+	u32 level;	/* it walks target's domain of this level: the LLC, or its cluster */
+	u32 behind;	/* 1: it starts at the CPU behind target, 0: at target */
+	u32 skips;	/* 1: it skips target's cluster, which it has already visited */
+	u32 first;	/* where that domain begins in cpus[] */
+	u32 span;	/* the number of its CPUs */
+	u32 start;	/* index, inside the domain, of the first CPU visited */
+	u32 visits;	/* visits that are left */
+	u32 counts_all; /* 1: CPUs that are not allowed use up visits */
 	s32 idle_cpu;	/* idle_merged.h: remembered, or WL_CPU_NONE */
 };
 
 /*
- * Sets the walk through target's domain of a level; what it may visit and remembers is left alone.
+ * Sets up the walk through target's domain of a level. What it may visit, and what it remembers,
+ * stay as they are.
  */
 WL_INLINE void wl_walk_in(struct wl_policy *p, struct wl_walk *w, u32 target, u32 level)
 {
@@ -51,7 +55,7 @@ WL_INLINE void wl_walk_in(struct wl_policy *p, struct wl_walk *w, u32 target, u3
 	w->start = wl_wrap(start, w->span);
 }
 
-/* The walk through target's LLC, without a limit yet. */
+/* A walk through target's LLC, without a limit yet. */
 WL_INLINE struct wl_walk wl_walk_from(struct wl_policy *p, u32 target, u32 behind)
 {
 	struct wl_walk w = {.behind = behind, .idle_cpu = WL_CPU_NONE};
@@ -60,14 +64,14 @@ WL_INLINE struct wl_walk wl_walk_from(struct wl_policy *p, u32 target, u32 behin
 	return w;
 }
 
-/* The walk through target's cluster is over; now the rest of the LLC. */
+/* The walk through target's cluster is over: continues with the rest of the LLC. */
 WL_INLINE void wl_walk_on(struct wl_policy *p, struct wl_walk *w, u32 target)
 {
 	wl_walk_in(p, w, target, p->topo.llc_level);
 	w->skips = 1;
 }
 
-/* How many CPUs a search on `cpu` may visit of an LLC of `span` (SIS_PROP). */
+/* The number of CPUs that a search on `cpu` may visit in an LLC of `span` CPUs (SIS_PROP). */
 WL_INLINE u32 wl_visits(struct wl_policy *p, u32 cpu, u32 span)
 {
 	struct wl_cpu *own = wl_cpu_of(p, cpu);
@@ -77,7 +81,7 @@ WL_INLINE u32 wl_visits(struct wl_policy *p, u32 cpu, u32 span)
 	return limit - 1 < span ? limit - 1 : span;
 }
 
-/* One visit. Returns 1 if the CPU was idle and is claimed now. */
+/* One visit. Returns 1 if the CPU was idle and is now claimed. */
 WL_INLINE u32 wl_visit(struct wl_policy *p, const struct wl_search *s, u32 cpu,
 		       struct wl_decision *out)
 {
@@ -88,7 +92,7 @@ WL_INLINE u32 wl_visit(struct wl_policy *p, const struct wl_search *s, u32 cpu,
 	return wl_take_idle(p, cpu, out);
 }
 
-/* Returns the CPU claimed, or WL_CPU_NONE. */
+/* Walks over CPUs. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 		       const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
 		       struct wl_decision *out WL_ARG)
@@ -121,7 +125,7 @@ WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	return found;
 }
 
-/* The same, target's cluster first if wake-ups stay near. */
+/* The same, but through target's cluster first if wake-ups stay near. */
 WL_INLINE int wl_walk_cpus_near(struct wl_policy *p, const struct wl_search *s,
 				const struct wl_task *t, struct wl_walk *w, struct wl_decision *out)
 {

@@ -2,24 +2,26 @@
 /*
  * idle_walk.h - idle=scan, form=2.6.24 and form=3.10: the walks before the scan, without limits.
  *
- *   3.10	From the LLC down, level by level: the groups of target's domain, target's own
- *		first, wrapping. Taken: the first allowed CPU of the first group that is wholly
- *		idle. With SMT that is an idle core, then an idle thread of target's core. A group
- *		is left at its first busy CPU; one without an allowed CPU is not read. A lost claim
- *		is as good as busy.
- *   2.6.24	If more than one task is runnable on target: target. Else, from SMT up to the LLC,
- *		level by level: the allowed CPUs of target's domain in numeric order, the first
- *		idle one. prev is not looked at by itself.
+ *   3.10	From the LLC down, level by level, it visits the groups of target's domain, first
+ *		target's own, wrapping. It takes the first allowed CPU of the first group that is
+ *		wholly idle. With SMT that is an idle core, then an idle thread of target's core. A
+ *		group is left at its first busy CPU, and a group without an allowed CPU is not
+ *		read. A lost claim is as good as busy.
+ *   2.6.24	If more than one task is runnable on target, it takes target. Else, from SMT up to
+ *		the LLC, level by level, it visits the allowed CPUs of target's domain in numeric
+ *		order, and takes the first idle one. It does not look at prev separately.
  *
- * Example, one LLC of 4 cores x 2 threads, CPU c and c + 4 sharing a core; target 1; only 3, 6 and
- * 7 are idle. 3.10: core {1, 5} is target's own; {2, 6}: 2 is busy; {3, 7}: idle, CPU 3 is taken
- * after 3 reads. Had 7 been busy: {3, 7} fails at its second CPU and {0, 4} at its first; then the
- * threads of target's core: 5 is busy. Nothing after 5 reads, though 3 and 6 idle. 2.6.24: 1, 5;
- * then 0, 1, 2 are busy, and CPU 3 is taken after 6 reads.
+ * Example: one LLC of 4 cores x 2 threads; CPU c and c + 4 share a core; target is 1; only 3, 6 and
+ * 7 are idle. 3.10: core {1, 5} is target's own; {2, 6}: 2 is busy; {3, 7} is idle, and CPU 3 is
+ * taken after 3 reads. If 7 were busy, {3, 7} would fail at its second CPU and {0, 4} at its first;
+ * then come the threads of target's core, and 5 is busy: nothing is found after 5 reads, though 3
+ * and 6 are idle. 2.6.24: 1 and 5 are busy; then 0, 1 and 2 are busy, and CPU 3 is taken after 6
+ * reads.
  *
- * Cost: 3.10 reads one CPU of each busy group, 2.6.24 up to the whole LLC. They fail: 3.10 where
- * idle CPUs have busy siblings, which it does not see in other cores than target's; 2.6.24 by
- * stacking tasks on low-numbered CPUs' siblings, as it has no notion of an idle core.
+ * Cost: 3.10 reads one CPU of each busy group, 2.6.24 reads up to the whole LLC. 3.10 fails where
+ * idle CPUs have busy siblings, because it does not see such CPUs in cores other than target's.
+ * 2.6.24 fails by stacking tasks on low-numbered CPUs' siblings, because it does not know idle
+ * cores.
  */
 #ifndef WL_IDLE_WALK_H
 #define WL_IDLE_WALK_H
@@ -27,13 +29,13 @@
 #include "access.h"
 
 struct wl_walk_group {
-	u32 level; /* the group is a domain of this level: */
+	u32 level; /* the group is a domain of this level */
 	u32 group;
 };
 
 /*
- * Reads a group until a CPU is busy. Returns its first allowed CPU, claimed, if all are idle, else
- * WL_CPU_NONE.
+ * Reads a group until a CPU is busy. If all are idle, claims its first allowed CPU and returns it,
+ * else WL_CPU_NONE.
  */
 WL_FN int wl_take_idle_group(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			     const struct wl_task *t WL_ARG, const struct wl_walk_group *g WL_ARG,
@@ -64,7 +66,7 @@ WL_FN int wl_take_idle_group(struct wl_policy *p WL_ARG, const struct wl_search 
 	return candidate;
 }
 
-/* The groups of target's domain at `level`. Returns the CPU claimed, or WL_CPU_NONE. */
+/* Walks the groups of target's domain at `level`. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_walk_groups(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			 const struct wl_task *t WL_ARG, u32 level, struct wl_decision *out WL_ARG)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * params.h - a policy's parameters: its axes with their values, one choice on each, and its
+ * params.h - a policy's parameters: its axes with their values, the choice on each axis, and its
  * tunables.
  */
 #ifndef WL_PARAMS_H
@@ -10,28 +10,31 @@
 
 /*
  * An axis is an enumeration here, a field of struct wl_params, a file for each of its values, and
- * one switch (core.h, queue.h). Names, words and descriptions elsewhere are generated from here:
- * the comment before an enumeration describes the axis, that of a value the value. It may open with
- * the file that holds the design, and with the value's word where its name does not give it. The
- * first value is what a policy has that says nothing.
+ * one switch (core.h, queue.h). Names and descriptions elsewhere are generated from here: the
+ * comment before an enumeration describes the axis, the comment before a value describes the value.
+ * It may begin with the file that holds the design, and with the value's word if that does not
+ * follow from its C name. A policy that does not choose has the first value.
  */
 
 /* How an idle CPU is searched for a waking task. */
 enum wl_idle_axis {
 	/*
-	 * idle_scan.h: Scan the LLC: an idle core, then an idle CPU within a limit, then an idle
-	 * sibling.
+	 * idle_scan.h: Scan the LLC: for an idle core, then for an idle CPU within a limit, then
+	 * for an idle sibling.
 	 */
 	WL_IDLE_SCAN,
-	/* idle_smt_balance.h: Descend by counters of busy CPUs, one random comparison a level. */
+	/*
+	 * idle_smt_balance.h: Descend by counters of busy CPUs, with one random comparison per
+	 * level.
+	 */
 	WL_IDLE_SMT_BALANCE,
 	/*
-	 * idle_narrow.h: `scan`, form 5.2, whose idle-CPU step leaves out what the idle-core step
-	 * found busy.
+	 * idle_narrow.h: As `scan` in its form 5.2, but the idle-CPU step skips what the idle-core
+	 * step found busy.
 	 */
 	WL_IDLE_NARROW,
 	/*
-	 * idle_nearest.h: Exact, by words of idle CPUs: an idle core, then an idle CPU, each near
+	 * idle_nearest.h: Exact, by bitmaps of idle CPUs: an idle core, then an idle CPU, each near
 	 * target first; another LLC if the wait is worth it.
 	 */
 	WL_IDLE_NEAREST,
@@ -45,8 +48,8 @@ enum wl_idle_axis {
 /* Which kernel's form of `scan`. */
 enum wl_scan_form {
 	/*
-	 * idle_walk.h: No scan: the first idle CPU of the core, then of the LLC, unless tasks wait
-	 * on the target already.
+	 * idle_walk.h: No scan: the first idle CPU of the core, then of the LLC, unless tasks
+	 * already wait on the target.
 	 */
 	WL_SCAN_2_6_24,
 	/*
@@ -55,17 +58,18 @@ enum wl_scan_form {
 	 */
 	WL_SCAN_3_10,
 	/*
-	 * idle_scan.h: No recent CPU; the limit of the idle-CPU step follows average idle and scan
-	 * times.
+	 * idle_scan.h: No recent CPU; the limit of the idle-CPU step follows the averages of idle
+	 * and scan times.
 	 */
 	WL_SCAN_4_15,
 	/*
-	 * idle_scan.h: As 4.15, and the CPU that the task used before the previous one is looked at
-	 * first.
+	 * idle_scan.h: As 4.15, but it first looks at the CPU that the task used before its
+	 * previous one.
 	 */
 	WL_SCAN_5_2,
 	/*
-	 * idle_merged.h: Linux 5.12: one walk for an idle core and an idle CPU, limited by times.
+	 * idle_merged.h: Linux 5.12: one walk for an idle core and an idle CPU, limited by idle and
+	 * scan times.
 	 */
 	WL_SCAN_MERGED,
 	/* idle_merged.h: Linux 6.12: the same walk, limited by the LLC's utilization (SIS_UTIL). */
@@ -76,11 +80,11 @@ enum wl_scan_form {
 /* Where `smt-balance` takes its random numbers from. */
 enum wl_rotor {
 	/*
-	 * idle_smt_balance.h: One counter a CPU, as published; its even stride misses half of an
-	 * even number of cores.
+	 * idle_smt_balance.h: One counter per CPU, as published; its even stride misses half of the
+	 * cores if their number is even.
 	 */
 	WL_ROTOR_PUBLISHED,
-	/* idle_smt_balance.h: The same counter, mixed. */
+	/* idle_smt_balance.h: The same counter, with its bits mixed. */
 	WL_ROTOR_MIXED,
 	WL_NR_ROTOR,
 };
@@ -91,10 +95,12 @@ enum wl_affine_axis {
 	WL_AFFINE_OFF,
 	/* wake_affine.h: Whenever loads allow it. */
 	WL_AFFINE_ALWAYS,
-	/* wake_flips.h: As `always`, but not by a waker of many, if the wakee wakes many too. */
+	/*
+	 * wake_flips.h: As `always`, except by a waker of many tasks if the wakee wakes many too.
+	 */
 	WL_AFFINE_FLIPS,
 	/*
-	 * wake_wide.h: Today's rules: not if one of the two wakes many; idle CPUs first, then
+	 * wake_wide.h: Today's rules: not if waker or wakee wakes many tasks; idle CPUs first, then
 	 * loads.
 	 */
 	WL_AFFINE_WIDE,
@@ -106,31 +112,30 @@ enum wl_affine_form {
 	/* wake_affine.h: The load rules. */
 	WL_AFFINE_3_10,
 	/*
-	 * wake_affine.h: The load rules, and pull to an idle CPU or to a sync waker that runs
+	 * wake_affine.h: The load rules, and pulls to an idle CPU or to a sync waker that runs
 	 * alone.
 	 */
 	WL_AFFINE_4_15,
 	WL_NR_AFFINE_FORM,
 };
 
-/* How many flips are many, with `affine=flips`. */
+/* How many flips count as many, with `affine=flips`. */
 enum wl_factor {
 	/* wake_flips.h: As many as the NUMA node has CPUs. */
 	WL_FACTOR_NODE,
-	/* wake_flips.h: As many as share the LLC. */
+	/* wake_flips.h: As many as the LLC has CPUs. */
 	WL_FACTOR_LLC,
-	/* wake_flips.h: As many as the machine has. */
+	/* wake_flips.h: As many as the machine has CPUs. */
 	WL_FACTOR_MACHINE,
 	WL_NR_FACTOR,
 };
 
 /* Whether clusters of cores are a separate level. */
 enum wl_cluster_axis {
-	/* No: inside an LLC cores are compared directly. */
+	/* No: inside an LLC, cores are compared directly. */
 	WL_CLUSTER_OFF,
 	/*
-	 * cluster.h: Yes: tasks spread over clusters first, by balancing, fork and exec (Linux
-	 * 5.16).
+	 * cluster.h: Yes: balancing, fork and exec spread tasks over clusters first (Linux 5.16).
 	 */
 	WL_CLUSTER_SPREAD,
 	/* cluster.h: As spread, and wake-ups look into the target's cluster first (Linux 6.7). */
@@ -141,18 +146,18 @@ enum wl_cluster_axis {
 /* How task groups weigh on CPUs. */
 enum wl_groups_axis {
 	/*
-	 * groups_task_weight.h: Linux 2.6.24: their shares on each CPU; balancing by task weights,
-	 * within a limit a group.
+	 * groups_task_weight.h: Linux 2.6.24: a group weighs its shares on each CPU; balancing goes
+	 * by task weights, within a limit per group.
 	 */
 	WL_GROUPS_TASK_WEIGHT,
 	/*
-	 * groups_shares.h: On each CPU what part of their load is there, computed at intervals;
-	 * balancing by group weights.
+	 * groups_shares.h: A group weighs on each CPU the part of its shares that its load there is
+	 * of its whole load, computed at intervals; balancing goes by group weights.
 	 */
 	WL_GROUPS_SHARES,
 	/*
-	 * groups_exact.h: wakelab's: always run the group furthest behind its entitlement.
-	 * Overrides the axes `queue` and `push`.
+	 * groups_exact.h: wakelab's own: always run the group that is furthest behind its
+	 * entitlement. Overrides the axes `queue` and `push`.
 	 */
 	WL_GROUPS_EXACT,
 	WL_NR_GROUPS,
@@ -161,8 +166,8 @@ enum wl_groups_axis {
 /* Order of a CPU's queue, slices, wake-up preemption and sleeper credit. */
 enum wl_queue_axis {
 	/*
-	 * queue_cfs.h: Linux 2.6.24: sleepers get twice the credit, and waking tasks preempt
-	 * seldom.
+	 * queue_cfs.h: Linux 2.6.24: sleepers get twice the credit, and waking tasks seldom
+	 * preempt.
 	 */
 	WL_QUEUE_CFS_2007,
 	/*
@@ -189,13 +194,13 @@ enum wl_capacity_axis {
 	WL_NR_CAPACITY,
 };
 
-/* Whether a task that runs may be moved (active balancing). */
+/* Whether a running task may be moved (active balancing). */
 enum wl_push_axis {
 	/* No: balancing moves queued tasks only. */
 	WL_PUSH_OFF,
 	/*
-	 * push.h: After failed tries: from a core that is shared to an idle one, or to a CPU that
-	 * it fits.
+	 * push.h: After failed tries: from a shared core to an idle one, or to a CPU that the task
+	 * fits.
 	 */
 	WL_PUSH_ON,
 	WL_NR_PUSH,
@@ -203,8 +208,8 @@ enum wl_push_axis {
 
 /*
  * A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from
- * names and TOML. An axis that only some values of another look at says so ("with"), and so does
- * one that some values of another override ("not with").
+ * names and TOML. The comment of an axis says "with" if only some values of another axis use it,
+ * and "not with" if some values of another override it.
  */
 struct wl_params {
 	u32 idle;	 /* enum wl_idle_axis */
@@ -219,14 +224,14 @@ struct wl_params {
 	u32 capacity;	 /* enum wl_capacity_axis */
 	u32 push;	 /* not with groups=exact: enum wl_push_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
-	u64 latency_ns;		   /* one turn of all runnable tasks of a CPU */
-	u64 min_granularity_ns;	   /* the least slice; with queue=fair every slice */
+	u64 latency_ns;		/* the time in which each runnable task of a CPU runs once */
+	u64 min_granularity_ns; /* the shortest slice; with queue=fair the length of every slice */
 	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
-	u64 migration_cost_ns; /* a CPU whose idle periods are shorter on average does not pull */
-	u64 shares_min_ns;     /* groups=shares: from a pass that changed a weight to the next */
-	u64 shares_max_ns;     /* and at most, if none changes any */
-	u64 tick_ns;	       /* the host's tick; balancing intervals are multiples of it */
-	u32 nr_groups; /* slots of the host's group records, the root's included; 0: it has none */
+	u64 migration_cost_ns;	   /* a CPU whose mean idle period is shorter does not pull */
+	u64 shares_min_ns;	   /* groups=shares: the wait after a pass that changed a weight */
+	u64 shares_max_ns; /* groups=shares: the longest wait, after passes that changed none */
+	u64 tick_ns;	   /* the host's tick; balancing intervals are multiples of it */
+	u32 nr_groups;	   /* slots of the host's group records, with the root's; 0: no groups */
 	u32 unused;
 };
 

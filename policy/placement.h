@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * placement.h - where a new or exec'ing task goes: down the levels, into the group with most idle
- * CPUs.
+ * placement.h - where a new or exec'ing task goes: down the levels, at each into the group with
+ * most idle CPUs.
  *
- * It starts in the widest domain round prev that forks may cross. Groups of one domain are compared
- * by their allowed CPUs: most idle ones first, then the least load a CPU, between clusters the
- * least utilization (cluster.h); ties go to the first in ring order from the group that holds the
- * candidate CPU, at first prev. The candidate moves to the chosen group's first allowed CPU, and
- * the descent goes on there. In the innermost domain an idle CPU is claimed, in ring order from the
- * candidate; if there is none, the least loaded CPU is taken. Looking at idle CPUs claims none of
- * them; a lost claim at the end goes on to the next.
+ * The descent starts in the widest domain around prev that forks may cross. The groups of one
+ * domain are compared by their allowed CPUs: most idle CPUs first, then the least load per CPU, or
+ * between clusters the least utilization (cluster.h). Of equals, the first in ring order wins,
+ * counted from the group that holds the candidate CPU. The candidate is prev at first; it moves to
+ * the chosen group's first allowed CPU, and the descent continues in that group. In the innermost
+ * domain an idle CPU is claimed, in ring order from the candidate; if there is none, the least
+ * loaded CPU is taken. Looking at idle CPUs claims none of them; if the claim at the end is lost,
+ * the search goes on to the next CPU.
  *
- * Example, 2 LLCs of 4 CPUs, no SMT, one node each; the parent runs on CPU 0, one task runs on each
- * of 1, 4, 5 and 6, and a second is queued on 4. At the NUMA level LLC 0 has 2 idle CPUs and LLC 1
- * has 1: local. Inside it CPU 0 and CPU 1 are busy, CPU 2 is claimed. Were CPU 6 idle too, 2 idle
- * CPUs a side would tie, LLC 0 with less load (2048 against 3072).
+ * Example: 2 LLCs of 4 CPUs, no SMT, one LLC per node. The parent runs on CPU 0, one task runs on
+ * each of CPUs 1, 4, 5 and 6, and a second one is queued on 4. At the NUMA level LLC 0 has 2 idle
+ * CPUs and LLC 1 has 1, so the task stays local. Inside LLC 0 CPUs 0 and 1 are busy, and CPU 2 is
+ * claimed. If CPU 6 were idle too, both sides would have 2 idle CPUs, and LLC 0 would win because
+ * it has less load (2048 against 3072).
  *
- * Cost: every allowed CPU below the widest domain is read, again at each level. It fails when many
- * forks run at once: all see the same idle group. Loads are those of this moment, not averages.
+ * Cost: every allowed CPU below the widest domain is read, and read again at each level. It fails
+ * when many forks run at once, because all of them see the same idle group. Loads are those of this
+ * moment, not averages.
  */
 #ifndef WL_PLACEMENT_H
 #define WL_PLACEMENT_H
 
 #include "cluster.h"
 
-/* What a group's allowed CPUs add up to. */
+/* The sums over a group's allowed CPUs. */
 struct wl_idlest {
-	u32 level; /* the group is a domain of this level: */
+	u32 level; /* the group is a domain of this level */
 	u32 group;
 	u32 allowed;
 	u32 idle;
 	s32 first_allowed;
-	u64 load; /* or utilization, where its siblings are clusters */
+	u64 load; /* or utilization, if its siblings are clusters */
 };
 
 WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
@@ -65,8 +68,8 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 }
 
 /*
- * Compares the groups of the candidate's domain at `level`: may move the candidate, which is
- * allowed.
+ * Compares the groups of the candidate's domain at `level`, and may move the candidate, which is an
+ * allowed CPU.
  */
 WL_FN int wl_idlest_group(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			  const struct wl_task *t WL_ARG, u32 level, struct wl_decision *out WL_ARG)
@@ -92,7 +95,10 @@ WL_FN int wl_idlest_group(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG
 	return 0;
 }
 
-/* The CPU to take in the candidate's innermost domain: claimed if idle, else the least loaded. */
+/*
+ * Returns the CPU to take in the candidate's innermost domain: an idle one, claimed; else the least
+ * loaded.
+ */
 WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
@@ -114,7 +120,7 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 			out->claimed = 1;
 			break;
 		}
-		/* A lost claim: another task is on its way there. */
+		/* The claim on it was lost: another task is on its way there. */
 		if (wl_looks_idle(p, cpu))
 			continue;
 		load = wl_read_once(wl_cpu_of(p, cpu)->load);
@@ -139,8 +145,8 @@ WL_FN int wl_place_new(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		wl_idlest_group(p, s, t, widest + 1 - i, out);
 	out->cpu = wl_idlest_cpu(p, s, t, out);
 	/*
-	 * Local: the widest domain's group that holds prev was kept, or, with one level, prev
-	 * itself.
+	 * Local means that the task stayed in the widest domain's group that holds prev, or, if
+	 * there is one level, on prev.
 	 */
 	i = widest ? widest - 1 : 0;
 	out->reason = wl_entry(wl_level_of(p, i)->dom_of, out->cpu) ==

@@ -3,17 +3,20 @@
  * policy.h - the one interface between a scheduling policy and its host: events in, decisions out.
  *
  * Two hosts exist: the simulator (crates/sim) and the sched_ext scheduler (crates/scx). A host
- * includes core.h, which defines what is declared here. The rules, in short
+ * includes core.h, which defines what is declared here. The rules in short
  * (docs/design/contract.md has them in full):
  *
- *   - The host owns queues; the policy owns keys. One queue a CPU, ordered by (vtime, arrival).
- *   - All state is passed in. struct wl_policy holds topology and CPUs; struct wl_task belongs to
- *     the host.
- *   - Every event carries now_ns. The policy has no clock and no random source: its rotors
- *     are state.
- *   - Every event is idempotent: told twice, it changes nothing the second time.
- *   - Decisions are data: the answer, the reason, and how many reads of other CPUs' state it took,
- *     by distance.
+ *   - The host owns queues; the policy owns keys. Each CPU has one queue, ordered by (vtime,
+ *     arrival).
+ *   - All state is passed in. struct wl_policy holds topology and CPUs; the host allocates a
+ *     struct wl_task for each task.
+ *   - Every event carries now_ns. The policy has no clock and no source of random numbers: its
+ *     rotors are state.
+ *   - Every event is idempotent: told twice, it changes no count and no clock the second time. A
+ *     question may move on what it looks at next: smt-balance's rotors, and the CPUs that a tick
+ *   - Every event that tells of a change is idempotent: told twice, it changes nothing the second
+ *     time. A question may also move on what is looked at next: smt-balance's rotors, and the CPUs
+ *     that groups=exact probes at a tick.
  *   - All pulling happens in dispatch, on the CPU that pulls.
  */
 #ifndef WL_POLICY_H
@@ -25,9 +28,9 @@
 #include "traits.h"
 
 /*
- * The choice on an axis. A host that knows the policy when it is loaded, and never changes it, may
- * say where else it stands: in read-only data BPF's verifier sees the values, and removes what this
- * policy never executes.
+ * The choice on an axis. A host that knows the policy at load time and never changes it may define
+ * this to read the choice from read-only data: BPF's verifier then knows the values, and removes
+ * the code that this policy never executes.
  */
 #ifndef wl_axis
 #define wl_axis(p, name) ((p)->params.name)
@@ -42,30 +45,32 @@ enum wl_cpu_state {
 	WL_CPU_UNKNOWN, /* nothing reported yet: counts as idle */
 	WL_CPU_IDLE,
 	WL_CPU_BUSY,
-	WL_CPU_TAKEN, /* busy with a task of a higher class, while the policy's wait: taken.h */
+	WL_CPU_TAKEN, /* busy with a task of a higher class while the policy's wait: taken.h */
 };
 
 struct wl_reads { /* reads of CPUs' and groups' state, by distance from the reader */
 	u32 at[WL_NR_DIST];
 };
 
-/* Slots that a host may have. Slot 0 is the root: tasks outside any group, no record is read. */
+/* Slots that a host may have. Slot 0 is the root, for tasks outside any group; it has no record. */
 #define WL_MAX_GROUPS 4096
-/* Groups deeper than this count in their ancestor at this depth. The root's children have 1. */
+/*
+ * Groups deeper than this count in their ancestor at this depth. The root's children have depth 1.
+ */
 #define WL_GROUP_DEPTH 8
 
-/* Parts of an idle search, for hosts that tell what each costs (access.h: wl_line_step). */
+/* Parts of an idle search, for hosts that report what each costs (access.h: wl_line_step). */
 enum wl_step {
 	WL_STEP_FRONT, /* looking at target, prev and the recent CPU */
 	WL_STEP_CORE,  /* looking for an idle core */
 	WL_STEP_CPU,   /* looking for an idle CPU, one by one */
-	WL_STEP_REST,  /* all else: the LLC's flag, idle siblings, a descent */
+	WL_STEP_REST,  /* everything else: the LLC's flag, idle siblings, a descent */
 	WL_NR_STEP,
 };
 
 /* ------------------------------------------------------------------ a task's record */
 
-/* Kept by the host; the policy alone writes it. */
+/* The host allocates it; only the policy writes it. */
 
 enum wl_task_place {
 	WL_PLACE_NONE,	  /* not runnable */
@@ -74,12 +79,12 @@ enum wl_task_place {
 };
 
 struct wl_task {
-	u64 vtime; /* weighted run time, in the terms of cpu's queue: lag is vtime - its min_vtime */
-	u64 sum_exec_ns;   /* CPU time received, as charged */
+	u64 vtime;	 /* weighted run time, as cpu's queue counts it: lag is vtime - min_vtime */
+	u64 sum_exec_ns; /* CPU time received, as charged */
 	u64 run_start_ns;  /* when it was last switched in or charged */
 	u64 slice_ns;	   /* the slice it was last given */
-	u64 slice_used_ns; /* of which it ran so much */
-	u64 deadline;	   /* queue=fair: its key, the vtime at which its slice is over */
+	u64 slice_used_ns; /* how much of that it has run */
+	u64 deadline;	   /* queue=fair: its key, the vtime at which its slice ends */
 	s64 lag;	   /* queue=fair: how far it was behind the mean when it left a queue */
 	u64 flip_stamp_ns; /* decay stamp of wakee_flips */
 	u64 last_wakee;	   /* id of the task it woke last */
@@ -87,20 +92,20 @@ struct wl_task {
 	u32 weight;	   /* 1024 at nice 0 */
 	u32 place;	   /* enum wl_task_place */
 	s32 cpu;	   /* home: the CPU whose load it counts in, or which it last ran on */
-	s32 recent_cpu;	   /* the one before */
-	u32 nr_allowed;	   /* CPUs in allowed[] that exist; nr_cpus means all */
+	s32 recent_cpu;	   /* the CPU that it used before that one */
+	u32 nr_allowed;	   /* CPUs in allowed[] that exist; nr_cpus or more: it may run anywhere */
 	u64 id;		   /* the host's name for it (pid); never used to order anything */
-	u64 util_stamp_ns; /* when util was right */
-	u32 util;	   /* util.h; of its running time, in units of the machine's fastest CPU */
-	u32 util_slept;	   /* what util was when it last slept */
+	u64 util_stamp_ns; /* when util was last updated */
+	u32 util;	   /* share of time that it runs, of the machine's fastest CPU: util.h */
+	u32 util_slept;	   /* util when it last slept */
 	u32 flags;	   /* WL_TASK_* */
 	u32 group;	   /* the slot of its group; 0: the root */
-	u32 hweight; /* what it is charged by, in 1/1024 of a weight: its weight's part of its CPU */
-	u32 nr_moved; /* nearest: how many searches in a row have moved it; idle_nearest.h */
+	u32 hweight;  /* the weight it is charged by, in 1/1024: its weight's part of its CPU */
+	u32 nr_moved; /* idle=nearest: searches in a row that have moved it; idle_nearest.h */
 	u64 allowed[WL_MASK_WORDS];
 };
 
-#define WL_TASK_NEW	1u /* not placed since fork: its key is still to be set */
+#define WL_TASK_NEW	1u /* not placed since fork: its key is not set yet */
 #define WL_TASK_KTHREAD 2u /* a kernel thread */
 
 /* ------------------------------------------------------------------ answers */
@@ -108,22 +113,22 @@ struct wl_task {
 enum wl_reason {
 	WL_REASON_NONE,
 	WL_REASON_ONLY_ALLOWED,	  /* one CPU allowed: nothing to choose */
-	WL_REASON_TARGET_IDLE,	  /* wake-affine's choice was idle */
+	WL_REASON_TARGET_IDLE,	  /* the CPU that wake-affine chose was idle */
 	WL_REASON_PREV_IDLE,	  /* prev was idle and shares target's LLC */
-	WL_REASON_RECENT_IDLE,	  /* the CPU before prev was (Linux 5.2 on) */
+	WL_REASON_RECENT_IDLE,	  /* the CPU used before prev was idle (Linux 5.2 on) */
 	WL_REASON_IDLE_CORE,	  /* scan, step 1; nearest: an idle core of another block */
 	WL_REASON_IDLE_CPU,	  /* scan, step 2; nearest: an idle CPU of another block */
 	WL_REASON_IDLE_SIBLING,	  /* scan, step 3 */
 	WL_REASON_BALANCE_MOVED,  /* smt-balance: an idle CPU of a group with more room */
 	WL_REASON_BALANCE_STAYED, /* smt-balance: an idle CPU in target's own group */
-	WL_REASON_NONE_IDLE,	  /* the search found no idle CPU: queued on target */
+	WL_REASON_NONE_IDLE,	  /* the search found no idle CPU: the task is queued on target */
 	WL_REASON_FORK_LOCAL,	  /* fork or exec: stayed in the local group */
 	WL_REASON_FORK_IDLEST,	  /* fork or exec: the idlest CPU of the idlest group */
 	WL_REASON_FITS,		  /* unequal capacities: an idle CPU that the task fits */
-	WL_REASON_BIGGEST,	  /* unequal capacities: it fits no idle CPU, the biggest one */
-	WL_REASON_NEAR_CORE,	  /* nearest: an idle core of target's block */
-	WL_REASON_NEAR_CPU,	  /* nearest: an idle CPU of target's block */
-	WL_REASON_FAR_CPU,	  /* nearest: an idle CPU of another LLC */
+	WL_REASON_BIGGEST,   /* unequal capacities: it fits no idle CPU; the biggest idle one */
+	WL_REASON_NEAR_CORE, /* nearest: an idle core of target's block */
+	WL_REASON_NEAR_CPU,  /* nearest: an idle CPU of target's block */
+	WL_REASON_FAR_CPU,   /* nearest: an idle CPU of another LLC */
 	WL_NR_REASON,
 };
 
@@ -133,13 +138,13 @@ enum wl_affine_reason {
 	WL_AFFINE_NOT_ALLOWED, /* the wakee may not run on this */
 	WL_AFFINE_NO_DOMAIN,   /* no domain spans both */
 	WL_AFFINE_THIS_IDLE,   /* pulled: this is idle (4.15) */
-	WL_AFFINE_SYNC_ALONE,  /* pulled: sync, and the waker runs alone on this (4.15) */
-	WL_AFFINE_ZERO_LOAD,   /* pulled: nothing else on this */
-	WL_AFFINE_LOAD,	       /* pulled: this is loaded less */
-	WL_AFFINE_MEAN_LOAD,   /* pulled: both together are below this's mean load per task */
-	WL_AFFINE_PREV,	       /* not pulled */
+	WL_AFFINE_SYNC_ALONE,  /* pulled: a sync wake-up, and the waker runs alone on this (4.15) */
+	WL_AFFINE_ZERO_LOAD,   /* pulled: this has no other load */
+	WL_AFFINE_LOAD,	       /* pulled: this has less load */
+	WL_AFFINE_MEAN_LOAD,   /* pulled: this and prev together: below this's mean per task */
+	WL_AFFINE_PREV,	       /* not pulled: prev has less load */
 	WL_AFFINE_NOT_ASKED,   /* fork, exec */
-	WL_AFFINE_TOO_WIDE,    /* not pulled: one of the two wakes many (flips, wide) */
+	WL_AFFINE_TOO_WIDE,    /* not pulled: waker or wakee wakes many tasks (flips, wide) */
 	WL_AFFINE_PREV_IDLE,   /* not pulled: prev is idle (wide) */
 	WL_NR_AFFINE_REASON,
 };
@@ -148,7 +153,7 @@ enum wl_affine_reason {
 #define WL_WAKE_FORK 2u				   /* the first placement of a new task */
 #define WL_WAKE_EXEC 4u				   /* placement at exec */
 #define WL_WAKE_NEW  (WL_WAKE_FORK | WL_WAKE_EXEC) /* placed anywhere on the machine */
-#define WL_WAKE_IRQ  8u /* from an interrupt: the waker is whatever task was current */
+#define WL_WAKE_IRQ  8u /* from an interrupt: the waker is the task that it interrupted */
 
 struct wl_select_in {
 	s32 this_cpu;
@@ -164,24 +169,24 @@ struct wl_decision {
 	u32 affine_reason; /* enum wl_affine_reason */
 	u32 claimed;	   /* 1: cpu was idle and is now claimed for this task */
 	s32 target;	   /* what wake-affine handed to the idle search */
-	u32 lost_claims;   /* idle CPUs that another wake-up claimed first; the search went on */
-	u32 scan_timed; /* 1: the host hands the share of time of step_reads back by wl_scan_took() */
-	u32 searched;	/* 1: the idle search went past target and prev */
-	struct wl_reads reads;	    /* all */
-	struct wl_reads step_reads; /* of which in the timed step */
+	u32 lost_claims;   /* idle CPUs that another wake-up claimed first */
+	u32 scan_timed;	   /* 1: the host should report through wl_scan_took() how long this took */
+	u32 searched;	   /* 1: the idle search went past target and prev */
+	struct wl_reads reads;	    /* all reads */
+	struct wl_reads step_reads; /* those of the timed step */
 };
 
-/* Bundled, because a BPF function takes five arguments at most. */
+/* The arguments are bundled because a BPF function takes five at most. */
 struct wl_enqueue_in {
 	u32 cpu;
 	u32 why;      /* enum wl_enqueue_why */
-	u32 this_cpu; /* where this happens: reads are counted from there */
+	u32 this_cpu; /* where this happens; distances of reads are measured from it */
 	u32 unused;
 	u64 now_ns;
 };
 
 struct wl_move_in {
-	u32 cpu; /* to where: the CPU that pulls */
+	u32 cpu; /* the CPU that pulls */
 	u32 unused;
 	u64 now_ns;
 };
@@ -190,19 +195,19 @@ enum wl_enqueue_why {
 	WL_ENQ_WAKEUP,
 	WL_ENQ_FORK,
 	WL_ENQ_SLICE_END, /* ran its slice, or was preempted: still runnable */
-	WL_ENQ_MOVED,	  /* its queue changed: affinity, hotplug, a policy just attached */
+	WL_ENQ_MOVED, /* its queue changed: affinity, hotplug, a policy that was just attached */
 };
 
 struct wl_enqueue_out {
-	s32 cpu;     /* queue: the CPU asked for, or the nearest allowed one */
+	s32 cpu;     /* where to queue it: the CPU asked for, or the nearest allowed one */
 	u32 preempt; /* 1: the running task of cpu should give way */
-	u64 key;     /* order in the queue */
+	u64 key;     /* its place in the queue: low keys come first */
 	u64 slice_ns;
 	struct wl_reads reads;
 };
 
 enum wl_dispatch_do {
-	WL_DISPATCH_OWN, /* run the head of the own queue; if empty, keep the previous task or idle */
+	WL_DISPATCH_OWN,  /* run the head of the own queue; if empty, the previous task, or idle */
 	WL_DISPATCH_PULL, /* move tasks from the queue of cpu, then run the head of the own queue */
 	WL_DISPATCH_NOTHING, /* the own queue is empty and nothing is worth pulling */
 };
@@ -210,13 +215,14 @@ enum wl_dispatch_do {
 enum wl_pick {
 	WL_PICK_HEAD, /* the first task of the queue that may run here */
 	/*
-	 * The first of which wl_may_run() says yes. If it says no of all: the previous task if it
-	 * is still runnable and was not put back, with keep_slice_ns; else the first that may run.
+	 * The first task for which wl_may_run() says yes. If it says no to all: the previous task
+	 * with keep_slice_ns, if that is still runnable and was not put back; else the first task
+	 * that may run here.
 	 */
 	WL_PICK_ELIGIBLE,
 	/*
-	 * wl_may_run() is asked of all, and the last of which it says yes is taken; else as
-	 * ELIGIBLE.
+	 * The last task for which wl_may_run() says yes; it is asked about all of them. If it says
+	 * no to all: as ELIGIBLE.
 	 */
 	WL_PICK_LAST,
 };
@@ -235,15 +241,15 @@ struct wl_dispatch_out {
 	u64 max_load; /* budget for wl_may_move() */
 	u32 max_tasks;
 	u32 pick;	   /* enum wl_pick: how to choose from the own queue */
-	u64 keep_slice_ns; /* pick=ELIGIBLE: the slice with which the previous task may go on */
-	s32 push_cpu;	   /* a CPU that should put its running task back now; or WL_CPU_NONE */
+	u64 keep_slice_ns; /* pick=ELIGIBLE: the slice of the previous task if it goes on */
+	s32 push_cpu;	   /* a CPU that should put its running task back now, or WL_CPU_NONE */
 	u32 unused;
 	struct wl_reads reads;
 };
 
 struct wl_move_out {
 	u32 move; /* 1: take it */
-	u32 stop; /* 1: the budget is used up, stop iterating */
+	u32 stop; /* 1: the budget is used up; stop iterating */
 	u64 key;  /* its key in the new queue */
 	u64 slice_ns;
 };
@@ -254,16 +260,16 @@ struct wl_run_out {
 };
 
 struct wl_tick_out {
-	u32 resched; /* the running task's slice is used up and others wait */
-	u32 balance_due; /* mainline: balance now; sched_ext: end the slice, so that the dispatch does */
-	s32 kick_cpu; /* an idle CPU that should look for work, or WL_CPU_NONE */
+	u32 resched;	 /* 1: the running task's slice is used up and others wait */
+	u32 balance_due; /* mainline: balance now; sched_ext: end the slice, as dispatch balances */
+	s32 kick_cpu;	 /* an idle CPU that should look for work, or WL_CPU_NONE */
 	u32 unused;
 	struct wl_reads reads;
 };
 
 struct wl_timer_out {
 	u64 next_ns;  /* when to call again; 0: never */
-	s32 kick_cpu; /* or WL_CPU_NONE */
+	s32 kick_cpu; /* an idle CPU that should look for work, or WL_CPU_NONE */
 	u32 unused;
 	struct wl_reads reads;
 };
@@ -271,16 +277,17 @@ struct wl_timer_out {
 /* ------------------------------------------------------------------ events and questions */
 
 /*
- * WL_FN is how an entry point is linked: `static inline` natively, `__noinline` (a global function
- * with arg:nonnull pointers, verified once) for BPF. WL_ARG marks a pointer that is never null.
+ * WL_FN is how an entry point is linked: `static inline` natively; for BPF `__noinline`, a global
+ * function with arg:nonnull pointers, which is verified once. WL_ARG marks a pointer that is never
+ * null.
  */
 #ifndef WL_FN
 #define WL_FN static inline __attribute__((unused))
 #endif
 /*
- * WL_FN_ONCE is an entry point of every switch or wake-up, which a host may inline, as a call costs
- * more than a tenth of it. WL_FN_REST is the part of wl_select() that follows if target is not
- * idle: BPF's stack has no room for both of them as functions.
+ * WL_FN_ONCE is an entry point of every switch or wake-up. A host may inline it, because a call
+ * costs more than a tenth of it. WL_FN_REST is the part of wl_select() that runs if target is not
+ * idle: BPF's stack has no room for both as functions.
  */
 #ifndef WL_FN_ONCE
 #define WL_FN_ONCE WL_FN
@@ -295,30 +302,30 @@ struct wl_timer_out {
 /* Decisions. */
 
 /*
- * Where should a waking, new or exec'ing task run? waker may be null (from an interrupt on an idle
- * CPU).
+ * Where should a waking, new or exec'ing task run? waker may be null: an interrupt on an idle CPU
+ * has none.
  */
 WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *in WL_ARG,
 			 struct wl_task *wakee WL_ARG, struct wl_task *waker,
 			 struct wl_decision *out WL_ARG);
 /*
- * How long the whole wl_select() took, for a decision with scan_timed; the policy takes step_reads'
- * share of it.
+ * Reports how long the whole wl_select() took, for a decision with scan_timed. The policy
+ * attributes the part to the timed step that step_reads has in reads.
  */
 WL_FN int wl_scan_took(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_decision *d WL_ARG,
 		       u64 elapsed_ns);
 /*
- * The task joins the queue of in->cpu: its key and slice, and whether the running task gives way.
- * Counts it there.
+ * The task joins the queue of in->cpu, and counts there from now on. Returns its key and slice, and
+ * whether the running task should give way.
  */
 WL_FN int wl_enqueue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		     const struct wl_enqueue_in *in WL_ARG, struct wl_enqueue_out *out WL_ARG);
-/* cpu needs something to run. Called again after each pull, until it answers OWN or NOTHING. */
+/* cpu needs something to run. Called again after each pull, until it returns OWN or NOTHING. */
 WL_FN int wl_dispatch(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		      struct wl_dispatch_out *out WL_ARG);
 /*
- * During a pull to in->cpu: may t, queued on d->cpu, come? Uses up d's budget and counts t on
- * in->cpu if so.
+ * During a pull to in->cpu: may t, which is queued on d->cpu, come? If so, takes t from d's budget
+ * and counts it on in->cpu.
  */
 WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		      const struct wl_move_in *in WL_ARG, struct wl_dispatch_out *d WL_ARG,
@@ -329,21 +336,21 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 /* A tick on a busy cpu; t is its running task, or null where the policy does not know it. */
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
 		  struct wl_tick_out *out WL_ARG);
-/* A periodic timer of the host, which fires on cpu; groups use it. */
+/* A periodic timer of the host fired on cpu. Groups use it. */
 WL_FN int wl_timer(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		   struct wl_timer_out *out WL_ARG);
 /*
- * A task of a higher class runs on cpu, since a tick at least, and something may wait there: who
- * should look. Not the CPU's own doing: a timer's.
+ * A task of a higher class has run on cpu for a tick or longer, and something may wait there: which
+ * CPU should look for work? A timer asks this, because the CPU itself has no event.
  */
 WL_FN int wl_taken(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 		   struct wl_timer_out *out WL_ARG);
 
-/* State. None of these answers anything. */
+/* State. None of these returns an answer. */
 
 /*
- * Once, before all else, when params and topo are filled in and the rest is zero: start values of
- * every CPU.
+ * Sets the start values of every CPU. Called once, before all else; params and topo are filled in,
+ * the rest is zero.
  */
 WL_FN int wl_init(struct wl_policy *p WL_ARG);
 WL_FN int wl_busy(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
@@ -351,8 +358,8 @@ WL_FN int wl_idle(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns);
 WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
 			  u64 now_ns);
 /*
- * Charges what ran since running or the last tick. runnable: it will be queued again, or goes on
- * later, and stays counted on its CPU; else it is not counted from now on.
+ * Charges the time since the task was switched in or last charged. runnable: it will be queued
+ * again or goes on later, and stays counted on its CPU; else it is no longer counted.
  */
 WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
 			   u64 now_ns, u32 runnable);
@@ -361,18 +368,18 @@ WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 		       u32 flags);
 WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight,
 			 u64 now_ns);
-/* t->allowed was rewritten by the host: recount it. */
+/* The host has rewritten t->allowed: counts it again. */
 WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG);
 WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
 /*
- * A group begins in a free slot above 0, its parent in a slot in use or the root. shares: as a
- * task's weight.
+ * A group begins in a free slot above 0. Its parent is in a slot in use, or is the root. shares:
+ * like a task's weight.
  */
 WL_FN int wl_group_init(struct wl_policy *p WL_ARG, u32 slot, u32 parent, u32 shares);
 /* The group is gone. It has neither tasks nor children any more. */
 WL_FN int wl_group_exit(struct wl_policy *p WL_ARG, u32 slot);
 WL_FN int wl_group_shares(struct wl_policy *p WL_ARG, u32 slot, u32 shares);
-/* The task, in whatever state, belongs to the group from now_ns on. */
+/* The task, whatever its state, belongs to the group from now_ns on. */
 WL_FN int wl_task_group(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 slot, u64 now_ns);
 
 #endif /* WL_POLICY_H */

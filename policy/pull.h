@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pull.h - from where a CPU gets its next task: balancing and push, or the pulls that groups=exact
- * brings.
+ * pull.h - where a CPU gets its next task from: balancing and push, or the pulls of groups=exact.
  */
 #ifndef WL_PULL_H
 #define WL_PULL_H
@@ -25,7 +24,7 @@ WL_INLINE void wl_pull_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 		wl_push_dispatch(p, cpu, marks, out);
 }
 
-/* During the pull d to in->cpu: may t come? Counts it there if so. */
+/* During the pull d to in->cpu: may t come? If so, counts t there. */
 WL_INLINE void wl_pull_move(struct wl_policy *p, struct wl_task *t, const struct wl_move_in *in,
 			    struct wl_dispatch_out *d, struct wl_move_out *out)
 {
@@ -35,7 +34,9 @@ WL_INLINE void wl_pull_move(struct wl_policy *p, struct wl_task *t, const struct
 		wl_balance_move(p, t, in, d, out);
 }
 
-/* A tick on cpu: which CPU should pull? t runs there; null if the policy does not know it. */
+/*
+ * A tick on cpu: should a CPU pull, and which? t runs on cpu; null if the policy does not know it.
+ */
 WL_INLINE void wl_pull_tick(struct wl_policy *p, u32 cpu, const struct wl_task *t, u64 now_ns,
 			    struct wl_tick_out *out)
 {

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * push.h - push=on: a task that runs moves too, after failed tries (Linux's active balancing).
+ * push.h - push=on: after failed tries a running task moves too (Linux's active balancing).
  *
- * Pulling takes what waits. A task that runs alone on a CPU is worth moving if
- *   packed	another thread of its core is busy, and there is a core that idles wholly; or
- *   misfit	it does not fit its CPU (capacity.h), and a bigger one idles; or
- *   crowded	its cluster has more tasks than another by 2 (cluster.h), where the policy has that
- *		level.
- * The tick on its CPU looks for such an idle CPU, in the LLC and then anywhere, and kicks the
- * first, marked at every level; both do so at most once a ms for each CPU of the LLC (Linux's
- * interval between the tries of an idle CPU). The kicked CPU balances; if it finds nothing to pull
- * at any level and a task at level l that is worth moving, that is a failed try of level l. After
- * more than patience + 2 of them (patience as in balance.h: Linux's cache_nice_tries) it names the
- * CPU that is to put its task back (push_cpu), and that task is queued here next, if this CPU still
- * idles then and the task may run here.
+ * Pulling takes what waits. A task that runs alone on a CPU is worth moving if it is
+ *   packed	another thread of its core is busy, and there is a wholly idle core; or
+ *   misfit	it does not fit its CPU (capacity.h), and a bigger CPU is idle; or
+ *   crowded	the policy has the cluster level, and the task's cluster has at least 2 tasks more
+ *		than another (cluster.h).
+ * The tick on its CPU looks for such an idle CPU, in the LLC and then anywhere, and kicks the first
+ * one, marked at every level. Both do so at most once per ms for each CPU of the LLC (Linux's
+ * interval between the tries of an idle CPU). The kicked CPU balances. If it finds nothing to pull
+ * at any level, but a task at level l that is worth moving, that is a failed try of level l. After
+ * more than patience + 2 failed tries (patience as in balance.h: Linux's cache_nice_tries) it names
+ * the CPU that should put its task back (push_cpu). That task is queued here next, if this CPU is
+ * still idle then and the task may run here.
  *
- * Example, one LLC of 2 cores x 2 threads, CPU c and c + 2 sharing a core, two tasks on CPUs 0 and
- * 2. The tick of CPU 0 finds core 1 idle and kicks CPU 1; 4 ms later one of the two again, and so
- * on. Patience is 1 inside an LLC: the tries at 0, 4 and 8 ms fail, the fourth, at 12 ms, answers
- * push_cpu 0. CPU 0 puts its task back, and wl_enqueue() answers queue 1.
+ * Example: one LLC of 2 cores x 2 threads; CPU c and c + 2 share a core; two tasks run on CPUs 0
+ * and 2. The tick of CPU 0 finds core 1 idle and kicks CPU 1; 4 ms later one of the two CPUs does
+ * so again, and so on. Patience is 1 inside an LLC: the tries at 0, 4 and 8 ms fail, and the
+ * fourth, at 12 ms, returns push_cpu 0. CPU 0 puts its task back, and wl_enqueue() returns queue 1.
  *
- * Cost: up to every CPU is read by a tick, once an interval, and again by the kicked CPU. It fails
- * for a task that would have slept anyway before it has warmed its new cache. A host that is not
- * asked when a lone task's slice ends cannot carry it out (docs/design/contract.md).
+ * Cost: a tick may read every CPU, once per interval, and the kicked CPU does so again. It fails
+ * for a task that would have slept before it warmed its new cache. A host that does not ask the
+ * policy when a lone task's slice ends cannot carry out a push (docs/design/contract.md).
  */
 #ifndef WL_PUSH_H
 #define WL_PUSH_H
@@ -30,7 +30,7 @@
 #include "balance.h"
 #include "capacity.h"
 
-#define WL_PUSH_INTERVAL_NS 1000000ULL /* a CPU of the LLC */
+#define WL_PUSH_INTERVAL_NS 1000000ULL /* per CPU of the LLC */
 #define WL_PUSH_PATIENCE    2	       /* beyond that of balancing */
 
 /* Is another thread of cpu's core busy? */
@@ -50,7 +50,7 @@ WL_FN int wl_is_packed(struct wl_policy *p WL_ARG, u32 cpu)
 	return packed;
 }
 
-/* Why a lone task is worth moving: bits. */
+/* Why a lone task is worth moving, as bits. */
 #define WL_PUSH_PACKED 1u
 #define WL_PUSH_MISFIT 2u
 
@@ -66,8 +66,8 @@ WL_INLINE u32 wl_is_better(struct wl_policy *p, u32 to, u32 from, u32 why)
 }
 
 /*
- * The first idle CPU of cpu's domain at `level` that is better for t. Not the next in ring order:
- * two tasks that share a core must ask the same CPU, or both would leave.
+ * The first idle CPU of cpu's domain at `level` that is better for t. Not the next one in ring
+ * order: two tasks that share a core must ask the same CPU, or both would leave.
  */
 WL_FN int wl_push_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
 			 u32 level, struct wl_reads *reads WL_ARG)
@@ -92,7 +92,10 @@ WL_FN int wl_push_target(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_ta
 	return found;
 }
 
-/* A tick on cpu, where t runs: an idle CPU that should try to take it, marked; or WL_CPU_NONE. */
+/*
+ * A tick on cpu, where t runs: finds an idle CPU that should try to take t, and marks it; or
+ * WL_CPU_NONE.
+ */
 WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task *t WL_ARG,
 		       u64 now_ns, struct wl_reads *reads WL_ARG)
 {
@@ -127,7 +130,8 @@ WL_FN int wl_push_kick(struct wl_policy *p WL_ARG, u32 cpu, const struct wl_task
 }
 
 /*
- * The innermost level of `levels` at which a lone task is worth moving to cpu, which idles; or 0.
+ * Returns the innermost level of `levels` at which a lone task is worth moving to cpu, which is
+ * idle; or 0.
  */
 WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
@@ -158,7 +162,7 @@ WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 			wl_read_cpu(p, &out->reads, other, wl_distance(p, cpu, other));
 			if (!wl_runs_alone(p, other))
 				continue;
-			/* What its last tick said; that it shares its core may have passed. */
+			/* Its last tick said so; the sibling may be idle by now. */
 			why = wl_read_once(wl_cpu_of(p, other)->push.why);
 			if ((why & WL_PUSH_PACKED) && !wl_is_packed(p, other))
 				why &= ~WL_PUSH_PACKED;
@@ -174,7 +178,7 @@ WL_FN int wl_push_find(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 	return found;
 }
 
-/* A CPU that idles was kicked, and nothing was to be pulled. */
+/* An idle CPU was kicked, and there was nothing to pull. */
 WL_INLINE void wl_push_dispatch(struct wl_policy *p, u32 cpu, u32 levels,
 				struct wl_dispatch_out *out)
 {
@@ -196,8 +200,7 @@ WL_INLINE void wl_push_dispatch(struct wl_policy *p, u32 cpu, u32 levels,
 }
 
 /*
- * t is about to run on cpu. Whatever was promised was about the task before; what comes is judged
- * at the next tick.
+ * t is about to run on cpu. A promise was about the task before it; t is judged at the next tick.
  */
 WL_INLINE void wl_push_running(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {
@@ -208,8 +211,8 @@ WL_INLINE void wl_push_running(struct wl_policy *p, const struct wl_task *t, u32
 }
 
 /*
- * The CPU on which to queue a task that is put back: the one it was promised to, if that still
- * idles.
+ * The CPU on which to queue a task that is put back: the CPU that it was promised to, if that is
+ * still idle.
  */
 WL_INLINE u32 wl_push_queue(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * queue.h - the axis `queue`: each event of a run queue, handed to the one that the policy has.
- */
+/* queue.h - the axis `queue`: hands each event of a run queue to the chosen value. */
 #ifndef WL_QUEUE_H
 #define WL_QUEUE_H
 
@@ -9,9 +7,7 @@
 #include "queue_fair.h"
 #include "groups_exact.h"
 
-/*
- * By which rules tasks are ordered: those of the axis, unless those of groups=exact replace them.
- */
+/* The rules that order tasks: those of the axis, unless groups=exact replaces them. */
 enum wl_order {
 	WL_ORDER_CFS,	/* queue_cfs.h */
 	WL_ORDER_FAIR,	/* queue_fair.h */
@@ -56,7 +52,7 @@ WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now
 		wl_cfs_stopping(p, t, now_ns, runnable);
 }
 
-/* t is not runnable any more, or leaves its queue to be queued again. */
+/* t is no longer runnable, or leaves its queue to be queued again. */
 WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	if (wl_order(p) == WL_ORDER_EXACT)
@@ -77,7 +73,7 @@ WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64
 					    : wl_cfs_tick(p, t, cpu, now_ns);
 }
 
-/* t has another weight, or belongs to another group. */
+/* The weight of t changed, or its group. */
 WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
 			       u64 now_ns)
 {
@@ -89,7 +85,7 @@ WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 		wl_cfs_weight(p, t, weight, group, now_ns);
 }
 
-/* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */
+/* A pull takes t from `from` to in->cpu. Returns 0 if t is no longer queued there. */
 WL_INLINE u32 wl_queue_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			      const struct wl_move_in *in, struct wl_move_out *out)
 {
@@ -97,7 +93,7 @@ WL_INLINE u32 wl_queue_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 					    : wl_cfs_pulled(p, t, from, in, out);
 }
 
-/* Asked of the own queue in its order, where dispatch says so. */
+/* The host asks this about its queue, in the queue's order, if dispatch told it to. */
 WL_INLINE u32 wl_queue_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	if (wl_order(p) == WL_ORDER_EXACT)
@@ -115,14 +111,14 @@ WL_INLINE void wl_queue_init(struct wl_policy *p, u32 cpu)
 	wl_cpu_of(p, cpu)->min_vtime = WL_VTIME_START;
 }
 
-/* cpu is asked to pull what waits on `from`. */
+/* cpu was asked to pull what waits on `from`. */
 WL_INLINE void wl_queue_asked(struct wl_policy *p, u32 cpu, u32 from)
 {
 	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_write_once(wl_cpu_of(p, cpu)->exact.pull_from, from + 1);
 }
 
-/* How the host chooses from the own queue, and whether the running task may go on. */
+/* Says how the host should choose from cpu's own queue, and whether the running task may go on. */
 WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 				 struct wl_dispatch_out *out)
 {
@@ -131,7 +127,7 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 
 	out->pick = WL_PICK_ELIGIBLE;
 	if (wl_order(p) == WL_ORDER_FAIR) {
-		/* One alone is where V is. */
+		/* The vtime of a single task is V. */
 		if (runs)
 			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
 		else if (wl_read_once(c->nr_queued) == 1)
@@ -139,8 +135,8 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 		return;
 	}
 	/*
-	 * Where it was put back it is in the queue; else it is still counted as running, and goes
-	 * on for a tick if it is first.
+	 * If the host put the running task back, that is in the queue. Else it still counts as
+	 * running, and goes on for a tick if it is first.
 	 */
 	if (runs)
 		out->keep_slice_ns = p->params.tick_ns;

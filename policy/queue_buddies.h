@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_buddies.h - queue=cfs-2013: the next to run is not always the first of the queue.
+ * queue_buddies.h - queue=cfs-2013: the next task to run is not always the first of the queue.
  *
- * As queue_cfs.h, and each CPU remembers two tasks of its queue:
+ * As queue_cfs.h, but each CPU remembers two tasks of its queue, its buddies:
  *	next	the task whose wake-up preempted the running one
- *	last	the task that was so preempted, if latency / min_granularity (rounded up) tasks or
- *		more are runnable there then: it has a warm cache
- * At the next choice, next is taken, else last, else the first of the queue; but a buddy only if
- * its vtime is at most wakeup_granularity * 1024 / weight of the first above that of the first. A
- * buddy that is picked, sleeps, moves, or has run its slice is one no longer.
+ *	last	the task that was preempted that way, if at least latency / min_granularity tasks
+ *		(rounded up) are runnable there at that time: it has a warm cache
+ * The next choice is next, else last, else the first of the queue; but a buddy is chosen only if
+ * its vtime exceeds that of the first by at most wakeup_granularity * 1024 / the first's weight. A
+ * task stops being a buddy when it is picked, sleeps, moves, or has used up its slice.
  *
- * Example, defaults on 8 CPUs or more, all weights 1024. A runs with vtime 10 ms above the floor, L
- * is queued 1 ms above it. B wakes with its key 3 ms above the floor: 7 ms behind A, more than
- * wakeup_granularity (4 ms): it preempts, and is next. 3 - 1 <= 4: B runs before L. Had L been 2 ms
- * below the floor, 3 + 2 > 4: L runs first.
+ * Example: defaults on 8 CPUs or more, all weights 1024. A runs with vtime 10 ms above the floor,
+ * and L is queued with 1 ms above it. B wakes with its key 3 ms above the floor: 7 ms behind A,
+ * more than wakeup_granularity (4 ms), so B preempts A, and is next. 3 - 1 <= 4, so B runs before
+ * L. If L were 2 ms below the floor, 3 + 2 > 4, and L would run first.
  *
- * Cost: two words a wake-up that preempts; the host asks of each queued task until the buddy's turn
- * comes. It fails as all favours do: a stream of short tasks that preempt each other keeps the
- * others waiting, by up to the granularity. Left out: the skip buddy of sched_yield(), the next
- * buddy of a task that sleeps in its group, and the tick's look at how far the first of the queue
- * is behind.
+ * Cost: two words for each wake-up that preempts; the host asks about each queued task until the
+ * buddy's turn comes. It fails as all favours do: a stream of short tasks that preempt each other
+ * keeps the others waiting, for up to the granularity. Left out: the skip buddy of sched_yield(),
+ * the next buddy of a task that sleeps in its group, and the tick's check of how far behind the
+ * first of the queue is.
  */
 #ifndef WL_QUEUE_BUDDIES_H
 #define WL_QUEUE_BUDDIES_H
@@ -40,7 +40,7 @@ WL_INLINE void wl_buddy_preempts(struct wl_policy *p, struct wl_cpu *c, const st
 	wl_write_once(c->buddies.next, t->id + 1);
 }
 
-/* t gives way on c, still runnable and counted. */
+/* t gives way on c, but is still runnable and counted there. */
 WL_INLINE void wl_buddy_gives_way(struct wl_policy *p, struct wl_cpu *c, const struct wl_task *t)
 {
 	u64 nr_latency = wl_div(p->params.latency_ns + p->params.min_granularity_ns - 1,
@@ -53,7 +53,7 @@ WL_INLINE void wl_buddy_gives_way(struct wl_policy *p, struct wl_cpu *c, const s
 	wl_write_once(c->buddies.last, t->id + 1);
 }
 
-/* t is no buddy on the CPU that it is counted on. */
+/* t is no longer a buddy on the CPU where it is counted. */
 WL_INLINE void wl_buddy_forget(struct wl_policy *p, const struct wl_task *t)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
@@ -64,15 +64,15 @@ WL_INLINE void wl_buddy_forget(struct wl_policy *p, const struct wl_task *t)
 		wl_write_once(c->buddies.last, 0);
 }
 
-/* Is any task favoured on c? */
+/* Does c have a buddy? */
 WL_INLINE u32 wl_buddy_waits(struct wl_cpu *c)
 {
 	return wl_read_once(c->buddies.next) || wl_read_once(c->buddies.last);
 }
 
 /*
- * Asked of the queue in its order: does t run now? The task that is asked first has the least
- * vtime; if a buddy may come before it, all up to the buddy wait.
+ * The host asks about the queue in its order: does t run now? The task asked about first has the
+ * smallest vtime. If a buddy may run before it, all tasks before the buddy wait.
  */
 WL_INLINE u32 wl_buddy_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {

@@ -1,40 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * queue_cfs.h - queue=cfs-2007, cfs-2013 and cfs-2018: the keys of a CPU's queue, slices and
- * wake-up preemption. What is said of cfs-2018 here holds for all but the differences below.
+ * wake-up preemption. The text describes cfs-2018; the other two differ as said below.
  *
- * A task's vtime grows by run time * 1024 / weight, and the smallest key runs first. The CPU keeps
- * a monotone floor of its queue, min_vtime: it follows each task as it is picked, and one that runs
- * alone. A task's lag is vtime - min_vtime.
- *   slice	period * weight / load of the CPU; period is latency, or with more than
- *		latency / min_granularity tasks (rounded up) their number times min_granularity
- *   preempt	a task that arrives is more than wakeup_granularity * 1024 / its weight of vtime
- *		behind the running one
- *   arrival	lag is kept between CPUs and through sleep, and clamped: at most latency / 2 below
- *		the floor (the credit of a sleeper), and at most latency * 1024 / weight above it
- *		(ours: it bounds what a stale floor can do)
- *   new task	starts one of its slices behind the others, in vtime (START_DEBIT)
+ * A task's vtime grows by run time * 1024 / weight, and the task with the smallest key runs first.
+ * The CPU keeps a floor of its queue, min_vtime, that never falls. The floor rises to the vtime of
+ * each task that is picked, and follows a task that runs alone. A task's lag is vtime - min_vtime.
+ *   slice	period * weight / load of the CPU. The period is latency, or, with more than
+ *		latency / min_granularity tasks (rounded up), their number times min_granularity
+ *   preempt	A task that arrives preempts the running one if it is behind it, in vtime, by more
+ *		than wakeup_granularity * 1024 / its weight
+ *   arrival	A task keeps its lag when it changes CPUs and when it sleeps, within two limits: at
+ *		most latency / 2 below the floor (the credit of a sleeper), and at most latency *
+ *		1024 / weight above it (ours, because it bounds what a stale floor can do)
+ *   new task	It starts behind the others by one of its slices, in vtime (START_DEBIT)
  *
- * cfs-2013 (Linux 2.6.32 to 6.5) has buddies besides: queue_buddies.h. Its keys, slices, credit and
- * preemption are those of cfs-2018, because between 3.10 and 4.15 they did not change. cfs-2007
- * (Linux 2.6.24): a sleeper's credit is all of latency; the granularity that a waking task must
- * overcome is scaled by the weight of the running one, not its own; and the defaults are latency 20
- * ms, min_granularity 4 ms, wakeup_granularity 10 ms, scaled by 1 + log2(CPUs) with no end at 8
- * CPUs.
+ * cfs-2013 (Linux 2.6.32 to 6.5) also has buddies: queue_buddies.h. Its keys, slices, credit and
+ * preemption are those of cfs-2018, because they did not change between 3.10 and 4.15. In cfs-2007
+ * (Linux 2.6.24) a sleeper's credit is the whole latency; the granularity that a waking task must
+ * overcome is scaled by the weight of the running task, not by its own; and the defaults are
+ * latency 20 ms, min_granularity 4 ms and wakeup_granularity 10 ms, scaled by 1 + log2(CPUs)
+ * without a limit at 8 CPUs.
  *
- * At the end of a slice the smallest key runs next. Where the host does not put the running task
- * back first (sched_ext), that one goes on for a tick as long as no waiting task is behind it.
+ * At the end of a slice the task with the smallest key runs next. If the host does not put the
+ * running task back first (sched_ext), that task goes on, tick by tick, until a waiting task is
+ * behind it.
  *
- * Example, defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
- * ms. A (1024) runs alone: its slice is 24 ms. B (2048) is queued: A's is 24 * 1024 / 3072 = 8 ms,
- * B's 16 ms. A runs 8 ms and its vtime grows by 8 ms; B runs 16 ms and its vtime grows by 8 ms:
- * equal again. C (1024) slept for a second on this CPU and wakes while A runs, A's vtime being 10
- * ms past the floor: C's key is 12 ms below the floor, 22 ms behind A, and it preempts. With
- * cfs-2007 on 8 CPUs (latency 80 ms, granularity 40 ms) its key is 80 ms below the floor, 90 ms
- * behind A: it preempts too; after a sleep so short that its lag is 25 ms, it would not (35 <= 40).
+ * Example: defaults on 8 CPUs or more: latency 24 ms, min_granularity 3 ms, wakeup_granularity 4
+ * ms. A (1024) runs alone: its slice is 24 ms. When B (2048) is queued, A's slice is 24 * 1024 /
+ * 3072 = 8 ms and B's is 16 ms. A runs for 8 ms and its vtime grows by 8 ms; B runs for 16 ms and
+ * its vtime grows by 8 ms: they are equal again. C (1024) has slept for a second on this CPU, and
+ * wakes while A runs with a vtime 10 ms above the floor. C's key is 12 ms below the floor, 22 ms
+ * behind A, so C preempts. With cfs-2007 on 8 CPUs (latency 80 ms, granularity 40 ms) C's key is 80
+ * ms below the floor, 90 ms behind A, so C preempts too; after a short sleep, with a lag of 25 ms
+ * below the floor, it would not (35 <= 40).
  *
- * Cost: constant. The floor lags where several tasks of unlike keys queue: the policy does not see
- * the second in the queue, so it moves on at each pick only, by up to a slice late.
+ * Cost: constant. The floor lags where several tasks with different keys are queued: the policy
+ * does not see the second task in the queue, so the floor rises only when a task is picked, up to a
+ * slice late.
  */
 #ifndef WL_QUEUE_CFS_H
 #define WL_QUEUE_CFS_H
@@ -44,21 +47,21 @@
 /* ------------------------------------------------------------------ arithmetic */
 
 /*
- * The slice of a task of this hweight on a CPU with nr tasks of together `load`, itself included;
- * at least 1 ns.
+ * The slice of a task with this hweight, on a CPU with nr tasks and a load of `load`, the task
+ * included. At least 1 ns.
  */
 WL_INLINE u64 wl_cfs_slice(const struct wl_params *params, u32 nr, u64 load, u32 hweight)
 {
 	u64 nr_latency = wl_div(params->latency_ns + params->min_granularity_ns - 1,
 				params->min_granularity_ns);
 	u64 period = nr > nr_latency ? nr * params->min_granularity_ns : params->latency_ns;
-	/* Four bits are left out, so that 100,000 tasks of any weight do not overflow. */
+	/* Four bits are dropped, so that 100,000 tasks of any weight do not overflow. */
 	u64 slice = wl_div(period * (hweight >> 4), load << (WL_HWEIGHT_SHIFT - 4));
 
 	return slice ? slice : 1;
 }
 
-/* The slice of a task that is counted on its CPU. */
+/* The slice of a task on the CPU where it is counted. */
 WL_INLINE u64 wl_cfs_slice_of(struct wl_policy *p, const struct wl_task *t)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
@@ -75,7 +78,7 @@ WL_INLINE void wl_cfs_raise_floor(struct wl_cpu *c, u64 vtime)
 		wl_write_once(c->min_vtime, vtime);
 }
 
-/* Charges a running task for what it ran since it was last charged. */
+/* Charges a running task for the time since it was last charged. */
 WL_INLINE void wl_cfs_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
@@ -95,8 +98,7 @@ WL_INLINE void wl_cfs_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 }
 
 /*
- * Puts the vtime of a task that comes to cpu, from sleep or from another CPU, in terms of cpu's
- * queue.
+ * Converts the vtime of a task that comes to cpu, from sleep or from another CPU, to cpu's queue.
  */
 WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
@@ -199,8 +201,8 @@ WL_INLINE void wl_cfs_stopping(struct wl_policy *p, struct wl_task *t, u64 now_n
 }
 
 /*
- * Returns 1 if the running task should give way. Its slice follows what has come and gone since it
- * was given.
+ * Returns 1 if the running task should give way. Its slice is computed again, because tasks may
+ * have come and gone.
  */
 WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
@@ -217,7 +219,10 @@ WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 n
 	return 1;
 }
 
-/* Asked of those that wait while the running task may go on: it does if none is behind it. */
+/*
+ * Asked about waiting tasks while the running task may go on; it does if no waiting task is behind
+ * it.
+ */
 WL_INLINE u32 wl_cfs_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -225,7 +230,7 @@ WL_INLINE u32 wl_cfs_may_run(struct wl_policy *p, const struct wl_task *t, u32 c
 	return !wl_read_once(c->nr_running) || t->vtime <= wl_curr_vtime(c, now_ns);
 }
 
-/* t has another weight, or belongs to another group. */
+/* The weight of t changed, or its group. */
 WL_INLINE void wl_cfs_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
 			     u64 now_ns)
 {
@@ -236,7 +241,7 @@ WL_INLINE void wl_cfs_weight(struct wl_policy *p, struct wl_task *t, u32 weight,
 		wl_write_once(wl_cpu_of(p, t->cpu)->curr_weight, t->hweight);
 }
 
-/* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */
+/* A pull takes t from `from` to in->cpu. Returns 0 if t is no longer queued there. */
 WL_INLINE u32 wl_cfs_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			    const struct wl_move_in *in, struct wl_move_out *out)
 {
@@ -257,7 +262,7 @@ WL_INLINE u32 wl_cfs_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 	return 1;
 }
 
-/* t is not runnable any more. */
+/* t is no longer runnable. */
 WL_INLINE void wl_cfs_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	wl_cfs_charge(p, t, now_ns);

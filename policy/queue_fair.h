@@ -1,41 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_fair.h - queue=fair: eligible tasks by virtual deadline (EEVDF), as Linux 6.12 has it.
+ * queue_fair.h - queue=fair: eligible tasks by virtual deadline (EEVDF), as in Linux 6.12.
  *
- * A task's vtime grows by run time * 1024 / weight. V, the mean vtime of all tasks counted on a CPU
- * by their weights, is where each would be if all ran at once. A task is *eligible* if its vtime is
- * not beyond V: it has received no more than its share. Its *deadline*, the key of the queue, is
- * the vtime at which its slice (base_slice, 0.75 ms, scaled: 3 ms on 8 CPUs or more) began plus
- * slice * 1024 / weight. The eligible task with the earliest deadline runs.
- *   slice over	at the deadline, seen at a tick: the task is given the next one, and the CPU
- *		reschedules if others wait
- *   parity	a running task that is eligible and has not reached its deadline is not preempted
- *		(RUN_TO_PARITY); one that was given another slice gives way to an eligible task with
- *		an earlier deadline
- *   preempt	a task that arrives, eligible, preempts one that is beyond V
- *   lag	V - vtime when a task leaves a queue is kept, at most two slices (or a tick, if that
- *		is more) * 1024 / weight either way; arriving, it is placed at that distance from V,
- *		inflated by (load + weight) / load because it moves V itself (PLACE_LAG). On an
- *		empty CPU lag is 0
- *   deadline	a task that wakes has a whole slice to its deadline, a new one half of it, one that
- *		is moved keeps what it had left
- * V is never walked for: the CPU keeps S, the sum of weight * vtime modulo 2^64, and V = anchor +
- * (S - load * anchor) / load for any anchor near it: the running task's vtime, else the last V.
- * Weights are those that tasks are charged by (hweight, group.h), and load is their sum. When its
- * hweight changes, a task keeps its lag and what is left of its slice, in run time.
+ * A task's vtime grows by run time * 1024 / weight. V is the mean vtime of all tasks counted on a
+ * CPU, by weight: the vtime that each of them would have if all ran at once. A task is *eligible*
+ * if its vtime is not beyond V, that is, if it has received no more than its share. Its *deadline*,
+ * the key of the queue, is the vtime at which its slice began plus slice * 1024 / weight; the slice
+ * is base_slice (0.75 ms, scaled: 3 ms on 8 CPUs or more). The eligible task with the earliest
+ * deadline runs.
+ *   slice over	A slice ends when the deadline is reached, which a tick notices. The task gets its
+ *		next slice, and the CPU reschedules if others wait
+ *   parity	A running task that is eligible and has not reached its deadline is not preempted
+ *		(RUN_TO_PARITY). Once it has got another slice, it gives way to an eligible task
+ *		with an earlier deadline
+ *   preempt	An eligible task that arrives preempts a running task that is beyond V
+ *   lag	When a task leaves a queue its lag, V - vtime, is kept, limited in both directions
+ *		to two slices (or a tick, if that is more) * 1024 / weight. When it arrives, it is
+ *		placed at that distance from V, inflated by (load + weight) / load because it moves
+ *		V itself (PLACE_LAG). On an empty CPU lag is 0
+ *   deadline	A task that wakes has a whole slice to its deadline, a new task half a slice, and a
+ *		task that is moved keeps what it had left
+ * V needs no walk over the queue: the CPU keeps S, the sum of weight * vtime modulo 2^64, and V =
+ * anchor + (S - load * anchor) / load for any anchor near V: the running task's vtime, else the
+ * last V. Weights are those by which tasks are charged (hweight, group.h), and load is their sum.
+ * When its hweight changes, a task keeps its lag and what is left of its slice, in run time.
  *
- * Example, slice 3 ms, vtimes in ms past the start. A (1024) runs alone from 0, its deadline is 3.
- * At 1 ms B (1024) wakes without lag: V is 1, B's deadline 4; A is not beyond V and goes on. At 2
- * ms A is at 2, V = (2 + 1) / 2 = 1.5, and C (2048) wakes: its vtime is 1.5, its deadline 1.5 + 1.5
- * = 3. A is beyond V: C preempts it, and runs 3 ms to its deadline; the next is 4.5. V = (2 + 1 + 2
- * * 3) / 4 = 2.25: A (deadline 3) and B (4) are eligible, C is not, and A runs.
+ * Example: slice 3 ms, vtimes in ms since the start. A (1024) runs alone from 0, with deadline 3.
+ * At 1 ms B (1024) wakes without lag: V is 1 and B's deadline is 4; A is not beyond V, and goes on.
+ * At 2 ms A is at 2, V = (2 + 1) / 2 = 1.5, and C (2048) wakes: its vtime is 1.5 and its deadline
+ * is 1.5 + 1.5 = 3. A is beyond V, so C preempts it, and runs for 3 ms to its deadline; its next
+ * one is 4.5. V = (2 + 1 + 2 * 3) / 4 = 2.25: A (deadline 3) and B (4) are eligible, C is not, and
+ * A runs.
  *
- * Cost: two divisions an event; picking asks tasks in order of deadline until one is eligible. Left
- * out of Linux 6.12: a task that sleeps beyond V leaves at once (DELAY_DEQUEUE keeps it queued
- * until it is eligible); slices that a task asked for; the batch and idle classes. A wakee preempts
- * though a third task may have the earliest deadline: the policy does not see the queue. In a
- * kernel, a pull that races with a dequeue of the same task may leave S wrong until the CPU has one
- * task; a V that is too far from its anchor is not believed, and the anchor taken instead.
+ * Cost: two divisions per event; picking asks about tasks in order of deadline until one is
+ * eligible. Differences from Linux 6.12: a task that goes to sleep beyond V leaves at once
+ * (DELAY_DEQUEUE keeps it queued until it is eligible); there are no slices that tasks ask for, and
+ * no batch and idle classes; and a wakee preempts even if a third task has the earliest deadline,
+ * because the policy does not see the queue. In a kernel, a pull that races with a dequeue of the
+ * same task may leave S wrong until the CPU has one task; a V too far from its anchor is then not
+ * believed, and the anchor is taken instead.
  */
 #ifndef WL_QUEUE_FAIR_H
 #define WL_QUEUE_FAIR_H
@@ -52,7 +55,7 @@ WL_INLINE u64 wl_fair_slice(const struct wl_params *params, u32 hweight)
 	return wl_vtime_of(params->min_granularity_ns, hweight);
 }
 
-/* The most that lag may be, in vtime. */
+/* The greatest lag, in vtime. */
 WL_INLINE u64 wl_fair_lag_max(const struct wl_params *params, u32 hweight)
 {
 	u64 slices_ns = 2 * params->min_granularity_ns;
@@ -70,10 +73,16 @@ WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 hweight)
 	return left_ns ? left_ns : 1;
 }
 
-/* Is V believed at this distance from the anchor? Up to twice the lag of the lightest task. */
+/*
+ * Is V believed at this distance from the anchor? Yes, up to twice the lag limit of the lightest
+ * task.
+ */
 WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, u64 off)
 {
-	/* Nearly always, and without a division: lags are of two slices, of lighter tasks. */
+	/*
+	 * True nearly always, and needs no division: lags are up to two slices, and more for
+	 * lighter tasks.
+	 */
 	if (off <= p->params.min_granularity_ns)
 		return 1;
 	return off <= 4 * wl_fair_lag_max(&p->params, p->params.nr_groups ? WL_HWEIGHT_MIN
@@ -81,7 +90,7 @@ WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, u64 off)
 }
 
 /*
- * V of a CPU, measured from an anchor: the vtime of the task that runs (runs 1), else the last V.
+ * V of a CPU, computed from an anchor: the vtime of the running task (runs is 1), else the last V.
  */
 WL_FN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu, u64 anchor, u32 runs)
 {
@@ -91,7 +100,7 @@ WL_FN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu, u64 anchor, u32
 	if (!load)
 		return runs ? wl_read_once(c->min_vtime) : anchor;
 	sum = wl_read_once(c->vtime_sum);
-	/* S knows it as it was when it was last charged. */
+	/* S holds the running task's vtime as of its last charge. */
 	if (runs)
 		sum += (anchor - wl_read_once(c->curr_vtime)) * wl_read_once(c->curr_weight);
 	off = sum - load * anchor;
@@ -99,12 +108,12 @@ WL_FN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu, u64 anchor, u32
 		off = wl_div(off, load);
 		return wl_fair_is_near(p, off) ? anchor + off : anchor;
 	}
-	/* Rounded down, as the other way. */
+	/* Rounded down, like the other branch. */
 	off = wl_div(0 - off + load - 1, load);
 	return off <= anchor && wl_fair_is_near(p, off) ? anchor - off : anchor;
 }
 
-/* V of a CPU. It lies between the least and the greatest vtime there. */
+/* V of a CPU. It lies between the smallest and the greatest vtime there. */
 WL_INLINE u64 wl_fair_mean(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -117,8 +126,8 @@ WL_INLINE u64 wl_fair_mean(struct wl_policy *p, u32 cpu, u64 now_ns)
 /* ------------------------------------------------------------------ joining and leaving */
 
 /*
- * Takes a task out of S, and notes its lag from V, the mean. It is counted on its CPU, and soon not
- * there any more.
+ * Takes a task out of S, and keeps its lag from V, the mean. The task is still counted on its CPU,
+ * but soon no longer.
  */
 WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 mean)
 {
@@ -136,8 +145,8 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u6
 }
 
 /*
- * Sets vtime and deadline of a task that comes to cpu, where it is not counted yet: from another
- * CPU (moved), or from sleep.
+ * Sets vtime and deadline of a task that comes to cpu, from another CPU (moved) or from sleep. It
+ * is not counted there yet.
  */
 WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		       u32 moved)
@@ -165,7 +174,7 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32
 	return 0;
 }
 
-/* A task that joined is counted: adds it to S, and its hweight first. */
+/* A task that joined is now counted: adds it to S, after its hweight. */
 WL_INLINE void wl_fair_add(struct wl_policy *p, const struct wl_task *t)
 {
 	wl_atomic_add(&wl_cpu_of(p, t->cpu)->fair.charged, t->hweight);
@@ -173,13 +182,13 @@ WL_INLINE void wl_fair_add(struct wl_policy *p, const struct wl_task *t)
 	wl_wrote_cpu(p, t->cpu);
 }
 
-/* What is worth the same run time to a task whose hweight was `was` and is `now`. */
+/* A distance in vtime for hweight `was`, as the distance of the same run time for hweight `now`. */
 WL_INLINE u64 wl_fair_rescale(u64 vtime, u32 was, u32 now)
 {
 	return was == now ? vtime : wl_div(vtime * was, now);
 }
 
-/* A task that is not counted anywhere is charged by another hweight. */
+/* Sets the hweight of a task that is not counted anywhere. */
 WL_INLINE void wl_fair_rescale_lag(struct wl_task *t, u32 hweight)
 {
 	u64 left = wl_fair_rescale(t->deadline - t->vtime, t->hweight, hweight);
@@ -193,8 +202,8 @@ WL_INLINE void wl_fair_rescale_lag(struct wl_task *t, u32 hweight)
 }
 
 /*
- * A counted task, which has been charged and is not in the queue, is charged by another hweight
- * from now on. V, its lag and what is left of its slice stay what they are in run time.
+ * Sets the hweight of a counted task that has been charged and is not in the queue. V, its lag and
+ * what is left of its slice stay the same in run time.
  */
 WL_FN int wl_fair_reweigh_to(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 hweight,
 			     u64 now_ns)
@@ -231,7 +240,7 @@ WL_INLINE void wl_fair_reweigh(struct wl_policy *p, struct wl_task *t, u32 hweig
 
 /*
  * Charges a running task for what it ran, and gives it another slice if this one is over. Returns 1
- * if V of its CPU had to be known for that, in mean.
+ * if that needed V of its CPU; V is then in mean.
  */
 WL_INLINE u32 wl_fair_charge_and_mean(struct wl_policy *p, struct wl_task *t, u64 now_ns, u64 *mean)
 {
@@ -255,7 +264,9 @@ WL_INLINE u32 wl_fair_charge_and_mean(struct wl_policy *p, struct wl_task *t, u6
 		wl_write_once(c->fair.deadline, t->deadline);
 		wl_write_once(c->curr_renewed, 1);
 	}
-	/* Alone, it is all that S holds; a task that joins meanwhile has been counted first. */
+	/*
+	 * A single task is all that S holds; a task that joins meanwhile has been counted before.
+	 */
 	sum = wl_read_once(c->vtime_sum);
 	charged = wl_read_once(c->fair.charged);
 	if ((sum != t->vtime * t->hweight || charged != t->hweight) &&
@@ -276,7 +287,7 @@ WL_INLINE void wl_fair_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns
 	wl_fair_charge_and_mean(p, t, now_ns, &mean);
 }
 
-/* Counts a task at place on cpu. */
+/* Counts a task at this place on cpu. */
 WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu, u64 now_ns)
 {
 	u32 counted = t->place != WL_PLACE_NONE, hweight = wl_hweight(p, t, cpu);
@@ -296,7 +307,7 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 
 /* ------------------------------------------------------------------ events */
 
-/* Should t, queued on cpu, run there now, instead of the task that does, which is at vtime? */
+/* Should t, queued on cpu, run there now, instead of the running task, whose vtime is vtime? */
 WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 vtime)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -335,7 +346,7 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	out->slice_ns = t->slice_ns;
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
-	/* Linux charges the running task here, and reschedules if that ends its slice. */
+	/* Linux charges the running task here, and reschedules if its slice is over. */
 	vtime = wl_curr_vtime(c, in->now_ns);
 	out->preempt =
 		vtime >= wl_read_once(c->fair.deadline) || wl_fair_preempts(p, t, cpu, vtime);
@@ -356,12 +367,12 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_write_once(c->curr_start_ns, now_ns);
 	wl_write_once(c->fair.deadline, t->deadline);
 	wl_write_once(c->curr_renewed, 0);
-	/* Last: a CPU that sees a task running finds these. */
+	/* This comes last: a CPU that sees a task running must find the above. */
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
 	c->newly_idle_left = wl_all_levels(p);
 }
 
-/* t is not runnable any more. */
+/* t is no longer runnable. */
 WL_INLINE void wl_fair_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	u64 mean;
@@ -405,8 +416,8 @@ WL_INLINE u32 wl_fair_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 }
 
 /*
- * t has another weight, or belongs to another group. Its vtime stays, as its key does if it is in a
- * queue.
+ * The weight of t changed, or its group. Its vtime stays as it is, and so does its key if it is in
+ * a queue.
  */
 WL_INLINE void wl_fair_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group,
 			      u64 now_ns)
@@ -430,7 +441,7 @@ WL_INLINE void wl_fair_weight(struct wl_policy *p, struct wl_task *t, u32 weight
 		wl_write_once(c->curr_weight, hweight);
 }
 
-/* A pull takes t from `from` to in->cpu; 0 if it is no longer queued there. */
+/* A pull takes t from `from` to in->cpu. Returns 0 if t is no longer queued there. */
 WL_INLINE u32 wl_fair_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			     const struct wl_move_in *in, struct wl_move_out *out)
 {
@@ -456,7 +467,7 @@ WL_INLINE u32 wl_fair_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 	return 1;
 }
 
-/* With which slice the task that runs on cpu may go on; 1 ns at least. */
+/* The slice with which the running task of cpu may go on; at least 1 ns. */
 WL_INLINE u64 wl_fair_keep_ns(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * random.h - numbers that look random, made from a counter: the policy has no randomness of its
- * own.
+ * random.h - numbers that look random, made from a counter, because the policy has no source of
+ * randomness.
  */
 #ifndef WL_RANDOM_H
 #define WL_RANDOM_H
@@ -9,8 +9,8 @@
 #include "base.h"
 
 /*
- * Mixes a counter, so that neighbours have nothing in common: multiplies by 2^32 / golden ratio,
- * then brings the good upper bits down. 0 stays 0.
+ * Mixes a counter so that neighbouring values have nothing in common: multiplies by 2^32 / golden
+ * ratio, then brings the good upper bits down. 0 stays 0.
  */
 WL_INLINE u32 wl_mix(u32 counter)
 {

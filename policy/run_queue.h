@@ -3,14 +3,14 @@
  * run_queue.h - what every kind of queue shares: where a task is counted, and weighted time.
  *
  * One function, wl_place(), moves a task between not runnable, queued and running, and changes the
- * counts of CPUs by the difference, so that an event that is told twice changes nothing, and one
- * that was missed heals. A CPU's load is the sum of the weights of the tasks counted there; group.h
- * has what their groups make of it.
+ * counts of CPUs by the difference. So an event that is told twice changes nothing, and an event
+ * that was missed is repaired by the next. A CPU's load is the sum of the weights of the tasks
+ * counted there; group.h says what groups make of it.
  *
- * Example: A (1024) runs on CPU 0, B (2048) is queued there: nr_running 1, nr_queued 1, load 3072.
- * B is pulled to CPU 1: 1, 0 and 1024 on CPU 0; 0, 1 and 2048 on CPU 1.
+ * Example: A (1024) runs on CPU 0 and B (2048) is queued there: nr_running is 1, nr_queued 1, load
+ * 3072. B is pulled to CPU 1: CPU 0 now has 1, 0 and 1024, CPU 1 has 0, 1 and 2048.
  *
- * Cost: two atomic additions a change; four if the CPU changes.
+ * Cost: two atomic additions per change; four if the CPU changes.
  */
 #ifndef WL_RUN_QUEUE_H
 #define WL_RUN_QUEUE_H
@@ -19,8 +19,8 @@
 #include "idle.h"
 
 /*
- * Run time in vtime, of a task that is charged by hweight. At a weight of 1024 they are equal.
- * Times up to 4 hours.
+ * Run time as vtime, for a task that is charged by hweight. At a weight of 1024 they are equal.
+ * Valid for times up to 4 hours.
  */
 WL_INLINE u64 wl_vtime_of(u64 time_ns, u32 hweight)
 {
@@ -29,7 +29,7 @@ WL_INLINE u64 wl_vtime_of(u64 time_ns, u32 hweight)
 		       : wl_div(time_ns * (WL_WEIGHT_NICE_0 << WL_HWEIGHT_SHIFT), hweight);
 }
 
-/* The vtime of the task that runs on a CPU. */
+/* The vtime of the running task of a CPU. */
 WL_INLINE u64 wl_curr_vtime(const struct wl_cpu *c, u64 now_ns)
 {
 	u64 start_ns = wl_read_once(c->curr_start_ns), vtime = wl_read_once(c->curr_vtime);
@@ -54,7 +54,7 @@ _Static_assert(__builtin_offsetof(struct wl_task, cpu) ==
 		       __builtin_offsetof(struct wl_task, place) + 4,
 	       "place and cpu are one word");
 
-/* Changes the counts of CPUs by the difference between two whereabouts of a task. */
+/* Changes the counts of CPUs by the difference between two places of a task. */
 WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, union wl_where was,
 			  union wl_where now)
 {
@@ -91,9 +91,9 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 
 /*
  * Counts a task where it now is instead of where it was. cpu is its home even if it is not
- * runnable. In a kernel a CPU that pulls the task and one that runs or dequeues it may do this at
- * once: whereabouts are exchanged as one word, so that each difference begins where the one before
- * it ended, and counts never drift.
+ * runnable. In a kernel, a CPU that pulls the task and a CPU that runs or dequeues it may do this
+ * at the same time. So place and CPU are exchanged as one word: each difference begins where the
+ * one before it ended, and counts never drift.
  */
 WL_INLINE void wl_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu)
 {
@@ -106,7 +106,7 @@ WL_INLINE void wl_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 c
 	wl_recount(p, t, weight, was, now);
 }
 
-/* Queues on `cpu` a task that is queued on `from`; 0 if it no longer is. */
+/* Queues on `cpu` a task that is queued on `from`. Returns 0 if it no longer is. */
 WL_INLINE u32 wl_place_moved(struct wl_policy *p, struct wl_task *t, u32 from, u32 cpu)
 {
 	union wl_where was = {.place = WL_PLACE_QUEUED, .cpu = from};
@@ -119,7 +119,7 @@ WL_INLINE u32 wl_place_moved(struct wl_policy *p, struct wl_task *t, u32 from, u
 	return 1;
 }
 
-/* Gives t another weight or group, and changes what is counted of it where it is. */
+/* Gives t another weight or group, and corrects what is counted of it where it is. */
 WL_INLINE void wl_reweigh(struct wl_policy *p, struct wl_task *t, u32 weight, u32 group)
 {
 	u32 counted = t->place != WL_PLACE_NONE;
@@ -135,8 +135,8 @@ WL_INLINE void wl_reweigh(struct wl_policy *p, struct wl_task *t, u32 weight, u3
 }
 
 /*
- * What joining cpu's queue reads: the line of cpu, whose lock is taken, that of the CPU from which
- * the task comes, and, if it is not alone, `overloaded`.
+ * Counts what joining cpu's queue reads: the line of cpu, whose lock is taken; the line of the CPU
+ * that the task comes from; and `overloaded`, if the task is not alone.
  */
 WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 cpu, u32 this_cpu,
 			      struct wl_reads *reads)

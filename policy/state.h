@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * state.h - what the policy keeps from one event to the next. Hosts allocate it, and look at it
- * only to check it.
+ * state.h - what the policy keeps from one event to the next. Hosts allocate it, and read it only
+ * to check it.
  *
- * What belongs to one value of an axis is in a struct that is named after it: a design that keeps
- * state adds a struct here, and a field where it is kept. Where a field lies matters for time only,
- * because CPUs that read or write the same line wait for each other.
+ * What belongs to one value of an axis is in a struct named after that value: a design that keeps
+ * state adds a struct here, and a field where the struct is kept. The position of a field matters
+ * only for time, because CPUs that read or write the same line wait for each other.
  */
 #ifndef WL_STATE_H
 #define WL_STATE_H
@@ -14,43 +14,43 @@
 
 /* ------------------------------------------------------------------ designs: idle */
 
-/* idle=scan and narrow, of an LLC. */
+/* idle=scan and narrow, for each LLC. */
 struct wl_scan_llc {
 	u32 has_idle_cores; /* 0: the last search found no idle core, and none went idle since */
 	u32 nr_idle_scan;   /* form=util: CPUs that a search may visit */
 	u64 due_ns;	    /* form=util: when nr_idle_scan is computed next */
 };
 
-/* idle=nearest, of a CPU. */
+/* idle=nearest, for each CPU. */
 struct wl_nearest_cpu {
 	u64 picked_ns; /* when the running task was switched in */
 };
 
-/* idle=nearest, of an LLC: see block.h. */
+/* idle=nearest, for each LLC: see block.h. */
 struct wl_nearest_llc {
 	u64 idle_blocks;     /* bit b: block b of the LLC has an idle CPU */
 	u64 core_blocks;     /* bit b: block b has a wholly idle core */
-	u64 wanted_until_ns; /* until then CPUs that turn busy clear their bits at once */
+	u64 wanted_until_ns; /* until then, CPUs that turn busy clear their bits at once */
 	u32 nr_blocks;
 };
 
-/* idle=nearest: which CPUs of about 8 cores idle, in one cache line. See block.h. */
+/* idle=nearest: the idle CPUs among about 8 cores, in one cache line. See block.h. */
 struct wl_block {
 	u64 idle;	   /* a bit for each CPU */
-	u64 present;	   /* bits that stand for a CPU */
+	u64 present;	   /* the bits that stand for a CPU */
 	u64 cores;	   /* the first bit of each core */
 	u64 recent;	   /* CPUs that turned idle in the period recent_period */
 	u64 before;	   /* CPUs that turned idle in the period before that */
 	u32 recent_period; /* number of the period */
-	u32 number;	   /* of the block in its LLC: its bit in the summary */
+	u32 number;	   /* the block's number in its LLC: its bit in the summary */
 } WL_ALIGN_LINE;
 
-/* The CPUs that a block's bits stand for. */
+/* The CPUs for which a block's bits stand. */
 struct wl_block_map {
 	u16 cpu[64];
 };
 
-/* idle=smt-balance: how many CPUs of a domain are busy, in one cache line. */
+/* idle=smt-balance: the number of busy CPUs of a domain, in one cache line. */
 struct wl_counter {
 	u32 busy;
 	u32 unused[15];
@@ -61,181 +61,179 @@ struct wl_counter {
 
 /* ------------------------------------------------------------------ designs: queue and push */
 
-/* queue=fair, of a CPU, but for what lies in the first line of struct wl_cpu. */
+/* queue=fair, for each CPU; other fields are in the first line of struct wl_cpu. */
 struct wl_fair_cpu {
-	u64 charged;  /* sum of hweight of all counted in vtime_sum */
+	u64 charged;  /* sum of the hweights of all tasks counted in vtime_sum */
 	u64 deadline; /* of the running task */
 };
 
-/* queue=cfs-2013, of a CPU: see queue_buddies.h. */
+/* queue=cfs-2013, for each CPU: see queue_buddies.h. */
 struct wl_buddies_cpu {
 	u64 next;	/* 1 + id of the task that preempted; 0: none */
-	u64 next_vtime; /* and its vtime */
+	u64 next_vtime; /* its vtime */
 	u64 last;	/* 1 + id of the task that was preempted; 0: none */
-	u64 last_vtime; /* and its vtime */
+	u64 last_vtime; /* its vtime */
 };
 
-/* push=on, of a CPU: see push.h. */
+/* push=on, for each CPU: see push.h. */
 struct wl_push_cpu {
-	u32 to;	    /* 1 + the CPU where the running task goes when it is put back; 0: none */
+	u32 to;	    /* 1 + the CPU to which the running task goes when it is put back; 0: none */
 	u32 why;    /* why the running task is worth moving, at the last tick */
-	u64 due_ns; /* when an idle CPU may be asked again, or this one if it idles */
+	u64 due_ns; /* when an idle CPU may be asked again; or this CPU, if it is idle */
 };
 
 /* ------------------------------------------------------------------ designs: groups */
 
-/* groups=exact: a task as it is compared with others. */
+/* groups=exact: a task's key, by which it is compared with others. */
 struct wl_exact_key {
-	u64 v;	    /* what it received for its weight */
-	u32 slot;   /* its group */
-	u32 weight; /* of the task */
+	u64 v;	    /* what it has received for its weight */
+	u32 slot;   /* the slot of its group */
+	u32 weight; /* the task's weight */
 };
 
-/* groups=exact: a clock in terms of v, and how fast it goes. */
+/* groups=exact: a clock that counts in v, and its rate. */
 struct wl_clock {
 	u64 v;
-	u64 rate_v;  /* what v was at rate_us */
+	u64 rate_v;  /* v at rate_us */
 	u32 rate_us; /* when the rate was measured, in 1024 ns */
-	u32 rate;    /* in 1/1024 of v a ns, over the time before rate_us */
+	u32 rate;    /* in 1/1024 of v per ns, over the time before rate_us */
 };
 
-/* groups=exact, of a CPU: what runs, and what waits first; read by CPUs that look for work. */
+/* groups=exact, for each CPU: what runs there and what waits first, for CPUs that look for work. */
 struct wl_exact_cpu {
-	struct wl_exact_key first; /* the first of those that wait, as far as it is known */
+	struct wl_exact_key first; /* the first task that waits, as far as is known */
 	u32 has_first;
-	u32 curr_slot;		  /* group of the running task, which has its v in curr_vtime */
-	struct wl_exact_key best; /* the first that a walk over the queue has found */
+	u32 curr_slot;		  /* group of the running task, whose v is in curr_vtime */
+	struct wl_exact_key best; /* the first task that a walk over the queue has found */
 	u32 has_best;		  /* WL_EXACT_RUNS, .. */
 	u32 pull_from;		  /* 1 + the CPU from which the next dispatch pulls; 0: none */
-	u32 probe;		  /* counts CPUs of the LLC looked at */
+	u32 probe;		  /* counts the CPUs of the LLC that were probed */
 	u32 idle_pulls;		  /* tries to find work since a task ran */
 	struct wl_reads walk_reads
-		WL_ALIGN_LINE; /* reads of a walk: counted by the next dispatch */
-	u32 probe_far;	       /* counts CPUs of the whole machine looked at */
+		WL_ALIGN_LINE; /* reads of a walk, which the next dispatch counts */
+	u32 probe_far;	       /* counts the CPUs of the whole machine that were probed */
 } WL_ALIGN_LINE;
 
-/* groups=exact, of an LLC. */
+/* groups=exact, for each LLC. */
 struct wl_exact_llc {
-	struct wl_clock clock; /* of the root */
+	struct wl_clock clock; /* the root's clock */
 	u32 waiting;	       /* tasks that wait in the LLC */
-	u32 others_wait; /* 1: tasks wait elsewhere, or it was not checked since any waited here */
+	u32 others_wait;       /* 1: tasks wait elsewhere, or not checked since one waited here */
 } WL_ALIGN_LINE;
 
-/* groups=exact, of a group. */
+/* groups=exact, for each group. */
 struct wl_exact_group {
-	u32 home;   /* the first CPU of the LLC that keeps its distance from the clock */
+	u32 home;   /* the first CPU of its home LLC, which keeps its distance from the clock */
 	u32 waking; /* 1: a CPU is about to place it where it was before it slept */
 };
 
-/* groups=exact, of a group in an LLC: what is known of it in other LLCs. */
+/* groups=exact, for a group in an LLC: what is known of the group in other LLCs. */
 struct wl_exact_others {
 	u64 summed_ns;	 /* when the parts of other LLCs were read */
-	u64 advanced_ns; /* when the own part was right */
+	u64 advanced_ns; /* when its own part was up to date */
 	u32 waiting;	 /* tasks in other LLCs, at summed_ns */
 	u32 running;	 /* tasks in other LLCs, at summed_ns */
-	u32 capped;	 /* 1: all its tasks at once get less than its parent's clock goes */
+	u32 capped;	 /* 1: all its tasks at once get less than its parent's clock advances */
 	u32 unused[3];
 };
 
-/* groups=exact, of a group in an LLC: see groups_exact_sums.h. */
+/* groups=exact, for a group in an LLC: see groups_exact_sums.h. */
 struct wl_exact_part {
-	u64 part;   /* of its v, received in this LLC */
-	u64 others; /* parts of other LLCs, at summed_ns */
-	u64 mark;   /* v less its parent's clock, when it was last not saturated or fell asleep */
-	struct wl_clock clock; /* of its children and tasks */
+	u64 part;   /* the part of its v that it received in this LLC */
+	u64 others; /* the parts of other LLCs, at summed_ns */
+	u64 mark;   /* v - its parent's clock when it was last not saturated, or fell asleep */
+	struct wl_clock clock; /* the clock of its children and tasks */
 	u32 waiting;	       /* tasks in this LLC */
 	u32 running;	       /* tasks in this LLC */
 } WL_ALIGN_LINE;
 
-/* groups=shares: where the pass over all groups stands; see groups_shares.h. */
+/* groups=shares: how far the pass over all groups has come; see groups_shares.h. */
 struct wl_monitor {
 	u64 due_ns;
 	u64 interval_ns;
-	u64 sum; /* of T, of the group that it is at */
+	u64 sum; /* sum of T, of the group in progress */
 	u32 depth;
 	u32 slot;
 	u32 cpu;
 	u32 phase;   /* enum wl_shares_phase */
 	u32 changed; /* 1: this pass changed a weight */
-	u32 deepest; /* the depth of the deepest group there was */
+	u32 deepest; /* the depth of the deepest group so far */
 } WL_ALIGN_LINE;
 
 /* ------------------------------------------------------------------ a CPU */
 
 /* balance.h: the last pull. */
 struct wl_tried {
-	u32 cpu; /* 1 + the CPU, while no task was found there that may run here; 0: none */
+	u32 cpu; /* 1 + the CPU, until a task that may run here is found there; 0: none */
 	u32 level;
 	u32 why; /* WL_BALANCE_PERIODIC, .. */
 };
 
-/*
- * What other CPUs read and write is in the first line; what only the CPU itself touches is in the
- * next two.
- */
+/* Other CPUs read and write the first line; only the CPU itself touches the next two. */
 struct wl_cpu {
-	u32 state;	 /* enum wl_cpu_state: flips at context switches only */
-	u32 nr_queued;	 /* runnable tasks waiting on it */
-	u32 nr_running;	 /* 1 while a task of the policy runs on it, else 0 */
-	u32 curr_weight; /* hweight of the running task */
-	u64 load;	 /* what balancing and wake-affine compare: weights of its runnable tasks */
-	u64 min_vtime;	 /* floor of its queue's vtimes; fair: their mean when last computed */
-	u64 curr_vtime;	 /* vtime of the running task at curr_start_ns */
-	u64 curr_start_ns;  /* when the running task was last charged */
-	u64 vtime_sum;	    /* fair: sum of hweight * vtime of all counted here, modulo 2^64 */
+	u32 state;	   /* enum wl_cpu_state; changes at context switches only */
+	u32 nr_queued;	   /* runnable tasks waiting on it */
+	u32 nr_running;	   /* 1 while a task of the policy runs on it, else 0 */
+	u32 curr_weight;   /* hweight of the running task */
+	u64 load;	   /* weights of its runnable tasks; balancing and wake-affine compare it */
+	u64 min_vtime;	   /* floor of its queue's vtimes; fair: their mean when last computed */
+	u64 curr_vtime;	   /* vtime of the running task at curr_start_ns */
+	u64 curr_start_ns; /* when the running task was last charged */
+	u64 vtime_sum;	   /* fair: sum of hweight * vtime of all tasks counted here, modulo 2^64 */
 	u32 balance_marked; /* bit l: balancing at level l is due at the next dispatch */
-	u32 curr_renewed;   /* fair: the running task was given another slice since it was picked */
+	u32 curr_renewed;   /* fair: the running task got another slice since it was picked */
 
 	u64 idle_since_ns WL_ALIGN_LINE;    /* when it turned idle */
 	u64 avg_idle_ns;		    /* average length of its idle periods */
-	u64 avg_scan_ns;		    /* average time of the searches that it timed */
-	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when it is due; 0: never asked */
-	u16 balance_failed[WL_MAX_LEVELS];  /* per level, periodic pulls since one moved a task */
-	u32 rotor;			    /* counts uses: where searches begin */
-	u32 newly_idle_left; /* bit l: newly-idle balancing at level l not tried since a task ran */
-	struct wl_tried tried; /* the last pull */
-	u32 taken_turns;       /* taken.h: counts looks at it while a higher class has it */
+	u64 avg_scan_ns;		    /* average time of the searches that the host timed */
+	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when it is due; 0: not started */
+	u16 balance_failed
+		[WL_MAX_LEVELS]; /* per level, periodic pulls since one of them moved a task */
+	u32 rotor;		 /* counts its uses; says where searches begin */
+	u32 newly_idle_left;	 /* bit l: level l was not tried (newly idle) since a task ran */
+	struct wl_tried tried;	 /* the last pull */
+	u32 taken_turns;	 /* taken.h: counts the looks at it while a higher class has it */
 	struct wl_buddies_cpu buddies;
 
-	/* of the LLC; valid in the LLC's first CPU only */
+	/* the LLC's; valid in the record of the LLC's first CPU only */
 	struct wl_scan_llc scan_llc WL_ALIGN_LINE;
 	struct wl_nearest_llc nearest_llc;
 
-	/* what is read when utilization is summed, and when a task joins the queue */
-	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was right */
-	u32 util;			 /* util.h; of the CPU's busy time */
+	/* read when utilization is summed, and when a task joins the queue */
+	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was last updated */
+	u32 util;			 /* utilization of the CPU: util.h */
 	struct wl_push_cpu push;
-	u64 total; /* what groups and tasks outside any weigh here; kept where there are groups */
+	u64 total; /* what groups and tasks outside any weigh; kept if there are groups */
 	struct wl_fair_cpu fair;
 	struct wl_nearest_cpu nearest;
 
 	struct wl_exact_cpu exact;
-	struct wl_exact_llc exact_llc; /* valid in the LLC's first CPU only */
+	struct wl_exact_llc exact_llc; /* valid in the record of the LLC's first CPU only */
 } WL_ALIGN_LINE;
 
 /* ------------------------------------------------------------------ task groups */
 
-/* What is the same on all CPUs; hardly ever written. The host keeps the records. */
+/* What is the same on all CPUs; hardly ever written. The host allocates the records. */
 struct wl_group {
-	u32 shares;    /* S; 0: the slot is free */
-	u32 parent;    /* its slot */
-	u32 depth;     /* 1 below the root */
-	u32 counts_as; /* the slot in which its tasks count: its own, or an ancestor's if too deep */
-	u32 stale_weight; /* W where no rule has set one since S was: group.h */
-	u32 generation;	  /* counts how often S was set */
+	u32 shares;	  /* S; 0: the slot is free */
+	u32 parent;	  /* its parent's slot */
+	u32 depth;	  /* 1 below the root */
+	u32 counts_as;	  /* the slot in which its tasks count: its own, or an ancestor's */
+	u32 stale_weight; /* W on CPUs where no rule has set one since S was set: group.h */
+	u32 generation;	  /* counts how many times S was set */
 	struct wl_exact_group exact;
 	u32 unused[8];
 } WL_ALIGN_LINE;
 
-/* A group on one CPU. */
+/* A group's record of one CPU. */
 struct wl_group_cpu {
 	u64 load; /* T: weights of its runnable tasks there, plus what its children weigh there */
-	u32 nr;	  /* how many tasks and children those are */
+	u32 nr;	  /* the number of those tasks and children */
 	u32 counted; /* what it adds to its parent's load there: W, or 0 while its own load is 0 */
-	u32 weight;  /* W, if generation is the group's; else that is its stale_weight */
-	u32 generation;			     /* of the group when weight was set */
-	struct wl_exact_others exact_others; /* valid in the LLC's first CPU only */
-	struct wl_exact_part exact;	     /* valid in the LLC's first CPU only */
+	u32 weight;  /* W, if generation is the group's; else W is stale_weight */
+	u32 generation;			     /* the group's generation when weight was set */
+	struct wl_exact_others exact_others; /* valid in the record of the LLC's first CPU only */
+	struct wl_exact_part exact;	     /* valid in the record of the LLC's first CPU only */
 } WL_ALIGN_LINE;
 
 /* ------------------------------------------------------------------ one call */
@@ -244,17 +242,20 @@ struct wl_group_cpu {
 struct wl_group_stats {
 	u64 load;
 	u64 cpu_load;
-	s32 cpu;    /* the one to take from: most load of those that have something; or NONE */
-	u32 nr;	    /* tasks */
-	u32 idle;   /* idle CPUs */
-	u32 weight; /* CPUs; one that is taken counts as many as it has tasks: nothing runs there */
-	u32 capacity; /* of them together, 1024 each where the policy does not look at it */
+	s32 cpu;      /* the CPU to take from: most load of those with something to take; or NONE */
+	u32 nr;	      /* tasks */
+	u32 idle;     /* idle CPUs */
+	u32 weight;   /* CPUs; a taken one counts as many as it has tasks: none runs */
+	u32 capacity; /* sum of the CPUs' capacities, 1024 each if the policy ignores them */
 	u32 cpu_nr;
 	u32 cpu_queued;
 	u32 cpu_capacity;
 };
 
-/* What one level found: the group being summed, the busiest so far, and all but the own group. */
+/*
+ * What one level found: the group in progress, the busiest so far, and the sums over all other
+ * groups.
+ */
 struct wl_level_stats {
 	struct wl_group_stats group;
 	struct wl_group_stats busiest;
@@ -264,15 +265,15 @@ struct wl_level_stats {
 	u32 others_idle;
 	u32 others_weight;
 	u32 overloaded; /* a CPU has two tasks */
-	u32 by_tasks;	/* the busiest is the one with most tasks; else with most load a CPU */
-	u32 avoid;	/* 1 + a CPU from which nothing is taken; 0: none */
+	u32 by_tasks;	/* the busiest has most tasks; else it has most load per CPU */
+	u32 avoid;	/* 1 + a CPU from which nothing should be taken; 0: none */
 };
 
-/* What one call needs and no stack has room for; only the CPU on which it happens touches it. */
+/* What one call needs and no stack has room for; only the CPU that makes the call touches it. */
 struct wl_scratch {
 	union {
-		u64 word[WL_MASK_WORDS]; /* a search: a bit for each CPU of an LLC, by its place there */
-		struct wl_level_stats stats; /* a pull */
+		u64 word[WL_MASK_WORDS]; /* for a search: a bit for each CPU of an LLC, by place */
+		struct wl_level_stats stats; /* for a pull */
 	};
 } WL_ALIGN_LINE;
 
@@ -285,7 +286,7 @@ struct wl_policy {
 	u32 overloaded WL_ALIGN_LINE;
 	/* idle=nearest: a bit for each LLC that has, or lately had, an idle CPU. See block.h. */
 	u64 idle_llcs[WL_MASK_WORDS] WL_ALIGN_LINE;
-	/* groups: a bit for each that has, or lately had, load */
+	/* groups: a bit for each group that has, or lately had, load */
 	u64 loaded[WL_MAX_GROUPS / 64] WL_ALIGN_LINE;
 	struct wl_monitor monitor;
 	struct wl_counter counter[WL_MAX_COUNTERS];
@@ -296,8 +297,8 @@ struct wl_policy {
 };
 
 /*
- * Names of the cache lines that CPUs share, for hosts that follow which CPU has which (access.h).
- * Lines that only one CPU touches have none.
+ * Names of the cache lines that CPUs share, for hosts that follow which CPU holds which (access.h).
+ * Lines that only one CPU touches have no name.
  */
 enum wl_line {
 	WL_LINE_CPU,		       /* + CPU: the first line of its struct wl_cpu */

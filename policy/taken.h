@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * taken.h - CPUs that a task of a higher class has taken (real-time, deadline): what waits there is
- * moved elsewhere.
+ * taken.h - CPUs that a task of a higher class (real-time, deadline) has taken: tasks that wait
+ * there are moved elsewhere.
  *
- * The policy sees no tick of such a CPU, and none of its tasks runs there. So the host looks
- * again after a tick, and then each tick for as long as something waits there: wl_taken(). Each
- * time
- *   - the CPU is in the state `taken`: busy, and to balancing a CPU with one task more than the
- *     policy counts and with next to no capacity (Linux: nr_running has all classes, and
+ * The policy sees no tick of such a CPU, and none of its tasks runs there. So the host asks after a
+ * tick, and then every tick for as long as something waits there: wl_taken(). Each time
+ *   - the CPU is put into the state `taken`: busy. To balancing it is a CPU with one task more than
+ *     the policy counts and with next to no capacity (in Linux, nr_running has all classes, and
  *     cpu_capacity is what real-time tasks leave), so that even a busy CPU with as much load finds
  *     it busier than itself;
- *   - an idle CPU is looked for, as at a tick (wl_balance_kick), to be marked and kicked. If none
- *     is found, one that runs a task of the policy is marked, and balances at its next dispatch:
- *     the first of up to 4, which are others each time, in turns of the CPU's LLC and of the
- *     machine. Turns are counted: a host whose timer fires at every other tick would see odd ticks
- *     only, and one of the two.
- * A CPU leaves the state when it idles, when one of the policy's tasks begins to run or ticks
+ *   - an idle CPU is looked for, as at a tick (wl_balance_kick), and marked and kicked. If none is
+ *     found, a CPU that runs a task of the policy is marked, and balances at its next dispatch. It
+ *     is the first of up to 4, at each turn others, alternately of the CPU's LLC and of the
+ *     machine. The policy counts turns, because a host whose timer fires at every other tick would
+ *     see only odd ticks, and so only one of the two.
+ * A CPU leaves the state when it turns idle, when one of the policy's tasks begins to run or ticks
  * there, or when it balances itself.
  *
- * Example, one LLC of 4 CPUs without SMT, a task of weight 1024 on each. A real-time task takes CPU
- * 0, whose task waits. A tick later nobody idles, and CPU 1 is marked. When its slice is over it
- * compares: its own mean load is 1024 a CPU of capacity 1024, the busiest group is CPU 0, 1024 on a
- * capacity of 1, the domain's mean is 4096 on 3073. So it lacks (4096 / 3073 - 1) * 1024 = 340, and
- * CPU 0's mean task, of two, is 512: it may pull 512, and half of the task's weight fits that.
+ * Example: one LLC of 4 CPUs without SMT, with a task of weight 1024 on each. A real-time task
+ * takes CPU 0, whose task waits. A tick later no CPU is idle, and CPU 1 is marked. When the slice
+ * on CPU 1 ends, it compares: its own mean load is 1024 per capacity of 1024; the busiest group is
+ * CPU 0, with 1024 on a capacity of 1; the domain's mean is 4096 on 3073. So it lacks (4096 / 3073
+ * - 1) * 1024 = 340, and the mean of CPU 0's two tasks is 512: it may pull 512, and half of the
+ * task's weight fits that.
  *
- * Cost: a probe of up to 4 CPUs a level, a tick. It fails where a real-time task runs for less than
- * a tick, again and again: the policy does not see that. A task that may run on that CPU only must
- * wait.
+ * Cost: a probe of up to 4 CPUs per level, at each tick. It fails where a real-time task runs for
+ * less than a tick again and again, because the policy does not see that. A task that may run only
+ * on that CPU must wait.
  */
 #ifndef WL_TAKEN_H
 #define WL_TAKEN_H
 
 #include "balance.h"
 
-/* A CPU on which a task of the policy runs, marked to balance; or WL_CPU_NONE if none was found. */
+/*
+ * Marks a CPU on which a task of the policy runs, so that it balances. Returns it, or WL_CPU_NONE
+ * if none was found.
+ */
 WL_INLINE int wl_taken_mark(struct wl_policy *p, u32 cpu, u32 turn)
 {
 	u32 level = turn & 1 ? p->topo.nr_levels - 1 : p->topo.llc_level;
@@ -62,7 +65,7 @@ WL_INLINE void wl_account_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct
 
 	if (c->state == WL_CPU_UNKNOWN)
 		wl_account_busy(p, cpu, now_ns);
-	/* Given back in the meantime. */
+	/* The CPU was given back in the meantime. */
 	if (!wl_read_once(c->nr_queued) || c->state == WL_CPU_IDLE)
 		return;
 	if (c->state != WL_CPU_TAKEN) {

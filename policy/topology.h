@@ -2,22 +2,22 @@
 /*
  * topology.h - domain levels as flat tables, and the distance between two CPUs.
  *
- * A level is a partition of all CPUs into domains. Level 0 is trivial: one domain a CPU. Above it
- * come, smallest first, those of SMT, CLS, LLC, NODE, NUMA1.. that the machine has and the policy
- * uses: a level whose domains have one group each is dropped, and so is the upper of two levels
+ * A level is a partition of all CPUs into domains. Level 0 is trivial: one domain per CPU. Above it
+ * are, smallest first, those of SMT, CLS, LLC, NODE, NUMA1.. that the machine has and the policy
+ * uses. A level whose domains have one group each is dropped, and so is the upper of two levels
  * that span the same CPUs. The *groups* of a domain at level l are the domains of level l - 1
  * inside it; domains are numbered so that the groups of one domain are consecutive.
  *
- * Example, 2 sockets x 2 cores x 2 threads numbered as x86 does (CPU c and c + 4 share a core; CPUs
- * 0, 1, 4, 5 are socket 0), LLC per socket:
+ * Example: 2 sockets x 2 cores x 2 threads, numbered as on x86 (CPU c and c + 4 share a core; CPUs
+ * 0, 1, 4, 5 are socket 0), one LLC per socket:
  *	level 0  CPU    domains {0} {4} {1} {5} {2} {6} {3} {7}
  *	level 1  SMT    domains {0,4} {1,5} {2,6} {3,7}
  *	level 2  LLC    domains {0,1,4,5} {2,3,6,7}          <- llc_level
- *	level 3  NUMA1  domain  {0..7}          (NODE spans what LLC spans and is dropped)
- * cpus[] of level 2 reads 0 1 4 5 2 3 6 7: inside a domain CPUs are in numeric order, which is the
- * order of a scan.
+ *	level 3  NUMA1  domain  {0..7}          (NODE spans the same CPUs as LLC and is dropped)
+ * cpus[] of level 2 is 0 1 4 5 2 3 6 7: inside a domain CPUs are in numeric order, the order of a
+ * scan.
  *
- * The tables are computed once, in Rust (crates/policy, Tables::build), for both hosts, and
+ * The tables are computed once for both hosts, in Rust (crates/policy, Tables::build), and
  * installed here.
  */
 #ifndef WL_TOPOLOGY_H
@@ -28,7 +28,7 @@
 #define WL_MAX_LEVELS  8
 #define WL_MAX_THREADS 64 /* of a core */
 
-/* How far apart two CPUs are: the smallest thing that they share. Also the kind of a level. */
+/* The distance between two CPUs: the smallest thing that they share. Also the kind of a level. */
 enum wl_dist {
 	WL_DIST_CPU,   /* the same CPU */
 	WL_DIST_SMT,   /* the same core */
@@ -41,7 +41,9 @@ enum wl_dist {
 	WL_NR_DIST,
 };
 
-/* ACPI's distance of a node from itself; others are relative to it, in how long memory takes. */
+/*
+ * ACPI's distance of a node from itself. Other distances are relative to it, as access times are.
+ */
 #define WL_LOCAL_DISTANCE 10
 
 struct wl_level {
@@ -51,7 +53,7 @@ struct wl_level {
 	u32 has_counters;  /* its domains have a busy counter (levels 1 .. llc_level - 1) */
 	u32 counter_base;  /* counter of domain d: counter[counter_base + d] */
 	u32 wake_affine;   /* wake-ups, forks and execs may cross it: nodes at most 30 apart */
-	u32 distance;	   /* of its farthest nodes, as ACPI has it; WL_LOCAL_DISTANCE inside one */
+	u32 distance; /* ACPI's distance of its farthest nodes; WL_LOCAL_DISTANCE inside one node */
 	u16 dom_of[WL_MAX_CPUS];   /* CPU -> domain */
 	u16 first[WL_MAX_CPUS];	   /* domain -> index of its first CPU in cpus[] */
 	u16 weight[WL_MAX_CPUS];   /* domain -> number of CPUs */
@@ -67,13 +69,12 @@ struct wl_topo {
 	u32 llc_level; /* the highest level whose CPUs share the LLC; 0 if every CPU has its own */
 	u32 smt_level; /* 1 if level 1 is SMT, else 0 */
 	u32 unequal;   /* 1: capacities differ, and the policy looks at them */
-	u32 slots;     /* a core's bits in the words of its block: 1, 2, 4 .. 64 */
-	u16 cluster_of[WL_MAX_CPUS]; /* also where the policy drops the level; 0xffff: no cluster */
-	u16 capacity
-		[WL_MAX_CPUS]; /* 1024 for the fastest; for all where the policy does not look */
-	u16 llc_first[WL_MAX_CPUS]; /* CPU -> the first CPU of its LLC */
-	u16 block_of[WL_MAX_CPUS]; /* CPU -> its block (idle_nearest.h); an LLC's are consecutive */
-	u16 slot_of[WL_MAX_CPUS];  /* CPU -> its bit in the words of its block */
+	u32 slots;     /* bits that a core has in the bitmaps of its block: 1, 2, 4 .. 64 */
+	u16 cluster_of[WL_MAX_CPUS]; /* even where the policy drops CLS; 0xffff: no cluster */
+	u16 capacity[WL_MAX_CPUS];   /* of the fastest, or if the policy ignores them: 1024 */
+	u16 llc_first[WL_MAX_CPUS];  /* CPU -> the first CPU of its LLC */
+	u16 block_of[WL_MAX_CPUS];   /* CPU -> its block (idle_nearest.h); of an LLC, consecutive */
+	u16 slot_of[WL_MAX_CPUS];    /* CPU -> its bit in the bitmaps of its block */
 	struct wl_level level[WL_MAX_LEVELS];
 };
 

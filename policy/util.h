@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * util.h - utilization: the share of time that a CPU is busy or a task runs, lately.
+ * util.h - utilization: the recent share of time that a CPU is busy or a task runs.
  *
- * An exponential average of half life 32 periods of 1.048576 ms (Linux's PELT): at full use it
- * nears 1024, in units of the machine's fastest CPU, idle it nears 0; a CPU of capacity 512 nears
- * 512 at most. Kept lazily: a value and the time when it was right. Linux accumulates by periods
- * and their parts; here a part of a period is on the straight line between its ends, which differs
- * by less than 0.01 %.
+ * It is an exponential average with a half-life of 32 periods of 1.048576 ms (Linux's PELT), in
+ * units of the machine's fastest CPU: it approaches 1024 at full use and 0 when idle; on a CPU of
+ * capacity 512 it approaches 512 at most. It is kept lazily, as a value and the time when the value
+ * was right. Linux accumulates by periods and their parts; here it is linear inside a period, which
+ * differs by less than 0.01 %.
  *
- * Example: a CPU idle for ever turns busy. After 32 periods, 33,554,432 ns, its utilization is 512,
- * after 64 it is 768; then idle for 32 more: 384.
+ * Example: a CPU that has always been idle turns busy. After 32 periods, 33,554,432 ns, its
+ * utilization is 512, and after 64 it is 768; after 32 more idle periods it is 384.
  *
- * Cost: at most six multiplications when it is asked for. It fails as every average does: it
- * follows changes within milliseconds late.
+ * Cost: at most six multiplications when it is read. It fails as every average does: it follows
+ * changes some milliseconds late.
  */
 #ifndef WL_UTIL_H
 #define WL_UTIL_H
@@ -20,7 +20,7 @@
 #include "access.h"
 
 #define WL_UTIL_PERIOD_SHIFT 20 /* a period is 2^20 ns */
-#define WL_UTIL_SHIFT	     16 /* utilization is kept in 1/65536 of 1/1024 */
+#define WL_UTIL_SHIFT	     16 /* utilization is kept in units of 2^-16 */
 
 /* value * 2^(-periods / 32), for a value below 2^32. The factors are 2^(-n / 32) * 2^32. */
 WL_FN u64 wl_util_decay(u64 value, u64 time_ns)
@@ -45,7 +45,7 @@ WL_FN u64 wl_util_decay(u64 value, u64 time_ns)
 	       (((value - wl_mul_shift(value, 0xfa83b2db, 32)) * part) >> WL_UTIL_PERIOD_SHIFT);
 }
 
-/* What a utilization has become after time_ns of nearing `full`, in 1/1024: a capacity, or 0. */
+/* A utilization after approaching `full`, in 1/1024, for time_ns. full is a capacity, or 0. */
 WL_INLINE u32 wl_util_step(u32 util, u64 time_ns, u32 full)
 {
 	u64 goal = (u64)full << WL_UTIL_SHIFT;
@@ -56,7 +56,7 @@ WL_INLINE u32 wl_util_step(u32 util, u64 time_ns, u32 full)
 
 /* ------------------------------------------------------------------ of CPUs */
 
-/* Of a CPU at now_ns, scaled. */
+/* The utilization of a CPU at now_ns, scaled. */
 WL_INLINE u32 wl_util_cpu(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -66,7 +66,7 @@ WL_INLINE u32 wl_util_cpu(struct wl_policy *p, u32 cpu, u64 now_ns)
 	return wl_util_step(wl_read_once(c->util), now_ns > stamp_ns ? now_ns - stamp_ns : 0, full);
 }
 
-/* Before a CPU turns busy or idle; only where somebody asks for it (account.h). */
+/* Called before a CPU turns busy or idle, and only if something uses utilization (account.h). */
 WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
@@ -77,7 +77,7 @@ WL_INLINE void wl_util_cpu_changes(struct wl_policy *p, u32 cpu, u64 now_ns)
 
 /* ------------------------------------------------------------------ of tasks */
 
-/* Of a task, up to now_ns. */
+/* Updates the utilization of a task to now_ns. */
 WL_FN int wl_util_task_step(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	u32 full = t->place == WL_PLACE_RUNNING ? wl_entry(p->topo.capacity, t->cpu) : 0;
@@ -89,7 +89,7 @@ WL_FN int wl_util_task_step(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG
 	return 0;
 }
 
-/* Before what a task does changes. Only unequal capacities ask for it. */
+/* Called before a task starts or stops running. Only unequal capacities need it. */
 WL_INLINE void wl_util_task(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	if (p->topo.unequal)

@@ -8,7 +8,7 @@
 #include "wake_flips.h"
 #include "wake_wide.h"
 
-/* A waker wakes a task that may run on one CPU only: there is nothing to choose. */
+/* A waker wakes a task that may run on one CPU only, so there is nothing to choose. */
 WL_INLINE void wl_affine_pinned(struct wl_policy *p, struct wl_task *waker,
 				const struct wl_task *wakee, u64 now_ns)
 {
@@ -16,7 +16,7 @@ WL_INLINE void wl_affine_pinned(struct wl_policy *p, struct wl_task *waker,
 		wl_record_wakee(p, waker, wakee, now_ns);
 }
 
-/* The CPU near which to search, this or prev; says why. waker may be null. */
+/* Returns the CPU near which to search, this or prev, and says why. waker may be null. */
 WL_INLINE u32 wl_affine_target(struct wl_policy *p, const struct wl_search *s,
 			       const struct wl_task *t, struct wl_task *waker,
 			       struct wl_decision *out)

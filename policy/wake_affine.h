@@ -2,23 +2,23 @@
 /*
  * wake_affine.h - affine=always: is the wakee pulled from prev to this, where the wake-up happens?
  *
- * Only if the wakee may run on this and a domain with wake-affine spans this and prev. Then, with
- * L(c) the load of CPU c, w the wakee's weight, this_load = L(this), less the waker's weight if the
- * wake-up is sync, and prev_load = L(prev):
- *   4.15 only:	this is idle; or the wake-up is sync and the waker runs alone on this
- *   both:	this_load is 0
+ * It is pulled only if it may run on this and a domain with wake-affine spans this and prev. Let
+ * L(c) be the load of CPU c, w the wakee's weight, this_load = L(this), less the waker's weight if
+ * the wake-up is sync, and prev_load = L(prev). Then it is pulled if one of these holds:
+ *	4.15 only:	this is idle; or the wake-up is sync and the waker runs alone on this
+ *	both forms:	this_load is 0
  *		100 * (this_load + w) <= (100 + (imbalance_pct - 100) / 2) * prev_load
  *		this_load <= prev_load, and their sum is at most this's mean load per task
  * imbalance_pct is that of the smallest domain that spans both: 110 for SMT siblings, 117 inside an
  * LLC, 125 beyond.
  *
- * Example, this and prev inside one LLC, form=3.10, all weights 1024. The waker runs on this with
- * one more task queued; prev runs 2 tasks. Sync: this_load is 1024, prev_load 2048; 100 * 2048 <=
- * 108 * 2048: pulled. Not sync: this_load is 2048; 100 * 3072 > 108 * 2048, and 4096 is above the
- * mean of 1024: not pulled.
+ * Example: this and prev are inside one LLC, form=3.10, all weights 1024. The waker runs on this,
+ * where one more task is queued; prev has 2 tasks. If the wake-up is sync, this_load is 1024 and
+ * prev_load is 2048: 100 * 2048 <= 108 * 2048, so the wakee is pulled. If not, this_load is 2048:
+ * 100 * 3072 > 108 * 2048, and 4096 is above the mean of 1024, so it is not pulled.
  *
- * Cost: one remote CPU is read. It fails where one waker serves many: it pulls its wakees onto its
- * own CPU, and they all wait for it.
+ * Cost: one remote CPU is read. It fails where one waker serves many wakees: it pulls them all onto
+ * its own CPU, and they all wait for it.
  */
 #ifndef WL_WAKE_AFFINE_H
 #define WL_WAKE_AFFINE_H
@@ -26,8 +26,7 @@
 #include "access.h"
 
 /*
- * The smallest level with both CPUs, which are not the same, in one domain; nr_levels if there is
- * none.
+ * The smallest level at which one domain has both CPUs, which differ; nr_levels if there is none.
  */
 WL_INLINE u32 wl_spanning_level(struct wl_policy *p, u32 a, u32 b)
 {
@@ -67,7 +66,7 @@ WL_FN int wl_affine_always(struct wl_policy *p WL_ARG, const struct wl_search *s
 		out->affine_reason = WL_AFFINE_NO_DOMAIN;
 		return s->prev;
 	}
-	/* Only a waker that counts on this CPU takes something away from it by sleeping. */
+	/* Only a waker that counts on this CPU frees something there by sleeping. */
 	if (waker)
 		sync = (s->flags & WL_WAKE_SYNC) && waker->place != WL_PLACE_NONE &&
 		       waker->cpu == (s32)s->this_cpu;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * wake_flips.h - affine=flips (2013): wakers of many do not pull.
+ * wake_flips.h - affine=flips (2013): a waker of many tasks does not pull.
  *
- * Each task counts its flips: wake-ups of another task than the one that it woke last. At each
- * wake-up the waker first looks at its stamp: if more than 1 s passed since, its count is 0 and the
- * stamp is now. Then, with factor the number of CPUs of this's NUMA node, the wakee stays on prev
- * if
+ * Each task counts its flips: wake-ups of another task than the one it woke last. At each wake-up
+ * the waker first looks at its stamp: if more than 1 s has passed since, its count becomes 0 and
+ * the stamp becomes now. Then, with factor the number of CPUs of this's NUMA node, the wakee stays
+ * on prev if
  *	wakee.flips > factor and waker.flips > factor * wakee.flips
- * and otherwise affine=always decides (wake_affine.h). What counts is the task current on this,
- * also if an interrupt does the waking; the idle task has no record, and counts nothing (ours).
- * Pinned wakees count too.
+ * and otherwise affine=always decides (wake_affine.h). The waker is the task that is current on
+ * this, even if an interrupt does the waking. The idle task has no record, and counts nothing (our
+ * choice). Pinned wakees count too.
  *
- * Which factor (the axis `factor`): node, as published; llc, as today's mainline has it; machine,
- * all CPUs, which is what `node` means where memory is not NUMA.
+ * Which factor (the axis `factor`): node, as published; llc, as in today's mainline; machine, all
+ * CPUs, which is what `node` means on machines without NUMA.
  *
- * Example, factor 6: a client woke 8 servers in turn, 400 times: it has 400 flips. A server woke
- * only the client: 1 flip, and 1 > 6 is false: `always` decides. While it ran, interrupts woke four
- * kernel threads; each time it woke the client next: 1 + 2 * 4 = 9 flips. 9 > 6 and 400 > 54: it
- * stays. With factor 12 it may be pulled: 9 > 12 is false. 1 s after the server's stamp its next
- * wake-up clears its count, and it may be pulled again.
+ * Example, factor 6: a client woke 8 servers in turn, 400 times, so it has 400 flips. A server woke
+ * only the client, so it has 1 flip; 1 > 6 is false, and `always` decides. Now interrupts wake four
+ * kernel threads while the server runs, and each time it wakes the client next: it has 1 + 2 * 4 =
+ * 9 flips. 9 > 6 and 400 > 54: it stays. With factor 12 it may be pulled, because 9 > 12 is false.
+ * 1 s after the server's stamp its next wake-up clears its count, and it may be pulled again.
  *
- * Cost: the waker's and the wakee's record; the waker's is written. It fails where servers wake
- * only their client: they never have more than one flip, and the rule never holds. What makes it
- * hold, interrupts and locks, says nothing about the servers.
+ * Cost: the waker's and the wakee's records; the waker's is written. It fails where servers wake
+ * only their client: they never have more than one flip, and the rule never applies. Interrupts and
+ * locks make it apply, and they say nothing about the servers.
  */
 #ifndef WL_WAKE_FLIPS_H
 #define WL_WAKE_FLIPS_H
@@ -31,12 +31,12 @@
 
 #define WL_FLIP_DECAY_NS 1000000000ULL
 
-/* The waker wakes t. */
+/* Counts that the waker wakes t. */
 WL_INLINE void wl_record_wakee(struct wl_policy *p, struct wl_task *waker, const struct wl_task *t,
 			       u64 now_ns)
 {
 	if (now_ns > waker->flip_stamp_ns + WL_FLIP_DECAY_NS) {
-		/* What was 0 once is half of what was there in today's mainline (wake_wide.h). */
+		/* Today's mainline (wake_wide.h) halves the count that older kernels set to 0. */
 		waker->wakee_flips =
 			wl_axis(p, affine) == WL_AFFINE_FLIPS ? 0 : waker->wakee_flips >> 1;
 		waker->flip_stamp_ns = now_ns;
@@ -47,7 +47,7 @@ WL_INLINE void wl_record_wakee(struct wl_policy *p, struct wl_task *waker, const
 	}
 }
 
-/* CPUs of cpu's NUMA node: of the widest domain round it that lies in one node. */
+/* The number of CPUs in cpu's NUMA node: those of the widest domain around it inside one node. */
 WL_FN int wl_node_weight(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	u32 weight = 1, i;
@@ -62,7 +62,7 @@ WL_FN int wl_node_weight(struct wl_policy *p WL_ARG, u32 cpu)
 	return weight;
 }
 
-/* How many flips are many, for wake-ups on cpu. */
+/* How many flips count as many, for wake-ups on cpu. */
 WL_INLINE u64 wl_flips_factor(struct wl_policy *p, u32 cpu)
 {
 	struct wl_level *llc = wl_level_of(p, p->topo.llc_level);

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * wake_wide.h - affine=wide: today's mainline; wakers of many do not pull.
+ * wake_wide.h - affine=wide: today's mainline; a waker of many tasks does not pull.
  *
  * Each task counts its flips as in wake_flips.h, but a count that is 1 s old is halved, not
- * cleared, and pinned wakees do not count. With master the greater and slave the lesser of waker's
- * and wakee's flips, and factor the number of CPUs of this's LLC, the wakee stays if slave >=
- * factor and master >= slave * factor. Else, if it may run on this and a domain with wake-affine
- * spans this and prev:
+ * cleared, and pinned wakees do not count. Let master be the greater and slave the smaller of the
+ * waker's and the wakee's flips, and factor the number of CPUs of this's LLC. The wakee stays if
+ * slave >= factor and master >= slave * factor. Else, if it may run on this and a domain with
+ * wake-affine spans this and prev, the first rule that applies decides:
  *   1. this is idle and shares prev's LLC: prev if that is idle too, else this
  *   2. the wake-up is sync and the waker runs alone on this: this
  *   3. prev is idle: prev
- *   4. loads, with w the wakee's weight and capacities scaling both: this if
+ *   4. loads, with w the wakee's weight and capacities scaling both sides: this if
  *	(L(this) - the waker's weight if sync + w) * 100 * capacity(prev)
  *		< L(prev) * (100 + (imbalance_pct - 100) / 2) * capacity(this), + 1 if sync
  *	or if it is sync and the waker weighs more than L(this); else prev
  *
- * Example, an LLC of 4: a server with 64 flips wakes clients with 4 each: 4 >= 4 and 64 >= 16: they
- * stay. With 3 flips each they may be pulled. Loads inside the LLC (imbalance_pct 117), all weights
- * 1024: the waker and another task on this, two tasks on prev. Sync: 2048 * 100 < 2048 * 108:
- * pulled. Not sync: 3072 * 100 >= 221184: prev.
+ * Example: an LLC of 4 CPUs. A server with 64 flips wakes clients with 4 each: 4 >= 4 and 64 >= 16,
+ * so they stay. With 3 flips each they may be pulled. Now loads, inside the LLC (imbalance_pct 117)
+ * and with all weights 1024: the waker and another task are on this, two tasks are on prev. Sync:
+ * 2048 * 100 < 2048 * 108, so the wakee is pulled. Not sync: 3072 * 100 >= 221184, so it goes to
+ * prev.
  *
  * Cost: one remote CPU is read, and the waker's and wakee's records are written. It fails where a
- * few tasks wake each other at random: their flips say nothing. Loads are the weights of this
- * moment, where Linux has averages over tens of milliseconds.
+ * few tasks wake each other at random, because their flips then say nothing. Loads are the weights
+ * of this moment, where Linux uses averages over tens of milliseconds.
  */
 #ifndef WL_WAKE_WIDE_H
 #define WL_WAKE_WIDE_H
 
 #include "wake_flips.h"
 
-/* Does one of the two wake too many tasks for a pull? */
+/* Does waker or wakee wake too many tasks for a pull? */
 WL_INLINE u32 wl_is_wide(struct wl_policy *p, const struct wl_search *s, const struct wl_task *t,
 			 const struct wl_task *waker)
 {
@@ -45,7 +46,7 @@ WL_INLINE u32 wl_is_wide(struct wl_policy *p, const struct wl_search *s, const s
 	return slave >= factor && master >= slave * factor;
 }
 
-/* Rule 4. Returns 1 if this is loaded less. */
+/* Rule 4. Returns 1 if this has less load. */
 WL_INLINE u32 wl_wide_load(struct wl_policy *p, const struct wl_search *s, u32 weight, u32 sync,
 			   u32 imbalance_pct)
 {
@@ -54,7 +55,7 @@ WL_INLINE u32 wl_wide_load(struct wl_policy *p, const struct wl_search *s, u32 w
 	u64 this_capacity = wl_entry(p->topo.capacity, s->this_cpu);
 	u64 prev_capacity = wl_entry(p->topo.capacity, s->prev);
 
-	/* sync: the waker's weight, which is about to go; else 0 */
+	/* sync is the waker's weight, which is about to leave; or 0 */
 	if (sync > this_load)
 		return 1;
 	this_load += weight - (u64)sync;
@@ -75,7 +76,7 @@ WL_FN int wl_affine_wide(struct wl_policy *p WL_ARG, const struct wl_search *s W
 			out->affine_reason = WL_AFFINE_TOO_WIDE;
 			return s->prev;
 		}
-		/* Only a waker that counts on this CPU takes something away by sleeping. */
+		/* Only a waker that counts on this CPU frees something there by sleeping. */
 		if ((s->flags & WL_WAKE_SYNC) && waker->place != WL_PLACE_NONE &&
 		    waker->cpu == (s32)s->this_cpu)
 			sync = waker->weight;

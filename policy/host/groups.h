@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host/groups.h - where the records of task groups are: for hosts to include before core.h.
+ * host/groups.h - where the records of task groups are, for hosts to include before core.h.
  *
  * Natively they lie behind an instance (host/lines.h), as many as its parameters say. In BPF they
- * are two array maps, whose sizes user space sets before it loads the program: wl_groups has a
- * record a slot, wl_group_cpus one a slot and CPU, params.nr_groups * topo.nr_cpus of them.
+ * are two array maps whose sizes user space sets before it loads the program: wl_groups has a
+ * record for each slot, and wl_group_cpus has one for each slot and CPU, params.nr_groups *
+ * topo.nr_cpus records.
  */
 #ifndef WL_HOST_GROUPS_H
 #define WL_HOST_GROUPS_H

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host/lines.h - who has which cache line: what makes a read of another CPU's state a hit or a
- * miss.
+ * host/lines.h - which CPU holds which cache line, and so whether a read of another CPU's state is
+ * a hit or a miss.
  *
- * A line (enum wl_line) has a set of holders, the CPUs whose caches have it as it is. A read by a
- * holder is a hit; another's is a miss, and makes it a holder. A write leaves the writer as the
- * only holder. So a read is a miss if another CPU wrote the line since this CPU last read or wrote
- * it, or if it never did; caches are as large as need be.
+ * A line (enum wl_line) has a set of holders: the CPUs whose caches have it in its present state. A
+ * read by a holder is a hit; a read by another CPU is a miss, and makes that CPU a holder. A write
+ * leaves the writer as the only holder. So a read is a miss if another CPU has written the line
+ * since this CPU last read or wrote it, or if it never did. Caches are taken to be as large as
+ * needed.
  *
- * A write waits until all other holders have given the line up, which they do at the same time: as
- * long as the farthest of them takes. What one call writes leaves its store buffer together, before
- * the next atomic operation, so of several writes the longest counts (`taken`). That of an atomic
- * update counts for itself (`updated`). Taking a runqueue's lock (wl_lines_locked) is a read and a
- * write in one: a miss fetches the line and takes it from the others at once, and `taken.had` says
- * which part of the wait the miss stands for.
+ * A write waits until all other holders have given up the line. They do so at the same time, so the
+ * wait is that for the farthest one. What one call writes leaves its store buffer together, before
+ * the next atomic operation, so of several writes the longest wait counts (`taken`). The wait of an
+ * atomic update counts separately (`updated`). Taking a runqueue's lock (wl_lines_locked) is a read
+ * and a write in one: a miss fetches the line and takes it from the others at once, and `taken.had`
+ * says which part of the wait the miss already covers.
  *
- * Sets are bits, `words` words a line: 0.9 MB of address space for 384 CPUs and 8 MB for 4096, and
- * as much as one more line a CPU for each task group, of which only what is read or written is
+ * Sets are bitmaps of `words` words per line: 0.9 MB of address space for 384 CPUs, 8 MB for 4096,
+ * and as much as one more line per CPU for each task group. Of this only what is read or written is
  * touched. `used` has a bit for each word of a line's set that is not 0, so that a write clears
- * what is there and no more.
+ * only those.
  *
- * Example: CPU 1 reads CPU 0's line: a miss, holders {1}; again: a hit. CPU 0 turns busy: it takes
- * the line from CPU 1, holders {0}. CPU 1 reads: a miss, holders {0, 1}; CPU 9, of another socket,
- * too: {0, 1, 9}. CPU 0 turns idle: the way to CPU 9 is what it waits for. It turns busy again: it
- * has the line alone, and waits for nobody.
+ * Example: CPU 1 reads CPU 0's line: a miss, holders {1}. It reads again: a hit. CPU 0 turns busy
+ * and takes the line from CPU 1: holders {0}. CPU 1 reads: a miss, holders {0, 1}. CPU 9, of
+ * another socket, reads too: {0, 1, 9}. CPU 0 turns idle: it waits for CPU 9, the farthest holder.
+ * It turns busy again: it is the only holder, and waits for none.
  *
- * Cost: a write looks at each holder, of which every one has read since the last write; so it is no
- * more than a part of what those reads cost.
+ * Cost: a write looks at each holder. Each of them has read the line since the last write, so this
+ * is at most a part of what those reads cost.
  *
  * This follows the simulated machine and decides nothing: the policy never sees it.
  */
@@ -36,20 +37,20 @@
 #include "host/memory.h"
 #include "host/seen.h"
 
-/* access.h, which comes after this. */
+/* defined in access.h, which comes after this file */
 WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b);
 
 struct wl_lines {
 	struct wl_seen seen;
-	u32 words; /* of a line's set */
-	u32 cpu;   /* the one that executes */
-	u32 word;  /* its word in a set, and its bit there */
+	u32 words; /* words in a line's set */
+	u32 cpu;   /* the CPU that executes */
+	u32 word;  /* the place of its bit in a set: the word, and the bit */
 	u64 bit;
-	u64 *used;    /* a word a line */
-	u64 *holders; /* `words` words a line */
+	u64 *used;    /* a word per line */
+	u64 *holders; /* `words` words per line */
 };
 
-/* What it points to lies behind it, in the same piece of memory: wl_instance_place(). */
+/* The arrays lie behind it, in the same block of memory: wl_instance_place(). */
 struct wl_instance {
 	struct wl_memory memory;
 	struct wl_lines lines;
@@ -60,8 +61,8 @@ _Static_assert(__builtin_offsetof(struct wl_instance, memory) == 0, "wl_lines_of
 #define wl_lines_of(p) (&((struct wl_instance *)(p))->lines)
 
 /*
- * How many bytes an instance takes, for that many CPUs and slots of groups; with an instance given,
- * its arrays get their places.
+ * Returns the number of bytes that an instance takes for this many CPUs and slots of groups. If an
+ * instance is given, sets the places of its arrays.
  */
 WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_groups)
 {
@@ -82,7 +83,7 @@ WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_grou
 	return holders + lines * words * sizeof(u64);
 }
 
-/* `cpu` executes what comes, and what it waits for is noted from the start. */
+/* `cpu` executes from now on, and what it waits for is noted from the start. */
 WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 {
 	struct wl_lines *l = wl_lines_of(p);
@@ -93,7 +94,7 @@ WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 	l->bit = 1ULL << (cpu & 63);
 }
 
-/* `cpu` executes what comes, and its reads are counted from 0. */
+/* `cpu` executes from now on, and its reads are counted from 0. */
 WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
 {
 	__builtin_memset(&wl_lines_of(p)->seen, 0, __builtin_offsetof(struct wl_seen, updated));
@@ -107,7 +108,7 @@ WL_INLINE void wl_lines_count(struct wl_lines *l, u32 miss, u32 dist)
 	reads->at[dist & (WL_NR_DIST - 1)]++;
 }
 
-/* Nothing branches here: a search makes hundreds. */
+/* There is no branch here, because a search makes hundreds of reads. */
 WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 {
 	u64 *set = &l->holders[(u64)line * l->words + l->word];
@@ -119,8 +120,8 @@ WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 }
 
 /*
- * The CPU becomes the line's only holder. Answers the distance of the farthest other one that there
- * was.
+ * Makes the CPU the line's only holder. Returns the distance of the farthest other holder that
+ * there was.
  */
 static __attribute__((noinline)) u32 wl_lines_take_from(struct wl_policy *p, u32 line)
 {
@@ -143,7 +144,7 @@ static __attribute__((noinline)) u32 wl_lines_take_from(struct wl_policy *p, u32
 	return from;
 }
 
-/* The same; mostly the CPU is that holder already. */
+/* The same, with a fast path: most often the CPU is already the only holder. */
 WL_INLINE u32 wl_lines_take(struct wl_policy *p, u32 line)
 {
 	struct wl_lines *l = wl_lines_of(p);
@@ -154,7 +155,7 @@ WL_INLINE u32 wl_lines_take(struct wl_policy *p, u32 line)
 	return wl_lines_take_from(p, line);
 }
 
-/* The CPU waits for a holder this far away; a miss has paid for the way from `had`. */
+/* The CPU waits for a holder at this distance; a miss has already covered the distance `had`. */
 WL_INLINE void wl_lines_wait(struct wl_lines *l, u32 from, u32 had)
 {
 	struct wl_seen_taken *taken = &l->seen.taken;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host/memory.h - a host that is nothing but memory: the policy's state and the idle mask that
- * searches claim from.
+ * host/memory.h - a host that is only memory: the policy's state, and the idle mask in which
+ * searches claim.
  *
  * The simulator's native build (crates/policy/native.c) and the parity program (BPF) include this
- * file before core.h, so that both give wl_claim_idle() the same meaning. A mask bit is set while
- * its CPU idles unclaimed; the caller that tells the policy about idling also keeps the mask. There
- * is no mask in the kernel's sched_ext build: the kernel has its own.
+ * file before core.h, so that both give wl_claim_idle() the same meaning. A bit of the mask is set
+ * while its CPU is idle and unclaimed; the caller that tells the policy about idle CPUs also keeps
+ * the mask. The sched_ext build has no such mask, because the kernel has one.
  *
- * Natively the policy is the first member of an instance, and there are as many instances as
- * wanted. A BPF function may not step outside the object that it was passed, so a BPF program
- * defines the one global `wl_memory`.
+ * Natively the policy is the first member of an instance, and there can be any number of instances.
+ * A BPF function may not leave the object that it was passed, so a BPF program defines a single
+ * global, `wl_memory`.
  */
 #ifndef WL_HOST_MEMORY_H
 #define WL_HOST_MEMORY_H

@@ -8,12 +8,12 @@
 
 #include "state.h"
 
-/* Lines of which a call says that it updated them; of more nothing is known. */
+/* The greatest number of updated lines that a call reports; nothing is known of more. */
 #define WL_SEEN_UPDATES 15
-/* Steps of a search that a call says. */
+/* The greatest number of search steps that a call reports. */
 #define WL_SEEN_STEPS 8
 
-/* A step of an idle search that began, and what had been read by then. */
+/* A step of an idle search that began, and what had been read before it. */
 struct wl_seen_step {
 	u32 step; /* enum wl_step */
 	struct wl_reads hits;
@@ -24,22 +24,21 @@ struct wl_seen_step {
 struct wl_seen_taken {
 	/* The distance of the farthest holder; WL_DIST_CPU if there was no other. */
 	u32 from;
-	/* The distance from which a miss that is counted fetched that line; else WL_DIST_CPU. */
+	/* The distance from which a counted miss fetched that line; else WL_DIST_CPU. */
 	u32 had;
 };
 
 /*
- * What one call read and updated, since the last wl_lines_begin(). What counts no more is left in
- * the arrays.
+ * What one call read and updated since the last wl_lines_begin(). Array elements beyond the counts
+ * are stale.
  */
 struct wl_seen {
-	struct wl_reads
-		hits; /* reads of lines that no other CPU wrote since this one last had them */
-	struct wl_reads misses;	    /* all other reads */
+	struct wl_reads hits;	/* reads of lines that no other CPU wrote since this one had them */
+	struct wl_reads misses; /* all other reads */
 	struct wl_seen_taken taken; /* what its writes waited for */
 	u32 nr_updated;
 	u32 nr_steps;
-	u32 updated[WL_SEEN_UPDATES];	   /* numbers of lines, WL_LINE_COUNTER being 0 */
+	u32 updated[WL_SEEN_UPDATES];	   /* numbers of lines, where WL_LINE_COUNTER is 0 */
 	u32 updated_from[WL_SEEN_UPDATES]; /* the distance of the farthest other holder of each */
 	struct wl_seen_step steps[WL_SEEN_STEPS];
 };
