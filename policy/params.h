@@ -42,7 +42,6 @@ enum wl_idle_axis {
 	 * idle_two_choices.h: Look at two random CPUs of the LLC, and take the first that is idle.
 	 */
 	WL_IDLE_TWO_CHOICES,
-	WL_NR_IDLE,
 };
 
 /* Which kernel's form of `scan`. */
@@ -74,7 +73,6 @@ enum wl_scan_form {
 	WL_SCAN_MERGED,
 	/* idle_merged.h: Linux 6.12: the same walk, limited by the LLC's utilization (SIS_UTIL). */
 	WL_SCAN_UTIL,
-	WL_NR_SCAN_FORM,
 };
 
 /* Where `smt-balance` takes its random numbers from. */
@@ -86,7 +84,6 @@ enum wl_rotor {
 	WL_ROTOR_PUBLISHED,
 	/* idle_smt_balance.h: The same counter, with its bits mixed. */
 	WL_ROTOR_MIXED,
-	WL_NR_ROTOR,
 };
 
 /* Whether a wakee may be pulled to its waker's CPU. */
@@ -104,7 +101,6 @@ enum wl_affine_axis {
 	 * loads.
 	 */
 	WL_AFFINE_WIDE,
-	WL_NR_AFFINE,
 };
 
 /* Which kernel's form of `affine=always`. */
@@ -116,7 +112,6 @@ enum wl_affine_form {
 	 * alone.
 	 */
 	WL_AFFINE_4_15,
-	WL_NR_AFFINE_FORM,
 };
 
 /* How many flips count as many, with `affine=flips`. */
@@ -127,7 +122,6 @@ enum wl_factor {
 	WL_FACTOR_LLC,
 	/* wake_flips.h: As many as the machine has CPUs. */
 	WL_FACTOR_MACHINE,
-	WL_NR_FACTOR,
 };
 
 /* Whether clusters of cores are a separate level. */
@@ -140,7 +134,6 @@ enum wl_cluster_axis {
 	WL_CLUSTER_SPREAD,
 	/* cluster.h: As spread, and wake-ups look into the target's cluster first (Linux 6.7). */
 	WL_CLUSTER_SPREAD_AND_PACK,
-	WL_NR_CLUSTER,
 };
 
 /* How task groups weigh on CPUs. */
@@ -160,7 +153,6 @@ enum wl_groups_axis {
 	 * entitlement. Overrides the axes `queue` and `push`.
 	 */
 	WL_GROUPS_EXACT,
-	WL_NR_GROUPS,
 };
 
 /* Order of a CPU's queue, slices, wake-up preemption and sleeper credit. */
@@ -179,7 +171,6 @@ enum wl_queue_axis {
 	WL_QUEUE_CFS_2018,
 	/* queue_fair.h: Linux 6.12: eligible tasks by virtual deadline (EEVDF). */
 	WL_QUEUE_FAIR,
-	WL_NR_QUEUE,
 };
 
 /* Whether CPUs of unequal speed are told apart. */
@@ -191,7 +182,6 @@ enum wl_capacity_axis {
 	 * capacity.
 	 */
 	WL_CAPACITY_AWARE,
-	WL_NR_CAPACITY,
 };
 
 /* Whether a running task may be moved (active balancing). */
@@ -203,7 +193,6 @@ enum wl_push_axis {
 	 * fits.
 	 */
 	WL_PUSH_ON,
-	WL_NR_PUSH,
 };
 
 /*

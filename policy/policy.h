@@ -65,7 +65,6 @@ enum wl_step {
 	WL_STEP_CORE,  /* looking for an idle core */
 	WL_STEP_CPU,   /* looking for an idle CPU, one by one */
 	WL_STEP_REST,  /* everything else: the LLC's flag, idle siblings, a descent */
-	WL_NR_STEP,
 };
 
 /* ------------------------------------------------------------------ a task's record */

@@ -34,10 +34,11 @@ fn the_example_design_compiles() {
     copy(&root().join("policy"), &policy);
 
     fs::write(policy.join("idle_first.h"), design).unwrap();
-    let params = fs::read_to_string(policy.join("params.h")).unwrap();
-    let with_value = params.replacen("\tWL_NR_IDLE,\n", &format!("{value}\tWL_NR_IDLE,\n"), 1);
-    assert_ne!(params, with_value);
-    fs::write(policy.join("params.h"), with_value).unwrap();
+    let mut params = fs::read_to_string(policy.join("params.h")).unwrap();
+    let axis = params.find("enum wl_idle_axis {").unwrap();
+    let end = axis + params[axis..].find("};").unwrap();
+    params.insert_str(end, value);
+    fs::write(policy.join("params.h"), params).unwrap();
     let idle = fs::read_to_string(policy.join("idle.h")).unwrap();
     let idle = lists::fresh_searches(&policy, &idle).unwrap();
     assert!(idle.contains("wl_search_first(p, s, t, out)"), "{idle}");

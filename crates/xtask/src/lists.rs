@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     const PARAMS: &str = "/* How. */\nenum wl_idle_axis {\n\t/* idle_a.h: The first. */\n\tWL_IDLE_A,\n\t\
-                          /* idle_b_c.h: Another. */\n\tWL_IDLE_B_C,\n\tWL_NR_IDLE,\n};\n";
+                          /* idle_b_c.h: Another. */\n\tWL_IDLE_B_C,\n};\n";
 
     fn folder(params: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
