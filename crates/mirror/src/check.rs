@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! C assertions that a compiler lays out, counts and numbers as this crate did.
+//! C assertions that a compiler computes the same layouts, lengths and values as this crate.
 
 use std::fmt::Write;
 
 use crate::model::{Struct, Type};
 use crate::{Error, Headers};
 
-/// A header to include behind those that were read, in a build with the same defines.
+/// Returns a header to include after those that were read, in a build with the same defines.
 ///
 /// # Errors
-/// If one of `constants` is no integer.
+/// If one of `constants` is not an integer.
 pub fn assertions(headers: &Headers, constants: &[&str]) -> Result<String, Error> {
     let mut out = String::from("/* Written by crates/mirror: C's layout and numbers are those of Rust. */\n");
     for made in headers.structs.iter().filter(|made| made.has_tag) {
@@ -30,7 +30,7 @@ fn assert_equal(out: &mut String, what: &str, value: i128) {
     writeln!(out, "_Static_assert({what} == {value}, \"{what} is not {value}\");").expect("a string");
 }
 
-/// The fields of `made`, which lies `base` bytes behind the begin of `tag`, and is called `path` there.
+/// The fields of `made`, which begins `base` bytes into `tag`, and whose fields C reaches there by `path`.
 fn offsets(out: &mut String, headers: &Headers, tag: &str, path: &str, base: usize, made: &Struct) {
     for field in &made.fields {
         let name = format!("{path}{}", field.name);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The C compiler for policy/, whichever there is, as every native build of it calls it.
+//! The C compiler for policy/, with the flags of every native build.
 //!
-//! `WAKELAB_WERROR` turns warnings into errors: our CI sets it, so that a newer compiler's warning never breaks
-//! a user's build. `WAKELAB_SANITIZE` builds the C code with sanitizers: undefined behaviour and addresses with gcc,
-//! undefined behaviour alone (by a trap, which needs no runtime) with clang. gcc's address sanitizer must be loaded
-//! before all else, which only a runner can do: see the stage policy-c of `cargo xtask test`.
+//! `WAKELAB_WERROR` turns warnings into errors: our CI sets it, so that a newer compiler's warning never breaks a
+//! user's build. `WAKELAB_SANITIZE` builds the C code with sanitizers: with gcc for undefined behaviour and addresses,
+//! with clang only for undefined behaviour (by a trap, which needs no runtime). gcc's address sanitizer must be loaded
+//! first, which only a runner can do: see the stage policy-c of `cargo xtask test`.
 
 use std::env;
 use std::path::Path;
 
-/// A build of policy/ for the build script that calls this; `out` has the generated headers. What it prints is for
-/// cargo.
+/// Returns a build of policy/ for the build script that calls this; `out` has the generated headers. It prints lines
+/// for cargo.
 pub fn compiler(policy: &Path, out: &Path) -> cc::Build {
     for variable in ["WAKELAB_WERROR", "WAKELAB_SANITIZE"] {
         println!("cargo:rerun-if-env-changed={variable}");
@@ -36,7 +36,7 @@ fn sanitize(build: &mut cc::Build) {
     for flag in ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] {
         build.flag(flag);
     }
-    // rustc links without the compiler's default libraries, so the runtimes (gcc's) are named.
+    // rustc does not link the compiler's default libraries, so gcc's runtimes are named here.
     for library in ["-lasan", "-lubsan"] {
         println!("cargo:rustc-link-arg={library}");
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is wrong with a header.
+//! The error for a header that cannot be mirrored.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Something in a header that cannot be mirrored: where it is, what it is, and what was expected.
+/// Something in a header that cannot be mirrored: where it is, what was found, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The header.
     pub file: PathBuf,
-    /// The line in it, from 1 on; 0: the whole file.
+    /// The line in the header, counted from 1; 0: the whole file.
     pub line: u32,
     /// What was found and what was expected.
     pub text: String,

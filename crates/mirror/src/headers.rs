@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A header with all that it includes: conditionals decided, declarations in order.
+//! A header with everything that it includes: conditionals decided, declarations in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,30 +11,30 @@ use crate::parse;
 use crate::token::{self, Kind, Token};
 use crate::value::{self, Names, evaluate};
 
-/// What a header and those that it includes declare.
+/// What a header, and the headers that it includes, declare.
 #[derive(Clone, Debug, Default)]
 pub struct Headers {
-    /// The files, in the order in which they were read: what a build depends on.
+    /// The files, in the order in which they were read; a build depends on them.
     pub files: Vec<PathBuf>,
     /// Structs and unions in order.
     pub structs: Vec<Struct>,
     /// Enumerations in order.
     pub enums: Vec<Enum>,
-    /// The comments of constants.
+    /// Comments of constants, by the constant's name.
     docs: BTreeMap<String, String>,
-    /// C's other names of integers.
+    /// Names of integer types that C code defines.
     pub(crate) typedefs: BTreeSet<String>,
     pub(crate) names: Names,
     folders: Vec<PathBuf>,
 }
 
-/// One `#if` that is open.
+/// An `#if` that is still open.
 struct Conditional {
-    /// Is what comes next part of the program?
+    /// Whether the lines that follow are part of the program.
     is_active: bool,
-    /// Was a branch taken?
+    /// Whether one of its branches was taken.
     was_taken: bool,
-    /// Is all of it inside a part that is left out?
+    /// Whether all of it is inside a part that is left out.
     is_dead: bool,
 }
 
@@ -42,7 +42,7 @@ impl Headers {
     /// Reads `roots` and what they include from their own folders and `folders`, with `defines` in force.
     ///
     /// # Errors
-    /// If a file cannot be read, or has something that cannot be mirrored.
+    /// If a file cannot be read, or contains something that cannot be mirrored.
     pub fn read(roots: &[PathBuf], folders: &[PathBuf], defines: &[(&str, i128)]) -> Result<Headers, Error> {
         let mut headers = Headers { folders: folders.to_vec(), ..Headers::default() };
         for &(name, number) in defines {
@@ -54,20 +54,20 @@ impl Headers {
         Ok(headers)
     }
 
-    /// A struct or union by its name.
+    /// Returns a struct or union by its name.
     pub fn find(&self, name: &str) -> Option<&Struct> {
         self.structs.iter().find(|found| found.name == name)
     }
 
-    /// An enumeration by its name.
+    /// Returns an enumeration by its name.
     pub fn find_enum(&self, name: &str) -> Option<&Enum> {
         self.enums.iter().find(|found| found.name == name)
     }
 
-    /// The value of a `#define`d constant, or of an enumeration's value.
+    /// Returns the value of a `#define`d constant, or of a value of an enumeration.
     ///
     /// # Errors
-    /// If there is none of this name, or it is no integer.
+    /// If there is none of this name, or it is not an integer.
     pub fn constant(&self, name: &str) -> Result<i128, Error> {
         let file = self.files.first().cloned().unwrap_or_default();
         if let Some(value) = self.names.values.get(name) {
@@ -78,7 +78,7 @@ impl Headers {
         evaluate(tokens, &self.names).map_err(|text| Error::new(&file, 0, format!("{name}: {text}")))
     }
 
-    /// The comment of a `#define`d constant.
+    /// Returns the comment of a `#define`d constant.
     pub fn constant_doc(&self, name: &str) -> &str {
         self.docs.get(name).map_or("", String::as_str)
     }
@@ -98,7 +98,7 @@ impl Headers {
                 }
                 continue;
             };
-            // What stands before a directive is read with the names that are in force there.
+            // Declarations before a directive are read with the names that are defined there.
             let is_conditional = self.conditional(path, token.line, text, &mut open)?;
             if !is_conditional && open.iter().all(|conditional| conditional.is_active) {
                 if text.starts_with("#include") {
@@ -113,7 +113,7 @@ impl Headers {
         }
     }
 
-    /// Decides conditionals. False if the directive is none.
+    /// Handles a conditional. Returns false if the directive is not one.
     fn conditional(
         &self,
         path: &Path,
@@ -171,7 +171,7 @@ impl Headers {
             "#define" => {
                 let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
                 let (name, body) = rest.split_at(end);
-                // A macro with arguments is for functions only.
+                // A macro with arguments is only used in functions.
                 let body = if body.starts_with('(') { "" } else { body };
                 self.names.defines.insert(name.to_owned(), token::tokens(path, body).unwrap_or_default());
                 let doc = if token.after.is_empty() { &token.before } else { &token.after };
@@ -187,16 +187,16 @@ impl Headers {
     }
 }
 
-/// A directive's word, and the rest.
+/// Splits a directive into its word and the rest.
 fn split(text: &str) -> (&str, &str) {
     let end = text[1..].find(|c: char| !c.is_ascii_alphanumeric()).map_or(text.len(), |at| at + 1);
     (&text[..end], text[end..].trim())
 }
 
-/// The comment with which a file opens, behind its SPDX line, as it is written but for the stars.
+/// Returns the comment at the beginning of a file, after its SPDX line, as written except for the stars.
 ///
 /// # Errors
-/// If the file cannot be read, or opens otherwise.
+/// If the file cannot be read, or does not begin with a comment.
 pub fn opening_comment(path: &Path) -> Result<String, Error> {
     let text = fs::read_to_string(path).map_err(|error| Error::new(path, 0, error.to_string()))?;
     let rest = text.split_once("*/\n").map(|(_, rest)| rest.trim_start());

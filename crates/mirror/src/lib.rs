@@ -10,12 +10,12 @@
 //! It is a build script's library, not a command that writes files into the repository, because a build then cannot use
 //! a mirror that is out of date. It needs no clang, unlike bindgen, because the lab builds with any C compiler.
 //!
-//! The subset of C: structs and unions (nested, anonymous too) of integers, arrays and each other, enumerations,
-//! `#define`d integers, conditionals. Functions, typedefs, function-like macros and assertions are stepped over. All
-//! else is an error with file and line, never skipped.
+//! The subset of C: structs and unions (nested and anonymous ones too) of integers, arrays and each other,
+//! enumerations, `#define`d integers, conditionals. Functions, typedefs, function-like macros and assertions are
+//! skipped. Anything else is an error with file and line.
 //!
-//! Comments count. One in the line where a field or value ends describes it, one in the lines right before does too.
-//! `enum wl_reason` in a field's comment says whose values it has.
+//! Comments are read too. A comment on the line where a field or value ends describes it, and so does one on the lines
+//! directly before. `enum wl_reason` in a field's comment names the enumeration whose values the field has.
 
 pub mod check;
 mod compiler;
@@ -24,6 +24,7 @@ mod headers;
 mod model;
 mod parse;
 pub mod rust;
+pub mod script;
 mod token;
 mod value;
 pub mod words;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What headers declare, with the layout that C gives it.
+//! The declarations in headers, with the layout that C gives them.
 
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,31 +13,31 @@ pub enum Type {
     },
     /// A struct or union by its C name.
     Struct(String),
-    /// A number of elements.
+    /// An array with this number of elements.
     Array(Box<Type>, usize),
 }
 
 /// A field of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its C name. Empty for an anonymous struct or union, whose members C reaches without one.
+    /// Its C name. Empty for an anonymous struct or union, whose members C reaches directly.
     pub name: String,
-    /// Its comments.
+    /// The comments before and after it.
     pub doc: String,
     /// Its type.
     pub of: Type,
-    /// Where it begins in its struct, in bytes.
+    /// Its offset in its struct, in bytes.
     pub offset: usize,
     /// Its size in bytes.
     pub size: usize,
-    /// The enumeration that its comment names: whose values it has.
+    /// The enumeration that its comment names, whose values it has.
     pub values: Option<String>,
 }
 
 /// A struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
-    /// Its C name; for one declared inside another, that of the other with the field's.
+    /// Its C name. A struct declared inside another has the outer one's name and the field's.
     pub name: String,
     /// The comment before it.
     pub doc: String,
@@ -58,11 +58,11 @@ pub struct Struct {
 pub struct Value {
     /// Its C name.
     pub name: String,
-    /// Its comments.
+    /// The comments before and after it.
     pub doc: String,
-    /// The number.
+    /// Its integer value.
     pub number: i128,
-    /// The line where it stands.
+    /// The line on which it is declared.
     pub line: u32,
 }
 
@@ -73,12 +73,12 @@ pub struct Enum {
     pub name: String,
     /// The comment before it.
     pub doc: String,
-    /// All values in order, a closing `WL_NR_..` included.
+    /// All values in order, including a closing `WL_NR_..`.
     pub values: Vec<Value>,
 }
 
 impl Enum {
-    /// The values but for a `WL_NR_..` that counts them.
+    /// Returns the values without a closing `WL_NR_..`, which counts them.
     pub fn choices(&self) -> &[Value] {
         match self.values.split_last() {
             Some((last, rest)) if last.name.starts_with("WL_NR_") => rest,
@@ -86,7 +86,7 @@ impl Enum {
         }
     }
 
-    /// How the names of all choices begin, up to and with an underscore: `WL_IDLE_`.
+    /// Returns what the names of all choices begin with, up to and including an underscore: `WL_IDLE_`.
     pub fn prefix(&self) -> &str {
         let Some(first) = self.choices().first() else { return "" };
         let shared =

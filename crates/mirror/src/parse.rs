@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Declarations: structs with their layout, enumerations with their values. Functions and typedefs are stepped over.
+//! Declarations: structs with their layout, enumerations with their values. Functions and typedefs are skipped.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::value::{self, evaluate};
 const ALIGN_LINE: &str = "WL_ALIGN_LINE";
 const LINE: usize = 64;
 
-/// Reads the declarations of a file, or of a part of it, into `headers`.
+/// Reads the declarations in a file, or in a part of it, into `headers`.
 pub(crate) fn declarations(headers: &mut Headers, file: &Path, tokens: &[Token]) -> Result<(), Error> {
     let mut parser = Parser { headers, file, tokens, at: 0 };
     while parser.at < tokens.len() {
@@ -71,7 +71,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The comment behind the token just read.
+    /// The comment after the token that was just read.
     fn after(&self) -> &str {
         &self.tokens[self.at - 1].after
     }
@@ -96,7 +96,7 @@ impl Parser<'_> {
         self.step_over()
     }
 
-    /// A typedef, an assertion, a prototype or a function.
+    /// Skips a typedef, an assertion, a prototype or a function.
     fn step_over(&mut self) -> Result<(), Error> {
         let begin = self.at;
         let is_typedef = self.is_word(0, "typedef");
@@ -185,12 +185,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The value of the tokens from `begin` to here.
+    /// The value of the tokens from `begin` up to the current one.
     fn evaluate(&self, begin: usize) -> Result<i128, Error> {
         evaluate(&self.tokens[begin..self.at], &self.headers.names).map_err(|text| self.error(text))
     }
 
-    /// From the brace on. Returns with the struct in the list.
+    /// Reads a struct from its brace on, and adds it to the list.
     fn body(&mut self, name: String, doc: String, is_union: bool, has_tag: bool) -> Result<(), Error> {
         self.sign('{')?;
         let mut made = Struct { name, doc, is_union, has_tag, fields: Vec::new(), size: 0, align: 1 };
@@ -207,7 +207,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// One declaration of one or several fields.
+    /// Reads one declaration of one or several fields.
     fn fields(&mut self, into: &mut Struct) -> Result<(), Error> {
         let before = self.tokens.get(self.at).map_or_else(String::new, |token| token.before.clone());
         let (of, is_anonymous) = self.base_type(into, &before)?;
@@ -253,7 +253,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        // What stands behind the last of several is of all.
+        // A comment after the last of several fields describes all of them.
         let doc = into.fields.last().map_or_else(String::new, |field| field.doc.clone());
         let values = into.fields.last().and_then(|field| field.values.clone());
         for field in &mut into.fields[first..] {
@@ -264,7 +264,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The type before a field's name, and whether the field needs none.
+    /// Reads the type before a field's name. Also returns whether the field needs no name.
     fn base_type(&mut self, parent: &Struct, doc: &str) -> Result<(Type, bool), Error> {
         let word = self.word("a field's type")?;
         let integer = |bytes, signed| Ok((Type::Integer { bytes, signed }, false));
@@ -305,7 +305,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Gives a field its place.
+    /// Computes the offset of a field.
     fn place(
         &self,
         into: &mut Struct,
@@ -328,7 +328,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Size and alignment.
+    /// Returns size and alignment in bytes.
     fn layout(&self, of: &Type) -> Result<(usize, usize), Error> {
         match of {
             Type::Integer { bytes, .. } => Ok((*bytes, *bytes)),
@@ -345,7 +345,7 @@ impl Parser<'_> {
     }
 }
 
-/// Comments before and behind.
+/// Joins the comments before and after.
 fn joined(before: &str, after: &str) -> String {
     match (before, after) {
         ("", text) | (text, "") => text.to_owned(),

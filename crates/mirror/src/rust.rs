@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rust source: `repr(C)` structs, enumerations with words, tables of fields, and assertions that Rust agrees.
 //!
-//! The source refers to `Field` and `Of` (crates/policy/src/fields.rs) and to zerocopy, by the names that are in scope
-//! where it is included.
+//! The source refers to `Field` and `Of` (crates/policy/src/fields.rs) and to zerocopy by their short names; the file
+//! that includes it must have them in scope.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,16 +11,16 @@ use crate::model::{Enum, Field, Struct, Type};
 use crate::words::{self, Comment};
 use crate::{Error, Headers};
 
-/// What to call things, and what exists elsewhere.
+/// Rust names of C declarations, and paths of those that exist elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names<'a> {
-    /// C names with the Rust names that do not follow from them.
+    /// C names, and the Rust names that do not follow from them.
     pub irregular: &'a [(&'a str, &'a str)],
-    /// C names of structs that have a mirror already, with its path.
+    /// C names of structs that are mirrored already, and the paths of their mirrors.
     pub foreign: &'a [(&'a str, &'a str)],
 }
 
-/// Rust source in the making.
+/// Rust source that is being written.
 #[derive(Debug)]
 pub struct Writer<'a> {
     headers: &'a Headers,
@@ -30,22 +30,22 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Of what `headers` declare.
+    /// A writer for what `headers` declare, with nothing written yet.
     pub fn new(headers: &'a Headers, names: Names<'a>) -> Writer<'a> {
         Writer { headers, names, out: String::new(), done: BTreeSet::new() }
     }
 
-    /// The source.
+    /// Returns the source.
     pub fn finish(self) -> String {
         self.out
     }
 
-    /// More source of the caller's.
+    /// Appends source that the caller has written.
     pub fn push(&mut self, text: &str) {
         self.out.push_str(text);
     }
 
-    /// The Rust name of a struct or an enumeration.
+    /// Returns the Rust name of a struct or an enumeration.
     pub fn name(&self, c: &str) -> String {
         let named = self.names.irregular.iter().chain(self.names.foreign).find(|(name, _)| *name == c);
         let plain = || words::camel(c.strip_suffix("_out").or(c.strip_suffix("_axis")).unwrap_or(c));
@@ -64,10 +64,10 @@ impl<'a> Writer<'a> {
         self.headers.find(c).ok_or_else(|| self.error(format!("found no struct {c}")))
     }
 
-    /// An enumeration by its C name.
+    /// Returns an enumeration by its C name.
     ///
     /// # Errors
-    /// If there is none, or its values are not counted from 0 in steps of 1.
+    /// If there is none, or its values do not count from 0 in steps of 1.
     pub fn find_enum(&self, c: &str) -> Result<&'a Enum, Error> {
         let found = self.headers.find_enum(c).ok_or_else(|| self.error(format!("found no enum {c}")))?;
         match found.values.iter().enumerate().find(|(at, value)| value.number != *at as i128) {
@@ -79,7 +79,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A constant: `pub const NAME: TYPE`.
+    /// Writes a constant: `pub const NAME: TYPE`.
     ///
     /// # Errors
     /// If C has no such constant.
@@ -92,8 +92,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// An enumeration with its values' words. `derives` come on top of the usual ones, `attribute` says what a value
-    /// with this word has besides its comment.
+    /// Writes an enumeration with its values' words. `derives` are derived in addition to the usual traits; `attribute`
+    /// returns the attributes of the value with this word.
     ///
     /// # Errors
     /// As [`Writer::find_enum`].
@@ -144,10 +144,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A struct, after those that it contains.
+    /// Writes a struct, after the structs that it contains.
     ///
     /// # Errors
-    /// If there is none, or it has what Rust's side cannot have: a union.
+    /// If there is none, or it contains a union, which Rust's side does not support.
     pub fn structure(&mut self, c: &str) -> Result<(), Error> {
         if self.is_foreign(c) || !self.done.insert(format!("struct {c}")) {
             return Ok(());
@@ -203,7 +203,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The table of a struct's fields, `WL_CPU_FIELDS`, after those of the structs that it contains.
+    /// Writes the table of a struct's fields, `WL_CPU_FIELDS`, after those of the structs that it contains.
     ///
     /// # Errors
     /// If there is no such struct.
@@ -229,7 +229,7 @@ impl<'a> Writer<'a> {
         let (of, len) = element(&field.of);
         let of_text = match of {
             Type::Struct(inner) => format!("Of::Struct({})", self.table_path(inner)),
-            // A design's own enumeration may be in a header that is not read.
+            // The enumeration of a design may be in a header that is not read here.
             Type::Integer { signed, .. } => {
                 match field.values.as_ref().filter(|c| self.headers.find_enum(c).is_some()) {
                     Some(values) => {
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Of what a field has, and how many. Arrays of arrays count as one.
+/// Returns the element type of a field, and the number of elements. Arrays of arrays count as one.
 fn element(of: &Type) -> (&Type, usize) {
     match of {
         Type::Array(of, len) => {
@@ -283,7 +283,7 @@ fn table_name(c: &str) -> String {
     format!("{}_FIELDS", c.to_ascii_uppercase())
 }
 
-/// Room that C leaves.
+/// Writes the padding that C leaves.
 fn gap(out: &mut String, from: usize, to: usize) {
     if to > from {
         *out += &format!("    #[doc(hidden)]\n    pub gap_{from}: [u8; {}],\n", to - from);

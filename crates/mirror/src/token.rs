@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Number(i128),
     /// A string or character literal.
     Text(String),
-    /// Punctuation, a character at a time.
+    /// Punctuation, one character at a time.
     Sign(char),
     /// A preprocessor line without its comments.
     Directive(String),
@@ -22,9 +22,9 @@ pub(crate) enum Kind {
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) line: u32,
-    /// The comment that ends in the line before it.
+    /// The comment that ends on the line before it.
     pub(crate) before: String,
-    /// The comment that begins in its line, behind it.
+    /// The comment that begins after it on its line.
     pub(crate) after: String,
 }
 
@@ -33,11 +33,11 @@ struct Reader<'a> {
     rest: &'a str,
     line: u32,
     tokens: Vec<Token>,
-    /// The last comment that stands alone, and the line where it ends.
+    /// The last comment on lines of its own that no token has yet, and the line where it ends.
     pending: Option<(String, u32)>,
 }
 
-/// Cuts a header into tokens.
+/// Splits a header into tokens.
 pub(crate) fn tokens(file: &Path, text: &str) -> Result<Vec<Token>, Error> {
     let mut reader = Reader { file, rest: text, line: 1, tokens: Vec::new(), pending: None };
     while let Some(next) = reader.rest.chars().next() {
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
 
     fn push(&mut self, kind: Kind) {
         let line = self.line;
-        // A comment further up is about what comes, not about this.
+        // An earlier comment describes what follows it, not this token.
         let before = self.pending.take().filter(|(_, end)| end + 1 == line).map(|(text, _)| text);
         self.tokens.push(Token { kind, line, before: before.unwrap_or_default(), after: String::new() });
     }
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(plain(text))
     }
 
-    /// A preprocessor line with its continuations; a comment in it belongs to it.
+    /// Reads a preprocessor line with its continuations; a comment in it belongs to it.
     fn directive(&mut self) -> Result<(), Error> {
         let line = self.line;
         let mut text = String::new();
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A comment's words: without the stars at line beginnings, its lines joined; an empty line stays one.
+/// The words of a comment: without the stars at line beginnings, and with its lines joined; an empty line stays.
 pub(crate) fn plain(text: &str) -> String {
     let lines = text.lines().map(|line| line.trim().trim_start_matches('*').trim());
     let mut joined = String::new();

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::token::{Kind, Token};
 
-/// What names stand for: `#define`d text as tokens, and values of enumerations.
+/// Definitions of names: `#define`d text as tokens, and values of enumerations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) defines: BTreeMap<String, Vec<Token>>,
     pub(crate) values: BTreeMap<String, i128>,
 }
 
-/// The value of an expression, or why it has none.
+/// Returns the value of an expression, or the reason why it has none.
 pub(crate) fn evaluate(tokens: &[Token], names: &Names) -> Result<i128, String> {
     let mut reader = Reader { tokens, at: 0, names, depth: 0 };
     reader.whole()
@@ -25,7 +25,7 @@ struct Reader<'a> {
     depth: u32,
 }
 
-/// Operators of two operands by how tightly they bind, the loosest first.
+/// Binary operators by precedence, the loosest first.
 const LEVELS: [&[&str]; 8] = [
     &["||"],
     &["&&"],
@@ -58,7 +58,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// Is it this operator that comes, and no longer one?
+    /// Whether this operator comes next, and not a longer one.
     fn is_at(&self, operator: &str) -> bool {
         let sign = |at: usize| match self.tokens.get(at).map(|token| &token.kind) {
             Some(Kind::Sign(sign)) => Some(*sign),
@@ -152,7 +152,7 @@ fn apply(operator: &str, a: i128, b: i128) -> Option<i128> {
     }
 }
 
-/// A token as it is written.
+/// Returns a token as it was written.
 pub(crate) fn text(kind: &Kind) -> String {
     match kind {
         Kind::Word(text) | Kind::Directive(text) => format!("`{text}`"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Names and descriptions from C names and their comments.
 //!
-//! A comment may open with what is not to be derived from the name, in the forms `FILE.h: text`, `"word": text` and
-//! `FILE.h, "word": text`; an axis' field also with `"word" with AXIS=VALUE, VALUE: text` and `not with`, a kind of
-//! event with `takes FIELD, FIELD; answers STRUCT: text`.
+//! A comment may begin with what does not follow from the name, in the forms `FILE.h: text`, `"word": text` and
+//! `FILE.h, "word": text`; the comment of an axis' field also with `"word" with AXIS=VALUE, VALUE: text` and `not
+//! with`, and that of a kind of event with `takes FIELD, FIELD; answers STRUCT: text`.
 
 use crate::model::{Enum, Value};
 
@@ -12,22 +12,22 @@ use crate::model::{Enum, Value};
 pub struct Comment {
     /// The header that holds the design.
     pub file: Option<String>,
-    /// The word in reports and arguments.
+    /// The word that reports and arguments use.
     pub word: Option<String>,
-    /// The axis and the values of it with which alone this one is looked at.
+    /// Another axis, and its values with which this axis is used; it is ignored with all others.
     pub with: Option<(String, Vec<String>)>,
-    /// Another axis and the values of it that override this one.
+    /// Another axis, and its values that override this axis.
     pub without: Option<(String, Vec<String>)>,
-    /// What a kind of event takes.
+    /// The arguments that a kind of event takes.
     pub takes: Vec<String>,
-    /// The struct with which it is answered.
+    /// The struct that answers it.
     pub answers: Option<String>,
-    /// What remains.
+    /// The rest of the comment.
     pub text: String,
 }
 
 impl Comment {
-    /// Takes a comment apart.
+    /// Splits a comment into its parts.
     pub fn of(doc: &str) -> Comment {
         let mut comment = Comment::default();
         let mut rest = doc;
@@ -61,7 +61,8 @@ impl Comment {
     }
 }
 
-/// The word for a value: its comment's, or its name in lower case with hyphens (numbers alone: with dots).
+/// Returns the word for a value: from its comment, or its name in lower case with hyphens (a name of only numbers: with
+/// dots).
 pub fn word(of: &Enum, value: &Value) -> String {
     let comment = Comment::of(&value.doc);
     comment.word.unwrap_or_else(|| {
@@ -71,7 +72,7 @@ pub fn word(of: &Enum, value: &Value) -> String {
     })
 }
 
-/// The Rust name of a value: `SmtBalance`; of a kernel's version, `Linux4_15`.
+/// Returns the Rust name of a value: `SmtBalance`; for a kernel's version `Linux4_15`.
 pub fn variant(of: &Enum, value: &Value) -> String {
     let name = &value.name[of.prefix().len()..];
     if name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -80,7 +81,7 @@ pub fn variant(of: &Enum, value: &Value) -> String {
     camel(name)
 }
 
-/// `wl_select_in` as `SelectIn`.
+/// Converts `wl_select_in` to `SelectIn`.
 pub fn camel(name: &str) -> String {
     let name = name.strip_prefix("wl_").unwrap_or(name);
     name.split('_').filter(|part| !part.is_empty()).fold(String::new(), |mut all, part| {
@@ -90,14 +91,14 @@ pub fn camel(name: &str) -> String {
     })
 }
 
-/// A name as Rust may have it: `r#move`.
+/// Returns a name as Rust accepts it: `r#move`.
 pub fn identifier(name: &str) -> String {
     const KEYWORDS: [&str; 12] =
         ["as", "box", "fn", "in", "loop", "match", "mod", "move", "mut", "ref", "type", "where"];
     if KEYWORDS.contains(&name) { format!("r#{name}") } else { name.to_owned() }
 }
 
-/// A comment as lines of Rust documentation with this indent. Nothing in it is a link or a tag.
+/// Returns a comment as lines of Rust documentation with this indent. Nothing in it becomes a link or a tag.
 pub fn doc(text: &str, indent: &str) -> String {
     let escaped = text.replace('[', "\\[").replace(']', "\\]").replace('<', "\\<").replace('*', "\\*");
     let lines = escaped.lines().map(|line| format!("{indent}/// {line}").trim_end().to_owned() + "\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Headers in, Rust and C assertions out: small ones written here, and policy/ itself.
+//! Headers and the Rust and C assertions written for them: small headers in this file, and policy/ itself.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use wakelab_mirror::rust::{Names, Writer};
 use wakelab_mirror::{Error, Headers, Type, check, words};
 
-/// Reads a header of this text. `name` keeps tests apart.
+/// Reads a header with this text. `name` keeps the files of tests apart.
 fn read(name: &str, text: &str) -> Result<Headers, Error> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -16,7 +16,7 @@ fn read(name: &str, text: &str) -> Result<Headers, Error> {
     Headers::read(&[file], &[], &[("WL_MAX_CPUS", 128)])
 }
 
-/// What is wrong with a header of this text: the line, and the words.
+/// Returns the error for a header with this text: the line, and the words.
 fn refusal(name: &str, text: &str) -> (u32, String) {
     let error = read(name, text).unwrap_err();
     (error.line, error.text)
@@ -76,7 +76,7 @@ fn values_and_comments_of_enumerations() {
     assert_eq!(headers.constant("WL_FAR_B").unwrap(), 7);
     let mut writer = Writer::new(&headers, Names::default());
     writer.enumeration("wl_kind_axis", "", &|_| String::new()).unwrap();
-    // Rust's names count from 0 only.
+    // Rust's enumerations count from 0 only.
     let error = writer.enumeration("wl_far", "", &|_| String::new()).unwrap_err();
     assert_eq!(error.text, "found WL_FAR_A = 3; expected values counted from 0");
     assert!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the axes of params.h as Rust: an enumeration each, the struct of one choice on each, and what goes by name.
+//! Writes the axes of params.h as Rust: an enumeration for each, a struct with one choice on each, and access by name.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,11 +10,11 @@ use wakelab_mirror::{Error, Field, Headers, opening_comment};
 
 /// An axis: a field of `struct wl_params` whose comment names an enumeration.
 struct Axis {
-    /// The word in `AXIS=VALUE`.
+    /// The axis' name in `AXIS=VALUE`.
     word: String,
-    /// Rust's field in PolicySpec.
+    /// The name of Rust's field in PolicySpec.
     field: String,
-    /// C's field.
+    /// The name of C's field.
     c_field: String,
     /// The C name of its enumeration.
     c_enum: String,
@@ -49,7 +49,7 @@ pub(crate) fn write(writer: &mut Writer<'_>, headers: &Headers, policy: &Path) -
     Ok(())
 }
 
-/// An axis as a value of Rust's `Axis`.
+/// Returns an axis as a value of Rust's `Axis`.
 fn entry(writer: &Writer<'_>, axis: &Axis, policy: &Path) -> Result<String, Error> {
     let found = writer.find_enum(&axis.c_enum)?;
     let values_of = |with: &Option<(String, Vec<String>)>| {
@@ -77,7 +77,7 @@ fn entry(writer: &Writer<'_>, axis: &Axis, policy: &Path) -> Result<String, Erro
     Ok(out + "    ] },\n")
 }
 
-/// `PolicySpec`, and what sets and tells its axes by name.
+/// Writes `PolicySpec`, and what sets and returns its axes by name.
 fn spec(out: &mut String, writer: &Writer<'_>, headers: &Headers, axes: &[Axis]) -> std::fmt::Result {
     out.push_str(
         "/// A policy: one choice on each axis, and its tunables.\n#[derive(Clone, Debug, PartialEq, Eq, Serialize, \
@@ -126,7 +126,7 @@ fn spec(out: &mut String, writer: &Writer<'_>, headers: &Headers, axes: &[Axis])
     Ok(())
 }
 
-/// Where the fields of topology.h's structs begin, for builds with any number of CPUs: computed from two of them.
+/// Writes where the fields of topology.h's structs begin in a build with any number of CPUs, computed from two builds.
 pub(crate) fn write_places(writer: &mut Writer<'_>, most: &Headers, few: &Headers) -> Result<(), Error> {
     let max_cpus = |headers: &Headers| headers.constant("WL_MAX_CPUS").map(|value| value as usize);
     let (large, small) = (max_cpus(most)?, max_cpus(few)?);
@@ -140,7 +140,7 @@ pub(crate) fn write_places(writer: &mut Writer<'_>, most: &Headers, few: &Header
         let rust = name.trim_start_matches("wl_").to_ascii_uppercase();
         out += &format!("pub(crate) const {rust}_PLACES: &[(&str, Place)] = &[\n");
         for (a, b) in in_most.fields.iter().zip(&in_few.fields) {
-            // Of the policy, what hosts fill in.
+            // Of the policy only the fields that hosts fill in are needed.
             if name == "wl_policy" && !["params", "topo"].contains(&a.name.as_str()) {
                 continue;
             }

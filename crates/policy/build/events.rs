@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the kinds of event.h as Rust, with what each takes and answers.
+//! Writes the kinds of event.h as Rust, with what each takes and which struct answers it.
 
 use wakelab_mirror::rust::Writer;
 use wakelab_mirror::words::Comment;

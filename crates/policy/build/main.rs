@@ -5,17 +5,16 @@ mod axes;
 mod events;
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, fs};
 
-use wakelab_mirror::rust::{Names, Writer};
-use wakelab_mirror::{Headers, check, compiler};
+use wakelab_mirror::rust::Names;
+use wakelab_mirror::script::{self, Constant, Places};
+use wakelab_mirror::{Headers, compiler};
 
-/// The headers that hosts need, relative to policy/. They include what they need themselves.
+/// The headers that hosts need, relative to policy/; they include others.
 const HEADERS: [&str; 4] = ["state.h", "event.h", "traits.h", "host/seen.h"];
 
-/// Structs that Rust has, besides those that they contain.
+/// Structs that Rust gets, apart from the structs that they contain.
 const STRUCTS: [&str; 20] = [
     "wl_params",
     "wl_reads",
@@ -39,7 +38,7 @@ const STRUCTS: [&str; 20] = [
     "wl_group_cpu",
 ];
 
-/// Enumerations that Rust has, besides those of the axes.
+/// Enumerations that Rust gets, apart from those of the axes.
 const ENUMS: [&str; 8] = [
     "wl_reason",
     "wl_affine_reason",
@@ -51,8 +50,7 @@ const ENUMS: [&str; 8] = [
     "wl_step",
 ];
 
-/// Constants: the C name, the Rust name and type.
-const CONSTANTS: [(&str, &str, &str); 17] = [
+const CONSTANTS: [Constant; 17] = [
     ("WL_MAX_CPUS", "MAX_CPUS", "usize"),
     ("WL_MAX_LEVELS", "MAX_LEVELS", "usize"),
     ("WL_MAX_THREADS", "MAX_THREADS", "usize"),
@@ -72,59 +70,33 @@ const CONSTANTS: [(&str, &str, &str); 17] = [
     ("WL_LINE_IDLE_LLCS", "LINE_IDLE_LLCS", "usize"),
 ];
 
-/// Rust names that do not follow from C's.
+/// Rust names that do not follow from C names.
 const NAMES: Names<'_> = Names {
     irregular: &[("wl_cpu", "CpuState"), ("wl_cpu_state", "CpuActivity"), ("wl_seen_taken", "Taken")],
     foreign: &[],
 };
 
 fn main() -> ExitCode {
-    match build() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    script::run(&["build", "native.c"], build)
 }
 
-fn build() -> Result<(), Box<dyn Error>> {
-    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    let policy = here.join("../../policy").canonicalize()?;
-    println!("cargo:rerun-if-changed={}", policy.display());
-    println!("cargo:rerun-if-changed=build");
-    mirror(&policy, &out)?;
-    compile(&policy, &out);
-    Ok(())
-}
-
-/// Writes mirror.rs and mirror_check.h.
-fn mirror(policy: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
+fn build(places: &Places) -> Result<(), Box<dyn Error>> {
+    let policy = &places.policy;
     let roots = HEADERS.map(|header| policy.join(header));
-    let read = |max_cpus| Headers::read(&roots, &[policy.to_owned()], &[("WL_MAX_CPUS", max_cpus)]);
-    let headers = read(4096)?;
-    let mut writer = Writer::new(&headers, NAMES);
-    for (c, name, of) in CONSTANTS {
-        writer.constant(c, name, of)?;
-    }
-    for c in ENUMS {
-        writer.enumeration(c, "", &|_| String::new())?;
-    }
-    for c in STRUCTS.into_iter().chain(["wl_seen"]) {
-        writer.structure(c)?;
-    }
-    events::write(&mut writer, &headers)?;
-    writer.table("wl_policy")?;
-    axes::write(&mut writer, &headers, policy)?;
-    axes::write_places(&mut writer, &headers, &read(1024)?)?;
-    fs::write(out.join("mirror.rs"), writer.finish())?;
-    let constants = CONSTANTS.map(|(c, ..)| c);
-    fs::write(out.join("mirror_check.h"), check::assertions(&headers, &constants)?)?;
+    let read = |max_cpus| Headers::read(&roots, &[policy.clone()], &[("WL_MAX_CPUS", max_cpus)]);
+    let (headers, few) = (read(4096)?, read(1024)?);
+    places.mirror(&headers, NAMES, &CONSTANTS, |writer| {
+        for c in ENUMS {
+            writer.enumeration(c, "", &|_| String::new())?;
+        }
+        for c in STRUCTS.into_iter().chain(["wl_seen"]) {
+            writer.structure(c)?;
+        }
+        events::write(writer, &headers)?;
+        writer.table("wl_policy")?;
+        axes::write(writer, &headers, policy)?;
+        axes::write_places(writer, &headers, &few)
+    })?;
+    compiler(policy, &places.out).file("native.c").compile("wakelab_policy");
     Ok(())
-}
-
-fn compile(policy: &Path, out: &Path) {
-    println!("cargo:rerun-if-changed=native.c");
-    compiler(policy, out).file("native.c").compile("wakelab_policy");
 }
