@@ -3,7 +3,7 @@
  * native.c - the policy built for this machine: the memory host, the lines that its CPUs share, and
  * an exported wrapper for every entry point.
  *
- * Entry points are static, so these names are all that the linker sees of the policy.
+ * Entry points are static, so the linker sees nothing of the policy but these wrappers.
  */
 #include "host/memory.h"
 #include "host/lines.h"
@@ -17,7 +17,7 @@ u64 wl_native_instance_size(u32 nr_cpus, u32 nr_groups)
 	return wl_instance_place(0, nr_cpus, nr_groups);
 }
 
-/* Of which the head is the policy's state, and the rest the host's. */
+/* The first part of an instance is the policy's state; the rest belongs to the host. */
 u64 wl_native_state_size(void)
 {
 	return sizeof(struct wl_memory);
@@ -30,7 +30,7 @@ void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_trait
 
 /*
  * What the last select, enqueue, dispatch, tick, timer, busy or idle read and updated, and what the
- * writes of the last of these, of may_move, running, stopping or quiescent waited for.
+ * writes of the last of these, or of may_move, running, stopping or quiescent, waited for.
  */
 const struct wl_seen *wl_native_seen(struct wl_policy *p)
 {
@@ -105,7 +105,7 @@ int wl_native_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct wl_timer_ou
 	return wl_taken(p, cpu, now_ns, out);
 }
 
-/* Any of these calls, as data. */
+/* Makes any of these calls, described as data. */
 int wl_native_apply(struct wl_policy *p, const struct wl_event *e, struct wl_task *t,
 		    struct wl_task *waker, union wl_answer *answer)
 {
@@ -114,7 +114,7 @@ int wl_native_apply(struct wl_policy *p, const struct wl_event *e, struct wl_tas
 }
 
 /*
- * For checkers and tests: what the policy knows of a CPU, the words of a block, the busy counter of
+ * For checkers and tests: the policy's record of a CPU, the bitmaps of a block, the busy counter of
  * a domain.
  */
 void wl_native_cpu(struct wl_policy *p, u32 cpu, struct wl_cpu *out)
@@ -137,7 +137,7 @@ u32 wl_native_idle_llc(struct wl_policy *p, u32 llc)
 	return *wl_idle_llcs(p, llc) >> (llc & 63) & 1;
 }
 
-/* What there is of a group's records; all 0 where there is none. */
+/* The records of a group; all 0 if there is none. */
 void wl_native_group(struct wl_policy *p, u32 slot, struct wl_group *out)
 {
 	const struct wl_group *g = wl_group_at(p, slot);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Kernels that people run, by the nearest policy that we have, with what differs in that kernel.
+//! Kernels that people run, each with the nearest policy that we have and how that kernel differs from it.
 //!
-//! What differs is about the paths that a policy models: the idle search, wake-affine, the queue, and how CPUs are
-//! compared. It comes on top of the approximations of the policy that an alias begins with.
+//! The differences concern what a policy models: the idle search, wake-affine, the queue, and how CPUs are compared.
+//! They come in addition to the approximations of the policy that an alias begins with.
 
 /// A kernel by its version, and the policy that comes nearest to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Alias {
     /// The first word of a policy.
     pub name: &'static str,
-    /// One line for people: the release, who ships it, and what it is taken for.
+    /// One line: the release, the distribution that ships it, and the policy that it stands for.
     pub description: &'static str,
     /// The policy that it stands for.
     pub policy: &'static str,
-    /// Where that kernel differs from this policy, one sentence each.
+    /// How that kernel differs from this policy, one sentence for each difference.
     pub differences: &'static [&'static str],
 }
 
@@ -35,7 +35,7 @@ pub(crate) static ALIASES: [Alias; 7] = [
         differences: &[
             "The idle search still has separate steps for a core, a CPU and a sibling; 5.12 merged them.",
             "Linux 5.5 rewrote load balancing to classify groups by utilization and numbers of tasks; balancing here is 4.15's.",
-            "Since 5.6, a kernel thread bound to a CPU may put its wakee there beside itself; here it may not.",
+            "Since 5.6, a kernel thread bound to a CPU may put its wakee on its own CPU; here it may not.",
             "Since 5.7, tasks look for a CPU of sufficient capacity (select_idle_capacity), as here.",
         ],
     },
@@ -44,9 +44,9 @@ pub(crate) static ALIASES: [Alias; 7] = [
         description: "Linux 5.14 (August 2021): linux-5.12",
         policy: "linux-5.12",
         differences: &[
-            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 it is followed by a look at target's idle siblings.",
+            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 the kernel then also looks at target's idle siblings.",
             "Core scheduling (5.14) is absent.",
-            "RHEL 9's kernel bears this number, but has many changes of later schedulers: it is not this policy.",
+            "RHEL 9's kernel has this version number, but many changes of later schedulers: it is not this policy.",
         ],
     },
     Alias {
@@ -54,9 +54,9 @@ pub(crate) static ALIASES: [Alias; 7] = [
         description: "Linux 5.15 (October 2021; Ubuntu 22.04): linux-5.12",
         policy: "linux-5.12",
         differences: &[
-            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 it is followed by a look at target's idle siblings.",
+            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 the kernel then also looks at target's idle siblings.",
             "Idle cgroups (cpu.idle, 5.15) are absent.",
-            "The level of clusters came one release later, in 5.16.",
+            "The cluster level came one release later, in 5.16.",
         ],
     },
     Alias {
@@ -74,8 +74,8 @@ pub(crate) static ALIASES: [Alias; 7] = [
         policy: "linux-6.12+cluster=spread",
         differences: &[
             "The first release with EEVDF. Here, as in 6.6, a task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
-            "Wake-ups look into target's cluster first since 6.7 only.",
-            "A task cannot ask for a slice of its own: that came in 6.12.",
+            "Wake-ups look into target's cluster first only since 6.7.",
+            "A task cannot ask for a slice: that came in 6.12.",
         ],
     },
     Alias {
@@ -84,7 +84,7 @@ pub(crate) static ALIASES: [Alias; 7] = [
         policy: "linux-6.12",
         differences: &[
             "Here, as in 6.8, a task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
-            "A task cannot ask for a slice of its own: that came in 6.12.",
+            "A task cannot ask for a slice: that came in 6.12.",
         ],
     },
 ];

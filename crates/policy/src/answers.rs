@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What hosts ask of the policy's answers.
+//! Methods of the policy's answers that hosts need.
 
 use crate::mirror::{
     AffineReason, BalanceWhy, Decision, Dispatch, DispatchDo, LINE_BLOCK, LINE_COUNTER, LINE_IDLE_LLCS,
@@ -10,7 +10,7 @@ use crate::mirror::{
 pub const HWEIGHT_ONE: u32 = 1024;
 
 impl Reads {
-    /// Reads at all distances.
+    /// The number of reads at all distances.
     pub fn total(&self) -> u64 {
         self.at.iter().map(|&n| u64::from(n)).sum()
     }
@@ -34,12 +34,12 @@ impl Dispatch {
         DispatchDo::from_raw(self.what)
     }
 
-    /// Which balancing was tried, if any.
+    /// The kind of balancing that was tried, if any.
     pub fn why(&self) -> BalanceWhy {
         BalanceWhy::from_raw(self.why)
     }
 
-    /// How the host chooses from the own queue.
+    /// How the host should choose from the CPU's own queue.
     pub fn pick(&self) -> Pick {
         Pick::from_raw(self.pick)
     }
@@ -53,19 +53,19 @@ impl SeenStep {
 }
 
 impl Seen {
-    /// The number of the first block's line, as [`Seen::updated()`] numbers them.
+    /// The number of the first block's line, in the numbering of [`Seen::updated()`].
     pub const FIRST_BLOCK: usize = LINE_BLOCK - LINE_COUNTER;
     /// The number of the first LLC's line.
     pub const FIRST_LLC: usize = LINE_LLC - LINE_COUNTER;
-    /// The number of the first line of bits that stand for LLCs.
+    /// The number of the first line with bits for LLCs.
     pub const FIRST_IDLE_LLCS: usize = LINE_IDLE_LLCS - LINE_COUNTER;
-    /// One more than the largest number of a line that is updated atomically.
+    /// One more than the greatest number of a line that is updated atomically.
     pub const END: usize = Seen::FIRST_IDLE_LLCS + MAX_CPUS.div_ceil(512);
 
     /// The lines that were updated atomically, in order, each with the distance, as an index, of the farthest other CPU
-    /// that had it (0: none had). The lines' numbers: that of a counter, from [`Seen::FIRST_BLOCK`] on that of a block
-    /// (`idle=nearest`), from [`Seen::FIRST_LLC`] on the lowest CPU of an LLC, for its summary, and from
-    /// [`Seen::FIRST_IDLE_LLCS`] on a 512th of the number of an LLC, for its bit.
+    /// that held it (0: none did). Lines are numbered: a counter by its index, a block (`idle=nearest`) from
+    /// [`Seen::FIRST_BLOCK`] on, an LLC's summary from [`Seen::FIRST_LLC`] on by the LLC's lowest CPU, and an LLC's bit
+    /// from [`Seen::FIRST_IDLE_LLCS`] on by a 512th of the LLC's number.
     pub fn updated(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let nr = self.nr_updated as usize;
         self.updated[..nr].iter().copied().zip(self.updated_from[..nr].iter().copied())

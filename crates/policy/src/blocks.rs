@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How an LLC is cut into blocks of CPUs whose idle states are one word each: what policy/block.h works on.
+//! How an LLC is divided into blocks of CPUs, each with one word for its CPUs' idle states. policy/block.h works on
+//! them.
 //!
-//! The blocks of an LLC are its clusters, if every CPU of it has one, there are at most 64, and each has room in a
-//! word. Else they are runs of 8 cores in the order of their lowest CPU; of more, if 8 would make more than 64 blocks.
-//! A core has as many bits as the machine's largest core has CPUs, rounded up to a power of two; which of them stand
-//! for a CPU is the policy's to know. An LLC that does not fit 64 blocks of 64 bits has none (it needs more than 2,048
-//! CPUs, and cores whose number of threads is no power of two), and `idle=nearest` is refused there.
+//! The blocks of an LLC are its clusters, if every CPU of it has one, there are at most 64, and each fits a word.
+//! Otherwise they are runs of 8 cores in the order of their lowest CPU; of more cores if 8 would make more than 64
+//! blocks. Every core gets as many bits as the machine's largest core has CPUs, rounded up to a power of two; the
+//! policy keeps which of them stand for a CPU. An LLC that does not fit 64 blocks of 64 bits has none, and
+//! `idle=nearest` is refused there. Such an LLC has more than 2,048 CPUs, and cores whose number of threads is not a
+//! power of two.
 //!
-//! Example: 22 cores of 2 threads, CPU c and c + 22 sharing a core: blocks of cores 0 to 7, 8 to 15 and 16 to 21; CPU 9
-//! is bit 2 of block 1, CPU 31 bit 3.
+//! Example: 22 cores of 2 threads, where CPU c and c + 22 share a core, make blocks of cores 0 to 7, 8 to 15 and 16 to
+//! 21. CPU 9 is bit 2 of block 1, CPU 31 is bit 3.
 
 use wakelab_machine::Topology;
 
-/// Bits of a word, and blocks of an LLC.
+/// The number of bits in a word, and the greatest number of blocks in an LLC.
 const WORD: usize = 64;
-/// Cores of a block, where clusters do not say.
+/// The number of cores in a block that is not a cluster.
 const CORES: usize = 8;
 
 /// The blocks of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Bits of a core: a power of two.
+    /// The number of bits for each core: a power of two.
     pub slots: u32,
-    /// CPU to block; those of an LLC are consecutive, from that of its lowest CPU on.
+    /// CPU to block; the blocks of an LLC are consecutive, and begin with that of its lowest CPU.
     pub block_of: Vec<u16>,
-    /// CPU to its bit.
+    /// CPU to its bit in the block's word.
     pub slot_of: Vec<u16>,
 }
 
@@ -32,7 +34,7 @@ pub struct Blocks {
 type Core = Vec<usize>;
 
 impl Blocks {
-    /// `None` if some LLC does not fit.
+    /// Returns the blocks, or `None` if some LLC does not fit.
     pub(crate) fn build(topology: &Topology) -> Option<Blocks> {
         let cpus = &topology.cpus;
         let llcs = together(0..cpus.len(), |cpu| cpus[cpu].llc);
@@ -57,7 +59,7 @@ impl Blocks {
     }
 }
 
-/// The blocks of one LLC, from its cores.
+/// Divides the cores of one LLC into blocks.
 fn cut(topology: &Topology, cores: Vec<Core>, slots: usize) -> Option<Vec<Vec<Core>>> {
     let room = WORD / slots;
     let cluster = |core: &Core| topology.cpus[core[0]].cluster;
@@ -78,7 +80,7 @@ fn cut(topology: &Topology, cores: Vec<Core>, slots: usize) -> Option<Vec<Vec<Co
         .then(|| cores.chunks(each).map(<[Core]>::to_vec).collect())
 }
 
-/// CPUs with equal keys together, each group and all of them by lowest CPU.
+/// Groups CPUs with equal keys. The CPUs of a group, and the groups, are in the order of their lowest CPU.
 fn together<K: PartialEq>(cpus: impl Iterator<Item = usize>, key: impl Fn(usize) -> K) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for cpu in cpus {
@@ -121,7 +123,7 @@ mod tests {
         let blocks = Blocks::build(&machine(2, Some(6), 24, 1)).unwrap();
         assert_eq!([0, 3, 4, 23, 24, 47].map(|cpu| blocks.block_of[cpu]), [0, 0, 1, 5, 6, 11]);
         assert_eq!([0, 3, 4].map(|cpu| blocks.slot_of[cpu]), [0, 3, 0]);
-        // A cluster of 96 cores has no room in a word.
+        // A cluster of 96 cores does not fit a word.
         let blocks = Blocks::build(&machine(1, Some(1), 96, 1)).unwrap();
         assert_eq!(blocks.block_of[95], 11);
     }

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Few policies that stand for all: tests that cannot run thousands of combinations take these.
+//! A few policies that represent all of them, for tests that cannot run thousands of combinations.
 //!
-//! What goes wrong in a combination mostly takes a value of one axis, or of two. So a set is enough in which every
-//! value occurs, or every pair of values of two axes. The named policies are in each set; what they leave open is
-//! filled greedily: a policy takes the first value or pair that is still open, then on each other axis the value that
-//! closes most.
+//! Most errors in a combination need a certain value of one axis, or of two. So a set is enough in which every value
+//! occurs, or every pair of values of two axes. The named policies are in each set; what they do not cover is filled
+//! greedily: a policy takes the first uncovered value or pair, and then on each other axis the value that covers most.
 //!
-//! Axes that only matter with certain values of another are one axis here, of their combinations that differ: a form
-//! of `scan` with another idle search would decide as any other form. A value that overrides another axis
-//! ([`PolicySpec::overrides`]) goes with one value of that axis only.
+//! Axes that only matter with certain values of another axis are one axis here, with the combinations that differ: a
+//! form of `scan` with another idle search would decide as any other form does. A value that overrides another axis
+//! ([`PolicySpec::overrides`]) is combined with only one value of that axis.
 
 use std::collections::BTreeSet;
 
 use crate::named::NAMED;
 use crate::{Axis, PolicySpec};
 
-/// What every policy of a set begins with, and what axes that nobody looks at say.
+/// The policy that every policy of a set starts from. Unused axes keep its values.
 const BASE: &str = "linux-4.15";
 
-/// A value of each of some axes that are chosen together: axis and value.
+/// A value for each of several axes that are chosen together: axis and value.
 type Choice = Vec<(&'static str, &'static str)>;
-/// Number of an entry of [`together`], and of one of its choices.
+/// An index into [`together`], and an index of one of that entry's choices.
 type Item = (usize, usize);
 
-/// What the policies of a set have among them.
+/// What the policies of a set cover together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cover {
     /// Every value of every axis.
     Values,
-    /// Every value of every axis together with every value of every other, where both are looked at; and every form of
-    /// idle search with every form of wake-affine.
+    /// Every value of every axis together with every value of every other, where both are used; and every form of idle
+    /// search with every form of wake-affine.
     Pairs,
 }
 
 impl PolicySpec {
-    /// The named policies, and as few more as the greedy choice needs to cover all axes. The same at every call.
+    /// Returns the named policies, and as few more as the greedy choice needs to cover all axes. Every call returns the
+    /// same.
     pub fn cover(cover: Cover) -> Vec<PolicySpec> {
         let axes: Vec<Vec<Choice>> = together().iter().map(|axes| choices(axes)).collect();
         let mut open = open_at_first(&axes, cover);
@@ -57,7 +57,7 @@ impl PolicySpec {
     }
 }
 
-/// Axes that are chosen together: one that is always looked at, with those that only some of its values look at.
+/// Returns the axes that are chosen together: one that is always used, with the axes that only some of its values use.
 fn together() -> Vec<Vec<&'static Axis>> {
     let leading = PolicySpec::axes().iter().filter(|axis| axis.with.is_none());
     let with = |first: &'static Axis| {
@@ -68,7 +68,7 @@ fn together() -> Vec<Vec<&'static Axis>> {
     leading.map(with).collect()
 }
 
-/// All choices on axes that are chosen together, less those that decide as another.
+/// Returns all choices on axes that are chosen together, without those that decide like another.
 fn choices(axes: &[&'static Axis]) -> Vec<Choice> {
     let mut all: Vec<Choice> = vec![Vec::new()];
     for axis in axes {
@@ -81,7 +81,7 @@ fn choices(axes: &[&'static Axis]) -> Vec<Choice> {
     all
 }
 
-/// False if nobody looks at the axis in `choice`, and it has another value than [`BASE`].
+/// Returns false if the axis in `choice` is unused, and has another value than [`BASE`].
 fn is_looked_at(axis: &Axis, choice: &Choice) -> bool {
     let Some((other, values)) = axis.with else { return true };
     let value_of = |name: &str| choice.iter().find(|(its, _)| *its == name).map(|(_, value)| *value);
@@ -103,7 +103,7 @@ fn open_at_first(axes: &[Vec<Choice>], cover: Cover) -> BTreeSet<(Item, Item)> {
     }
 }
 
-/// A policy with the items in `wanted` that closes much else. Among equals the choice turns with `turn`.
+/// Returns a policy with the items in `wanted` that covers many others. Among equals the choice rotates with `turn`.
 fn greedy_row(
     axes: &[Vec<Choice>],
     open: &BTreeSet<(Item, Item)>,
@@ -131,7 +131,7 @@ fn greedy_row(
     row.into_iter().map(|choice| choice.expect("every axis has values")).collect()
 }
 
-/// Whether a policy with these choices looks at all of them; what it does not look at says what [`BASE`] says.
+/// Whether a policy with these choices uses all of them. Axes that it does not use have the value of [`BASE`].
 fn counts(items: &[Item], axes: &[Vec<Choice>]) -> bool {
     let items: BTreeSet<Item> = items.iter().copied().collect();
     let words: Choice = items.iter().flat_map(|&(axis, at)| axes[axis][at].iter().copied()).collect();
@@ -156,7 +156,7 @@ fn row_of(spec: &PolicySpec, axes: &[Vec<Choice>]) -> Vec<usize> {
     axes.iter().map(at).collect()
 }
 
-/// Axes and values of a policy.
+/// The axes and values of a policy.
 fn words(row: &[usize], axes: &[Vec<Choice>]) -> Choice {
     axes.iter().zip(row).flat_map(|(choices, &at)| choices[at].iter().copied()).collect()
 }
@@ -165,7 +165,7 @@ fn spec_of(row: &[usize], axes: &[Vec<Choice>]) -> PolicySpec {
     policy(&words(row, axes))
 }
 
-/// [`BASE`] with other values on some axes.
+/// Returns [`BASE`] with other values on some axes.
 fn policy(words: &Choice) -> PolicySpec {
     words.iter().fold(base().clone(), |spec, (axis, value)| {
         spec.with(axis, value).expect("axes and values come from their list")
@@ -176,7 +176,7 @@ fn policy(words: &Choice) -> PolicySpec {
 mod tests {
     use super::*;
 
-    /// Every policy that decides unlike every other.
+    /// Returns every policy that decides differently from every other.
     fn all() -> Vec<Choice> {
         let join = |all: Vec<Choice>, axes: &Vec<&'static Axis>| {
             let own = choices(axes);
@@ -212,9 +212,9 @@ mod tests {
     fn combinations_leave_out_what_nobody_looks_at() {
         let axis = |name: &str| PolicySpec::axes().iter().find(|axis| axis.name == name).unwrap();
         let len = |name: &str| axis(name).values.len();
-        // scan looks at all forms, smt-balance at both rotors, the other searches at neither.
+        // scan uses all forms, smt-balance both rotors, and the other searches use neither.
         assert_eq!(choices(&together()[0]).len(), len("form") + len("rotor") + len("idle") - 2);
-        // off is 1 choice; always has its forms, flips forms with factors, wide is 1.
+        // off is 1 choice; always has its forms, flips has forms with factors, wide is 1.
         let affine = 1 + len("affine-form") + len("affine-form") * len("factor") + 1;
         assert_eq!(choices(&together()[1]).len(), affine);
         let alone: Vec<usize> = together()[2..].iter().map(|axes| choices(axes).len()).collect();
@@ -248,8 +248,9 @@ mod tests {
                 assert!(cover.iter().any(has), "{}={}", axis.name, value.name);
             }
         }
-        // No named policy has idle=smt-balance or narrow, rotor=mixed, affine=off or flips, factor=llc or machine: two
-        // more would do for the idle searches, three for wake-affine; the greedy choice takes one more at most.
+        // No named policy has idle=smt-balance or narrow, rotor=mixed, affine=off or flips, factor=llc or machine. Two
+        // more would be enough for the idle searches, three for wake-affine; the greedy choice takes at most one more
+        // than that.
         assert!(cover.len() <= NAMED.len() + 4, "{cover:?}");
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be wrong with a policy's name or with a machine that it is built for.
+//! Errors in a policy's name, or in the machine for which it is built.
 
 use thiserror::Error as ThisError;
 
@@ -60,7 +60,7 @@ pub enum Error {
         /// The whole policy.
         text: String,
     },
-    /// A tunable's value is no number, or outside its range.
+    /// A tunable's value is not a number, or is outside its range.
     #[error("tunable `{tunable}` cannot be `{value}`; expected nanoseconds from {least} to {most}")]
     BadTunable {
         /// The tunable.
@@ -72,9 +72,9 @@ pub enum Error {
         /// The most that is possible.
         most: u64,
     },
-    /// `idle=nearest` on an LLC that its words have no room for.
+    /// `idle=nearest` on an LLC that does not fit its words.
     #[error(
-        "idle=nearest cannot be used here: an LLC does not fit 64 words of 64 bits; expected at most 4096 CPUs an LLC, at most 2048 if the threads of a core are no power of two"
+        "idle=nearest cannot be used here: an LLC does not fit 64 words of 64 bits; expected at most 4096 CPUs per LLC, at most 2048 if the number of threads per core is not a power of two"
     )]
     NoBlocks,
     /// The tick's period is outside its range.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Calls of the policy as data: what event.h's kinds take and answer, and whether an event makes sense on a machine.
+//! Calls of the policy as data: what the kinds in event.h take and what answers them, and whether a machine has what an
+//! event names.
 
 use std::mem::offset_of;
 
@@ -11,22 +12,22 @@ use crate::mirror::{ANSWER_BYTES, CALLS, Event, EventKind, LAST_QUESTION};
 /// Whether a kind of event is about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It is not.
+    /// It is not about a task.
     None,
-    /// It may be.
+    /// It may be about a task.
     Maybe,
-    /// It is: without a task nothing happens.
+    /// It is about a task; without one nothing happens.
     Always,
 }
 
-/// What a kind of event takes and answers.
+/// What a kind of event takes, and what answers it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// Whether it is about a task.
     pub task: Need,
     /// The fields of [`Event`] that it takes.
     pub fields: &'static [&'static str],
-    /// The fields of its answer; none if it has no answer.
+    /// The fields of its answer; empty if it has no answer.
     pub answer: &'static [Field],
 }
 
@@ -37,24 +38,24 @@ pub struct Answer {
     words: [u64; ANSWER_BYTES / 8],
 }
 
-/// A field of an event that names something which the machine does not have.
+/// A field of an event that names something that the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// Where the field is in [`Event`].
+    /// The field's offset in [`Event`].
     pub offset: usize,
-    /// What it says: `CPU 9`.
+    /// What it names: `CPU 9`.
     pub found: String,
-    /// What would do.
+    /// What was expected.
     pub expected: String,
 }
 
 impl EventKind {
-    /// What it takes and answers.
+    /// What this kind takes, and what answers it.
     pub fn call(self) -> &'static Call {
         &CALLS[self as usize]
     }
 
-    /// Whether it is a question, whose answer decides.
+    /// Whether it is a question: its answer is a decision.
     pub fn is_question(self) -> bool {
         (EventKind::Select as u32..=LAST_QUESTION).contains(&(self as u32))
     }
@@ -66,7 +67,7 @@ impl EventKind {
 }
 
 impl Event {
-    /// An event of a kind on a CPU at a time; all else is 0.
+    /// Returns an event of this kind, on this CPU and at this time; all other fields are 0.
     pub fn new(kind: EventKind, this_cpu: u32, now_ns: u64) -> Event {
         Event { kind: kind as u32, this_cpu, now_ns, ..Event::default() }
     }
@@ -76,10 +77,10 @@ impl Event {
         EventKind::get(self.kind)
     }
 
-    /// Whether a machine of `nr_cpus` CPUs, and slots of groups below `nr_groups`, has what the event names.
+    /// Checks that a machine of `nr_cpus` CPUs, with slots of groups below `nr_groups`, has what the event names.
     ///
     /// # Errors
-    /// The first field that names what there is not.
+    /// The first field that names something that does not exist.
     pub fn check(&self, nr_cpus: usize, nr_groups: usize) -> Result<(), Misfit> {
         let Some(kind) = self.kind() else {
             let expected = format!("a kind below {}", EventKind::COUNT);
@@ -107,7 +108,7 @@ impl Event {
         if kind.takes("cpu") {
             cpu(self.cpu, offset_of!(Event, cpu))?;
         }
-        // A task may go to the root, also where the host has no groups.
+        // A task may go to the root even if the host has no groups.
         if kind.takes("slot") && (kind != EventKind::Group || self.slot > 0) {
             slot(self.slot, 1, offset_of!(Event, slot))?;
         }
@@ -125,7 +126,7 @@ impl Default for Answer {
 }
 
 impl Answer {
-    /// The answer of this type; of another kind of event it would be nonsense.
+    /// Returns the answer as this type. With the type of another kind of event the result is meaningless.
     ///
     /// # Panics
     /// If the type is too large.
@@ -133,7 +134,7 @@ impl Answer {
         T::read_from_prefix(self.as_bytes()).unwrap_or_else(|_| panic!("an answer of {ANSWER_BYTES} bytes")).0
     }
 
-    /// Writes an answer of this type: what SCAN_TOOK and MAY_MOVE read.
+    /// Writes an answer of this type, for SCAN_TOOK and MAY_MOVE, which read it.
     ///
     /// # Panics
     /// If the type is too large.

@@ -10,7 +10,7 @@ use crate::mirror::{
     Run, Seen, SelectIn, Task, Tick, Timer, Traits,
 };
 
-/// The C state. Its layout is C's business; Rust fills its head by [`crate::Tables::write_image`].
+/// The C state. Only C knows its layout; Rust fills in its head by [`crate::Tables::write_image`].
 #[repr(C)]
 pub(crate) struct Instance {
     _private: [u8; 0],

@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Fields of C's structs as tables: to compare, to name and to print what lies in memory.
+//! Fields of C's structs as tables, in order to compare, name and print what is in memory.
 //!
-//! The tables are written by the build script from policy/*.h; a struct's own is `FIELDS`.
+//! The build script writes the tables from policy/*.h; a mirrored struct's own table is `FIELDS`.
 
 use std::fmt;
 
 /// A field of a struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its C name. Empty for an anonymous part, whose fields count as those of what contains it.
+    /// Its C name. Empty for an anonymous part, whose fields count as fields of what contains it.
     pub name: &'static str,
-    /// Where it begins, in bytes.
+    /// Its offset in bytes.
     pub offset: usize,
-    /// Bytes of an element.
+    /// Bytes of one element.
     pub size: usize,
-    /// Elements; 1 for what is no array.
+    /// Number of elements; 1 if it is not an array.
     pub len: usize,
-    /// What an element is.
+    /// The type of an element.
     pub of: Of,
 }
 
-/// What a field has.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Of {
-    /// A number.
+    /// An unsigned number.
     Unsigned,
-    /// A number with a sign.
+    /// A signed number.
     Signed,
-    /// A value of an enumeration, by the words of its values.
+    /// A value of an enumeration, with the words of its values.
     Word(&'static [&'static str]),
-    /// A struct, by its fields.
+    /// A struct, with its fields.
     Struct(&'static [Field]),
 }
 
-/// A number in a struct, at whatever depth.
+/// A number in a struct, at any depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// Its path: `next_balance_ns[3]`, `first.slot`.
     pub name: String,
-    /// Where it begins, in bytes from the begin of the outermost struct.
+    /// Its offset in bytes from the beginning of the outermost struct.
     pub offset: usize,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: usize,
     is_signed: bool,
     words: &'static [&'static str],
 }
 
 impl Field {
-    /// Whether it is room that nobody uses.
+    /// Whether it is unused room.
     pub fn is_unused(&self) -> bool {
         self.name.starts_with("unused")
     }
 
-    /// A struct of one array goes by the name of the field that it is: `reads[2]`, not `reads.at[2]`.
+    /// A struct of one array goes by the name of the field that has its type: `reads[2]`, not `reads.at[2]`.
     fn inner(&self) -> (&'static [Field], usize) {
         match self.of {
             Of::Struct(fields) => (fields, fields.len()),
@@ -61,7 +61,7 @@ impl Field {
     }
 }
 
-/// All numbers of a struct, in order, but for unused ones.
+/// Returns all numbers of a struct, in order, except unused ones.
 pub fn leaves(fields: &'static [Field]) -> Vec<Leaf> {
     let mut found = Vec::new();
     fields.iter().for_each(|field| add_leaves(field, "", 0, &mut found));
@@ -96,8 +96,8 @@ fn add_leaves(field: &Field, path: &str, base: usize, found: &mut Vec<Leaf>) {
     }
 }
 
-/// The path of what lies `offset` bytes behind the begin of a struct: `cpu[3].nr_queued`. Of an array of numbers it is
-/// the array's.
+/// Returns the path of what is at `offset` in a struct: `cpu[3].nr_queued`. For an element of an array of numbers it is
+/// the array's path.
 pub fn name_at(fields: &'static [Field], offset: usize) -> String {
     let next = fields.partition_point(|field| field.offset <= offset);
     let Some(field) = next.checked_sub(1).map(|at| &fields[at]) else { return String::new() };
@@ -114,20 +114,20 @@ pub fn name_at(fields: &'static [Field], offset: usize) -> String {
 }
 
 impl Leaf {
-    /// Its value in the struct's bytes. A negative number has the upper bits set.
+    /// Returns its value in the struct's bytes. A negative number has the upper bits set.
     ///
     /// # Panics
-    /// If `bytes` end before it.
+    /// If `bytes` are too short.
     pub fn value(&self, bytes: &[u8]) -> u64 {
         let mut value = [0; 8];
         value[..self.size].copy_from_slice(&bytes[self.offset..self.offset + self.size]);
-        // The other side of C is this machine; all hosts of BPF that we have are little-endian.
+        // C runs on this machine; all BPF hosts that we have are little-endian.
         let value = u64::from_le_bytes(value);
         let unused = 64 - 8 * self.size as u32;
         if self.is_signed { ((value << unused).cast_signed() >> unused).cast_unsigned() } else { value }
     }
 
-    /// Its value in words: the name of what it counts out, else the number.
+    /// Returns its value as text: the word of an enumeration's value, else the number.
     pub fn text(&self, bytes: &[u8]) -> String {
         let value = self.value(bytes);
         match self.words.get(value as usize) {
@@ -144,7 +144,7 @@ impl fmt::Display for Leaf {
     }
 }
 
-/// A number of bytes that grows with the largest number of CPUs of a build.
+/// A number of bytes that depends on the greatest number of CPUs of a build.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) bytes: usize,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The scheduling policy core of `policy/`, built natively, behind a safe API.
 //!
-//! A [`PolicySpec`] names a policy; [`Tables`] are a machine's domain levels as that policy sees them; a [`Policy`] is
-//! one instance of the C state, told what happens and asked where tasks go. There may be any number of instances.
-//! What each call means is in `policy/policy.h`; what holds between policy and host is in `docs/design/contract.md`.
+//! A [`PolicySpec`] names a policy. [`Tables`] are a machine's domain levels as that policy sees them. A [`Policy`] is
+//! one instance of the C state: hosts tell it what happens, and ask it where tasks go. There may be any number of
+//! instances. `policy/policy.h` says what each call means, `docs/design/contract.md` what policy and host promise each
+//! other.
 //!
 //! ```
 //! use wakelab_policy::{EnqueueWhy, Policy, PolicySpec, Reason, SelectIn, Task};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The structs, enumerations, axes and constants of policy/*.h, as the build script writes them (build/main.rs).
+//! The structs, enumerations, axes and constants of policy/*.h, written by the build script (build/main.rs).
 #![allow(missing_docs, reason = "what needs no comment in a header needs none here")]
 
 use std::mem::offset_of;

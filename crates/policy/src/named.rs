@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies with a name: what each kernel's choices were, and where the policy is not that kernel, oldest first.
+//! Policies with a name: what each kernel chose, and how the policy differs from that kernel. Oldest kernel first.
 
 use crate::{Affine, AffineForm, Capacity, Cluster, Idle, PolicySpec, Push, Queue, ScanForm};
 
@@ -12,11 +12,11 @@ pub struct NamedPolicy {
     pub description: &'static str,
     /// Its axes.
     pub spec: PolicySpec,
-    /// Where it differs from the kernel that it is named after, one sentence each.
+    /// How it differs from the kernel that it is named after, one sentence for each difference.
     pub approximations: &'static [&'static str],
 }
 
-/// What most of them have, and what axes say that a policy does not look at.
+/// The axes of most of them. An axis that a policy does not use has its value here.
 const BASE: PolicySpec = PolicySpec {
     form: ScanForm::Linux4_15,
     affine: Affine::Wide,
@@ -29,7 +29,7 @@ const BASE: PolicySpec = PolicySpec {
 pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-2.6.24",
-        description: "Linux 2.6.24 (January 2008): no search but for a near idle CPU, wake-affine, the first CFS",
+        description: "Linux 2.6.24 (January 2008): only a near idle CPU is looked for, wake-affine, the first CFS",
         spec: PolicySpec {
             form: ScanForm::Linux2_6_24,
             affine: Affine::Always,
@@ -40,11 +40,11 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are averages over ticks.",
             "Wake-affine is 3.10's: 2.6.24 has no rule for a waker without load, and pulls cache-cold tasks on sync wake-ups.",
-            "A wake-up to a CPU that it shares no wake-affine domain with stays; the kernel may balance then (SD_WAKE_BALANCE).",
+            "A wakee stays if no wake-affine domain spans the two CPUs; the kernel may balance then (SD_WAKE_BALANCE).",
             "The walk for an idle CPU covers SMT and the LLC; the kernel's flags differed by architecture.",
-            "CPU capacity is not looked at: all CPUs count alike.",
+            "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 2.6.24 compares loads with a margin.",
-            "Balancing is 4.15's; a running task is moved off a shared core only. Under sched_ext it is not.",
+            "Balancing is 4.15's; a running task is moved only off a shared core. Under sched_ext it is never moved.",
             "A sleeper's debit is bounded by latency, and the floor of a queue's vtime follows the running task as it is picked.",
             "The batch class and compat_yield are absent.",
         ],
@@ -61,15 +61,15 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are the least or greatest of averages over ticks.",
-            "CPU capacity is not looked at: all CPUs count alike.",
+            "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 3.10 compares runnable load with a margin.",
             "Newly-idle balancing is stopped by short idle periods only, as in 3.10, but its levels and intervals are those of 4.15.",
-            "A running task is moved off a shared core only; the kernel knows more reasons. Under sched_ext it is not.",
+            "A running task is moved only off a shared core; the kernel has more reasons. Under sched_ext it is never moved.",
             "Balancing intervals do not double while a level is balanced.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
             "The skip buddy and the batch and idle classes are absent.",
             "Tasks are not grouped by session (autogroup).",
-            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+            "A new task starts one slice behind the queue's floor; its parent's vtime is ignored.",
         ],
     },
     NamedPolicy {
@@ -78,15 +78,15 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         spec: PolicySpec { affine: Affine::Always, push: Push::Off, ..BASE },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-            "wake_wide is absent: wakers of many tasks are not told from others.",
-            "CPU capacity is not looked at: all CPUs count alike.",
+            "wake_wide is absent: a waker of many tasks is treated like any other.",
+            "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 4.15 compares runnable load with a margin.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
+            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
             "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
             "Balancing intervals do not double while a level is balanced.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
             "Buddies (next, last, skip) and the batch and idle classes are absent.",
-            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+            "A new task starts one slice behind the queue's floor; its parent's vtime is ignored.",
         ],
     },
     NamedPolicy {
@@ -96,14 +96,14 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
-            "CPU capacity is not looked at: all CPUs count alike.",
+            "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 5.2 compares runnable load with a margin.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved off a shared core only; the kernel knows more reasons. Under sched_ext it is not.",
+            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
+            "A running task is moved only off a shared core; the kernel has more reasons. Under sched_ext it is never moved.",
             "Balancing intervals do not double while a level is balanced.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
             "Buddies (next, last, skip) and the batch and idle classes are absent.",
-            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+            "A new task starts one slice behind the queue's floor; its parent's vtime is ignored.",
         ],
     },
     NamedPolicy {
@@ -114,12 +114,12 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or NUMA's allowance.",
             "Balancing is 4.15's, by load per capacity; 5.12 also classifies groups by utilization and numbers of tasks.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved off a shared core or a CPU that it does not fit only; the kernel knows more reasons. Under sched_ext it is not.",
+            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
+            "A running task is moved only off a shared core or a CPU that it does not fit; the kernel has more reasons. Under sched_ext it is never moved.",
             "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
             "Buddies (next, last, skip) and the batch and idle classes are absent.",
-            "A new task starts one slice behind the queue's floor; its parent's vtime is not looked at.",
+            "A new task starts one slice behind the queue's floor; its parent's vtime is ignored.",
             "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
         ],
     },
@@ -137,15 +137,15 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "Groups are ignored (groups=task-weight); the kernel gives each cgroup its shares.",
             "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
-            "Slices of a task's own, and the batch and idle classes, are absent.",
-            "A wakee preempts if it is eligible and the running task is not, though a third task may come first.",
-            "A task that is picked again is protected until its deadline anew (RUN_TO_PARITY); the kernel protects it once a pick.",
-            "The limit of a search is computed at ticks, every ms a CPU of the LLC; the kernel does it as it balances.",
+            "Slices that tasks ask for, and the batch and idle classes, are absent.",
+            "A wakee preempts if it is eligible and the running task is not, even if a third task would come first.",
+            "A task that is picked again is again protected until its deadline (RUN_TO_PARITY); the kernel protects it once per pick.",
+            "The limit of a search is computed at ticks, at intervals of 1 ms per CPU of the LLC; the kernel computes it when it balances.",
             "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
             "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization or capacity.",
             "Balancing is 4.15's, by load per capacity; 6.12 also classifies groups by utilization and numbers of tasks.",
-            "Newly-idle balancing is not stopped by what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved off a shared core or a CPU that it does not fit only; the kernel knows more reasons. Under sched_ext it is not.",
+            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
+            "A running task is moved only off a shared core or a CPU that it does not fit; the kernel has more reasons. Under sched_ext it is never moved.",
             "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
             "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
         ],

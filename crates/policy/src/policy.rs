@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One instance of the policy's C state, and its entry points.
 //!
-//! The instance lives in zeroed memory of its own, of which a small machine touches little. All calls take `&mut self`,
-//! so the C code never runs twice at a time on one instance; it holds no global, so instances do not meet.
+//! The instance has its own zeroed memory, of which a small machine touches little. All calls take `&mut self`, so the
+//! C code never runs twice at a time on one instance. It has no globals, so instances do not affect each other.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -33,18 +33,17 @@ pub struct Policy {
 unsafe impl Send for Policy {}
 
 impl Policy {
-    /// The policy `spec` on `topology`, under a host whose tick has the period `tick_ns`.
+    /// Returns the policy `spec` on `topology`, under a host whose tick has the period `tick_ns`.
     pub fn new(spec: &PolicySpec, topology: &Topology, tick_ns: u64) -> Result<Policy, Error> {
         Policy::with_tables(spec, Tables::build(topology, spec)?, tick_ns)
     }
 
-    /// As [`Policy::new`], with tables that exist already.
+    /// Like [`Policy::new`], with existing tables.
     pub fn with_tables(spec: &PolicySpec, tables: Tables, tick_ns: u64) -> Result<Policy, Error> {
         Policy::with_groups(spec, tables, tick_ns, 0)
     }
 
-    /// As [`Policy::with_tables`], with records of task groups in slots below `nr_groups`, of which slot 0 is the
-    /// root's.
+    /// Like [`Policy::with_tables`], with records of task groups in slots below `nr_groups`. Slot 0 is the root's.
     ///
     /// # Errors
     /// Also if `nr_groups` exceeds [`MAX_GROUPS`](crate::MAX_GROUPS).
@@ -55,7 +54,7 @@ impl Policy {
         nr_groups: usize,
     ) -> Result<Policy, Error> {
         let params = spec.params_with_groups(tables.nr_cpus(), tick_ns, nr_groups)?;
-        // SAFETY: only computes.
+        // SAFETY: the call only computes.
         let size =
             unsafe { ffi::wl_native_instance_size(tables.nr_cpus() as u32, params.nr_groups) } as usize;
         let layout = Layout::from_size_align(size, 64).expect("an instance is a few megabytes");
@@ -63,10 +62,10 @@ impl Policy {
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(state) = NonNull::new(memory) else { handle_alloc_error(layout) };
         let policy = Policy { state: state.cast(), layout, params, tables };
-        // SAFETY: the memory is initialised (zero), of this size, and nobody else has it.
+        // SAFETY: the memory is initialised (zero) and of this size, and there is no other reference to it.
         let bytes = unsafe { slice::from_raw_parts_mut(state.as_ptr(), size) };
         policy.tables.write_image(&params, MAX_CPUS, bytes)?;
-        // SAFETY: params and topology are in place, the rest is zero, as wl_init() wants it.
+        // SAFETY: params and topology are filled in and the rest is zero, as wl_init() requires.
         unsafe { ffi::wl_native_init(policy.raw()) };
         Ok(policy)
     }
@@ -76,7 +75,7 @@ impl Policy {
         &self.tables
     }
 
-    /// Axes and tunables as the C code has them.
+    /// Axes and tunables, as the C code uses them.
     pub fn params(&self) -> &Params {
         &self.params
     }
@@ -115,7 +114,7 @@ impl Policy {
             .then(|| unsafe { ffi::wl_native_busy_count(self.raw(), level as u32, domain as u32) })
     }
 
-    /// Whether the bit of an LLC, by its number among the domains of its level, says that it has an idle CPU. Only
+    /// Whether the bit of an LLC, by its number among the domains of its level, says that the LLC has an idle CPU. Only
     /// `idle=nearest` keeps such bits.
     pub fn idle_llc(&self, llc: usize) -> bool {
         let nr = self.tables.levels[self.tables.llc_level].first.len();
@@ -124,7 +123,7 @@ impl Policy {
         unsafe { ffi::wl_native_idle_llc(self.raw(), llc as u32) != 0 }
     }
 
-    /// All of the policy's state and the idle mask, to compare two instances with.
+    /// All of the policy's state and the idle mask, for comparing two instances.
     pub fn state(&self) -> &[u8] {
         // SAFETY: returns a constant.
         let size = unsafe { ffi::wl_native_state_size() } as usize;
@@ -132,17 +131,17 @@ impl Policy {
         unsafe { slice::from_raw_parts(self.state.as_ptr().cast(), size) }
     }
 
-    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. Decisions do not
-    /// depend on it.
+    /// What the last select, enqueue, dispatch, tick, busy or idle read, and updated atomically. No decision depends on
+    /// it.
     pub fn seen(&self) -> &Seen {
-        // SAFETY: a pointer into the instance, which nobody writes while the borrow lasts.
+        // SAFETY: a pointer into the instance, which is not written while the borrow lasts.
         unsafe { &*ffi::wl_native_seen(self.raw()) }
     }
 
-    /// Makes any of the calls below: the event says which. `answer` is written, and read where event.h says so.
+    /// Makes the call that the event describes. Writes `answer`, and reads it where event.h says so.
     ///
     /// # Panics
-    /// If the event names what the machine does not have, or is about a task and there is none.
+    /// If the event names what the machine does not have, or needs a task and there is none.
     pub fn apply(
         &mut self,
         event: &Event,
@@ -156,7 +155,7 @@ impl Policy {
         let needs_task = event.kind().is_some_and(|kind| kind.call().task == Need::Always);
         assert!(task.is_some() || !needs_task, "kind {} of a task", event.kind);
         let pointer = |task: Option<&mut Task>| task.map_or(null_mut(), |task| task as *mut Task);
-        // SAFETY: live objects, or null where C allows it; the two tasks are borrowed apart.
+        // SAFETY: live objects, or null where C allows it; the two tasks are distinct borrows.
         unsafe { ffi::wl_native_apply(self.raw(), event, pointer(task), pointer(waker), answer) };
     }
 
@@ -173,19 +172,19 @@ impl Policy {
         out
     }
 
-    /// Tells how long the whole [`Policy::select`] on `cpu` took, for a decision with `scan_timed`.
+    /// Reports how long the whole [`Policy::select`] on `cpu` took, for a decision with `scan_timed`.
     pub fn scan_took(&mut self, cpu: u32, decision: &Decision, elapsed_ns: u64) {
         self.check(cpu);
         // SAFETY: live objects.
         unsafe { ffi::wl_native_scan_took(self.raw(), cpu, decision, elapsed_ns) };
     }
 
-    /// Queues the task on `cpu`, by that CPU itself.
+    /// Queues the task on `cpu`. The call happens on that CPU.
     pub fn enqueue(&mut self, task: &mut Task, cpu: u32, why: EnqueueWhy, now_ns: u64) -> Enqueue {
         self.enqueue_from(cpu, task, cpu, why, now_ns)
     }
 
-    /// Queues the task on `cpu`, by `this_cpu`.
+    /// Queues the task on `cpu`. The call happens on `this_cpu`.
     pub fn enqueue_from(
         &mut self,
         this_cpu: u32,
@@ -203,7 +202,7 @@ impl Policy {
         out
     }
 
-    /// Asks what `cpu` should do next. Call it again after each pull, until the answer is no pull.
+    /// Asks what `cpu` should do next. Call it again after each pull, until the answer is not a pull.
     pub fn dispatch(&mut self, cpu: u32, now_ns: u64) -> Dispatch {
         self.check(cpu);
         let mut out = Dispatch::default();
@@ -231,7 +230,7 @@ impl Policy {
         out
     }
 
-    /// Tells of a tick on the busy `cpu`. `task` is the running task, if it is the policy's.
+    /// Reports a tick on the busy `cpu`. `task` is the running task, if it is the policy's.
     pub fn tick(&mut self, cpu: u32, task: Option<&mut Task>, now_ns: u64) -> Tick {
         self.check(cpu);
         let task = task.map_or(null_mut(), |task| task as *mut Task);
@@ -241,7 +240,7 @@ impl Policy {
         out
     }
 
-    /// Tells that the host's periodic timer fired on `cpu`.
+    /// Reports that the host's periodic timer fired on `cpu`.
     pub fn timer(&mut self, cpu: u32, now_ns: u64) -> Timer {
         self.check(cpu);
         let mut out = Timer::default();
@@ -250,7 +249,7 @@ impl Policy {
         out
     }
 
-    /// Tells that a task of a higher class has run on `cpu` for a tick at least, and that tasks may wait there.
+    /// Reports that a task of a higher class has run on `cpu` for a tick or longer, and that tasks may wait there.
     pub fn taken(&mut self, cpu: u32, now_ns: u64) -> Timer {
         self.check(cpu);
         let mut out = Timer::default();
@@ -280,7 +279,7 @@ impl Policy {
         unsafe { ffi::wl_native_group_exit(self.raw(), slot) };
     }
 
-    /// Changes a group's shares, on `cpu`.
+    /// Changes a group's shares. The call happens on `cpu`.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -291,7 +290,7 @@ impl Policy {
         unsafe { ffi::wl_native_group_shares(self.raw(), cpu, slot, shares) };
     }
 
-    /// Moves the task to the group in `slot`; 0: to none.
+    /// Moves the task to the group in `slot`; 0 is the root.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -313,7 +312,7 @@ impl Policy {
         out
     }
 
-    /// The policy's record of a group on a CPU, for checkers.
+    /// The policy's record of a group and CPU, for checkers.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -326,35 +325,35 @@ impl Policy {
         out
     }
 
-    /// Tells that `cpu` switched from its idle task to another.
+    /// Reports that `cpu` switched from its idle task to another.
     pub fn busy(&mut self, cpu: u32, now_ns: u64) {
         self.check(cpu);
         // SAFETY: live object.
         unsafe { ffi::wl_native_busy(self.raw(), cpu, now_ns) };
     }
 
-    /// Tells that `cpu` switched to its idle task.
+    /// Reports that `cpu` switched to its idle task.
     pub fn idle(&mut self, cpu: u32, now_ns: u64) {
         self.check(cpu);
         // SAFETY: live object.
         unsafe { ffi::wl_native_idle(self.raw(), cpu, now_ns) };
     }
 
-    /// Tells that the task was switched in on `cpu`.
+    /// Reports that the task was switched in on `cpu`.
     pub fn running(&mut self, task: &mut Task, cpu: u32, now_ns: u64) {
         self.check(cpu);
         // SAFETY: live objects.
         unsafe { ffi::wl_native_running(self.raw(), task, cpu, now_ns) };
     }
 
-    /// Tells that the task is switched out on `cpu`. `runnable`: it could still run.
+    /// Reports that the task is switched out on `cpu`. `runnable`: it could still run.
     pub fn stopping(&mut self, task: &mut Task, cpu: u32, now_ns: u64, runnable: bool) {
         self.check(cpu);
         // SAFETY: live objects.
         unsafe { ffi::wl_native_stopping(self.raw(), task, cpu, now_ns, u32::from(runnable)) };
     }
 
-    /// Tells that the task is no longer runnable, or leaves its queue to be queued again.
+    /// Reports that the task is no longer runnable, or leaves its queue to be queued again.
     pub fn quiescent(&mut self, task: &mut Task, now_ns: u64) {
         // SAFETY: live objects.
         unsafe { ffi::wl_native_quiescent(self.raw(), task, now_ns) };
@@ -389,15 +388,15 @@ impl Policy {
         unsafe { ffi::wl_native_task_affinity(self.raw(), task) };
     }
 
-    /// Sets a CPU's bit in the host's idle mask: `idle` while the CPU idles, nothing is queued and no task is on its
-    /// way.
+    /// Sets a CPU's bit in the host's idle mask: `idle` while the CPU is idle, nothing is queued there and no task is
+    /// on its way.
     pub fn set_idle_mask(&mut self, cpu: u32, idle: bool) {
         self.check(cpu);
         // SAFETY: live object, and the CPU exists.
         unsafe { ffi::wl_native_set_idle_mask(self.raw(), cpu, u32::from(idle)) };
     }
 
-    /// Whether the idle mask has `cpu`: it idles, and no search has claimed it since.
+    /// Whether the idle mask has `cpu`: it is idle, and no search has claimed it.
     pub fn idle_mask(&self, cpu: u32) -> bool {
         self.check(cpu);
         // SAFETY: live object, and the CPU exists; the call only reads.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Policies by name: one choice on each axis, and tunables.
 //!
-//! Text is a named policy and any number of overrides, `linux-4.15+idle=smt-balance+latency-ns=6000000`. As data a
-//! policy is its axes, so that a stored scenario means the same when a name's meaning is refined.
+//! As text, a policy is a name and any number of overrides: `linux-4.15+idle=smt-balance+latency-ns=6000000`. As data
+//! it is its axes, so that a stored scenario keeps its meaning when the meaning of a name is refined.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,50 +21,50 @@ pub struct AxisValue {
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,
-    /// What its design says of itself: the comment with which its file in policy/ opens. Empty if it has no file.
+    /// The design's own description: the comment at the beginning of its file in policy/. Empty if it has no file.
     pub text: &'static str,
 }
 
-/// One axis of a policy, for listing what is possible.
+/// One axis of a policy, for listing the possible choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// The word in `AXIS=VALUE`.
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,
-    /// Another axis, and the values of it with which alone this one is looked at; `None`: it always is.
+    /// Another axis, and its values that use this axis; no other value does. `None`: this axis is always used.
     pub with: Option<(&'static str, &'static [&'static str])>,
-    /// Another axis, and the values of it that override this one.
+    /// Another axis, and its values that override this axis.
     pub without: Option<(&'static str, &'static [&'static str])>,
-    /// What may be chosen.
+    /// The possible values.
     pub values: &'static [AxisValue],
 }
 
-/// Overrides of tunables; `None` is the kernel's default for the machine's size.
+/// Overrides of tunables. `None` is the kernel's default for the machine's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Tunables {
-    /// One turn of all runnable tasks of a CPU.
+    /// The time in which each runnable task of a CPU runs once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<u64>,
-    /// The least slice when many tasks share a CPU.
+    /// The shortest slice when many tasks share a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_granularity_ns: Option<u64>,
-    /// How far behind a waking task must be to preempt.
+    /// How far behind the running task a waking task must be to preempt it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wakeup_granularity_ns: Option<u64>,
-    /// A CPU whose idle periods are shorter on average does not pull; a task that ran later than that ago is hot.
+    /// A CPU whose mean idle period is shorter does not pull; a task that ran within this time is cache-hot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration_cost_ns: Option<u64>,
-    /// `groups=shares`: from computing weights to computing them again, if any changed.
+    /// `groups=shares`: the time from a pass that changed a weight to the next pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares_min_ns: Option<u64>,
-    /// The same at most, if none changes.
+    /// `groups=shares`: the longest time between passes, while none changes a weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares_max_ns: Option<u64>,
 }
 
-/// A tunable: its name, what it is, its least value, and how to reach it.
+/// A tunable: its name, its description, its least value, and how to reach it.
 struct Tunable {
     name: &'static str,
     description: &'static str,
@@ -72,19 +72,19 @@ struct Tunable {
     at: fn(&mut Tunables) -> &mut Option<u64>,
 }
 
-/// A second: the kernel's own limit for these sysctls, and far from where any product in run_queue.h overflows.
+/// One second: the kernel's own limit for these sysctls, and far from where any product in run_queue.h overflows.
 const TUNABLE_MAX_NS: u64 = 1_000_000_000;
 
 const TUNABLES: [Tunable; 6] = [
     Tunable {
         name: "latency-ns",
-        description: "One turn of all runnable tasks of a CPU; 6 ms (cfs-2007: 20), scaled by the machine's size.",
+        description: "The time in which each runnable task of a CPU runs once; 6 ms (cfs-2007: 20), scaled by the machine's size.",
         least: 1,
         at: |tunables| &mut tunables.latency_ns,
     },
     Tunable {
         name: "min-granularity-ns",
-        description: "The least slice when many tasks share a CPU; with queue=fair, every slice; 0.75 ms (cfs-2007: 4), scaled by the machine's size.",
+        description: "The shortest slice when many tasks share a CPU; with queue=fair, every slice; 0.75 ms (cfs-2007: 4), scaled by the machine's size.",
         least: 1,
         at: |tunables| &mut tunables.min_granularity_ns,
     },
@@ -96,19 +96,19 @@ const TUNABLES: [Tunable; 6] = [
     },
     Tunable {
         name: "migration-cost-ns",
-        description: "CPUs that idle for less do not pull, tasks that ran so lately stay; 0.5 ms.",
+        description: "A CPU whose mean idle period is shorter does not pull, and a task that ran within this time is not pulled; 0.5 ms.",
         least: 0,
         at: |tunables| &mut tunables.migration_cost_ns,
     },
     Tunable {
         name: "shares-min-ns",
-        description: "With groups=shares, from computing weights to the next time if any changed; 8 ms.",
+        description: "With groups=shares, the time until weights are computed again if any changed; 8 ms.",
         least: 100_000,
         at: |tunables| &mut tunables.shares_min_ns,
     },
     Tunable {
         name: "shares-max-ns",
-        description: "With groups=shares, the same at most while none changes; 128 ms.",
+        description: "With groups=shares, the longest time until then, while none changes; 128 ms.",
         least: 100_000,
         at: |tunables| &mut tunables.shares_max_ns,
     },
@@ -136,17 +136,17 @@ impl PolicySpec {
         &NAMED
     }
 
-    /// Kernels that stand for a policy: their names may be used as a policy's.
+    /// Kernels that stand for a policy. Their names may be used like a policy's.
     pub fn aliases() -> &'static [Alias] {
         &ALIASES
     }
 
-    /// What may follow the name as `AXIS=VALUE`.
+    /// The axes that may follow the name as `AXIS=VALUE`.
     pub fn axes() -> &'static [Axis] {
         &AXES
     }
 
-    /// The value of another axis because of which the policy never looks at `axis`: that axis and its value.
+    /// Returns the other axis, and its value, because of which the policy does not use `axis`.
     pub fn overrides(&self, axis: &Axis) -> Option<(&'static str, &'static str)> {
         let chosen = |name: &str| self.choices().into_iter().find(|(its, _)| *its == name);
         let ignored =
@@ -157,7 +157,7 @@ impl PolicySpec {
         })
     }
 
-    /// The policy that decides alike, with the values of linux-4.15 on all axes that it never looks at.
+    /// Returns the policy that decides the same, but has the values of linux-4.15 on all axes that it does not use.
     pub fn canonical(&self) -> PolicySpec {
         let base = by_name("linux-4.15").expect("it is in the list").choices();
         let ignored = AXES.iter().filter(|axis| self.overrides(axis).is_some());
@@ -167,8 +167,8 @@ impl PolicySpec {
         })
     }
 
-    /// A sentence for each axis that `text`, a policy, sets though the policy never looks at it, on a machine with
-    /// `unequal` CPUs or with equal ones. Empty if it is no policy.
+    /// Returns a sentence for each axis that the policy `text` sets but does not use, on a machine with `unequal` CPUs
+    /// or with equal ones. Empty if `text` is not a policy.
     pub fn ignored(text: &str, unequal: bool) -> Vec<String> {
         let Ok(spec) = text.parse::<PolicySpec>() else { return Vec::new() };
         let by_capacity = unequal && spec.traits().has_capacities != 0;
@@ -186,12 +186,12 @@ impl PolicySpec {
         words.filter_map(sentence).collect()
     }
 
-    /// What may follow the name as `TUNABLE=NANOSECONDS`: names and descriptions.
+    /// The tunables that may follow the name as `TUNABLE=NANOSECONDS`: names and descriptions.
     pub fn tunables() -> impl Iterator<Item = (&'static str, &'static str)> {
         TUNABLES.iter().map(|tunable| (tunable.name, tunable.description))
     }
 
-    /// As [`PolicySpec::params`], for a host with records of task groups in slots below `nr_groups`.
+    /// Like [`PolicySpec::params`], for a host with records of task groups in slots below `nr_groups`.
     ///
     /// # Errors
     /// Also if `nr_groups` exceeds [`MAX_GROUPS`].
@@ -207,7 +207,7 @@ impl PolicySpec {
         Ok(Params { nr_groups: nr_groups as u32, ..self.params(nr_cpus, tick_ns)? })
     }
 
-    /// The parameters for C, on a machine of `nr_cpus` CPUs under a host with a tick of `tick_ns`.
+    /// Returns the parameters for C, on a machine of `nr_cpus` CPUs under a host whose tick has the period `tick_ns`.
     ///
     /// # Errors
     /// If the tick or a tunable is out of range.
@@ -234,10 +234,10 @@ impl PolicySpec {
         })
     }
 
-    /// The same policy with another choice on an axis, or another tunable.
+    /// Returns the same policy with another choice on an axis, or another tunable.
     ///
     /// # Errors
-    /// If there is no such axis or tunable, or not with this value.
+    /// If there is no such axis or tunable, or it has no such value.
     pub fn with(mut self, axis: &str, value: &str) -> Result<PolicySpec, Error> {
         self.set(axis, value, &format!("{axis}={value}"))?;
         Ok(self)
@@ -262,7 +262,7 @@ impl PolicySpec {
 }
 
 impl Axis {
-    /// The number of a value by its word.
+    /// The number of a value, by its word.
     fn number(&self, value: &str) -> Result<usize, Error> {
         self.values.iter().position(|its| its.name == value).ok_or_else(|| Error::UnknownValue {
             axis: self.name,
@@ -273,10 +273,10 @@ impl Axis {
 }
 
 impl Queue {
-    /// The kernel's defaults of latency, min_granularity and wakeup_granularity on `nr_cpus` CPUs, in ns.
+    /// Returns the kernel's defaults of latency, min_granularity and wakeup_granularity on `nr_cpus` CPUs, in ns.
     ///
-    /// kernel/sched/fair.c of 3.10 to 6.5: get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG.
-    /// kernel/sched_fair.c and sched_init_granularity() of 2.6.24. migration_cost is the one that no kernel scales.
+    /// Sources: kernel/sched/fair.c of 3.10 to 6.5, get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG;
+    /// kernel/sched_fair.c and sched_init_granularity() of 2.6.24. No kernel scales migration_cost.
     fn defaults_ns(self, nr_cpus: usize) -> [u64; 3] {
         let nr_cpus = nr_cpus.max(1);
         match self {
@@ -295,7 +295,7 @@ impl Queue {
 
 impl Tunable {
     fn parse(&self, value: &str) -> Result<u64, Error> {
-        // Digits only: u64's own parser would take a plus sign.
+        // Digits only, because u64's own parser would accept a plus sign.
         let digits = value.bytes().all(|byte| byte.is_ascii_digit());
         let number = value.parse().ok().filter(|_| digits).ok_or_else(|| self.error(value.to_string()))?;
         self.check(number, || value.to_string())?;
@@ -336,7 +336,7 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// The policy with this name.
+/// Returns the policy with this name.
 fn by_name(name: &str) -> Result<PolicySpec, Error> {
     let named = NAMED.iter().find(|named| named.name == name);
     named.map(|named| named.spec.clone()).ok_or_else(|| {
@@ -349,7 +349,7 @@ fn by_name(name: &str) -> Result<PolicySpec, Error> {
 }
 
 impl fmt::Display for PolicySpec {
-    /// The nearest name, then what differs from it.
+    /// Writes the nearest name, then the differences from it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let differs = |named: &&NamedPolicy| {
             self.choices().iter().zip(named.spec.choices()).filter(|(own, its)| **own != *its).count()

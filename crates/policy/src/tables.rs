@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A machine's domain levels as flat tables: what policy/topology.h describes, computed once for every host.
+//! A machine's domain levels as flat tables, as policy/topology.h describes them, computed once for every host.
 //!
-//! A level is a partition of the CPUs. Levels nest, so all of them can order the CPUs the same way: by the lowest CPU
-//! of the outermost domain, then of the next inner one, and so on. That order makes the groups of a domain consecutive
-//! and puts a domain at the same place of `cpus` at every level; inside one domain of a level, `cpus` is ascending.
+//! A level is a partition of the CPUs. Levels nest, so all of them can order the CPUs in the same way: by the lowest
+//! CPU of the outermost domain, then of the next inner one, and so on. In that order the groups of a domain are
+//! consecutive, and a domain has the same range of `cpus` at every level; inside one domain, `cpus` is ascending.
 
 use wakelab_machine::{Distance, Topology};
 use zerocopy::IntoBytes;
@@ -21,7 +21,7 @@ const NO_CLUSTER: u16 = 0xffff;
 /// Capacity of the fastest CPU.
 const FULL_CAPACITY: u16 = 1024;
 
-/// Nodes farther apart than this take part in neither wake-affine nor fork placement (Linux's RECLAIM_DISTANCE).
+/// Nodes farther apart than this do not take part in wake-affine or fork placement (Linux's RECLAIM_DISTANCE).
 const WAKE_AFFINE_DISTANCE_MAX: u32 = 30;
 
 /// One level: `struct wl_level`.
@@ -29,17 +29,18 @@ const WAKE_AFFINE_DISTANCE_MAX: u32 = 30;
 pub struct Level {
     /// What its domains share; level 0 has [`Distance::Cpu`].
     pub kind: Distance,
-    /// Loads may differ by so much before balancing acts: 110 for SMT, 117 inside an LLC, 125 beyond (Linux's sd_init).
+    /// The percentage by which loads may differ before balancing acts: 110 for SMT, 117 inside an LLC, 125 beyond
+    /// (Linux's sd_init).
     pub imbalance_pct: u32,
-    /// Its domains have a counter of busy CPUs.
+    /// Whether its domains have a counter of busy CPUs.
     pub has_counters: bool,
-    /// The counter of its first domain.
+    /// The index of its first domain's counter.
     pub counter_base: u32,
-    /// Wake-ups, forks and execs may cross it.
+    /// Whether wake-ups, forks and execs may cross it.
     pub wake_affine: bool,
-    /// Of its farthest nodes, as ACPI has it: 10 inside a node, and how many times as long memory takes beyond.
+    /// ACPI's distance of its farthest nodes: 10 inside a node; access times grow in proportion.
     pub distance: u32,
-    /// CPU to domain.
+    /// CPU to the number of its domain.
     pub dom_of: Vec<u16>,
     /// Domain to the index of its first CPU in `cpus`.
     pub first: Vec<u16>,
@@ -72,15 +73,15 @@ pub struct Tables {
     pub llc_level: usize,
     /// 1 if level 1 is SMT, else 0.
     pub smt_level: usize,
-    /// Cluster of each CPU, 0xffff for none.
+    /// The cluster of each CPU, 0xffff if it has none.
     pub cluster_of: Vec<u16>,
-    /// Speed of each CPU, 1024 for the fastest; 1024 for all where the policy does not look at it.
+    /// The speed of each CPU, 1024 for the fastest; 1024 for all if the policy ignores capacities.
     pub capacity: Vec<u16>,
-    /// What `idle=nearest` keeps words of; `None` if an LLC is too large for them.
+    /// The blocks whose bitmaps `idle=nearest` keeps; `None` if an LLC is too large for them.
     pub blocks: Option<Blocks>,
 }
 
-/// A partition in the making: what it is, its farthest nodes' distance, and for each CPU the lowest CPU of its domain.
+/// A partition: its kind, the distance of its farthest nodes, and for each CPU the lowest CPU of its domain.
 struct Partition {
     kind: Distance,
     distance: u32,
@@ -88,7 +89,7 @@ struct Partition {
 }
 
 impl Tables {
-    /// The levels of `topology` that `spec` uses.
+    /// Returns the levels of `topology` that `spec` uses.
     pub fn build(topology: &Topology, spec: &PolicySpec) -> Result<Tables, Error> {
         let traits = spec.traits();
         let mut tables = Tables::with_cluster_level(topology, traits.has_clusters != 0)?;
@@ -96,18 +97,18 @@ impl Tables {
             let capacities = topology.cpus.iter().map(|cpu| cpu.capacity as u16);
             tables.capacity = capacities.collect();
         }
-        // Nobody pays for counters that nobody reads.
+        // A policy that does not read counters should not pay for them.
         tables.levels.iter_mut().for_each(|level| level.has_counters &= traits.keeps_counters != 0);
         Ok(tables)
     }
 
-    /// May a search of `spec` on this machine ask for the time that it took (`scan_timed`)?
+    /// Whether a search of `spec` on this machine may ask for the time that it took (`scan_timed`).
     pub fn times_scans(&self, spec: &PolicySpec) -> bool {
         let inner = self.levels[self.llc_level.min(1)].kind;
         spec.axes_as_params().traits_on(inner).times_scans != 0
     }
 
-    /// As [`Tables::build`], with the level of clusters or without it, whatever a policy says; all capacities equal.
+    /// Like [`Tables::build`], with or without the level of clusters, whatever a policy says; all capacities are equal.
     pub fn with_cluster_level(topology: &Topology, clusters: bool) -> Result<Tables, Error> {
         let nr_cpus = topology.cpus.len();
         if nr_cpus == 0 || nr_cpus > MAX_CPUS {
@@ -127,7 +128,7 @@ impl Tables {
             lowest: (0..nr_cpus as u32).collect(),
         }];
         for partition in partitions(topology, clusters) {
-            // A level that groups nothing is dropped: it spans what the level below spans.
+            // A level that groups nothing is dropped, because it spans the same CPUs as the level below.
             if partition.lowest != kept[kept.len() - 1].lowest {
                 kept.push(partition);
             }
@@ -165,7 +166,7 @@ impl Tables {
         self.cluster_of.len()
     }
 
-    /// How far two CPUs are apart, as the policy counts its reads.
+    /// Returns the distance between two CPUs, as the policy counts its reads.
     ///
     /// # Panics
     /// If either CPU does not exist.
@@ -183,20 +184,20 @@ impl Tables {
         }
     }
 
-    /// Bytes that [`Tables::write_image`] needs.
+    /// The number of bytes that [`Tables::write_image`] needs.
     pub fn image_len(max_cpus: usize) -> usize {
         place(POLICY_PLACES, "topo").with(max_cpus) + TOPO_SIZE.with(max_cpus)
     }
 
-    /// The lowest CPU of each CPU's LLC.
+    /// For each CPU, the lowest CPU of its LLC.
     fn llc_first(&self) -> Vec<u16> {
         let llc = &self.levels[self.llc_level];
         llc.dom_of.iter().map(|&domain| llc.domain(domain.into())[0]).collect()
     }
 
     /// Writes `params` and these tables in the layout of the head of `struct wl_policy`, for a host whose `WL_MAX_CPUS`
-    /// is `max_cpus` (a power of two). An error if the machine does not fit. `image` must be zero; what lies behind the
-    /// head is left alone.
+    /// is `max_cpus` (a power of two). Fails if the machine does not fit. `image` must be zero; what comes after the
+    /// head is not changed.
     ///
     /// # Panics
     /// If `image` is shorter than [`Tables::image_len`].
@@ -251,7 +252,7 @@ impl Level {
     }
 }
 
-/// Every level that Linux would have, smallest first, also those that group nothing.
+/// Returns every level that Linux would have, smallest first, including those that group nothing.
 fn partitions(topology: &Topology, clusters: bool) -> Vec<Partition> {
     let cpus = &topology.cpus;
     let node = |cpu: usize| cpus[cpu].node as usize;
@@ -298,7 +299,7 @@ fn partitions(topology: &Topology, clusters: bool) -> Vec<Partition> {
     made
 }
 
-/// For each CPU the lowest that `together` says is in its domain.
+/// For each CPU, the lowest CPU that is in its domain according to `together`.
 fn lowest(nr_cpus: usize, together: impl Fn(usize, usize) -> bool) -> Vec<u32> {
     let mut heads: Vec<usize> = Vec::new();
     let mut of = Vec::with_capacity(nr_cpus);
@@ -312,7 +313,7 @@ fn lowest(nr_cpus: usize, together: impl Fn(usize, usize) -> bool) -> Vec<u32> {
     of
 }
 
-/// The tables of one level but for its groups, from the order of all CPUs by their domains.
+/// Returns the tables of one level, without its groups, from the order of all CPUs by their domains.
 fn level(partition: &Partition, order: &[u32]) -> Level {
     let nr_cpus = order.len();
     let mut made = Level {
@@ -349,7 +350,7 @@ fn level(partition: &Partition, order: &[u32]) -> Level {
     made
 }
 
-/// A level's groups: the domains below that start where its domains do.
+/// Adds a level's groups: of the domains below, those that begin where its domains do.
 fn add_groups(below: &Level, level: &mut Level) {
     let group_at = |index: u16| below.dom_of[below.cpus[index as usize] as usize];
     for (&first, &weight) in level.first.iter().zip(&level.weight) {
@@ -359,7 +360,7 @@ fn add_groups(below: &Level, level: &mut Level) {
     }
 }
 
-/// Clusters numbered from 0 in the order of their lowest CPU.
+/// Returns each CPU's cluster, numbered from 0 in the order of their lowest CPU.
 fn cluster_of(topology: &Topology) -> Vec<u16> {
     let mut ids: Vec<u32> = Vec::new();
     let mut number = |id: u32| {
@@ -371,13 +372,13 @@ fn cluster_of(topology: &Topology) -> Vec<u16> {
     topology.cpus.iter().map(|cpu| cpu.cluster.map_or(NO_CLUSTER, &mut number)).collect()
 }
 
-/// The place of a field.
+/// Returns the place of a field.
 fn place(places: &[(&str, Place)], name: &str) -> Place {
     let found = places.iter().find(|(its, _)| *its == name);
     found.unwrap_or_else(|| panic!("topology.h has no field {name}")).1
 }
 
-/// The bytes of a C struct, filled in by the names of its fields, in the machine's byte order.
+/// The bytes of a C struct. Fields are written by name, in the machine's byte order.
 struct Image<'a> {
     bytes: &'a mut [u8],
     places: &'static [(&'static str, Place)],
@@ -393,7 +394,7 @@ impl Image<'_> {
         self.put(place(self.places, name).with(self.max_cpus), &value.to_ne_bytes());
     }
 
-    /// An array, of which the first entries are `values`.
+    /// Writes an array whose first entries are `values`.
     fn u16s(&mut self, name: &str, values: &[u16]) {
         self.put(place(self.places, name).with(self.max_cpus), values.as_bytes());
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a policy is like to its host: `struct wl_traits`, which policy/traits.h fills and explains.
+//! Properties of a policy that concern its host: `struct wl_traits`, which policy/traits.h fills and explains.
 #![allow(unsafe_code)]
 
 use crate::ffi;
 use crate::{Params, PolicySpec, Traits};
 
 impl Params {
-    /// The traits of a policy with these parameters. `inner` is the kind of the innermost level inside the LLC above
-    /// single CPUs, [`wakelab_machine::Distance::Cpu`] if there is none; only `times_scans` depends on it.
+    /// Returns the traits of a policy with these parameters. `inner` is the kind of the innermost level inside the LLC,
+    /// above single CPUs, or [`wakelab_machine::Distance::Cpu`] if there is none; only `times_scans` depends on it.
     pub(crate) fn traits_on(&self, inner: wakelab_machine::Distance) -> Traits {
         let mut out = Traits::default();
         // SAFETY: live objects.
@@ -15,14 +15,14 @@ impl Params {
         out
     }
 
-    /// The traits that do not depend on the machine: all but `times_scans` ([`crate::Tables::times_scans`]).
+    /// Returns the traits that do not depend on the machine: all but `times_scans` ([`crate::Tables::times_scans`]).
     pub fn traits(&self) -> Traits {
         self.traits_on(wakelab_machine::Distance::Cpu)
     }
 }
 
 impl PolicySpec {
-    /// The traits that do not depend on the machine: all but `times_scans` ([`crate::Tables::times_scans`]).
+    /// Returns the traits that do not depend on the machine: all but `times_scans` ([`crate::Tables::times_scans`]).
     pub fn traits(&self) -> Traits {
         self.axes_as_params().traits()
     }
