@@ -150,9 +150,8 @@ fn close(open: &mut BTreeSet<(Item, Item)>, row: &[usize]) {
 fn row_of(spec: &PolicySpec, axes: &[Vec<Choice>]) -> Vec<usize> {
     let own = spec.choices();
     let is_own = |choice: &Choice| choice.iter().all(|pair| own.contains(pair));
-    let at = |choices: &Vec<Choice>| {
-        choices.iter().position(is_own).expect("a named policy says nothing that nobody looks at")
-    };
+    let at =
+        |choices: &Vec<Choice>| choices.iter().position(is_own).expect("a named policy sets no unused axis");
     axes.iter().map(at).collect()
 }
 
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn combinations_leave_out_what_nobody_looks_at() {
+    fn combinations_leave_out_unused_axes() {
         let axis = |name: &str| PolicySpec::axes().iter().find(|axis| axis.name == name).unwrap();
         let len = |name: &str| axis(name).values.len();
         // scan uses all forms, smt-balance both rotors, and the other searches use neither.

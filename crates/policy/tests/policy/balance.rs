@@ -5,8 +5,8 @@ use crate::host::{Host, MS, TICK_NS, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1, Smt};
 use wakelab_policy::{BalanceWhy, DispatchDo, Task};
 
-/// The header's example: 2 LLCs of 4 CPUs; CPU 0 about to go idle, a task on each of 1 to 3, two on each of 4 to 7.
-/// The queued tasks are answered, by CPU.
+/// The header's example: 2 LLCs of 4 CPUs; CPU 0 is about to go idle, a task runs on each of 1 to 3, and 4 to 7 have
+/// two each. Returns the queued tasks, by CPU.
 fn example() -> (Host, Vec<Task>) {
     let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
     host.occupy(&[0]);
@@ -23,7 +23,7 @@ fn a_newly_idle_cpu_pulls_from_the_busiest_group() {
     let mut pull = host.policy.dispatch(0, 0);
     assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::NewlyIdle, 4));
     assert_eq!((pull.level, pull.max_load, pull.max_tasks), (2, 2560, 1));
-    // overloaded lies with CPU 0, so that reading it counts like reading the own line.
+    // overloaded is on CPU 0's side, so reading it counts like a read of CPU 0's own line.
     assert_eq!(pull.reads, reads(&[(Cpu, 2), (Llc, 3), (Numa1, 4)]));
     let moved = host.policy.may_move(&mut queued[1], 0, 0, &mut pull);
     assert_eq!(moved.r#move, 0, "it waits on CPU 5, not on 4");
@@ -56,13 +56,14 @@ fn a_pull_that_gets_nothing_is_not_repeated() {
 #[test]
 fn a_queue_of_which_nobody_may_come_is_left_out_once() {
     let (mut host, _queued) = example();
-    // Nobody is asked: all that wait on CPU 4 may not run on CPU 0. The next of equals is CPU 5; then that is enough.
+    // No task is asked about: all that wait on CPU 4 may not run on CPU 0. The next of equals is CPU 5; then it gives
+    // up.
     for from in [4, 5] {
         let pull = host.policy.dispatch(0, 0);
         assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::NewlyIdle, from));
     }
     assert_eq!(host.policy.dispatch(0, 0).what(), DispatchDo::Nothing);
-    // The same for a mark, of a kick. It counts as one failed try.
+    // The same for the mark of a kick. It counts as one failed try.
     host.vacate(&[0]);
     let kicked = (0..2).map(|tick| host.policy.tick(4, None, tick * TICK_NS).kick_cpu).max();
     assert_eq!(kicked, Some(0));
@@ -117,7 +118,8 @@ fn a_cpu_with_short_idle_periods_does_not_pull() {
 
 #[test]
 fn a_group_that_helps_itself_is_left_alone() {
-    // CPU 4 has two tasks, but 5 to 7 are idle: no group has more tasks than CPUs, and CPU 0's own is not idler.
+    // CPU 4 has two tasks, but 5 to 7 are idle: no group has more tasks than CPUs, and CPU 0's group has no more idle
+    // CPUs.
     let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
     host.running(1024, 4);
     host.queued(1024, 4);
@@ -182,7 +184,7 @@ fn a_hot_task_stays_unless_pulls_keep_failing() {
         1,
         "half a millisecond on"
     );
-    // Back again. Kicks mark CPU 0; inside the LLC its second failed pull is one too many for patience.
+    // Back again. Kicks mark CPU 0; inside the LLC a second failed pull exhausts the level's patience.
     let (mut task, now_ns) = (cool, host.now_ns);
     host.policy.enqueue(&mut task, 1, wakelab_policy::EnqueueWhy::Moved, now_ns);
     let refused = (0..2).map(|_| {

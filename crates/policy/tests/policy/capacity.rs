@@ -12,7 +12,7 @@ fn hybrid() -> Topology {
     topology
 }
 
-/// Of a task with this utilization that slept on CPU 0, where something else runs; only `idle` are idle.
+/// Where a task of this utilization goes that slept on CPU 0, which is busy; only `idle` are idle.
 fn placed(util: u32, idle: &[u32]) -> (i32, Reason) {
     let mut host = Host::new(policy("linux-6.12", &hybrid()));
     let busy: Vec<u32> = (0..8).filter(|cpu| !idle.contains(cpu)).collect();
@@ -55,7 +55,8 @@ fn utilization_follows_what_ran_and_counts_in_the_fastest_cpus_units() {
 
 #[test]
 fn load_is_balanced_per_capacity() {
-    // CPU 4 (1024) has two tasks, and so has CPU 1 (400): 2 * 1024 / 400 is more a capacity. CPU 7 is idle.
+    // CPU 4 (1024) has two tasks, and so has CPU 1 (400), where 2 * 1024 / 400 is more load per capacity. CPU 7 is
+    // idle.
     let pulled_from = |spec: &str| {
         let mut host = Host::new(policy(spec, &hybrid()));
         for cpu in [1, 4] {
@@ -67,7 +68,7 @@ fn load_is_balanced_per_capacity() {
         dispatch.cpu
     };
     assert_eq!(pulled_from("linux-6.12"), 1);
-    // 3 tasks on CPU 4 and 2 on CPU 1: which is loaded more depends on whether capacities are looked at.
+    // 3 tasks on CPU 4 and 2 on CPU 1: which CPU has more load depends on whether capacities count.
     let mut host = Host::new(policy("linux-6.12+capacity=ignored", &hybrid()));
     let _tasks: Vec<Task> = [4, 4, 4, 1, 1].map(|cpu| host.queued(1024, cpu)).into();
     let (four, one) = (host.policy.cpu(4).load, host.policy.cpu(1).load);

@@ -40,7 +40,7 @@ fn a_lone_task_leaves_a_crowded_cluster_on_the_fourth_try() {
 }
 
 #[test]
-fn nobody_is_pushed_without_the_level_or_the_room() {
+fn no_task_is_pushed_without_the_level_or_the_room() {
     let kick = |spec: &str, allowed: Option<&[u32]>, busy: &[u32]| {
         let mut host = Host::new(policy(spec, &machine(1, Some(3), 2, 1)));
         let (mut a, _b) = (host.running(1024, 0), host.running(1024, 1));
@@ -57,7 +57,7 @@ fn nobody_is_pushed_without_the_level_or_the_room() {
     assert_eq!(kick("linux-4.15+push=off+cluster=spread", None, &[]), -1);
 }
 
-/// Two clusters of 4 CPUs, so many tasks on each CPU, the first of which runs.
+/// Two clusters of 4 CPUs; `tasks` are the numbers of tasks on the CPUs. The first task of each CPU runs.
 fn crowd(spec: &str, tasks: [usize; 8]) -> (Host, Vec<Task>) {
     let mut host = Host::new(policy(spec, &machine(1, Some(2), 4, 1)));
     let mut made = Vec::new();
@@ -70,8 +70,8 @@ fn crowd(spec: &str, tasks: [usize; 8]) -> (Host, Vec<Task>) {
 
 #[test]
 fn an_idle_cpu_pulls_where_clusters_differ_by_two() {
-    // Clusters of 3 tasks and 1: CPU 4, about to idle, has 3 idle CPUs in its own against 2, which is too little for
-    // the rule of loads.
+    // Clusters of 3 tasks and 1. CPU 4, about to go idle, has 3 idle CPUs in its own cluster and 2 in the other, too
+    // few more for the rule of loads.
     let (mut host, _tasks) = crowd(SPREAD, [2, 1, 0, 0, 0, 1, 0, 0]);
     let pull = host.policy.dispatch(4, 0);
     assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::NewlyIdle, 0));
@@ -83,7 +83,7 @@ fn an_idle_cpu_pulls_where_clusters_differ_by_two() {
 
 #[test]
 fn half_of_the_difference_is_pulled() {
-    // 6 tasks and 1; two ticks mark CPU 4, the first of its cluster; then it idles: (6 - 0) / 2 of the 4 that wait.
+    // 6 tasks and 1. Two ticks mark CPU 4, the first of its cluster; then it goes idle: (6 - 0) / 2 of the 4 that wait.
     let (mut host, mut tasks) = crowd(SPREAD, [5, 1, 0, 0, 1, 0, 0, 0]);
     let own = tasks.last_mut().unwrap();
     for now_ns in [0, 8 * 32 * MS] {
@@ -177,15 +177,15 @@ fn targets_cluster_has_the_first_idle_core() {
         assert_eq!(searched(&near, &[1]), (first, Reason::IdleCore, 1), "{form}");
         assert_eq!(searched(&far, &[1]), (2, Reason::IdleCore, 1), "{form}");
         assert_eq!(searched(&near, &[1, 0]), (2, Reason::IdleCore, 1), "no idle core in the cluster: {form}");
-        // A thread of each core is busy; 5, 4, 6 and 7 idle: first of target's cluster.
+        // One thread of each core is busy; 5, 4, 6 and 7 are idle: the first of target's cluster is taken.
         let cpu = searched(&near, &[0, 1, 2, 3]);
         assert!([4, 5].contains(&cpu.0) && cpu.2 == 0, "{form}: {cpu:?}");
-        // Of target's cluster none idles.
+        // No CPU of target's cluster is idle.
         assert_eq!(searched(&near, &[0, 1, 4, 5, 2, 3]).0, 6, "{form}");
     }
 }
 
-/// The limit lets the search visit 3 CPUs: 0 and 1, then 2. The recent CPU, 4, idles in another cluster.
+/// The limit lets the search visit 3 CPUs: 0 and 1, then 2. The recent CPU, 4, is idle in another cluster.
 #[test]
 fn an_idle_recent_cpu_of_another_cluster_is_second_best() {
     let wake = |cluster: &str, idle: &[u32]| {
@@ -201,7 +201,7 @@ fn an_idle_recent_cpu_of_another_cluster_is_second_best() {
             host.now_ns += 10_000;
             host.occupy(&[0]);
         }
-        // A search said to be long.
+        // A search that is said to have been long.
         host.vacate(&[5]);
         let mut other = host.sleeper(1024, 0);
         let decision = host.wake(&mut other, 0, 0);

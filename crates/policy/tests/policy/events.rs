@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Any history of events, in any order a host might get wrong: told twice is as good as once, counts are conserved, and
-//! no answer is outside the affinity mask.
+//! Any history of events, in any order that a host might produce by mistake: an event told twice has the effect of one,
+//! counts are conserved, and no answer is outside the affinity mask.
 
 use proptest::prelude::*;
 use wakelab_machine::Topology;
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// Asks, and checks that the answer is inside the affinity mask.
+    /// Asks the question, and checks that the answer is inside the affinity mask.
     fn ask(&mut self, question: &Question, now_ns: u64) -> Result<(), TestCaseError> {
         let nr = self.nr;
         match *question {
@@ -156,7 +156,7 @@ impl World {
         Ok(())
     }
 
-    /// What the policy counts is what its tasks and CPUs say.
+    /// Checks that the policy's counts agree with the places of tasks and CPUs.
     fn check(&self) -> Result<(), TestCaseError> {
         let tables = self.policy.tables();
         for cpu in 0..self.nr {
@@ -187,7 +187,7 @@ impl World {
         Ok(())
     }
 
-    /// All that a task's record says.
+    /// All fields of the tasks' records, as text.
     fn records(&self) -> String {
         format!("{:?}", self.tasks)
     }
@@ -226,7 +226,7 @@ proptest! {
             now_ns += pause_ns;
             once.tell(event, now_ns);
             twice.tell(event, now_ns);
-            // A tick of groups=exact looks at the next CPU each time: it counts its turns.
+            // A tick of groups=exact probes the next CPU each time, so a second one changes its counters.
             if spec.groups != Groups::Exact || !matches!(event, Event::Tick(..)) {
                 twice.tell(event, now_ns);
             }

@@ -14,7 +14,7 @@ fn queued(host: &mut Host, weight: u32, slot: u32, cpu: u32) -> Task {
     task
 }
 
-/// What it is charged by now, as at its next tick or pick, in whole weights.
+/// The weight by which the task is charged now, as at its next tick or pick, in whole weights.
 fn weight_of(host: &mut Host, task: &mut Task) -> u32 {
     let cpu = task.cpu as u32;
     host.policy.enqueue(task, cpu, EnqueueWhy::SliceEnd, host.now_ns);
@@ -47,7 +47,7 @@ fn a_cpu_is_divided_by_groups_and_inside_them_by_weight() {
     }
 }
 
-/// A third of the CPU for a group of two tasks, one for a task in a group of its own, one for a task in none.
+/// A third of the CPU each for a group of two tasks, for a group of one task, and for a task in no group.
 #[test]
 fn vtime_goes_by_the_part_of_the_cpu() {
     let mut host = Host::new(policy_with_groups("linux-4.15", &machine(2, None, 4, 1), 2));
@@ -78,8 +78,8 @@ fn a_part_that_changes_keeps_lag_and_slice() {
     host.now_ns = MS;
     host.policy.tick(0, Some(&mut a), host.now_ns);
     assert_eq!((a.vtime - base, a.deadline - a.vtime), (MS, 2 * MS));
-    // Both were at the same vtime: V is half of what it ran, and it is 0.5 ms beyond V. Its group gains a task of the
-    // same weight: half the weight, so 1 ms of vtime beyond the new V, and 4 ms to the deadline.
+    // Both were at the same vtime. V has advanced by half of what it ran, so it is 0.5 ms beyond V. Its group gains a
+    // task of the same weight, which halves its own: 1 ms of vtime beyond the new V, and 4 ms to the deadline.
     let _second = queued(&mut host, 1024, 1, 0);
     host.policy.tick(0, Some(&mut a), host.now_ns);
     assert_eq!(a.hweight, 512 * HWEIGHT_ONE);
@@ -134,7 +134,7 @@ fn too_many_slots_are_refused() {
 
 const NR_CPUS: u32 = 3;
 const NR_GROUPS: u32 = 5;
-/// Of each group its parent: two trees, one of them three deep.
+/// The parent of each group: two trees, one of them three deep.
 const PARENTS: [u32; 5] = [0, 1, 2, 0, 4];
 
 #[derive(Clone, Debug)]
@@ -194,7 +194,7 @@ fn tell(policy: &mut Policy, tasks: &mut [Task], step: &Step, now_ns: u64) {
 }
 
 proptest! {
-    /// Whatever happens: what each group has on a CPU is what its tasks and children say, and so is the CPU's.
+    /// Whatever happens, the load of each group and of each CPU is the sum over its tasks and children.
     #[test]
     fn loads_of_groups_are_those_of_their_tasks(
         queue in 0..2_usize,
@@ -247,7 +247,7 @@ proptest! {
         }
     }
 
-    /// Groups that nobody is in change nothing.
+    /// Groups without tasks change nothing.
     #[test]
     fn unused_groups_change_no_answer(
         queue in 0..2_usize,

@@ -79,8 +79,8 @@ fn a_tick_pulls_from_where_a_group_behind_waits() {
     assert_eq!(host.policy.may_run(&mut a, 1, MS).run, 1, "and runs instead of the running task");
 }
 
-/// The tick of CPU 1 at 6 ms comes before that of CPU 0, which read its clock at 5 ms: B runs on both, and v is what it
-/// received, 5 + 5 ms as of 5 ms; at 7 ms it is 14 ms. Not 2^54.
+/// The tick of CPU 1 at 6 ms comes before that of CPU 0, which read its clock at 5 ms. B runs on both, and its v is
+/// what it received: 5 + 5 ms at 5 ms, 14 ms at 7 ms, and not 2^54.
 #[test]
 fn clocks_that_were_read_in_another_order_add_up() {
     let mut host = two_groups(1024, 1024);
@@ -96,8 +96,7 @@ fn clocks_that_were_read_in_another_order_add_up() {
     assert_eq!(host.policy.group_cpu(2, 0).exact.part - begin, 14 * MS);
 }
 
-/// B had no task for 10 ms; then A's running task comes to it. B has received nothing, and what it receives counts from
-/// then on.
+/// B had no task for 10 ms; then A's running task moves to it. B has received nothing until then.
 #[test]
 fn a_group_that_a_running_task_joins_has_received_nothing() {
     let mut host = two_groups(1024, 1024);
@@ -110,8 +109,8 @@ fn a_group_that_a_running_task_joins_has_received_nothing() {
     assert_eq!(host.policy.group_cpu(2, 0).exact.part - begin, MS);
 }
 
-/// CPU 0 read its clock at 1 ms, and a task was queued at 2 ms, before CPU 0 asks: it has not waited for longer than
-/// anybody may, and the running one, as far, goes on.
+/// CPU 0 read its clock at 1 ms, and a task was queued at 2 ms, before CPU 0 asks. The task has not waited for too
+/// long, and the running one, which has received as much, goes on.
 #[test]
 fn who_came_after_the_clock_was_read_has_not_starved() {
     let mut host = two_groups(1024, 1024);
@@ -122,11 +121,11 @@ fn who_came_after_the_clock_was_read_has_not_starved() {
     assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
 }
 
-/// n has children x and y. On CPU 0, an LLC, y runs and nobody waits; on CPU 1, the other LLC, x runs and x waits. y
-/// gets what x could use: the 2 ms that it runs once CPU 0 has looked, at its tick at 1 ms, count. As long as nobody
-/// had waited anywhere they would not.
+/// n has children x and y. On CPU 0, an LLC, y runs and no task waits; on CPU 1, the other LLC, one task of x runs and
+/// one waits. y receives what x could use: the 2 ms for which it runs after CPU 0 has looked, at its tick at 1 ms,
+/// count. If no task had waited anywhere, they would not.
 #[test]
-fn who_runs_where_nobody_waits_has_received_it_if_somebody_waits_elsewhere() {
+fn a_group_that_runs_where_none_waits_has_received_it_if_a_task_waits_elsewhere() {
     let (n, x, y) = (1, 2, 3);
     for waits in [true, false] {
         let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(2, None, 1, 1), 3));
@@ -145,8 +144,8 @@ fn who_runs_where_nobody_waits_has_received_it_if_somebody_waits_elsewhere() {
     }
 }
 
-/// CPU 0 runs A, and B, 20 ms behind, waits on another CPU, whichever that is: within as many ticks as there are CPUs,
-/// CPU 0 has found it. Four LLCs of one CPU to four, so that no period of what is looked at hides any.
+/// CPU 0 runs A, and B, 20 ms behind, waits on another CPU, whichever: CPU 0 finds it within as many ticks as there are
+/// CPUs. From four LLCs of one CPU to one LLC of four, so that no period of the probes can miss a CPU.
 #[test]
 fn ticks_look_at_each_cpu_in_turn() {
     for (nodes, cores) in [(2, 2), (4, 1), (2, 4), (4, 4), (3, 4)] {
@@ -163,7 +162,7 @@ fn ticks_look_at_each_cpu_in_turn() {
                 host.now_ns = ms * MS;
                 host.policy.tick(0, Some(&mut a), host.now_ns).resched == 1
             });
-            assert!(found.is_some(), "{nodes} LLCs of {cores} CPUs: nobody looked at CPU {other}");
+            assert!(found.is_some(), "{nodes} LLCs of {cores} CPUs: CPU {other} was never probed");
             assert_eq!(host.policy.dispatch(0, host.now_ns).cpu as u32, other);
         }
     }

@@ -26,7 +26,7 @@ fn queue(host: &mut Host, cpu: u32, groups: &[u32]) -> Vec<Task> {
     tasks.collect()
 }
 
-/// Lets the timer fire until a whole pass is over; answers when the next one begins, and the firings.
+/// Lets the timer fire until a whole pass is over. Returns when the next one begins, and the number of firings.
 fn pass(policy: &mut Policy, now_ns: &mut u64) -> (u64, u32) {
     *now_ns = (*now_ns).max(policy.timer(0, *now_ns).next_ns);
     let mut firings = 0;
@@ -45,10 +45,10 @@ fn weights(host: &Host, slot: u32, nr_cpus: u32) -> Vec<u32> {
     (0..nr_cpus).map(|cpu| host.policy.group_cpu(slot, cpu).counted).collect()
 }
 
-/// 4 CPUs: A has a task on CPU 0 and two on CPU 1, B one on each of the others. With equal shares A's weigh 1024 * 4 /
-/// 3 = 1365 and B's 2048: CPU 0 lacks 2047 - 1365 = 682, and a task of CPU 1's, no heavier than CPU 0's own, is 1365,
-/// of which half is a bit too much: 272 is less than a fifth. It would be as uneven as before with a third of A's on
-/// CPU 0. With 256 shares B's weigh 512: CPU 2 takes one.
+/// 4 CPUs: A has a task on CPU 0 and two on CPU 1, B has one on each of the others. With equal shares A's tasks weigh
+/// 1024 * 4 / 3 = 1365 and B's weigh 2048. CPU 0 lacks 2047 - 1365 = 682, and a task of CPU 1, not heavier than CPU 0's
+/// own, is 1365: half of that is just too much, and 272 is less than a fifth. With a third task of A on CPU 0, loads
+/// would differ as much as before. With 256 shares B's tasks weigh 512, and CPU 2 takes one of A's.
 #[test]
 fn a_third_task_stays_where_it_is() {
     for (shares, cpu, max_load, moves) in [(1024, 0, 272, 0), (256, 2, 1365, 1)] {
@@ -113,19 +113,19 @@ fn the_monitor_slows_down_while_nothing_changes_and_forgets_groups_without_load(
     }
     assert_eq!(intervals, [8, 16, 32, 64, 128, 128, 128]);
     assert_eq!(weights(&host, 1, 4), [0, 4096, 0, 0], "all of it on one of 4 CPUs");
-    // A first task where there was nothing weighs 1 until the next pass.
+    // A first task on a CPU where its group had none weighs 1 until the next pass.
     let _late = queue(&mut host, 3, &[1]);
     assert_eq!(weights(&host, 1, 4), [0, 4096, 0, 1]);
     assert_eq!(pass(&mut host.policy, &mut now_ns).0, 8 * MS);
     assert_eq!(weights(&host, 1, 4), [0, 2048, 0, 2048]);
-    // Without load a group is looked at once more, then not again: only the loaded one is read, twice 4 CPUs.
+    // A group without load is read once more, and then no longer: only the loaded one is, twice 4 CPUs.
     host.policy.quiescent(&mut tasks[1], now_ns);
     pass(&mut host.policy, &mut now_ns);
     now_ns = host.policy.timer(0, now_ns).next_ns;
     assert_eq!(host.policy.timer(0, now_ns).reads.total(), 8);
 }
 
-/// 300 CPUs: 600 pairs a group, so that 20 groups take 12 firings, and what a firing reads is bounded.
+/// 300 CPUs are 600 pairs per group, so 20 groups take 12 firings, and the reads of a firing are bounded.
 #[test]
 fn a_firing_is_bounded() {
     let mut host = host(300, 20);
@@ -160,7 +160,7 @@ fn shares_that_change_count_on_every_cpu_until_the_next_pass() {
     assert_eq!(weights(&host, 1, 2), [6144, 2048]);
 }
 
-/// Under 20 % of the mean task nothing of a group moves. W = 2048 for two tasks: 1024 each.
+/// If less than 20 % of the mean task may move, nothing of the group does. W = 2048 for two tasks: 1024 each.
 #[test]
 fn a_fifth_of_a_task_is_the_least() {
     let moves = |max_load: u64| {
@@ -181,8 +181,8 @@ fn a_fifth_of_a_task_is_the_least() {
 }
 
 proptest! {
-    /// Whatever was moved and whenever passes came: after a pass W is S * N * T / T(K), at least 1, children before
-    /// their parents, and what CPUs weigh is the sum.
+    /// Whatever was moved, and whenever passes came, after a pass W is S * N * T / T(K), at least 1, children before
+    /// their parents, and CPUs weigh the sums.
     #[test]
     fn after_a_pass_weights_are_the_formulas(
         tasks in prop::collection::vec((0..6_u32, 0..5_u32, 1..4000_u32), 1..25),

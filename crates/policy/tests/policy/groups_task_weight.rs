@@ -5,7 +5,7 @@ use wakelab_policy::{BalanceWhy, Dispatch, DispatchDo, EnqueueWhy, Task};
 
 use crate::host::{Host, MS, machine, policy_with_groups};
 
-/// So many tasks of each group that wait on `cpu`, by turns.
+/// Queues a task of each of these groups on `cpu`, in this order.
 fn queue(host: &mut Host, cpu: u32, groups: &[u32]) -> Vec<Task> {
     let tasks = groups.iter().map(|&slot| {
         let mut task = host.task(1024);
@@ -48,7 +48,7 @@ fn equal_sums_look_balanced_whose_tasks_they_are() {
     let _a = queue(&mut host, 0, &[1; 10]);
     let _b = queue(&mut host, 1, &[2, 3, 2, 3, 2, 3, 2, 3, 2, 3]);
     assert_eq!([0, 1].map(|cpu| host.policy.cpu(cpu).load), [10_240; 2]);
-    // CPU 1 weighs twice as much, but nobody compares that.
+    // CPU 1 weighs twice as much, but that is not compared.
     assert_eq!([0, 1].map(|cpu| host.policy.cpu(cpu).total), [1024, 2048]);
     for cpu in [0, 1] {
         for ms in [1, 1000] {

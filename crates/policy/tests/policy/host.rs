@@ -35,7 +35,7 @@ pub fn policy(text: &str, topology: &Topology) -> Policy {
     Policy::new(&spec(text), topology, TICK_NS).unwrap()
 }
 
-/// With records of task groups in slots 1 to `nr_groups`.
+/// A policy with records of task groups in slots 1 to `nr_groups`.
 pub fn policy_with_groups(text: &str, topology: &Topology, nr_groups: usize) -> Policy {
     let tables = Tables::build(topology, &spec(text)).unwrap();
     Policy::with_groups(&spec(text), tables, TICK_NS, nr_groups + 1).unwrap()
@@ -50,7 +50,7 @@ pub fn reads(counts: &[(Distance, u32)]) -> Reads {
     made
 }
 
-/// A host that does as docs/design/contract.md says: it keeps the idle mask, and tells busy and idle at switches.
+/// A host that follows docs/design/contract.md: it keeps the idle mask, and reports busy and idle at switches.
 pub struct Host {
     pub policy: Policy,
     pub now_ns: u64,
@@ -58,7 +58,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// All CPUs idle and unclaimed.
+    /// A host whose CPUs are all idle and unclaimed.
     pub fn new(mut policy: Policy) -> Host {
         for cpu in 0..policy.tables().nr_cpus() as u32 {
             policy.set_idle_mask(cpu, true);
@@ -104,7 +104,7 @@ impl Host {
         self.policy.running(task, cpu, self.now_ns);
     }
 
-    /// The CPU turns busy with something that is not the policy's.
+    /// The CPUs turn busy with something that is not a task of the policy.
     pub fn occupy(&mut self, cpus: &[u32]) {
         for &cpu in cpus {
             self.policy.set_idle_mask(cpu, false);
@@ -112,7 +112,7 @@ impl Host {
         }
     }
 
-    /// The CPU goes idle.
+    /// The CPUs go idle.
     pub fn vacate(&mut self, cpus: &[u32]) {
         for &cpu in cpus {
             self.policy.set_idle_mask(cpu, true);

@@ -62,7 +62,7 @@ fn an_idle_cpu_behind_the_limit_is_found() {
     }
 }
 
-/// From target on, wrapping: of 0 and 2, both left, 2 comes first for target 1, and 0 for target 3.
+/// From target on, wrapping: 0 and 2 are left. 2 comes first for target 1, and 0 for target 3.
 #[test]
 fn what_is_left_is_visited_from_target_on() {
     for (target, cpu) in [(1, 2), (3, 0)] {
@@ -83,7 +83,7 @@ fn with_everything_busy_nothing_is_visited() {
     assert_eq!(decision.reads.total(), 1 + 1 + 8 + 2);
 }
 
-/// Without an idle core in the flag step 1 is skipped, and all of the LLC is visited as by scan.
+/// If the flag says that there is no idle core, step 1 is skipped, and the whole LLC is visited as by scan.
 #[test]
 fn a_search_that_skips_the_idle_core_step_is_scans() {
     let answers = [SCAN, NARROW].map(|spec| {
@@ -115,7 +115,7 @@ fn disallowed_cpus_use_up_scans_limit_only() {
     }
 }
 
-/// It has form 5.2's front, whatever `form` says.
+/// What comes before the search is that of form 5.2, whatever `form` says.
 #[test]
 fn the_recent_cpu_is_looked_at() {
     let mut host = with_idle(NARROW, &[2, 3, 6, 7]);

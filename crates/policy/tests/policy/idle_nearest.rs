@@ -41,7 +41,7 @@ fn summaries_follow_the_words() {
         (host.policy.cpu(0).nearest_llc.idle_blocks, host.policy.cpu(0).nearest_llc.core_blocks)
     };
     assert_eq!(summary(&host), (0b11, 0b11));
-    // A search asks, with target and the rest busy: the stale bit of CPU 0 is found by its core.
+    // A search runs while target and the others are busy: it finds CPU 0's stale bit through its core.
     host.now_ns = MS;
     host.occupy(&[0]);
     assert_eq!(wake(&mut host, 0, 0).cpu, 1, "the idle core of target's block");
@@ -79,7 +79,7 @@ fn cores_first_then_cpus_and_each_near_target_first() {
         reads(&[(Cpu, 1), (Cpu, 1), (Cpu, 1), (Llc, 1)]),
         "target, summary, block 0, CPU 5"
     );
-    // CPU 5 is claimed and not busy yet: its bit is found, the claim lost, and the other block has one.
+    // CPU 5 is claimed and not busy yet: its bit is found, the claim is lost, and the other block has an idle CPU.
     let decision = wake(&mut host, 0, 0);
     assert_eq!((decision.cpu, decision.reason(), decision.lost_claims), (10, Reason::IdleCpu, 1));
     let decision = wake(&mut host, 0, 0);
@@ -103,12 +103,12 @@ fn with_everything_busy_a_search_reads_one_line_besides_target_and_prev() {
     assert_eq!((decision.cpu, decision.reason()), (7, Reason::NoneIdle));
     assert_eq!(decision.reads, reads(&[(Llc, 2)]), "target, which is prev, and the summary");
     assert_eq!(host.policy.seen().updated().count(), 0);
-    // Nor does it ever say that it wants to know more: that would be a line that all others read.
+    // Nor does it ever note that it wants to know more, because that would write a line that all other CPUs read.
     let wanted_until_ns = host.policy.cpu(0).nearest_llc.wanted_until_ns;
     host.now_ns += 10 * MS;
     assert_eq!(wake(&mut host, 3, 7).reason(), Reason::NoneIdle);
     assert_eq!(host.policy.cpu(0).nearest_llc.wanted_until_ns, wanted_until_ns);
-    // One that found something does, so that CPU 9 takes its bit away.
+    // A search that found something does note it, so CPU 9 clears its bit.
     host.vacate(&[9]);
     assert_eq!(wake(&mut host, 3, 7).cpu, 9);
     assert!(host.policy.cpu(0).nearest_llc.wanted_until_ns > host.now_ns);
@@ -131,7 +131,7 @@ fn the_cpu_that_turned_idle_last_is_preferred_and_then_the_first_from_target_on(
     assert_eq!([3; 4].map(|target| wake(&mut host, 0, target).cpu), [5, 6, 1, 2]);
 }
 
-/// The header's example of a task without a CPU of its own: 2 clusters of 4 CPUs, each a block.
+/// The header's example of a task that has no CPU to return to: 2 clusters of 4 CPUs, each a block.
 #[test]
 fn a_task_that_was_moved_twice_leaves_its_block() {
     let mut host = all_busy(&machine(1, Some(2), 4, 1));
@@ -148,7 +148,7 @@ fn a_task_that_was_moved_twice_leaves_its_block() {
     assert_eq!(placed(&mut host, 2, &[2], &[3]), (4, Reason::IdleCpu, 2));
     host.policy.set_idle_mask(4, true);
     assert_eq!(placed(&mut host, 4, &[], &[]), (4, Reason::TargetIdle, 0));
-    // Where its own block alone has one, it takes that.
+    // If only its own block has an idle CPU, it takes that.
     task.nr_moved = 2;
     host.policy.set_idle_mask(4, true);
     host.occupy(&[4, 5, 6, 7]);
@@ -175,7 +175,7 @@ fn two_tasks_that_wake_each_other_on_idle_cpus_write_no_shared_line() {
 fn a_tick_clears_the_bit_of_a_busy_cpu() {
     let mut host = Host::new(policy(SPEC, &machine(1, None, 2, 1)));
     host.occupy(&[0, 1]);
-    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 1, "nobody wanted to know");
+    assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 1, "no search wanted to know");
     host.policy.tick(0, None, MS);
     assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 1);
     host.policy.tick(1, None, MS);
@@ -188,12 +188,12 @@ fn a_claimed_cpu_whose_task_goes_elsewhere_is_found_again() {
     host.vacate(&[2]);
     let mut task = host.sleeper(1024, 0);
     assert_eq!(host.wake(&mut task, 0, 0).cpu, 2);
-    // It queues there, which a search sees, and is pulled away before CPU 2 runs it.
+    // The task is queued there, which a search sees, and is pulled away before CPU 2 runs it.
     host.policy.enqueue(&mut task, 2, EnqueueWhy::Wakeup, host.now_ns);
     assert_eq!(wake(&mut host, 0, 0).reason(), Reason::NoneIdle);
     assert_eq!(host.policy.cpu(0).nearest_llc.idle_blocks, 0, "its bit was cleared");
     host.policy.enqueue(&mut task, 3, EnqueueWhy::Moved, host.now_ns);
-    // CPU 2 was kicked, finds nothing, and the host gives its claim back: no event says so.
+    // CPU 2 was kicked and finds nothing, so the host gives the claim back. No event tells the policy.
     host.policy.set_idle_mask(2, true);
     assert_eq!(wake(&mut host, 0, 0).cpu, 2);
 }
@@ -227,7 +227,7 @@ fn an_llc_that_a_search_found_empty_is_not_tried_again_until_a_cpu_idles() {
     let mut host = Host::new(policy(SPEC, &machine(2, None, 2, 1)));
     host.now_ns = MS;
     let _running = [0, 1, 2, 3].map(|cpu| host.running(1024, cpu));
-    assert!(host.policy.idle_llc(0) && host.policy.idle_llc(1), "nobody has looked");
+    assert!(host.policy.idle_llc(0) && host.policy.idle_llc(1), "no search has looked");
     host.now_ns += 2 * MS;
     assert_eq!(wake(&mut host, 0, 0).reason(), Reason::NoneIdle);
     assert!(!host.policy.idle_llc(1));
@@ -238,7 +238,7 @@ fn an_llc_that_a_search_found_empty_is_not_tried_again_until_a_cpu_idles() {
     assert_eq!(wake(&mut host, 0, 0).cpu, 2);
 }
 
-/// Nodes farther apart than wake-ups may go are worth no wait.
+/// No wait is worth a migration to nodes that wake-ups may not reach.
 #[test]
 fn it_stays_within_reach_of_wake_ups() {
     let mut far = machine(2, None, 2, 1);
@@ -261,9 +261,9 @@ enum Step {
     Run(u32, u32),
     Tick(u32),
     Mask(u32, bool),
-    /// Searching CPU, target, and which CPUs are allowed.
+    /// A wake-up: the CPU that searches, the target, and a mask of allowed CPUs.
     Wake(u32, u32, u64),
-    /// Milliseconds pass: searches are forgotten.
+    /// Milliseconds pass, so that searches are forgotten.
     Rest,
 }
 
@@ -284,7 +284,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the host knows, written down plainly.
+/// What the host knows, in plain form.
 struct Truth<'a> {
     topology: &'a Topology,
     busy: Vec<bool>,
@@ -297,7 +297,7 @@ impl Truth<'_> {
         !self.busy[cpu as usize] && self.queued[cpu as usize] == 0 && self.mask[cpu as usize]
     }
 
-    /// All threads of its core look idle, and its first allowed thread can be claimed.
+    /// Whether all threads of its core look idle, and its first allowed thread can be claimed.
     fn has_idle_core(&self, cpu: u32, allowed: &dyn Fn(u32) -> bool) -> bool {
         let core = self.topology.siblings(cpu);
         core.len() > 1
@@ -305,7 +305,7 @@ impl Truth<'_> {
             && core.iter().copied().find(|&cpu| allowed(cpu)).is_some_and(|cpu| self.mask[cpu as usize])
     }
 
-    /// Idle allowed CPUs outside target's LLC: of the innermost domain that has one and is worth a wait of `wait_ns`.
+    /// Idle allowed CPUs outside target's LLC, in the innermost domain that has one and is worth a wait of `wait_ns`.
     fn far_candidates(
         &self,
         policy: &Policy,
@@ -328,7 +328,7 @@ impl Truth<'_> {
         Vec::new()
     }
 
-    /// What the decision must be worth: target, else by rank of the LLC's idle allowed CPUs, else one of `far`.
+    /// Checks the rank of the decision: target, else the best of the LLC's idle allowed CPUs, else one of `far`.
     fn check(
         &self,
         decision: &Decision,
@@ -376,7 +376,7 @@ impl Truth<'_> {
 
 fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
     let nr = topology.cpus.len() as u32;
-    // Capacities must not matter here: all are looked at alike.
+    // Capacities must make no difference here.
     let mut policy = Policy::new(&spec(SPEC), topology, TICK_NS).unwrap();
     let block_of = policy.tables().blocks.clone().unwrap().block_of;
     let mut truth = Truth {
@@ -385,7 +385,7 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
         queued: vec![0; nr as usize],
         mask: vec![true; nr as usize],
     };
-    // A task a CPU that waits; where, if it does.
+    // A task for each CPU that may wait, and where it waits if it does.
     let mut waiting = vec![Task::default(); nr as usize];
     let mut waits_on: Vec<Option<u32>> = vec![None; nr as usize];
     let mut runs_on: Vec<Option<u32>> = vec![None; nr as usize];
@@ -468,7 +468,7 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
                 }
             }
         }
-        // Summaries say no less than what is there.
+        // Summaries have at least the bits of what is there.
         for cpu in 0..nr {
             if truth.busy[cpu as usize] || truth.queued[cpu as usize] > 0 {
                 continue;
@@ -495,8 +495,8 @@ fn play(topology: &Topology, steps: &[Step]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// It never misses an idle allowed CPU of the LLC, nor one beyond that is worth it, and takes one of the best kind
-    /// that there is.
+    /// It never misses an idle allowed CPU of the LLC, or one beyond that is worth it, and takes one of the best kind
+    /// that exists.
     #[test]
     fn it_finds_the_best_that_a_slow_search_finds(
         topology in shapes::topology(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! idle_scan.h, and the front that all idle searches share.
+//! idle_scan.h, and what all idle searches do before.
 
 use crate::host::{Host, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1, Smt};
@@ -68,7 +68,7 @@ fn the_limit_follows_the_averages() {
     let mut host = example("linux-4.15+affine=off");
     host.occupy(&[3, 6]);
     let mut task = host.sleeper(1024, 1);
-    // Short idle periods bring avg_idle down; a search said to be long brings avg_scan up.
+    // Short idle periods bring avg_idle down; a search that is said to be long brings avg_scan up.
     for _ in 0..200 {
         host.vacate(&[1]);
         host.now_ns += 10_000;

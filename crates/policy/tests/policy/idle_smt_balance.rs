@@ -7,7 +7,7 @@ use wakelab_policy::{Reason, Task};
 
 const SPEC: &str = "linux-4.15+idle=smt-balance+affine=off";
 
-/// Searches in vain, which use two random numbers each, until so many were used.
+/// Searches in vain, which use two random numbers each, until `uses` numbers were used.
 fn turn_rotor(host: &mut Host, cpu: u32, uses: u32) {
     let mut task = host.sleeper(1024, cpu);
     while host.policy.cpu(cpu).rotor < uses {
@@ -48,7 +48,7 @@ fn finding_none_leaves_the_task_on_target() {
     let mut task = host.sleeper(1024, 1);
     let decision = host.wake(&mut task, 0, 1);
     assert_eq!((decision.cpu, decision.reason(), decision.claimed), (1, Reason::NoneIdle, 0));
-    // Rotor 0 gives core 0 as there, rotor 1 the end's start: CPU 5, then 1.
+    // Rotor 0 gives core 0 as there; rotor 1 is where the end starts: CPU 5, then 1.
     assert_eq!(decision.reads, reads(&[(Llc, 1), (Smt, 1), (Llc, 1), (Llc, 2)]));
 }
 
@@ -58,7 +58,8 @@ fn affinity_picks_the_group_but_not_the_room() {
     host.occupy(&[0, 4, 7]);
     let mut task = host.sleeper(1024, 0);
     host.policy.set_affinity(&mut task, Some(&[0, 7]));
-    // Cores 1 and 2 hold nothing that is allowed. Core 3 has room for one, on CPU 3; the task may only use busy 7.
+    // Cores 1 and 2 have no allowed CPU. Core 3 has room for one task, on CPU 3, but the task may only use CPU 7, which
+    // is busy.
     let decision = host.wake(&mut task, 0, 0);
     assert_eq!((decision.cpu, decision.reason()), (0, Reason::NoneIdle));
     assert_eq!(decision.reads, reads(&[(Cpu, 1), (Smt, 1), (Llc, 2)]), "core 0, core 3, and CPU 7 alone");
@@ -72,12 +73,12 @@ fn a_task_that_is_itself_current_does_not_count_as_busy() {
         host.occupy(&[2, 3]);
         (host, task)
     };
-    // Core 0 is CPUs 0 and 2, both busy; core 1 has CPU 1 idle: move for a task that is elsewhere.
+    // Core 0 is CPUs 0 and 2, both busy; core 1 has CPU 1 idle. A task that is elsewhere moves.
     let (mut host, _runs) = prepare();
     let mut other = host.sleeper(1024, 0);
     let decision = host.wake(&mut other, 0, 0);
     assert_eq!((decision.cpu, decision.reason()), (1, Reason::BalanceMoved));
-    // For the running task, core 0 has one busy CPU less: equal room, it stays.
+    // For the running task, core 0 has one busy CPU less. The room is equal, so it stays.
     let (mut host, mut runs) = prepare();
     let decision = host.wake(&mut runs, 0, 0);
     assert_eq!((decision.cpu, decision.reason()), (0, Reason::NoneIdle));
@@ -85,9 +86,9 @@ fn a_task_that_is_itself_current_does_not_count_as_busy() {
 
 #[test]
 fn the_published_rotor_misses_half_of_the_cores_and_the_mixed_one_does_not() {
-    // A search that finds nothing uses two random numbers: which group, and where to start at the end.
+    // A search that finds nothing uses two random numbers: for the group, and for where to start at the end.
     let published: Vec<u32> = (0..8).map(|search| core_compared(SPEC, 2 * search)).collect();
-    // Starts 0, 2, 4 and 6: at 0 is the own core, so the next one after it is taken.
+    // Starts 0, 2, 4 and 6. The own core is at 0, so the next one after it is taken.
     assert_eq!(published, [1, 2, 4, 6, 1, 2, 4, 6]);
     let mut mixed: Vec<u32> =
         (0..64).map(|search| core_compared(&format!("{SPEC}+rotor=mixed"), 2 * search)).collect();
@@ -96,7 +97,7 @@ fn the_published_rotor_misses_half_of_the_cores_and_the_mixed_one_does_not() {
     assert_eq!(mixed, [1, 2, 3, 4, 5, 6, 7]);
 }
 
-/// On 8 cores with target on core 0: which core a search with this rotor compares with, by making room on each in turn.
+/// The core with which a search with this rotor compares target's core, 0 of 8; found by making room on each in turn.
 fn core_compared(spec: &str, rotor: u32) -> u32 {
     let moves = |&core: &u32| {
         let mut host = Host::new(policy(spec, &machine(1, None, 8, 2)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! idle_two_choices.h by hand.
+//! idle_two_choices.h, computed by hand.
 
 use wakelab_machine::Distance::{Cpu, Llc};
 use wakelab_policy::{Reason, Task};
@@ -15,7 +15,7 @@ fn with_idle(idle: &[u32]) -> Host {
     host
 }
 
-/// A sleeper of CPU 1 that may run on these CPUs alone.
+/// A task that slept on CPU 1 and may run only on these CPUs.
 fn sleeper_of(host: &mut Host, cpus: &[u32]) -> Task {
     let mut task = host.sleeper(1024, 1);
     host.policy.set_affinity(&mut task, Some(cpus));

@@ -9,7 +9,7 @@ use wakelab_policy::{EnqueueWhy, Policy, SelectIn, Taken, Task};
 
 use crate::host::{Host, machine, policy, reads};
 
-/// A search on `reader` that reads the line of `cpu` and no other: hit or miss.
+/// A search on `reader` that reads only the line of `cpu`. Returns whether the read was a hit.
 fn read(policy: &mut Policy, reader: u32, cpu: u32) -> bool {
     let mut task = Task::default();
     policy.task_init(&mut task, 1, 1024, 0);
@@ -22,7 +22,7 @@ fn read(policy: &mut Policy, reader: u32, cpu: u32) -> bool {
     misses == 0
 }
 
-/// The lines that the last call updated, and how far away the farthest other holder was.
+/// The lines that the last call updated, and the distance of the farthest other holder of each.
 fn updated(policy: &Policy) -> Vec<(u32, u32)> {
     policy.seen().updated().collect()
 }
@@ -39,7 +39,7 @@ fn a_write_by_another_cpu_makes_the_next_read_a_miss() {
     let mut policy = policy("linux-4.15", &machine(1, None, 4, 1));
     assert!(!read(&mut policy, 1, 0), "the first read");
     assert_eq!(policy.seen().misses, reads(&[(Distance::Llc, 1)]));
-    assert!(read(&mut policy, 1, 0), "nobody wrote it since");
+    assert!(read(&mut policy, 1, 0), "no CPU wrote it since");
     assert_eq!(policy.seen().hits, reads(&[(Distance::Llc, 1)]));
     policy.busy(0, 1_000);
     assert!(!read(&mut policy, 1, 0), "CPU 0 did");
@@ -67,9 +67,10 @@ fn a_write_waits_for_the_farthest_of_the_others() {
     assert_eq!(policy.seen().taken, NONE, "it had the line alone");
 }
 
-/// To queue a task, a CPU takes the runqueue's lock: it fetches the line for writing. CPU 0 computes. CPU 1 looked at
-/// it before: it takes the line from CPU 0. CPU 9 fetches it, from 1, as far away as it belongs: nothing on top. CPU 1
-/// fetches it back, at the price of a transfer from CPU 0, though CPU 9 has it. CPU 0 takes it back from CPU 1.
+/// To queue a task, a CPU takes the runqueue's lock, and so fetches the line for writing. CPU 0 runs. CPU 1 has read
+/// the line before: it takes it from CPU 0. CPU 9 fetches it from CPU 1, which is as far away as the line's owner, so
+/// there is no further wait. CPU 1 fetches it back, at the price of a transfer from CPU 0, although CPU 9 has it. CPU 0
+/// takes it back from CPU 1.
 #[test]
 fn queueing_fetches_the_line_for_writing() {
     let mut policy = policy("linux-4.15", &machine(2, None, 8, 1));
@@ -91,11 +92,11 @@ fn queueing_fetches_the_line_for_writing() {
     policy.running(first, 0, 10);
     assert_eq!(policy.seen().taken, taken(Distance::Llc, Distance::Cpu));
     policy.stopping(first, 0, 20, false);
-    assert_eq!(policy.seen().taken, NONE, "nobody came between");
+    assert_eq!(policy.seen().taken, NONE, "no other CPU held it in between");
 }
 
-/// All four threads of two cores are busy. CPU 1 searches, and reads the counters of both cores; of its own it was
-/// the last to have it. CPU 0's next update of core 0's counter takes it from CPU 1, the one after that from nobody.
+/// All four threads of two cores are busy. CPU 1 searches, and reads the counters of both cores; it was the last to
+/// hold its own. CPU 0's next update of core 0's counter takes it from CPU 1, and the one after that from no CPU.
 #[test]
 fn an_update_takes_the_line_from_those_who_read_it() {
     let mut host = Host::new(policy("linux-4.15+idle=smt-balance", &machine(1, None, 2, 2)));
@@ -117,7 +118,7 @@ fn an_update_takes_the_line_from_those_who_read_it() {
     assert_eq!(updated(&host.policy), [(0, Distance::Smt.index() as u32)], "from CPU 0");
 }
 
-/// Lines of other kinds: counters, which belong to smt-balance alone, and what an LLC shares.
+/// Lines of other kinds: counters, which only smt-balance has, and lines that an LLC shares.
 #[test]
 fn counters_and_flags_are_lines_too() {
     let mut policy = policy("linux-4.15+idle=smt-balance", &machine(1, None, 2, 2));
@@ -129,7 +130,7 @@ fn counters_and_flags_are_lines_too() {
     assert_eq!(updated(&policy), [], "told twice");
     policy.idle(1, 10);
     assert_eq!(updated(&policy), [(1, 0)]);
-    // has_idle_cores is set from the start: that is all it has to look at.
+    // has_idle_cores is set from the start, so it only reads that.
     assert_eq!(policy.seen().misses, reads(&[(Distance::Llc, 1)]));
     policy.busy(1, 20);
     policy.idle(1, 30);
@@ -150,7 +151,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Few of them, so that they meet, from each word.
+    // A few CPUs in each word, so that they meet.
     let cpu = || prop::sample::select(vec![0, 1, 63, 64, 65, 127, 128, 129]);
     prop_oneof![
         3 => (cpu(), cpu()).prop_map(|(reader, cpu)| Step::Read { reader, cpu }),
@@ -159,7 +160,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// As sets of holders, written down plainly.
+    /// The same as sets of holders, in plain form.
     #[test]
     fn hits_and_waits_are_those_of_sets_of_holders(steps in prop::collection::vec(step(), 1..200)) {
         let mut policy = policy("linux-4.15", &machine(2, None, CPUS / 2, 1));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests of policy/ through its Rust API, a file for each of its files. Hand-computed cases come first: the worked
-//! example of every header is one. One binary, because linking each file on its own takes longer than running it.
+//! Tests of policy/ through its Rust API, with a file for each of its files. Hand-computed cases come first, among them
+//! the worked example of every header. They are one binary, because linking each file separately takes longer than
+//! running it.
 //!
-//! A file named like a header of policy/ tests it by hand; group and groups_* also against sums computed otherwise,
-//! idle_nearest also against a slow search on random machines. The others:
+//! A file named like a header of policy/ tests that header by hand. group and groups_* are also compared with sums
+//! computed in another way, idle_nearest with a slow search on random machines. The other files:
 //! - reference: idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
 //! - lines: host/lines.h, which reads are hits and what writes wait for
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity

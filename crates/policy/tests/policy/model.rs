@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The idle searches written a second time: slowly, from the description of the designs, over the machine's own data.
+//! A second implementation of the idle searches: slow, written from the description of the designs, over the machine's
+//! own data.
 //!
-//! It shares no table and no counter with policy/: groups are found by looking at every CPU, and busy CPUs are counted
-//! when asked. Only what a search remembers between calls (rotors, has_idle_cores, averages) is state.
+//! It shares no table and no counter with policy/: it finds groups by looking at every CPU, and counts busy CPUs when
+//! they are needed. Its only state is what a search remembers between calls (rotors, has_idle_cores, averages).
 
 use std::collections::BTreeMap;
 
 use wakelab_machine::{Distance, Topology};
 use wakelab_policy::{Reads, Reason};
 
-/// What a search decided: as `Decision`, where both have a field.
+/// What a search decided: the fields of `Decision` that both have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub cpu: u32,
@@ -35,10 +36,10 @@ pub enum Design {
     Narrow,
 }
 
-/// All that the searches look at.
+/// Everything that the searches look at.
 pub struct Model {
     topology: Topology,
-    /// From the innermost one to the LLC; level 0 is left out.
+    /// The levels from the innermost one to the LLC, without level 0.
     levels: Vec<Level>,
     pub busy: Vec<bool>,
     pub queued: Vec<u32>,
@@ -47,23 +48,23 @@ pub struct Model {
     avg_idle_ns: Vec<u64>,
     idle_since_ns: Vec<Option<u64>>,
     avg_scan_ns: Vec<u64>,
-    /// By LLC.
+    /// By LLC number.
     has_idle_cores: BTreeMap<u32, bool>,
 }
 
-/// A search under way.
+/// A search in progress.
 struct Search<'a> {
     this: u32,
     target: u32,
     allowed: &'a dyn Fn(u32) -> bool,
     answer: Answer,
     narrow: bool,
-    /// `narrow`: what the idle-core step found busy, if it ran.
+    /// `narrow`: the CPUs that the idle-core step found busy, if it ran.
     found_busy: Vec<u32>,
 }
 
 impl Model {
-    /// `clusters`: the policy has a level of them.
+    /// `clusters`: whether the policy has that level.
     pub fn new(topology: &Topology, clusters: bool) -> Model {
         let nr = topology.cpus.len();
         let cpus = &topology.cpus;
@@ -236,7 +237,7 @@ impl Model {
         let cost = self.avg_scan_ns[search.this as usize] + 1;
         let mut limit = if span * idle > 4 * cost { span * idle / cost } else { 4 };
         if search.narrow {
-            // The second mask. What is not in it does not use the limit up.
+            // The second mask. CPUs that are not in it do not use up the limit.
             cpus.retain(|&cpu| (search.allowed)(cpu) && !search.found_busy.contains(&cpu));
         }
         for cpu in cpus {
@@ -323,7 +324,7 @@ impl Model {
         }
     }
 
-    /// A CPU turns idle, unless it was told so already: it sets has_idle_cores if all of its core is idle now.
+    /// A CPU turns idle, unless that was already told. Sets has_idle_cores if all of its core is now idle.
     pub fn turn_idle(&mut self, cpu: u32, now_ns: u64) {
         if self.idle_since_ns[cpu as usize].is_some() {
             return;
@@ -335,7 +336,7 @@ impl Model {
         }
     }
 
-    /// The search on `this` took so long, of which the timed step has its share by reads.
+    /// The search on `this` took elapsed_ns; the timed step gets its part by its reads.
     pub fn took(&mut self, this: u32, answer: &Answer, elapsed_ns: u64) {
         if answer.scan_timed {
             let share = elapsed_ns * answer.step_reads.total() / answer.reads.total();
@@ -345,12 +346,12 @@ impl Model {
     }
 }
 
-/// old + (sample - old) / 8, towards old.
+/// old + (sample - old) / 8, rounded towards old.
 fn average(old: u64, sample: u64) -> u64 {
     (old as i64 + (sample as i64 - old as i64) / 8) as u64
 }
 
-/// CPUs with equal keys together, by lowest CPU.
+/// Groups CPUs with equal keys, by lowest CPU.
 fn partition<K: PartialEq>(nr: usize, key: impl Fn(usize) -> K) -> Vec<Vec<u32>> {
     let mut domains: Vec<Vec<u32>> = Vec::new();
     for cpu in 0..nr {
@@ -362,7 +363,7 @@ fn partition<K: PartialEq>(nr: usize, key: impl Fn(usize) -> K) -> Vec<Vec<u32>>
     domains
 }
 
-/// Are both CPUs in one innermost domain?
+/// Whether both CPUs are in one innermost domain.
 fn same_domain(levels: &[Level], a: u32, b: u32) -> bool {
     levels[0].domains.iter().any(|domain| domain.contains(&a) && domain.contains(&b))
 }

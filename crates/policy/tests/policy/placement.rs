@@ -39,7 +39,7 @@ fn the_group_with_most_idle_cpus_wins() {
 fn equal_idleness_goes_to_less_load_and_then_to_the_own_group() {
     let mut host = example();
     host.vacate(&[6]);
-    // CPU 6's task is gone from the counts too in a real host; here its load stays, so LLC 1 keeps 4096 against 2048.
+    // In a real host CPU 6's task would no longer count. Here its load stays, so LLC 1 keeps 4096 against 2048.
     let mut child = host.task(1024);
     assert_eq!(fork(&mut host, &mut child, 4).reason(), Reason::ForkIdlest);
 

@@ -9,12 +9,12 @@ fn host(spec: &str) -> Host {
     Host::new(policy(spec, &machine(1, None, 2, 2)))
 }
 
-/// A tick on the CPU where the task runs: whom it kicks.
+/// Returns the CPU that a tick on the task's CPU kicks.
 fn kicked(host: &mut Host, task: &mut Task) -> i32 {
     host.policy.tick(task.cpu as u32, Some(task), host.now_ns).kick_cpu
 }
 
-/// Where the task goes that is put back now.
+/// Returns the CPU to which the task goes when it is put back now.
 fn put_back(host: &mut Host, task: &mut Task) -> i32 {
     let cpu = task.cpu as u32;
     host.policy.stopping(task, cpu, host.now_ns, true);
@@ -40,7 +40,7 @@ fn the_fourth_try_pushes() {
     host.switch_in(&mut a, 1);
     host.vacate(&[0]);
     host.now_ns = 40 * MS;
-    assert_eq!((kicked(&mut host, &mut a), kicked(&mut host, &mut b)), (-1, -1), "nobody shares a core");
+    assert_eq!((kicked(&mut host, &mut a), kicked(&mut host, &mut b)), (-1, -1), "no two tasks share a core");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_promise_is_kept_only_if_it_still_makes_sense() {
 }
 
 #[test]
-fn nobody_is_asked_without_need() {
+fn no_cpu_is_asked_without_need() {
     let mut host = host("linux-6.12+push=off");
     let (mut a, _b) = (host.running(1024, 0), host.running(1024, 2));
     assert_eq!(kicked(&mut host, &mut a), -1, "push=off");
@@ -82,7 +82,7 @@ fn nobody_is_asked_without_need() {
     let _others = (host.running(1024, 2), host.running(1024, 1));
     host.now_ns = 10 * MS;
     assert_eq!(kicked(&mut host, &mut a), -1, "CPU 3 idles, but shares its core");
-    // All cores shared, and the task may go to the other node only if it is allowed there.
+    // All cores are shared, and the task goes to the other node only if it is allowed there.
     let mut host = Host::new(policy("linux-6.12", &machine(2, None, 1, 2)));
     let (mut a, _b) = (host.running(1024, 0), host.running(1024, 2));
     assert_eq!(kicked(&mut host, &mut a), 1, "beyond the LLC");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! queue_buddies.h, and what cfs-2007 does otherwise. 8 CPUs: latency 24 ms, granularity 4 ms; 2007: 80 and 40 ms.
+//! queue_buddies.h, and how cfs-2007 differs. 8 CPUs: latency 24 ms, granularity 4 ms; in cfs-2007 80 and 40 ms.
 
 use crate::host::{Host, MS, START, machine, policy};
 use wakelab_policy::{EnqueueWhy, Pick, Task};
@@ -126,7 +126,7 @@ fn in_2007_the_running_tasks_weight_scaled_the_granularity() {
         let _a = host.running(a_weight, 0);
         let mut b = host.task(b_weight);
         b.cpu = 0;
-        // Inside the credit of either, 11 ms.
+        // 11 ms is inside the credit of both.
         b.vtime = START - 11 * MS;
         assert_eq!(
             host.policy.enqueue(&mut b, 0, EnqueueWhy::Wakeup, 0).preempt != 0,

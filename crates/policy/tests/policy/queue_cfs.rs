@@ -9,7 +9,7 @@ fn host() -> Host {
     Host::new(policy("linux-4.15", &machine(2, None, 4, 1)))
 }
 
-/// The running task's time is up: it goes back to the queue and `next` runs.
+/// The running task's slice is over: it goes back to the queue and `next` runs.
 fn switch(host: &mut Host, from: &mut Task, next: &mut Task, cpu: u32) {
     let now_ns = host.now_ns;
     host.policy.stopping(from, cpu, now_ns, true);
@@ -53,8 +53,8 @@ fn two_tasks_share_by_the_slice_rule() {
     assert_eq!((a.sum_exec_ns, b.sum_exec_ns), (80 * MS, 160 * MS));
 }
 
-/// A is 8 ms past the floor when its slice ends. Where nobody put it back it goes on for a tick, if nobody who waits is
-/// behind it.
+/// A is 8 ms past the floor when its slice ends. If the host did not put it back, it goes on for a tick while no
+/// waiting task is behind it.
 #[test]
 fn at_the_end_of_a_slice_the_first_of_all_runs() {
     let mut host = host();
@@ -68,7 +68,7 @@ fn at_the_end_of_a_slice_the_first_of_all_runs() {
     assert_eq!(host.policy.may_run(&mut behind, 0, host.now_ns).run, 1);
     // What it ran since it was charged last counts.
     assert_eq!(host.policy.may_run(&mut ahead, 0, host.now_ns + MS).run, 1);
-    // Put back, it is in the queue, whose order decides.
+    // If the host put it back, it is in the queue, and the queue's order decides.
     host.policy.stopping(&mut a, 0, host.now_ns, true);
     assert_eq!(host.policy.dispatch(0, host.now_ns).pick(), Pick::Head);
 }
@@ -94,7 +94,7 @@ fn a_lone_task_runs_on_beyond_its_slice() {
     host.queued(1024, 0);
     host.now_ns = 200 * MS;
     assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 1);
-    assert_eq!(host.policy.cpu(0).min_vtime, START + 100 * MS, "somebody else's key may be smaller");
+    assert_eq!(host.policy.cpu(0).min_vtime, START + 100 * MS, "another task's key may be smaller");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_wakee_preempts_only_beyond_the_granularity() {
 }
 
 #[test]
-fn a_task_whose_slice_ended_preempts_nobody() {
+fn a_task_whose_slice_ended_does_not_preempt() {
     let mut host = host();
     let mut a = host.running(1024, 0);
     let mut b = host.queued(1024, 0);
@@ -161,7 +161,7 @@ fn a_task_whose_slice_ended_preempts_nobody() {
 }
 
 #[test]
-fn nobody_is_preempted_where_no_task_of_the_policy_runs() {
+fn nothing_is_preempted_where_no_task_of_the_policy_runs() {
     let mut host = host();
     let mut sleeper = host.sleeper(1024, 0);
     host.occupy(&[0]);

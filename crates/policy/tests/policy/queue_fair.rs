@@ -15,7 +15,7 @@ fn wake(host: &mut Host, task: &mut Task, cpu: u32) -> (u64, u32) {
     (queued.key - START, queued.preempt)
 }
 
-/// The running task stops runnable and is queued again: its key.
+/// The running task stops while runnable and is queued again. Returns its key.
 fn put_back(host: &mut Host, task: &mut Task, cpu: u32) -> u64 {
     host.policy.stopping(task, cpu, host.now_ns, true);
     host.policy.enqueue(task, cpu, EnqueueWhy::SliceEnd, host.now_ns).key - START
@@ -52,7 +52,7 @@ fn the_earliest_eligible_deadline_runs() {
         "V is 2.25"
     );
     let dispatch = host.policy.dispatch(0, host.now_ns);
-    assert_eq!((dispatch.pick(), dispatch.keep_slice_ns), (Pick::Eligible, 0), "nobody runs");
+    assert_eq!((dispatch.pick(), dispatch.keep_slice_ns), (Pick::Eligible, 0), "no task runs");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn lag_lasts_through_sleep_and_is_limited() {
     assert_eq!(a.lag, 0, "the last one is at V");
     host.now_ns = 60 * MS;
     wake(&mut host, &mut b, 0);
-    assert_eq!((b.lag, b.vtime), (0, host.policy.cpu(0).min_vtime), "nobody to be behind of");
+    assert_eq!((b.lag, b.vtime), (0, host.policy.cpu(0).min_vtime), "no other task to be behind");
 }
 
 #[test]
@@ -126,13 +126,13 @@ fn a_running_task_that_got_another_slice_gives_way_to_an_earlier_deadline() {
     host.policy.stopping(&mut a, 0, 0, true);
     host.policy.running(&mut heavy, 0, 0);
     host.now_ns = 3 * MS;
-    // Its deadline is 0.75; it is at 0.75 now, A at 0: V = 0.6. The next slice is for reschedule to decide.
+    // Its deadline is 0.75 and it is at 0.75 now, A is at 0: V = 0.6. resched decides about the next slice.
     assert_eq!(host.policy.tick(0, Some(&mut heavy), host.now_ns).resched, 1);
     assert_eq!(heavy.deadline, START + 3 * MS / 2);
     assert!(may_run(&mut host, &mut a), "beyond V: A, though its deadline is 3");
     let dispatch = host.policy.dispatch(0, host.now_ns);
     assert_eq!(dispatch.keep_slice_ns, 3 * MS, "with that slice it would go on");
-    // Alone again, it is eligible; a wakee at V has a deadline of 0.75 + 1.5 = 2.25, later than 1.5.
+    // When it is alone again, it is eligible; a wakee at V has a deadline of 0.75 + 1.5 = 2.25, later than 1.5.
     host.policy.quiescent(&mut a, host.now_ns);
     assert_eq!(wake(&mut host, &mut wakee, 0), (9 * MS / 4, 0));
     host.policy.quiescent(&mut wakee, host.now_ns);
@@ -155,7 +155,7 @@ fn a_wakee_waits_for_a_task_within_its_share() {
     assert_eq!(
         host.policy.tick(0, Some(&mut a), host.now_ns).resched,
         0,
-        "but nobody looks before its deadline"
+        "but nothing checks before its deadline"
     );
 }
 
@@ -189,9 +189,9 @@ fn shares_follow_weights() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// V is a mean: somebody is always eligible, whatever the weights and the order in which they came.
+    /// V is a mean, so some task is always eligible, whatever the weights and the order of arrival.
     #[test]
-    fn somebody_is_eligible(
+    fn a_task_is_eligible(
         weights in prop::collection::vec(15u32..90_000, 2..12),
         runs in prop::collection::vec((0usize..12, 1u64..20_000_000), 1..40),
     ) {

@@ -15,7 +15,8 @@ enum Step {
     Queue(u32),
     Unqueue(u32),
     Mask(u32, bool),
-    /// Searching CPU, target, which CPUs are allowed, and what the host says that the search took.
+    /// A wake-up: the CPU that searches, the target, a mask of allowed CPUs, and the time that the host says the search
+    /// took.
     Wake(u32, u32, u64, u64),
 }
 
@@ -45,7 +46,7 @@ fn answer(decision: &Decision) -> Answer {
     }
 }
 
-/// Plays a history on both, comparing every decision.
+/// Plays a history on both, and compares every decision.
 fn play(
     design: Design,
     topology: &wakelab_machine::Topology,

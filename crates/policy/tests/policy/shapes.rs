@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use wakelab_machine::{Cpu, Topology};
 
-/// Up to 4 nodes (two pairs, if 4) x 2 LLCs x 3 clusters x 4 cores x 4 threads, of which at most 64 CPUs are kept.
+/// Up to 4 nodes (with 4, two pairs) x 2 LLCs x 3 clusters x 4 cores x 4 threads, of which at most 64 CPUs are kept.
 pub fn topology() -> impl Strategy<Value = Topology> {
     let sizes = (
         prop_oneof![Just(1u32), Just(2), Just(4)],

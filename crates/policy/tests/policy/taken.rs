@@ -17,7 +17,7 @@ fn example(spec: &str) -> (Host, Vec<Task>) {
 #[test]
 fn a_busy_cpu_pulls_what_waits_behind_a_real_time_task() {
     let (mut host, mut tasks) = example("linux-4.15");
-    // As long as nobody says so, CPU 0 has one task as all others.
+    // Until the host says so, CPU 0 has one task like all others.
     let before = host.policy.tick(1, Some(&mut tasks[1]), 10 * MS);
     assert_eq!(before.balance_due, 0);
     // The first turn, of the machine, begins at (0 + 1 / 2) % 4 = 0 and leaves out CPU 0 itself.
@@ -29,7 +29,7 @@ fn a_busy_cpu_pulls_what_waits_behind_a_real_time_task() {
     assert_eq!((pull.level, pull.max_load), (1, 512));
     let moved = host.policy.may_move(&mut tasks[0], 1, 12 * MS, &mut pull);
     assert_eq!((moved.r#move, tasks[0].cpu), (1, 1));
-    // Nothing waits there any more.
+    // Nothing waits there now.
     let answer = host.policy.taken(0, 13 * MS);
     assert_eq!((answer.kick_cpu, answer.next_ns), (-1, 0));
 }
@@ -37,14 +37,14 @@ fn a_busy_cpu_pulls_what_waits_behind_a_real_time_task() {
 #[test]
 fn one_that_runs_a_task_of_the_policy_is_marked() {
     let (mut host, mut tasks) = example("linux-4.15");
-    // CPU 1, whose turn it is, is another's, too: it would not ask.
+    // CPU 1, whose turn it is, runs a task of another class too, so it would not ask.
     host.policy.stopping(&mut tasks[1], 1, host.now_ns, true);
     host.policy.enqueue(&mut tasks[1], 1, wakelab_policy::EnqueueWhy::SliceEnd, host.now_ns);
     assert_eq!(host.policy.taken(0, 12 * MS).kick_cpu, 2);
 }
 
-/// Two LLCs of two CPUs, and both CPUs of the first are taken: whatever the times at which the host looks, every other
-/// look is at the whole machine. A timer that needs two ticks sees even ones only.
+/// Two LLCs of two CPUs; both CPUs of the first are taken. Every other look is at the whole machine, whenever the host
+/// looks. A timer that fires every two ticks sees even ones only.
 #[test]
 fn the_turns_of_llc_and_machine_do_not_hang_on_when_the_host_looks() {
     for interval_ms in 1..=4 {
@@ -67,11 +67,11 @@ fn the_turns_of_llc_and_machine_do_not_hang_on_when_the_host_looks() {
 }
 
 /// Two LLCs of two CPUs. CPUs 0 to 2 are taken: on 0 two tasks wait, on 1 one, and on 2 one that is bound to it. CPU 3
-/// idles, tries CPU 2 in vain, and then must take from the other LLC. Its own group has two tasks on CPU 2, the
-/// real-time one and the bound one, and one idle CPU: that is not two idle ones more than none, so only the room on CPU
-/// 3 forces the pull.
+/// is idle, tries CPU 2 in vain, and must then take from the other LLC. Its own group has two tasks on CPU 2, the
+/// real-time one and the bound one, and one idle CPU: it does not have two idle CPUs more, so only the room on CPU 3
+/// forces the pull.
 #[test]
-fn what_is_bound_to_a_taken_neighbour_keeps_nobody_from_pulling() {
+fn what_is_bound_to_a_taken_neighbour_keeps_no_cpu_from_pulling() {
     for spec in ["linux-4.15", "linux-6.12"] {
         let mut host = Host::new(policy(spec, &machine(2, None, 2, 1)));
         let mut waiting = [host.queued(1024, 0), host.queued(1024, 0)];
@@ -114,13 +114,13 @@ fn a_cpu_that_is_given_back_is_like_any_other() {
     host.policy.taken(0, 12 * MS);
     assert_eq!(host.policy.cpu(0).state, TAKEN);
     host.policy.tick(0, None, 12 * MS);
-    assert_eq!(host.policy.cpu(0).state, TAKEN, "a tick of somebody else's");
+    assert_eq!(host.policy.cpu(0).state, TAKEN, "a tick of another class's task");
     host.policy.tick(0, Some(&mut tasks[0]), 12 * MS);
     assert_eq!(host.policy.cpu(0).state, BUSY);
     host.policy.taken(0, 13 * MS);
     host.switch_in(&mut tasks[0], 0);
     assert_eq!(host.policy.cpu(0).state, BUSY);
-    // Idle, whatever a timer that is late says.
+    // The CPU is idle, whatever a late timer says.
     host.policy.stopping(&mut tasks[0], 0, 14 * MS, false);
     host.policy.quiescent(&mut tasks[0], 14 * MS);
     host.vacate(&[0]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! util.h, through the limit of form=util: of an LLC whose CPUs are busy for so long.
+//! util.h, through the limit of form=util: an LLC whose CPUs have been busy for a known time.
 
 use crate::host::{Host, machine, policy};
 
 const HALF_LIFE_NS: u64 = 32 << 20;
 
-/// Utilization of a CPU, in 1/1024, when it was last told.
+/// Utilization of a CPU, in 1/1024, when it last changed.
 fn util(host: &Host, cpu: u32) -> u32 {
     (host.policy.cpu(cpu).util + (1 << 15)) >> 16
 }
@@ -28,7 +28,7 @@ fn half_lives() {
     assert_eq!(util(&host, 0), 0);
 }
 
-/// 1024 * (1 - 2^(-n / 32)), and between two periods the straight line.
+/// 1024 * (1 - 2^(-n / 32)), and linear between two periods.
 #[test]
 fn periods_and_their_parts() {
     for (time_ns, expected) in

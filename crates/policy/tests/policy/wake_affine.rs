@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! wake_affine.h. Targets are looked at, not where the task ends up.
+//! wake_affine.h. These tests check targets, not where the task ends up.
 
 use crate::host::{Host, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1};

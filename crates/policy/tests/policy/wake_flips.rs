@@ -11,7 +11,8 @@ fn host(spec: &str) -> Host {
     Host::new(policy(spec, &machine(2, None, 6, 1)))
 }
 
-/// A client on CPU 0, which loads a pull: it alone runs there, and what it wakes last ran on CPU 7, where another runs.
+/// A client on CPU 0, where loads allow a pull: it runs there alone; its wakee last ran on CPU 7, where another task
+/// runs.
 fn loaded(spec: &str) -> (Host, Task, Task) {
     let mut host = host(spec);
     let client = host.running(1024, 0);
@@ -39,7 +40,7 @@ fn interrupts_make_a_server_flip_and_keep_it_away() {
         };
         answer(&mut host, &mut server, &mut client);
         for thread in &mut others[..4] {
-            // An interrupt: what is current counts as the waker.
+            // In an interrupt the current task counts as the waker.
             host.select(thread, Some(&mut server), 7, 7, wakelab_policy::WAKE_IRQ);
             answer(&mut host, &mut server, &mut client);
         }

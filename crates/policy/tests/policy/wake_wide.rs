@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! wake_wide.h. Targets are looked at, not where the task ends up. One LLC of 4 CPUs a node, unless said otherwise.
+//! wake_wide.h. These tests check targets, not where the task ends up. One LLC of 4 CPUs per node, unless said
+//! otherwise.
 
 use wakelab_policy::{AffineReason, Decision, Task};
 
