@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::AblationPlan;
 use wakelab_machine::Term;
-use wakelab_report::{Ablation, AblationRuns};
+use wakelab_report::Ablation;
 
 use crate::args::{Format, FormatArg, KernelArgs, MachinesArg, PolicyArg, SeedsArgs, WorkloadsArg, term};
 use crate::progress::Bar;
@@ -45,17 +45,8 @@ pub(crate) fn run(args: &AblateArgs) -> Result<()> {
         seeds: input::seeds(&args.seeds),
     };
     let cases = wakelab_lab::ablate(&plan, &Bar::new().runner(&args.seeds.threads))?;
-    let runs: Vec<AblationRuns<'_>> = cases
-        .iter()
-        .map(|case| AblationRuns {
-            scenario: &case.scenario,
-            policy: &args.policy.policy,
-            with_all: &case.with_all,
-            without: case.without.iter().map(Vec::as_slice).collect(),
-        })
-        .collect();
     let terms: Vec<(&str, &str)> = plan.terms.iter().map(|term| (term.name(), term.about())).collect();
-    let ablation = Ablation::new(&terms, &runs)?;
+    let ablation = Ablation::new(&args.policy.policy, &terms, &cases)?;
     match args.format.format {
         Format::Json => print::json(&ablation.document()),
         Format::Text => print::text(&ablation.text(&print::style())),

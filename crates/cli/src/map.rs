@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::{Load, MapPlan};
 use wakelab_machine::Machine;
-use wakelab_report::{MapAxes, MapRuns, SignMap, metric_names};
+use wakelab_report::{MapAxes, SignMap, metric_names};
 
 use crate::args::{Format, FormatArg, KernelArgs, SeedsArgs};
 use crate::error::bad_input;
@@ -79,15 +79,6 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
     };
     let plot = args.plot.as_ref().map(|path| OutputFile::create("--plot", path, &[])).transpose()?;
     let cells = wakelab_lab::map(&plan, &Bar::new().runner(&args.seeds.threads))?;
-    let runs: Vec<MapRuns<'_>> = cells
-        .iter()
-        .map(|cell| MapRuns {
-            machine: cell.machine,
-            load: cell.load,
-            workload: &cell.workload,
-            outcomes: cell.outcomes.iter().map(Vec::as_slice).collect(),
-        })
-        .collect();
     let name_and_cpus = |machine: &Arc<Machine>| (machine.name.clone(), machine.topology.nr_cpus() as u32);
     let axes = MapAxes {
         workload: args.workload.clone(),
@@ -97,7 +88,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
         metric: args.metric.clone(),
         over_best: args.over_best,
     };
-    let map = SignMap::new(axes, &runs)?;
+    let map = SignMap::new(axes, &cells)?;
     match args.format.format {
         Format::Json => print::json(&map.document())?,
         Format::Text => print::text(&map.text(&print::style()))?,

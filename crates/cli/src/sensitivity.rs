@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 use wakelab_lab::SensitivityPlan;
-use wakelab_report::{FigureRuns, Sensitivity};
+use wakelab_report::Sensitivity;
 
 use crate::args::{Format, KernelArgs, SeedsArgs};
 use crate::error::bad_input;
@@ -45,17 +45,7 @@ pub(crate) fn run(args: &SensitivityArgs, machine: &str, spec: &str, format: For
         seeds: input::seeds(&args.seeds),
     };
     let outcomes = wakelab_lab::sense(&plan, &Bar::new().runner(&args.seeds.threads))?;
-    let figures = outcomes
-        .figures
-        .iter()
-        .map(|figure| FigureRuns {
-            figure: figure.figure.clone(),
-            source: figure.source.clone(),
-            halved: figure.halved.iter().map(Vec::as_slice).collect(),
-            doubled: figure.doubled.iter().map(Vec::as_slice).collect(),
-        })
-        .collect();
-    let sensitivity = Sensitivity::new(&outcomes.scenarios, &args.policy, &outcomes.base, figures)?;
+    let sensitivity = Sensitivity::new(&args.policy, &outcomes)?;
     match format {
         Format::Json => print::json(&sensitivity.document()),
         Format::Text => print::text(&sensitivity.text(&print::style())),

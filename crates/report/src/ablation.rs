@@ -7,9 +7,10 @@
 //! add up to anything.
 
 use serde::Serialize;
+use wakelab_lab::AblationCase;
 use wakelab_machine::{Machine, printable};
 use wakelab_policy::PolicySpec;
-use wakelab_sim::{HostProfile, Outcome, Scenario};
+use wakelab_sim::{HostProfile, Scenario};
 use wakelab_workload::Workload;
 
 use crate::comparison::MetricOfPolicy;
@@ -21,22 +22,12 @@ use crate::style::{BOLD, Style, paint};
 use crate::table::{gain_cell, host_name, seeds};
 use wakelab_stats::{Direction, Unit};
 
-/// One workload on one machine: its runs with all terms, and without each.
-#[derive(Clone, Debug)]
-pub struct AblationRuns<'a> {
-    /// The scenario with all terms.
-    pub scenario: &'a Scenario,
-    /// The policy's name in tables.
-    pub policy: &'a str,
-    /// Runs with all terms, one for each seed.
-    pub with_all: &'a [Outcome],
-    /// Runs without each term, in the order of the terms, with the same seeds.
-    pub without: Vec<&'a [Outcome]>,
-}
-
 /// The effects of all terms on all cases.
 #[derive(Clone, Debug)]
 pub struct Ablation<'a> {
+    /// The policy's name in tables.
+    policy: &'a str,
+    /// Names and descriptions.
     terms: Vec<(&'a str, &'a str)>,
     seeds: Vec<u64>,
     cases: Vec<Case<'a>>,
@@ -45,20 +36,21 @@ pub struct Ablation<'a> {
 #[derive(Clone, Debug)]
 struct Case<'a> {
     scenario: &'a Scenario,
-    policy: &'a str,
     result: ResultMetric,
     with_all: MetricOfPolicy,
     without: Vec<MetricOfPolicy>,
 }
 
 impl<'a> Ablation<'a> {
-    /// Compares the cases. `terms` are names and descriptions.
+    /// Compares the cases, whose lists `without` have the order of `terms`, names and descriptions. `policy` is the name
+    /// of their policy.
     ///
     /// # Errors
     /// No case or no seed; a case with more or fewer lists than terms; other seeds than the first case's.
     pub fn new(
+        policy: &'a str,
         terms: &[(&'a str, &'a str)],
-        cases: &[AblationRuns<'a>],
+        cases: &'a [AblationCase],
     ) -> Result<Ablation<'a>, ReportError> {
         let first = cases.first().ok_or(ReportError::Empty)?;
         let seeds: Vec<u64> = first.with_all.iter().map(|outcome| outcome.seed).collect();
@@ -71,20 +63,19 @@ impl<'a> Ablation<'a> {
                 let (scenarios, outcomes) = (terms.len(), case.without.len());
                 return Err(ReportError::Lengths { scenarios, names: scenarios, outcomes });
             }
-            check_seeds(&seeds, "all terms", case.with_all, case.policy)?;
+            check_seeds(&seeds, "all terms", &case.with_all, policy)?;
             for (runs, (term, _)) in case.without.iter().zip(terms) {
                 check_seeds(&seeds, "all terms", runs, term)?;
             }
             let result = ResultMetric::new(case.scenario.workload.measure);
             done.push(Case {
-                scenario: case.scenario,
-                policy: case.policy,
-                with_all: result.of(case.with_all),
-                without: case.without.iter().map(|runs| result.over(case.with_all, runs)).collect(),
+                scenario: &case.scenario,
+                with_all: result.of(&case.with_all),
+                without: case.without.iter().map(|runs| result.over(&case.with_all, runs)).collect(),
                 result,
             });
         }
-        Ok(Ablation { terms: terms.to_vec(), seeds, cases: done })
+        Ok(Ablation { policy, terms: terms.to_vec(), seeds, cases: done })
     }
 
     /// Returns the indices of the terms that change no value of any case.
@@ -99,13 +90,11 @@ impl<'a> Ablation<'a> {
         let mut out = String::new();
         let mut rest: Vec<&Case<'_>> = self.cases.iter().collect();
         while let Some(first) = rest.first().copied() {
-            let group = |case: &&Case<'_>| {
-                case.scenario.workload.name == first.scenario.workload.name && case.policy == first.policy
-            };
+            let group = |case: &&Case<'_>| case.scenario.workload.name == first.scenario.workload.name;
             let (cases, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(group);
             rest = others;
             let (workload, host) = (&first.scenario.workload.name, host_name(first.scenario.host));
-            let policy = first.policy;
+            let policy = self.policy;
             let title = format!("{workload}, {policy}, host {host}, {}", seeds(&self.seeds));
             out.push_str(&paint(style, BOLD, style.wrap(&printable(&title)).trim_end()));
             out.push_str("\n\n");
@@ -147,16 +136,16 @@ impl<'a> Ablation<'a> {
             confidence_percent: CONFIDENCE_PERCENT,
             seeds: &self.seeds,
             terms: self.terms.iter().map(|&(name, description)| TermDocument { name, description }).collect(),
-            cases: self.cases.iter().map(|case| case.document(&self.terms)).collect(),
+            cases: self.cases.iter().map(|case| case.document(self.policy, &self.terms)).collect(),
         }
     }
 }
 
 impl Case<'_> {
-    fn document<'b>(&'b self, terms: &[(&'b str, &'b str)]) -> CaseDocument<'b> {
+    fn document<'b>(&'b self, name: &'b str, terms: &[(&'b str, &'b str)]) -> CaseDocument<'b> {
         let Scenario { machine, workload, policy, host, limit_ns, limit_events: _ } = self.scenario;
         CaseDocument {
-            name: self.policy,
+            name,
             machine,
             workload,
             policy,

@@ -33,7 +33,7 @@ pub mod svg;
 mod table;
 mod trials;
 
-pub use ablation::{Ablation, AblationDocument, AblationRuns};
+pub use ablation::{Ablation, AblationDocument};
 pub use comparison::{Comparison, MetricResult, PolicyResult};
 pub use document::{CompareDocument, SCHEMA_VERSION, read_scenarios};
 pub use error::ReportError;
@@ -42,7 +42,7 @@ pub use experiment_document::ExperimentsDocument;
 pub use percentile::percentile_ns;
 pub use result::metric_names;
 pub use round_trip::{RoundTripDocument, round_trip_document, round_trip_text};
-pub use sensitivity::{FigureRuns, Sensitivity, SensitivityDocument};
-pub use sign_map::{MapAxes, MapRuns, SignMap, SignMapDocument};
+pub use sensitivity::{Sensitivity, SensitivityDocument};
+pub use sign_map::{MapAxes, SignMap, SignMapDocument};
 pub use style::Style;
 pub use trials::{Trials, TrialsDocument};

@@ -7,6 +7,7 @@
 //! ordered by the larger of their two effects.
 
 use serde::Serialize;
+use wakelab_lab::SensitivityOutcomes;
 use wakelab_machine::{Machine, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Outcome, Scenario};
@@ -23,19 +24,6 @@ use crate::table::{gain_cell, host_name, points_cell, seeds};
 use wakelab_stats::{Direction, Unit};
 use wakelab_stats::{Gain, paired_move};
 
-/// Runs with one figure halved and doubled.
-#[derive(Clone, Debug)]
-pub struct FigureRuns<'a> {
-    /// The figure, or a part of it: `wakeup_ns`, `line_transfer_ps.cpu`.
-    pub figure: String,
-    /// The basis of the estimate.
-    pub source: String,
-    /// Runs with the figure halved: for each policy, one run for each seed.
-    pub halved: Vec<&'a [Outcome]>,
-    /// Runs with the figure doubled, in the same order.
-    pub doubled: Vec<&'a [Outcome]>,
-}
-
 /// The effects of all estimated figures on one result, the largest first.
 #[derive(Clone, Debug)]
 pub struct Sensitivity<'a> {
@@ -44,13 +32,13 @@ pub struct Sensitivity<'a> {
     seeds: Vec<u64>,
     result: ResultMetric,
     base: Vec<MetricOfPolicy>,
-    figures: Vec<Figure>,
+    figures: Vec<Figure<'a>>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Figure {
-    figure: String,
-    source: String,
+struct Figure<'a> {
+    figure: &'a str,
+    source: &'a str,
     halved: Side,
     doubled: Side,
 }
@@ -73,16 +61,15 @@ impl Side {
 }
 
 impl<'a> Sensitivity<'a> {
-    /// Compares one or two policies: `base` has a list for each, as the runs of every figure have.
+    /// Compares one or two policies, which `names` names.
     ///
     /// # Errors
     /// Lists of different lengths, more than two policies, no seeds, other seeds.
     pub fn new(
-        scenarios: &'a [Scenario],
         names: &'a [String],
-        base: &[Vec<Outcome>],
-        figures: Vec<FigureRuns<'_>>,
+        outcomes: &'a SensitivityOutcomes,
     ) -> Result<Sensitivity<'a>, ReportError> {
+        let SensitivityOutcomes { scenarios, base, figures } = outcomes;
         let first = scenarios.first().ok_or(ReportError::Empty)?;
         let nr_policies = scenarios.len();
         let lengths =
@@ -108,11 +95,14 @@ impl<'a> Sensitivity<'a> {
                     check_seeds(&seeds, &names[0], runs_of_policy, &runs.figure)?;
                 }
             }
-            let side = |changed: &[&[Outcome]]| side(&result, base, changed);
-            let (halved, doubled) = (side(&runs.halved), side(&runs.doubled));
-            done.push(Figure { figure: runs.figure, source: runs.source, halved, doubled });
+            done.push(Figure {
+                figure: &runs.figure,
+                source: &runs.source,
+                halved: side(&result, base, &runs.halved),
+                doubled: side(&result, base, &runs.doubled),
+            });
         }
-        let size = |figure: &Figure| {
+        let size = |figure: &Figure<'_>| {
             let of = |side: &Side| side.effect().gain_percent.map_or(f64::INFINITY, f64::abs);
             of(&figure.halved).max(of(&figure.doubled))
         };
@@ -142,7 +132,7 @@ impl<'a> Sensitivity<'a> {
             let gain = gain_words(&second.gain, self.result.direction);
             out.push_str(&format!("gain of {} over {}: {gain}{star}\n", self.names[1], self.names[0]));
         }
-        let unmoved = |figure: &&Figure| {
+        let unmoved = |figure: &&Figure<'_>| {
             [&figure.halved, &figure.doubled].iter().all(|side| side.effect().gain_percent == Some(0.0))
         };
         let (still, moving): (Vec<_>, Vec<_>) = self.figures.iter().partition(unmoved);
@@ -153,7 +143,7 @@ impl<'a> Sensitivity<'a> {
             out.push_str(&Grid { title: "", heads, rows }.text(style));
         }
         if !still.is_empty() {
-            let names: Vec<&str> = still.iter().map(|figure| figure.figure.as_str()).collect();
+            let names: Vec<&str> = still.iter().map(|figure| figure.figure).collect();
             out.push('\n');
             out.push_str(&style.wrap(&format!("No effect: {}.", names.join(", "))));
         }
@@ -175,7 +165,7 @@ impl<'a> Sensitivity<'a> {
         out
     }
 
-    fn row(&self, figure: &Figure) -> Row {
+    fn row(&self, figure: &Figure<'_>) -> Row {
         let cell = |side: &Side| match (&side.gain, &side.moved) {
             (Some(Gain { gain_percent: Some(gain), .. }), Some(moved)) => {
                 let Cell { text, color } = points_cell(moved);
@@ -184,7 +174,7 @@ impl<'a> Sensitivity<'a> {
             }
             _ => gain_cell(side.effect(), self.result.direction),
         };
-        (figure.figure.clone(), "%", vec![cell(&figure.halved), cell(&figure.doubled)])
+        (figure.figure.to_owned(), "%", vec![cell(&figure.halved), cell(&figure.doubled)])
     }
 
     /// Returns the document for programs: docs/schema/sensitivity.schema.json.
@@ -214,7 +204,7 @@ impl<'a> Sensitivity<'a> {
     }
 }
 
-fn side(result: &ResultMetric, base: &[Vec<Outcome>], changed: &[&[Outcome]]) -> Side {
+fn side(result: &ResultMetric, base: &[Vec<Outcome>], changed: &[Vec<Outcome>]) -> Side {
     let policies = base.iter().zip(changed).map(|(base, changed)| result.over(base, changed)).collect();
     let [Some(first), Some(second)] = [changed.first(), changed.get(1)] else {
         return Side { policies, gain: None, moved: None };
@@ -225,7 +215,7 @@ fn side(result: &ResultMetric, base: &[Vec<Outcome>], changed: &[&[Outcome]]) ->
         [&result.values(first), &result.values(second)],
         result.direction,
     );
-    let all = base.iter().map(Vec::as_slice).chain(changed.iter().copied()).all(completed);
+    let all = base.iter().chain(changed).all(|runs| completed(runs));
     Side { policies, gain: Some(gain), moved: Some(Gain { marked: moved.marked && all, ..moved }) }
 }
 
@@ -242,7 +232,7 @@ pub struct SensitivityDocument<'a> {
     unit: Unit,
     direction: Direction,
     policies: Vec<PolicyDocument<'a>>,
-    figures: &'a [Figure],
+    figures: &'a [Figure<'a>],
 }
 
 #[derive(Debug, Serialize)]

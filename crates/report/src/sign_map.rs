@@ -8,7 +8,7 @@
 use serde::Serialize;
 use wakelab_machine::printable;
 use wakelab_sim::Outcome;
-use wakelab_workload::{Measure, Workload};
+use wakelab_workload::Measure;
 
 use crate::comparison::MetricOfPolicy;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
@@ -35,19 +35,6 @@ pub struct MapAxes {
     pub metric: Option<String>,
     /// Whether there is one map only: the last policy over the one of the others with the best mean in the cell.
     pub over_best: bool,
-}
-
-/// Runs of one machine and load.
-#[derive(Clone, Debug)]
-pub struct MapRuns<'a> {
-    /// Index of the machine.
-    pub machine: usize,
-    /// Index of the load.
-    pub load: usize,
-    /// The workload that was run.
-    pub workload: &'a Workload,
-    /// One list for each policy.
-    pub outcomes: Vec<&'a [Outcome]>,
 }
 
 /// Gains over machines and loads, a map for each policy.
@@ -113,8 +100,8 @@ fn metric_of(axes: &MapAxes, measure: Measure) -> Result<ResultMetric, ReportErr
 
 /// Returns the index of the outcomes with the best mean, the first of equals. One without a mean is not chosen if there
 /// is another.
-fn best(metric: &ResultMetric, outcomes: &[&[Outcome]]) -> usize {
-    let mean = |at: usize| match (metric.of(outcomes[at]).mean, metric.direction) {
+fn best(metric: &ResultMetric, outcomes: &[Vec<Outcome>]) -> usize {
+    let mean = |at: usize| match (metric.of(&outcomes[at]).mean, metric.direction) {
         (Some(mean), Direction::Lower) => mean,
         (Some(mean), Direction::Higher) => -mean,
         // No value is better than another.
@@ -130,7 +117,7 @@ impl SignMap {
     /// # Errors
     /// Fewer than two policies, no runs, lists that do not fit the policies, other seeds than the first, no such
     /// metric.
-    pub fn new(axes: MapAxes, runs: &[MapRuns<'_>]) -> Result<SignMap, ReportError> {
+    pub fn new(axes: MapAxes, runs: &[wakelab_lab::MapCell]) -> Result<SignMap, ReportError> {
         let first = runs.first().and_then(|runs| runs.outcomes.first()).ok_or(ReportError::Empty)?;
         let seeds: Vec<u64> = first.iter().map(|outcome| outcome.seed).collect();
         if seeds.is_empty() || axes.policies.len() < 2 {
@@ -149,7 +136,7 @@ impl SignMap {
             for policy in if axes.over_best { last..=last } else { 1..=last } {
                 let metric = metric_of(&axes, case.workload.measure)?;
                 let baseline = if axes.over_best { best(&metric, &case.outcomes[..policy]) } else { 0 };
-                let (base, outcomes) = (case.outcomes[baseline], case.outcomes[policy]);
+                let (base, outcomes) = (&case.outcomes[baseline], &case.outcomes[policy]);
                 cells.push(MapCell {
                     machine: case.machine,
                     load: case.load,

@@ -4,11 +4,11 @@
 mod common;
 
 use serde_json::Value;
-use wakelab_lab::{RoundTrip, Trip, TripDifference, TripFacts};
-use wakelab_machine::Machine;
-use wakelab_report::{
-    Ablation, AblationRuns, FigureRuns, ReportError, Sensitivity, Style, round_trip_document, round_trip_text,
+use wakelab_lab::{
+    AblationCase, FigureOutcomes, RoundTrip, SensitivityOutcomes, Trip, TripDifference, TripFacts,
 };
+use wakelab_machine::Machine;
+use wakelab_report::{Ablation, ReportError, Sensitivity, Style, round_trip_document, round_trip_text};
 use wakelab_sim::{Ending, HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;
 
@@ -39,26 +39,20 @@ const TERMS: [(&str, &str); 3] =
 /// same. On the Xeon: without smt one run never ends.
 #[test]
 fn ablation_of_two_machines() {
-    let scenarios = [scenario("smp-8", "linux-4.15"), scenario("xeon-2s22c2t", "linux-4.15")];
     let base = runs([100_000, 100_000]);
     let (shorter, a_little) = (runs([80_000, 80_000]), runs([98_000, 100_000]));
     let mut endless = runs([90_000, 90_000]);
     endless[1].ending = Ending::LimitReached;
+    let case = |machine, without| AblationCase {
+        scenario: scenario(machine, "linux-4.15"),
+        with_all: base.clone(),
+        without,
+    };
     let cases = [
-        AblationRuns {
-            scenario: &scenarios[0],
-            policy: "linux-4.15",
-            with_all: &base,
-            without: vec![&shorter, &a_little, &base],
-        },
-        AblationRuns {
-            scenario: &scenarios[1],
-            policy: "linux-4.15",
-            with_all: &base,
-            without: vec![&endless, &base, &base],
-        },
+        case("smp-8", vec![shorter, a_little, base.clone()]),
+        case("xeon-2s22c2t", vec![endless, base.clone(), base.clone()]),
     ];
-    let ablation = Ablation::new(&TERMS, &cases).unwrap();
+    let ablation = Ablation::new("linux-4.15", &TERMS, &cases).unwrap();
     insta::assert_snapshot!("ablation", ablation.text(&Style::default()));
     let document = serde_json::to_value(ablation.document()).unwrap();
     validate(include_str!("../../../docs/schema/ablation.schema.json"), &document);
@@ -74,33 +68,37 @@ fn ablation_of_two_machines() {
 
 #[test]
 fn ablations_that_do_not_fit_together() {
-    let scenario = scenario("smp-8", "linux-4.15");
     let base = runs([100_000, 100_000]);
-    let one = &base[..1];
-    let case = |without| AblationRuns { scenario: &scenario, policy: "p", with_all: &base, without };
-    assert!(matches!(Ablation::new(&TERMS, &[]), Err(ReportError::Empty)));
-    assert!(matches!(Ablation::new(&TERMS, &[case(vec![&base])]), Err(ReportError::Lengths { .. })));
-    let other_seeds = [case(vec![&base, one, &base])];
-    assert!(matches!(Ablation::new(&TERMS, &other_seeds), Err(ReportError::Seeds { .. })));
+    let one = base[..1].to_vec();
+    let case =
+        |without| AblationCase { scenario: scenario("smp-8", "linux-4.15"), with_all: base.clone(), without };
+    assert!(matches!(Ablation::new("p", &TERMS, &[]), Err(ReportError::Empty)));
+    let too_few = [case(vec![base.clone()])];
+    assert!(matches!(Ablation::new("p", &TERMS, &too_few), Err(ReportError::Lengths { .. })));
+    let other_seeds = [case(vec![base.clone(), one, base.clone()])];
+    assert!(matches!(Ablation::new("p", &TERMS, &other_seeds), Err(ReportError::Seeds { .. })));
 }
 
-fn figure<'a>(name: &str, halved: Vec<&'a [Outcome]>, doubled: Vec<&'a [Outcome]>) -> FigureRuns<'a> {
-    FigureRuns { figure: name.into(), source: "estimate: a guess".into(), halved, doubled }
+fn figure(name: &str, halved: &[&[Outcome]], doubled: &[&[Outcome]]) -> FigureOutcomes {
+    let of = |lists: &[&[Outcome]]| lists.iter().map(|runs| runs.to_vec()).collect();
+    let source = "estimate: a guess".into();
+    FigureOutcomes { figure: name.into(), source, halved: of(halved), doubled: of(doubled) }
 }
 
 /// The larger effect comes first, whatever its sign; what moves nothing is named below.
 #[test]
 fn sensitivity_of_one_policy() {
-    let scenarios = [scenario("smp-8", "linux-4.15")];
+    let scenarios = vec![scenario("smp-8", "linux-4.15")];
     let names = ["linux-4.15".to_owned()];
     let base = vec![runs([100_000, 100_000])];
     let (small, large) = (runs([99_000, 99_000]), runs([150_000, 150_000]));
     let figures = vec![
-        figure("wakeup_ns", vec![&small], vec![&base[0]]),
-        figure("tick_ns", vec![&base[0]], vec![&base[0]]),
-        figure("select_ns", vec![&base[0]], vec![&large]),
+        figure("wakeup_ns", &[&small], &[&base[0]]),
+        figure("tick_ns", &[&base[0]], &[&base[0]]),
+        figure("select_ns", &[&base[0]], &[&large]),
     ];
-    let sensitivity = Sensitivity::new(&scenarios, &names, &base, figures).unwrap();
+    let outcomes = SensitivityOutcomes { scenarios, base, figures };
+    let sensitivity = Sensitivity::new(&names, &outcomes).unwrap();
     insta::assert_snapshot!("sensitivity_one", sensitivity.text(&Style::default()));
     let document = serde_json::to_value(sensitivity.document()).unwrap();
     validate(include_str!("../../../docs/schema/sensitivity.schema.json"), &document);
@@ -115,16 +113,17 @@ fn sensitivity_of_one_policy() {
 /// select_ns doubled 100 and 120 us: the gain turns into a loss of 20 %, 30 points down.
 #[test]
 fn sensitivity_of_a_gain() {
-    let scenarios = [scenario("smp-8", "linux-4.15"), scenario("smp-8", "linux-4.15+idle=smt-balance")];
+    let scenarios = vec![scenario("smp-8", "linux-4.15"), scenario("smp-8", "linux-4.15+idle=smt-balance")];
     let names = ["linux-4.15".to_owned(), "smt-balance".to_owned()];
     let base = vec![runs([100_000, 100_000]), runs([90_000, 90_000])];
     let (first, second) = (runs([200_000, 200_000]), runs([180_000, 180_000]));
     let turned = runs([120_000, 120_000]);
     let figures = vec![
-        figure("wakeup_ns", vec![&base[0], &base[1]], vec![&first, &second]),
-        figure("select_ns", vec![&base[0], &base[1]], vec![&base[0], &turned]),
+        figure("wakeup_ns", &[&base[0], &base[1]], &[&first, &second]),
+        figure("select_ns", &[&base[0], &base[1]], &[&base[0], &turned]),
     ];
-    let sensitivity = Sensitivity::new(&scenarios, &names, &base, figures).unwrap();
+    let outcomes = SensitivityOutcomes { scenarios, base, figures };
+    let sensitivity = Sensitivity::new(&names, &outcomes).unwrap();
     insta::assert_snapshot!("sensitivity_two", sensitivity.text(&Style::default()));
     let document = serde_json::to_value(sensitivity.document()).unwrap();
     validate(include_str!("../../../docs/schema/sensitivity.schema.json"), &document);
@@ -138,17 +137,18 @@ fn sensitivity_of_a_gain() {
 
 #[test]
 fn sensitivities_that_do_not_fit_together() {
-    let scenarios = [scenario("smp-8", "linux-4.15")];
     let names = ["linux-4.15".to_owned()];
-    let base = vec![runs([100_000, 100_000])];
-    let new = |figures| Sensitivity::new(&scenarios, &names, &base, figures).map(|_| ());
-    assert!(matches!(new(vec![figure("a", vec![], vec![&base[0]])]), Err(ReportError::Lengths { .. })));
-    assert!(matches!(
-        new(vec![figure("a", vec![&base[0][..1]], vec![&base[0]])]),
-        Err(ReportError::Seeds { .. })
-    ));
-    let none: Vec<Outcome> = Vec::new();
-    assert!(matches!(Sensitivity::new(&scenarios, &names, &[none], vec![]), Err(ReportError::Empty)));
+    let runs = runs([100_000, 100_000]);
+    let refusal = |base: &[Outcome], figures| {
+        let scenarios = vec![scenario("smp-8", "linux-4.15")];
+        let outcomes = SensitivityOutcomes { scenarios, base: vec![base.to_vec()], figures };
+        Sensitivity::new(&names, &outcomes).unwrap_err()
+    };
+    let too_few = vec![figure("a", &[], &[&runs])];
+    assert!(matches!(refusal(&runs, too_few), ReportError::Lengths { .. }));
+    let other_seeds = vec![figure("a", &[&runs[..1]], &[&runs])];
+    assert!(matches!(refusal(&runs, other_seeds), ReportError::Seeds { .. }));
+    assert!(matches!(refusal(&[], Vec::new()), ReportError::Empty));
 }
 
 /// Free: the same. With costs: the first CPU to differ, 10 % longer, a switch in four more, and as many wake-ups.
