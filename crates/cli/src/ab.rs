@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab ab`: a command under several schedulers of this machine's kernel (crates/ab), printed as `compare` prints.
+//! `wakelab ab`: a command under several schedulers of this machine's kernel (crates/ab), printed like `compare`.
 //!
 //! The process that the user starts is the supervisor. It starts this program again as the worker, which runs the
 //! trials and prints the result; crates/ab/src/supervise.rs says why.
@@ -20,7 +20,7 @@ use crate::error::bad_input;
 use crate::progress::Bar;
 use crate::{input, print};
 
-/// Name of the kernel's own scheduler among policies.
+/// The policy name that stands for the kernel's own scheduler.
 const KERNEL: &str = "kernel";
 /// The policy that is compared with it if none is given.
 const DEFAULT_POLICY: &str = "wakelab";
@@ -44,14 +44,14 @@ pub(crate) struct AbArgs {
     /// If given once, the baseline is `kernel` [default: wakelab]
     #[arg(long, short, value_name = "POLICY")]
     policy: Vec<String>,
-    /// Most runs under each policy; more runs narrow the intervals
+    /// Greatest number of runs under each policy; more runs narrow the intervals
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
     /// Stop early, after at least five runs, when the 95 % interval of the first row's gain is within plus or minus
     /// PERCENT; a smaller value runs longer, 0 never stops early
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     until: f64,
-    /// Runs under the kernel's own scheduler before the first block; they do not count
+    /// Number of runs under the kernel's own scheduler before the first block; they do not count, but warm caches
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     warmup: u32,
     /// Seed of the random order
@@ -70,10 +70,10 @@ pub(crate) struct AbArgs {
     /// Argument for the loader, as in --loader-arg=--slice-us=500. Repeatable
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     loader_arg: Vec<String>,
-    /// Folder with the kernel's state of sched_ext
+    /// Directory where the kernel shows the state of sched_ext
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     sysfs: PathBuf,
-    /// Process id of the supervisor, whose worker this is
+    /// Process id of this worker's supervisor
     #[arg(long, value_name = "PID", hide = true)]
     supervisor: Option<i32>,
     #[command(flatten)]
@@ -91,11 +91,11 @@ pub(crate) fn run(args: &AbArgs) -> Result<()> {
     }
 }
 
-/// Starts this command again as the worker, and ends with its exit code. The worker has printed everything by then.
+/// Starts this command again as the worker, and ends with the worker's exit code. The worker prints everything.
 fn supervise(args: &AbArgs) -> Result<()> {
     let interrupt = stop_at_signals(Interrupt::without_kill())?;
     let mut worker = Command::new(std::env::current_exe().context("cannot find this program")?);
-    // The first argument is `ab`; the second may end the options.
+    // --supervisor comes directly after `ab`, because any later argument may end the options.
     let supervisor = format!("--supervisor={}", std::process::id());
     worker.arg("ab").arg(supervisor).args(std::env::args_os().skip(2));
     let status = wakelab_ab::supervise(worker, &args.sysfs, &interrupt)?;
@@ -105,7 +105,7 @@ fn supervise(args: &AbArgs) -> Result<()> {
     }
 }
 
-/// Has the interrupt stopped by SIGINT, SIGTERM and SIGHUP.
+/// Makes SIGINT, SIGTERM and SIGHUP set the interrupt.
 fn stop_at_signals(interrupt: Interrupt) -> Result<Arc<Interrupt>> {
     let interrupt = Arc::new(interrupt);
     let at_signal = Arc::clone(&interrupt);
@@ -140,7 +140,7 @@ fn work(args: &AbArgs, supervisor: i32) -> Result<()> {
     }
 }
 
-/// Errors that other arguments or another machine would avoid have exit code 2.
+/// Gives exit code 2 to errors that other arguments, or another machine, would avoid.
 fn refusal(error: AbError) -> anyhow::Error {
     match error {
         AbError::NotRoot

@@ -7,7 +7,7 @@ use wakelab_lab::AblationPlan;
 use wakelab_machine::Term;
 use wakelab_report::Ablation;
 
-use crate::args::{Format, FormatArg, KernelArgs, MachinesArg, PolicyArg, SeedsArgs, WorkloadsArg, term};
+use crate::args::{Format, FormatArg, GridArgs, SeedsArgs, term};
 use crate::progress::Bar;
 use crate::{input, print};
 
@@ -18,13 +18,7 @@ use crate::{input, print};
     Terms affect each other, so their effects need not add up.")]
 pub(crate) struct AblateArgs {
     #[command(flatten)]
-    workloads: WorkloadsArg,
-    #[command(flatten)]
-    machines: MachinesArg,
-    #[command(flatten)]
-    policy: PolicyArg,
-    #[command(flatten)]
-    kernel: KernelArgs,
+    grid: GridArgs,
     #[command(flatten)]
     seeds: SeedsArgs,
     /// Term of the cost model to leave out. Repeatable [default: each term in turn]
@@ -37,16 +31,16 @@ pub(crate) struct AblateArgs {
 /// Runs every workload on every machine with all terms and without each, and prints what each term does.
 pub(crate) fn run(args: &AblateArgs) -> Result<()> {
     let plan = AblationPlan {
-        policy: input::policy(&args.policy.policy)?,
-        machines: input::machines(&args.machines.machine)?,
-        workloads: input::workloads(&args.workloads.workloads)?,
-        kernel: input::kernel(&args.kernel),
+        policy: input::policy(&args.grid.policy)?,
+        machines: input::machines(&args.grid.machine)?,
+        workloads: input::workloads(&args.grid.workloads)?,
+        kernel: input::kernel(&args.grid.kernel),
         terms: if args.term.is_empty() { Term::ALL.to_vec() } else { args.term.clone() },
         seeds: input::seeds(&args.seeds),
     };
     let cases = wakelab_lab::ablate(&plan, &Bar::new().runner(&args.seeds.threads))?;
     let terms: Vec<(&str, &str)> = plan.terms.iter().map(|term| (term.name(), term.about())).collect();
-    let ablation = Ablation::new(&args.policy.policy, &terms, &cases)?;
+    let ablation = Ablation::new(&args.grid.policy, &terms, &cases)?;
     match args.format.format {
         Format::Json => print::json(&ablation.document()),
         Format::Text => print::text(&ablation.text(&print::style())),

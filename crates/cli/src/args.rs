@@ -10,7 +10,7 @@ use wakelab_machine::Term;
 
 const FOR_RECORDINGS: &str = "For recordings";
 
-/// What to run.
+/// The input of a run: a recording or a workload.
 #[derive(Args)]
 pub(crate) struct InputArgs {
     /// A recording or a workload: the path of a recording, `-` for a recording on standard input, `demo` for the
@@ -27,7 +27,7 @@ pub(crate) struct InputArgs {
     pub(crate) import: ImportArgs,
 }
 
-/// How a recording is read.
+/// How to read a recording.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
     /// Machine the recording was made on; converts CPU time to work that does not depend on the machine, and subtracts
@@ -45,43 +45,26 @@ pub(crate) struct ImportArgs {
     /// Replay the recording N times, back to back; more repeats give more samples and take longer
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "N", value_parser = repeat())]
     pub(crate) repeat: Option<NonZeroU32>,
-    /// Refuse a recording if anything in it cannot be explained, instead of reporting the gaps
+    /// Refuse a recording in which anything cannot be explained, instead of reporting the gaps
     #[arg(long, help_heading = FOR_RECORDINGS)]
     pub(crate) strict: bool,
 }
 
-/// One machine.
+/// Workloads on machines under one policy.
 #[derive(Args)]
-pub(crate) struct MachineArg {
-    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
-    /// .xml)
-    #[arg(long, short, value_name = "MACHINE")]
-    pub(crate) machine: String,
-}
-
-/// Machines.
-#[derive(Args)]
-pub(crate) struct MachinesArg {
+pub(crate) struct GridArgs {
+    /// Workloads: NAME or FILE.toml, with parameters as in NAME:key=value,...
+    #[arg(value_name = "WORKLOAD", required = true)]
+    pub(crate) workloads: Vec<String>,
     /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
     /// .xml). Repeatable
     #[arg(long, short, value_name = "MACHINE", required = true)]
     pub(crate) machine: Vec<String>,
-}
-
-/// One policy with a default.
-#[derive(Args)]
-pub(crate) struct PolicyArg {
     /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes
     #[arg(long, short, value_name = "POLICY", default_value = "linux-4.15")]
     pub(crate) policy: String,
-}
-
-/// Workloads.
-#[derive(Args)]
-pub(crate) struct WorkloadsArg {
-    /// Workloads: NAME or FILE.toml, with parameters as in NAME:key=value,...
-    #[arg(value_name = "WORKLOAD", required = true)]
-    pub(crate) workloads: Vec<String>,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
 }
 
 /// The seeds of a comparison, and the threads that run them.
@@ -97,32 +80,33 @@ pub(crate) struct SeedsArgs {
     pub(crate) threads: ThreadsArg,
 }
 
-/// One seed, or the first of several.
+/// A seed: the only one, or the first of several.
 #[derive(Args)]
 pub(crate) struct SeedArg {
-    /// Seed of the random numbers; the first one where several runs are made. The same seed gives the same result
+    /// Seed of the random numbers, or the first seed if there are several runs. The same seed gives the same result
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// Threads of the batch.
+/// The number of threads of a batch.
 #[derive(Args)]
 pub(crate) struct ThreadsArg {
-    /// Number of threads that simulate side by side; changes the time taken, never the result [default: number of CPUs]
+    /// Number of threads that simulate in parallel; changes the time taken, never the result [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) threads: Option<u32>,
 }
 
-/// What surrounds the policy.
+/// The kernel around the policy, and limits of a run.
 #[derive(Args)]
 pub(crate) struct KernelArgs {
     /// Kernel model that calls the policy
     #[arg(long, value_enum, default_value_t = Host::Mainline)]
     pub(crate) host: Host,
-    /// Stop a run after SECONDS of simulated time, which may have decimals, such as 0.5
+    /// Stop a run after SECONDS of simulated time, which may have decimals, such as 0.5; a larger value allows longer
+    /// runs
     #[arg(long = "limit-s", value_name = "SECONDS", default_value = "600", value_parser = seconds_as_ns)]
     pub(crate) limit_ns: u64,
-    /// Give a run up with an error after N simulated events; a larger value allows longer runs
+    /// Abort a run with an error after N simulated events; a larger value allows longer runs
     #[arg(long, value_name = "N", default_value_t = wakelab_sim::LIMIT_EVENTS, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit_events: u64,
 }
@@ -130,7 +114,7 @@ pub(crate) struct KernelArgs {
 /// Terms of the cost model to leave out.
 #[derive(Args)]
 pub(crate) struct WithoutArg {
-    /// Leave out a term of the cost model: it then costs nothing. Repeatable
+    /// Leave a term out of the cost model, so that it costs nothing. Repeatable
     #[arg(long, value_name = "TERM", value_parser = term())]
     pub(crate) without: Vec<Term>,
 }
@@ -143,12 +127,12 @@ pub(crate) struct FormatArg {
     pub(crate) format: Format,
 }
 
-/// A number of replays.
+/// Parses a number of replays.
 fn repeat() -> impl TypedValueParser<Value = NonZeroU32> {
     clap::value_parser!(u32).range(1..=10_000).try_map(NonZeroU32::try_from)
 }
 
-/// Terms of the cost model, each with its line in the help.
+/// Parses a term of the cost model; the help has a line for each.
 pub(crate) fn term() -> impl TypedValueParser<Value = Term> {
     let values = Term::ALL.map(|term| PossibleValue::new(term.name()).help(term.about()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Term>())

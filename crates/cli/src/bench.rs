@@ -50,7 +50,7 @@ pub(crate) struct BenchArgs {
     format: FormatArg,
 }
 
-/// docs/schema/bench.schema.json.
+/// The document that docs/schema/bench.schema.json describes.
 #[derive(Serialize)]
 struct Document {
     schema_version: u32,
@@ -59,7 +59,7 @@ struct Document {
     results: Vec<BenchResult>,
 }
 
-/// Measures and prints.
+/// Measures, and prints the result.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let default = ["linux-4.15", "linux-4.15+idle=smt-balance"].map(String::from).to_vec();
     let policies = if args.policy.is_empty() { &default } else { &args.policy };

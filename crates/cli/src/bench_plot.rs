@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Nanoseconds an event over the number of CPUs, as SVG: a line a policy, both axes logarithmic.
+//! Nanoseconds per event over the number of CPUs, as SVG: a line for each policy, both axes logarithmic.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 50.0;
-/// Okabe and Ito's colours, which colour-blind people can tell apart.
+/// Okabe and Ito's colours, which colour-blind people can distinguish.
 const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
 /// Positions on an axis from `low` to `high`, both powers of two.
@@ -84,7 +84,7 @@ pub(crate) fn svg(results: &[BenchResult]) -> String {
 mod tests {
     use super::*;
 
-    /// From 64 to 4,096 are 6 doublings: 512 is in the middle. 300 lies between 256 and 512.
+    /// From 64 to 4,096 there are 6 doublings: 512 is in the middle. 300 is between 256 and 512.
     #[test]
     fn axes_are_logarithmic_and_end_at_powers_of_two() {
         let axis = Axis::over([64.0, 4096.0].into_iter(), 0.0, 600.0);

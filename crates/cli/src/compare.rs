@@ -75,7 +75,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     show(&comparison, &outcomes, args.format.format)
 }
 
-/// `--scenario`: what an earlier result ran.
+/// `--scenario`: reads the scenarios and seeds of an earlier result.
 fn again(path: &Path) -> Result<input::Comparison> {
     let refuse = |error: &dyn std::fmt::Display| bad_input(format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
@@ -113,14 +113,14 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
     }
 }
 
-/// What the JSON says about a recording: everything but the workload, which the scenario holds.
+/// Returns what the JSON says about a recording: everything but the workload, which is in the scenario.
 fn explained(recording: &Recording) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(recording)?;
     value.as_object_mut().context("a recording is a struct")?.remove("workload");
     Ok(value)
 }
 
-/// What the reader must know about the recording, in a few lines.
+/// Returns what the reader must know about the recording, in a few lines.
 fn explanation(recording: &Recording) -> String {
     recording.notes().join("\n  ") + "\n"
 }

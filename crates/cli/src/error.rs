@@ -13,12 +13,12 @@ use crate::print;
 
 const FAILURE: u8 = 1;
 const BAD_INPUT: u8 = 2;
-/// The command that `wakelab ab` measures failed; wakelab did not.
+/// The command that `wakelab ab` measures failed, and wakelab itself did not.
 const COMMAND_FAILED: u8 = 3;
 /// 128 plus the number of SIGINT, as shells report it.
 const INTERRUPTED: u8 = 130;
 
-/// The user's input or arguments are at fault.
+/// An error in the user's input or arguments.
 #[derive(Debug)]
 pub(crate) struct BadInput(String);
 
@@ -37,7 +37,7 @@ pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
 
 /// Prints an error of [`main`](crate::main) to stderr and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    // The reader of the pipe has read enough.
+    // The reader has closed the pipe because it has read enough.
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }

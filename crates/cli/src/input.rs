@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From what was typed to what is meant: files are read and names looked up, and everything bad is refused here, before
+//! Arguments turned into what they mean: reads files, looks up names, and refuses everything that is wrong before
 //! anything runs.
 
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::error::bad_input;
 use crate::print;
 use crate::suggest::did_you_mean;
 
-/// Stands for standard input.
+/// The argument that stands for standard input.
 const STDIN: &str = "-";
 
-/// What `compare` and `run` run.
+/// The runs of `compare` and `run`.
 pub(crate) struct Comparison {
     /// One scenario for each policy, the baseline first.
     pub(crate) scenarios: Vec<Scenario>,
-    /// As typed, for the heads of columns.
+    /// The policies as typed, which head the columns.
     pub(crate) policy_names: Vec<String>,
-    /// The seeds that every policy runs with.
+    /// The seeds with which every policy runs.
     pub(crate) seeds: Vec<u64>,
     /// The recording, if the input is one.
     pub(crate) recording: Option<Recording>,
@@ -58,7 +58,7 @@ pub(crate) fn comparison(
     Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording })
 }
 
-/// `--host` and `--limit-s`.
+/// `--host`, `--limit-s` and `--limit-events`.
 pub(crate) fn kernel(args: &KernelArgs) -> Kernel {
     let host = match args.host {
         Host::Mainline => HostProfile::Mainline,
@@ -81,7 +81,7 @@ pub(crate) fn policy(name: &str) -> Result<PolicySpec> {
     Ok(spec)
 }
 
-/// What is meant by a policy that is not known: suggests a name, an axis, or a value.
+/// Suggests a name, an axis or a value for a policy that is not known.
 pub(crate) fn policy_meant(text: &str) -> String {
     let mut words = text.split('+');
     let base = words.next().unwrap_or_default();
@@ -129,24 +129,24 @@ pub(crate) fn seeds(args: &SeedsArgs) -> Vec<u64> {
     wakelab_lab::consecutive_seeds(args.first.seed, args.seeds)
 }
 
-/// Text that can only be a workload.
+/// Parses text that can only be a workload.
 pub(crate) fn workload(spec: &str) -> Result<Arc<Workload>> {
     let parsed = Workload::parse_spec(spec);
     Ok(Arc::new(parsed.map_err(|error| bad_input(format!("{error}{}", workload_meant(spec))))?))
 }
 
-/// `WORKLOAD...`.
+/// Parses `WORKLOAD...`.
 pub(crate) fn workloads(specs: &[String]) -> Result<Vec<Arc<Workload>>> {
     specs.iter().map(|spec| workload(spec)).collect()
 }
 
-/// What is meant by a workload whose name is not known.
+/// Suggests a name for a workload that is not known.
 pub(crate) fn workload_meant(spec: &str) -> String {
     let name = name_of(spec);
     if is_workload(spec) { String::new() } else { did_you_mean(name, wakelab_workload::presets()) }
 }
 
-/// The files that the input is read from, which no output may replace.
+/// Returns the files from which the input is read; no output may replace them.
 pub(crate) fn files<'a>(args: &'a InputArgs, machine: &'a str) -> Vec<&'a Path> {
     let import = args.import.recorded_on.as_deref();
     let texts = [args.input.as_deref(), args.workload.as_deref().map(name_of), import, Some(machine)];
@@ -187,7 +187,7 @@ fn only_workload(spec: &str, import: &ImportArgs) -> Result<(Arc<Workload>, Opti
     }
 }
 
-/// Reads a recording from a file, from standard input, or the built-in one if there is no file of its name.
+/// Reads a recording from a file, from standard input, or the built-in one if no file has its name.
 fn read_recording(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
     let recorded_on = args.recorded_on.as_deref().map(|name| machine(name, &[])).transpose()?;
     let options = Options {
@@ -202,7 +202,7 @@ fn read_recording(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Opti
     } else if path == Path::new(DEMO_NAME) && !path.exists() {
         wakelab_trace::read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &options)
     } else if is_descriptor(path) {
-        // The shell's <(perf script) is called /dev/fd/63, which says nothing in a title.
+        // The name of the shell's <(perf script), such as /dev/fd/63, would mean nothing in a title.
         std::fs::File::open(path)
             .map_err(|source| bad_input(format!("{}: {source}", path.display())))
             .map(|file| wakelab_trace::read_from(file, &path.display().to_string(), "recording", &options))?
@@ -219,7 +219,7 @@ fn is_descriptor(path: &Path) -> bool {
         || path.parent().is_some_and(|folder| folders.map(Path::new).contains(&folder))
 }
 
-/// An option that means nothing where a workload runs.
+/// Returns an option that has no meaning for a workload, if one was given.
 fn for_recordings(args: &ImportArgs) -> Option<String> {
     let machine = args.recorded_on.iter().map(|name| format!("--recorded-on {name}"));
     let open = args.open_loop.iter().map(|comm| format!("--open-loop {comm}"));
@@ -233,17 +233,18 @@ fn name_of(spec: &str) -> &str {
     spec.split(':').next().unwrap_or_default()
 }
 
-/// A workload of the user's own: `FILE.toml`, with or without parameters.
+/// Whether this is a workload from a file: `FILE.toml`, with or without parameters.
 fn is_toml(spec: &str) -> bool {
     PathBuf::from(name_of(spec)).extension().is_some_and(|suffix| suffix == "toml")
 }
 
-/// Whether the name before the parameters exists. If so, an error is about the parameters.
+/// Whether the name before the parameters exists. If it does, an error is about the parameters.
 fn is_workload(spec: &str) -> bool {
     wakelab_workload::presets().any(|preset| preset == name_of(spec))
 }
 
-/// A recording from a machine with more CPUs can be replayed, unless a task is bound to a CPU that is missing.
+/// Refuses a recording in which a task is bound to a CPU that the machine lacks. A recording from a larger machine can
+/// be replayed otherwise.
 fn check_recording(recording: &Recording, machine: &Machine) -> Result<()> {
     let nr_cpus = machine.topology.nr_cpus();
     let beyond = recording

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The `wakelab` command: arguments in, tables or JSON out. Everything else is in the library crates.
 //!
-//! Each command has a file of its own with its arguments and its `run`. args.rs has the groups of arguments that
-//! several commands share, input.rs turns them into machines, workloads, policies and scenarios.
+//! Each command has its own file, with its arguments and its `run`. args.rs has the groups of arguments that several
+//! commands share, and input.rs turns them into machines, workloads, policies and scenarios.
 
 mod ab;
 mod ablate;

@@ -17,7 +17,7 @@ use crate::progress::Bar;
 use crate::suggest::did_you_mean;
 use crate::{input, print};
 
-/// The machine that the command runs on has no part in a map unless it is named.
+/// The machine on which the command runs. It is part of a map only if it is named.
 const HOST: &str = "host";
 
 #[derive(Args)]
@@ -30,8 +30,8 @@ const HOST: &str = "host";
     wakelab map 'hackbench:groups={tasks/40},loops=100' --metric wakeup_latency_p99_ns \\\n    \
         --policy linux-4.15 --policy wakelab")]
 pub(crate) struct MapArgs {
-    /// Workload: NAME or FILE.toml, with parameters as in NAME:key=value,... One value is {tasks}, which stands for the
-    /// number of tasks, or {tasks/N} if the parameter counts units of N tasks each
+    /// Workload: NAME or FILE.toml, with parameters as in NAME:key=value,... One value must be {tasks}, which stands for
+    /// the number of tasks, or {tasks/N} if the parameter counts units of N tasks
     #[arg(value_name = "WORKLOAD")]
     workload: String,
     /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
@@ -52,7 +52,7 @@ pub(crate) struct MapArgs {
     /// Map the gain in METRIC, a name in the JSON of `wakelab compare` [default: the metric that judges the workload]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
-    /// Draw one map only: the last policy against the best of the others in each cell
+    /// Draw only one map: the last policy against the best of the others in each cell
     #[arg(long)]
     over_best: bool,
     /// Draw the maps into FILE.svg
@@ -108,12 +108,12 @@ fn check_metric(args: &MapArgs) -> Result<()> {
     Err(bad_input(format!("metric '{name}'; expected one of {}{meant}", known.join(", "))))
 }
 
-/// A load with its text, which heads a column.
+/// Parses a load, and keeps its text, which heads a column.
 fn load(text: &str) -> Result<(String, Load), String> {
     Ok((text.to_owned(), text.parse()?))
 }
 
-/// The machines named, or all presets in ascending order of CPUs.
+/// Returns the machines named, or all presets in ascending order of CPUs.
 fn machines(args: &MapArgs) -> Result<Vec<Arc<Machine>>> {
     if !args.machine.is_empty() {
         return input::machines(&args.machine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that the command writes. A file appears when it is whole, or not at all: it has no name until then, so that
+//! Files that the command writes. A file appears when it is complete, or not at all: it has no name until then, so that
 //! not even a signal leaves a part of it behind.
 
 use std::fs::{File, Metadata};
@@ -14,13 +14,13 @@ use rustix::io::Errno;
 
 use crate::error::bad_input;
 
-/// Names tried for the short time between linking a file and renaming it.
+/// The number of temporary names to try for the moment between linking a file and renaming it.
 const NAMES_MAX: u32 = 1000;
 
 /// A file that is being written.
 pub(crate) struct OutputFile {
     option: &'static str,
-    /// As the user named it.
+    /// The path as the user wrote it.
     path: PathBuf,
     place: Place,
 }
@@ -30,13 +30,14 @@ enum Place {
     Existing(File),
     /// A file without a name in the folder of `target`.
     Nameless { file: File, target: PathBuf },
-    /// Where the file system has no files without names: removed by [`tempfile`], and when a signal ends the command.
+    /// A file with a name, if the file system has none without. [`tempfile`] removes it, and so does a signal that ends
+    /// the command.
     Named { file: tempfile::NamedTempFile, target: PathBuf },
 }
 
 impl OutputFile {
-    /// Prepares to write `path`, the argument of `option`, and refuses what cannot work before anything runs: a folder
-    /// that does not exist or cannot be written to, and one of the `inputs`.
+    /// Prepares to write `path`, the argument of `option`. Refuses before anything runs what cannot work: a folder that
+    /// does not exist or cannot be written to, and any of the `inputs`.
     pub(crate) fn create(option: &'static str, path: &Path, inputs: &[&Path]) -> Result<OutputFile> {
         let refuse = |error: io::Error| bad_input(format!("{option} {}: {error}", path.display()));
         let found = path.metadata().ok();
@@ -133,7 +134,7 @@ fn named(folder: &Path, target: PathBuf, found: Option<Metadata>) -> io::Result<
     let permissions = found.map_or_else(|| PermissionsExt::from_mode(0o666), |found| found.permissions());
     let file = tempfile::Builder::new().prefix(".wakelab-").permissions(permissions).tempfile_in(folder)?;
     let path = file.path().to_owned();
-    // Without a handler the file would stay; that is no reason not to write it.
+    // Without a handler the file may be left behind, which is no reason not to write it.
     let _ = ctrlc::set_handler(move || {
         let _ = std::fs::remove_file(&path);
         std::process::exit(130);
@@ -141,7 +142,8 @@ fn named(folder: &Path, target: PathBuf, found: Option<Metadata>) -> io::Result<
     Ok(Place::Named { file, target })
 }
 
-/// Links a file without a name to `target`. A link cannot replace a file, so a taken name takes a detour.
+/// Links a file without a name to `target`. A link cannot replace a file, so if the name is taken, the file is linked
+/// to another name and renamed.
 fn name_file(file: &File, target: &Path) -> io::Result<()> {
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
     let link = |to: &Path| linkat(CWD, source.as_str(), CWD, to, AtFlags::SYMLINK_FOLLOW);
@@ -162,10 +164,10 @@ fn name_file(file: &File, target: &Path) -> io::Result<()> {
     Err(Errno::EXIST.into())
 }
 
-/// A file that grows beyond the limit of the process (`ulimit -f`) is an error of the write, not the end of the
-/// command.
+/// Makes a file that grows beyond the limit of the process (`ulimit -f`) an error of the write, instead of the end of
+/// the command.
 fn keep_running_at_size_limit() {
     let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    // Where it cannot be registered, the signal ends the command, and the file without a name disappears.
+    // If it cannot be registered, the signal ends the command, and the file without a name disappears.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, flag);
 }

@@ -12,7 +12,7 @@ use crate::args::{Format, FormatArg};
 use crate::error::bad_input;
 use crate::{input, print};
 
-/// CPUs and tick for which the defaults of tunables are shown. From 8 CPUs on Linux' defaults no longer grow.
+/// CPUs and tick for which the defaults of tunables are shown. From 8 CPUs on, Linux's defaults no longer grow.
 const SHOWN_CPUS: usize = 8;
 const SHOWN_TICK_NS: u64 = 4_000_000;
 
@@ -87,7 +87,7 @@ fn axis_text(axis: &Axis) -> Result<String> {
     Ok(text)
 }
 
-/// `AXIS` or `AXIS=VALUE`.
+/// Prints `AXIS` or `AXIS=VALUE`.
 fn show_axis(name: &str, axis: &Axis, format: Format) -> Result<()> {
     if format == Format::Json {
         return Err(bad_input(format!(
@@ -118,7 +118,7 @@ fn value_text(axis: &Axis, value: &AxisValue) -> String {
     text
 }
 
-/// A policy as it is with all its overrides.
+/// Describes a policy with all its overrides.
 fn one(name: &str, spec: &PolicySpec) -> Result<String> {
     // A policy with overrides still approximates the kernel that its first word names.
     let base = name.split('+').next().unwrap_or(name);
@@ -160,7 +160,7 @@ fn one(name: &str, spec: &PolicySpec) -> Result<String> {
     Ok(text)
 }
 
-/// The tunables with the values that the policy uses.
+/// Lists the tunables with the values that the policy uses.
 fn tunables(spec: &PolicySpec) -> Result<String> {
     let params = spec.params(SHOWN_CPUS, SHOWN_TICK_NS).map_err(bad_input)?;
     let mut text = format!("tunables, in nanoseconds (defaults for {SHOWN_CPUS} CPUs)\n");
@@ -180,7 +180,7 @@ fn tunables(spec: &PolicySpec) -> Result<String> {
     Ok(text)
 }
 
-/// Sentences below a title: where a policy differs from the kernel of its name.
+/// Lists sentences below a title: how a policy differs from the kernel of its name.
 fn differences(title: &str, sentences: &[&str]) -> Result<String> {
     let mut text = String::new();
     if sentences.is_empty() {

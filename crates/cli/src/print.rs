@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The one place that prints: results to stdout, whole and at once; notes and errors to stderr.
+//! The only code that prints: results to stdout, complete and at once; notes and errors to stderr.
 
 use std::io::Write;
 
@@ -25,14 +25,14 @@ pub(crate) fn json(document: &impl Serialize) -> Result<()> {
     text(&serde_json::to_string_pretty(document)?)
 }
 
-/// Writes a line to stderr. A stderr that cannot be written to is no reason to stop.
+/// Writes a line to stderr. If that fails, the command goes on.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "wakelab: {line}");
 }
 
-/// The style of tables. They are coloured on a terminal, unless `NO_COLOR`, `CLICOLOR` or `TERM` forbid it
-/// (<https://no-color.org>, <https://bixense.com/clicolors>), and as wide as the terminal. In a pipe they are as wide
-/// as `COLUMNS` says, and take the width that they need if it is not set.
+/// Returns the style of tables. On a terminal they are as wide as the terminal, and coloured unless `NO_COLOR`,
+/// `CLICOLOR` or `TERM` forbid it (<https://no-color.org>, <https://bixense.com/clicolors>). In a pipe they are
+/// `COLUMNS` wide, or as wide as they need to be if that is not set.
 pub(crate) fn style() -> Style {
     let terminal = console::Term::stdout();
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -42,7 +42,7 @@ pub(crate) fn style() -> Style {
     }
 }
 
-/// A list of names with one line each, and a hint about the next step.
+/// Returns a list of names with a line for each, and a hint about the next step.
 pub(crate) fn index<'a>(rows: impl Iterator<Item = (&'a str, &'a str)> + Clone, hint: &str) -> String {
     let width = rows.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text: String = rows.map(|(name, about)| format!("{name:width$}  {about}\n")).collect();

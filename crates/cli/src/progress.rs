@@ -10,7 +10,7 @@ use wakelab_lab::{Progress, Runner};
 use crate::args::ThreadsArg;
 use crate::print;
 
-/// A bar of runs with the time that is left. It draws nothing where stderr is not a terminal.
+/// A bar of runs, with the remaining time. It draws nothing if stderr is not a terminal.
 pub(crate) struct Bar(pub(crate) ProgressBar);
 
 impl Bar {
@@ -21,7 +21,7 @@ impl Bar {
         Bar(bar.with_style(style))
     }
 
-    /// A runner that shows its progress in this bar.
+    /// Returns a runner that shows its progress in this bar.
     pub(crate) fn runner(&self, threads: &ThreadsArg) -> Runner<'_> {
         Runner::new(threads.threads.and_then(|threads| NonZeroUsize::new(threads as usize)), self)
     }

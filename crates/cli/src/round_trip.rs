@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::args::{Format, FormatArg, KernelArgs, MachinesArg, PolicyArg, SeedArg, ThreadsArg, WorkloadsArg};
+use crate::args::{Format, FormatArg, GridArgs, SeedArg, ThreadsArg};
 use crate::progress::Bar;
 use crate::{input, print};
 
@@ -13,13 +13,7 @@ use crate::{input, print};
     wakelab round-trip hackbench:groups=1,loops=10 pingpong:pairs=2,loops=100 --machine smp-8")]
 pub(crate) struct RoundTripArgs {
     #[command(flatten)]
-    workloads: WorkloadsArg,
-    #[command(flatten)]
-    machines: MachinesArg,
-    #[command(flatten)]
-    policy: PolicyArg,
-    #[command(flatten)]
-    kernel: KernelArgs,
+    grid: GridArgs,
     #[command(flatten)]
     seed: SeedArg,
     #[command(flatten)]
@@ -30,23 +24,18 @@ pub(crate) struct RoundTripArgs {
 
 /// Makes the round trip of every workload on every machine and prints how exact each is.
 pub(crate) fn run(args: &RoundTripArgs) -> Result<()> {
-    let policy = input::policy(&args.policy.policy)?;
-    let machines = input::machines(&args.machines.machine)?;
+    let policies = [input::policy(&args.grid.policy)?];
+    let machines = input::machines(&args.grid.machine)?;
+    let kernel = input::kernel(&args.grid.kernel);
     let mut scenarios = Vec::new();
-    for workload in input::workloads(&args.workloads.workloads)? {
+    for workload in input::workloads(&args.grid.workloads)? {
         for machine in &machines {
-            let kernel = input::kernel(&args.kernel);
-            scenarios.extend(wakelab_lab::scenarios(
-                machine,
-                &workload,
-                std::slice::from_ref(&policy),
-                kernel,
-            ));
+            scenarios.extend(wakelab_lab::scenarios(machine, &workload, &policies, kernel));
         }
     }
     let seed = args.seed.seed;
     let trips = wakelab_lab::round_trips(&scenarios, seed, &Bar::new().runner(&args.threads))?;
-    let policy = &args.policy.policy;
+    let policy = &args.grid.policy;
     match args.format.format {
         Format::Json => print::json(&wakelab_report::round_trip_document(policy, seed, &trips)),
         Format::Text => print::text(&wakelab_report::round_trip_text(policy, seed, &trips, &print::style())),

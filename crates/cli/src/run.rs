@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::{LabError, export_events};
 
-use crate::args::{FormatArg, InputArgs, KernelArgs, MachineArg, SeedArg, WithoutArg};
+use crate::args::{FormatArg, InputArgs, KernelArgs, SeedArg, WithoutArg};
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::{compare, input};
@@ -21,8 +21,10 @@ use crate::{compare, input};
 pub(crate) struct RunArgs {
     #[command(flatten)]
     input: InputArgs,
-    #[command(flatten)]
-    machine: MachineArg,
+    /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
+    /// .xml)
+    #[arg(long, short, value_name = "MACHINE")]
+    machine: String,
     /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes
     #[arg(long, short, value_name = "POLICY")]
     policy: String,
@@ -42,7 +44,7 @@ pub(crate) struct RunArgs {
 /// Runs it once and prints the result.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let seed = args.seed.seed;
-    let machine = input::machine(&args.machine.machine, &args.without.without)?;
+    let machine = input::machine(&args.machine, &args.without.without)?;
     let policies = std::slice::from_ref(&args.policy);
     let comparison = input::comparison(&args.input, &machine, policies, &args.kernel, vec![seed])?;
     let scenario = &comparison.scenarios[0];
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         })?;
         return compare::show(&comparison, &[vec![outcome]], args.format.format);
     };
-    let inputs = input::files(&args.input, &args.machine.machine);
+    let inputs = input::files(&args.input, &args.machine);
     let mut file = OutputFile::create("--events", path, &inputs)?;
     let (outcome, _) = match export_events(scenario, seed, file.writer()) {
         Err(LabError::Write(error)) => return Err(file.failure(error)),

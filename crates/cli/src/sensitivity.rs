@@ -11,7 +11,7 @@ use crate::error::bad_input;
 use crate::progress::Bar;
 use crate::{input, print};
 
-/// Arguments that mean nothing without `--sensitivity`, and are refused without it.
+/// Arguments that are refused without `--sensitivity`, because they have no meaning then.
 #[derive(Args)]
 #[group(
     id = "of_sensitivity",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab completions` and `wakelab man`: what a shell and man(1) know of the command line.
+//! `wakelab completions` and `wakelab man`: the command line described for a shell and for man(1).
 
 use anyhow::Result;
 use clap::{Args, Command};
@@ -16,7 +16,7 @@ const NAME: &str = "wakelab";
     source <(wakelab completions bash)\n  \
     wakelab completions fish > ~/.config/fish/completions/wakelab.fish")]
 pub(crate) struct CompletionsArgs {
-    /// Shell to complete in
+    /// Shell for which to print the script
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }

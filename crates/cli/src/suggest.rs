@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! "Did you mean": the known name that is most like a mistyped one.
+//! "Did you mean": the known name that is most similar to a mistyped one.
 
-/// The end of an error about `typed`: `; did you mean 'NAME'?`, or nothing if no known name is like it.
+/// Returns the end of an error about `typed`: `; did you mean 'NAME'?`, or nothing if no known name is similar.
 pub(crate) fn did_you_mean<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match wakelab_machine::nearest(typed, known) {
         Some(name) if name != typed => format!("; did you mean '{name}'?"),

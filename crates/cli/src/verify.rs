@@ -27,7 +27,7 @@ pub(crate) struct VerifyArgs {
     /// Do not check decisions against state rebuilt from the log's events
     #[arg(long)]
     no_events: bool,
-    /// Print at most N differences; JSON has all of them
+    /// Print at most N differences; a larger value shows more. JSON has all of them
     #[arg(long, value_name = "N", default_value_t = 20)]
     differences: usize,
     #[command(flatten)]
