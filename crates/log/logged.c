@@ -3,14 +3,15 @@
  * logged.c - the policy in the layout of a BPF build, driven by the records of a log
  * (host/log_record.h).
  *
- * Two ways to answer a question. *Live*: from this instance's own state, noting what the policy
- * reads. *Replayed*: every read is answered from the record's notes and must be of what the record
- * says was read; whatever the policy writes changes no answer, so one instance serves all records
- * in any order. Notes are looked for by what they are of, as compilers order the reads of one
- * expression as they like; of several notes of the same thing, the first comes first.
+ * There are two ways to answer a question. *Live*: from this instance's own state, while the
+ * policy's reads are noted. *Replayed*: every read returns the value in the record's notes, and
+ * must be of a place that the record says was read. What the policy writes changes no answer, so
+ * one instance serves all records in any order. Notes are looked up by their place, because
+ * compilers may order the reads of one expression as they like; of several notes of the same place,
+ * the first unused one is taken.
  *
- * The macros that see the reads have no argument that leads to the instance, so it is remembered
- * while a call lasts, by the thread that makes it.
+ * The macros that see the reads have no argument that leads to the instance. So the thread that
+ * makes a call remembers the instance while the call lasts.
  */
 #define WL_MAX_CPUS 1024
 #define WL_LOGS
@@ -26,7 +27,7 @@
 #define wl_atomic_and(ptr, bits)   wl_logged_xchg((ptr), *(ptr) & (bits))
 #define wl_publish(x, v)	   wl_write_once(x, v)
 
-/* base.h reads, too. */
+/* base.h reads too. */
 static __UINT64_TYPE__ wl_noted(const volatile void *at, __UINT32_TYPE__ size);
 
 #include "base.h"
@@ -74,10 +75,7 @@ static struct wl_group_cpu *wl_logged_group_cpu(u32 slot, u32 cpu);
 #include "logged.h"
 #include "mirror_check.h"
 
-/*
- * The tasks' records and those of groups lie behind it, in the same piece of memory:
- * wl_logged_place().
- */
+/* The records of tasks and groups lie behind it, in the same block of memory: wl_logged_place(). */
 struct wl_logged {
 	struct wl_policy policy; /* first: a note's `what` is an offset in this struct */
 	u64 idle_mask[WL_MASK_WORDS];
@@ -87,12 +85,12 @@ struct wl_logged {
 	u64 size;
 
 	struct wl_note *notes; /* live: room for max_notes; replayed: nr_notes of a record */
-	u8 *used;	       /* replayed: which were asked for */
+	u8 *used;	       /* replayed: which of them were asked for */
 	u32 nr_notes;
 	u32 max_notes;
 	u32 replays;
-	u32 first_unused;	/* all before it were asked for */
-	u32 nr_missing;		/* reads that the record has no note of */
+	u32 first_unused;	/* the notes before it were all asked for */
+	u32 nr_missing;		/* reads for which the record has no note */
 	u32 cut;		/* live: there was no room for a note */
 	struct wl_note missing; /* the first of them */
 };
@@ -113,7 +111,9 @@ static void wl_append(u32 what, u32 kind, u64 value)
 	l->nr_notes++;
 }
 
-/* The value of the first note of this that was not asked for yet; 0 if there is none. */
+/*
+ * Returns the value of the first note of this place that was not asked for yet; 0 if there is none.
+ */
 static u64 wl_find_note(u32 what, u32 kind)
 {
 	struct wl_logged *l = wl_now;
@@ -164,7 +164,7 @@ static u32 wl_logged_claim(u32 cpu)
 	return claimed;
 }
 
-/* Whether there is a record, which is at `record`; with a note of that. */
+/* Notes whether a record exists, and returns it if so; it is at `record`. */
 static void *wl_logged_lookup(u32 what, u32 kind, u32 exists, void *record)
 {
 	u64 at = (u8 *)record - (u8 *)wl_now;
@@ -214,7 +214,7 @@ u64 wl_logged_size(u32 nr_cpus, u32 nr_groups, u32 nr_tasks)
 	return wl_logged_place(0, nr_cpus, nr_groups, nr_tasks);
 }
 
-/* Params and topology are in place, the rest is zero. */
+/* Called when params and topology are filled in and the rest is zero. */
 void wl_logged_init(struct wl_logged *l)
 {
 	wl_now = l;
@@ -223,7 +223,9 @@ void wl_logged_init(struct wl_logged *l)
 	wl_now = 0;
 }
 
-/* Where in the instance a task's record, that of a group, and that of a group on a CPU are. */
+/*
+ * The offsets in the instance of a task's record, a group's record, and a group's record of a CPU.
+ */
 u64 wl_logged_task_at(struct wl_logged *l, u32 task)
 {
 	return (u8 *)&l->tasks[task] - (u8 *)l;
@@ -247,9 +249,9 @@ u32 wl_logged_is_idle(struct wl_logged *l, u32 cpu)
 }
 
 /*
- * One event, of the instance's tasks of these numbers; ~0: none. Live if `used` is null: notes has
- * room for max_notes. Else replayed from nr_notes notes; used has a byte of 0 for each. What is
- * read of the answer is told in event.h.
+ * Applies one event to the instance's tasks of these numbers; ~0: none. Live if `used` is null:
+ * notes has room for max_notes. Else replayed from nr_notes notes; used has a zero byte for each.
+ * event.h says what is read of the answer.
  */
 void wl_logged_apply(struct wl_logged *l, const struct wl_event *event, u32 task, u32 waker,
 		     struct wl_note *notes, u8 *used, u32 max_notes, union wl_answer *answer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab ab` with a loader and a kernel that are not there: tests/input/fake-loader.sh changes a tree of files as
-//! the kernel changes /sys. The command prints what it finds there, so that gains can be computed by hand.
+//! `wakelab ab` with a fake loader and a fake kernel: tests/input/fake-loader.sh changes a directory tree as the kernel
+//! changes /sys. The measured command prints what it finds there, so that gains can be computed by hand.
 
 use std::fs;
 use std::io::Read;
@@ -37,7 +37,7 @@ impl Fake {
         fs::read_to_string(self.path(name)).expect("it is there")
     }
 
-    /// `wakelab ab ARGUMENTS -- sh -c SCRIPT`, with a loader that goes wrong as `mode` says.
+    /// `wakelab ab ARGUMENTS -- sh -c SCRIPT`, with a loader that fails in the way that `mode` names.
     fn command(&self, mode: &str, arguments: &[&str], script: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wakelab"));
         command
@@ -64,7 +64,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// No table, this exit code, and one message that begins so.
+/// Checks that there is no table, this exit code, and one message that begins with `message`.
 fn assert_refused(output: &Output, code: i32, message: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), stdout(output).as_str()), (Some(code), ""), "{stderr}");
@@ -84,7 +84,7 @@ echo "warming up: 1 msg/s"
 echo "result: $1 msg/s"
 "#;
 
-/// The command waits until the loader has done what it is to do, once.
+/// A script that waits until the loader has done its part, once.
 const WAIT: &str = r#"[ "$(cat "$FAKE_SYSFS/kernel/sched_ext/state")" = enabled ] || exit 0
 touch "$FAKE_SYSFS/running"
 until [ -e "$FAKE_SYSFS/go" ]; do sleep 0.01; done"#;
@@ -131,7 +131,7 @@ fn the_document_has_every_run() {
     }
 }
 
-/// Every run prints the same, so that the interval is as narrow as can be; fewer than five blocks are never enough.
+/// Every run prints the same number, so the interval is as narrow as possible; fewer than five blocks are never enough.
 #[test]
 fn narrow_intervals_end_the_runs() {
     let fake = Fake::new();
@@ -155,7 +155,7 @@ fn without_a_policy_it_is_the_kernel_against_wakelab() {
     assert_eq!(fake.text("loaded").lines().count(), 1);
 }
 
-/// The kernel against itself takes no sched_ext, no loader and no root.
+/// The kernel against itself needs no sched_ext, no loader and no root.
 #[test]
 fn a_kernel_against_itself() {
     let output = Command::new(env!("CARGO_BIN_EXE_wakelab"))
@@ -195,7 +195,7 @@ fn a_scheduler_that_is_ejected_makes_its_run_void() {
         assert_eq!(void[0]["side"], 1);
         let told = void[0]["why"].as_str().expect("text");
         assert!(told.starts_with(why), "{mode}: {told}");
-        // The block was run again: there are as many values as asked for.
+        // The block was run again, so there are as many values as asked for.
         assert_eq!(document["metrics"][0]["sides"][1]["values"].as_array().map(Vec::len), Some(2));
         assert!(String::from_utf8_lossy(&output.stderr).contains("is void, and its block is run again"));
     }
@@ -293,7 +293,7 @@ fn a_signal_gives_the_machine_back() {
     }
 }
 
-/// SIGKILL to the process that the user started, and to the one below it that runs the trials: the kernel's own
+/// SIGKILL to the process that the user started, and to the process below it that runs the trials: the kernel's own
 /// scheduler comes back, and neither the loader nor a process of the command is left.
 #[test]
 fn a_kill_gives_the_machine_back() {
@@ -348,7 +348,7 @@ fn what_the_command_leaves_running_is_ended() {
     assert_eq!(document["left_running"], serde_json::json!({ "processes": 8, "runs": 4 }));
 }
 
-/// 4 MB are written, and the number stands in the middle.
+/// The command writes 4 MB, with the number in the middle.
 #[test]
 fn a_long_output_is_searched() {
     let fake = Fake::new();
@@ -365,7 +365,7 @@ fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether a process exists that is no zombie.
+/// Whether a process exists and is not a zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a user types and sees. Each file of `cmd/` is a session; `TRYCMD=overwrite cargo test -p wakelab-cli` renews
-//! them.
+//! What a user types and sees. Each file in `cmd/` is a session; `TRYCMD=overwrite cargo test -p wakelab-cli` writes
+//! them again.
 
 use std::process::Command;
 
@@ -60,7 +60,7 @@ fn threads_change_nothing_in_experiments_and_maps() {
     }
 }
 
-/// A control that cannot hold is a failure of a quick run, and only reported by a full one.
+/// A control that cannot hold makes a quick run fail; a full run only reports it.
 #[test]
 fn a_quick_run_fails_with_its_controls() {
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/small.toml");
@@ -103,7 +103,7 @@ fn a_recording_is_replayed_and_explained() {
     assert!(text.contains("Why each CPU was chosen"), "{text}");
 }
 
-/// A recording cut in the middle of a line, shuffled, empty, or binary: exit code 2, a place, and no output.
+/// A recording cut in the middle of a line, shuffled, empty, or binary gives exit code 2, a place, and no output.
 #[test]
 fn damaged_recordings_are_refused() {
     let whole = std::fs::read_to_string(FIXTURE).expect("the fixture is text");
@@ -137,7 +137,7 @@ fn json(arguments: &[&str]) -> serde_json::Value {
 
 const SMALL: &str = "hackbench:groups=1,fds=3,loops=4";
 
-/// The scenario holds the machine that ran: without its ticks and wake-ups, all other figures as they were.
+/// The scenario has the machine of the run: without its ticks and wake-ups, all other figures are unchanged.
 #[test]
 fn left_out_terms_are_in_the_scenario() {
     let run = |more: &[&str]| {
@@ -155,7 +155,7 @@ fn left_out_terms_are_in_the_scenario() {
     assert_eq!(less["seeds"], serde_json::json!([1]));
 }
 
-/// What `ablate` says of a term is what `run --without` says, and a term that nothing uses has no effect.
+/// `ablate` reports for a term what `run --without` gives, and a term that nothing uses has no effect.
 #[test]
 fn ablation_agrees_with_single_runs() {
     let result = json(&[
@@ -225,7 +225,7 @@ fn sensitivity_has_a_row_for_each_estimate() {
     assert!(two["figures"][0]["halved"]["moved"]["gain_percent"].is_number());
 }
 
-/// Small and once: what is measured is no test's business, that it is measured is.
+/// A small measurement, run once. A test cannot judge the figures, only that there are some.
 #[test]
 fn bench_measures_each_policy_once_at_least() {
     let output = wakelab(&[
@@ -255,8 +255,8 @@ fn bench_measures_each_policy_once_at_least() {
     }
 }
 
-/// A run's events can be replayed; the file appears whole, under its name, alone; and a
-/// run that is refused, or a name that cannot be a file, leaves nothing and touches nothing.
+/// The events of a run can be replayed. The file appears complete, under its name, and alone. A run that is refused, or
+/// a name that cannot be a file, leaves no file and changes nothing.
 #[test]
 fn events_appear_whole_or_not_at_all() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -286,8 +286,8 @@ fn events_appear_whole_or_not_at_all() {
     }
 }
 
-/// Where nothing costs anything, a replay of a run's own export is the run, switch by switch; with costs it ends within
-/// a bound: each workload, each machine.
+/// Without costs, the replay of a run's own export is the run, switch by switch; with costs it ends within a bound.
+/// This covers each workload and each machine.
 #[test]
 fn round_trips_keep_their_bounds() {
     let workloads = [
@@ -304,7 +304,7 @@ fn round_trips_keep_their_bounds() {
         "pbzip2:threads=4,file-kb=9000,block-us=2000,traffic-kb=9000,memory-kb=6000",
         "pixz:threads=2,file-kb=50000,kb-ns=200,kb-traffic=179",
     ];
-    // Recordings show neither an exec, and kernbench is made of them, nor task groups.
+    // Recordings do not show an exec, of which kernbench has many, nor task groups.
     let mut presets =
         wakelab_workload::presets().filter(|&name| name != "kernbench" && name != "spin-groups");
     let missing = presets.find(|name| !workloads.iter().any(|spec| spec.starts_with(name)));
@@ -344,7 +344,7 @@ fn a_workload_file_runs_by_its_path() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["scenario"]["workload"]["name"], "tokens");
-    // What is wrong is said of a workload, and never that the file should be made anew.
+    // The error is about a workload, and never says to make the file again.
     let set = format!("{file}:n=3");
     let output = wakelab(&["run", &set, "--machine", "smp-2", "--policy", "linux-4.15"]);
     assert_eq!(output.status.code(), Some(2));

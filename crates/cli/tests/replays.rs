@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each recording of fixtures/, replayed on the machine that it was made on and on others, under both host profiles:
+//! Each recording in fixtures/, replayed on the machine on which it was made and on others, under both host profiles:
 //! every run ends, and the checker, which watches all of them, finds nothing (it would end the command with exit code
 //! 1).
 
@@ -42,7 +42,7 @@ fn replays_end_and_keep_every_invariant() {
                     assert_eq!(outcome["ending"], "completed", "{recording} on {}", machine.display());
                     outcome["time"]["work_ns"].as_u64().expect("a number")
                 };
-                // Whoever places tasks, they do the same work, but for what is lost below a nanosecond a CPU.
+                // Every policy does the same work, except for what is lost below a nanosecond per CPU.
                 let cpus = result["scenario"]["machine"]["topology"]["cpus"].as_array().map_or(0, Vec::len);
                 for (policy, run) in [(0, 1), (1, 0), (1, 1)] {
                     assert!(work(policy, run).abs_diff(work(0, 0)) <= cpus as u64, "{recording}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab verify` on logs written here: what it says, and with which exit code.
+//! `wakelab verify` on logs written here: what it prints, and its exit code.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use wakelab_log::{Header, LogHead, Logged, Writer, record_bytes};
 use wakelab_machine::Machine;
 use wakelab_policy::{Answer, Event, EventKind, PolicySpec, Tables};
 
-/// A log of two wake-ups of one task on an idle machine of 2 CPUs: both go to CPU 1, where it was.
+/// A log of two wake-ups of one task on an idle machine of 2 CPUs: both go to CPU 1, where the task was.
 fn log(path: &Path) -> Vec<u8> {
     let topology = Machine::preset("smp-2").unwrap().topology;
     let spec: PolicySpec = "linux-4.15".parse().unwrap();
@@ -66,7 +66,7 @@ fn another_answer_is_named_and_the_exit_code_1() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.log");
     let mut bytes = log(&path);
-    // The last wake-up but for the end: its head, then the answer, whose first field is the CPU.
+    // The last wake-up before the end: its head, then the answer, whose first field is the CPU.
     let log = wakelab_log::Log::parse(&bytes).unwrap();
     let at = log.records().last().unwrap().offset as usize;
     bytes[at + 80] = 0;
@@ -100,7 +100,7 @@ fn what_is_no_log_is_refused_with_its_byte_and_exit_code_2() {
         this_cpu
     );
     assert_eq!(text(&output.stderr), expected);
-    // Cut off behind its header, it has nothing to verify.
+    // A log cut off after its header has nothing to verify.
     std::fs::write(&path, &bytes[..header]).unwrap();
     let output = verify(&path, &[]);
     assert_eq!(output.status.code(), Some(2));

@@ -45,7 +45,7 @@ pub struct ByQuestion {
     pub not_verified: u64,
 }
 
-/// Answers from rebuilt state.
+/// The comparison with answers from rebuilt state.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "explained in the schema")]
 pub struct FromEvents {
@@ -80,7 +80,7 @@ pub struct DifferenceDocument {
 }
 
 impl Document {
-    /// The document of a log and what was found in it.
+    /// Returns the document of a log and of what was found in it.
     pub fn new(log: &Log<'_>, verified: &Verified, rebuilt: Option<&Rebuilt>) -> Document {
         let differences = verified.differences.iter().map(|found| DifferenceDocument {
             record: found.record,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Errors of reading a log.
+//! Errors in a log.
 
 /// Why a log cannot be read or replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The file is no log, or one of another version.
+    /// The file is not a log, or has another version.
     #[error("byte {offset}: {found}; expected {expected}")]
     Format {
-        /// Where in the file.
+        /// The offset in the file.
         offset: u64,
-        /// What is there.
+        /// What was found there.
         found: String,
-        /// What should be.
+        /// What was expected.
         expected: String,
     },
     /// The policy or the machine that the header names cannot be built.

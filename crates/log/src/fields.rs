@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The fields of answers that are compared: those of event.h's tables, and which of them decide.
+//! The fields of answers that are compared: those in event.h's tables, and which of them decide.
 
 use std::sync::LazyLock;
 
 use wakelab_policy::{EventKind, Leaf, leaves};
 
-/// Fields that say how an answer was found, and not what is done. All others decide.
+/// Fields that say how an answer was found, and not what is done. All other fields decide.
 const MEASURES: [&str; 10] = [
     "lost_claims",
     "scan_timed",
@@ -25,7 +25,7 @@ pub(crate) struct Field {
     pub(crate) name: String,
     /// Its numbers.
     numbers: Vec<Leaf>,
-    /// Whether it says what is done, and is not a measure of how it was found.
+    /// Whether it says what is done, and not how the answer was found.
     pub(crate) decides: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn of(kind: EventKind) -> &'static [Field] {
 fn fields(kind: EventKind) -> Vec<Field> {
     let mut found: Vec<Field> = Vec::new();
     for leaf in leaves(kind.call().answer) {
-        // Of a pull, what was there before is no answer, and what it found before it asked cannot change.
+        // The budget of a pull before the question is not an answer, and what the pull found before cannot change.
         let (part, name) = leaf.name.split_once('.').unwrap_or(("", &leaf.name));
         let name = name.split('[').next().unwrap_or(name).to_owned();
         let is_budget = ["max_load", "max_tasks", "reads"].contains(&name.as_str());
@@ -58,12 +58,12 @@ fn fields(kind: EventKind) -> Vec<Field> {
 }
 
 impl Field {
-    /// Whether two answers have the same there.
+    /// Whether this field is the same in two answers.
     pub(crate) fn is_equal(&self, a: &[u8], b: &[u8]) -> bool {
         self.numbers.iter().all(|number| number.value(a) == number.value(b))
     }
 
-    /// Its value in words; the numbers of an array behind each other.
+    /// Its value in words; an array's numbers one after the other.
     pub(crate) fn text(&self, answer: &[u8]) -> String {
         self.numbers.iter().map(|number| number.text(answer)).collect::<Vec<_>>().join(" ")
     }

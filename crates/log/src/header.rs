@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The header of a log: all that is needed to build its policy again.
+//! The header of a log: everything that is needed to build its policy again.
 
 use serde::{Deserialize, Serialize};
 use wakelab_machine::Topology;
@@ -9,9 +9,9 @@ use crate::{Error, LOG_UNIT, Logged};
 
 /// The first bytes of a log.
 pub(crate) const MAGIC: &[u8; 8] = b"WAKELOG\0";
-/// Version of the format, records included.
+/// Version of the format, including that of records.
 pub(crate) const VERSION: u32 = 2;
-/// Magic, version, length of the JSON text.
+/// Size of the magic, the version and the length of the JSON text.
 pub(crate) const PREFIX: usize = 16;
 
 /// The header's JSON text.
@@ -20,11 +20,11 @@ pub(crate) const PREFIX: usize = 16;
 pub struct Header {
     /// The policy, as `--policy` takes it.
     pub policy: String,
-    /// The tick that it was told, in ns.
+    /// The tick that the policy was told, in ns.
     pub tick_ns: u64,
-    /// Slots of task groups, the root's included; 0: the host had none.
+    /// Slots of task groups, including the root's; 0: the host had no groups.
     pub nr_groups: usize,
-    /// Bytes of `struct wl_policy`: of the build that wrote the log.
+    /// Bytes of `struct wl_policy`, in the build that wrote the log.
     pub policy_bytes: u32,
     /// Bytes of `struct wl_task`.
     pub task_bytes: u32,
@@ -93,15 +93,15 @@ impl Header {
         Ok((header, end))
     }
 
-    /// The policy, parsed.
+    /// Parses the policy.
     ///
     /// # Errors
-    /// If this build knows no such policy.
+    /// If this build has no such policy.
     pub fn spec(&self) -> Result<PolicySpec, Error> {
         self.policy.parse().map_err(|error: wakelab_policy::Error| Error::Policy(error.to_string()))
     }
 
-    /// An instance of the log's policy with room for `nr_tasks` tasks.
+    /// Returns an instance of the log's policy with room for `nr_tasks` tasks.
     pub(crate) fn instance(&self, nr_tasks: usize) -> Result<Logged, Error> {
         let spec = self.spec()?;
         let policy = |error: wakelab_policy::Error| Error::Policy(error.to_string());

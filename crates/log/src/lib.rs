@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Logs of a live scheduler: what its policy was told and asked, what it read, and what it answered.
 //!
-//! [`Log::parse`] reads a file as docs/guide/log.md describes it, [`Writer`] writes one. [`verify`] asks the native
-//! policy every question of the log again, each read being answered by what was read then: the answer must be the same.
-//! [`rebuild`] tells a native policy all events in the order of their times, asks it the same questions, and says why
-//! it answers otherwise where it does: what other CPUs were doing at that moment.
+//! [`Log::parse`] reads a file as docs/guide/log.md describes it, and [`Writer`] writes one. [`verify`] asks the native
+//! policy every question of the log again, and answers each of its reads with the value that was read then: the answer
+//! must be the same. [`rebuild`] tells a native policy all events in the order of their times, and asks it the same
+//! questions. Where an answer differs, it says why: what other CPUs were doing at that moment.
 
 mod document;
 mod error;

@@ -13,12 +13,12 @@ use crate::mirror::{
     WL_GROUP_FIELDS, WL_POLICY_BYTES, WL_POLICY_FIELDS, WL_TASK_BYTES, WL_TASK_FIELDS,
 };
 
-/// What replaying a question showed besides its answer.
+/// What the replay of a question found besides its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Index in the record of the first note that this policy did not ask for.
     pub unused: Option<usize>,
-    /// The number of this policy's reads that the record has no note of.
+    /// The number of this policy's reads for which the record has no note.
     pub nr_missing: u32,
     /// The first such read, without a value.
     pub missing: Note,
@@ -63,11 +63,11 @@ pub struct Logged {
 unsafe impl Send for Logged {}
 
 impl Logged {
-    /// Bytes of the policy's state and of a task's record. A log of a build with others cannot be replayed.
+    /// Bytes of the policy's state and of a task's record. A log of a build with other sizes cannot be replayed.
     pub const BYTES: (usize, usize) = (WL_POLICY_BYTES, WL_TASK_BYTES);
 
-    /// The policy `spec` on a machine with these tables, under a host with a tick of `tick_ns`, `nr_groups` slots of
-    /// groups (the root's included; 0: none) and room for `nr_tasks` records of tasks.
+    /// Returns the policy `spec` on a machine with these tables, under a host whose tick has the period `tick_ns`, with
+    /// `nr_groups` slots of groups (including the root's; 0: none) and room for `nr_tasks` records of tasks.
     ///
     /// # Errors
     /// If the machine or the number of groups is too large, or the policy cannot be used there.
@@ -83,22 +83,22 @@ impl Logged {
             return Err(Error::CpuCount { nr_cpus, max_cpus: MAX_CPUS });
         }
         let params = spec.params_with_groups(nr_cpus, tick_ns, nr_groups)?;
-        // SAFETY: only computes.
+        // SAFETY: the call only computes.
         let size = unsafe { wl_logged_size(nr_cpus as u32, params.nr_groups, nr_tasks as u32) } as usize;
         let layout = Layout::from_size_align(size, 64).expect("an instance is a few megabytes");
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(state) = NonNull::new(memory) else { handle_alloc_error(layout) };
         let logged = Logged { state: state.cast(), layout, nr_cpus, nr_groups, nr_tasks };
-        // SAFETY: the memory is initialised (zero), of this size, and nobody else has it.
+        // SAFETY: the memory is initialised (zero) and of this size, and there is no other reference to it.
         let bytes = unsafe { slice::from_raw_parts_mut(state.as_ptr(), size) };
         tables.write_image(&params, MAX_CPUS, bytes)?;
-        // SAFETY: params and topology are in place, the rest is zero.
+        // SAFETY: params and topology are filled in, and the rest is zero.
         unsafe { wl_logged_init(logged.raw()) };
         Ok(logged)
     }
 
-    /// CPUs of the machine.
+    /// The number of CPUs of the machine.
     pub fn nr_cpus(&self) -> usize {
         self.nr_cpus
     }
@@ -109,40 +109,40 @@ impl Logged {
     /// If there is no such task.
     pub fn task(&self, task: usize) -> &[u8] {
         let at = self.task_at(task);
-        // SAFETY: a record inside the instance, which was zeroed as a whole; nobody writes while the borrow lasts.
+        // SAFETY: a record inside the instance, which was zeroed as a whole; nothing writes it while the borrow lasts.
         unsafe { slice::from_raw_parts(self.state.as_ptr().cast::<u8>().add(at), WL_TASK_BYTES) }
     }
 
     /// Writes a task's record.
     ///
     /// # Panics
-    /// If there is no such task, or `bytes` are not as many as a record has.
+    /// If there is no such task, or `bytes` has another length than a record.
     pub fn set_task(&mut self, task: usize, bytes: &[u8]) {
         let at = self.task_at(task);
         assert_eq!(bytes.len(), WL_TASK_BYTES);
-        // SAFETY: as in task(); `&mut self` keeps others out. The record is integers only.
+        // SAFETY: as in task(); `&mut self` excludes other references. The record has only integers.
         let record =
             unsafe { slice::from_raw_parts_mut(self.state.as_ptr().cast::<u8>().add(at), bytes.len()) };
         record.copy_from_slice(bytes);
     }
 
-    /// Where a task's record is, as a note's `what`.
+    /// The place of a task's record, as in a note's `what`.
     ///
     /// # Panics
     /// If there is no such task.
     pub fn task_at(&self, task: usize) -> usize {
         assert!(task < self.nr_tasks, "task {task} of {}", self.nr_tasks);
-        // SAFETY: only computes.
+        // SAFETY: the call only computes.
         unsafe { wl_logged_task_at(self.raw(), task as u32) as usize }
     }
 
-    /// Where the records of groups are, and those of groups on CPUs (slot * CPUs + CPU), as a note's `what`.
+    /// The places of the records of groups, and of those of groups on CPUs (slot * CPUs + CPU), as in a note's `what`.
     pub fn groups_at(&self) -> (usize, usize) {
-        // SAFETY: only computes.
+        // SAFETY: the calls only compute.
         unsafe { (wl_logged_groups_at(self.raw(), 0) as usize, wl_logged_groups_at(self.raw(), 1) as usize) }
     }
 
-    /// The idle mask that live searches claim from.
+    /// Sets a bit of the idle mask, in which live searches claim.
     pub fn set_idle(&mut self, cpu: u32, idle: bool) {
         self.check_cpu(cpu);
         // SAFETY: live object, and the CPU exists.
@@ -152,12 +152,12 @@ impl Logged {
     /// Whether the mask has `cpu`.
     pub fn is_idle(&self, cpu: u32) -> bool {
         self.check_cpu(cpu);
-        // SAFETY: live object, and the CPU exists; only reads.
+        // SAFETY: live object, and the CPU exists; the call only reads.
         unsafe { wl_logged_is_idle(self.raw(), cpu) != 0 }
     }
 
-    /// Tells or asks this instance what `event` says, from its own state, and returns what was read, or the first
-    /// `max_notes` of it and true. `answer` holds the answer then; what is read of it is told in event.h.
+    /// Applies `event` to this instance, from its own state. Returns what was read, or the first `max_notes` of it and
+    /// true. `answer` then holds the answer; event.h says what is read of it.
     ///
     /// # Panics
     /// If the event names a CPU, slot or task that does not exist, or a kind that needs one has none.
@@ -175,7 +175,7 @@ impl Logged {
         (notes, found.cut != 0)
     }
 
-    /// Asks what `event` says, every read being answered from `notes`.
+    /// Asks the question in `event`; every read is answered from `notes`.
     ///
     /// # Panics
     /// As [`Logged::live`].
@@ -187,7 +187,7 @@ impl Logged {
         notes: &mut [Note],
         answer: &mut Answer,
     ) -> Replayed {
-        // One more, so that there is something to point to where there are no notes: it tells a replay.
+        // One more byte, so that the pointer is not null if there are no notes: a null pointer means live.
         let mut used = vec![0; notes.len() + 1];
         let found = self.apply(event, task, waker, notes, Some(&mut used), answer);
         let unused = (found.first_unused < found.nr_notes).then_some(found.first_unused as usize);
@@ -206,7 +206,8 @@ impl Logged {
         self.check(event, task, waker);
         let number = |task: Option<usize>| task.map_or(u32::MAX, |task| task as u32);
         let mut found = Found::default();
-        // SAFETY: all pointers are to live objects of the sizes given, and check() saw that the event fits them.
+        // SAFETY: all pointers are to live objects of the sizes given, and check() has made sure that the event fits
+        // them.
         unsafe {
             wl_logged_apply(
                 self.raw(),
@@ -223,7 +224,7 @@ impl Logged {
         found
     }
 
-    /// What C does not look at itself.
+    /// Checks what C does not check itself.
     fn check(&self, event: &Event, task: Option<usize>, waker: Option<usize>) {
         if let Err(misfit) = event.check(self.nr_cpus, self.nr_groups) {
             panic!("{}; expected {}", misfit.found, misfit.expected);
@@ -239,7 +240,7 @@ impl Logged {
         assert!((cpu as usize) < self.nr_cpus, "CPU {cpu} of a machine with {}", self.nr_cpus);
     }
 
-    /// What a note of this instance is of, in words: `cpu[3].nr_queued`, `group[2].shares`, `task.place`.
+    /// Returns the place of a note of this instance in words: `cpu[3].nr_queued`, `group[2].shares`, `task.place`.
     pub fn name(&self, note: &Note) -> String {
         let what = note.what as usize;
         let nr_cpus = self.nr_cpus.max(1);
@@ -251,7 +252,7 @@ impl Logged {
         }
     }
 
-    /// What lies `what` bytes behind the begin of the instance.
+    /// Returns the place at offset `what` in the instance, in words.
     fn place(&self, what: usize) -> String {
         let (groups, group_cpus) = self.groups_at();
         let tasks = if self.nr_tasks > 0 { self.task_at(0) } else { usize::MAX };

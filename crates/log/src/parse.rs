@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads a log: its header and the places of its records; a record's parts on demand.
+//! Reads a log: its header, the offsets of its records, and a record's parts on demand.
 //!
-//! This is where records from outside are checked: kinds, CPUs, groups, tasks. Whatever replays them relies on that. A
-//! file that ends within a record was cut off; the records before are read.
+//! Records from outside are checked here: kinds, CPUs, groups, tasks. The code that replays them relies on that. If a
+//! file ends inside a record, it was cut off, and the records before are read.
 
 use std::mem::offset_of;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 const HEAD: usize = size_of::<LogHead>();
-/// Where a head's event is.
+/// Offset of the event in a head.
 const EVENT: usize = offset_of!(LogHead, event);
 
 /// A log in memory.
@@ -72,12 +72,12 @@ impl Record<'_> {
 }
 
 impl Note {
-    /// Whether it is of the look-up of a group's record.
+    /// Whether it notes the look-up of a group's record.
     pub(crate) fn is_lookup(&self) -> bool {
         matches!(NoteKind::get(self.kind), Some(NoteKind::Group | NoteKind::GroupCpu))
     }
 
-    /// Whether it is of a read of state.
+    /// Whether it notes a read of state.
     pub(crate) fn is_read(&self) -> bool {
         self.kind == NoteKind::Read as u32
     }
@@ -87,8 +87,8 @@ impl<'a> Log<'a> {
     /// Reads the header, and finds and checks all records.
     ///
     /// # Errors
-    /// If the bytes are no log of this version, a record makes no sense on the header's machine, or there is nothing
-    /// behind the header: neither a whole record nor the log's end.
+    /// If the bytes are not a log of this version, a record makes no sense on the header's machine, or the header is
+    /// not followed by a complete record or by the log's end.
     pub fn parse(bytes: &'a [u8]) -> Result<Log<'a>, Error> {
         let (header, begin) = Header::from_bytes(bytes)?;
         let mut log = Log { header, bytes, offsets: Vec::new(), stated_lost: None, cut_at: None };
@@ -130,18 +130,18 @@ impl<'a> Log<'a> {
         self.offsets.is_empty()
     }
 
-    /// The offset of the record within which the file ends, if it does.
+    /// The offset of the record inside which the file ends, if it does.
     pub fn cut_at(&self) -> Option<u64> {
         self.cut_at
     }
 
-    /// Whether its writer ended it. Else the writer was killed, or the file was cut off.
+    /// Whether its writer ended it. If not, the writer was killed, or the file was cut off.
     pub fn has_end(&self) -> bool {
         self.stated_lost.is_some()
     }
 
-    /// The number of records that are missing: by gaps in the CPUs' counts or by the writer's own count, whichever is
-    /// larger.
+    /// The number of records that are missing: according to gaps in the CPUs' counts or to the writer's own count,
+    /// whichever is larger.
     pub fn lost(&self) -> u64 {
         let mut counts = vec![(0u64, 0u64); self.header.topology.nr_cpus()];
         for record in self.records() {
@@ -209,7 +209,7 @@ impl<'a> Log<'a> {
         Ok(Some(head))
     }
 
-    /// Checks that the machine has what the head names, and that the record has what its kind needs.
+    /// Checks that the machine has what the head names, and that the record has the parts that its kind needs.
     fn check(&self, offset: u64, kind: EventKind, head: &LogHead) -> Result<(), Error> {
         head.event.check(self.header.topology.nr_cpus(), self.header.nr_groups).map_err(|misfit| {
             Error::format(offset + (EVENT + misfit.offset) as u64, misfit.found, misfit.expected)
@@ -225,7 +225,7 @@ impl<'a> Log<'a> {
                 "one with its task",
             ));
         }
-        // Without an id its events cannot be told from those of other tasks.
+        // Without an id, its events could not be distinguished from those of other tasks.
         if has_task && head.task == 0 {
             let found = format!("a {} with a task whose id is 0", kind.name());
             return Err(Error::format(offset + offset_of!(LogHead, task) as u64, found, "the task's id"));
@@ -247,8 +247,8 @@ fn record_size(kind: EventKind, head: &LogHead) -> usize {
     HEAD + answer + (has(LOG_HAS_TASK) + has(LOG_HAS_WAKER)) * task + head.nr_notes as usize * LOG_UNIT
 }
 
-/// A whole record of these parts, for schedulers in user space, such as a test. The head's event has the kind; this
-/// function fills in size, number of notes, and which tasks are part of the record.
+/// Returns a complete record with these parts, for schedulers in user space, such as a test. The head's event has the
+/// kind; this function fills in the size, the number of notes, and which tasks are part of the record.
 ///
 /// # Panics
 /// If the head has no kind, or there are more notes than a record can have.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rebuilds the policy's state from events alone, as if all CPUs' events came one after the other.
+//! Rebuilds the policy's state from events alone, as if the events of all CPUs came one after the other.
 //!
 //! A native policy is told every event of the log in order of time, and answers every question from the state that it
-//! has then. On one CPU all answers would be the same. In a kernel CPUs act at the same time: while one CPU changes
-//! state, another reads parts of it before the change and parts after it, and an event's time is taken a moment before
-//! its effect is visible. Where a decision differs, the first value that the kernel read differently names the race.
+//! has then. If there were only one CPU, all answers would be the same. In a kernel, CPUs act at the same time: while
+//! one CPU changes state, another reads parts of it before the change and parts after it, and an event's time is taken
+//! a moment before its effect becomes visible. If a decision differs, the first value that the kernel read differently
+//! names the race.
 //!
-//! The idle mask is the kernel's. It is rebuilt from events: set when a CPU goes idle, or looks for work and finds
-//! none; cleared when it turns busy, is claimed, or gets a task queued.
+//! The idle mask is the kernel's own. It is rebuilt from events: a bit is set when a CPU goes idle, or looks for work
+//! and finds none; it is cleared when the CPU turns busy, is claimed, or gets a task queued.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,33 +19,33 @@ use crate::mirror::{WL_TASK_BYTES, WL_TASK_FIELDS};
 use crate::verify::{asked, to_native};
 use crate::{Counts, Error, Log, Logged, Note, NoteKind, Record, fields};
 
-/// Why an answer differs: the kind of state that was read with another value.
+/// The reason why an answer differs: the kind of state that was read with another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Race {
-    /// An idle CPU was claimed, or given back, by another CPU at that moment.
+    /// Another CPU claimed an idle CPU, or gave it back, at that moment.
     Claim,
     /// A CPU was turning busy or idle.
     Busy,
-    /// A task was joining or leaving a queue: numbers and loads.
+    /// A task was joining or leaving a queue, which changes numbers and loads.
     Queue,
-    /// A running task was being charged or switched: vtimes, deadlines, their sums.
+    /// A running task was being charged or switched, which changes vtimes, deadlines and their sums.
     Vtime,
-    /// Words and hints of which CPUs idle, counters of busy CPUs.
+    /// Bitmaps and hints of idle CPUs, and counters of busy CPUs.
     IdleWords,
     /// Marks that balancing is due, and `overloaded`.
     Marks,
-    /// Averages of times, which have no event of their own: idle periods, scans.
+    /// Averages of times that have no event: idle periods, scans.
     Averages,
     /// What groups weigh or received.
     Groups,
     /// The task's own record.
     Task,
-    /// Nothing that was read: events of the same time in another order, or records that were lost.
+    /// No value that was read: events of the same time in another order, or lost records.
     Other,
 }
 
 impl Race {
-    /// All of them.
+    /// All kinds of races.
     pub const ALL: [Race; 10] = [
         Race::Claim,
         Race::Busy,
@@ -74,23 +75,23 @@ impl Race {
         }
     }
 
-    /// What it is, for reports.
+    /// A description for reports.
     pub fn meaning(self) -> &'static str {
         match self {
             Race::Claim => "an idle CPU was claimed or given back by another CPU meanwhile",
             Race::Busy => "a CPU was turning busy or idle",
             Race::Queue => "a task was joining or leaving a queue",
             Race::Vtime => "a running task was being charged or switched",
-            Race::IdleWords => "words, hints and counters of idle CPUs were being updated",
-            Race::Marks => "a mark for balancing was on its way",
-            Race::Averages => "an average of times was another one",
-            Race::Groups => "what groups weigh or received was changing",
-            Race::Task => "the task's own record was another one",
-            Race::Other => "nothing that was read: the order of events, or lost records",
+            Race::IdleWords => "bitmaps, hints and counters of idle CPUs were being updated",
+            Race::Marks => "a mark for balancing was being set or cleared",
+            Race::Averages => "an average of times was different",
+            Race::Groups => "what groups weigh or have received was changing",
+            Race::Task => "the task's own record was different",
+            Race::Other => "no value that was read differs: the order of events, or lost records",
         }
     }
 
-    /// Of the place that was read differently.
+    /// The race that belongs to the place that was read differently.
     fn of(kind: u32, place: &str) -> Race {
         if kind == NoteKind::Claim as u32 {
             return Race::Claim;
@@ -104,7 +105,7 @@ impl Race {
         if place.starts_with("block") || place.starts_with("counter") {
             return Race::IdleWords;
         }
-        // `cpu[3].exact.first.v`: behind the CPU, the field, and the part of it if it is a struct.
+        // `cpu[3].exact.first.v`: after the CPU comes the field, and its part if it is a struct.
         let path = place.split_once("].").map_or(place, |(_, path)| path);
         let mut parts = path.split('.');
         match (parts.next().unwrap_or(path), parts.next().unwrap_or("")) {
@@ -131,12 +132,12 @@ impl Race {
     }
 }
 
-/// What came out.
+/// The result of rebuilding.
 #[derive(Clone, Debug, Default)]
 pub struct Rebuilt {
-    /// By kind of question; `cut` is 0 always.
+    /// Counts by kind of question; `cut` is always 0.
     pub kinds: Vec<(EventKind, Counts)>,
-    /// How many answers differ by each race; those without any are left out.
+    /// How many answers differ because of each race; races without any are left out.
     pub races: Vec<(Race, u64)>,
 }
 
@@ -154,14 +155,14 @@ impl Rebuilt {
     }
 }
 
-/// The native policy and its tasks, on the way through a log.
+/// The native policy and its tasks while a log is replayed.
 struct State {
     native: Logged,
-    /// Places of tasks' records in the instance, by id.
+    /// Indices of tasks' records in the instance, by id.
     tasks: BTreeMap<u64, usize>,
 }
 
-/// Rebuilds the state of a log's policy from its events, and compares what it decides.
+/// Rebuilds the state of a log's policy from its events, and compares its decisions.
 ///
 /// # Errors
 /// If the header's policy cannot be built.
@@ -219,14 +220,14 @@ impl State {
         (record.head.task != 0).then(|| self.tasks[&record.head.task])
     }
 
-    /// Tells an event.
+    /// Tells the policy an event.
     fn tell(&mut self, record: &Record<'_>) {
         let task = self.task(record);
         let cpu = record.head.event.cpu;
         match record.kind {
             EventKind::Busy => self.native.set_idle(cpu, false),
             EventKind::Idle => self.native.set_idle(cpu, true),
-            // Its mask is the host's to write; the event says that it was.
+            // The host writes the mask itself; the event says that it has done so.
             EventKind::Affinity => {
                 if let (Some(task), Some(after)) = (task, record.task) {
                     let at = task_field("allowed").offset;
@@ -244,7 +245,7 @@ impl State {
         self.native.live(&record.head.event, task, None, 0, &mut answer);
     }
 
-    /// Asks a question. `None` if the answer decides the same.
+    /// Asks a question. Returns `None` if the answer decides the same.
     fn ask(&mut self, record: &Record<'_>) -> Option<Race> {
         let task = self.task(record);
         let waker = record.waker.map(|waker| self.tasks[&id_of(waker)]);
@@ -261,7 +262,7 @@ impl State {
         race
     }
 
-    /// What was read otherwise first, in the kernel's order.
+    /// Finds the first value that was read differently, in the kernel's order.
     fn race(&self, record: &Record<'_>, native: &[Note], task_before: Option<&[u8]>) -> Race {
         let mut ours = BTreeMap::<(u32, u32), VecDeque<u64>>::new();
         for note in native {
@@ -273,7 +274,7 @@ impl State {
             match ours.get_mut(&(note.kind, what)).and_then(VecDeque::pop_front) {
                 Some(value) if value == note.value || (is_lookup && (value == 0) == (note.value == 0)) => {}
                 Some(_) => return Race::of(note.kind, &self.native.name(&Note { what, ..note })),
-                // The ways part here, and nothing that was read says why.
+                // The reads differ from here on, and no value that was read says why.
                 None => break,
             }
         }
@@ -286,7 +287,7 @@ impl State {
         Race::Other
     }
 
-    /// As to_native(), with this instance's place of the task.
+    /// Like to_native(), with this instance's place of the task.
     fn what_of(&self, record: &Record<'_>, note: &Note) -> u32 {
         let what = to_native(&self.native, record, note);
         let first = self.native.task_at(0) as u32;
@@ -298,7 +299,7 @@ impl State {
         }
     }
 
-    /// The idle mask follows what happened, not what this policy would have done.
+    /// Makes the idle mask follow what happened, not what this policy would have done.
     fn follow(&mut self, record: &Record<'_>, native: &[Note]) {
         let is_claim = |note: &&Note| note.kind == NoteKind::Claim as u32 && note.value != 0;
         for note in native.iter().filter(is_claim) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Asks every question of a log again, with the values that were read then.
 //!
-//! An answer depends on its record alone: the records of task and waker, the arguments, and the notes of reads. So the
-//! native answer must be the same in every field, whatever other CPUs did meanwhile, and the native policy must read
+//! An answer depends only on its record: the records of task and waker, the arguments, and the notes of reads. So the
+//! native answer must be the same in every field, whatever other CPUs did at the time, and the native policy must read
 //! the same places.
 
 use wakelab_policy::{Answer, Dispatch, EventKind, Moved};
@@ -91,7 +91,7 @@ pub fn verify(log: &Log<'_>) -> Result<Verified, Error> {
     Ok(Verified { kinds, differences })
 }
 
-/// Asks one question, and appends what differs.
+/// Asks one question again, and appends the differences.
 fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Difference>) {
     let mut notes = record.notes();
     for note in &mut notes {
@@ -138,7 +138,7 @@ fn ask(native: &mut Logged, record: &Record<'_>, differences: &mut Vec<Differenc
     }
 }
 
-/// The part of a record's answer that the question reads: what a pull may still take. All else is zero.
+/// The part of a record's answer that the question reads: a pull's budget. All else is zero.
 pub(crate) fn asked(record: &Record<'_>) -> Answer {
     let mut asked = Answer::default();
     if record.kind == EventKind::MayMove {
@@ -147,14 +147,14 @@ pub(crate) fn asked(record: &Record<'_>) -> Answer {
     asked
 }
 
-/// The place in the native instance that a note is about. Records of tasks and groups were elsewhere in the kernel: the
-/// record's head says where the tasks' were, and the note of a look-up where a group's was.
+/// The place in the native instance to which a note refers. In the kernel, records of tasks and groups had other
+/// addresses: the record's head has those of the tasks, and the note of a look-up has that of a group.
 pub(crate) fn to_native(native: &Logged, record: &Record<'_>, note: &Note) -> u32 {
     if !note.is_read() {
         return note.what;
     }
-    // Tasks before the policy: a note has the lower half of a distance only, and that of a task far away may look like
-    // one into the policy's rarely used parts.
+    // Tasks are compared before the policy: a note has only the lower half of an offset, and the offset of a distant
+    // task may look like one into rarely used parts of the policy.
     let within = |begin: u32, bytes: usize| {
         let offset = note.what.wrapping_sub(begin);
         ((offset as usize) < bytes).then_some(offset)
@@ -178,7 +178,7 @@ pub(crate) fn to_native(native: &Logged, record: &Record<'_>, note: &Note) -> u3
         if lookup.value != 0
             && let Some(offset) = within(lookup.value as u32, bytes)
         {
-            // A slot that nobody has leads to a place that nobody reads.
+            // A slot that is not in use leads to a place that is never read.
             return (begin as u32).wrapping_add(lookup.what.wrapping_mul(bytes as u32)).wrapping_add(offset);
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Logs made by a host in memory, which drives a live policy at random: all that it was asked must be answered alike.
+//! Logs of a host in memory that drives a live policy at random: every answer must be the same when it is asked again.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -14,7 +14,7 @@ use wakelab_policy::{
     PolicySpec, Tables, leaves,
 };
 
-/// Where a head's event is.
+/// Offset of the event in a head.
 const EVENT: usize = offset_of!(LogHead, event);
 
 const NR_CPUS: usize = 8;
@@ -42,7 +42,7 @@ enum Place {
     Running(u32),
 }
 
-/// A host that writes down what it asks.
+/// A host that records what it asks.
 struct Host {
     live: Logged,
     log: Writer<Vec<u8>>,
@@ -51,7 +51,7 @@ struct Host {
     places: [Place; NR_TASKS],
     random: u64,
     max_notes: usize,
-    /// Where tasks are said to be, if not where they are.
+    /// The address that the log gives for tasks, if it is not the real one.
     tasks_at: Option<u32>,
 }
 
@@ -96,7 +96,7 @@ impl Host {
         host
     }
 
-    /// Below `bound`.
+    /// Returns a random number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
         // xorshift64
         self.random ^= self.random << 13;
@@ -147,7 +147,7 @@ impl Host {
         self.call(event, task, None, Answer::default());
     }
 
-    /// Asks without anything in the answer.
+    /// Asks with an empty answer.
     fn ask(&mut self, event: Event, task: Option<usize>, waker: Option<usize>) -> Answer {
         self.call(event, task, waker, Answer::default())
     }
@@ -183,7 +183,7 @@ impl Host {
         self.tell(Event { flags: runnable, ..on(EventKind::Stopping, cpu) }, Some(task));
     }
 
-    /// One thing happens.
+    /// Lets one thing happen.
     fn step(&mut self) {
         let cpu = self.below(NR_CPUS as u64) as u32;
         let task = self.below(NR_TASKS as u64) as usize;
@@ -257,7 +257,7 @@ fn on(kind: EventKind, cpu: u32) -> Event {
     event(kind, cpu, Event { cpu, ..Event::default() })
 }
 
-/// Where the first record of a kind begins.
+/// The offset of the first record of a kind.
 fn first(log: &Log<'_>, kind: EventKind) -> usize {
     log.records().find(|record| record.kind == kind).unwrap().offset as usize
 }
@@ -287,8 +287,7 @@ fn every_policy_answers_alike_from_its_records_and_from_its_events() {
 
 #[test]
 fn tasks_may_seem_to_be_inside_the_policy() {
-    // What a note says of a place is the lower half of its distance from the policy. This one is beyond the CPUs that
-    // there are.
+    // A note has the lower half of a place's offset from the policy. This place is beyond the CPUs that exist.
     let mut host = Host::new(&"linux-6.12".parse().unwrap(), 7);
     host.tasks_at = Some(Logged::BYTES.0 as u32 - 4096);
     let bytes = host.log(1500);
@@ -320,7 +319,7 @@ fn a_read_of_something_else_is_named_on_both_sides() {
     let log = Log::parse(&bytes).unwrap();
     let record = log.records().find(|record| record.kind == EventKind::Select).unwrap();
     let size = record.head.size as usize;
-    // The last note, which becomes a claim of a CPU that there is none of.
+    // The last note becomes a claim of a CPU that does not exist.
     let at = record.offset as usize + size - 16;
     bytes[at..at + 8].copy_from_slice(&[99, 0, 0, 0, 3, 0, 0, 0]);
     let log = Log::parse(&bytes).unwrap();
@@ -362,7 +361,7 @@ fn lost_records_are_counted_and_explain_what_is_rebuilt_otherwise() {
         writer.record(&bytes[begin..begin + record.head.size as usize]).unwrap();
     }
     let bytes = writer.end(0).unwrap();
-    // The last records of a CPU leave no gap.
+    // The last records of a CPU leave no gap when they are lost.
     let gaps = Log::parse(&bytes).unwrap().lost();
     assert!(gaps <= lost && gaps + NR_CPUS as u64 >= lost, "{gaps} of {lost}");
     let end = bytes.len() - size_of::<LogHead>();
@@ -382,7 +381,7 @@ fn lost_records_are_counted_and_explain_what_is_rebuilt_otherwise() {
 
 #[test]
 fn a_claim_by_another_cpu_is_named() {
-    // A wake-up finds its target idle. Live, somebody had claimed it: the answer is another CPU.
+    // A wake-up finds its target idle. Live, another CPU had claimed it: the answer is another CPU.
     let mut host = Host::new(&"linux-4.15".parse().unwrap(), 9);
     host.live.set_idle(2, false);
     let asked = event(EventKind::Select, 2, Event { prev_cpu: 2, ..Event::default() });
@@ -464,7 +463,7 @@ fn forged_numbers_of_records_and_slots_do_not_overflow() {
     let id = offset_of!(wakelab_policy::Task, id);
     task[id] = 7;
     let note = |kind: NoteKind, what, value| wakelab_log::Note { what, kind: kind as u32, value };
-    // A slot whose record would be beyond 4 GB, and a read that seems to be of it.
+    // A slot whose record would be beyond 4 GB, and a read that seems to be in it.
     let notes = [note(NoteKind::Group, u32::MAX, 1 << 32 | 64), note(NoteKind::Read, 80, 1)];
     let head = LogHead { seq: u64::MAX, task: 7, event: on(EventKind::Enqueue, 1), ..LogHead::default() };
     let bytes = log_of(&[

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Statistics that every comparison uses, of simulated runs and of runs on a live kernel alike: gains over a baseline
-//! with their intervals, percentiles of histograms, and what a metric counts in. The crate knows no other crate of
-//! wakelab.
+//! Statistics for all comparisons, of simulated runs and of runs on a live kernel: gains over a baseline with their
+//! intervals, percentiles of histograms, and units of metrics. The crate depends on no other crate of wakelab.
 
 mod gain;
 mod metric;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a metric counts in, and which way is better.
+//! The units of metrics, and which direction is better.
 
 use serde::Serialize;
 
-/// Which way is better.
+/// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -16,18 +16,18 @@ pub enum Direction {
     Neutral,
 }
 
-/// What a metric counts in.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Nanoseconds.
+    /// Times in nanoseconds.
     Ns,
-    /// Per second.
+    /// A rate per second.
     PerS,
-    /// Percent.
+    /// Percent of a whole.
     Percent,
     /// A count of events.
     Count,
-    /// A number printed by a command, which alone knows the unit.
+    /// A number that a command printed; only the command knows its unit.
     Plain,
 }
