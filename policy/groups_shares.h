@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * groups_shares.h - groups=shares (2007): a group weighs on each CPU the part of its shares that
- * its load there is of its whole load.
+ * groups_shares.h - groups=shares (2007): a group weighs on each CPU in proportion to its load
+ * there.
  *
  * With T(K,i) the load of group K on CPU i, T(K) its sum over the N CPUs and S(K) its shares:
  *	W(K,i) = S(K) * N * T(K,i) / T(K)	at least 1

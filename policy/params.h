@@ -144,8 +144,8 @@ enum wl_groups_axis {
 	 */
 	WL_GROUPS_TASK_WEIGHT,
 	/*
-	 * groups_shares.h: A group weighs on each CPU the part of its shares that its load there is
-	 * of its whole load, computed at intervals; balancing goes by group weights.
+	 * groups_shares.h: A group weighs on each CPU in proportion to its load there, computed at
+	 * intervals; balancing goes by group weights.
 	 */
 	WL_GROUPS_SHARES,
 	/*

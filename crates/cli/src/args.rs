@@ -45,7 +45,7 @@ pub(crate) struct ImportArgs {
     /// Replay the recording N times, back to back; more repeats give more samples and take longer
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "N", value_parser = repeat())]
     pub(crate) repeat: Option<NonZeroU32>,
-    /// Refuse a recording in which anything cannot be explained, instead of reporting the gaps
+    /// Refuse a recording if anything in it cannot be explained, instead of reporting the gaps
     #[arg(long, help_heading = FOR_RECORDINGS)]
     pub(crate) strict: bool,
 }

@@ -29,7 +29,7 @@ const BASE: PolicySpec = PolicySpec {
 pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-2.6.24",
-        description: "Linux 2.6.24 (January 2008): only a near idle CPU is looked for, wake-affine, the first CFS",
+        description: "Linux 2.6.24 (January 2008): searches only for a near idle CPU, wake-affine, the first CFS",
         spec: PolicySpec {
             form: ScanForm::Linux2_6_24,
             affine: Affine::Always,
