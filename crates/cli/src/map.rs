@@ -30,8 +30,8 @@ const HOST: &str = "host";
     wakelab map 'hackbench:groups={tasks/40},loops=100' --metric wakeup_latency_p99_ns \\\n    \
         --policy linux-4.15 --policy wakelab")]
 pub(crate) struct MapArgs {
-    /// Workload: NAME or FILE.toml, with parameters as in NAME:key=value,... One value must be {tasks}, which stands for
-    /// the number of tasks, or {tasks/N} if the parameter counts units of N tasks
+    /// Workload: NAME or FILE.toml, with parameters as in NAME:key=value,... One value must be {tasks}, which stands
+    /// for the number of tasks, or {tasks/N} if the parameter counts units of N tasks
     #[arg(value_name = "WORKLOAD")]
     workload: String,
     /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's

@@ -33,7 +33,7 @@ struct Reader<'a> {
     rest: &'a str,
     line: u32,
     tokens: Vec<Token>,
-    /// The last comment on lines of its own that no token has yet, and the line where it ends.
+    /// The last comment that shares no line with a token and belongs to none yet, and the line where it ends.
     pending: Option<(String, u32)>,
 }
 

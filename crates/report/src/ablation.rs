@@ -42,8 +42,8 @@ struct Case<'a> {
 }
 
 impl<'a> Ablation<'a> {
-    /// Compares the cases, whose lists `without` have the order of `terms`, names and descriptions. `policy` is the name
-    /// of their policy.
+    /// Compares the cases, whose lists `without` have the order of `terms`, names and descriptions. `policy` is the
+    /// name of their policy.
     ///
     /// # Errors
     /// No case or no seed; a case with more or fewer lists than terms; other seeds than the first case's.
