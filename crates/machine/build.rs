@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lists the files of `machines/` with their descriptions, sorted by name and `host` last, so that a new one needs no
+//! Lists the files of `machines/` with their descriptions, sorted by name and `host` last. So a new machine needs no
 //! line anywhere else.
 
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("machines.rs"), list)
 }
 
-/// The file's description, if it is a plain string on a line of its own.
+/// The file's description, if it is a plain string on its own line.
 fn description(text: &str) -> Option<&str> {
     let value = text.lines().find_map(|line| line.strip_prefix("description = \""))?;
     value.strip_suffix('"').filter(|value| !value.contains(['"', '\\']))

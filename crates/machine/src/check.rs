@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Refuses machines that cannot be: shapes that no Linux booted on, and costs that no machine has.
+//! Refuses impossible machines: shapes on which Linux cannot have booted, and costs that no machine has.
 //!
-//! Domains must be a tree: all CPUs of a core in one cluster, of a cluster in one last-level cache, of a last-level
-//! cache in one node. The per-CPU form of a topology could say otherwise (a cycle of "is inside" shows there as two
-//! CPUs that contradict each other), and every later table relies on it. Nodes must nest too: at each distance, "at
-//! most that far apart" has to divide the nodes into separate sets. Linux copes with sets that overlap (a ring of
-//! four nodes); wakelab's levels are partitions, so it refuses them rather than guess.
+//! Domains must form a tree: all CPUs of a core are in one cluster, all CPUs of a cluster in one last-level cache, and
+//! all CPUs of a last-level cache in one node. Every later table relies on this. A topology lists its parts CPU by CPU,
+//! so two CPUs can contradict each other; the errors name both. Nodes must nest too: at each distance, "at most that
+//! far apart" must divide the nodes into separate sets. Linux copes with sets that overlap (a ring of four nodes).
+//! wakelab refuses them rather than guess, because its levels are partitions.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -32,7 +32,7 @@ pub(crate) fn check_topology(topology: &Topology) -> Result<(), Fault> {
     check_tree(topology)
 }
 
-/// Refuses a number of CPUs that wakelab has no room for.
+/// Refuses no CPUs, and more CPUs than wakelab has room for.
 pub(crate) fn check_size(nr_cpus: u64) -> Result<(), Fault> {
     if nr_cpus == 0 || nr_cpus > MAX_CPUS as u64 {
         return Err(Fault::new(Part::Topology, format!("{nr_cpus} CPUs"), format!("1 to {MAX_CPUS} CPUs")));
@@ -205,7 +205,7 @@ fn check_tree(topology: &Topology) -> Result<(), Fault> {
     ];
     for (i, &(inner, inner_of)) in kinds.iter().enumerate() {
         for &(outer, outer_of) in &kinds[i + 1..] {
-            must_contain(topology, inner, inner_of, outer, outer_of)?;
+            check_contains(topology, inner, inner_of, outer, outer_of)?;
         }
     }
     let mut core_capacity: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
@@ -225,7 +225,8 @@ fn check_tree(topology: &Topology) -> Result<(), Fault> {
     Ok(())
 }
 
-fn must_contain(
+/// Refuses a part of the kind `inner` whose CPUs are in several parts of the kind `outer`.
+fn check_contains(
     topology: &Topology,
     inner: &str,
     inner_of: fn(&Cpu) -> Option<u32>,
@@ -302,7 +303,7 @@ fn check_bandwidth(key: &'static str, limits: &Bandwidth) -> Result<(), Fault> {
     }
 }
 
-/// Percentages by distance: 100 inside a node, and no more from farther away.
+/// Refuses percentages by distance that are not 100 inside a node, or that rise with distance.
 fn check_falling(
     key: &'static str,
     table: &[u64; Distance::COUNT],
@@ -355,7 +356,8 @@ fn check_speeds(key: &'static str, topology: &Topology, speed: &[u32]) -> Result
     Ok(())
 }
 
-/// Entries for distances that the machine does not have are never read, so only those that it has must not fall.
+/// Refuses values that fall with distance. Looks only at distances that the machine has, because the others are never
+/// read.
 fn check_rising(
     key: &'static str,
     table: &[u64; Distance::COUNT],

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a core's own caches (L1 and L2, shared by its threads) hold of the working sets of those that ran there.
+//! How much of its working set a task still finds in a core's own caches (L1 and L2, shared by the core's threads) when
+//! it comes back to the core.
 //!
-//! Least recently used goes first. Who comes back to a core and finds there D bytes of working sets that others used
-//! since it left, each counted once, has lost what does not fit any more: D + F - C of its own F bytes, if the caches
-//! hold C; nothing if that is below 0, and F at most. (In a cache that is fully associative that is exact: a line is in
-//! it if fewer than C bytes of other lines were used since.)
+//! The least recently used set is evicted first. A task with a working set of F bytes comes back to a core whose caches
+//! hold C bytes. Since it left, other tasks used working sets of D bytes there, each counted once. Then D + F - C of
+//! the task's bytes are missing, but at least 0 and at most F. (This is exact for a fully associative cache, which
+//! still holds a line if fewer than C bytes of other lines were used since.)
 //!
 //! Worked example, C = 256 KiB. A (192 KiB) runs, then B (128 KiB), then A: 128 + 192 - 256 = 64 KiB are missing. B
-//! again: 192 + 128 - 256 = 64 KiB. With an A of 96 KiB both fit, and however often they take turns nothing is ever
-//! missing.
+//! again: 192 + 128 - 256 = 64 KiB. If A has 96 KiB, both fit, and nothing is ever missing, however often they take
+//! turns.
 //!
-//! Cost: a walk over the sets used since, of which so many are kept as fill the caches. Left out: which lines of a set
-//! are used, how ways collide, and what else goes through the caches (messages, the kernel).
+//! Cost: a walk over the sets used since. Only the sets that fill the caches are kept. The model leaves out which lines
+//! of a set are used, how ways collide, and what else goes through the caches (messages, the kernel).
 
-/// The working sets in a core's caches; the one used last is the last.
+/// The working sets in a core's caches, the most recently used one last.
 #[derive(Clone, Debug, Default)]
 pub struct CoreCache {
     sets: Vec<(u32, u64)>,
 }
 
 impl CoreCache {
-    /// `owner` uses `bytes` of its own from now on, or did so until now, in caches of `capacity_bytes`. Answers how
-    /// many of them are not there any more, if it was ever here.
+    /// Makes `owner`'s working set of `bytes` the most recently used one, in caches of `capacity_bytes`. Returns how
+    /// many of its bytes are missing. A set that is used for the first time counts as if it had been there before all
+    /// others.
     pub fn use_set(&mut self, owner: u32, bytes: u64, capacity_bytes: u64) -> u64 {
         let bytes = bytes.min(capacity_bytes);
         if bytes == 0 {
@@ -38,7 +40,7 @@ impl CoreCache {
             }
             others_bytes += used_bytes;
             if others_bytes >= capacity_bytes {
-                // What is older is gone.
+                // Older sets are evicted.
                 self.sets.drain(..at);
                 break;
             }
@@ -58,7 +60,7 @@ mod tests {
     fn worked_example() {
         let mut cache = CoreCache::default();
         let mut missing = |owner, kib: u64| cache.use_set(owner, kib * KIB, 256 * KIB) / KIB;
-        // The first A has the caches to itself; B as if it had been there before A.
+        // The first A has the caches to itself. The first B counts as if it had been there before A.
         assert_eq!([missing(0, 192), missing(1, 128), missing(0, 192), missing(1, 128)], [0, 64, 64, 64]);
         let mut cache = CoreCache::default();
         for owner in [0, 1, 0, 1, 0, 0, 1] {
@@ -66,10 +68,10 @@ mod tests {
         }
     }
 
-    /// Each of three fits beside one other, not beside two: A, B and C in turn lose what the other two used of the
-    /// caches.
+    /// Each of three sets fits beside one other, but not beside two. In turn, A, B and C each lose as much as the other
+    /// two use of the caches.
     #[test]
-    fn in_turn_everybody_loses() {
+    fn three_sets_in_turn_all_lose() {
         let mut cache = CoreCache::default();
         for round in 0..3 {
             for owner in 0..3 {
@@ -79,9 +81,9 @@ mod tests {
         }
     }
 
-    /// B and C take turns a hundred times while A is away, and are counted once each: 60 + 60 + 100 - 200 = 20.
+    /// B and C take turns a hundred times while A is away, and but each counts once: 60 + 60 + 100 - 200 = 20.
     #[test]
-    fn who_comes_again_counts_once() {
+    fn a_set_that_comes_again_counts_once() {
         let mut cache = CoreCache::default();
         cache.use_set(0, 100, 200);
         for _ in 0..100 {

@@ -27,7 +27,7 @@ const ACCESS: Limits = Limits::Number(0..=MAX_TRANSFER_PS);
 const CACHE: Limits = Limits::Number(0..=MAX_CACHE_BYTES);
 const NOTHING: [u64; Distance::COUNT] = [0; Distance::COUNT];
 
-/// A state of the CPU's idle governor.
+/// An idle state of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleState {
     /// The CPU is in this state once it has idled for this long.
@@ -38,19 +38,20 @@ pub struct IdleState {
 
 /// A row of [`COSTS`].
 pub(crate) struct Cost {
-    /// In machine files and in JSON.
+    /// Key in machine files and in JSON.
     pub(crate) key: &'static str,
-    /// What it belongs to: `caches`, `scheduler`, ..
+    /// Heading above the figure in listings: `caches`, `scheduler`, ..
     pub(crate) group: &'static str,
     /// `ns`, `ps`, `bytes`, `MB/s`, ..; `1/1024` for speeds.
     pub(crate) unit: &'static str,
     description: &'static str,
     pub(crate) shape: Shape,
     pub(crate) limits: Limits,
-    /// The term of the cost model that sets the figure to its value in [`Costs::free`] when it is left out.
+    /// The term of the cost model that charges this figure. A machine without the term has the figure of
+    /// [`Costs::free`].
     pub(crate) term: Option<Term>,
     pub(crate) get: fn(&Costs) -> Figure,
-    /// Sets a figure of the row's shape.
+    /// Sets the figure; does nothing if the shape is not the row's.
     pub(crate) set: fn(&mut Costs, Figure),
 }
 
@@ -69,22 +70,22 @@ impl Cost {
     }
 }
 
-/// What values a figure may have, which also says how it is scaled.
+/// What values a figure may have. This also decides how it is scaled.
 #[derive(Clone, Debug)]
 pub(crate) enum Limits {
     /// One number.
     Number(RangeInclusive<u64>),
-    /// One percentage from 100 to this, of which the excess over 100 is the cost.
+    /// One percentage from 100 to this. The excess over 100 is the cost.
     Excess(u64),
-    /// By distance: does not fall with distance, and is at most this.
+    /// A table by distance: does not fall with distance, and is at most this.
     Rising(u64),
-    /// By distance: percent, 100 inside a node, does not rise with distance.
+    /// A table of percentages by distance: 100 inside a node, and does not rise with distance.
     Falling,
-    /// By number of busy threads: begins at [`FULL_SPEED`] and does not rise.
+    /// A table by number of busy threads: begins at [`FULL_SPEED`] and does not rise.
     Speeds,
-    /// Latencies do not fall with depth.
+    /// Idle states: latencies do not fall with depth.
     IdleStates,
-    /// Each limit of traffic on its own.
+    /// Limits of memory traffic, which do not depend on each other.
     Bandwidth,
 }
 
@@ -116,7 +117,8 @@ macro_rules! type_of {
     (Bandwidth) => { Bandwidth };
 }
 
-/// Rows: `/// description` and `key: Shape = value where nothing costs anything, unit, limits, term;`.
+/// Defines [`Costs`] and [`COSTS`] from rows: `/// description` and
+/// `key: Shape = value in Costs::free, unit, limits, term;`.
 macro_rules! costs {
     ($($group:literal { $(
         $(#[doc = $doc:literal])+
@@ -130,8 +132,9 @@ macro_rules! costs {
                 pub $key: type_of!($shape),
             )+)+
             /// Reading another CPU's state is a hit, at the price of distance `cpu`, if no CPU wrote it since this CPU
-            /// last read it. Switches as this one exist for [`crate::Machine::without`] only, where terms share a
-            /// figure; machine files have none, and all are true otherwise. Without this one every read is a miss.
+            /// last read it; if false, every read is a miss. This switch and those below exist only for
+            /// [`crate::Machine::without`], because their terms share a figure. Machine files have no switches, and all
+            /// are true otherwise.
             #[serde(default = "yes")]
             pub reads_may_hit: bool,
             /// Reading another CPU's state costs `line_transfer_ps`.
@@ -148,7 +151,7 @@ macro_rules! costs {
             pub charge_atomics: bool,
         }
 
-        /// All figures; those of a group stand together.
+        /// All figures, group by group.
         pub(crate) const COSTS: &[Cost] = &[$($(
             Cost {
                 key: stringify!($key),
@@ -168,8 +171,8 @@ macro_rules! costs {
         )+)+];
 
         impl Costs {
-            /// Nothing costs anything, caches are empty, memory has no limit, and the `threads` threads of a core do
-            /// not slow each other down; the tick is 1 ms.
+            /// Returns costs of 0: caches are empty, memory has no limit, and the `threads` threads of a core do not
+            /// slow each other down. The tick is 1 ms.
             pub fn free(threads: usize) -> Costs {
                 let mut costs = Costs {
                     $($($key: $free,)+)+
@@ -193,30 +196,31 @@ costs! {
         smt_speed: Speeds = Vec::new(), "1/1024", Limits::Speeds, Some(Term::Smt);
     }
     "caches" {
-        /// One-way transfer of a cache line that a CPU at that distance wrote: the cost of reading its state.
+        /// One-way transfer of a cache line that a CPU at that distance wrote: the cost of reading that CPU's state.
         line_transfer_ps: ByDistance = NOTHING, "ps", Limits::Rising(MAX_TRANSFER_PS), None;
         /// Bytes of a cache line.
         line_bytes: Number = 64, "bytes", Limits::Number(16..=1024), None;
         /// Lines that a core can fetch at once. Transfers of many lines overlap, so n lines from a distance take
         /// line_transfer_ps x n / lines_in_flight.
         lines_in_flight: Number = 1, "lines", Limits::Number(1..=1024), None;
-        /// What a core's own caches (L1 and L2) hold.
+        /// Size of a core's own caches (L1 and L2).
         core_cache_bytes: Number = 0, "bytes", CACHE, Some(Term::CacheRefill);
-        /// What a last-level cache holds.
+        /// Size of a last-level cache.
         llc_cache_bytes: Number = 0, "bytes", CACHE, Some(Term::CacheRefill);
         /// Reading a line out of the core's own last-level cache when no other core has a copy: the cost of refetching
         /// what the core's own caches lost. A line that another core holds costs line_transfer_ps.
         llc_hit_ps: Number = 0, "ps", ACCESS, Some(Term::CacheRefill);
-        /// An atomic update of a line that this CPU wrote last; the line's transfer comes on top if another CPU did.
+        /// An atomic update of a line that this CPU wrote last. If another CPU wrote it last, the line's transfer comes
+        /// on top.
         atomic_ps: Number = 0, "ps", ACCESS, Some(Term::Atomics);
     }
     "memory" {
-        /// What memory delivers, reads and writes together; 0 is no limit.
+        /// Limits of memory traffic, reads and writes together; 0 is no limit.
         bandwidth_mb_per_s: Bandwidth = Bandwidth::default(), "MB/s", Limits::Bandwidth, Some(Term::Bandwidth);
         /// Traffic of a byte written, in percent of a byte read: more than 100 where a line is fetched before it is
         /// written.
         write_traffic_percent: Number = 100, "%", Limits::Excess(400), Some(Term::Bandwidth);
-        /// The most that a CPU gets from another node's memory, in percent of the core's limit; 100 inside a node.
+        /// The most that a CPU gets from another node's memory, in percent of its core's limit; 100 inside a node.
         remote_bandwidth_percent: ByDistance = [100; Distance::COUNT], "%", Limits::Falling, Some(Term::Bandwidth);
     }
     "scheduler" {
@@ -228,7 +232,7 @@ costs! {
         balance_ns: Number = 0, "ns", TIME, Some(Term::Balancing);
         /// Active balancing: work on the CPU that loses its running task.
         push_ns: Number = 0, "ns", TIME, Some(Term::Balancing);
-        /// How long a CPU's runqueue stays locked while a CPU queues a task there, takes one, or moves one away.
+        /// Time for which a runqueue is locked while a CPU queues a task there, takes one, or moves one away.
         runqueue_lock_ns: Number = 0, "ns", TIME, Some(Term::RunqueueLocks);
         /// A context switch between threads of one process, or from and to idle.
         switch_thread_ns: Number = 0, "ns", TIME, Some(Term::Switches);
@@ -254,7 +258,7 @@ costs! {
         interrupt_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
     }
     "system calls" {
-        /// The system call around a lock or a barrier that has to sleep or to wake a task, without the wake-up.
+        /// The system call of a lock or barrier operation that must sleep or wake a task, without the wake-up.
         futex_ns: Number = 0, "ns", TIME, Some(Term::Futexes);
         /// Protocol work of one message through a loopback socket, done in the sender's context.
         loopback_ns: Number = 0, "ns", TIME, Some(Term::Loopback);
@@ -269,7 +273,7 @@ costs! {
     }
 }
 
-/// Pairs of figures of which the first plus the gap is at most the second.
+/// Pairs of figures with a gap: the first figure plus the gap is at most the second.
 pub(crate) const ORDERED: [(&str, &str, u64); 2] =
     [("tick_ns", "tick_period_ns", 1), ("switch_thread_ns", "switch_process_ns", 0)];
 
@@ -277,19 +281,19 @@ fn yes() -> bool {
     true
 }
 
-/// Limits of memory traffic, each in MB/s (10^6 bytes), which is bytes a microsecond; 0: no limit of its own.
+/// Limits of memory traffic, each in MB/s (10^6 bytes), which is bytes a microsecond; 0: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bandwidth {
-    /// Of one core, alone on the machine.
+    /// Limit of one core, alone on the machine.
     pub core: u64,
-    /// Of a cluster's cores together.
+    /// Limit of a cluster's cores together.
     pub cluster: u64,
-    /// Of all cores behind a last-level cache together.
+    /// Limit of all cores behind a last-level cache together.
     pub llc: u64,
-    /// Of a node's memory.
+    /// Limit of a node's memory.
     pub node: u64,
-    /// Of all nodes together.
+    /// Limit of all nodes together.
     pub machine: u64,
 }
 
@@ -307,7 +311,7 @@ impl Bandwidth {
 }
 
 impl Costs {
-    /// A figure that is one number.
+    /// Returns the figure of that key, which must be one number.
     pub(crate) fn number(&self, key: &str) -> u64 {
         match (Cost::of(key).get)(self) {
             Figure::Number(value) => value,
@@ -315,13 +319,14 @@ impl Costs {
         }
     }
 
-    /// How long `bytes` take from the caches of a CPU at that distance, in ns: whole lines, overlapping, rounded up.
+    /// Returns how long `bytes` take from the caches of a CPU at that distance, in ns: whole lines, overlapping,
+    /// rounded up.
     pub fn transfer_ns(&self, bytes: u64, distance: Distance) -> u64 {
         self.fetch_ns(bytes, self.line_transfer_ps[distance.index()])
     }
 
-    /// How long it takes to refetch `bytes` that the core's own caches lost, from its last-level cache, in ns; as
-    /// [`Costs::transfer_ns`].
+    /// Returns how long it takes to refetch `bytes` that the core's own caches lost from its last-level cache, in ns.
+    /// Lines overlap as in [`Costs::transfer_ns`].
     pub fn refetch_ns(&self, bytes: u64) -> u64 {
         self.fetch_ns(bytes, self.llc_hit_ps)
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads `[costs]` of a machine file: each figure with its source, and where the file has no figure, that of `base`.
+//! Reads `[costs]` of a machine file: each figure with its source. Figures that the file leaves out come from the
+//! preset that `base` names.
 //!
-//! The keys are those of the table of costs (costs.rs); the shape of a figure says what its value looks like. A figure
-//! from `base` is an estimate on this machine, whatever its source on that one, and its source says so.
+//! The keys are those of the table of costs (costs.rs), and the shape of a figure decides what its value looks like. A
+//! figure from `base` is only an estimate on this machine, even if it was measured on that one, and its source says so.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +20,7 @@ use crate::{Bandwidth, Costs, Distance, IdleState, Machine, Topology, presets};
 /// The key that names the preset which the other figures come from.
 const BASE: &str = "base";
 
-/// `[costs]` as it stands in the file.
+/// `[costs]` as the file has it.
 pub(crate) struct CostsFile {
     base: Option<Spanned<String>>,
     given: BTreeMap<&'static str, Given>,
@@ -114,7 +115,7 @@ impl<'de> Deserialize<'de> for CostsFile {
                     match cost {
                         None => file.base = Some(map.next_value()?),
                         Some(cost) => {
-                            file.given.insert(cost.key, given(cost.shape, &mut map)?);
+                            file.given.insert(cost.key, read_given(cost.shape, &mut map)?);
                         }
                     }
                 }
@@ -125,8 +126,8 @@ impl<'de> Deserialize<'de> for CostsFile {
     }
 }
 
-/// The next value of the map: a figure of that shape.
-fn given<'de, A: MapAccess<'de>>(shape: Shape, map: &mut A) -> Result<Given, A::Error> {
+/// Reads the next value of the map, a figure of that shape.
+fn read_given<'de, A: MapAccess<'de>>(shape: Shape, map: &mut A) -> Result<Given, A::Error> {
     fn of<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
         map: &mut A,
         value: impl FnOnce(T) -> Value,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From counts (sockets, nodes a socket, .. threads a core) to a table of CPUs.
+//! Turns counts (sockets, nodes a socket, .. threads a core) into a table of CPUs.
 //!
 //! Cores are counted in the order of the tree. Which CPU number a thread gets differs between platforms: x86
 //! firmware lists the first threads of all cores before the second ones; POWER's lists the threads of a core one
@@ -20,7 +20,7 @@ pub(crate) enum Numbering {
     Consecutive,
 }
 
-/// How many of what inside what; none is 0, and their product is at most [`MAX_CPUS`](crate::MAX_CPUS).
+/// How many parts each part has. No count is 0, and their product is at most [`MAX_CPUS`](crate::MAX_CPUS).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     pub(crate) nodes: u32,
@@ -32,14 +32,14 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Saturates: whatever is too large stays too large.
+    /// Number of CPUs. Saturates, so that a number that is too large stays too large.
     pub(crate) fn nr_cpus(&self) -> u64 {
         [self.nodes, self.llcs_per_node, self.clusters_per_llc.unwrap_or(1), self.cores, self.threads]
             .into_iter()
             .fold(1, |product, count| product.saturating_mul(count.into()))
     }
 
-    /// All CPUs by number; parts are numbered in the order of the tree.
+    /// Returns all CPUs by number. Parts are numbered in the order of the tree.
     pub(crate) fn expand(&self, numbering: Numbering, capacity: u32) -> Vec<Cpu> {
         let clusters_per_llc = self.clusters_per_llc.unwrap_or(1);
         let nr_cores = self.nodes * self.llcs_per_node * clusters_per_llc * self.cores;

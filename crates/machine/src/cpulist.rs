@@ -6,7 +6,7 @@ use crate::MAX_CPUS;
 /// Reads a list of CPUs below [`MAX_CPUS`]. Returns it sorted, each CPU once. Spaces and line ends around parts do not
 /// matter, and an empty text is an empty list.
 pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
-    // A table, not a list: ranges may overlap, and a text may repeat one thousands of times.
+    // A table, not a list, because ranges may overlap, and a text may repeat a range thousands of times.
     let mut listed = [false; MAX_CPUS];
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_list() {
+    fn refuses_other_text() {
         for text in ["a", "1-", "-1", "3-2", "0-99999999", "4096", "0x1", "1-2-3"] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(text), "{text}: {error}");

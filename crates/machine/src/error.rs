@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be wrong with a machine, and where.
+//! What can be wrong with a machine, and where in the file it is.
 //!
 //! The checks work on a [`Topology`](crate::Topology) or [`Costs`](crate::Costs) and do not know whether it came
 //! from a file. They return a [`Fault`] that names the part at fault; readers of files turn the part into a line.
@@ -18,7 +18,7 @@ pub enum MachineError {
     Read {
         /// Path as given.
         file: String,
-        /// What the system says.
+        /// The system's error message.
         reason: String,
     },
     /// A machine file is wrong.
@@ -33,7 +33,7 @@ pub enum MachineError {
         /// What should be there.
         expected: String,
     },
-    /// A machine that was built or deserialised is wrong.
+    /// A machine that a program built or deserialised is wrong.
     #[error("{}; expected {}", printable(.what), printable(.expected))]
     Invalid {
         /// What is there.
@@ -47,7 +47,7 @@ pub enum MachineError {
         printable(.name)
     )]
     Unknown {
-        /// As given.
+        /// The name that the user gave.
         name: String,
         /// The presets, separated by commas.
         known: String,
@@ -63,7 +63,7 @@ pub(crate) enum Part {
     Cpu(usize),
     /// A row of the distances between nodes.
     NodeRow(usize),
-    /// A cost, by its key.
+    /// A cost, named by its key.
     Cost(&'static str),
 }
 

@@ -12,20 +12,20 @@
 //! threads_per_core = 2        # 1 if left out
 //! numbering = "linux-x86"     # or "consecutive"; needed where a core has several threads
 //! capacity = 1024             # or one a CPU, [1024, 512, ..]; 1024 if left out
-//! node_distance = [[10, 21], [21, 10]]    # needed with several nodes
+//! node_distance = [[10, 21], [21, 10]]    # needed if there are several nodes
 //!
 //! [costs]                     # every key of `Costs`, each with a source; costs_file.rs reads them
-//! base = "smp-8"              # where the other figures come from; without it all are needed
+//! base = "smp-8"              # the preset that figures left out here come from; without it all are needed
 //! wakeup_ns = { value = 500, source = "estimate: .." }
 //! line_transfer_ps = { value = { cpu = 0, smt = 7_600, llc = 44_000, numa1 = 118_000 }, source = ".." }
 //! ```
 //!
-//! An irregular machine lists its CPUs instead of counts, in any order: `cpus = [{ cpu = 0, core = 0, cluster = 0,
-//! llc = 0, node = 0, capacity = 512 }, ..]`, `cluster` and `capacity` optional. Parts may have any numbers there;
-//! they are renumbered in the order of their first CPU, nodes excepted: those are rows of `node_distance`.
+//! An irregular machine lists its CPUs instead of counts, in any order: `cpus = [{ cpu = 0, core = 0, cluster = 0, llc
+//! = 0, node = 0, capacity = 512 }, ..]`. `cluster` and `capacity` are optional. Parts may have any numbers there, and
+//! are renumbered in the order of their first CPU. Nodes keep their numbers, because those are rows of `node_distance`.
 //!
-//! Tables by distance need a value for every distance that the machine has. Where it has none, the value of the
-//! next nearer distance stands in; nothing reads it.
+//! Tables by distance need a value for every distance that the machine has. Nothing reads the entries for other
+//! distances; each gets the value of the next nearer distance.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,7 +41,7 @@ use crate::counts::{Counts, Numbering};
 use crate::error::{Fault, Located, Part};
 use crate::{Cpu, Machine, MachineError, Topology};
 
-/// Largest machine file; one that lists 4,096 CPUs has a tenth of that.
+/// Largest machine file in bytes; one that lists 4,096 CPUs has a tenth of that.
 const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ struct MachineFile {
     costs: Spanned<CostsFile>,
 }
 
-/// A file without topology: what `host` takes beside the topology from sysfs.
+/// A file without a topology: the costs of `host`, whose topology comes from sysfs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CostsOnlyFile {
@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Capacity {
     }
 }
 
-/// Reads a whole machine file; `name` becomes the machine's name, `file` stands in messages.
+/// Reads a whole machine file. `name` becomes the machine's name; messages name `file`.
 pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine, MachineError> {
     refuse_large(text, file)?;
     if text.trim().is_empty() {
@@ -156,7 +156,7 @@ pub(crate) fn read_costs(text: &str, topology: &Topology, file: &str) -> Result<
         .map_err(|located| located.in_file(text, file))
 }
 
-/// Refuses a text of more than [`MAX_BYTES`], of which the tree would take some 50 times as much memory.
+/// Refuses a text of more than [`MAX_BYTES`], because its tree takes some 50 times as much memory.
 fn refuse_large(text: &str, file: &str) -> Result<(), MachineError> {
     if text.len() <= MAX_BYTES {
         return Ok(());
@@ -169,7 +169,7 @@ fn refuse_large(text: &str, file: &str) -> Result<(), MachineError> {
 fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Located> {
     toml::from_str(text).map_err(|e| {
         let message = e.message().trim().replace('\n', ", ");
-        // serde's own messages say what they expected; the syntax errors of TOML do not.
+        // serde's messages say what was expected; syntax errors of TOML do not.
         match message.split_once(", expected ") {
             Some((what, expected)) => Located::new(e.span().unwrap_or(0..0), what, expected),
             None => Located::new(e.span().unwrap_or(0..0), message, "a machine file (machines/README.md)"),
@@ -177,7 +177,7 @@ fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Located> {
     })
 }
 
-/// Where the parts of a topology stand in the file.
+/// Where the parts of a topology are in the file.
 #[derive(Default)]
 struct Places {
     topology: Range<usize>,
@@ -225,7 +225,7 @@ fn topology(file: Spanned<TopologyFile>) -> Result<(Topology, Places), Located> 
     Ok((topology, places))
 }
 
-/// CPUs from counts.
+/// Returns the CPUs of a machine given by counts.
 fn counted_cpus(file: &TopologyFile, places: &Places) -> Result<Vec<Cpu>, Located> {
     let missing = |key: &str| {
         Located::new(
@@ -281,7 +281,7 @@ fn counted_cpus(file: &TopologyFile, places: &Places) -> Result<Vec<Cpu>, Locate
     Ok(counts.expand(numbering, MAX_CAPACITY))
 }
 
-/// CPUs from a list.
+/// Returns the CPUs of a machine given by a list.
 fn listed_cpus(
     file: &TopologyFile,
     list: &Spanned<Vec<Spanned<CpuFile>>>,
@@ -324,7 +324,7 @@ fn listed_cpus(
             return Err(Located::new(entry.span(), format!("CPU {cpu} is listed twice"), "each CPU once"));
         }
     }
-    // As many entries as CPUs, none twice, none out of range: every slot is taken.
+    // There are as many entries as CPUs, none twice and none out of range, so every slot is taken.
     let entries: Vec<&Spanned<CpuFile>> = by_number.into_iter().flatten().collect();
     places.cpus = entries.iter().map(|e| e.span()).collect();
     Ok(entries

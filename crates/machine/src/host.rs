@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads the topology of a running machine from sysfs, as Linux's scheduler sees it.
 //!
-//! Read, below the root (normally `/sys`):
-//! - `devices/system/cpu/online`: the CPUs. Their numbers must have no gaps, as recordings name CPUs by number.
+//! These files are read, below the root (normally `/sys`):
+//! - `devices/system/cpu/online`: the CPUs. Their numbers must have no gaps, because recordings name CPUs by number;
 //! - `devices/system/cpu/cpuN/topology/core_cpus_list` (before Linux 5.3 `thread_siblings_list`): the core;
 //! - `.../topology/cluster_cpus_list`: the cluster; where the kernel reports none, cores that share a second-level
 //!   cache;
-//! - `.../cache/indexM/{level,type,shared_cpu_list}`: the last-level cache is that of the highest level;
+//! - `.../cache/indexM/{level,type,shared_cpu_list}`: the last-level cache, which is the one of the highest level;
 //! - `.../cpu_capacity`: the capacity, where cores differ;
 //! - `devices/system/node/nodeN/{cpulist,distance}`: the nodes. Those without CPUs are left out.
 //!
-//! What is missing is replaced as Linux does (a core of one thread, the package as last-level cache, one node), and
+//! What is missing is replaced as Linux does it (a core of one thread, the package as last-level cache, one node), and
 //! the machine's description says so.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::parts::Parts;
 use crate::presets::{HOST, host_costs};
 use crate::{Machine, MachineError, Topology, cpulist, file};
 
-/// The machine whose sysfs is at `root`.
+/// Reads the machine whose sysfs is at `root`.
 pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
     let mut sysfs = Sysfs { root: root.join("devices/system"), guesses: Vec::new() };
     let topology = sysfs.topology()?;
@@ -40,7 +40,7 @@ pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
 
 struct Sysfs {
     root: PathBuf,
-    /// What was missing and what stands in for it.
+    /// What was missing, and what replaces it.
     guesses: Vec<&'static str>,
 }
 
@@ -95,7 +95,7 @@ impl Sysfs {
         Ok(online.len() as u32)
     }
 
-    /// The node of each CPU, and the distances between nodes that have CPUs.
+    /// Returns the node of each CPU, and the distances between nodes that have CPUs.
     fn nodes(&mut self, nr_cpus: u32) -> Result<(Vec<u32>, Vec<Vec<u32>>), MachineError> {
         let single = (vec![0; nr_cpus as usize], vec![vec![LOCAL_DISTANCE]]);
         // A row of `distance` has an entry for each node that is online, in the order of their numbers.
@@ -156,10 +156,10 @@ impl Sysfs {
         Ok((of_cpu, matrix))
     }
 
-    /// For each CPU the first CPU of its cluster; `None` where there are none. A kernel before 5.16, or one whose
-    /// firmware is silent, reports none, or each core as one: then a second-level cache counts that some cores share,
-    /// and not all of an LLC. One of a single core is no cluster, nor is one of a single thread, as virtual machines
-    /// have it.
+    /// Returns for each CPU the first CPU of its cluster; `None` if there are no clusters. A kernel before 5.16, or one
+    /// whose firmware says nothing, reports no clusters, or each core as a cluster. Then the cores that share a
+    /// second-level cache are a cluster, unless all cores of an LLC share it. A cache of a single core is no cluster;
+    /// neither is one of a single thread, which virtual machines have.
     fn clusters(&self, nr_cpus: u32, core: &[u32], llc: &[u32]) -> Result<Option<Vec<u32>>, MachineError> {
         let reported = self.partition(nr_cpus, "cluster", &["topology/cluster_cpus_list"])?;
         if reported.as_ref().is_some_and(|reported| !is_within(reported, core)) {
@@ -169,7 +169,8 @@ impl Sysfs {
         Ok(shared.filter(|l2| is_within(core, l2) && !is_within(l2, core) && is_within(l2, llc)))
     }
 
-    /// For each CPU the first CPU of its cache of a level, or of its last-level cache; `None` where some CPU has none.
+    /// Returns for each CPU the first CPU that shares its cache of the `wanted` level, or its last-level cache; `None`
+    /// if some CPU has no such cache.
     fn cache(&self, nr_cpus: u32, wanted: Option<u32>) -> Result<Option<Vec<u32>>, MachineError> {
         let mut files = Vec::new();
         for cpu in 0..nr_cpus {
@@ -195,8 +196,8 @@ impl Sysfs {
         self.partition_from(nr_cpus, "cache", &files).map(Some)
     }
 
-    /// For each CPU the first CPU of its part, from the first of `files` that all CPUs have; `None` if there is
-    /// none.
+    /// Returns for each CPU the first CPU of its part, from the first of `files` that all CPUs have; `None` if there is
+    /// no such file.
     fn partition(&self, nr_cpus: u32, what: &str, files: &[&str]) -> Result<Option<Vec<u32>>, MachineError> {
         for file in files {
             let paths: Vec<PathBuf> = (0..nr_cpus).map(|cpu| self.cpu(cpu, file)).collect();
@@ -207,12 +208,13 @@ impl Sysfs {
         Ok(None)
     }
 
-    /// The lists must agree: each has its own CPU, and CPUs of one list have the same list.
+    /// Returns for each CPU the first CPU of its list. The lists must agree: each contains its own CPU, and all CPUs of
+    /// a list have the same list.
     fn partition_from(&self, nr_cpus: u32, what: &str, paths: &[PathBuf]) -> Result<Vec<u32>, MachineError> {
         let mut lists = Vec::new();
         for (cpu, path) in paths.iter().enumerate() {
             let mut list = self.list(path, &read(path)?.unwrap_or_default())?;
-            // Offline CPUs beyond the last one online are still listed by some caches.
+            // Some caches still list offline CPUs beyond the last one online.
             list.retain(|&other| other < nr_cpus);
             if !list.contains(&(cpu as u32)) {
                 let found = format!("`{}`", cpulist::format(&list));
@@ -266,7 +268,7 @@ impl Sysfs {
         value
     }
 
-    /// Files of sysfs have one line.
+    /// Returns the error for what was found in a file of sysfs. These files have one line.
     fn fault(&self, path: &Path, what: impl Into<String>, expected: impl Into<String>) -> MachineError {
         MachineError::File {
             file: path.display().to_string(),
@@ -277,7 +279,7 @@ impl Sysfs {
     }
 }
 
-/// Whether each part of a partition lies in one part of another; CPUs name their parts by any numbers.
+/// Whether each part of `inner` lies in one part of `outer`. Both name each CPU's part by any number.
 fn is_within(inner: &[u32], outer: &[u32]) -> bool {
     let mut outer_of = BTreeMap::new();
     inner.iter().zip(outer).all(|(inner, outer)| outer_of.entry(inner).or_insert(outer) == &outer)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads the topology of a machine from what hwloc's `lstopo --of xml` writes: of another machine than the one at hand,
-//! say.
+//! Reads the topology of a machine from the XML that hwloc's `lstopo --of xml` writes, for example on another machine.
 //!
-//! Both formats are read. In hwloc 1 (`<topology>`), NUMA nodes hold what is near them, caches are `Cache` with a
-//! depth, and distances are children of the object that they are about. In hwloc 2 (`<topology version="2.0">`), NUMA
+//! Both formats are read. In hwloc 1 (`<topology>`), NUMA nodes contain what is near them, caches are `Cache` with a
+//! depth, and distances are children of the object that they describe. In hwloc 2 (`<topology version="2.0">`), NUMA
 //! nodes are children of what they are near to, caches are `L3Cache` and so on, and distances and kinds of CPUs follow
-//! the tree. So an object's place in the tree says to which core, cache and package a CPU belongs, and `cpuset` says
-//! which CPUs a node is near to.
+//! the tree. In both, a PU's place in the tree says to which core, cache and package the CPU belongs, and a node's
+//! `cpuset` says which CPUs are near it.
 //!
 //! | taken | from |
 //! |---|---|
@@ -14,12 +13,13 @@
 //! | cores | `Core` |
 //! | clusters | `Group` of subtype `Cluster`; if there is none, L2 caches that several cores share, as Linux does on x86 |
 //! | last-level caches | the outermost cache that is not for instructions; else the die, the package |
-//! | nodes | of the `NUMANode`s that are near a CPU, the one that is near fewest CPUs. Others have memory only |
+//! | nodes | the `NUMANode`s that are near a CPU; a CPU belongs to the one that is near fewest CPUs. Other nodes have memory only |
 //! | distances of nodes | the matrix `NUMALatency`, or hwloc 1's `latency`: what ACPI's SLIT says |
 //! | capacity | `LinuxCapacity` of `cpukind`; where kinds differ in `CoreType` only, their highest frequencies |
 //! | sizes of caches and lines | the caches of CPU 0 |
 //!
-//! What is missing is replaced as for `host`, and the machine's description says so. Other costs are those of `host`.
+//! What is missing is replaced as for `host`, and the machine's description says so. All other costs are those of
+//! `host`.
 
 use std::collections::BTreeMap;
 
@@ -32,17 +32,17 @@ use crate::parts::Parts;
 use crate::presets::host_costs;
 use crate::{MAX_CPUS, Machine, MachineError, Topology, file};
 
-/// Largest file; hwloc writes a tenth of that for a thousand CPUs.
+/// Largest file in bytes; hwloc writes a tenth of that for a thousand CPUs.
 const MAX_BYTES: usize = 16 << 20;
-/// More elements and texts than any file of hwloc's for [`MAX_CPUS`] CPUs has; bounds the tree at about 200 MiB.
+/// Most elements and texts: more than hwloc writes for [`MAX_CPUS`] CPUs. This bounds the tree at about 200 MiB.
 const MAX_XML_NODES: u32 = 1_000_000;
 /// Most PUs, NUMA nodes and kinds of CPUs, online or not: each may have a list of [`MAX_CPUS`] CPUs.
 const MAX_PARTS: usize = MAX_CPUS;
 
-/// Distances of nodes that the file does not state: in one package, and beyond.
+/// Distances between nodes if the file does not state them: in one package, and between packages.
 const GUESSED_DISTANCE: (u32, u32) = (12, 21);
 
-/// Objects inside each other; machines have a dozen.
+/// Most objects inside each other; machines have a dozen.
 const MAX_DEPTH: usize = 64;
 
 pub(crate) fn read_hwloc(text: &str, name: &str, file: &str) -> Result<Machine, MachineError> {
@@ -56,7 +56,7 @@ pub(crate) fn read_hwloc(text: &str, name: &str, file: &str) -> Result<Machine, 
     if text.trim().is_empty() {
         return Err(fault(1, "the file is empty", "hwloc's XML"));
     }
-    // hwloc needs its DOCTYPE line only. Entities would expand: 15 KB of them to gigabytes.
+    // hwloc only needs its DOCTYPE line. Entities would expand: 15 KB of them to gigabytes.
     if let Some(byte) = text.find("<!ENTITY") {
         return Err(fault(line_of(text, byte), "an XML entity", "hwloc's XML, which declares none"));
     }
@@ -132,7 +132,7 @@ fn read(root: Node, name: &str) -> Result<Machine, Fault> {
 
 /// What the tree of objects says.
 struct Found<'a> {
-    /// By CPU number.
+    /// The CPUs that are online, by number.
     pus: Vec<Pu>,
     numa: Vec<Numa>,
     /// Whether any object is a cluster.
@@ -143,7 +143,7 @@ struct Found<'a> {
 /// A CPU and the objects that it is in, numbered in the order of the file.
 #[derive(Clone, Default)]
 struct Pu {
-    /// Where it stands in the text.
+    /// Where it begins in the text.
     byte: usize,
     package: Option<u32>,
     die: Option<u32>,
@@ -162,69 +162,29 @@ struct Cache {
 
 struct Numa {
     os_index: u32,
-    /// Ascending.
+    /// CPUs near the node, ascending.
     cpus: Vec<u32>,
 }
 
 impl<'a> Found<'a> {
     fn new(root: Node<'a, 'a>) -> Result<Found<'a>, Fault> {
-        let mut numa = Vec::new();
-        let mut pus: BTreeMap<u32, Pu> = BTreeMap::new();
-        let (mut online, mut model, mut has_clusters) = (None, None, false);
+        let mut objects = Objects::default();
         // Objects that the current one is in, with what a CPU there would be in.
         let mut path: Vec<(Node, Pu)> = Vec::new();
         for (number, node) in (0..).zip(root.descendants().filter(Node::is_element)) {
             if node.tag_name().name() == "info" && node.attribute("name") == Some("CPUModel") {
-                model = model.or(node.attribute("value").map(str::trim).filter(|text| !text.is_empty()));
+                let model = node.attribute("value").map(str::trim).filter(|text| !text.is_empty());
+                objects.model = objects.model.or(model);
             }
             if node.tag_name().name() != "object" {
                 continue;
             }
-            let kind = node
-                .attribute("type")
-                .ok_or_else(|| Fault::new(start_of(node), "an object without `type`", "hwloc's types"))?;
             while path.last().is_some_and(|(outer, _)| Some(*outer) != node.parent()) {
                 path.pop();
             }
             let mut here = path.last().map_or_else(Pu::default, |(_, outer)| outer.clone());
             here.byte = start_of(node);
-            match kind {
-                "Machine" | "System" => {
-                    if let Some(set) = node.attribute("online_cpuset") {
-                        online = Some(cpus_of(node, set)?);
-                    }
-                }
-                "Package" | "Socket" => here.package = Some(number),
-                "Die" => here.die = Some(number),
-                "Group" if is_cluster(node) => {
-                    here.cluster = Some(number);
-                    has_clusters = true;
-                }
-                "Core" => here.core = Some(number),
-                "NUMANode" => {
-                    let set = node.attribute("cpuset").ok_or_else(|| {
-                        Fault::new(
-                            start_of(node),
-                            "a NUMANode without `cpuset`",
-                            "the CPUs that it is near to",
-                        )
-                    })?;
-                    refuse_many(node, "NUMANodes", numa.len())?;
-                    numa.push(Numa { os_index: required(node, "os_index")?, cpus: cpus_of(node, set)? });
-                }
-                "PU" => {
-                    let cpu: u32 = required(node, "os_index")?;
-                    refuse_many(node, "PUs", pus.len())?;
-                    if pus.insert(cpu, here.clone()).is_some() {
-                        return Err(Fault::new(
-                            start_of(node),
-                            format!("PU {cpu} is there twice"),
-                            "each once",
-                        ));
-                    }
-                }
-                _ => here.caches.extend(cache(node, kind, number)?),
-            }
+            objects.add(node, number, &mut here)?;
             path.push((node, here));
             if path.len() > MAX_DEPTH {
                 return Err(Fault::new(
@@ -234,10 +194,72 @@ impl<'a> Found<'a> {
                 ));
             }
         }
-        if let Some(online) = online {
-            pus.retain(|cpu, _| online.binary_search(cpu).is_ok());
+        objects.into_found(root)
+    }
+}
+
+/// The objects seen so far on a walk over the tree.
+#[derive(Default)]
+struct Objects<'a> {
+    /// By CPU number, offline CPUs included.
+    pus: BTreeMap<u32, Pu>,
+    numa: Vec<Numa>,
+    /// CPUs that are online, if the file lists them.
+    online: Option<Vec<u32>>,
+    has_clusters: bool,
+    model: Option<&'a str>,
+}
+
+impl<'a> Objects<'a> {
+    /// Adds the object `node`, and adds it to `here`, the objects that a CPU inside it is in.
+    fn add(&mut self, node: Node, number: u32, here: &mut Pu) -> Result<(), Fault> {
+        let kind = node
+            .attribute("type")
+            .ok_or_else(|| Fault::new(start_of(node), "an object without `type`", "hwloc's types"))?;
+        match kind {
+            "Machine" | "System" => {
+                if let Some(set) = node.attribute("online_cpuset") {
+                    self.online = Some(cpus_of(node, set)?);
+                }
+            }
+            "Package" | "Socket" => here.package = Some(number),
+            "Die" => here.die = Some(number),
+            "Group" if is_cluster(node) => {
+                here.cluster = Some(number);
+                self.has_clusters = true;
+            }
+            "Core" => here.core = Some(number),
+            "NUMANode" => self.add_numa(node)?,
+            "PU" => self.add_pu(node, here)?,
+            _ => here.caches.extend(cache(node, kind, number)?),
         }
-        let numbers: Vec<u32> = pus.keys().copied().collect();
+        Ok(())
+    }
+
+    fn add_numa(&mut self, node: Node) -> Result<(), Fault> {
+        let set = node.attribute("cpuset").ok_or_else(|| {
+            Fault::new(start_of(node), "a NUMANode without `cpuset`", "the CPUs that it is near to")
+        })?;
+        refuse_many(node, "NUMANodes", self.numa.len())?;
+        self.numa.push(Numa { os_index: required(node, "os_index")?, cpus: cpus_of(node, set)? });
+        Ok(())
+    }
+
+    fn add_pu(&mut self, node: Node, here: &Pu) -> Result<(), Fault> {
+        let cpu: u32 = required(node, "os_index")?;
+        refuse_many(node, "PUs", self.pus.len())?;
+        if self.pus.insert(cpu, here.clone()).is_some() {
+            return Err(Fault::new(start_of(node), format!("PU {cpu} is there twice"), "each once"));
+        }
+        Ok(())
+    }
+
+    /// Leaves offline CPUs out. Refuses CPU numbers with gaps.
+    fn into_found(mut self, root: Node) -> Result<Found<'a>, Fault> {
+        if let Some(online) = self.online {
+            self.pus.retain(|cpu, _| online.binary_search(cpu).is_ok());
+        }
+        let numbers: Vec<u32> = self.pus.keys().copied().collect();
         check_size(numbers.len() as u64)
             .map_err(|fault| Fault::new(start_of(root), fault.what, fault.expected))?;
         if let Some((missing, _)) = (0..).zip(&numbers).find(|(expected, cpu)| expected != *cpu) {
@@ -247,11 +269,12 @@ impl<'a> Found<'a> {
                 "PU numbers without gaps: bring CPUs online, and use `lstopo --disallowed` where a cgroup hides them",
             ));
         }
-        Ok(Found { pus: pus.into_values().collect(), numa, has_clusters, model })
+        let pus = self.pus.into_values().collect();
+        Ok(Found { pus, numa: self.numa, has_clusters: self.has_clusters, model: self.model })
     }
 }
 
-/// A cache of data, or of data and instructions; `None` for other objects.
+/// Reads a cache of data, or of data and instructions; `None` for other objects.
 fn cache(node: Node, kind: &str, number: u32) -> Result<Option<Cache>, Fault> {
     // hwloc 2: `L3Cache`, and `L1iCache` for instructions. hwloc 1: `Cache` with `depth`.
     let level = kind.strip_prefix('L').and_then(|rest| rest.strip_suffix("Cache"));
@@ -280,7 +303,7 @@ fn is_cluster(group: Node) -> bool {
 
 fn topology(root: Node, found: &Found, guesses: &mut Vec<&'static str>) -> Result<Topology, Fault> {
     let pus = &found.pus;
-    // Objects have odd numbers, what stands in for them has even ones.
+    // Objects get odd numbers, and what replaces missing objects gets even ones.
     let core: Vec<u32> =
         (0..).zip(pus).map(|(cpu, pu)| pu.core.map_or(2 * cpu, |core| 2 * core + 1)).collect();
     if pus.iter().any(|pu| pu.core.is_none()) {
@@ -341,14 +364,14 @@ fn topology(root: Node, found: &Found, guesses: &mut Vec<&'static str>) -> Resul
     Ok(topology)
 }
 
-/// The node of each CPU, numbered from 0 by `os_index`, and the places of these nodes in `found.numa`. All in node 0
-/// and no places if the file has no nodes.
+/// Returns the node of each CPU, numbered from 0 by `os_index`, and the places of these nodes in `found.numa`. If the
+/// file has no nodes, all CPUs are in node 0, and there are no places.
 fn nodes(root: Node, found: &Found) -> Result<(Vec<u32>, Vec<usize>), Fault> {
     let nr_cpus = found.pus.len();
     if found.numa.is_empty() {
         return Ok((vec![0; nr_cpus], Vec::new()));
     }
-    // Farthest from any one CPU first, so that nearer ones overwrite.
+    // The node that is near most CPUs comes first, so that nodes near fewer CPUs overwrite it.
     let mut order: Vec<usize> = (0..found.numa.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse((found.numa[at].cpus.len(), found.numa[at].os_index)));
     let mut of_cpu = vec![None; nr_cpus];
@@ -388,7 +411,8 @@ fn nodes(root: Node, found: &Found) -> Result<(Vec<u32>, Vec<usize>), Fault> {
 
 type Matrix = Vec<Vec<u32>>;
 
-/// The distances between all of `found.numa`, in its order, and where they stand; `None` if the file has none.
+/// Returns the distances between all of `found.numa`, in its order, and where they are in the text; `None` if the file
+/// has none.
 fn distances(root: Node, found: &Found) -> Result<Option<(usize, Matrix)>, Fault> {
     let nr_nodes = found.numa.len();
     for element in root.descendants().filter(Node::is_element) {
@@ -419,7 +443,7 @@ fn distances(root: Node, found: &Found) -> Result<Option<(usize, Matrix)>, Fault
         };
         if indexes.as_ref().map_or(values.len() != nr_nodes * nr_nodes, |i| i.len() * i.len() != values.len())
         {
-            // Of hwloc 1, a matrix of other objects.
+            // In hwloc 1, this may be a matrix of other objects.
             if indexes.is_none() {
                 continue;
             }
@@ -434,8 +458,8 @@ fn distances(root: Node, found: &Found) -> Result<Option<(usize, Matrix)>, Fault
     Ok(None)
 }
 
-/// Rows and columns in the order of `found.numa`, from those in the order of `indexes`, which are values of `os_index`;
-/// without them the order is the same.
+/// Sorts the rows and columns of `values` into the order of `found.numa`. Their order is that of `indexes`, which are
+/// values of `os_index`; without `indexes` the order is the same.
 fn matrix(found: &Found, indexes: Option<Vec<u64>>, values: &[u64], byte: usize) -> Result<Matrix, Fault> {
     let nr_nodes = found.numa.len();
     let places: Vec<usize> = match &indexes {
@@ -513,12 +537,12 @@ fn refuse_many(node: Node, kind: &str, count: usize) -> Result<(), Fault> {
     Err(Fault::new(start_of(node), format!("more than {MAX_PARTS} {kind}"), "fewer"))
 }
 
-/// Where it begins in the text.
+/// Returns the byte of the text at which the element begins.
 fn start_of(node: Node) -> usize {
     node.range().start
 }
 
-/// An attribute that is a number; `None` if it is not there.
+/// Reads an attribute that is a number; `None` if the element does not have it.
 fn optional<T: std::str::FromStr>(node: Node, name: &str) -> Result<Option<T>, Fault> {
     let Some(text) = node.attribute(name) else { return Ok(None) };
     text.trim()
@@ -533,7 +557,7 @@ fn required<T: std::str::FromStr>(node: Node, name: &str) -> Result<T, Fault> {
     })
 }
 
-/// The numbers in all children of that name, one after another.
+/// Reads the numbers in all children of that name, one after another.
 fn texts(node: Node, name: &str) -> Result<Vec<u64>, Fault> {
     let mut numbers = Vec::new();
     for child in node.children().filter(|child| child.has_tag_name(name)) {
@@ -546,8 +570,8 @@ fn texts(node: Node, name: &str) -> Result<Vec<u64>, Fault> {
     Ok(numbers)
 }
 
-/// The CPUs of a set as hwloc writes it: words of 32 bits in hexadecimal, the last CPUs first, an empty word being 0:
-/// `0x0000000f,,0xffffffff`. A first word `0xf...f` stands for all CPUs beyond the other words.
+/// Reads the CPUs of a set as hwloc writes it: words of 32 bits in hexadecimal, the last CPUs first, as in
+/// `0x0000000f,,0xffffffff`. An empty word is 0. A first word `0xf...f` stands for all CPUs beyond the other words.
 fn cpus_of(node: Node, set: &str) -> Result<Vec<u32>, Fault> {
     let fault = || Fault::new(start_of(node), format!("the set `{set}`"), "words as `0x0000000f,0xffffffff`");
     let mut words: Vec<&str> = set.split(',').map(str::trim).collect();

@@ -45,22 +45,22 @@ pub use topology::{Cpu, Distance, Distances, MAX_CPUS, Topology};
 pub struct Machine {
     /// Preset name, or the file's stem.
     pub name: String,
-    /// One line for people.
+    /// Description of one line.
     pub description: String,
     /// CPUs and nodes.
     pub topology: Topology,
     /// What things cost.
     pub costs: Costs,
-    /// Where each figure of `costs` is from, by its key in the file; `estimate` where no source was found.
+    /// Where each figure of `costs` is from, by its key in the file. A figure without a source is an `estimate`.
     pub sources: BTreeMap<String, String>,
 }
 
-/// Largest machine file that is read; one with 4,096 CPUs has a tenth of that.
+/// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 impl Machine {
-    /// What the user meant by a machine: the name of a preset, `host`, or the path of a machine file or of an XML file
-    /// of hwloc's.
+    /// Loads the machine that a user names: by a preset's name, by `host`, or by the path of a machine file or of
+    /// hwloc's XML.
     pub fn load(name_or_path: &str) -> Result<Machine, MachineError> {
         if presets().iter().any(|(name, _)| *name == name_or_path) {
             return Machine::preset(name_or_path);
@@ -81,7 +81,7 @@ impl Machine {
         Machine::from_toml(&text, name_or_path)
     }
 
-    /// The machine that [`presets`] lists under this name; `host` reads `/sys`.
+    /// Returns the machine that [`presets`] lists under this name; `host` reads `/sys`.
     pub fn preset(name: &str) -> Result<Machine, MachineError> {
         if name == presets::HOST {
             return Machine::from_sysfs(Path::new("/sys"));
@@ -89,13 +89,13 @@ impl Machine {
         presets::built_in(name).unwrap_or_else(|| Err(unknown(name)))
     }
 
-    /// The machine whose sysfs is mounted at `root`, with generic costs.
+    /// Reads the machine whose sysfs is mounted at `root`, with generic costs.
     pub fn from_sysfs(root: &Path) -> Result<Machine, MachineError> {
         host::read_host(root)
     }
 
-    /// Reads the text of a machine file (format: machines/README.md). `file_name` stands in messages, and its stem
-    /// is the machine's name.
+    /// Reads the text of a machine file (format: machines/README.md). Messages name `file_name`, and its stem becomes
+    /// the machine's name.
     pub fn from_toml(text: &str, file_name: &str) -> Result<Machine, MachineError> {
         file::read_machine(text, &stem(file_name), file_name)
     }
@@ -106,8 +106,7 @@ impl Machine {
         hwloc::read_hwloc(text, &stem(file_name), file_name)
     }
 
-    /// Refuses a machine that cannot be. Machines from files and presets are checked already; one that was
-    /// deserialised is not.
+    /// Refuses an impossible machine. Machines from files and presets are checked already, deserialised ones are not.
     pub fn check(&self) -> Result<(), MachineError> {
         check::check_topology(&self.topology)?;
         Ok(check::check_costs(&self.topology, &self.costs)?)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! "Did you mean": the known word nearest to one that is unknown.
+//! "Did you mean": finds the known word that is nearest to an unknown one.
 
-/// Least similarity (Jaro, 0 to 1) at which a word is offered; clap's, so that names and options behave alike.
+/// Least similarity (Jaro, 0 to 1) at which a word is offered. clap uses the same, so names and options behave alike.
 const SIMILARITY_MIN: f64 = 0.7;
 
 /// Returns the word of `known` most similar to `word`, the first of several; `None` if none is similar.

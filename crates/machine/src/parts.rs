@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From what is known of each CPU (its core, cache, node, ..) to a topology, as Linux would have it.
-//!
-//! Like Linux, a cluster that is no more than a core or no less than an LLC is none, and an LLC that spans nodes
-//! (sub-NUMA clustering) ends at the node.
+//! Turns what is known of each CPU (its core, cache, node, ..) into a topology, in the same way as Linux: a cluster
+//! that is the same as a core or an LLC is no cluster, and an LLC that spans nodes (sub-NUMA clustering) ends at the
+//! node.
 
 use std::collections::BTreeMap;
 
 use crate::{Cpu, Topology};
 
-/// The parts of each CPU, by CPU number. Any number names a part, unique among its kind; nodes are rows of the matrix.
+/// The parts of each CPU, by CPU number. Parts may have any numbers that differ among their kind; nodes are rows of the
+/// distance matrix.
 pub(crate) struct Parts {
     pub(crate) core: Vec<u32>,
     /// `None`: there are no clusters.
@@ -19,7 +19,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Not checked, and not yet renumbered.
+    /// Returns the topology, which is not checked and not renumbered yet.
     pub(crate) fn into_topology(self, node_distance: Vec<Vec<u32>>) -> Topology {
         let mut numbers = BTreeMap::new();
         let llc: Vec<u32> = self
@@ -33,7 +33,7 @@ impl Parts {
             .collect();
         let cluster = self
             .cluster
-            .filter(|cluster| !same_partition(cluster, &self.core) && !same_partition(cluster, &llc));
+            .filter(|cluster| !is_same_partition(cluster, &self.core) && !is_same_partition(cluster, &llc));
         let cpus = (0..self.core.len())
             .map(|cpu| Cpu {
                 core: self.core[cpu],
@@ -47,8 +47,8 @@ impl Parts {
     }
 }
 
-/// Whether two partitions, each CPU named by the number of its part, are the same.
-fn same_partition(a: &[u32], b: &[u32]) -> bool {
+/// Whether two partitions are the same. Both give the number of each CPU's part.
+fn is_same_partition(a: &[u32], b: &[u32]) -> bool {
     let (mut forth, mut back) = (BTreeMap::new(), BTreeMap::new());
     a.iter().zip(b).all(|(&a, &b)| *forth.entry(a).or_insert(b) == b && *back.entry(b).or_insert(a) == a)
 }

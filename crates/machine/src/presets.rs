@@ -5,13 +5,13 @@
 use crate::file::read_machine;
 use crate::{Machine, MachineError};
 
-/// Name of the machine that is read from sysfs.
+/// Name of the machine whose topology is read from sysfs.
 pub(crate) const HOST: &str = "host";
 
 /// Names, descriptions and texts of `machines/*.toml`, sorted by name, `host` last.
 const FILES: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/machines.rs"));
 
-/// Names and descriptions.
+/// Names and descriptions, in the same order.
 const PRESETS: [(&str, &str); FILES.len()] = {
     let mut presets = [("", ""); FILES.len()];
     let mut i = 0;
@@ -22,7 +22,7 @@ const PRESETS: [(&str, &str); FILES.len()] = {
     presets
 };
 
-/// The machines known by name, each with a line for people; sorted by name, `host` last.
+/// Returns the names of the presets, each with a description of one line; sorted by name, `host` last.
 pub fn presets() -> &'static [(&'static str, &'static str)] {
     &PRESETS
 }
@@ -31,7 +31,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _, _)| *name)
 }
 
-/// The preset of this name, `host` excepted; `None` if there is none.
+/// Returns the preset of this name; `None` for `host` and for unknown names.
 pub(crate) fn built_in(name: &str) -> Option<Result<Machine, MachineError>> {
     let (_, _, text) = FILES.iter().find(|(known, _, _)| *known == name && name != HOST)?;
     Some(read_machine(text, name, &format!("machines/{name}.toml")))

@@ -3,15 +3,15 @@
 //!
 //! Files and kernels supply names, descriptions and quoted lines. A terminal obeys the control characters in them: they
 //! can recolour it, rewrite earlier lines, or set its title, and bidirectional overrides show text in another order
-//! than it has. So such text is printed through [`printable`] or [`printable_lines`], which write those characters as
-//! escapes. JSON and SVG escape by their own rules and need neither.
+//! than the file's. So such text is printed through [`printable`] or [`printable_lines`], which write those characters
+//! as escapes. JSON and SVG escape by their own rules and need neither.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Returns `text` for one line of a terminal: control characters (C0, DEL, C1), line separators and bidirectional
-/// controls become escapes, as `\n`, `\x1b` or `\u{202e}`. All else stays, backslashes too, so the escapes cannot be
-/// undone reliably.
+/// controls become escapes such as `\n`, `\x1b` or `\u{202e}`. Everything else stays, backslashes too, so the escapes
+/// cannot be undone reliably.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escape(text, is_unsafe)
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sensitivity: which figures of a machine are estimates, and the same machine with one of them scaled.
+//! Sensitivity: finds which figures of a machine are estimates, and scales one of them.
 //!
-//! A source that begins with `estimate` makes the whole figure one. In any other source `PART: estimate` marks a part
-//! of a table: `core-to-core-latency (MIT), ..; cpu: estimate, L1 hit of 4 cycles`. Parts are distances, limits of
-//! bandwidth, and idle states by their place, the shallowest being `0`.
+//! A figure whose source begins with `estimate` is an estimate. In any other source, `PART: estimate` marks one part of
+//! a table: `core-to-core-latency (MIT), ..; cpu: estimate, L1 hit of 4 cycles`. Parts are distances, limits of
+//! bandwidth, and idle states by their place, where `0` is the shallowest.
 //!
-//! Times, sizes and limits are scaled as they are. Of a speed that others take away (`smt_speed`) and of written bytes
-//! (`write_traffic_percent`) what exceeds the ideal is scaled: with 604 of 1024 left to a thread, half the loss leaves
-//! 814. Of idle states the exit latencies are scaled, not when they begin. What would no longer be a machine stops at
-//! the bound: a tick's work below its period, a near distance at the price of the next farther one, percentages at 100.
+//! Times, sizes and limits are scaled as they are. For `smt_speed` and `write_traffic_percent`, only the difference
+//! from the ideal is scaled: if 604 of 1024 are left to a thread, half the loss leaves 814. For idle states, the exit
+//! latencies are scaled, but not the times at which the states begin. Scaling stops where the result would no longer be
+//! a machine: a tick's work stays below its period, a near distance costs no more than the next farther one, and
+//! percentages stay at most 100.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,7 +18,7 @@ use crate::check::MAX_BANDWIDTH_MB_PER_S;
 use crate::costs::{COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COST_NS, ORDERED};
 use crate::{Distance, Machine};
 
-/// An estimated figure, or the estimated part of one. Found by [`Machine::estimates`].
+/// An estimated figure, or the estimated part of a figure. [`Machine::estimates`] finds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     key: &'static str,
@@ -31,13 +32,13 @@ impl Estimate {
         self.key
     }
 
-    /// Which part of it; `None`: all of it.
+    /// The estimated part of the figure; `None` if the whole figure is an estimate.
     pub fn part(&self) -> Option<&'static str> {
         self.part.map(|(name, _)| name)
     }
 }
 
-/// `wakeup_ns`, `line_transfer_ps.cpu`.
+/// Writes `wakeup_ns` or `line_transfer_ps.cpu`.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {
@@ -51,8 +52,8 @@ const PLACES: [&str; 16] =
     ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"];
 
 impl Machine {
-    /// The figures that are estimates, in the order of [`Machine::cost_rows`]; those excepted that halving and doubling
-    /// leaves as they are, as 0 is.
+    /// Returns the figures that are estimates, in the order of [`Machine::cost_rows`]. Leaves out those that neither
+    /// halving nor doubling changes, such as 0.
     pub fn estimates(&self) -> Vec<Estimate> {
         let moves = |estimate: &Estimate| {
             [(1, 2), (2, 1)].iter().any(|&(n, d)| self.scaled(estimate, n, d).costs != self.costs)
@@ -65,7 +66,7 @@ impl Machine {
                 found.push(Estimate { key, part: None });
                 continue;
             }
-            let marked = |name: &str| source.split([';', '(']).any(|said| marks(said, name));
+            let marked = |name: &str| source.split([';', '(']).any(|said| is_marked(said, name));
             let parts = self.parts(cost).into_iter().filter(|(name, _)| marked(name));
             found.extend(parts.map(|part| Estimate { key, part: Some(part) }));
         }
@@ -73,8 +74,8 @@ impl Machine {
         found
     }
 
-    /// The same machine with that figure times `numerator` / `denominator`, rounded to the nearest, within what
-    /// [`Machine::check`] takes. Its source says so.
+    /// Returns the machine with that figure times `numerator` / `denominator`, rounded to the nearest integer and
+    /// bounded by what [`Machine::check`] accepts. The figure's source says so.
     ///
     /// # Panics
     /// If `denominator` is 0.
@@ -91,7 +92,7 @@ impl Machine {
         machine
     }
 
-    /// Names and places of a table's parts that this machine has; none if the figure is no table.
+    /// Returns the names and places of a table's parts that this machine has; none if the figure is no table.
     fn parts(&self, cost: &Cost) -> Vec<(&'static str, usize)> {
         match (cost.get)(&self.costs) {
             Figure::ByDistance(_) => {
@@ -105,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// The figure, scaled; only one of its parts if `part` is the part's place.
+    /// Returns the scaled figure. If `part` is the place of a part, only that part is scaled.
     fn scaled_figure(&self, cost: &Cost, part: Option<usize>, by: Factor) -> Figure {
         let wanted = |place: usize| part.is_none_or(|part| part == place);
         let present = || self.topology.distances_present().iter().map(|d| d.index()).collect::<Vec<_>>();
@@ -130,7 +131,7 @@ impl Machine {
             }
             (_, Figure::Bandwidth(mut limits)) => {
                 for (place, (_, limit)) in limits.named_mut().into_iter().enumerate() {
-                    // 0 is no limit, and stays none.
+                    // 0 means no limit, and stays 0.
                     if wanted(place) && *limit > 0 {
                         *limit = by.times(*limit, 1..=MAX_BANDWIDTH_MB_PER_S);
                     }
@@ -155,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// The range of a figure, narrowed by the figures that it must stay below or above.
+    /// Returns the range of a figure, narrowed by the figures that it must stay below or above.
     fn narrowed(&self, key: &str, range: &RangeInclusive<u64>) -> RangeInclusive<u64> {
         let (mut least, mut most) = (*range.start(), *range.end());
         for (less, more, gap) in ORDERED {
@@ -170,7 +171,7 @@ impl Machine {
 }
 
 /// Whether a piece of a source says `PART: estimate`.
-fn marks(said: &str, part: &str) -> bool {
+fn is_marked(said: &str, part: &str) -> bool {
     said.trim_start()
         .strip_prefix(part)
         .and_then(|rest| rest.trim_start().strip_prefix(':'))
@@ -191,7 +192,8 @@ impl Factor {
     }
 }
 
-/// Scales the wanted places of a table that does not fall from one of `places` to the next, and must not afterwards.
+/// Scales the wanted places of a table that does not fall from one of `places` to the next. The result does not fall
+/// either.
 fn scale_rising(table: &mut [u64], places: &[usize], wanted: impl Fn(usize) -> bool, by: Factor, max: u64) {
     let before = table.to_vec();
     let unwanted = |place: &&usize| !wanted(**place);
@@ -202,7 +204,8 @@ fn scale_rising(table: &mut [u64], places: &[usize], wanted: impl Fn(usize) -> b
     }
 }
 
-/// Scales the wanted places of a table of percentages that does not rise beyond the first of another node.
+/// Scales the wanted places of a table of percentages. From the first distance to another node on, the result does not
+/// rise.
 fn scale_falling(table: &mut [u64], places: &[usize], wanted: impl Fn(usize) -> bool, by: Factor) {
     let mut nearer = 100;
     for &place in places.iter().filter(|&&place| place >= Distance::Numa1.index()) {
@@ -212,7 +215,7 @@ fn scale_falling(table: &mut [u64], places: &[usize], wanted: impl Fn(usize) -> 
     }
 }
 
-/// Gives each entry beside `places` the value of the entry before it, as files that leave it out are read.
+/// Gives each entry that is not in `places` the value of the entry before it, as the reader of machine files does.
 fn fill(table: &mut [u64], places: &[usize]) {
     for place in (1..table.len()).filter(|place| !places.contains(place)) {
         table[place] = table[place - 1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A machine as text for people: the tree of its parts, and its costs with their sources.
+//! Shows a machine as text: the tree of its parts, and its costs with their sources.
 
 use crate::costs::{COSTS, Cost, Figure};
 use crate::{Cpu, Distance, Machine, Topology, cpulist, printable};
@@ -7,21 +7,21 @@ use crate::{Cpu, Distance, Machine, Topology, cpulist, printable};
 /// One line of a table of costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostRow {
-    /// What it belongs to: `caches`, `scheduler`, ..; rows of a group stand together.
+    /// Heading: `caches`, `scheduler`, ..; rows with the same heading follow each other.
     pub group: &'static str,
     /// The key in the machine file.
     pub key: &'static str,
-    /// The figure; of a table by distance those that the machine has.
+    /// The figure; for a table by distance, only the distances that the machine has.
     pub value: String,
     /// `ns`, `ps`, `bytes`, `MB/s`, ..; `1/1024` for speeds.
     pub unit: &'static str,
-    /// Where it is from.
+    /// Where the figure is from.
     pub source: String,
 }
 
 impl Machine {
-    /// The tree of nodes, last-level caches, clusters and cores with their CPUs, one line each, equal neighbours
-    /// drawn once, and below it the distances between nodes:
+    /// Returns the tree of nodes, last-level caches, clusters and cores with their CPUs, one line each, and the
+    /// distances between nodes below it. Neighbours of the same shape share a line:
     ///
     /// ```text
     /// power9-2s22c4t: 176 CPUs
@@ -31,7 +31,7 @@ impl Machine {
     /// └─ node 1: ..
     /// ```
     ///
-    /// Below a line that stands for several parts, the first of them is drawn.
+    /// Below a line that stands for several parts, only the first of them is drawn.
     pub fn tree(&self) -> String {
         let topology = &self.topology;
         let mut text = format!("{}: {} CPUs\n", printable(&self.name), topology.nr_cpus());
@@ -50,7 +50,7 @@ impl Machine {
         text
     }
 
-    /// The costs, group by group, each with its source.
+    /// Returns the costs, group by group, each with its source.
     pub fn cost_rows(&self) -> Vec<CostRow> {
         let present = self.topology.distances_present();
         let threads = self.topology.max_threads();
@@ -65,7 +65,7 @@ impl Machine {
     }
 }
 
-/// A figure's value without its unit; of tables those entries that the machine has.
+/// Returns a figure's value without its unit; for a table, only the entries that the machine has.
 fn show_figure(figure: Figure, present: &[Distance], threads: usize) -> String {
     let words: Vec<String> = match figure {
         Figure::Number(value) => vec![value.to_string()],
@@ -127,7 +127,7 @@ fn parts(topology: &Topology, cpus: &[u32], kind: Kind) -> Vec<Vec<u32>> {
     parts.into_iter().map(|(_, part)| part).collect()
 }
 
-/// What is inside a part, without CPU numbers: parts of equal shape are drawn once.
+/// Returns what is inside a part, without CPU numbers. Parts with the same result share a line.
 fn shape(topology: &Topology, part: &[u32], kind: Kind) -> String {
     match kind.inner(topology) {
         Some(inner) => {

@@ -2,9 +2,9 @@
 //! Ablation: a machine on which one term of the cost model costs nothing. The difference between the results with and
 //! without the term is its effect.
 //!
-//! Most terms have figures of their own, which the table of costs names (costs.rs): they get their values in
-//! [`Costs::free`]. Reads, writes, data and atomic updates share `line_transfer_ps`, so they have switches instead, and
-//! the figure stays.
+//! Most terms have their own figures, which the table of costs names (costs.rs). Without the term, these figures have
+//! their values in [`Costs::free`]. Reads, writes, data and atomic updates share `line_transfer_ps`, so each of them
+//! has a switch instead, and the figure stays.
 
 use std::fmt;
 use std::str::FromStr;
@@ -65,12 +65,12 @@ impl Term {
         all
     };
 
-    /// The word that stands for it in commands and tables.
+    /// The term's name in commands and tables.
     pub fn name(self) -> &'static str {
         TERMS[self as usize].1
     }
 
-    /// One line: what the term charges for.
+    /// What the term charges for, in one line.
     pub fn about(self) -> &'static str {
         TERMS[self as usize].2
     }
@@ -94,7 +94,7 @@ impl FromStr for Term {
 }
 
 impl Machine {
-    /// The same machine, on which `term` costs nothing. Its name stays; the sources of figures that changed say so.
+    /// Returns the machine with `term` costing nothing. Its name stays; the sources of changed figures say so.
     #[must_use]
     pub fn without(&self, term: Term) -> Machine {
         let mut machine = self.clone();

@@ -2,7 +2,7 @@
 //! Which CPU shares what with which other CPU.
 //!
 //! A topology is a tree (CPU, core, cluster, last-level cache, NUMA node) plus a matrix of distances between nodes.
-//! Shapes that Linux could not have booted on are refused, with the two CPUs that contradict each other.
+//! Shapes on which Linux cannot have booted are refused; the error names the two CPUs that contradict each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::check::{check_topology, remote_distances};
 /// Most CPUs that a machine may have: the policy's tables have this size.
 pub const MAX_CPUS: usize = 4096;
 
-/// How far apart two CPUs are: the smallest thing that they share. Same values as `enum wl_dist` in
+/// How far apart two CPUs are: the smallest part that contains both. The values are those of `enum wl_dist` in
 /// policy/topology.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,8 +100,8 @@ impl Topology {
         self.node_distance.len()
     }
 
-    /// How far CPU `a` is from CPU `b`. Between nodes it walks the distance matrix; who asks at every event takes
-    /// [`Topology::distances`] once instead.
+    /// Returns how far CPU `a` is from CPU `b`. For CPUs of different nodes it walks the distance matrix, so a caller
+    /// that asks at every event should use the table of [`Topology::distances`].
     ///
     /// # Panics
     /// If either CPU does not exist.
@@ -113,7 +113,7 @@ impl Topology {
         })
     }
 
-    /// A table that answers [`Topology::distance`] without walking anything.
+    /// Returns a table of all results of [`Topology::distance`].
     pub fn distances(&self) -> Distances {
         let remote = remote_distances(&self.node_distance);
         let nr_nodes = self.nr_nodes();
@@ -126,12 +126,12 @@ impl Topology {
         Distances { cpus: self.cpus.clone(), nr_nodes, between }
     }
 
-    /// The distances that two CPUs of this machine can have, nearest first.
+    /// Returns the distances that two CPUs of this machine can have, nearest first.
     pub fn distances_present(&self) -> Vec<Distance> {
         let mut found = [false; Distance::COUNT];
         let table = self.distances();
-        // A distance shows between a CPU and the first CPU of another part of what they share, so the first CPU of
-        // every core is enough to compare with.
+        // All CPUs of a core are equally far from a CPU of another core, so it is enough to compare with the first CPU
+        // of every core.
         let mut first_of_core: Vec<u32> = Vec::new();
         let mut seen = BTreeSet::new();
         for (cpu, at) in self.cpus.iter().enumerate() {
@@ -180,8 +180,8 @@ impl Topology {
         threads.into_values().max().unwrap_or(0)
     }
 
-    /// Refuses what Linux could not have booted on, and what wakelab has no levels for: parts that do not nest, a
-    /// distance matrix that is not symmetric or does not nest, more than three remote distances, more than
+    /// Refuses shapes on which Linux cannot have booted, and shapes for which wakelab has no levels: parts that do not
+    /// nest, a distance matrix that is not symmetric or does not nest, more than three remote distances, more than
     /// [`MAX_CPUS`] CPUs.
     pub fn check(&self) -> Result<(), MachineError> {
         Ok(check_topology(self)?)
@@ -217,7 +217,7 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// How far CPU `a` is from CPU `b`.
+    /// Returns how far CPU `a` is from CPU `b`.
     ///
     /// # Panics
     /// If either CPU does not exist.
@@ -227,7 +227,7 @@ impl Distances {
     }
 }
 
-/// The distance inside a node; `None` for CPUs of different nodes.
+/// Returns the distance of two CPUs of a node; `None` if they are in different nodes.
 fn near(same_cpu: bool, x: &Cpu, y: &Cpu) -> Option<Distance> {
     if same_cpu {
         Some(Distance::Cpu)
@@ -244,7 +244,7 @@ fn near(same_cpu: bool, x: &Cpu, y: &Cpu) -> Option<Distance> {
     }
 }
 
-/// The rank of a distance between nodes among all that the machine has.
+/// Returns the rank of a distance between nodes among all those that the machine has.
 fn numa(remote: &[u32], distance: u32) -> Distance {
     match remote.partition_point(|&d| d < distance) {
         0 => Distance::Numa1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes a machine as a machine file: a start for a file of one's own, from `host` or any other machine.
+//! Writes a machine as a machine file, so that users can start their own file from `host` or any other machine.
 
 use toml::{Table, Value};
 
@@ -7,9 +7,10 @@ use crate::costs::{COSTS, Figure};
 use crate::{Costs, Distance, IdleState, Machine, MachineError};
 
 impl Machine {
-    /// The text of a machine file with one line a CPU and each cost's meaning above it, which [`Machine::from_toml`]
-    /// reads back as the same topology and costs. Errors if a figure is too large for TOML, which no checked machine
-    /// has, and if a term was left out by a switch ([`Machine::without`]), for which files have no key.
+    /// Returns the text of a machine file, with one line for each CPU, and each cost's meaning above it.
+    /// [`Machine::from_toml`] reads it back as the same topology and costs. Fails if a figure is too large for TOML,
+    /// which [`Machine::check`] excludes, or if a switch leaves out a term ([`Machine::without`]), because files have
+    /// no key for that.
     pub fn to_toml(&self) -> Result<String, MachineError> {
         let Costs { reads_may_hit, charge_reads, charge_writes, charge_data, charge_atomics, .. } =
             self.costs;

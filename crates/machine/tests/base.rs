@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[costs] base = "PRESET"`: a machine file that has some figures of its own and takes the others from a preset.
+//! `[costs] base = "PRESET"`: a machine file that states some figures and takes the others from a preset.
 
 use wakelab_machine::Machine;
 
@@ -24,7 +24,7 @@ fn the_file_has_precedence_and_the_rest_is_marked_as_an_estimate() {
     for (key, source) in machine.sources.iter().filter(|(key, _)| *key != "wakeup_ns") {
         assert_eq!(*source, format!("estimate: as on xeon-2s22c2t, from there: {}", preset.sources[key]));
     }
-    // What the preset has from a publication is an estimate here, so that sensitivity varies it.
+    // A figure that the preset has from a publication is an estimate here, so that sensitivity varies it.
     let estimates =
         |machine: &Machine| machine.estimates().iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(!estimates(&preset).contains(&"line_transfer_ps".to_owned()));

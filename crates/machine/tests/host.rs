@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use wakelab_machine::{Distance, Machine};
 
-/// A folder that looks like /sys, made of (path below devices/system, text).
+/// Returns a folder that looks like /sys, from pairs of a path below devices/system and a text.
 fn sysfs(files: &[(String, String)]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -47,14 +47,14 @@ fn read(root: &TempDir) -> Machine {
     machine
 }
 
-/// The message, with the root of the tree left out.
+/// Returns the message without the root of the tree.
 fn refused(files: &[(String, String)]) -> String {
     let root = sysfs(files);
     let message = Machine::from_sysfs(root.path()).unwrap_err().to_string();
     message.replace(&format!("{}/devices/system/", root.path().display()), "")
 }
 
-/// 2 nodes x 2 clusters x 2 cores, numbered through; node 1 is called 8, and node 252 has memory only.
+/// 2 nodes x 2 clusters x 2 cores, numbered consecutively. Node 1 is called 8, and node 252 has memory only.
 fn with_clusters() -> Vec<(String, String)> {
     let mut files = vec![file("cpu/online", "0-7")];
     for n in 0..8u32 {
@@ -106,8 +106,8 @@ fn smt_siblings_numbered_as_x86_does_and_clusters_that_are_cores() {
     assert!(topology.cpus.iter().all(|cpu| cpu.cluster.is_none()));
 }
 
-/// 2 LLCs of 4 cores with 2 threads, numbered through, each with a second-level cache shared by the CPUs that `l2`
-/// says, and a cluster_cpus_list as `cluster` says, if it says one.
+/// 2 LLCs of 4 cores with 2 threads, numbered consecutively. `l2` returns the CPUs that share a CPU's second-level
+/// cache; `cluster` returns its cluster_cpus_list, if it has one.
 fn with_l2(l2: impl Fn(u32) -> String, cluster: impl Fn(u32) -> Option<String>) -> Vec<(String, String)> {
     let mut files = vec![file("cpu/online", "0-15")];
     for n in 0..16u32 {
@@ -131,13 +131,13 @@ fn of(n: u32, size: u32) -> String {
 
 #[test]
 fn a_shared_l2_is_a_cluster_where_the_kernel_reports_none() {
-    // A kernel before 5.16 has no such file; one without SCHED_CLUSTER's information names the core.
+    // A kernel before 5.16 has no cluster_cpus_list. A later one without information of clusters lists the core there.
     for cluster in [|_| None, |n| Some(of(n, 2))] {
         let topology = read(&sysfs(&with_l2(|n| of(n, 4), cluster))).topology;
         assert_eq!(topology.cluster_cpus(6), [4, 5, 6, 7]);
         assert_eq!(topology.llc_cpus(6), [0, 1, 2, 3, 4, 5, 6, 7]);
     }
-    // What the kernel reports goes first.
+    // What the kernel reports takes precedence.
     let topology = read(&sysfs(&with_l2(|n| of(n, 2), |n| Some(of(n, 4))))).topology;
     assert_eq!(topology.cluster_cpus(1), [0, 1, 2, 3]);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Machines from hwloc's XML: files that lstopo wrote (tests/hwloc/), and smaller ones for what those do not have.
+//! Machines from hwloc's XML: files that lstopo wrote (tests/hwloc/), and smaller ones for cases that those do not
+//! have.
 
 use std::fs;
 
@@ -22,7 +23,7 @@ fn refused(text: &str) -> String {
     Machine::from_hwloc(text, "box.xml").unwrap_err().to_string()
 }
 
-/// hwloc 2's file with this inside the machine, from line 2 on, and this after it.
+/// Returns a file of hwloc 2 with `inside` in the machine, from line 2 on, and `after` behind it.
 fn version_2(inside: &str, after: &str) -> String {
     format!(
         "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" cpuset=\"0xf\">\n{inside}</object>\n{after}</topology>\n"
@@ -33,7 +34,7 @@ fn numa(index: u32, cpuset: &str) -> String {
     format!("<object type=\"NUMANode\" os_index=\"{index}\" cpuset=\"{cpuset}\"/>\n")
 }
 
-/// Cores of one PU each, one a line.
+/// Returns cores of one PU each, one a line.
 fn cores(cpus: impl IntoIterator<Item = u32>) -> String {
     let core = |cpu| format!("<object type=\"Core\"><object type=\"PU\" os_index=\"{cpu}\"/></object>\n");
     cpus.into_iter().map(core).collect()
@@ -112,7 +113,7 @@ fn found_by_path_and_by_content() {
 
 #[test]
 fn offline_cpus_and_normalised_latencies_of_hwloc_1() {
-    // CPUs 0 and 1, one a node; CPU 2 is offline. hwloc 1 divided the distances by that of a node from itself.
+    // CPUs 0 and 1 have a node each; CPU 2 is offline. hwloc 1 divided the distances by that of a node from itself.
     let text = "<topology>\n<object type=\"System\" online_cpuset=\"0x00000003\">\n\
         <distances nbobjs=\"2\" relative_depth=\"1\" latency_base=\"10.000000\">\n\
         <latency value=\"1.000000\"/><latency value=\"2.100000\"/><latency value=\"2.100000\"/><latency value=\"1.000000\"/>\n\
@@ -138,8 +139,8 @@ fn offline_cpus_and_normalised_latencies_of_hwloc_1() {
 
 #[test]
 fn nodes_of_other_memory_and_nodes_in_one_cache() {
-    // Node 0 and 1 divide an L3 (sub-NUMA clustering); node 2 is memory near to all, behind a memory-side cache, and
-    // first in the matrix.
+    // Nodes 0 and 1 divide an L3 (sub-NUMA clustering). Node 2 is memory near all CPUs, behind a memory-side cache, and
+    // comes first in the matrix.
     let inside = format!(
         "<object type=\"MemCache\">{}</object>\n<object type=\"L3Cache\" depth=\"3\" cache_size=\"1000\">\n\
          <object type=\"Group\">{}{}</object><object type=\"Group\">{}{}</object></object>\n",
@@ -195,7 +196,7 @@ fn kinds_of_cores() {
     // 1024 x 4000 / 5000 = 819.2.
     assert_eq!(capacities(&machine), [1024, 1024, 819, 819]);
     assert!(machine.description.ends_with("; capacities are those of the highest frequencies"));
-    // Cores of one type whose highest frequencies differ a little are no hybrid.
+    // Cores of one type whose highest frequencies differ a little do not make a hybrid machine.
     let machine = read(&version_2(&inside, &(kind("0x3", core, 5_000) + &kind("0xc", core, 4_800))));
     assert_eq!(capacities(&machine), [1024; 4]);
     let kinds = format!("<cpukind cpuset=\"0x3\">{core}</cpukind><cpukind cpuset=\"0xc\">{atom}</cpukind>\n");
@@ -296,7 +297,7 @@ fn small_files_that_ask_for_much_memory() {
     assert!(refused(&many).starts_with("box.xml:"), "{}", refused(&many));
 }
 
-/// The file's own words are never printed raw.
+/// Errors print the file's words only with escapes.
 #[test]
 fn escapes_in_errors() {
     let strange = version_2("<object type=\"PU\" os_index=\"&#x9b;31m&#x202e;\"/>", "");
@@ -311,7 +312,7 @@ fn files_that_mean_harm() {
     let error = refused(&version_2(&("<object type=\"Group\">".repeat(70) + &"</object>".repeat(70)), ""));
     assert_eq!(error, "box.xml:2: 64 objects inside each other; expected fewer");
 
-    // Entities that grow by the power of their number.
+    // Entities that grow exponentially with their number.
     let mut bomb = String::from("<!DOCTYPE topology [<!ENTITY e0 \"lol\">");
     for i in 1..30 {
         bomb.push_str(&format!("<!ENTITY e{i} \"&e{};&e{};\">", i - 1, i - 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `line_transfer_ps` of the presets against the measurements that they name: medians by class of
-//! core-to-core-latency's matrices. The data are not part of the repository; where they are not beside it, the test
-//! says so and checks nothing.
+//! Compares `line_transfer_ps` of the presets with the measurements that they name: medians by class of
+//! core-to-core-latency's matrices. The data are not part of the repository. If they are not beside it, the test says
+//! so and checks nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn matrix(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The median of the pairs of CPUs of a class, in ns. Row a of the file has the pairs (a, b) with b < a.
+/// Returns the median over the pairs of CPUs of a class, in ns. Row a of the file has the pairs (a, b) with b < a.
 fn median_ns(path: &Path, class: impl Fn(u32, u32) -> bool) -> f64 {
     let text = fs::read_to_string(path).unwrap();
     let mut values: Vec<f64> = Vec::new();
@@ -35,7 +35,7 @@ fn median_ns(path: &Path, class: impl Fn(u32, u32) -> bool) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// The preset's figure is `share` of the median, to 1 %.
+/// Checks that the preset's figure is `share` of the median, within 1 %.
 fn check(preset: &str, distance: Distance, median_ns: f64, share: f64) {
     let figure_ns = Machine::preset(preset).unwrap().costs.line_transfer_ps[distance.index()] as f64 / 1000.0;
     let expected_ns = median_ns * share;

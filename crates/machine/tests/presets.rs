@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The presets, checked by hand: how many CPUs, who is whose sibling, how far apart CPUs are, and how they are
-//! found by name.
+//! The presets, checked by hand: how many CPUs they have, which CPUs are siblings, how far apart CPUs are, and how
+//! presets are found by name.
 
 use std::fs;
 
@@ -49,7 +49,8 @@ fn xeon_2s22c2t_is_numbered_as_x86_does() {
 
 #[test]
 fn a_wake_up_on_the_xeon_takes_what_was_recorded() {
-    // p50 of wake-up to switch-in on an idle CPU: 3.6 us on an 88-CPU Xeon. Within a tenth of it.
+    // The p50 from wake-up to switch-in on an idle CPU was 3.6 us on an 88-CPU Xeon. The costs add up to that within a
+    // tenth.
     let costs = Machine::preset("xeon-2s22c2t").unwrap().costs;
     let sum_ns = costs.wakeup_ns
         + costs.select_ns
@@ -116,7 +117,7 @@ fn kunpeng920_has_clusters_of_four_and_a_cache_a_node() {
     assert_eq!(whole.topology.distance(47, 48), Numa2);
     assert_eq!(whole.topology.distance(0, 95), Numa2);
     assert_eq!(whole.topology.distances_present(), [Cpu, Cluster, Llc, Numa1, Numa2]);
-    // One node costs what it costs as a part of the whole.
+    // A single node has the same costs as a node of the whole machine.
     let near = |machine: &Machine| machine.costs.line_transfer_ps[..=Llc.index()].to_vec();
     assert_eq!(near(&part), near(&whole));
     assert_eq!(part.costs.bandwidth_mb_per_s, whole.costs.bandwidth_mb_per_s);
@@ -124,8 +125,8 @@ fn kunpeng920_has_clusters_of_four_and_a_cache_a_node() {
 
 #[test]
 fn kunpeng920_takes_half_a_pipe_round_trip_for_a_wake_up() {
-    // Pipe round trips: 10.2, 11.7, 15.0 and, mean of two nodes, 17.55 us. Half of each is a wake-up and two system
-    // calls of 0.7 us; within a twentieth.
+    // Pipe round trips take 10.2, 11.7, 15.0 and (mean of two nodes) 17.55 us. Half of each is a wake-up and two system
+    // calls of 0.7 us. The costs agree within a twentieth.
     let costs = Machine::preset("kunpeng920-4n96c").unwrap().costs;
     for (distance, pipe_ns) in [(Cluster, 10_200), (Llc, 11_700), (Numa1, 15_000), (Numa2, 17_550)] {
         let wakeup_ns = costs.wakeup_ns
@@ -144,7 +145,7 @@ fn kunpeng920_takes_half_a_pipe_round_trip_for_a_wake_up() {
     assert_eq!(sum_ns, 11_900 / 2);
 }
 
-/// What a level of capacity `c` grants of a demand `d` (the sharing rule of crates/sim).
+/// Returns how much of a demand `d` a level of capacity `c` grants (the sharing rule of crates/sim).
 fn grants(d: f64, c: f64) -> f64 {
     d * c / (d * d + c * c).sqrt()
 }
@@ -210,8 +211,8 @@ fn snapdragon_865_has_three_kinds_of_cores() {
     assert_eq!(sizes("snapdragon-865"), (8, 1, 1));
     let topology = Machine::preset("snapdragon-865").unwrap().topology;
     let capacities: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.capacity).collect();
-    // 448 x 1804.8 MHz, 1024 x 2419.2 MHz and 1024 x 2841.6 MHz, the last being 1024: 284.5 and 871.8, cut as Linux
-    // does.
+    // 448 x 1804.8 MHz, 1024 x 2419.2 MHz and 1024 x 2841.6 MHz, scaled so that the last is 1024. The others are 284.5
+    // and 871.8, cut off as Linux does it.
     let product = |dmips_per_mhz: u64, tenth_mhz: u64| dmips_per_mhz * tenth_mhz;
     let linux = |dmips, mhz| (product(dmips, mhz) * 1024 / product(1024, 28_416)) as u32;
     assert_eq!(capacities[3..5], [linux(448, 18_048), linux(1024, 24_192)]);

@@ -55,13 +55,13 @@ fn refused(text: &str) -> String {
     Machine::from_toml(text, "m.toml").unwrap_err().to_string()
 }
 
-/// The message for `GOOD` with `from` replaced by `to`.
+/// Returns the message for `GOOD` with `from` replaced by `to`.
 fn with(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "the good file has no `{from}`");
     refused(&GOOD.replacen(from, to, 1))
 }
 
-/// The message for a list of CPUs instead of counts; the first CPU stands on line 6.
+/// Returns the message for a list of CPUs instead of counts. The first CPU is on line 6.
 fn listed(cpus: &str) -> String {
     with(COUNTS, &format!("cpus = [\n{cpus}]\n"))
 }
@@ -189,7 +189,7 @@ fn lists_of_cpus() {
         one_node("{ cpu = 0, core = 0, llc = 0, node = 0 },\n{ cpu = 1, core = 0, llc = 1, node = 0 },\n"),
         "m.toml:7: core 0 is in LLC 0 (CPU 0) and in LLC 1 (CPU 1); expected all CPUs of core 0 in one LLC"
     );
-    // Out of order in the file: the line is that of CPU 1.
+    // CPU 1 comes before CPU 0 in the file; the error names the line of CPU 1.
     assert_eq!(
         one_node(
             "{ cpu = 1, core = 0, cluster = 1, llc = 0, node = 0 },\n{ cpu = 0, core = 0, cluster = 0, llc = 0, node = 0 },\n"

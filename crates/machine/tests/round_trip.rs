@@ -56,7 +56,7 @@ impl Counts {
         self.sockets * self.nodes * self.llcs * self.clusters.unwrap_or(1) * self.cores * self.threads
     }
 
-    /// A file whose sockets are at distance 21 and whose nodes of one socket are at 12.
+    /// Returns a file in which sockets are at distance 21, and nodes of one socket at distance 12.
     fn file(&self) -> String {
         let inside = match self.clusters {
             Some(clusters) => format!("clusters_per_llc = {clusters}\ncores_per_cluster = {}", self.cores),

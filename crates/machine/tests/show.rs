@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The tree of a machine and the list of its costs, as people see them.
+//! The tree of a machine and the list of its costs, as users see them.
 
 use wakelab_machine::{Cpu, Machine};
 

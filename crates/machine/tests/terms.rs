@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ablation and sensitivity: which figures each changes, and that what comes out is still a machine.
+//! Ablation and sensitivity: which figures each changes, and that the result is still a valid machine.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use wakelab_machine::{Distance, Machine, Term, presets};
 
-/// The keys of `costs`, and `capacity`, in which two machines differ.
+/// Returns the keys of `costs` in which two machines differ, and `capacity` if their capacities do.
 fn differences(a: &Machine, b: &Machine) -> BTreeSet<String> {
     let costs = |machine: &Machine| match serde_json::to_value(&machine.costs).unwrap() {
         Value::Object(costs) => costs,
@@ -114,7 +114,7 @@ fn a_machine_whose_terms_were_switched_off_is_not_written_as_a_file() {
     machine().without(Term::Ticks).to_toml().unwrap();
 }
 
-/// The machine with the estimate of that name times `numerator` / `denominator`.
+/// Returns the machine with the estimate of that name times `numerator` / `denominator`.
 fn scaled(machine: &Machine, name: &str, numerator: u32, denominator: u32) -> Machine {
     let estimates = machine.estimates();
     let estimate = estimates.iter().find(|estimate| estimate.to_string() == name);
@@ -127,7 +127,7 @@ fn estimates_are_whole_figures_or_parts_that_say_so() {
     let names: Vec<String> = machine.estimates().iter().map(ToString::to_string).collect();
     assert_eq!(names[..3], ["line_transfer_ps.cpu", "lines_in_flight", "atomic_ps"]);
     assert!(names.contains(&"bandwidth_mb_per_s.core".to_owned()), "{names:?}");
-    // Measured, from a table, or the architecture's.
+    // These are measured, from a table, or the architecture's.
     for key in ["smt_speed", "line_transfer_ps", "idle_states", "line_bytes", "bandwidth_mb_per_s"] {
         assert!(!names.contains(&key.to_owned()), "{key}");
     }
@@ -145,13 +145,13 @@ fn scaling_by_hand() {
 
     assert_eq!(scaled(&machine, "wakeup_ns", 1, 2).costs.wakeup_ns, 250);
     assert_eq!(scaled(&machine, "wakeup_ns", 2, 1).costs.wakeup_ns, 1_000);
-    // 604 of 1024 are a loss of 420: half of it leaves 1024 - 210 = 814, twice it 1024 - 840 = 184, four times nothing
-    // but the least, 1.
+    // 604 of 1024 is a loss of 420. Half of it leaves 1024 - 210 = 814, and twice it 1024 - 840 = 184. Four times the
+    // loss would leave nothing, so the result is the least speed, 1.
     assert_eq!(scaled(&machine, "smt_speed", 1, 2).costs.smt_speed, [1024, 814]);
     assert_eq!(scaled(&machine, "smt_speed", 2, 1).costs.smt_speed, [1024, 184]);
     assert_eq!(scaled(&machine, "smt_speed", 4, 1).costs.smt_speed, [1024, 1]);
-    // 7.6, 44 and 118 ns: 22 lies between; 88 too; 11 / 4 of 44 = 121 stops at 118, and half of 118 = 59 does not
-    // touch 44; a quarter of 118 stops at 44.
+    // The figures are 7.6, 44 and 118 ns. Half and twice 44, 22 and 88, lie between the other two. 11 / 4 of 44 = 121
+    // stops at 118. Half of 118 = 59 stays above 44; a quarter of it stops at 44.
     let llc =
         |n, d| scaled(&machine, "line_transfer_ps.llc", n, d).costs.line_transfer_ps[Distance::Llc.index()];
     assert_eq!([llc(1, 2), llc(2, 1), llc(11, 4), llc(1, 100)], [22_000, 88_000, 118_000, 7_600]);
@@ -164,13 +164,14 @@ fn scaling_by_hand() {
         machine.costs.idle_states.iter().map(|s| (s.after_ns, s.exit_latency_ns)).collect::<Vec<_>>()
     };
     assert_eq!(exits(1, 2), [(0, 1_000), (20_000, 5_000), (100_000, 20_000), (400_000, 66_500)]);
-    // 50 % over the bytes read: 25 and 100.
+    // 50 % more than the bytes read becomes 25 % and 100 % more.
     assert_eq!(scaled(&machine, "write_traffic_percent", 1, 2).costs.write_traffic_percent, 125);
     assert_eq!(scaled(&machine, "write_traffic_percent", 2, 1).costs.write_traffic_percent, 200);
     let remote = |n, d| scaled(&machine, "remote_bandwidth_percent", n, d).costs.remote_bandwidth_percent;
     assert_eq!(remote(1, 2), [100, 100, 100, 100, 100, 30, 30, 30]);
     assert_eq!(remote(2, 1), [100; 8]);
-    // A thread switch is at most a process switch, 1,000 ns; a tick's work less than its period, 1 ms.
+    // A thread switch takes at most as long as a process switch, 1,000 ns. A tick's work takes less than its period, 1
+    // ms.
     assert_eq!(scaled(&machine, "switch_thread_ns", 3, 1).costs.switch_thread_ns, 1_000);
     assert_eq!(scaled(&machine, "switch_process_ns", 1, 4).costs.switch_process_ns, 400);
     assert_eq!(scaled(&machine, "tick_ns", 5_000, 1).costs.tick_ns, 999_999);
