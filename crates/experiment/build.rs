@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lists the files of `experiments/`, sorted by name, so that a new one needs no line anywhere else.
+//! Lists the files of `experiments/`, sorted by name, so that a new experiment needs no line anywhere else.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

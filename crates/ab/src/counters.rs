@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the kernel counts while the command runs: perf events of its tasks, and the time that all tasks wait for CPUs.
 //!
-//! perf events (perf_event_open(2)) are opened on this thread, disabled, inherited, and enabled by exec. So the command
-//! is counted from its exec on with all its descendants, and this process is not counted. The thread that starts the
-//! command opens them just before.
+//! perf events (perf_event_open(2)) are opened on this thread as disabled, inherited, and enabled by exec. So they
+//! count the command and all its descendants from its exec on, and do not count this process. The thread that starts
+//! the command opens them just before.
 //!
 //! `sched_waking` fires in the waker, so that it counts the wake-ups that the command's tasks made. The run-queue wait
 //! is the eighth number of each CPU's line of /proc/schedstat (Documentation/scheduler/sched-stats.rst), over all tasks
-//! on the machine: the time from being runnable to running. It is kept by the kernel's core, under its own scheduler
-//! and sched_ext alike.
+//! on the machine: the time from being runnable to running. The kernel's core keeps it, both under its own scheduler
+//! and under sched_ext.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -19,7 +19,7 @@ use perf_event::{Builder, Counter};
 
 use crate::runs::MissingMetric;
 
-/// What was counted during one run; `None`: not measured.
+/// What was counted during one run; `None` means not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) migrations: Option<f64>,

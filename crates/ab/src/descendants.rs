@@ -47,8 +47,8 @@ pub(crate) fn end_descendants(keep: Option<Pid>, signal: Signal) -> Result<usize
             return Err(AbError::LeftRunning { count: running.len() });
         }
         for pid in running {
-            // The only parent that could reap it meanwhile is below this process too. It has to be a new process for
-            // the first signal to be sent, so that nobody is asked to end twice.
+            // The only parent that could reap it meanwhile is below this process too. Only a new process gets the first
+            // signal, so that no process is asked to end twice.
             let is_new = seen.insert(pid);
             if elapsed > GRACE {
                 let _ = kill(pid, Signal::SIGKILL);

@@ -3,8 +3,8 @@
 //!
 //! The kernel shows it in /sys/kernel/sched_ext (Documentation/scheduler/sched-ext.rst): `state`, `root/ops` (the name
 //! of the attached scheduler), `switch_all` (whether it schedules all normal tasks) and `enable_seq` (the number of
-//! times that one was attached since boot). A policy that is attached before and after a run, under the same number,
-//! was attached all the time.
+//! times that a scheduler was attached since boot). A policy that is attached before and after a run, with the same
+//! number, was attached all the time.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -41,7 +41,7 @@ pub(crate) struct SchedExt {
 struct Attached {
     state: String,
     ops: String,
-    /// `None`: this kernel does not count.
+    /// Number of schedulers attached since boot; `None` if this kernel does not count them.
     enable_seq: Option<String>,
 }
 

@@ -36,8 +36,8 @@ const fn define(
     Definition { name, label, unit, direction, value }
 }
 
-/// All metrics but the number that the command prints. Less is better in the wall time, the CPU
-/// time and the wait for CPUs; the others explain them.
+/// All metrics except the number that the command prints. Less wall time, CPU time and wait for CPUs is better; the
+/// other metrics explain these.
 const DEFINITIONS: [Definition; 15] = [
     define("wall_time_ns", "wall time", Unit::Ns, Direction::Lower, |run| Some(run.elapsed_ns as f64)),
     define("cpu_time_ns", "CPU time", Unit::Ns, Direction::Lower, |run| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The trials: block after block, until the intervals are narrow enough or the number of blocks asked for was run.
 //!
-//! To stop when an interval is *narrow* keeps the interval's meaning (Chow and Robbins 1965, sequential intervals of
-//! fixed width). To stop when a gain is *significant* would not, so the trials never do. A narrow interval over few
-//! blocks may be luck, so at least [`BLOCKS_MIN`] are run.
+//! The trials stop when an interval is *narrow*, because this keeps the interval's meaning (Chow and Robbins 1965,
+//! sequential intervals of fixed width). They never stop because a gain is *significant*, because this would not. A
+//! narrow interval over few blocks may be luck, so at least [`BLOCKS_MIN`] are run.
 
 use std::path::{Path, PathBuf};
 use std::thread;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be wrong with an experiment, and where in its file.
+//! What can be wrong with an experiment, and where in the file it is.
 
 use thiserror::Error;
 
@@ -9,9 +9,9 @@ pub enum ExperimentError {
     /// The file says something impossible.
     #[error("{file}:{line}: {message}")]
     File {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         file: String,
-        /// From 1.
+        /// Counted from 1.
         line: usize,
         /// What is wrong and what was expected.
         message: String,
@@ -21,15 +21,15 @@ pub enum ExperimentError {
     Read {
         /// The file.
         file: String,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
     /// No experiment has this name.
     #[error("no experiment '{name}'; there are {known}, or the path of a .toml file")]
     Unknown {
-        /// As it was given.
+        /// The name that the user gave.
         name: String,
-        /// Those that exist.
+        /// The experiments that exist.
         known: String,
     },
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads an experiment's file. docs/guide/experiment-files.md describes the format.
 //!
-//! Honesty is checked here as far as it can be: at most two fitted parameters, none of them a row's own, and a row has
-//! no machine, workload or policies of its own beyond what its parameters fill in.
+//! Rules that keep experiments honest are checked here: at most two parameters are fitted, none of them for a single
+//! row, and rows share their machine, workload and policies except for the parameters that they fill in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use wakelab_sim::HostProfile;
 use crate::error::ExperimentError;
 use crate::measure::Measure;
 
-/// At most so many parameters are fitted to the published "before", for all rows together.
+/// Most parameters that may be fitted to the published "before", for all rows together.
 const FITTED_MAX: usize = 2;
 
 /// A published experiment: a workload on a machine, under two policies, and what was measured.
@@ -21,21 +21,21 @@ const FITTED_MAX: usize = 2;
 pub struct Experiment {
     /// The file's stem, and the first part of each row's id.
     pub name: String,
-    /// The file, as it was named, for errors.
+    /// The file as the user named it, for errors.
     pub(crate) file: String,
-    /// One line.
+    /// Title of one line.
     pub title: String,
     /// What was measured, and how it is modelled here.
     pub text: String,
-    /// Why the policies differ, in words; the figures beside it are printed by the command.
+    /// Why the policies differ, in words. The command prints figures beside it.
     pub mechanism: String,
-    /// Why the rows with a wrong sign are wrong, and what else does not fit.
+    /// Why some rows have the wrong sign, and what else does not fit.
     pub misses: String,
-    /// Templates that a row's parameters fill in.
+    /// Templates with names of parameters, which each row fills in.
     pub(crate) templates: Templates,
-    /// Which kernel's paths lie around the policies.
+    /// The kernel model that runs the policies.
     pub host: HostProfile,
-    /// A run is stopped after so many simulated seconds.
+    /// A run is stopped after this many simulated seconds.
     pub limit_s: u64,
     /// Seeds of a full run.
     pub seeds: u32,
@@ -45,13 +45,13 @@ pub struct Experiment {
     pub(crate) quick: BTreeMap<String, String>,
     /// Parameters fitted to the published "before".
     pub fitted: Vec<Fitted>,
-    /// In the file's order.
+    /// Rows, in the file's order.
     pub rows: Vec<Row>,
     /// Negative controls, in the file's order.
     pub controls: Vec<Control>,
 }
 
-/// What a row's or a control's parameters fill in, each with its line.
+/// The templates that a row's or a control's parameters fill in, each with its line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Templates {
     pub(crate) machine: At<String>,
@@ -60,7 +60,7 @@ pub(crate) struct Templates {
     pub(crate) policy_after: At<String>,
 }
 
-/// A value and its line in the file, from 1.
+/// A value and its line in the file, counted from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct At<T> {
     pub(crate) value: T,
@@ -70,57 +70,56 @@ pub(crate) struct At<T> {
 /// A parameter fitted to the published "before".
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fitted {
-    /// Its name in the templates.
+    /// Name in the templates.
     pub param: String,
-    /// As it goes into the workload.
+    /// Value, as text.
     pub value: String,
     /// How it was fitted, and to what.
     pub how: String,
 }
 
-/// One published comparison. Values are in the measure's unit; `None` where the publication, or what is known of it,
-/// has none.
+/// One published comparison. Values are in the measure's unit; `None` if the value is not known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// E.g. `uperf/threads=48`.
+    /// File and parameters, e.g. `uperf/threads=48`.
     pub id: String,
     /// Its line in the file, from 1.
     pub(crate) line: usize,
-    /// What it adds to the experiment's parameters.
+    /// Parameters in addition to the experiment's.
     pub params: BTreeMap<String, String>,
     /// What is compared.
     pub measure: Measure,
-    /// Published under the first policy.
+    /// Published value under the first policy.
     pub before: Option<f64>,
-    /// Published under the second.
+    /// Published value under the second policy.
     pub after: Option<f64>,
     /// Standard deviation of `before`, in percent of it.
     pub before_stdev_percent: Option<f64>,
     /// Standard deviation of `after`, in percent of it.
     pub after_stdev_percent: Option<f64>,
-    /// The published gain, where only that was published.
+    /// The published gain, if only the gain was published.
     pub gain_percent: Option<f64>,
     /// Whether the row counts in the score.
     pub score: bool,
-    /// Whether the simulated sign is so far from its interval that a few seeds of a quick run show it.
+    /// Whether the simulated gain is so far from zero that a few seeds of a quick run show its sign.
     pub robust: bool,
 }
 
-/// Two policies of which it is known how they compare.
+/// A control: two policies whose comparison has a known result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
-    /// As of a row.
+    /// File and parameters, as in a row.
     pub id: String,
     /// Its line in the file, from 1.
     pub(crate) line: usize,
-    /// What it adds to the experiment's parameters.
+    /// Parameters in addition to the experiment's.
     pub params: BTreeMap<String, String>,
     /// What is compared.
     pub measure: Measure,
     pub(crate) templates: Templates,
-    /// How the second compares with the first.
+    /// How the second policy must compare with the first.
     pub expect: Expect,
-    /// Why.
+    /// Why this result is known.
     pub because: String,
 }
 
@@ -128,9 +127,9 @@ pub struct Control {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expect {
-    /// With the same seed, the same run.
+    /// The same seed gives the same run.
     Same,
-    /// With other seeds, a gain whose interval includes zero.
+    /// Other seeds give a gain whose interval includes zero.
     NoChange,
     /// A gain whose interval lies above zero.
     Gain,
@@ -139,7 +138,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// As the files have it.
+    /// Returns the name that files use.
     pub fn name(self) -> &'static str {
         match self {
             Expect::Same => "same",
@@ -268,17 +267,38 @@ impl Source<'_> {
         At { line: self.line(spanned.span().start), value: spanned.into_inner() }
     }
 
+    /// Refuses more fitted parameters than [`FITTED_MAX`], and those that `params` also gives.
+    fn fitted(
+        &self,
+        files: Vec<Spanned<FittedFile>>,
+        params: &BTreeMap<String, String>,
+    ) -> Result<Vec<Fitted>, ExperimentError> {
+        let mut fitted = Vec::new();
+        for (number, file) in files.into_iter().enumerate() {
+            let At { value: FittedFile { param, value, how }, line } = self.at(file);
+            if number == FITTED_MAX {
+                return self
+                    .fail(line, "a third fitted parameter; expected at most two for all rows together");
+            }
+            if params.contains_key(&param) {
+                return self.fail(line, format!("'{param}' is both fitted and given in params"));
+            }
+            fitted.push(Fitted { param, value: word(value), how });
+        }
+        Ok(fitted)
+    }
+
     fn fail<T>(&self, line: usize, message: impl Into<String>) -> Result<T, ExperimentError> {
         Err(ExperimentError::File { file: self.file.to_owned(), line, message: message.into() })
     }
 }
 
 impl Experiment {
-    /// Reads the text of a file; `name` is its stem, `file` what errors call it. Machines, workloads and policies are
-    /// looked up by [`crate::Plan::new`].
+    /// Reads the text of a file. `name` is the file's stem; errors name it `file`. [`crate::Plan::new`] looks up
+    /// machines, workloads and policies.
     ///
     /// # Errors
-    /// A file that is wrong, with its line.
+    /// Fails if the file is wrong, and names the line.
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Experiment, ExperimentError> {
         let source = Source { file, text };
         let read: ExperimentFile = match toml::from_str(text) {
@@ -298,26 +318,8 @@ impl Experiment {
         if !(1..=10_000).contains(&seeds.value) {
             return source.fail(seeds.line, format!("seeds = {}; expected 1 to 10000", seeds.value));
         }
-        let fitted: Vec<At<FittedFile>> = read.fitted.into_iter().map(|fitted| source.at(fitted)).collect();
-        if let Some(third) = fitted.get(FITTED_MAX) {
-            return source
-                .fail(third.line, "a third fitted parameter; expected at most two for all rows together");
-        }
         let params = words(read.params);
-        for own in &fitted {
-            if params.contains_key(&own.value.param) {
-                return source
-                    .fail(own.line, format!("'{}' is both fitted and given in params", own.value.param));
-            }
-        }
-        let fitted: Vec<Fitted> = fitted
-            .into_iter()
-            .map(|At { value: FittedFile { param, value, how }, .. }| Fitted {
-                param,
-                value: word(value),
-                how,
-            })
-            .collect();
+        let fitted = source.fitted(read.fitted, &params)?;
         let mut experiment = Experiment {
             name: name.to_owned(),
             file: file.to_owned(),
@@ -337,17 +339,17 @@ impl Experiment {
         };
         let mut ids = BTreeSet::new();
         for row in read.row {
-            let row = experiment.row(&source, source.at(row), &read.measure)?;
+            let row = experiment.read_row(&source, source.at(row), &read.measure)?;
             experiment.check_id(&source, &row.id, row.line, &mut ids)?;
             experiment.rows.push(row);
         }
         for control in read.control {
-            let control = experiment.control(&source, source.at(control), &read.measure)?;
+            let control = experiment.read_control(&source, source.at(control), &read.measure)?;
             experiment.check_id(&source, &control.id, control.line, &mut ids)?;
             experiment.controls.push(control);
         }
         if experiment.rows.is_empty() && experiment.controls.is_empty() {
-            return source.fail(1, "neither a [[row]] nor a [[control]]");
+            return source.fail(1, "neither a [[row]] nor a [[control]]; expected at least one");
         }
         Ok(experiment)
     }
@@ -368,7 +370,12 @@ impl Experiment {
         Ok(())
     }
 
-    fn row(&self, source: &Source<'_>, row: At<RowFile>, measure: &Measure) -> Result<Row, ExperimentError> {
+    fn read_row(
+        &self,
+        source: &Source<'_>,
+        row: At<RowFile>,
+        measure: &Measure,
+    ) -> Result<Row, ExperimentError> {
         let At { value: row, line } = row;
         let params = words(row.params);
         self.check_params(source, line, &params)?;
@@ -403,7 +410,7 @@ impl Experiment {
         })
     }
 
-    fn control(
+    fn read_control(
         &self,
         source: &Source<'_>,
         control: At<ControlFile>,

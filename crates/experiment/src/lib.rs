@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Published experiments as data. A file of `experiments/` says what was measured: on which machine, with which
-//! workload, under which two policies, and what came out. [`Plan`] makes scenarios of it, each of which is run once
-//! however many rows look at it. What the runs come to, beside the published figures, is crates/report's work.
+//! workload, under which two policies, and with which results. [`Plan`] makes scenarios of it. Each scenario is run
+//! once, even if several rows use it. crates/report compares the runs with the published figures.
 
 mod error;
 mod file;
@@ -19,16 +19,16 @@ pub use plan::{Case, Plan, Selection};
 /// The files of `experiments/`: stem and text, sorted by name.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
-/// Names of the experiments that come with wakelab.
+/// Returns the names of the experiments that come with wakelab.
 pub fn presets() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }
 
 impl Experiment {
-    /// A preset, or the file at a path that ends in `.toml`.
+    /// Reads a preset, or the file at a path that ends in `.toml`.
     ///
     /// # Errors
-    /// No such preset or file, or a file that is wrong, with its line.
+    /// Fails if there is no such preset or file, or the file is wrong; then the error names the line.
     pub fn load(name: &str) -> Result<Experiment, ExperimentError> {
         if name.ends_with(".toml") {
             let text = std::fs::read_to_string(name)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the publication measured: which figure of a run stands beside it, and in which unit.
+//! What the publication measured: which figure of a run is compared with it, and in which unit.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Measure {
     /// Seconds of the measured part; less is better.
     Makespan {
-        /// So many times as long is what was published: a run of a tenth of the loops stands for all of them by 10.
+        /// Factor by which the published run is longer: 10 if the simulated run has a tenth of the loops.
         #[serde(default = "one")]
         times: u64,
     },
@@ -17,12 +17,11 @@ pub enum Measure {
     Rate {
         /// The publication's unit, e.g. `MB/s`.
         unit: String,
-        /// Units of the workload in one of the publication's, e.g. 1,000,000 bytes.
+        /// Number of the workload's units in one unit of the publication, e.g. 1,000,000 bytes.
         #[serde(default = "one")]
         per_unit: u64,
     },
-    /// A percentile of the wake-up latencies of the tasks that the workload is judged by, in microseconds; less is
-    /// better.
+    /// A percentile of the wake-up latencies of the judged tasks, in microseconds; less is better.
     Latency {
         /// Percent, up to three decimals.
         percentile: Percentile,
@@ -31,13 +30,13 @@ pub enum Measure {
     Decision {},
     /// Mean time of the idle searches of wake-ups, whole or one step of them, in microseconds; less is better.
     Search {
-        /// Which part.
+        /// The part of the search.
         step: SearchStep,
     },
-    /// Percent of the machine's CPU time that the tasks of one name received; nearer to the fair part is better, and
-    /// the gain is by how much the distance from it shrinks.
+    /// Percentage of the machine's CPU time that the tasks of one name received. Nearer to the fair part is better; the
+    /// gain is by how much the distance from it shrinks.
     CpuShare {
-        /// Their name (`comm`), which may end in `*`.
+        /// The tasks' name (`comm`), which may end in `*`.
         task: String,
         /// The fair part, in percent.
         fair_percent: f64,
@@ -49,7 +48,7 @@ fn one() -> u64 {
 }
 
 impl Measure {
-    /// The unit in which both the published and the simulated values are given.
+    /// Returns the unit of both the published and the simulated values.
     pub fn unit(&self) -> &str {
         match self {
             Measure::Makespan { .. } => "s",
@@ -60,17 +59,17 @@ impl Measure {
     }
 }
 
-/// A part of idle searches: the mean is over the searches that came to it.
+/// A part of idle searches. The mean is over the searches that came to this part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchStep {
-    /// From the look at target to the answer, with the fixed part of the decision.
+    /// The whole search, from the look at target to the answer, with the fixed part of the decision.
     Whole,
-    /// Looking for an idle core.
+    /// The step that looks for an idle core.
     IdleCore,
-    /// Looking for an idle CPU, one by one.
+    /// The step that looks at CPUs one by one for an idle one.
     IdleCpu,
-    /// That step in the searches that looked for an idle core before.
+    /// The same step, but only in searches that looked for an idle core before.
     IdleCpuAfterCore,
 }
 
@@ -80,7 +79,7 @@ pub enum SearchStep {
 pub struct Percentile(u32);
 
 impl Percentile {
-    /// In thousandths of a percent: 99,500 is the 99.5th percentile.
+    /// Returns the percentile in thousandths of a percent: 99,500 is the 99.5th percentile.
     pub fn milli_percent(self) -> u32 {
         self.0
     }

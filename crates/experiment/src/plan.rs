@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From an experiment to scenarios. Rows that differ in nothing but what they measure share a case, which is run once.
+//! Turns an experiment into scenarios. Rows that differ only in what they measure share a case, which is run once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,46 +12,47 @@ use wakelab_workload::Workload;
 use crate::error::ExperimentError;
 use crate::file::{At, Expect, Experiment, Templates};
 
-/// What of an experiment is run.
+/// Which part of an experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// All rows and controls.
     All,
-    /// The controls only.
+    /// Only the controls.
     Controls,
-    /// The controls, and the rows with a robust sign or else the first; with the file's quick parameters.
+    /// The controls, and the rows with a robust sign (the first row if there are none), with the file's quick
+    /// parameters.
     Quick,
 }
 
-/// What is to be run of an experiment.
+/// The cases of an experiment that are to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// Each is run once a policy and seed.
+    /// Cases. Each is run once for each policy and seed.
     pub cases: Vec<Case>,
 }
 
 /// A machine and a workload under two policies.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The machine's name, as it was filled in.
+    /// The machine's name, with parameters filled in.
     pub machine: String,
-    /// The workload, as it was filled in.
+    /// The workload, with parameters filled in.
     pub workload: String,
-    /// The policies, as they were filled in: before and after.
+    /// The policies before and after, with parameters filled in.
     pub policies: [String; 2],
-    /// Ready to run: before and after.
+    /// Scenarios before and after, ready to run.
     pub scenarios: [Scenario; 2],
-    /// The second policy runs with other seeds than the first.
+    /// Whether the second policy runs with other seeds than the first.
     pub other_seeds: bool,
-    /// Indices of the rows that look at it.
+    /// Indices of the rows that use this case.
     pub rows: Vec<usize>,
-    /// Indices of the controls that do.
+    /// Indices of the controls that use this case.
     pub controls: Vec<usize>,
 }
 
-/// Templates, filled in.
+/// Templates with parameters filled in.
 #[derive(PartialEq)]
 struct Names {
     machine: String,
@@ -64,25 +65,25 @@ impl Plan {
     /// Looks up machines, workloads and policies.
     ///
     /// # Errors
-    /// One that does not exist or is wrong, or a parameter that no template has, with the line.
+    /// Fails if one of them does not exist or is wrong, or if no template has a parameter. The error names the line.
     pub fn new(experiment: Experiment, selection: Selection) -> Result<Plan, ExperimentError> {
         let mut cases: Vec<Case> = Vec::new();
         for index in experiment.selected_rows(selection) {
             let row = &experiment.rows[index];
-            let names = experiment.names(&experiment.templates, &row.params, row.line, false, selection)?;
-            let at = experiment.case(&mut cases, names, &experiment.templates, row.line)?;
+            let names = experiment.fill_in(&experiment.templates, &row.params, row.line, false, selection)?;
+            let at = experiment.find_or_add_case(&mut cases, names, &experiment.templates, row.line)?;
             cases[at].rows.push(index);
         }
         for (index, control) in experiment.controls.iter().enumerate() {
             let other_seeds = control.expect == Expect::NoChange;
-            let names = experiment.names(
+            let names = experiment.fill_in(
                 &control.templates,
                 &control.params,
                 control.line,
                 other_seeds,
                 selection,
             )?;
-            let at = experiment.case(&mut cases, names, &control.templates, control.line)?;
+            let at = experiment.find_or_add_case(&mut cases, names, &control.templates, control.line)?;
             cases[at].controls.push(index);
         }
         Ok(Plan { experiment, cases })
@@ -105,9 +106,9 @@ impl Experiment {
         Err(ExperimentError::File { file: self.file.clone(), line, message: message.into() })
     }
 
-    /// Fills in the templates. Later parameters stand before earlier ones: the experiment's, the fitted, the row's, the
-    /// quick.
-    fn names(
+    /// Fills in the templates. Parameters override each other: quick ones the row's, the row's the fitted, and those
+    /// the experiment's.
+    fn fill_in(
         &self,
         templates: &Templates,
         own: &BTreeMap<String, String>,
@@ -135,14 +136,14 @@ impl Experiment {
         match own.keys().find(|name| !used.contains(*name)) {
             Some(name) => self.fail(
                 line,
-                format!("parameter '{name}' stands nowhere; expected {{{name}}} in the workload"),
+                format!("no template has the parameter '{name}'; expected {{{name}}} in the workload"),
             ),
             None => Ok(names),
         }
     }
 
-    /// The place of the case of these names among `cases`, added if need be.
-    fn case(
+    /// Returns the index of the case with these names in `cases`, and adds the case if there is none.
+    fn find_or_add_case(
         &self,
         cases: &mut Vec<Case>,
         names: Names,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `{name}` in a text stands for a parameter's value.
+//! Templates: `{name}` in a text stands for a parameter's value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Puts the parameters in and adds the names of those that it used to `used`.
+/// Fills in the parameters. Adds the names of those that the text has to `used`.
 ///
 /// # Errors
-/// What is wrong with the text: a brace without its partner, an unknown name.
+/// Fails, in words, for a brace without its partner and for an unknown name.
 pub(crate) fn fill(
     text: &str,
     params: &BTreeMap<String, String>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiment files: what they mean, and what is refused, with its line.
+//! Experiment files: what they mean, and which errors they give, with the line.
 
 use wakelab_experiment::{Experiment, Measure, Plan, Selection, presets};
 
-/// Two parameters of a row, one fitted; the first row's line is 15.
+/// A file with two parameters of rows and one fitted parameter. The first row is on line 15.
 const GOOD: &str = r#"title = "t"
 text = "x"
 machine = "smp-8"
@@ -47,7 +47,7 @@ fn plan(text: &str, selection: Selection) -> Result<Plan, String> {
     Plan::new(parse(text)?, selection).map_err(|error| error.to_string())
 }
 
-/// The file with its only occurrence of a text replaced.
+/// Returns the file with the only occurrence of a text replaced.
 fn with(old: &str, new: &str) -> String {
     assert_eq!(GOOD.matches(old).count(), 1, "{old}");
     GOOD.replace(old, new)
@@ -79,7 +79,7 @@ fn rows_that_differ_in_the_measure_share_a_case() {
     assert_eq!(plan.experiment.rows[1].measure, Measure::Decision {});
 }
 
-/// The robust row and the control, with one loop.
+/// A quick run has the robust row and the control, with one loop.
 #[test]
 fn a_quick_run_is_shorter() {
     let text = with("params = { groups = 1, idle = \"scan\" }", "params = { groups = 1 }");
@@ -89,7 +89,7 @@ fn a_quick_run_is_shorter() {
     let controls = plan(&text, Selection::Controls).unwrap();
     assert_eq!(controls.cases.len(), 1);
     assert_eq!(controls.cases[0].workload, "hackbench:groups=1,loops=7,fds=2");
-    // Without a robust row the first is run.
+    // If no row is robust, the first is run.
     let none = plan(&text.replace("robust = true\n", ""), Selection::Quick).unwrap();
     assert_eq!(none.cases[0].rows, [0]);
 }
@@ -162,10 +162,10 @@ fn what_does_not_exist_is_told_with_its_line() {
         (with("idle = \"smt-balance\" }", "idle = \"x\" }"), "mine.toml:6: policy 'linux-4.15+idle=x': "),
         (
             with("params = { groups = 2 }", "params = { groups = 2, x = 9 }"),
-            "mine.toml:24: parameter 'x' stands nowhere; expected {x} in the workload",
+            "mine.toml:24: no template has the parameter 'x'; expected {x} in the workload",
         ),
-        // A control with a parameter that its own policy does not have.
-        (GOOD.to_owned(), "mine.toml:28: parameter 'idle' stands nowhere"),
+        // The control has a parameter that its policy does not have.
+        (GOOD.to_owned(), "mine.toml:28: no template has the parameter 'idle'"),
     ];
     for (text, expected) in cases {
         let error = plan(&text, Selection::All).expect_err(expected);
@@ -173,7 +173,7 @@ fn what_does_not_exist_is_told_with_its_line() {
     }
 }
 
-/// Machines, workloads and policies of all files exist.
+/// The machines, workloads and policies of all files exist.
 #[test]
 fn all_presets_can_be_run() {
     for name in presets() {

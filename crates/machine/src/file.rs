@@ -20,9 +20,10 @@
 //! line_transfer_ps = { value = { cpu = 0, smt = 7_600, llc = 44_000, numa1 = 118_000 }, source = ".." }
 //! ```
 //!
-//! An irregular machine lists its CPUs instead of counts, in any order: `cpus = [{ cpu = 0, core = 0, cluster = 0, llc
-//! = 0, node = 0, capacity = 512 }, ..]`. `cluster` and `capacity` are optional. Parts may have any numbers there, and
-//! are renumbered in the order of their first CPU. Nodes keep their numbers, because those are rows of `node_distance`.
+//! An irregular machine lists its CPUs instead of counts, in any order:
+//! `cpus = [{ cpu = 0, core = 0, cluster = 0, llc = 0, node = 0, capacity = 512 }, ..]`. `cluster` and `capacity` are
+//! optional. Parts may have any numbers there, and are renumbered in the order of their first CPU. Nodes keep their
+//! numbers, because those are rows of `node_distance`.
 //!
 //! Tables by distance need a value for every distance that the machine has. Nothing reads the entries for other
 //! distances; each gets the value of the next nearer distance.

@@ -31,7 +31,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Of a fixture: nine digits of fraction, no bracket in the comm.
+    /// Parses a line of a fixture, which has nine digits of fraction and no bracket in the comm.
     fn parse(text: &'a str) -> Line<'a> {
         let parse = || {
             let (task, rest) = text.split_once('[')?;

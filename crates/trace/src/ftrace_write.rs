@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Writes a run as ftrace text with nanoseconds, as the kernel's `trace` file would show it.
 //!
-//! Tools that read ftrace text read this, and so does [`crate::read`]. To import an export is the only test of an
-//! importer where the truth is known. The text has three things that no kernel writes, and that other tools ignore:
+//! Tools that read ftrace text read this, and so does [`crate::read`]. Importing an export is the only test of an
+//! importer in which the truth is known. The text has three things that no kernel writes, and that other tools ignore:
 //! - `# wakelab-task:` comments with the affinity and the working set of a task, which are in no event;
 //! - `sync=1` at the end of a sched_waking if the waker is about to wait;
 //! - markers (`tracing_mark_write`) at time 0 and at the end, so that nothing is cut off.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tells interrupts from tasks, where a recording allows it.
 //!
-//! Plain `perf sched record` does not, so everything is [`Context::Unknown`]. Brackets and flags do.
+//! A plain `perf sched record` does not allow it, so everything is [`Context::Unknown`]. Brackets and flags allow it.
 //!
 //! Brackets: if irq, irq_vectors, ipi or timer events were recorded too, a CPU is inside an interrupt between an entry
 //! and its exit, and the kind of the entry tells the source. A soft interrupt counts, unless it is one of the
@@ -50,7 +50,7 @@ enum Kind {
     Timer,
 }
 
-/// No kernel nests interrupts more deeply; deeper nesting means lost exits.
+/// No kernel nests interrupts more deeply than this; deeper nesting means that exits were lost.
 const MAX_NESTING: usize = 16;
 
 /// The index of ftrace's flag for interrupts.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Several runs of a recording, each of which begins when the run before it has ended.
 //!
-//! Each run has its own tasks. Those of a later run that have no parent are there from the beginning and wait at the
-//! run's gate. The task that ended last in the recording waits, at its end, for the ends of all others of its run and
-//! then opens the next gate. A task that began at some time in the recording begins that long after its gate has
-//! opened. Open loops (loops.rs) keep the clock instead: the times of run k are k times the recording's length later,
-//! whenever its gate opens.
+//! Each run has its own tasks. In a later run, tasks without a parent exist from the beginning and wait at the run's
+//! gate. The task that ended last in the recording waits, at its end, for the ends of all others of its run and then
+//! opens the next gate. A task that began at some time in the recording begins that long after its gate has opened.
+//! Open loops (loops.rs) keep the clock instead: the times of run k are k times the recording's length later, whenever
+//! its gate opens.
 //!
 //! Worked example. A computes 60, signals B and computes 40; B waits for that and computes 30; A ends last. Twice:
 //! ```text

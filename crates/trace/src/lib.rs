@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Recordings in: one reader for each format, one causal model out.
+//! Reads recordings: one reader for each format makes the same causal model.
 //!
 //! A reader (crates/trace/src/perf_script.rs, crates/trace/src/ftrace.rs) turns a file into a stream of
 //! [`event::Item`]s in the order of time; the first telling line of the file selects the reader. [`causal`] turns that

@@ -12,9 +12,9 @@ use memchr::memchr;
 use crate::TraceError;
 use crate::error::excerpt_of_end;
 
-/// No line of a recording comes near this length; binary junk without newlines does, and must not fill the memory.
+/// Longest line. No recording comes near this, but binary junk without newlines does, and must not fill the memory.
 const MAX_LINE_BYTES: usize = 1 << 16;
-/// What is read at once.
+/// Number of bytes that are read at once.
 const BLOCK_BYTES: usize = 1 << 18;
 
 pub(crate) struct Lines<'a> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From CPU time of the recorded machine to work: the time that a core of capacity 1024 would take alone, without the
-//! kernel's part.
+//! Converts CPU time of the recorded machine to work: the time that a core of capacity 1024 would take alone, without
+//! the kernel's part.
 //!
 //! CPU time is multiplied by the CPU's capacity and by the speed that SMT leaves to the thread. The speed depends on
 //! how many threads of the core were executing at each moment, which the switches of the sibling CPUs tell. Work is
@@ -12,7 +12,7 @@
 //! A task refills caches as in crates/sim/src/hardware/cache.rs: on its own core, what other tasks have pushed out
 //! since it left; elsewhere, its working set. A refill that a switch-out interrupts is not continued later.
 //!
-//! Taken off is what the simulated kernel will charge again (crates/trace/src/causal/overheads.rs).
+//! What the simulated kernel will charge again is taken off (crates/trace/src/causal/overheads.rs).
 
 use wakelab_machine::{CoreCache, Costs, Distance, Distances, Machine};
 use wakelab_workload::TaskIndex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the formats of text share: from lines to [`Event`]s, with every check that does not depend on the format.
+//! What the text formats share: turns lines into [`Event`]s, with every check that does not depend on the format.
 //!
 //! An event's line begins with the name of the task that was current, and its fields may hold more names. A name may
 //! hold anything but a NUL byte, so it may look like the rest of a line, and a newline in it breaks the line. Two
@@ -59,7 +59,7 @@ pub(crate) fn head<'a>(
     let is_short = |head: &Head<'_>| head.current.comm.len() <= MAX_COMM_BYTES;
     let first = heads.next()?;
     let head = heads.filter(is_short).last().unwrap_or(first);
-    // Nothing is broken that is longer than a name of the kernel, and a comment has words before what looks like a CPU.
+    // A name longer than the kernel's is never broken, and a comment has words before what looks like a CPU.
     (is_short(&head) || !line.contains('\n') && !line.starts_with('#')).then_some(head)
 }
 
@@ -253,7 +253,7 @@ impl<F: Format> EventSource for Reader<'_, F> {
     }
 }
 
-/// What came so far.
+/// What the reader has seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     interrupts: Interrupts,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a workload can run at all, whatever it came from: a file, a recording, or JSON.
+//! Checks whether a workload can run at all, no matter whether it comes from a file, a recording or JSON.
 //!
-//! What passes here has indices in range, balanced loops, a tree of parents each of which forks each child once,
-//! messages that fit into their channels, locks that are given back by who took them (held.rs), barriers that so many
-//! tasks come to, and no endless loop that takes no time. It may still deadlock: the simulator finds that out.
+//! In a workload that passes, indices are in range and loops are balanced. Tasks form a forest in which each parent
+//! forks each child once. Messages fit into their channels, locks are released by the task that took them (held.rs),
+//! enough tasks come to each barrier, and every endless loop takes time. The workload may still deadlock; the simulator
+//! detects that.
 
 use thiserror::Error;
 use wakelab_machine::printable;
@@ -13,18 +14,18 @@ use crate::held::Held;
 use crate::limits::{
     LINES_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX,
 };
-use crate::program::{Barrier, Channel, End, Lock, Op, Task, Workload};
+use crate::program::{Barrier, Channel, ChannelIndex, End, Lock, Op, Task, Workload};
 
 /// What is wrong with a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CheckError {
-    /// The whole of it.
+    /// The workload as a whole.
     #[error("{}", printable(.0))]
     Workload(String),
     /// A channel.
     #[error("channel {channel}: {message}")]
     Channel {
-        /// Its index.
+        /// Index of the channel.
         channel: usize,
         /// What is wrong and what was expected.
         message: String,
@@ -32,7 +33,7 @@ pub enum CheckError {
     /// A lock.
     #[error("lock {lock}: {message}")]
     Lock {
-        /// Its index.
+        /// Index of the lock.
         lock: usize,
         /// What is wrong and what was expected.
         message: String,
@@ -40,7 +41,7 @@ pub enum CheckError {
     /// A barrier.
     #[error("barrier {barrier}: {message}")]
     Barrier {
-        /// Its index.
+        /// Index of the barrier.
         barrier: usize,
         /// What is wrong and what was expected.
         message: String,
@@ -48,7 +49,7 @@ pub enum CheckError {
     /// A task group.
     #[error("group {group} ({}): {message}", printable(.name))]
     Group {
-        /// Its index.
+        /// Index of the group.
         group: usize,
         /// Its name.
         name: String,
@@ -58,7 +59,7 @@ pub enum CheckError {
     /// A task.
     #[error("task {task} ({}): {message}", printable(.name))]
     Task {
-        /// Its index.
+        /// Index of the task.
         task: usize,
         /// Its name.
         name: String,
@@ -72,7 +73,7 @@ pub enum CheckError {
         task: usize,
         /// Its name.
         name: String,
-        /// The operation's index, from 0.
+        /// Index of the operation in the task's program.
         op: usize,
         /// What is wrong and what was expected.
         message: String,
@@ -83,7 +84,7 @@ impl Workload {
     /// Refuses what cannot run. Time is linear in the number of operations.
     ///
     /// # Errors
-    /// The first thing found wrong, by task and operation.
+    /// The first fault, with its task and operation.
     pub fn check(&self) -> Result<(), CheckError> {
         self.check_counts()?;
         for (index, channel) in self.channels.iter().enumerate() {
@@ -113,7 +114,7 @@ impl Workload {
         self.check_parents(&forked)
     }
 
-    /// Refuses more objects than [`crate::limits`] allow: a number alone must not cost memory.
+    /// Refuses more objects than [`crate::limits`] allow, because a mere number must not cost memory.
     fn check_counts(&self) -> Result<(), CheckError> {
         let fail = |message: String| Err(CheckError::Workload(message));
         if self.tasks.is_empty() {
@@ -141,9 +142,9 @@ impl Workload {
         }
     }
 
-    /// No barrier waits for more tasks than there are that come to it.
+    /// Refuses barriers that wait for more tasks than come to them.
     fn check_barriers(&self) -> Result<(), CheckError> {
-        // Of each barrier how many tasks come there, and the last of them, from 1.
+        // For each barrier: how many tasks come to it, and the last of them, counted from 1.
         let mut comers = vec![(0_u32, 0_usize); self.barriers.len()];
         for (index, task) in self.tasks.iter().enumerate() {
             for op in &task.program {
@@ -162,7 +163,9 @@ impl Workload {
                 return fail("it has 0 parties; expected at least 1".to_owned());
             }
             if tasks > 0 && parties > tasks {
-                return fail(format!("it has {parties} parties; tasks that come to it: {tasks}"));
+                return fail(format!(
+                    "it has {parties} parties; expected at most {tasks}, the tasks that come to it"
+                ));
             }
             check_spin(spin_ns).map_err(|message| CheckError::Barrier { barrier: index, message })?;
         }
@@ -185,7 +188,7 @@ impl Workload {
         if let Some(group) = task.group
             && group as usize >= self.groups.len()
         {
-            return Err(format!("group {group} of {}", self.groups.len()));
+            return Err(format!("group {group}; expected an index below {}", self.groups.len()));
         }
         if let Some(allowed) = &task.allowed {
             if allowed.is_empty() {
@@ -198,7 +201,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Walks a program once; an error has the operation's index.
+    /// Walks through a program once. An error carries the operation's index.
     fn check_program(&self, index: usize, task: &Task, forked: &mut [bool]) -> Result<(), (usize, String)> {
         let mut loops = Loops::default();
         let mut held = Held::default();
@@ -215,7 +218,7 @@ impl Workload {
                     }
                     loops.begin(at, times).map_err(located)?;
                 }
-                // A task that comes too late, or finds no message, runs no round.
+                // A task that comes too late or finds no message runs no round.
                 Op::LoopShared { .. } | Op::WhenReady { .. } => loops.begin(at, Some(0)).map_err(located)?,
                 Op::LoopEnd => loops.end(at)?,
                 Op::Fork { task: child } => {
@@ -230,7 +233,7 @@ impl Workload {
         held.end().map_err(|message| (task.program.len(), message))
     }
 
-    /// Task `parent` forks `child`: once, outside of loops, and as its parent.
+    /// Refuses a fork of `child` by `parent` unless it is the only one, outside of loops, and by the child's parent.
     fn check_fork(
         &self,
         parent: usize,
@@ -239,7 +242,10 @@ impl Workload {
         forked: &mut [bool],
     ) -> Result<(), String> {
         match self.tasks.get(child) {
-            None => return Err(format!("forks task {child} of {}", self.tasks.len())),
+            None => {
+                let nr_tasks = self.tasks.len();
+                return Err(format!("forks task {child}; expected an index below {nr_tasks}"));
+            }
             Some(task) if task.parent != Some(parent as u32) => {
                 return Err(format!("forks task {child}, which has another parent"));
             }
@@ -254,44 +260,31 @@ impl Workload {
     }
 
     fn check_op(&self, op: &Op) -> Result<(), String> {
-        let index = |what: &str, index: u32, count: usize| {
-            if (index as usize) < count { Ok(()) } else { Err(format!("{what} {index} of {count}")) }
-        };
-        let time = |what: &str, ns: u64| {
-            if ns <= TIME_NS_MAX { Ok(()) } else { Err(format!("{what} of {ns} ns; at most {TIME_NS_MAX}")) }
-        };
         match *op {
             Op::Compute { work_ns, spread_percent } => {
                 if spread_percent > 100 {
                     return Err(format!("a spread of {spread_percent} percent; expected 0 to 100"));
                 }
-                time("work", work_ns)
+                check_time("work", work_ns)
             }
             Op::Send { channel, bytes, work_ns } => {
-                index("channel", channel, self.channels.len())?;
-                let Channel { capacity_bytes, overhead_bytes, .. } = self.channels[channel as usize];
-                let needed = u64::from(bytes).saturating_add(overhead_bytes);
-                if needed > capacity_bytes {
-                    return Err(format!(
-                        "a message that takes {needed} bytes never fits into channel {channel} of {capacity_bytes}"
-                    ));
-                }
-                time("work", work_ns)
+                self.check_message(channel, bytes)?;
+                check_time("work", work_ns)
             }
             Op::Recv { channel, work_ns } => {
-                index("channel", channel, self.channels.len())?;
-                time("work", work_ns)
+                check_index("channel", channel, self.channels.len())?;
+                check_time("work", work_ns)
             }
             Op::Poll { first, count, work_ns } => {
                 if count == 0 {
                     return Err("polls no channel; expected at least 1".to_owned());
                 }
-                index("channel", first.saturating_add(count - 1), self.channels.len())?;
-                time("work", work_ns)
+                check_index("channel", first.saturating_add(count - 1), self.channels.len())?;
+                check_time("work", work_ns)
             }
-            Op::WhenReady { channel } => index("channel", channel, self.channels.len()),
-            Op::Sleep { delay_ns, .. } => time("a sleep", delay_ns),
-            Op::SleepUntil { time_ns, .. } => time("a time", time_ns),
+            Op::WhenReady { channel } => check_index("channel", channel, self.channels.len()),
+            Op::Sleep { delay_ns, .. } => check_time("a sleep", delay_ns),
+            Op::SleepUntil { time_ns, .. } => check_time("a time", time_ns),
             Op::Memory { work_ns, read_bytes, write_bytes, llc_percent, .. } => {
                 if llc_percent > 100 {
                     return Err(format!("{llc_percent} percent from the LLC; expected 0 to 100"));
@@ -299,19 +292,21 @@ impl Workload {
                 if read_bytes.max(write_bytes) > MEMORY_BYTES_MAX {
                     return Err(format!("more than {MEMORY_BYTES_MAX} bytes in one operation"));
                 }
-                time("work", work_ns)
+                check_time("work", work_ns)
             }
-            Op::Lock { lock } | Op::Unlock { lock } => index("lock", lock, self.locks.len()),
+            Op::Lock { lock } | Op::Unlock { lock } => check_index("lock", lock, self.locks.len()),
             Op::Barrier { barrier } | Op::LoopShared { barrier, .. } => {
-                index("barrier", barrier, self.barriers.len())
+                check_index("barrier", barrier, self.barriers.len())
             }
-            Op::Signal { signal, .. } | Op::Wait { signal } => index("signal", signal, self.signals as usize),
-            Op::OpenGate { gate } | Op::WaitGate { gate } => index("gate", gate, self.gates as usize),
+            Op::Signal { signal, .. } | Op::Wait { signal } => {
+                check_index("signal", signal, self.signals as usize)
+            }
+            Op::OpenGate { gate } | Op::WaitGate { gate } => check_index("gate", gate, self.gates as usize),
             Op::SetShares { group, shares } => {
-                index("group", group, self.groups.len())?;
+                check_index("group", group, self.groups.len())?;
                 check_shares(shares)
             }
-            Op::MoveTo { group: Some(group) } => index("group", group, self.groups.len()),
+            Op::MoveTo { group: Some(group) } => check_index("group", group, self.groups.len()),
             Op::MoveTo { group: None }
             | Op::Fork { .. }
             | Op::Join
@@ -326,7 +321,19 @@ impl Workload {
         }
     }
 
-    /// Every task with a parent is forked by it, and no task is its own ancestor.
+    fn check_message(&self, channel: ChannelIndex, bytes: u32) -> Result<(), String> {
+        check_index("channel", channel, self.channels.len())?;
+        let Channel { capacity_bytes, overhead_bytes, .. } = self.channels[channel as usize];
+        let needed = u64::from(bytes).saturating_add(overhead_bytes);
+        if needed > capacity_bytes {
+            return Err(format!(
+                "a message that takes {needed} bytes never fits into channel {channel} of {capacity_bytes} bytes"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses tasks that their parent does not fork, and tasks that are their own ancestor.
     fn check_parents(&self, forked: &[bool]) -> Result<(), CheckError> {
         let fail = |task: usize, message: String| {
             Err(CheckError::Task { task, name: self.tasks[task].name.clone(), message })
@@ -334,13 +341,17 @@ impl Workload {
         for (index, task) in self.tasks.iter().enumerate() {
             let Some(parent) = task.parent else { continue };
             if parent as usize >= self.tasks.len() {
-                return fail(index, format!("its parent is task {parent} of {}", self.tasks.len()));
+                return fail(
+                    index,
+                    format!("its parent is task {parent}; expected an index below {}", self.tasks.len()),
+                );
             }
             if !forked[index] {
                 return fail(index, format!("its parent, task {parent}, never forks it"));
             }
         }
-        // Of each task the walk towards the root that met it first, from 1. A walk that meets itself is a cycle.
+        // For each task: the walk towards the root that met it first, counted from 1. A walk that meets itself is a
+        // cycle.
         let mut met_by = vec![0_usize; self.tasks.len()];
         for start in 0..self.tasks.len() {
             let walk = start + 1;
@@ -363,20 +374,20 @@ impl Workload {
 /// The loops that are open at one place of a program.
 #[derive(Default)]
 struct Loops {
-    /// Innermost last.
+    /// Open loops, innermost last.
     open: Vec<Loop>,
 }
 
 struct Loop {
     /// Index of the operation that begins it.
     begin: usize,
-    /// Rounds; `None`: endless.
+    /// Number of rounds; `None` if the loop is endless.
     times: Option<u64>,
     takes_time: bool,
 }
 
 impl Loops {
-    /// Notes that the innermost loop takes time if `op` does.
+    /// Records that the innermost loop takes time, if `op` does.
     fn pass(&mut self, op: &Op) {
         if op_takes_time(op)
             && let Some(innermost) = self.open.last_mut()
@@ -393,7 +404,7 @@ impl Loops {
         Ok(())
     }
 
-    /// Ends the innermost loop; an error has the index of the operation at fault.
+    /// Ends the innermost loop. An error carries the index of the operation at fault.
     fn end(&mut self, at: usize) -> Result<(), (usize, String)> {
         let Some(ended) = self.open.pop() else {
             return Err((at, "the end of a loop that did not begin".to_owned()));
@@ -424,6 +435,20 @@ fn op_takes_time(op: &Op) -> bool {
     }
 }
 
+fn check_index(what: &str, index: u32, count: usize) -> Result<(), String> {
+    if (index as usize) < count {
+        return Ok(());
+    }
+    Err(format!("{what} {index}; expected an index below {count}"))
+}
+
+fn check_time(what: &str, ns: u64) -> Result<(), String> {
+    if ns <= TIME_NS_MAX {
+        return Ok(());
+    }
+    Err(format!("{what} of {ns} ns; expected at most {TIME_NS_MAX}"))
+}
+
 fn check_spin(spin_ns: u64) -> Result<(), String> {
     if spin_ns <= TIME_NS_MAX || spin_ns == u64::MAX {
         return Ok(());
@@ -435,7 +460,7 @@ fn check_channel(channel: &Channel) -> Result<(), String> {
     let Channel { capacity_bytes, overhead_bytes, wake_room_bytes, loopback, send_lines, .. } = *channel;
     if loopback && send_lines > 0 {
         return Err(format!(
-            "a sender's {send_lines} lines; expected none with loopback, whose protocol's cost has them"
+            "{send_lines} send-lines; expected 0 with loopback, because the protocol's cost includes them"
         ));
     }
     if send_lines.max(channel.recv_lines) > LINES_MAX {
@@ -448,10 +473,14 @@ fn check_channel(channel: &Channel) -> Result<(), String> {
         return Err(format!("capacity of {capacity_bytes} bytes; expected 1 to {TIME_NS_MAX}"));
     }
     if overhead_bytes > capacity_bytes {
-        return Err(format!("overhead of {overhead_bytes} bytes a message, capacity of {capacity_bytes}"));
+        return Err(format!(
+            "overhead of {overhead_bytes} bytes a message; expected at most the capacity, {capacity_bytes}"
+        ));
     }
     if wake_room_bytes > capacity_bytes {
-        return Err(format!("wakes writers at {wake_room_bytes} free bytes, capacity of {capacity_bytes}"));
+        return Err(format!(
+            "wakes writers at {wake_room_bytes} free bytes; expected at most the capacity, {capacity_bytes}"
+        ));
     }
     Ok(())
 }

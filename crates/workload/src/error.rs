@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be wrong with a workload, and where in its file.
+//! What can be wrong with a workload, and where in the file it is.
 
 use thiserror::Error;
 use wakelab_machine::{nearest, printable};
@@ -12,11 +12,11 @@ pub enum WorkloadError {
     /// The file says something impossible.
     #[error("{}:{line}:{column}: {}", printable(.file), printable(.message))]
     File {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         file: String,
-        /// From 1.
+        /// Counted from 1.
         line: usize,
-        /// In characters, from 1.
+        /// Counted from 1, in characters.
         column: usize,
         /// What is wrong and what was expected.
         message: String,
@@ -26,13 +26,13 @@ pub enum WorkloadError {
     Read {
         /// The file.
         file: String,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The `NAME:key=value,...` is wrong.
     #[error("workload '{}': {}", printable(.spec), printable(.message))]
     Spec {
-        /// As it was given.
+        /// The whole text, as the user gave it.
         spec: String,
         /// What is wrong and what was expected.
         message: String,
@@ -55,7 +55,7 @@ pub(crate) struct SourceText {
 }
 
 impl SourceText {
-    /// The error that `message` is, at a byte offset.
+    /// Returns the error `message`, located at a byte offset.
     pub(crate) fn error(&self, offset: usize, message: impl Into<String>) -> WorkloadError {
         let offset =
             (0..=offset.min(self.text.len())).rev().find(|&i| self.text.is_char_boundary(i)).unwrap_or(0);
@@ -70,7 +70,7 @@ impl SourceText {
     }
 }
 
-/// `a, b and c`, for error texts.
+/// Writes `a, b and c`, for error texts.
 pub(crate) fn list<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
     let words: Vec<S> = words.into_iter().collect();
     match words.split_last() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From a workload file and settings to a [`Workload`].
+//! Expands a workload file and settings to a [`Workload`].
 //!
 //! 1. Parameters get their values, then each `let` in order.
 //! 2. Arrays (channels, signals, gates, locks, barriers, groups, tasks) get their sizes; their elements are numbered
 //!    array after array, the last index fastest. An array whose `if` is 0 has no elements.
-//! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` and `share` become loops. In it
-//!    `self` is the task's own number. A `fork` makes the task that has it the parent.
+//! 3. Each task's program is written out: `for` is unrolled, `if` is decided, `repeat` and `share` become loops. There
+//!    `self` is the task's own number. A `fork` makes the task whose program has it the parent.
 //!
-//! A file that needs more than [`OPS_MAX`] steps or [`TASKS_MAX`] elements of a kind is refused: by arithmetic before
-//! anything is made, where its ranges say how many (size.rs), else when the count is reached.
+//! A file that needs more than [`OPS_MAX`] steps or [`TASKS_MAX`] elements of a kind is refused. If its ranges tell the
+//! number, this is found by arithmetic before anything is expanded (size.rs); otherwise when the number is reached.
 
 use crate::error::{WorkloadError, list, unknown};
 use crate::expr::{Expr, ExprError, Scope, Value};
@@ -32,12 +32,12 @@ mod size;
 type Result<T> = std::result::Result<T, WorkloadError>;
 
 impl WorkloadFile {
-    /// Expands the file with some parameters set, the others at their defaults; `spec` is what errors in the settings
-    /// quote. The result has passed [`Workload::check`].
+    /// Expands the file with some parameters set and the others at their defaults. Errors in the settings quote `spec`.
+    /// The result has passed [`Workload::check`].
     ///
     /// # Errors
-    /// Parameters that do not exist or values that are not allowed; expressions that overflow or divide by zero;
-    /// more tasks or operations than are possible; whatever [`Workload::check`] refuses.
+    /// Fails for parameters that do not exist and values that are not allowed, for expressions that overflow or divide
+    /// by zero, for more tasks or operations than the limits, and for whatever [`Workload::check`] refuses.
     pub fn expand(&self, spec: &str, settings: &[(String, String)]) -> Result<Workload> {
         let names = self.names(spec, settings)?;
         let mut expansion =
@@ -47,7 +47,7 @@ impl WorkloadFile {
         Ok(workload)
     }
 
-    /// The values of all parameters, and the workload's name.
+    /// Returns the values of all parameters, and the workload's name.
     fn names(&self, spec: &str, settings: &[(String, String)]) -> Result<Names<'_>> {
         let fail = |message: String| Err(WorkloadError::Spec { spec: spec.to_owned(), message });
         let params = &self.description.params;
@@ -82,7 +82,7 @@ impl WorkloadFile {
     }
 }
 
-/// A parameter's value and how the workload's name writes it; the error says what was expected.
+/// Returns a parameter's value, and the text that the workload's name has for it. The error says what was expected.
 fn value_of<'f>(param: &'f Param, text: &str) -> std::result::Result<(Named<'f>, String), String> {
     match &param.allowed {
         Allowed::Range { min, max } => {
@@ -101,16 +101,16 @@ fn value_of<'f>(param: &'f Param, text: &str) -> std::result::Result<(Named<'f>,
     }
 }
 
-/// All names that mean something now: parameters, lets, then indices, innermost last.
+/// All names that are defined now: parameters, then lets, then indices, innermost last.
 struct Names<'f> {
-    /// The workload's name: the file's, and what differs from the defaults.
+    /// The workload's name: the file's, with the parameters that differ from their defaults.
     title: String,
     values: Vec<(&'f str, Named<'f>)>,
 }
 
 enum Named<'f> {
     Int(i64),
-    /// All choices, and which one it is.
+    /// All choices, and the index of the chosen one.
     Choice(&'f [String], usize),
 }
 
@@ -138,7 +138,7 @@ struct Expansion<'f> {
     file: &'f WorkloadFile,
     names: Names<'f>,
     arrays: Arrays<'f>,
-    /// Of each task the one that forks it.
+    /// For each task, the one that forks it.
     parents: Vec<Option<u32>>,
     /// Steps taken so far.
     steps: u64,
@@ -193,17 +193,17 @@ impl<'f> Expansion<'f> {
         Err(self.file.source.error(offset, message))
     }
 
-    /// Gives a name a meaning; hiding another one is refused.
+    /// Defines a name. Refuses one that would hide another.
     fn define(&mut self, name: &'f str, value: i64, offset: usize) -> Result<()> {
         if name == "self" || self.names.lookup(name).is_some() {
-            return self.fail(offset, format!("the name '{name}' means something else already"));
+            return self.fail(offset, format!("the name '{name}' already means something else"));
         }
         self.names.values.push((name, Named::Int(value)));
         Ok(())
     }
 
-    /// One more step; all loops of the expansion pass here.
-    fn step(&mut self, offset: usize) -> Result<()> {
+    /// Counts one more step. Every loop of the expansion calls this.
+    fn count_step(&mut self, offset: usize) -> Result<()> {
         self.steps += 1;
         if self.steps > OPS_MAX {
             return self.fail(offset, format!("more than {OPS_MAX} operations: use smaller ranges"));
@@ -261,7 +261,7 @@ impl<'f> Expansion<'f> {
         Ok(groups)
     }
 
-    /// Elements of arrays are told apart by their indices: `worker[0, 3]`.
+    /// Expands a group. The name of an array's element has its indices: `worker[0, 3]`.
     fn group(&self, template: &GroupTemplate) -> Result<Group> {
         let mut name = template.array.name.clone();
         let indices: Vec<String> =
@@ -307,12 +307,12 @@ impl<'f> Expansion<'f> {
         Ok(task)
     }
 
-    /// The CPUs of `allowed`, or the one of `pin`; `None`: all.
+    /// Returns the CPUs of `allowed`, or the one of `pin`; `None` means all CPUs.
     fn allowed(&mut self, template: &'f TaskTemplate) -> Result<Option<Vec<u32>>> {
         if let Some(cpus) = &template.allowed {
             let mut allowed = Vec::with_capacity(cpus.len());
             for cpu in cpus {
-                self.step(cpu.offset)?;
+                self.count_step(cpu.offset)?;
                 allowed.push(self.cpu(cpu, "a CPU")?);
             }
             allowed.sort_unstable();
@@ -328,7 +328,7 @@ impl<'f> Expansion<'f> {
 
     fn program(&mut self, steps: &'f [Step], number: u32, out: &mut Vec<Op>) -> Result<()> {
         for step in steps {
-            self.step(step.offset)?;
+            self.count_step(step.offset)?;
             let op = match &step.kind {
                 StepKind::For { range, body } => {
                     let (first, length) = self.bounds(range)?;
@@ -337,7 +337,7 @@ impl<'f> Expansion<'f> {
                         self.define(&range.name, first, step.offset)?;
                     }
                     for position in 0..length {
-                        self.step(step.offset)?;
+                        self.count_step(step.offset)?;
                         self.names.values[depth].1 = Named::Int(first + position as i64);
                         self.program(body, number, out)?;
                     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Integer expressions of workload files: what they are and their values. expr_parse.rs reads them.
+//! Integer expressions of workload files: their trees and their values. expr_parse.rs parses them.
 //!
 //! Values are 64-bit signed integers or words (`'pipe'`, only for `==` and `!=`). Comparisons give 1 or 0; `&&`, `||`
 //! and `if(condition, then, else)` evaluate no more than they need. Overflow and division by zero are errors at the
@@ -7,7 +7,7 @@
 
 use crate::error::{list, unknown};
 
-/// An expression; offsets are bytes from the start of the file.
+/// An expression. Offsets are bytes from the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expr {
     pub(crate) offset: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Reference {
     pub(crate) indices: Vec<Expr>,
 }
 
-/// `name in first..end`: from `first` up to and not including `end`.
+/// `name in first..end`: from `first` up to, but not including, `end`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) name: String,
@@ -66,7 +66,7 @@ pub(crate) struct Range {
     pub(crate) end: Expr,
 }
 
-/// What is wrong, and where in the file.
+/// What is wrong with an expression, and where in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExprError {
     pub(crate) offset: usize,
@@ -77,22 +77,22 @@ pub(crate) struct ExprError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Int(i64),
-    /// A word, and the words that a parameter could have had.
+    /// A word, and all words that its parameter can have.
     Word {
         text: &'a str,
         choices: &'a [String],
     },
 }
 
-/// What names mean where an expression stands.
+/// What names mean at the place of an expression.
 pub(crate) trait Scope {
     fn lookup(&self, name: &str) -> Option<Value<'_>>;
-    /// All names, for error texts.
+    /// Returns all names, for error texts.
     fn names(&self) -> Vec<&str>;
 }
 
 impl Expr {
-    /// The integer `value`.
+    /// Returns the expression `value`.
     pub(crate) fn literal(value: i64, offset: usize) -> Expr {
         Expr { offset, kind: Kind::Int(value) }
     }
@@ -115,7 +115,7 @@ impl Expr {
         Err(ExprError { offset: self.offset, message: message.into() })
     }
 
-    /// The value as an integer.
+    /// Returns the value as an integer.
     pub(crate) fn integer(&self, scope: &dyn Scope) -> Result<i64, ExprError> {
         match self.value(scope)? {
             Value::Int(value) => Ok(value),
@@ -128,7 +128,7 @@ impl Expr {
         Ok(self.integer(scope)? != 0)
     }
 
-    /// The value as an integer from `min` to `max`.
+    /// Returns the value as an integer from `min` to `max`.
     pub(crate) fn within(&self, scope: &dyn Scope, min: u64, max: u64, what: &str) -> Result<u64, ExprError> {
         let value = self.integer(scope)?;
         match u64::try_from(value) {
@@ -222,7 +222,7 @@ impl Expr {
         match (left, right) {
             (Value::Int(a), Value::Int(b)) => Ok(a == b),
             (Value::Word { text: a, choices: of_a }, Value::Word { text: b, choices: of_b }) => {
-                // A misspelt choice would silently never be equal.
+                // A misspelt choice would never be equal, and nothing would tell.
                 for (text, choices) in [(a, of_b), (b, of_a)] {
                     if !choices.is_empty() && !choices.iter().any(|choice| choice == text) {
                         return self.fail(format!("'{text}' is no choice here; there are {}", list(choices)));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reading the expressions, references and ranges of workload files, with winnow.
+//! Parses the expressions, references and ranges of workload files, with winnow.
 //!
-//! Loosest first: `||`, `&&`, one comparison (`== != < <= > >=`), `+ -`, `* / %`, a sign or `!`; then numbers
-//! (`1_000`), words (`'pipe'`), names, brackets, and the functions `min(a, b)`, `max(a, b)` and `if(condition, then,
-//! else)`. A hyphen before a letter is part of a name: `send-work-ns` is one name, `a - b` a difference. References:
-//! `data[g, i]`. Ranges: `i in 0..fds`.
+//! Operators, the weakest first: `||`, `&&`, one comparison (`== != < <= > >=`), `+ -`, `* / %`, a sign or `!`; then
+//! numbers (`1_000`), words (`'pipe'`), names, brackets, and the functions `min(a, b)`, `max(a, b)` and
+//! `if(condition, then, else)`. A hyphen before a letter is part of a name: `send-work-ns` is one name, `a - b` is a
+//! difference. `data[g, i]` is a reference, and `i in 0..fds` a range.
 
 use winnow::LocatingSlice;
 use winnow::combinator::{
@@ -16,9 +16,9 @@ use winnow::token::{literal, one_of, take_while};
 
 use crate::expr::{Expr, ExprError, Function, Kind, Operator, Range, Reference};
 
-/// Longer expressions are refused: it bounds the depth of the tree.
+/// Longest expression in bytes. This bounds the depth of the tree.
 const LENGTH_MAX: usize = 1000;
-/// More nested brackets are refused: it bounds the parser's recursion.
+/// Deepest nesting of brackets. This bounds the parser's recursion.
 const DEPTH_MAX: usize = 32;
 
 type Input<'a> = LocatingSlice<&'a str>;
@@ -38,7 +38,7 @@ pub(crate) fn parse_range(text: &str, base: usize) -> Result<Range, ExprError> {
     parse_all(range, text, base)
 }
 
-/// Moves offsets from the start of the expression to the start of the file.
+/// Converts offsets from the start of the expression to offsets from the start of the file.
 trait Rebase {
     fn rebase(&mut self, base: usize);
 }
@@ -123,7 +123,7 @@ fn blank(input: &mut Input<'_>) -> ModalResult<()> {
     take_while(0.., |c: char| c.is_ascii_whitespace()).void().parse_next(input)
 }
 
-/// `what`, then blanks.
+/// Parses `what`, then blanks.
 fn token<'a>(
     what: &'static str,
 ) -> impl Parser<Input<'a>, (), winnow::error::ErrMode<winnow::error::ContextError>> {
@@ -214,7 +214,7 @@ fn signed(input: &mut Input<'_>) -> ModalResult<Expr> {
     Ok(Expr { offset: span.start, kind })
 }
 
-/// Left-associative: `next (operator next)*`.
+/// Parses a left-associative chain: `next (operator next)*`.
 fn chain<'a>(
     input: &mut Input<'a>,
     mut operators: impl FnMut(&mut Input<'a>) -> ModalResult<Operator>,

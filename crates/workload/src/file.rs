@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The format of workload files: TOML in, a template out. docs/guide/workloads.md describes the format; steps.rs reads
-//! the programs, expand.rs gives it all meaning.
+//! Reads workload files: TOML becomes a template. docs/guide/workloads.md describes the format. steps.rs reads the
+//! programs, and expand.rs evaluates the template.
 //!
-//! The TOML tree is walked by hand, not through serde, because every value keeps its place in the file: an expression
-//! that overflows when it is evaluated is reported at its operator.
+//! The TOML tree is walked by hand, not by serde, because every value must keep its place in the file: if an expression
+//! overflows when it is evaluated, the error names the line and column of its operator.
 
 use serde::Serialize;
 use toml::Spanned;
@@ -16,7 +16,7 @@ use crate::limits::{FILE_BYTES_MAX, NAME_BYTES_MAX};
 use crate::program::Measure;
 use crate::steps::Step;
 
-/// A value of the tree with its place.
+/// A value of the TOML tree, with its place in the file.
 pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
 pub(crate) type Result<T> = std::result::Result<T, WorkloadError>;
 
@@ -37,41 +37,41 @@ pub struct WorkloadFile {
     pub(crate) measure: Measure,
 }
 
-/// What a workload is and what can be set.
+/// What a workload is, and which parameters it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// The name in the file.
     pub name: String,
-    /// One line.
+    /// Summary of one line.
     pub summary: String,
-    /// Some more lines: the model, and where its figures are from.
+    /// Some more lines: how the model works, and where its figures are from.
     pub text: String,
-    /// In the file's order.
+    /// The parameters, in the file's order.
     pub params: Vec<Param>,
 }
 
-/// One parameter.
+/// One parameter of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Param {
-    /// As in `NAME:key=value`; a unit comes last in it.
+    /// The key in `NAME:key=value`. A unit comes last in it.
     pub name: String,
-    /// What it is if it is not given.
+    /// The value if the parameter is not given.
     pub default: String,
-    /// One line.
+    /// Help of one line.
     pub help: String,
-    /// What it may be.
+    /// The values that the parameter may have.
     pub allowed: Allowed,
 }
 
-/// What a parameter may be.
+/// The values that a parameter may have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Allowed {
-    /// A number.
+    /// A number from `min` to `max`.
     Range {
-        /// Smallest.
+        /// The smallest value.
         min: u64,
-        /// Largest.
+        /// The largest value.
         max: u64,
     },
     /// One of these words.
@@ -119,7 +119,7 @@ pub(crate) struct GroupTemplate {
     pub(crate) shares: Expr,
 }
 
-/// How long a lock or a barrier is spun for.
+/// How long a task spins for a lock or a barrier.
 #[derive(Clone, Debug)]
 pub(crate) enum Spin {
     Forever,
@@ -142,10 +142,11 @@ pub(crate) struct TaskTemplate {
 }
 
 impl WorkloadFile {
-    /// Parses the text of a workload file; `file` is what errors call it.
+    /// Parses the text of a workload file. Errors name it `file`.
     ///
     /// # Errors
-    /// With line and column: text that is not TOML, unknown or missing keys, malformed expressions, more than 1 MiB.
+    /// Fails, with line and column, for text that is not TOML, unknown or missing keys, malformed expressions, and more
+    /// than 1 MiB.
     pub fn parse(file: &str, text: &str) -> Result<WorkloadFile> {
         let source = SourceText { file: file.to_owned(), text: text.to_owned() };
         if text.len() as u64 > FILE_BYTES_MAX {
@@ -195,13 +196,13 @@ impl WorkloadFile {
         })
     }
 
-    /// What it is and what can be set.
+    /// Returns what the workload is, and which parameters it has.
     pub fn description(&self) -> &Description {
         &self.description
     }
 }
 
-/// The keys of one table; what was not asked for is unknown.
+/// The keys of one table. Keys that no reader asks for are unknown keys.
 pub(crate) struct Fields<'t, 'r> {
     reader: &'r Reader<'r>,
     table: &'t DeTable<'t>,
@@ -231,13 +232,13 @@ impl<'t, 'r> Fields<'t, 'r> {
             .ok_or_else(|| self.reader.source.error(offset, format!("{what} lacks the key '{key}'")))
     }
 
-    /// An expression, or the integer `default`.
+    /// Reads an expression; `default` if the key is absent.
     pub(crate) fn expr_or(&mut self, key: &'static str, default: i64) -> Result<Expr> {
         let offset = self.offset;
         self.optional(key).map_or(Ok(Expr::literal(default, offset)), |node| self.reader.expr(node))
     }
 
-    /// An array of tables: what `read` makes of each.
+    /// Reads an array of tables, each by `read`.
     fn each_table<T>(
         &mut self,
         key: &'static str,
@@ -258,7 +259,7 @@ impl<'t, 'r> Fields<'t, 'r> {
             .collect()
     }
 
-    /// Refuses the first key that nobody asked for.
+    /// Refuses the first key that no reader asked for.
     pub(crate) fn finish(self) -> Result<()> {
         let strange =
             self.table.keys().filter(|key| !self.known.iter().any(|known| *known == key.get_ref().as_ref()));
@@ -286,7 +287,7 @@ impl Reader<'_> {
         node.get_ref().as_str().map(str::to_owned).ok_or_else(|| self.expected(node, "a string"))
     }
 
-    /// What the word of a closed set stands for.
+    /// Reads a word of a closed set, and returns what it stands for.
     pub(crate) fn choice<T: Copy>(&self, node: &Node<'_>, words: &[(&str, T)]) -> Result<T> {
         let text = self.text(node)?;
         words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -295,7 +296,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A name that expressions can use.
+    /// Reads a name that expressions can use.
     fn name(&self, node: &Node<'_>) -> Result<String> {
         let text = self.text(node)?;
         match parse_reference(&text, 0) {
@@ -322,7 +323,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the contents of a string begin, if it is written without escapes; else where the string begins.
+    /// Returns where the contents of a string begin; where the string begins if it is written with escapes.
     fn inside(&self, node: &Node<'_>, contents: &str) -> usize {
         let span = node.span();
         let raw = self.source.text.get(span.clone()).unwrap_or_default();
@@ -343,7 +344,7 @@ impl Reader<'_> {
         parse(text, self.inside(node, text)).map_err(|error| self.source.error(error.offset, error.message))
     }
 
-    /// A string with an expression, an integer, or a boolean.
+    /// Reads a string with an expression, an integer, or a boolean.
     pub(crate) fn expr(&self, node: &Node<'_>) -> Result<Expr> {
         match node.get_ref() {
             DeValue::Integer(_) => {
@@ -403,7 +404,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The keys that all arrays of objects have.
+    /// Reads the keys that all arrays of objects have.
     fn array(&self, fields: &mut Fields<'_, '_>) -> Result<PlainTemplate> {
         let node = fields.required("name")?;
         let name = self.name(node)?;

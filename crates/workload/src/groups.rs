@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Task groups: whether they make a forest, and an order in which parents come before their children.
+//! Task groups: checks that they form a forest, and sorts them so that parents come before their children.
 
 use crate::check::CheckError;
 use crate::limits::{GROUPS_MAX, SHARES_MIN, WEIGHT_MAX};
 use crate::program::{Group, GroupIndex, Workload};
 
 impl Workload {
-    /// The groups in an order in which parents come before their children, else as they are numbered. The workload has
-    /// passed [`Workload::check`].
+    /// Returns the groups with parents before their children, otherwise by number. The workload must have passed
+    /// [`Workload::check`].
     pub fn groups_parents_first(&self) -> Vec<GroupIndex> {
         let mut order: Vec<GroupIndex> = (0..self.groups.len() as u32).collect();
         order.sort_by_key(|&group| depth(&self.groups, group).unwrap_or(usize::MAX));
@@ -27,7 +27,7 @@ impl Workload {
             }
             match group.parent {
                 Some(parent) if parent as usize >= nr => {
-                    return fail(format!("its parent is group {parent} of {nr}"));
+                    return fail(format!("its parent is group {parent}; expected an index below {nr}"));
                 }
                 _ if depth(&self.groups, index as u32).is_none() => {
                     return fail("it is its own ancestor".to_owned());
@@ -46,7 +46,7 @@ pub(crate) fn check_shares(shares: u32) -> Result<(), String> {
     Err(format!("shares {shares}; expected {SHARES_MIN} to {WEIGHT_MAX}"))
 }
 
-/// How many ancestors a group has; `None` if they never end, or one does not exist.
+/// Returns the number of a group's ancestors; `None` if they form a cycle, or one does not exist.
 pub(crate) fn depth(groups: &[Group], group: GroupIndex) -> Option<usize> {
     let mut at = groups.get(group as usize)?.parent;
     let mut depth = 0;
@@ -74,7 +74,10 @@ mod tests {
         assert_eq!(check(vec![group(Some(1), 2), group(None, WEIGHT_MAX)]), Ok(()));
         for (groups, error) in [
             (vec![group(Some(1), 2), group(Some(0), 2)], "group 0 (g): it is its own ancestor"),
-            (vec![group(None, 2), group(Some(9), 2)], "group 1 (g): its parent is group 9 of 2"),
+            (
+                vec![group(None, 2), group(Some(9), 2)],
+                "group 1 (g): its parent is group 9; expected an index below 2",
+            ),
             (vec![group(None, 1)], "group 0 (g): shares 1; expected 2 to 262144"),
         ] {
             assert_eq!(check(groups), Err(error.to_owned()));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which locks a task holds, as far as its program says it: found while a program is walked through once.
+//! Tracks which locks a task holds, in one walk through its program.
 //!
-//! A lock that is taken twice or given back without being held stops a run, so it is refused here. What is held when a
-//! round of a loop ends must be what was held when it began; else the second round would find something else than the
-//! first.
+//! Taking a lock twice, or giving back one that is not held, would stop a run, so both are refused here. A round of a
+//! loop must end with the same locks held as it began with, because otherwise the second round would begin differently
+//! from the first.
 
 use crate::limits::HELD_LOCKS_MAX;
 use crate::program::Op;
@@ -11,13 +11,13 @@ use crate::program::Op;
 /// The locks held at one place of a program, and those held where each open loop began.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// In the order in which they were taken.
+    /// Locks in the order in which they were taken.
     locks: Vec<u32>,
     loops: Vec<Vec<u32>>,
 }
 
 impl Held {
-    /// Takes in the next operation; loops must be balanced.
+    /// Applies the next operation. Loops must be balanced.
     pub(crate) fn step(&mut self, op: &Op) -> Result<(), String> {
         match *op {
             Op::Lock { lock } => {
@@ -44,7 +44,7 @@ impl Held {
                 let mut now = self.locks.clone();
                 now.sort_unstable();
                 if self.loops.pop().is_some_and(|begun| begun != now) {
-                    return Err("the loop ends with other locks held than it began with".to_owned());
+                    return Err("the loop ends with other locks held than when it began".to_owned());
                 }
             }
             Op::Exit => self.end()?,
@@ -53,7 +53,7 @@ impl Held {
         Ok(())
     }
 
-    /// The program is over.
+    /// Ends the program. Refuses locks that are still held.
     pub(crate) fn end(&self) -> Result<(), String> {
         self.locks.first().map_or(Ok(()), |lock| Err(format!("ends while it holds lock {lock}")))
     }
@@ -86,7 +86,7 @@ mod tests {
             // Not nested: 0 is given back before 1.
             vec![lock(0), lock(1), unlock(0), unlock(1)],
             vec![lock(0), BEGIN, lock(1), unlock(1), Op::LoopEnd, unlock(0)],
-            // Given back and taken anew: each round begins and ends with it, whatever the order.
+            // Given back and taken again: each round begins and ends with both locks held, in whatever order.
             vec![lock(0), lock(1), BEGIN, unlock(0), lock(0), Op::LoopEnd, unlock(1), unlock(0), Op::Exit],
         ] {
             assert_eq!(walk(&ops), Ok(()), "{ops:?}");
@@ -103,11 +103,11 @@ mod tests {
             (vec![lock(1), Op::Exit, unlock(1)], "ends while it holds lock 1"),
             (
                 vec![BEGIN, lock(0), Op::LoopEnd, unlock(0)],
-                "the loop ends with other locks held than it began with",
+                "the loop ends with other locks held than when it began",
             ),
             (
                 vec![lock(0), BEGIN, unlock(0), Op::LoopEnd],
-                "the loop ends with other locks held than it began with",
+                "the loop ends with other locks held than when it began",
             ),
         ] {
             assert_eq!(walk(&ops), Err(error.to_owned()), "{ops:?}");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What tasks do: programs over a small set of operations, from workload files or from a recording.
 //!
-//! program.rs has the data; file.rs, steps.rs, expr.rs, expr_parse.rs and expand.rs make it from a workload file
-//! (docs/guide/workloads.md has the format); spec.rs finds the file; check.rs and held.rs refuse
-//! what cannot run.
+//! program.rs defines the data. file.rs, steps.rs, expr.rs, expr_parse.rs and expand.rs make it from a workload file
+//! (docs/guide/workloads.md describes the format). spec.rs finds the file. check.rs and held.rs refuse what cannot run.
 
 mod check;
 mod error;

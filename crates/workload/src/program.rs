@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What tasks do, as plain data: programs over a small set of operations.
 //!
-//! The simulator executes these operations and nothing else. A workload file (TOML) expands to a [`Workload`], and so
-//! does a recording; after that point nobody knows which it was.
+//! The simulator executes these operations and nothing else. Both a workload file (TOML) and a recording become a
+//! [`Workload`], which does not say where it came from.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub type TaskIndex = u32;
 pub type ChannelIndex = u32;
 /// A one-shot event from one task to another; below [`Workload::signals`].
 pub type SignalIndex = u32;
-/// A gate opened once for all who wait; below [`Workload::gates`].
+/// A gate, opened once for all tasks that wait; below [`Workload::gates`].
 pub type GateIndex = u32;
 
 /// Index into [`Workload::locks`].
@@ -25,7 +25,7 @@ pub type GroupIndex = u32;
 /// A set of programs and the objects that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Name for people, e.g. `hackbench:groups=16` or the recording's file name.
+    /// Name, e.g. `hackbench:groups=16` or the recording's file name.
     pub name: String,
     /// All tasks that ever exist. Those without `parent` exist at time 0.
     pub tasks: Vec<Task>,
@@ -35,10 +35,10 @@ pub struct Workload {
     pub signals: u32,
     /// Number of gates.
     pub gates: u32,
-    /// Locks.
+    /// Mutexes and spinlocks.
     #[serde(default)]
     pub locks: Vec<Lock>,
-    /// Barriers.
+    /// Barriers, at which tasks wait for each other.
     #[serde(default)]
     pub barriers: Vec<Barrier>,
     /// Task groups (cgroups).
@@ -46,12 +46,12 @@ pub struct Workload {
     pub groups: Vec<Group>,
     /// When the run ends.
     pub end: End,
-    /// What the run is judged by.
+    /// The figure by which the run is judged.
     pub measure: Measure,
 }
 
 impl Workload {
-    /// A workload without tasks and objects, which ends when all tasks have exited: to be filled in.
+    /// Returns a workload without tasks and objects, to be filled in. It ends when all tasks have exited.
     pub fn empty(name: impl Into<String>, measure: Measure) -> Workload {
         Workload {
             name: name.into(),
@@ -72,16 +72,16 @@ impl Workload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// When the last task has exited.
+    /// The run ends when the last task has exited.
     AllExited,
-    /// After so much simulated time.
+    /// The run ends after a given simulated time.
     After {
-        /// Since time 0.
+        /// Length of the run, from time 0.
         duration_ns: u64,
     },
 }
 
-/// What a run is judged by.
+/// The figure by which a run is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -97,41 +97,42 @@ pub enum Measure {
 /// A task and its program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// `comm`, for people; tasks of one kind share it.
+    /// Name, like the kernel's `comm`; tasks of one kind share it.
     pub name: String,
-    /// The task that forks this one by [`Op::Fork`]; `None`: exists and is woken at `start_ns`.
+    /// The task that forks this one by [`Op::Fork`]. `None`: the task exists from the beginning and is woken at
+    /// `start_ns`.
     pub parent: Option<TaskIndex>,
-    /// For a task without parent: when it first becomes runnable.
+    /// Time at which a task without parent first becomes runnable.
     pub start_ns: u64,
     /// Process: tasks with the same number share an address space.
     pub process: u32,
-    /// 1024 at nice 0.
+    /// Load weight; 1024 at nice 0.
     pub weight: u32,
-    /// CPUs it may run on, sorted; `None`: all.
+    /// CPUs that the task may run on, sorted; `None` means all.
     pub allowed: Option<Vec<u32>>,
-    /// The CPU that a task without parent last ran on; `None`: the host spreads them.
+    /// The CPU that a task without parent last ran on. `None`: the host spreads such tasks over the CPUs.
     pub last_cpu: Option<u32>,
-    /// Its working set: what it has in the caches when it has run for a while, and fetches again where it does not find
-    /// it.
+    /// Size of the working set, which is in the caches once the task has run for a while. The task fetches it again
+    /// where it is missing.
     #[serde(default = "default_footprint_bytes")]
     pub footprint_bytes: u64,
-    /// Its wake-up latencies are what [`Measure::WakeupLatency`] looks at.
+    /// Whether [`Measure::WakeupLatency`] includes the task's wake-up latencies.
     #[serde(default)]
     pub judged: bool,
-    /// Nobody knows what it does after its program (a recording ends there): falling off the end costs nothing, wakes
-    /// nobody and is no exit; the task is just seen no more.
+    /// Whether it is unknown what the task does after its program, because the recording ends there. Then the end of
+    /// the program costs nothing, wakes no task and is no exit; the task just does nothing more.
     #[serde(default)]
     pub cut_off: bool,
-    /// The group it begins in; `None`: outside any.
+    /// The group in which the task begins; `None` means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupIndex>,
-    /// What it does. Falling off the end is [`Op::Exit`], unless it is `cut_off`.
+    /// What the task does. The end of the program is an [`Op::Exit`], unless the task is `cut_off`.
     pub program: Vec<Op>,
 }
 
 impl Task {
-    /// A task of nice 0 that runs `program` from time 0 on any CPU, in a process of its own number, with
-    /// [`DEFAULT_FOOTPRINT_BYTES`]; no parent, no group, not judged.
+    /// Returns a task of nice 0 that runs `program` from time 0 on any CPU, in process `process`, with
+    /// [`DEFAULT_FOOTPRINT_BYTES`]. It has no parent and no group, and is not judged.
     pub fn new(name: impl Into<String>, process: u32, program: Vec<Op>) -> Task {
         Task {
             name: name.into(),
@@ -150,91 +151,91 @@ impl Task {
     }
 }
 
-/// The footprint of a task of which nothing is known: 32 KiB, an L1 data cache (estimate).
+/// Footprint of a task about which nothing is known: 32 KiB, the size of an L1 data cache (estimate).
 pub const DEFAULT_FOOTPRINT_BYTES: u64 = 32 << 10;
 
 fn default_footprint_bytes() -> u64 {
     DEFAULT_FOOTPRINT_BYTES
 }
 
-/// A mutex as a futex makes it: who finds it taken spins for a while, then sleeps.
+/// A mutex made of a futex: a task that finds it taken spins for a while, then sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
-    /// How long a task spins for it before it sleeps; 0: not at all (a plain futex), `u64::MAX`: always (a spinlock).
+    /// How long a task spins before it sleeps. 0 means that it does not spin (a plain futex), `u64::MAX` that it never
+    /// sleeps (a spinlock).
     pub spin_ns: u64,
-    /// Unlocking gives it to the first who sleeps for it. Else it is free, the first is woken and tries again, and
-    /// somebody who comes by in between may be faster.
+    /// Whether unlocking gives the lock to the first sleeper. If not, the lock is free then, and the first sleeper is
+    /// woken and tries again; another task may take the lock in between.
     pub handoff: bool,
 }
 
-/// All of `parties` tasks wait here for each other, again and again.
+/// A barrier: `parties` tasks wait here for each other, again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Barrier {
-    /// How many.
+    /// Number of tasks that wait for each other.
     pub parties: u32,
-    /// How long a task spins there before it sleeps; 0: not at all, `u64::MAX`: always.
+    /// How long a task spins before it sleeps. 0 means that it does not spin, `u64::MAX` that it never sleeps.
     pub spin_ns: u64,
 }
 
 /// A task group: its tasks and child groups divide what it receives, by their weights and shares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// For people, e.g. `a` or `worker[3]`.
+    /// Name, e.g. `a` or `worker[3]`.
     pub name: String,
-    /// The group in which it is; `None`: below the root.
+    /// The group that this group is in; `None` means the root.
     pub parent: Option<GroupIndex>,
-    /// What it is due, compared with its siblings' shares and with the weights of tasks beside it; 1024 as a task at
-    /// nice 0.
+    /// Weight of the group among its siblings and the tasks beside it. 1024 is worth as much as a task of nice 0.
     pub shares: u32,
 }
 
-/// Where the memory lies that a task streams through.
+/// Where the memory is that a task streams through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
-    /// On the node where the task began its first such operation, as Linux places pages by default.
+    /// On the node where the task began its first such operation. This is where Linux places pages by default.
     FirstTouch,
     /// On this node.
     Node(u32),
 }
 
-/// A pipe or a socket: bounded, first in first out, readers and writers wait in the order in which they came.
+/// A pipe or a socket: bounded, first in, first out. Readers and writers wait in the order in which they came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
-    /// Bytes it holds before a writer blocks.
+    /// Bytes that the channel holds before a writer blocks.
     pub capacity_bytes: u64,
-    /// A message takes this much of the capacity more than its bytes (a socket buffer's overhead).
+    /// Capacity that a message takes in addition to its bytes (a socket buffer's overhead).
     pub overhead_bytes: u64,
-    /// A writer that waits is woken once its message fits and at least so much is free; 0: once its message fits. Linux
-    /// wakes a unix socket's writers when at most a quarter of the buffer is used, and a pipe's when a whole page is
-    /// free: without it every message read from a full channel would wake a writer. At most `capacity_bytes`.
+    /// Free bytes that it takes, beside room for its message, to wake a writer that waits; at most `capacity_bytes`.
+    /// Linux wakes a unix socket's writers when at most a quarter of the buffer is used, and a pipe's when a whole page
+    /// is free. Without this, every message read from a full channel would wake a writer.
     #[serde(default)]
     pub wake_room_bytes: u64,
-    /// Whether its wake-ups say `sync`: pipes and sockets do.
+    /// Whether wake-ups by the channel are `sync`, as those of pipes and sockets are.
     pub sync: bool,
-    /// A socket over the loopback device: the sender's context does the protocol's work for both ends
-    /// (`loopback_ns` of the machine).
+    /// Whether this is a socket over the loopback device. Then the protocol's work for both ends is done in the
+    /// sender's context (`loopback_ns` of the machine).
     #[serde(default)]
     pub loopback: bool,
-    /// Cache lines that a sender takes over from the CPU that used the channel last: its lock, its queue, its counters.
-    /// 0 with `loopback`, whose protocol work has them.
+    /// Cache lines that a sender fetches from the CPU that last used the channel: its lock, its queue, its counters. 0
+    /// with `loopback`, because the protocol's work includes them.
     #[serde(default)]
     pub send_lines: u32,
     /// Cache lines that a receiver fetches from the sender's CPU with each message, beside its bytes: the kernel's
-    /// record of it, and the channel's own lines.
+    /// record of the message, and the channel's own lines.
     #[serde(default)]
     pub recv_lines: u32,
 }
 
-/// Where a wake-up comes from that no task makes.
+/// Where a wake-up comes from if no task makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// A timer, armed on the CPU where the task went to sleep; its interrupt comes there.
+    /// A timer, armed on the CPU where the task went to sleep. Its interrupt arrives there.
     Timer,
-    /// A device; its interrupt comes to the CPU where the task went to sleep.
+    /// A device. Its interrupt arrives on the CPU where the task went to sleep.
     Device,
-    /// A recording does not say what: as a device.
+    /// A recording does not tell. Treated as a device.
     Unknown,
 }
 
@@ -242,162 +243,165 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
-    /// Use the CPU. With `spread_percent` s > 0, uniformly between (100 - s) % and (100 + s) % of it, by the seed.
+    /// Use the CPU. If `spread_percent` s is not 0, the work is random by the seed, uniform between (100 - s) % and
+    /// (100 + s) % of `work_ns`.
     Compute {
-        /// Work.
+        /// Work in nanoseconds.
         work_ns: u64,
-        /// 0 to 100.
+        /// Spread in percent, 0 to 100.
         spread_percent: u32,
     },
-    /// Put one message in, blocking while it does not fit; wakes the first reader that waits.
+    /// Put one message into a channel, and block while it does not fit. Wakes the first reader that waits.
     Send {
-        /// Where.
+        /// The channel written to.
         channel: ChannelIndex,
-        /// Size.
+        /// Size of the message.
         bytes: u32,
         /// Work of the system call before the message is in.
         work_ns: u64,
     },
-    /// Take one message out, blocking while there is none; wakes the first writer that waits and now fits (see
-    /// [`Channel::wake_room_bytes`]).
+    /// Take one message out of a channel, and block while there is none. Wakes the first writer that waits, if its
+    /// message fits now (see [`Channel::wake_room_bytes`]).
     Recv {
-        /// Where.
+        /// The channel read from.
         channel: ChannelIndex,
         /// Work of the system call after the message is there.
         work_ns: u64,
     },
-    /// Wait until there is a message in one of several channels (`select()`, `poll()`), and leave it there. Who waits
-    /// so is woken by the first message put into any of them; one task at a time may.
+    /// Wait until there is a message in one of several channels (`select()`, `poll()`), and leave it there. The first
+    /// message put into any of them wakes the task. Only one task at a time may wait in this way.
     Poll {
-        /// The first of them.
+        /// The first of the channels.
         first: ChannelIndex,
-        /// How many, from that one on.
+        /// Number of channels, from that one on.
         count: u32,
         /// Work of the system call once there is a message.
         work_ns: u64,
     },
-    /// Execute the operations up to the matching [`Op::LoopEnd`] once if there is a message in a channel, else go on
-    /// after them. Costs nothing: who polled knows it.
+    /// If there is a message in a channel, execute the operations up to the matching [`Op::LoopEnd`] once; otherwise go
+    /// on after them. Costs nothing, because a task that polled knows the answer.
     WhenReady {
-        /// Which.
+        /// The channel that may have a message.
         channel: ChannelIndex,
     },
-    /// Sleep, then be woken from outside: `delay_ns` after the sleep began.
+    /// Sleep until woken from outside, `delay_ns` after the sleep began.
     Sleep {
-        /// Length.
+        /// Length of the sleep.
         delay_ns: u64,
-        /// By what.
+        /// What wakes the task.
         source: Source,
     },
-    /// Sleep until a time of the simulation, then be woken from outside; goes on at once if that is past. What happens
-    /// at its own times whatever the scheduler does (open loop).
+    /// Sleep until woken from outside at a time of the simulation; go on at once if that is past. This models events
+    /// whose times do not depend on the scheduler (open loop).
     SleepUntil {
-        /// Since time 0.
+        /// Time of the wake-up, from time 0.
         time_ns: u64,
-        /// By what.
+        /// What wakes the task.
         source: Source,
     },
-    /// Stream through memory: takes as long as the work, or as the memory needs to deliver the bytes if that is longer.
+    /// Stream through memory. Takes as long as the work, or as long as the memory needs for the bytes if that is
+    /// longer.
     Memory {
-        /// Work, as of [`Op::Compute`]: the least that it takes.
+        /// Work as in [`Op::Compute`]: the least time that the operation takes.
         work_ns: u64,
-        /// Bytes read.
+        /// Number of bytes read.
         read_bytes: u64,
-        /// Bytes written.
+        /// Number of bytes written.
         write_bytes: u64,
-        /// Whose memory.
+        /// The node of the memory.
         home: Home,
-        /// So many percent of the bytes come from the last-level cache and go there: all levels up to it see them, the
-        /// memory does not.
+        /// Percentage of the bytes that come from the last-level cache and go there. They load all levels up to that
+        /// cache, but not the memory.
         #[serde(default)]
         llc_percent: u32,
     },
-    /// Take a lock; spins and sleeps as the lock says while another task has it.
+    /// Take a lock. While another task has it, spin and sleep as the lock says.
     Lock {
-        /// Which.
+        /// The lock to take.
         lock: LockIndex,
     },
-    /// Give it back. Only the task that has it may.
+    /// Give a lock back. Only the task that has it may do so.
     Unlock {
-        /// Which.
+        /// The lock to give back.
         lock: LockIndex,
     },
-    /// Wait until all parties of a barrier are there.
+    /// Wait until all parties have come to a barrier.
     Barrier {
-        /// Which.
+        /// The barrier to wait at.
         barrier: BarrierIndex,
     },
-    /// Execute another program: the kernel may place the task anew, its caches are of no use to it.
+    /// Execute another program. The kernel may place the task again, and what the task has in the caches is useless
+    /// then.
     Exec,
     /// Start a task whose `parent` is this one.
     Fork {
-        /// Which.
+        /// The task to start.
         task: TaskIndex,
     },
     /// Wait until all tasks forked by this one have exited.
     Join,
-    /// Raise a one-shot signal; if its waiter waits, wake it. Signals that follow each other directly are raised in one
-    /// system call: the task gives way after the last.
+    /// Raise a one-shot signal, and wake its waiter if it waits. Signals that follow each other directly are raised in
+    /// one system call, so a wakee can preempt the task only after the last.
     Signal {
-        /// Which.
+        /// The signal to raise.
         signal: SignalIndex,
-        /// The wake-up says `sync`.
+        /// Whether the wake-up is `sync`.
         sync: bool,
     },
-    /// Wait for a one-shot signal; goes on at once if it was raised already.
+    /// Wait for a one-shot signal; go on at once if it was raised already.
     Wait {
-        /// Which.
+        /// The signal to wait for.
         signal: SignalIndex,
     },
-    /// Open a gate, waking all who wait there.
+    /// Open a gate, and wake all tasks that wait there.
     OpenGate {
-        /// Which.
+        /// The gate to open.
         gate: GateIndex,
     },
-    /// Wait for a gate; goes on at once if it is open.
+    /// Wait for a gate; go on at once if it is open.
     WaitGate {
-        /// Which.
+        /// The gate to wait for.
         gate: GateIndex,
     },
     /// Repeat the operations up to the matching [`Op::LoopEnd`]; loops nest.
     LoopBegin {
-        /// How often; `None`: for ever.
+        /// Number of rounds; `None` means for ever.
         times: Option<u64>,
     },
-    /// Share out the rounds of a loop among the tasks of a barrier, as OpenMP's schedule(dynamic) does: whoever comes
-    /// takes the next round, executes the operations up to the matching [`Op::LoopEnd`], and comes again; goes on after
-    /// the loop once all rounds are taken. There are new rounds each time that the barrier opens.
+    /// Share out the rounds of a loop among the tasks of a barrier, as OpenMP's schedule(dynamic) does. A task that
+    /// comes takes the next round, executes the operations up to the matching [`Op::LoopEnd`], and comes again. It goes
+    /// on after the loop once all rounds are taken. There are new rounds each time that the barrier opens.
     LoopShared {
-        /// Whose.
+        /// The barrier whose tasks share the rounds.
         barrier: BarrierIndex,
-        /// How many rounds, for all tasks together.
+        /// Number of rounds, for all tasks together.
         times: u64,
     },
     /// End of a loop.
     LoopEnd,
-    /// Give a group other shares from now on.
+    /// Change the shares of a group from now on.
     SetShares {
-        /// Which.
+        /// The group to change.
         group: GroupIndex,
-        /// How many.
+        /// The new shares.
         shares: u32,
     },
-    /// The task that executes this goes to a group; `None`: out of any.
+    /// Move the task that executes this to a group; `None` moves it out of all groups.
     MoveTo {
-        /// Which.
+        /// The group to move to.
         group: Option<GroupIndex>,
     },
-    /// Give up the CPU, staying runnable (sched_yield).
+    /// Give up the CPU, but stay runnable (sched_yield).
     Yield,
-    /// The measured part begins.
+    /// Begin the measured part.
     MarkBegin,
-    /// The measured part ends.
+    /// End the measured part.
     MarkEnd,
-    /// So many units of useful work are done.
+    /// Count units of useful work as done.
     Count {
-        /// How many.
+        /// Number of units.
         units: u64,
     },
-    /// End.
+    /// End the task.
     Exit,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `NAME[:key=value,...]`: from what a user types to a [`Workload`].
+//! Turns `NAME[:key=value,...]`, which a user types, into a [`Workload`].
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -12,25 +12,25 @@ use crate::program::Workload;
 /// The workloads that come with wakelab, sorted by name: name and text of each file of `workloads/`.
 const PRESETS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/workloads.rs"));
 
-/// Names of the workloads that come with wakelab.
+/// Returns the names of the workloads that come with wakelab.
 pub fn presets() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|(name, _)| *name)
 }
 
-/// What a workload is and what can be set; `name` is a preset or the path of a `.toml` file.
+/// Returns what a workload is and which parameters it has. `name` is a preset or the path of a `.toml` file.
 ///
 /// # Errors
-/// No such preset or file, or a file that is wrong.
+/// Fails if there is no such preset or file, or the file is wrong.
 pub fn describe(name: &str) -> Result<Description, WorkloadError> {
     Ok(open(name, name)?.description().clone())
 }
 
 impl Workload {
-    /// The workload that a spec names: `hackbench`, `hackbench:groups=16,ipc=pipe`, `dir/mine.toml:tasks=3`.
+    /// Returns the workload that a spec names: `hackbench`, `hackbench:groups=16,ipc=pipe`, `dir/mine.toml:tasks=3`.
     ///
     /// # Errors
-    /// No such preset or file, a file that is wrong (with line and column), unknown parameters (the error lists those
-    /// that exist), values that are not allowed.
+    /// Fails if there is no such preset or file, if the file is wrong (with line and column), for unknown parameters
+    /// (the error names those that exist), and for values that are not allowed.
     pub fn parse_spec(spec: &str) -> Result<Workload, WorkloadError> {
         let (name, settings) = split(spec);
         let fail = |message: String| Err(WorkloadError::Spec { spec: spec.to_owned(), message });
@@ -47,7 +47,7 @@ impl Workload {
     }
 }
 
-/// Name and settings. A path may contain colons before its `.toml`.
+/// Splits a spec into name and settings. A path may contain colons before its `.toml`.
 fn split(spec: &str) -> (&str, Option<&str>) {
     let colon = match spec.find(".toml:") {
         Some(at) => Some(at + ".toml".len()),

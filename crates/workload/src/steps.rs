@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The programs of workload files: an operation is a word or a table with one key that says which.
+//! Reads the programs of workload files. An operation is a word, or a table with one key that names the operation.
 
 use toml::de::DeTable;
 
@@ -26,7 +26,7 @@ pub(crate) enum StepKind {
         times: Option<Expr>,
         body: Vec<Step>,
     },
-    /// Rounds of a loop, shared out among the tasks of a barrier.
+    /// A loop whose rounds are shared out among the tasks of a barrier.
     Share {
         times: Expr,
         among: Reference,
@@ -36,7 +36,7 @@ pub(crate) enum StepKind {
         range: Range,
         body: Vec<Step>,
     },
-    /// Once, if there is a message.
+    /// Executes the body once if there is a message.
     WhenReady {
         channel: Reference,
         body: Vec<Step>,
@@ -64,7 +64,7 @@ pub(crate) enum OpTemplate {
         channel: Reference,
         work_ns: Expr,
     },
-    /// Of all channels of an array.
+    /// Waits for a message in any channel of an array.
     Poll {
         channels: Reference,
         work_ns: Expr,
@@ -113,14 +113,14 @@ pub(crate) enum OpTemplate {
         group: Reference,
         shares: Expr,
     },
-    /// `None`: out of any group.
+    /// Moves the task; `None` moves it out of all groups.
     MoveTo {
         group: Option<Reference>,
     },
     Plain(Op),
 }
 
-/// Whose memory is streamed through.
+/// The node whose memory a task streams through.
 #[derive(Clone, Debug)]
 pub(crate) enum HomeTemplate {
     FirstTouch,
@@ -190,7 +190,7 @@ impl Reader<'_> {
         Ok(Step { offset, kind })
     }
 
-    /// The error for a table without any of [`STEP_KEYS`]: its first key is taken for a misspelt one.
+    /// Returns the error for a table without any of [`STEP_KEYS`]. It takes the table's first key for a misspelt one.
     fn no_operation(&self, table: &DeTable<'_>, offset: usize) -> WorkloadError {
         match table.keys().min_by_key(|key| key.span().start) {
             Some(key) => {
@@ -205,7 +205,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The operation that the key `word` with the value `subject` says; `word` is one of [`STEP_KEYS`].
+    /// Reads the operation that is named by the key `word`, one of [`STEP_KEYS`], with the value `subject`.
     fn op(&self, word: &str, subject: &Node<'_>, fields: &mut Fields<'_, '_>) -> Result<OpTemplate> {
         Ok(match word {
             "compute-ns" => OpTemplate::Compute {
@@ -260,7 +260,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What ends a sleep.
+    /// Reads what ends a sleep.
     fn source_of(&self, fields: &mut Fields<'_, '_>) -> Result<Source> {
         fields.optional("source").map_or(Ok(Source::Timer), |node| self.choice(node, &SOURCES))
     }
@@ -269,7 +269,7 @@ impl Reader<'_> {
 const SOURCES: [(&str, Source); 3] =
     [("timer", Source::Timer), ("device", Source::Device), ("unknown", Source::Unknown)];
 
-/// An operation without arguments is one of these words.
+/// Operations without arguments: words.
 const PLAIN_STEPS: [(&str, Op); 6] = [
     ("join", Op::Join),
     ("exec", Op::Exec),
@@ -279,7 +279,7 @@ const PLAIN_STEPS: [(&str, Op); 6] = [
     ("exit", Op::Exit),
 ];
 
-/// An operation is a table with one of these.
+/// Keys that name an operation with arguments.
 const STEP_KEYS: [&str; 23] = [
     "compute-ns",
     "send",

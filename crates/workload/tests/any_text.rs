@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Mutated files and random specs must not panic, and a hackbench of any size sends what it receives.
+//! Mutated files and random specs must not panic, and a hackbench of any size receives as many messages as it sends.
 
 use proptest::prelude::*;
 use wakelab_workload::{Op, Workload, WorkloadFile, presets};
@@ -7,7 +7,8 @@ use wakelab_workload::{Op, Workload, WorkloadFile, presets};
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Presets with bytes replaced, removed or doubled: an error with a place, or a workload that passes its check.
+    /// A preset with bytes replaced, removed or doubled gives an error with a place, or a workload that passes its
+    /// check.
     #[test]
     fn mutated_files_never_panic(which in 0..presets().count(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..4, any::<u8>()), 1..6)) {
         let name = presets().nth(which).unwrap();
@@ -29,7 +30,7 @@ proptest! {
         match WorkloadFile::parse("m.toml", &text) {
             Err(error) => prop_assert!(error.to_string().starts_with("m.toml:"), "{}", error),
             Ok(file) => {
-                // Small settings where the parameters survived, so that a case stays quick.
+                // Parameters that survived get small values, so that a case stays quick.
                 let small = |key: &str| file.description().params.iter().any(|param| param.name == key);
                 let settings: Vec<_> = ["groups", "fds", "pairs", "tasks", "threads", "clients"].iter().filter(|key| small(key)).map(|key| (key.to_string(), "2".to_owned())).collect();
                 if let Ok(workload) = file.expand("m", &settings) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Workload files of one's own: the whole format once, and every way to be wrong.
+//! Workload files that users write: every key once, and every error.
 
 use wakelab_workload::{
     Barrier, Channel, End, Group, Home, Lock, Measure, Op, Source, Task, Workload, WorkloadFile,
@@ -14,9 +14,8 @@ fn expand(body: &str, settings: &[(&str, &str)]) -> Result<Workload, String> {
     file.expand("t", &settings).map_err(|error| error.to_string())
 }
 
-#[test]
-fn every_key_once() {
-    let body = r#"
+/// Most keys of the format, each at least once.
+const EVERY_KEY: &str = r#"
 end-after-ns = "twice * 1_000"
 [[params]]
 name = "n"
@@ -82,6 +81,10 @@ program = [
     { signal = "done[i]", sync = true },
 ]
 "#;
+
+#[test]
+fn every_key_once() {
+    let body = EVERY_KEY;
     let channel = |capacity_bytes| Channel {
         capacity_bytes,
         overhead_bytes: 7,
@@ -146,7 +149,7 @@ program = [
         ..Workload::empty("t", Measure::Makespan)
     };
     assert_eq!(expand(body, &[]), Ok(expected.clone()));
-    // The other choice: two more gates before "go", and yield instead of compute.
+    // The other choice makes two more gates before "go", and a yield instead of the compute.
     expected.name = "t:how=slow".to_owned();
     expected.gates = 3;
     expected.tasks[0].program[4] = Op::OpenGate { gate: 2 };
@@ -158,7 +161,7 @@ program = [
     assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), expand(body, &[]).unwrap());
 }
 
-/// The keys that every_key_once() has no place for: locks, barriers, memory, exec, open-loop sleeps, judged tasks.
+/// The keys that are not in every_key_once(): locks, barriers, memory, exec, open-loop sleeps, judged tasks.
 #[test]
 fn every_key_of_shared_objects_once() {
     let body = r#"
@@ -225,7 +228,7 @@ program = [
         allowed: (i == 1).then(|| vec![0]),
         footprint_bytes: 4096 * u64::from(i),
         judged: i == 1,
-        // Locks: 0 plain, 1 and 2 the shards, 3 the spinlock. Barriers: 0 round, 1 busy.
+        // Locks: 0 is plain, 1 and 2 are the shards, 3 is the spinlock. Barriers: 0 is round, 1 is busy.
         ..Task::new(
             "t",
             i,
@@ -271,7 +274,7 @@ program = [
     assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), found);
 }
 
-/// A file with one task whose program is `program`, at line 6 from column 12 on.
+/// Returns a file with one task, whose `program` begins at line 6, column 12.
 fn with_program(program: &str) -> String {
     format!(
         "[[tasks]]\nname = \"a\"\nprogram = [{program}]\n[[channels]]\nname = \"c\"\ncapacity-bytes = 10\n\
@@ -310,7 +313,7 @@ fn wrong_programs_name_line_and_column() {
         (r#"{ send = "c[0]", bytes = 1 }"#, "t.toml:6:22: 'c' has 0 indices, found 1"),
         (
             r#"{ send = "c", bytes = 11 }"#,
-            "t.toml: task 0 (a), operation 0: a message that takes 11 bytes never fits into channel 0 of 10",
+            "t.toml: task 0 (a), operation 0: a message that takes 11 bytes never fits into channel 0 of 10 bytes",
         ),
         (r#"{ fork = "a" }"#, "t.toml: task 0 (a): it is its own ancestor"),
         (r#"{ wait = "s" }"#, "t.toml:6:22: unknown 's' among the signals; there is none"),
@@ -322,7 +325,7 @@ fn wrong_programs_name_line_and_column() {
         (r#"{ for = "i", do = [] }"#, "t.toml:6:22: expected 'in', as in 'i in 0..fds', found the end"),
         (
             r#"{ for = "i in 0..2", do = [{ for = "i in 0..2", do = [] }] }"#,
-            "t.toml:6:39: the name 'i' means something else already",
+            "t.toml:6:39: the name 'i' already means something else",
         ),
         (
             r#"{ for = "i in 0..1_000_000_000_000", do = [] }"#,
@@ -357,11 +360,11 @@ fn wrong_programs_name_line_and_column() {
         (r#"{ lock = "l" }, "yield""#, "t.toml: task 0 (a), operation 2: ends while it holds lock 0"),
         (
             r#"{ repeat = 2, do = [{ lock = "l" }] }"#,
-            "t.toml: task 0 (a), operation 2: the loop ends with other locks held than it began with",
+            "t.toml: task 0 (a), operation 2: the loop ends with other locks held than when it began",
         ),
         (
             r#"{ barrier = "b" }, { barrier = "b" }"#,
-            "t.toml: barrier 0: it has 2 parties; tasks that come to it: 1",
+            "t.toml: barrier 0: it has 2 parties; expected at most 1, the tasks that come to it",
         ),
         (r#"{ compute-ns = "\u0031 / 0" }"#, "t.toml:6:29: division by zero"),
     ] {
@@ -425,15 +428,15 @@ fn wrong_files_name_line_and_column() {
         ),
         (
             format!("{task}[[let]]\nname = \"self\"\nvalue = 1"),
-            "t.toml:9:9: the name 'self' means something else already",
+            "t.toml:9:9: the name 'self' already means something else",
         ),
         (
             format!("{task}[[channels]]\nname = \"c\"\ncapacity-bytes = 5\nwake-room-bytes = 6"),
-            "t.toml: channel 0: wakes writers at 6 free bytes, capacity of 5",
+            "t.toml: channel 0: wakes writers at 6 free bytes; expected at most the capacity, 5",
         ),
         (
             format!("{task}[[channels]]\nname = \"c\"\ncapacity-bytes = 5\nloopback = true\nsend-lines = 3"),
-            "t.toml: channel 0: a sender's 3 lines; expected none with loopback, whose protocol's cost has them",
+            "t.toml: channel 0: 3 send-lines; expected 0 with loopback, because the protocol's cost includes them",
         ),
         (
             format!("{task}[[channels]]\nname = \"c\"\ncapacity-bytes = 5\nrecv-lines = 2_000_000"),
@@ -446,7 +449,7 @@ fn wrong_files_name_line_and_column() {
     assert_eq!(expand(&second.repeat(2), &[]), Err("t.toml:10:8: a second parameter 'n'".to_owned()));
 }
 
-/// The example of docs/guide/workloads.md, with the locks, barriers and groups below it, is a workload.
+/// The example of docs/guide/workloads.md, together with the locks, barriers and groups below it, is a valid workload.
 #[test]
 fn the_example_of_the_guide_expands() {
     let guide = include_str!("../../../docs/guide/workloads.md");
@@ -469,7 +472,8 @@ fn the_example_of_the_guide_expands() {
     assert!(ring.tasks[2].program.contains(&Op::Send { channel: 0, bytes: 1, work_ns: 400 }));
 }
 
-/// Groups as arrays, nested in either order of the file; where tasks begin and go.
+/// Groups as arrays, with parents before and after their children in the file; the groups that tasks begin in and move
+/// to.
 #[test]
 fn groups_expand() {
     let text = r#"

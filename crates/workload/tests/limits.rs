@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A few bytes cannot ask for much memory or time: counts are refused by arithmetic, whatever they came from.
+//! A few bytes cannot ask for much memory or time: counts are refused by arithmetic, wherever they come from.
 
 use wakelab_workload::{
     HELD_LOCKS_MAX, Measure, OPS_MAX, Op, TASKS_MAX, Task, Workload, WorkloadError, WorkloadFile, describe,
@@ -47,14 +47,14 @@ fn parameters_to_lower_are_named() {
     );
 }
 
-/// 1,000 tasks of 20,000 operations each: known before the first is made.
+/// 1,000 tasks of 20,000 operations each are refused before the first is made.
 #[test]
 fn operations_are_counted_before_they_are_made() {
     let found = refused(
         "[[tasks]]\nname = \"t\"\neach = [\"i in 0..1000\"]\n\
          program = [{ for = \"j in 0..10_000\", do = [{ compute-ns = 1 }] }]",
     );
-    // A step for the task, one for the loop, and two a round.
+    // Each task takes a step for itself, one for the loop, and two a round.
     let expected =
         "'t' brings the operations to at least 20002000; expected at most 16777216: use smaller ranges";
     assert!(found.ends_with(expected), "{found}");
@@ -96,7 +96,7 @@ fn numbers_in_json_cost_nothing() {
     }
 }
 
-/// Each lock taken is compared with all that are held.
+/// Each lock that is taken is compared with all locks held, so their number is limited.
 #[test]
 fn a_task_holds_few_locks_at_a_time() {
     let nest = |depth: u32| {
@@ -122,7 +122,7 @@ fn large_files_and_long_names() {
     assert_eq!(found, "w.toml:5:8: a name of 65 bytes; expected at most 64");
 }
 
-/// A device without end is read up to the limit only.
+/// A device without end is read only up to the limit.
 #[cfg(target_os = "linux")]
 #[test]
 fn endless_files() {
@@ -135,7 +135,7 @@ fn endless_files() {
     assert!(found.ends_with("more than 1048576 bytes; expected a workload file"), "{found}");
 }
 
-/// What a file says is never printed raw.
+/// Errors print a file's words only with escapes.
 #[test]
 fn escapes_in_errors() {
     let found = refused("[[tasks]]\nname = \"a\\u001b[31mb\"\nprogram = []");

@@ -42,7 +42,7 @@ fn count(units: u64) -> Op {
     Op::Count { units }
 }
 
-/// A task of weight 1024 that starts at 0 and may run anywhere.
+/// Returns a task of weight 1024 that starts at 0 and may run anywhere.
 fn task(name: &str, process: u32, footprint_bytes: u64, program: &[Op]) -> Task {
     Task {
         name: name.to_owned(),
@@ -71,7 +71,8 @@ fn duration_ms(ms: u64) -> End {
 #[test]
 fn schbench_requests() {
     let found = expand("schbench:message-threads=2,threads=2,operations=3,spread-percent=0,warmuptime-ms=4");
-    // 256 KiB / 24 = 10,922 = 104.5 squared; 104 cubed is 1,124,864 steps of 0.67 ns: 753,658 ns a multiplication.
+    // 256 KiB / 24 = 10,922 = 104.5 squared. A multiplication takes 104 cubed = 1,124,864 steps of 0.67 ns, which is
+    // 753,658 ns.
     let worker = |m: u32| {
         let program = [
             FOREVER,
@@ -96,7 +97,7 @@ fn schbench_messages_as_first_written() {
     let spec = "schbench:shape=messages,message-threads=2,threads=1,cputime-us=7,message-cputime-us=3,\
                 sleeptime-us=32,background=2,background-stride=4,spread-percent=5";
     let found = expand(spec);
-    // 32 us and k eighths of a quarter of it, 1 us each: k = (3 k + m) mod 8.
+    // A sleep takes 32 us and k times 1 us, an eighth of a quarter of it. The next k is (3 k + m) mod 8.
     let message = |m: u32, eighths: [u64; 8]| {
         let mut program = vec![Op::Fork { task: 3 + m }, FOREVER];
         for eighth in eighths {
@@ -144,7 +145,7 @@ fn schbench_messages_as_first_written() {
     assert_eq!(found.tasks, expected);
 }
 
-/// 8 requests, then a sleep: with 2 message threads and 4000 requests a second each hands out 8 in 4 ms.
+/// With 2 message threads and 4000 requests a second, each thread hands out 8 requests in 4 ms, then sleeps.
 #[test]
 fn schbench_at_a_rate() {
     let found = expand("schbench:rps=4000,message-threads=2,threads=3");
@@ -162,7 +163,8 @@ fn schbench_at_a_rate() {
 #[test]
 fn uperf_pairs() {
     let found = expand("uperf:threads=2,response-bytes=400,duration-ms=3,work-ns=11,spread-percent=2");
-    // Reading takes 970 ns and 1 ns for 40 bytes: 1174 for the request of 8192, 980 for the response of 400.
+    // Reading takes 970 ns, and 1 ns more for every 40 bytes: 1174 ns for a request of 8192 bytes, 980 ns for a
+    // response of 400.
     let master = |t: u32| {
         let program =
             [FOREVER, compute(611, 2), send(t, 8192, 0), recv(2 + t, 0), compute(980, 2), count(1), END];
@@ -185,8 +187,8 @@ fn lock_server_with_fewer_servers_than_clients() {
     let spec = "lock-server:clients=3,servers=2,statements=3,cpu-us=30,hold-ns=70,spin-ns=9,handoff=yes,reads=1,\
                 read-us=8,log-us=50,client-us=4,spread-percent=1";
     let found = expand(spec);
-    // Alone a transaction takes 4 + 30 + 8 us and 3 x 70 ns = 42,210 ns, and 75,000 ns to commit. In a write of 50 us
-    // 2 x 50,000 / 117,210 = 0.85 commits come: groups of 1.
+    // Alone, a transaction takes 4 + 30 + 8 us and 3 x 70 ns = 42,210 ns, and 75,000 ns to commit. During a write of 50
+    // us, 2 x 50,000 / 117,210 = 0.85 commits arrive, so groups have 1.
     let client = |number: u32, server: u32| {
         let program = [FOREVER, compute(4000, 1), send(server, 200, 0), recv(2 + server, 0), END];
         task("client", number, 65_536, &program)
@@ -215,12 +217,13 @@ fn lock_server_with_fewer_servers_than_clients() {
 #[test]
 fn lock_server_groups_commits() {
     let group = |spec: &str| expand(spec).tasks.last().unwrap().program[1];
-    // By default 5 + 200 + 2 x 100 us and 10 x 2 us: 425 us, 500 with the commit. 100 x 50 / 500 = 10.
+    // By default a transaction takes 5 + 200 + 2 x 100 us and 10 x 2 us = 425 us, and 500 us with the commit. So groups
+    // have 100 x 50 / 500 = 10.
     assert_eq!(group("lock-server:clients=100"), repeat(10));
     assert_eq!(group("lock-server:clients=1"), repeat(1));
     assert_eq!(group("lock-server:clients=100,commit-group=7"), repeat(7));
     assert_eq!(group("lock-server:clients=100,servers=3,commit-group=7"), repeat(3));
-    // As many servers as clients at most, no log writer without a log.
+    // There are at most as many servers as clients, and no log writer without a log.
     let found = expand("lock-server:clients=2,servers=9,log-us=0");
     assert_eq!(found.tasks.iter().map(|task| &task.name[..1]).collect::<String>(), "ccss");
     assert!(!found.tasks[2].program.contains(&recv(5, 0)));
@@ -232,7 +235,7 @@ fn pgbench_written_out() {
         "pgbench:clients=2,client-ns=7,server-ns=100,misses=2,miss-percent=30,lock-ns=3,stats-every=5,background-cpus=1,\
          background-hz=1000,spread-percent=4",
     );
-    // Queries are channels 0 and 1, answers 2 and 3, statistics 4.
+    // Queries go through channels 0 and 1, answers through 2 and 3, statistics through 4.
     let ask = |c: u32| [compute(7, 4), send(c, 100, 0)];
     let take = |c: u32| {
         let [think, query] = ask(c);
@@ -268,7 +271,7 @@ fn openmp_written_out() {
         Task { parent, allowed: Some(vec![2 * t]), ..task("thread", 0, 262_144, &program) }
     };
     let first = [Op::Fork { task: 1 }, Op::Fork { task: 2 }, barrier(), Op::MarkBegin];
-    // 10 % less, the average, 10 % more.
+    // The threads have 10 % less, the average, and 10 % more.
     let expected = [
         thread(0, &first, 18_000, &[compute(2000, 10)], &[Op::MarkEnd]),
         thread(1, &[barrier()], 20_000, &[], &[]),
@@ -283,13 +286,13 @@ fn openmp_written_out() {
 #[test]
 fn openmp_shares_chunks_out() {
     let found = expand("openmp:threads=3,loops=5,work-us=20,imbalance-percent=10,schedule=dynamic,chunks=4");
-    // 12 chunks of 5 us for whoever comes.
+    // 12 chunks of 5 us go to the threads as they come.
     let rounds =
         [repeat(5), Op::LoopShared { barrier: 0, times: 12 }, compute(5000, 10), END, barrier(), END];
     assert_eq!(found.tasks[2].program, [&[barrier()], &rounds[..]].concat());
 }
 
-/// libgomp's steps of 25 ns by policy, with enough CPUs and with too few.
+/// libgomp spins for a number of steps of 25 ns that depends on its policy, and on whether there are enough CPUs.
 #[test]
 fn openmp_spins_as_libgomp_does() {
     for (settings, steps) in [
@@ -327,7 +330,7 @@ fn stream_written_out() {
     };
     assert_eq!(found.tasks, [thread(0, &[Op::Fork { task: 1 }], &[Op::MarkBegin]), thread(1, &[], &[])]);
     assert_eq!(found.barriers, [Barrier { parties: 2, spin_ns: 7_500_000 }]);
-    // Bytes an element as STREAM counts them.
+    // Bytes per element, as STREAM counts them.
     for (kernel, bytes) in [("copy", 16), ("scale", 16), ("add", 24), ("triad", 24), ("all", 80)] {
         let found = expand(&format!("stream:threads=4,times=1,kernel={kernel}"));
         let counted: u64 = found.tasks[3]
@@ -342,7 +345,7 @@ fn stream_written_out() {
     }
 }
 
-/// Small values of every parameter; of those that are large by nature their smallest.
+/// Returns small values of every parameter; for parameters that are large by nature, their smallest value.
 fn settings(name: &str) -> impl Strategy<Value = Vec<String>> + use<> {
     let description = describe(name).unwrap();
     let one = |param: &wakelab_workload::Param| {
@@ -371,7 +374,7 @@ fn any_preset() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(250))]
 
-    /// Whatever a preset's parameters say within their ranges, it expands, passes the check, and survives JSON.
+    /// With any parameters in their ranges, a preset expands, passes the check, and survives JSON.
     #[test]
     fn presets_expand_with_any_parameters(spec in any_preset()) {
         let found = Workload::parse_spec(&spec);
@@ -379,14 +382,14 @@ proptest! {
         let found = found.unwrap();
         prop_assert_eq!(found.check(), Ok(()));
         prop_assert_eq!(&serde_json::from_str::<Workload>(&serde_json::to_string(&found).unwrap()).unwrap(), &found);
-        // The name says what differs from the defaults, and makes the same workload again.
+        // The name says what differs from the defaults, so it makes the same workload again.
         prop_assert_eq!(Workload::parse_spec(&found.name).unwrap(), found);
     }
 }
 
-/// 20 users: alone a transaction takes 50 + 300 + 3 x 100 = 650 us, and a commit one and a half of 100 us more; in the
-/// 120 us of a write 20 x 120 / 800 = 3 come: the group is 4. Bursts are 300 / 4 = 75 us. Three kernel threads on CPUs
-/// 0 to 2, whose first runs are 40 ms apart.
+/// 20 users. Alone, a transaction takes 50 + 300 + 3 x 100 = 650 us, and its commit one and a half times 100 us more.
+/// During the 120 us of a write, 20 x 120 / 800 = 3 commits arrive, so the group is 4. Bursts take 300 / 4 = 75 us.
+/// There are three kernel threads on CPUs 0 to 2, whose first runs are 40 ms apart.
 #[test]
 fn oltp_is_bursts_reads_and_a_commit() {
     let found = expand("oltp:users=20,spread-percent=0,kworkers=3");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The presets, expanded: hackbench written out by hand, and counts and ends of all.
+//! The presets, expanded: hackbench is written out by hand; counts and ends are checked for all.
 
 use wakelab_workload::{Allowed, Channel, End, Measure, Op, Task, Workload, describe, presets};
 
@@ -18,7 +18,7 @@ fn hackbench_of_one_group_written_out() {
     let start = Op::WaitGate { gate: 0 };
     let sent = Op::Compute { work_ns: 70, spread_percent: 5 };
     let received = Op::Compute { work_ns: 50, spread_percent: 5 };
-    // Channel 0 is the ready pipe, 1 and 2 are the receivers'. Tasks 1 and 2 receive, 3 and 4 send.
+    // Channel 0 is the ready pipe, and 1 and 2 are the receivers'. Tasks 1 and 2 receive, 3 and 4 send.
     let receiver = |channel| {
         vec![
             ready,
@@ -52,7 +52,7 @@ fn hackbench_of_one_group_written_out() {
         Op::Join,
         Op::MarkEnd,
     ];
-    // 100 bytes take 512 + 256; 278 of them are the first to reach 212,992.
+    // A message of 100 bytes takes 512 + 256; 278 messages are the first to reach 212,992.
     let socket = Channel {
         capacity_bytes: 278 * 768,
         overhead_bytes: 668,
@@ -126,12 +126,12 @@ fn hackbench_counts_by_the_originals_defaults() {
         ("hackbench:groups=16", 641, 321)
     );
     assert_eq!(found.tasks.iter().filter(|task| task.name == "sender").count(), 320);
-    // Messages sent and received: loops x fds x fds x groups.
+    // Messages sent and received are loops x fds x fds x groups.
     assert_eq!(messages(&found), (640_000, 640_000));
     assert_eq!(expand("hackbench:groups=1_6"), found);
 }
 
-/// Messages of 100 bytes sent, and messages received from data channels.
+/// Returns the number of messages of 100 bytes sent, and of messages received from data channels.
 fn messages(workload: &Workload) -> (u64, u64) {
     let (mut sent, mut received) = (0, 0);
     for task in &workload.tasks {
@@ -154,7 +154,7 @@ fn hackbench_modes() {
     let threads = expand("hackbench:groups=1,fds=1,mode=thread");
     assert_eq!(threads.tasks.iter().map(|task| task.process).collect::<Vec<_>>(), [0, 0, 0]);
     let pipe = expand("hackbench:groups=1,fds=1,ipc=pipe").channels[1];
-    // 40 messages of 100 bytes a page, 16 pages.
+    // A page holds 40 messages of 100 bytes, and there are 16 pages.
     assert_eq!(
         pipe,
         Channel {
@@ -169,7 +169,7 @@ fn hackbench_modes() {
     );
 }
 
-/// How many messages of a size fit, as measured on Linux 6.18 by writing until EAGAIN.
+/// The number of messages of a size that fit, as measured on Linux 6.18 by writing until EAGAIN.
 #[test]
 fn channels_hold_as_many_messages_as_measured() {
     for (ipc, datasize, fit) in [
@@ -247,7 +247,7 @@ fn every_preset_describes_itself() {
         let description = describe(name).unwrap();
         assert_eq!(description.name, name);
         assert!(!description.summary.is_empty() && !description.text.is_empty());
-        // Each parameter's default can be given explicitly and changes nothing.
+        // Giving a parameter's default explicitly changes nothing.
         for param in &description.params {
             let explicit = expand(&format!("{name}:{}={}", param.name, param.default));
             assert_eq!(explicit, expand(name), "{name} {}", param.name);

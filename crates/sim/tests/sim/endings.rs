@@ -110,9 +110,9 @@ fn impossible_scenarios_are_refused() {
         program(&[Op::LoopEnd])
             .starts_with("impossible workload: task 0 (t), operation 0: the end of a loop")
     );
-    assert!(program(&[compute(1), recv(3)]).contains("operation 1: channel 3 of 3"));
-    assert!(program(&[Op::Wait { signal: 8 }]).contains("signal 8 of 8"));
-    assert!(program(&[Op::WaitGate { gate: 2 }]).contains("gate 2 of 2"));
+    assert!(program(&[compute(1), recv(3)]).contains("operation 1: channel 3; expected an index below 3"));
+    assert!(program(&[Op::Wait { signal: 8 }]).contains("signal 8; expected an index below 8"));
+    assert!(program(&[Op::WaitGate { gate: 2 }]).contains("gate 2; expected an index below 2"));
     assert!(refused(|s| s.machine_mut().costs.smt_speed = vec![]).starts_with("impossible machine: "));
     assert!(refused(|s| s.machine_mut().topology.cpus.clear()).starts_with("impossible machine: "));
 }

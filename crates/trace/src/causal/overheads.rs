@@ -2,12 +2,12 @@
 //! The kernel's part of a task's CPU time. With [`crate::Options::recorded_on`] it is taken off the task's work,
 //! because a replay charges it again.
 //!
-//! Measured, where the recording tells:
+//! Measured, if the recording tells:
 //! - placing and queueing: from sched_waking to its sched_wakeup on the same CPU (for a fork, to sched_wakeup_new);
 //! - an interrupt: from its entry to its exit;
 //! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out.
 //!
-//! Otherwise from the costs of the recorded machine: the switch, refilling caches, placing and queueing, sending
+//! Otherwise taken from the costs of the recorded machine: the switch, refilling caches, placing and queueing, sending
 //! interrupts to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit,
 //! and balancing before idling. It is not known what decisions and balancing read, so that stays in the work.
 //!

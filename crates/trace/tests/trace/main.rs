@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests of recordings as a whole, one program: hand-made ones, refusals, generated and mutated ones, the fixtures.
+//! Tests of whole recordings, in one program: hand-made ones, refused ones, generated and mutated ones, and the
+//! fixtures.
 
 mod causal;
 mod executor;

@@ -16,11 +16,11 @@ use wakelab_workload::Workload;
 use crate::executor::execute;
 use crate::round_trip::export;
 
-/// Lines of each slice.
+/// Number of lines of each slice.
 const LINES: usize = 250;
 
-/// From the beginning of one fixture, where tasks are born, and from the end of the other, where they exit; and the
-/// same of two exports as ftrace text, with timers and interrupts and with comments on tasks.
+/// Slices from the beginning of one fixture, where tasks are born, and from the end of the other, where they exit; and
+/// the same slices of two exports as ftrace text, with timers, interrupts and comments on tasks.
 static SLICES: LazyLock<[Vec<String>; 4]> = LazyLock::new(|| {
     let lines = |name: &str| -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is told about a recording: nothing that bears on the result stands in the JSON alone.
+//! The notes on a recording: nothing that bears on the result is only in the JSON.
 
 use std::num::NonZeroU32;
 

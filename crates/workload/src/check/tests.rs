@@ -55,27 +55,27 @@ fn loops() {
 #[test]
 fn indices_and_figures() {
     for (op, error) in [
-        (Op::Send { channel: 1, bytes: 1, work_ns: 0 }, "channel 1 of 1"),
-        (Op::Recv { channel: 7, work_ns: 0 }, "channel 7 of 1"),
-        (Op::Poll { first: 0, count: 2, work_ns: 0 }, "channel 1 of 1"),
+        (Op::Send { channel: 1, bytes: 1, work_ns: 0 }, "channel 1; expected an index below 1"),
+        (Op::Recv { channel: 7, work_ns: 0 }, "channel 7; expected an index below 1"),
+        (Op::Poll { first: 0, count: 2, work_ns: 0 }, "channel 1; expected an index below 1"),
         (Op::Poll { first: 0, count: 0, work_ns: 0 }, "polls no channel; expected at least 1"),
-        (Op::WhenReady { channel: 1 }, "channel 1 of 1"),
-        (Op::Signal { signal: 1, sync: false }, "signal 1 of 1"),
-        (Op::Wait { signal: 2 }, "signal 2 of 1"),
-        (Op::OpenGate { gate: 1 }, "gate 1 of 1"),
-        (Op::WaitGate { gate: 1 }, "gate 1 of 1"),
-        (Op::Fork { task: 1 }, "forks task 1 of 1"),
+        (Op::WhenReady { channel: 1 }, "channel 1; expected an index below 1"),
+        (Op::Signal { signal: 1, sync: false }, "signal 1; expected an index below 1"),
+        (Op::Wait { signal: 2 }, "signal 2; expected an index below 1"),
+        (Op::OpenGate { gate: 1 }, "gate 1; expected an index below 1"),
+        (Op::WaitGate { gate: 1 }, "gate 1; expected an index below 1"),
+        (Op::Fork { task: 1 }, "forks task 1; expected an index below 1"),
         (
             Op::Send { channel: 0, bytes: 101, work_ns: 0 },
-            "a message that takes 101 bytes never fits into channel 0 of 100",
+            "a message that takes 101 bytes never fits into channel 0 of 100 bytes",
         ),
         (Op::Compute { work_ns: 0, spread_percent: 101 }, "a spread of 101 percent; expected 0 to 100"),
         (
             Op::Compute { work_ns: TIME_NS_MAX + 1, spread_percent: 0 },
-            "work of 1125899906842625 ns; at most 1125899906842624",
+            "work of 1125899906842625 ns; expected at most 1125899906842624",
         ),
-        (Op::Lock { lock: 0 }, "lock 0 of 0"),
-        (Op::Barrier { barrier: 3 }, "barrier 3 of 0"),
+        (Op::Lock { lock: 0 }, "lock 0; expected an index below 0"),
+        (Op::Barrier { barrier: 3 }, "barrier 3; expected an index below 0"),
         (
             Op::Memory {
                 work_ns: 0,
@@ -98,7 +98,7 @@ fn indices_and_figures() {
         ),
         (
             Op::Sleep { delay_ns: u64::MAX, source: crate::Source::Timer },
-            "a sleep of 18446744073709551615 ns; at most 1125899906842624",
+            "a sleep of 18446744073709551615 ns; expected at most 1125899906842624",
         ),
     ] {
         assert_eq!(refused(vec![task(None, vec![op])]), format!("task 0 (t), operation 0: {error}"));
@@ -123,11 +123,11 @@ fn barriers_and_locks() {
         found.check().map_err(|error| error.to_string())
     };
     let two = Barrier { parties: 2, spin_ns: 0 };
-    // A task that comes twice is one task; more tasks than parties are fine; unused barriers are too.
+    // A task that comes twice counts once. More tasks than parties are fine, and so are unused barriers.
     let (once, twice) = (task(None, vec![come(0)]), task(None, vec![come(0), come(0)]));
     assert_eq!(with(vec![two], vec![once.clone(), twice.clone(), once.clone()]), Ok(()));
     assert_eq!(with(vec![two, two], vec![once.clone(), twice.clone()]), Ok(()));
-    let alone = "barrier 0: it has 2 parties; tasks that come to it: 1".to_owned();
+    let alone = "barrier 0: it has 2 parties; expected at most 1, the tasks that come to it".to_owned();
     assert_eq!(with(vec![two], vec![twice, task(None, vec![WORK])]), Err(alone));
     let nobody = Barrier { parties: 0, spin_ns: 0 };
     let none = "barrier 0: it has 0 parties; expected at least 1".to_owned();
@@ -155,7 +155,7 @@ fn parents() {
     assert_eq!(workload(family).check(), Ok(()));
     for (tasks, error) in [
         (vec![task(None, vec![]), task(Some(0), vec![])], "task 1 (t): its parent, task 0, never forks it"),
-        (vec![task(Some(9), vec![])], "task 0 (t): its parent is task 9 of 1"),
+        (vec![task(Some(9), vec![])], "task 0 (t): its parent is task 9; expected an index below 1"),
         (
             vec![task(None, vec![fork(1), fork(1)]), task(Some(0), vec![])],
             "task 0 (t), operation 1: forks task 1 a second time",

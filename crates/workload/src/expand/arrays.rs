@@ -14,7 +14,7 @@ pub(super) struct Array<'f> {
     pub(super) name: &'f str,
     /// First index and number of indices, for each dimension.
     dims: Vec<(i64, u64)>,
-    /// The number of its first element.
+    /// Number of the first element.
     base: u64,
 }
 
@@ -25,13 +25,13 @@ impl Array<'_> {
     }
 }
 
-/// All arrays of one kind.
+/// All arrays of one kind of object.
 #[derive(Default)]
 pub(super) struct Kind<'f> {
     /// `channels`, `tasks`, ..; for error texts.
     kind: &'static str,
     pub(super) arrays: Vec<Array<'f>>,
-    /// Elements of all arrays.
+    /// Number of elements of all arrays.
     pub(super) total: u64,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Arrays<'f> {
     pub(super) tasks: Kind<'f>,
 }
 
-/// What the file says of an object beside its array.
+/// What the file says about an object, apart from its array.
 pub(super) trait Template {
     fn array(&self) -> &PlainTemplate;
 }
@@ -71,7 +71,7 @@ macro_rules! templates {
 templates!(BarrierTemplate, ChannelTemplate, GroupTemplate, LockTemplate, TaskTemplate);
 
 impl<'f> Expansion<'f> {
-    /// Gives all arrays their sizes.
+    /// Computes the sizes of all arrays.
     pub(super) fn place_arrays(&mut self) -> Result<()> {
         let WorkloadFile { channels, signals, gates, locks, barriers, groups, tasks, .. } = self.file;
         self.arrays = Arrays {
@@ -86,7 +86,7 @@ impl<'f> Expansion<'f> {
         Ok(())
     }
 
-    /// The arrays of one kind, which have at most `most` elements together.
+    /// Computes the sizes of the arrays of one kind. Refuses more than `most` elements altogether.
     fn place(&self, kind: &'static str, templates: &'f [impl Template], most: u64) -> Result<Kind<'f>> {
         let mut placed = Kind { kind, arrays: Vec::new(), total: 0 };
         for template in templates.iter().map(Template::array) {
@@ -100,7 +100,7 @@ impl<'f> Expansion<'f> {
                 None => true,
             };
             if !wanted {
-                // A dimension of its own, so that an array without dimensions can be empty too.
+                // One empty dimension, so that an array without dimensions can be empty too.
                 dims = vec![(0, 0)];
             }
             let array = Array { name: &template.name, dims, base: placed.total };
@@ -110,7 +110,7 @@ impl<'f> Expansion<'f> {
                     "'{}' brings the {kind} to {}; expected at most {most}: {}",
                     template.name,
                     placed.total,
-                    self.advice_for_array(template),
+                    self.advise_for_array(template),
                 );
                 return self.fail(template.offset, message);
             }
@@ -119,7 +119,7 @@ impl<'f> Expansion<'f> {
         Ok(placed)
     }
 
-    /// First index and number of indices of a range.
+    /// Returns the first index of a range and the number of its indices.
     pub(super) fn bounds(&self, range: &Range) -> Result<(i64, u64)> {
         let first = self.at(range.first.integer(&self.names))?;
         let end = self.at(range.end.integer(&self.names))?;
@@ -127,8 +127,8 @@ impl<'f> Expansion<'f> {
         Ok((first, u64::try_from(length.max(0)).unwrap_or(u64::MAX)))
     }
 
-    /// What `make` returns for each element of all arrays of a kind, in order, with its indices defined. `make` gets
-    /// the element's template and number.
+    /// Calls `make` for each element of all arrays of a kind, in order, with its indices defined, and returns the
+    /// results. `make` gets the element's template and number.
     pub(super) fn elements<T: Template, U>(
         &mut self,
         templates: &'f [T],
@@ -138,7 +138,7 @@ impl<'f> Expansion<'f> {
         let mut made = Vec::with_capacity(kind(&self.arrays).total as usize);
         for (index, template) in templates.iter().enumerate() {
             let dims = kind(&self.arrays).arrays[index].dims.clone();
-            self.each(template.array(), &dims, |expansion| {
+            self.for_each_element(template.array(), &dims, |expansion| {
                 let number = made.len() as u32;
                 made.push(make(expansion, template, number)?);
                 Ok(())
@@ -148,7 +148,7 @@ impl<'f> Expansion<'f> {
     }
 
     /// Calls `make` for each element of an array, in order, with its indices defined.
-    fn each(
+    fn for_each_element(
         &mut self,
         template: &'f PlainTemplate,
         dims: &[(i64, u64)],
@@ -163,7 +163,7 @@ impl<'f> Expansion<'f> {
         }
         let mut position = vec![0_u64; dims.len()];
         loop {
-            self.step(template.offset)?;
+            self.count_step(template.offset)?;
             make(self)?;
             let Some(dim) = (0..dims.len()).rev().find(|&dim| position[dim] + 1 < dims[dim].1) else { break };
             position[dim] += 1;
@@ -176,7 +176,7 @@ impl<'f> Expansion<'f> {
         Ok(())
     }
 
-    /// The array of that name, unless its condition leaves it out.
+    /// Returns the array of that name. Refuses one that its condition leaves out.
     fn array<'a>(&self, of: &'a Kind<'f>, reference: &Reference) -> Result<&'a Array<'f>> {
         let Some(array) = of.arrays.iter().find(|array| array.name == reference.name) else {
             let what = format!("'{}' among the {}", reference.name, of.kind);
@@ -190,7 +190,7 @@ impl<'f> Expansion<'f> {
         Ok(array)
     }
 
-    /// The first element of an array, and how many it has; the reference names no single one.
+    /// Returns the first element of an array, and how many it has. Refuses a reference to a single element.
     pub(super) fn whole(&self, of: &Kind<'f>, reference: &Reference) -> Result<(u32, u32)> {
         let array = self.array(of, reference)?;
         if !reference.indices.is_empty() {
@@ -200,7 +200,7 @@ impl<'f> Expansion<'f> {
         Ok((array.base as u32, array.count() as u32))
     }
 
-    /// The number of the element that a reference names.
+    /// Returns the number of the element that a reference names.
     pub(super) fn resolve(&self, of: &Kind<'f>, reference: &Reference) -> Result<u32> {
         let array = self.array(of, reference)?;
         if array.dims.len() != reference.indices.len() {

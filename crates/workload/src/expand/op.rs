@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The operations of a task's program that expand to themselves: expressions become numbers, names become indices.
+//! Expands operations that stay single operations: expressions become numbers, and names become indices.
 
 use super::{Expansion, Result};
 use crate::expr::{Expr, Reference};
@@ -8,7 +8,7 @@ use crate::program::{Home, Op};
 use crate::steps::{HomeTemplate, OpTemplate};
 
 impl Expansion<'_> {
-    /// An operation that expands to itself.
+    /// Expands an operation that stays a single operation.
     pub(super) fn op(&self, op: &OpTemplate) -> Result<Op> {
         let work = |expr: &Expr| self.within(expr, 0, TIME_NS_MAX, "work");
         let channel = |reference: &Reference| self.resolve(&self.arrays.channels, reference);

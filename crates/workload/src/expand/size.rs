@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How many steps an expansion takes at least, by arithmetic, so that a file that asks for too many is refused before
-//! memory is taken.
+//! Computes how many steps an expansion takes at least, so that a file with too many steps is refused before it takes
+//! memory.
 //!
-//! The bounds of a range are known beforehand unless they depend on an index or on `self`; a loop over an unknown range
+//! The bounds of a range are known beforehand unless they depend on an index or on `self`. A loop over an unknown range
 //! counts as no round. `5 tasks x (for of 3 rounds x 2 operations)` takes 5 x (1 + 1 + 3 x (1 + 2)) = 55 steps.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::limits::OPS_MAX;
 use crate::steps::{Step, StepKind};
 
 impl Expansion<'_> {
-    /// Refuses a file with more than [`OPS_MAX`] steps in its tasks, as far as ranges tell.
+    /// Refuses a file whose tasks have more than [`OPS_MAX`] steps, as far as its ranges tell.
     pub(super) fn refuse_too_many_steps(&self) -> Result<()> {
         let mut total = 0_u64;
         for (array, template) in self.arrays.tasks.arrays.iter().zip(&self.file.tasks) {
@@ -24,7 +24,7 @@ impl Expansion<'_> {
                 let message = format!(
                     "'{}' brings the operations to at least {total}; expected at most {OPS_MAX}: {}",
                     array.name,
-                    self.advice_for_task(template),
+                    self.advise_for_task(template),
                 );
                 return self.fail(template.array.offset, message);
             }
@@ -32,7 +32,7 @@ impl Expansion<'_> {
         Ok(())
     }
 
-    /// Steps that any expansion of these steps takes at least.
+    /// Returns how many steps any expansion of these steps takes at least.
     fn least_steps(&self, steps: &[Step]) -> u64 {
         let of = |step: &Step| match &step.kind {
             StepKind::For { range, body } => {
@@ -48,23 +48,23 @@ impl Expansion<'_> {
         steps.iter().fold(0, |sum: u64, step| sum.saturating_add(1).saturating_add(of(step)))
     }
 
-    /// How to make an array smaller: which parameters its size depends on.
-    pub(super) fn advice_for_array(&self, array: &PlainTemplate) -> String {
-        self.advice_for(&array.each.iter().collect::<Vec<_>>())
+    /// Advises how to make an array smaller: names the parameters that its size depends on.
+    pub(super) fn advise_for_array(&self, array: &PlainTemplate) -> String {
+        self.advise(&array.each.iter().collect::<Vec<_>>())
     }
 
-    fn advice_for_task(&self, template: &TaskTemplate) -> String {
+    fn advise_for_task(&self, template: &TaskTemplate) -> String {
         let mut ranges: Vec<&Range> = template.array.each.iter().collect();
         add_ranges(&template.program, &mut ranges);
-        self.advice_for(&ranges)
+        self.advise(&ranges)
     }
 
-    fn advice_for(&self, ranges: &[&Range]) -> String {
+    fn advise(&self, ranges: &[&Range]) -> String {
         let mut used = BTreeSet::new();
         let mut open: Vec<&Expr> = ranges.iter().flat_map(|range| [&range.first, &range.end]).collect();
         while let Some(expr) = open.pop() {
             expr.for_each_name(&mut |name| {
-                // Each name once, so that this ends whatever lets refer to.
+                // Each name is visited once, so that the loop ends even if lets refer to each other.
                 if used.insert(name.to_owned()) {
                     open.extend(
                         self.file.lets.iter().filter(|(known, _)| known == name).map(|(_, value)| value),
@@ -82,7 +82,7 @@ impl Expansion<'_> {
     }
 }
 
-/// All ranges of `for` in these steps.
+/// Appends the ranges of every `for` in these steps.
 fn add_ranges<'f>(steps: &'f [Step], ranges: &mut Vec<&'f Range>) {
     for step in steps {
         match &step.kind {
