@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_few_tasks_leaves_the_rest_to_others() {
+    fn a_group_with_few_tasks_leaves_the_rest_to_others() {
         // The example above.
         let groups = [group(1, 0, 1024, 1), group(2, 0, 1024, 2), group(3, 0, 1024, 8)];
         assert_eq!(parts(&groups, 0, 8), [1.0, 2.0, 5.0]);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_does_not_count() {
+    fn the_process_that_looks_does_not_count() {
         let mut groups = [group(1, 0, 1024, 9), group(2, 1, 1024, 4)];
         let mut root_tasks = 1;
         // In a cgroup that the policy has no slot for, and in none: outside any.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Simulated events a second: wake-ups, switches in and switches out, and nothing else. `cargo bench -p wakelab-sim`.
+//! Simulated events per second: wake-ups, switches in and switches out, and nothing else. `cargo bench -p wakelab-sim`.
 //!
-//! The machine has 384 CPUs (2 sockets x 96 cores x 2 threads) with the costs of the preset xeon-2s22c2t, and 768 tasks
+//! The machine has 384 CPUs (2 sockets x 96 cores x 2 threads) with the costs of the preset xeon-2s22c2t; 768 tasks
 //! work on it. pingpong: every message is a wake-up. hackbench: 24 groups of 16 senders and 16 receivers over pipes,
-//! with senders so slow (20 us) that receivers wait; its fork phase, and messages that wake nobody, take time and count
-//! nothing. Criterion's `thrpt` is in these events; the lines before it say how many of them a run has. `wakelab bench`
-//! measures the same, beside a hold loop; this one is for comparing two builds.
+//! whose senders are slow (20 us), so that receivers wait; its fork phase, and messages that wake no task, take time
+//! but do not count. Criterion's `thrpt` is in these events; the lines before it give the number of events in a run.
+//! `wakelab bench` measures the same, beside a hold loop; this benchmark is for comparing two builds.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -27,7 +27,7 @@ use crate::programs::Programs;
 use crate::scenario::Scenario;
 use crate::time_use::TimeKind;
 
-/// The number of segments and operations at one instant after which a run is given up.
+/// The number of segments and operations at one instant after which a run fails.
 const STEPS_WITHOUT_TIME_MAX: u64 = 1 << 24;
 
 /// A simulated machine with a kernel, tasks and a policy.
@@ -39,7 +39,7 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) programs: Programs<'a>,
     pub(crate) kernel: Kernel<'a>,
     pub(crate) ledger: Ledger<'a, O>,
-    /// A program that did what no program may, or a run without progress.
+    /// An error of a program, or a run without progress.
     pub(crate) failure: Option<SimError>,
     /// The last task that executed an operation.
     pub(crate) last_task: u32,
@@ -102,7 +102,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                     self.hardware.now_ns = stop_ns;
                     return Ok(stopped);
                 }
-                // The policy's timer alone wakes no task.
+                // If only the policy's timer is pending, no task will ever wake.
                 Some((_, Event::PolicyTimer)) if self.hardware.queue.has_policy_timer_at_most() => {
                     return Ok(self.dried_up(stop_ns));
                 }
@@ -123,7 +123,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
     }
 
-    /// Time 0: every CPU idles; tasks without a parent are about to start.
+    /// Time 0: every CPU is idle, and tasks without a parent are about to start.
     fn boot(&mut self) {
         for cpu in 0..self.kernel.cpus.len() as u32 {
             self.set_idle_bit(cpu, true);
@@ -191,13 +191,13 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         self.hardware.settle(cpu, &mut self.ledger.checker);
     }
 
-    /// Starts the segment that was set.
+    /// Starts the segment that was set for the CPU.
     #[inline(always)]
     pub(crate) fn arm(&mut self, cpu: u32) {
         self.hardware.arm(cpu, &mut self.ledger.checker);
     }
 
-    /// Executes what was set: segments without length at once, until one takes time or the CPU idles.
+    /// Executes what was set: segments without length at once, until one takes time or the CPU is idle.
     pub(crate) fn go(&mut self, cpu: u32) {
         loop {
             let c = &self.hardware.cpus[cpu as usize];
@@ -214,7 +214,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
     }
 
-    /// The effect at the end of a segment, which sets what the CPU does next.
+    /// Applies the effect at the end of a segment, which sets what the CPU does next.
     fn finish_doing(&mut self, cpu: u32) {
         match self.hardware.cpus[cpu as usize].doing {
             Doing::Idle => self.ledger.checker.fail(format!("CPU {cpu}: idling ended by itself")),
@@ -233,7 +233,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
     }
 
-    /// A kernel path is done: sets what the CPU does next. What is pending comes in a fixed order, then the task.
+    /// A kernel path has ended: sets what the CPU does next. Pending work comes in a fixed order, then the task.
     pub(crate) fn run_pending(&mut self, cpu: u32) {
         let k = &mut self.kernel.cpus[cpu as usize];
         match k.todo.front() {
@@ -284,19 +284,19 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         false
     }
 
-    /// What makes the run fail, if anything does.
+    /// Returns the error that makes the run fail, if there is one.
     pub(crate) fn error(&mut self) -> Option<SimError> {
         let broken = self.ledger.checker.failure();
         let broken = broken.map(|(at_ns, what)| SimError::Invariant { at_ns: *at_ns, what: what.clone() });
         self.failure.take().or(broken)
     }
 
-    /// No event is pending any more.
+    /// The event queue is empty.
     fn dried_up(&mut self, stop_ns: u64) -> Ending {
         if self.kernel.alive > 0 {
             return Ending::Deadlock { waiting: self.kernel.alive };
         }
-        // All tasks exited before the time was over: the machine idles until then.
+        // All tasks have exited before the time was over: the machine is idle until then.
         self.hardware.now_ns = stop_ns;
         Ending::Completed
     }

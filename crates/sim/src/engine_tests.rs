@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be seen from inside only: a broken engine is caught by the checker, and slices that the host keeps to
-//! itself.
+//! Tests that need the engine's inside: the checker catches a broken engine, and slices that the host keeps from the
+//! policy.
 
 #[path = "../tests/sim/common.rs"]
 #[allow(dead_code, reason = "the builders of tests/sim; this file needs few of them")]
@@ -25,7 +25,7 @@ fn run_broken(scenario: &Scenario, faults: Faults) -> String {
     }
 }
 
-/// Task 1 wakes task 0, which waits on another CPU: the third kick, after the two starts.
+/// Task 1 wakes task 0, which waits on another CPU. The wake-up sends the third kick, after those of the two starts.
 fn a_wakeup(host: HostProfile) -> Scenario {
     use wakelab_workload::Op;
     let waits = bound(&[0], vec![Op::Wait { signal: 0 }]);
@@ -49,7 +49,7 @@ fn a_kick_that_never_arrives_is_found_after_some_ticks() {
     }
 }
 
-/// Even if nothing ever happens again.
+/// The checker finds it even if nothing ever happens again.
 #[test]
 fn a_kick_that_never_arrives_is_found_at_the_end() {
     let scenario = scenario(machine(1, 1, 1), vec![bound(&[0], vec![compute(MS)])], HOSTS[0]);
@@ -58,7 +58,7 @@ fn a_kick_that_never_arrives_is_found_at_the_end() {
 }
 
 /// One CPU, one task, a tick of 1 ms. Its slice is 6 ms, and ends at the tick after that, at 6 ms + phase. sched_ext
-/// gives it 20 ms more without a word to the policy; at 10 ms the last tick was 3 ms later, and 17 ms are left.
+/// then gives it 20 ms more without telling the policy; at 10 ms the last tick was 3 ms later, and 17 ms are left.
 #[test]
 fn a_lone_task_is_refilled_unseen() {
     for host in HOSTS {
@@ -99,7 +99,7 @@ fn an_interrupt_uses_up_the_slice() {
     }
 }
 
-/// Nobody is asked what to run while the running task has slice left, even if the CPU is told to reschedule.
+/// The policy is not asked what to run while the running task has slice left, even if the CPU is told to reschedule.
 #[test]
 fn slice_left_keeps_a_task_running() {
     let scenario =

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Why a run could not be made, or could not be believed.
+//! Errors of a run.
 
 use thiserror::Error;
 use wakelab_machine::MachineError;
 use wakelab_workload::CheckError;
 
-/// A run's failure. All but [`SimError::Invariant`] are the scenario's fault.
+/// The reason why a run failed. All but [`SimError::Invariant`] are errors in the scenario.
 #[derive(Debug, Error)]
 pub enum SimError {
     /// The machine is impossible.
@@ -55,7 +55,7 @@ pub enum SimError {
         name: String,
         /// Index of the operation.
         op: u32,
-        /// What it did, and what was expected.
+        /// The error, and what was expected.
         what: String,
     },
     /// Too much happened at one instant: the programs loop without using time.

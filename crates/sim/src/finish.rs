@@ -34,7 +34,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         Ok(self.outcome(ending, seed))
     }
 
-    /// Checks that the policy charged each task that does not run for all CPU time that it received.
+    /// Checks that the policy charged each task that does not run for all the CPU time that it received.
     fn check_policy_charges(&mut self) {
         for (number, (thread, record)) in self.kernel.threads.iter().zip(&self.kernel.records).enumerate() {
             let runs = self.kernel.cpus[thread.cpu as usize].curr == number as u32;
@@ -83,8 +83,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// What the CPUs did, in whole nanoseconds; the rest is slowdown. The checker proves that the whole is CPUs x
-    /// elapsed time: it saw each nanosecond accounted once.
+    /// The use of CPU time, in whole nanoseconds; the rounded-off rest counts as slowdown. The checker proves that the
+    /// sum is CPUs x elapsed time, because it saw each nanosecond accounted once.
     fn time_use(&self) -> TimeUse {
         let mut time = TimeUse::default();
         for kind in TimeKind::ALL {

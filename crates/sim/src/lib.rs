@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The simulated kernel: clock, CPUs, runqueues, blocking, and what everything costs. It decides nothing: the policy
-//! (crates/policy) is asked, as sched_ext or Linux's own scheduler would ask it. engine.rs has the parts.
+//! The simulated kernel: clock, CPUs, runqueues, blocking, and the cost of everything. It decides nothing itself: it
+//! asks the policy (crates/policy), as sched_ext or Linux's own scheduler would. engine.rs has the parts.
 //!
 //! [`run`] is a pure function: no threads, no output, no globals, no floating point. The same scenario and seed give
 //! the same bytes on every machine and in every build. A checker beside the engine verifies the house's invariants on
@@ -23,7 +23,7 @@ mod scenario;
 mod time_use;
 mod validate;
 
-// The builders that the tests of tests/ and those inside share name this crate from outside.
+// The builders of test scenarios, shared by tests/ and the tests inside, name this crate from outside.
 #[cfg(test)]
 extern crate self as wakelab_sim;
 
@@ -43,10 +43,10 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Outcome, SimError> {
     run_with(scenario, seed, &mut Unobserved)
 }
 
-/// As [`run`], with an observer.
+/// Like [`run`], with an observer.
 ///
 /// # Errors
-/// As [`run`].
+/// Like [`run`].
 pub fn run_observed(
     scenario: &Scenario,
     seed: u64,

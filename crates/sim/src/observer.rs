@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Watching a run from outside: exporters and tests implement [`Observer`]. The engine is generic over its observer, so
-//! that the one that ignores everything costs nothing.
+//! that the observer that ignores everything costs nothing.
 
 use wakelab_policy::{Decision, EnqueueWhy};
 use wakelab_workload::Source;

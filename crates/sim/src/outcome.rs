@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a run found out, as plain serialisable data. Raw sums and histograms; percentages are made in crates/report.
+//! The result of a run, as plain serialisable data: raw sums and histograms. crates/report computes percentages.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::time_use::TimeUse;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// As the workload says.
+    /// As the workload's programs say.
     #[default]
     Completed,
     /// The scenario's `limit_ns` came first.
@@ -45,7 +45,7 @@ pub struct Counts {
     pub lost_claims: u64,
     /// Interrupts sent to other CPUs.
     pub ipis: u64,
-    /// Ticks.
+    /// The number of scheduler ticks.
     pub ticks: u64,
     /// Newly-idle balancing attempts.
     pub newly_idle_balances: u64,
@@ -73,18 +73,18 @@ pub struct Histogram {
 /// The CPU time that a task group received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupTime {
-    /// As in the workload.
+    /// The group's name in the workload.
     pub name: String,
     /// CPU time of its tasks and of all groups in it, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// CPU time of its own tasks, while they were in it.
+    /// CPU time of its own tasks while they were in it, in nanoseconds.
     pub own_cpu_time_ns: u64,
 }
 
 /// Reads of other CPUs' state, by distance.
 pub type Reads = [u64; Distance::COUNT];
 
-/// The number of idle searches, or of those that came to a step, and the time in them; their mean is time / searches.
+/// The number of idle searches, or of those that reached a step, and the time in them; their mean is time / searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchTime {
     /// The number of searches.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All randomness of a run: streams derived from (seed, purpose, number), so that one more CPU or task changes no
-//! other's stream.
+//! All randomness of a run: streams derived from (seed, purpose, number), so that one more CPU or task does not change
+//! the stream of any other.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

@@ -12,7 +12,8 @@ use wakelab_workload::Workload;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostProfile {
-    /// A sched_ext kernel from 6.12 on: slices end at ticks, a lone task is refilled unseen, no remote wake list.
+    /// A sched_ext kernel from 6.12 on: slices end at ticks, a lone task's slice is refilled without telling the
+    /// policy, and there is no remote wake list.
     SchedExt,
     /// Linux's own scheduler: remote wake list, placement at exec, balancing from the tick.
     Mainline,
@@ -20,7 +21,7 @@ pub enum HostProfile {
 
 /// A run without its seed. Results in JSON contain it whole, so that a result can be run again.
 ///
-/// Scenarios that differ in the policy alone share the machine and the workload; a copy of a scenario is cheap.
+/// Scenarios that differ only in the policy share the machine and the workload; a copy of a scenario is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scenario {
     /// The machine that is simulated.
@@ -41,18 +42,18 @@ pub struct Scenario {
 /// The usual [`Scenario::limit_events`]: a run that reaches it has taken several minutes.
 pub const LIMIT_EVENTS: u64 = 2_000_000_000;
 
-/// For scenarios in JSON that do not state it.
+/// The value for scenarios in JSON that do not state it.
 fn limit_events() -> u64 {
     LIMIT_EVENTS
 }
 
 impl Scenario {
-    /// The machine, to change it; copied first if another scenario has it too.
+    /// Returns the machine for changes. It is copied first if another scenario shares it.
     pub fn machine_mut(&mut self) -> &mut Machine {
         Arc::make_mut(&mut self.machine)
     }
 
-    /// The workload, to change it; copied first if another scenario has it too.
+    /// Returns the workload for changes. It is copied first if another scenario shares it.
     pub fn workload_mut(&mut self) -> &mut Workload {
         Arc::make_mut(&mut self.workload)
     }

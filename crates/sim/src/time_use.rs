@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kinds of CPU time: one table, from which the engine's sums, the outcome's fields, the report's rows and the JSON
-//! follow. A new kind is one line here.
+//! are made. A new kind is one line here.
 
 use serde::{Deserialize, Serialize};
 

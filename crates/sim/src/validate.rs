@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a scenario can run at all: the machine by itself, the workload by itself, and the two together.
+//! Checks whether a scenario can run at all: the machine, the workload, and the two together.
 
 use wakelab_workload::{Home, Op};
 

@@ -54,7 +54,7 @@ fn a_pull_that_gets_nothing_is_not_repeated() {
 }
 
 #[test]
-fn a_queue_of_which_nobody_may_come_is_left_out_once() {
+fn a_queue_whose_tasks_may_not_come_is_left_out_once() {
     let (mut host, _queued) = example();
     // No task is asked about: all that wait on CPU 4 may not run on CPU 0. The next of equals is CPU 5; then it gives
     // up.
@@ -97,7 +97,7 @@ fn without_a_second_task_anywhere_only_overloaded_is_read() {
     assert_eq!(
         (nothing.what(), nothing.reads.total()),
         (DispatchDo::Nothing, 1 + 8),
-        "somebody had one: a look at all"
+        "some CPU had two tasks: it looks at all"
     );
     let mut task = host.running(1024, 0);
     host.policy.stopping(&mut task, 0, 0, false);

@@ -89,6 +89,6 @@ fn equal_capacities_change_nothing() {
         host.occupy(&[0]);
         let mut task = host.sleeper(1024, 0);
         assert_eq!(host.wake(&mut task, 0, 0).reason(), Reason::IdleCpu);
-        assert_eq!(task.util, 512 << 16, "nobody asks for it");
+        assert_eq!(task.util, 512 << 16, "nothing uses it");
     }
 }

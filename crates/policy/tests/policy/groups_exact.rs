@@ -112,7 +112,7 @@ fn a_group_that_a_running_task_joins_has_received_nothing() {
 /// CPU 0 read its clock at 1 ms, and a task was queued at 2 ms, before CPU 0 asks. The task has not waited for too
 /// long, and the running one, which has received as much, goes on.
 #[test]
-fn who_came_after_the_clock_was_read_has_not_starved() {
+fn a_task_that_came_after_the_clock_was_read_has_not_starved() {
     let mut host = two_groups(1024, 1024);
     let _a = running(&mut host, 1, 0);
     host.now_ns = 2 * MS;

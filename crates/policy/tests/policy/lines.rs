@@ -98,7 +98,7 @@ fn queueing_fetches_the_line_for_writing() {
 /// All four threads of two cores are busy. CPU 1 searches, and reads the counters of both cores; it was the last to
 /// hold its own. CPU 0's next update of core 0's counter takes it from CPU 1, and the one after that from no CPU.
 #[test]
-fn an_update_takes_the_line_from_those_who_read_it() {
+fn an_update_takes_the_line_from_its_readers() {
     let mut host = Host::new(policy("linux-4.15+idle=smt-balance", &machine(1, None, 2, 2)));
     for cpu in [2, 0, 3, 1] {
         host.policy.busy(cpu, 0);

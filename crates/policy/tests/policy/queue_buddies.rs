@@ -33,7 +33,7 @@ fn may_run(host: &mut Host, task: &mut Task) -> bool {
 
 /// The header's example.
 #[test]
-fn who_preempts_runs_before_one_who_is_a_little_further_behind() {
+fn a_task_that_preempts_runs_before_one_a_little_further_behind() {
     for (l_ms, l_first) in [(1, false), (-1, false), (-2, true)] {
         let (mut host, [mut a, mut l, mut b], preempts) = example("linux-3.10", l_ms, 3);
         assert!(preempts, "7 ms behind");
@@ -63,7 +63,7 @@ fn cfs_2018_has_no_buddies() {
 }
 
 #[test]
-fn who_was_preempted_among_many_runs_before_the_others() {
+fn a_task_preempted_among_many_runs_before_the_others() {
     let preempted = |others: usize| {
         let (mut host, [mut a, mut l, mut b], _) = example("linux-3.10", 7, 3);
         for _ in 0..others {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Cache refill: the data that a task fetches again because the caches where it runs do not have it.
 //!
-//! A task's working set is its footprint F, of which a core's own caches (L1 and L2, of C bytes, shared by its SMT
-//! threads) hold min(F, C), and a last-level cache (L bytes) min(F, L). When it is switched in where it ran last, or
-//! elsewhere, it fetches
+//! A task's working set is its footprint F. Of this a core's own caches (L1 and L2, of C bytes, shared by its SMT
+//! threads) hold min(F, C), and a last-level cache (L bytes) holds min(F, L). A task that is switched in fetches what
+//! the caches there do not have:
 //!
 //! | now | bytes | distance |
 //! |---|---|---|
@@ -11,20 +11,21 @@
 //! | another core of the LLC | min(F, C) | to the CPU that it left |
 //! | behind another LLC | min(F, L) | to the CPU that it left |
 //!
-//! as [`Costs::transfer_ns`](wakelab_machine::Costs::transfer_ns) has it (in the first row
-//! [`Costs::refetch_ns`](wakelab_machine::Costs::refetch_ns)), before it goes on with its own work. So a task that is
-//! interrupted, or sleeps while no other task runs, or runs beside others whose sets fit into the caches with its own,
-//! fetches nothing. A task that never ran fetches nothing either: its first touches are part of its work. After exec
-//! the old contents are of no use, and nothing is fetched.
+//! It does so before it goes on with its own work, at the price of
+//! [`Costs::transfer_ns`](wakelab_machine::Costs::transfer_ns) (in the first row of
+//! [`Costs::refetch_ns`](wakelab_machine::Costs::refetch_ns)). So a task fetches nothing if it is interrupted, if it
+//! sleeps while no other task runs, or if it runs beside others whose sets fit into the caches together with its own. A
+//! task that never ran fetches nothing either, because its first touches are part of its work. After exec the old
+//! contents are of no use, and nothing is fetched.
 //!
-//! Worked example, C = 256 KiB, one thread a core: A (F = 192 KiB) runs, B (128 KiB) runs, A again: together they need
-//! 320 KiB, so 64 KiB of A's were pushed out, and come from the LLC. B again: 64 KiB. A sleeps and wakes on another
-//! core of the LLC: 192 KiB from the core that it left.
+//! Worked example: C = 256 KiB, one thread per core. A (F = 192 KiB) runs, B (128 KiB) runs, then A again. Together
+//! they need 320 KiB, so 64 KiB of A's were pushed out, and come from the LLC. When B runs again it fetches 64 KiB. A
+//! sleeps and wakes on another core of the LLC: it fetches 192 KiB from the core that it left.
 //!
-//! The last row but one is dearer than the first because the core that the task left still holds its lines, as a rule
-//! the only copy that may have been written: the LLC has to ask there.
+//! The second row is more expensive than the first because the core that the task left still holds its lines, usually
+//! as the only copy that may have been written: the LLC has to ask that core.
 //!
-//! Left out: prefetching, and what a core to which a task comes back still has of it.
+//! Left out: prefetching, and what a core still has of a task that comes back to it from another core.
 
 use wakelab_machine::Distance;
 
@@ -32,8 +33,8 @@ use crate::hardware::Hardware;
 use crate::ids::UNITS;
 
 impl Hardware<'_> {
-    /// A task with this footprint leaves the CPU: it used its working set until now, and what other tasks use from now
-    /// on pushes it out.
+    /// A task with this footprint leaves the CPU. It has used its working set until now; what other tasks use from now
+    /// on pushes the set out.
     pub(crate) fn leave_caches(&mut self, cpu: u32, task: u32, footprint_bytes: u64) {
         let core = self.cpus[cpu as usize].core as usize;
         self.cores[core].caches.use_set(task, footprint_bytes, self.costs.core_cache_bytes);

@@ -7,10 +7,10 @@ use crate::hardware::segment::{Segment, Stream};
 use crate::ids::UNITS;
 use crate::time_use::TimeKind;
 
-/// What a CPU does: it decides what happens at the end of its segment.
+/// What a CPU does, which decides what happens at the end of its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// Nothing. This has no end.
+    /// Nothing. This segment has no end.
     Idle,
     /// Leaves its idle state; then takes what is pending.
     IdleExit,
@@ -22,7 +22,7 @@ pub(crate) enum Doing {
     Select,
     /// Makes a placement decision at exec; then the task stays or goes.
     SelectExec,
-    /// Takes its task off; then the task joins another queue.
+    /// Takes its task off the CPU; then the task joins another queue.
     Push,
     /// Makes a wake-up; then the wakee joins a queue.
     Wakeup,
@@ -45,9 +45,9 @@ pub(crate) enum Doing {
 /// One CPU. The fields that every event touches come first.
 #[repr(C, align(64))]
 pub(crate) struct Cpu {
-    /// The part of the segment that is left at `since_ns`, in 1/1024 ns; of a stream its traffic (stream.rs).
+    /// The part of the segment that is left at `since_ns`, in 1/1024 ns; for a stream, its traffic (stream.rs).
     pub(crate) remaining: u64,
-    /// The time up to which the CPU is settled.
+    /// The time up to which the CPU's time is accounted.
     pub(crate) since_ns: u64,
     /// The length of the segment's tail, in 1/1024 ns.
     pub(crate) tail: u64,
@@ -56,9 +56,9 @@ pub(crate) struct Cpu {
     pub(crate) kind: TimeKind,
     pub(crate) tail_kind: TimeKind,
     pub(crate) doing: Doing,
-    /// Counts among its core's executing threads.
+    /// Whether it counts among its core's executing threads.
     pub(crate) executing: bool,
-    /// Has a share of the memory's bandwidth.
+    /// Whether it has a share of the memory's bandwidth.
     pub(crate) streams: bool,
     pub(crate) core: u32,
     pub(crate) capacity: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Pace {
     pub(crate) stream: Stream,
     /// In units of traffic per nanosecond.
     pub(crate) rate: u64,
-    /// The rate is at least what the work asks for.
+    /// Whether the rate is at least what the work needs.
     pub(crate) by_work: bool,
 }
 
@@ -128,13 +128,13 @@ impl Cpu {
         self.tail_kind = kind;
     }
 
-    /// The part of the segment that is left. The CPU must be settled.
+    /// The part of the segment that is left. The CPU must be settled: its time is accounted up to now.
     pub(crate) fn left(&self) -> Segment {
         Segment { units: self.remaining, tail: self.tail, kind: self.kind, tail_kind: self.tail_kind }
     }
 }
 
-/// A core: its CPUs, how many of them execute, and since when none does.
+/// A core: its CPUs, the number of them that execute, and since when none does.
 pub(crate) struct Core {
     pub(crate) cpus: Vec<u32>,
     pub(crate) executing: u32,
@@ -147,7 +147,7 @@ impl Core {
         Core { cpus, executing: 0, idle_since_ns: 0, caches: CoreCache::default() }
     }
 
-    /// The time in nanoseconds for which the whole core has idled: the busiest thread sets its idle state.
+    /// The time in nanoseconds for which the whole core has been idle: the busiest thread sets the core's idle state.
     pub(crate) fn idle_ns(&self, now_ns: u64) -> u64 {
         if self.executing > 0 { 0 } else { now_ns - self.idle_since_ns }
     }

@@ -2,15 +2,15 @@
 //! A cache line that CPUs update in turn: a lock's word, a barrier's counter, a counter of the policy.
 //!
 //! An atomic update takes `atomic_ps`, after the line's transfer from the CPU that updated it last, if that was another
-//! one. Updates that come together queue: the line is busy until the one before is done (first come, first
-//! served, in the order of events). The price is that of a CPU at full speed; what an SMT sibling adds comes on top.
+//! CPU. Simultaneous updates queue: the line is busy until the update before has ended (first come, first served, in
+//! the order of events). The price is that of a CPU at full speed; the slowdown by an SMT sibling is added.
 //!
-//! Worked example: `atomic_ps` 5,000, a transfer inside the LLC 100,000. CPU 0 updates a fresh line at 0: 5 ns. CPUs 1
-//! and 2 do at 10 ns: CPU 1 takes 105 ns, until 115; CPU 2 waits for that and then takes 105 ns, 210 in all. CPU 2
-//! again, at 300 ns: 5 ns.
+//! Worked example: `atomic_ps` is 5,000, a transfer inside the LLC 100,000. CPU 0 updates a fresh line at 0: 5 ns. CPUs
+//! 1 and 2 do so at 10 ns: CPU 1 takes 105 ns, until 115; CPU 2 waits for that and then takes 105 ns, 210 in all. CPU 2
+//! does so again at 300 ns: 5 ns.
 //!
-//! Left out: plain reads of locks and barriers. A CPU that spins on a line shares it, and makes the next update of it
-//! dearer than this. (The readers of the lines that the policy updates are known: kernel/prices.rs.)
+//! Left out: plain reads of locks and barriers. A CPU that spins on a line shares it, and makes the next update more
+//! expensive than this. (The readers of lines that the policy updates are known: kernel/prices.rs.)
 
 use wakelab_machine::{Costs, Distance, Distances};
 

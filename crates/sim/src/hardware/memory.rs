@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Memory bandwidth: streams share what cores, clusters, last-level caches, nodes and the machine can deliver. This
-//! file says what rate each stream gets; stream.rs executes segments at that rate.
+//! file computes the rate of each stream; stream.rs executes segments at that rate.
 //!
-//! A stream *demands* its traffic over the time that its work takes, at most what one core gets (`core`; from another
-//! node `remote_bandwidth_percent` of it). From there on it passes the levels inside out: the core, its cluster, its
-//! last-level cache, the node whose memory it is, the machine. What a level grants is what the next one is asked for. A
-//! level that is asked for D altogether and can deliver C grants
+//! A stream *demands* its traffic over the time that its work takes, but at most what one core gets (`core`; from
+//! another node `remote_bandwidth_percent` of it). The demand passes through the levels from the inside out: the core,
+//! its cluster, its last-level cache, the node that has the memory, the machine. What one level grants is the demand on
+//! the next. A level with a total demand D that can deliver C grants
 //!
 //! ```text
 //! E = D x C / sqrt(D^2 + C^2)
 //! ```
 //!
-//! and shares E max-min among the streams: a stream that asks for less than an equal share of what is left gets all of
-//! it, the others get equal shares. Between threads of one core E is the lesser of D and C, because C is what one of
-//! them gets. A level without a limit grants what it is asked for.
+//! and shares E max-min among the streams: a stream that demands less than an equal share of what is left gets all of
+//! it, the others get equal shares. Between the threads of one core, E is the lesser of D and C, because C is what one
+//! thread gets. A level without a limit grants every demand.
 //!
-//! The form has a slowdown that starts before saturation, and one parameter, the limit. Source: STREAM copy on a
-//! Kunpeng 920, `core` 12.4 GB/s, `node` 63.3 GB/s (wayca-scheduler's tool results). 4, 6, 12 and 24 threads spread
-//! over the clusters get 39.0, 48.2, 58.2 and 61.9 GB/s by the formula; measured were 40.8, 47.6, 59.4 and 63.3.
+//! In this form, streams slow down before the limit is reached, and the limit is the only parameter. Source: STREAM
+//! copy on a Kunpeng 920, `core` 12.4 GB/s, `node` 63.3 GB/s (wayca-scheduler's tool results). 4, 6, 12 and 24 threads
+//! spread over the clusters get 39.0, 48.2, 58.2 and 61.9 GB/s by the formula; measured were 40.8, 47.6, 59.4 and 63.3.
 //!
-//! What the last-level cache has never gets to the node and the machine: they are asked for the other part of a stream,
-//! and if they grant less of it, the whole stream is slower in proportion.
+//! The part of a stream that the last-level cache holds never reaches the node and the machine. They are asked only for
+//! the other part; if they grant less of it, the whole stream is slower in proportion.
 //!
-//! Worked example: a node of 400 MB/s, streams that demand 50, 100 and 150. D = 300, sqrt(300^2 + 400^2) = 500, E =
-//! 240. An equal share is 80: the first gets its 50. Of the 190 left an equal share is 95: the others get 95 each. Two
-//! streams of 300 of which the last-level cache has half: the node is asked for 150 of each and grants 120 of it, so
-//! each gets 240.
+//! Worked example: a node of 400 MB/s, with streams that demand 50, 100 and 150. D = 300, sqrt(300^2 + 400^2) = 500, E
+//! = 240. An equal share is 80, so the first stream gets its 50. 190 are left, of which an equal share is 95: the
+//! others get 95 each. Then two streams of 300, of which the last-level cache holds half: the node is asked for 150 of
+//! each and grants 120, so each gets 240.
 //!
-//! Cost: a stream that starts, stops or changes its demand costs a sort of the streams that share a limit with it;
-//! alone it costs the number of levels. Where nothing changes, no level above is asked. It fails where two levels state
-//! the same limit (an LLC that is a whole node): both slow down. Such a machine should state one of them.
+//! Cost: a stream that starts, stops or changes its demand costs a sort of the streams that share a limit with it; a
+//! single stream costs the number of levels. If nothing changes at a level, no level above is computed. It fails where
+//! two levels state the same limit (an LLC that is a whole node), because both slow streams down. Such a machine should
+//! state only one of the limits.
 //!
 //! Rates are whole numbers of 1/64 MB/s, and equal shares are rounded down to them.
 
@@ -37,18 +38,18 @@ use wakelab_machine::{Machine, Topology};
 
 use crate::ids::{NONE, dense};
 
-/// 1 MB/s, that is, a byte a microsecond.
+/// 1 MB/s, that is, one byte per microsecond.
 pub(crate) const MB_PER_S: u64 = 64;
-/// What a stream demands at most where the core has no limit: above every limit (10^9 MB/s).
+/// The greatest demand of a stream if the core has no limit; above every limit (10^9 MB/s).
 const DEMAND_MAX: u64 = 1_000_000_000 * MB_PER_S;
 
 const CORE: usize = 0;
 const NODE: usize = 3;
 const LEVELS: usize = 5;
 
-/// A part of the machine with a limit of its own.
+/// A part of the machine that has a limit.
 struct Domain {
-    /// 0: none.
+    /// In 1/64 MB/s; 0: no limit.
     limit: u64,
     /// CPUs that stream through it, ascending.
     members: Vec<u32>,
@@ -57,11 +58,11 @@ struct Domain {
 #[derive(Clone, Copy)]
 struct Stream {
     demand: u64,
-    /// Percent of it that come from memory; the rest comes from the last-level cache.
+    /// The percentage of it that comes from memory; the rest comes from the last-level cache.
     memory_percent: u64,
-    /// What each level grants of the whole stream, inside out.
+    /// What each level grants of the whole stream, from the inside out.
     grants: [u64; LEVELS],
-    /// Index of the domain at each level, or `NONE`. Of the node: that of the memory.
+    /// Index of the domain at each level, or `NONE`. The node is that of the memory.
     domains: [u32; LEVELS],
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Memory {
     /// By CPU: its core, cluster and last-level cache.
     inside: Vec<[u32; NODE]>,
     node_of: Vec<u32>,
-    /// `core`, from one node's CPUs to another's memory.
+    /// The limit `core`, from one node's CPUs to another's memory.
     reach: Vec<u64>,
     nr_nodes: usize,
     scratch: Vec<u64>,
@@ -129,7 +130,7 @@ impl Memory {
     }
 
     /// From now on the CPU streams through the memory of node `home`, and would take `wanted`, in 1/64 MB/s, of which
-    /// the last-level cache has `llc_percent`. Returns the CPUs whose rates changed, itself perhaps among them.
+    /// the last-level cache has `llc_percent`. Returns the CPUs whose rates changed, perhaps itself among them.
     pub(crate) fn stream(&mut self, cpu: u32, home: u32, wanted: u64, llc_percent: u32) -> Vec<u32> {
         let at = cpu as usize;
         let reach = self.reach[self.node_of[at] as usize * self.nr_nodes + home as usize];
@@ -146,7 +147,7 @@ impl Memory {
                 let left = other.map_or([NONE; LEVELS], |stream| stream.domains);
                 let [core, cluster, llc] = self.inside[at];
                 let domains = [core, cluster, llc, home, 0];
-                // No grant is so high: each level sees a change.
+                // No grant is so high, so each level sees a change.
                 *other = Some(Stream { demand, memory_percent, grants: [u64::MAX; LEVELS], domains });
                 self.leave(cpu, left);
                 for (level, domain) in domains.into_iter().enumerate().filter(|&(_, domain)| domain != NONE) {
@@ -172,8 +173,8 @@ impl Memory {
         }
     }
 
-    /// Shares out again the domains from which `cpu` asks, and the domains `left`, level by level, until nothing
-    /// changes. Returns the CPUs whose grant of the last level changed, ascending.
+    /// Shares out again the domains that `cpu` uses, and the domains `left`, level by level, until nothing changes.
+    /// Returns the CPUs whose grant of the last level changed, ascending.
     fn share_again(&mut self, cpu: Option<u32>, left: [u32; LEVELS]) -> Vec<u32> {
         let mut asking: Vec<u32> = cpu.into_iter().collect();
         let mut touched: Vec<u32> = Vec::new();
@@ -204,7 +205,7 @@ impl Memory {
         asking
     }
 
-    /// Shares a domain's limit among its streams, and lists those that get something else than before.
+    /// Shares a domain's limit among its streams, and appends the CPUs whose grant changes.
     fn share(&mut self, level: usize, domain: u32, limit: u64, changed: &mut Vec<u32>) {
         let mut asked = std::mem::take(&mut self.scratch);
         asked.clear();
@@ -228,7 +229,7 @@ impl Memory {
         self.streams[cpu as usize].map_or(NONE, |stream| stream.domains[level])
     }
 
-    /// The percent of the stream that reach this level.
+    /// The percentage of the stream that reaches this level.
     fn percent_at(&self, cpu: u32, level: usize) -> u64 {
         if level < NODE {
             100
@@ -237,7 +238,7 @@ impl Memory {
         }
     }
 
-    /// The rate that the stream asks of this level, including what does not reach it.
+    /// The rate that the stream demands of this level, including the part that does not reach it.
     fn asked_for(&self, cpu: u32, level: usize) -> u64 {
         let stream = self.streams[cpu as usize];
         stream.map_or(0, |stream| if level == CORE { stream.demand } else { stream.grants[level - 1] })
@@ -252,7 +253,7 @@ fn grant_to(streams: &mut [Option<Stream>], cpu: u32, level: usize, grant: u64, 
     }
 }
 
-/// What a stream gets at most where these, ascending, ask for a limit together: at least 1.
+/// The most that a stream gets if these demands, ascending, share a limit; at least 1.
 fn equal_share(asked: &[u64], limit: u64, is_core: bool) -> u64 {
     let demand: u128 = asked.iter().map(|&one| u128::from(one)).sum();
     let limit = u128::from(limit);
@@ -271,7 +272,7 @@ fn equal_share(asked: &[u64], limit: u64, is_core: bool) -> u64 {
     u64::MAX
 }
 
-/// By node of the CPU and node of the memory: what one core gets.
+/// What one core gets, by node of the CPU and node of the memory.
 fn reach(topology: &Topology, machine: &Machine) -> Vec<u64> {
     let nr_nodes = topology.nr_nodes();
     let distances = topology.distances();
@@ -331,7 +332,7 @@ mod tests {
         }
         assert_eq!(rates(&memory, 4), [24; 4]);
         assert_eq!(memory.rate(0), 1594, "24.9 x 64");
-        // What stays behind its own LLC's limit and its own node's is not touched by a stream in node 1.
+        // A stream in node 1 does not affect what is behind its own LLC's limit and its own node's.
         for cpu in 0..4 {
             memory.stop(cpu);
         }
@@ -371,7 +372,7 @@ mod tests {
         assert_eq!(memory.domains[NODE][1].members, [0]);
     }
 
-    /// The limit itself is approached, never reached: 1,000 streams of 1 MB/s under 10.
+    /// The limit is approached but never reached: 1,000 streams of 1 MB/s under a limit of 10.
     #[test]
     fn many_streams_get_nearly_the_limit() {
         let mut memory = memory(1, 1000, Bandwidth { node: 10_000, ..Bandwidth::default() });

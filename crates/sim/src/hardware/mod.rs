@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The simulated hardware: a clock with the events to come, CPUs that execute segments, cores, caches and memory. It
+//! The simulated hardware: a clock with the pending events, CPUs that execute segments, cores, caches and memory. It
 //! knows neither tasks nor the kernel.
 
 pub(crate) mod cache;
@@ -18,7 +18,7 @@ use crate::hardware::memory::Memory;
 use crate::hardware::queue::EventQueue;
 use crate::ids::dense;
 
-/// A machine that executes.
+/// A machine that executes segments.
 pub(crate) struct Hardware<'a> {
     pub(crate) costs: &'a Costs,
     pub(crate) now_ns: u64,

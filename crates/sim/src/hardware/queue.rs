@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The event queue: ordered by (time, class, number), so that ties have an explicit order.
 //!
-//! A CPU has at most one end of a segment, one tick and, nearly always, one interrupt on its way. So each CPU has a
-//! leaf in a tournament tree: the earliest of its three. A node is the lesser of its two children, the root the next
-//! event of all. Setting a leaf rewrites the log2(CPUs) nodes above it without a branch that depends on times;
-//! re-timing an SMT sibling is the same. Tasks' timers, of which there may be 100,000, are a heap of their own, and the
-//! policy's timer is one number: `next` compares the three.
+//! A CPU has at most one end of a segment, one tick and, nearly always, one interrupt pending. So each CPU has a leaf
+//! in a tournament tree: the earliest of the three. An inner node is the lesser of its two children, and the root is
+//! the next event of all. Setting a leaf rewrites the log2(CPUs) nodes above it without a branch that depends on times;
+//! re-timing an SMT sibling does the same. Tasks' timers, of which there may be 100,000, are in a separate heap, and
+//! the policy's timer is one number. `next` compares the three.
 //!
-//! An entry is one number: 50 bits of time, 2 of class, 12 of CPU. Example, 4 CPUs: CPU 2's segment ends at 5 ns, CPU
-//! 0's at 7 ns, where an interrupt arrives at 7 ns, too. The leaves are (7, segment, 0), never, (5, segment, 2), never;
-//! the nodes above (7, segment, 0) and (5, segment, 2); the root is the latter. When it has fired and is not set again,
-//! the root becomes (7, segment, 0), and after that (7, interrupt, 0).
+//! An entry is one number: 50 bits of time, 2 of class, 12 of CPU. Example with 4 CPUs: CPU 2's segment ends at 5 ns
+//! and CPU 0's at 7 ns, when an interrupt arrives at CPU 0 too. The leaves are (7, segment, 0), never, (5, segment, 2),
+//! never; the nodes above are (7, segment, 0) and (5, segment, 2); the root is the latter. When it has fired and is not
+//! set again, the root becomes (7, segment, 0), and after that (7, interrupt, 0).
 //!
-//! An event that fired stays where it is until the next one is asked for: most handlers set the same one again, which
-//! then costs one walk to the root instead of two.
+//! An event that fired stays in place until the next one is asked for: most handlers set the same one again, which then
+//! costs one walk to the root instead of two.
 
-/// Longest run, about 13 days, so that no sum of times overflows. No event fires later.
+/// The longest run, about 13 days, so that no sum of times overflows. No event fires later.
 pub(crate) const TIME_NS_MAX: u64 = (1 << 50) - 2;
 
 const NUMBER_BITS: u32 = 12;
@@ -43,7 +43,7 @@ pub(crate) enum Event {
     PolicyTimer,
 }
 
-/// A time beyond the last is as good as never: no run gets there.
+/// A time beyond the last one means never, because no run gets there.
 fn key(time_ns: u64, class: u64, number: u32) -> u64 {
     (time_ns.min(TIME_NS_MAX + 1) << CLASS_BITS | class) << NUMBER_BITS | u64::from(number)
 }
@@ -71,7 +71,7 @@ pub(crate) struct EventQueue {
     /// Node 1 is the root, 2 i and 2 i + 1 are the children of i, and CPU c is leaf `leaves + c`.
     tree: Vec<u64>,
     leaves: usize,
-    /// Interrupts on their way to a CPU beyond the first of it: (CPU, entry), in no order.
+    /// Pending interrupts to a CPU that already has one: (CPU, entry), in no order.
     later_ipis: Vec<(u32, u64)>,
     timers: Timers,
     policy_timer: u64,
@@ -182,12 +182,12 @@ impl EventQueue {
         Some((time_ns(key), event))
     }
 
-    /// Whether nothing is pending but, perhaps, the policy's timer.
+    /// Whether nothing is pending except perhaps the policy's timer.
     pub(crate) fn has_policy_timer_at_most(&self) -> bool {
         self.tree[1] == NEVER && self.timers.first().is_none()
     }
 
-    /// The event is set again: if it fired last, it must not be removed.
+    /// The event is set again: if it was the last to fire, it must not be removed.
     #[inline(always)]
     fn is_set(&mut self, event: Event) {
         if self.fired == Some(event) {
@@ -242,7 +242,7 @@ impl EventQueue {
 const ABSENT: u32 = u32::MAX;
 const ARITY: usize = 4;
 
-/// Tasks' timers, one each at most: an indexed heap with four children a node, ordered by (time, task).
+/// Tasks' timers, at most one each: an indexed heap whose nodes have four children, ordered by (time, task).
 struct Timers {
     /// Time and task in one number, so that comparing two is one comparison without a branch.
     heap: Vec<u128>,
@@ -283,7 +283,7 @@ impl Timers {
         }
     }
 
-    /// Puts the entry where the one at `index` is no longer wanted.
+    /// Puts the entry in the place of the one at `index`, which is no longer needed.
     fn sift(&mut self, index: usize, entry: u128) {
         if entry < self.heap[index] {
             self.sift_up(index, entry);
@@ -371,7 +371,7 @@ mod tests {
         );
     }
 
-    /// The number of the last tick and that of the policy's timer are the same.
+    /// The last tick and the policy's timer have the same number.
     #[test]
     fn the_policys_timer_is_the_last_of_all() {
         let mut queue = EventQueue::new(4096, 1);
@@ -452,7 +452,7 @@ mod tests {
         #[test]
         fn behaves_as_an_ordered_set(actions in prop::collection::vec((0u32..9, 0..CPUS, 0u64..50), 1..300)) {
             let mut queue = EventQueue::new(CPUS, CPUS);
-            // Time, class, number, and what tells interrupts apart.
+            // Time, class, number, and what distinguishes interrupts.
             let mut model: BTreeSet<(u64, u32, u32, usize)> = BTreeSet::new();
             for (at, (action, number, time_ns)) in actions.into_iter().enumerate() {
                 let mut replace = |class: u32, number: u32, with: bool| {

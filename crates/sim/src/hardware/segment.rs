@@ -7,7 +7,7 @@ use crate::time_use::TimeKind;
 /// A stretch of CPU time of one kind. Its last part, the *tail*, may be of another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// The whole length with the tail, in 1/1024 ns; of a stream ([`TimeKind::Memory`]) its traffic (stream.rs).
+    /// The whole length including the tail, in 1/1024 ns; for a stream ([`TimeKind::Memory`]) its traffic (stream.rs).
     pub(crate) units: u64,
     /// The length of the tail, in 1/1024 ns.
     pub(crate) tail: u64,

@@ -10,8 +10,8 @@
 //! Only a task's own segments (work, cache refill, fork, exit) can be interrupted. An interrupt that arrives during any
 //! other segment waits until the kernel path is done, as with interrupts disabled.
 //!
-//! The last part of a segment may be of another kind, its *tail*: a wake-up and the wait for a lock in it, a switch and
-//! the counters that it updates. One event then ends both.
+//! The last part of a segment, its *tail*, may be of another kind: a wake-up and the wait for a lock in it, a switch
+//! and the counters that it updates. Then one event ends both.
 //!
 //! Worked example: a thread alone on its core has 1,000 ns of work; after 400 ns its sibling starts, and the speed of
 //! two threads is 600. 1,024,000 - 400 x 1024 = 614,400 units are left and take 1,024 ns more, until 1,424 ns. Of these
@@ -73,7 +73,7 @@ impl Hardware<'_> {
     pub(crate) fn arm(&mut self, cpu: u32, checker: &mut Checker) {
         let c = &self.cpus[cpu as usize];
         let executes = c.doing != Doing::IdleExit;
-        // Otherwise the speed is right already: a sibling that starts or stops updates it.
+        // Otherwise the speed is already right: a sibling that starts or stops updates it.
         if c.executing != executes {
             self.set_executing(cpu, executes, checker);
             self.cpus[cpu as usize].speed = if executes { self.speed(cpu) } else { UNITS as u32 };

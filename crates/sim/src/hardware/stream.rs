@@ -33,7 +33,7 @@ impl Pace {
         (work / u128::from(self.stream.traffic.max(1))) as u64
     }
 
-    /// The traffic per nanosecond that goes with the work at this speed.
+    /// The traffic per nanosecond that the work needs at this speed.
     fn wanted(self, speed: u32) -> u64 {
         match self.stream.work {
             0 => u64::MAX,
@@ -69,7 +69,8 @@ impl Cpu {
 }
 
 impl Hardware<'_> {
-    /// The CPU's segment was set: a stream takes its share; otherwise the share of the stream before it becomes free.
+    /// The CPU's segment was set: a stream gets its share of the memory; otherwise the share of the stream before it is
+    /// freed.
     #[inline(never)]
     pub(crate) fn arm_stream(&mut self, cpu: u32, checker: &mut Checker) {
         let c = &mut self.cpus[cpu as usize];
@@ -82,7 +83,7 @@ impl Hardware<'_> {
         }
     }
 
-    /// Shares the memory out again: the stream of `cpu`, which is settled, is new or runs at another speed.
+    /// Shares the memory out again, because the stream of `cpu`, which is settled, is new or runs at another speed.
     #[inline(never)]
     pub(crate) fn share_stream(&mut self, cpu: u32, checker: &mut Checker) {
         let c = &self.cpus[cpu as usize];

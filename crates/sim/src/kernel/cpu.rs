@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel keeps for each CPU, as plain data.
+//! The kernel's state for each CPU, as plain data.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use wakelab_policy::{Decision, Dispatch};
 use crate::ids::NONE;
 use crate::ledger::search::SearchCost;
 
-/// A wake-up on its way through the kernel.
+/// A wake-up in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Wakeup {
     pub(crate) wakee: u32,
-    /// `WL_WAKE_*`.
+    /// The flags of the wake-up, `WL_WAKE_*`.
     pub(crate) flags: u32,
     /// The CPU that was chosen.
     pub(crate) cpu: u32,
-    /// The decision claimed that CPU.
+    /// Whether the decision claimed that CPU.
     pub(crate) claimed: bool,
 }
 
@@ -38,27 +38,27 @@ pub(crate) struct Cpu {
     pub(crate) curr: u32,
     /// The last task whose context was loaded, or `NONE` for the idle task's.
     pub(crate) context: u32,
-    /// The policy knows the CPU as busy: its context is not the idle task's.
+    /// Whether the policy knows the CPU as busy, that is, its context is not the idle task's.
     pub(crate) busy: bool,
     pub(crate) need_resched: bool,
-    /// Inside schedule(): the next task is not chosen yet.
+    /// Whether it is inside schedule(), with the next task not chosen yet.
     pub(crate) scheduling: bool,
-    /// Interrupts may be pending: the next two, the policy's timer or `timers`.
+    /// Whether interrupts may be pending: the next two fields, the policy's timer, or `timers`.
     pub(crate) interrupted: bool,
     pub(crate) ipi_pending: bool,
     pub(crate) tick_pending: bool,
     pub(crate) policy_timer_pending: bool,
-    /// Handles a timer's or device's interrupt, or wakes its task.
+    /// Whether it handles a timer's or device's interrupt, or wakes its task.
     pub(crate) in_interrupt: bool,
     /// The previous task, which this schedule() put back in its queue, or `NONE`.
     pub(crate) put_back: u32,
     /// The number of pulls in this schedule() or tick.
     pub(crate) pulls: u32,
-    /// The number of claims by wake-ups that have not queued yet.
+    /// The number of claims by wake-ups that have not queued their task yet.
     pub(crate) claims: u32,
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) wakeup: Wakeup,
-    /// What the next switch costs on top of its fixed part.
+    /// The cost of the next switch in addition to its fixed part.
     pub(crate) extra_switch_ns: u64,
     /// The offset of its ticks.
     pub(crate) tick_phase_ns: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Cpu {
     /// mainline: wake-ups that other CPUs left to this one.
     pub(crate) wake_list: Vec<Wakeup>,
     pub(crate) decision: Decision,
-    /// What the decision costs, by part.
+    /// The cost of the decision, by part.
     pub(crate) search_cost: SearchCost,
     /// When the decision began.
     pub(crate) select_since_ns: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! exec: the task starts a new program, of which no cache has anything yet, so moving it costs least now.
+//! exec: the task starts a new program, of which no cache has anything yet, so moving it is cheapest now.
 //!
 //! Under `mainline` the kernel asks the policy where the task should continue (`WL_WAKE_EXEC`, as sched_exec() does).
 //! If the policy names another CPU, the task is taken off this one (`push_ns`, the work of the stopper thread), queued
@@ -43,7 +43,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// The current task joins another CPU's queue; this CPU notifies that one, and needs another task.
+    /// The current task joins another CPU's queue. This CPU notifies that CPU, and needs another task.
     pub(crate) fn finish_exec_push(&mut self, cpu: u32) {
         let wakeup = self.kernel.cpus[cpu as usize].wakeup;
         let task = self.stop_current(cpu, true);
@@ -60,7 +60,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         c.put_back = task;
         c.extra_switch_ns += transfers_ns;
         if let Some(Todo::Send(_)) = c.todo.front() {
-            // With no current task no interrupt is taken: run_pending() continues with the choice of a task.
+            // Without a current task no interrupt is taken: run_pending() continues with the choice of a task.
             c.scheduling = true;
             self.run_pending(cpu);
         } else {

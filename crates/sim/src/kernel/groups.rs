@@ -58,8 +58,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.kernel.host.task_group(&mut self.kernel.records[task as usize], slot(group), now_ns);
     }
 
-    /// The CPU time that each group received: by its own tasks, and by those of all groups in it. No task runs any
-    /// more.
+    /// The CPU time that each group received: by its own tasks, and by those of all groups in it. No task may be
+    /// running.
     pub(crate) fn group_times(&self) -> Vec<GroupTime> {
         let mut own_ns = self.kernel.group_time_ns.clone();
         for thread in &self.kernel.threads {
@@ -107,7 +107,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         c.add_tail(TimeKind::Balance, cost.transfers_ns * UNITS);
     }
 
-    /// The policy's timer is handled.
+    /// The policy's timer has been handled.
     pub(crate) fn finish_policy_timer(&mut self, cpu: u32) {
         self.carry_out_policy_timer();
         self.run_pending(cpu);

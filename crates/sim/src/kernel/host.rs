@@ -51,18 +51,18 @@ impl<'a> Host<'a> {
         (decision, cost, search_cost)
     }
 
-    /// As [`Host::select`], where nobody pays. Returns the reads that missed.
+    /// Like [`Host::select`], at no cost. Returns the reads that missed.
     pub(crate) fn select_for_free(&mut self, input: &SelectIn, wakee: &mut Task) -> (Decision, Reads) {
         let decision = self.policy.select(input, wakee, None);
         (decision, self.policy.seen().misses)
     }
 
-    /// The whole [`Host::select`] on `cpu` took this long.
+    /// Reports that the whole [`Host::select`] on `cpu` took this long.
     pub(crate) fn scan_took(&mut self, cpu: u32, decision: &Decision, elapsed_ns: u64) {
         self.policy.scan_took(cpu, decision, elapsed_ns);
     }
 
-    /// `this_cpu` has the task join the queue of `cpu`.
+    /// On `this_cpu`, the task joins the queue of `cpu`.
     pub(crate) fn enqueue(
         &mut self,
         this_cpu: u32,
@@ -163,7 +163,7 @@ impl<'a> Host<'a> {
         self.policy.group_init(slot, parent, shares);
     }
 
-    /// A group's shares change; `cpu` says so.
+    /// A group's shares change; `cpu` reports it.
     pub(crate) fn group_shares(&mut self, cpu: u32, slot: u32, shares: u32) {
         self.policy.group_shares(cpu, slot, shares);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interrupts: between CPUs, from timers and devices, the tick, and the policy's timer (groups.rs). The task that runs
+//! Interrupts: from other CPUs, from timers and devices, the tick, and the policy's timer (groups.rs). The running task
 //! pays for them; an idle CPU leaves its idle state first. Interrupts from other CPUs that are pending at the same time
 //! are handled as one.
 
@@ -69,7 +69,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.run_pending(cpu);
     }
 
-    /// A timer's or device's interrupt is handled: its task is woken next.
+    /// A timer's or device's interrupt has been handled: its task is woken next.
     pub(crate) fn finish_interrupt(&mut self, cpu: u32) {
         let c = &mut self.kernel.cpus[cpu as usize];
         if let Some(task) = c.timers.pop_front() {
@@ -78,7 +78,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.run_pending(cpu);
     }
 
-    /// Begins the tick, which tells the policy. Its answer is carried out at the end.
+    /// Begins the tick, and tells the policy. The policy's answer is carried out at the end.
     fn start_tick(&mut self, cpu: u32) {
         let now_ns = self.hardware.now_ns;
         let k = &mut self.kernel.cpus[cpu as usize];
@@ -87,7 +87,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let (answer, cost) = self.kernel.host.tick(cpu, record, now_ns);
         if self.kernel.profile.owns_slices() {
             curr.charge_slice(now_ns);
-            // The policy balances in its dispatch: unless the slice ends, that could be long after a balance is due.
+            // The policy balances in its dispatch, which may come long after a balance is due unless the slice ends.
             if answer.resched != 0 || answer.balance_due != 0 {
                 curr.slice_ns = 0;
             }
@@ -122,7 +122,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 }
 
-/// What ends the sleep that a task is in.
+/// Returns what ends the sleep that a task is in.
 fn source_of(op: Option<&Op>) -> Source {
     match op {
         Some(&(Op::Sleep { source, .. } | Op::SleepUntil { source, .. })) => source,

@@ -32,7 +32,7 @@ use crate::scenario::{HostProfile, Scenario};
 /// What the kernel knows.
 pub(crate) struct Kernel<'a> {
     pub(crate) profile: HostProfile,
-    /// A search claims the CPU that it chose.
+    /// Whether a search claims the CPU that it chose.
     pub(crate) claims: bool,
     pub(crate) host: Host<'a>,
     pub(crate) cpus: Vec<Cpu>,

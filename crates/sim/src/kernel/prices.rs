@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the policy's accesses to shared cache lines cost: transfers between CPUs, and atomic updates.
+//! The costs of the policy's accesses to shared cache lines: transfers between CPUs, and atomic updates.
 //!
-//! **Reads and writes.** The policy's host follows which CPU has which line (host/lines.h). A read by a CPU that does
-//! not have the line is a miss and costs the transfer from where the line belongs; any other read is a hit and costs as
-//! much as a line of the reader's own. A write needs the line alone: all other CPUs that have it give it up first, at
-//! the same time, and the writer waits for the farthest, a transfer from there. So a look at a CPU's line, in a search
-//! or to balance, makes that CPU's next write of the line dearer, and a waker that queues a task there makes it fetch
-//! the line back.
+//! **Reads and writes.** The policy's host follows which CPU holds which line (host/lines.h). A read by a CPU that does
+//! not hold the line is a miss, and costs the transfer from where the line belongs; any other read is a hit, and costs
+//! as much as a line of the reader's own. A writer must be the only holder: all other CPUs that hold the line give it
+//! up first, at the same time, and the writer waits for the farthest, a transfer from there. So when a search or
+//! balancing reads a CPU's line, that CPU's next write of the line becomes more expensive; and when a waker queues a
+//! task there, the CPU must fetch the line back.
 //!
 //! When does the writer wait? A store waits in its CPU's store buffer, and the next atomic operation or serializing
-//! instruction waits for an empty store buffer. A kernel path has one soon (the next lock, the interrupt to send, the
-//! change of address space), so the wait is taken to be whole. The stores of one call are in the buffer together, so
-//! the longest wait counts, once per call. It is paid with the path that the call is part of: the calls of a context
-//! switch (stopping, quiescent, busy, running) are paid by the switch.
+//! instruction waits for an empty store buffer. A kernel path soon has one (the next lock, the interrupt to send, the
+//! change of address space), so the model takes the whole wait. The stores of one call are in the buffer together, so
+//! the longest wait counts, once per call. The path that contains the call pays for it: a context switch pays for the
+//! calls stopping, quiescent, busy and running.
 //!
 //! A CPU's line stands for everything that is written in its runqueue at that time, including the word of its lock
-//! (runqueue.rs has the wait for the lock's owner). To queue a task, a CPU takes that lock before it looks at anything,
-//! so a miss there fetches the line for writing: only what is farther than the line's home is paid on top.
+//! (runqueue.rs has the wait for the lock's owner). A CPU that queues a task takes that lock before it reads anything,
+//! so a miss fetches the line for writing: only a distance beyond the line's home costs more.
 //!
-//! Worked example, 44 ns inside an LLC, 118 between them: CPU 3 looks whether CPU 5 of its LLC idles: a miss, 44 ns. It
-//! queues a task there: a hit, 1.3, and CPU 5 gives the line up, 44. CPU 5 turns busy: it takes the line back from CPU
-//! 3, 44; whatever else the switch writes is its own by now. A CPU of the other LLC reads the line, 118. At its next
-//! switch CPU 5 takes it from there: 118.
+//! Worked example: a transfer costs 44 ns inside an LLC and 118 between LLCs. CPU 3 reads whether CPU 5 of its LLC is
+//! idle: a miss, 44 ns. It queues a task there: a hit, 1.3 ns, and CPU 5 gives the line up, 44. CPU 5 turns busy, and
+//! takes the line back from CPU 3: 44; by then it is the only holder for the rest of the switch. A CPU of the other LLC
+//! reads the line: 118. At its next switch CPU 5 takes it from there: 118.
 //!
-//! Left out: the miss of a CPU's own line, after another CPU wrote it, is a transfer too. The CPU writes the line in
-//! the same path, so one transfer is all it waits for, and the write has it.
+//! Left out: if another CPU has written a CPU's line, the CPU's own read of it is a transfer too. But the CPU writes
+//! the line in the same path, so it waits for only one transfer, and the write pays for it.
 //!
-//! **Updates.** A policy may keep counters of busy CPUs or bitmaps of idle ones (its traits say so), which a CPU
-//! updates when it turns busy or idle; a search may correct such a bitmap. Each has a cache line of its own, whose
-//! updates cost and queue as line.rs says; the transfer is from the farthest CPU that has the line, be it a reader or
-//! the last writer. A CPU that updates several lines does so one after the other. Updates are paid at the switch, at
-//! the end of the tick, or with the search; the few of a pull are free.
+//! **Updates.** A policy may keep counters of busy CPUs or bitmaps of idle CPUs (its traits say so). A CPU updates them
+//! when it turns busy or idle, and a search may correct such a bitmap. Each of them has its own cache line, whose
+//! updates cost and queue as line.rs describes; the transfer is from the farthest CPU that holds the line, be it a
+//! reader or the last writer. A CPU that updates several lines does so one after the other. Updates are paid for at the
+//! switch, at the end of the tick, or with the search; the few updates of a pull are free.
 //!
 //! Worked example: `atomic_ps` 5,000, a transfer inside the LLC 40,000. CPUs 0 and 1 of one group turn busy at 1,000
 //! ns: CPU 0 pays 5 ns; CPU 1 waits for that and fetches the line, 5 + 40 + 5 = 50 ns. At 2,000 ns CPU 1 turns idle: 5
@@ -43,7 +43,7 @@ use crate::hardware::line::Line;
 use crate::ids::PS_PER_NS;
 use crate::ledger::search::SearchCost;
 
-/// Prices of what a call to the policy read, wrote and updated.
+/// The prices of what a call to the policy read, wrote and updated.
 pub(crate) struct Prices<'a> {
     costs: &'a Costs,
     /// One line for each counter or bitmap of the policy, as [`Seen::updated`] numbers them.
@@ -77,8 +77,8 @@ impl<'a> Prices<'a> {
         costs.line_transfer_ps[taken.from as usize].saturating_sub(paid_ps)
     }
 
-    /// Picoseconds that reads cost: a miss the line's transfer from that distance, a hit as much as a line of the
-    /// reader's own.
+    /// The cost of reads, in picoseconds: for a miss the line's transfer from that distance, for a hit as much as a
+    /// line of the reader's own.
     fn reads_ps(&self, misses: &Reads, hits: &Reads) -> u64 {
         let costs = self.costs;
         if !costs.charge_reads {
@@ -102,7 +102,7 @@ impl<'a> Prices<'a> {
         ns
     }
 
-    /// What a decision costs, by part.
+    /// The cost of a decision, by part.
     pub(crate) fn search_cost(&self, seen: &Seen) -> SearchCost {
         let fixed_ps = self.costs.select_ns * PS_PER_NS;
         SearchCost::new(seen, fixed_ps, self.writes_ps(seen), |misses, hits| self.reads_ps(misses, hits))

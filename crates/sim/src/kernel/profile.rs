@@ -19,50 +19,49 @@ use wakelab_policy::Traits;
 
 use crate::scenario::HostProfile;
 
-/// SCX_SLICE_DFL.
+/// SCX_SLICE_DFL: the slice that sched_ext gives a task by itself.
 pub(crate) const DEFAULT_SLICE_NS: u64 = 20_000_000;
 
 impl HostProfile {
-    /// The host counts down the running task's slice.
+    /// Whether the host counts down the running task's slice.
     pub(crate) fn owns_slices(self) -> bool {
         self == HostProfile::SchedExt
     }
 
-    /// A search claims the CPU that it chose until the task is queued. Linux's searches, and the published changes to
-    /// them, look whether a CPU runs its idle task with nothing queued and nothing in its wake list; that stays true
-    /// until the task is queued, and two wakers may choose the same CPU (idle_cpu() in kernel/sched/core.c; "sched:
-    /// Clear ttwu_pending after enqueue_task()", 2022, is a case where that time was long, and with it schbench's
-    /// tail).
+    /// Whether a search claims the CPU that it chose until the task is queued. Linux's searches, and the published
+    /// changes to them, only check that a CPU runs its idle task with nothing queued and nothing in its wake list. That
+    /// stays true until the task is queued, so two wakers may choose the same CPU (idle_cpu() in kernel/sched/core.c).
+    /// In "sched: Clear ttwu_pending after enqueue_task()", 2022, that time was long, and schbench's tail with it.
     pub(crate) fn claims(self, policy: Traits) -> bool {
         self == HostProfile::SchedExt || policy.claims != 0
     }
 
-    /// The policy also places tasks that may run on one CPU only.
+    /// Whether the policy also places tasks that may run on only one CPU.
     pub(crate) fn selects_for_pinned(self) -> bool {
         self == HostProfile::Mainline
     }
 
-    /// Wake-ups across LLCs are left to the target.
+    /// Whether the target CPU finishes a wake-up from another LLC.
     pub(crate) fn has_wake_list(self) -> bool {
         self == HostProfile::Mainline
     }
 
-    /// schedule() puts the previous task back before it asks for the next.
+    /// Whether schedule() puts the previous task back before it asks for the next.
     pub(crate) fn puts_back_first(self) -> bool {
         self == HostProfile::Mainline
     }
 
-    /// The policy places a task that execs.
+    /// Whether the policy places a task that execs.
     pub(crate) fn places_exec(self) -> bool {
         self == HostProfile::Mainline
     }
 
-    /// A lone running task can be put back: schedule() asks the policy where.
+    /// Whether a lone running task can be put back, so that the policy may queue it elsewhere.
     pub(crate) fn can_push(self) -> bool {
         self == HostProfile::Mainline
     }
 
-    /// Balancing runs inside the tick.
+    /// Whether balancing runs inside the tick.
     pub(crate) fn balances_in_tick(self) -> bool {
         self == HostProfile::Mainline
     }

@@ -63,7 +63,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         thread.left = c.left();
     }
 
-    /// The end of the current task's segment.
+    /// Handles the end of the current task's segment.
     pub(crate) fn finish_segment(&mut self, cpu: u32) {
         let curr = self.kernel.cpus[cpu as usize].curr;
         let thread = &mut self.kernel.threads[curr as usize];
@@ -83,7 +83,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         while self.take_step() {
             let next = self.programs.step(here);
             match next {
-                // These own nothing: without forget(), each step would look for something to drop.
+                // These own nothing. Without forget(), each step would check for something to drop.
                 Next::Continue => std::mem::forget(next),
                 Next::Run(segment) => {
                     std::mem::forget(next);
@@ -192,7 +192,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.run_pending(cpu);
     }
 
-    /// A spinning task got what it spins for: it continues after the transfer of the line.
+    /// A spinning task got what it spins for, and continues after the transfer of the line.
     fn end_spin(&mut self, end: SpinEnd) {
         self.settle(end.cpu);
         let segment = Segment::of_units(end.kind, end.cost_ns * UNITS);

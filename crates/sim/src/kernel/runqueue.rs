@@ -5,17 +5,18 @@
 //! join near the end.
 //!
 //! **The lock.** A CPU that queues a task on CPU x (the wake-up proper), picks what x runs next (schedule()), or pulls
-//! from x holds x's lock for `runqueue_lock_ns` from the moment at which it asks or, if the lock is held then, from
-//! when it is free. The hold is part of work that is paid anyway (`wakeup_ns`, `switch_*_ns`, `balance_ns` contain it);
-//! the wait is not, and is paid on top, as a spinning CPU's time. The lock's own line moves from CPU to CPU as well:
-//! that is the read or write of the runqueue's state that the policy names (prices.rs), and is not paid twice.
+//! from x holds x's lock for `runqueue_lock_ns`, from the moment at which it asks or, if the lock is held then, from
+//! the moment at which it becomes free. The hold is part of work that is paid for anyway (`wakeup_ns`, `switch_*_ns`,
+//! `balance_ns` contain it). The wait is not part of it: it is paid for in addition, as the time of a spinning CPU. The
+//! lock's own line moves from CPU to CPU as well; that is the read or write of the runqueue's state that the policy
+//! names (prices.rs), and is not paid for twice.
 //!
 //! A lock is a reservation: the time from which it is free. Requests come in the order of simulated time, so each waits
-//! for exactly those before it, first come, first served, as at a queued spinlock. A CPU does not wait for itself: it
-//! was done with the lock before it asked again.
+//! for exactly those before it, first come, first served, as at a queued spinlock. A CPU does not wait for itself,
+//! because it released the lock before it asked again.
 //!
-//! Worked example, 100 ns a hold: CPUs 0, 1 and 2 queue a task on CPU 9 at 1,000, 1,030 and 1,200 ns. CPU 0 has the
-//! lock at once, until 1,100; CPU 1 waits 70 ns and has it until 1,200; CPU 2 finds it free.
+//! Worked example with a hold of 100 ns: CPUs 0, 1 and 2 queue a task on CPU 9 at 1,000, 1,030 and 1,200 ns. CPU 0 gets
+//! the lock at once and has it until 1,100; CPU 1 waits for 70 ns and has it until 1,200; CPU 2 finds it free.
 
 use std::collections::VecDeque;
 
@@ -24,7 +25,7 @@ use std::collections::VecDeque;
 pub(crate) struct Lock {
     /// When it is free for the CPU that asks next.
     free_ns: u64,
-    /// The CPU that has it until then.
+    /// The CPU that holds it until then.
     cpu: u32,
 }
 
@@ -62,7 +63,7 @@ impl RunQueue {
         self.queued.is_empty()
     }
 
-    /// Adds a task behind those of the same key; `limited`: it has an affinity mask.
+    /// Adds a task after those of the same key. `limited`: it has an affinity mask.
     pub(crate) fn insert(&mut self, key: u64, task: u32, limited: bool) {
         self.unlimited += u32::from(!limited);
         let entry = Queued { key, task };

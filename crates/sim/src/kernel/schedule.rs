@@ -103,7 +103,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.hardware.cpus[cpu as usize].add_tail(TimeKind::RunqueueLock, wait);
     }
 
-    /// Asks the policy what to run; `doing` says what for.
+    /// Asks the policy what to run; `doing` says for what purpose.
     pub(crate) fn ask_dispatch(&mut self, cpu: u32, doing: Doing) {
         let (answer, cost) = self.kernel.host.dispatch(cpu, self.hardware.now_ns);
         self.ledger.tally.dispatch(&answer, &cost.misses);
@@ -137,7 +137,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Tells the CPU that the policy named, if any, to put its running task back: the policy will queue it elsewhere.
+    /// Tells the CPU that the policy named, if any, to put its running task back. The policy will queue the task
+    /// elsewhere.
     fn push(&mut self, cpu: u32) {
         let Ok(from) = u32::try_from(self.kernel.cpus[cpu as usize].dispatch.push_cpu) else { return };
         if !self.kernel.profile.can_push() || from == cpu || self.kernel.cpus[from as usize].curr == NONE {
@@ -148,9 +149,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.resched_curr(Some(cpu), from, true);
     }
 
-    /// Moves tasks from the queue that the policy named, and asks about each. Returns the work that waiting for the
-    /// lock of that queue takes, in 1/1024 ns, and the nanoseconds that the policy's writes waited: both CPUs' lines
-    /// are locked, so the writes of all moves together wait as long as the longest.
+    /// Moves tasks from the queue that the policy named, and asks about each. Returns two costs: the work that waiting
+    /// for the lock of that queue takes, in 1/1024 ns, and the nanoseconds for which the policy's writes waited. Both
+    /// CPUs' lines are locked, so the writes of all moves together wait as long as the longest.
     fn pull(&mut self, cpu: u32) -> (u64, u64) {
         let mut dispatch = self.kernel.cpus[cpu as usize].dispatch;
         let from = dispatch.cpu as u32;
@@ -202,9 +203,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Picks the first task of the own queue that may run here and, if the policy wants to be asked, that it wants to
-    /// run; or the last one that it wants. If it wants none: the previous task if that may continue, otherwise the
-    /// first task that may run.
+    /// Picks a task of the CPU's own queue: the first that may run here, and that the policy wants if it asked to be
+    /// consulted; or the last one that the policy wants. If it wants none: the previous task if that may continue,
+    /// otherwise the first task that may run.
     fn pick_next_task(&mut self, cpu: u32) -> Picked {
         let pick = self.kernel.cpus[cpu as usize].dispatch.pick();
         let now_ns = self.hardware.now_ns;
@@ -227,7 +228,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         let c = &self.kernel.cpus[cpu as usize];
         match first {
-            // sched_ext: no other task wants the CPU. The policy does not hear of it.
+            // sched_ext: no other task wants the CPU. The policy is not told.
             None => Picked::Previous { slice_ns: DEFAULT_SLICE_NS },
             Some(_) if c.curr != NONE && c.dispatch.keep_slice_ns > 0 => {
                 Picked::Previous { slice_ns: c.dispatch.keep_slice_ns }
@@ -236,7 +237,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// All tasks are where they should be: picks one and runs it.
+    /// All tasks are in their places: picks one and runs it.
     fn run_picked(&mut self, cpu: u32) {
         let curr = self.kernel.cpus[cpu as usize].curr;
         match self.pick_next_task(cpu) {

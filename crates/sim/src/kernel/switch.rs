@@ -61,7 +61,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let from = from.filter(|_| !t.is_cold);
         t.is_cold = false;
         let refill = self.hardware.fill_caches(cpu, task, t.footprint_bytes, from);
-        // What was not fetched yet when it left is still missing, but nothing is missing twice.
+        // What it had not fetched when it left is still missing, but nothing is missing twice.
         t.refill = t.refill.max(refill);
         let k = &mut self.kernel.cpus[cpu as usize];
         k.context = task;
@@ -104,7 +104,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         c.extra_switch_ns += writes_ns;
         c.busy = true;
         let (period_ns, phase_ns) = (self.costs.tick_period_ns, c.tick_phase_ns);
-        // The next time after now on the CPU's own grid.
+        // The first time after now in the CPU's own grid of ticks.
         let next_ns = match now_ns.checked_sub(phase_ns) {
             Some(since_ns) => phase_ns + (since_ns / period_ns + 1) * period_ns,
             None => phase_ns,
@@ -142,7 +142,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// The tasks queued on the CPU start or stop to wait behind a running task.
+    /// The tasks queued on the CPU start, or stop, waiting behind a running task.
     fn count_waiting(&mut self, cpu: u32, waits: bool) {
         let now_ns = self.hardware.now_ns;
         let queue = &self.kernel.runqueues[cpu as usize];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel keeps for each task, as plain data. Its program is in programs/task.rs, what the policy keeps about
-//! it in the policy's own record.
+//! The kernel's state for each task, as plain data. The task's program is in programs/task.rs, and the policy's state
+//! for it in the policy's own record.
 
 use std::ops::{Deref, DerefMut};
 
@@ -34,13 +34,13 @@ pub(crate) struct Thread {
     /// The CPU on which it ran last, or from which it starts.
     pub(crate) cpu: u32,
     pub(crate) life: Life,
-    /// The wait that ends at the next switch-in began with a wake-up.
+    /// Whether the wait that ends at the next switch-in began with a wake-up.
     pub(crate) woken: bool,
-    /// Its CPU mask leaves CPUs out.
+    /// Whether its CPU mask excludes CPUs.
     pub(crate) limited: bool,
-    /// It ran on `cpu`.
+    /// Whether it has run on `cpu`.
     pub(crate) ran: bool,
-    /// It moved at exec: no cache has anything that it needs now.
+    /// Whether it moved at exec, so that no cache has anything that it needs now.
     pub(crate) is_cold: bool,
     /// The number of its address space.
     pub(crate) process: u32,

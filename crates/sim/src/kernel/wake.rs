@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Wake-ups: the way from "a task makes B runnable on CPU 3" to "B is queued on CPU 7, and CPU 7 knows it".
 //!
-//! 1. The policy selects a CPU: a select segment on the waker's CPU, as long as the decision's reads take.
-//! 2. The wake-up proper: a wake-up segment there. At its end the task is queued; what the policy read to decide on
-//!    preemption is paid next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this step
-//!    itself when that arrives. An idle CPU that was chosen is claimed until then; with Linux's own searches
-//!    (profile.rs) only until the search is over, or the task is in another LLC's wake list, so that a search that
-//!    begins before the task is queued may choose that CPU too.
-//! 3. The CPU is notified if it idles, or if its task must give way: by an interrupt if it is another CPU.
+//! 1. The policy selects a CPU. This is a select segment on the waker's CPU, which takes as long as the decision's
+//!    reads.
+//! 2. The wake-up proper is a wake-up segment there. At its end the task is queued; what the policy read to decide on
+//!    preemption is paid for next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this
+//!    step itself when the interrupt arrives. An idle CPU that was chosen is claimed until then. With Linux's own
+//!    searches (profile.rs) it is claimed only until the search is over, or the task is in another LLC's wake list; so
+//!    a search that begins before the task is queued may choose that CPU too.
+//! 3. The CPU is notified if it is idle, or if its task must give way: by an interrupt if it is another CPU.
 //!
 //! A CPU that was notified and has not rescheduled yet is not notified again.
 
@@ -24,8 +25,8 @@ use crate::observer::Observer;
 use crate::time_use::TimeKind;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
-    /// Starts a task without parent: placed as by a fork on the CPU on which it last ran, or CPU 0, at no cost. The CPU
-    /// that gets it is interrupted at once.
+    /// Starts a task without a parent: placed, at no cost, like a fork on the CPU on which it last ran, or on CPU 0.
+    /// The CPU that gets it is interrupted at once.
     pub(crate) fn start_task(&mut self, task: u32) {
         let now_ns = self.hardware.now_ns;
         self.make_runnable(task, false);
@@ -148,7 +149,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         Wakeup { wakee, flags, cpu, claimed }
     }
 
-    /// A claim ends when its wake-up has queued; if that did not make use of the CPU, it is given back.
+    /// A claim ends when its wake-up has queued the task. If the task went elsewhere, the CPU is given back.
     pub(crate) fn end_claim(&mut self, wakeup: &Wakeup) {
         if !wakeup.claimed {
             return;
@@ -184,7 +185,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if self.kernel.profile.has_wake_list() && wakeup.flags & WAKE_FORK == 0 && is_remote() {
             let list = &mut self.kernel.cpus[wakeup.cpu as usize].wake_list;
             list.push(wakeup);
-            // If the list was not empty, an interrupt is on its way.
+            // If the list was not empty, an interrupt is already on its way.
             if list.len() == 1 {
                 self.send_ipi(Some(cpu), wakeup.cpu);
             }
@@ -215,8 +216,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.hardware.cpus[cpu as usize].set(Doing::Kernel, TimeKind::Wakeup, transfers_ns * UNITS);
     }
 
-    /// Queues the task where the policy says, and notifies that CPU if need be: from the CPU `sender`, or from nowhere.
-    /// Returns the nanoseconds that the policy's reads and writes cost.
+    /// Queues the task where the policy says, and notifies that CPU if necessary: from the CPU `sender`, or from no
+    /// CPU. Returns the nanoseconds that the policy's reads and writes cost.
     pub(crate) fn enqueue(&mut self, sender: Option<u32>, task: u32, cpu: u32, why: EnqueueWhy) -> u64 {
         let now_ns = self.hardware.now_ns;
         let record = &mut self.kernel.records[task as usize];
@@ -300,7 +301,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             || self.kernel.records[task as usize].allowed[cpu as usize / 64] >> (cpu % 64) & 1 != 0
     }
 
-    /// `cpu` takes the lock of `target`'s runqueue. Returns the work that it spins away while it waits, in 1/1024 ns.
+    /// `cpu` takes the lock of `target`'s runqueue. Returns the work that it spends spinning, in 1/1024 ns.
     pub(crate) fn lock_runqueue(&mut self, cpu: u32, target: u32) -> u64 {
         let lock = &mut self.kernel.runqueues[target as usize].lock;
         let wait_ns = lock.take(cpu, self.hardware.now_ns, self.costs.runqueue_lock_ns);

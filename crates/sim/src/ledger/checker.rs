@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The checker: verifies the house's invariants on every run, in release builds too.
 //!
-//! It keeps its own books, apart from the engine's, and is told of transitions. It answers one question: is something
-//! wrong? It does O(1) work per event.
+//! It keeps its own books, separate from the engine's, and is told of transitions. It answers one question: is
+//! something wrong? It does O(1) work per event.
 //!
 //! - Every runnable task is on its way, queued exactly once, or running on exactly one CPU; none is left at the end.
-//! - A task runs on CPUs that it is allowed on.
+//! - A task runs only on CPUs on which it is allowed.
 //! - Time never goes backwards; each nanosecond of each CPU is accounted exactly once.
 //! - No work is lost: at the end of an event, a CPU that idles with work in its queue has a kick on its way, and the
 //!   kick does not take for ever.
 //! - No claim leaks: a CPU that idles with nothing queued, nothing claimed and no kick on its way has its idle bit set.
-//! - The policy counts each task where the host has it, and as much CPU time for it.
+//! - The policy counts each task where the host has it, and has charged it the same CPU time.
 
 use wakelab_machine::Machine;
 
 use crate::ids::UNITS;
 
-/// A kick that takes longer than this number of ticks, and than any kernel path, is lost.
+/// A kick that takes longer than this number of ticks, and longer than any kernel path, is lost.
 const KICK_TICKS_MAX: u64 = 4;
 
 /// Where a task is.
@@ -40,7 +40,7 @@ struct CpuBooks {
     kicks: u32,
     /// Idle bits claimed for wake-ups that have not queued yet.
     claims: u32,
-    /// Up to when its time is accounted.
+    /// The time up to which its time is accounted.
     accounted_ns: u64,
     suspect: bool,
 }
@@ -52,13 +52,13 @@ pub(crate) struct Checker {
     now_ns: u64,
     tasks: Vec<Place>,
     cpus: Vec<CpuBooks>,
-    /// Since when each CPU idles with work queued; `BUSY` if it does not. Apart from the books, because the sweep
-    /// touches another CPU's at every event.
+    /// Since when each CPU idles with work queued; `BUSY` if it does not. Separate from the books, because the sweep
+    /// touches another CPU's entry at every event.
     stalled_since_ns: Vec<u64>,
-    /// CPUs to be looked at when the event is over.
+    /// CPUs to check when the event is over.
     suspects: Vec<u32>,
     runnable: u64,
-    /// The next CPU whose kick is looked at.
+    /// The next CPU whose kick is checked.
     sweep: usize,
     /// Longest time that a kick may take.
     patience_ns: u64,
@@ -101,7 +101,7 @@ impl Checker {
         KICK_TICKS_MAX * (costs.tick_period_ns + path_ns * UNITS / slowest + flight_ns)
     }
 
-    /// What is wrong, and since when; the first finding only.
+    /// The error, and the time since when; only the first one is kept.
     pub(crate) fn failure(&self) -> Option<&(u64, String)> {
         self.failure.as_ref()
     }
@@ -111,7 +111,7 @@ impl Checker {
         self.failure.get_or_insert((self.now_ns, what));
     }
 
-    /// The clock is at `now_ns`; one more CPU's patience is looked at.
+    /// The clock is now at `now_ns`; checks the patience of one more CPU.
     #[inline]
     pub(crate) fn clock(&mut self, now_ns: u64) {
         if now_ns < self.now_ns {
@@ -206,7 +206,7 @@ impl Checker {
     pub(crate) fn kick_arrived(&mut self, cpu: u32) {
         match self.cpus[cpu as usize].kicks.checked_sub(1) {
             Some(kicks) => self.cpus[cpu as usize].kicks = kicks,
-            None => self.fail(format!("CPU {cpu} got a kick that nobody sent")),
+            None => self.fail(format!("CPU {cpu} got a kick that was not sent")),
         }
         self.suspect(cpu);
     }
@@ -253,7 +253,7 @@ impl Checker {
         }
     }
 
-    /// The event is over: looks at the CPUs that something happened to. `idle_bit` reads the idle mask.
+    /// The event is over: checks the CPUs to which something happened. `idle_bit` reads the idle mask.
     #[inline]
     pub(crate) fn event_over(&mut self, idle_bit: impl Fn(u32) -> bool) {
         if !self.suspects.is_empty() {
@@ -282,7 +282,7 @@ impl Checker {
         }
     }
 
-    /// The run is over. `finished`: nothing may be runnable any more.
+    /// The run is over. `finished`: no task may be runnable any more.
     pub(crate) fn run_over(&mut self, end_ns: u64, finished: bool, idle_bit: impl Fn(u32) -> bool) {
         self.event_over(&idle_bit);
         for cpu in 0..self.cpus.len() {
@@ -413,7 +413,7 @@ mod tests {
                 },
                 "a kick was lost",
             ),
-            (|c| c.kick_arrived(0), "nobody sent"),
+            (|c| c.kick_arrived(0), "was not sent"),
             (
                 |c| {
                     c.set_idle(0, true);

@@ -2,8 +2,8 @@
 //! *Idle while runnable*: CPU time during which a CPU idled, unclaimed, while a task that may run there waited behind
 //! another task on a busy CPU. It is the integral over time of the number of such idle CPUs.
 //!
-//! Kept incrementally. While a task without affinity limits waits, every idle CPU counts. Otherwise an idle CPU counts
-//! if some waiting task with an affinity mask may run there; for those tasks alone a count a CPU is kept.
+//! It is kept incrementally. While a task without affinity limits waits, every idle CPU counts. Otherwise an idle CPU
+//! counts if some waiting task with an affinity mask may run there; a count per CPU is kept for such tasks only.
 
 #[derive(Default)]
 pub(crate) struct IdleRunnable {
@@ -30,7 +30,7 @@ impl IdleRunnable {
         self.sum_ns
     }
 
-    /// The CPU idles, unclaimed, from now on; or does not.
+    /// From now on the CPU is idle and unclaimed, or is not.
     pub(crate) fn set_idle(&mut self, cpu: u32, idle: bool, now_ns: u64) {
         let cpu = cpu as usize;
         if self.idle[cpu] == idle {
@@ -48,7 +48,7 @@ impl IdleRunnable {
         }
     }
 
-    /// This number of tasks without affinity limits start to wait on busy CPUs.
+    /// This number of tasks without affinity limits start waiting on busy CPUs.
     pub(crate) fn add_unlimited(&mut self, tasks: u32, now_ns: u64) {
         self.advance(now_ns);
         self.unlimited += tasks;
@@ -60,7 +60,7 @@ impl IdleRunnable {
         self.unlimited -= tasks;
     }
 
-    /// A task that may run on these CPUs only begins to wait on a busy CPU.
+    /// A task that may run only on these CPUs starts waiting on a busy CPU.
     pub(crate) fn add_limited(&mut self, allowed: &[u32], now_ns: u64) {
         self.advance(now_ns);
         for &cpu in allowed {
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(waste.sum_ns(100), 2 * 5 + 5);
     }
 
-    /// Only CPU 2 is allowed for the task that waits from 0 to 30; it idles from 10 to 20 and from 28 on.
+    /// The task that waits from 0 to 30 may run only on CPU 2, which idles from 10 to 20 and from 28 on.
     #[test]
     fn only_allowed_cpus_count_for_a_limited_task() {
         let mut waste = IdleRunnable::new(3);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Idle searches: how long they take, whole and by step.
 //!
-//! The policy says where a step of its search begins (`wl_line_step`); what is read from there until the next step
-//! begins belongs to the step. A search is everything from the look at target on, with the fixed part of the placement
-//! decision (`select_ns`); wake-affine, which comes before, does not belong to it. The time that the decision took is
-//! divided among its parts by price: a decision beside busy SMT siblings takes longer, and so does each of its steps.
+//! The policy reports where a step of its search begins (`wl_line_step`); what it reads until the next step begins
+//! belongs to that step. A search is everything from the look at target on, including the fixed part of the placement
+//! decision (`select_ns`), but not wake-affine, which comes before. The time that the decision took is divided among
+//! its parts by price: a decision beside busy SMT siblings takes longer, and so does each of its steps.
 //!
 //! Worked example: `select_ns` 100, a miss inside the LLC 40. Wake-affine reads 1 CPU, the front 2, the idle-core step
 //! 4, the idle-CPU step 3: all missed. The decision takes 100 + 400 = 500 ns; the whole search 500 - 40 = 460, the
@@ -15,7 +15,7 @@ use wakelab_policy::{Reads, Seen, Step};
 use crate::ids::PS_PER_NS;
 use crate::outcome::{SearchTime, SearchTimes};
 
-/// What the parts of one decision cost at full speed, in ps.
+/// The costs of the parts of one decision at full speed, in ps.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SearchCost {
     decision_ps: u64,
@@ -26,8 +26,8 @@ pub(crate) struct SearchCost {
 }
 
 impl SearchCost {
-    /// The cost of a decision; `price_ps` prices misses and hits. The waits of its writes (`taken_ps`) belong to the
-    /// search, because wake-affine writes nothing, but to no step: they come after it.
+    /// Returns the cost of a decision; `price_ps` prices misses and hits. The waits of its writes (`taken_ps`) belong
+    /// to the search, because wake-affine writes nothing. They belong to no step, because they come after all of them.
     pub(crate) fn new(
         seen: &Seen,
         fixed_ps: u64,

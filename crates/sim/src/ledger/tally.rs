@@ -142,7 +142,7 @@ impl Tally {
         }
     }
 
-    /// The measured part begins, unless it began before; what was counted until now does not belong to it.
+    /// The measured part begins, unless it has already begun; what was counted until now does not belong to it.
     pub(crate) fn mark_begin(&mut self, now_ns: u64) {
         if self.begin_ns.is_none() {
             self.begin_ns = Some(now_ns);

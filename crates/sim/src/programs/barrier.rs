@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Barriers: the last of `parties` tasks to arrive lets the others continue.
 //!
-//! Arriving is an update of the barrier's line (line.rs); when it ends, the task counts. Unless it is the last one, it
-//! spins for up to `spin_ns` of CPU time, then enters the kernel (`futex_ns`), looks again, and sleeps. The last one
-//! begins the next round: the barrier can be used again at once. A spinner that is running at that moment continues
-//! after the line's transfer to its CPU, and all of these read it at the same time; a spinner that was preempted or
-//! interrupted sees it, for the same price, when it runs again. If tasks sleep, the last one enters the kernel
-//! (`futex_ns`) once and wakes them one by one, in the order in which they went to sleep.
+//! Arriving is an update of the barrier's line (line.rs); when the update ends, the task counts as arrived. Unless it
+//! is the last one, it spins for up to `spin_ns` of CPU time, then enters the kernel (`futex_ns`), looks again, and
+//! sleeps. The last one begins the next round, and the barrier can be used again at once. A spinner that is running at
+//! that moment continues after the line's transfer to its CPU; all of these read the line at the same time. A spinner
+//! that was preempted or interrupted reads it, for the same price, when it runs again. If tasks sleep, the last one
+//! enters the kernel (`futex_ns`) once and wakes them one by one, in the order in which they went to sleep.
 //!
-//! Worked example, two parties: `atomic_ps` 5,000, a transfer 100,000 ps, spinning without end. A on CPU 0 arrives at 0
-//! and counts at 5. B on CPU 1 arrives at 1,000 and counts at 1,105; it continues at once, A at 1,205, after spinning
-//! for 1,200.
+//! Worked example with two parties: `atomic_ps` 5,000, a transfer 100,000 ps, spinning without end. A on CPU 0 arrives
+//! at 0 and counts at 5. B on CPU 1 arrives at 1,000 and counts at 1,105. B continues at once; A continues at 1,205,
+//! after spinning for 1,200.
 
 use crate::ids::NONE;
 use crate::programs::Programs;
@@ -76,7 +76,7 @@ impl Programs<'_> {
         let mut ends = smallvec::SmallVec::new();
         for spinner in std::mem::take(&mut b.spinners) {
             let s = &mut self.tasks[spinner as usize];
-            // A spinner that does not run sees it when it runs again.
+            // A spinner that does not run reads it when it runs again.
             if s.spins_on != NONE {
                 s.stage = Stage::Taken;
                 let cpu = s.spins_on;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Pipes and sockets: bounded, first in first out.
+//! Pipes and sockets: bounded, first in, first out.
 //!
-//! The rule of waiting is Linux's: a task that is woken leaves the list, and tries again when it runs; it owns nothing
-//! until then, and another task may be faster. A task that was woken and finds nothing waits at the *front* of the
-//! list, so that waiting tasks keep the order in which they came.
+//! The rule of waiting is Linux's: a task that is woken leaves the list, and tries again when it runs. Until then it
+//! owns nothing, and another task may be faster. If it then finds nothing, it waits at the *front* of the list, so that
+//! waiting tasks keep the order in which they came.
 //!
-//! A message put in wakes one waiting reader. Room that becomes free, and a writer that was woken and leaves enough
-//! room behind, wakes one waiting writer. So no reader sleeps beside a message that no task comes for, and no writer
-//! beside room of `wake_room_bytes`.
+//! Putting a message in wakes one waiting reader. Freeing room wakes one waiting writer, and so does a woken writer
+//! that leaves enough room. So no reader sleeps beside a message that no task will take, and no writer beside room of
+//! `wake_room_bytes`.
 
 use std::collections::VecDeque;
 
@@ -87,12 +87,13 @@ impl Channel {
         Some(message)
     }
 
-    /// The CPU that has the channel's own cache lines, if it was used, and the number of them that a sender takes over.
+    /// The CPU that holds the channel's own cache lines, if it was used, and the number of them that a sender takes
+    /// over.
     pub(crate) fn send_lines(&self) -> (Option<u32>, u64) {
         ((self.last_cpu != NONE).then_some(self.last_cpu), u64::from(self.spec.send_lines))
     }
 
-    /// The number of lines that come with a message beside its bytes.
+    /// The number of lines that come with a message in addition to its bytes.
     pub(crate) fn recv_lines(&self) -> u64 {
         u64::from(self.spec.recv_lines)
     }
@@ -102,12 +103,12 @@ impl Channel {
         self.used_bytes -= self.footprint(bytes);
     }
 
-    /// A reader waits; at the front if it was woken in vain.
+    /// A reader waits; in front if it was woken in vain.
     pub(crate) fn wait_to_read(&mut self, task: u32, in_front: bool) {
         if in_front { self.readers.push_front(task) } else { self.readers.push_back(task) }
     }
 
-    /// A writer waits; at the front if it was woken in vain.
+    /// A writer waits; in front if it was woken in vain.
     pub(crate) fn wait_to_write(&mut self, task: u32, bytes: u32, in_front: bool) {
         let writer = Writer { task, bytes: self.footprint(bytes) };
         if in_front { self.writers.push_front(writer) } else { self.writers.push_back(writer) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Locks: one atomic while nobody else wants the lock, otherwise a spin, then a futex. A check before the run
-//! (crates/workload) makes sure that a task gives back what it took, once.
+//! Locks: one atomic update while no other task wants the lock, otherwise a spin, then a futex. A check before the run
+//! (crates/workload) makes sure that a task releases what it took, once.
 //!
 //! Taking a lock is an update of its line (line.rs); when the update ends, the lock is found free or taken. A task that
 //! finds it taken spins for up to `spin_ns` of CPU time: it occupies its CPU, slows its SMT siblings down, and
@@ -15,13 +15,13 @@
 //!
 //! If tasks sleep, the unlocker enters the kernel (`futex_ns`) and wakes the first one (not sync). Without `handoff`
 //! that task tries again as if it had just come, but does not spin; if another task was faster it sleeps again, in
-//! front of the others. A wake-up cannot be lost: a task that goes to sleep looks at the lock and joins the list at the
-//! same moment, and each release looks at the list.
+//! front of the others. No wake-up is lost, because a task that goes to sleep checks the lock and joins the list at the
+//! same moment, and each release checks the list.
 //!
-//! Worked example, without spinning: `atomic_ps` 5,000, `futex_ns` 1,000, a transfer 100,000 ps. A on CPU 0 takes the
+//! Worked example without spinning: `atomic_ps` 5,000, `futex_ns` 1,000, a transfer 100,000 ps. A on CPU 0 takes the
 //! lock at 0, has it at 5, and works until 10,005. B on CPU 1 comes at 2,000, finds it taken at 2,105 and sleeps at
-//! 3,105. A unlocks: the line is with B's CPU, so the lock is free at 10,110; at 11,110 A wakes B. Woken at t, B has
-//! the lock at t + 105 (or at t with hand-off), unless A took it again in between.
+//! 3,105. A unlocks: the line is in B's CPU, so the lock is free at 10,110; at 11,110 A wakes B. If B wakes at t, it
+//! has the lock at t + 105 (or at t with hand-off), unless A took it again in between.
 
 use smallvec::smallvec;
 use wakelab_workload::TIME_NS_MAX;

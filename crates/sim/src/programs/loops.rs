@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Loops.
+//! Operations of loops.
 
 use wakelab_workload::Op;
 
@@ -7,7 +7,7 @@ use crate::programs::Programs;
 use crate::programs::next::Next;
 use crate::programs::task::Round;
 
-/// The rounds left of a loop that tasks share: each round enters it again. No loop of one task has this many left.
+/// The remaining rounds of a loop that tasks share: each round enters it again. No other loop has this many left.
 const SHARED: u64 = u64::MAX;
 
 impl Programs<'_> {

@@ -36,9 +36,9 @@ impl Programs<'_> {
         Next::wake_two(reader, writer, sync)
     }
 
-    /// The kind and the nanoseconds that sending costs on top of the task's work. A loopback socket: the protocol's
-    /// work for both ends, because the softirq that delivers the message runs where it was sent. Any other channel:
-    /// taking over the channel's own cache lines.
+    /// The kind and the nanoseconds of the cost of sending in addition to the task's work. For a loopback socket: the
+    /// protocol's work for both ends, because the softirq that delivers the message runs on the sender's CPU. For any
+    /// other channel: taking over the channel's own cache lines.
     #[inline(always)]
     fn sending_ns(&self, channel: u32, bytes: u32, cpu: u32) -> (TimeKind, u64) {
         let channel = &self.channels[channel as usize];
@@ -124,8 +124,8 @@ impl Programs<'_> {
         }
     }
 
-    /// Nanoseconds to fetch lines one after the other, because each says where the next one is, from the caches of
-    /// `from`; 0 within a core.
+    /// Nanoseconds to fetch lines from the caches of `from` one after the other, because each says where the next one
+    /// is; 0 within a core.
     #[inline(always)]
     fn lines_ns(&self, lines: u64, from: u32, cpu: u32) -> u64 {
         if lines == 0 || !self.costs.charge_data {

@@ -70,8 +70,8 @@ impl<'a> Programs<'a> {
         }
     }
 
-    /// Executes the operation at the task's program counter, or one stage of it. Inlined into its one caller, with the
-    /// operations that messages consist of, so that what it returns never goes through memory.
+    /// Executes the operation at the task's program counter, or one stage of it. It is inlined into its only caller,
+    /// together with the operations on messages, so that its result never goes through memory.
     #[inline(always)]
     pub(crate) fn step(&mut self, here: Here) -> Next {
         let task = here.task;
@@ -130,7 +130,7 @@ impl<'a> Programs<'a> {
         Next::run_ns(TimeKind::Work, work_ns)
     }
 
-    /// Sleeps until a time; `None`: that time is over.
+    /// Sleeps until a time; `None`: the time has passed.
     fn sleep(&mut self, task: u32, until_ns: Option<u64>) -> Next {
         match until_ns {
             Some(until_ns) if self.tasks[task as usize].stage == Stage::Begin => {
@@ -159,7 +159,7 @@ impl<'a> Programs<'a> {
         self.tasks[task as usize].spins_on = cpu;
     }
 
-    /// Whether a spinning task got what it spins for while it did not run.
+    /// Whether a spinning task got what it spins for while it was not running.
     pub(crate) fn spin_is_over(&self, task: u32) -> bool {
         let t = &self.tasks[task as usize];
         t.stage == Stage::Spin
@@ -179,7 +179,7 @@ impl<'a> Programs<'a> {
         Next::Continue
     }
 
-    /// The operation is done, and comes to `next`.
+    /// The operation is done, and the task does `next`.
     #[inline(always)]
     fn done_with(&mut self, task: u32, next: Next) -> Next {
         self.done(task);
@@ -187,8 +187,8 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// The tasks' programs. Neighbours whose programs are equal, such as the senders of one group of hackbench, share the
-/// first one's: what is read most should be in a cache only once.
+/// The tasks' programs. Neighbours with equal programs, such as the senders of one group of hackbench, share the first
+/// one's, because what is read most should be in a cache only once.
 fn programs(workload: &Workload) -> impl Iterator<Item = &[Op]> {
     let mut last: &[Op] = &[];
     workload.tasks.iter().map(move |spec| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a step of a program comes to, as plain data. The kernel carries it out.
+//! What a task does next, as plain data. The kernel carries it out.
 
 use smallvec::SmallVec;
 use wakelab_policy::WAKE_SYNC;
@@ -19,7 +19,7 @@ pub(crate) struct Here {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wakee {
     pub(crate) task: u32,
-    /// `WL_WAKE_*`.
+    /// The flags of the wake-up, `WL_WAKE_*`.
     pub(crate) flags: u32,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Next {
     Sleep { until_ns: u64 },
     /// Wakes these tasks in one kernel path, then continues.
     Wake(Wakees),
-    /// Other tasks stop spinning at once; continues.
+    /// Other tasks stop spinning at once; then it continues.
     EndSpins(SmallVec<[SpinEnd; 1]>),
     /// Gives the CPU to another task if one waits.
     Yield,
@@ -75,11 +75,11 @@ pub(crate) enum Next {
     SetShares { group: u32, shares: u32 },
     /// Joins another group; continues.
     MoveTo { group: Option<u32> },
-    /// exit() is done but for leaving: wakes a parent that waits, then continues.
+    /// exit() is done except for leaving: wakes a parent that waits, then continues.
     Exit(Wakees),
     /// Leaves for ever.
     Gone,
-    /// The program did what no program may.
+    /// The program did something that no program may do.
     Broken(String),
 }
 
@@ -90,7 +90,7 @@ impl Next {
         if segment.units == 0 { Next::Continue } else { Next::Run(segment) }
     }
 
-    /// Executes this long, in nanoseconds.
+    /// Executes for this time, in nanoseconds.
     #[inline(always)]
     pub(crate) fn run_ns(kind: TimeKind, ns: u64) -> Next {
         Next::run(Segment::new(kind, ns))

@@ -8,8 +8,8 @@ use crate::programs::next::{Next, Wakee, Wakees};
 use crate::programs::sync::Signal;
 
 impl Programs<'_> {
-    /// Raises a signal and those that directly follow it: a recording cannot tell wake-ups at one point of a task's
-    /// work from those of one system call.
+    /// Raises a signal and those that directly follow it, because a recording does not tell apart wake-ups by one
+    /// system call and wake-ups at the same point of a task's work.
     pub(super) fn raise(&mut self, task: u32) -> Next {
         let mut wakees = Wakees::new();
         while let Some(&Op::Signal { signal, sync }) = self.op(task) {
@@ -35,7 +35,7 @@ impl Programs<'_> {
         }
     }
 
-    /// Opens the gate for good, and wakes everybody who waits there.
+    /// Opens the gate for good, and wakes all tasks that wait there.
     pub(super) fn open_gate(&mut self, task: u32, gate: u32) -> Next {
         let gate = &mut self.gates[gate as usize];
         gate.open = true;

@@ -14,9 +14,9 @@ pub(crate) struct Lock {
     pub(crate) line: Line,
     /// The task that has it, or `NONE`.
     pub(crate) owner: u32,
-    /// In the order in which they started to spin; some may be preempted.
+    /// Tasks that spin, in the order in which they began; some may be preempted.
     pub(crate) spinners: VecDeque<u32>,
-    /// In the order in which they will be woken.
+    /// Tasks that sleep, in the order in which they will be woken.
     pub(crate) sleepers: VecDeque<u32>,
 }
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A task's program and where it stands.
+//! A task's program, and the task's state in it.
 
 use wakelab_workload::Op;
 
 use crate::ids::NONE;
 use crate::rng::Stream as Random;
 
-/// How far the operation at the program counter got.
+/// The progress of the operation at the program counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Nothing of it is done.
     Begin,
     /// Its first part is done: the work before a message is put in, the wait of a sleep.
     Middle,
-    /// A lock was released or a barrier's round ended: those that spun for it know.
+    /// A lock was released or a barrier's round ended: the tasks that spun for it have been told.
     Released,
-    /// All but leaving is done (exit), or the system call before a sleep is over (lock, barrier).
+    /// Everything but leaving is done (exit), or the system call before a sleep is over (lock, barrier).
     End,
     /// Spins at a lock or a barrier.
     Spin,
@@ -33,11 +33,11 @@ pub(crate) struct Task<'a> {
     pub(crate) program: &'a [Op],
     pub(crate) pc: u32,
     pub(crate) stage: Stage,
-    /// It waited in a list and was woken: if it finds nothing, it waits in front.
+    /// Whether it waited in a list and was woken: if it finds nothing, it waits in front.
     pub(crate) retries: bool,
-    /// Waits in Join.
+    /// Whether it waits in Join.
     pub(crate) joining: bool,
-    /// The number of bytes of the message that it copies.
+    /// The bytes of the message that it copies.
     pub(crate) bytes: u32,
     /// The CPU that executes its spin now, or `NONE`.
     pub(crate) spins_on: u32,

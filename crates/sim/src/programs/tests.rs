@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Operations by themselves: no engine, no policy.
+//! Operations alone: no engine, no policy.
 
 use smallvec::smallvec;
 use wakelab_machine::{Costs, Distance, Distances};
@@ -42,7 +42,7 @@ impl Lab {
     }
 }
 
-/// Task T runs on CPU T; steps it at `now_ns`.
+/// Steps a task at `now_ns`. Task T runs on CPU T.
 fn step(programs: &mut Programs<'_>, task: u32, now_ns: u64) -> Next {
     programs.step(Here { cpu: task, task, now_ns })
 }
@@ -200,7 +200,7 @@ fn signals_wake_together_and_have_one_waiter() {
     assert_eq!(step(&mut programs, 1, 0), Next::Continue);
 }
 
-/// First touch decides on the node, once: task 0 streams on CPU 0 of node 0, and on CPU 1 of node 1 later.
+/// The first touch decides on the node, once: task 0 streams on CPU 0 of node 0, and later on CPU 1 of node 1.
 #[test]
 fn a_stream_keeps_the_node_that_it_touched_first() {
     let op = Op::Memory {
@@ -223,7 +223,7 @@ fn a_stream_keeps_the_node_that_it_touched_first() {
     assert_eq!(step(&mut unlimited, 0, 0), run(TimeKind::Work, 100), "a memory without limits");
 }
 
-/// Sleeps end by the clock; a time that is over is no sleep.
+/// Sleeps end by the clock; a sleep until a time that has passed is none.
 #[test]
 fn sleeps_have_an_end() {
     let source = wakelab_workload::Source::Timer;

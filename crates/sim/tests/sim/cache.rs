@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Cache refill: who fetches what, by the rule of cache.rs.
+//! Cache refill: which task fetches what, by the rule of cache.rs.
 
 use wakelab_machine::{Distance, Machine};
 use wakelab_workload::{Op, Task};
@@ -9,8 +9,8 @@ use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, sleep};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Caches of 1 MiB a core (256 KiB in two tests) and 4 MiB an LLC. A line of 64 bytes takes 1 ns from the own LLC, 2 ns
-/// from another core of it (3 ns in a cluster of it), 4 ns from another LLC: 64 KiB are 1,024 lines.
+/// Caches of 1 MiB per core (256 KiB in two tests) and 4 MiB per LLC. A line of 64 bytes takes 1 ns from the own LLC, 2
+/// ns from another core of it (3 ns in a cluster of it), 4 ns from another LLC. 64 KiB are 1,024 lines.
 fn cached(llcs: u32, cores: u32, threads: u32) -> Machine {
     let mut machine = machine(llcs, cores, threads);
     machine.costs.core_cache_bytes = MIB;
@@ -43,7 +43,7 @@ fn what_others_pushed_out_is_fetched_again() {
     }
 }
 
-/// Of 1 MiB, 256 and 64 KiB find room beside each other.
+/// In 1 MiB, 256 and 64 KiB fit beside each other.
 #[test]
 fn sets_that_fit_together_stay() {
     for host in HOSTS {
@@ -54,7 +54,7 @@ fn sets_that_fit_together_stay() {
     }
 }
 
-/// B's 3 MiB push out all that the core has of A, 1 MiB of its 2: 16,384 lines. B fetches as much, twice.
+/// B's 3 MiB push out everything that the core has of A, 1 MiB of A's 2: 16,384 lines. B fetches as much, twice.
 #[test]
 fn no_more_than_the_caches_hold() {
     for host in HOSTS {
@@ -65,9 +65,9 @@ fn no_more_than_the_caches_hold() {
     }
 }
 
-/// Interrupted by ticks, or back from sleep with nobody in between: nothing is fetched.
+/// A task that is interrupted by ticks, or sleeps while no other task runs, fetches nothing.
 #[test]
-fn who_comes_back_first_fetches_nothing() {
+fn a_task_that_comes_back_first_fetches_nothing() {
     for host in HOSTS {
         let program = vec![compute(5_000_000), sleep(10_000_000), compute(100)];
         let run = outcome(&scenario(cached(1, 1, 1), vec![with_footprint(MIB, bound(&[0], program))], host));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Small machines and workloads for the tests. Everything costs nothing unless a test says so.
+//! Small machines and workloads for the tests. Everything is free unless a test sets a cost.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) fn machine(llcs: u32, cores: u32, threads: u32) -> Machine {
     Machine { name: "test".into(), description: "test".into(), topology, costs, sources: BTreeMap::new() }
 }
 
-/// A task without parent that may run anywhere and has last run on `cpu`.
+/// A task without a parent that may run anywhere and has last run on `cpu`.
 pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
     Task {
         name: "t".into(),
@@ -70,7 +70,7 @@ pub(crate) fn sleep(delay_ns: u64) -> Op {
     Op::Sleep { delay_ns, source: wakelab_workload::Source::Timer }
 }
 
-/// Runs until all have exited; three channels of 10 bytes, 8 signals, 2 gates.
+/// A workload that runs until all tasks have exited, with three channels of 10 bytes, 8 signals and 2 gates.
 pub(crate) fn workload(tasks: Vec<Task>) -> Workload {
     Workload {
         name: "test".into(),

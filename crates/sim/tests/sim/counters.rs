@@ -7,8 +7,8 @@ use wakelab_workload::Task;
 
 use crate::common::{HOSTS, bound, compute, machine, outcome, scenario};
 
-/// One core of `threads` threads, and another: a counter a core. 5 ns an update, 40 ns between threads of a core, 90 ns
-/// between cores.
+/// One core of `threads` threads, and another core; each core has a counter. An update takes 5 ns; a transfer takes 40
+/// ns between threads of a core and 90 ns between cores.
 fn priced(threads: u32) -> Machine {
     let mut machine = machine(1, 2, threads);
     machine.costs.charge_reads = false;
@@ -30,23 +30,23 @@ fn run(machine: Machine, tasks: Vec<Task>, policy: &str, host: HostProfile) -> O
     outcome(&scenario)
 }
 
-/// The worked example of counters.rs, between threads of a core. CPU 0 turns busy at 1,000 (5 ns), CPU 1 at the same
-/// time (50 ns, 45 of them after CPU 0). CPU 0 ends at 1,105: the line is CPU 1's, 45 ns. With CPU 1's task the run
-/// ends, before CPU 1 is idle.
+/// The worked example of counters.rs, between threads of a core. CPU 0 turns busy at 1,000 (5 ns), and CPU 1 at the
+/// same time (50 ns, 45 of them after CPU 0). CPU 0's task ends at 1,105: CPU 1 holds the line, so turning idle takes
+/// 45 ns. The run ends with CPU 1's task, before CPU 1 is idle.
 #[test]
 fn updates_fetch_the_line_and_queue() {
     for host in HOSTS {
         let tasks = vec![on(0, 1_000, 100), on(1, 1_000, 10_000)];
         let run = run(priced(2), tasks, "linux-4.15+idle=smt-balance", host);
         assert_eq!(run.time.atomic_ns, 5 + 50 + 45, "{host:?}");
-        // Each turns busy in its own time, and idle in nobody's.
+        // A task pays for turning its CPU busy, and no task pays for turning it idle.
         assert_eq!(run.task_cpu_time_ns, [105, 10_050], "{host:?}");
     }
 }
 
-/// CPUs 0 to 3 of a core at once: 5 ns, then 45 after each other: 5 + 50 + 95 + 140. As long as they run alone nobody
-/// else wants the line: 45 for each but the one that had it last, CPU 3, which ends first and pays 5. The run ends with
-/// CPU 0's task.
+/// CPUs 0 to 3 of a core turn busy at once: 5 ns, then 45 after each other: 5 + 50 + 95 + 140. While they run, no other
+/// CPU wants the line: turning idle takes 45 for each but the last holder, CPU 3, which ends first and pays 5. The run
+/// ends with CPU 0's task.
 #[test]
 fn many_at_once_wait_for_each_other() {
     for host in HOSTS {
@@ -56,9 +56,9 @@ fn many_at_once_wait_for_each_other() {
     }
 }
 
-/// No counters: `scan`; no counters below the LLC: a machine without SMT; nothing to pay: the term left out.
+/// No cost if there are no counters (`scan`), none below the LLC (a machine without SMT), or the term is left out.
 #[test]
-fn who_keeps_no_counters_pays_nothing() {
+fn a_policy_without_counters_pays_nothing() {
     for host in HOSTS {
         let tasks = || vec![on(0, 1_000, 100), on(1, 1_000, 10_000)];
         assert_eq!(run(priced(2), tasks(), "linux-4.15", host).time.atomic_ns, 0, "{host:?}");

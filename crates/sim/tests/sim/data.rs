@@ -6,8 +6,8 @@ use wakelab_workload::{Channel, Op};
 
 use crate::common::{HOSTS, MS, bound, compute, machine, outcome, recv, scenario};
 
-/// 2 LLCs x 2 cores x 2 threads. A line of 64 bytes takes 40 ns inside an LLC, 100 ns from the other; 4 are on their
-/// way at once.
+/// 2 LLCs x 2 cores x 2 threads. A line of 64 bytes takes 40 ns inside an LLC, 100 ns from the other; 4 lines are in
+/// flight at once.
 fn priced() -> Machine {
     let mut machine = machine(2, 2, 2);
     machine.costs.line_transfer_ps = [0, 10_000, 0, 40_000, 0, 100_000, 100_000, 100_000];
@@ -42,9 +42,9 @@ fn a_message_is_fetched_from_where_it_was_written() {
 }
 
 /// A sends two messages of 1,000 bytes to B, on a channel of which a sender takes over 2 lines and a receiver 3, one
-/// after the other. From another core of the LLC: B fetches 3 x 40 + 160 = 280 ns with each, and A's second takes the
-/// channel back in 2 x 40 = 80 ns. From the other LLC: 3 x 100 + 400 = 700 and 200 ns. Within a core there is nothing
-/// to fetch, and nobody used a new channel.
+/// after the other. From another core of the LLC, B fetches 3 x 40 + 160 = 280 ns with each message, and A's second
+/// send takes the channel back in 2 x 40 = 80 ns. From the other LLC: 3 x 100 + 400 = 700 and 200 ns. Within a core
+/// there is nothing to fetch, and a new channel has no holder.
 #[test]
 fn a_channel_s_own_lines_go_to_and_fro() {
     for host in HOSTS {
@@ -88,8 +88,8 @@ fn fetching_can_be_interrupted() {
     }
 }
 
-/// 500 ns a message and 300 ps a byte: 1,000 bytes are 800 ns of the sender's, before the reader is woken. A channel
-/// that is no loopback socket has none.
+/// 500 ns per message and 300 ps per byte: 1,000 bytes take 800 ns of the sender's time before the reader is woken. A
+/// channel that is not a loopback socket has no such cost.
 #[test]
 fn loopback_s_protocol_is_the_sender_s_work() {
     for host in HOSTS {

@@ -41,7 +41,7 @@ fn the_limit_of_events_fails_a_run() {
     assert!(error.to_string().ends_with("expected a shorter run, or a larger --limit-events"), "{error}");
 }
 
-/// A run of fixed length goes on when all have exited, and is complete when it is over.
+/// A run of fixed length continues when all tasks have exited, and is complete when the time is over.
 #[test]
 fn a_fixed_duration_is_kept() {
     for host in HOSTS {
@@ -63,10 +63,10 @@ fn a_fixed_duration_is_kept() {
     }
 }
 
-/// exit takes 30, and two tasks share a CPU for 10 + 20: 30 + 60 if both exit, 30 + 30 if nobody knows how one of them
-/// goes on.
+/// exit takes 30, and two tasks share a CPU for 10 + 20: 30 + 60 if both exit, 30 + 30 if the recording does not show
+/// how one of them continues.
 #[test]
-fn who_is_cut_off_does_not_exit() {
+fn a_task_that_is_cut_off_does_not_exit() {
     for host in HOSTS {
         let mut machine = machine(1, 1, 1);
         machine.costs.exit_ns = 30;

@@ -49,7 +49,7 @@ fn to_an_idle_cpu() {
     }
 }
 
-/// Nowhere else to go: the placement alone is paid.
+/// There is no other CPU to go to: only the placement is paid for.
 #[test]
 fn to_stay() {
     for (host, select_ns) in [(HostProfile::SchedExt, 0), (HostProfile::Mainline, 100)] {
@@ -59,9 +59,9 @@ fn to_stay() {
     }
 }
 
-/// What waits on CPU 0 runs there as soon as the task is gone; it may run nowhere else.
+/// A task that waits on CPU 0, and may run nowhere else, runs there as soon as the other is gone.
 #[test]
-fn who_is_left_behind_runs() {
+fn a_task_that_is_left_behind_runs() {
     let left = Task { start_ns: 13, ..bound(&[0], vec![compute(100)]) };
     let run = outcome(&scenario(priced(2), vec![execs(), left], HostProfile::Mainline));
     // CPU 0 sends the other's interrupt until 12 + 11,120, and switches: 5.
@@ -92,7 +92,7 @@ fn an_observer_sees_a_move() {
     assert_eq!((seen.0, seen.1, seen.2), (vec![(12 + 11_100, 0, 1)], vec![true, false], 1));
 }
 
-/// Sixteen at once on eight CPUs, again and again, under the checker: none is lost on its way.
+/// Sixteen tasks exec on eight CPUs at once, again and again, under the checker: none is lost.
 #[test]
 fn many_at_once() {
     for host in HOSTS {

@@ -27,15 +27,15 @@ fn parts(run: &Outcome) -> Vec<f64> {
     run.groups.iter().map(|group| group.cpu_time_ns as f64 * 100.0 / sum as f64).collect()
 }
 
-/// By how many points the group that is farthest off differs from what is due to it.
+/// The largest difference, in points, between a group's part and what it is due.
 fn worst(parts: &[f64], due: &[f64]) -> f64 {
     parts.iter().zip(due).map(|(part, due)| (part - due).abs()).fold(0.0, f64::max)
 }
 
 const THIRDS: [f64; 3] = [100.0 / 3.0; 3];
 
-/// The published run: 8, 4 and 3 tasks of equal groups on 8 CPUs, 60 s. Without it the group with most tasks has more
-/// than half; with it each is within the published 0.83 points of a third.
+/// The published run: 8, 4 and 3 tasks of equal groups on 8 CPUs, 60 s. With task-weight the group with most tasks gets
+/// more than half; with shares each group is within the published 0.83 points of a third.
 #[test]
 fn shares_give_three_groups_a_third_each() {
     for policy in ["linux-2.6.24", "linux-4.15"] {
@@ -46,9 +46,9 @@ fn shares_give_three_groups_a_third_each() {
     }
 }
 
-/// The same behind sched_ext, which balances when that is due and lets the running task go on where it is the first of
-/// all, and with ticks of 1 ms. Without these the group with most tasks had 38 % behind sched_ext; and with such ticks,
-/// on either host, three CPUs passed a task round for ever, and it had 41 %.
+/// The same behind sched_ext, which balances when it is due and lets the running task continue if it is first, and with
+/// ticks of 1 ms. Before these rules existed, the group with most tasks had 38 % behind sched_ext; and with such ticks,
+/// on either host, three CPUs passed a task around for ever, and it had 41 %.
 #[test]
 fn shares_give_a_third_on_both_hosts_whatever_the_tick() {
     for host in [HostProfile::Mainline, HostProfile::SchedExt] {
@@ -65,7 +65,8 @@ fn shares_give_a_third_on_both_hosts_whatever_the_tick() {
     }
 }
 
-/// Other numbers of tasks, other shares, on two machines: within 2 points of the entitlement, as most published runs.
+/// Other numbers of tasks and other shares, on two machines: within 2 points of the entitlement, like most published
+/// runs.
 #[test]
 fn shares_stay_within_two_points_elsewhere() {
     for (machine, spec, due) in [

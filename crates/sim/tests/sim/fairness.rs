@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! groups=exact against what groups are entitled to (water_filling.rs). Nothing costs anything; ticks are 1 ms.
+//! groups=exact against what groups are entitled to (water_filling.rs). Everything is free; ticks are 1 ms.
 //!
-//! Slices end at ticks, so on any rule a group may just have got a tick of CPU time, or just not, on each CPU that it
-//! is entitled to: max(1, entitlement in CPUs) ticks. Tests print that bound beside what they saw (`--nocapture`).
+//! Slices end at ticks, so under any rule a group may have just received a tick of CPU time, or just missed it, on each
+//! CPU that it is entitled to: max(1, entitlement in CPUs) ticks. Tests print that bound beside what they saw
+//! (`--nocapture`).
 
 use std::collections::HashMap;
 
@@ -18,15 +19,15 @@ use crate::water_filling::System;
 /// Integrates entitlements and CPU time received over a part of a run.
 struct Meter {
     system: System,
-    /// The part: from, to.
+    /// The part of the run: from and to, in ns.
     part: (u64, u64),
     runnable: Vec<bool>,
     since_ns: u64,
-    /// Entitlements by how many tasks of each group and mask can run.
+    /// Entitlements by the number of tasks of each group and mask that can run.
     solved: HashMap<Vec<u32>, Vec<f64>>,
-    /// Of each group, in ns.
+    /// By group, in ns.
     entitled: Vec<f64>,
-    /// Of each task, in ns: inside the part, and in all.
+    /// By task, in ns: inside the part, and in all.
     received: Vec<u64>,
     ran: Vec<u64>,
 }
@@ -50,7 +51,7 @@ impl Meter {
         to_ns.min(self.part.1).saturating_sub(from_ns.max(self.part.0))
     }
 
-    /// Who can run stays as it is until now.
+    /// Adds the time until now, in which the set of runnable tasks did not change.
     fn integrate(&mut self, now_ns: u64) {
         let time_ns = self.overlap(self.since_ns, now_ns);
         self.since_ns = now_ns;
@@ -81,7 +82,7 @@ impl Observer for Meter {
         self.integrate(now_ns);
         self.runnable[task as usize] = true;
     }
-    /// If it is put back, it is enqueued at the same time.
+    /// A task that is put back is also enqueued, at the same time.
     fn stopped(&mut self, now_ns: u64, _cpu: u32, task: u32, ran_ns: u64) {
         self.integrate(now_ns);
         self.runnable[task as usize] = false;
@@ -135,7 +136,7 @@ fn account(scenario: &Scenario, masks: &[Vec<u32>], part: (u64, u64), seed: u64)
     both.map(|(&entitled_ns, received_ns)| Account { entitled_ns, received_ns }).collect()
 }
 
-/// The whole machine is mask 0.
+/// Runs groups=exact with the whole machine as mask 0.
 fn exact(
     (llcs, cores, threads): (u32, u32, u32),
     groups: &[(Option<u32>, u32)],
@@ -195,8 +196,8 @@ fn what_a_child_cannot_use_goes_to_its_sibling() {
     }
 }
 
-/// A group of one task that sleeps half of the time, beside hogs: it gets all that it asks for when its share is worth
-/// a CPU, as it preempts.
+/// A group of one task that sleeps half of the time, beside hogs. It gets all that it asks for if its share is worth a
+/// CPU, because it preempts.
 #[test]
 fn a_sleeper_gets_what_it_can_use() {
     let mut tasks = [spinners(0, 6), spinners(1, 6)].concat();
@@ -208,12 +209,13 @@ fn a_sleeper_gets_what_it_can_use() {
             let error = group.received_ns / group.entitled_ns - 1.0;
             assert!(error.abs() < 0.02, "{host:?}: {accounts:?}");
         }
-        // It ran half of the time, less what it waited for.
+        // It ran half of the time, less the time that it waited.
         assert!(accounts[2].received_ns > 1900e6, "{host:?}: {accounts:?}");
     }
 }
 
-/// Shares of 3:1 for a second, then 1:1, where a group of 4 hogs meets one that comes only then: 3/4 + 1/3 of 4 CPUs.
+/// Two groups of 4 hogs with shares of 3:1 for a second; then their shares are equal, and those of a third group of 4
+/// hogs that starts: the first gets 3/4 of 4 CPUs and then 1/3.
 #[test]
 fn groups_that_come_and_shares_that_change() {
     let mut tasks = [spinners(0, 4), spinners(1, 4), spinners(2, 4)].concat();
@@ -232,7 +234,7 @@ fn groups_that_come_and_shares_that_change() {
     }
 }
 
-/// A with one task and B with four on 4 CPUs: 1 and 3. At 1 s two more of A's tasks come, and both have 2 at once: A
+/// A with one task and B with four on 4 CPUs get 1 and 3. At 1 s two more of A's tasks come, and both have 2 at once: A
 /// has no claim to what it could not use.
 #[test]
 fn what_was_no_use_is_no_claim() {
@@ -299,7 +301,7 @@ fn random(seed: u64, sleepers: usize, host: HostProfile, duration_ns: u64) -> (S
     (exact((2, 22, 2), &groups, tasks, host, duration_ns), masks)
 }
 
-/// Prints, and returns, the largest difference between received and entitled, in parts of the latter.
+/// Prints and returns the largest difference between received and entitled, relative to the entitlement.
 fn worst(seed: u64, sleepers: usize, host: HostProfile, duration_ns: u64) -> f64 {
     let (scenario, masks) = random(seed, sleepers, host, duration_ns);
     let accounts = account(&scenario, &masks, (0, duration_ns), seed);
@@ -381,8 +383,8 @@ fn seconds(times_ns: &[u64]) -> Vec<f64> {
     times_ns.iter().map(|&ns| ns as f64 / 1e9).collect()
 }
 
-/// `counts` tasks of each group that start one a millisecond when the machine has been up for 20 s, on 8 CPUs outside
-/// any group, and go to their groups while they run, one after the other. After 1 s all are there.
+/// `counts` tasks of each group that start outside any group on 8 CPUs, one per millisecond, when the machine has been
+/// up for 20 s, and join their groups while they run, one after the other. After 1 s all have joined.
 fn joining(counts: &[(u32, usize)]) -> Vec<Task> {
     let numbers = counts.iter().flat_map(|&(group, count)| vec![group; count]);
     numbers
@@ -408,9 +410,9 @@ fn groups_that_fill_from_outside_on_two_llcs() {
     }
 }
 
-/// Groups of 4 tasks each on two LLCs of 2 CPUs; which of the eight come first is in the bits. After 1 s one has 3072
-/// shares instead of 1024, and the other 25 % of 4 CPUs x 2 s. In these orders each group had filled an LLC; were
-/// another LLC not looked at, both would keep half.
+/// Groups of 4 tasks each on two LLCs of 2 CPUs; the bits say in which order the eight tasks come. After 1 s one group
+/// has 3072 shares instead of 1024, so the other gets 25 % of 4 CPUs x 2 s. In these orders each group fills an LLC; if
+/// the other LLC were not probed, both would keep half.
 #[test]
 fn two_groups_that_fill_a_cache_each() {
     for (order, host) in
@@ -430,8 +432,8 @@ fn two_groups_that_fill_a_cache_each() {
 
 /// n with children x (4 tasks) and y (4) beside m (6), all with 1024 shares: n and m have 4 CPUs each, x and y 2 each.
 /// From 23 s on n's shares are 3072, and it has 6 CPUs, m 2, x and y 3 each. In 2 s, within 12 ms, 0.075 points of 16
-/// s, and 48 ms with ticks of 4 ms. If a child that runs where nobody waits were not charged, though its sibling waits
-/// in the other LLC, y would have 6.9 s and x 5.1.
+/// s, and 48 ms with ticks of 4 ms. If a child that runs where no task waits were not charged, although its sibling
+/// waits in the other LLC, y would have 6.9 s and x 5.1.
 #[test]
 fn nested_groups_that_fill_from_outside_and_shares_that_change() {
     let groups = [(None, 1024), (Some(0), 1024), (Some(0), 1024), (None, 1024)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Task groups: how one CPU is divided, and what moves and changed shares do to it. Nothing costs anything.
+//! Task groups: how one CPU is divided, and what moves and changed shares do to it. Everything is free.
 
 use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_workload::{End, Group, Op, Task};
@@ -17,7 +17,7 @@ fn spinner(group: Option<u32>) -> Task {
     Task { group, ..bound(&[0], program) }
 }
 
-/// On one CPU for so long; parts of it that groups received, in thousandths, with all in them.
+/// Runs on one CPU for `ms`. Returns the part of it that each group and the groups in it received, in thousandths.
 fn parts(groups: &[Group], tasks: &[Task], policy: &str, host: HostProfile, ms: u64) -> (Vec<u64>, Outcome) {
     let mut scenario: Scenario = scenario(machine(1, 1, 1), tasks.to_vec(), host);
     scenario.workload_mut().groups = groups.to_vec();
@@ -28,7 +28,7 @@ fn parts(groups: &[Group], tasks: &[Task], policy: &str, host: HostProfile, ms: 
     (parts.collect(), run)
 }
 
-/// A third each for a group of three tasks, one of one task, and a task in none; on every host and in both queues.
+/// A third each for a group of three tasks, a group of one task, and a task in none; on every host and in both queues.
 #[test]
 fn groups_divide_a_cpu_by_shares_and_not_by_tasks() {
     let groups = [group(None, 1024), group(None, 1024)];

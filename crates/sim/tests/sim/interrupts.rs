@@ -5,8 +5,8 @@ use wakelab_workload::{Op, Source};
 
 use crate::common::{HOSTS, bound, compute, machine, outcome, scenario};
 
-/// Task 1 sleeps on CPU 0, where task 0 computes 10,000 ns. The interrupt that ends the sleep takes 300 ns and the
-/// wake-up in it 40, both in task 0's time: it has no say in it. Task 1 computes 100 ns when task 0 has ended.
+/// Task 1 sleeps on CPU 0, where task 0 computes for 10,000 ns. The interrupt that ends the sleep takes 300 ns and the
+/// wake-up in it 40, both in task 0's time. Task 1 computes for 100 ns when task 0 has ended.
 #[test]
 fn of_timers_and_devices() {
     for host in HOSTS {
@@ -24,8 +24,8 @@ fn of_timers_and_devices() {
     }
 }
 
-/// An interrupt from another CPU: task 2 wakes task 1, which queues behind task 0 on CPU 0, and is not preempted, so no
-/// interrupt comes; a task that waits long enough preempts, and the handling is task 0's time.
+/// An interrupt from another CPU. Task 2 wakes task 1, which queues behind task 0 on CPU 0 and does not preempt it, so
+/// no interrupt comes. A task that has waited for long enough preempts, and the handling is in task 0's time.
 #[test]
 fn of_other_cpus() {
     for host in HOSTS {
@@ -36,7 +36,7 @@ fn of_other_cpus() {
         let mut runs = bound(&[0], vec![compute(40_000_000)]);
         runs.start_ns = 5_000;
         let run = outcome(&scenario(machine, vec![wakee, waker, runs], host));
-        // The starts' interrupts come to idle CPUs.
+        // The interrupts of the starts come to idle CPUs.
         assert_eq!(run.time.ipi_ns, 3 * 700 + 700, "{host:?}");
         assert_eq!(run.counts.preemptions, 1, "{host:?}");
         assert_eq!(run.task_cpu_time_ns, [100, 20_000_000, 40_000_700], "{host:?}");

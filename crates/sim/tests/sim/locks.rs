@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Locks and barriers, by hand: who gets what when, and what it costs.
+//! Locks and barriers, by hand: which task gets what when, and what it costs.
 
 use wakelab_machine::{Distance, Machine};
 use wakelab_sim::{Ending, HostProfile, Scenario, run};
@@ -39,14 +39,14 @@ fn critical(work_ns: u64) -> Vec<Op> {
     vec![LOCK, compute(work_ns), UNLOCK]
 }
 
-/// Comes `delay_ns` later, then the same.
+/// Returns the operations after a delay.
 fn later(delay_ns: u64, ops: Vec<Op>) -> Vec<Op> {
     [vec![compute(delay_ns)], ops].concat()
 }
 
 /// 100 rounds of 5 ns + 10 ns + 5 ns.
 #[test]
-fn a_lock_that_nobody_else_wants_costs_its_atomics() {
+fn a_lock_that_no_other_task_wants_costs_its_atomics() {
     for host in HOSTS {
         let program = [vec![Op::LoopBegin { times: Some(100) }], critical(10), vec![Op::LoopEnd]].concat();
         let run = outcome(&with_lock(priced(1), vec![bound(&[0], program)], host, Lock::default()));
@@ -117,10 +117,10 @@ fn spin_then_sleep() {
     }
 }
 
-/// The lock comes free while B is in the system call before its sleep: it looks again and takes it, and nobody is
+/// The lock comes free while B is in the system call before its sleep: B looks again and takes it, and no task is
 /// woken.
 #[test]
-fn who_is_about_to_sleep_looks_again() {
+fn a_task_about_to_sleep_looks_again() {
     for host in HOSTS {
         let mut machine = machine(1, 2, 1);
         machine.costs.futex_ns = 500;
@@ -132,7 +132,7 @@ fn who_is_about_to_sleep_looks_again() {
 
 /// C asks at 100, B at 200; the lock comes free at 1,000. C has it until 1,010, B until 1,110.
 #[test]
-fn who_has_spun_longest_is_first() {
+fn the_longest_spinner_is_first() {
     for host in HOSTS {
         let b = [later(200, critical(100)), vec![Op::MarkEnd]].concat();
         let tasks = vec![bound(&[0], critical(1_000)), bound(&[1], b), bound(&[2], later(100, critical(10)))];
@@ -143,8 +143,8 @@ fn who_has_spun_longest_is_first() {
     }
 }
 
-/// B spins from 1 ms on; at 20 ms it is preempted for 3 ms, in which the lock comes free, at 22 ms. At 23 ms it takes
-/// it without spinning any more. At a barrier, the same.
+/// B spins from 1 ms on. At 20 ms it is preempted for 3 ms, in which the lock comes free, at 22 ms. At 23 ms it takes
+/// the lock without spinning again. The same at a barrier.
 #[test]
 fn a_preempted_spinner_sees_what_came_meanwhile() {
     for host in HOSTS {
@@ -174,7 +174,7 @@ fn a_lock_that_is_not_given_back_is_refused() {
     assert_eq!(error, "impossible workload: task 0 (t), operation 2: ends while it holds lock 0");
 }
 
-/// Each has one lock and wants the other's. One comes to a barrier of two once, the other twice.
+/// Each of two tasks has one lock and wants the other's. Of two tasks, one comes to a barrier once, the other twice.
 #[test]
 fn deadlocks_are_found() {
     for host in HOSTS {
@@ -217,8 +217,8 @@ fn arrivals_queue_for_the_line() {
     }
 }
 
-/// Two sleep from 1,000 on. The last comes at 5,000, is in the kernel until 6,000, and wakes one by 6,100 and the other
-/// by 6,200, when it goes on itself.
+/// Two tasks sleep from 1,000 on. The last one comes at 5,000, is in the kernel until 6,000, and wakes one by 6,100 and
+/// the other by 6,200, when it continues itself.
 #[test]
 fn a_barrier_wakes_one_by_one() {
     for host in HOSTS {
@@ -234,7 +234,8 @@ fn a_barrier_wakes_one_by_one() {
     }
 }
 
-/// 50 rounds: in each the slowest of three, which takes turns, takes 300 ns. However long they spin.
+/// 50 rounds: in each, one of three tasks in turn is the slowest and takes 300 ns. The result does not depend on how
+/// long they spin.
 #[test]
 fn a_barrier_can_be_used_again_at_once() {
     for host in HOSTS {

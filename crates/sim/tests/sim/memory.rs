@@ -22,7 +22,7 @@ fn read(work_ns: u64, read_bytes: u64) -> Op {
     Op::Memory { work_ns, read_bytes, write_bytes: 0, home: Home::FirstTouch, llc_percent: 0 }
 }
 
-/// One task a CPU, with these programs.
+/// One task per CPU, with these programs.
 fn together(machine: Machine, programs: Vec<Vec<Op>>, host: HostProfile) -> Outcome {
     let tasks = (0..).zip(programs).map(|(cpu, program)| bound(&[cpu], program)).collect();
     outcome(&scenario(machine, tasks, host))
@@ -82,7 +82,7 @@ fn three_with_unlike_demands() {
     }
 }
 
-/// The rows of memory.rs, 1 GB a thread: the formula within 1 MB/s.
+/// The rows of memory.rs, 1 GB per thread: the formula within 1 MB/s.
 #[test]
 fn the_kunpengs_node() {
     let (core, node) = (12_400, 63_300);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The workload models as a whole: what they come to where nothing costs anything, by hand; on real machines only
-//! bounds.
+//! The workload models as a whole: without costs, results computed by hand; on real machines only bounds.
 
 use wakelab_machine::{Bandwidth, Machine};
 use wakelab_policy::PolicySpec;
@@ -9,7 +8,7 @@ use wakelab_workload::{Barrier, Op, Workload};
 
 use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, values};
 
-/// On a machine of one LLC without SMT on which nothing costs anything, in both hosts.
+/// Runs on a machine of one LLC without SMT and without costs, in both hosts.
 fn free(spec: &str, cores: u32, check: impl Fn(&Outcome)) {
     for host in HOSTS {
         let workload = Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{error}"));
@@ -20,7 +19,7 @@ fn free(spec: &str, cores: u32, check: impl Fn(&Outcome)) {
     }
 }
 
-/// On a preset with all its costs, with seed 1.
+/// Runs on a preset with all its costs, with seed 1.
 fn on(preset: &str, policy: &str, spec: &str) -> Outcome {
     let policy: PolicySpec = policy.parse().unwrap();
     let workload = Workload::parse_spec(spec).unwrap_or_else(|error| panic!("{error}"));
@@ -40,7 +39,7 @@ fn units(spec: &str, cores: u32, expected: u64) {
     free(spec, cores, |found| assert_eq!(found.units, expected, "{spec}"));
 }
 
-/// Each loop takes what the slowest thread has, 120 us, and 30 us of thread 0 alone, however the others wait.
+/// Each loop takes the time of the slowest thread, 120 us, and 30 us of thread 0 alone, however the others wait.
 #[test]
 fn openmp_takes_the_longest_part() {
     for policy in ["default", "active", "passive"] {
@@ -68,7 +67,7 @@ fn shared_rounds_are_taken_from_a_counter() {
         let (twice, meet) = (Op::LoopBegin { times: Some(2) }, Op::Barrier { barrier: 0 });
         for (program, elapsed_ns) in [
             (vec![twice, share, compute(100), end, meet, end], 650),
-            // The loop is the first of the outer one's body, and its only part: 320 ns, then 5 ns for nothing.
+            // The loop is the first thing in the outer one's body, and all of it: 320 ns, then 5 ns to find no round.
             (vec![twice, share, compute(100), end, end], 325),
         ] {
             let mut scenario = scenario(machine(1, 1, 1), vec![bound(&[0], program)], host);
@@ -81,8 +80,8 @@ fn shared_rounds_are_taken_from_a_counter() {
     }
 }
 
-/// CPU 0 is shared with a task of the same weight. Its thread of two has half of it: with fixed parts a loop takes
-/// twice its time; shared out, CPU 1 takes two chunks where CPU 0 takes one.
+/// CPU 0 is shared with a task of the same weight, so its thread of two has half of it. With fixed parts a loop takes
+/// twice its time; shared out, CPU 1 takes two chunks while CPU 0 takes one.
 #[test]
 fn openmp_shares_out_by_speed() {
     let loops = 10;
@@ -92,7 +91,7 @@ fn openmp_shares_out_by_speed() {
     for host in HOSTS {
         let took = |schedule: &str| {
             let mut workload = Workload::parse_spec(&format!("{spec}{schedule}")).unwrap();
-            // It has as much to do as there is: 10 loops of at most 180 ms.
+            // The other task has as much to do as there is: 10 loops of at most 180 ms.
             workload.tasks.push(bound(&[0], vec![compute(loops * 90 * MS)]));
             let found =
                 outcome(&Scenario { workload: workload.into(), ..scenario(machine(1, 2, 1), vec![], host) });
@@ -168,7 +167,8 @@ fn schbench_of_one_worker() {
         assert_eq!(found.units, 97);
         assert_eq!(values(&found.judged_latency).iter().sum::<u64>(), 0);
     });
-    // After 5 ms the answers 49 to 97 (at 790 ns and so many rounds) and the sleeps 48 to 96 (at 101,100 ns).
+    // After 5 ms come the answers 49 to 97 (each at 790 ns and its number of rounds) and the sleeps 48 to 96 (at
+    // 101,100 ns).
     free(&format!("{spec},warmuptime-ms=5"), 4, |found| {
         assert_eq!(values(&found.judged_latency).len(), 49 + 49);
     });
@@ -239,7 +239,7 @@ fn stream_on_real_machines() {
     }
 }
 
-/// With all costs no model does more than without, nor stands still; and the result is the same twice.
+/// With all costs no model does more than without, or stands still; and two runs are equal.
 #[test]
 fn models_on_real_machines() {
     for preset in ["smp-8", "xeon-2s22c2t"] {
@@ -262,8 +262,8 @@ fn models_on_real_machines() {
     }
 }
 
-/// Where caches are small and many, a task is soon taken from a CPU that has not yet noticed that it is left; caches
-/// then counted what had come in from another core's sum.
+/// If caches are small and many, a task is often pulled from a CPU that has not yet noticed that it is left. Once,
+/// caches then counted what had come in from another core's sum.
 #[test]
 fn hackbench_runs_on_machines_of_many_small_caches() {
     for preset in ["power9-2s22c4t", "epyc-7742-2s", "epyc-9654-2s"] {
@@ -300,7 +300,8 @@ fn kernbench_of_two_targets() {
     makespan(&format!("{spec}2"), 4, 6_851_000);
 }
 
-/// A machine without clusters has nothing to spread over: the same run, to the byte, but for the policy's name.
+/// A machine without clusters has nothing to spread over: the run is the same to the byte, except for the policy's
+/// name.
 #[test]
 fn without_clusters_the_level_changes_nothing() {
     for spec in ["hackbench:groups=1,loops=3", "pbzip2:threads=3,file-kb=9000,block-us=500"] {
@@ -311,8 +312,8 @@ fn without_clusters_the_level_changes_nothing() {
     }
 }
 
-/// On a node of 6 clusters 4 threads of STREAM start beside each other, or each in a cluster of its own: 30 and 41 GB/s
-/// by the figures that the machine was fitted to.
+/// On a node of 6 clusters, 4 threads of STREAM start beside each other, or each in a separate cluster: 30 and 41 GB/s
+/// by the figures to which the machine was fitted.
 #[test]
 fn threads_spread_over_clusters_get_more_memory_bandwidth() {
     let spec = "stream:threads=4,times=4,barrier-spin-us=1000000";

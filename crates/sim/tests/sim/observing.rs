@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What an observer is told, in order, of runs that are short enough to be written down whole.
+//! What an observer is told, in order, of runs that are short enough to be listed completely.
 
 use wakelab_policy::EnqueueWhy;
 use wakelab_sim::{Observer, run_observed};

@@ -58,7 +58,7 @@ fn ping_pong() {
     }
 }
 
-/// Two senders, at 100 and 1,000 ns. Whoever polls their channels is woken by each, once: it takes 10 ns, and 5 for
+/// Two senders, at 100 and 1,000 ns. A task that polls their channels is woken by each, once: it takes 10 ns, and 5 for
 /// each message. If it comes at 2,000 ns, it waits for nothing, and finds both at once.
 #[test]
 fn a_poll_waits_for_any_of_its_channels() {
@@ -93,7 +93,7 @@ fn a_poll_is_woken_once() {
     }
 }
 
-/// Everybody waits at the gate until task 0 opens it after 1,000 ns; who comes later passes.
+/// All tasks wait at the gate until task 0 opens it after 1,000 ns; tasks that come later pass.
 #[test]
 fn gates_hold_and_let_pass() {
     for host in HOSTS {

@@ -61,7 +61,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
     )
 }
 
-/// What a task does by itself.
+/// Operations that involve no other task.
 fn solo_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0..40_000u64).prop_map(|work_ns| Op::Compute { work_ns, spread_percent: 0 }),
@@ -82,7 +82,7 @@ fn solo_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What waits for something that may never come: deadlocks are among the cases.
+/// Operations that wait for something that may never come: deadlocks are among the cases.
 fn risky_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         (1..8u32, 0..2_000u64).prop_map(|(bytes, work_ns)| Op::Send { channel: 0, bytes, work_ns }),
@@ -137,7 +137,8 @@ fn any_task() -> impl Strategy<Value = (Task, Option<Index>, Vec<Index>)> {
     })
 }
 
-/// Two tasks that pass messages: from whom to whom, how many, work on either side, and whether each is answered.
+/// Two tasks that pass messages: the sender and the receiver, the number of messages, the work on each side, and
+/// whether each message is answered.
 type Pair = (Index, Index, u64, u64, bool);
 
 fn any_pair() -> impl Strategy<Value = Pair> {
@@ -166,20 +167,20 @@ fn add_pairs(tasks: &mut [Task], pairs: &[Pair]) {
     }
 }
 
-/// Tasks that meet at a barrier: who, how often, the work of each before it (the n-th does n + 1 times as much), and
-/// how long they spin.
+/// Tasks that meet at a barrier: the tasks, the number of meetings, the work of each task before it (the n-th does n +
+/// 1 times as much), and the time for which they spin.
 type Meeting = (Vec<Index>, u64, u64, u64);
 
 fn any_meeting() -> impl Strategy<Value = Meeting> {
     (prop::collection::vec(any::<Index>(), 1..6), 1..20u64, 0..9_000u64, any_spin())
 }
 
-/// In nanoseconds: not at all, for a while, or always.
+/// A time to spin, in nanoseconds: none, a short one, or without end.
 fn any_spin() -> impl Strategy<Value = u64> {
     prop_oneof![2 => Just(0), 3 => 1..20_000u64, 1 => Just(u64::MAX)]
 }
 
-/// Appends the meetings, in the same order to all; answers the barriers.
+/// Appends the meetings to all programs, in the same order. Returns the barriers.
 fn add_meetings(tasks: &mut [Task], meetings: &[Meeting]) -> Vec<Barrier> {
     let mut barriers = Vec::new();
     for (members, times, work_ns, spin_ns) in meetings {
@@ -271,7 +272,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
     )
 }
 
-/// Work of a program that is executed to its end, and how often it execs.
+/// Work of a program that is executed to its end, and the number of its execs.
 fn work_and_execs(program: &[Op]) -> (u64, u64) {
     let (mut work, mut execs, mut times) = (0, 0, 1);
     for op in program {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads of other CPUs' state: a miss at its distance if somebody wrote the line since, else a hit. Writes of it: from
-//! the farthest of those who have it.
+//! Reads of other CPUs' state: a miss at its distance if another CPU wrote the line since, else a hit. Writes wait for
+//! the farthest of the other holders.
 
 use wakelab_machine::Distance;
 use wakelab_sim::HostProfile;
@@ -11,10 +11,10 @@ use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, task};
 /// A hit costs 1 ns, a transfer inside the LLC 40. CPU 0 wakes two tasks that are bound to CPU 1, where a third
 /// computes.
 ///
-/// The first: the decision reads CPU 1's line, a miss, 40; queueing reads it again, a hit, and then, as CPU 1 has a
-/// second task now, `overloaded`, which lies with CPU 0: 1 + 1. It writes the line, which CPU 1 had: 40. The second's
-/// reads are hits: 1, and 1 + 1, and nobody else has what it writes. If every read were a miss, the lines of CPU 1
-/// would cost 40 each time.
+/// For the first, the decision reads CPU 1's line, a miss: 40. Queueing reads it again, a hit, and then, because CPU 1
+/// now has a second task, `overloaded`, which is on CPU 0's side: 1 + 1. It writes the line, which CPU 1 held: 40. For
+/// the second, the reads are hits, 1, and 1 + 1, and no other CPU holds what it writes. If every read were a miss, the
+/// lines of CPU 1 would cost 40 each time.
 #[test]
 fn the_second_of_two_reads_is_a_hit() {
     for (may_hit, reads, writes, select_ns, wakeup_ns) in [
@@ -53,10 +53,10 @@ fn the_second_of_two_reads_is_a_hit() {
     }
 }
 
-/// A transfer inside the LLC costs 40 ns, and nothing else anything. CPU 0 wakes a task that is bound to CPU 1, which
-/// idles. The decision reads CPU 1's line, 40 (under sched_ext there is none); queueing takes the line from CPU 1, 40
-/// (under sched_ext it fetches and takes it at once, 40 in all); the switch on CPU 1 takes it back from CPU 0, 40. The
-/// rest of the switch, and the next ones, find it there.
+/// A transfer inside the LLC costs 40 ns, and everything else is free. CPU 0 wakes a task that is bound to CPU 1, which
+/// is idle. The decision reads CPU 1's line, 40 (under sched_ext there is no decision). Queueing takes the line from
+/// CPU 1, 40 (under sched_ext it fetches and takes it at once, 40 in all). The switch on CPU 1 takes it back from CPU
+/// 0, 40. The rest of the switch, and the next ones, find it there.
 #[test]
 fn a_line_that_was_taken_is_taken_back() {
     for host in HOSTS {
@@ -80,12 +80,13 @@ fn a_line_that_was_taken_is_taken_back() {
     }
 }
 
-/// CPU 1 computes and has a second task waiting; CPU 0's task ends, and CPU 0 pulls the one that waits. What it reads
-/// to find it is the same whether writes are charged or not. The move takes CPU 1's line from it, 40; when CPU 1's task
-/// ends, CPU 1 takes it back, 40. CPU 0's own line was nobody else's. Then CPU 1 looks for work, reads CPU 0's line,
-/// and clears `overloaded`, which CPU 0 has read: 40. When CPU 0's task ends, it takes its line back from CPU 1, 40.
+/// CPU 1 computes and has a second task waiting. CPU 0's task ends, and CPU 0 pulls the one that waits. What it reads
+/// to find it costs the same whether writes are charged or not. The move takes CPU 1's line from it, 40; when CPU 1's
+/// task ends, CPU 1 takes it back, 40. No other CPU held CPU 0's own line. Then CPU 1 looks for work, reads CPU 0's
+/// line, and clears `overloaded`, which CPU 0 has read: 40. When CPU 0's task ends, it takes its line back from CPU 1,
+/// 40.
 #[test]
-fn who_pulls_takes_the_line_and_its_owner_takes_it_back() {
+fn a_pull_takes_the_line_and_its_owner_takes_it_back() {
     let time = |charged| {
         let mut machine = machine(1, 2, 1);
         machine.costs.line_transfer_ps[Distance::Llc.index()] = 40_000;

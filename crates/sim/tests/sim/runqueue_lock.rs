@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runqueue locks contend.
+//! Contention for runqueue locks.
 
 use wakelab_workload::{Op, Task};
 

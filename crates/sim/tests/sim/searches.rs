@@ -7,7 +7,7 @@ use wakelab_workload::{Op, Task};
 
 use crate::common::{bound, compute, machine, outcome, scenario, task};
 
-/// A look costs 1 ns at the own CPU, 10 in the core, 40 in the LLC, and is never a hit; the fixed part 100.
+/// A read costs 1 ns on the own CPU, 10 in the core, 40 in the LLC, and is never a hit; the fixed part costs 100.
 fn priced() -> Machine {
     let mut machine = machine(1, 2, 2);
     machine.costs.reads_may_hit = false;
@@ -49,7 +49,7 @@ fn each_step_has_its_reads() {
     assert_eq!(run.time.select_ns, 352);
 }
 
-/// The same with CPU 1 busy too, where two busy threads are half as fast each: all takes twice as long.
+/// The same with CPU 1 busy too, where two busy threads run at half speed: everything takes twice as long.
 #[test]
 fn a_busy_sibling_makes_all_steps_longer() {
     let mut machine = priced();
@@ -61,7 +61,7 @@ fn a_busy_sibling_makes_all_steps_longer() {
     );
 }
 
-/// An idle target ends the search at its front: 100 + 40. No step is come to.
+/// An idle target ends the search at once: 100 + 40. No step is reached.
 #[test]
 fn a_search_that_target_ends_has_no_steps() {
     let times = wake_once("linux-4.15+affine=off", priced(), &[]).search_times;

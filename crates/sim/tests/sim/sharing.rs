@@ -40,7 +40,7 @@ fn two_equal_tasks_take_turns_of_3_ms() {
         assert_eq!(log.switched_in[..12], expected[..12], "{host:?}");
         assert_eq!(outcome.elapsed_ns, 40 * MS);
         assert_eq!(outcome.task_cpu_time_ns, [20 * MS, 20 * MS]);
-        // Whoever does not run waits: task 0 until its end less its 20 ms, task 1 likewise.
+        // A task that does not run waits: task 0 waits until its end less its 20 ms, and so does task 1.
         let waited: u64 = log.exited.iter().map(|&(at_ns, _)| at_ns - 20 * MS).sum();
         assert_eq!(outcome.queue_delay.sum_ns, waited);
         assert_eq!(outcome.time.work_ns, 40 * MS);
@@ -66,9 +66,9 @@ fn weights_divide_the_period() {
     }
 }
 
-/// queue=fair gives every weight the same slice; how often a task's turn comes makes its share. Tasks of weight 2048
-/// and 1024 with work of 60 and 30 ms so end together, at 90 ms, but for what the one may be ahead: a slice (0.75 ms)
-/// and a tick, and the tick after that. Taking turns would end the light one at 60 ms.
+/// queue=fair gives every weight the same slice; a task's share depends on how many turns it gets. So tasks of weight
+/// 2048 and 1024 with work of 60 and 30 ms end together, at 90 ms, except for the time by which one may be ahead: a
+/// slice (0.75 ms) and a tick, and the tick after that. If they took turns, the light one would end at 60 ms.
 #[test]
 fn eligible_deadlines_share_by_weight() {
     for host in HOSTS {
@@ -98,9 +98,9 @@ fn delay_equals_queueing() {
     }
 }
 
-/// Two CPUs, four tasks that may run on CPU 0 only: CPU 1 idles, and nothing waits that may run there.
+/// Two CPUs, four tasks that may run only on CPU 0: CPU 1 is idle, and no task waits that may run there.
 #[test]
-fn who_may_not_run_there_makes_no_idle_while_runnable() {
+fn a_task_that_may_not_run_there_makes_no_idle_while_runnable() {
     for host in HOSTS {
         let mut tasks = vec![bound(&[0], vec![compute(500)]); 4];
         let bound_to_0 = outcome(&scenario(machine(1, 2, 1), tasks.clone(), host));
@@ -123,9 +123,9 @@ impl Observer for Queues {
     }
 }
 
-/// After a yield whoever has the least key runs, which is task 0 itself: task 1 came when it ran, and a new task starts
-/// one slice behind. Under mainline it goes back to the queue first; under sched_ext it is only put back if another one
-/// runs.
+/// After a yield the task with the smallest key runs, which is task 0 itself: task 1 came while it ran, and a new task
+/// starts one slice behind. Under mainline task 0 goes back to the queue first; under sched_ext it is put back only if
+/// another task runs.
 #[test]
 fn yielding_queues_again() {
     use wakelab_workload::Op;
@@ -147,11 +147,11 @@ fn yielding_queues_again() {
     }
 }
 
-/// Active balancing, 2 cores x 2 threads (CPUs 0 and 1 a core), two threads at half speed. C and D are bound to core 1
-/// and need 10 ms each: they end at 20 ms. A and B start on core 0, as core 1 is taken, and need 50 ms each. From 20 ms
-/// on core 1 idles; a tick asks it within 4 ms, three more tries follow every 4 ms (at ticks, so up to 1 ms late each),
-/// and the fourth pushes one task, at T. Until T both have done T / 2, after it they run at full speed: the end is at T
-/// + 50 - T / 2. Under sched_ext nobody can be pushed: 100 ms.
+/// Active balancing on 2 cores x 2 threads (CPUs 0 and 1 are a core), with two threads at half speed. C and D are bound
+/// to core 1 and need 10 ms each: they end at 20 ms. A and B start on core 0, because core 1 is taken, and need 50 ms
+/// each. From 20 ms on core 1 is idle; a tick asks it within 4 ms, three more tries follow every 4 ms (at ticks, so
+/// each up to 1 ms late), and the fourth pushes one task, at T. Until T both have done T / 2, and then they run at full
+/// speed: the end is at T + 50 - T / 2. Under sched_ext no task can be pushed: 100 ms.
 #[test]
 fn a_running_task_leaves_a_shared_core_after_failed_tries() {
     for host in HOSTS {
@@ -184,7 +184,7 @@ fn a_running_task_leaves_a_shared_core_after_failed_tries() {
     }
 }
 
-/// What a push costs is paid by the CPU that gives its task away.
+/// The CPU that gives its task away pays for a push.
 #[test]
 fn a_push_costs_its_time() {
     let mut machine = machine(1, 2, 2);

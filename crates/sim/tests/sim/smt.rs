@@ -39,8 +39,8 @@ fn speed_follows_the_number_of_executing_threads() {
     }
 }
 
-/// A core of capacity 512 does half; with a sibling 512 x 600 / 1024 = 300: ceil(1,024,000 / 300) = 3,414 ns. The last
-/// of them is used by a third only: the rest of it is slowdown.
+/// A core of capacity 512 does half the work; with a sibling 512 x 600 / 1024 = 300: ceil(1,024,000 / 300) = 3,414 ns.
+/// Only a third of the last nanosecond is used: the rest of it is slowdown.
 #[test]
 fn capacity_scales_speed() {
     for host in HOSTS {
@@ -58,7 +58,7 @@ fn capacity_scales_speed() {
 /// CPU 1 leaves its idle state for 300 ns, then handles an interrupt for 100 full-speed ns, then wakes a task of 100
 /// ns. While it leaves its idle state it counts as idle: CPU 0 is slowed down by the 200 ns of work only.
 #[test]
-fn leaving_an_idle_state_slows_nobody_down() {
+fn leaving_an_idle_state_slows_no_sibling_down() {
     for host in HOSTS {
         let mut machine = smt2();
         machine.costs.idle_states = vec![IdleState { after_ns: 0, exit_latency_ns: 300 }];

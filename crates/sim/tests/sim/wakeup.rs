@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whole wake-up paths, summed by hand from a machine's figures, under both profiles; and where each of them is paid.
+//! Whole wake-up paths, summed by hand from a machine's figures, under both profiles; and which CPU pays for each of
+//! them.
 
 use wakelab_machine::{Distance, IdleState, Machine};
 use wakelab_policy::{Decision, EnqueueWhy};
@@ -8,7 +9,7 @@ use wakelab_workload::{Op, Task};
 
 use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, sleep, task};
 
-/// 2 LLCs x 2 cores: CPUs 0 and 1, 2 and 3. Every figure is a digit of its own, so that a sum shows its parts.
+/// 2 LLCs x 2 cores: CPUs 0 and 1, 2 and 3. Every figure is another power of ten, so that a sum shows its parts.
 fn priced() -> Machine {
     let mut machine = machine(2, 2, 1);
     let costs = &mut machine.costs;
@@ -38,7 +39,7 @@ const SECOND: u64 = 1_000_000_000;
 const WAIT: Op = Op::Wait { signal: 0 };
 const SIGNAL: Op = Op::Signal { signal: 0, sync: false };
 
-/// What was seen of task 0, the wakee, after its first run.
+/// What the observer saw of task 0, the wakee, after its first run.
 #[derive(Default)]
 struct Seen {
     woken_ns: u64,
@@ -75,7 +76,7 @@ impl Observer for Seen {
     }
 }
 
-/// Task 1 starts on CPU 0 when task 0 waits already, computes for a second, then signals.
+/// Task 1 starts on CPU 0 when task 0 is already waiting, computes for a second, then signals.
 fn woken_by_cpu_0(machine: Machine, wakee: Task, host: HostProfile) -> (Seen, Outcome) {
     let waker = Task { start_ns: 60_000_000, ..bound(&[0], vec![compute(SECOND), SIGNAL]) };
     let scenario = scenario(machine, vec![wakee, waker], host);
@@ -141,7 +142,7 @@ fn a_decision_costs_its_reads() {
         assert!(near + far > 0, "{host:?}: the CPUs are looked at");
         let reads_ns = (u64::from(near) * 7_300 + u64::from(far) * 90_100).div_ceil(1000);
         assert_eq!(seen.queued.0, seen.woken_ns + 1_000 + reads_ns + 100, "{host:?}");
-        // What the two starts read is counted, and costs nobody anything.
+        // The reads of the two starts are counted, but no task pays for them.
         assert_eq!(outcome.time.select_ns, 1_000 + reads_ns);
     }
 }
@@ -196,9 +197,9 @@ fn machine_of_two_llcs_with_refill() -> Machine {
     machine
 }
 
-/// Ticks come on the CPU's own grid while it is busy: a task of 10 ms meets 10, whoever pays for them.
+/// Ticks come in the CPU's own grid while it is busy: a task of 10 ms meets 10, whichever task pays for them.
 #[test]
-fn ticks_are_charged_to_whoever_runs() {
+fn ticks_are_charged_to_the_running_task() {
     for host in HOSTS {
         let mut machine = machine(1, 1, 1);
         machine.costs.tick_ns = 1_000;
@@ -269,9 +270,9 @@ fn two_wakers_do_not_meet_on_one_idle_cpu() {
 }
 
 /// As above, but the second waker comes 200 ns later, when the first one's search (100) is over and its wakee is not
-/// queued yet (300 more). Who claims sends it to CPU 1: each wakee waits for 400. Linux's searches under mainline see
-/// CPU 0 idle until 10,400, and the second wakee, queued there at 10,600, waits for the first to be done at 10,900: 700
-/// since 10,200.
+/// queued yet (300 more). A search that claims sends it to CPU 1: each wakee waits for 400. Linux's searches under
+/// mainline see CPU 0 idle until 10,400, and the second wakee, queued there at 10,600, waits until the first has ended
+/// at 10,900: 700 since 10,200.
 #[test]
 fn linux_s_searches_do_not_claim() {
     for (host, policy, latencies_ns, elapsed_ns) in [

@@ -2,13 +2,13 @@
 //! What each group is entitled to, computed without policy/: weighted max-min shares of the CPUs as a fluid.
 //!
 //! The least E / S of the root's children (groups with shares S, tasks outside any group with their weights) is made as
-//! large as can be, then the next, and so on, where a runnable task gets at most one CPU, a CPU gives at most one, and
-//! a task gets time of allowed CPUs only. Then the same inside each group, with what the group got.
+//! large as possible, then the next, and so on. A runnable task gets at most one CPU, a CPU gives at most one CPU of
+//! time, and a task gets time only of allowed CPUs. Then the same is done inside each group, with what the group got.
 //!
 //! Tasks of one entity and one mask are alike, and so are CPUs of the same masks. A flow network (entity -> mask ->
-//! kind of CPU) says whether demands can be met; where they cannot, its least cut is the set of entities that is short,
-//! and gives a lower level (Newton's method on the level). The last cut met exactly is a bottleneck: its entities are
-//! settled, and the others go on. Flows are integers, 2^32 a CPU.
+//! kind of CPU) says whether demands can be met. If they cannot, its least cut is the set of entities that is short,
+//! and gives a lower level (Newton's method on the level). The last cut that is met exactly is a bottleneck: its
+//! entities are settled, and the others go on. Flows are integers, with 2^32 per CPU.
 
 /// One CPU.
 const UNIT: f64 = (1u64 << 32) as f64;
@@ -17,7 +17,7 @@ const UNIT: f64 = (1u64 << 32) as f64;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct System {
     pub(crate) nr_cpus: usize,
-    /// Parent and shares; parents come before their children.
+    /// Parent and shares; a parent comes before its children.
     pub(crate) groups: Vec<(Option<usize>, u64)>,
     /// Group, weight and mask.
     pub(crate) tasks: Vec<(Option<usize>, u64, usize)>,
@@ -25,7 +25,7 @@ pub(crate) struct System {
     pub(crate) masks: Vec<Vec<u32>>,
 }
 
-/// Something that has a share of its parent: a group, or a task beside groups.
+/// Something with a share of its parent: a group, or a task beside groups.
 struct Entity {
     group: Option<usize>,
     parent: Option<usize>,
@@ -46,8 +46,7 @@ impl Entity {
 }
 
 impl System {
-    /// CPUs' worth of time that each group is entitled to while the tasks that `runnable` names, and no others, can
-    /// run.
+    /// CPUs of time that each group is entitled to while only the tasks in `runnable` can run.
     pub(crate) fn entitlements(&self, runnable: &[bool]) -> Vec<f64> {
         let mut result = vec![0.0; self.groups.len()];
         let depth =
@@ -66,7 +65,7 @@ impl System {
         result
     }
 
-    /// Groups of this depth and less, without those whose children come in their place; and tasks beside them.
+    /// Groups down to this depth, except those that their children replace; and the tasks beside them.
     fn entities(
         &self,
         level: usize,
@@ -81,12 +80,12 @@ impl System {
             if !runnable[task] {
                 continue;
             }
-            // The ancestor of this depth, or the group itself if it is not so deep.
+            // The ancestor at this depth, or the group itself if it is not so deep.
             let mut at = group;
             while depth(at) > level {
                 at = at.and_then(|group| self.groups[group].0);
             }
-            // A task beside child groups has a share of its own one level below its group.
+            // A task beside child groups has a separate share, one level below its group.
             let is_alone = depth(at) < level && at.is_none_or(has_children);
             let entity = match at {
                 Some(group) if !is_alone => *of_group[group].get_or_insert_with(|| {
@@ -125,7 +124,7 @@ impl System {
         entities
     }
 
-    /// Which masks have a CPU, and how many CPUs are alike in that.
+    /// The sets of masks that have a CPU, and the number of CPUs with each set.
     fn cpu_kinds(&self) -> Vec<(Vec<bool>, u64)> {
         let mut kinds: Vec<(Vec<bool>, u64)> = Vec::new();
         for cpu in 0..self.nr_cpus as u32 {
@@ -140,7 +139,7 @@ impl System {
 
     fn fill(&self, entities: &mut [Entity], kinds: &[(Vec<bool>, u64)], result: &[f64]) {
         while entities.iter().any(|entity| entity.settled.is_none()) {
-            // High enough for everyone to have all that its tasks can use.
+            // High enough for every entity to have all that its tasks can use.
             let open = || entities.iter().filter(|entity| entity.settled.is_none());
             let mut level = open().map(|e| e.cap() as f64 / UNIT / e.weight * 1.0001).fold(0.0, f64::max);
             let mut short: Vec<bool> = entities.iter().map(|_| true).collect();
@@ -172,7 +171,7 @@ impl System {
         }
     }
 
-    /// A set of entities whose demands at this level are more than the most that they can get; and that.
+    /// Finds a set of entities whose demands at this level exceed the most that they can get. Returns both.
     fn shortage(
         &self,
         entities: &[Entity],
@@ -207,7 +206,7 @@ impl System {
             }
         }
         let flow = network.flow();
-        // Settled demands were rounded; so much does not matter.
+        // Settled demands were rounded, so a difference of this size does not matter.
         if flow + 1024 * nr_entities as u64 >= wanted {
             return None;
         }
@@ -219,11 +218,12 @@ impl System {
     }
 }
 
-/// Greatest flow from node 0 to node 1: shortest ways first (Edmonds and Karp), which is enough for some hundred nodes.
+/// Greatest flow from node 0 to node 1: shortest paths first (Edmonds and Karp), which is enough for some hundred
+/// nodes.
 struct Network {
-    /// From each node: numbers of edges; the edge back is the number with its last bit flipped.
+    /// By node: numbers of its edges; the reverse edge is the number with its last bit flipped.
     from: Vec<Vec<usize>>,
-    /// To where, and how much room is left.
+    /// Where an edge leads, and how much room is left.
     edges: Vec<(usize, u64)>,
 }
 
@@ -294,7 +294,7 @@ impl Network {
         }
     }
 
-    /// After `flow`: the source's side of the least cut.
+    /// After `flow`: the nodes on the source's side of the least cut.
     fn reached(&self) -> Vec<bool> {
         self.distances().iter().map(|&distance| distance < u32::MAX).collect()
     }
@@ -325,7 +325,7 @@ fn assert_near(got: &[f64], expected: &[f64]) {
     assert!(is_near, "{got:?}, expected {expected:?}");
 }
 
-/// Groups of 8, 4 and 3 tasks on 8 CPUs: nobody is short of tasks (8/3 < 3), so a third each.
+/// Groups of 8, 4 and 3 tasks on 8 CPUs: no group is short of tasks (8/3 < 3), so each gets a third.
 #[test]
 fn equal_shares_of_8_cpus() {
     let all = [tasks(0, 8, 0), tasks(1, 4, 0), tasks(2, 3, 0)].concat();
@@ -340,13 +340,13 @@ fn what_a_small_group_cannot_use_goes_to_the_others() {
     assert_near(&entitled(8, &[(None, 1024); 3], &all, &[]), &[2.0, 3.0, 3.0]);
     let unequal = [(None, 4096), (None, 1024), (None, 3072)];
     assert_near(&entitled(8, &unequal, &all, &[]), &[2.0, 1.5, 4.5]);
-    // Fewer tasks than CPUs: everyone has one.
+    // Fewer tasks than CPUs: every task has one.
     let few = [tasks(0, 1, 0), tasks(1, 3, 0)].concat();
     assert_near(&entitled(8, &[(None, 1), (None, 1000)], &few, &[]), &[1.0, 3.0]);
 }
 
-/// Two CPUs. Group 0 may run on CPU 0 only, groups 1 and 2 anywhere: 2/3 each, as it fits. With four groups bound to
-/// CPU 0 that CPU is the bottleneck, 1/4 each, and the free group has the other.
+/// Two CPUs. Group 0 may run only on CPU 0, groups 1 and 2 anywhere: 2/3 each, because that fits. With four groups
+/// bound to CPU 0 that CPU is the bottleneck, 1/4 each, and the free group has the other.
 #[test]
 fn affinity_makes_bottlenecks() {
     let all = [tasks(0, 1, 1), tasks(1, 1, 0), tasks(2, 1, 0)].concat();
@@ -356,9 +356,9 @@ fn affinity_makes_bottlenecks() {
     assert_near(&entitled(2, &[(None, 1024); 5], &bound, &[&[0]]), &expected);
 }
 
-/// A group with a task bound to CPU 0, where another group has its only one, and a task that is free: it gets its part
-/// from the free one. Three CPUs: group 0 one bound and one free, group 1 bound, group 2 five free. The level is 1;
-/// group 1 can have CPU 0 whole, group 0 takes one of the other CPUs, group 2 one.
+/// A group with a task bound to CPU 0, where another group has its only task, and a task that is free: it gets its part
+/// through the free one. Three CPUs: group 0 has one bound and one free task, group 1 one bound, group 2 five free. The
+/// level is 1: group 1 can have all of CPU 0, group 0 takes one of the other CPUs, and group 2 takes one.
 #[test]
 fn a_group_takes_its_part_where_it_costs_least() {
     let all = [tasks(0, 1, 1), tasks(0, 1, 0), tasks(1, 1, 1), tasks(2, 5, 0)].concat();
@@ -377,7 +377,7 @@ fn what_a_child_cannot_use_goes_to_its_siblings() {
     assert_near(&entitled(1, &groups, &beside, &[]), &[0.5, 0.5 / 3.0, 0.5 / 3.0, 0.5]);
 }
 
-/// A task outside any group weighs what a group's shares weigh. Who does not run counts for nothing.
+/// A task outside any group weighs what a group's shares weigh. Tasks that do not run do not count.
 #[test]
 fn tasks_of_the_root_and_sleepers() {
     let mut all = [tasks(0, 2, 0), tasks(1, 2, 0)].concat();
