@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Nanoseconds per search in the kernel, by machine size, load and idle design.
 //!
-//! A figure is the median of repetitions, each a loop of many searches inside one BPF program, less the same loop
-//! without the search. Designs take turns within a repetition, so that a slow phase of the machine hits them all.
+//! A figure is the median of repetitions. Each repetition is a loop of many searches inside one BPF program, less the
+//! same loop without the search. Designs take turns within a repetition, so that a slow phase of the machine affects
+//! all of them.
 
 use anyhow::Result;
 use wakelab_policy::{Event, EventKind, PolicySpec, Tables};
@@ -14,8 +15,8 @@ use crate::native::IDLE_MASK;
 use crate::random::Random;
 use crate::topology::BENCH;
 
-/// What a repetition should take: long against a clock read, short against a time slice, so that most repetitions
-/// are not interrupted and the median is of those.
+/// The target time of a repetition: long compared with a clock read, and short compared with a time slice, so that most
+/// repetitions, and so the median, are not interrupted.
 const REPETITION_NS: u64 = 500_000;
 const REPETITIONS: usize = 41;
 /// Searches whose reads are counted.
@@ -26,7 +27,7 @@ const BENCH_SEARCH: u32 = 1;
 const BENCH_COUNT: u32 = 2;
 const BENCH_ALONE: u32 = 3;
 
-/// A column: an idle design, and how far a scan may go.
+/// A column: an idle design, and how far it may scan.
 #[derive(Clone, Debug)]
 struct Column {
     name: String,
@@ -35,8 +36,8 @@ struct Column {
     avg_idle_ns: u64,
 }
 
-/// Every value of the axis `idle`; and `scan` at its limit. `rotor` and `affine` do not matter here: there is one
-/// search a wake-up, and this is prev.
+/// Every value of the axis `idle`, and `scan` at its limit. `rotor` and `affine` do not matter here, because there is
+/// one search per wake-up, and this is prev.
 fn columns() -> Vec<Column> {
     let idle =
         PolicySpec::axes().iter().find(|axis| axis.name == "idle").expect("policies search for idle CPUs");
@@ -48,11 +49,11 @@ fn columns() -> Vec<Column> {
     columns
 }
 
-/// What of a wake-up is timed.
+/// The part of a wake-up that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Part {
-    /// `wl_select()`.
+    /// The whole `wl_select()`.
     Select,
     /// The idle search in it, from the look at target on.
     Search,
@@ -69,7 +70,7 @@ impl Part {
     }
 }
 
-/// How much of the machine idles.
+/// How much of the machine is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     AllBusy,
@@ -89,7 +90,7 @@ impl Load {
     }
 }
 
-/// One figure and what it was made of.
+/// A figure, and what it was computed from.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Figure {
     pub(crate) nr_cpus: usize,
@@ -101,17 +102,17 @@ pub(crate) struct Figure {
     pub(crate) median_ps: u64,
     /// Lower and upper quartile of the repetitions.
     pub(crate) quartiles_ps: [u64; 2],
-    /// Median of what was subtracted.
+    /// Median of the overhead that was subtracted.
     pub(crate) overhead_ps: u64,
     /// Reads of other CPUs' and groups' state, per 1,000 searches.
     pub(crate) reads_per_1000: u64,
-    /// Searches of 1,000 that found an idle CPU.
+    /// Searches per 1,000 that found an idle CPU.
     pub(crate) found_per_1000: u64,
     pub(crate) repetitions: usize,
     pub(crate) searches_per_repetition: u32,
 }
 
-/// Times every machine of [`BENCH`]. `note` is told before each machine.
+/// Times every machine of [`BENCH`]. Calls `note` before each machine.
 pub(crate) fn bench(kernel: &mut Kernel, seed: u64, note: &mut dyn FnMut(&str)) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (index, shape) in BENCH.iter().enumerate() {
@@ -133,7 +134,7 @@ struct Setup {
     idle: Vec<u32>,
 }
 
-/// Repetitions of one column.
+/// The repetitions of one column.
 #[derive(Default)]
 struct Samples {
     rounds: u32,
@@ -144,7 +145,8 @@ struct Samples {
 }
 
 impl Setup {
-    /// The idle CPU is in socket 0, and so are all wakers: they can find it. Of the half, which CPUs idle is random.
+    /// The idle CPU is in socket 0, and so are all wakers, so they can find it. With half of the CPUs idle, they are
+    /// random.
     fn new(index: usize, load: Load, seed: u64) -> Setup {
         let topology = BENCH[index].topology();
         let mut cpus: Vec<u32> = (0..topology.cpus.len() as u32).collect();

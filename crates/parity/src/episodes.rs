@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Both builds, told the same: many short episodes, each a policy on a random machine under a random kernel.
+//! The two builds compared on the same events, in many short episodes: each is a policy on a random machine under a
+//! random kernel.
 //!
-//! The native build goes first, because what happens next depends on what it answers; the BPF build then gets the same
-//! events in batches. Every answer and every task's record is compared, and after each batch all of the state.
+//! The native build goes first, because the next events depend on its answers; the BPF build then gets the same events
+//! in batches. Every answer and every task's record is compared, and all of the state after each batch.
 
 use std::fmt;
 
@@ -20,7 +21,7 @@ use crate::native::Native;
 use crate::random::Random;
 use crate::topology;
 
-/// Decisions of one episode: long enough to fill a machine and to empty it again.
+/// Decisions in an episode: enough to fill a machine and to empty it again.
 const EPISODE_DECISIONS: u64 = 500;
 
 /// What was compared.
@@ -47,14 +48,14 @@ impl Comparison {
     }
 }
 
-/// The two builds do not agree.
+/// The builds disagree.
 #[derive(Debug)]
 pub(crate) struct Mismatch {
     pub(crate) seed: u64,
     pub(crate) episode: u64,
     pub(crate) policy: String,
     pub(crate) machine: String,
-    /// Number of the event in the episode, or `None` where only the state at the end of a batch differs.
+    /// Number of the event in the episode, or `None` if only the state at the end of a batch differs.
     pub(crate) event: Option<u64>,
     pub(crate) what: String,
     pub(crate) differences: Vec<String>,
@@ -79,7 +80,7 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// Every value of every axis with every value of every other; all combinations would be thousands.
+/// Every value of every axis with every value of every other. All combinations would be thousands.
 pub(crate) fn policies() -> Vec<PolicySpec> {
     PolicySpec::cover(Cover::Pairs)
 }
@@ -98,7 +99,7 @@ pub(crate) fn install(
     kernel.init()
 }
 
-/// Compares at least `decisions` decisions, all policies in turn; or `only` one episode.
+/// Compares at least `decisions` decisions, with all policies in turn; or one episode, `only`.
 ///
 /// # Errors
 /// [`Mismatch`] at the first difference.
@@ -156,7 +157,7 @@ impl Episode {
     }
 
     fn run(mut self, kernel: &mut Kernel, total: &mut Comparison) -> Result<()> {
-        // A machine on which nothing can be decided any more would never get there.
+        // A machine on which nothing can be decided any more would never reach the number.
         for _ in 0..100 * EPISODE_DECISIONS {
             self.model.step();
             if self.model.batch_is_full() {
@@ -246,7 +247,7 @@ impl Episode {
             let record = policy.group(slot);
             let bpf = kernel.group(slot)?;
             differences(&STATE.group, &format!("group {slot}"), record.as_bytes(), bytes(&bpf), found);
-            // A group that never was has touched nothing.
+            // A group that never existed has changed nothing.
             let cpus = if record.generation > 0 { nr_cpus } else { 0 };
             for cpu in 0..cpus {
                 let (native, bpf) = (policy.group_cpu(slot, cpu), kernel.group_cpu(slot, cpu, nr_cpus)?);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events and answers in a form that both builds share, and where two answers differ.
+//! Events and answers in a form that both builds share, and the differences between two answers.
 //!
-//! An answer is the bytes of its C struct. The tables of fields that are written from the headers say what lies where;
-//! unused room is not compared. Both builds have the same layout but for the length of a task's mask, which comes last.
+//! An answer is the bytes of its C struct. The tables of fields that are generated from the headers give the layout;
+//! unused room is not compared. Both builds have the same layout except for the length of a task's mask, which comes
+//! last.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -15,7 +16,7 @@ use crate::kernel::{bytes, types};
 /// "No task" in an event (PARITY_NO_TASK).
 const NO_TASK: u32 = u32::MAX;
 
-/// One event, what it is of, and what the native build answered.
+/// An event, the numbers of its task, waker and mask, and the native build's answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     /// The kind, or one more than the last: PARITY_IDLE_MASK.
@@ -25,7 +26,7 @@ pub(crate) struct Step {
     /// Index of an affinity mask.
     pub(crate) mask: u32,
     pub(crate) answer: Answer,
-    /// The records of task and waker after the event, if it is of any.
+    /// The records of task and waker after the event, if it has any.
     pub(crate) records: [Option<Record>; 2],
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Step {
 pub(crate) type Record = [u8; RECORD];
 const RECORD: usize = std::mem::offset_of!(Task, allowed);
 
-/// A task's record as a step keeps it.
+/// Returns a task's record as a step keeps it.
 pub(crate) fn record(task: &Task) -> Record {
     *task.as_bytes().first_chunk().expect("a task has a record before its mask")
 }
@@ -44,7 +45,7 @@ static ANSWERS: LazyLock<Vec<Vec<Leaf>>> =
 static TASK: LazyLock<Vec<Leaf>> =
     LazyLock::new(|| leaves(Task::FIELDS).into_iter().filter(|leaf| leaf.offset < RECORD).collect());
 
-/// The numbers of what the policy keeps.
+/// The numbers in the policy's state.
 pub(crate) struct State {
     pub(crate) cpu: Vec<Leaf>,
     pub(crate) block: Vec<Leaf>,
@@ -69,7 +70,7 @@ pub(crate) fn differences(numbers: &[Leaf], prefix: &str, native: &[u8], bpf: &[
     }
 }
 
-/// An event as the BPF program reads it.
+/// Returns an event as the BPF program reads it.
 pub(crate) fn for_bpf(
     event: &Event,
     task: Option<u32>,
@@ -87,7 +88,7 @@ pub(crate) fn for_bpf(
 }
 
 impl Step {
-    /// Every field in which the BPF build answered otherwise; empty if it agrees.
+    /// Returns every field in which the BPF build's answer differs; empty if none does.
     pub(crate) fn differences(&self, bpf: &types::parity_answer) -> Vec<String> {
         let mut found = Vec::new();
         if let Some(kind) = self.event.kind() {
@@ -103,7 +104,7 @@ impl Step {
         found
     }
 
-    /// The event and the native answer, in words.
+    /// Returns the event and the native answer in words.
     pub(crate) fn text(&self) -> String {
         let kind = self.event.kind();
         let mut text = format!("{} {:?}", kind.map_or("idle-mask", EventKind::name), self.event);
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// The tables are of the native build; a struct of the BPF build that had another layout would be read wrongly.
+    /// The tables are of the native build; a struct of another layout in the BPF build would be read wrongly.
     #[test]
     fn both_builds_have_the_same_layout() {
         assert_eq!(size_of::<types::wl_cpu>(), size_of::<CpuState>());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Two threads on one BPF state, and what must be conserved.
+//! Two threads on one BPF state, and what they must conserve.
 //!
-//! Each thread flips its own CPUs between busy and idle (they interleave, so every group's counter is hammered by
-//! both), searches from them for idle CPUs anywhere, and queues, runs and stops its own tasks. When both are done:
-//! - a group's counter is the number of its CPUs whose state is busy, and no other counter was touched;
-//! - every CPU's token is where it belongs: in the idle mask, or with the CPU itself while it is busy; none was
-//!   doubled, so no claim was given to two searches, and none was lost, so no CPU seems busy for ever;
+//! Each thread flips its own CPUs between busy and idle (they interleave, so both threads hammer every group's
+//! counter), searches from them for idle CPUs anywhere, and queues, runs and stops its own tasks. When both are done:
+//! - a group's counter is the number of its CPUs whose state is busy, and no other counter has changed;
+//! - every CPU's token is where it belongs: in the idle mask, or with the CPU itself while it is busy. None was
+//!   doubled, so no claim was given to two searches; none was lost, so no CPU seems busy for ever;
 //! - with idle=nearest, a CPU that looks idle has its bit, and a block with a bit or a wholly idle core is in its LLC's
 //!   summary, and an LLC with such a block has its bit, so no idle CPU is hidden from searches;
 //! - once all tasks are gone, no CPU counts any task, running or queued, and no load, and neither does a task group.
@@ -24,16 +24,16 @@ use crate::native::IDLE_MASK;
 use crate::random::Random;
 use crate::topology::Shape;
 
-/// `HAMMER_THREADS` and `HAMMER_TASKS` of hammer.h.
+/// `HAMMER_THREADS` in hammer.h.
 const THREADS: u32 = 2;
 const TASKS_PER_THREAD: u32 = 64;
-/// Rounds of one call; several calls, so that the threads meet in many ways.
+/// Rounds of a call. There are several calls, so that the threads meet in many ways.
 const ROUNDS: u32 = 10_000;
 const CALLS: u32 = 3;
 
 const CPU_BUSY: u32 = CpuActivity::Busy as u32;
 
-/// Small, so that the threads meet often; with a core, a cluster level above it, and two LLCs.
+/// Small machines, so that the threads meet often; with cores, a cluster level above them, and two LLCs.
 const SHAPES: [Shape; 2] = [
     Shape { nodes: 1, llcs: 2, clusters: 0, cores: 4, threads: 4 },
     Shape { nodes: 2, llcs: 1, clusters: 2, cores: 8, threads: 2 },
@@ -46,19 +46,19 @@ pub(crate) struct Hammered {
     pub(crate) flips: u64,
     pub(crate) searches: u64,
     pub(crate) claims: u64,
-    /// Claims that the other thread was quicker to get: shows that the threads did meet.
+    /// Claims that the other thread won, which show that the threads did meet.
     pub(crate) lost_claims: u64,
     pub(crate) task_steps: u64,
     pub(crate) elapsed_ms: u64,
 }
 
-/// Two threads left the state wrong.
+/// Two threads left a wrong state.
 #[derive(Debug)]
 pub(crate) struct NotConserved {
     pub(crate) seed: u64,
     pub(crate) policy: String,
     pub(crate) machine: String,
-    /// What is wrong, one line each.
+    /// The errors, one line each.
     pub(crate) lines: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl std::error::Error for NotConserved {}
 /// Hammers each of `policies` on each machine.
 ///
 /// # Errors
-/// [`NotConserved`] at the first machine and policy where something is wrong.
+/// [`NotConserved`] at the first machine and policy with an error.
 pub(crate) fn hammer(kernel: &mut Kernel, seed: u64, policies: &[PolicySpec]) -> Result<Hammered> {
     let mut total = Hammered::default();
     let begin = Instant::now();
@@ -203,7 +203,7 @@ fn check_counters(kernel: &mut Kernel, tables: &Tables, wrong: &mut Vec<String>)
     }
 }
 
-/// Bits of CPUs that are busy are left to searches, and say nothing.
+/// A bit of a busy CPU is left for searches to clear, and proves nothing.
 fn check_blocks(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, wrong: &mut Vec<String>) {
     let Some(blocks) = tables.blocks.as_ref().filter(|_| spec.traits().keeps_blocks != 0) else { return };
     let state = &kernel.memory().wl_memory.policy;
@@ -231,8 +231,8 @@ fn check_blocks(kernel: &mut Kernel, spec: &PolicySpec, tables: &Tables, wrong: 
     }
 }
 
-/// Once all tasks are gone. What a group counts in its parent may be of the past where two threads changed its load at
-/// once, until its next task; so all sums are those of what children say they count.
+/// Checks the counts when all tasks are gone. If two threads changed a group's load at once, what it counts in its
+/// parent may be old until its next task; so sums are compared with what children say that they count.
 fn check_nothing_runs(
     kernel: &mut Kernel,
     spec: &PolicySpec,
@@ -280,7 +280,7 @@ fn check_nothing_runs(
     Ok(())
 }
 
-/// Tells the BPF build alone.
+/// Tells events to the BPF build only.
 pub(crate) fn tell(kernel: &mut Kernel, events: impl Iterator<Item = (Event, Option<u32>)>) -> Result<()> {
     let mut count = 0;
     for (event, task) in events {

@@ -20,22 +20,22 @@ mod skeleton {
 
 pub(crate) use skeleton::types;
 
-/// Events of one run of `parity_run` (PARITY_BATCH).
+/// The number of events in one run of `parity_run` (PARITY_BATCH).
 pub(crate) const BATCH: usize = 4096;
-/// Task records (PARITY_TASKS).
+/// The number of task records (PARITY_TASKS).
 pub(crate) const TASKS: usize = 1024;
-/// Affinity masks of one batch (PARITY_MASKS).
+/// The number of affinity masks of a batch (PARITY_MASKS).
 pub(crate) const MASKS: usize = 256;
-/// Words of a mask in the BPF build.
+/// The number of words of a mask in the BPF build.
 pub(crate) const MASK_WORDS: usize = 16;
-/// Slots of task groups that the loaded object has room for, the root's included.
+/// The number of slots of task groups, including the root's, for which the loaded object has room.
 pub(crate) const GROUPS: u32 = 11;
-/// CPUs in the BPF build (WL_MAX_CPUS).
+/// The number of CPUs in the BPF build (WL_MAX_CPUS).
 pub(crate) const MAX_CPUS: u32 = 1024;
 /// The most instructions that the verifier may walk for one program; its own limit is 1,000,000.
 pub(crate) const VERIFIED_INSNS_MAX: u32 = 250_000;
 
-/// bpf() is refused to us: no root, or a container that withholds it. The text is the whole message.
+/// The kernel refuses bpf(): not root, or a container that withholds it. The text is the whole message.
 #[derive(Debug)]
 pub(crate) struct Refused(String);
 
@@ -47,7 +47,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// A deliberate fault of the BPF side (`FAULT_*` in parity.bpf.c), to prove that a comparison can fail.
+/// A deliberate fault of the BPF side (`FAULT_*` in parity.bpf.c), which proves that a comparison can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Fault {
@@ -67,7 +67,7 @@ pub(crate) struct Kernel {
     skeleton: skeleton::ParitySkel<'static>,
 }
 
-/// How much work the verifier had with a program.
+/// The verifier's work on a program.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct ProgramSize {
     pub(crate) name: &'static str,
@@ -76,11 +76,11 @@ pub(crate) struct ProgramSize {
 }
 
 impl Kernel {
-    /// Loads the programs. [`Refused`] if bpf() is refused to us.
+    /// Loads the programs. Fails with [`Refused`] if the kernel refuses bpf().
     pub(crate) fn load(fault: Fault) -> Result<Kernel> {
         probe()?;
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
-        // The shell of the object outlives it: a few bytes a load.
+        // The object borrows this storage for ever: a few bytes for each load.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open =
             skeleton::ParitySkelBuilder::default().open(storage).context("cannot open the BPF object")?;
@@ -124,35 +124,35 @@ impl Kernel {
         run(&self.skeleton.progs.parity_init, &mut [])
     }
 
-    /// A group's record.
+    /// Returns a group's record.
     pub(crate) fn group(&self, slot: u32) -> Result<types::wl_group> {
         entry(&self.skeleton.maps.wl_groups, slot)
     }
 
-    /// A group's record on a CPU of a machine with `nr_cpus` CPUs.
+    /// Returns a group's record of a CPU, on a machine with `nr_cpus` CPUs.
     pub(crate) fn group_cpu(&self, slot: u32, cpu: u32, nr_cpus: u32) -> Result<types::wl_group_cpu> {
         entry(&self.skeleton.maps.wl_group_cpus, slot * nr_cpus + cpu)
     }
 
-    /// Answers the first `nr_events` of `memory().events`.
+    /// Makes the BPF build answer the first `nr_events` of `memory().events`.
     pub(crate) fn run_events(&mut self, nr_events: usize) -> Result<()> {
         self.memory().nr_events = u32::try_from(nr_events).context("more events than a batch has")?;
         run(&self.skeleton.progs.parity_run, &mut [])
     }
 
-    /// One thread's part of the hammer, as `memory().hammer_args[thread]` says. Two threads call it at once.
+    /// Runs one thread's part of the hammer, as `memory().hammer_args[thread]` says. Two threads call it at once.
     pub(crate) fn hammer(&self, thread: u32) -> Result<()> {
         let mut context = [0; 8];
         context[..4].copy_from_slice(&thread.to_ne_bytes());
         run(&self.skeleton.progs.parity_hammer, &mut context)
     }
 
-    /// The timed loop, as `memory().bench_args` says.
+    /// Runs the timed loop, as `memory().bench_args` says.
     pub(crate) fn bench(&self) -> Result<()> {
         run(&self.skeleton.progs.parity_bench, &mut [])
     }
 
-    /// The verifier's figures for every program.
+    /// Returns the verifier's figures for every program.
     pub(crate) fn sizes(&self) -> Result<Vec<ProgramSize>> {
         let programs = &self.skeleton.progs;
         [
@@ -167,7 +167,7 @@ impl Kernel {
     }
 }
 
-/// The bytes of what the object has in memory.
+/// Returns the bytes of a value in the object's memory.
 pub(crate) fn bytes<T: Record>(value: &T) -> &[u8] {
     // SAFETY: a Record is integers, arrays of them and explicit padding, all of it written once: every byte may be
     // read while the borrow lasts.
@@ -187,11 +187,11 @@ impl Record for types::wl_block {}
 impl Record for types::wl_group {}
 impl Record for types::wl_group_cpu {}
 
-/// An entry of a map whose values are of type `T`.
+/// Returns an entry of a map whose values have type `T`.
 fn entry<T: Record>(map: &libbpf_rs::Map<'_>, index: u32) -> Result<T> {
     let bytes = map.lookup(&index.to_ne_bytes(), MapFlags::ANY)?.context("the map has room for it")?;
     ensure!(bytes.len() == size_of::<T>(), "an entry has {} bytes", bytes.len());
-    // SAFETY: any bytes are a Record, and there are as many as it has.
+    // SAFETY: any bytes are a Record, and there are as many bytes as it has.
     #[allow(unsafe_code)]
     let entry = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
     Ok(entry)
@@ -223,7 +223,7 @@ fn size(name: &'static str, fd: BorrowedFd<'_>) -> Result<ProgramSize> {
     Ok(ProgramSize { name, verified_insns: info.verified_insns, jited_bytes: info.jited_prog_len })
 }
 
-/// Asks the kernel for the least of what is needed, so that a refusal is told apart from a bad program.
+/// Asks the kernel for a minimal program, so that a refusal can be distinguished from a bad program.
 fn probe() -> Result<()> {
     let program = [
         libbpf_sys::bpf_insn { code: 0xb7, ..Default::default() }, // r0 = 0
@@ -257,7 +257,7 @@ fn probe() -> Result<()> {
             _ => Err(error).context("this kernel runs no syscall programs (Linux 5.14 has them)"),
         };
     }
-    // SAFETY: the descriptor was just made for us and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor for us, and no other code has it.
     #[allow(unsafe_code)]
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab-parity`: the policy's native and BPF builds, side by side in this machine's own kernel.
 //!
-//! In order: load the BPF build and state how much work that was for the verifier; prove that the comparison can fail,
-//! with faults made on purpose; tell both builds the same events and compare; hammer one BPF state with two threads;
-//! time searches. `cargo xtask parity` builds and runs this. Exit codes: 0 all well, 1 not, 2 bad arguments, 77 this
-//! kernel runs no BPF programs for us.
+//! It proceeds in this order: it loads the BPF build and reports the verifier's work; proves with deliberate faults
+//! that the comparison can fail; tells both builds the same events and compares; hammers one BPF state with two
+//! threads; and times searches. `cargo xtask parity` builds and runs this. Exit codes: 0 all is well, 1 a difference or
+//! an error, 2 bad arguments, 77 this kernel refuses to run BPF programs.
 
 mod bench;
 mod episodes;
@@ -26,22 +26,22 @@ use clap::{Parser, ValueEnum};
 use kernel::{Fault, Kernel, Refused, VERIFIED_INSNS_MAX};
 use report::Report;
 
-/// Exit code where BPF is refused.
+/// Exit code if BPF is refused.
 const EXIT_REFUSED: u8 = 77;
 
 /// Compare the decisions of the policy's native and BPF builds, and time searches in the kernel.
 ///
-/// Needs root and a kernel with BPF and BTF, not sched_ext. Quick as it stands; more decisions find more.
+/// Needs root and a kernel with BPF and BTF, but not sched_ext. The defaults are quick; more decisions find more.
 #[derive(Parser)]
 #[command(name = "cargo xtask parity", bin_name = "cargo xtask parity", version)]
 struct Arguments {
-    /// Wake-up decisions to compare at least, over all policies together.
+    /// Least number of wake-up decisions to compare, over all policies together; more decisions find more differences.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     decisions: u64,
-    /// Seed of all that is random.
+    /// Seed of all random choices; the same seed gives the same events.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Compare this episode only, as a mismatch names it.
+    /// Compare only the episode of this number, as a mismatch reports it.
     #[arg(long, value_name = "N", conflicts_with = "bench_only")]
     episode: Option<u64>,
     /// Time searches and do nothing else.
@@ -53,7 +53,7 @@ struct Arguments {
     /// Prove that the comparisons can fail, and do nothing else.
     #[arg(long, conflicts_with_all = ["episode", "write_docs"])]
     self_test: bool,
-    /// What stdout gets; with json, progress goes to stderr.
+    /// Format of stdout; with json, progress goes to stderr.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write the table of timed searches to docs/design/parity.md.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A random kernel: tells the native policy what could happen on a machine, and follows its answers.
 //!
-//! Not a simulator: time jumps at random, nothing takes any, and queues have no order. It keeps just enough truth (who
-//! runs where, who is queued where) that the policy gets into the states that it gets into on a real machine, full and
-//! empty ones. Now and then it tells what no kernel would: an event twice, an event out of order, time that goes back.
+//! It is not a simulator: time jumps at random, nothing takes time, and queues have no order. It keeps just enough
+//! truth (which task runs or is queued where) to bring the policy into the states of a real machine, full and empty
+//! ones. Now and then it tells what no kernel would: an event twice, an event out of order, time that goes back.
 
 use wakelab_policy::{
     DispatchDo, EnqueueWhy, SelectIn, TASK_KTHREAD, TASK_NEW, WAKE_EXEC, WAKE_FORK, WAKE_IRQ, WAKE_SYNC,
@@ -13,11 +13,11 @@ use crate::kernel::{BATCH, MASKS, TASKS};
 use crate::native::Native;
 use crate::random::Random;
 
-/// Events that one step may tell at most, with room to spare: a batch is taken between steps.
+/// The most events that one step tells, with room to spare: batches end between steps.
 const STEP_EVENTS_MAX: usize = 512;
-/// Masks that one step may use at most.
+/// The most masks that one step uses.
 const STEP_MASKS_MAX: usize = 8;
-/// Tasks of a queue that a pull looks at.
+/// The number of tasks of a queue that a pull looks at.
 const PULL_LOOK_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +42,12 @@ pub(crate) struct Model {
     random: Random,
     cpus: Vec<ModelCpu>,
     places: Vec<Place>,
-    /// Records that are used; fewer than TASKS on small machines, so that tasks meet again.
+    /// The number of records in use; fewer than TASKS on small machines, so that tasks meet again.
     nr_tasks: usize,
-    /// Of each slot above the root's, its group's parent.
+    /// By slot above the root's: the parent of its group.
     groups: Vec<Option<u32>>,
-    /// Of 100 steps, how many put work onto the machine; drifts, so that it is empty, full and in between.
+    /// The percentage of steps that bring work onto the machine. It drifts, so that the machine is empty, full and in
+    /// between.
     load_percent: usize,
     now_ns: u64,
     next_id: u64,
@@ -73,7 +74,7 @@ impl Model {
         model
     }
 
-    /// Some CPUs report at once, some never before their first task.
+    /// Some CPUs report at once, others never before their first task.
     fn start(&mut self) {
         let silent_percent = self.random.pick(&[0, 20, 100]);
         for cpu in 0..self.cpus.len() as u32 {
@@ -84,13 +85,13 @@ impl Model {
         }
     }
 
-    /// True if the events so far should be taken before the next step.
+    /// Whether the events so far should be taken before the next step.
     pub(crate) fn batch_is_full(&self) -> bool {
         let (events, masks) = self.native.pending();
         events + STEP_EVENTS_MAX > BATCH || masks + STEP_MASKS_MAX > MASKS
     }
 
-    /// One thing happens.
+    /// Lets one thing happen.
     pub(crate) fn step(&mut self) {
         self.pass_time();
         if self.random.below(200) == 0 {
@@ -127,7 +128,7 @@ impl Model {
         self.random.below(self.cpus.len()) as u32
     }
 
-    /// A task in a place that `wanted` accepts, from a random start; none if no task is.
+    /// Returns a task in a place that `wanted` accepts, from a random start; none if no task is.
     fn find_task(&mut self, wanted: impl Fn(Place) -> bool) -> Option<u32> {
         let start = self.random.below(self.nr_tasks);
         (start..self.nr_tasks).chain(0..start).find(|&task| wanted(self.places[task])).map(|task| task as u32)
@@ -160,7 +161,7 @@ impl Model {
         let (this_cpu, waker) = self.find_waker(flags);
         let decision = self.select(task, this_cpu, waker, flags);
         if self.random.chance(3) && why == EnqueueWhy::Wakeup {
-            // The wake-up comes to nothing: its claim is given back.
+            // The wake-up leads nowhere, so its claim is given back.
             if decision.claimed != 0 {
                 self.native.idle_mask(decision.cpu.cast_unsigned(), true);
             }
@@ -170,7 +171,7 @@ impl Model {
         self.enqueue(task, asked, why);
     }
 
-    /// Most wake-ups come from a running task, some from interrupts that hit a CPU at random.
+    /// Most wake-ups come from a running task, some from interrupts on random CPUs.
     fn find_waker(&mut self, flags: u32) -> (u32, Option<u32>) {
         let from_task = flags & WAKE_IRQ == 0 && self.random.chance(90);
         if from_task
@@ -191,7 +192,7 @@ impl Model {
         flags: u32,
     ) -> wakelab_policy::Decision {
         let prev_cpu = match self.random.below(20) {
-            // A busy one, so that the search has to go on.
+            // A busy CPU, so that the search has to go on.
             10.. => match self.find_task(|place| matches!(place, Place::Running(_))) {
                 Some(other) => self.native.task(other).cpu,
                 None => self.native.task(task).cpu,
@@ -223,7 +224,7 @@ impl Model {
         }
     }
 
-    /// The CPU puts back what runs there and takes what the policy says.
+    /// The CPU puts back what runs there, and takes what the policy says.
     fn schedule(&mut self, cpu: u32) {
         if let Some(task) = self.cpus[cpu as usize].running.take() {
             self.native.stopping(task, cpu, self.now_ns, true);
@@ -236,7 +237,7 @@ impl Model {
     }
 
     fn pick_next(&mut self, cpu: u32) {
-        // A pull may get nothing; the policy must not ask for ever, but that is another test's to find.
+        // A pull may get nothing. The policy must not ask for ever, but another test checks that.
         for _ in 0..8 {
             let dispatch = self.native.dispatch(cpu, self.now_ns);
             match dispatch.what() {
@@ -250,7 +251,7 @@ impl Model {
             return self.go_idle(cpu);
         }
         let start = self.random.below(len);
-        // Queues have no order, so the policy is asked from a random start on; it need not want any.
+        // Queues have no order, so the policy is asked from a random start on. It need not want any task.
         let asked = (0..len.min(PULL_LOOK_MAX)).map(|step| (start + step) % len);
         let wanted = asked.into_iter().find(|&at| {
             let task = self.cpus[cpu as usize].queue[at];
@@ -332,7 +333,7 @@ impl Model {
         if self.random.chance(15) {
             self.native.timer(cpu, self.now_ns);
         }
-        // Also told where it is not so: it must heal.
+        // This is also told when it is not true: the counts must heal.
         if self.random.chance(10) {
             let kicked = self.native.taken(cpu, self.now_ns).kick_cpu;
             if kicked >= 0 && self.random.chance(80) {
@@ -352,7 +353,7 @@ impl Model {
         }
     }
 
-    /// Weight or affinity of some task changes; a queued one that may not stay is queued again.
+    /// Weight or affinity of some task changes. A queued task that may not stay is queued again.
     fn task_changes(&mut self) {
         if !self.groups.is_empty() && self.random.chance(60) {
             return self.group_changes();
@@ -376,7 +377,7 @@ impl Model {
         }
     }
 
-    /// A group comes, goes, or gets other shares; or a task goes to another group.
+    /// A group begins, ends, or gets other shares; or a task goes to another group.
     fn group_changes(&mut self) {
         let at = self.random.below(self.groups.len());
         let slot = at as u32 + 1;
@@ -412,13 +413,13 @@ impl Model {
         }
     }
 
-    /// A slot in use, or the root's.
+    /// Returns a slot in use, or the root's.
     fn any_group(&mut self) -> u32 {
         let at = self.random.below(self.groups.len() + 1);
         if at > 0 && self.groups[at - 1].is_some() { at as u32 } else { 0 }
     }
 
-    /// Everything, one CPU, a few, a run of neighbours, or a random half. Empty: everything.
+    /// Returns all CPUs, one, a few, a run of neighbours, or a random half. Empty means all.
     fn new_affinity(&mut self, task: u32) -> Vec<u32> {
         let nr_cpus = self.cpus.len();
         let allowed: Vec<u32> = match self.random.below(10) {
@@ -439,7 +440,7 @@ impl Model {
         self.random.pick(&[1024, 1024, 1024, 15, 110, 335, 820, 1277, 3121, 9548, 88761])
     }
 
-    /// What an event told twice, or out of order, looks like to the policy. The model's truth does not change.
+    /// Tells an event twice, or out of order. The model's truth does not change.
     fn nonsense(&mut self) {
         let cpu = self.any_cpu();
         let now_ns = self.now_ns;
@@ -467,7 +468,7 @@ impl Model {
                 self.native.dispatch(cpu, now_ns);
             }
             _ => {
-                // A pull that asks about a task of another queue than the one that it was sent to.
+                // A pull asks about a task in another queue than the one that it was sent to.
                 if let Some(task) = self.find_task(|place| matches!(place, Place::Queued(_))) {
                     self.native.may_move(task, cpu, now_ns);
                     self.requeue_where_it_counts(task);
@@ -476,7 +477,7 @@ impl Model {
         }
     }
 
-    /// Moves a queued task to the queue of the CPU where the policy counts it.
+    /// Moves a queued task to the queue of the CPU on which the policy counts it.
     fn requeue_where_it_counts(&mut self, task: u32) {
         let Place::Queued(from) = self.places[task as usize] else { return };
         let home = self.native.task(task).cpu.cast_unsigned();

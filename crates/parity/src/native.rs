@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The native build, told events one by one, and the record of what it answered.
+//! The native build: it is told events one by one, and its answers are recorded.
 
 use wakelab_policy::{
     Answer, Decision, Dispatch, Enqueue, EnqueueWhy, Event, EventKind, Move, Moved, Policy, Run, SelectIn,
@@ -39,17 +39,17 @@ impl Native {
         &self.tasks[task as usize]
     }
 
-    /// Events that were not taken yet, and affinity masks that they use.
+    /// Returns the numbers of events that were not taken yet, and of affinity masks that they use.
     pub(crate) fn pending(&self) -> (usize, usize) {
         (self.steps.len(), self.masks.len())
     }
 
-    /// The events since the last call with their answers, and the masks that they refer to.
+    /// Takes the events since the last call with their answers, and the masks that they refer to.
     pub(crate) fn take(&mut self) -> (Vec<Step>, Vec<[u64; MASK_WORDS]>) {
         (std::mem::take(&mut self.steps), std::mem::take(&mut self.masks))
     }
 
-    /// Makes a call and notes it. `answer` is what it reads.
+    /// Makes a call and records it. The call may read `answer`.
     fn apply(&mut self, event: Event, task: Option<u32>, waker: Option<u32>, mut answer: Answer) -> Answer {
         match (task.map(|task| task as usize), waker.map(|waker| waker as usize)) {
             (Some(task), Some(waker)) => {
@@ -80,7 +80,7 @@ impl Native {
         self.tell(Event { value: id, weight, flags, ..Event::new(EventKind::TaskInit, 0, 0) }, Some(task));
     }
 
-    /// `allowed` of `None`: everywhere.
+    /// Changes a task's affinity; `allowed` of `None` means all CPUs.
     pub(crate) fn affinity(&mut self, task: u32, allowed: Option<&[u32]>) {
         assert!(self.masks.len() < MASKS, "a batch has room for {MASKS} masks");
         let mut mask = [0; MASK_WORDS];
@@ -106,7 +106,7 @@ impl Native {
         decision
     }
 
-    /// About the last decision.
+    /// Reports the time of the last decision.
     pub(crate) fn scan_took(&mut self, cpu: u32, elapsed_ns: u64) {
         let mut answer = Answer::default();
         answer.set(&self.last_decision);
@@ -114,7 +114,7 @@ impl Native {
         self.apply(event, None, None, answer);
     }
 
-    /// A CPU that follows from the event does it.
+    /// Queues the task. The CPU that makes the call follows from the event.
     pub(crate) fn enqueue(&mut self, task: u32, cpu: u32, why: EnqueueWhy, now_ns: u64) -> Enqueue {
         let this_cpu = match why {
             EnqueueWhy::SliceEnd => cpu,
@@ -129,7 +129,7 @@ impl Native {
         self.last_dispatch
     }
 
-    /// For the last dispatch, whose budget it uses up.
+    /// Asks for the last dispatch, and uses up its budget.
     pub(crate) fn may_move(&mut self, task: u32, cpu: u32, now_ns: u64) -> Move {
         let mut answer = Answer::default();
         answer.set(&self.last_dispatch);
@@ -199,7 +199,7 @@ impl Native {
         self.tell(Event::new(EventKind::Exit, 0, now_ns), Some(task));
     }
 
-    /// The host's, not the policy's.
+    /// Sets a bit of the idle mask, which belongs to the host and not to the policy.
     pub(crate) fn idle_mask(&mut self, cpu: u32, idle: bool) {
         self.policy.set_idle_mask(cpu, idle);
         let event = Event { kind: IDLE_MASK, cpu, value: u64::from(idle), ..Event::default() };
@@ -207,7 +207,7 @@ impl Native {
     }
 }
 
-/// PARITY_IDLE_MASK.
+/// The kind of an event that sets a bit of the idle mask (PARITY_IDLE_MASK).
 pub(crate) const IDLE_MASK: u32 = EventKind::COUNT as u32;
 
 /// An event about the CPU on which it happens.

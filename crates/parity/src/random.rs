@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Randomness of the tests: one seed, one sequence, on every machine.
+//! Randomness of the tests: one seed gives the same sequence on every machine.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -8,33 +8,33 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 pub(crate) struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The sequence number `stream` of `seed`.
+    /// Returns sequence number `stream` of `seed`.
     pub(crate) fn new(seed: u64, stream: u64) -> Random {
-        // The two are spread over the seed by the generator's own SplitMix64.
+        // The generator's own SplitMix64 spreads the two over the seed.
         Random(Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream))
     }
 
-    /// Any value.
+    /// Returns any value.
     pub(crate) fn any(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// 0 up to and not including `end`, which is not 0.
+    /// Returns 0 up to but not including `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.any()) * end as u128) >> 64) as usize
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of `items`.
+    /// Returns one of `items`.
     pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 
-    /// 0 up to about 2^`bits_max`, every magnitude as likely as any other.
+    /// Returns 0 up to about 2^`bits_max`, with every magnitude equally likely.
     pub(crate) fn magnitude(&mut self, bits_max: usize) -> u64 {
         let bits = self.below(bits_max + 1);
         self.any() & ((1 << bits) - 1)

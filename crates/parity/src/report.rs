@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What was found: as text, as JSON, and as docs/design/parity.md.
+//! The results: as text, as JSON, and as docs/design/parity.md.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::topology::BENCH;
 
 const DOCS: &str = "docs/design/parity.md";
 const DOCS_TEMPLATE: &str = include_str!("docs.md.in");
-/// The command that writes them.
+/// The command that writes the figures.
 const DOCS_COMMAND: &str = "cargo xtask parity --bench-only --write-docs";
 
-/// Where the figures come from.
+/// The machine that the figures come from.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Where {
     kernel: String,
     cpu: String,
     nr_cpus_online: usize,
-    /// What else ran: the average number of runnable tasks over the last minute, before all this.
+    /// Other load: the average number of runnable tasks over the last minute, before the run.
     load_average: String,
     virtual_machine: bool,
     compiler: &'static str,
@@ -112,7 +112,7 @@ impl Report {
         .to_owned()
     }
 
-    /// A row a machine and load, a column a design.
+    /// A row for each machine and load, a column for each design.
     fn searches_table(&self, part: Part) -> String {
         let mut designs: Vec<&str> = Vec::new();
         let searches: Vec<&Figure> = self.searches.iter().filter(|figure| figure.part == part).collect();
@@ -131,7 +131,7 @@ impl Report {
         table(&rows, 2)
     }
 
-    /// Writes docs/design/parity.md; returns its path in the project.
+    /// Writes docs/design/parity.md. Returns its path in the project.
     pub(crate) fn write_docs(&self) -> Result<&'static str> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DOCS);
         std::fs::write(&path, self.docs()).with_context(|| format!("cannot write {DOCS}"))?;
@@ -175,7 +175,7 @@ fn cell(figure: &Figure) -> String {
     if figure.part == Part::Search { time } else { format!("{time}, {reads} reads") }
 }
 
-/// Picoseconds as nanoseconds, with a decimal where it means something.
+/// Formats picoseconds as nanoseconds, with a decimal if it is significant.
 fn nanoseconds(ps: u64) -> String {
     match ps {
         0..100_000 => format!("{}.{}", ps / 1_000, ps % 1_000 / 100),
@@ -183,7 +183,7 @@ fn nanoseconds(ps: u64) -> String {
     }
 }
 
-/// Columns as wide as their widest cell, the first `left` aligned left, the others right.
+/// Lays out columns as wide as their widest cell: the first `left` aligned left, the others right.
 fn table(rows: &[Vec<String>], left: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Proof that the comparisons can fail: the same checks on BPF programs that are wrong on purpose.
+//! Proof that the comparisons can fail: the same checks on BPF programs with deliberate faults.
 
 use anyhow::{Result, bail};
 
@@ -7,7 +7,7 @@ use crate::episodes::{self, Mismatch};
 use crate::hammer::{self, NotConserved};
 use crate::kernel::{Fault, Kernel};
 
-/// Faults that comparing must find, and the word by which its report names what is wrong.
+/// Faults that the comparison must find, each with the word by which its report must name it.
 const COMPARED: [(Fault, &str); 5] = [
     (Fault::Cpu, "answer.cpu"),
     (Fault::Reason, "answer.reason"),
@@ -20,7 +20,7 @@ const COMPARED: [(Fault, &str); 5] = [
 const HAMMERED: [(Fault, &str); 3] =
     [(Fault::Counter, "counter 0"), (Fault::Claim, "leaked"), (Fault::Total, "total")];
 
-/// Every fault must be found, and for what it is. Returns what was found, in words.
+/// Checks that every fault is found and named. Returns the findings in words.
 pub(crate) fn self_test(seed: u64) -> Result<String> {
     for (fault, word) in COMPARED {
         let mut kernel = Kernel::load(fault)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Machines to decide on: random ones for parity, and the five that searches are timed on.
+//! Machines: random ones for the comparison, and the five on which searches are timed.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use wakelab_machine::{Cpu, Topology};
 
 use crate::random::Random;
 
-/// A regular machine: the number of each part inside one of the next larger.
+/// A regular machine: the number of each kind of part inside the next larger part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) nodes: usize,
     pub(crate) llcs: usize,
-    /// Clusters of an LLC; 0: there are none, and `cores` counts per LLC.
+    /// Clusters per LLC; 0: there are none, and `cores` counts per LLC.
     pub(crate) clusters: usize,
     pub(crate) cores: usize,
     pub(crate) threads: usize,
@@ -38,7 +38,7 @@ impl Shape {
         self.nr_cores() * self.threads
     }
 
-    /// The CPU that is thread 0 of core `core`, and its siblings, without numbers yet.
+    /// The CPU that is thread 0 of core `core`, without a number yet.
     fn cpu(&self, core: usize) -> Cpu {
         let cluster = core / self.cores;
         let llc = cluster / self.clusters.max(1);
@@ -70,7 +70,7 @@ pub(crate) const BENCH: [Shape; 5] = [
     Shape { nodes: 4, llcs: 1, clusters: 0, cores: 128, threads: 2 },
 ];
 
-/// A random machine of 1 to 1,024 CPUs (all that the BPF build has room for), and what it is in words.
+/// A random machine of 1 to 1,024 CPUs (all that the BPF build has room for), and its description in words.
 pub(crate) fn random(random: &mut Random) -> (Topology, String) {
     let shape = random_shape(random);
     let cores = shape.nr_cores();

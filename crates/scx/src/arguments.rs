@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line: the policy, the machine, and what is reported.
+//! The command line: the policy, the machine, and what to report.
 
 use std::path::PathBuf;
 
@@ -28,23 +28,23 @@ pub(crate) struct Arguments {
     policy: PolicySpec,
     #[command(flatten)]
     choices: Choices,
-    /// Least time that a task runs before another gets its turn. A longer slice means fewer switches and longer waits;
-    /// one turn of all tasks of a CPU takes eight slices, as in Linux.
+    /// Shortest time for which a task runs before another gets its turn. A longer slice means fewer switches and longer
+    /// waits; one turn of all tasks of a CPU takes eight slices, as in Linux.
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     slice_us: Option<u64>,
-    /// Take the topology from a machine file or preset, not from /sys; it must have this machine's CPUs.
+    /// Take the topology from a machine file or preset instead of /sys; it must have this machine's CPUs.
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<String>,
-    /// Take the topology from the tree below this folder, as /sys has it.
+    /// Take the topology from the tree below this directory, which has the layout of /sys.
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     pub(crate) sysfs: PathBuf,
-    /// Most cgroups that are told apart; any more count in their parents. 0 ignores cgroups.
+    /// Greatest number of cgroups to distinguish; the others count in their parents. 0 ignores cgroups.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..4096))]
     pub(crate) cgroups: u32,
     /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Print every SECONDS what was decided and why. 0 only counts it, for --monitor.
+    /// Print every SECONDS what was decided and why. 0 only counts, for --monitor.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub(crate) stats: Option<u64>,
     /// Schedule nothing; print every SECONDS what the running scx_wakelab decided.
@@ -58,27 +58,28 @@ pub(crate) struct Arguments {
     /// Format of --stats and --monitor: a table, or one line of JSON.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: Format,
-    /// Explain each number of --stats.
+    /// Explain each number that --stats prints.
     #[arg(long)]
     pub(crate) help_stats: bool,
-    /// Write every decision with all that the policy read to FILE; `wakelab verify FILE` checks it.
+    /// Write every decision, with everything that the policy read, to FILE; `wakelab verify FILE` checks it.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Buffer for records that are not yet written, in MiB (a power of two). A larger one loses fewer records.
+    /// Size of the buffer for records that are not written yet, in MiB (a power of two). A larger buffer loses fewer
+    /// records.
     #[arg(long, value_name = "MIB", default_value = "32", value_parser = megabytes, requires = "log")]
     pub(crate) log_buffer: u32,
-    /// Log another CPU than was answered for wake-ups of each task whose id this divides; 0: never. Proves that
+    /// For wake-ups of each task whose id N divides, log another CPU than the policy's answer; 0: never. Proves that
     /// verifying can fail.
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     pub(crate) log_fault: u32,
-    /// Size of the kernel's dump after an error; 0 is the kernel's default.
+    /// Size of the kernel's dump after an error, in bytes; a larger dump has more tasks. 0 is the kernel's default.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) exit_dump_len: u32,
-    /// Print the machine's levels as the policy sees them, the verifier's work, and at the end whether all accounts
-    /// balance.
+    /// Also print the machine's levels as the policy sees them, the verifier's work, and at the end whether all
+    /// accounts balance.
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Compare with something else, for measurements (docs/results/live-bench.md).
+    /// Compare the policy with WHAT, for measurements (docs/results/live-bench.md).
     #[arg(long, value_name = "WHAT", hide = true)]
     pub(crate) bench: Option<Bench>,
     /// List the named policies, and enough others to have every value of every axis.
@@ -97,23 +98,23 @@ pub(crate) struct Arguments {
 pub(crate) enum Format {
     /// Tables, for people.
     Text,
-    /// docs/schema/stats.schema.json, an object a line.
+    /// One JSON object per line, as docs/schema/stats.schema.json describes it.
     Json,
 }
 
 /// What `cargo xtask vm bench` compares a policy with.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Bench {
-    /// No policy: a scheduler without hooks, which costs what sched_ext itself does.
+    /// No policy: a scheduler without hooks, which costs what sched_ext itself costs.
     Empty,
-    /// The kernel's default search for an idle CPU, at every other wake-up; prints what both took.
+    /// The kernel's default search for an idle CPU, at every other wake-up; prints the time that both took.
     Search,
 }
 
 /// Deliberate faults.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Break {
-    /// Tasks named `stall-victim` are never queued: the kernel's watchdog has to eject the scheduler.
+    /// Tasks named `stall-victim` are never queued, so that the kernel's watchdog must eject the scheduler.
     Stall,
 }
 
@@ -132,7 +133,7 @@ impl Arguments {
     }
 }
 
-/// `--idle nearest` and so on: a flag for each axis, as wakelab_policy lists them. What was given, by axis.
+/// `--idle nearest` and so on: a flag for each axis, as wakelab_policy lists them. Holds what was given, by axis.
 struct Choices(Vec<(&'static str, String)>);
 
 impl Args for Choices {
@@ -205,7 +206,7 @@ mod tests {
                 assert_eq!(spec(&[&flag, value.name]), same.to_string());
             }
         }
-        // The flag goes first, whatever the policy says.
+        // The flag wins over the policy.
         assert_eq!(
             spec(&["--policy", "linux-4.15+idle=scan", "--idle", "nearest"]),
             "linux-4.15+idle=nearest"

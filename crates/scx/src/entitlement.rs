@@ -29,13 +29,13 @@ const TASK_SHARES: f64 = 1024.0;
 /// A group with something runnable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// The policy's slot of it.
+    /// The policy's slot for it.
     pub(crate) slot: u32,
     /// The slot of its parent; 0: the root.
     pub(crate) parent: u32,
     /// 1024 for a cpu.weight of 100.
     pub(crate) shares: u32,
-    /// Runnable tasks in it, those of groups below it not included.
+    /// Runnable tasks in it, without those of the groups below it.
     pub(crate) tasks: u64,
     /// The cgroup's id.
     pub(crate) id: u64,
@@ -48,7 +48,8 @@ struct Claim {
     most: f64,
 }
 
-/// Divides `capacity` in proportion to shares; none gets more than its most, and what that leaves goes to the others.
+/// Divides `capacity` in proportion to shares. No claim gets more than its most, and what that leaves goes to the
+/// others.
 fn fill(capacity: f64, claims: &[Claim]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..claims.len()).filter(|&at| claims[at].shares > 0.0).collect();
     order.sort_by(|&a, &b| {
@@ -64,7 +65,7 @@ fn fill(capacity: f64, claims: &[Claim]) -> Vec<f64> {
     parts
 }
 
-/// The CPUs that each group is entitled to, and how many runnable tasks it has with all below it, in the order of
+/// Returns the CPUs that each group is entitled to, and the number of runnable tasks in it and below, in the order of
 /// `groups`.
 fn entitled(groups: &[Group], root_tasks: u64, cpus: u64) -> Vec<(f64, u64)> {
     let mut below = vec![0; groups.len()];
@@ -76,7 +77,7 @@ fn entitled(groups: &[Group], root_tasks: u64, cpus: u64) -> Vec<(f64, u64)> {
     parts
 }
 
-/// How deep groups nest at most; deeper is a loop, of records that were read while they changed.
+/// The greatest depth of groups. Anything deeper is a loop in records that were read while they changed.
 const DEPTH: u32 = 64;
 
 fn tasks_below(groups: &[Group], at: usize, depth: u32) -> u64 {
@@ -101,7 +102,7 @@ fn divide(
         .collect();
     claims.push(Claim { shares: TASK_SHARES * tasks as f64, most: (tasks as f64).min(cpus) });
     for (&at, part) in children.iter().zip(fill(capacity, &claims)) {
-        // Not reached twice, or it is a loop.
+        // If it was already reached, this is a loop.
         if parts[at].1 == 0 && below[at] > 0 {
             parts[at] = (part, below[at]);
             divide(groups, below, groups[at].slot, groups[at].tasks, part, cpus, parts);
@@ -109,15 +110,15 @@ fn divide(
     }
 }
 
-/// Takes out the task that looks, which is always runnable when it looks: it counts in the innermost of its cgroups
-/// `own` that the policy knows as a group, or outside any.
+/// Removes the task that takes the sample, which is always runnable at that time: it counts in the innermost of its
+/// cgroups `own` that the policy knows as a group, or outside any.
 fn without_looker(groups: &mut [Group], root_tasks: &mut u64, own: &[u64]) {
     let known = own.iter().find_map(|id| groups.iter().position(|group| group.id == *id));
     let tasks = known.map_or(root_tasks, |at| &mut groups[at].tasks);
     *tasks = tasks.saturating_sub(1);
 }
 
-/// Sums over the looks.
+/// Sums over the samples.
 pub(crate) struct Entitlement {
     root: Option<PathBuf>,
     /// The cgroups that this process is in, the innermost first; `None` if the policy does not schedule it.
@@ -130,7 +131,7 @@ pub(crate) struct Entitlement {
 
 #[derive(Default)]
 struct Sum {
-    /// From the root, with a slash; empty if the cgroup was not found.
+    /// The path from the root, with a slash; empty if the cgroup was not found.
     path: String,
     began_us: u64,
     metrics: GroupMetrics,
@@ -147,12 +148,12 @@ impl Entitlement {
         Entitlement { root, own, sums: BTreeMap::new(), looked: now, next: now }
     }
 
-    /// Is it time to look again? Looking takes at most a twentieth of a CPU.
+    /// Whether the next sample is due. Sampling takes at most a twentieth of a CPU.
     pub(crate) fn is_due(&self) -> bool {
         self.root.is_some() && Instant::now() >= self.next
     }
 
-    /// What was found by a look that began at `began`; `root_tasks` are runnable tasks outside any group.
+    /// Adds a sample that began at `began`; `root_tasks` are runnable tasks outside any group.
     pub(crate) fn add(&mut self, mut groups: Vec<Group>, mut root_tasks: u64, cpus: u64, began: Instant) {
         let Some(root) = &self.root else { return };
         if let Some(own) = &self.own {
@@ -179,7 +180,7 @@ impl Entitlement {
         self.next = Instant::now() + (20 * began.elapsed()).max(Duration::from_millis(100));
     }
 
-    /// By path, with what was received until now. Cgroups that have gone are left out.
+    /// Returns the sums by path, with the CPU time received until now. Cgroups that have gone are left out.
     pub(crate) fn metrics(&mut self) -> BTreeMap<String, GroupMetrics> {
         let Some(root) = &self.root else { return BTreeMap::new() };
         self.sums.retain(|_, sum| {
@@ -191,7 +192,7 @@ impl Entitlement {
     }
 }
 
-/// Where cgroup v2 is mounted, by /proc/mounts.
+/// Returns where cgroup v2 is mounted, according to /proc/mounts.
 fn cgroup_root(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -200,14 +201,14 @@ fn cgroup_root(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// The cgroups below the root that a process is in, by its /proc/PID/cgroup, the innermost first.
+/// Returns the cgroups below the root that a process is in, from its /proc/PID/cgroup, the innermost first.
 fn own(root: &Path, membership: &str) -> Vec<u64> {
     let Some(path) = membership.lines().find_map(|line| line.strip_prefix("0::/")) else { return Vec::new() };
     let below = Path::new(path).ancestors().take_while(|path| !path.as_os_str().is_empty());
     below.filter_map(|path| Some(fs::metadata(root.join(path)).ok()?.ino())).collect()
 }
 
-/// The paths of all cgroups below a root, by id: that is the folder's inode.
+/// Returns the paths of all cgroups below a root, by id, which is the directory's inode.
 fn paths(root: &Path) -> BTreeMap<u64, String> {
     let (mut found, mut rest) = (BTreeMap::new(), vec![String::new()]);
     while let Some(path) = rest.pop() {
@@ -227,7 +228,7 @@ fn paths(root: &Path) -> BTreeMap<u64, String> {
     found
 }
 
-/// From a cgroup's cpu.stat; `None` if it has gone.
+/// Returns the usage in a cgroup's cpu.stat; `None` if it has gone.
 fn usage_us(root: &Path, path: &str) -> Option<u64> {
     if path.is_empty() {
         return None;
@@ -253,12 +254,12 @@ mod tests {
         // The example above.
         let groups = [group(1, 0, 1024, 1), group(2, 0, 1024, 2), group(3, 0, 1024, 8)];
         assert_eq!(parts(&groups, 0, 8), [1.0, 2.0, 5.0]);
-        // 8, 4 and 3 tasks: 8 / 3 each, of which none lacks tasks.
+        // 8, 4 and 3 tasks: 8 / 3 each, because no group lacks tasks.
         let groups = [group(1, 0, 1024, 8), group(2, 0, 1024, 4), group(3, 0, 1024, 3)];
         assert_eq!(parts(&groups, 0, 8), [2.667, 2.667, 2.667]);
         // Shares of 3 : 1, and both have enough.
         assert_eq!(parts(&[group(1, 0, 3072, 9), group(2, 0, 1024, 9)], 0, 8), [6.0, 2.0]);
-        // Less than the machine: everyone gets what it asks for.
+        // Less than the machine: each gets what it can use.
         assert_eq!(parts(&[group(1, 0, 10, 2), group(2, 0, 10000, 1)], 1, 8), [2.0, 1.0]);
     }
 
@@ -272,8 +273,8 @@ mod tests {
 
     #[test]
     fn a_parent_divides_what_it_has() {
-        // The root: A 1024, B 3072 of 4 CPUs: 1 and 3. In B: a task (1024) and C (2048) and D (1024, 0 tasks). B's 3
-        // are 0.75 a 1024: the task 0.75 and C 1.5, D nothing is runnable in; so B's are divided by 3072: 1 and 2.
+        // The root: A 1024 and B 3072 of 4 CPUs get 1 and 3. In B there are a task (1024), C (2048) and D (1024, 0
+        // tasks). Nothing in D is runnable, so B's 3 CPUs are divided by 3072: the task gets 1 and C gets 2.
         let groups = [group(1, 0, 1024, 9), group(2, 0, 3072, 1), group(3, 2, 2048, 9), group(4, 2, 1024, 0)];
         assert_eq!(parts(&groups, 0, 4), [1.0, 3.0, 2.0, 0.0]);
         // B's subtree has 1 + 9 tasks.
@@ -291,7 +292,7 @@ mod tests {
     fn the_process_that_looks_does_not_count() {
         let mut groups = [group(1, 0, 1024, 9), group(2, 1, 1024, 4)];
         let mut root_tasks = 1;
-        // In a cgroup that the policy has no slot for, and in none: outside any.
+        // In a cgroup without a slot, and in none: it counts outside any group.
         without_looker(&mut groups, &mut root_tasks, &[7]);
         assert_eq!((groups[0].tasks, groups[1].tasks, root_tasks), (9, 4, 0));
         without_looker(&mut groups, &mut root_tasks, &[]);

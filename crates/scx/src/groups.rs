@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! cgroups: room for the policy's records of them, the hooks that this kernel has for them, and what is told about
-//! both.
+//! cgroups: room for the policy's records of them, the hooks that this kernel has for them, and the lines that are
+//! printed about both.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use scx_utils::compat;
 use super::{OpenSkel, Skel, types};
 use crate::entitlement::Group;
 
-/// Makes room for `groups` cgroups and the root. Returns the number of the policy's slots, with the root's; 0 if
+/// Makes room for `groups` cgroups and the root. Returns the number of the policy's slots, including the root's; 0 if
 /// cgroups are ignored, because `groups` is 0 or because this kernel does not report them to sched_ext.
 pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, nr_cpus: usize) -> Result<u32> {
     let told = compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false);
@@ -30,7 +30,7 @@ pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, nr_cpus: usize) -> R
         skel.progs.wakelab_cgroup_set_weight.set_autoload(false);
         return Ok(0);
     }
-    // Newer kernels take it for granted, and have no such flag or do not mind it.
+    // Newer kernels always do this, and either lack the flag or ignore it.
     skel.struct_ops.wakelab_ops_mut().flags |=
         compat::read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
     let slots = groups + 1;
@@ -47,9 +47,9 @@ pub(crate) fn room(nr_groups: u32, nr_cpus: usize) -> String {
     format!("groups: {}, {}.{} MB", slots.saturating_sub(1), bytes / 1_000_000, bytes / 100_000 % 10)
 }
 
-/// Says that there were more cgroups than slots, each time that there are more of them than `said`.
+/// Reports that there were more cgroups than slots, again whenever their number exceeds `said`.
 pub(crate) fn warn_without_slot(counts: &types::group_counts, groups: u32, said: &mut u64) {
-    // SAFETY: a live reference to memory that the kernel also writes; an aligned word is read whole.
+    // SAFETY: a live reference to memory that the kernel also writes; an aligned word is read at once.
     #[allow(unsafe_code)]
     let without_slot = unsafe { std::ptr::read_volatile(&counts.without_slot) };
     if without_slot > 0 && *said == 0 {
@@ -60,7 +60,7 @@ pub(crate) fn warn_without_slot(counts: &types::group_counts, groups: u32, said:
     *said = without_slot;
 }
 
-/// A record of an array map.
+/// Returns a record of an array map.
 fn record<T: Copy>(records: &impl MapCore, index: u32) -> Result<T> {
     let bytes = records.lookup(&index.to_ne_bytes(), MapFlags::ANY)?.context("no record of a group")?;
     anyhow::ensure!(bytes.len() == size_of::<T>(), "a record of a group has {} bytes", bytes.len());
@@ -69,7 +69,8 @@ fn record<T: Copy>(records: &impl MapCore, index: u32) -> Result<T> {
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// What is runnable in which group now, and the number of runnable tasks outside any. Slots without load are not read.
+/// Returns the groups with runnable tasks, and the number of runnable tasks outside any. Slots without load are not
+/// read.
 pub(crate) fn look(skel: &Skel<'_>, nr_cpus: usize) -> Result<(Vec<Group>, u64)> {
     let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
     let slots = skel.maps.group_slots.keys().filter_map(|key| {
@@ -77,7 +78,7 @@ pub(crate) fn look(skel: &Skel<'_>, nr_cpus: usize) -> Result<(Vec<Group>, u64)>
         Some((u32::from_ne_bytes(slot.try_into().ok()?), u64::from_ne_bytes(key.try_into().ok()?)))
     });
     let mut groups: Vec<Group> = Vec::new();
-    // On how many CPUs a group counts as one of its parent's.
+    // By group: the number of CPUs on which it counts as one of its parent's children.
     let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
     for (slot, id) in slots.collect::<BTreeMap<u32, u64>>() {
         if bss.policy.loaded[slot as usize / 64] >> (slot % 64) & 1 == 0 {
@@ -101,7 +102,7 @@ pub(crate) fn look(skel: &Skel<'_>, nr_cpus: usize) -> Result<(Vec<Group>, u64)>
     Ok((groups, all.saturating_sub(grouped)))
 }
 
-/// What still counts in the slots up to `highest` though every task has left: a mistake of ours.
+/// Returns what still counts in the slots up to `highest` although every task has left, which is a mistake of ours.
 pub(crate) fn leftovers(records: &impl MapCore, highest: u32, nr_cpus: u32) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for index in nr_cpus..(highest + 1) * nr_cpus {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `--log FILE`: what the BPF side puts into its ring buffer, written to a file as it comes.
+//! `--log FILE`: writes the records in the BPF side's ring buffer to a file.
 //!
-//! The BPF side does not wake the loader, because that wake-up would be one more decision to log; the loader reads the
-//! buffer often enough. Records that find no room in the ring buffer are lost, counted by the BPF side, and reported.
+//! The BPF side does not wake the loader, because that wake-up would be another decision to log; the loader reads the
+//! buffer often enough. Records that find no room in the ring buffer are lost; the BPF side counts them, and the loader
+//! reports them.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -29,13 +30,13 @@ pub(crate) struct Log {
 }
 
 struct State {
-    /// `None` once it could not be written.
+    /// `None` after a write has failed.
     writer: Option<Writer<BufWriter<File>>>,
     failed: Option<std::io::Error>,
 }
 
 impl Log {
-    /// Before the BPF side is loaded: how much room there is.
+    /// Sets the size of the ring buffer, before the BPF side is loaded.
     pub(crate) fn prepare(skel: &mut OpenSkel<'_>, args: &Arguments) -> Result<()> {
         skel.maps.log_ring.set_max_entries(args.log_buffer << 20).context("cannot size the log's buffer")?;
         let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
@@ -43,8 +44,8 @@ impl Log {
         Ok(())
     }
 
-    /// Opens the file, once the BPF side is attached and has said its tick. `start` counts attachments: after a CPU
-    /// came or went, the machine is another one, and its log another file.
+    /// Opens the file, when the BPF side is attached and has reported its tick. `start` counts attachments: when a CPU
+    /// comes or goes the machine is another one, and its log is another file.
     pub(crate) fn begin(
         skel: &Skel<'_>,
         args: &Arguments,
@@ -68,12 +69,12 @@ impl Log {
         Ok(Log { ring: ring.build()?, state, path })
     }
 
-    /// How often the loader looks at what happened.
+    /// The interval at which the loader reads the buffer.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_millis(2)
     }
 
-    /// Writes what is in the ring buffer.
+    /// Writes the records in the ring buffer.
     pub(crate) fn drain(&self) -> Result<()> {
         self.ring.consume()?;
         let mut state = self.state.borrow_mut();
@@ -83,7 +84,7 @@ impl Log {
         }
     }
 
-    /// The rest, and how many records there are and how many were lost. The BPF side is detached.
+    /// Writes the rest, and the numbers of records and of lost records. The BPF side is detached.
     pub(crate) fn end(self, skel: &Skel<'_>, nr_cpus: usize) -> Result<()> {
         self.drain()?;
         let buffers = &skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.log_buffers;
@@ -97,7 +98,7 @@ impl Log {
 }
 
 impl State {
-    /// A record, whole. What follows a failure is left in the ring buffer, and lost.
+    /// Writes a complete record. After a failure, records stay in the ring buffer and are lost.
     fn write(&mut self, bytes: &[u8]) -> i32 {
         let Some(writer) = &mut self.writer else { return -1 };
         match writer.record(bytes) {

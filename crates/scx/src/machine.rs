@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use wakelab_machine::{Machine, Topology};
 use wakelab_policy::Tables;
 
-/// The topology below `sysfs`, or that of a machine file or preset, which must have as many CPUs.
+/// Returns the topology below `sysfs`, or that of a machine file or preset, which must have as many CPUs.
 pub(crate) fn detect(sysfs: &Path, machine: Option<&str>) -> Result<Topology> {
     let host = Machine::from_sysfs(sysfs).context("cannot read this machine's topology")?.topology;
     let Some(name) = machine else { return Ok(host) };
@@ -23,7 +23,7 @@ pub(crate) fn detect(sysfs: &Path, machine: Option<&str>) -> Result<Topology> {
     Ok(topology)
 }
 
-/// One line: `8 CPUs, 4 cores of 2, 2 LLCs of 4, 1 node`.
+/// Returns one line: `8 CPUs, 4 cores of 2, 2 LLCs of 4, 1 node`.
 pub(crate) fn summary(topology: &Topology) -> String {
     let mut text = count(topology.nr_cpus(), "CPU");
     let mut domains = |name: &str, of: &dyn Fn(u32) -> Option<u32>| {
@@ -45,7 +45,7 @@ pub(crate) fn summary(topology: &Topology) -> String {
     text
 }
 
-/// The levels that the policy sees, a line each: `  smt      {0,4} {1,5} {2,6} {3,7}`.
+/// Returns the levels that the policy sees, a line for each: ` smt {0,4} {1,5} {2,6} {3,7}`.
 pub(crate) fn levels(tables: &Tables) -> String {
     let mut text = String::new();
     for level in &tables.levels[1..] {

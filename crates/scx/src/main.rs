@@ -3,11 +3,11 @@
 //! scheduler of this kernel, and detaches it at SIGINT or SIGTERM.
 //!
 //! The kernel is safe from this program: if it dies, stalls or makes a mistake, the kernel detaches the scheduler and
-//! returns to its own (docs/guide/scheduler.md). This program then only has to say why, and to exit with a code that is
-//! not 0.
+//! returns to its own (docs/guide/scheduler.md). This program then only has to report why, and to exit with a code
+//! other than 0.
 
-// scheduler.rs and what it uses are compiled once for each of the two skeletons, whose types are alike but not the
-// same.
+// scheduler.rs and what it uses are compiled once for each of the two skeletons, because their types are alike but not
+// the same.
 #![allow(clippy::duplicate_mod)]
 
 mod arguments;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `--stats` and `--monitor` report: the table of counters, the struct made from it, its difference to an earlier
-//! one, its text and, by serde, its JSON (docs/schema/stats.schema.json). scx_stats' derive describes it to tools that
-//! know nothing of this scheduler.
+//! What `--stats` and `--monitor` report: the table of counters, the struct made from it, its difference from an
+//! earlier one, its text and, by serde, its JSON (docs/schema/stats.schema.json). scx_stats' derive describes it to
+//! tools that do not know this scheduler.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use scx_stats_derive::Stats;
 use serde::{Deserialize, Serialize};
 use wakelab_machine::Distance;
 
-/// Counts by name; what is 0 is left out. The structs spell it out, because scx_stats' derive knows a type by its name.
+/// Counts by name, without zeros. The structs spell the type out, because scx_stats' derive knows types by name only.
 pub(crate) type Counts = BTreeMap<String, u64>;
 
 /// The table of what the BPF side counts, for the macro `$with`: the name in JSON and in `--help-stats`, the field of
@@ -45,7 +45,7 @@ macro_rules! counters {
             times {
                 searches_from_ns = search_times, "searches by time: from N ns to 2 N ns; only with --stats";
             }
-            // Counted by --bench search alone, and printed by it alone.
+            // Only --bench search counts and prints these.
             bench { timed timed_ns turned clock_ns }
         }
     };
@@ -83,7 +83,7 @@ macro_rules! define_metrics {
         }
 
         impl Metrics {
-            /// Returns what was counted since `earlier`. A scheduler that was started again meanwhile counts from 0.
+            /// Returns what was counted since `earlier`. A scheduler that was started again in between counts from 0.
             pub(crate) fn since(&self, earlier: &Metrics) -> Metrics {
                 if self.interval_ns < earlier.interval_ns {
                     return self.clone();
@@ -103,7 +103,7 @@ macro_rules! define_metrics {
 
 counters!(define_metrics);
 
-/// A cgroup with all below it.
+/// A cgroup with everything below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Stats)]
 #[stat(desc = "what a cgroup received, and what it was entitled to")]
 pub(crate) struct GroupMetrics {
@@ -117,11 +117,11 @@ pub(crate) struct GroupMetrics {
     pub(crate) received_ns: u64,
 }
 
-/// Of the JSON.
+/// Version of the JSON.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
 
 impl Metrics {
-    /// Returns the groups that ran or waited since `earlier`, with what they received since.
+    /// Returns the groups that ran or waited since `earlier`, with what they received in that time.
     fn groups_since(&self, earlier: &Metrics) -> BTreeMap<String, GroupMetrics> {
         self.groups
             .iter()
@@ -150,12 +150,12 @@ fn more<K: Ord + Clone>(now: &BTreeMap<K, u64>, earlier: &BTreeMap<K, u64>) -> B
         .collect()
 }
 
-/// Rounded to the nearest; 0 of nothing.
+/// The mean, rounded to the nearest integer; 0 if there is nothing.
 pub(crate) fn mean(sum: u64, n: u64) -> u64 {
     (sum + n / 2).checked_div(n).unwrap_or(0)
 }
 
-/// The table.
+/// The table of `--stats`.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.interval_ns as f64 / 1e9;
@@ -229,20 +229,20 @@ impl Metrics {
     }
 }
 
-/// The most frequent first; equals by name.
+/// Counts with the largest first; equal ones by name.
 fn by_count(counts: &Counts) -> Vec<(String, u64)> {
     let mut sorted: Vec<(String, u64)> = counts.iter().map(|(name, n)| (name.clone(), *n)).collect();
     sorted.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     sorted
 }
 
-/// The nearest first.
+/// Counts with the nearest distance first.
 fn by_distance(counts: &Counts) -> Vec<(String, u64)> {
     let named = Distance::ALL.iter().map(|distance| distance.name());
     named.filter_map(|name| counts.get(name).map(|n| (name.to_owned(), *n))).collect()
 }
 
-/// `  title  name number  name number`
+/// Writes ` title name number name number`.
 fn line(f: &mut fmt::Formatter<'_>, title: &str, counts: Vec<(String, u64)>) -> fmt::Result {
     write!(f, "  {title}")?;
     for (name, count) in counts {
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(since.reasons, counts(&[("prev-idle", 2)]));
         assert_eq!(since.groups["/a"].received_ns, 500_000_000);
         assert_eq!(since.groups["/b"].runnable_ns, 7);
-        // Nothing new of a group: it is not shown.
+        // A group with nothing new is not shown.
         assert!(!earlier.since(&earlier).groups.contains_key("/a"));
         // Started again: all of its counts are new.
         assert_eq!(earlier.since(&now), earlier);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What plain.rs has in the place of log.rs: no log.
+//! What plain.rs uses instead of log.rs: no log.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use wakelab_policy::PolicySpec;
 use super::{OpenSkel, Skel};
 use crate::arguments::Arguments;
 
-/// See log.rs.
+/// Takes the place of the log in log.rs, and does nothing.
 pub(crate) struct Log;
 
 impl Log {
@@ -22,7 +22,7 @@ impl Log {
         Ok(Log)
     }
 
-    /// How often the loader looks at what happened.
+    /// The interval at which the loader looks for events.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_millis(100)
     }

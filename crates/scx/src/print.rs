@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-/// Prints a line to stdout. Returns false if nobody reads stdout any more.
+/// Prints a line to stdout. Returns false if stdout has no reader any more.
 pub(crate) fn say(text: impl Display) -> Result<bool> {
     say_to(&mut std::io::stdout().lock(), text)
 }

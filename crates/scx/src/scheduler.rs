@@ -36,8 +36,8 @@ const DETAIL_STATS: u32 = 2;
 /// WL_CPU_BUSY (policy/policy.h); higher states are busy too.
 const CPU_BUSY: u32 = 2;
 
-/// Schedules until a signal, until nobody reads what is printed, or until the kernel detaches the scheduler. `start`
-/// counts how often the kernel asked to start again. Once attached, statistics are served; `server` outlives a new
+/// Schedules until a signal, until stdout has no reader any more, or until the kernel detaches the scheduler. `start`
+/// counts how many times the kernel asked to start again. Once attached, statistics are served; `server` outlives a new
 /// start.
 ///
 /// # Errors
@@ -117,7 +117,7 @@ fn prepare<'a>(
     Ok(skel)
 }
 
-/// Serves, logs and prints statistics until the scheduler is to end, or has ended.
+/// Serves, logs and prints statistics until the scheduler should end, or has ended.
 fn wait(
     skel: &Skel<'_>,
     args: &Arguments,
@@ -132,7 +132,7 @@ fn wait(
     let mut printed = observer.metrics(skel)?;
     let mut without_slot = 0;
     while !stop.load(Ordering::Relaxed) && !uei_exited!(skel, uei) {
-        // Not a wait in the channel, which spins before it sleeps. That costs little on a real machine, but an
+        // Not a wait in the channel, because that spins before it sleeps. On a real machine this costs little, but an
         // emulated CPU that spins gives its turn away, and the loader would seem to compute all the time.
         thread::sleep(log.pause());
         if let Some((answers, requests)) = &channels {

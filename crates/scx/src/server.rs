@@ -15,7 +15,7 @@ use crate::arguments::Format;
 use crate::metrics::{GroupMetrics, Metrics};
 use crate::print::say;
 
-/// Where scx's schedulers listen.
+/// The socket on which scx's schedulers listen.
 const SOCKET: &str = "/var/run/scx/root/stats";
 
 /// The server's end of the socket, with the main loop's ends of its channels.
@@ -51,8 +51,8 @@ pub(crate) fn launch() -> Option<Server> {
     }
 }
 
-/// Prints the counts of the running scheduler every `seconds`, until it is killed or nobody reads stdout. Waits for a
-/// scheduler if there is none.
+/// Prints the counts of the running scheduler every `seconds`, until it is killed or stdout has no reader any more.
+/// Waits for a scheduler if there is none.
 pub(crate) fn monitor(seconds: u64, format: Format) -> Result<()> {
     let mut waits = false;
     loop {
@@ -102,7 +102,7 @@ fn is_absent(error: &anyhow::Error) -> bool {
     matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused))
 }
 
-/// Prints a table, or a line of JSON. Returns whether somebody still reads stdout.
+/// Prints a table, or a line of JSON. Returns whether stdout still has a reader.
 pub(crate) fn print(metrics: &Metrics, format: Format) -> Result<bool> {
     match format {
         Format::Text => say(metrics),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel's verifier had to look at: instructions of each program, along all ways through it.
+//! The verifier's work: the instructions of each program that it followed, along all paths.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use anyhow::{Context, Result};
 use libbpf_rs::Object;
 
-/// One line: how many programs, and which of them took the most instructions. A program above a million is refused by
-/// the kernel.
+/// Returns one line: the number of programs, and the one that took the most instructions. The kernel refuses a program
+/// of more than a million.
 pub(crate) fn summary(object: &Object) -> Result<String> {
     let mut programs = Vec::new();
     for program in object.progs().filter(|program| program.autoload()) {
@@ -22,7 +22,7 @@ pub(crate) fn summary(object: &Object) -> Result<String> {
     Ok(format!("verifier: {} programs, at most {most} instructions ({name})", programs.len()))
 }
 
-/// From a program's fdinfo: `verified_insns:\t123`.
+/// Reads the number in a program's fdinfo: `verified_insns:\t123`.
 fn verified_instructions(fdinfo: &str) -> Option<u64> {
     fdinfo.lines().find_map(|line| line.strip_prefix("verified_insns:")?.trim().parse().ok())
 }

@@ -2,11 +2,11 @@
 /* bench.h - part of parity.bpf.c: nanoseconds per search. */
 
 /*
- * The waking CPU is prev too, and it is busy: wake-affine has nothing to choose, and the idle
+ * The waking CPU is also prev, and it is busy: wake-affine has nothing to choose, and the idle
  * search starts at a CPU that is not idle. Waking CPUs rotate. A claimed CPU is given back at once.
- * BENCH_OVERHEAD does all of that but the search, which gives what to subtract; BENCH_COUNT
- * searches and counts reads instead of being timed. BENCH_ALONE is the idle search without the
- * rest of wl_select(): a look at target, and what comes if that is busy.
+ * BENCH_OVERHEAD does everything except the search, which gives the time to subtract; BENCH_COUNT
+ * searches and counts reads instead of being timed. BENCH_ALONE is the idle search without the rest
+ * of wl_select(): a look at target, and what follows if that is busy.
  */
 #define BENCH_OVERHEAD 0
 #define BENCH_SEARCH   1

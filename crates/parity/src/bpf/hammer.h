@@ -3,10 +3,10 @@
 
 /*
  * Each thread plays the kernel for its own CPUs (those whose number is congruent to it), so that
- * every group has CPUs of both: it alone flips them between busy and idle and runs tasks on them.
- * It queues its own tasks anywhere, and its searches claim any CPU. The idle mask's bits are
- * tokens: whoever takes one (a search by claiming, a CPU by becoming busy) gives it back once. What
- * must hold afterwards is checked in src/hammer.rs.
+ * every group has CPUs of both threads. Only their own thread flips them between busy and idle and
+ * runs tasks on them. A thread queues its own tasks anywhere, and its searches claim any CPU. The
+ * idle mask's bits are tokens: a search that claims one, or a CPU that takes one when it turns
+ * busy, gives it back once. src/hammer.rs checks what must hold afterwards.
  */
 struct parity_hammer_args {
 	u64 seed;
@@ -20,7 +20,7 @@ struct parity_hammer_args {
 	u64 searches;
 	u64 claims;
 	u64 lost_claims;
-	u64 doubled; /* a token was given back that was there already */
+	u64 doubled; /* a token was given back that was already there */
 	u64 moves;   /* steps of tasks */
 };
 
@@ -30,7 +30,7 @@ struct parity_hammer_cpu { /* touched by the CPU's own thread only */
 	u32 busy;
 	u32 token;	/* this CPU took its own token from the mask when it became busy */
 	u32 running;	/* 1 + index of the task that runs here */
-	u32 unused[13]; /* a line a CPU */
+	u32 unused[13]; /* a line per CPU */
 };
 
 #define HAMMER_THREADS 2 /* a power of two */
@@ -92,7 +92,7 @@ __noinline int hammer_search(u32 thread, u32 this_cpu, u32 prev_cpu, u32 task, u
 	return 0;
 }
 
-/* A sleeping task is queued somewhere; a queued one runs on own_cpu if that is free. */
+/* A sleeping task is queued somewhere; a queued task runs on own_cpu if that is free. */
 __noinline int hammer_task(u32 thread, u32 task, u32 own_cpu, u32 any_cpu, u64 now_ns)
 {
 	struct parity_hammer_cpu *h = hammer_cpu_at(own_cpu);
@@ -116,7 +116,7 @@ __noinline int hammer_task(u32 thread, u32 task, u32 own_cpu, u32 any_cpu, u64 n
 	return 0;
 }
 
-/* The task that runs on a CPU of this thread stops, and sleeps. */
+/* The task that runs on own_cpu stops, and sleeps. */
 __noinline int hammer_stop(u32 own_cpu, u64 now_ns)
 {
 	struct parity_hammer_cpu *h = hammer_cpu_at(own_cpu);
@@ -149,7 +149,7 @@ int parity_hammer(struct parity_hammer_ctx *ctx)
 
 	if (!nr_threads || !nr_cpus)
 		return -1;
-	/* Kept in place: locals of this loop would cost stack. */
+	/* Kept in place, because locals of this loop would cost stack. */
 	args->flips = 0;
 	args->searches = 0;
 	args->claims = 0;

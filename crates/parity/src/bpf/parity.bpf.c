@@ -2,13 +2,13 @@
 /*
  * parity.bpf.c - the policy as syscall programs, for tests: one BPF state, driven from user space.
  *
- * All memory is in .bss, which user space maps: it writes topology and parameters into wl_memory
+ * All memory is in .bss, which user space maps. It writes topology and parameters into wl_memory
  * and calls parity_init; writes up to PARITY_BATCH events and calls parity_run, which answers each
- * in answers[]; and reads everything back. parity_hammer is run by two threads at once on the same
- * state; parity_bench times searches.
+ * of them in answers[]; and reads everything back. Two threads run parity_hammer at once on the
+ * same state; parity_bench times searches.
  *
- * Entry points of the policy are global functions here as in the scheduler, and every handler is
- * one too, of scalars, so that the verifier proves each once.
+ * As in the scheduler, the policy's entry points are global functions. So is every handler, with
+ * scalar arguments, so that the verifier proves each once.
  */
 
 /* ---------------------------------------------- what bpf_helpers.h expects of vmlinux.h */
@@ -53,15 +53,15 @@ struct wl_memory wl_memory;
 #define PARITY_MASKS   256
 #define PARITY_NO_TASK (~0u)
 
-/* Besides the policy's kinds: whether the idle mask has a CPU, as value says. */
+/* A kind besides the policy's: sets whether the idle mask has a CPU, as value says. */
 #define PARITY_IDLE_MASK WL_NR_EVENT
 
-/* One event, and what it is of. */
+/* An event, and the numbers of its task, waker and mask. */
 struct parity_event {
 	struct wl_event event;
 	u32 task;
 	u32 waker; /* PARITY_NO_TASK: none */
-	u32 mask;  /* index into masks[]: the CPUs of AFFINITY */
+	u32 mask;  /* index into masks[], for AFFINITY: the allowed CPUs */
 	u32 unused;
 };
 
@@ -79,17 +79,17 @@ u64 masks[PARITY_MASKS][WL_MASK_WORDS];
 struct wl_decision last_decision;
 struct wl_dispatch_out last_dispatch;
 
-/* A deliberate fault, to prove that the comparison can fail; 0: none. */
+/* A deliberate fault, which proves that the comparison can fail; 0: none. */
 const volatile u32 parity_fault = 0;
 
-#define FAULT_CPU     1 /* another CPU is answered, now and then */
+#define FAULT_CPU     1 /* sometimes the answer is another CPU */
 #define FAULT_REASON  2
 #define FAULT_READS   3
-#define FAULT_STATE   4 /* a rotor moves on its own */
+#define FAULT_STATE   4 /* a rotor moves by itself */
 #define FAULT_COUNTER 5 /* hammer: a group's counter is off by one */
 #define FAULT_CLAIM   6 /* hammer: a claim is not given back */
-#define FAULT_GROUP   7 /* a group's part of v moves on its own */
-#define FAULT_TOTAL   8 /* hammer: a CPU counts more load of groups than it has */
+#define FAULT_GROUP   7 /* a group's part of v moves by itself */
+#define FAULT_TOTAL   8 /* hammer: a CPU counts more load of groups than there is */
 
 /* ------------------------------------------------------------------ helpers */
 
@@ -122,7 +122,7 @@ static __always_inline void copy_head(struct wl_task *to, const struct wl_task *
 	__builtin_memcpy(to, t, __builtin_offsetof(struct wl_task, allowed));
 }
 
-/* Takes a CPU's bit out of the idle mask, or gives it back; returns whether it was set before. */
+/* Takes a CPU's bit out of the idle mask, or puts it back. Returns whether it was set before. */
 static __always_inline u32 token_take(u32 cpu)
 {
 	return wl_claim_idle(&wl_memory.policy, cpu);
@@ -140,7 +140,7 @@ static __always_inline u32 token_give(u32 cpu)
 
 /* ------------------------------------------------------------------ one event */
 
-/* What comes before: what AFFINITY, SCAN_TOOK and MAY_MOVE read. */
+/* Fills in what AFFINITY, SCAN_TOOK and MAY_MOVE read. */
 __noinline int parity_prepare(u32 i)
 {
 	struct parity_event *e = event_at(i);
@@ -165,7 +165,7 @@ __noinline int parity_prepare(u32 i)
 	return 0;
 }
 
-/* What comes behind: faults, and what the next event reads. */
+/* Applies faults, and keeps what the next event reads. */
 __noinline int parity_finish(u32 i)
 {
 	struct parity_event *e = event_at(i);
@@ -212,7 +212,7 @@ __noinline int parity_finish(u32 i)
 	return 0;
 }
 
-/* Tells the policy one event and notes its answer. */
+/* Tells the policy one event, and records its answer. */
 __noinline int parity_apply(u32 i)
 {
 	struct parity_event *e = event_at(i);
@@ -241,7 +241,7 @@ int parity_run(void *unused)
 	return 0;
 }
 
-/* The state as after loading: topology and parameters are there, everything else is zero. */
+/* The state as after loading: topology and parameters are filled in, everything else is zero. */
 SEC("syscall")
 int parity_init(void *unused)
 {

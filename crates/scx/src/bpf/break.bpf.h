@@ -3,9 +3,9 @@
  * break.bpf.h - a fault for the test that the kernel ejects a scheduler that loses a task (cargo
  * xtask vm test).
  *
- * It takes three things at once: the loader's hidden option, its environment variable, and a task
- * of a name that nothing else has. Without the option the verifier sees a constant and removes the
- * code.
+ * It needs three things at once: the loader's hidden option, its environment variable, and a task
+ * with a name that nothing else has. Without the option the verifier sees a constant and removes
+ * the code.
  */
 #ifndef SCX_WAKELAB_BREAK_H
 #define SCX_WAKELAB_BREAK_H
@@ -14,7 +14,7 @@
 
 const volatile bool break_stall;
 
-/* Is p a task that shall be queued nowhere, so that it never runs? */
+/* Is p a task that must not be queued, so that it never runs? */
 static bool is_to_be_lost(struct task_struct *p)
 {
 	static const char victim[] = "stall-victim";

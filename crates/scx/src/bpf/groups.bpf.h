@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * groups.bpf.h - cgroups to the policy's task groups: which slot a cgroup has, its parent, its
- * shares.
+ * groups.bpf.h - maps cgroups to the policy's task groups: a cgroup's slot, its parent, its shares.
  *
- * The root cgroup is slot 0; every other cgroup with a CPU controller gets a free slot of
- * host/groups.h's records when it comes and gives it back when it goes. The kernel calls these
- * hooks under its own locks, one at a time, so nothing here needs a lock. Slots are found by the
- * cgroup's id in a hash, not in the cgroup's storage, which refuses lookups while it is busy: a
- * task that changes groups must find its slot. No wake-up needs any of this, because a task's
- * record names its slot.
+ * The root cgroup is slot 0. Every other cgroup with a CPU controller gets a free slot of
+ * host/groups.h's records when it is created, and gives it back when it is removed. The kernel
+ * calls these hooks under its own locks, one at a time, so nothing here needs a lock. A hash finds
+ * the slot by the cgroup's id. The cgroup's own storage would not do, because it refuses lookups
+ * while it is busy, and a task that changes groups must find its slot. No wake-up needs any of
+ * this, because a task's record has its slot.
  *
- * A cgroup that gets no slot, because all are taken, counts in its nearest ancestor that has one,
- * and is counted.
+ * If all slots are taken, a cgroup gets none. It then counts in its nearest ancestor with a slot,
+ * and is counted as such.
  */
 #ifndef SCX_WAKELAB_GROUPS_H
 #define SCX_WAKELAB_GROUPS_H
 
 #include "state.bpf.h"
 
-/* Slot by cgroup id. The loader makes room for as many as there are slots. */
+/* Slot by cgroup id. The loader sizes it by the number of slots. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -27,20 +26,20 @@ struct {
 } group_slots SEC(".maps");
 
 struct group_counts {
-	u32 last_slot;	  /* the slot given last */
-	u32 highest_slot; /* that was ever given */
-	u64 without_slot; /* cgroups for which none was free */
+	u32 last_slot;	  /* the slot that was given last */
+	u32 highest_slot; /* the highest slot that was ever given */
+	u64 without_slot; /* cgroups for which no slot was free */
 };
 
 struct group_counts group_counts;
 
-/* sched_ext's weight is 100 where the policy's shares are 1024. */
+/* A weight of 100 in sched_ext is 1024 shares in the policy. */
 static u32 group_shares(u32 scx_weight)
 {
 	return task_weight(scx_weight);
 }
 
-/* The slot of the nearest of a cgroup and its ancestors that has one; 0: the root's. */
+/* The slot of a cgroup or of its nearest ancestor that has one; 0: the root's. */
 static u32 slot_of(struct cgroup *cgrp)
 {
 	struct cgroup *at = cgrp;
@@ -57,8 +56,8 @@ static u32 slot_of(struct cgroup *cgrp)
 			break;
 		}
 		/*
-		 * What is inside of struct cgroup is at its head, so that the parent's is the
-		 * parent.
+		 * The embedded struct is at the head of struct cgroup, so that a pointer to the
+		 * parent's is a pointer to the parent.
 		 */
 		at = (struct cgroup *)BPF_CORE_READ(at, self.parent);
 	}
@@ -66,8 +65,8 @@ static u32 slot_of(struct cgroup *cgrp)
 }
 
 /*
- * Does nothing count in a slot any more? Tasks that end count in their group for a moment after it
- * has gone.
+ * Is a slot without any count? Tasks that are ending count in their group for a moment after it has
+ * gone.
  */
 SEPARATE int is_empty_slot(u32 slot)
 {
@@ -86,8 +85,8 @@ SEPARATE int is_empty_slot(u32 slot)
 }
 
 /*
- * A slot without a group, the first after the one given last: each rests as long as possible. 0:
- * there is none.
+ * A slot without a group: the first one after the slot given last, so that each rests as long as
+ * possible. 0: there is none.
  */
 SEPARATE int free_slot(void)
 {
@@ -96,8 +95,8 @@ SEPARATE int free_slot(void)
 	bpf_for(i, 1, nr_groups)
 	{
 		/*
-		 * Not carried from one turn to the next, or the verifier follows each slot by
-		 * itself.
+		 * Not carried from one turn to the next, because the verifier would then follow
+		 * each slot separately.
 		 */
 		u32 slot = last + i;
 		struct wl_group *g;
@@ -154,7 +153,7 @@ void BPF_STRUCT_OPS(wakelab_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 		wl_group_shares(&policy, *slot, group_shares(weight));
 }
 
-/* The kernel has taken the task out of its queue meanwhile. */
+/* The kernel has taken the task out of its queue before this. */
 void BPF_STRUCT_OPS(wakelab_cgroup_move, struct task_struct *p, struct cgroup *from,
 		    struct cgroup *to)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * log.bpf.h - when logging: a record of each question and each event, to user space by a ring
- * buffer.
+ * log.bpf.h - when logging: passes a record of each question and each event to user space through a
+ * ring buffer.
  *
  * A file that includes this calls the policy as before: its entry points are macros that also make
  * the record (host/log_record.h). A question's record is made in the CPU's buffer (notes.bpf.h):
- * opened with the tasks as they are, filled by the policy's reads, closed with the answer. An
- * event's is written to the ring buffer as it is. One that finds no room there is lost; each CPU
- * counts its records, so that the reader sees which.
+ * opened with the tasks' present records, filled by the policy's reads, closed with the answer. An
+ * event's record is written to the ring buffer directly. A record that finds no room there is lost;
+ * each CPU counts its records, so that the reader sees which ones are missing.
  */
 #ifndef SCX_WAKELAB_LOG_H
 #define SCX_WAKELAB_LOG_H
 
-/* The loader makes it as large as it is told. */
+/* The loader sets its size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } log_ring SEC(".maps");
 
-/* Makes a question answer other than it should, now and then: proves that verifying can fail. */
+/* Makes a question return a wrong answer now and then, which proves that verifying can fail. */
 const volatile u32 log_fault = 0;
 
 /* Where the parts of a question's record begin, in units. */
@@ -33,7 +33,7 @@ static __always_inline void log_lost(struct log_buffer *b)
 	__sync_fetch_and_add(&b->lost, 1);
 }
 
-/* A question is about to be asked, of these tasks if there are any. */
+/* A question is about to be asked about these tasks; either may be null. */
 SEPARATE int log_open(u32 kind, u64 now_ns, const struct wl_task *task, const struct wl_task *waker)
 {
 	struct log_buffer *b = log_buffer();
@@ -56,12 +56,12 @@ SEPARATE int log_open(u32 kind, u64 now_ns, const struct wl_task *task, const st
 		__builtin_memcpy(&b->unit[LOG_WAKER_AT], waker, sizeof(*waker));
 		at = LOG_NOTES_AT;
 	}
-	b->head.nr_notes = at; /* where they begin, until it is known how many there are */
+	b->head.nr_notes = at; /* where the notes begin, until their number is known */
 	b->at = at;
 	return 0;
 }
 
-/* The answer is there, and with it the record; the rest are the event's fields of these names. */
+/* The answer completes the record. The arguments are fields of the event with these names. */
 SEPARATE int log_close(u32 cpu, s32 prev_cpu, u32 flags, u64 value)
 {
 	struct log_buffer *b = log_buffer();
@@ -86,7 +86,7 @@ SEPARATE int log_close(u32 cpu, s32 prev_cpu, u32 flags, u64 value)
 	return 0;
 }
 
-/* The answer part of this CPU's record. */
+/* The part of this CPU's record that holds the answer. */
 #define log_answer(type) ((type *)log_buffer()->unit)
 
 static __always_inline int logged_select(const struct wl_select_in *in, struct wl_task *wakee,
@@ -185,7 +185,7 @@ static __always_inline void log_event_head(struct wl_log_head *head, u32 kind,
 	head->event.now_ns = now_ns;
 }
 
-/* The policy was told something. Five arguments are all that there can be. */
+/* The policy was told something. A BPF function takes only five arguments. */
 SEPARATE int log_event(u32 kind, const struct wl_task *t, u64 now_ns, u64 cpu_and_flags,
 		       u64 weight_and_slot)
 {
@@ -211,7 +211,7 @@ SEPARATE int log_event(u32 kind, const struct wl_task *t, u64 now_ns, u64 cpu_an
 	return 0;
 }
 
-/* On which CPUs a task may run. */
+/* Logs the CPUs on which a task may run. */
 SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 {
 	struct log_buffer *b = log_buffer();
@@ -241,7 +241,7 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 #define wl_may_run(p, t, cpu, now_ns, out)  logged_may_run((t), (cpu), (now_ns), (out))
 #define wl_tick(p, cpu, t, now_ns, out)	    logged_tick((cpu), (t), (now_ns), (out))
 
-/* What is told, at which time: evaluated once. */
+/* when_ns, the time of the event, is evaluated once. */
 #define logged_event(kind, t, when_ns, cpu_and_flags, weight_and_slot, call)                       \
 	({                                                                                         \
 		u64 log_now = (when_ns);                                                           \

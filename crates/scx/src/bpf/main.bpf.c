@@ -2,35 +2,36 @@
 /*
  * main.bpf.c - the policy behind sched_ext's hooks.
  *
- * This file decides nothing. It owns what the contract (docs/design/contract.md) gives to a host:
- * the queues, one vtime-ordered DSQ a CPU with the CPU's number as its id; the task records, in
- * task storage; the idle mask, which is the kernel's built-in one. Each hook tells policy/ what
+ * This file decides nothing. It owns what the contract (docs/design/contract.md) assigns to a host:
+ * the queues, one vtime-ordered DSQ per CPU with the CPU's number as its id; the task records, in
+ * task storage; and the idle mask, which is the kernel's built-in one. Each hook tells policy/ what
  * happened and carries out its answer.
  *
- * A wake-up's way: select_cpu asks wl_select() for the CPU and, at once, wl_enqueue() for key and
- * slice, and inserts into that CPU's DSQ, so that the kernel need not call enqueue; the kernel
- * reschedules an idle CPU by itself, a preemption is a kick; dispatch asks wl_dispatch() whether to
- * pull, then moves the head of the own DSQ to the CPU, or the first or last task of which
- * wl_may_run() says yes. Tasks for which the kernel does not ask select_cpu (pinned ones, and those
- * that are put back) come to enqueue. Where dispatch would take the task that was just inserted
- * (goes_straight()), the task goes to the CPU's local queue, and the kernel does not ask.
+ * The path of a wake-up: select_cpu asks wl_select() for the CPU and, directly after, wl_enqueue()
+ * for key and slice. It inserts the task into that CPU's DSQ, so that the kernel need not call
+ * enqueue. The kernel reschedules an idle CPU by itself; a preemption is a kick. dispatch asks
+ * wl_dispatch() whether to pull, then moves the head of the own DSQ to the CPU, or the first or
+ * last task for which wl_may_run() says yes. Tasks for which the kernel does not call select_cpu
+ * (pinned tasks, and tasks that are put back) come to enqueue. If dispatch would take the task that
+ * was just inserted (goes_straight()), the task goes to the CPU's local queue, and the kernel does
+ * not call dispatch.
  *
- * What it costs is what hooks cost: entering one and finding the task's record is more than most of
- * them do. So there is none that is not needed: a task that sleeps was running, and stopping() says
- * that it no longer is; one that leaves a queue without having run is queued again (affinity,
- * weight), leaves the class (disable) or ends (exit_task). docs/results/live-bench.md has the
- * figures.
+ * Most of the cost is that of hooks: entering one and finding the task's record takes longer than
+ * most of them do otherwise. So there is no hook that is not needed: a task that sleeps was
+ * running, and stopping() says that it no longer is; a task that leaves a queue without having run
+ * is queued again (affinity, weight), leaves the class (disable) or ends (exit_task).
+ * docs/results/live-bench.md has the figures.
  *
- * No task is left unserved, whatever the policy counts: dispatch always looks at the own DSQ
- * itself; a task that may not run where it is queued is moved on (rescue()); a task without a
- * record, or for whom the policy's answer cannot be carried out, goes to the global DSQ, which
- * every CPU empties first. If all fails, the kernel's watchdog ejects the scheduler and Linux's own
- * takes over.
+ * No task is left waiting for ever, whatever the policy counts: dispatch always looks at the own
+ * DSQ itself; a task that may not run where it is queued is moved on (rescue()); a task without a
+ * record, or for which the policy's answer cannot be carried out, goes to the global DSQ, which
+ * every CPU empties first. If everything fails, the kernel's watchdog ejects the scheduler and
+ * Linux's own takes over.
  *
- * Two races, and why they do no harm. (1) A pull counts a task here, and then finds that another
- * CPU took it: the record is uncounted, and that CPU's next event counts it again. (2) A CPU is
- * claimed for a task that is then queued elsewhere: it is kicked, finds nothing, goes idle again,
- * and the kernel sets its bit again.
+ * Two races are harmless. (1) A pull counts a task here, and then finds that another CPU took it:
+ * the record is uncounted, and that CPU's next event counts it again. (2) A CPU is claimed for a
+ * task that is then queued elsewhere: the CPU is kicked, finds nothing, and goes idle again, and
+ * the kernel sets its bit again.
  */
 #include "state.bpf.h"
 #include "queues.bpf.h"
@@ -44,8 +45,8 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 /*
- * If the policy's reads are noted, its deepest search needs nearly all of the stack. What its
- * caller does afterwards is therefore a separate function.
+ * If the policy's reads are noted, its deepest search needs nearly all of the stack. So what its
+ * caller does afterwards is a separate function.
  */
 #ifdef WL_LOGS
 #define AFTER_SEARCH __noinline
@@ -67,7 +68,7 @@ static AFTER_SEARCH void insert(struct task_struct *p, struct scratch *sc, struc
 
 	st->enqueues++;
 	/*
-	 * A claim that led nowhere is given back: the CPU looks for work, finds none, and is idle
+	 * A claim that was not used is given back: the CPU looks for work, finds none, and is idle
 	 * again.
 	 */
 	if (claimed_cpu != WL_CPU_NONE && claimed_cpu != out->cpu)
@@ -81,8 +82,8 @@ static AFTER_SEARCH void insert(struct task_struct *p, struct scratch *sc, struc
 	}
 
 	/*
-	 * The bit of a CPU that has something queued must not stand, or the next waker would choose
-	 * it too. The kernel sets it after it has told update_idle.
+	 * A CPU with something queued must not keep its bit, or the next waker would choose it too.
+	 * The kernel sets the bit after it has called update_idle.
 	 */
 	if (claimed_cpu != out->cpu &&
 	    wl_read_once(wl_cpu_of(&policy, out->cpu)->state) < WL_CPU_BUSY)
@@ -101,7 +102,7 @@ static AFTER_SEARCH void insert(struct task_struct *p, struct scratch *sc, struc
 	} else if (out->cpu != home || in->why == WL_ENQ_MOVED) {
 		/*
 		 * The kernel reschedules an idle CPU for a wake-up or a fork on that CPU's own run
-		 * queue. In all other cases nobody would tell it.
+		 * queue. In all other cases the kick is needed.
 		 */
 		scx_bpf_kick_cpu(out->cpu, SCX_KICK_IDLE);
 	}
@@ -146,7 +147,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /*
- * The slice of a running task is over: it is queued again at once, and need not be reported as
+ * The slice of a running task has ended: it is queued again at once, and need not be reported as
  * stopped if the policy's enqueue does all that.
  */
 static bool enqueue_says_stopped(struct task_struct *p)
@@ -200,7 +201,7 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 		now_ns = sc->switch_ns;
 	if (!now_ns)
 		now_ns = bpf_ktime_get_ns();
-	/* Only if a task of ours ran is there a hook if one of a higher class comes next. */
+	/* If a task of a higher class comes next, a hook follows only if one of our tasks ran. */
 	sc->switch_ns = prev ? now_ns : 0;
 	wl_dispatch(&policy, cpu, now_ns, &sc->dispatch);
 	if (sc->dispatch.what == WL_DISPATCH_PULL)
@@ -210,8 +211,8 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 						      : take_eligible(cpu, now_ns))
 			return;
 		/*
-		 * Nobody should run instead of prev, if it still can: with slice left, the kernel
-		 * keeps it.
+		 * No other task should run instead of prev if prev can go on: while it has slice
+		 * left, the kernel keeps it.
 		 */
 		if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && sc->dispatch.keep_slice_ns &&
 		    scx_bpf_dsq_nr_queued(cpu) > 0) {
@@ -233,8 +234,8 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	u64 now_ns = end_switch(cpu);
 
 	/*
-	 * It was busy before, unless tasks were running when the scheduler was attached:
-	 * update_idle saw no change.
+	 * The CPU was already busy, unless its tasks were running when the scheduler was attached:
+	 * then update_idle saw no change.
 	 */
 	if (wl_read_once(wl_cpu_of(&policy, cpu)->state) != WL_CPU_BUSY)
 		wl_busy(&policy, cpu, now_ns);
@@ -272,7 +273,7 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
  */
 void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 {
-	/* What was noted is of a switch before this one, unless it is from the idle task. */
+	/* The noted time is of an earlier switch, unless this is the switch from the idle task. */
 	scratch_of(cpu)->switch_ns = 0;
 	if (idle)
 		wl_idle(&policy, cpu, bpf_ktime_get_ns());
@@ -286,7 +287,10 @@ void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 	struct wl_tick_out *out = &scratch_of(cpu)->tick;
 
 	wl_tick(&policy, cpu, (struct wl_task *)task_ctx(p), bpf_ktime_get_ns(), out);
-	/* What is due is balanced in the dispatch, which would come at the end of the slice. */
+	/*
+	 * The dispatch does the balancing that is due, but it would come only at the end of the
+	 * slice.
+	 */
 	if (out->resched || out->balance_due)
 		scx_bpf_task_set_slice(p, 0);
 	if (valid_cpu(out->kick_cpu))
@@ -294,8 +298,8 @@ void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 }
 
 /*
- * A task of a higher class took the CPU: what was about to run here goes back to the queues, where
- * others may pull it.
+ * A task of a higher class took the CPU. The task that was about to run here goes back to the
+ * queues, so that others may pull it.
  */
 void BPF_STRUCT_OPS(wakelab_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -311,7 +315,7 @@ void BPF_STRUCT_OPS(wakelab_set_cpumask, struct task_struct *p, const struct cpu
 	if (!tctx)
 		return;
 	copy_allowed(tctx, mask);
-	/* It is taken out of its queue and queued again: that is not the end of a slice. */
+	/* It is taken out of its queue and queued again, which is not the end of a slice. */
 	tctx->goes_on = 0;
 }
 
@@ -324,8 +328,8 @@ void BPF_STRUCT_OPS(wakelab_set_weight, struct task_struct *p, u32 weight)
 }
 
 /*
- * Joins sched_ext: its affinity may have changed while it was of another class. The weight comes by
- * set_weight.
+ * Joins sched_ext. Its affinity may have changed while it was in another class. set_weight reports
+ * its weight.
  */
 void BPF_STRUCT_OPS(wakelab_enable, struct task_struct *p)
 {
@@ -335,7 +339,7 @@ void BPF_STRUCT_OPS(wakelab_enable, struct task_struct *p)
 		copy_allowed(tctx, p->cpus_ptr);
 }
 
-/* Leaves sched_ext, or ends: it was taken out of its queue before. */
+/* Leaves sched_ext, or ends. It was taken out of its queue before. */
 void BPF_STRUCT_OPS(wakelab_disable, struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
@@ -343,7 +347,7 @@ void BPF_STRUCT_OPS(wakelab_disable, struct task_struct *p)
 	if (tctx)
 		wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
 	scratch_of(scx_bpf_task_cpu(p))->switch_ns = 0;
-	/* One that runs takes its CPU with it, and cpu_release is not called for that. */
+	/* A running task takes its CPU with it, and cpu_release is not called for that. */
 	if (p->prio < FIRST_FAIR_PRIO || is_partial)
 		watch_taken();
 }
@@ -377,7 +381,7 @@ void BPF_STRUCT_OPS(wakelab_exit_task, struct task_struct *p, struct scx_exit_ta
 		wl_task_exit(&policy, &tctx->task, bpf_ktime_get_ns());
 }
 
-/* For the dump after an error: where the policy's counts and the queues differ is where to look. */
+/* For the dump after an error: an error is where the policy's counts and the queues differ. */
 void BPF_STRUCT_OPS(wakelab_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
 {
 	u32 i = cpu & (WL_MAX_CPUS - 1);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * notes.bpf.h - when logging: notes of all that the policy reads to answer a question.
+ * notes.bpf.h - when logging: notes of everything that the policy reads in order to answer a
+ * question.
  *
- * Included before the policy, whose reads of state, atomic operations, claims and look-ups of group
- * records go through the macros below. A CPU's buffer holds the record of the question that it is
- * asking, and takes notes while there is one. Questions are asked with interrupts off and do not
- * nest, so that it needs no lock; events ask nothing, and are not noted.
+ * It is included before the policy, whose reads of state, atomic operations, claims and look-ups of
+ * group records go through the macros below. A CPU's buffer holds the record of the question that
+ * the CPU is asking, and takes notes while there is one. Questions are asked with interrupts off
+ * and do not nest, so the buffer needs no lock. Events ask nothing, so their reads are not noted.
  *
- * Only logged.bpf.c includes this: the scheduler that does not log has none of it.
+ * Only logged.bpf.c includes this; the scheduler that does not log has none of it.
  */
 #ifndef SCX_WAKELAB_NOTES_H
 #define SCX_WAKELAB_NOTES_H
@@ -15,8 +16,8 @@
 #include "host/log_record.h"
 
 /*
- * Units that a record has, its head not counted: room for 978 notes behind a wake-up's answer and
- * tasks. A search reads two words a CPU; what does not fit is not in the record, which says so.
+ * Units of a record, without its head: room for 978 notes after a wake-up's answer and tasks. A
+ * search reads two words per CPU. If notes do not fit, the record says so.
  */
 #define LOG_UNITS 1024
 
@@ -61,8 +62,8 @@ static __always_inline int log_put(u32 what, u32 kind, u64 value)
 }
 
 /*
- * Separate functions: inlined, they would cost the policy's functions more stack than there is.
- * None calls another of them, because calls go eight deep at most.
+ * Separate functions: if they were inlined, the policy's functions would need more stack than there
+ * is. None of them calls another, because calls go at most eight deep.
  */
 __attribute__((noinline, weak)) int log_note(u32 what, u32 kind, u64 value)
 {
@@ -93,7 +94,7 @@ __attribute__((noinline, weak)) u32 log_claim(u32 cpu)
 #undef wl_claim_idle
 #define wl_claim_idle(p, cpu) log_claim(cpu)
 
-/* Whether a group has a record, and where, as a note's `value`. */
+/* Notes whether a group has a record, and where, as a note's `value`. */
 #define log_lookup(kind, index, found)                                                             \
 	({                                                                                         \
 		__typeof__(found) log_record = (found);                                            \

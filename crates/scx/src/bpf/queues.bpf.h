@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queues.bpf.h - walks over the CPUs' queues: what is pulled, which task runs next, and who is
- * moved on.
+ * queues.bpf.h - walks over the CPUs' queues: what is pulled, which task runs next, and which tasks
+ * are moved on.
  */
 #ifndef SCX_WAKELAB_QUEUES_H
 #define SCX_WAKELAB_QUEUES_H
@@ -9,12 +9,12 @@
 #include "state.bpf.h"
 
 /*
- * How many tasks one pull looks at, and one rescue: a queue may be long, and the CPU's lock is
- * held.
+ * The number of tasks that one pull or rescue looks at. It is limited because a queue may be long
+ * and the CPU's lock is held.
  */
 #define MAX_SCANNED 64
 
-/* Moves what the policy allows from the queue that it named to that of cpu. */
+/* Moves what the policy allows from the queue that it named to the queue of cpu. */
 SEPARATE int pull(s32 cpu)
 {
 	struct scratch *sc = scratch_of(cpu);
@@ -30,7 +30,7 @@ SEPARATE int pull(s32 cpu)
 
 		if (scanned++ >= MAX_SCANNED)
 			break;
-		__sink(scanned); /* or the verifier follows each count by itself */
+		__sink(scanned); /* else the verifier follows each count separately */
 		if (!can_run(p, cpu))
 			continue;
 		tctx = task_ctx(p);
@@ -45,7 +45,7 @@ SEPARATE int pull(s32 cpu)
 				count_why(st->pulled, sc->dispatch.why);
 			} else {
 				st->pull_races++;
-				/* If the CPU that took it has not counted it yet, it will. */
+				/* The CPU that took it counts it, now or soon. */
 				if (tctx->task.place == WL_PLACE_QUEUED && tctx->task.cpu == cpu)
 					wl_quiescent(&policy, &tctx->task, bpf_ktime_get_ns());
 			}
@@ -58,7 +58,7 @@ SEPARATE int pull(s32 cpu)
 
 /*
  * The policy said that something should be pulled, and is asked again after each pull: at most one
- * a level and one for a mark. It ends that earlier; the bound is for the verifier.
+ * per level and one for a mark. The policy ends this earlier; the bound is for the verifier.
  */
 SEPARATE int pull_all(s32 cpu)
 {
@@ -75,8 +75,8 @@ SEPARATE int pull_all(s32 cpu)
 }
 
 /*
- * Does the policy want p, of cpu's own queue, to run at now_ns? Inlined: as a function, each call
- * would be followed for each way to it.
+ * Does the policy want p, of cpu's own queue, to run at now_ns? Inlined, because the verifier would
+ * follow a function once for each path to its call.
  */
 static __always_inline bool wants(struct task_struct *p, s32 cpu, u64 now_ns)
 {
@@ -105,7 +105,7 @@ SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 	{
 		if (scanned++ >= MAX_SCANNED)
 			break;
-		__sink(scanned); /* or the verifier follows each count by itself */
+		__sink(scanned); /* else the verifier follows each count separately */
 		if (!wants(p, cpu, now_ns))
 			continue;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
@@ -117,9 +117,9 @@ SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 }
 
 /*
- * Asks the policy of all tasks of the own queue, and takes the last that it wants to run. Two
- * walks, as a task can be moved only while the walk is at it. Returns 1 if there was one, and it is
- * still there.
+ * Asks the policy about all tasks of the own queue, and takes the last one that it wants to run.
+ * There are two walks, because a task can be moved only while the walk is at it. Returns 1 if there
+ * was one and it is still there.
  */
 SEPARATE int take_last(s32 cpu, u64 now_ns)
 {
@@ -131,7 +131,7 @@ SEPARATE int take_last(s32 cpu, u64 now_ns)
 	{
 		if (scanned++ >= MAX_SCANNED)
 			break;
-		__sink(scanned); /* or the verifier follows each count by itself */
+		__sink(scanned); /* else the verifier follows each count separately */
 		if (wants(p, cpu, now_ns))
 			last = p->pid;
 	}
@@ -153,8 +153,8 @@ SEPARATE int take_last(s32 cpu, u64 now_ns)
 }
 
 /*
- * The own queue holds nothing but tasks that may not run here: each goes to the queue of a CPU
- * where it may.
+ * The own queue has only tasks that may not run here: moves each to the queue of a CPU on which it
+ * may.
  */
 SEPARATE int rescue(s32 cpu)
 {
@@ -170,7 +170,7 @@ SEPARATE int rescue(s32 cpu)
 
 		if (scanned++ >= MAX_SCANNED)
 			break;
-		__sink(scanned); /* or the verifier follows each count by itself */
+		__sink(scanned); /* else the verifier follows each count separately */
 		if (can_run(p, cpu))
 			continue;
 		tctx = task_ctx(p);

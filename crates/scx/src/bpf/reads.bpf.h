@@ -11,12 +11,12 @@ extern struct wl_policy policy;
 
 int log_note(u32 what, u32 kind, u64 value);
 
-/* WL_NOTE_READ, which is not declared yet. */
+/* WL_NOTE_READ, which is declared later. */
 #define LOG_READ 0
 
 /*
- * A pointer as a note's `what`. The difference is hidden, or clang computes the lower half only, by
- * 32-bit arithmetic on pointers, which the verifier refuses.
+ * A pointer as a note's `what`. The difference is hidden from clang, which would otherwise compute
+ * only its lower half, by 32-bit arithmetic on pointers; the verifier refuses that.
  */
 static __always_inline u32 log_place(const volatile void *ptr)
 {
@@ -33,8 +33,9 @@ static __always_inline u32 log_place(const volatile void *ptr)
 		log_v;                                                                             \
 	})
 /*
- * Functions that read and make the note: where the note is made by a call after the read, what was
- * read must outlive the call, and the policy's functions need more stack than there is.
+ * Functions that read a value and note it. If the note were made by a call after the read, the
+ * value would have to outlive the call, and the policy's functions would need more stack than there
+ * is.
  */
 u64 log_read_u8(const volatile u8 *at WL_ARG);
 u64 log_read_u16(const volatile u16 *at WL_ARG);

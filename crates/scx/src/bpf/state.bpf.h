@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * state.bpf.h - what the BPF side holds: the policy, the task records, a slot of scratch space a
- * CPU (and, by stats.bpf.h, of counters).
+ * state.bpf.h - the state of the BPF side: the policy, the task records, and a slot of scratch
+ * space (and, by stats.bpf.h, of counters) for each CPU.
  */
 #ifndef SCX_WAKELAB_STATE_H
 #define SCX_WAKELAB_STATE_H
@@ -20,15 +20,15 @@
 #define wl_claim_idle(p, cpu) (scx_bpf_test_and_clear_cpu_idle(cpu) ? 1 : 0)
 
 /*
- * Known when the program is loaded, so that the verifier removes what the other values of each axis
- * need.
+ * The axes are known when the program is loaded, so the verifier removes the code that their other
+ * values need.
  */
 #define wl_axis(p, name) ((void)(p), policy_params.name)
 
 /*
- * How much is counted, set by the loader: DETAIL_STATS with --stats (stats.bpf.h), and of reads how
- * many at which distance; DETAIL_READS if the policy asks for the time that scans take, how many
- * reads. One word, as each that is looked at costs a load. Weak: see policy_params.
+ * How much is counted; the loader sets it. DETAIL_STATS, with --stats: everything in stats.bpf.h,
+ * and reads by distance. DETAIL_READS, if the policy asks for the time of scans: the number of
+ * reads. It is one word, because each word that is tested costs a load. Weak: see policy_params.
  */
 enum { DETAIL_NONE, DETAIL_READS, DETAIL_STATS };
 const u32 detail __attribute__((weak)) SEC(".rodata");
@@ -36,15 +36,15 @@ const u32 detail __attribute__((weak)) SEC(".rodata");
 #ifdef WL_LOGS
 #include "reads.bpf.h"
 #else
-/* A log has all that was answered; nobody else looks at how far reads were. */
+/* A log has everything that was answered; nothing else uses the distances of reads. */
 #define wl_tells_distances(p) ((void)(p), detail >= DETAIL_STATS)
 #define wl_counts_reads(p)    ((void)(p), detail >= DETAIL_READS)
 #endif
 #include "params.h"
 
 /*
- * A copy of policy.params, by the loader. Weak, so that clang does not take it for what it is here:
- * zeros.
+ * The loader's copy of policy.params. Weak, so that clang does not take it for the zeros that it is
+ * here.
  */
 const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 
@@ -54,23 +54,19 @@ const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 #endif
 #include "core.h"
 
-/* Whether the kernel tells its tick; weak, because not every kernel exports its configuration. */
+/* The kernel's tick. Weak, because not every kernel exports its configuration. */
 extern int CONFIG_HZ __kconfig __weak;
 
-/*
- * The policy's state. The loader fills params and topo before it attaches; it is the only instance.
- */
+/* The policy's state, the only instance. The loader fills in params and topo before it attaches. */
 struct wl_policy policy;
 
 /*
  * Set by the loader with --bench search: every other wake-up is placed by the kernel's default
- * search instead of the policy's, and what each takes is counted.
+ * search instead of the policy's, and the time of each is counted.
  */
 const volatile u32 bench_search;
 
-/*
- * A function that the verifier checks once, not at each call (see WL_FN).
- */
+/* A function that the verifier checks once, and not at each call (see WL_FN). */
 #define SEPARATE __attribute__((noinline, weak))
 
 #ifdef WL_LOGS
@@ -79,8 +75,9 @@ const volatile u32 bench_search;
 #include "stats.bpf.h"
 
 /*
- * What select, dispatch and tick ask and are told, a slot a CPU: the policy's own functions need
- * most of the 512 bytes of stack that BPF has. All run with interrupts off, and none nests.
+ * Arguments and answers of select, dispatch and tick, a slot per CPU, because the policy's own
+ * functions need most of BPF's stack of 512 bytes. All of them run with interrupts off, and none
+ * nests.
  */
 struct scratch {
 	struct wl_select_in select_in;
@@ -93,11 +90,14 @@ struct scratch {
 	struct wl_enqueue_out enqueue_out;
 	struct wl_tick_out tick;
 	/*
-	 * The time of the switch that the CPU is about to make, or 0: it is read once a switch, as
-	 * that costs more than most of what a hook does. With the lock of the CPU's run queue held.
+	 * The time of the switch that the CPU is about to make, or 0. The clock is read once per
+	 * switch, because that costs more than most of what a hook does. Protected by the lock of
+	 * the CPU's run queue.
 	 */
 	u64 switch_ns;
-	/* 1: a task that preempts went straight to the CPU, and has not been switched to. */
+	/*
+	 * 1: a task that preempts went straight to the CPU, and the CPU has not switched to it yet.
+	 */
 	u32 preempted;
 } WL_ALIGN_LINE;
 
@@ -106,7 +106,7 @@ struct scratch scratch[WL_MAX_CPUS];
 struct task_ctx {
 	struct wl_task task; /* first, so that a pointer to one is a pointer to the other */
 	s32 last_cpu;	     /* where it ran last, or WL_CPU_NONE */
-	u32 goes_on; /* it stopped running while runnable: the next enqueue is the end of its slice */
+	u32 goes_on;	     /* it stopped while runnable: the next enqueue ends its slice */
 };
 
 struct {
@@ -127,7 +127,10 @@ static struct scratch *scratch_of(u32 cpu)
 	return &scratch[cpu & (WL_MAX_CPUS - 1)];
 }
 
-/* What was noted of the switch that cpu makes, which is over then; else the time now. */
+/*
+ * Returns the noted time of the switch that cpu makes, and forgets it; if there is none, the time
+ * now.
+ */
 static u64 end_switch(s32 cpu)
 {
 	struct scratch *sc = scratch_of(cpu);
@@ -144,8 +147,8 @@ static bool valid_cpu(s32 cpu)
 }
 
 /*
- * May p be run by cpu? The kernel narrows cpus_ptr of a migration-disabled task only once it is off
- * its CPU.
+ * May cpu run p? The kernel narrows cpus_ptr of a migration-disabled task only when it is off its
+ * CPU.
  */
 static bool can_run(struct task_struct *p, s32 cpu)
 {
@@ -155,8 +158,8 @@ static bool can_run(struct task_struct *p, s32 cpu)
 }
 
 /*
- * The kernel's default search in the policy's stead. Returns 0 if it is the policy's turn, or if a
- * new task is placed: that is not a search for an idle CPU near some other.
+ * Runs the kernel's default search instead of the policy's. Returns 0 if it is the policy's turn,
+ * or if a new task is placed, which is not a search for an idle CPU near another one.
  */
 static __always_inline u32 kernel_searches(struct task_struct *p, const struct wl_select_in *in,
 					   u64 wake_flags, struct wl_decision *d)
@@ -193,8 +196,8 @@ SEPARATE int is_first(s32 cpu, u64 key)
 }
 
 /*
- * WL_STRAIGHT_MAY_RUN, of a task that preempts. Looking is cheaper than an interrupt to the own
- * CPU, which a kick is, and a dispatch.
+ * The case WL_STRAIGHT_MAY_RUN of a task that preempts. To ask is cheaper than an interrupt to the
+ * own CPU, which a kick is, and a dispatch.
  */
 static __always_inline bool preempts_straight(struct scratch *sc, struct task_ctx *tctx,
 					      u32 nr_queued)
@@ -213,10 +216,10 @@ static __always_inline bool preempts_straight(struct scratch *sc, struct task_ct
 
 /*
  * May a task whose queue is that of enqueue_out.cpu, and which is counted there, go to the CPU
- * without asking wl_dispatch()? If the policy says so (wl_trait_straight()), and in any case a
- * waking kernel thread that is bound to its CPU: others may wait for it to make any progress at all
- * (workqueues, RCU), and nothing else can run it. It is counted and charged as any other; at the
- * end of its slice it queues as any other, so that it cannot keep the CPU for itself.
+ * without wl_dispatch()? Yes if the policy says so (wl_trait_straight()). And in any case a waking
+ * kernel thread that is bound to its CPU: others may need it to make any progress at all
+ * (workqueues, RCU), and no other CPU can run it. It is counted and charged like any other task,
+ * and queues like any other at the end of its slice, so it cannot keep the CPU for itself.
  */
 static __always_inline bool goes_straight(struct task_struct *p, struct scratch *sc,
 					  struct task_ctx *tctx)
@@ -243,8 +246,8 @@ static __always_inline bool goes_straight(struct task_struct *p, struct scratch 
 }
 
 /*
- * Asks the policy for queue, key and slice of a task: sc->enqueue_out is the answer to
- * sc->enqueue_in.
+ * Asks the policy for queue, key and slice of a task: sc->enqueue_in is the question,
+ * sc->enqueue_out the answer.
  */
 static __always_inline void ask_enqueue(struct scratch *sc, struct task_ctx *tctx, u32 cpu, u32 why,
 					u32 this_cpu, u64 now_ns)
@@ -266,7 +269,7 @@ static void copy_allowed(struct task_ctx *tctx, const struct cpumask *mask)
 	wl_task_affinity(&policy, &tctx->task);
 }
 
-/* sched_ext's weight is 100 at nice 0, the policy's 1024. */
+/* At nice 0, sched_ext's weight is 100 and the policy's is 1024. */
 static u32 task_weight(u32 scx_weight)
 {
 	u32 weight = scx_weight * WL_WEIGHT_NICE_0 / 100;

@@ -15,8 +15,8 @@
 _Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter");
 
 /*
- * Buckets of a histogram of times: bucket b counts from 2^b ns to twice that, the last one also all
- * longer times.
+ * Buckets of a histogram of times: bucket b counts from 2^b ns to twice that; the last one also
+ * counts all longer times.
  */
 #define TIME_BUCKETS 32
 
@@ -24,19 +24,18 @@ _Static_assert(WL_BALANCE_PERIODIC < WHYS, "a reason to balance has no counter")
 struct cpu_stats {
 	u64 reason[WL_NR_REASON];
 	u64 affine_reason[WL_NR_AFFINE_REASON];
-	u64 select_reads[WL_NR_DIST]; /* detailed, as are the next four */
+	u64 select_reads[WL_NR_DIST]; /* only with --stats, like the next four */
 	u64 select_ns;
-	u64 search_ns; /* of which by decisions that went past target and prev */
+	u64 search_ns; /* the part of decisions that went past target and prev */
 	u64 search_times[TIME_BUCKETS];
 	u64 moved[WL_NR_DIST]; /* migrations by distance */
 	u64 selects;
 	u64 searches;
 	u64 lost_claims;
-	u64 timed
-		[2]; /* --bench search: wake-ups placed by the policy, and by the kernel's default search */
+	u64 timed[2]; /* --bench search: wake-ups placed by policy and kernel */
 	u64 timed_ns[2];
-	u64 turned[2]; /* of which left out: another CPU had its turn meanwhile */
-	u64 clock_ns;  /* and what as many times of one of them looking at the clock took */
+	u64 turned[2]; /* the part left out, because another CPU had its turn */
+	u64 clock_ns;  /* of a clock read beside each search of the kernel's */
 	u64 enqueues;
 	u64 preempts;
 	u64 dispatches;
@@ -46,7 +45,7 @@ struct cpu_stats {
 	u64 switches_in;
 	u64 migrations;
 	u64 rescued; /* moved on because it may not run where it was queued */
-	u64 global; /* through the global DSQ: no record, or an answer that could not be carried out */
+	u64 global;  /* through the global DSQ: no record, or no usable answer */
 } WL_ALIGN_LINE;
 
 struct cpu_stats stats[WL_MAX_CPUS];
@@ -90,12 +89,13 @@ static u32 time_bucket(u64 time_ns)
 }
 
 /*
- * Emulated CPUs take turns, and in virtual time what the others execute counts, too: a search that
- * seems to take longer than this had another CPU's turn in it. None takes a quarter of it.
+ * Emulated CPUs take turns, and in virtual time what the others execute counts too: a search that
+ * seems to take longer than this had another CPU's turn in it. A real one takes less than a quarter
+ * of it.
  */
 #define LONGEST_SEARCH_NS 20000
 
-/* For --bench search: `who` is 0 for the policy, 1 for the kernel. */
+/* For --bench search. `who` is 0 for the policy, 1 for the kernel. */
 static void count_search(struct cpu_stats *st, u32 who, u64 elapsed_ns)
 {
 	st->timed[who & 1]++;

@@ -3,12 +3,12 @@
  * taken.bpf.h - CPUs that tasks of a higher class have taken: a timer serves the tasks that wait
  * there.
  *
- * sched_ext has no tick on such a CPU. So after a task of a higher class took a CPU from one of our
- * tasks, or one of our tasks was queued behind it, a timer fires a tick later, and on each tick
- * while there is such a queue. It tells the policy (wl_taken) and kicks the CPU that the policy
- * names. Without such a queue the timer rests.
+ * sched_ext has no tick on such a CPU. So after a task of a higher class takes a CPU from one of
+ * our tasks, or one of our tasks is queued behind it, a timer fires a tick later, and then at each
+ * tick while there is such a queue. It tells the policy (wl_taken) and kicks the CPU that the
+ * policy names. Without such a queue the timer does not run.
  *
- * Higher classes are real-time and deadline tasks and, with --partial, all tasks that are not of
+ * Higher classes are real-time and deadline tasks and, with --partial, all tasks that are not in
  * the class SCHED_EXT.
  */
 #ifndef SCX_WAKELAB_TAKEN_H
@@ -20,7 +20,7 @@
 /* Set by the loader with --partial. */
 const volatile u32 is_partial;
 
-/* MAX_RT_PRIO: priorities below it are of real-time and deadline tasks. */
+/* MAX_RT_PRIO: real-time and deadline tasks have priorities below it. */
 #define FIRST_FAIR_PRIO 100
 #define POLICY_EXT	7 /* SCHED_EXT */
 
@@ -32,8 +32,8 @@ struct {
 } watch_timers SEC(".maps");
 
 /*
- * Will the timer fire? Read where a task is queued behind a foreign one; written at most twice a
- * tick.
+ * Whether the timer will fire. Read when a task is queued behind a foreign one; written at most
+ * twice per tick.
  */
 u32 is_watching WL_ALIGN_LINE;
 
@@ -74,7 +74,7 @@ SEPARATE int watch_foreign(s32 cpu)
 	return 0;
 }
 
-/* A task is queued on cpu: is what runs there, if anything, none of ours? */
+/* A task was queued on cpu: starts the watch if none of our tasks runs there. */
 static __always_inline void watch_if_taken(s32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(&policy, cpu);
@@ -83,7 +83,7 @@ static __always_inline void watch_if_taken(s32 cpu)
 		watch_foreign(cpu);
 }
 
-/* Returns 1 if it should be looked after again. */
+/* Returns 1 if the CPU should be looked at again. */
 SEPARATE int look_after(s32 cpu)
 {
 	struct wl_timer_out out = {};
@@ -91,7 +91,7 @@ SEPARATE int look_after(s32 cpu)
 	wl_taken(&policy, cpu, bpf_ktime_get_ns(), &out);
 	if (valid_cpu(out.kick_cpu))
 		scx_bpf_kick_cpu(out.kick_cpu, SCX_KICK_IDLE);
-	/* It was given back meanwhile, and nobody might say so for long. */
+	/* The CPU was given back meanwhile, and no event may say so for a long time. */
 	if (wl_get(wl_cpu_of(&policy, cpu)->state) == WL_CPU_TAKEN && !is_taken(cpu))
 		wl_busy(&policy, cpu, bpf_ktime_get_ns());
 	return out.next_ns != 0;
@@ -102,7 +102,7 @@ static int watch_fired(void *map, int *key, struct timer_slot *slot)
 	u32 found = 0;
 	s32 cpu;
 
-	/* First, so that what comes from now on starts the timer by itself. */
+	/* This comes first, so that later events start the timer again. */
 	__sync_lock_test_and_set(&is_watching, 0);
 	bpf_for(cpu, 0, policy.topo.nr_cpus)
 	{

@@ -3,8 +3,8 @@
  * timer.bpf.h - the policy's timer: when it fires, the policy says when it fires next, and which
  * CPU to kick.
  *
- * The machine has one timer, on whichever CPU the kernel puts it. The policy bounds what one firing
- * does. If the policy wants no timer, it is never started.
+ * The machine has one timer, on the CPU that the kernel chooses. The policy bounds the work of one
+ * firing. If the policy wants no timer, it is never started.
  */
 #ifndef SCX_WAKELAB_TIMER_H
 #define SCX_WAKELAB_TIMER_H
@@ -22,7 +22,7 @@ struct {
 	__type(value, struct timer_slot);
 } timers SEC(".maps");
 
-/* Written by the timer alone. */
+/* Only the timer writes this. */
 struct timer_stats {
 	u64 firings;
 	u64 total_ns;
@@ -31,7 +31,7 @@ struct timer_stats {
 
 struct timer_stats timer_stats;
 
-/* Asks the policy; the time until the next firing, or 0: never. */
+/* Asks the policy. Returns the time until the next firing, or 0: never. */
 SEPARATE u64 ask_timer(u32 cpu)
 {
 	struct wl_timer_out out = {};
