@@ -77,7 +77,7 @@ pub struct GroupTime {
     pub name: String,
     /// CPU time of its tasks and of all groups in it, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// CPU time of its own tasks while they were in it, in nanoseconds.
+    /// CPU time of its direct tasks while they were in it, in nanoseconds.
     pub own_cpu_time_ns: u64,
 }
 
