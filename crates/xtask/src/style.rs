@@ -20,17 +20,6 @@ const SOURCE: &[&str] = &["rs", "c", "h", "sh", "toml"];
 const CODE: &[&str] = &["rs", "c", "h", "sh"];
 const PROSE: &[&str] = &["md"];
 
-/// Files and folders whose functions and prose are not judged yet.
-const PENDING: &[&str] = &[
-    "crates/cli/",
-    "crates/log/",
-    "crates/parity/",
-    "crates/policy/",
-    "crates/sim/",
-    "crates/stats/",
-    "policy/",
-];
-
 /// Checks all tracked files; lists every finding before it fails.
 pub(crate) fn run() -> Result<()> {
     let listing = output(Command::new("git").current_dir(root()).args(["ls-files", "-z"]))?;
@@ -51,13 +40,6 @@ pub(crate) fn run() -> Result<()> {
     style_c::check_dead(&code, &mut findings);
     lists::check(&mut findings)?;
     findings.extend(import_circles::findings(code.iter().map(|(file, text)| (file.as_str(), text.as_str()))));
-    let (pending, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| is_pending(finding));
-    if !pending.is_empty() {
-        println!("style: {} findings where PENDING says that the rules are new", pending.len());
-    }
-    if std::env::var_os("WAKELAB_STYLE_PENDING").is_some() {
-        pending.iter().for_each(|finding| eprintln!("style: pending: {finding}"));
-    }
     for finding in &findings {
         eprintln!("style: {finding}");
     }
@@ -71,15 +53,6 @@ pub(crate) fn run() -> Result<()> {
 
 fn has_extension(file: &str, extensions: &[&str]) -> bool {
     Path::new(file).extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e))
-}
-
-/// The rules that are older than the list of what is pending apply everywhere.
-fn is_pending(finding: &str) -> bool {
-    let is_new = ["more than 70", "more than 120", "': write ", "documentation of one word", "nothing names"];
-    let is_file_length = finding.contains(&format!("more than {LINES_MAX}"));
-    !is_file_length
-        && is_new.iter().any(|rule| finding.contains(rule))
-        && PENDING.iter().any(|folder| finding.starts_with(folder))
 }
 
 /// Appends what every rule finds in one file.
