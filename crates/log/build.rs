@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::slice::from_ref;
 
 use wakelab_mirror::rust::Names;
 use wakelab_mirror::script::{self, Constant, Places};
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
 
 fn build(places: &Places) -> Result<(), Box<dyn Error>> {
     let roots = [places.here.join("logged.h")];
-    let headers = Headers::read(&roots, &[places.policy.clone()], &[("WL_MAX_CPUS", MAX_CPUS)])?;
+    let headers = Headers::read(&roots, from_ref(&places.policy), &[("WL_MAX_CPUS", MAX_CPUS)])?;
     places.mirror(&headers, NAMES, &CONSTANTS, |writer| {
         writer.enumeration("wl_note_kind", "", &|_| String::new())?;
         for c in ["wl_log_head", "wl_note", "wl_logged_found"] {

@@ -6,6 +6,7 @@ mod events;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::slice::from_ref;
 
 use wakelab_mirror::rust::Names;
 use wakelab_mirror::script::{self, Constant, Places};
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
 fn build(places: &Places) -> Result<(), Box<dyn Error>> {
     let policy = &places.policy;
     let roots = HEADERS.map(|header| policy.join(header));
-    let read = |max_cpus| Headers::read(&roots, &[policy.clone()], &[("WL_MAX_CPUS", max_cpus)]);
+    let read = |max_cpus| Headers::read(&roots, from_ref(policy), &[("WL_MAX_CPUS", max_cpus)]);
     let (headers, few) = (read(4096)?, read(1024)?);
     places.mirror(&headers, NAMES, &CONSTANTS, |writer| {
         for c in ENUMS {
