@@ -31,7 +31,7 @@ pub struct MapAxes {
     pub loads: Vec<String>,
     /// The policies; the first is the baseline.
     pub policies: Vec<String>,
-    /// The metric, one of [`metric_names`](crate::metric_names); `None`: what the workload is judged by.
+    /// The metric, one of [`metric_names`]; `None`: what the workload is judged by.
     pub metric: Option<String>,
     /// Whether there is one map only: the last policy over the one of the others with the best mean in the cell.
     pub over_best: bool,
