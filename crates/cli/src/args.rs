@@ -27,6 +27,16 @@ pub(crate) struct InputArgs {
     pub(crate) import: ImportArgs,
 }
 
+/// A recording.
+#[derive(Args)]
+pub(crate) struct RecordingArgs {
+    /// Recording: a path, `-` for standard input, or `demo` for the built-in recording
+    #[arg(value_name = "RECORDING")]
+    pub(crate) recording: PathBuf,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
+}
+
 /// How to read a recording.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
@@ -42,6 +52,9 @@ pub(crate) struct ImportArgs {
     /// task went to sleep. Repeatable [default: all tasks that are not open loop]
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM")]
     pub(crate) closed_loop: Vec<String>,
+    /// Model only the waits that the recording shows, without the dependencies that they imply elsewhere
+    #[arg(long, help_heading = FOR_RECORDINGS)]
+    pub(crate) recorded_waits_only: bool,
     /// Replay the recording N times, back to back; more repeats give more samples and take longer
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "N", value_parser = repeat())]
     pub(crate) repeat: Option<NonZeroU32>,

@@ -29,7 +29,7 @@ pub(crate) struct CompareArgs {
     input: InputArgs,
     /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "repeat", "strict", "machine",
+        "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "machine",
         "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
     ])]
     scenario: Option<PathBuf>,
@@ -106,7 +106,7 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
             text.push_str(&comparison.text(&style));
             if let Some(recording) = &resolved.recording {
                 text.push('\n');
-                text.push_str(&style.wrap_lines(&explanation(recording)));
+                text.push_str(&style.wrap_lines(&input::explanation(recording)));
             }
             print::text(&text)
         }
@@ -118,9 +118,4 @@ fn explained(recording: &Recording) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(recording)?;
     value.as_object_mut().context("a recording is a struct")?.remove("workload");
     Ok(value)
-}
-
-/// Returns what the reader must know about the recording, in a few lines.
-fn explanation(recording: &Recording) -> String {
-    recording.notes().join("\n  ") + "\n"
 }

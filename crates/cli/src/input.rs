@@ -13,7 +13,7 @@ use wakelab_sim::{HostProfile, Scenario};
 use wakelab_trace::{Options, Recording};
 use wakelab_workload::Workload;
 
-use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, SeedsArgs};
+use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, RecordingArgs, SeedsArgs};
 use crate::error::bad_input;
 use crate::print;
 use crate::suggest::did_you_mean;
@@ -157,7 +157,7 @@ pub(crate) fn files<'a>(args: &'a InputArgs, machine: &'a str) -> Vec<&'a Path> 
 fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
     let InputArgs { input, recording, workload, import } = args;
     if let Some(path) = recording {
-        return read_recording(path, import);
+        return read_recording(path, import).map(|(workload, recording)| (workload, Some(recording)));
     }
     if let Some(spec) = workload {
         return only_workload(spec, import);
@@ -170,7 +170,7 @@ fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
         return only_workload(input, import);
     }
     if is_file || input == STDIN || (input == DEMO_NAME && !is_workload(input)) {
-        return read_recording(path, import);
+        return read_recording(path, import).map(|(workload, recording)| (workload, Some(recording)));
     }
     only_workload(input, import).map_err(|error| {
         if is_workload(input) {
@@ -188,29 +188,69 @@ fn only_workload(spec: &str, import: &ImportArgs) -> Result<(Arc<Workload>, Opti
 }
 
 /// Reads a recording from a file, from standard input, or the built-in one if no file has its name.
-fn read_recording(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
+fn read_recording(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Recording)> {
+    let recording = read_as(path, &options(args)?)?;
+    Ok((Arc::new(recording.workload.clone()), recording))
+}
+
+/// The options for reading a recording.
+fn options(args: &ImportArgs) -> Result<Options> {
     let recorded_on = args.recorded_on.as_deref().map(|name| machine(name, &[])).transpose()?;
-    let options = Options {
+    Ok(Options {
         strict: args.strict,
         recorded_on: recorded_on.map(Arc::unwrap_or_clone),
         open: args.open_loop.clone(),
         closed: args.closed_loop.clone(),
+        recorded_waits_only: args.recorded_waits_only,
         repeat: args.repeat,
-    };
+    })
+}
+
+fn read_as(path: &Path, options: &Options) -> Result<Recording> {
     let read = if path == Path::new(STDIN) {
-        wakelab_trace::read_from(std::io::stdin().lock(), "standard input", "standard input", &options)
+        wakelab_trace::read_from(std::io::stdin().lock(), "standard input", "standard input", options)
     } else if path == Path::new(DEMO_NAME) && !path.exists() {
-        wakelab_trace::read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &options)
+        wakelab_trace::read_from(demo_recording(), DEMO_NAME, DEMO_NAME, options)
     } else if is_descriptor(path) {
         // The name of the shell's <(perf script), such as /dev/fd/63, would mean nothing in a title.
         std::fs::File::open(path)
             .map_err(|source| bad_input(format!("{}: {source}", path.display())))
-            .map(|file| wakelab_trace::read_from(file, &path.display().to_string(), "recording", &options))?
+            .map(|file| wakelab_trace::read_from(file, &path.display().to_string(), "recording", options))?
     } else {
-        wakelab_trace::read(path, &options)
+        wakelab_trace::read(path, options)
     };
-    let recording = read.map_err(bad_input)?;
-    Ok((Arc::new(recording.workload.clone()), Some(recording)))
+    read.map_err(bad_input)
+}
+
+/// Reads a recording, and returns the machine that made it: `--machine`, or what the recording itself tells.
+pub(crate) fn recorded(args: &RecordingArgs, name: Option<&str>) -> Result<(Recording, Arc<Machine>)> {
+    let given = name.map(|name| machine(name, &[])).transpose()?;
+    let (_, recording) = read_recording(&args.recording, &args.import)?;
+    let machine = given.unwrap_or_else(|| Arc::new(wakelab_lab::recorded_machine(&recording)));
+    check_recording(&recording, &machine)?;
+    Ok((recording, machine))
+}
+
+/// Reads a recording as made by [`recorded`]'s machine, so that a replay charges for the kernel what was subtracted. A
+/// pipe can be read only once, so its CPU time counts as work.
+pub(crate) fn recorded_on_itself(
+    args: &RecordingArgs,
+    name: Option<&str>,
+) -> Result<(Recording, Arc<Machine>)> {
+    let (recording, machine) = recorded(args, name)?;
+    let path = &args.recording;
+    let is_demo = path == Path::new(DEMO_NAME) && !path.exists();
+    if args.import.recorded_on.is_some() || !(is_demo || path.is_file()) {
+        return Ok((recording, machine));
+    }
+    let mut options = options(&args.import)?;
+    options.recorded_on = Some((*machine).clone());
+    Ok((read_as(path, &options)?, machine))
+}
+
+/// What the reader must know about the recording, in a few lines.
+pub(crate) fn explanation(recording: &Recording) -> String {
+    recording.notes().join("\n  ") + "\n"
 }
 
 fn is_descriptor(path: &Path) -> bool {
@@ -225,7 +265,8 @@ fn for_recordings(args: &ImportArgs) -> Option<String> {
     let open = args.open_loop.iter().map(|comm| format!("--open-loop {comm}"));
     let closed = args.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
     let repeat = args.repeat.iter().map(|runs| format!("--repeat {runs}"));
-    machine.chain(open).chain(closed).chain(repeat).next()
+    let waits = args.recorded_waits_only.then(|| "--recorded-waits-only".to_owned());
+    machine.chain(open).chain(closed).chain(waits).chain(repeat).next()
 }
 
 /// A workload's name or file, without its parameters.

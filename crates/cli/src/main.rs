@@ -9,9 +9,11 @@ mod ablate;
 mod args;
 mod bench;
 mod bench_plot;
+mod check;
 mod compare;
 mod error;
 mod experiments;
+mod fit;
 mod input;
 mod machines;
 mod map;
@@ -55,6 +57,10 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Run a recording or a workload once and show where the time went
     Run(run::RunArgs),
+    /// Replay a recording on the machine that made it, and show recorded and replayed figures side by side
+    Check(check::CheckArgs),
+    /// Print a machine file with what a recording tells of the machine that made it
+    Fit(fit::FitArgs),
     /// Show how much each term of the cost model contributes to a result, by leaving it out
     Ablate(ablate::AblateArgs),
     /// Export a run, import the export, replay it, and show how closely the replay repeats the run
@@ -89,6 +95,8 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Compare(args) => compare::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Fit(args) => fit::run(&args),
         Command::Ablate(args) => ablate::run(&args),
         Command::RoundTrip(args) => round_trip::run(&args),
         Command::Experiments(args) => experiments::run(&args),

@@ -11,6 +11,7 @@
 mod ablation;
 mod batch;
 mod bench;
+mod check;
 mod demo;
 mod error;
 mod experiments;
@@ -24,6 +25,7 @@ mod sensitivity;
 
 pub use ablation::{AblationCase, AblationPlan, ablate};
 pub use bench::{BENCH_COSTS_OF, BENCH_GROWTH_CPUS, BenchPlan, BenchResult, bench};
+pub use check::{observe_replays, recorded_machine};
 pub use demo::{DEMO_NAME, demo_recording};
 pub use error::LabError;
 pub use experiments::{ExperimentOutcomes, plan_experiments, run_experiments};

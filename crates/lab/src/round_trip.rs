@@ -108,7 +108,9 @@ fn trip(scenario: &Scenario, seed: u64) -> Result<Trip, LabError> {
     let text = exporter.finish(original.elapsed_ns).map_err(LabError::Write)?;
 
     let recorded_on = Some((*scenario.machine).clone());
-    let options = wakelab_trace::Options { strict: true, recorded_on, ..Default::default() };
+    // What was recorded is all that there is to repeat.
+    let options =
+        wakelab_trace::Options { strict: true, recorded_waits_only: true, recorded_on, ..Default::default() };
     let recording = wakelab_trace::read_from(text.as_slice(), &name, &name, &options)
         .map_err(|error| LabError::Import { name: name.clone(), message: error.to_string() })?;
     let replay = Scenario { workload: Arc::new(recording.workload), ..scenario.clone() };

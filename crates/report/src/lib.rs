@@ -7,6 +7,7 @@
 //! [`Trials`] are runs of a command on a live kernel. [`list`] has the JSON of the listings.
 
 mod ablation;
+mod check;
 mod comparison;
 mod document;
 mod error;
@@ -34,6 +35,7 @@ mod table;
 mod trials;
 
 pub use ablation::{Ablation, AblationDocument};
+pub use check::{Check, CheckDocument, CheckedMetric, CheckedTasks};
 pub use comparison::{Comparison, MetricResult, PolicyResult};
 pub use document::{CompareDocument, SCHEMA_VERSION, read_scenarios};
 pub use error::ReportError;

@@ -29,8 +29,11 @@ use wakelab_workload::{Op, Source, TaskIndex};
 
 use crate::event::{Context, Event, EventSource, Item, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
+use crate::flows::{self, Flows, INBOX, Wakeup};
 use crate::joined::joined;
+use crate::learnt::Learnt;
 use crate::loops::{Loops, Slept};
+use crate::observed::Observations;
 use crate::program::{KnownTasks, Step, Tracked, workload};
 use crate::rescale::{Recorded, UNITS};
 use crate::{Options, Recording, TraceError};
@@ -74,6 +77,22 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
     }
 }
 
+/// A place in the recording. Events come in the order of their positions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    /// Since the recording began.
+    pub(crate) time_ns: u64,
+    /// The number of the event, from 1.
+    event: u64,
+}
+
+impl Position {
+    /// The place after all events of a time.
+    pub(crate) fn after(time_ns: u64) -> Position {
+        Position { time_ns, event: u64::MAX }
+    }
+}
+
 /// What a task is doing, as far as the events tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -84,7 +103,7 @@ pub(crate) enum State {
     /// On a CPU.
     Running { cpu: u32, since_ns: u64 },
     /// Waiting for a wake-up; `position` of its switch-out.
-    Blocked { since_ns: u64, position: u64 },
+    Blocked { since_ns: u64, position: Position },
     /// It has exited.
     Exited,
 }
@@ -95,14 +114,16 @@ pub(crate) struct Waker {
     task: TaskIndex,
     /// The work that it had done, in 1/1024 ns.
     work_units: u64,
-    /// The place in the recording.
-    position: u64,
+    position: Position,
 }
 
 /// A wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
+    /// When it was due.
     time_ns: u64,
+    /// When it was seen.
+    seen_ns: u64,
     cause: Cause,
     /// The waker said that it is about to wait.
     sync: bool,
@@ -190,6 +211,9 @@ struct Model {
     waking_seen: bool,
     first_gap: Option<(Gap, u64)>,
     explained: Explained,
+    learnt: Learnt,
+    /// Wake-ups of tasks by tasks that ended a wait.
+    wakeups: Vec<Wakeup>,
 }
 
 impl Model {
@@ -276,9 +300,14 @@ impl Model {
         }
     }
 
+    /// The place of the current event.
+    fn position(&self) -> Position {
+        Position { time_ns: self.now_ns, event: self.events }
+    }
+
     fn waker(&mut self, task: TaskIndex) -> Waker {
         let now_ns = self.now_ns;
-        Waker { task, work_units: self.task(task).work_until(now_ns), position: self.events }
+        Waker { task, work_units: self.task(task).work_until(now_ns), position: self.position() }
     }
 
     fn wake(&mut self, event: &Event<'_>, name: &TaskName<'_>, last_cpu: u32, sync: bool) {
@@ -295,7 +324,7 @@ impl Model {
             self.charge_waking(event.cpu, waker.task, name.tid);
         }
         let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };
-        let wake = Wake { time_ns, cause, sync };
+        let wake = Wake { time_ns, seen_ns: self.now_ns, cause, sync };
         let woken_from = Some((event.cpu, self.now_ns));
         let Some(index) = found else {
             let index = self.woken_from_before(name, &wake, last_cpu);
@@ -341,13 +370,14 @@ impl Model {
         let start_ns = if matches!(wake.cause, Cause::Task(_)) { 0 } else { wake.time_ns };
         let index = self.add_task(name, None, start_ns);
         self.task(index).last_cpu = Some(last_cpu);
-        match wake.cause {
-            Cause::Task(_) => self.end_wait(index, wake, 0, 0),
-            Cause::Outside(_) => self.useful_wakes += 1,
-            Cause::Unknown => {
-                self.useful_wakes += 1;
-                self.gap(Gap::UnknownWaker);
-            }
+        if let Cause::Task(_) = wake.cause {
+            self.end_wait(index, wake, 0, Position::default());
+            return index;
+        }
+        self.useful_wakes += 1;
+        self.task(index).watched.woken(wake.seen_ns);
+        if let Cause::Unknown = wake.cause {
+            self.gap(Gap::UnknownWaker);
         }
         index
     }
@@ -368,9 +398,10 @@ impl Model {
         self.sleep(index, Source::Unknown, since_ns, position, until_ns);
     }
 
-    fn end_wait(&mut self, index: TaskIndex, wake: &Wake, since_ns: u64, position: u64) {
+    fn end_wait(&mut self, index: TaskIndex, wake: &Wake, since_ns: u64, position: Position) {
         self.explained.waits += 1;
         self.useful_wakes += 1;
+        self.task(index).watched.woken(wake.seen_ns);
         match wake.cause {
             Cause::Task(waker) => {
                 let signal = self.signals;
@@ -384,8 +415,18 @@ impl Model {
                 });
                 let task = self.task(index);
                 task.steps.push(Step { position, at_units: task.work_units, op: Op::Wait { signal } });
+                let wakee_units = task.work_units;
                 task.state = State::Runnable;
                 task.ready_ns = task.ready_ns.max(wake.time_ns);
+                self.wakeups.push(Wakeup {
+                    waker: waker.task,
+                    wakee: index,
+                    signal,
+                    at: waker.position,
+                    waker_units: waker.work_units,
+                    blocked: position,
+                    wakee_units,
+                });
             }
             Cause::Outside(source) => {
                 self.explained.from_outside += 1;
@@ -402,7 +443,7 @@ impl Model {
         }
     }
 
-    fn sleep(&mut self, index: TaskIndex, source: Source, since_ns: u64, position: u64, until_ns: u64) {
+    fn sleep(&mut self, index: TaskIndex, source: Source, since_ns: u64, position: Position, until_ns: u64) {
         let task = self.task(index);
         let op = Op::Sleep { delay_ns: until_ns.saturating_sub(since_ns), source };
         task.steps.push(Step { position, at_units: task.work_units, op });
@@ -449,6 +490,7 @@ impl Model {
         let task = self.task(index);
         task.state = State::Runnable;
         task.ready_ns = now_ns;
+        task.watched.ready(now_ns);
         if let Some(parent) = parent {
             task.parent = Some(parent.task);
             let op = Op::Fork { task: index };
@@ -537,9 +579,14 @@ impl Model {
         let busy_ns = self.tasks.iter().map(|task| task.cpu_ns).sum();
         let clamped_units: u64 = self.tasks.iter().map(|task| task.clamped_units).sum();
         self.explained.overhead_clamped_ns = clamped_units / UNITS;
+        let observed = self.observations();
+        let flows = if options.recorded_waits_only { Flows::default() } else { self.infer_flows() };
         let mut loops = Loops::new(options);
-        let (once, recorded) =
-            workload(name, self.tasks, &self.told, self.signals, nr_cpus, &mut loops, &mut self.explained);
+        let (mut once, recorded) =
+            workload(name, self.tasks, &self.told, nr_cpus, &mut loops, &mut self.explained);
+        once.signals = self.signals;
+        once.channels = vec![INBOX; flows.channels as usize];
+        self.explained.flows = flows.counts;
         self.explained.loops = loops.done(file)?;
         let runs = options.repeat.map_or(1, NonZeroU32::get);
         let workload =
@@ -558,7 +605,26 @@ impl Model {
             events: self.events,
             busy_ns,
             explained: self.explained,
+            observed,
+            learnt: self.learnt,
         })
+    }
+
+    /// Adds dependencies that left no event.
+    fn infer_flows(&mut self) -> Flows {
+        // The wake-ups of a task that had not yet left its CPU are noted late.
+        self.wakeups.sort_by_key(|wakeup| wakeup.at);
+        flows::infer(&mut self.tasks, &self.wakeups, &mut self.signals, Position::after(self.now_ns))
+    }
+
+    /// Takes what was seen of all tasks.
+    fn observations(&mut self) -> Observations {
+        let mut observed = Observations::default();
+        for task in &mut self.tasks {
+            let (comm, of) = task.watched();
+            observed.add(comm, &of);
+        }
+        observed.sorted()
     }
 
     fn cpu(&mut self, cpu: u32) -> &mut Cpu {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::flows::FlowCounts;
 use crate::loops::LoopCount;
 
 /// Something in a recording that cannot be explained. Each says what the model assumes instead.
@@ -101,6 +102,8 @@ pub struct Explained {
     pub foreign_ids: bool,
     /// Tasks that were woken from outside, by name, in open or in closed loops.
     pub loops: BTreeMap<String, LoopCount>,
+    /// Pairs of a waker and a wakee by kind, and dependencies that were added because the kind implies them.
+    pub flows: FlowCounts,
     /// What cannot be explained, by kind.
     pub gaps: BTreeMap<Gap, GapCount>,
 }

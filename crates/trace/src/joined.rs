@@ -76,9 +76,12 @@ pub(crate) fn joined(
     last_first.sort_by_key(|&task| std::cmp::Reverse((recorded[task as usize].ended_ns, task)));
     let Some((&last, others)) = last_first.split_first() else { return Ok(once) };
 
-    let mut all = Workload { tasks: Vec::new(), signals: 0, gates: runs - 1, ..once.clone() };
+    let mut all =
+        Workload { tasks: Vec::new(), channels: Vec::new(), signals: 0, gates: runs - 1, ..once.clone() };
     for run in 0..runs {
-        let first = Numbers { task: run * nr_tasks, signal: all.signals };
+        let channel = run * once.channels.len() as u32;
+        let first = Numbers { task: run * nr_tasks, signal: all.signals, channel };
+        all.channels.extend(&once.channels);
         let begins_ns = u64::from(run) * duration_ns;
         for (task, of) in once.tasks.iter().zip(recorded) {
             all.tasks.push(task_of_run(task, of.open, run, begins_ns, &first));
@@ -102,6 +105,7 @@ pub(crate) fn joined(
 struct Numbers {
     task: TaskIndex,
     signal: u32,
+    channel: u32,
 }
 
 /// Returns `task` for run `run`, which begins at `begins_ns` by the recording's clock.
@@ -123,6 +127,8 @@ fn task_of_run(task: &Task, open: bool, run: u32, begins_ns: u64, first: &Number
         Op::Fork { task } => Op::Fork { task: first.task + task },
         Op::Signal { signal, sync } => Op::Signal { signal: first.signal + signal, sync },
         Op::Wait { signal } => Op::Wait { signal: first.signal + signal },
+        Op::Send { channel, bytes, work_ns } => Op::Send { channel: first.channel + channel, bytes, work_ns },
+        Op::Recv { channel, work_ns } => Op::Recv { channel: first.channel + channel, work_ns },
         Op::SleepUntil { time_ns, source } => Op::SleepUntil { time_ns: begins_ns + time_ns, source },
         op => op,
     }));

@@ -32,6 +32,58 @@ pub(crate) fn prio_of_weight(weight: u32) -> i32 {
         .map_or(120, |(prio, _)| prio)
 }
 
+/// Beginnings of kernel threads' names, as `ps` shows them on Linux 4.15 to 6.18. A name with a slash has it.
+const KERNEL_THREADS: [&str; 43] = [
+    "backlog_napi/",
+    "blkcg_punt_bio",
+    "cpuhp/",
+    "cryptd",
+    "devfreq_wq",
+    "ecryptfs-",
+    "edac-poller",
+    "ext4-rsv-",
+    "ftrace_",
+    "idle_inject/",
+    "inet_frag_wq",
+    "irq/",
+    "irq_work/",
+    "jbd2/",
+    "kauditd",
+    "kblockd",
+    "kcompactd",
+    "kdevtmpfs",
+    "khugepaged",
+    "khungtaskd",
+    "kintegrityd",
+    "ksgxd",
+    "ksmd",
+    "ksoftirqd/",
+    "kswapd",
+    "kthreadd",
+    "kthrotld",
+    "ktimers/",
+    "kworker/",
+    "md_",
+    "migration/",
+    "mm_percpu_wq",
+    "netns",
+    "oom_reaper",
+    "rcu_",
+    "rcub/",
+    "rcuc/",
+    "rcuo",
+    "scsi_",
+    "vmstat",
+    "watchdogd",
+    "writeback",
+    "xfs-",
+];
+
+/// Whether a task's name is that of a kernel thread. Recordings of scheduler events do not tell otherwise.
+pub(crate) fn is_kernel_thread(name: &str) -> bool {
+    KERNEL_THREADS.iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// Returns the CPU to which a kernel thread is bound, if its name says so: `migration/3` and `kworker/3:1-events` are
 /// on CPU 3, but `kworker/u8:1` is unbound.
 pub(crate) fn bound_cpu(name: &str) -> Option<u32> {

@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod explained;
 mod fields;
+pub mod flows;
 mod format;
 mod ftrace;
 #[cfg(test)]
@@ -21,10 +22,12 @@ pub mod ftrace_write;
 mod interrupts;
 mod joined;
 mod kernel;
+pub mod learnt;
 mod lines;
 pub mod loops;
 mod magic;
 mod notes;
+pub mod observed;
 mod perf_script;
 mod program;
 mod rescale;
@@ -42,6 +45,8 @@ use wakelab_workload::Workload;
 
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
+pub use learnt::Learnt;
+pub use observed::{Observations, Observed, is_service};
 
 /// The number of CPUs that a recording may have, as in the policy (`WL_MAX_CPUS`). CPU numbers are below it.
 pub const MAX_CPUS: u32 = 4096;
@@ -61,6 +66,8 @@ pub struct Options {
     /// Tasks in closed loops, by the same patterns: wake-ups from outside come a fixed time after the task went to
     /// sleep.
     pub closed: Vec<String>,
+    /// Model only the waits that the recording shows, and infer none ([`flows`]).
+    pub recorded_waits_only: bool,
     /// The number of runs; each begins when the run before it has ended. `None` means one run.
     pub repeat: Option<NonZeroU32>,
 }
@@ -82,6 +89,12 @@ pub struct Recording {
     pub busy_ns: u64,
     /// How much of the waiting is explained, and what is missing.
     pub explained: Explained,
+    /// What the recording shows of scheduling, to compare a replay with.
+    #[serde(skip)]
+    pub observed: Observations,
+    /// What it tells about the machine that made it.
+    #[serde(skip)]
+    pub learnt: Learnt,
 }
 
 /// Reads the recording in the file `path`. The workload gets the file's name.

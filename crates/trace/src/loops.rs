@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use wakelab_workload::{Op, Source};
 
+use crate::causal::Position;
 use crate::{Options, TraceError};
 
 /// The fewest rounds that show an open loop.
@@ -33,7 +34,7 @@ const MIN_ROUNDS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slept {
     /// The position of its step.
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     /// When it began, since the recording began.
     pub(crate) since_ns: u64,
     /// When the wake-up that ended it was due, since the recording began.
@@ -169,7 +170,7 @@ mod tests {
     /// Sleeps by the time of their wake-up and their length.
     fn sleeps(woken_slept_ns: &[(u64, u64)]) -> Vec<Slept> {
         let slept = |&(until_ns, slept_ns): &(u64, u64)| Slept {
-            position: until_ns,
+            position: Position::after(until_ns),
             since_ns: until_ns - slept_ns,
             until_ns,
         };

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use wakelab_machine::printable;
 
+use crate::flows::{FlowCount, FlowKind};
 use crate::loops::LoopCount;
 use crate::{Explained, Gap, Recording};
 
@@ -40,6 +41,7 @@ impl Recording {
             ));
         }
         notes.push(waits(explained));
+        notes.extend(flows(explained));
         notes.extend(explained.gaps.iter().map(|(gap, seen)| match gap {
             Gap::LostEvents => format!(
                 "gap: lost {} in {}, first in line {}",
@@ -53,6 +55,25 @@ impl Recording {
         notes.extend(assumptions(explained));
         notes
     }
+}
+
+/// What the kinds of pairs add to the recorded waits.
+fn flows(explained: &Explained) -> Vec<String> {
+    let line = |(kind, flow): (&FlowKind, &FlowCount)| {
+        let (pair, item) = match kind {
+            FlowKind::Request | FlowKind::Response => ("pair of client and server", "question"),
+            FlowKind::Stream | FlowKind::Signal => ("pair of producer and consumer", "item"),
+        };
+        let (first, rest) = pair.split_at(4);
+        let plural = if flow.pairs == 1 { "" } else { "s" };
+        format!(
+            "inferred: {} {first}{plural}{rest} with {}, and {} that woke nobody",
+            flow.pairs,
+            count(flow.wakeups, "wake-up"),
+            count(flow.added, item),
+        )
+    };
+    explained.flows.iter().filter(|(_, flow)| flow.added > 0).map(line).collect()
 }
 
 /// How the waits of the recording ended.

@@ -8,19 +8,20 @@ use std::rc::Rc;
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, TaskIndex, Workload};
 
 use crate::MAX_CPUS;
-use crate::causal::{State, Wake};
+use crate::causal::{Position, State, Wake};
 use crate::event::{TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
 use crate::kernel;
 use crate::loops::{Loops, Slept};
+use crate::observed::{Observed, Watched};
 use crate::rescale::UNITS;
 
 /// An operation at an offset in a task's work. Steps are not made in the order of the recording, because a later event
 /// may show that a wake-up ended a wait; `position` is that order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     /// The task's work until then, in 1/1024 ns.
     pub(crate) at_units: u64,
     pub(crate) op: Op,
@@ -91,6 +92,23 @@ enum RanOn {
     Several,
 }
 
+/// Work of a task between a switch-in and a switch-out, in 1/1024 ns.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    from_ns: u64,
+    until_ns: u64,
+    from_units: u64,
+    until_units: u64,
+}
+
+/// Returns `value` x `part` / `whole`, and `value` if `whole` is 0.
+fn scaled(value: u64, part: u64, whole: u64) -> u64 {
+    match whole {
+        0 => value,
+        whole => (u128::from(value) * u128::from(part) / u128::from(whole)) as u64,
+    }
+}
+
 /// A running task whose switch-in was not seen, and whose run time no event has told yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unsure {
@@ -101,7 +119,7 @@ pub(crate) struct Unsure {
     /// Its work until then.
     pub(crate) base_units: u64,
     /// The position of the event that showed it running.
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     /// The index of its first step since then.
     pub(crate) first_step: usize,
     /// The line of the gap, if its run time stays unknown.
@@ -152,6 +170,9 @@ pub(crate) struct Tracked {
     /// The CPU where it was before its first switch-in.
     pub(crate) last_cpu: Option<u32>,
     pub(crate) process: Option<u32>,
+    pub(crate) watched: Watched,
+    /// Where its work was done, in the order of time.
+    bursts: Vec<Burst>,
     name: String,
     prio: Option<i32>,
     ran_on: RanOn,
@@ -186,6 +207,8 @@ impl Tracked {
             start_ns,
             last_cpu: None,
             process: None,
+            watched: Watched::default(),
+            bursts: Vec::new(),
             name: name.comm.to_owned(),
             prio: name.prio,
             ran_on: RanOn::None,
@@ -239,6 +262,10 @@ impl Tracked {
         self.cpu_units = moved(self.cpu_units).max(self.work_units);
         self.cpu_ns = (self.cpu_ns + more_ns).saturating_sub(less_ns).max(self.burst_cpu_ns);
         self.burst_since_ns = to_ns;
+        self.watched.correct_switch_in(to_ns);
+        if let Some(burst) = self.bursts.last_mut() {
+            burst.from_ns = to_ns;
+        }
         unsure.gap_line.is_some()
     }
 
@@ -248,6 +275,54 @@ impl Tracked {
             name.comm.clone_into(&mut self.name);
         }
         self.prio = name.prio.or(self.prio);
+    }
+
+    /// It is switched in.
+    pub(crate) fn begin_burst(&mut self, at_ns: u64) {
+        let units = self.work_units;
+        self.bursts.push(Burst { from_ns: at_ns, until_ns: u64::MAX, from_units: units, until_units: units });
+    }
+
+    /// It leaves its CPU.
+    pub(crate) fn end_burst(&mut self, at_ns: u64) {
+        let units = self.work_units;
+        if let Some(burst) = self.bursts.last_mut().filter(|burst| burst.until_ns == u64::MAX) {
+            (burst.until_ns, burst.until_units) = (at_ns.max(burst.from_ns), units);
+        }
+    }
+
+    /// Returns its work at a time, as if it had been done evenly in each burst; whole nanoseconds inside a burst.
+    pub(crate) fn work_at(&self, time_ns: u64) -> u64 {
+        let next = self.bursts.partition_point(|burst| burst.from_ns <= time_ns);
+        let Some(burst) = next.checked_sub(1).map(|index| &self.bursts[index]) else { return 0 };
+        let units = burst.until_units - burst.from_units;
+        let (done_ns, length_ns) =
+            (time_ns.min(burst.until_ns) - burst.from_ns, burst.until_ns - burst.from_ns);
+        burst.from_units
+            + if done_ns == length_ns { units } else { scaled(units, done_ns, length_ns) / UNITS * UNITS }
+    }
+
+    /// Returns where it had done that work: inside a burst, before the task leaves its CPU. `None` if no burst has room.
+    pub(crate) fn position_of(&self, units: u64) -> Option<Position> {
+        let next = self.bursts.partition_point(|burst| burst.until_units < units);
+        let burst = self.bursts.get(next).filter(|burst| burst.from_ns < burst.until_ns)?;
+        Some(Position::after(self.time_of(units).min(burst.until_ns - 1)))
+    }
+
+    /// Returns when it had done that work: the earliest time.
+    pub(crate) fn time_of(&self, units: u64) -> u64 {
+        let next = self.bursts.partition_point(|burst| burst.until_units < units);
+        let Some(burst) = self.bursts.get(next) else {
+            return self.bursts.last().map_or(0, |last| last.until_ns);
+        };
+        let done = units.saturating_sub(burst.from_units);
+        burst.from_ns + scaled(burst.until_ns - burst.from_ns, done, burst.until_units - burst.from_units)
+    }
+
+    /// Takes what was seen of it, with its name.
+    pub(crate) fn watched(&mut self) -> (&str, Observed) {
+        let observed = std::mem::take(&mut self.watched.observed);
+        (&self.name, Observed { tasks: 1, cpu_ns: self.cpu_ns, done_ns: self.ready_ns, ..observed })
     }
 
     /// Notes that nothing it left in caches is of use, because it has executed another program.
@@ -311,7 +386,6 @@ pub(crate) fn workload(
     name: &str,
     tracked: Vec<Tracked>,
     told: &KnownTasks,
-    signals: u32,
     nr_cpus: u32,
     loops: &mut Loops<'_>,
     explained: &mut Explained,
@@ -353,7 +427,7 @@ pub(crate) fn workload(
         name: name.to_owned(),
         tasks,
         channels: Vec::new(),
-        signals,
+        signals: 0,
         gates: 0,
         locks: Vec::new(),
         barriers: Vec::new(),

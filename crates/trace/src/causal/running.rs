@@ -7,6 +7,7 @@ use wakelab_workload::TaskIndex;
 use super::{Ids, Model, OnCpu, State, SwitchIn};
 use crate::event::{Current, SwitchedOut, TaskName};
 use crate::explained::{Explained, Gap};
+use crate::learnt::{IdleWake, Learnt};
 use crate::program::Unsure;
 
 impl Model {
@@ -23,6 +24,8 @@ impl Model {
         self.by_tid.clear();
         self.cpus.clear();
         self.signals = 0;
+        self.learnt = Learnt::default();
+        self.wakeups.clear();
         self.wakes = 0;
         self.useful_wakes = 0;
         self.first_gap = self.first_gap.filter(|&(gap, _)| gap == Gap::LostEvents);
@@ -130,6 +133,7 @@ impl Model {
     pub(super) fn stop(&mut self, index: TaskIndex, at_ns: u64, state: State) {
         let task = self.task(index);
         task.work_until(at_ns);
+        task.end_burst(at_ns);
         task.state = state;
         task.ready_ns = at_ns;
         if let Some(Unsure { gap_line: Some(line), .. }) = task.unsure.take() {
@@ -156,7 +160,7 @@ impl Model {
             self.cpu(other).left_at_line = Some(self.line);
         }
 
-        let (now_ns, position, line) = (self.now_ns, self.events, self.line);
+        let (now_ns, position, line) = (self.now_ns, self.position(), self.line);
         let cpu_free_ns = self.cpu(cpu).last_ns;
         let task = self.task(index);
         let earliest_ns = cpu_free_ns.max(task.ready_ns);
@@ -187,6 +191,9 @@ impl Model {
         }
         task.unsure = unsure;
         self.explained.switch_ins_inferred += u64::from(inferred);
+        if unsure.is_none() {
+            self.learn_idle_exit(cpu, index, since_ns);
+        }
         match self.tasks[index as usize].state {
             State::Born { parent } => self.start_child(index, parent),
             State::Blocked { .. } => self.end_unseen_wait(index, since_ns),
@@ -200,11 +207,28 @@ impl Model {
         task.wake_while_running = None;
         task.burst_since_ns = since_ns;
         task.burst_cpu_ns = task.cpu_ns;
+        task.begin_burst(since_ns);
+        task.watched.switched_in(since_ns, cpu);
         let prev = self.cpu(cpu).prev.take();
         if *how == SwitchIn::Seen {
             self.charge_switch(cpu, index, prev, from);
         }
         self.update_speeds(cpu);
+    }
+
+    /// Learns from the switch-in of a task that was woken from another CPU while `cpu` was idle.
+    fn learn_idle_exit(&mut self, cpu: u32, index: TaskIndex, since_ns: u64) {
+        let idle_since_ns = self.cpu(cpu).idle_since_ns;
+        let task = &self.tasks[index as usize];
+        if let (OnCpu::Idle, Some((from, woken_ns))) = (self.cpus[cpu as usize].on, task.woken_from)
+            && from != cpu
+            && task.state == State::Runnable
+            && task.watched.woken_at() == Some(woken_ns)
+            && idle_since_ns <= woken_ns
+        {
+            let latency_ns = since_ns.saturating_sub(woken_ns);
+            self.learnt.idle_wakes.push(IdleWake { idled_ns: woken_ns - idle_since_ns, latency_ns });
+        }
     }
 
     /// Switches `prev` out on `cpu`, for `next`.
@@ -221,7 +245,7 @@ impl Model {
         let entry = self.cpu(cpu);
         entry.on = OnCpu::Unknown;
         entry.prev = Some(index);
-        let (now_ns, position) = (self.now_ns, self.events);
+        let (now_ns, position) = (self.now_ns, self.position());
         self.task(index).rename(prev);
         let state = match why {
             SwitchedOut::Runnable => State::Runnable,
@@ -229,6 +253,9 @@ impl Model {
             SwitchedOut::Exited => State::Exited,
         };
         self.stop(index, now_ns, state);
+        if why == SwitchedOut::Runnable {
+            self.task(index).watched.preempted(now_ns);
+        }
         self.explained.tasks_exited += u64::from(why == SwitchedOut::Exited);
     }
 }

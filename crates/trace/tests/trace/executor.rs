@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An abstract executor: runs a workload as if each task had its own CPU, and checks the workload's form.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use wakelab_workload::{Op, TaskIndex, Workload};
 
 /// Runs all programs. Returns the time at which each task ends, which is its critical path.
@@ -18,17 +20,21 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
     let mut waiter: Vec<Option<TaskIndex>> = vec![None; workload.signals as usize];
     let mut opened_ns: Vec<Option<u64>> = vec![None; workload.gates as usize];
     let mut at_gate: Vec<Vec<TaskIndex>> = vec![Vec::new(); workload.gates as usize];
-    let mut ready: Vec<TaskIndex> = Vec::new();
+    let mut channels: Vec<(VecDeque<u64>, Option<TaskIndex>)> =
+        vec![(VecDeque::new(), None); workload.channels.len()];
+    // Tasks that can go on, by their clocks: the earliest executes one operation.
+    let mut ready: BTreeSet<(u64, TaskIndex)> = BTreeSet::new();
     for (index, task) in workload.tasks.iter().enumerate() {
         if task.parent.is_none() {
             now_ns[index] = Some(task.start_ns);
-            ready.push(index as TaskIndex);
+            ready.insert((task.start_ns, index as TaskIndex));
         }
     }
-    while let Some(index) = ready.pop() {
+    while let Some((ready_ns, index)) = ready.pop_first() {
         let at = index as usize;
-        let mut clock_ns = now_ns[at].expect("a ready task has begun");
-        while let Some(op) = workload.tasks[at].program.get(next_op[at]) {
+        let mut clock_ns = ready_ns;
+        now_ns[at] = Some(clock_ns);
+        if let Some(op) = workload.tasks[at].program.get(next_op[at]) {
             match *op {
                 Op::Compute { work_ns, spread_percent } => {
                     assert!(work_ns > 0 && spread_percent == 0, "{op:?}");
@@ -40,25 +46,40 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                     let raised = &mut raised_ns[signal as usize];
                     assert_eq!(*raised, None, "signal {signal} is raised twice");
                     *raised = Some(clock_ns);
-                    ready.extend(waiter[signal as usize]);
+                    ready.extend(waiter[signal as usize].map(|waiter| (clock_ns, waiter)));
                 }
                 Op::Wait { signal } => {
                     let Some(signal_ns) = raised_ns[signal as usize] else {
                         let other = waiter[signal as usize].replace(index);
                         assert_eq!(other, None, "two tasks wait for signal {signal}");
-                        break;
+                        continue;
                     };
                     clock_ns = clock_ns.max(signal_ns);
+                }
+                // Only its consumer takes from a channel.
+                Op::Send { channel, .. } => {
+                    let channel = &mut channels[channel as usize];
+                    channel.0.push_back(clock_ns);
+                    ready.extend(channel.1.take().map(|reader| (clock_ns, reader)));
+                }
+                Op::Recv { channel, .. } => {
+                    let channel = &mut channels[channel as usize];
+                    let Some(sent_ns) = channel.0.pop_front() else {
+                        let other = channel.1.replace(index);
+                        assert_eq!(other, None, "two tasks take from a channel");
+                        continue;
+                    };
+                    clock_ns = clock_ns.max(sent_ns);
                 }
                 Op::OpenGate { gate } => {
                     let opened = opened_ns[gate as usize].replace(clock_ns);
                     assert_eq!(opened, None, "gate {gate} is opened twice");
-                    ready.append(&mut at_gate[gate as usize]);
+                    ready.extend(at_gate[gate as usize].drain(..).map(|task| (clock_ns, task)));
                 }
                 Op::WaitGate { gate } => {
                     let Some(gate_ns) = opened_ns[gate as usize] else {
                         at_gate[gate as usize].push(index);
-                        break;
+                        continue;
                     };
                     clock_ns = clock_ns.max(gate_ns);
                 }
@@ -66,13 +87,14 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                     assert_eq!(workload.tasks[task as usize].parent, Some(index));
                     let begun = now_ns[task as usize].replace(clock_ns);
                     assert_eq!(begun, None, "task {task} is forked twice");
-                    ready.push(task);
+                    ready.insert((clock_ns, task));
                 }
                 _ => panic!("not made of a recording: {op:?}"),
             }
             next_op[at] += 1;
+            now_ns[at] = Some(clock_ns);
+            ready.insert((clock_ns, index));
         }
-        now_ns[at] = Some(clock_ns);
     }
     let ended =
         |index: &usize| next_op[*index] == workload.tasks[*index].program.len() && now_ns[*index].is_some();

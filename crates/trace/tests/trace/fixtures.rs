@@ -57,10 +57,12 @@ impl Fixture {
         assert!(explained.permille() >= 999, "{explained:?}");
         assert!(explained.processes_known && explained.wakers_known && !explained.interrupts_known);
 
-        // Each wait that a task ended is one signal, raised once and waited for once.
-        let waits = self.count_ops(|op| matches!(op, Op::Wait { .. }));
-        let signals = self.count_ops(|op| matches!(op, Op::Signal { .. }));
-        assert_eq!((waits, signals), (explained.by_task, explained.by_task));
+        // Each wait that a task ended, and each that was inferred, is one signal or one message.
+        let waits = self.count_ops(|op| matches!(op, Op::Wait { .. } | Op::Recv { .. }));
+        let signals = self.count_ops(|op| matches!(op, Op::Signal { .. } | Op::Send { .. }));
+        let added: u64 = explained.flows.values().map(|flow| flow.added).sum();
+        assert!(added > 0);
+        assert_eq!((waits, signals), (explained.by_task + added, explained.by_task + added));
 
         // A replay ends, and with a CPU for each task it ends no later than the recording.
         let ends_ns = execute(&self.recording.workload).expect("no task waits for ever");

@@ -26,7 +26,12 @@ pub(crate) fn export(machine: &Machine, workload: Workload) -> (Outcome, Vec<u8>
 /// The run, the recording that was read from its export, and the replay.
 fn round_trip(machine: &Machine, workload: &str) -> (Outcome, Recording, Outcome) {
     let (truth, text) = export(machine, Workload::parse_spec(workload).expect("a workload"));
-    let options = Options { strict: true, recorded_on: Some(machine.clone()), ..Options::default() };
+    let options = Options {
+        strict: true,
+        recorded_waits_only: true,
+        recorded_on: Some(machine.clone()),
+        ..Options::default()
+    };
     let recording =
         read_from(&text[..], "export", "export", &options).unwrap_or_else(|error| panic!("{error}"));
     let (replay, _) = export(machine, recording.workload.clone());

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `wakelab check`: a recording beside its own replay.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use wakelab_lab::observe_replays;
+use wakelab_report::Check;
+
+use crate::args::{Format, FormatArg, KernelArgs, RecordingArgs, SeedsArgs};
+use crate::progress::Bar;
+use crate::{input, print};
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab check demo\n  \
+    wakelab check service.perf.txt --machine recorded-on.toml --policy linux-6.8\n  \
+    wakelab check service.perf.txt --format json > check.json\n\n\
+    docs/guide/recordings.md says what each figure means and how the tolerances were chosen.")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    recording: RecordingArgs,
+    /// Machine that made the recording: a name from `wakelab machines`, `host`, or a file [default: one LLC of as many
+    /// CPUs as the recording has, with exits from idle learnt from it]
+    #[arg(long, short, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// Policy nearest to the recorded kernel's; `wakelab policies` lists them, by kernel version too
+    #[arg(long, short, value_name = "POLICY", default_value = "linux-6.12")]
+    policy: String,
+    #[command(flatten)]
+    kernel: KernelArgs,
+    #[command(flatten)]
+    seeds: SeedsArgs,
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+/// Replays the recording on its own machine and prints both.
+pub(crate) fn run(args: &CheckArgs) -> Result<()> {
+    let policy = input::policy(&args.policy)?;
+    let (recording, machine) = input::recorded_on_itself(&args.recording, args.machine.as_deref())?;
+    let workload = Arc::new(recording.workload.clone());
+    let scenarios = wakelab_lab::scenarios(&machine, &workload, &[policy], input::kernel(&args.kernel));
+    let seeds = input::seeds(&args.seeds);
+    let replays = observe_replays(&scenarios[0], &seeds, &Bar::new().runner(&args.seeds.threads))?;
+    let check = Check::new(&recording, &replays, &machine.name, &args.policy);
+    match args.format.format {
+        Format::Json => print::json(&check.document(&seeds)),
+        Format::Text => {
+            let style = print::style();
+            print::text(&format!(
+                "{}\n{}",
+                check.text(&style),
+                style.wrap_lines(&input::explanation(&recording))
+            ))
+        }
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `wakelab fit`: a machine file with what a recording tells of the machine that made it.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::args::RecordingArgs;
+use crate::error::bad_input;
+use crate::{input, print};
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    wakelab fit demo > recorded.toml\n  \
+    wakelab fit service.perf.txt --machine host > service-host.toml\n\n\
+    The machine file goes to --machine and --recorded-on. Its `idle_states` come from the recording; every other figure \
+    comes from the machine that it begins with, and says so.")]
+pub(crate) struct FitArgs {
+    #[command(flatten)]
+    recording: RecordingArgs,
+    /// Machine to begin with, for its topology and for what the recording does not tell: a name from `wakelab machines`,
+    /// `host`, or a file [default: one LLC of as many CPUs as the recording has]
+    #[arg(long, short, value_name = "MACHINE")]
+    machine: Option<String>,
+}
+
+/// Prints the machine file.
+pub(crate) fn run(args: &FitArgs) -> Result<()> {
+    let (recording, machine) = input::recorded(&args.recording, args.machine.as_deref())?;
+    let machine = recording.learnt.machine(&machine, &recording.workload.name);
+    print::text(&machine.to_toml().map_err(bad_input)?)
+}

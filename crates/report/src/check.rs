@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A recording beside its own replay: how far each figure of a replay can be trusted.
+//!
+//! The replay runs on the recorded machine under the policy nearest to the recorded kernel, so that nothing but the
+//! model differs. An error there is the least error of every what-if made from that recording.
+
+use serde::Serialize;
+use wakelab_trace::{Observations, Observed, Recording, is_service};
+
+use crate::document::SCHEMA_VERSION;
+use crate::grid::{Cell, Grid, Row};
+use crate::style::{GAIN, LOSS, Style};
+
+/// The fewest events that make a count or a percentile worth judging.
+const FEWEST: u64 = 20;
+/// Rows of the table of tasks, in text.
+const TASKS_SHOWN: usize = 10;
+
+/// A recording and its replays, one for each seed.
+#[derive(Clone, Debug)]
+pub struct Check {
+    input: String,
+    machine: String,
+    policy: String,
+    metrics: Vec<CheckedMetric>,
+    tasks: Vec<CheckedTasks>,
+}
+
+/// Recorded beside replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CheckedMetric {
+    /// For programs; the unit comes last.
+    pub name: &'static str,
+    /// What the recording shows; `None` without a sample.
+    pub recorded: Option<u64>,
+    /// What the replays show: the median over seeds.
+    pub replayed: Option<u64>,
+    /// How much more the replay has, in percent of the recorded value.
+    pub error_percent: Option<f64>,
+    /// The replay may have this factor more or less.
+    pub tolerance_factor: f64,
+    /// Whether it does; `None` where the recording has too little to judge.
+    pub within: Option<bool>,
+}
+
+/// The tasks of one name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckedTasks {
+    /// The name.
+    pub comm: String,
+    /// The number of tasks in the recording.
+    pub tasks: u64,
+    /// As for the service.
+    pub metrics: Vec<CheckedMetric>,
+}
+
+/// A check for programs: docs/schema/check.schema.json.
+#[derive(Debug, Serialize)]
+pub struct CheckDocument<'a> {
+    schema_version: u32,
+    kind: &'static str,
+    input: &'a str,
+    machine: &'a str,
+    policy: &'a str,
+    seeds: &'a [u64],
+    verdict: String,
+    metrics: &'a [CheckedMetric],
+    tasks: &'a [CheckedTasks],
+}
+
+/// A figure that is checked.
+struct Metric {
+    name: &'static str,
+    label: &'static str,
+    unit: Unit,
+    /// The replay may have this factor more or less. Written down before any model was fitted.
+    tolerance: f64,
+    of: Of,
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    Ns,
+    None,
+}
+
+enum Of {
+    Number(fn(&Observed) -> u64),
+    WakeupLatency(u32),
+    RunDelay(u32),
+}
+
+const fn count(name: &'static str, label: &'static str, tolerance: f64, of: fn(&Observed) -> u64) -> Metric {
+    Metric { name, label, unit: Unit::None, tolerance, of: Of::Number(of) }
+}
+
+const fn time(name: &'static str, label: &'static str, tolerance: f64, of: Of) -> Metric {
+    Metric { name, label, unit: Unit::Ns, tolerance, of }
+}
+
+const METRICS: [Metric; 14] = [
+    time("done_ns", "done after", 1.05, Of::Number(|seen| seen.done_ns)),
+    time("cpu_ns", "CPU time", 1.05, Of::Number(|seen| seen.cpu_ns)),
+    count("wakeups", "wake-ups", 1.2, |seen| seen.wakeups),
+    count("switches", "switches", 1.2, |seen| seen.switches),
+    count("preemptions", "preemptions", 1.5, |seen| seen.preemptions),
+    count("migrations", "migrations", 1.5, |seen| seen.migrations),
+    time("wakeup_latency_p50_ns", "wake-up latency p50", 1.5, Of::WakeupLatency(500)),
+    time("wakeup_latency_p95_ns", "wake-up latency p95", 1.5, Of::WakeupLatency(950)),
+    time("wakeup_latency_p99_ns", "wake-up latency p99", 1.5, Of::WakeupLatency(990)),
+    time("wakeup_latency_p999_ns", "wake-up latency p99.9", 1.5, Of::WakeupLatency(999)),
+    time("run_delay_p50_ns", "run delay p50", 1.5, Of::RunDelay(500)),
+    time("run_delay_p95_ns", "run delay p95", 1.5, Of::RunDelay(950)),
+    time("run_delay_p99_ns", "run delay p99", 1.5, Of::RunDelay(990)),
+    time("run_delay_p999_ns", "run delay p99.9", 1.5, Of::RunDelay(999)),
+];
+
+impl Metric {
+    fn value(&self, seen: &Observed) -> Option<u64> {
+        match self.of {
+            Of::Number(of) => Some(of(seen)),
+            Of::WakeupLatency(permille) => percentile(&seen.wakeup_latency_ns, permille),
+            Of::RunDelay(permille) => percentile(&seen.run_delay_ns, permille),
+        }
+    }
+
+    /// Whether the recording has enough to judge the figure by.
+    fn is_known(&self, seen: &Observed) -> bool {
+        let rest = |permille: u32| u64::from(1000 - permille);
+        match self.of {
+            Of::Number(of) => matches!(self.unit, Unit::Ns) || of(seen) >= FEWEST,
+            Of::WakeupLatency(permille) => {
+                seen.wakeup_latency_ns.len() as u64 * rest(permille) >= FEWEST * 500
+            }
+            Of::RunDelay(permille) => seen.run_delay_ns.len() as u64 * rest(permille) >= FEWEST * 500,
+        }
+    }
+
+    fn check(&self, recorded: &Observed, replays: &[Observed]) -> CheckedMetric {
+        let mut replayed: Vec<u64> = replays.iter().filter_map(|seen| self.value(seen)).collect();
+        replayed.sort_unstable();
+        let replayed = percentile(&replayed, 500);
+        let recorded_value = self.value(recorded);
+        let pair = recorded_value.zip(replayed);
+        let within = pair.filter(|_| self.is_known(recorded)).map(|(recorded, replayed)| {
+            let (recorded, replayed) = (recorded as f64, replayed as f64);
+            replayed <= recorded * self.tolerance && recorded <= replayed * self.tolerance
+        });
+        CheckedMetric {
+            name: self.name,
+            recorded: recorded_value,
+            replayed,
+            error_percent: pair
+                .filter(|(recorded, _)| *recorded > 0)
+                .map(|(recorded, replayed)| (replayed as f64 / recorded as f64 - 1.0) * 100.0),
+            tolerance_factor: self.tolerance,
+            within,
+        }
+    }
+}
+
+/// Returns the value that at least `permille` thousandths of the ascending `samples` do not exceed.
+fn percentile(samples: &[u64], permille: u32) -> Option<u64> {
+    let rank = (samples.len() as u64 * u64::from(permille)).div_ceil(1000).max(1);
+    samples.get(rank as usize - 1).copied()
+}
+
+impl Check {
+    /// Compares `recording` with its replays on `machine` under `policy`.
+    pub fn new(recording: &Recording, replays: &[Observations], machine: &str, policy: &str) -> Check {
+        let check = |fits: &dyn Fn(&str) -> bool| {
+            let recorded = recording.observed.total(fits);
+            let replays: Vec<Observed> = replays.iter().map(|replay| replay.total(fits)).collect();
+            METRICS.iter().map(|metric| metric.check(&recorded, &replays)).collect::<Vec<_>>()
+        };
+        let mut by_cpu: Vec<(&String, &Observed)> =
+            recording.observed.by_comm.iter().filter(|(comm, _)| is_service(comm)).collect();
+        by_cpu.sort_by_key(|(comm, seen)| (std::cmp::Reverse(seen.cpu_ns), *comm));
+        let tasks = by_cpu
+            .into_iter()
+            .map(|(comm, seen)| CheckedTasks {
+                comm: comm.clone(),
+                tasks: seen.tasks,
+                metrics: check(&|other| other == comm),
+            })
+            .collect();
+        Check {
+            input: recording.workload.name.clone(),
+            machine: machine.to_owned(),
+            policy: policy.to_owned(),
+            metrics: check(&is_service),
+            tasks,
+        }
+    }
+
+    /// What the check comes to, in a sentence or two.
+    pub fn verdict(&self) -> String {
+        let judged = || self.metrics.iter().filter(|metric| metric.within.is_some());
+        let good = judged().filter(|metric| metric.within == Some(true)).count();
+        let mut text = format!("{good} of {} figures are within their tolerances", judged().count());
+        let off = |metric: &&CheckedMetric| {
+            let ratio =
+                metric.replayed.unwrap_or(0).max(1) as f64 / metric.recorded.unwrap_or(0).max(1) as f64;
+            ratio.max(1.0 / ratio)
+        };
+        let worst =
+            judged().filter(|metric| metric.within == Some(false)).max_by(|a, b| off(a).total_cmp(&off(b)));
+        if let Some(worst) = worst {
+            text.push_str(&format!("; furthest off: {}", label(worst.name)));
+        }
+        text.push('.');
+        text
+    }
+
+    /// Returns the check for people. Ends in a newline.
+    pub fn text(&self, style: &Style) -> String {
+        let heads = ["recorded", "replayed", "error", "within"].map(str::to_owned).into();
+        let rows = METRICS.iter().zip(&self.metrics).map(|(of, metric)| row(of, metric)).collect();
+        let mut out = style.wrap(&format!(
+            "{} replayed on {} under {}: {}",
+            self.input,
+            self.machine,
+            self.policy,
+            self.verdict()
+        ));
+        out.push('\n');
+        let title = "The service (all tasks but kernel threads and the recorder)";
+        out.push_str(&Grid { title, heads, rows }.text(style));
+        out.push('\n');
+        let heads = ["tasks", "CPU ms", "done", "wake-ups", "switches", "latency p50", "latency p99"];
+        let columns =
+            ["cpu_ns", "done_ns", "wakeups", "switches", "wakeup_latency_p50_ns", "wakeup_latency_p99_ns"];
+        let rows: Vec<Row> = self.tasks.iter().take(TASKS_SHOWN).map(|tasks| tasks.row(&columns)).collect();
+        let title = "By task name: recorded CPU time, and by how much the replay has more or less";
+        out.push_str(&Grid { title, heads: heads.map(str::to_owned).into(), rows }.text(style));
+        if self.tasks.len() > TASKS_SHOWN {
+            out.push_str(&format!("({} more names in --format json)\n", self.tasks.len() - TASKS_SHOWN));
+        }
+        out
+    }
+
+    /// Returns the check for programs; `seeds` are those of the replays.
+    pub fn document<'a>(&'a self, seeds: &'a [u64]) -> CheckDocument<'a> {
+        CheckDocument {
+            schema_version: SCHEMA_VERSION,
+            kind: "check",
+            input: &self.input,
+            machine: &self.machine,
+            policy: &self.policy,
+            seeds,
+            verdict: self.verdict(),
+            metrics: &self.metrics,
+            tasks: &self.tasks,
+        }
+    }
+}
+
+impl CheckedTasks {
+    fn row(&self, columns: &[&str]) -> Row {
+        let of = |name: &str| self.metrics.iter().find(|metric| metric.name == name);
+        let cpu_ms = of("cpu_ns").and_then(|metric| metric.recorded).map_or(0.0, |ns| ns as f64 / 1e6);
+        let mut cells = vec![plain(self.tasks.to_string()), plain(format!("{cpu_ms:.1}"))];
+        let errors = columns[1..].iter().map(|name| of(name).map_or_else(|| plain(String::new()), error));
+        cells.extend(errors);
+        (self.comm.clone(), "", cells)
+    }
+}
+
+fn label(name: &str) -> &str {
+    METRICS.iter().find(|metric| metric.name == name).map_or(name, |metric| metric.label)
+}
+
+fn plain(text: String) -> Cell {
+    Cell { text, color: None }
+}
+
+fn row(of: &Metric, metric: &CheckedMetric) -> Row {
+    let value = |value: Option<u64>| match (value, of.unit) {
+        (None, _) => plain("-".to_owned()),
+        (Some(value), Unit::None) => plain(value.to_string()),
+        (Some(ns), Unit::Ns) => plain(format!("{:.1}", ns as f64 / 1e3)),
+    };
+    let within = match metric.within {
+        Some(true) => "yes".to_owned(),
+        Some(false) => format!("no (x{:.2})", metric.tolerance_factor),
+        None => "too few".to_owned(),
+    };
+    let unit = match of.unit {
+        Unit::Ns => "us",
+        Unit::None => "",
+    };
+    (
+        of.label.to_owned(),
+        unit,
+        vec![value(metric.recorded), value(metric.replayed), error(metric), plain(within)],
+    )
+}
+
+/// The error, coloured where it is judged: percent, or a factor where the replay has more than twice as much.
+fn error(metric: &CheckedMetric) -> Cell {
+    let text = match (metric.error_percent, metric.recorded.zip(metric.replayed)) {
+        (Some(percent), _) if percent.abs() < 100.0 => format!("{percent:+.1}%"),
+        (Some(percent), _) => format!("x{:.1}", percent / 100.0 + 1.0),
+        (None, Some((recorded, replayed))) if recorded == replayed => "=".to_owned(),
+        (None, Some((_, replayed))) => format!("+{replayed}"),
+        (None, None) => "-".to_owned(),
+    };
+    let color = metric.within.map(|within| if within { GAIN } else { LOSS });
+    Cell { text, color }
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Dependencies that left no event: what a task would have waited for, had it come earlier.
+//!
+//! Scheduler events show a wait only where it happened. Of the messages of a service, most find their receiver awake
+//! and leave no trace. A model of the recorded waits alone lets a receiver run ahead of its senders: it answers what
+//! was not asked, bursts merge, and wake-ups vanish. So what the recorded waits say of each pair of tasks is applied to
+//! the moments without a wait, too. Three kinds of pairs are told apart.
+//!
+//! **Request and response.** Nearly all waits of a client are ended by one server. Then each of these waits is for an
+//! answer, and the client asked before it: where no wake-up of the server shows the question, it is added just before
+//! the client's wait (as long before as the questions that are seen), and the server needs it for what it does after
+//! its last answer.
+//!
+//! Worked example: a client runs from 0 to 10, waits, is answered at 40, runs from 40 to 50, waits, is answered at 80.
+//! It woke the server at 9; its second question woke nobody, because the server was still at work. The second question
+//! is put 1 before the second wait, at 49, and the server waits for it once it has done what it had done by then.
+//!
+//! **A stream.** A consumer is woken by one or several producers again and again, interchangeably. When it blocks, it
+//! has consumed all that they made. Between a wake-up and the next block it consumed what its producers made meanwhile:
+//! their work, divided by the work that lies between two items; but no more items than its own work has room for, if
+//! the median of its bursts is one item. Items become messages in a channel of the consumer, the
+//! woken ones and the others: it may not go on until as many were put in.
+//!
+//! Worked example: a producer wakes a consumer at 100 and at 110 of its work, and an item takes 10. Then it works on
+//! until 150 while the consumer works for 80, where 16 is usual, and blocks. So it made items at 120, 130, 140 and 150, and the consumer
+//! takes them after 16, 32, 48 and 64 of its work, or when they were made if that was later.
+//!
+//! **Anything else** (locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
+//!
+//! No deadlock: questions and items stand where their task was running, or was just woken; each is made, in the
+//! recording's order, before it is needed; and each channel has one consumer. So the recorded order remains possible,
+//! and what one order of execution can do, all can (crates/trace/src/causal.rs).
+//!
+//! Cost: time in proportion to wake-ups and added items; 2 operations for each item, at most [`ITEMS_PER_WAKEUP`] times
+//! the wake-ups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use wakelab_workload::{Channel, Op, TaskIndex};
+
+use crate::causal::Position;
+use crate::program::{Step, Tracked};
+use crate::rescale::UNITS;
+
+/// The fewest wake-ups that show what a pair is.
+const FEWEST: usize = 8;
+/// Most items that are added for each recorded wake-up, on average.
+const ITEMS_PER_WAKEUP: usize = 64;
+
+/// A channel of items that hold nothing, so that it costs nothing and is never full.
+pub(crate) const INBOX: Channel = Channel {
+    capacity_bytes: 1,
+    overhead_bytes: 0,
+    wake_room_bytes: 0,
+    sync: false,
+    loopback: false,
+    send_lines: 0,
+    recv_lines: 0,
+};
+
+/// A wake-up of a task by a task, which ended a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wakeup {
+    pub(crate) waker: TaskIndex,
+    pub(crate) wakee: TaskIndex,
+    pub(crate) signal: u32,
+    /// When.
+    pub(crate) at: Position,
+    /// The waker's work then.
+    pub(crate) waker_units: u64,
+    /// When the wait began.
+    pub(crate) blocked: Position,
+    /// The wakee's work then.
+    pub(crate) wakee_units: u64,
+}
+
+/// What was inferred of the tasks of two names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlowCount {
+    /// Pairs of a waker and a wakee.
+    pub pairs: u64,
+    /// Their recorded wake-ups.
+    pub wakeups: u64,
+    /// Dependencies that were added.
+    pub added: u64,
+}
+
+/// The kind of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowKind {
+    /// A client asks a server.
+    Request,
+    /// A server answers.
+    Response,
+    /// A producer feeds a consumer.
+    Stream,
+    /// One signal for each recorded wait.
+    Signal,
+}
+
+/// What was inferred, by kind.
+pub type FlowCounts = BTreeMap<FlowKind, FlowCount>;
+
+/// What the inference adds to the workload.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    /// The number of channels.
+    pub(crate) channels: u32,
+    pub(crate) counts: FlowCounts,
+}
+
+/// Adds to `tasks` the dependencies that `wakeups`, in the order of the recording, imply. `signals` is the number of
+/// signals, and rises.
+pub(crate) fn infer(tasks: &mut [Tracked], wakeups: &[Wakeup], signals: &mut u32, end: Position) -> Flows {
+    let known = Known::new(tasks.len(), wakeups);
+    let mut flows = Flows::default();
+    let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();
+    for (client, &server) in known.servers.iter().enumerate() {
+        let client = client as TaskIndex;
+        if let Some(server) = server {
+            kinds.insert((client, server), FlowKind::Request);
+            kinds.insert((server, client), FlowKind::Response);
+            let added = add_requests(tasks, &known, client, server, signals);
+            flows.counts.entry(FlowKind::Request).or_default().added += added;
+        }
+    }
+    let mut channel_of = BTreeMap::new();
+    let budget = ITEMS_PER_WAKEUP * wakeups.len();
+    let mut stream = Streams { known: &known, end, left: budget };
+    for consumer in 0..tasks.len() as TaskIndex {
+        let Some(of) = stream.of_consumer(tasks, consumer) else { continue };
+        let channel = flows.channels;
+        flows.channels += 1;
+        for &waker in &of.producers {
+            kinds.insert((waker, consumer), FlowKind::Stream);
+        }
+        channel_of.extend(of.wakeups.iter().map(|wakeup| (wakeup.signal, channel)));
+        flows.counts.entry(FlowKind::Stream).or_default().added += stream.add_items(tasks, &of, channel);
+    }
+    for task in tasks.iter_mut() {
+        use_channels(task, &channel_of);
+    }
+    for (pair, wakeups) in &known.pairs {
+        let kind = kinds.get(pair).copied().unwrap_or(FlowKind::Signal);
+        let count = flows.counts.entry(kind).or_default();
+        count.pairs += 1;
+        count.wakeups += wakeups.len() as u64;
+    }
+    flows
+}
+
+/// Wake-ups by wakee, waker and pair.
+struct Known<'a> {
+    /// By wakee, in order.
+    ended: Vec<Vec<&'a Wakeup>>,
+    /// By waker, in order.
+    made: Vec<Vec<&'a Wakeup>>,
+    /// By waker and wakee, in order.
+    pairs: BTreeMap<(TaskIndex, TaskIndex), Vec<&'a Wakeup>>,
+    /// The server of each client.
+    servers: Vec<Option<TaskIndex>>,
+}
+
+impl<'a> Known<'a> {
+    fn new(tasks: usize, wakeups: &'a [Wakeup]) -> Known<'a> {
+        let mut known = Known {
+            ended: vec![Vec::new(); tasks],
+            made: vec![Vec::new(); tasks],
+            pairs: BTreeMap::new(),
+            servers: vec![None; tasks],
+        };
+        for wakeup in wakeups {
+            known.ended[wakeup.wakee as usize].push(wakeup);
+            known.made[wakeup.waker as usize].push(wakeup);
+            known.pairs.entry((wakeup.waker, wakeup.wakee)).or_default().push(wakeup);
+        }
+        known.find_servers();
+        known
+    }
+
+    fn pair(&self, waker: TaskIndex, wakee: TaskIndex) -> &[&'a Wakeup] {
+        self.pairs.get(&(waker, wakee)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A task is a client of another if that ends four in five of its waits, and is woken by it at least once. Of two
+    /// that are each other's clients, the one that waits more often is the client.
+    fn find_servers(&mut self) {
+        for (&(server, client), answers) in &self.pairs {
+            let waits = self.ended[client as usize].len();
+            let asked = self.pair(client, server).len();
+            let is_client = answers.len() >= FEWEST && answers.len() * 5 >= waits * 4 && asked > 0;
+            let back = self.servers[server as usize] == Some(client);
+            if is_client && (!back || answers.len() > asked) {
+                self.servers[client as usize] = Some(server);
+                if back {
+                    self.servers[server as usize] = None;
+                }
+            }
+        }
+    }
+}
+
+/// Adds the questions of `client` that woke nobody. Returns their number.
+fn add_requests(
+    tasks: &mut [Tracked],
+    known: &Known<'_>,
+    client: TaskIndex,
+    server: TaskIndex,
+    signals: &mut u32,
+) -> u64 {
+    let asked = known.pair(client, server);
+    let answers = known.pair(server, client);
+    let lead_units = lead_units(asked, answers);
+    let sent = &known.made[server as usize];
+    let mut added = 0;
+    let mut woken = Position::default();
+    let mut woken_units = 0;
+    for answer in answers {
+        let next = asked.partition_point(|question| question.at <= woken);
+        let is_seen = asked.get(next).is_some_and(|question| question.at <= answer.blocked);
+        let units = whole(answer.wakee_units.saturating_sub(lead_units)).max(woken_units);
+        let asks = if units > woken_units { tasks[client as usize].position_of(units) } else { None };
+        let asks = asks.unwrap_or(Position::after(woken.time_ns)).max(woken);
+        if !is_seen && asks < answer.blocked {
+            let before = sent.partition_point(|other| other.at < answer.at);
+            let last = before.checked_sub(1).map_or(Position::default(), |index| sent[index].at);
+            let needs = asks.max(last);
+            let signal = *signals;
+            *signals += 1;
+            added += 1;
+            let question = Op::Signal { signal, sync: false };
+            tasks[client as usize].steps.push(Step { position: asks, at_units: units, op: question });
+            let at_units = tasks[server as usize].work_at(needs.time_ns);
+            let need = Step { position: needs, at_units, op: Op::Wait { signal } };
+            tasks[server as usize].steps.push(need);
+        }
+        (woken, woken_units) = (answer.at, answer.wakee_units);
+    }
+    added
+}
+
+/// How much work a client does between a question that is seen and the wait for its answer: the median.
+fn lead_units(asked: &[&Wakeup], answers: &[&Wakeup]) -> u64 {
+    let leads = asked.iter().filter_map(|question| {
+        let next = answers.partition_point(|answer| answer.blocked < question.at);
+        answers.get(next).map(|answer| answer.wakee_units.saturating_sub(question.waker_units))
+    });
+    quantile(leads.collect(), 50).unwrap_or(0)
+}
+
+/// Returns the value that at least `percent` of the values do not exceed.
+fn quantile(mut values: Vec<u64>, percent: usize) -> Option<u64> {
+    let rank = (values.len() * percent).div_ceil(100).max(1) - 1;
+    (rank < values.len()).then(|| *values.select_nth_unstable(rank).1)
+}
+
+/// Finds streams and adds their items.
+struct Streams<'a> {
+    known: &'a Known<'a>,
+    end: Position,
+    /// The number of items that may still be added.
+    left: usize,
+}
+
+/// What a consumer is fed by.
+struct Stream<'a> {
+    consumer: TaskIndex,
+    producers: BTreeSet<TaskIndex>,
+    /// Wake-ups of the consumer by its producers, in order.
+    wakeups: Vec<&'a Wakeup>,
+}
+
+/// An item that was made without waking the consumer.
+struct Item {
+    producer: TaskIndex,
+    made: Position,
+    at_units: u64,
+}
+
+impl<'a> Streams<'a> {
+    /// Returns the stream that feeds `consumer`, if there is one.
+    fn of_consumer(&self, tasks: &[Tracked], consumer: TaskIndex) -> Option<Stream<'a>> {
+        let known = self.known;
+        let servers = &known.servers;
+        let is_pair = |waker: TaskIndex| {
+            servers[consumer as usize] == Some(waker) || servers[waker as usize] == Some(consumer)
+        };
+        let mut producers = BTreeSet::new();
+        for wakeup in &known.ended[consumer as usize] {
+            let waker = wakeup.waker;
+            let (to, from) = (known.pair(waker, consumer).len(), known.pair(consumer, waker).len());
+            // Where data and room flow in opposite directions, data wakes more often.
+            if !is_pair(waker)
+                && (to, waker) > (from, consumer)
+                && tasks[waker as usize].parent != Some(consumer)
+            {
+                producers.insert(waker);
+            }
+        }
+        let wakeups: Vec<&Wakeup> = known.ended[consumer as usize]
+            .iter()
+            .copied()
+            .filter(|wakeup| producers.contains(&wakeup.waker))
+            .collect();
+        (wakeups.len() >= FEWEST && !self.is_lock(&producers)).then_some(Stream {
+            consumer,
+            producers,
+            wakeups,
+        })
+    }
+
+    /// Whether the producers wake each other, too: then all of them share a lock.
+    fn is_lock(&self, producers: &BTreeSet<TaskIndex>) -> bool {
+        let pairs = || producers.iter().flat_map(|&a| producers.range(a + 1..).map(move |&b| (a, b)));
+        let wake = |&(a, b): &(TaskIndex, TaskIndex)| {
+            !self.known.pair(a, b).is_empty() || !self.known.pair(b, a).is_empty()
+        };
+        let mutual = pairs().filter(wake).count();
+        mutual * 3 > pairs().count()
+    }
+
+    /// The work of `producer` between two items for `consumer`. Seen directly, it is a multiple of it, because items in
+    /// between may have woken nobody; so a low quantile counts. Where a producer serves several consumers in turn, the
+    /// work between its wake-ups of any of them tells, too.
+    fn spacing_units(&self, producer: TaskIndex, consumer: TaskIndex) -> Option<u64> {
+        let gaps = |wakeups: &[&Wakeup]| {
+            let gaps = wakeups.windows(2).map(|pair| pair[1].waker_units - pair[0].waker_units);
+            quantile(gaps.filter(|&gap| gap > 0).collect(), 25)
+        };
+        let own = gaps(self.known.pair(producer, consumer));
+        let made = &self.known.made[producer as usize];
+        let consumers = made.iter().map(|wakeup| wakeup.wakee).collect::<BTreeSet<_>>().len() as u64;
+        let shared = if made.len() >= FEWEST { gaps(made).map(|gap| gap * consumers) } else { None };
+        own.into_iter().chain(shared).min()
+    }
+
+    /// Adds items to a stream. Returns their number.
+    fn add_items(&mut self, tasks: &mut [Tracked], of: &Stream<'_>, channel: u32) -> u64 {
+        let mut sources: Vec<Source> = Vec::new();
+        for &producer in &of.producers {
+            if let Some(spacing_units) = self.spacing_units(producer, of.consumer) {
+                sources.push(Source {
+                    producer,
+                    next_units: 0,
+                    spacing_units: whole(spacing_units).max(UNITS),
+                });
+            }
+        }
+        let usual_units = of.usual_burst_units();
+        let mut added = 0;
+        for (index, wakeup) in of.wakeups.iter().enumerate() {
+            let until = of.wakeups.get(index + 1).map_or(self.end, |next| next.blocked);
+            let mut items = Vec::new();
+            for source in &mut sources {
+                source.make(&tasks[source.producer as usize], wakeup, until, self.left, &mut items);
+            }
+            items.sort_by_key(|item| (item.made, item.producer));
+            let consumer = &tasks[of.consumer as usize];
+            let done_units = consumer.work_at(until.time_ns) - consumer.work_at(wakeup.at.time_ns);
+            let most = (done_units / usual_units).saturating_sub(1);
+            let items = thinned(items, most as usize);
+            self.left -= items.len().min(self.left);
+            added += items.len() as u64;
+            place(tasks, of.consumer, &items, wakeup.at.time_ns, until.time_ns, channel);
+        }
+        added
+    }
+}
+
+impl Stream<'_> {
+    /// The consumer's work between two waits: the median, at least 1 ns. It is what one item takes, or more.
+    fn usual_burst_units(&self) -> u64 {
+        let bursts = self.wakeups.windows(2).map(|pair| pair[1].wakee_units - pair[0].wakee_units);
+        quantile(bursts.filter(|&units| units > 0).collect(), 50).unwrap_or(0).max(UNITS)
+    }
+}
+
+/// A producer of a stream.
+struct Source {
+    producer: TaskIndex,
+    /// Its work at its next item.
+    next_units: u64,
+    /// Its work between two items.
+    spacing_units: u64,
+}
+
+impl Source {
+    /// Appends what it makes after a wake-up of the consumer, until the consumer has consumed all.
+    fn make(&mut self, task: &Tracked, wakeup: &Wakeup, until: Position, most: usize, items: &mut Vec<Item>) {
+        self.next_units = if self.producer == wakeup.waker {
+            whole(wakeup.waker_units) + self.spacing_units
+        } else {
+            // Before the wake-up, an item would have woken the consumer.
+            self.next_units.max(task.work_at(wakeup.at.time_ns))
+        };
+        let until_units = task.work_at(until.time_ns);
+        while self.next_units <= until_units && items.len() < most {
+            let made = task.position_of(self.next_units).filter(|made| (wakeup.at..until).contains(made));
+            items.extend(made.map(|made| Item { producer: self.producer, made, at_units: self.next_units }));
+            self.next_units += self.spacing_units;
+        }
+    }
+}
+
+/// Keeps at most `most` of the items, evenly.
+fn thinned(items: Vec<Item>, most: usize) -> Vec<Item> {
+    let all = items.len();
+    if all <= most {
+        return items;
+    }
+    let stays = |index: usize| (index + 1) * most / all > index * most / all;
+    items.into_iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, item)| item).collect()
+}
+
+/// Whole nanoseconds of work, because the simulator knows no parts of one.
+fn whole(units: u64) -> u64 {
+    units / UNITS * UNITS
+}
+
+/// Puts items into the programs of their producers, and takes them in the consumer's, evenly over its work between two
+/// times, but none before it was made.
+fn place(
+    tasks: &mut [Tracked],
+    consumer: TaskIndex,
+    items: &[Item],
+    from_ns: u64,
+    until_ns: u64,
+    channel: u32,
+) {
+    let (first_units, last_units) =
+        (tasks[consumer as usize].work_at(from_ns), tasks[consumer as usize].work_at(until_ns));
+    let mut earliest = Position::default();
+    for (index, item) in items.iter().enumerate() {
+        let part = u128::from(last_units - first_units) * (index as u128 + 1) / (items.len() as u128 + 1);
+        let even_ns = tasks[consumer as usize].time_of(first_units + part as u64);
+        let takes = Position::after(even_ns).max(item.made).max(earliest);
+        earliest = takes;
+        let at_units = tasks[consumer as usize].work_at(takes.time_ns);
+        let make = Op::Send { channel, bytes: 0, work_ns: 0 };
+        let make = Step { position: item.made, at_units: item.at_units, op: make };
+        tasks[item.producer as usize].steps.push(make);
+        let take = Step { position: takes, at_units, op: Op::Recv { channel, work_ns: 0 } };
+        tasks[consumer as usize].steps.push(take);
+    }
+}
+
+/// Replaces signals by messages where a wake-up belongs to a stream.
+fn use_channels(task: &mut Tracked, channel_of: &BTreeMap<u32, u32>) {
+    for step in &mut task.steps {
+        step.op = match step.op {
+            Op::Signal { signal, .. } if let Some(&channel) = channel_of.get(&signal) => {
+                Op::Send { channel, bytes: 0, work_ns: 0 }
+            }
+            Op::Wait { signal } if let Some(&channel) = channel_of.get(&signal) => {
+                Op::Recv { channel, work_ns: 0 }
+            }
+            op => op,
+        };
+    }
+}
