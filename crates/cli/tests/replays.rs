@@ -51,3 +51,43 @@ fn replays_end_and_keep_every_invariant() {
         }
     }
 }
+
+/// Runs the command and returns what it prints.
+fn wakelab(arguments: &[&str]) -> String {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_wakelab")).args(arguments).output().expect("the command was built");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Replays lost four in five wake-ups of hackbench before dependencies without events were inferred.
+#[test]
+fn a_replay_wakes_as_often_as_the_recording() {
+    let of = |arguments: &[&str], name: &str| {
+        let result: Value = serde_json::from_str(&wakelab(arguments)).expect("JSON");
+        let metrics = result["metrics"].as_array().expect("a list").clone();
+        let metric = metrics.iter().find(|metric| metric["name"] == name).expect("a metric").clone();
+        (metric["recorded"].as_u64().expect("a number"), metric["replayed"].as_u64().expect("a number"))
+    };
+    for recording in RECORDINGS {
+        let path = fixture(recording);
+        let path = path.to_str().expect("text");
+        let (recorded, replayed) = of(&["check", path, "--format", "json"], "wakeups");
+        assert!(recorded.abs_diff(replayed) * 5 <= recorded, "{recording}: {recorded}, replayed {replayed}");
+        let only = ["check", path, "--recorded-waits-only", "--format", "json"];
+        let (_, fewer) = of(&only, "wakeups");
+        assert!(fewer < replayed, "{recording}: {fewer} and {replayed}");
+    }
+}
+
+#[test]
+fn a_fitted_machine_is_a_machine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("fitted.toml");
+    std::fs::write(&file, wakelab(&["fit", "demo"])).expect("it is written");
+    let file = file.to_str().expect("text");
+    assert!(wakelab(&["machines", file]).contains("2 CPUs"));
+    wakelab(&["check", "demo", "--machine", file, "--recorded-on", file, "--seeds", "1"]);
+    // The same figure by both ways.
+    assert_eq!(wakelab(&["fit", "demo", "--machine", file]).matches("idle_states").count(), 1);
+}

@@ -5,6 +5,7 @@
 mod causal;
 mod executor;
 mod fixtures;
+mod flows;
 mod ftrace;
 mod loops;
 mod mutations;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A recording beside replays made by hand: values, verdict, the JSON against its schema.
+
+use wakelab_lab::{DEMO_NAME, demo_recording};
+use wakelab_report::{Check, Style};
+use wakelab_trace::{Observations, Observed, Options, Recording, read_from};
+
+fn demo() -> Recording {
+    read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &Options::default()).expect("the demo reads")
+}
+
+/// Ten wake-ups of 1 to 10 us, each of a task `service`; wake-ups of kernel threads beside them.
+fn seen(factor: u64) -> Observations {
+    let latency_ns: Vec<u64> = (1..=40).map(|index| index * 1_000 * factor).collect();
+    let service = Observed {
+        tasks: 2,
+        cpu_ns: 1_000_000,
+        done_ns: 2_000_000 * factor,
+        wakeups: 40,
+        switches: 40,
+        wakeup_latency_ns: latency_ns.clone(),
+        run_delay_ns: latency_ns,
+        ..Observed::default()
+    };
+    let kernel = Observed { wakeups: 1_000, ..Observed::default() };
+    Observations { by_comm: [("service".to_owned(), service), ("kworker/0:1".to_owned(), kernel)].into() }
+}
+
+#[test]
+fn recorded_beside_replayed() {
+    let recording = Recording { observed: seen(1), ..demo() };
+    // The median of three seeds counts.
+    let check = Check::new(&recording, &[seen(1), seen(3), seen(3)], "m", "p");
+    let document = serde_json::to_value(check.document(&[1, 2, 3])).unwrap();
+    let schema = serde_json::from_str(include_str!("../../../docs/schema/check.schema.json")).unwrap();
+    let errors: Vec<String> =
+        jsonschema::validator_for(&schema).unwrap().iter_errors(&document).map(|e| e.to_string()).collect();
+    assert_eq!(errors, [String::new(); 0]);
+    let metrics = document["metrics"].as_array().unwrap();
+    let of = |name: &str| metrics.iter().find(|metric| metric["name"] == name).unwrap();
+    let row = |name: &str| {
+        let metric = of(name);
+        (metric["recorded"].as_u64(), metric["replayed"].as_u64(), metric["within"].as_bool())
+    };
+    assert_eq!(row("wakeups"), (Some(40), Some(40), Some(true)), "kernel threads do not count");
+    assert_eq!(row("done_ns"), (Some(2_000_000), Some(6_000_000), Some(false)));
+    assert_eq!(row("wakeup_latency_p50_ns"), (Some(20_000), Some(60_000), Some(false)));
+    // 40 samples have two beyond p95, which is too few; no preemption was recorded.
+    assert_eq!(row("wakeup_latency_p95_ns"), (Some(38_000), Some(114_000), None));
+    assert_eq!(row("preemptions"), (Some(0), Some(0), None));
+    assert_eq!(of("done_ns")["error_percent"].as_f64().map(f64::round), Some(200.0));
+    let text = check.text(&Style::default());
+    assert!(text.contains("3 of 6 figures are within their tolerances; furthest off: "), "{text}");
+    assert!(text.contains("x3.0") && !text.contains("kworker"), "{text}");
+}
+
+#[test]
+fn a_recording_is_like_itself() {
+    let recording = demo();
+    let check = Check::new(&recording, std::slice::from_ref(&recording.observed), "m", "p");
+    let document = serde_json::to_value(check.document(&[1])).unwrap();
+    for metric in document["metrics"].as_array().unwrap() {
+        assert_eq!(metric["recorded"], metric["replayed"], "{metric}");
+        assert_ne!(metric["within"], false, "{metric}");
+    }
+    // The fixture's README: 765 waits; 755 of them are not perf's or the kernel's.
+    assert_eq!(document["metrics"][2]["recorded"], 755);
+}

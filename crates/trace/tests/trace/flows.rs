@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Dependencies that left no event: the worked examples of crates/trace/src/flows.rs, and what must not be inferred.
+
+use wakelab_trace::flows::FlowKind;
+use wakelab_trace::{Options, Recording};
+use wakelab_workload::{Op, Task};
+
+use crate::executor::execute;
+use crate::script::{Script, read_text};
+
+/// A client (t1, CPU 0) asks a server (t2, CPU 1) ROUNDS times, 9 after each wake-up, and waits after 10; the answer
+/// comes 30 later. In the last round the server is still at work when it is asked, so that nobody is woken.
+fn asked_and_answered(rounds: u64) -> Recording {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 2, "S", 0);
+    for round in 0..rounds {
+        let (begin_ns, is_last) = (round * 40, round + 1 == rounds);
+        if !is_last {
+            script.waking(0, begin_ns + 9, 1, 2);
+        }
+        script.switch(0, begin_ns + 10, 1, "S", 0);
+        if !is_last {
+            script.switch(1, begin_ns + 10, 0, "R", 2);
+        }
+        script.waking(1, begin_ns + 40, 2, 1);
+        // It goes on to the last question without a wait.
+        let goes_on = round + 2 >= rounds;
+        if !goes_on {
+            script.switch(1, begin_ns + 40, 2, "S", 0);
+        }
+        script.switch(0, begin_ns + 40, 0, "R", 1);
+    }
+    script.switch(0, rounds * 40 + 10, 1, "X", 0).switch(1, rounds * 40 + 10, 2, "X", 0);
+    script.read()
+}
+
+/// The work of a task before its last operation that fits.
+fn work_before_last(task: &Task, fits: impl Fn(&Op) -> bool) -> u64 {
+    let last = task.program.iter().rposition(fits).expect("an operation that fits");
+    let work = |op: &Op| if let Op::Compute { work_ns, .. } = op { *work_ns } else { 0 };
+    task.program[..last].iter().map(work).sum()
+}
+
+#[test]
+fn a_question_that_woke_nobody_is_asked() {
+    let rounds = 20;
+    let recording = asked_and_answered(rounds);
+    let flows = &recording.explained.flows;
+    assert_eq!((flows[&FlowKind::Request].pairs, flows[&FlowKind::Request].added), (1, 1), "{flows:?}");
+    assert_eq!(flows[&FlowKind::Response].wakeups, rounds);
+    let tasks = &recording.workload.tasks;
+    let client = tasks.iter().find(|task| task.name == "t1").expect("the client");
+    let server = tasks.iter().find(|task| task.name == "t2").expect("the server");
+    // 10 in each round before, and 9 in the last one.
+    let asks = work_before_last(client, |op| matches!(op, Op::Signal { .. }));
+    assert_eq!(asks, (rounds - 1) * 10 + 9);
+    // The server needs the question for what it does after it was asked: 30 in each round, and 9 until then.
+    let needs = work_before_last(server, |op| matches!(op, Op::Wait { .. }));
+    assert_eq!(needs, (rounds - 1) * 30 + 9);
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
+/// A producer (t1) wakes a consumer (t2) ROUNDS times, each time with one item of 10 for which the consumer works for
+/// 8. Then it works on for 40 after the last wake-up, and the consumer works for 40 before it waits.
+fn fed(rounds: u64) -> Recording {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 2, "S", 0);
+    for round in 1..=rounds {
+        let at_ns = round * 10;
+        script.waking(0, at_ns, 1, 2).switch(1, at_ns, 0, "R", 2);
+        if round < rounds {
+            script.switch(1, at_ns + 8, 2, "S", 0);
+        }
+    }
+    let last_ns = rounds * 10;
+    script.switch(1, last_ns + 45, 2, "S", 0);
+    // Ends the consumer's last wait.
+    script.waking(0, last_ns + 60, 1, 2).switch(1, last_ns + 60, 0, "R", 2);
+    script.switch(0, last_ns + 61, 1, "X", 0).switch(1, last_ns + 61, 2, "X", 0);
+    script.read()
+}
+
+#[test]
+fn items_are_as_far_apart_as_those_that_woke() {
+    let rounds = 20;
+    let recording = fed(rounds);
+    let flows = &recording.explained.flows;
+    // In the last 45, items at 10, 20, 30 and 40; the consumer's work has room for 45 / 8 - 1 = 4.
+    let stream = flows[&FlowKind::Stream];
+    assert_eq!((stream.pairs, stream.wakeups, stream.added), (1, rounds + 1, 4), "{flows:?}");
+    let consumer = recording.workload.tasks.iter().find(|task| task.name == "t2").expect("the consumer");
+    let taken = consumer.program.iter().filter(|op| matches!(op, Op::Recv { .. })).count() as u64;
+    assert_eq!(taken, rounds + 1 + 4);
+    let ends_ns = execute(&recording.workload).expect("no task waits for ever");
+    assert!(ends_ns.iter().all(|&end_ns| end_ns <= recording.duration_ns), "{ends_ns:?}");
+}
+
+#[test]
+fn few_wake_ups_show_no_kind() {
+    for recording in [fed(5), asked_and_answered(5)] {
+        let flows = &recording.explained.flows;
+        assert!(flows.keys().all(|kind| *kind == FlowKind::Signal), "{flows:?}");
+        assert!(recording.workload.channels.is_empty());
+    }
+}
+
+#[test]
+fn recorded_waits_only() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(0, 9, 1, "X", 0);
+    let options = Options { recorded_waits_only: true, ..Options::default() };
+    let recording = read_text(&script.text, &options).expect("it reads");
+    assert!(recording.explained.flows.is_empty() && recording.workload.channels.is_empty());
+}
