@@ -22,8 +22,8 @@
 //! woken ones and the others: it may not go on until as many were put in.
 //!
 //! Worked example: a producer wakes a consumer at 100 and at 110 of its work, and an item takes 10. Then it works on
-//! until 150 while the consumer works for 80, where 16 is usual, and blocks. So it made items at 120, 130, 140 and 150, and the consumer
-//! takes them after 16, 32, 48 and 64 of its work, or when they were made if that was later.
+//! until 150 while the consumer works for 80, where 16 is usual, and blocks. So it made items at 120, 130, 140 and 150,
+//! and the consumer takes them after 16, 32, 48 and 64 of its work, or when they were made if that was later.
 //!
 //! **Anything else** (locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
 //!
@@ -65,7 +65,7 @@ pub(crate) struct Wakeup {
     pub(crate) waker: TaskIndex,
     pub(crate) wakee: TaskIndex,
     pub(crate) signal: u32,
-    /// When.
+    /// When it was made.
     pub(crate) at: Position,
     /// The waker's work then.
     pub(crate) waker_units: u64,

@@ -30,7 +30,7 @@ pub struct Observed {
     pub done_ns: u64,
     /// Wake-ups that ended a wait.
     pub wakeups: u64,
-    /// Switch-ins.
+    /// Switch-ins of a task, idle tasks not counted.
     pub switches: u64,
     /// Switch-outs of tasks that could go on.
     pub preemptions: u64,

@@ -302,7 +302,8 @@ impl Tracked {
             + if done_ns == length_ns { units } else { scaled(units, done_ns, length_ns) / UNITS * UNITS }
     }
 
-    /// Returns where it had done that work: inside a burst, before the task leaves its CPU. `None` if no burst has room.
+    /// Returns where it had done that work: inside a burst, before the task leaves its CPU. `None` if no burst has
+    /// room.
     pub(crate) fn position_of(&self, units: u64) -> Option<Position> {
         let next = self.bursts.partition_point(|burst| burst.until_units < units);
         let burst = self.bursts.get(next).filter(|burst| burst.from_ns < burst.until_ns)?;

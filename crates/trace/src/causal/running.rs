@@ -145,12 +145,7 @@ impl Model {
     /// switched in now, it has waited for a CPU since the recording began.
     pub(super) fn run(&mut self, cpu: u32, name: &TaskName<'_>, how: &SwitchIn) {
         if name.tid == 0 {
-            let now_ns = self.now_ns;
-            let entry = self.cpu(cpu);
-            entry.on = OnCpu::Idle;
-            entry.idle_since_ns = now_ns;
-            entry.prev = None;
-            self.update_speeds(cpu);
+            self.idle(cpu);
             return;
         }
         let known = self.living(name);
@@ -213,6 +208,16 @@ impl Model {
         if *how == SwitchIn::Seen {
             self.charge_switch(cpu, index, prev, from);
         }
+        self.update_speeds(cpu);
+    }
+
+    /// Puts the idle task on `cpu`.
+    fn idle(&mut self, cpu: u32) {
+        let now_ns = self.now_ns;
+        let entry = self.cpu(cpu);
+        entry.on = OnCpu::Idle;
+        entry.idle_since_ns = now_ns;
+        entry.prev = None;
         self.update_speeds(cpu);
     }
 
