@@ -31,9 +31,10 @@
 //! recording's order, before it is needed; and each channel has one consumer. So the recorded order remains possible,
 //! and what one order of execution can do, all can (crates/trace/src/causal.rs).
 //!
-//! Cost: time in proportion to wake-ups and added items; 2 operations for each item, at most [`ITEMS_PER_WAKEUP`] times
-//! the wake-ups.
+//! Cost: time in proportion to wake-ups and added items, times at most [`PRODUCERS_MAX`] producers; 2 operations for
+//! each item, at most [`ITEMS_PER_WAKEUP`] times the wake-ups.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -46,7 +47,11 @@ use crate::rescale::UNITS;
 /// The fewest wake-ups that show what a pair is.
 const FEWEST: usize = 8;
 /// Most items that are added for each recorded wake-up, on average.
-const ITEMS_PER_WAKEUP: usize = 64;
+const ITEMS_PER_WAKEUP: u64 = 64;
+/// Most producers whose work is looked at for one consumer: those that wake it most often.
+const PRODUCERS_MAX: usize = 64;
+/// Most items of one producer that are looked at, for each that the consumer has room for.
+const MADE_FOR_ROOM: u64 = 64;
 
 /// A channel of items that hold nothing, so that it costs nothing and is never full.
 pub(crate) const INBOX: Channel = Channel {
@@ -127,7 +132,7 @@ pub(crate) fn infer(tasks: &mut [Tracked], wakeups: &[Wakeup], signals: &mut u32
         }
     }
     let mut channel_of = BTreeMap::new();
-    let budget = ITEMS_PER_WAKEUP * wakeups.len();
+    let budget = ITEMS_PER_WAKEUP * wakeups.len() as u64;
     let mut stream = Streams { known: &known, end, left: budget };
     for consumer in 0..tasks.len() as TaskIndex {
         let Some(of) = stream.of_consumer(tasks, consumer) else { continue };
@@ -261,7 +266,7 @@ struct Streams<'a> {
     known: &'a Known<'a>,
     end: Position,
     /// The number of items that may still be added.
-    left: usize,
+    left: u64,
 }
 
 /// What a consumer is fed by.
@@ -313,12 +318,11 @@ impl<'a> Streams<'a> {
 
     /// Whether the producers wake each other, too: then all of them share a lock.
     fn is_lock(&self, producers: &BTreeSet<TaskIndex>) -> bool {
-        let pairs = || producers.iter().flat_map(|&a| producers.range(a + 1..).map(move |&b| (a, b)));
-        let wake = |&(a, b): &(TaskIndex, TaskIndex)| {
-            !self.known.pair(a, b).is_empty() || !self.known.pair(b, a).is_empty()
-        };
-        let mutual = pairs().filter(wake).count();
-        mutual * 3 > pairs().count()
+        let wakeups = producers.iter().flat_map(|&producer| &self.known.made[producer as usize]);
+        let among = wakeups.filter(|wakeup| producers.contains(&wakeup.wakee));
+        let pairs: BTreeSet<(TaskIndex, TaskIndex)> =
+            among.map(|wakeup| (wakeup.waker.min(wakeup.wakee), wakeup.waker.max(wakeup.wakee))).collect();
+        pairs.len() * 3 > producers.len() * (producers.len() - 1) / 2
     }
 
     /// The work of `producer` between two items for `consumer`. Seen directly, it is a multiple of it, because items in
@@ -326,20 +330,24 @@ impl<'a> Streams<'a> {
     /// work between its wake-ups of any of them tells, too.
     fn spacing_units(&self, producer: TaskIndex, consumer: TaskIndex) -> Option<u64> {
         let gaps = |wakeups: &[&Wakeup]| {
-            let gaps = wakeups.windows(2).map(|pair| pair[1].waker_units - pair[0].waker_units);
+            let gaps = wakeups.windows(2).map(|pair| pair[1].waker_units.saturating_sub(pair[0].waker_units));
             quantile(gaps.filter(|&gap| gap > 0).collect(), 25)
         };
         let own = gaps(self.known.pair(producer, consumer));
         let made = &self.known.made[producer as usize];
         let consumers = made.iter().map(|wakeup| wakeup.wakee).collect::<BTreeSet<_>>().len() as u64;
-        let shared = if made.len() >= FEWEST { gaps(made).map(|gap| gap * consumers) } else { None };
+        let shared =
+            if made.len() >= FEWEST { gaps(made).map(|gap| gap.saturating_mul(consumers)) } else { None };
         own.into_iter().chain(shared).min()
     }
 
     /// Adds items to a stream. Returns their number.
     fn add_items(&mut self, tasks: &mut [Tracked], of: &Stream<'_>, channel: u32) -> u64 {
         let mut sources: Vec<Source> = Vec::new();
-        for &producer in &of.producers {
+        let mut producers: Vec<TaskIndex> = of.producers.iter().copied().collect();
+        producers.sort_by_key(|&producer| Reverse(self.known.pair(producer, of.consumer).len()));
+        producers.truncate(PRODUCERS_MAX);
+        for producer in producers {
             if let Some(spacing_units) = self.spacing_units(producer, of.consumer) {
                 sources.push(Source {
                     producer,
@@ -352,16 +360,17 @@ impl<'a> Streams<'a> {
         let mut added = 0;
         for (index, wakeup) in of.wakeups.iter().enumerate() {
             let until = of.wakeups.get(index + 1).map_or(self.end, |next| next.blocked);
+            let consumer = &tasks[of.consumer as usize];
+            let done_units =
+                consumer.work_at(until.time_ns).saturating_sub(consumer.work_at(wakeup.at.time_ns));
+            let room = (done_units / usual_units).saturating_sub(1).min(self.left);
             let mut items = Vec::new();
             for source in &mut sources {
-                source.make(&tasks[source.producer as usize], wakeup, until, self.left, &mut items);
+                source.make(&tasks[source.producer as usize], wakeup, until, room, &mut items);
             }
             items.sort_by_key(|item| (item.made, item.producer));
-            let consumer = &tasks[of.consumer as usize];
-            let done_units = consumer.work_at(until.time_ns) - consumer.work_at(wakeup.at.time_ns);
-            let most = (done_units / usual_units).saturating_sub(1);
-            let items = thinned(items, most as usize);
-            self.left -= items.len().min(self.left);
+            let items = thinned(items, room as usize);
+            self.left -= items.len() as u64;
             added += items.len() as u64;
             place(tasks, of.consumer, &items, wakeup.at.time_ns, until.time_ns, channel);
         }
@@ -372,7 +381,8 @@ impl<'a> Streams<'a> {
 impl Stream<'_> {
     /// The consumer's work between two waits: the median, at least 1 ns. It is what one item takes, or more.
     fn usual_burst_units(&self) -> u64 {
-        let bursts = self.wakeups.windows(2).map(|pair| pair[1].wakee_units - pair[0].wakee_units);
+        let bursts =
+            self.wakeups.windows(2).map(|pair| pair[1].wakee_units.saturating_sub(pair[0].wakee_units));
         quantile(bursts.filter(|&units| units > 0).collect(), 50).unwrap_or(0).max(UNITS)
     }
 }
@@ -387,8 +397,9 @@ struct Source {
 }
 
 impl Source {
-    /// Appends what it makes after a wake-up of the consumer, until the consumer has consumed all.
-    fn make(&mut self, task: &Tracked, wakeup: &Wakeup, until: Position, most: usize, items: &mut Vec<Item>) {
+    /// Appends what it makes after a wake-up of the consumer, until the consumer has consumed all. Of far more items
+    /// than the `room` that the consumer has, only some are appended, evenly.
+    fn make(&mut self, task: &Tracked, wakeup: &Wakeup, until: Position, room: u64, items: &mut Vec<Item>) {
         self.next_units = if self.producer == wakeup.waker {
             whole(wakeup.waker_units) + self.spacing_units
         } else {
@@ -396,11 +407,17 @@ impl Source {
             self.next_units.max(task.work_at(wakeup.at.time_ns))
         };
         let until_units = task.work_at(until.time_ns);
-        while self.next_units <= until_units && items.len() < most {
-            let made = task.position_of(self.next_units).filter(|made| (wakeup.at..until).contains(made));
-            items.extend(made.map(|made| Item { producer: self.producer, made, at_units: self.next_units }));
-            self.next_units += self.spacing_units;
-        }
+        let Some(left_units) = until_units.checked_sub(self.next_units) else { return };
+        let possible = left_units / self.spacing_units + 1;
+        let stride = possible.div_ceil(MADE_FOR_ROOM * (room + 1)) * self.spacing_units;
+        let offsets =
+            (0..).map(|index| index * stride).take_while(|&offset| offset <= left_units && room > 0);
+        items.extend(offsets.filter_map(|offset| {
+            let at_units = self.next_units + offset;
+            let made = task.position_of(at_units).filter(|made| (wakeup.at..until).contains(made))?;
+            Some(Item { producer: self.producer, made, at_units })
+        }));
+        self.next_units += possible * self.spacing_units;
     }
 }
 
@@ -433,7 +450,8 @@ fn place(
         (tasks[consumer as usize].work_at(from_ns), tasks[consumer as usize].work_at(until_ns));
     let mut earliest = Position::default();
     for (index, item) in items.iter().enumerate() {
-        let part = u128::from(last_units - first_units) * (index as u128 + 1) / (items.len() as u128 + 1);
+        let part = u128::from(last_units.saturating_sub(first_units)) * (index as u128 + 1)
+            / (items.len() as u128 + 1);
         let even_ns = tasks[consumer as usize].time_of(first_units + part as u64);
         let takes = Position::after(even_ns).max(item.made).max(earliest);
         earliest = takes;

@@ -295,7 +295,7 @@ impl Tracked {
     pub(crate) fn work_at(&self, time_ns: u64) -> u64 {
         let next = self.bursts.partition_point(|burst| burst.from_ns <= time_ns);
         let Some(burst) = next.checked_sub(1).map(|index| &self.bursts[index]) else { return 0 };
-        let units = burst.until_units - burst.from_units;
+        let units = burst.until_units.saturating_sub(burst.from_units);
         let (done_ns, length_ns) =
             (time_ns.min(burst.until_ns) - burst.from_ns, burst.until_ns - burst.from_ns);
         burst.from_units
