@@ -42,6 +42,7 @@ use wakelab_workload::{Channel, Op, TaskIndex};
 
 use crate::causal::Position;
 use crate::program::{Step, Tracked};
+use crate::quantile::quantile;
 use crate::rescale::UNITS;
 
 /// The fewest wake-ups that show what a pair is.
@@ -252,13 +253,7 @@ fn lead_units(asked: &[&Wakeup], answers: &[&Wakeup]) -> u64 {
         let next = answers.partition_point(|answer| answer.blocked < question.at);
         answers.get(next).map(|answer| answer.wakee_units.saturating_sub(question.waker_units))
     });
-    quantile(leads.collect(), 50).unwrap_or(0)
-}
-
-/// Returns the value that at least `percent` of the values do not exceed.
-fn quantile(mut values: Vec<u64>, percent: usize) -> Option<u64> {
-    let rank = (values.len() * percent).div_ceil(100).max(1) - 1;
-    (rank < values.len()).then(|| *values.select_nth_unstable(rank).1)
+    quantile(leads, 50).unwrap_or(0)
 }
 
 /// Finds streams and adds their items.
@@ -331,7 +326,7 @@ impl<'a> Streams<'a> {
     fn spacing_units(&self, producer: TaskIndex, consumer: TaskIndex) -> Option<u64> {
         let gaps = |wakeups: &[&Wakeup]| {
             let gaps = wakeups.windows(2).map(|pair| pair[1].waker_units.saturating_sub(pair[0].waker_units));
-            quantile(gaps.filter(|&gap| gap > 0).collect(), 25)
+            quantile(gaps.filter(|&gap| gap > 0), 25)
         };
         let own = gaps(self.known.pair(producer, consumer));
         let made = &self.known.made[producer as usize];
@@ -383,7 +378,7 @@ impl Stream<'_> {
     fn usual_burst_units(&self) -> u64 {
         let bursts =
             self.wakeups.windows(2).map(|pair| pair[1].wakee_units.saturating_sub(pair[0].wakee_units));
-        quantile(bursts.filter(|&units| units > 0).collect(), 50).unwrap_or(0).max(UNITS)
+        quantile(bursts.filter(|&units| units > 0), 50).unwrap_or(0).max(UNITS)
     }
 }
 

@@ -15,6 +15,8 @@
 
 use wakelab_machine::{Distance, Machine};
 
+use crate::quantile::quantile;
+
 /// The fewest wake-ups that teach a figure.
 const FEWEST: usize = 20;
 
@@ -66,12 +68,8 @@ impl Learnt {
 
     fn median_latency_ns(&self, idled_ns: std::ops::Range<u64>) -> Option<u64> {
         let fits = self.idle_wakes.iter().filter(|wake| idled_ns.contains(&wake.idled_ns));
-        let mut latencies: Vec<u64> = fits.map(|wake| wake.latency_ns).collect();
-        if latencies.len() < FEWEST {
-            return None;
-        }
-        let middle = (latencies.len() - 1) / 2;
-        Some(*latencies.select_nth_unstable(middle).1)
+        let latencies: Vec<u64> = fits.map(|wake| wake.latency_ns).collect();
+        if latencies.len() < FEWEST { None } else { quantile(latencies, 50) }
     }
 }
 

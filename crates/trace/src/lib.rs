@@ -30,6 +30,7 @@ mod notes;
 pub mod observed;
 mod perf_script;
 mod program;
+mod quantile;
 mod rescale;
 mod scan;
 mod text;

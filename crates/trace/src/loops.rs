@@ -25,6 +25,7 @@ use serde::Serialize;
 use wakelab_workload::{Op, Source};
 
 use crate::causal::Position;
+use crate::quantile::quantile;
 use crate::{Options, TraceError};
 
 /// The fewest rounds that show an open loop.
@@ -73,13 +74,13 @@ fn is_open(sleeps: &[Slept]) -> bool {
         .windows(2)
         .map(|pair| (pair[1].until_ns.saturating_sub(pair[0].until_ns), pair[1].slept_ns()))
         .collect();
-    let Some(period_ns) = median(rounds.iter().map(|round| round.0)) else { return false };
+    let Some(period_ns) = quantile(rounds.iter().map(|round| round.0), 50) else { return false };
     let whole: Vec<(u64, u64)> = rounds
         .iter()
         .copied()
         .filter(|round| (period_ns / 2..=period_ns + period_ns / 2).contains(&round.0))
         .collect();
-    let Some(sleep_ns) = median(whole.iter().map(|round| round.1)) else { return false };
+    let Some(sleep_ns) = quantile(whole.iter().map(|round| round.1), 50) else { return false };
     if whole.len() < MIN_ROUNDS || whole.len() * 4 < rounds.len() * 3 {
         return false;
     }
@@ -88,13 +89,6 @@ fn is_open(sleeps: &[Slept]) -> bool {
     let rounds_off_ns = whole.iter().fold(0, |sum, round| off(sum, round.0, period_ns));
     let sleeps_off_ns = whole.iter().fold(0, |sum, round| off(sum, round.1, sleep_ns));
     rounds_off_ns * 16 <= u128::from(period_ns) * whole.len() as u128 && rounds_off_ns * 2 < sleeps_off_ns
-}
-
-/// Returns the median; of two middle values, the lower one.
-fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
-    let mut values: Vec<u64> = values.collect();
-    let middle = values.len().checked_sub(1)? / 2;
-    Some(*values.select_nth_unstable(middle).1)
 }
 
 /// The rule and its exceptions.
