@@ -186,10 +186,9 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 			    const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	u32 llc_first = wl_llc_first(p, s->target);
-	struct wl_cpu *llc = wl_cpu_of(p, llc_first), *me = wl_cpu_of(p, s->this_cpu);
+	struct wl_cpu *llc = wl_cpu_of(p, llc_first), *me;
 	u32 own = wl_entry(p->topo.block_of, s->target);
-	u32 base = wl_entry(p->topo.block_of, llc_first), nr = llc->nearest_llc.nr_blocks, rotor, i,
-	    at;
+	u32 base = wl_entry(p->topo.block_of, llc_first), nr, rotor, i, at;
 	u64 left = s->cores_searched ? wl_read_once(llc->nearest_llc.core_blocks)
 				     : wl_read_once(llc->nearest_llc.idle_blocks),
 	    later;
@@ -204,6 +203,9 @@ WL_FN int wl_nearest_in_llc(struct wl_policy *p WL_ARG, struct wl_search *s WL_A
 		return cpu;
 	if (left) {
 		out->reason = s->cores_searched ? WL_REASON_IDLE_CORE : WL_REASON_IDLE_CPU;
+		/* Looked up here, because BPF's stack has no room for it across the call above. */
+		nr = wl_llc_record(p, s->target)->nearest_llc.nr_blocks;
+		me = wl_cpu_of(p, s->this_cpu);
 		rotor = wl_get(me->rotor);
 		me->rotor = rotor + 1;
 		at = nr ? rotor % nr : 0;

@@ -6,7 +6,7 @@
 #   @@ policy SPEC                 before the steps of a policy
 #
 # Steps of a policy: load, hackbench, pinned (one task bound to each CPU counts while others compete), affinity (busy tasks are
-# moved from CPU to CPU and reniced), unload, kernel-log.
+# moved from CPU to CPU and reniced), unload; load and unload again with a log; kernel-log.
 
 . /lib.sh
 
@@ -94,6 +94,11 @@ while read -r line; do
         run_affinity
         unload
     fi
+    # The scheduler that logs is another object: its stacks are deeper, and the verifier may refuse it alone.
+    if load "$spec" --log /tmp/log; then
+        unload
+    fi
+    rm -f /tmp/log
     check_log
 done < /policies
 echo "@@ end"

@@ -14,7 +14,8 @@ fn main() -> io::Result<()> {
     let mut list = String::from("&[\n");
     for path in files {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        list.push_str(&format!("    ({stem:?}, include_str!({:?})),\n", path.canonicalize()?));
+        println!("cargo::rerun-if-changed={}", path.display());
+        list.push_str(&format!("    ({stem:?}, {:?}),\n", fs::read_to_string(&path)?));
     }
     list.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

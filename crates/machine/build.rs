@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Lists the files of `machines/` with their descriptions, sorted by name and `host` last. So a new machine needs no
-//! line anywhere else.
+//! line anywhere else. The list holds the texts, not their paths, because checkouts may share a target folder.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
         if path.extension().is_some_and(|extension| extension == "toml") {
             println!("cargo::rerun-if-changed={}", path.display());
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            files.push((name == "host", name, path.canonicalize()?));
+            files.push((name == "host", name, path));
         }
     }
     files.sort();
@@ -24,7 +24,7 @@ fn main() -> io::Result<()> {
         let description = description(&text).unwrap_or_else(|| {
             panic!("{}: expected a line `description = \"..\"` without escapes", path.display())
         });
-        list.push_str(&format!("    ({name:?}, {description:?}, include_str!({path:?})),\n"));
+        list.push_str(&format!("    ({name:?}, {description:?}, {text:?}),\n"));
     }
     list.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

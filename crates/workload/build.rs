@@ -12,13 +12,14 @@ fn main() -> io::Result<()> {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "toml") {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            files.push((name, path.canonicalize()?));
+            files.push((name, path));
         }
     }
     files.sort();
     let mut list = String::from("&[\n");
     for (name, path) in files {
-        list.push_str(&format!("    ({name:?}, include_str!({path:?})),\n"));
+        println!("cargo::rerun-if-changed={}", path.display());
+        list.push_str(&format!("    ({name:?}, {:?}),\n", fs::read_to_string(&path)?));
     }
     list.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
