@@ -3,19 +3,18 @@
 
 use std::io::{Cursor, ErrorKind, Read};
 
-use flate2::read::MultiGzDecoder;
-
 use crate::error::excerpt;
 use crate::event::EventSource;
 use crate::lines::Lines;
-use crate::magic::{self, GZIP, HEAD_BYTES, recognise};
+use crate::magic::{self, HEAD_BYTES, recognise};
 use crate::text::{Format, Reader, may_begin_name};
+use crate::unpack::Packing;
 use crate::{TraceError, ftrace, perf_script};
 
 /// How the kernel's `trace` file begins, and our exports.
 const FTRACE_COMMENT: &str = "# tracer:";
 
-/// Returns the reader for `input`, which may be packed with gzip. Errors call it `file`.
+/// Returns the reader for `input`, which may be packed. Errors call it `file`.
 ///
 /// # Errors
 /// What is not text, without any event, or of no known format.
@@ -54,14 +53,13 @@ fn has_head(text: &str) -> bool {
     perf_script::Text::head(text).is_some() || ftrace::Text::head(text).is_some()
 }
 
-/// Returns `input`, unpacked if it is packed with gzip, unless it begins like something other than text. It is unpacked
-/// while it is read, block by block, so memory does not grow with its size.
+/// Returns `input`, unpacked if it is packed, unless it begins like something other than text.
 fn text_of<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn Read + 'a>, TraceError> {
     let io_error = |source| TraceError::Io { file: file.to_owned(), source };
     let (mut head, input) = peek(input).map_err(io_error)?;
     let mut input: Box<dyn Read + 'a> = Box::new(input);
-    if head.starts_with(GZIP) {
-        let (unpacked_head, unpacked) = peek(MultiGzDecoder::new(input)).map_err(io_error)?;
+    if let Some(packing) = Packing::of(&head) {
+        let (unpacked_head, unpacked) = peek(packing.unpack(input)).map_err(io_error)?;
         (head, input) = (unpacked_head, Box::new(unpacked));
     }
     match recognise(&head, file) {
@@ -108,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_with_gzip_is_unpacked() {
+    fn what_is_packed_is_unpacked_once() {
         let mut twice = packed(LINE);
         twice.extend(packed(LINE));
         for input in [LINE.to_vec(), packed(LINE), twice] {
             assert!(reader(&input[..], "f").is_ok());
         }
-        assert!(refusal(&packed(&packed(LINE))).contains("found gzip data in gzip data"));
+        assert!(refusal(&packed(&packed(LINE))).contains("found gzip data in packed data"));
         assert!(refusal(&packed(b"PERFILE2\0")).contains("perf's binary format"));
         let cut = packed(LINE);
         assert!(refusal(&cut[..cut.len() - 12]).starts_with("f: cannot be read: "));

@@ -34,6 +34,7 @@ mod quantile;
 mod rescale;
 mod scan;
 mod text;
+mod unpack;
 
 use std::fs::File;
 use std::io::Read;
@@ -112,7 +113,8 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     read_from(file, &shown, &name, options)
 }
 
-/// Reads a recording from `input`, which may be packed with gzip. Errors call it `file`; the workload is called `name`.
+/// Reads a recording from `input`, which may be packed with gzip, xz or zstd. Errors call it `file`; the workload is
+/// called `name`.
 ///
 /// Takes time in proportion to the length of the text, and memory in proportion to the tasks, CPUs and operations of
 /// the model.

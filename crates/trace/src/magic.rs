@@ -7,12 +7,10 @@
 use std::path::Path;
 
 use crate::TraceError;
+use crate::unpack::Packing;
 
 /// Bytes of a file's beginning that [`recognise`] looks at: up to the end of a tar header's magic.
 pub(crate) const HEAD_BYTES: usize = 512;
-
-/// How gzip data begin.
-pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// What to do with a file that is not text.
 enum Advice {
@@ -28,6 +26,7 @@ const PERF: Advice = Advice::Convert("perf script --ns -F +pid --show-lost-event
 const CTF: Advice = Advice::Words(
     "wakelab does not read it; record with: perf sched record COMMAND, or: trace-cmd record -e sched COMMAND",
 );
+const ONCE: Advice = Advice::Words("it is packed twice; unpack it once before");
 const CTF_NAME: &str = "a trace in the Common Trace Format (LTTng)";
 
 /// How files of each kind begin, what they are, and what to do with them.
@@ -39,9 +38,10 @@ const KINDS: [(&[u8], &str, Advice); 12] = [
         "trace-cmd's binary format",
         Advice::Convert("trace-cmd report -t", " >", "ftrace.txt"),
     ),
-    (GZIP, "gzip data in gzip data", Advice::Unpack("gzip", ".gz")),
-    (b"\xfd7zXZ\0", "xz data", Advice::Unpack("xz", ".xz")),
-    (b"\x28\xb5\x2f\xfd", "zstd data", Advice::Unpack("zstd", ".zst")),
+    // A packed recording is unpacked; these are recognised in what it holds.
+    (Packing::Gzip.magic(), "gzip data in packed data", ONCE),
+    (Packing::Xz.magic(), "xz data in packed data", ONCE),
+    (Packing::Zstd.magic(), "zstd data in packed data", ONCE),
     (b"BZh", "bzip2 data", Advice::Unpack("bzip2", ".bz2")),
     (b"PK\x03\x04", "a zip archive", Advice::Words("unpack it, and read the recording in it")),
     // The magic numbers of a stream and of packetised metadata, little endian.
@@ -167,8 +167,11 @@ mod tests {
         ] {
             assert_eq!(refusal(head, "x"), expected);
         }
-        assert!(refusal(b"\xfd7zXZ\0\0\x04", "a/x.xz").ends_with("; unpack it: xz -dc a/x.xz > a/x"));
-        assert!(refusal(b"\x28\xb5\x2f\xfd", "x").ends_with("; unpack it: zstd -dc x > x.unpacked"));
+        assert!(refusal(b"BZh9", "a/x.bz2").ends_with("; unpack it: bzip2 -dc a/x.bz2 > a/x"));
+        assert!(refusal(b"BZh9", "x").ends_with("; unpack it: bzip2 -dc x > x.unpacked"));
+        assert!(
+            refusal(b"\xfd7zXZ\0\0\x04", "x").contains("found xz data in packed data; it is packed twice")
+        );
         assert!(refusal(b"\xc1\x1f\xfc\xc1\0", "x").contains("Common Trace Format"));
         let mut tar = [0; HEAD_BYTES];
         tar[257..262].copy_from_slice(b"ustar");
@@ -195,13 +198,13 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("wakelab-magic-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let path = |name: &str| folder.join(name).display().to_string();
-        for name in ["a", "a.perf.txt", "b.xz", "b"] {
+        for name in ["a", "a.perf.txt", "b.bz2", "b"] {
             std::fs::write(path(name), "").expect("a file");
         }
-        let (perf, xz) = (refusal(b"PERFILE2", &path("a")), refusal(b"\xfd7zXZ\0", &path("b.xz")));
+        let (perf, bzip2) = (refusal(b"PERFILE2", &path("a")), refusal(b"BZh9", &path("b.bz2")));
         std::fs::remove_dir_all(&folder).expect("removed");
         assert!(perf.ends_with("/a.perf.txt.2.perf.txt"), "{perf}");
-        assert!(xz.ends_with("/b.2.unpacked"), "{xz}");
+        assert!(bzip2.ends_with("/b.2.unpacked"), "{bzip2}");
     }
 
     #[test]
