@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::observe_replays;
 use wakelab_report::Check;
+use wakelab_trace::Folded;
 
 use crate::args::{Format, FormatArg, KernelArgs, RecordingArgs, SeedsArgs};
 use crate::progress::Bar;
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
             print::text(&format!(
                 "{}\n{}",
                 check.text(&style),
-                style.wrap_lines(&input::explanation(&recording))
+                style.wrap_lines(&input::explanation(&recording, &Folded::default()))
             ))
         }
     }

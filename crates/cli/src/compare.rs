@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use wakelab_report::Comparison;
 use wakelab_sim::Outcome;
-use wakelab_trace::Recording;
+use wakelab_trace::{Folded, Recording};
 
 use crate::args::{Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
 use crate::error::bad_input;
@@ -88,7 +88,7 @@ fn again(path: &Path) -> Result<input::Comparison> {
         )));
     }
     let policy_names = scenarios.iter().map(|scenario| scenario.policy.to_string()).collect();
-    Ok(input::Comparison { scenarios, policy_names, seeds, recording: None })
+    Ok(input::Comparison { scenarios, policy_names, seeds, recording: None, folded: Folded::default() })
 }
 
 /// Prints outcomes by policy and seed.
@@ -96,6 +96,7 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
     let comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
     match format {
         Format::Json => {
+            let explained = |recording| explained(recording, &resolved.folded);
             let recording = resolved.recording.as_ref().map(explained).transpose()?;
             print::json(&comparison.document(recording))
         }
@@ -106,7 +107,7 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
             text.push_str(&comparison.text(&style));
             if let Some(recording) = &resolved.recording {
                 text.push('\n');
-                text.push_str(&style.wrap_lines(&input::explanation(recording)));
+                text.push_str(&style.wrap_lines(&input::explanation(recording, &resolved.folded)));
             }
             print::text(&text)
         }
@@ -114,8 +115,10 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
 }
 
 /// Returns what the JSON says about a recording: everything but the workload, which is in the scenario.
-fn explained(recording: &Recording) -> Result<serde_json::Value> {
+fn explained(recording: &Recording, folded: &Folded) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(recording)?;
-    value.as_object_mut().context("a recording is a struct")?.remove("workload");
+    let object = value.as_object_mut().context("a recording is a struct")?;
+    object.remove("workload");
+    object.insert("folded".to_owned(), serde_json::to_value(folded)?);
     Ok(value)
 }

@@ -10,7 +10,7 @@ use wakelab_lab::{DEMO_NAME, Kernel, demo_recording};
 use wakelab_machine::{Machine, Term, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Scenario};
-use wakelab_trace::{Options, Recording};
+use wakelab_trace::{Folded, Options, Recording};
 use wakelab_workload::Workload;
 
 use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, RecordingArgs, SeedsArgs};
@@ -31,6 +31,8 @@ pub(crate) struct Comparison {
     pub(crate) seeds: Vec<u64>,
     /// The recording, if the input is one.
     pub(crate) recording: Option<Recording>,
+    /// What the tasks of the recording had to become for the machine.
+    pub(crate) folded: Folded,
 }
 
 /// Reads the input and makes a scenario of it for each policy.
@@ -50,12 +52,14 @@ pub(crate) fn comparison(
             here.for_each(|line| print::note(&format!("--policy {name}: {line}")));
         }
     }
-    let (workload, recording) = input(args)?;
-    if let Some(recording) = &recording {
-        check_recording(recording, machine)?;
-    }
+    let (mut workload, recording) = input(args)?;
+    // Workloads stay strict: a file that names a CPU means that CPU.
+    let folded = match &recording {
+        Some(_) => wakelab_trace::fold(Arc::make_mut(&mut workload), machine.topology.nr_cpus() as u32),
+        None => Folded::default(),
+    };
     let scenarios = wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel));
-    Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording })
+    Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording, folded })
 }
 
 /// `--host`, `--limit-s` and `--limit-events`.
@@ -249,8 +253,10 @@ pub(crate) fn recorded_on_itself(
 }
 
 /// What the reader must know about the recording, in a few lines.
-pub(crate) fn explanation(recording: &Recording) -> String {
-    recording.notes().join("\n  ") + "\n"
+pub(crate) fn explanation(recording: &Recording, folded: &Folded) -> String {
+    let mut notes = recording.notes();
+    notes.extend(folded.note());
+    notes.join("\n  ") + "\n"
 }
 
 fn is_descriptor(path: &Path) -> bool {
@@ -284,24 +290,17 @@ fn is_workload(spec: &str) -> bool {
     wakelab_workload::presets().any(|preset| preset == name_of(spec))
 }
 
-/// Refuses a recording in which a task is bound to a CPU that the machine lacks. A recording from a larger machine can
-/// be replayed otherwise.
+/// Refuses a machine that cannot have made the recording.
 fn check_recording(recording: &Recording, machine: &Machine) -> Result<()> {
     let nr_cpus = machine.topology.nr_cpus();
-    let beyond = recording
-        .workload
-        .tasks
-        .iter()
-        .flat_map(|task| task.allowed.iter().flatten().map(move |cpu| (task, *cpu)))
-        .find(|(_, cpu)| *cpu as usize >= nr_cpus);
-    match beyond {
-        Some((task, cpu)) => Err(bad_input(format!(
-            "{}: task {} is bound to CPU {cpu}, but {} has CPUs 0 to {}",
-            printable(&recording.workload.name),
-            printable(&task.name),
-            printable(&machine.name),
-            nr_cpus - 1
-        ))),
-        None => Ok(()),
+    if recording.nr_cpus as usize <= nr_cpus {
+        return Ok(());
     }
+    Err(bad_input(format!(
+        "{}: was recorded on a machine with CPU {}, but {} has CPUs 0 to {}",
+        printable(&recording.workload.name),
+        recording.nr_cpus - 1,
+        printable(&machine.name),
+        nr_cpus - 1
+    )))
 }

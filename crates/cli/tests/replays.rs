@@ -82,6 +82,35 @@ fn a_replay_wakes_as_often_as_the_recording() {
     }
 }
 
+/// On one CPU all of the recorded work is done, by the threads of the other CPU too, and a line says that they moved.
+#[test]
+fn a_smaller_machine_does_all_the_work() {
+    let own = fixture("recorded-on.toml");
+    let smaller = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/input/one-cpu.toml");
+    let work_ns = |result: &Value| {
+        result["policies"][0]["runs"][0]["outcome"]["time"]["work_ns"].as_u64().expect("a number")
+    };
+    let threads_of_cpu_1 = [&["kworker/1:1", "migration/1"][..], &["migration/1"][..]];
+    for (recording, moved) in RECORDINGS.into_iter().zip(threads_of_cpu_1) {
+        for host in ["mainline", "sched_ext"] {
+            let (before, after) = (replay(recording, &own, host), replay(recording, &smaller, host));
+            let outcome = &after["policies"][0]["runs"][0]["outcome"];
+            assert_eq!(outcome["ending"], "completed", "{recording}, {host}");
+            assert!(work_ns(&after).abs_diff(work_ns(&before)) <= 2, "{recording}, {host}");
+            assert_eq!(after["recording"]["folded"]["moved"], serde_json::json!(moved), "{recording}");
+            assert_eq!(before["recording"]["folded"]["moved"], serde_json::json!([]), "{recording}");
+            let tasks = after["scenario"]["workload"]["tasks"].as_array().expect("a list");
+            let beyond = |cpu: &Value| cpu.as_u64().is_some_and(|cpu| cpu > 0);
+            let of = |task: &Value| task["allowed"].as_array().is_some_and(|cpus| cpus.iter().any(beyond));
+            assert!(!tasks.iter().any(|task| of(task) || beyond(&task["last_cpu"])), "{recording}");
+        }
+    }
+    let smaller = smaller.to_str().expect("text");
+    let text = wakelab(&["run", "demo", "--machine", smaller, "--policy", "linux-6.12"]);
+    let line = "  folded: 2 tasks bound to CPUs that the machine lacks run on CPU 0 instead: kworker/1:1, migration/1\n";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+}
+
 #[test]
 fn a_fitted_machine_is_a_machine() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -65,8 +65,11 @@ impl Comparison<'_> {
         let first = &self.scenarios[0];
         let host = if self.one_host() { format!(", host {}", host_name(first.host)) } else { String::new() };
         let (name, machine) = (printable(&first.workload.name), printable(&first.machine.name));
-        let cpus = first.machine.topology.cpus.len();
-        format!("{name} on {machine} ({cpus} CPUs){host}, {}", seeds(&self.seeds))
+        let cpus = match first.machine.topology.cpus.len() {
+            1 => "1 CPU".to_owned(),
+            several => format!("{several} CPUs"),
+        };
+        format!("{name} on {machine} ({cpus}){host}, {}", seeds(&self.seeds))
     }
 
     fn one_host(&self) -> bool {

@@ -14,6 +14,7 @@ pub mod event;
 pub mod explained;
 mod fields;
 pub mod flows;
+pub mod fold;
 mod format;
 mod ftrace;
 #[cfg(test)]
@@ -47,6 +48,7 @@ use wakelab_workload::Workload;
 
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
+pub use fold::{Folded, fold};
 pub use learnt::Learnt;
 pub use observed::{Observations, Observed, is_service};
 
