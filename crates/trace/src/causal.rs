@@ -20,6 +20,7 @@
 //! possible in one order of execution is possible in all.
 
 mod overheads;
+mod recorder;
 mod running;
 
 use std::num::NonZeroU32;
@@ -30,10 +31,10 @@ use wakelab_workload::{Op, Source, TaskIndex};
 use crate::event::{Context, Event, EventSource, Item, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::{self, Flows, INBOX, Wakeup};
+use crate::header::Header;
 use crate::joined::joined;
 use crate::learnt::Learnt;
 use crate::loops::{Loops, Slept};
-use crate::observed::Observations;
 use crate::program::{KnownTasks, Step, Tracked, workload};
 use crate::rescale::{Recorded, UNITS};
 use crate::{Options, Recording, TraceError};
@@ -189,6 +190,8 @@ struct Model {
     by_tid: FxHashMap<u32, TaskIndex>,
     /// What comments of the recording say of tasks.
     told: KnownTasks,
+    /// What they say of the recording.
+    header: Option<Header>,
     cpus: Vec<Cpu>,
     /// The recorded machine, from [`Options::recorded_on`].
     recorded: Option<Recorded>,
@@ -226,6 +229,7 @@ impl Model {
                 self.gap(Gap::LostEvents);
             }
             Item::Told(told) => self.told.note(told),
+            Item::Header(line) => self.header.get_or_insert_default().add(line),
             Item::Unfinished => {}
         }
     }
@@ -292,10 +296,12 @@ impl Model {
         if let Context::Interrupt(source) = context {
             return Cause::Outside(source);
         }
-        match self.cpu(cpu).on {
+        let on = self.cpu(cpu).on;
+        match on {
             OnCpu::Unknown => Cause::Unknown,
             OnCpu::Idle => Cause::Outside(Source::Unknown),
             OnCpu::Task(index) if wakee == Some(index) => Cause::Outside(Source::Unknown),
+            OnCpu::Task(index) if self.tasks[index as usize].is_recorder => Cause::Outside(Source::Unknown),
             OnCpu::Task(task) => Cause::Task(self.waker(task)),
         }
     }
@@ -388,6 +394,10 @@ impl Model {
     fn end_unseen_wait(&mut self, index: TaskIndex, until_ns: u64) {
         let task = &self.tasks[index as usize];
         let State::Blocked { since_ns, position } = task.state else { return };
+        if self.end_recorders_wait(index, until_ns) {
+            return;
+        }
+        let task = &self.tasks[index as usize];
         if let Some(wake) = task.wake_while_running {
             self.end_wait(index, &wake, since_ns, position);
             return;
@@ -399,6 +409,9 @@ impl Model {
     }
 
     fn end_wait(&mut self, index: TaskIndex, wake: &Wake, since_ns: u64, position: Position) {
+        if self.end_recorders_wait(index, wake.time_ns) {
+            return;
+        }
         self.explained.waits += 1;
         self.useful_wakes += 1;
         self.task(index).watched.woken(wake.seen_ns);
@@ -456,14 +469,18 @@ impl Model {
     fn fork(&mut self, cpu: u32, parent: &TaskName<'_>, child: &TaskName<'_>) {
         self.end_previous(child.tid);
         self.charge_call(cpu, |recorded| recorded.costs.fork_ns);
+        self.told.inherit(parent.tid, child.tid);
+        let by_recorder = self.is_recorder(parent.tid);
         let parent = match self.cause(cpu, Context::Task, None) {
             Cause::Task(waker) => Some(waker),
+            Cause::Outside(_) | Cause::Unknown if by_recorder => None,
             Cause::Outside(_) | Cause::Unknown => self.living(parent).map(|index| self.waker(index)),
         };
         if let Some(parent) = parent {
             self.charge_waking(cpu, parent.task, child.tid);
         }
-        self.add_task(child, Some(State::Born { parent }), self.now_ns);
+        let index = self.add_task(child, Some(State::Born { parent }), self.now_ns);
+        self.task(index).of_recorder = by_recorder;
     }
 
     fn wakeup_new(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
@@ -501,7 +518,9 @@ impl Model {
             });
         } else {
             task.start_ns = now_ns;
-            self.gap(Gap::UnknownParent);
+            if !task.of_recorder {
+                self.gap(Gap::UnknownParent);
+            }
         }
     }
 
@@ -550,7 +569,10 @@ impl Model {
             None => self.explained.tasks_from_before += 1,
             Some(_) => self.explained.tasks_born += 1,
         }
-        self.tasks.push(Tracked::new(name, state.unwrap_or(State::Runnable), start_ns));
+        let is_recorder = self.is_recorder(name.tid);
+        let mut task = Tracked::new(name, state.unwrap_or(State::Runnable), start_ns);
+        task.is_recorder = is_recorder;
+        self.tasks.push(task);
         self.by_tid.insert(name.tid, index);
         index
     }
@@ -563,6 +585,7 @@ impl Model {
             let now_ns = self.now_ns;
             match self.tasks[index as usize].state {
                 State::Running { .. } => self.stop(index, now_ns, State::Runnable),
+                State::Blocked { .. } if self.tasks[index as usize].is_recorder => {}
                 State::Blocked { .. } => self.explained.open_at_end += 1,
                 State::Born { parent } => self.start_child(index, parent),
                 State::Runnable | State::Exited => {}
@@ -576,7 +599,7 @@ impl Model {
 
     fn recording(mut self, name: &str, file: &str, options: &Options) -> Result<Recording, TraceError> {
         let nr_cpus = self.highest_cpu + 1;
-        let busy_ns = self.tasks.iter().map(|task| task.cpu_ns).sum();
+        let (busy_ns, recorder_ns) = self.cpu_ns();
         let clamped_units: u64 = self.tasks.iter().map(|task| task.clamped_units).sum();
         self.explained.overhead_clamped_ns = clamped_units / UNITS;
         let observed = self.observations();
@@ -607,6 +630,8 @@ impl Model {
             explained: self.explained,
             observed,
             learnt: self.learnt,
+            header: self.header,
+            recorder_ns,
         })
     }
 
@@ -615,16 +640,6 @@ impl Model {
         // The wake-ups of a task that had not yet left its CPU are noted late.
         self.wakeups.sort_by_key(|wakeup| wakeup.at);
         flows::infer(&mut self.tasks, &self.wakeups, &mut self.signals, Position::after(self.now_ns))
-    }
-
-    /// Takes what was seen of all tasks.
-    fn observations(&mut self) -> Observations {
-        let mut observed = Observations::default();
-        for task in &mut self.tasks {
-            let (comm, of) = task.watched();
-            observed.add(comm, &of);
-        }
-        observed.sorted()
     }
 
     fn cpu(&mut self, cpu: u32) -> &mut Cpu {

@@ -6,6 +6,7 @@
 use wakelab_workload::Source;
 
 use crate::TraceError;
+use crate::header::HeaderLine;
 
 /// A stream of events in the order of time.
 pub trait EventSource {
@@ -31,8 +32,10 @@ pub enum Item<'a> {
         /// The number of events.
         count: u64,
     },
-    /// What our own exports say about a task, before its first event.
+    /// What our own recordings and exports say about a task, before its first event.
     Told(Told<'a>),
+    /// What our own recordings say about themselves, before the first event.
+    Header(HeaderLine<'a>),
     /// Nothing yet: the event goes on in the next line, so ask again.
     Unfinished,
 }
@@ -44,8 +47,8 @@ pub struct Told<'a> {
     pub tid: u32,
     /// The CPUs where it may run, as a list like `0-3,8`; `None` means all.
     pub cpus: Option<&'a str>,
-    /// The size of its working set.
-    pub footprint_bytes: u64,
+    /// The size of its working set, if that is known.
+    pub footprint_bytes: Option<u64>,
 }
 
 /// Something that happened on a CPU.

@@ -9,7 +9,7 @@ use crate::lines::Lines;
 use crate::magic::{self, HEAD_BYTES, recognise};
 use crate::text::{Format, Reader, may_begin_name};
 use crate::unpack::Packing;
-use crate::{TraceError, ftrace, perf_script};
+use crate::{TraceError, ftrace, header, perf_script};
 
 /// How the kernel's `trace` file begins, and our exports.
 const FTRACE_COMMENT: &str = "# tracer:";
@@ -24,6 +24,10 @@ pub(crate) fn reader<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn Ev
         let text = lines.text();
         if text.starts_with(FTRACE_COMMENT) || ftrace::is_preamble(text) {
             return Ok(Box::new(Reader::<ftrace::Text>::new(lines)));
+        }
+        if header::is_first(text) {
+            lines.repeat();
+            return Ok(Box::new(Reader::<perf_script::Text>::new(lines)));
         }
         if text.starts_with('#') || text.trim_start().is_empty() {
             continue;

@@ -60,7 +60,7 @@ impl Format for Text {
             None
         };
         let footprint_bytes = scan.eat(" footprint_bytes=").then(|| scan.number()).flatten()?;
-        scan.rest.is_empty().then_some(Told { tid, cpus, footprint_bytes })
+        scan.rest.is_empty().then_some(Told { tid, cpus, footprint_bytes: Some(footprint_bytes) })
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_our_exports_tell() {
-        let with = Told { tid: 7, cpus: Some("0-3,8"), footprint_bytes: 9 };
+        let with = Told { tid: 7, cpus: Some("0-3,8"), footprint_bytes: Some(9) };
         assert_eq!(Text::told("# wakelab-task: pid=7 cpus=0-3,8 footprint_bytes=9"), Some(with));
         let without = Told { cpus: None, ..with };
         assert_eq!(Text::told("# wakelab-task: pid=7 footprint_bytes=9"), Some(without));

@@ -248,7 +248,7 @@ proptest! {
                 }
                 Ok(Some(Item::Told(about))) => {
                     let Told { tid, cpus, footprint_bytes } = about;
-                    told.push((tid, cpus.map(str::to_owned), footprint_bytes));
+                    told.push((tid, cpus.map(str::to_owned), footprint_bytes.unwrap_or(0)));
                 }
                 Ok(Some(item)) => prop_assert!(false, "{item:?}"),
                 end => break end.map(|_| ()),

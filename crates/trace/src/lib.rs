@@ -20,6 +20,7 @@ mod ftrace;
 #[cfg(test)]
 mod ftrace_round_trip;
 pub mod ftrace_write;
+pub mod header;
 mod interrupts;
 mod joined;
 mod kernel;
@@ -49,6 +50,7 @@ use wakelab_workload::Workload;
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
 pub use fold::{Folded, fold};
+pub use header::Header;
 pub use learnt::Learnt;
 pub use observed::{Observations, Observed, is_service};
 
@@ -99,6 +101,12 @@ pub struct Recording {
     /// What it tells about the machine that made it.
     #[serde(skip)]
     pub learnt: Learnt,
+    /// What `wakelab record` wrote about it; `None` if another program made it.
+    #[serde(skip)]
+    pub header: Option<Header>,
+    /// CPU time of the tasks that recorded. If the header names them, they are left out everywhere else.
+    #[serde(skip)]
+    pub recorder_ns: u64,
 }
 
 /// Reads the recording in the file `path`. The workload gets the file's name.

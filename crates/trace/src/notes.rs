@@ -7,7 +7,7 @@ use wakelab_machine::printable;
 
 use crate::flows::{FlowCount, FlowKind};
 use crate::loops::LoopCount;
-use crate::{Explained, Gap, Recording};
+use crate::{Explained, Gap, Header, Recording};
 
 impl Recording {
     /// Returns a line that must precede every result, if fewer than half of the waits are attributed.
@@ -40,6 +40,7 @@ impl Recording {
                 self.runs
             ));
         }
+        notes.extend(self.header.as_ref().into_iter().flat_map(|header| made(header, self)));
         notes.push(waits(explained));
         notes.extend(flows(explained));
         notes.extend(explained.gaps.iter().map(|(gap, seen)| match gap {
@@ -55,6 +56,29 @@ impl Recording {
         notes.extend(assumptions(explained));
         notes
     }
+}
+
+/// How it was made, as its header says.
+fn made(header: &Header, recording: &Recording) -> Vec<String> {
+    let of = if header.command.is_empty() { String::new() } else { format!(": {}", header.command) };
+    let mut notes = vec![
+        printable(&format!("recorded by {} on Linux {}{of}", header.made_by, header.kernel)).into_owned(),
+    ];
+    notes.extend(header.patched_kernel().map(|sentence| printable(&sentence).into_owned()));
+    if recording.recorder_ns > 0 {
+        notes.push(format!(
+            "the recorder's own tasks, with {:.3} ms of CPU time, are left out",
+            recording.recorder_ns as f64 / 1e6
+        ));
+    }
+    if let Some(cost_ns) = header.event_cost_ns {
+        let all_ns = u128::from(cost_ns) * u128::from(recording.events);
+        notes.push(format!(
+            "recording took {cost_ns} ns for each event, {} of the tasks' CPU time, which a replay takes for work",
+            percent(u64::try_from(all_ns).unwrap_or(u64::MAX), recording.busy_ns)
+        ));
+    }
+    notes
 }
 
 /// What the kinds of pairs add to the recorded waits.

@@ -8,10 +8,11 @@
 //! ```
 //! The process (`pid/`) is there with `-F +pid`, nine digits of fraction instead of six with `--ns`.
 //!
-//! Other lines: comments (`#`, from `--header`), blank lines, call chains (from `record -g`: an address, indented,
+//! Other lines: comments (`#`, from `--header` and from `wakelab record`), blank lines, call chains (from `record -g`: an address, indented,
 //! after an event), and what `--show-task-events` and `--show-lost-events` add (`PERF_RECORD_...`).
 
-use crate::event::Current;
+use crate::event::{Current, Told};
+use crate::header::HeaderLine;
 use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
 use crate::text::{Format, Head, Line, head};
 
@@ -33,6 +34,10 @@ impl Format for Text {
     }
 
     fn line(&mut self, text: &str, _any_event: bool) -> Line {
+        // perf writes a blank before every name, so these are no events of a task with such a name.
+        if let Some(line) = HeaderLine::parse(text) {
+            return if line.told().is_some() { Line::Told } else { Line::Header };
+        }
         if let Some(head) = Text::head(text) {
             self.chain_possible = !head.name.starts_with(PERF_RECORD);
             if self.chain_possible {
@@ -52,6 +57,10 @@ impl Format for Text {
             return Line::Skip;
         }
         lost(text).map_or(Line::Unknown, Line::Lost)
+    }
+
+    fn told(text: &str) -> Option<Told<'_>> {
+        HeaderLine::parse(text).and_then(|line| line.told())
     }
 }
 

@@ -58,7 +58,15 @@ impl KnownTasks {
                 shared
             }
         });
-        entry.insert(Known { allowed, footprint_bytes: told.footprint_bytes });
+        let footprint_bytes = told.footprint_bytes.unwrap_or(DEFAULT_FOOTPRINT_BYTES);
+        entry.insert(Known { allowed, footprint_bytes });
+    }
+
+    /// Notes that a new task may run where its parent may, unless a comment says otherwise.
+    pub(crate) fn inherit(&mut self, parent_tid: u32, child_tid: u32) {
+        if let Some(parent) = self.by_tid.get(&parent_tid).cloned() {
+            self.by_tid.entry(child_tid).or_insert(parent);
+        }
     }
 
     pub(crate) fn get(&self, tid: u32) -> Option<&Known> {
@@ -151,6 +159,10 @@ pub(crate) struct Tracked {
     pub(crate) burst_cpu_ns: u64,
     /// The time of the scheduler's last account of it.
     pub(crate) accounted_ns: Option<u64>,
+    /// It recorded, so it is left out.
+    pub(crate) is_recorder: bool,
+    /// A task that recorded forked it.
+    pub(crate) of_recorder: bool,
     /// Its exit was seen, and the cost of it was taken off.
     pub(crate) exit_seen: bool,
     /// The CPU and the time of its last wake-up.
@@ -189,6 +201,8 @@ impl Tracked {
             kernel_units: 0,
             pending_units: 0,
             pending_since_ns: 0,
+            is_recorder: false,
+            of_recorder: false,
             exit_seen: false,
             work_units: 0,
             clamped_units: 0,
@@ -381,7 +395,7 @@ impl Tracked {
     }
 }
 
-/// Returns the workload of all tasks, and further facts about each. Tasks in `told` come first, by their ids; the
+/// Returns the workload of all tasks but those that recorded, and further facts about each. Tasks in `told` come first, by their ids; the
 /// others are in the order of their first events.
 pub(crate) fn workload(
     name: &str,
@@ -391,10 +405,11 @@ pub(crate) fn workload(
     loops: &mut Loops<'_>,
     explained: &mut Explained,
 ) -> (Workload, Vec<Recorded>) {
-    let mut tracked: Vec<(usize, Tracked)> = tracked.into_iter().enumerate().collect();
+    let mut new_index = vec![0; tracked.len()];
+    let is_kept = |(_, task): &(usize, Tracked)| !task.is_recorder;
+    let mut tracked: Vec<(usize, Tracked)> = tracked.into_iter().enumerate().filter(is_kept).collect();
     // The sort is stable, so tasks that are not in `told` keep their order.
     tracked.sort_by_key(|(_, task)| if told.get(task.tid).is_some() { (0, task.tid) } else { (1, 0) });
-    let mut new_index = vec![0; tracked.len()];
     for (new, (old, _)) in tracked.iter().enumerate() {
         new_index[*old] = new as TaskIndex;
     }
@@ -458,7 +473,7 @@ mod tests {
         assert!(all.len() == MAX_CPUS as usize && all.capacity() <= 2 * all.len());
         let mut known = KnownTasks::default();
         for tid in 0..100 {
-            known.note(&Told { tid, cpus: Some(&text), footprint_bytes: 0 });
+            known.note(&Told { tid, cpus: Some(&text), footprint_bytes: None });
         }
         assert_eq!((known.by_tid.len(), known.sets.len()), (100, 1));
     }

@@ -12,6 +12,7 @@ use memchr::memchr_iter;
 
 use crate::error::excerpt;
 use crate::event::{Current, Event, EventSource, Item, Told, What};
+use crate::header::HeaderLine;
 use crate::interrupts::Interrupts;
 use crate::lines::Lines;
 use crate::scan::{Scan, number};
@@ -134,8 +135,10 @@ pub(crate) enum Line {
     Skip,
     /// The recorder lost that many events.
     Lost(u64),
-    /// A comment of our own exports about a task.
+    /// A comment of our own recordings and exports about a task.
     Told,
+    /// A comment of our own recordings about themselves.
+    Header,
     /// An event.
     Event(Places),
     /// None of these.
@@ -230,6 +233,13 @@ impl<F: Format> EventSource for Reader<'_, F> {
             None => return self.order.check_end(&self.lines).map(|()| None),
             Some(Line::Event(places)) => places,
             Some(Line::Lost(count)) => return Ok(Some(Item::Lost { line: self.lines.number(), count })),
+            Some(Line::Header) => {
+                let line = HeaderLine::parse(self.lines.text()).filter(HeaderLine::is_readable);
+                let line = line.ok_or_else(|| {
+                    expected(&self.lines, "a line of the header that `wakelab record` writes")
+                });
+                return line.map(|line| Some(Item::Header(line)));
+            }
             Some(Line::Told | Line::Skip | Line::Unknown) => {
                 let told = F::told(self.lines.text());
                 let told = told.ok_or_else(|| expected(&self.lines, "pid=N cpus=LIST footprint_bytes=N"));

@@ -7,6 +7,7 @@ mod executor;
 mod fixtures;
 mod flows;
 mod ftrace;
+mod header;
 mod loops;
 mod mutations;
 mod names;

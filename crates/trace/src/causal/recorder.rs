@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The tasks that recorded, which the header of `wakelab record` names. They take CPU time and wake others, but they
+//! would not be there without the recording, so the model leaves them out: what they wake is woken from outside, what
+//! they fork begins by itself, and what wakes them raises no signal.
+//!
+//! It fails where the recorder delayed other tasks, because the recorded delays remain those of a machine with recorder.
+
+use wakelab_workload::TaskIndex;
+
+use super::{Model, State};
+use crate::observed::Observations;
+
+impl Model {
+    /// Whether the task of this id recorded. Ids of a container are not those of the events, so they say nothing.
+    pub(super) fn is_recorder(&self, tid: u32) -> bool {
+        self.ids != super::Ids::Foreign
+            && self.header.as_ref().is_some_and(|header| header.recorder.contains(&tid))
+    }
+
+    /// Ends the wait of a task that recorded, of which nothing else is kept; returns false for other tasks.
+    pub(super) fn end_recorders_wait(&mut self, index: TaskIndex, at_ns: u64) -> bool {
+        let task = self.task(index);
+        if task.is_recorder {
+            task.state = State::Runnable;
+            task.ready_ns = task.ready_ns.max(at_ns);
+        }
+        task.is_recorder
+    }
+
+    /// Takes what was seen of all other tasks.
+    pub(super) fn observations(&mut self) -> Observations {
+        let mut observed = Observations::default();
+        for task in self.tasks.iter_mut().filter(|task| !task.is_recorder) {
+            let (comm, of) = task.watched();
+            observed.add(comm, &of);
+        }
+        observed.sorted()
+    }
+
+    /// Returns the CPU time of all tasks but those that recorded, and the CPU time of these.
+    pub(super) fn cpu_ns(&self) -> (u64, u64) {
+        let sum = |recorders: bool| {
+            self.tasks.iter().filter(|task| task.is_recorder == recorders).map(|task| task.cpu_ns).sum()
+        };
+        (sum(false), sum(true))
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `wakelab record` writes above the events: comments of the form `# wakelab-KEY: VALUE`, a line for each fact.
+//!
+//! perf and every other reader of its text skip them. A reader of wakelab's keeps what it uses, and skips keys that it
+//! does not know, so that later versions can add some:
+//! ```text
+//!     # wakelab-record: wakelab 0.1.0, perf version 6.1.187        the first line, which also tells the format
+//!     # wakelab-kernel: 6.18.44
+//!     # wakelab-boot-options: console=ttyS0 quiet
+//!     # wakelab-command: hackbench -g 2
+//!     # wakelab-machine: description = "2 CPUs"                    a line of a machine file
+//!     # wakelab-recorder: 18373,18374                              the tasks that recorded
+//!     # wakelab-event-cost-ns: 310
+//!     # wakelab-task: pid=18 comm=migration/0 cpus=0               a task that may not run everywhere
+//! ```
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use wakelab_machine::{Machine, MachineError};
+
+use crate::event::Told;
+
+/// How every line begins.
+const BEGIN: &str = "# wakelab-";
+/// The key of the first line.
+const RECORD: &str = "record";
+/// The key of what is said of one task.
+pub const TASK: &str = "task";
+/// Longest value: a line must be shorter than any reader's limit.
+const MAX_VALUE_BYTES: usize = 16_000;
+
+/// Options on a kernel's command line that change where wakees go, and what they do.
+const PATCHES: [(&str, &str); 1] = [("sched_vcpu_pack", "packs wakees onto busy CPUs")];
+
+/// What `wakelab record` wrote about a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The programs that recorded, with their versions.
+    pub made_by: String,
+    /// The kernel's release, as `uname -r` prints it.
+    pub kernel: String,
+    /// The kernel's command line.
+    pub boot_options: String,
+    /// The recorded command, as a shell would take it; empty if there was none.
+    pub command: String,
+    /// The text of a machine file.
+    pub machine: String,
+    /// The ids of the tasks that recorded.
+    pub recorder: BTreeSet<u32>,
+    /// What one event cost, in ns of the CPU time of the task that caused it; `None` if it was not measured.
+    pub event_cost_ns: Option<u64>,
+}
+
+/// One line of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderLine<'a> {
+    /// What it is about.
+    pub key: &'a str,
+    /// What it says, escaped.
+    pub value: &'a str,
+}
+
+/// Returns a line of a header, with its newline. Characters that would break it are escaped.
+pub fn line(key: &str, value: &str) -> String {
+    let mut text = format!("{BEGIN}{key}: ");
+    let end = text.len() + MAX_VALUE_BYTES;
+    for c in value.chars() {
+        if text.len() >= end {
+            text.push_str("...");
+            break;
+        }
+        match c {
+            '\\' => text.push_str("\\\\"),
+            c if c.is_control() => text.extend(c.escape_default()),
+            c => text.push(c),
+        }
+    }
+    // Editors take blanks off the ends of lines.
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// Returns a name without blanks, for a value that has several words.
+pub fn word(name: &str) -> String {
+    let escaped = |c: char| c == '\\' || c.is_whitespace() || c.is_control();
+    name.chars().map(|c| if escaped(c) { '?' } else { c }).collect()
+}
+
+/// Whether a text is the first line of a header.
+pub(crate) fn is_first(text: &str) -> bool {
+    HeaderLine::parse(text).is_some_and(|line| line.key == RECORD)
+}
+
+impl<'a> HeaderLine<'a> {
+    /// Takes a comment apart; returns `None` if it is another kind of line.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let (key, value) = text.strip_prefix(BEGIN)?.split_once(':')?;
+        Some(HeaderLine { key, value: value.trim() })
+    }
+
+    /// What it says of a task that may not run everywhere: `pid=18 comm=migration/0 cpus=0`, in any order, and words
+    /// with other keys.
+    pub(crate) fn told(&self) -> Option<Told<'a>> {
+        let field = |name: &str| {
+            let mut words = self.value.split(' ').filter_map(|word| word.split_once('='));
+            words.find(|(key, _)| *key == name).map(|(_, value)| value)
+        };
+        let tid = field("pid").and_then(|tid| tid.parse().ok()).filter(|_| self.key == TASK)?;
+        Some(Told { tid, cpus: Some(field("cpus")?), footprint_bytes: None })
+    }
+
+    /// Whether [`Header::add`] can read the value.
+    pub(crate) fn is_readable(&self) -> bool {
+        match self.key {
+            "recorder" => tids(self.value).is_some(),
+            "event-cost-ns" => self.value.parse::<u64>().is_ok(),
+            _ => true,
+        }
+    }
+}
+
+/// The ids of a list like `18373,18374`.
+fn tids(list: &str) -> Option<BTreeSet<u32>> {
+    list.split(',').map(|tid| tid.parse().ok()).collect()
+}
+
+/// Undoes what [`line`] escapes, but for control characters.
+fn plain(value: &str) -> String {
+    value.replace("\\\\", "\\")
+}
+
+impl Header {
+    /// Writes the lines that [`Header::add`] reads.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut say = |key: &str, value: &str| out.write_all(line(key, value).as_bytes());
+        say(RECORD, &self.made_by)?;
+        say("kernel", &self.kernel)?;
+        say("boot-options", &self.boot_options)?;
+        say("command", &self.command)?;
+        for text in self.machine.lines() {
+            say("machine", text)?;
+        }
+        if !self.recorder.is_empty() {
+            let tids: Vec<String> = self.recorder.iter().map(u32::to_string).collect();
+            say("recorder", &tids.join(","))?;
+        }
+        match self.event_cost_ns {
+            Some(cost_ns) => say("event-cost-ns", &cost_ns.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds what a line says. Keys that are not known say nothing.
+    pub(crate) fn add(&mut self, line: &HeaderLine<'_>) {
+        let value = line.value;
+        match line.key {
+            RECORD => self.made_by = plain(value),
+            "kernel" => self.kernel = plain(value),
+            "boot-options" => self.boot_options = plain(value),
+            "command" => self.command = plain(value),
+            "machine" => {
+                self.machine.push_str(&plain(value));
+                self.machine.push('\n');
+            }
+            "recorder" => self.recorder.extend(tids(value).unwrap_or_default()),
+            "event-cost-ns" => self.event_cost_ns = value.parse().ok(),
+            _ => {}
+        }
+    }
+
+    /// The machine that made the recording; `None` if the header does not say.
+    ///
+    /// # Errors
+    /// A text that is no machine file. `file` is the recording's name.
+    pub fn machine(&self, file: &str) -> Result<Option<Machine>, MachineError> {
+        if self.machine.is_empty() {
+            return Ok(None);
+        }
+        let machine = Machine::from_toml(&self.machine, &format!("the header of {file}"))?;
+        Ok(Some(Machine { name: "recorded".to_owned(), ..machine }))
+    }
+
+    /// A sentence about a kernel that places wakees unlike any kernel of wakelab's policies.
+    pub fn patched_kernel(&self) -> Option<String> {
+        let options = self.boot_options.split_whitespace();
+        options.filter_map(|option| option.split_once('=')).find_map(|(name, value)| {
+            let (_, what) = PATCHES.iter().find(|(patch, _)| *patch == name && value != "0")?;
+            Some(format!(
+                "the recorded kernel is not mainline: with the boot option {name}={value} it {what}, which no policy here does"
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            made_by: "wakelab 0.1.0, perf version 6.1.187".to_owned(),
+            kernel: "6.18.44-fc".to_owned(),
+            boot_options: "quiet sched_vcpu_pack=15".to_owned(),
+            command: r"sh -c 'printf \\n'".to_owned(),
+            machine: Machine::preset("smp-2").expect("a preset").to_toml().expect("a file"),
+            recorder: [7, 9].into(),
+            event_cost_ns: Some(310),
+        }
+    }
+
+    fn read(text: &str) -> Header {
+        let mut header = Header::default();
+        for line in text.lines() {
+            let line = HeaderLine::parse(line).expect("a line of a header");
+            assert!(line.is_readable(), "{line:?}");
+            header.add(&line);
+        }
+        header
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for header in [header(), Header { recorder: BTreeSet::new(), event_cost_ns: None, ..header() }] {
+            let mut text = Vec::new();
+            header.write(&mut text).expect("vectors take everything");
+            let text = String::from_utf8(text).expect("text");
+            assert!(is_first(text.lines().next().expect("a line")));
+            let read = read(&text);
+            let trimmed = |machine: &str| machine.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+            assert_eq!(trimmed(&read.machine), trimmed(&header.machine));
+            assert_eq!(Header { machine: header.machine.clone(), ..read.clone() }, header);
+            let machine = read.machine("f").expect("a machine file").expect("a machine");
+            assert_eq!(machine.topology, Machine::preset("smp-2").expect("a preset").topology);
+        }
+        assert_eq!(Header::default().machine("f").expect("nothing to read"), None);
+    }
+
+    #[test]
+    fn a_value_stays_on_its_line() {
+        assert_eq!(line("command", "a\nb \u{1b}[1m "), "# wakelab-command: a\\nb \\u{1b}[1m\n");
+        assert!(line("command", &"x".repeat(1 << 20)).len() < MAX_VALUE_BYTES + 100);
+        assert_eq!(word("Web Content\n"), "Web?Content?");
+    }
+
+    #[test]
+    fn lines_of_later_versions_are_skipped() {
+        assert_eq!(read("# wakelab-weather: fine\n"), Header::default());
+        assert_eq!(HeaderLine::parse("# comm 7 [001] 1.0: x:"), None);
+        let unreadable = |text| !HeaderLine::parse(text).expect("a line").is_readable();
+        assert!(unreadable("# wakelab-recorder: 7,x") && unreadable("# wakelab-event-cost-ns: -1"));
+    }
+
+    #[test]
+    fn tasks_that_may_not_run_everywhere() {
+        let told = |text| HeaderLine::parse(text).and_then(|line| line.told());
+        let pinned = Told { tid: 18, cpus: Some("0,2-3"), footprint_bytes: None };
+        assert_eq!(told("# wakelab-task: pid=18 comm=a=b nice=0 cpus=0,2-3"), Some(pinned));
+        assert_eq!(told("# wakelab-task: pid=18 comm=a"), None);
+        assert_eq!(told("# wakelab-recorder: pid=18 cpus=0"), None);
+    }
+
+    #[test]
+    fn a_patched_kernel_is_named() {
+        assert!(header().patched_kernel().expect("a patch").contains("sched_vcpu_pack=15"));
+        for options in ["quiet", "sched_vcpu_pack=0", "x=sched_vcpu_pack=1"] {
+            let header = Header { boot_options: options.to_owned(), ..Header::default() };
+            assert_eq!(header.patched_kernel(), None, "{options}");
+        }
+    }
+}
