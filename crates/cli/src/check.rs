@@ -22,13 +22,14 @@ use crate::{input, print};
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     recording: RecordingArgs,
-    /// Machine that made the recording: a name from `wakelab machines`, `host`, or a file [default: one LLC of as many
-    /// CPUs as the recording has, with exits from idle learnt from it]
+    /// Machine that made the recording: a name from `wakelab machines`, `host`, or a file [default: the machine that
+    /// `wakelab record` noted, or one LLC of as many CPUs as the recording has; exits from idle are learnt from it]
     #[arg(long, short, value_name = "MACHINE")]
     machine: Option<String>,
-    /// Policy nearest to the recorded kernel's; `wakelab policies` lists them, by kernel version too
-    #[arg(long, short, value_name = "POLICY", default_value = "linux-6.12")]
-    policy: String,
+    /// Policy nearest to the recorded kernel's; `wakelab policies` lists them, by kernel version too [default: that of
+    /// the kernel that `wakelab record` noted, or linux-6.12]
+    #[arg(long, short, value_name = "POLICY")]
+    policy: Option<String>,
     #[command(flatten)]
     kernel: KernelArgs,
     #[command(flatten)]
@@ -39,20 +40,25 @@ pub(crate) struct CheckArgs {
 
 /// Replays the recording on its own machine and prints both.
 pub(crate) fn run(args: &CheckArgs) -> Result<()> {
-    let policy = input::policy(&args.policy)?;
+    let given = args.policy.as_deref().map(input::policy).transpose()?;
     let (recording, machine) = input::recorded_on_itself(&args.recording, args.machine.as_deref())?;
+    let (nearest, why) = input::recorded_policy(&recording);
+    let name = args.policy.as_deref().unwrap_or(nearest);
+    let policy = given.map_or_else(|| input::policy(nearest), Ok)?;
     let workload = Arc::new(recording.workload.clone());
     let scenarios = wakelab_lab::scenarios(&machine, &workload, &[policy], input::kernel(&args.kernel));
     let seeds = input::seeds(&args.seeds);
     let replays = observe_replays(&scenarios[0], &seeds, &Bar::new().runner(&args.seeds.threads))?;
-    let check = Check::new(&recording, &replays, &machine.name, &args.policy);
+    let check = Check::new(&recording, &replays, &machine.name, name);
     match args.format.format {
         Format::Json => print::json(&check.document(&seeds)),
         Format::Text => {
             let style = print::style();
+            let why = why.filter(|_| args.policy.is_none()).map(|why| style.wrap_lines(&format!("{why}\n")));
             print::text(&format!(
-                "{}\n{}",
+                "{}\n{}{}",
                 check.text(&style),
+                why.unwrap_or_default(),
                 style.wrap_lines(&input::explanation(&recording, &Folded::default()))
             ))
         }

@@ -18,7 +18,8 @@ pub(crate) struct FitArgs {
     #[command(flatten)]
     recording: RecordingArgs,
     /// Machine to begin with, for its topology and for what the recording does not tell: a name from `wakelab
-    /// machines`, `host`, or a file [default: one LLC of as many CPUs as the recording has]
+    /// machines`, `host`, or a file [default: the machine that `wakelab record` noted, or one LLC of as many CPUs as
+    /// the recording has]
     #[arg(long, short, value_name = "MACHINE")]
     machine: Option<String>,
 }

@@ -18,6 +18,9 @@ use crate::error::bad_input;
 use crate::print;
 use crate::suggest::did_you_mean;
 
+/// The policy of recordings that do not tell their kernel.
+pub(crate) const DEFAULT_KERNEL: &str = "linux-6.12";
+
 /// The argument that stands for standard input.
 const STDIN: &str = "-";
 
@@ -230,7 +233,10 @@ fn read_as(path: &Path, options: &Options) -> Result<Recording> {
 pub(crate) fn recorded(args: &RecordingArgs, name: Option<&str>) -> Result<(Recording, Arc<Machine>)> {
     let given = name.map(|name| machine(name, &[])).transpose()?;
     let (_, recording) = read_recording(&args.recording, &args.import)?;
-    let machine = given.unwrap_or_else(|| Arc::new(wakelab_lab::recorded_machine(&recording)));
+    let machine = match given {
+        Some(machine) => machine,
+        None => Arc::new(wakelab_lab::recorded_machine(&recording).map_err(bad_input)?),
+    };
     check_recording(&recording, &machine)?;
     Ok((recording, machine))
 }
@@ -250,6 +256,18 @@ pub(crate) fn recorded_on_itself(
     let mut options = options(&args.import)?;
     options.recorded_on = Some((*machine).clone());
     Ok((read_as(path, &options)?, machine))
+}
+
+/// Returns the policy nearest to the recorded kernel's, and why it was chosen. Without a header that tells the kernel
+/// it is [`DEFAULT_KERNEL`].
+pub(crate) fn recorded_policy(recording: &Recording) -> (&'static str, Option<String>) {
+    let kernel = recording.header.as_ref().map_or("", |header| &header.kernel);
+    let Some(name) = PolicySpec::of_kernel(kernel) else { return (DEFAULT_KERNEL, None) };
+    let why = format!(
+        "policy {name}: the newest kernel's that is not newer than the recorded one ({})",
+        printable(kernel)
+    );
+    (name, Some(why))
 }
 
 /// What the reader must know about the recording, in a few lines.

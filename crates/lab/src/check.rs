@@ -4,7 +4,7 @@
 
 use std::io;
 
-use wakelab_machine::Machine;
+use wakelab_machine::{Machine, MachineError};
 use wakelab_sim::Scenario;
 use wakelab_trace::{Observations, Options, Recording};
 
@@ -13,9 +13,23 @@ use crate::export::export_events;
 use crate::runner::Runner;
 use crate::scenario::describe;
 
-/// The machine that made a recording, as far as the recording tells: CPUs of one LLC, with the costs of the preset
-/// `smp-8` and the exits from idle that the recording shows.
-pub fn recorded_machine(recording: &Recording) -> Machine {
+/// The machine that made a recording, as far as the recording tells: the machine in the header of `wakelab record`, or
+/// CPUs of one LLC with the costs of the preset `smp-8`. The exits from idle are those that the recording shows.
+///
+/// # Errors
+/// A header with a machine that cannot be read, or with fewer CPUs than the events have.
+pub fn recorded_machine(recording: &Recording) -> Result<Machine, MachineError> {
+    let name = &recording.workload.name;
+    let told = recording.header.as_ref().map(|header| header.machine(name)).transpose()?.flatten();
+    if let Some(base) = told {
+        if base.topology.nr_cpus() < recording.nr_cpus as usize {
+            return Err(MachineError::Invalid {
+                what: format!("{name}: the header's machine has {} CPUs", base.topology.nr_cpus()),
+                expected: format!("{} or more, as in the events", recording.nr_cpus),
+            });
+        }
+        return Ok(recording.learnt.machine(&base, name));
+    }
     let text = format!(
         "description = \"what the recording tells of its machine\"\n\
          [topology]\nsockets = 1\ncores_per_llc = {}\n\
@@ -23,7 +37,7 @@ pub fn recorded_machine(recording: &Recording) -> Machine {
         recording.nr_cpus
     );
     let base = Machine::from_toml(&text, "recorded").expect("a machine of one LLC is valid");
-    recording.learnt.machine(&base, &recording.workload.name)
+    Ok(recording.learnt.machine(&base, name))
 }
 
 /// What the replays of `scenario` show, one for each seed.
@@ -57,4 +71,38 @@ fn observe(scenario: &Scenario, seed: u64) -> Result<Observations, LabError> {
         };
         Ok(recording.observed)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENTS: &str = "a 7/7 [002] 1.000000000: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=R ==> \
+                          next_comm=b next_pid=8 next_prio=120\n";
+
+    fn machine(header: &str) -> Result<Machine, String> {
+        let text = format!("{header}{EVENTS}");
+        let recording = wakelab_trace::read_from(text.as_bytes(), "f", "f", &Options::default());
+        recorded_machine(&recording.expect("a recording")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_header_tells_the_machine() {
+        let flat = machine("").expect("a machine");
+        assert_eq!((flat.topology.nr_cpus(), flat.topology.cpus[2].llc), (3, 0));
+        let header = |cpus: u32| {
+            let topology = format!(
+                "sockets = 1\n# wakelab-machine: llcs_per_node = {cpus}\n# wakelab-machine: cores_per_llc = 1"
+            );
+            format!(
+                "# wakelab-record: wakelab\n# wakelab-machine: description = \"d\"\n# wakelab-machine: [topology]\n\
+                 # wakelab-machine: {topology}\n# wakelab-machine: [costs]\n# wakelab-machine: base = \"power9-2s22c4t\"\n"
+            )
+        };
+        let told = machine(&header(3)).expect("a machine");
+        assert_eq!((told.name.as_str(), told.topology.cpus[2].llc), ("recorded", 2));
+        let few = machine(&header(2)).unwrap_err();
+        assert!(few.contains("the header's machine has 2 CPUs") && few.contains("3 or more"), "{few}");
+        assert!(machine("# wakelab-record: w\n# wakelab-machine: [topology\n").is_err());
+    }
 }

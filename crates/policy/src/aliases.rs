@@ -17,6 +17,23 @@ pub struct Alias {
     pub differences: &'static [&'static str],
 }
 
+/// Returns the newest of `names` that stands for a kernel not newer than `release`, such as 6.8.0-45-generic; the
+/// oldest if all are newer. `None` if `release` begins with no version.
+pub(crate) fn newest_until<'a>(names: impl Iterator<Item = &'a str>, release: &str) -> Option<&'a str> {
+    let wanted = version(release)?;
+    let known = names.filter_map(|name| Some((version(name.strip_prefix("linux-")?)?, name)));
+    let mut known: Vec<(Vec<u32>, &str)> = known.collect();
+    known.sort();
+    let newest = known.iter().rev().find(|(version, _)| *version <= wanted);
+    newest.or_else(|| known.first()).map(|(_, name)| *name)
+}
+
+/// The numbers that a release begins with: 6, 8 and 0 of 6.8.0-45-generic.
+fn version(release: &str) -> Option<Vec<u32>> {
+    let end = release.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(release.len());
+    release[..end].split('.').map(|number| number.parse().ok()).collect()
+}
+
 /// All aliases, oldest kernel first.
 pub(crate) static ALIASES: [Alias; 7] = [
     Alias {
@@ -88,3 +105,27 @@ pub(crate) static ALIASES: [Alias; 7] = [
         ],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicySpec;
+
+    #[test]
+    fn a_kernel_has_the_newest_policy_that_is_not_newer() {
+        for (release, name) in [
+            ("6.18.44-fc-v657", "linux-6.12"),
+            ("6.12", "linux-6.12"),
+            ("6.12-rc1", "linux-6.12"),
+            ("6.8.0-45-generic", "linux-6.8"),
+            ("6.7.1", "linux-6.6"),
+            ("5.3.18", "linux-5.2"),
+            ("4.18.0-553.el8_10.x86_64", "linux-4.15"),
+            ("2.6.32-754.el6", "linux-2.6.24"),
+            ("2.4.37", "linux-2.6.24"),
+        ] {
+            assert_eq!(PolicySpec::of_kernel(release), Some(name), "{release}");
+        }
+        assert_eq!((PolicySpec::of_kernel(""), PolicySpec::of_kernel("next-20261101")), (None, None));
+    }
+}

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::aliases::{ALIASES, Alias};
+use crate::aliases::{self, ALIASES, Alias};
 use crate::mirror::AXES;
 use crate::named::{NAMED, NamedPolicy};
 use crate::{Error, MAX_GROUPS, Params, PolicySpec, Queue};
@@ -139,6 +139,13 @@ impl PolicySpec {
     /// Kernels that stand for a policy. Their names may be used like a policy's.
     pub fn aliases() -> &'static [Alias] {
         &ALIASES
+    }
+
+    /// Returns the name of the policy for a kernel's release, such as 6.8.0-45-generic: the newest that is not newer
+    /// than the kernel, or the oldest. `None` if the release begins with no version.
+    pub fn of_kernel(release: &str) -> Option<&'static str> {
+        let names = NAMED.iter().map(|policy| policy.name).chain(ALIASES.iter().map(|alias| alias.name));
+        aliases::newest_until(names, release)
     }
 
     /// The axes that may follow the name as `AXIS=VALUE`.

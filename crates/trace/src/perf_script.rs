@@ -8,8 +8,9 @@
 //! ```
 //! The process (`pid/`) is there with `-F +pid`, nine digits of fraction instead of six with `--ns`.
 //!
-//! Other lines: comments (`#`, from `--header` and from `wakelab record`), blank lines, call chains (from `record -g`: an address, indented,
-//! after an event), and what `--show-task-events` and `--show-lost-events` add (`PERF_RECORD_...`).
+//! Other lines: comments (`#`, from `--header` and from `wakelab record`), blank lines, call chains (from `record -g`:
+//! an address, indented, after an event), and what `--show-task-events` and `--show-lost-events` add
+//! (`PERF_RECORD_...`).
 
 use crate::event::{Current, Told};
 use crate::header::HeaderLine;

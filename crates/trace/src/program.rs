@@ -395,8 +395,8 @@ impl Tracked {
     }
 }
 
-/// Returns the workload of all tasks but those that recorded, and further facts about each. Tasks in `told` come first, by their ids; the
-/// others are in the order of their first events.
+/// Returns the workload of all tasks but those that recorded, and further facts about each. Tasks in `told` come first,
+/// by their ids; the others are in the order of their first events.
 pub(crate) fn workload(
     name: &str,
     tracked: Vec<Tracked>,

@@ -3,7 +3,8 @@
 //! would not be there without the recording, so the model leaves them out: what they wake is woken from outside, what
 //! they fork begins by itself, and what wakes them raises no signal.
 //!
-//! It fails where the recorder delayed other tasks, because the recorded delays remain those of a machine with recorder.
+//! It fails where the recorder delayed other tasks, because the recorded delays remain those of a machine with
+//! recorder.
 
 use wakelab_workload::TaskIndex;
 

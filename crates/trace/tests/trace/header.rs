@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `wakelab record` writes above the events: the recorder, which is left out, and tasks that may not run everywhere.
+//! What `wakelab record` writes above the events: the recorder, which is left out, and tasks that may not run
+//! everywhere.
 
 use wakelab_workload::Op;
 
