@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use wakelab_machine::Term;
+use wakelab_trace::{CpusChange, NiceChange};
 
 const FOR_RECORDINGS: &str = "For recordings";
 
@@ -25,6 +26,8 @@ pub(crate) struct InputArgs {
     pub(crate) workload: Option<String>,
     #[command(flatten)]
     pub(crate) import: ImportArgs,
+    #[command(flatten)]
+    pub(crate) what_if: WhatIfArgs,
 }
 
 /// A recording.
@@ -61,6 +64,19 @@ pub(crate) struct ImportArgs {
     /// Refuse a recording if anything in it cannot be explained, instead of reporting the gaps
     #[arg(long, help_heading = FOR_RECORDINGS)]
     pub(crate) strict: bool,
+}
+
+/// Changes to the tasks of a recording.
+#[derive(Args)]
+pub(crate) struct WhatIfArgs {
+    /// Replay tasks named COMM (or PREFIX*) at nice N, from -20 to 19; a larger value gives them less CPU time beside
+    /// others. Repeatable
+    #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM=N")]
+    pub(crate) nice: Vec<NiceChange>,
+    /// Replay all tasks, or those named COMM (or PREFIX*), on these CPUs only, such as 0-3,8; more CPUs leave more
+    /// choice. Kernel threads that are bound to other CPUs move to one of these. Repeatable
+    #[arg(long, help_heading = FOR_RECORDINGS, value_name = "[COMM=]LIST")]
+    pub(crate) cpus: Vec<CpusChange>,
 }
 
 /// Workloads on machines under one policy.

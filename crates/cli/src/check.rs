@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::observe_replays;
 use wakelab_report::Check;
-use wakelab_trace::Folded;
+use wakelab_trace::Changed;
 
 use crate::args::{Format, FormatArg, KernelArgs, RecordingArgs, SeedsArgs};
 use crate::progress::Bar;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
                 "{}\n{}{}",
                 check.text(&style),
                 why.unwrap_or_default(),
-                style.wrap_lines(&input::explanation(&recording, &Folded::default()))
+                style.wrap_lines(&input::explanation(&recording, &Changed::default()))
             ))
         }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use wakelab_report::Comparison;
 use wakelab_sim::Outcome;
-use wakelab_trace::{Folded, Recording};
+use wakelab_trace::{Changed, Recording};
 
 use crate::args::{Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
 use crate::error::bad_input;
@@ -29,7 +29,7 @@ pub(crate) struct CompareArgs {
     input: InputArgs,
     /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "machine",
+        "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "nice", "cpus", "machine",
         "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
     ])]
     scenario: Option<PathBuf>,
@@ -88,7 +88,7 @@ fn again(path: &Path) -> Result<input::Comparison> {
         )));
     }
     let policy_names = scenarios.iter().map(|scenario| scenario.policy.to_string()).collect();
-    Ok(input::Comparison { scenarios, policy_names, seeds, recording: None, folded: Folded::default() })
+    Ok(input::Comparison { scenarios, policy_names, seeds, recording: None, changed: Changed::default() })
 }
 
 /// Prints outcomes by policy and seed.
@@ -96,7 +96,7 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
     let comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
     match format {
         Format::Json => {
-            let explained = |recording| explained(recording, &resolved.folded);
+            let explained = |recording| explained(recording, &resolved.changed);
             let recording = resolved.recording.as_ref().map(explained).transpose()?;
             print::json(&comparison.document(recording))
         }
@@ -107,7 +107,7 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
             text.push_str(&comparison.text(&style));
             if let Some(recording) = &resolved.recording {
                 text.push('\n');
-                text.push_str(&style.wrap_lines(&input::explanation(recording, &resolved.folded)));
+                text.push_str(&style.wrap_lines(&input::explanation(recording, &resolved.changed)));
             }
             print::text(&text)
         }
@@ -115,10 +115,11 @@ pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], form
 }
 
 /// Returns what the JSON says about a recording: everything but the workload, which is in the scenario.
-fn explained(recording: &Recording, folded: &Folded) -> Result<serde_json::Value> {
+fn explained(recording: &Recording, changed: &Changed) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(recording)?;
     let object = value.as_object_mut().context("a recording is a struct")?;
     object.remove("workload");
-    object.insert("folded".to_owned(), serde_json::to_value(folded)?);
+    object.insert("folded".to_owned(), serde_json::to_value(&changed.folded)?);
+    object.insert("what_if".to_owned(), serde_json::to_value(&changed.what_if)?);
     Ok(value)
 }

@@ -10,10 +10,10 @@ use wakelab_lab::{DEMO_NAME, Kernel, demo_recording};
 use wakelab_machine::{Machine, Term, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Scenario};
-use wakelab_trace::{Folded, Options, Recording};
+use wakelab_trace::{Changed, Options, Recording, WhatIf};
 use wakelab_workload::Workload;
 
-use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, RecordingArgs, SeedsArgs};
+use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, RecordingArgs, SeedsArgs, WhatIfArgs};
 use crate::error::bad_input;
 use crate::print;
 use crate::suggest::did_you_mean;
@@ -34,8 +34,8 @@ pub(crate) struct Comparison {
     pub(crate) seeds: Vec<u64>,
     /// The recording, if the input is one.
     pub(crate) recording: Option<Recording>,
-    /// What the tasks of the recording had to become for the machine.
-    pub(crate) folded: Folded,
+    /// What the tasks of the recording have become, for the machine and by what-if options.
+    pub(crate) changed: Changed,
 }
 
 /// Reads the input and makes a scenario of it for each policy.
@@ -57,12 +57,14 @@ pub(crate) fn comparison(
     }
     let (mut workload, recording) = input(args)?;
     // Workloads stay strict: a file that names a CPU means that CPU.
-    let folded = match &recording {
-        Some(_) => wakelab_trace::fold(Arc::make_mut(&mut workload), machine.topology.nr_cpus() as u32),
-        None => Folded::default(),
+    let changed = match &recording {
+        Some(_) => what_if(&args.what_if)
+            .apply(Arc::make_mut(&mut workload), machine.topology.nr_cpus() as u32)
+            .map_err(|(option, error)| bad_input(format!("{option}: {error}")))?,
+        None => Changed::default(),
     };
     let scenarios = wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel));
-    Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording, folded })
+    Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording, changed })
 }
 
 /// `--host`, `--limit-s` and `--limit-events`.
@@ -162,24 +164,24 @@ pub(crate) fn files<'a>(args: &'a InputArgs, machine: &'a str) -> Vec<&'a Path> 
 
 /// `--recording`, `--workload`, or INPUT.
 fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
-    let InputArgs { input, recording, workload, import } = args;
+    let InputArgs { input, recording, workload, import, .. } = args;
     if let Some(path) = recording {
         return read_recording(path, import).map(|(workload, recording)| (workload, Some(recording)));
     }
     if let Some(spec) = workload {
-        return only_workload(spec, import);
+        return only_workload(spec, args);
     }
     let Some(input) = input else { return Err(bad_input("an INPUT is needed: a recording or a workload")) };
     let path = Path::new(input);
     // A pipe is a recording too: the shell's <(perf script).
     let is_file = path.metadata().is_ok_and(|file| !file.is_dir());
     if is_toml(input) {
-        return only_workload(input, import);
+        return only_workload(input, args);
     }
     if is_file || input == STDIN || (input == DEMO_NAME && !is_workload(input)) {
         return read_recording(path, import).map(|(workload, recording)| (workload, Some(recording)));
     }
-    only_workload(input, import).map_err(|error| {
+    only_workload(input, args).map_err(|error| {
         if is_workload(input) {
             return error;
         }
@@ -187,8 +189,8 @@ fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
     })
 }
 
-fn only_workload(spec: &str, import: &ImportArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
-    match for_recordings(import) {
+fn only_workload(spec: &str, args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
+    match for_recordings(args) {
         Some(option) => Err(bad_input(format!("{option}: '{spec}' is a workload; expected a recording"))),
         None => Ok((workload(spec)?, None)),
     }
@@ -211,6 +213,11 @@ fn options(args: &ImportArgs) -> Result<Options> {
         recorded_waits_only: args.recorded_waits_only,
         repeat: args.repeat,
     })
+}
+
+/// `--nice` and `--cpus`.
+fn what_if(args: &WhatIfArgs) -> WhatIf {
+    WhatIf { nice: args.nice.clone(), cpus: args.cpus.clone() }
 }
 
 fn read_as(path: &Path, options: &Options) -> Result<Recording> {
@@ -271,9 +278,9 @@ pub(crate) fn recorded_policy(recording: &Recording) -> (&'static str, Option<St
 }
 
 /// What the reader must know about the recording, in a few lines.
-pub(crate) fn explanation(recording: &Recording, folded: &Folded) -> String {
+pub(crate) fn explanation(recording: &Recording, changed: &Changed) -> String {
     let mut notes = recording.notes();
-    notes.extend(folded.note());
+    notes.extend(changed.notes());
     notes.join("\n  ") + "\n"
 }
 
@@ -284,13 +291,16 @@ fn is_descriptor(path: &Path) -> bool {
 }
 
 /// Returns an option that has no meaning for a workload, if one was given.
-fn for_recordings(args: &ImportArgs) -> Option<String> {
+fn for_recordings(args: &InputArgs) -> Option<String> {
+    let InputArgs { import: args, what_if, .. } = args;
     let machine = args.recorded_on.iter().map(|name| format!("--recorded-on {name}"));
     let open = args.open_loop.iter().map(|comm| format!("--open-loop {comm}"));
     let closed = args.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
     let repeat = args.repeat.iter().map(|runs| format!("--repeat {runs}"));
     let waits = args.recorded_waits_only.then(|| "--recorded-waits-only".to_owned());
-    machine.chain(open).chain(closed).chain(waits).chain(repeat).next()
+    let nice = what_if.nice.iter().map(|change| format!("--nice {change}"));
+    let cpus = what_if.cpus.iter().map(|change| format!("--cpus {change}"));
+    machine.chain(open).chain(closed).chain(waits).chain(repeat).chain(nice).chain(cpus).next()
 }
 
 /// A workload's name or file, without its parameters.

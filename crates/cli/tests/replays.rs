@@ -111,6 +111,30 @@ fn a_smaller_machine_does_all_the_work() {
     assert_eq!(text.matches(line).count(), 1, "{text}");
 }
 
+/// One CPU of two is nearly one CPU: what is left of the second one are its ticks and its place in searches.
+#[test]
+fn one_cpu_of_two_is_a_smaller_machine() {
+    let smaller = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/one-cpu.toml");
+    let own = fixture("recorded-on.toml");
+    let own = own.to_str().expect("text");
+    let makespan_ns = |arguments: &[&str]| {
+        let common = ["--policy", "linux-6.12", "--format", "json"];
+        let text = wakelab(&[&["run", "demo"], arguments, &common].concat());
+        let result: Value = serde_json::from_str(&text).expect("JSON");
+        let what_if = result["recording"]["what_if"].clone();
+        let outcome = &result["policies"][0]["runs"][0]["outcome"];
+        (outcome["makespan_ns"].as_u64().expect("a number"), what_if)
+    };
+    let (small_ns, none) = makespan_ns(&["--machine", smaller]);
+    let (part_ns, confined) = makespan_ns(&["--machine", own, "--cpus", "0"]);
+    let (whole_ns, _) = makespan_ns(&["--machine", own]);
+    assert!(part_ns.abs_diff(small_ns) * 20 <= small_ns, "{part_ns} and {small_ns}");
+    assert!(whole_ns * 3 <= part_ns * 2, "{whole_ns} and {part_ns}");
+    assert_eq!(none, serde_json::json!([]));
+    let all = serde_json::json!([{ "option": "cpus", "comm": "*", "to": "0", "tasks": 29, "moved": 2 }]);
+    assert_eq!(confined, all);
+}
+
 #[test]
 fn a_fitted_machine_is_a_machine() {
     let folder = tempfile::tempdir().expect("a folder");

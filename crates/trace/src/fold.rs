@@ -40,7 +40,7 @@ pub(crate) enum Fit {
 }
 
 /// Fits all tasks onto a machine with CPUs 0 to `nr_cpus` - 1. Tasks that may run everywhere still may.
-pub fn fold(workload: &mut Workload, nr_cpus: u32) -> Folded {
+pub(crate) fn fold(workload: &mut Workload, nr_cpus: u32) -> Folded {
     let all: Vec<u32> = (0..nr_cpus).collect();
     let mut folded = Folded { nr_cpus, ..Folded::default() };
     for task in &mut workload.tasks {

@@ -12,6 +12,9 @@ const WEIGHT_BY_NICE: [u32; 40] = [
 /// The priority of nice -20; lower numbers are real time or deadline.
 const FIRST_FAIR_PRIO: i32 = 100;
 
+/// The priority of nice 0.
+const PRIO_OF_NICE_0: i32 = 120;
+
 /// Whether this is the priority of a real-time or deadline task.
 pub(crate) fn is_realtime(prio: i32) -> bool {
     prio < FIRST_FAIR_PRIO
@@ -24,12 +27,17 @@ pub(crate) fn weight(prio: i32) -> u32 {
     WEIGHT_BY_NICE[nice_index.min(WEIGHT_BY_NICE.len() - 1)]
 }
 
+/// Returns the weight of a nice value, from -20 to 19.
+pub(crate) fn weight_of_nice(nice: i32) -> u32 {
+    weight(PRIO_OF_NICE_0.saturating_add(nice))
+}
+
 /// Returns the priority with the nearest weight; of two that are equally near, the higher priority.
 pub(crate) fn prio_of_weight(weight: u32) -> i32 {
     (FIRST_FAIR_PRIO..)
         .zip(WEIGHT_BY_NICE)
         .min_by_key(|(_, of_prio)| of_prio.abs_diff(weight))
-        .map_or(120, |(prio, _)| prio)
+        .map_or(PRIO_OF_NICE_0, |(prio, _)| prio)
 }
 
 /// Beginnings of kernel threads' names, as `ps` shows them on Linux 4.15 to 6.18. A name with a slash has it.
@@ -123,6 +131,7 @@ mod tests {
         for prio in 100..140 {
             assert_eq!(prio_of_weight(weight(prio)), prio);
         }
+        assert_eq!([-20, 0, 5, 19].map(weight_of_nice), [88761, 1024, 335, 15]);
         assert_eq!((prio_of_weight(1000), prio_of_weight(u32::MAX)), (120, 100));
     }
 

@@ -14,7 +14,7 @@ pub mod event;
 pub mod explained;
 mod fields;
 pub mod flows;
-pub mod fold;
+mod fold;
 mod format;
 mod ftrace;
 #[cfg(test)]
@@ -37,6 +37,7 @@ mod rescale;
 mod scan;
 mod text;
 mod unpack;
+mod what_if;
 
 use std::fs::File;
 use std::io::Read;
@@ -49,10 +50,11 @@ use wakelab_workload::Workload;
 
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
-pub use fold::{Folded, fold};
+pub use fold::Folded;
 pub use header::Header;
 pub use learnt::Learnt;
 pub use observed::{Observations, Observed, is_service};
+pub use what_if::{Changed, ChangedTasks, CpusChange, NiceChange, WhatIf, WhatIfError};
 
 /// The number of CPUs that a recording may have, as in the policy (`WL_MAX_CPUS`). CPU numbers are below it.
 pub const MAX_CPUS: u32 = 4096;

@@ -144,14 +144,19 @@ impl<'a> Loops<'a> {
     }
 }
 
-/// Returns how closely the best of `patterns` describes `comm`: its length without `*`, then whether it has no `*`.
+/// Returns how closely the best of `patterns` describes `comm`.
 fn best(patterns: &[String], comm: &str) -> Option<(usize, bool)> {
-    let rank = |pattern: &String| (pattern.trim_end_matches('*').len(), !pattern.ends_with('*'));
-    patterns.iter().filter(|pattern| fits(pattern, comm)).map(rank).max()
+    patterns.iter().filter_map(|pattern| closeness(pattern, comm)).max()
+}
+
+/// Returns how closely `pattern` describes `comm`: its length without `*`, then whether it has no `*`. `None` if the
+/// name does not fit.
+pub(crate) fn closeness(pattern: &str, comm: &str) -> Option<(usize, bool)> {
+    fits(pattern, comm).then(|| (pattern.trim_end_matches('*').len(), !pattern.ends_with('*')))
 }
 
 /// Whether `comm` is `pattern`, or begins with it if the pattern ends with `*`.
-fn fits(pattern: &str, comm: &str) -> bool {
+pub(crate) fn fits(pattern: &str, comm: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == comm, |beginning| comm.starts_with(beginning))
 }
 

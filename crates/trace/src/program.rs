@@ -76,7 +76,7 @@ impl KnownTasks {
 
 /// Returns the CPUs of a list like `0-3,8`, in ascending order; `None` if there are none below [`MAX_CPUS`]. Memory
 /// grows with the length of the text and with [`MAX_CPUS`], however often the list names a CPU.
-fn cpus(list: &str) -> Option<Vec<u32>> {
+pub(crate) fn cpus(list: &str) -> Option<Vec<u32>> {
     let mut ranges = Vec::new();
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

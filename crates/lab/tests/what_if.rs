@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What-ifs whose results are known by hand: two tasks that only compute, 300 ms each, recorded on a CPU each.
+//!
+//! With the weights a and b on one CPU, the first gets a / (a + b) of the CPU until it has its 300 ms, after 300 ms x
+//! (a + b) / a. The other then has 300 ms x b / a, and ends after 600 ms. All costs are left out. A tick of 4 ms
+//! decides which task runs, so ends may be off by two ticks.
+
+use std::sync::Arc;
+
+use wakelab_lab::{Kernel, Runner, Silent, observe_replays, scenarios};
+use wakelab_machine::{Machine, Term};
+use wakelab_sim::{HostProfile, LIMIT_EVENTS};
+use wakelab_trace::{Options, WhatIf, read_from};
+
+const WORK_MS: f64 = 300.0;
+const TWO_TICKS_MS: f64 = 8.0;
+const POLICIES: [&str; 3] = ["linux-4.15", "linux-6.12", "wakelab"];
+
+/// t1 runs on CPU 0, t2 on CPU 1, both for the whole recording.
+const RECORDING: &str = "\
+         swapper     0/0     [000]    10.000000000: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=t1 next_pid=1 next_prio=120
+         swapper     0/0     [001]    10.000000000: sched:sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=t2 next_pid=2 next_prio=120
+              t1     1/1     [000]    10.300000000: sched:sched_switch: prev_comm=t1 prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+              t2     2/2     [001]    10.300000000: sched:sched_switch: prev_comm=t2 prev_pid=2 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+";
+
+/// When t1 and t2 were done, in milliseconds.
+fn done_ms(nr_cpus: u32, policy: &str, nice: &[&str], cpus: &[&str]) -> [f64; 2] {
+    let recording = read_from(RECORDING.as_bytes(), "r", "r", &Options::default()).expect("a recording");
+    let what_if = WhatIf {
+        nice: nice.iter().map(|text| text.parse().expect("COMM=N")).collect(),
+        cpus: cpus.iter().map(|text| text.parse().expect("a list")).collect(),
+    };
+    let mut workload = recording.workload;
+    what_if.apply(&mut workload, nr_cpus).expect("there are such tasks and CPUs");
+    let toml = format!(
+        "description = \"d\"\n[topology]\nsockets = 1\ncores_per_llc = {nr_cpus}\n[costs]\nbase = \"smp-8\"\n"
+    );
+    let machine = Machine::from_toml(&toml, "m").expect("a machine of one LLC");
+    let machine = Term::ALL.iter().fold(machine, |machine, &term| machine.without(term));
+    let kernel = Kernel { host: HostProfile::Mainline, limit_ns: 10_000_000_000, limit_events: LIMIT_EVENTS };
+    let policy = policy.parse().expect("a policy");
+    let of = scenarios(&Arc::new(machine), &Arc::new(workload), &[policy], kernel);
+    let seen = observe_replays(&of[0], &[1], &Runner::new(None, &Silent)).expect("it runs");
+    ["t1", "t2"].map(|comm| seen[0].by_comm[comm].done_ns as f64 / 1e6)
+}
+
+fn assert_near(found: [f64; 2], expected: [f64; 2], what: &str) {
+    for (found, expected) in found.into_iter().zip(expected) {
+        assert!((found - expected).abs() <= TWO_TICKS_MS, "{what}: {found} ms, expected {expected}");
+    }
+}
+
+#[test]
+fn nice_values_divide_a_cpu_by_their_weights() {
+    for policy in POLICIES {
+        let both_ms = 2.0 * WORK_MS;
+        assert_near(done_ms(1, policy, &[], &[]), [both_ms, both_ms], policy);
+        // Nice 5: 335 beside 1024.
+        let first_ms = WORK_MS * (1024.0 + 335.0) / 1024.0;
+        assert_near(done_ms(1, policy, &["t2=5"], &[]), [first_ms, both_ms], policy);
+        // Nice -5: 3121 beside 1024.
+        let first_ms = WORK_MS * (3121.0 + 1024.0) / 3121.0;
+        assert_near(done_ms(1, policy, &["t2=-5"], &[]), [both_ms, first_ms], policy);
+        // The same change for both is none.
+        assert_eq!(done_ms(1, policy, &["t*=0"], &[]), done_ms(1, policy, &[], &[]), "{policy}");
+    }
+}
+
+#[test]
+fn tasks_stay_on_their_cpus() {
+    for policy in POLICIES {
+        let both_ms = 2.0 * WORK_MS;
+        assert_near(done_ms(2, policy, &[], &[]), [WORK_MS, WORK_MS], policy);
+        assert_near(done_ms(2, policy, &[], &["1"]), [both_ms, both_ms], policy);
+        assert_near(done_ms(2, policy, &[], &["t1=1", "t*=0"]), [WORK_MS, WORK_MS], policy);
+        assert_near(done_ms(2, policy, &[], &["t*=0-1", "t1=0", "t2=0"]), [both_ms, both_ms], policy);
+    }
+}
+
+/// Nice values have no effect where each task has a separate CPU.
+#[test]
+fn weights_do_nothing_without_competition() {
+    for policy in POLICIES {
+        assert_near(done_ms(2, policy, &["t2=19"], &[]), [WORK_MS, WORK_MS], policy);
+    }
+}

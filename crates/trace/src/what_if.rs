@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What-ifs on the tasks of a recording: another nice value, other CPUs, a smaller machine.
+//!
+//! A change names tasks by the name, or by its beginning and `*`; for each task the longest pattern counts. A nice
+//! value sets the weight as the kernel does, for real-time tasks too. CPUs replace those where a task may run, as
+//! taskset does. Kernel threads of one CPU, which taskset refuses to move, are fitted onto the new CPUs
+//! ([`crate::fold`]).
+//!
+//! Worked example: `a*` at nice 5 and `a1` at nice 0 give `a1` the weight 1024 and `a2` 335. With CPUs 2 and 3 for all
+//! tasks, `a1` may run on both, and `migration/1` on CPU 3 only.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use wakelab_machine::{cpu_list, printable};
+use wakelab_workload::{Task, Workload};
+
+use crate::fold::{Fit, Folded, fit, fold};
+use crate::kernel::{bound_cpu, weight_of_nice};
+use crate::loops::{closeness, fits};
+use crate::program::cpus;
+
+/// The pattern that all names fit.
+const ALL: &str = "*";
+/// The range of nice values.
+const NICE: std::ops::RangeInclusive<i32> = -20..=19;
+
+/// Tasks of some name at another nice value: `COMM=N`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NiceChange {
+    comm: String,
+    nice: i32,
+}
+
+/// Tasks of some name, or all, on other CPUs: `COMM=LIST` or `LIST`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpusChange {
+    comm: String,
+    /// In ascending order, at least one.
+    cpus: Vec<u32>,
+}
+
+/// Changes to the tasks of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WhatIf {
+    /// Nice values.
+    pub nice: Vec<NiceChange>,
+    /// CPUs where tasks may run.
+    pub cpus: Vec<CpusChange>,
+}
+
+/// What became of the tasks of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// What did not fit onto the machine.
+    pub folded: Folded,
+    /// One for each change of [`WhatIf`], nice values first.
+    pub what_if: Vec<ChangedTasks>,
+}
+
+/// What a change did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangedTasks {
+    /// `nice` or `cpus`.
+    pub option: &'static str,
+    /// The pattern of names.
+    pub comm: String,
+    /// The nice value, or the list of CPUs.
+    pub to: String,
+    /// The number of tasks that it changed.
+    pub tasks: u64,
+    /// The number of kernel threads among them that were bound to other CPUs.
+    pub moved: u64,
+}
+
+/// Why a change cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WhatIfError {
+    /// No task has such a name.
+    #[error("no task is called `{comm}`; expected the name of a task, or its beginning and *")]
+    NoSuchTask {
+        /// The pattern.
+        comm: String,
+    },
+    /// Two changes for the same names.
+    #[error("is given twice for `{comm}`; expected it once")]
+    Twice {
+        /// The pattern.
+        comm: String,
+    },
+    /// A CPU that the machine lacks.
+    #[error("names CPU {cpu}; the machine has CPUs 0 to {last}")]
+    NoSuchCpu {
+        /// The CPU.
+        cpu: u32,
+        /// The machine's last CPU.
+        last: u32,
+    },
+}
+
+impl FromStr for NiceChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NiceChange, String> {
+        let parse = || {
+            let (comm, nice) = text.rsplit_once('=').filter(|(comm, _)| !comm.is_empty())?;
+            let nice = nice.parse().ok().filter(|nice| NICE.contains(nice))?;
+            Some(NiceChange { comm: comm.to_owned(), nice })
+        };
+        parse().ok_or_else(|| "expected COMM=N with N from -20 to 19, such as postgres=5".to_owned())
+    }
+}
+
+impl fmt::Display for NiceChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.comm, self.nice)
+    }
+}
+
+impl FromStr for CpusChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CpusChange, String> {
+        let (comm, list) = text.rsplit_once('=').unwrap_or((ALL, text));
+        match cpus(list).filter(|_| !comm.is_empty()) {
+            Some(cpus) => Ok(CpusChange { comm: comm.to_owned(), cpus }),
+            None => Err("expected LIST or COMM=LIST with a list of CPUs such as 0-3,8".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for CpusChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = cpu_list(&self.cpus);
+        if self.comm == ALL { f.write_str(&list) } else { write!(f, "{}={list}", self.comm) }
+    }
+}
+
+/// A change with a pattern of names.
+trait Change: fmt::Display {
+    const OPTION: &'static str;
+    fn comm(&self) -> &str;
+    fn to(&self) -> String;
+    /// Changes a task that the pattern fits. Returns whether it was bound to other CPUs.
+    fn apply(&self, task: &mut Task) -> bool;
+}
+
+impl Change for NiceChange {
+    const OPTION: &'static str = "nice";
+
+    fn comm(&self) -> &str {
+        &self.comm
+    }
+
+    fn to(&self) -> String {
+        self.nice.to_string()
+    }
+
+    fn apply(&self, task: &mut Task) -> bool {
+        task.weight = weight_of_nice(self.nice);
+        false
+    }
+}
+
+impl Change for CpusChange {
+    const OPTION: &'static str = "cpus";
+
+    fn comm(&self) -> &str {
+        &self.comm
+    }
+
+    fn to(&self) -> String {
+        cpu_list(&self.cpus)
+    }
+
+    fn apply(&self, task: &mut Task) -> bool {
+        let is_bound = bound_cpu(&task.name).is_some() && task.allowed.is_some();
+        if !is_bound {
+            task.allowed = Some(self.cpus.clone());
+        }
+        fit(task, &self.cpus) == Fit::Moved
+    }
+}
+
+impl WhatIf {
+    /// Fits a recording's tasks onto a machine of `nr_cpus` CPUs, and makes the changes.
+    ///
+    /// # Errors
+    /// The option and why it cannot be applied.
+    pub fn apply(&self, workload: &mut Workload, nr_cpus: u32) -> Result<Changed, (String, WhatIfError)> {
+        let folded = fold(workload, nr_cpus);
+        for change in &self.cpus {
+            if let Some(&cpu) = change.cpus.iter().find(|cpu| **cpu >= nr_cpus) {
+                let error = WhatIfError::NoSuchCpu { cpu, last: nr_cpus.saturating_sub(1) };
+                return Err((format!("--cpus {change}"), error));
+            }
+        }
+        let mut what_if = change_all(&self.nice, workload)?;
+        what_if.extend(change_all(&self.cpus, workload)?);
+        Ok(Changed { folded, what_if })
+    }
+}
+
+/// Changes each task by the longest pattern that it fits.
+fn change_all<C: Change>(
+    changes: &[C],
+    workload: &mut Workload,
+) -> Result<Vec<ChangedTasks>, (String, WhatIfError)> {
+    let mut done = Vec::with_capacity(changes.len());
+    for (index, change) in changes.iter().enumerate() {
+        let comm = change.comm().to_owned();
+        let refuse = |error| Err((format!("--{} {change}", C::OPTION), error));
+        if changes[..index].iter().any(|other| other.comm() == comm) {
+            return refuse(WhatIfError::Twice { comm });
+        }
+        if !workload.tasks.iter().any(|task| fits(&comm, &task.name)) {
+            return refuse(WhatIfError::NoSuchTask { comm });
+        }
+        done.push(ChangedTasks { option: C::OPTION, comm, to: change.to(), tasks: 0, moved: 0 });
+    }
+    for task in &mut workload.tasks {
+        let best = changes
+            .iter()
+            .zip(&mut done)
+            .filter_map(|(change, done)| Some((closeness(change.comm(), &task.name)?, change, done)))
+            .max_by_key(|(closeness, ..)| *closeness);
+        if let Some((_, change, done)) = best {
+            done.moved += u64::from(change.apply(task));
+            done.tasks += 1;
+        }
+    }
+    Ok(done)
+}
+
+impl Changed {
+    /// Returns a sentence for a terminal about each change.
+    pub fn notes(&self) -> Vec<String> {
+        self.folded.note().into_iter().chain(self.what_if.iter().map(ChangedTasks::note)).collect()
+    }
+}
+
+impl ChangedTasks {
+    fn note(&self) -> String {
+        let ChangedTasks { option, comm, to, tasks, moved } = self;
+        let called = match comm.as_str() {
+            ALL => String::new(),
+            comm => format!(" called {}", printable(comm)),
+        };
+        let plural = if *tasks == 1 { "" } else { "s" };
+        let is_one = to.bytes().all(|byte| byte.is_ascii_digit());
+        let of = match *option {
+            "nice" => "at nice",
+            _ if is_one => "only on CPU",
+            _ => "only on CPUs",
+        };
+        let moved = match moved {
+            0 => String::new(),
+            1 => "; 1 of them was bound to another CPU".to_owned(),
+            moved => format!("; {moved} of them were bound to other CPUs"),
+        };
+        format!("what if: {tasks} task{plural}{called} {of} {to}{moved}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelab_workload::Measure;
+
+    use super::*;
+
+    fn workload(names: &[&str]) -> Workload {
+        let mut workload = Workload::empty("w", Measure::Makespan);
+        workload.tasks = names.iter().map(|name| Task::new(*name, 1, Vec::new())).collect();
+        for task in &mut workload.tasks {
+            task.allowed = bound_cpu(&task.name).map(|cpu| vec![cpu]);
+        }
+        workload
+    }
+
+    fn what_if(nice: &[&str], cpus: &[&str]) -> WhatIf {
+        WhatIf {
+            nice: nice.iter().map(|text| text.parse().expect("a nice value")).collect(),
+            cpus: cpus.iter().map(|text| text.parse().expect("a list")).collect(),
+        }
+    }
+
+    #[test]
+    fn worked_example() {
+        let mut workload = workload(&["a1", "a2", "migration/1", "b"]);
+        let changed = what_if(&["a*=5", "a1=0"], &["2-3"]).apply(&mut workload, 4).expect("it fits");
+        let weights: Vec<u32> = workload.tasks.iter().map(|task| task.weight).collect();
+        assert_eq!(weights, [1024, 335, 1024, 1024]);
+        let allowed: Vec<Option<&[u32]>> =
+            workload.tasks.iter().map(|task| task.allowed.as_deref()).collect();
+        let both = Some(&[2, 3][..]);
+        assert_eq!(allowed, [both, both, Some(&[3][..]), both]);
+        assert_eq!(
+            changed.notes(),
+            [
+                "what if: 1 task called a* at nice 5",
+                "what if: 1 task called a1 at nice 0",
+                "what if: 4 tasks only on CPUs 2-3; 1 of them was bound to another CPU",
+            ]
+        );
+    }
+
+    #[test]
+    fn cpus_replace_what_was_allowed() {
+        let mut workload = workload(&["a", "b"]);
+        workload.tasks[0].allowed = Some(vec![3]);
+        workload.tasks[0].last_cpu = Some(3);
+        let changed = what_if(&[], &["a=0-1"]).apply(&mut workload, 4).expect("it fits");
+        assert_eq!(workload.tasks[0].allowed, Some(vec![0, 1]));
+        assert_eq!((workload.tasks[0].last_cpu, &workload.tasks[1].allowed), (Some(1), &None));
+        assert_eq!(changed.notes(), ["what if: 1 task called a only on CPUs 0-1"]);
+    }
+
+    #[test]
+    fn a_name_may_hold_an_equals_sign() {
+        let mut workload = workload(&["a=b"]);
+        what_if(&["a=b=-20"], &["a=b=1"]).apply(&mut workload, 2).expect("it fits");
+        assert_eq!((workload.tasks[0].weight, &workload.tasks[0].allowed), (88761, &Some(vec![1])));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused() {
+        let apply = |nice: &[&str], cpus: &[&str]| {
+            let refused = what_if(nice, cpus).apply(&mut workload(&["a"]), 2);
+            let (option, error) = refused.expect_err("it is refused");
+            format!("{option}: {error}")
+        };
+        assert_eq!(
+            apply(&["b=5"], &[]),
+            "--nice b=5: no task is called `b`; expected the name of a task, or its beginning and *"
+        );
+        assert_eq!(apply(&["a=5", "a=6"], &[]), "--nice a=6: is given twice for `a`; expected it once");
+        assert_eq!(apply(&[], &["0-2"]), "--cpus 0-2: names CPU 2; the machine has CPUs 0 to 1");
+        for bad in ["a", "a=", "=5", "a=20", "a=-21", "a=x"] {
+            assert!(bad.parse::<NiceChange>().is_err(), "{bad}");
+        }
+        for bad in ["", "a=", "=1", "1-", "2-1", "x", "a=5000"] {
+            assert!(bad.parse::<CpusChange>().is_err(), "{bad}");
+        }
+    }
+}
