@@ -28,7 +28,7 @@ use std::num::NonZeroU32;
 use rustc_hash::FxHashMap;
 use wakelab_workload::{Op, Source, TaskIndex};
 
-use crate::event::{Context, Event, EventSource, Item, TaskName, What};
+use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::{self, Flows, INBOX, Wakeup};
 use crate::header::Header;
@@ -62,15 +62,15 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
         {
             return Err(TraceError::RecordedOn {
                 file: source.file().to_owned(),
-                line: model.line,
+                place: model.place,
                 cpu: model.highest_cpu,
                 machine: recorded.name.clone(),
                 nr_cpus: recorded.nr_cpus(),
             });
         }
         match model.first_gap {
-            Some((gap, line)) if options.strict => {
-                return Err(TraceError::Unexplained { file: source.file().to_owned(), line, gap });
+            Some((gap, place)) if options.strict => {
+                return Err(TraceError::Unexplained { file: source.file().to_owned(), place, gap });
             }
             _ if !more => return model.recording(name, source.file(), options),
             _ => {}
@@ -170,7 +170,7 @@ struct Cpu {
     /// A wake-up in progress.
     waking: Option<overheads::Waking>,
     /// The line at which a task that ran there turned up elsewhere. This is no gap if the CPU has no later event.
-    left_at_line: Option<u64>,
+    left_at: Option<Place>,
 }
 
 /// Whether the recorder's task ids are those of the events; the first switch tells.
@@ -201,8 +201,8 @@ struct Model {
     first_ns: Option<u64>,
     /// Time since the first event.
     now_ns: u64,
-    /// Line of the current event.
-    line: u64,
+    /// Where the current event stands.
+    place: Place,
     /// The number of events so far, which is the position of the current one.
     events: u64,
     highest_cpu: u32,
@@ -212,7 +212,7 @@ struct Model {
     /// The number of wake-ups that ended a wait or began a task.
     useful_wakes: u64,
     waking_seen: bool,
-    first_gap: Option<(Gap, u64)>,
+    first_gap: Option<(Gap, Place)>,
     explained: Explained,
     learnt: Learnt,
     /// Wake-ups of tasks by tasks that ended a wait.
@@ -223,8 +223,8 @@ impl Model {
     fn item(&mut self, item: &Item<'_>) {
         match item {
             Item::Event(event) => self.event(event),
-            Item::Lost { line, count } => {
-                self.line = *line;
+            Item::Lost { place, count } => {
+                self.place = *place;
                 self.explained.lost_events = self.explained.lost_events.saturating_add(*count);
                 self.gap(Gap::LostEvents);
             }
@@ -237,7 +237,7 @@ impl Model {
     fn event(&mut self, event: &Event<'_>) {
         let first_ns = *self.first_ns.get_or_insert(event.time_ns);
         self.now_ns = event.time_ns - first_ns;
-        self.line = event.line;
+        self.place = event.place;
         self.events += 1;
         self.highest_cpu = self.highest_cpu.max(event.cpu);
         if self.highest_cpu >= self.recorded.as_ref().map_or(u32::MAX, Recorded::nr_cpus) {
@@ -655,12 +655,12 @@ impl Model {
     }
 
     fn gap(&mut self, gap: Gap) {
-        self.gap_at(gap, self.line);
+        self.gap_at(gap, self.place);
     }
 
-    fn gap_at(&mut self, gap: Gap, line: u64) {
-        self.first_gap.get_or_insert((gap, line));
-        let entry = self.explained.gaps.entry(gap).or_insert(GapCount { count: 0, first_line: line });
+    fn gap_at(&mut self, gap: Gap, place: Place) {
+        self.first_gap.get_or_insert((gap, place));
+        let entry = self.explained.gaps.entry(gap).or_insert(GapCount { count: 0, first: place });
         entry.count += 1;
     }
 }

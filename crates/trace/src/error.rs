@@ -5,6 +5,7 @@ use wakelab_machine::printable;
 use wakelab_workload::TASKS_MAX;
 
 use crate::MAX_CPUS;
+use crate::event::Place;
 use crate::explained::Gap;
 use crate::joined::JOINED_OPS_MAX;
 
@@ -20,7 +21,7 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// A known kind of file, but not text.
-    #[error("{file}: expected text, found {found}; {advice}")]
+    #[error("{file}: expected a recording, found {found}; {advice}")]
     Foreign {
         /// The file.
         file: String,
@@ -38,6 +39,18 @@ pub enum TraceError {
         line: u64,
         /// Offset in the file, from 0.
         byte: u64,
+        /// What is there.
+        found: String,
+    },
+    /// A binary file that cannot be read.
+    #[error("{file}: byte {byte}: expected {expected}, found {found}")]
+    Bytes {
+        /// The recording.
+        file: String,
+        /// Offset in the file, from 0.
+        byte: u64,
+        /// What should be there.
+        expected: String,
         /// What is there.
         found: String,
     },
@@ -84,38 +97,38 @@ pub enum TraceError {
     },
     /// Events are not in the order of time.
     #[error(
-        "{file}:{line}: time goes backwards: expected {previous_ns} ns or later, found {time_ns} ns \
+        "{file}{place}: time goes backwards: expected {previous_ns} ns or later, found {time_ns} ns \
          (recorders write events in the order of time; the file may be shuffled, or two files may be joined)"
     )]
     TimeBackwards {
         /// The recording.
         file: String,
-        /// From 1.
-        line: u64,
-        /// The line's time.
+        /// Where it stands.
+        place: Place,
+        /// Its time.
         time_ns: u64,
         /// The time of the event before.
         previous_ns: u64,
     },
     /// More CPUs than any machine here.
-    #[error("{file}:{line}: expected a CPU number below {MAX_CPUS}, found {cpu}")]
+    #[error("{file}{place}: expected a CPU number below {MAX_CPUS}, found {cpu}")]
     Cpu {
         /// The recording.
         file: String,
-        /// From 1.
-        line: u64,
+        /// Where it stands.
+        place: Place,
         /// As it is written there.
         cpu: String,
     },
     /// The machine that the caller says was recorded has fewer CPUs.
     #[error(
-        "{file}:{line}: an event on CPU {cpu}, but the recorded machine is said to be {machine}, which has {nr_cpus} CPUs"
+        "{file}{place}: an event on CPU {cpu}, but the recorded machine is said to be {machine}, which has {nr_cpus} CPUs"
     )]
     RecordedOn {
         /// The recording.
         file: String,
-        /// From 1.
-        line: u64,
+        /// Where it stands.
+        place: Place,
         /// The CPU.
         cpu: u32,
         /// The machine's name.
@@ -182,12 +195,12 @@ pub enum TraceError {
         most: u64,
     },
     /// Something that cannot be explained, with [`crate::Options::strict`].
-    #[error("{file}:{line}: cannot be explained: {gap}")]
+    #[error("{file}{place}: cannot be explained: {gap}")]
     Unexplained {
         /// The recording.
         file: String,
-        /// From 1.
-        line: u64,
+        /// Where it stands.
+        place: Place,
         /// The kind of gap.
         gap: Gap,
     },

@@ -3,6 +3,9 @@
 //!
 //! A new format is a new [`EventSource`]; the causal model does not learn which one it reads.
 
+use std::fmt::{self, Display, Formatter};
+
+use serde::Serialize;
 use wakelab_workload::Source;
 
 use crate::TraceError;
@@ -10,7 +13,7 @@ use crate::header::HeaderLine;
 
 /// A stream of events in the order of time.
 pub trait EventSource {
-    /// Returns the next item, which borrows from the reader's line buffer; `None` at the end.
+    /// Returns the next item, which borrows from the reader's buffer; `None` at the end.
     ///
     /// # Errors
     /// Input that the format cannot read.
@@ -20,6 +23,33 @@ pub trait EventSource {
     fn file(&self) -> &str;
 }
 
+/// A place in a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Place {
+    /// A line of text, from 1.
+    #[serde(rename = "first_line")]
+    Line(u64),
+    /// The offset of a byte, from 0.
+    #[serde(rename = "first_byte")]
+    Byte(u64),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place::Line(0)
+    }
+}
+
+impl Display for Place {
+    /// Writes what comes after the file's name in an error.
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(line) => write!(to, ":{line}"),
+            Place::Byte(byte) => write!(to, ": byte {byte}"),
+        }
+    }
+}
+
 /// One statement of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
@@ -27,8 +57,8 @@ pub enum Item<'a> {
     Event(Event<'a>),
     /// The recorder could not keep up and lost events.
     Lost {
-        /// The line that says so, from 1.
-        line: u64,
+        /// Where the recording says so.
+        place: Place,
         /// The number of events.
         count: u64,
     },
@@ -54,8 +84,8 @@ pub struct Told<'a> {
 /// Something that happened on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its line, from 1.
-    pub line: u64,
+    /// Where it stands.
+    pub place: Place,
     /// Its time on the recorder's clock, never less than that of the event before.
     pub time_ns: u64,
     /// Its CPU, below [`crate::MAX_CPUS`].

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How much of a recording is explained, and what is missing: counted by kind, with the first line of each.
+//! How much of a recording is explained, and what is missing: counted by kind, with the place of the first of each.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::event::Place;
 use crate::flows::FlowCounts;
 use crate::loops::LoopCount;
 
@@ -52,8 +53,9 @@ pub enum Gap {
 pub struct GapCount {
     /// The number of times.
     pub count: u64,
-    /// The line of the first one, from 1.
-    pub first_line: u64,
+    /// Where the first one stands.
+    #[serde(flatten)]
+    pub first: Place,
 }
 
 /// How much of a recording is explained.

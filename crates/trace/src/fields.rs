@@ -9,9 +9,7 @@
 use crate::event::{SwitchedOut, TaskName, What};
 use crate::scan::Scan;
 use crate::text::MAX_COMM_BYTES;
-
-/// A description of what was expected.
-type Expected = &'static str;
+use crate::what::{Expected, Fields, Key, state_of_bits, what};
 
 /// Parses the fields of the event `name`, without its subsystem. The error says what was expected.
 ///
@@ -19,71 +17,85 @@ type Expected = &'static str;
 pub(crate) fn parse<'a>(name: &str, fields: &'a str) -> Result<What<'a>, String> {
     let scan = &mut Scan::new(fields);
     match name {
-        "sched_switch" if fields.starts_with("prev_comm=") => {
-            switch(scan).or_else(|expected| plugin_switch(&mut Scan::new(fields)).map_err(|_| expected))
+        "sched_switch" if !fields.starts_with("prev_comm=") => plugin_switch(scan),
+        "sched_switch" => keyed(name, fields).or_else(|expected| plugin_switch(scan).map_err(|_| expected)),
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" if !fields.starts_with("comm=") => {
+            plugin_woken(name, scan).ok_or("comm= or comm:pid [prio] CPU:cpu")
         }
-        "sched_switch" => plugin_switch(scan),
-        "sched_waking" => waking(scan),
-        "sched_wakeup" => Ok(woken(scan)?.map_or(What::Other, |(task, cpu)| What::Wakeup { task, cpu })),
-        "sched_wakeup_new" => {
-            Ok(woken(scan)?.map_or(What::Other, |(task, cpu)| What::WakeupNew { task, cpu }))
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
+            keyed(name, fields).or_else(|expected| plugin_woken(name, scan).ok_or(expected))
         }
-        "sched_process_fork" => fork(scan),
-        "sched_process_exec" => exec(scan),
-        "sched_migrate_task" => migrate(scan),
-        "sched_stat_runtime" => runtime(scan),
-        "sched_process_exit" => Ok(What::Exit),
-        "local_timer_entry" => Ok(What::Tick),
-        _ => Ok(What::Other),
+        _ => keyed(name, fields),
     }
     .map_err(|expected| format!("{name} with {expected}"))
 }
 
-/// Reads a name after `comm_key` and an id after `id_key`.
-fn task<'a>(
-    scan: &mut Scan<'a>,
-    comm_key: &str,
-    id_key: &str,
-    expected: Expected,
-) -> Result<TaskName<'a>, Expected> {
-    let found = scan.eat(comm_key).then_some(()).and_then(|()| {
-        let comm = comm(scan, id_key)?;
-        Some(TaskName { comm, tid: scan.id()?, prio: None })
-    });
-    found.ok_or(expected)
+/// Reads the kernel's own notation.
+fn keyed<'a>(name: &str, fields: &'a str) -> Result<What<'a>, Expected> {
+    what(name, &mut Keyed { scan: Scan::new(fields), at_begin: true })
 }
 
-/// Reads a task's name up to `key` and goes past it: the last one that begins within the length of the kernel's names.
-/// Only our own exports have longer names, and these have no newlines.
-fn comm<'a>(scan: &mut Scan<'a>, key: &str) -> Option<&'a str> {
-    let long = |scan: &mut Scan<'a>| scan.until(key).filter(|comm| !comm.contains('\n'));
-    scan.until_last_within(MAX_COMM_BYTES, key).or_else(|| long(scan))
+/// The rest of an event's fields with keys.
+struct Keyed<'a> {
+    scan: Scan<'a>,
+    at_begin: bool,
 }
 
-fn prio(scan: &mut Scan<'_>, key: &str, expected: Expected) -> Result<Option<i32>, Expected> {
-    scan.eat(key).then(|| scan.signed()).flatten().map(Some).ok_or(expected)
+impl Keyed<'_> {
+    /// Goes past a key. The first one has no blank before it.
+    #[inline]
+    fn eat(&mut self, key: Key) -> bool {
+        let at_begin = std::mem::take(&mut self.at_begin);
+        self.scan.eat(if at_begin { &key.text[1..] } else { key.text })
+    }
 }
 
-fn id(scan: &mut Scan<'_>, key: &str, expected: Expected) -> Result<u32, Expected> {
-    scan.eat(key).then(|| scan.id()).flatten().ok_or(expected)
-}
+impl<'a> Fields<'a> for Keyed<'a> {
+    /// Reads a name up to the id's key: the last one that begins within the length of the kernel's names. Only our own
+    /// exports have longer names, and these have no newlines.
+    #[inline]
+    fn task(&mut self, comm: Key, tid: Key) -> Option<(&'a str, u32)> {
+        if !self.eat(comm) {
+            return None;
+        }
+        let long = |scan: &mut Scan<'a>| scan.until(tid.text).filter(|comm| !comm.contains('\n'));
+        let comm = self.scan.until_last_within(MAX_COMM_BYTES, tid.text).or_else(|| long(&mut self.scan))?;
+        Some((comm, self.scan.id()?))
+    }
 
-fn end(scan: &Scan<'_>, expected: Expected) -> Result<(), Expected> {
-    scan.at_end_of_field().then_some(()).ok_or(expected)
-}
+    #[inline]
+    fn number(&mut self, key: Key) -> Option<i64> {
+        if !self.eat(key) {
+            return None;
+        }
+        let negative = self.scan.eat("-");
+        let value = i64::try_from(self.scan.number()?).ok()?;
+        Some(if negative { -value } else { value })
+    }
 
-fn switch<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    let mut prev = task(scan, "prev_comm=", " prev_pid=", "prev_comm= prev_pid=")?;
-    prev.prio = prio(scan, " prev_prio=", "prev_prio=")?;
-    const STATE: Expected = "prev_state= and letters or a number";
-    let why =
-        scan.eat(" prev_state=").then(|| state(scan, prev.comm)).flatten().filter(|_| scan.at_end_of_field());
-    let why = why.ok_or(STATE)?;
-    scan.eat(" ==>");
-    let mut next = task(scan, " next_comm=", " next_pid=", "==> next_comm= next_pid=")?;
-    next.prio = prio(scan, " next_prio=", "next_prio=")?;
-    end(scan, "nothing after next_prio=")?;
-    Ok(What::Switch { prev, why, next })
+    fn number_if_any(&mut self, key: Key) -> Option<i64> {
+        self.number(key)
+    }
+
+    fn state(&mut self, key: Key, comm: &str) -> Option<SwitchedOut> {
+        self.eat(key).then(|| state(&mut self.scan, comm)).flatten()
+    }
+
+    /// A file's name may be long and hold anything, so the last key counts.
+    fn skip_text(&mut self, key: Key, next: Key) -> bool {
+        let Some(at) = self.scan.rest.rfind(next.text).filter(|_| self.eat(key)) else { return false };
+        let skipped = at.checked_sub(key.text.len() - 1);
+        self.scan.rest = skipped.map_or("", |skipped| &self.scan.rest[skipped..]);
+        skipped.is_some()
+    }
+
+    fn skip_arrow(&mut self) {
+        self.scan.eat(" ==>");
+    }
+
+    fn at_end(&self) -> bool {
+        self.scan.at_end_of_field()
+    }
 }
 
 fn plugin_switch<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
@@ -147,99 +159,20 @@ fn state(scan: &mut Scan<'_>, comm: &str) -> Option<SwitchedOut> {
     }
 }
 
-/// Returns the meaning of the bits of a task's state on any kernel (include/linux/sched.h and
-/// include/trace/events/sched.h).
-///
-/// - 0x10 and 0x20: dead and zombie, in whichever order.
-/// - 0x40: dead (TASK_DEAD) before Linux 4.14, parked since. Only kernel threads of one CPU are parked (`cpuhp/1`).
-/// - 0x100 and above alone: preempted. The mark is the bit above all states: 0x100 since 4.14, 0x400 to 0x1000 before.
-///   Before 4.4 the state stood beside it. 0x402 is TASK_IDLE, which waits, from 4.2 to 4.13.
-fn state_of_bits(bits: u64, comm: &str) -> SwitchedOut {
-    const IDLE: u64 = 0x402;
-    const PARKED_OR_DEAD: u64 = 0x40;
-    match bits {
-        0 => SwitchedOut::Runnable,
-        IDLE => SwitchedOut::Blocked,
-        PARKED_OR_DEAD if comm.contains('/') => SwitchedOut::Blocked,
-        _ if bits & 0x70 != 0 => SwitchedOut::Exited,
-        _ if bits >= 0x100 => SwitchedOut::Runnable,
-        _ => SwitchedOut::Blocked,
-    }
-}
-
-/// Reads the task and the CPU of a wake-up in either notation; `None` if it woke no task (`success=0`, on older
-/// kernels).
-fn woken<'a>(scan: &mut Scan<'a>) -> Result<Option<(TaskName<'a>, u32)>, Expected> {
-    let mut plugin = *scan;
-    if !scan.rest.starts_with("comm=") {
-        return plugin_woken(scan).ok_or("comm= or comm:pid [prio] CPU:cpu");
-    }
-    keyed_woken(scan).or_else(|expected| {
-        let woken = plugin_woken(&mut plugin).ok_or(expected)?;
-        *scan = plugin;
-        Ok(woken)
-    })
-}
-
-fn keyed_woken<'a>(scan: &mut Scan<'a>) -> Result<Option<(TaskName<'a>, u32)>, Expected> {
-    let mut task = task(scan, "comm=", " pid=", "comm= pid=")?;
-    task.prio = prio(scan, " prio=", "prio=")?;
-    let success = if scan.eat(" success=") { scan.id() } else { None };
-    let cpu = id(scan, " target_cpu=", "target_cpu=")?;
-    end(scan, "nothing after the CPU")?;
-    Ok((success != Some(0)).then_some((task, cpu)))
-}
-
-fn plugin_woken<'a>(scan: &mut Scan<'a>) -> Option<Option<(TaskName<'a>, u32)>> {
+/// Reads the task and the CPU of the wake-up `name`.
+fn plugin_woken<'a>(name: &str, scan: &mut Scan<'a>) -> Option<What<'a>> {
     let (task, (success, cpu)) = plugin_task(scan, |scan, _| {
         let success = if scan.eat(" success=") { scan.id() } else { None };
         scan.blanks();
         let cpu = scan.eat("CPU:").then(|| scan.id()).flatten()?;
         scan.at_end_of_field().then_some((success, cpu))
     })?;
-    Some((success != Some(0)).then_some((task, cpu)))
-}
-
-/// Reads a sched_waking. Our own exports append ` sync=1`, which no kernel writes.
-fn waking<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    let woken = woken(scan)?;
-    let sync = scan.rest == " sync=1";
-    Ok(woken.map_or(What::Other, |(task, last_cpu)| What::Waking { task, last_cpu, sync }))
-}
-
-fn fork<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    let parent = task(scan, "comm=", " pid=", "comm= pid=")?;
-    let child = task(scan, " child_comm=", " child_pid=", "child_comm= child_pid=")?;
-    end(scan, "nothing after child_pid=")?;
-    Ok(What::Fork { parent, child })
-}
-
-/// Reads `filename=/bin/a pid=7 old_pid=7`. The first id is that of the current task. A file's name may be long and
-/// hold anything, so the last ` pid=` counts.
-fn exec<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    const EXPECTED: Expected = "filename= pid= old_pid=";
-    let at = scan.rest.rfind(" pid=").filter(|_| scan.rest.starts_with("filename=")).ok_or(EXPECTED)?;
-    scan.rest = &scan.rest[at..];
-    let tid = id(scan, " pid=", EXPECTED)?;
-    id(scan, " old_pid=", EXPECTED)?;
-    end(scan, "nothing after old_pid=")?;
-    Ok(What::Exec { tid })
-}
-
-fn migrate<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    let mut task = task(scan, "comm=", " pid=", "comm= pid=")?;
-    task.prio = prio(scan, " prio=", "prio=")?;
-    let from_cpu = id(scan, " orig_cpu=", "orig_cpu=")?;
-    let to_cpu = id(scan, " dest_cpu=", "dest_cpu=")?;
-    end(scan, "nothing after dest_cpu=")?;
-    Ok(What::Migrate { task, from_cpu, to_cpu })
-}
-
-fn runtime<'a>(scan: &mut Scan<'a>) -> Result<What<'a>, Expected> {
-    let task = task(scan, "comm=", " pid=", "comm= pid=")?;
-    let ran_ns = scan.eat(" runtime=").then(|| scan.number()).flatten().ok_or("runtime=")?;
-    let end = scan.eat(" [ns]") && scan.at_end_of_field();
-    end.then_some(What::Runtime { task, ran_ns }).ok_or("[ns] after runtime=")
+    Some(match name {
+        _ if success == Some(0) => What::Other,
+        "sched_waking" => What::Waking { task, last_cpu: cpu, sync: scan.rest == " sync=1" },
+        "sched_wakeup" => What::Wakeup { task, cpu },
+        _ => What::WakeupNew { task, cpu },
+    })
 }
 
 #[cfg(test)]

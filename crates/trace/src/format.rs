@@ -1,25 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which reader a recording needs: its first bytes tell whether it is text, and its first telling line, of which kind.
+//! Which reader a recording needs: its first bytes tell whether it is binary or text, and its first telling line, which
+//! text.
 
+use std::fs::File;
 use std::io::{Cursor, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 
 use crate::error::excerpt;
 use crate::event::EventSource;
 use crate::lines::Lines;
-use crate::magic::{self, HEAD_BYTES, recognise};
+use crate::magic::{self, Binary, HEAD_BYTES, recognise};
+use crate::raw::store::Store;
 use crate::text::{Format, Reader, may_begin_name};
 use crate::unpack::Packing;
-use crate::{TraceError, ftrace, header, perf_script};
+use crate::{TraceError, ftrace, header, perf_script, trace_dat};
 
 /// How the kernel's `trace` file begins, and our exports.
 const FTRACE_COMMENT: &str = "# tracer:";
 
+/// Returns the reader for a file. If it is binary and not packed, any part of it can be read, so memory does not grow
+/// with its size. Errors call it `file`.
+///
+/// # Errors
+/// Those of [`reader`].
+pub(crate) fn reader_of_file(input: File, file: &str) -> Result<Box<dyn EventSource>, TraceError> {
+    let io_error = |source| TraceError::Io { file: file.to_owned(), source };
+    if !input.metadata().map_err(io_error)?.is_file() {
+        return reader(input, file);
+    }
+    let mut head = [0; HEAD_BYTES];
+    let length = input.read_at(&mut head, 0).map_err(io_error)?;
+    match magic::binary(&head[..length]) {
+        Some(format) => binary_reader(format, Store::of_file(input, file)?),
+        None => reader(input, file),
+    }
+}
+
 /// Returns the reader for `input`, which may be packed. Errors call it `file`.
 ///
 /// # Errors
-/// What is not text, without any event, or of no known format.
+/// What is of no known format, without any event, or damaged where it begins.
 pub(crate) fn reader<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn EventSource + 'a>, TraceError> {
-    let mut lines = Lines::new(text_of(input, file)?, file);
+    let (head, input) = unpacked(input, file)?;
+    if let Some(format) = magic::binary(&head) {
+        return binary_reader(format, Store::of_stream(input, file)?);
+    }
+    match recognise(&head, file) {
+        Some(refusal) => Err(refusal),
+        None => text_reader(input, file),
+    }
+}
+
+fn binary_reader(format: Binary, store: Store) -> Result<Box<dyn EventSource>, TraceError> {
+    match format {
+        Binary::TraceDat => {
+            trace_dat::Reader::new(store).map(|reader| Box::new(reader) as Box<dyn EventSource>)
+        }
+    }
+}
+
+fn text_reader<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn EventSource + 'a>, TraceError> {
+    let mut lines = Lines::new(input, file);
     while lines.advance()? {
         let text = lines.text();
         if text.starts_with(FTRACE_COMMENT) || ftrace::is_preamble(text) {
@@ -57,19 +98,13 @@ fn has_head(text: &str) -> bool {
     perf_script::Text::head(text).is_some() || ftrace::Text::head(text).is_some()
 }
 
-/// Returns `input`, unpacked if it is packed, unless it begins like something other than text.
-fn text_of<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn Read + 'a>, TraceError> {
+/// Returns the first bytes of `input` and all of it, unpacked if it is packed.
+fn unpacked<'a>(input: impl Read + 'a, file: &str) -> Result<(Vec<u8>, Box<dyn Read + 'a>), TraceError> {
     let io_error = |source| TraceError::Io { file: file.to_owned(), source };
-    let (mut head, input) = peek(input).map_err(io_error)?;
-    let mut input: Box<dyn Read + 'a> = Box::new(input);
-    if let Some(packing) = Packing::of(&head) {
-        let (unpacked_head, unpacked) = peek(packing.unpack(input)).map_err(io_error)?;
-        (head, input) = (unpacked_head, Box::new(unpacked));
-    }
-    match recognise(&head, file) {
-        Some(refusal) => Err(refusal),
-        None => Ok(input),
-    }
+    let (head, input) = peek(input).map_err(io_error)?;
+    let Some(packing) = Packing::of(&head) else { return Ok((head, Box::new(input))) };
+    let (head, input) = peek(packing.unpack(input)).map_err(io_error)?;
+    Ok((head, Box::new(input)))
 }
 
 /// Returns the first bytes of `input`, and all of it.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads recordings: one reader for each format makes the same causal model.
 //!
-//! A reader (crates/trace/src/perf_script.rs, crates/trace/src/ftrace.rs) turns a file into a stream of
-//! [`event::Item`]s in the order of time; the first telling line of the file selects the reader. [`causal`] turns that
-//! stream into a [`Workload`]: what each task did and which task ended each of its waits, but not when. A replay is a
-//! closed loop: if a waker is slower, its wakee waits longer.
+//! A reader (of text, such as crates/trace/src/perf_script.rs, or of bytes, such as crates/trace/src/trace_dat.rs)
+//! turns a file into a stream of [`event::Item`]s in the order of time; the first bytes and the first telling line of
+//! the file select the reader. [`causal`] turns that stream into a [`Workload`]: what each task did and which task
+//! ended each of its waits, but not when. A replay is a closed loop: if a waker is slower, its wakee waits longer.
 //!
 //! docs/guide/recordings.md says how to make a recording and by which rules it is read.
 
@@ -30,13 +30,17 @@ pub mod loops;
 mod magic;
 mod notes;
 pub mod observed;
+mod order;
 mod perf_script;
 mod program;
 mod quantile;
+mod raw;
 mod rescale;
 mod scan;
 mod text;
+mod trace_dat;
 mod unpack;
+mod what;
 mod what_if;
 
 use std::fs::File;
@@ -122,7 +126,8 @@ pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     }
     let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
     let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-    read_from(file, &shown, &name, options)
+    let mut reader = format::reader_of_file(file, &shown)?;
+    causal::model(&mut *reader, &name, options)
 }
 
 /// Reads a recording from `input`, which may be packed with gzip, xz or zstd. Errors call it `file`; the workload is

@@ -11,6 +11,7 @@ use memchr::memchr;
 
 use crate::TraceError;
 use crate::error::excerpt_of_end;
+use crate::event::Place;
 
 /// Longest line. No recording comes near this, but binary junk without newlines does, and must not fill the memory.
 const MAX_LINE_BYTES: usize = 1 << 16;
@@ -62,6 +63,11 @@ impl<'a> Lines<'a> {
     /// Returns the number of the current text's first line; after the end, the number of lines.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns the place of the current text's first line.
+    pub(crate) fn place(&self) -> Place {
+        Place::Line(self.number)
     }
 
     /// Lets [`Lines::advance`] deliver the current text once more.

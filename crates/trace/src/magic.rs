@@ -6,11 +6,22 @@
 
 use std::path::Path;
 
-use crate::TraceError;
 use crate::unpack::Packing;
+use crate::{TraceError, trace_dat};
 
 /// Bytes of a file's beginning that [`recognise`] looks at: up to the end of a tar header's magic.
 pub(crate) const HEAD_BYTES: usize = 512;
+
+/// A binary format that has a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    TraceDat,
+}
+
+/// Returns the binary format of a file that begins with `head`; `None` if it has none that can be read.
+pub(crate) fn binary(head: &[u8]) -> Option<Binary> {
+    head.starts_with(trace_dat::MAGIC).then_some(Binary::TraceDat)
+}
 
 /// What to do with a file that is not text.
 enum Advice {
@@ -30,14 +41,9 @@ const ONCE: Advice = Advice::Words("it is packed twice; unpack it once before");
 const CTF_NAME: &str = "a trace in the Common Trace Format (LTTng)";
 
 /// How files of each kind begin, what they are, and what to do with them.
-const KINDS: [(&[u8], &str, Advice); 12] = [
+const KINDS: [(&[u8], &str, Advice); 11] = [
     (b"PERFILE2", "perf's binary format", PERF),
     (b"2ELIFREP", "perf's binary format of a machine of the other byte order", PERF),
-    (
-        b"\x17\x08\x44tracing",
-        "trace-cmd's binary format",
-        Advice::Convert("trace-cmd report -t", " >", "ftrace.txt"),
-    ),
     // A packed recording is unpacked; these are recognised in what it holds.
     (Packing::Gzip.magic(), "gzip data in packed data", ONCE),
     (Packing::Xz.magic(), "xz data in packed data", ONCE),
@@ -152,17 +158,13 @@ mod tests {
         for (head, expected) in [
             (
                 &b"PERFILE2\x68\0"[..],
-                "x: expected text, found perf's binary format; make text of it: \
+                "x: expected a recording, found perf's binary format; make text of it: \
                  perf script --ns -F +pid --show-lost-events -i x > x.perf.txt",
-            ),
-            (
-                b"\x17\x08\x44tracing6\0",
-                "x: expected text, found trace-cmd's binary format; make text of it: trace-cmd report -t x > x.ftrace.txt",
             ),
             (
                 // The beginning of a recording by a telephone.
                 b"\x0a\x6d\x40\xc5\x98\xb9\xd4\xe7\x39\x32\xdc\x80\x80\x00",
-                "x: expected text, found Perfetto's binary format; make text of it: traceconv systrace x x.ftrace.txt",
+                "x: expected a recording, found Perfetto's binary format; make text of it: traceconv systrace x x.ftrace.txt",
             ),
         ] {
             assert_eq!(refusal(head, "x"), expected);

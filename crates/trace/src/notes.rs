@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use wakelab_machine::printable;
 
+use crate::event::Place;
 use crate::flows::{FlowCount, FlowKind};
 use crate::loops::LoopCount;
 use crate::{Explained, Gap, Header, Recording};
@@ -45,12 +46,12 @@ impl Recording {
         notes.extend(flows(explained));
         notes.extend(explained.gaps.iter().map(|(gap, seen)| match gap {
             Gap::LostEvents => format!(
-                "gap: lost {} in {}, first in line {}",
+                "gap: lost {} in {}, first {}",
                 count(explained.lost_events, "event"),
                 count(seen.count, "place"),
-                seen.first_line
+                first(seen.first)
             ),
-            gap => format!("gap: {gap}: {}, first in line {}", count(seen.count, "time"), seen.first_line),
+            gap => format!("gap: {gap}: {}, first {}", count(seen.count, "time"), first(seen.first)),
         }));
         notes.extend(loops(explained));
         notes.extend(assumptions(explained));
@@ -79,6 +80,13 @@ fn made(header: &Header, recording: &Recording) -> Vec<String> {
         ));
     }
     notes
+}
+
+fn first(place: Place) -> String {
+    match place {
+        Place::Line(line) => format!("in line {line}"),
+        Place::Byte(byte) => format!("at byte {byte}"),
+    }
 }
 
 /// What the kinds of pairs add to the recorded waits.

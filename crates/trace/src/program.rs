@@ -9,7 +9,7 @@ use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, TaskInde
 
 use crate::MAX_CPUS;
 use crate::causal::{Position, State, Wake};
-use crate::event::{TaskName, Told};
+use crate::event::{Place, TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
 use crate::kernel;
@@ -131,7 +131,7 @@ pub(crate) struct Unsure {
     /// The index of its first step since then.
     pub(crate) first_step: usize,
     /// The line of the gap, if its run time stays unknown.
-    pub(crate) gap_line: Option<u64>,
+    pub(crate) gap_at: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -280,7 +280,7 @@ impl Tracked {
         if let Some(burst) = self.bursts.last_mut() {
             burst.from_ns = to_ns;
         }
-        unsure.gap_line.is_some()
+        unsure.gap_at.is_some()
     }
 
     /// Sets its name and priority, which may change (exec, nice); the last ones count.

@@ -13,8 +13,8 @@ use memchr::memchr_iter;
 use crate::error::excerpt;
 use crate::event::{Current, Event, EventSource, Item, Told, What};
 use crate::header::HeaderLine;
-use crate::interrupts::Interrupts;
 use crate::lines::Lines;
+use crate::order::{Happened, NOT_TOO_LATE, Order, bad_cpu};
 use crate::scan::{Scan, number};
 use crate::{MAX_CPUS, TraceError, fields};
 
@@ -23,10 +23,6 @@ pub(crate) const MAX_COMM_BYTES: usize = 15;
 
 /// The most newlines in the names of one event.
 const MAX_JOINED_LINES: usize = 2 * MAX_COMM_BYTES;
-
-/// Longer than any recording of every context switch, and short enough that sums of CPU time over [`MAX_CPUS`] fit into
-/// 64 bits: 13 days.
-const MAX_DURATION_NS: u64 = 1 << 50;
 
 /// An event's line, taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -230,9 +226,13 @@ impl<F: Format> EventSource for Reader<'_, F> {
             None => self.next_line()?,
         };
         let places = match line {
-            None => return self.order.check_end(&self.lines).map(|()| None),
+            None => {
+                let (file, lines) = (self.lines.file(), self.lines.number());
+                let empty = || TraceError::Empty { file: file.to_owned(), lines };
+                return self.order.check_end(file, empty).map(|()| None);
+            }
             Some(Line::Event(places)) => places,
-            Some(Line::Lost(count)) => return Ok(Some(Item::Lost { line: self.lines.number(), count })),
+            Some(Line::Lost(count)) => return Ok(Some(Item::Lost { place: self.lines.place(), count })),
             Some(Line::Header) => {
                 let line = HeaderLine::parse(self.lines.text()).filter(HeaderLine::is_readable);
                 let line = line.ok_or_else(|| {
@@ -247,7 +247,7 @@ impl<F: Format> EventSource for Reader<'_, F> {
             }
         };
         let head = places.head(self.lines.text());
-        match self.order.event(&self.lines, &head) {
+        match event(&mut self.order, &self.lines, &head) {
             Ok(event) => Ok(Some(Item::Event(event))),
             Err(error @ TraceError::Line { .. }) => {
                 let first = Unfinished { places, error, joined_lines: 0 };
@@ -263,83 +263,24 @@ impl<F: Format> EventSource for Reader<'_, F> {
     }
 }
 
-/// What the reader has seen so far.
-#[derive(Debug, Default)]
-pub(crate) struct Order {
-    interrupts: Interrupts,
-    events: u64,
-    switches: u64,
-    first_ns: Option<u64>,
-    previous_ns: u64,
-}
-
-impl Order {
-    pub(crate) fn any_event(&self) -> bool {
-        self.events > 0
+/// Checks and returns the event of the current line, which was taken apart into `head`.
+fn event<'a>(order: &mut Order, lines: &Lines<'_>, head: &Head<'a>) -> Result<Event<'a>, TraceError> {
+    let place = lines.place();
+    let cpu = number(head.cpu).and_then(|cpu| u32::try_from(cpu).ok()).filter(|&cpu| cpu < MAX_CPUS);
+    let cpu = cpu.ok_or_else(|| bad_cpu(lines.file(), place, head.cpu))?;
+    let time_ns = time_ns(head.seconds, head.fraction)
+        .ok_or_else(|| expected(lines, "a time in seconds below 2^64 ns, with 1 to 9 digits of fraction"))?;
+    order.check_time(lines.file(), place, time_ns)?;
+    if order.is_too_late(time_ns) {
+        return Err(expected(lines, NOT_TOO_LATE));
     }
-
-    /// Checks and returns the event of the current line, which was taken apart into `head`.
-    pub(crate) fn event<'a>(&mut self, lines: &Lines<'_>, head: &Head<'a>) -> Result<Event<'a>, TraceError> {
-        let cpu = number(head.cpu).and_then(|cpu| u32::try_from(cpu).ok()).filter(|&cpu| cpu < MAX_CPUS);
-        let cpu = cpu.ok_or_else(|| bad_cpu(lines, head.cpu))?;
-        let time_ns = time_ns(head.seconds, head.fraction).ok_or_else(|| {
-            expected(lines, "a time in seconds below 2^64 ns, with 1 to 9 digits of fraction")
-        })?;
-        if time_ns < self.previous_ns {
-            return Err(TraceError::TimeBackwards {
-                file: lines.file().to_owned(),
-                line: lines.number(),
-                time_ns,
-                previous_ns: self.previous_ns,
-            });
-        }
-        let first_ns = self.first_ns.unwrap_or(time_ns);
-        if time_ns - first_ns > MAX_DURATION_NS {
-            return Err(expected(lines, "a time less than 13 days after the first event's"));
-        }
-        let what = match head.subsystem {
-            "sched" | "" => fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?,
-            "irq_vectors" if head.name == "local_timer_entry" => What::Tick,
-            _ => What::Other,
-        };
-        let (one, other) = match what {
-            What::Waking { last_cpu: cpu, .. } | What::Wakeup { cpu, .. } | What::WakeupNew { cpu, .. } => {
-                (cpu, 0)
-            }
-            What::Migrate { from_cpu, to_cpu, .. } => (from_cpu, to_cpu),
-            _ => (0, 0),
-        };
-        if one.max(other) >= MAX_CPUS {
-            return Err(bad_cpu(lines, &one.max(other).to_string()));
-        }
-        self.events += 1;
-        self.first_ns = Some(first_ns);
-        self.previous_ns = time_ns;
-        self.switches += u64::from(matches!(what, What::Switch { .. }));
-        let interrupt_ended_ns = self.interrupts.event(cpu, time_ns, head.subsystem, head.name, head.fields);
-        Ok(Event {
-            line: lines.number(),
-            time_ns,
-            cpu,
-            current: head.current,
-            context: self.interrupts.context(cpu, head.flags),
-            interrupt_since_ns: self.interrupts.since_ns(cpu),
-            interrupt_ended_ns,
-            what,
-        })
-    }
-
-    /// Checks at the end that the recording has events and context switches.
-    pub(crate) fn check_end(&self, lines: &Lines<'_>) -> Result<(), TraceError> {
-        let file = lines.file().to_owned();
-        if self.events == 0 {
-            return Err(TraceError::Empty { file, lines: lines.number() });
-        }
-        if self.switches == 0 {
-            return Err(TraceError::NoSwitch { file, events: self.events });
-        }
-        Ok(())
-    }
+    let what = match head.subsystem {
+        "sched" | "" => fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?,
+        "irq_vectors" if head.name == "local_timer_entry" => What::Tick,
+        _ => What::Other,
+    };
+    let Head { current, flags, subsystem, name, fields, .. } = *head;
+    order.event(lines.file(), Happened { place, time_ns, cpu, current, flags, subsystem, name, fields, what })
 }
 
 /// Returns the error that the current line is not what was `expected`.
@@ -350,10 +291,6 @@ pub(crate) fn expected(lines: &Lines<'_>, expected: &str) -> TraceError {
         expected: expected.to_owned(),
         found: excerpt(lines.text()),
     }
-}
-
-fn bad_cpu(lines: &Lines<'_>, cpu: &str) -> TraceError {
-    TraceError::Cpu { file: lines.file().to_owned(), line: lines.number(), cpu: cpu.to_owned() }
 }
 
 /// Returns a time in ns. The fraction has 1 to 9 digits: recorders write 6, or 9 for nanoseconds.

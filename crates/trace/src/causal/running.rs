@@ -124,8 +124,8 @@ impl Model {
     /// the CPU's recording had not ended. perf ends its recording of one CPU after the other while it runs itself, so
     /// otherwise this is no gap.
     pub(super) fn confirm_runs_twice(&mut self, cpu: u32) {
-        if let Some(line) = self.cpu(cpu).left_at_line.take() {
-            self.gap_at(Gap::RunsTwice, line);
+        if let Some(place) = self.cpu(cpu).left_at.take() {
+            self.gap_at(Gap::RunsTwice, place);
         }
     }
 
@@ -136,8 +136,8 @@ impl Model {
         task.end_burst(at_ns);
         task.state = state;
         task.ready_ns = at_ns;
-        if let Some(Unsure { gap_line: Some(line), .. }) = task.unsure.take() {
-            self.gap_at(Gap::SwitchInUnseen, line);
+        if let Some(Unsure { gap_at: Some(place), .. }) = task.unsure.take() {
+            self.gap_at(Gap::SwitchInUnseen, place);
         }
     }
 
@@ -152,10 +152,10 @@ impl Model {
         let index = known.unwrap_or_else(|| self.add_task(name, None, 0));
         if let State::Running { cpu: other, .. } = self.tasks[index as usize].state {
             self.vacate(other);
-            self.cpu(other).left_at_line = Some(self.line);
+            self.cpu(other).left_at = Some(self.place);
         }
 
-        let (now_ns, position, line) = (self.now_ns, self.position(), self.line);
+        let (now_ns, position, place) = (self.now_ns, self.position(), self.place);
         let cpu_free_ns = self.cpu(cpu).last_ns;
         let task = self.task(index);
         let earliest_ns = cpu_free_ns.max(task.ready_ns);
@@ -166,14 +166,14 @@ impl Model {
                 let said_ns = ran_ns.map(|ran_ns| now_ns.saturating_sub(ran_ns)).or(ran_from_ns);
                 // An idle CPU switches at once to a task that was woken for it.
                 let guessed_ns = if was_idle && task.state == State::Runnable { earliest_ns } else { now_ns };
-                let gap_line = was_idle.then_some(line);
+                let gap_at = was_idle.then_some(place);
                 let unsure = Unsure {
                     earliest_ns,
                     guessed_ns,
                     base_units: task.work_units,
                     position,
                     first_step: task.steps.len(),
-                    gap_line,
+                    gap_at,
                 };
                 match said_ns {
                     Some(said_ns) => (said_ns.max(earliest_ns), None, was_idle),

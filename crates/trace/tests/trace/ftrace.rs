@@ -2,6 +2,7 @@
 //! ftrace's text: the same model as from perf's text, and what only ftrace tells.
 
 use crate::script::{compute, program, read_text, signal, sleep, wait};
+use wakelab_trace::event::Place;
 use wakelab_trace::{Gap, Options, Recording};
 use wakelab_workload::Op;
 
@@ -107,7 +108,7 @@ fn lost_events_in_either_notation_are_a_gap() {
     for (line, count) in [("CPU:0 [LOST 14 EVENTS]", 14), ("CPU:0 [7 EVENTS DROPPED]", 7)] {
         let recording = read(&format!("{KERNEL}{line}\n"));
         assert_eq!(recording.explained.lost_events, count);
-        assert_eq!(recording.explained.gaps[&Gap::LostEvents].first_line, 16);
+        assert_eq!(recording.explained.gaps[&Gap::LostEvents].first, Place::Line(16));
     }
 }
 

@@ -3,6 +3,7 @@
 //! fixtures.
 
 mod causal;
+mod damaged_bytes;
 mod executor;
 mod fixtures;
 mod flows;

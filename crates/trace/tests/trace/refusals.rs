@@ -51,7 +51,7 @@ fn folders() {
     std::fs::write(path.join("kernel/metadata"), "").expect("a file");
     let ctf = refused();
     std::fs::remove_dir_all(&path).expect("removed");
-    assert!(plain.ends_with(": expected text, found a folder; name the recording in it"), "{plain}");
+    assert!(plain.ends_with(": expected a recording, found a folder; name the recording in it"), "{plain}");
     assert!(
         ctf.contains("found a trace in the Common Trace Format (LTTng); wakelab does not read it"),
         "{ctf}"

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What each of the kernel's events says about scheduling. This is the same in every format; how a format finds the
+//! fields of an event is its own matter ([`Fields`]).
+
+use crate::event::{SwitchedOut, TaskName, What};
+
+/// A description of what was expected.
+pub(crate) type Expected = &'static str;
+
+/// A field of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// Its name in the event's format.
+    pub(crate) name: &'static str,
+    /// What is before its value in the event's text.
+    pub(crate) text: &'static str,
+}
+
+/// The field of this name; the text may call it otherwise.
+macro_rules! key {
+    ($name:literal) => {
+        key!($name, $name)
+    };
+    ($name:literal, $in_text:literal) => {
+        Key { name: $name, text: concat!(" ", $in_text, "=") }
+    };
+}
+
+/// The fields of one event. They are asked for in the order in which the kernel's text has them.
+pub(crate) trait Fields<'a> {
+    /// Returns a task's name and its id.
+    fn task(&mut self, comm: Key, tid: Key) -> Option<(&'a str, u32)>;
+
+    /// Returns a number.
+    fn number(&mut self, key: Key) -> Option<i64>;
+
+    /// Returns a number that only some recorders write.
+    fn number_if_any(&mut self, key: Key) -> Option<i64>;
+
+    /// Returns the meaning of the state of the task `comm`, which is switched out.
+    fn state(&mut self, key: Key, comm: &str) -> Option<SwitchedOut>;
+
+    /// Goes past a text that may hold anything, up to the last field called `next`. Returns false if it is not there.
+    fn skip_text(&mut self, key: Key, next: Key) -> bool;
+
+    /// Goes from the task that was switched out to the one that was switched in.
+    fn skip_arrow(&mut self);
+
+    /// Whether nothing of the last number is left.
+    fn at_end(&self) -> bool;
+}
+
+/// Returns what the event `name`, without its subsystem, says. The error says what was expected.
+///
+/// Events that say nothing about waiting become [`What::Other`] unread.
+#[inline]
+pub(crate) fn what<'a>(name: &str, fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
+    match name {
+        "sched_switch" => switch(fields),
+        "sched_waking" => waking(fields),
+        "sched_wakeup" => Ok(woken(fields)?.map_or(What::Other, |(task, cpu)| What::Wakeup { task, cpu })),
+        "sched_wakeup_new" => {
+            Ok(woken(fields)?.map_or(What::Other, |(task, cpu)| What::WakeupNew { task, cpu }))
+        }
+        "sched_process_fork" => fork(fields),
+        "sched_process_exec" => exec(fields),
+        "sched_migrate_task" => migrate(fields),
+        "sched_stat_runtime" => runtime(fields),
+        "sched_process_exit" => Ok(What::Exit),
+        "local_timer_entry" => Ok(What::Tick),
+        _ => Ok(What::Other),
+    }
+}
+
+fn id<'a>(fields: &mut impl Fields<'a>, key: Key, expected: Expected) -> Result<u32, Expected> {
+    fields.number(key).and_then(|id| u32::try_from(id).ok()).ok_or(expected)
+}
+
+/// A task with its priority.
+fn task<'a>(
+    fields: &mut impl Fields<'a>,
+    (comm, tid, prio): (Key, Key, Key),
+    (expected, expected_prio): (Expected, Expected),
+) -> Result<TaskName<'a>, Expected> {
+    let (comm, tid) = fields.task(comm, tid).ok_or(expected)?;
+    let prio = fields.number(prio).and_then(|prio| i32::try_from(prio).ok()).ok_or(expected_prio)?;
+    Ok(TaskName { comm, tid, prio: Some(prio) })
+}
+
+fn end<'a>(fields: &impl Fields<'a>, expected: Expected) -> Result<(), Expected> {
+    fields.at_end().then_some(()).ok_or(expected)
+}
+
+fn switch<'a>(fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
+    const STATE: Expected = "prev_state= and letters or a number";
+    let prev_keys = (key!("prev_comm"), key!("prev_pid"), key!("prev_prio"));
+    let prev = task(fields, prev_keys, ("prev_comm= prev_pid=", "prev_prio="))?;
+    let why = fields.state(key!("prev_state"), prev.comm).ok_or(STATE)?;
+    end(fields, STATE)?;
+    fields.skip_arrow();
+    let next_keys = (key!("next_comm"), key!("next_pid"), key!("next_prio"));
+    let next = task(fields, next_keys, ("==> next_comm= next_pid=", "next_prio="))?;
+    end(fields, "nothing after next_prio=")?;
+    Ok(What::Switch { prev, why, next })
+}
+
+const TASK: (Key, Key, Key) = (key!("comm"), key!("pid"), key!("prio"));
+const TASK_EXPECTED: (Expected, Expected) = ("comm= pid=", "prio=");
+
+/// The task and the CPU of a wake-up; `None` if it woke no task (`success=0`, on older kernels).
+fn woken<'a>(fields: &mut impl Fields<'a>) -> Result<Option<(TaskName<'a>, u32)>, Expected> {
+    let task = task(fields, TASK, TASK_EXPECTED)?;
+    let success = fields.number_if_any(key!("success"));
+    let cpu = id(fields, key!("target_cpu"), "target_cpu=")?;
+    end(fields, "nothing after the CPU")?;
+    Ok((success != Some(0)).then_some((task, cpu)))
+}
+
+/// Our own exports append `sync=1`, which no kernel writes.
+fn waking<'a>(fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
+    let woken = woken(fields)?;
+    let sync = fields.number_if_any(key!("sync")) == Some(1);
+    Ok(woken.map_or(What::Other, |(task, last_cpu)| What::Waking { task, last_cpu, sync }))
+}
+
+fn fork<'a>(fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
+    let named = |(comm, tid)| TaskName { comm, tid, prio: None };
+    let parent = fields.task(key!("parent_comm", "comm"), key!("parent_pid", "pid"));
+    let parent = parent.map(named).ok_or("comm= pid=")?;
+    let child = fields.task(key!("child_comm"), key!("child_pid"));
+    let child = child.map(named).ok_or("child_comm= child_pid=")?;
+    end(fields, "nothing after child_pid=")?;
+    Ok(What::Fork { parent, child })
+}
+
+/// The first id is that of the current task.
+fn exec<'a>(fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
+    const EXPECTED: Expected = "filename= pid= old_pid=";
+    let pid = key!("pid");
+    fields.skip_text(key!("filename"), pid).then_some(()).ok_or(EXPECTED)?;
+    let tid = id(fields, pid, EXPECTED)?;
+    id(fields, key!("old_pid"), EXPECTED)?;
+    end(fields, "nothing after old_pid=")?;
+    Ok(What::Exec { tid })
+}
+
+fn migrate<'a>(fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
+    let task = task(fields, TASK, TASK_EXPECTED)?;
+    let from_cpu = id(fields, key!("orig_cpu"), "orig_cpu=")?;
+    let to_cpu = id(fields, key!("dest_cpu"), "dest_cpu=")?;
+    end(fields, "nothing after dest_cpu=")?;
+    Ok(What::Migrate { task, from_cpu, to_cpu })
+}
+
+fn runtime<'a>(fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
+    let (comm, tid) = fields.task(TASK.0, TASK.1).ok_or("comm= pid=")?;
+    let ran_ns = fields.number(key!("runtime")).and_then(|ran_ns| u64::try_from(ran_ns).ok());
+    let ran_ns = ran_ns.ok_or("runtime=")?;
+    end(fields, "[ns] after runtime=")?;
+    Ok(What::Runtime { task: TaskName { comm, tid, prio: None }, ran_ns })
+}
+
+/// Returns the meaning of the bits of a task's state on any kernel (include/linux/sched.h and
+/// include/trace/events/sched.h).
+///
+/// - 0x10 and 0x20: dead and zombie, in whichever order.
+/// - 0x40: dead (TASK_DEAD) before Linux 4.14, parked since. Only kernel threads of one CPU are parked (`cpuhp/1`).
+/// - 0x100 and above alone: preempted. The mark is the bit above all states: 0x100 since 4.14, 0x400 to 0x1000 before.
+///   Before 4.4 the state stood beside it. 0x402 is TASK_IDLE, which waits, from 4.2 to 4.13.
+pub(crate) fn state_of_bits(bits: u64, comm: &str) -> SwitchedOut {
+    const IDLE: u64 = 0x402;
+    const PARKED_OR_DEAD: u64 = 0x40;
+    match bits {
+        0 => SwitchedOut::Runnable,
+        IDLE => SwitchedOut::Blocked,
+        PARKED_OR_DEAD if comm.contains('/') => SwitchedOut::Blocked,
+        _ if bits & 0x70 != 0 => SwitchedOut::Exited,
+        _ if bits >= 0x100 => SwitchedOut::Runnable,
+        _ => SwitchedOut::Blocked,
+    }
+}
