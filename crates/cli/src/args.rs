@@ -9,7 +9,8 @@ use clap::{Args, ValueEnum};
 use wakelab_machine::Term;
 use wakelab_trace::{CpusChange, NiceChange};
 
-const FOR_RECORDINGS: &str = "For recordings";
+/// The heading of options for recordings.
+pub(crate) const FOR_RECORDINGS: &str = "For recordings";
 
 /// The input of a run: a recording or a workload.
 #[derive(Args)]

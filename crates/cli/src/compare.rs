@@ -2,14 +2,16 @@
 //! `wakelab compare`: one input under several policies.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_report::Comparison;
-use wakelab_sim::Outcome;
+use wakelab_lab::{Kernel, observe_replays};
+use wakelab_report::{Comparison, ReplayErrors};
+use wakelab_sim::{HostProfile, Outcome};
 use wakelab_trace::{Changed, Recording};
 
-use crate::args::{Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
+use crate::args::{FOR_RECORDINGS, Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
 use crate::error::bad_input;
 use crate::progress::Bar;
 use crate::{input, print};
@@ -30,7 +32,7 @@ pub(crate) struct CompareArgs {
     /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "nice", "cpus", "machine",
-        "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
+        "no_check", "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
     ])]
     scenario: Option<PathBuf>,
     /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
@@ -47,14 +49,22 @@ pub(crate) struct CompareArgs {
     seeds: SeedsArgs,
     #[command(flatten)]
     without: WithoutArg,
+    /// Leave out the replay error, and the replay of the recording on its own machine that measures it
+    #[arg(long, help_heading = FOR_RECORDINGS)]
+    no_check: bool,
     #[command(flatten)]
     format: FormatArg,
 }
 
 /// Runs all policies with all seeds and prints the comparison.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
+    let mut errors = None;
     let comparison = match &args.scenario {
-        Some(path) => again(path)?,
+        Some(path) => {
+            let (comparison, measured) = again(path)?;
+            errors = measured;
+            comparison
+        }
         None => {
             let name =
                 args.machine.as_deref().context("clap demands a machine where there is no scenario")?;
@@ -66,20 +76,43 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     for scenario in &comparison.scenarios {
         scenario.check().map_err(bad_input)?;
     }
+    match &comparison.recording {
+        Some(recording) if !args.no_check => errors = replay_errors(args, recording, &comparison.seeds)?,
+        None if args.no_check => {
+            return Err(bad_input("--no-check: the input is a workload; expected a recording"));
+        }
+        _ => {}
+    }
     let bar = Bar::new();
     let runner = bar.runner(&args.seeds.threads);
     let outcomes = runner.run_all(&comparison.scenarios, &comparison.seeds).map_err(|failure| {
         let name = format!("policy {}", comparison.policy_names[failure.scenario]);
         failure.named(name)
     })?;
-    show(&comparison, &outcomes, args.format.format)
+    show(&comparison, &outcomes, errors, args.format.format)
 }
 
-/// `--scenario`: reads the scenarios and seeds of an earlier result.
-fn again(path: &Path) -> Result<input::Comparison> {
+/// Replays the recording as `wakelab check` does. `None` if that cannot be done.
+fn replay_errors(args: &CompareArgs, recording: &Recording, seeds: &[u64]) -> Result<Option<ReplayErrors>> {
+    let Some((recording, machine)) = input::replayed_on_itself(&args.input, recording)? else {
+        print::note("no replay error: a pipe can be read only once, and --repeat asks for several runs");
+        return Ok(None);
+    };
+    let (policy, _) = input::recorded_policy(&recording);
+    let workload = Arc::new(recording.workload.clone());
+    // The recorded kernel had its policy built in, whatever `--host` asks of the policies that are compared.
+    let kernel = Kernel { host: HostProfile::Mainline, ..input::kernel(&args.kernel) };
+    let scenarios = wakelab_lab::scenarios(&machine, &workload, &[input::policy(policy)?], kernel);
+    let replays = observe_replays(&scenarios[0], seeds, &Bar::new().runner(&args.seeds.threads))?;
+    Ok(Some(ReplayErrors::new(&recording, &replays, &machine.name, policy)))
+}
+
+/// `--scenario`: reads the scenarios and seeds of an earlier result, and the replay errors that it measured.
+fn again(path: &Path) -> Result<(input::Comparison, Option<ReplayErrors>)> {
     let refuse = |error: &dyn std::fmt::Display| bad_input(format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
     let (scenarios, seeds) = wakelab_report::read_scenarios(&text).map_err(|error| refuse(&error))?;
+    let errors = wakelab_report::read_replay_errors(&text).map_err(|error| refuse(&error))?;
     if scenarios.is_empty() || seeds.is_empty() {
         return Err(refuse(&format!(
             "{} policies and {} seeds; expected at least one of each",
@@ -88,12 +121,21 @@ fn again(path: &Path) -> Result<input::Comparison> {
         )));
     }
     let policy_names = scenarios.iter().map(|scenario| scenario.policy.to_string()).collect();
-    Ok(input::Comparison { scenarios, policy_names, seeds, recording: None, changed: Changed::default() })
+    let changed = Changed::default();
+    Ok((input::Comparison { scenarios, policy_names, seeds, recording: None, changed }, errors))
 }
 
 /// Prints outcomes by policy and seed.
-pub(crate) fn show(resolved: &input::Comparison, outcomes: &[Vec<Outcome>], format: Format) -> Result<()> {
-    let comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
+pub(crate) fn show(
+    resolved: &input::Comparison,
+    outcomes: &[Vec<Outcome>],
+    errors: Option<ReplayErrors>,
+    format: Format,
+) -> Result<()> {
+    let mut comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
+    if let Some(errors) = errors {
+        comparison = comparison.with_replay_errors(errors);
+    }
     match format {
         Format::Json => {
             let explained = |recording| explained(recording, &resolved.changed);

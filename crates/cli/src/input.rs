@@ -256,13 +256,43 @@ pub(crate) fn recorded_on_itself(
 ) -> Result<(Recording, Arc<Machine>)> {
     let (recording, machine) = recorded(args, name)?;
     let path = &args.recording;
-    let is_demo = path == Path::new(DEMO_NAME) && !path.exists();
-    if args.import.recorded_on.is_some() || !(is_demo || path.is_file()) {
+    if args.import.recorded_on.is_some() || !can_be_read_again(path) {
         return Ok((recording, machine));
     }
     let mut options = options(&args.import)?;
     options.recorded_on = Some((*machine).clone());
     Ok((read_as(path, &options)?, machine))
+}
+
+/// Returns the recording of a comparison as its own machine replays it once, and that machine: `--recorded-on`, or what
+/// the recording itself tells. `None` if there is no such recording: several runs of a pipe.
+pub(crate) fn replayed_on_itself(
+    args: &InputArgs,
+    recording: &Recording,
+) -> Result<Option<(Recording, Arc<Machine>)>> {
+    let machine = match args.import.recorded_on.as_deref() {
+        Some(name) => machine(name, &[])?,
+        None => Arc::new(wakelab_lab::recorded_machine(recording).map_err(|error| {
+            bad_input(format!("{error}; --no-check compares without the error of a replay on that machine"))
+        })?),
+    };
+    let path = args.recording.as_deref().or(args.input.as_deref().map(Path::new));
+    let again = path.filter(|path| can_be_read_again(path));
+    let is_the_same = args.import.recorded_on.is_some() && recording.runs == 1;
+    let recording = match again {
+        Some(path) if !is_the_same => {
+            let recorded_on = Some((*machine).clone());
+            read_as(path, &Options { recorded_on, repeat: None, ..options(&args.import)? })?
+        }
+        _ if recording.runs == 1 => recording.clone(),
+        _ => return Ok(None),
+    };
+    Ok(Some((recording, machine)))
+}
+
+/// Whether a recording is no pipe, which can be read only once.
+fn can_be_read_again(path: &Path) -> bool {
+    path.is_file() || (path == Path::new(DEMO_NAME) && !path.exists())
 }
 
 /// Returns the policy nearest to the recorded kernel's, and why it was chosen. Without a header that tells the kernel

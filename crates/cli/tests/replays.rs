@@ -135,6 +135,70 @@ fn one_cpu_of_two_is_a_smaller_machine() {
     assert_eq!(confined, all);
 }
 
+/// The errors of a comparison's metrics, and where they were measured.
+fn replay_errors(text: &str) -> (Value, Vec<(String, f64)>) {
+    let result: Value = serde_json::from_str(text).expect("JSON");
+    let error = |metric: &Value| {
+        let name = metric["name"].as_str().expect("a name").to_owned();
+        Some((name, metric["replay_error_percent"].as_f64()?))
+    };
+    let errors = result["metrics"].as_array().expect("a list").iter().filter_map(error).collect();
+    (result["replay_check"].clone(), errors)
+}
+
+#[test]
+fn a_comparison_has_the_error_of_a_replay() {
+    let own = fixture("recorded-on.toml");
+    let own = own.to_str().expect("text");
+    let two = ["--machine", "smp-8", "--policy", "linux-4.15", "--policy", "linux-6.12", "--seeds", "1"];
+    let json = ["--format", "json"];
+    let compare = |more: &[&str]| wakelab(&[&["compare", "demo"], &two[..], &json, more].concat());
+    let (of, errors) = replay_errors(&compare(&[]));
+    assert_eq!(of, serde_json::json!({ "machine": "recorded", "policy": "linux-6.12" }));
+    let names: Vec<&str> = errors.iter().map(|(name, _)| name.as_str()).collect();
+    let percentiles = ["p50", "p95", "p99", "p99_9"].map(|word| format!("wakeup_latency_{word}_ns"));
+    let [p50, p95, p99, p999] = percentiles.each_ref().map(String::as_str);
+    assert_eq!(names, ["makespan_ns", p50, p95, p99, p999, "migrations"]);
+    // Neither the simulated machine nor a what-if changes how far the replay on the recorded machine is off.
+    assert_eq!(replay_errors(&compare(&["--nice", "hackbench=5", "--cpus", "0"])), (of, errors));
+
+    let (of, _) = replay_errors(&compare(&["--recorded-on", own]));
+    assert_eq!(of["machine"], "recorded-on");
+    assert_eq!(replay_errors(&compare(&["--no-check"])), (Value::Null, Vec::new()));
+}
+
+/// A pipe is read once: one run of it has an error, several have none, and a note says why.
+#[test]
+fn a_pipe_has_the_error_of_one_run() {
+    let compare = |repeat: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_wakelab"))
+            .args(["compare", "-", "--machine", "smp-8", "--policy", "linux-4.15", "--seeds", "1"])
+            .args(["--repeat", repeat, "--format", "json"])
+            .stdin(std::fs::File::open(fixture(RECORDINGS[0])).expect("the fixture is there"))
+            .output()
+            .expect("the command was built");
+        let note = String::from_utf8(output.stderr).expect("text");
+        (replay_errors(&String::from_utf8(output.stdout).expect("text")), note)
+    };
+    let ((of, errors), note) = compare("1");
+    assert_eq!((&of["machine"], errors.len(), &note[..]), (&Value::from("recorded"), 6, ""));
+    let ((of, errors), note) = compare("2");
+    assert_eq!((of, errors.len()), (Value::Null, 0));
+    assert!(note.starts_with("wakelab: no replay error: a pipe can be read only once"), "{note}");
+}
+
+/// The errors are those of the earlier result, and so are the marks.
+#[test]
+fn a_comparison_of_a_recording_can_be_run_again() {
+    let two = ["--machine", "smp-8", "--policy", "linux-4.15", "--policy", "linux-6.12", "--seeds", "2"];
+    let first = wakelab(&[&["compare", "demo"], &two[..], &["--format", "json"]].concat());
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &first).expect("it is written");
+    let again = wakelab(&["compare", "--scenario", file.path().to_str().expect("text"), "--format", "json"]);
+    let metrics = |text: &str| serde_json::from_str::<Value>(text).expect("JSON")["metrics"].clone();
+    assert_eq!((replay_errors(&first), metrics(&first)), (replay_errors(&again), metrics(&again)));
+}
+
 #[test]
 fn a_fitted_machine_is_a_machine() {
     let folder = tempfile::tempdir().expect("a folder");

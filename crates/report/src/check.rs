@@ -165,14 +165,21 @@ fn percentile(samples: &[u64], permille: u32) -> Option<u64> {
     samples.get(rank as usize - 1).copied()
 }
 
+/// Returns all figures of the tasks whose names fit.
+pub(crate) fn checked(
+    recording: &Recording,
+    replays: &[Observations],
+    fits: &dyn Fn(&str) -> bool,
+) -> Vec<CheckedMetric> {
+    let recorded = recording.observed.total(fits);
+    let replays: Vec<Observed> = replays.iter().map(|replay| replay.total(fits)).collect();
+    METRICS.iter().map(|metric| metric.check(&recorded, &replays)).collect()
+}
+
 impl Check {
     /// Compares `recording` with its replays on `machine` under `policy`.
     pub fn new(recording: &Recording, replays: &[Observations], machine: &str, policy: &str) -> Check {
-        let check = |fits: &dyn Fn(&str) -> bool| {
-            let recorded = recording.observed.total(fits);
-            let replays: Vec<Observed> = replays.iter().map(|replay| replay.total(fits)).collect();
-            METRICS.iter().map(|metric| metric.check(&recorded, &replays)).collect::<Vec<_>>()
-        };
+        let check = |fits: &dyn Fn(&str) -> bool| checked(recording, replays, fits);
         let mut by_cpu: Vec<(&String, &Observed)> =
             recording.observed.by_comm.iter().filter(|(comm, _)| is_service(comm)).collect();
         by_cpu.sort_by_key(|(comm, seen)| (std::cmp::Reverse(seen.cpu_ns), *comm));

@@ -6,6 +6,7 @@ use wakelab_sim::{Ending, Outcome, Scenario, TimeKind};
 
 use crate::error::ReportError;
 use crate::metric::{metrics, percent};
+use crate::replay_error::ReplayErrors;
 use wakelab_stats::{Direction, Unit};
 use wakelab_stats::{Gain, mean, paired_gain};
 
@@ -18,6 +19,8 @@ pub struct Comparison<'a> {
     pub policies: Vec<PolicyResult<'a>>,
     /// In the order of the table.
     pub metrics: Vec<MetricResult>,
+    /// How far replays are from the recording, if that was measured.
+    pub(crate) replay_errors: Option<ReplayErrors>,
 }
 
 /// One policy: its runs and where its time went.
@@ -112,7 +115,18 @@ impl<'a> Comparison<'a> {
             })
             .collect();
         let policies = names.iter().zip(outcomes).map(|(name, runs)| PolicyResult::new(name, runs)).collect();
-        Ok(Comparison { scenarios, seeds, policies, metrics })
+        Ok(Comparison { scenarios, seeds, policies, metrics, replay_errors: None })
+    }
+
+    /// Adds the error of replays beside the gains. Gains that do not exceed it lose their marks.
+    pub fn with_replay_errors(mut self, errors: ReplayErrors) -> Comparison<'a> {
+        for metric in &mut self.metrics {
+            for policy in &mut metric.policies {
+                policy.gain.marked &= errors.is_exceeded(&metric.name, &policy.gain, metric.direction);
+            }
+        }
+        self.replay_errors = Some(errors);
+        self
     }
 
     /// Returns the seeds of all runs, in order.

@@ -18,6 +18,7 @@ use wakelab_workload::Workload;
 use crate::comparison::{Comparison, MetricOfPolicy};
 use crate::error::ReportError;
 use crate::percentile::percentile_ns;
+use crate::replay_error::{ReplayErrors, ReplayedOn};
 use wakelab_stats::{Direction, Unit};
 
 /// Version of all JSON documents. It grows when a key changes its meaning or goes away.
@@ -38,6 +39,7 @@ pub struct CompareDocument<'a> {
     confidence_percent: u32,
     scenario: SharedScenario<'a>,
     recording: Option<Value>,
+    replay_check: Option<&'a ReplayedOn>,
     seeds: &'a [u64],
     metrics: Vec<MetricDocument<'a>>,
     policies: Vec<PolicyDocument<'a>>,
@@ -56,6 +58,7 @@ struct MetricDocument<'a> {
     name: &'a str,
     unit: Unit,
     direction: Direction,
+    replay_error_percent: Option<f64>,
     policies: &'a [MetricOfPolicy],
 }
 
@@ -104,6 +107,10 @@ impl Comparison<'_> {
                 name: &metric.name,
                 unit: metric.unit,
                 direction: metric.direction,
+                replay_error_percent: self
+                    .replay_errors
+                    .as_ref()
+                    .and_then(|errors| errors.percent(&metric.name)),
                 policies: &metric.policies,
             })
             .collect();
@@ -141,6 +148,7 @@ impl Comparison<'_> {
                 limit_events: first.limit_events,
             },
             recording,
+            replay_check: self.replay_errors.as_ref().map(|errors| &errors.of),
             seeds: &self.seeds,
             metrics,
             policies,
@@ -204,6 +212,31 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
         })
         .collect();
     Ok((scenarios, document.seeds))
+}
+
+/// Returns the errors of replays in a comparison's JSON that [`read_scenarios`] accepts; `None` if it has none.
+///
+/// # Errors
+/// The text is not such a comparison.
+pub fn read_replay_errors(json: &str) -> Result<Option<ReplayErrors>, ReportError> {
+    #[derive(Deserialize)]
+    struct Document {
+        replay_check: Option<ReplayedOn>,
+        metrics: Vec<Metric>,
+    }
+    #[derive(Deserialize)]
+    struct Metric {
+        name: String,
+        replay_error_percent: Option<f64>,
+    }
+    let refuse = |error: serde_json::Error| ReportError::Document {
+        expected: SCHEMA_VERSION,
+        message: error.to_string(),
+    };
+    let Document { replay_check, metrics } = serde_json::from_str(json).map_err(refuse)?;
+    let Some(of) = replay_check else { return Ok(None) };
+    let error = |metric: Metric| Some((metric.name, metric.replay_error_percent?));
+    Ok(Some(ReplayErrors { of, percent: metrics.into_iter().filter_map(error).collect() }))
 }
 
 /// Writes a number: without a fraction if it has none, null if it is not finite.

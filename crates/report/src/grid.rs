@@ -35,23 +35,28 @@ impl Grid {
 
     /// Returns the grid, cut into as many tables as the page needs. Each has the first column.
     pub(crate) fn text(&self, style: &Style) -> String {
+        self.text_with_first(1, style)
+    }
+
+    /// Returns the same with the `first` columns in each table.
+    pub(crate) fn text_with_first(&self, first: usize, style: &Style) -> String {
         let mut out = String::new();
         if !self.title.is_empty() {
             out.push_str(&paint(style, BOLD, style.wrap(self.title).trim_end()));
             out.push('\n');
         }
-        let mut next = 1;
+        let mut next = first;
         loop {
             let mut end = self.heads.len();
-            let mut lines = self.lines(next, end);
+            let mut lines = self.lines(first, next, end);
             let fits = |lines: &[String]| {
                 style.width.is_none_or(|width| lines.iter().all(|line| line.chars().count() <= width))
             };
             while end > next + 1 && !fits(&lines) {
                 end -= 1;
-                lines = self.lines(next, end);
+                lines = self.lines(first, next, end);
             }
-            self.paint_cells(style, &mut lines, next, end);
+            self.paint_cells(style, &mut lines, (0..first).chain(next..end));
             for line in lines {
                 out.push_str(&line);
                 out.push('\n');
@@ -64,9 +69,9 @@ impl Grid {
         }
     }
 
-    /// Returns the lines of a table of the first column and those from `next` up to but not including `end`.
-    fn lines(&self, next: usize, end: usize) -> Vec<String> {
-        let columns = || std::iter::once(0).chain(next..end);
+    /// Returns the lines of a table of the `first` columns and those from `next` up to but not including `end`.
+    fn lines(&self, first: usize, next: usize, end: usize) -> Vec<String> {
+        let columns = || (0..first).chain(next..end);
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let heads = [String::new(), String::new()]
@@ -88,14 +93,14 @@ impl Grid {
     }
 
     /// Puts colours around the cells that have one. Rows are the last lines, cells stand in them in order.
-    fn paint_cells(&self, style: &Style, lines: &mut [String], next: usize, end: usize) {
+    fn paint_cells(&self, style: &Style, lines: &mut [String], columns: impl Iterator<Item = usize> + Clone) {
         if !style.color {
             return;
         }
         let first = lines.len() - self.rows.len();
         for (line, (label, _, cells)) in lines[first..].iter_mut().zip(&self.rows) {
             let mut from = printable(label).len();
-            for column in std::iter::once(0).chain(next..end) {
+            for column in columns.clone() {
                 let text = cells[column].text.trim();
                 let Some(at) = line[from..].find(text).map(|at| at + from) else { continue };
                 from = at + text.len();

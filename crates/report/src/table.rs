@@ -13,6 +13,7 @@ use wakelab_stats::{Direction, Gain, Unit, mean};
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, PolicyResult};
 use crate::gain_text::{gain_words, is_same_for_every_seed, percent_words, points_words};
 use crate::grid::{Cell, Grid, Row};
+use crate::replay_error::ReplayedOn;
 use crate::style::{GAIN, LOSS, Style, paint};
 
 /// Number of task groups that a page shows; the JSON has all.
@@ -38,19 +39,38 @@ impl Comparison<'_> {
         if shown.len() > 1 {
             out.push_str(&reading_key(style, self.seeds.len(), "seed", &self.metrics));
         }
-        let grids = [
-            metric_grid(&self.metrics, self.heads()),
-            self.group_grid(),
-            self.time_grid(),
-            self.reason_grid(),
-            self.affine_grid(),
-        ];
+        out.push_str(&self.results(&shown, style));
+        let grids = [self.group_grid(), self.time_grid(), self.reason_grid(), self.affine_grid()];
         for grid in grids {
             if !grid.rows.is_empty() {
                 out.push('\n');
                 out.push_str(&grid.with_columns(&shown).text(style));
             }
         }
+        out
+    }
+
+    /// Returns the table of metrics, with the error of replays where that was measured.
+    fn results(&self, shown: &[usize], style: &Style) -> String {
+        let mut grid = metric_grid(&self.metrics, self.heads()).with_columns(shown);
+        if grid.rows.is_empty() {
+            return String::new();
+        }
+        let Some(errors) = &self.replay_errors else { return format!("\n{}", grid.text(style)) };
+        let ReplayedOn { machine, policy } = &errors.of;
+        let machine = printable(machine);
+        let star = if shown.len() > 1 { "; * exceeds it, too" } else { "" };
+        let mut out = style.wrap(&format!(
+            "replay error: how far a replay on {machine} under {policy} is from the recording, all tasks together{star}"
+        ));
+        grid.heads.insert(1, "replay\nerror".to_owned());
+        let metrics = self.metrics.iter().filter(|metric| is_shown(metric));
+        for ((_, _, cells), metric) in grid.rows.iter_mut().zip(metrics) {
+            cells.insert(1, errors.cell(&metric.name));
+        }
+        out.push('\n');
+        out.push_str(&grid.text_with_first(2, style));
+        out.push_str(&style.wrap("replay error -: not measured, so how far a replay is off is unknown"));
         out
     }
 

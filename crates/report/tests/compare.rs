@@ -7,10 +7,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use wakelab_experiment::Experiment;
+use wakelab_lab::{DEMO_NAME, demo_recording};
 use wakelab_machine::{Machine, presets};
 use wakelab_policy::PolicySpec;
-use wakelab_report::{Comparison, ReportError, Style, list, read_scenarios};
+use wakelab_report::{
+    Comparison, ReplayErrors, ReportError, Style, list, read_replay_errors, read_scenarios,
+};
 use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, Outcome, Scenario};
+use wakelab_trace::{Observations, Observed, Options, Recording, read_from};
 use wakelab_workload::Workload;
 
 use crate::common::validate;
@@ -299,6 +303,82 @@ fn one_seed_and_no_recording_keep_the_schema_too() {
     assert_eq!(document["metrics"][0]["policies"][1]["ci_percent"], Value::Null);
     assert_eq!(document["metrics"][0]["policies"][1]["gain_percent"], 100.0);
     assert_eq!(document["recording"], Value::Null);
+}
+
+/// Replays that take 25 % longer than the recording and wake as fast, by a kernel thread, which counts, too.
+fn errors() -> ReplayErrors {
+    let seen = |done_ns| {
+        let of = Observed { done_ns, wakeup_latency_ns: vec![1_000, 2_000], ..Observed::default() };
+        Observations { by_comm: [("kworker/0:1".to_owned(), of)].into() }
+    };
+    let demo = read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &Options::default()).unwrap();
+    let recording = Recording { observed: seen(100), ..demo };
+    // The median of three seeds counts.
+    ReplayErrors::new(&recording, &[seen(125), seen(90), seen(700)], "m", "p")
+}
+
+/// The gain in makespan is 12 %, less than the error of 25 %. That in wake-up latency is 50 %, and its error is 0.
+#[test]
+fn gains_within_the_replay_error_are_not_marked() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let before = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let marked = |comparison: &Comparison<'_>, name: &str| {
+        let metric = comparison.metrics.iter().find(|metric| metric.name == name).unwrap();
+        metric.policies[1].gain.marked
+    };
+    assert!(marked(&before, "makespan_ns") && marked(&before, "wakeup_latency_p50_ns"));
+    let after = before.clone().with_replay_errors(errors());
+    assert!(!marked(&after, "makespan_ns") && marked(&after, "wakeup_latency_p50_ns"));
+
+    let text = after.text(&Style::default());
+    let row = |label: &str| {
+        let line = text.lines().find(|line| line.starts_with(label)).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("makespan"), "makespan us 100.0 ±25.0% 88.0 (+12.0% ±5.0)");
+    assert!(text.contains("a replay on m under p is from the recording"), "{text}");
+    assert_eq!(text.matches("replay error -: not measured").count(), 1, "{text}");
+    assert!(!before.text(&Style::default()).contains("replay"));
+}
+
+/// Every table of a page that is too narrow for all policies has the baseline and the error.
+#[test]
+fn the_replay_error_is_in_each_table() {
+    let outcomes = vec![vec![outcome(1, 100_000)], vec![outcome(1, 90_000)], vec![outcome(1, 80_000)]];
+    let scenarios: Vec<Scenario> =
+        [BASELINE, OTHER, BASELINE].map(|policy| scenario(HACKBENCH, policy)).into();
+    let names = [BASELINE, OTHER, "third"].map(str::to_owned);
+    let comparison = Comparison::new(&scenarios, &names, &outcomes).unwrap().with_replay_errors(errors());
+    let narrow = comparison.text(&Style { color: false, width: Some(70) });
+    assert!(narrow.lines().all(|line| line.chars().count() <= 70), "{narrow}");
+    let rows: Vec<&str> = narrow.lines().filter(|line| line.starts_with("makespan")).collect();
+    assert_eq!(rows.len(), 2, "{narrow}");
+    assert!(rows.iter().all(|row| row.contains("100.0") && row.contains("±25.0%")), "{narrow}");
+    let alone = Comparison::new(&scenarios[..1], &names[..1], &outcomes[..1]).unwrap();
+    let alone = alone.with_replay_errors(errors()).text(&Style::default());
+    assert!(alone.contains("±25.0%") && !alone.contains("exceeds"), "{alone}");
+}
+
+#[test]
+fn the_replay_error_is_in_the_document() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let without = serde_json::to_value(comparison.document(None)).unwrap();
+    assert_eq!(without["replay_check"], Value::Null);
+    assert_eq!(read_replay_errors(&without.to_string()).unwrap(), None);
+    let comparison = comparison.with_replay_errors(errors());
+    let document = serde_json::to_value(comparison.document(None)).unwrap();
+    validate(COMPARE_SCHEMA, &document);
+    assert_eq!(document["replay_check"], serde_json::json!({ "machine": "m", "policy": "p" }));
+    let percent = |name: &str| {
+        let metrics = document["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["name"] == name).unwrap()["replay_error_percent"].as_f64()
+    };
+    let latency = ["p50", "p95", "p99", "p99_9"].map(|word| percent(&format!("wakeup_latency_{word}_ns")));
+    assert_eq!((percent("makespan_ns"), latency), (Some(25.0), [Some(0.0); 4]));
+    // Nothing migrated, and a check does not measure queue delay alone.
+    assert_eq!([percent("migrations"), percent("queue_delay_p50_ns")], [None; 2]);
+    assert_eq!(read_replay_errors(&document.to_string()).unwrap(), Some(errors()));
 }
 
 #[test]
