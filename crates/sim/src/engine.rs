@@ -103,10 +103,17 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                     return Ok(stopped);
                 }
                 // If only the policy's timer is pending, no task will ever wake.
-                Some((_, Event::PolicyTimer)) if self.hardware.queue.has_policy_timer_at_most() => {
-                    return Ok(self.dried_up(stop_ns));
+                Some((time_ns, Event::PolicyTimer)) if self.hardware.queue.has_policy_timer_at_most() => {
+                    if !self.relent(time_ns) {
+                        return Ok(self.dried_up(stop_ns));
+                    }
+                    self.take_event(time_ns, Event::PolicyTimer);
                 }
-                None => return Ok(self.dried_up(stop_ns)),
+                None => {
+                    if !self.relent(self.hardware.now_ns) {
+                        return Ok(self.dried_up(stop_ns));
+                    }
+                }
                 Some((time_ns, event)) => self.take_event(time_ns, event),
             }
             if let Some(error) = self.error() {
@@ -289,6 +296,15 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let broken = self.ledger.checker.failure();
         let broken = broken.map(|(at_ns, what)| SimError::Invariant { at_ns: *at_ns, what: what.clone() });
         self.failure.take().or(broken)
+    }
+
+    /// Wakes a writer at `time_ns` for which an elastic channel makes room. Returns whether there is one.
+    fn relent(&mut self, time_ns: u64) -> bool {
+        let writer = self.programs.relent();
+        if let Some(writer) = writer {
+            self.hardware.queue.set_timer(writer, time_ns);
+        }
+        writer.is_some()
     }
 
     /// The event queue is empty.

@@ -30,13 +30,14 @@ use wakelab_workload::{Op, Source, TaskIndex};
 
 use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
-use crate::flows::{self, Flows, INBOX, Wakeup};
+use crate::flows::{self, FlowKind, Flows, Wakeup};
 use crate::header::Header;
 use crate::joined::joined;
 use crate::learnt::Learnt;
 use crate::loops::{Loops, Slept};
 use crate::program::{KnownTasks, Step, Tracked, workload};
 use crate::rescale::{Recorded, UNITS};
+use crate::sockets::{At, Sockets};
 use crate::{Options, Recording, TraceError};
 
 /// Reads all of `source`. The workload is called `name`.
@@ -217,6 +218,7 @@ struct Model {
     learnt: Learnt,
     /// Wake-ups of tasks by tasks that ended a wait.
     wakeups: Vec<Wakeup>,
+    sockets: Sockets,
 }
 
 impl Model {
@@ -273,12 +275,26 @@ impl Model {
                     What::Exec { tid } => self.exec(event.cpu, tid),
                     What::Exit => self.charge_exit(event.cpu),
                     What::Tick => self.ticks_seen = true,
+                    What::DataReady { .. } | What::Sent { .. } | What::Received { .. } => {
+                        self.socket_event(event)
+                    }
                     What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
             }
         }
         self.cpu(event.cpu).last_ns = self.now_ns;
+    }
+
+    fn socket_event(&mut self, event: &Event<'_>) {
+        let Cause::Task(waker) = self.cause(event.cpu, event.context, None) else { return };
+        let at = At { task: waker.task, position: waker.position, units: waker.work_units };
+        match event.what {
+            What::DataReady { to } => self.sockets.ready(at, to),
+            What::Sent { from, bytes } => self.sockets.sent(at, from, bytes),
+            What::Received { socket, bytes } => self.sockets.received(at, socket, bytes),
+            _ => {}
+        }
     }
 
     fn migrate(&mut self, name: &TaskName<'_>, from_cpu: u32, to_cpu: u32) {
@@ -328,6 +344,7 @@ impl Model {
             u64::from(event.context == Context::Soft && matches!(cause, Cause::Task(_)));
         if let Cause::Task(waker) = cause {
             self.charge_waking(event.cpu, waker.task, name.tid);
+            self.sockets.woke(waker.task, waker.position);
         }
         let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };
         let wake = Wake { time_ns, seen_ns: self.now_ns, cause, sync };
@@ -608,7 +625,7 @@ impl Model {
         let (mut once, recorded) =
             workload(name, self.tasks, &self.told, nr_cpus, &mut loops, &mut self.explained);
         once.signals = self.signals;
-        once.channels = vec![INBOX; flows.channels as usize];
+        once.channels = flows.channels;
         self.explained.flows = flows.counts;
         self.explained.loops = loops.done(file)?;
         let runs = options.repeat.map_or(1, NonZeroU32::get);
@@ -635,11 +652,18 @@ impl Model {
         })
     }
 
-    /// Adds dependencies that left no event.
+    /// Adds messages over sockets, and dependencies that left no event.
     fn infer_flows(&mut self) -> Flows {
         // The wake-ups of a task that had not yet left its CPU are noted late.
         self.wakeups.sort_by_key(|wakeup| wakeup.at);
-        flows::infer(&mut self.tasks, &self.wakeups, &mut self.signals, Position::after(self.now_ns))
+        let sockets = std::mem::take(&mut self.sockets).resolve(&mut self.tasks, &mut self.wakeups);
+        let end = Position::after(self.now_ns);
+        let mut flows = Flows { channels: sockets.channels, ..Flows::default() };
+        flows::infer(&mut flows, &mut self.tasks, &self.wakeups, &mut self.signals, end);
+        if sockets.count.pairs > 0 {
+            flows.counts.insert(FlowKind::Socket, sockets.count);
+        }
+        flows
     }
 
     fn cpu(&mut self, cpu: u32) -> &mut Cpu {

@@ -215,6 +215,25 @@ pub enum What<'a> {
         /// CPU time since the last such event, or since its switch-in.
         ran_ns: u64,
     },
+    /// Data is ready for a socket, in its sender's context.
+    DataReady {
+        /// The receiver's socket, if the recording tells: an address in the kernel.
+        to: Option<u64>,
+    },
+    /// A call that sent to a socket ends.
+    Sent {
+        /// The sender's socket.
+        from: u64,
+        /// The number of bytes; 0 if it failed.
+        bytes: u64,
+    },
+    /// A call that received from a socket ends.
+    Received {
+        /// The receiver's socket.
+        socket: u64,
+        /// The number of bytes; 0 if it failed or only peeked.
+        bytes: u64,
+    },
     /// The interrupt of the CPU's own timer begins (x86), so ticks were recorded.
     Tick,
     /// An event that says nothing about waiting. Its time and its current task still count.

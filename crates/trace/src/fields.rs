@@ -48,6 +48,11 @@ impl Keyed<'_> {
         let at_begin = std::mem::take(&mut self.at_begin);
         self.scan.eat(if at_begin { &key.text[1..] } else { key.text })
     }
+
+    /// Goes past a key that may be anywhere.
+    fn go_past(&mut self, key: Key) -> bool {
+        self.eat(key) || self.scan.until(key.text).is_some()
+    }
 }
 
 impl<'a> Fields<'a> for Keyed<'a> {
@@ -75,6 +80,18 @@ impl<'a> Fields<'a> for Keyed<'a> {
 
     fn number_if_any(&mut self, key: Key) -> Option<i64> {
         self.number(key)
+    }
+
+    fn number_after(&mut self, key: Key) -> Option<i64> {
+        self.go_past(key).then(|| self.scan.signed()).flatten().map(i64::from)
+    }
+
+    fn address_after(&mut self, key: Key) -> Option<u64> {
+        if !self.go_past(key) {
+            return None;
+        }
+        self.scan.eat("0x");
+        hex(&mut self.scan)
     }
 
     fn state(&mut self, key: Key, comm: &str) -> Option<SwitchedOut> {
@@ -175,6 +192,10 @@ fn plugin_woken<'a>(name: &str, scan: &mut Scan<'a>) -> Option<What<'a>> {
     })
 }
 
+fn hex(scan: &mut Scan<'_>) -> Option<u64> {
+    u64::from_str_radix(scan.while_ascii(|byte| byte.is_ascii_hexdigit()), 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +245,36 @@ mod tests {
         let runtime = Ok(What::Runtime { task: a, ran_ns: 98765 });
         assert_eq!(parse("sched_stat_runtime", "comm=a pid=1 runtime=98765 [ns]"), runtime);
         assert_eq!(parse("sched_stat_runtime", "comm=a pid=1 runtime=98765 [ns] vruntime=1 [ns]"), runtime);
+    }
+
+    #[test]
+    fn socket_events() {
+        // As perf script prints them on Linux 6.18; with skaddr, as readers of binary files deliver it.
+        assert_eq!(
+            parse("sk_data_ready", "family=1 protocol=0 func=unix_stream_sendmsg"),
+            Ok(What::DataReady { to: None })
+        );
+        assert_eq!(
+            parse("sk_data_ready", "family=1 protocol=0 func=x skaddr=0xffff888104"),
+            Ok(What::DataReady { to: Some(0x00ff_ff88_8104) })
+        );
+        let fields = "sk address = 0xffff88810430c000, family = 0x1 protocol = 0x0, length = 100, error = 0, flags = 0x0";
+        let socket = 0xffff_8881_0430_c000;
+        assert_eq!(parse("sock_recv_length", fields), Ok(What::Received { socket, bytes: 100 }));
+        assert_eq!(parse("sock_send_length", fields), Ok(What::Sent { from: socket, bytes: 100 }));
+        for (length, flags) in [(0, "0x0"), (-11, "0x40"), (100, "0x2")] {
+            let none =
+                format!("sk address = 0xa, family = AF_INET, length = {length}, error = 0, flags = {flags}");
+            assert_eq!(
+                parse("sock_recv_length", &none),
+                Ok(What::Received { socket: 10, bytes: 0 }),
+                "{none}"
+            );
+        }
+        assert_eq!(
+            parse("sock_recv_length", "sk address = 0xa, family = AF_INET"),
+            Err("sock_recv_length with length = and a number".to_owned())
+        );
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub(crate) const INBOX: Channel = Channel {
     capacity_bytes: 1,
     overhead_bytes: 0,
     wake_room_bytes: 0,
+    elastic: false,
     sync: false,
     loopback: false,
     send_lines: 0,
@@ -96,6 +97,8 @@ pub struct FlowCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowKind {
+    /// Messages over a socket, as recorded.
+    Socket,
     /// A client asks a server.
     Request,
     /// A server answers.
@@ -112,16 +115,20 @@ pub type FlowCounts = BTreeMap<FlowKind, FlowCount>;
 /// What the inference adds to the workload.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    /// The number of channels.
-    pub(crate) channels: u32,
+    pub(crate) channels: Vec<Channel>,
     pub(crate) counts: FlowCounts,
 }
 
-/// Adds to `tasks` the dependencies that `wakeups`, in the order of the recording, imply. `signals` is the number of
-/// signals, and rises.
-pub(crate) fn infer(tasks: &mut [Tracked], wakeups: &[Wakeup], signals: &mut u32, end: Position) -> Flows {
+/// Adds to `flows` and to `tasks` the dependencies that `wakeups`, in the order of the recording, imply. `signals` is
+/// the number of signals, and rises.
+pub(crate) fn infer(
+    flows: &mut Flows,
+    tasks: &mut [Tracked],
+    wakeups: &[Wakeup],
+    signals: &mut u32,
+    end: Position,
+) {
     let known = Known::new(tasks.len(), wakeups);
-    let mut flows = Flows::default();
     let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();
     for (client, &server) in known.servers.iter().enumerate() {
         let client = client as TaskIndex;
@@ -137,8 +144,8 @@ pub(crate) fn infer(tasks: &mut [Tracked], wakeups: &[Wakeup], signals: &mut u32
     let mut stream = Streams { known: &known, end, left: budget };
     for consumer in 0..tasks.len() as TaskIndex {
         let Some(of) = stream.of_consumer(tasks, consumer) else { continue };
-        let channel = flows.channels;
-        flows.channels += 1;
+        let channel = flows.channels.len() as u32;
+        flows.channels.push(INBOX);
         for &waker in &of.producers {
             kinds.insert((waker, consumer), FlowKind::Stream);
         }
@@ -154,7 +161,6 @@ pub(crate) fn infer(tasks: &mut [Tracked], wakeups: &[Wakeup], signals: &mut u32
         count.pairs += 1;
         count.wakeups += wakeups.len() as u64;
     }
-    flows
 }
 
 /// Wake-ups by wakee, waker and pair.

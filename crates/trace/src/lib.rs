@@ -37,6 +37,7 @@ mod quantile;
 mod raw;
 mod rescale;
 mod scan;
+mod sockets;
 mod text;
 mod trace_dat;
 mod unpack;

@@ -93,13 +93,15 @@ fn first(place: Place) -> String {
 fn flows(explained: &Explained) -> Vec<String> {
     let line = |(kind, flow): (&FlowKind, &FlowCount)| {
         let (pair, item) = match kind {
+            FlowKind::Socket => ("pair of sender and receiver", "message"),
             FlowKind::Request | FlowKind::Response => ("pair of client and server", "question"),
             FlowKind::Stream | FlowKind::Signal => ("pair of producer and consumer", "item"),
         };
         let (first, rest) = pair.split_at(4);
         let plural = if flow.pairs == 1 { "" } else { "s" };
         format!(
-            "inferred: {} {first}{plural}{rest} with {}, and {} that woke nobody",
+            "{}: {} {first}{plural}{rest} with {}, and {} that woke nobody",
+            if *kind == FlowKind::Socket { "sockets" } else { "inferred" },
             flow.pairs,
             count(flow.wakeups, "wake-up"),
             count(flow.added, item),

@@ -275,7 +275,9 @@ fn event<'a>(order: &mut Order, lines: &Lines<'_>, head: &Head<'a>) -> Result<Ev
         return Err(expected(lines, NOT_TOO_LATE));
     }
     let what = match head.subsystem {
-        "sched" | "" => fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?,
+        "sched" | "sock" | "" => {
+            fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?
+        }
         "irq_vectors" if head.name == "local_timer_entry" => What::Tick,
         _ => What::Other,
     };

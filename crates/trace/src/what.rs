@@ -37,6 +37,12 @@ pub(crate) trait Fields<'a> {
     /// Returns a number that only some recorders write.
     fn number_if_any(&mut self, key: Key) -> Option<i64>;
 
+    /// Returns a number which further fields may precede.
+    fn number_after(&mut self, key: Key) -> Option<i64>;
+
+    /// Returns an address in the kernel, or flags: a number in base 16, which further fields may precede.
+    fn address_after(&mut self, key: Key) -> Option<u64>;
+
     /// Returns the meaning of the state of the task `comm`, which is switched out.
     fn state(&mut self, key: Key, comm: &str) -> Option<SwitchedOut>;
 
@@ -68,6 +74,9 @@ pub(crate) fn what<'a>(name: &str, fields: &mut impl Fields<'a>) -> Result<What<
         "sched_stat_runtime" => runtime(fields),
         "sched_process_exit" => Ok(What::Exit),
         "local_timer_entry" => Ok(What::Tick),
+        "sk_data_ready" => Ok(What::DataReady { to: fields.address_after(key!("skaddr")) }),
+        "sock_send_length" => socket_call(fields).map(|(from, bytes)| What::Sent { from, bytes }),
+        "sock_recv_length" => socket_call(fields).map(|(socket, bytes)| What::Received { socket, bytes }),
         _ => Ok(What::Other),
     }
 }
@@ -158,6 +167,19 @@ fn runtime<'a>(fields: &mut impl Fields<'a>) -> Result<What<'a>, Expected> {
     let ran_ns = ran_ns.ok_or("runtime=")?;
     end(fields, "[ns] after runtime=")?;
     Ok(What::Runtime { task: TaskName { comm, tid, prio: None }, ran_ns })
+}
+
+/// The socket and the number of bytes, 0 where the call failed or peeked (MSG_PEEK, 2). The text is `sk address = 0xff,
+/// family = AF_INET ... length = 100, error = 0, flags = 0x0`; perf 6.1 prints an error as the length.
+fn socket_call<'a>(fields: &mut impl Fields<'a>) -> Result<(u64, u64), Expected> {
+    const PEEK: u64 = 2;
+    let address = Key { name: "sk", text: " sk address = " };
+    let length = Key { name: "ret", text: " length = " };
+    let flags = Key { name: "flags", text: " flags = " };
+    let socket = fields.address_after(address).ok_or("sk address = and a number")?;
+    let bytes = fields.number_after(length).ok_or("length = and a number")?;
+    let flags = fields.address_after(flags).ok_or("flags = and a number")?;
+    Ok((socket, if flags & PEEK == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }))
 }
 
 /// Returns the meaning of the bits of a task's state on any kernel (include/linux/sched.h and

@@ -224,6 +224,7 @@ impl<'f> Expansion<'f> {
             capacity_bytes: self.within(&template.capacity_bytes, 1, TIME_NS_MAX, "capacity-bytes")?,
             overhead_bytes: self.within(&template.overhead_bytes, 0, TIME_NS_MAX, "overhead-bytes")?,
             wake_room_bytes: self.within(&template.wake_room_bytes, 0, TIME_NS_MAX, "wake-room-bytes")?,
+            elastic: false,
             sync: self.at(template.sync.truth(&self.names))?,
             loopback: self.at(template.loopback.truth(&self.names))?,
             send_lines: self.within(&template.send_lines, 0, u64::from(LINES_MAX), "send-lines")? as u32,

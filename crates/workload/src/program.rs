@@ -211,6 +211,10 @@ pub struct Channel {
     /// is free. Without this, every message read from a full channel would wake a writer.
     #[serde(default)]
     pub wake_room_bytes: u64,
+    /// Whether the channel takes one message more than it holds, for the first writer that waits, when otherwise
+    /// nothing could ever happen again. A recording tells how much a socket held, not how much it could hold.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub elastic: bool,
     /// Whether wake-ups by the channel are `sync`, as those of pipes and sockets are.
     pub sync: bool,
     /// Whether this is a socket over the loopback device. Then the protocol's work for both ends is done in the

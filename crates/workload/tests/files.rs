@@ -88,6 +88,7 @@ fn every_key_once() {
     let channel = |capacity_bytes| Channel {
         capacity_bytes,
         overhead_bytes: 7,
+        elastic: false,
         wake_room_bytes: 50,
         sync: false,
         loopback: false,

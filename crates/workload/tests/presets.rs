@@ -57,6 +57,7 @@ fn hackbench_of_one_group_written_out() {
         capacity_bytes: 278 * 768,
         overhead_bytes: 668,
         wake_room_bytes: 159_744,
+        elastic: false,
         sync: true,
         loopback: false,
         send_lines: 3,
@@ -75,6 +76,7 @@ fn hackbench_of_one_group_written_out() {
                 capacity_bytes: 65_536,
                 overhead_bytes: 0,
                 wake_room_bytes: 4096,
+                elastic: false,
                 sync: true,
                 loopback: false,
                 ..Channel::default()
@@ -161,6 +163,7 @@ fn hackbench_modes() {
             capacity_bytes: 64_000,
             overhead_bytes: 0,
             wake_room_bytes: 4000,
+            elastic: false,
             sync: true,
             loopback: false,
             send_lines: 1,

@@ -129,6 +129,16 @@ impl Channel {
         self.readers.pop_front()
     }
 
+    /// Makes room for the first writer that waits, if the channel is elastic, and returns that writer.
+    pub(crate) fn relent(&mut self) -> Option<u32> {
+        if !self.spec.elastic {
+            return None;
+        }
+        let writer = self.writers.pop_front()?;
+        self.spec.capacity_bytes = self.spec.capacity_bytes.max(self.used_bytes + writer.bytes);
+        Some(writer.task)
+    }
+
     /// The writer to wake after room became free, or was left over.
     pub(crate) fn writer_to_wake(&mut self) -> Option<u32> {
         let first = self.writers.front()?;

@@ -78,6 +78,12 @@ impl Programs<'_> {
         Next::run(Segment::with_tail((TimeKind::Work, work_ns), (TimeKind::Data, data_ns)))
     }
 
+    /// Makes room in the first elastic channel where a writer waits, and returns that writer. This is for the moment at
+    /// which nothing else could ever happen.
+    pub(crate) fn relent(&mut self) -> Option<u32> {
+        self.channels.iter_mut().find_map(Channel::relent)
+    }
+
     /// Waits in all of the channels at once, until one has a message.
     pub(super) fn poll(&mut self, task: u32, channels: Range<u32>, work_ns: u64) -> Next {
         if self.tasks[task as usize].stage != Stage::Begin {

@@ -4,7 +4,7 @@
 use wakelab_sim::{Ending, Scenario, SimError, run};
 use wakelab_workload::{End, Home, Op, Task};
 
-use crate::common::{HOSTS, MS, bound, compute, machine, outcome, recv, scenario, sleep, task};
+use crate::common::{HOSTS, MS, bound, compute, machine, outcome, recv, scenario, send, sleep, task};
 
 #[test]
 fn a_deadlock_is_reported() {
@@ -13,6 +13,22 @@ fn a_deadlock_is_reported() {
             vec![task(0, vec![compute(10), recv(0)]), task(0, vec![recv(1)]), task(0, vec![compute(30)])];
         let run = outcome(&scenario(machine(1, 4, 1), tasks, host));
         assert_eq!((run.ending, run.elapsed_ns), (Ending::Deadlock { waiting: 2 }, 30), "{host:?}");
+    }
+}
+
+/// A reader needs a message in channel 1 from a writer that waits for room in channel 0, which another one has filled.
+#[test]
+fn an_elastic_channel_takes_one_message_more_than_it_holds() {
+    for (elastic, ending) in [(false, Ending::Deadlock { waiting: 2 }), (true, Ending::Completed)] {
+        for host in HOSTS {
+            let fills = task(0, vec![send(0); 10]);
+            let writes = task(1, vec![compute(30), send(0), send(1)]);
+            let reads = task(2, [vec![recv(1)], vec![recv(0); 11]].concat());
+            let mut scenario = scenario(machine(1, 4, 1), vec![fills, writes, reads], host);
+            scenario.workload_mut().channels[0].elastic = elastic;
+            let run = outcome(&scenario);
+            assert_eq!((&run.ending, run.elapsed_ns), (&ending, 30), "{host:?}");
+        }
     }
 }
 

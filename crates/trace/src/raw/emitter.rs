@@ -124,10 +124,12 @@ impl Emitter {
         let (subsystem, name) =
             if is_known { (layout.subsystem.as_str(), layout.name.as_str()) } else { ("", "") };
         let what = match subsystem {
-            "sched" => what(name, &mut Record { layout, data, is_big_endian }).map_err(|expected| {
-                let found = format!("a record of {} bytes that has something else", data.len());
-                self.error(byte, &format!("{name} with {expected}"), found)
-            })?,
+            "sched" | "sock" => {
+                what(name, &mut Record { layout, data, is_big_endian }).map_err(|expected| {
+                    let found = format!("a record of {} bytes that has something else", data.len());
+                    self.error(byte, &format!("{name} with {expected}"), found)
+                })?
+            }
             "irq_vectors" if name == "local_timer_entry" => What::Tick,
             _ => What::Other,
         };

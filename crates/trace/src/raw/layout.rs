@@ -197,6 +197,14 @@ impl<'a> Fields<'a> for Record<'a, '_> {
         self.number(key)
     }
 
+    fn number_after(&mut self, key: Key) -> Option<i64> {
+        self.number(key)
+    }
+
+    fn address_after(&mut self, key: Key) -> Option<u64> {
+        self.number(key).map(|number| number as u64)
+    }
+
     fn state(&mut self, key: Key, comm: &str) -> Option<SwitchedOut> {
         Some(state_of_bits(self.number(key)? as u64, comm))
     }

@@ -19,3 +19,4 @@ mod round_trip;
 mod schedules;
 mod script;
 mod shared;
+mod sockets;

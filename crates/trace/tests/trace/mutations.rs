@@ -15,13 +15,15 @@ use wakelab_workload::Workload;
 
 use crate::executor::execute;
 use crate::round_trip::export;
+use crate::sockets::asked_and_answered;
 
 /// Number of lines of each slice.
 const LINES: usize = 250;
 
 /// Slices from the beginning of one fixture, where tasks are born, and from the end of the other, where they exit; and
-/// the same slices of two exports as ftrace text, with timers, interrupts and comments on tasks.
-static SLICES: LazyLock<[Vec<String>; 4]> = LazyLock::new(|| {
+/// the same slices of two exports as ftrace text, with timers, interrupts and comments on tasks; and a conversation
+/// over sockets.
+static SLICES: LazyLock<[Vec<String>; 5]> = LazyLock::new(|| {
     let lines = |name: &str| -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
         std::fs::read_to_string(path).expect("the fixture").lines().map(str::to_owned).collect()
@@ -40,6 +42,7 @@ static SLICES: LazyLock<[Vec<String>; 4]> = LazyLock::new(|| {
         pgbench[pgbench.len() - LINES..].to_vec(),
         timers[..LINES].to_vec(),
         messages[messages.len() - LINES..].to_vec(),
+        asked_and_answered(20).text.lines().take(LINES).map(str::to_owned).collect(),
     ]
 });
 
@@ -135,7 +138,7 @@ fn mutate(lines: &mut Vec<Vec<u8>>, mutation: &Mutation) {
 proptest! {
     #[test]
     fn damaged_recordings_are_refused_or_replayed(
-        slice in 0..4usize,
+        slice in 0..SLICES.len(),
         mutations in prop::collection::vec(mutation(), 1..12),
         cut_bytes in prop_oneof![9 => Just(0), 1 => 0..500usize],
         strict in any::<bool>(),
