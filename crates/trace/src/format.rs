@@ -13,7 +13,7 @@ use crate::magic::{self, Binary, HEAD_BYTES, recognise};
 use crate::raw::store::Store;
 use crate::text::{Format, Reader, may_begin_name};
 use crate::unpack::Packing;
-use crate::{TraceError, ftrace, header, perf_script, trace_dat};
+use crate::{TraceError, ftrace, header, perf_script, perfetto, trace_dat};
 
 /// How the kernel's `trace` file begins, and our exports.
 const FTRACE_COMMENT: &str = "# tracer:";
@@ -52,11 +52,10 @@ pub(crate) fn reader<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn Ev
 }
 
 fn binary_reader(format: Binary, store: Store) -> Result<Box<dyn EventSource>, TraceError> {
-    match format {
-        Binary::TraceDat => {
-            trace_dat::Reader::new(store).map(|reader| Box::new(reader) as Box<dyn EventSource>)
-        }
-    }
+    Ok(match format {
+        Binary::TraceDat => Box::new(trace_dat::Reader::new(store)?),
+        Binary::Perfetto => Box::new(perfetto::Reader::new(store)?),
+    })
 }
 
 fn text_reader<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn EventSource + 'a>, TraceError> {

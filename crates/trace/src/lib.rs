@@ -32,6 +32,7 @@ mod notes;
 pub mod observed;
 mod order;
 mod perf_script;
+mod perfetto;
 mod program;
 mod quantile;
 mod raw;

@@ -16,11 +16,15 @@ pub(crate) const HEAD_BYTES: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
     TraceDat,
+    Perfetto,
 }
 
 /// Returns the binary format of a file that begins with `head`; `None` if it has none that can be read.
 pub(crate) fn binary(head: &[u8]) -> Option<Binary> {
-    head.starts_with(trace_dat::MAGIC).then_some(Binary::TraceDat)
+    if head.starts_with(trace_dat::MAGIC) {
+        return Some(Binary::TraceDat);
+    }
+    is_perfetto(head).then_some(Binary::Perfetto)
 }
 
 /// What to do with a file that is not text.
@@ -70,8 +74,7 @@ pub(crate) fn recognise(head: &[u8], file: &str) -> Option<TraceError> {
     if head.get(257..262) == Some(b"ustar") {
         return Some(foreign("a tar archive", &Advice::Words("unpack it, and read the recording in it")));
     }
-    let traceconv = Advice::Convert("traceconv systrace", "", "ftrace.txt");
-    is_perfetto(head).then(|| foreign("Perfetto's binary format", &traceconv))
+    None
 }
 
 /// The refusal of a folder.
@@ -155,20 +158,14 @@ mod tests {
 
     #[test]
     fn each_kind_is_named_with_a_command_for_this_file() {
-        for (head, expected) in [
-            (
-                &b"PERFILE2\x68\0"[..],
-                "x: expected a recording, found perf's binary format; make text of it: \
-                 perf script --ns -F +pid --show-lost-events -i x > x.perf.txt",
-            ),
-            (
-                // The beginning of a recording by a telephone.
-                b"\x0a\x6d\x40\xc5\x98\xb9\xd4\xe7\x39\x32\xdc\x80\x80\x00",
-                "x: expected a recording, found Perfetto's binary format; make text of it: traceconv systrace x x.ftrace.txt",
-            ),
-        ] {
-            assert_eq!(refusal(head, "x"), expected);
-        }
+        assert_eq!(
+            refusal(b"PERFILE2\x68\0", "x"),
+            "x: expected a recording, found perf's binary format; make text of it: \
+             perf script --ns -F +pid --show-lost-events -i x > x.perf.txt"
+        );
+        // The beginning of a recording by a telephone.
+        let telephone = b"\x0a\x6d\x40\xc5\x98\xb9\xd4\xe7\x39\x32\xdc\x80\x80\x00";
+        assert_eq!(binary(telephone), Some(Binary::Perfetto));
         assert!(refusal(b"BZh9", "a/x.bz2").ends_with("; unpack it: bzip2 -dc a/x.bz2 > a/x"));
         assert!(refusal(b"BZh9", "x").ends_with("; unpack it: bzip2 -dc x > x.unpacked"));
         assert!(

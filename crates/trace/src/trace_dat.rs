@@ -63,7 +63,7 @@ impl EventSource for Reader {
             self.advance(index)?;
         }
         let Some(index) = self.merge.take() else {
-            return self.emitter.check_end().map(|()| None);
+            return self.emitter.seen.check_end().map(|()| None);
         };
         let cpu = &mut self.cpus[index];
         let (time_ns, byte) = (self.clock.ns(cpu.time()), cpu.byte());
@@ -72,8 +72,8 @@ impl EventSource for Reader {
             return Ok(Some(Item::Lost { place: Place::Byte(byte), count }));
         }
         self.delivered = Some(index);
-        let found = Found { byte, time_ns, cpu: cpu.cpu, process: None, data: cpu.event() };
-        self.emitter.event(found).map(|event| Some(Item::Event(event)))
+        let found = Found { byte, time_ns, cpu: cpu.cpu, process: None };
+        self.emitter.event(found, cpu.event()).map(|event| Some(Item::Event(event)))
     }
 
     fn file(&self) -> &str {

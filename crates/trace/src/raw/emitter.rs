@@ -26,14 +26,14 @@ const SOFT_INTERRUPTS: [&str; 10] = [
 ];
 
 /// Returns a soft interrupt as the kernel's text has it.
-pub(crate) fn soft_interrupt(vector: Option<i64>) -> &'static str {
+fn soft_interrupt(vector: Option<i64>) -> &'static str {
     let vector = vector.and_then(|vector| usize::try_from(vector).ok());
     vector.and_then(|vector| SOFT_INTERRUPTS.get(vector)).copied().unwrap_or_default()
 }
 
 /// Returns the third letter of ftrace's flags, at its place, for the bits of `common_flags`
 /// (include/linux/trace_events.h).
-pub(crate) fn flags(bits: i64) -> &'static str {
+fn flags(bits: i64) -> &'static str {
     const IN_HARD_INTERRUPT: i64 = 0x08;
     const IN_SOFT_INTERRUPT: i64 = 0x10;
     const IN_NMI: i64 = 0x40;
@@ -59,28 +59,95 @@ fn learn_names(names: &mut FxHashMap<u32, String>, what: &What<'_>) {
     }
 }
 
-/// A record and where it stood.
-pub(crate) struct Found<'a> {
+/// Where a record stood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
     /// Offset in the file.
     pub(crate) byte: u64,
     pub(crate) time_ns: u64,
     pub(crate) cpu: u32,
-    /// The task's process, if the recording says.
+    /// The current task's process, if the recording says.
     pub(crate) process: Option<u32>,
-    pub(crate) data: &'a mut [u8],
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    /// The current task.
+    pub(crate) tid: Option<u32>,
+    /// The bits of `common_flags`.
+    pub(crate) flags: Option<i64>,
+    pub(crate) subsystem: &'a str,
+    pub(crate) name: &'a str,
+    /// The number of a soft interrupt.
+    pub(crate) vector: Option<i64>,
+    pub(crate) what: What<'a>,
+}
+
+/// What a reader has seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) file: String,
+    /// The names of tasks, by their id.
+    pub(crate) names: FxHashMap<u32, String>,
+    order: Order,
+}
+
+impl Seen {
+    pub(crate) fn error(&self, byte: u64, expected: &str, found: String) -> TraceError {
+        TraceError::Bytes { file: self.file.clone(), byte, expected: expected.to_owned(), found }
+    }
+
+    /// Checks the CPU and the time of a record.
+    pub(crate) fn check(&self, found: &Found) -> Result<(), TraceError> {
+        let Found { byte, time_ns, cpu, .. } = *found;
+        if cpu >= MAX_CPUS {
+            return Err(bad_cpu(&self.file, Place::Byte(byte), &cpu.to_string()));
+        }
+        self.order.check_time(&self.file, Place::Byte(byte), time_ns)?;
+        match self.order.is_too_late(time_ns) {
+            true => Err(self.error(byte, NOT_TOO_LATE, format!("{time_ns} ns"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the event of a record that was checked.
+    pub(crate) fn event<'a>(&'a mut self, found: &Found, said: Said<'a>) -> Result<Event<'a>, TraceError> {
+        let Said { tid, flags, subsystem, name, vector, what } = said;
+        learn_names(&mut self.names, &what);
+        let comm = match tid {
+            Some(0) => "<idle>",
+            tid => tid.and_then(|tid| self.names.get(&tid)).map_or("<...>", String::as_str),
+        };
+        let happened = Happened {
+            place: Place::Byte(found.byte),
+            time_ns: found.time_ns,
+            cpu: found.cpu,
+            current: Current { comm, tid, process: found.process },
+            flags: flags.map(self::flags),
+            subsystem,
+            name,
+            fields: if name == "softirq_entry" { soft_interrupt(vector) } else { "" },
+            what,
+        };
+        self.order.event(&self.file, happened)
+    }
+
+    /// Checks at the end that the recording has events and context switches.
+    pub(crate) fn check_end(&self) -> Result<(), TraceError> {
+        let empty = || self.error(0, "a recording with events", "none".to_owned());
+        self.order.check_end(&self.file, empty)
+    }
 }
 
 /// The layouts of a recording, and what its reader has seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Emitter {
-    pub(crate) file: String,
     pub(crate) is_big_endian: bool,
     layouts: FxHashMap<u32, Layout>,
     /// A layout whose common fields tell those of events that have none.
     any: Layout,
-    /// The names of tasks, by their id.
-    pub(crate) names: FxHashMap<u32, String>,
-    pub(crate) order: Order,
+    pub(crate) seen: Seen,
 }
 
 impl Emitter {
@@ -95,24 +162,14 @@ impl Emitter {
         !self.layouts.is_empty()
     }
 
-    fn error(&self, byte: u64, expected: &str, found: String) -> TraceError {
-        TraceError::Bytes { file: self.file.clone(), byte, expected: expected.to_owned(), found }
-    }
-
-    /// Returns the event of a record.
-    pub(crate) fn event<'a>(&'a mut self, found: Found<'a>) -> Result<Event<'a>, TraceError> {
-        let Found { byte, time_ns, cpu, process, data } = found;
-        let (place, is_big_endian) = (Place::Byte(byte), self.is_big_endian);
-        if cpu >= MAX_CPUS {
-            return Err(bad_cpu(&self.file, place, &cpu.to_string()));
-        }
-        self.order.check_time(&self.file, place, time_ns)?;
-        if self.order.is_too_late(time_ns) {
-            return Err(self.error(byte, NOT_TOO_LATE, format!("{time_ns} ns")));
-        }
+    /// Returns the event of a record with these bytes.
+    pub(crate) fn event<'a>(&'a mut self, found: Found, data: &'a mut [u8]) -> Result<Event<'a>, TraceError> {
+        self.seen.check(&found)?;
+        let is_big_endian = self.is_big_endian;
         let id = self.any.number("common_type", data, is_big_endian).and_then(|id| u32::try_from(id).ok());
         let Some(id) = id else {
-            return Err(self.error(byte, "an event with common_type", format!("{} bytes", data.len())));
+            let length = format!("{} bytes", data.len());
+            return Err(self.seen.error(found.byte, "an event with common_type", length));
         };
         let layout = self.layouts.get(&id).unwrap_or(&self.any);
         let is_known = layout.id == id;
@@ -126,36 +183,21 @@ impl Emitter {
         let what = match subsystem {
             "sched" | "sock" => {
                 what(name, &mut Record { layout, data, is_big_endian }).map_err(|expected| {
-                    let found = format!("a record of {} bytes that has something else", data.len());
-                    self.error(byte, &format!("{name} with {expected}"), found)
+                    let length = format!("a record of {} bytes that has something else", data.len());
+                    self.seen.error(found.byte, &format!("{name} with {expected}"), length)
                 })?
             }
             "irq_vectors" if name == "local_timer_entry" => What::Tick,
             _ => What::Other,
         };
-        learn_names(&mut self.names, &what);
-        let tid = number("common_pid").and_then(|tid| u32::try_from(tid).ok());
-        let comm = match tid {
-            Some(0) => "<idle>",
-            tid => tid.and_then(|tid| self.names.get(&tid)).map_or("<...>", String::as_str),
-        };
-        let happened = Happened {
-            place,
-            time_ns,
-            cpu,
-            current: Current { comm, tid, process },
-            flags: number("common_flags").map(flags),
+        let said = Said {
+            tid: number("common_pid").and_then(|tid| u32::try_from(tid).ok()),
+            flags: number("common_flags"),
             subsystem,
             name,
-            fields: if name == "softirq_entry" { soft_interrupt(number("vec")) } else { "" },
+            vector: if name == "softirq_entry" { number("vec") } else { None },
             what,
         };
-        self.order.event(&self.file, happened)
-    }
-
-    /// Checks at the end that the recording has events and context switches.
-    pub(crate) fn check_end(&self) -> Result<(), TraceError> {
-        let empty = || self.error(0, "a recording with events", "none".to_owned());
-        self.order.check_end(&self.file, empty)
+        self.seen.event(&found, said)
     }
 }

@@ -84,21 +84,24 @@ impl Layout {
     pub(crate) fn mend_names(&self, data: &mut [u8], is_big_endian: bool) {
         for field in self.fields.iter().filter(|field| field.kind != Kind::Number) {
             let Some((begin, end)) = field.text(data, is_big_endian) else { continue };
-            if data[begin..end].is_ascii() {
-                continue;
-            }
-            let mut at = begin;
-            let invalid: Vec<(usize, usize)> = data[begin..end]
-                .utf8_chunks()
-                .map(|chunk| {
-                    let from = at + chunk.valid().len();
-                    at = from + chunk.invalid().len();
-                    (from, at)
-                })
-                .collect();
-            invalid.into_iter().for_each(|(from, to)| data[from..to].fill(b'?'));
+            mend_name(&mut data[begin..end]);
         }
     }
+}
+
+/// Makes readable text of a name, byte by byte.
+pub(crate) fn mend_name(name: &mut [u8]) {
+    if name.is_ascii() {
+        return;
+    }
+    let mut at = 0;
+    let invalid = |chunk: std::str::Utf8Chunk<'_>| {
+        let from = at + chunk.valid().len();
+        at = from + chunk.invalid().len();
+        (from, at)
+    };
+    let invalid: Vec<(usize, usize)> = name.utf8_chunks().map(invalid).collect();
+    invalid.into_iter().for_each(|(from, to)| name[from..to].fill(b'?'));
 }
 
 /// `field:char prev_comm[16];  offset:8;  size:16;  signed:1;`; very old kernels do not tell the sign, and write
@@ -202,7 +205,8 @@ impl<'a> Fields<'a> for Record<'a, '_> {
     }
 
     fn address_after(&mut self, key: Key) -> Option<u64> {
-        self.number(key).map(|number| number as u64)
+        let field = self.layout.field(key.name)?;
+        Some(number(field.bytes(self.data)?, self.is_big_endian))
     }
 
     fn state(&mut self, key: Key, comm: &str) -> Option<SwitchedOut> {

@@ -17,6 +17,11 @@ impl Merge {
         self.next.push(Reverse((time_ns, stream)));
     }
 
+    /// Returns the time of the earliest event.
+    pub(crate) fn first_ns(&self) -> Option<u64> {
+        self.next.peek().map(|Reverse((time_ns, _))| *time_ns)
+    }
+
     /// Returns the stream with the earliest event, which then has no event noted any more.
     pub(crate) fn take(&mut self) -> Option<usize> {
         self.next.pop().map(|Reverse((_, stream))| stream)

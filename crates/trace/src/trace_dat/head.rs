@@ -76,7 +76,7 @@ pub(crate) fn read(store: &Store) -> Result<Head, TraceError> {
     let version_at = reading.at;
     let version = reading.name("the version of a trace-cmd file")?;
     let mut parts = Parts::default();
-    parts.emitter.file = store.name().to_owned();
+    parts.emitter.seen.file = store.name().to_owned();
     reading.is_big_endian = reading.u8("the byte order")? == 1;
     parts.is_big_endian = reading.is_big_endian;
     parts.emitter.is_big_endian = parts.is_big_endian;
@@ -385,7 +385,7 @@ impl Parts {
             if let Some((tid, comm)) = line.split_once(' ')
                 && let Ok(tid) = tid.parse()
             {
-                self.emitter.names.insert(tid, comm.to_owned());
+                self.emitter.seen.names.insert(tid, comm.to_owned());
             }
         }
         Ok(())

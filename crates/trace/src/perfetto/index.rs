@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The first reading of a Perfetto file: where its bundles of events are, when each begins, and what else the file says
+//! about tasks.
+//!
+//! Packets may be packed, several in one. Each is unpacked again when its bundles are read; the last one is kept.
+
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+use rustc_hash::FxHashMap;
+
+use crate::TraceError;
+use crate::perfetto::message::kind_of;
+use crate::perfetto::wire::{Broken, Message, Span, Value};
+use crate::raw::store::{Reading, Store};
+
+/// Fields of Trace, TracePacket, FtraceEventBundle, CompactSched and FtraceEvent.
+const TRACE_PACKET: u64 = 1;
+const PACKET_BUNDLE: u64 = 1;
+const PACKET_PROCESS_TREE: u64 = 2;
+const PACKET_PACKED: u64 = 50;
+pub(crate) const BUNDLE_EVENT: u64 = 2;
+pub(crate) const BUNDLE_COMPACT: u64 = 4;
+pub(crate) const COMPACT_SWITCH_TIME: u64 = 1;
+pub(crate) const COMPACT_WAKING_TIME: u64 = 7;
+pub(crate) const EVENT_TIME: u64 = 1;
+
+/// The most that a packet may have when it is unpacked.
+const UNPACKED_BYTES_MAX: u64 = 64 << 20;
+
+/// The most bundles: with this many, the index has 2 GiB, and the file some hundred.
+const BUNDLES_MAX: usize = 1 << 26;
+
+/// Where a bundle is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The time of its first event.
+    pub(crate) first_ns: u64,
+    /// Offset in the file of the bundle, or of the packed packet.
+    pub(crate) at: u64,
+    /// Its length there.
+    pub(crate) bytes: u32,
+    /// Where the bundle is in the packed packet.
+    pub(crate) inner: Option<(u32, u32)>,
+}
+
+/// What the first reading tells.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// The bundles, in the order in which they begin.
+    pub(crate) bundles: Vec<Place>,
+    /// The process of each task.
+    pub(crate) processes: FxHashMap<u32, u32>,
+    /// The file has sched_process_fork, so task_newtask says nothing new.
+    pub(crate) has_forks: bool,
+    /// The file has events in the compact form.
+    pub(crate) is_compact: bool,
+}
+
+/// The packed packet that was read last.
+#[derive(Debug, Default)]
+pub(crate) struct Unpacked {
+    at: Option<u64>,
+    data: Vec<u8>,
+}
+
+impl Unpacked {
+    /// Returns what the packed packet at this place holds.
+    pub(crate) fn read(&mut self, store: &Store, at: u64, bytes: u64) -> Result<&[u8], TraceError> {
+        if self.at != Some(at) {
+            let packed = store.part(at, bytes, "a packed packet")?;
+            self.at = None;
+            self.data.clear();
+            let limited = ZlibDecoder::new(&packed[..]).take(UNPACKED_BYTES_MAX + 1);
+            let length = { limited }.read_to_end(&mut self.data);
+            let length = length.map_err(|error| store.error(at, "a packed packet", &error.to_string()))?;
+            if length as u64 > UNPACKED_BYTES_MAX {
+                let limit = format!("at most {} MiB in a packed packet", UNPACKED_BYTES_MAX >> 20);
+                return Err(store.error(at, &limit, "more"));
+            }
+            self.at = Some(at);
+        }
+        Ok(&self.data)
+    }
+}
+
+impl Index {
+    pub(crate) fn read(store: &Store, unpacked: &mut Unpacked) -> Result<Self, TraceError> {
+        let mut index = Index::default();
+        let mut at = 0;
+        while at < store.bytes() {
+            let begin = at;
+            let (body, bytes) = packet(store, begin)?;
+            let data = store.part(body, bytes, "a packet")?;
+            index.packet(store, unpacked, body, &data)?;
+            at = body + bytes;
+        }
+        index.bundles.sort_unstable();
+        Ok(index)
+    }
+
+    /// Notes what a packet holds.
+    fn packet(
+        &mut self,
+        store: &Store,
+        unpacked: &mut Unpacked,
+        at: u64,
+        data: &[u8],
+    ) -> Result<(), TraceError> {
+        let broken = |Broken(byte)| broken(store, at + byte as u64);
+        let mut packet = Message::new(data, (0, data.len()));
+        while let Some((field, value)) = packet.next().map_err(broken)? {
+            let Value::Bytes(span) = value else { continue };
+            let (begin, length) = (at + span.0 as u64, (span.1 - span.0) as u64);
+            match field {
+                PACKET_BUNDLE => {
+                    if let Some(first_ns) = self.bundle(data, span).map_err(broken)? {
+                        self.add(store, Place { first_ns, at: begin, bytes: length as u32, inner: None })?;
+                    }
+                }
+                PACKET_PROCESS_TREE => self.process_tree(data, span).map_err(broken)?,
+                PACKET_PACKED => {
+                    let data = unpacked.read(store, begin, length)?;
+                    self.packed(store, begin, length as u32, data)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what the packets hold that were packed into one.
+    fn packed(&mut self, store: &Store, at: u64, bytes: u32, data: &[u8]) -> Result<(), TraceError> {
+        let broken = |Broken(_)| broken(store, at);
+        let mut packets = Message::new(data, (0, data.len()));
+        while let Some((field, value)) = packets.next().map_err(broken)? {
+            let (TRACE_PACKET, Value::Bytes(span)) = (field, value) else { continue };
+            let mut packet = Message::new(data, span);
+            while let Some((field, value)) = packet.next().map_err(broken)? {
+                let Value::Bytes(span) = value else { continue };
+                match field {
+                    PACKET_BUNDLE => {
+                        let inner = Some((span.0 as u32, span.1 as u32));
+                        if let Some(first_ns) = self.bundle(data, span).map_err(broken)? {
+                            self.add(store, Place { first_ns, at, bytes, inner })?;
+                        }
+                    }
+                    PACKET_PROCESS_TREE => self.process_tree(data, span).map_err(broken)?,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, store: &Store, place: Place) -> Result<(), TraceError> {
+        if self.bundles.len() == BUNDLES_MAX {
+            return Err(store.error(place.at, &format!("at most {BUNDLES_MAX} bundles of events"), "more"));
+        }
+        self.bundles.push(place);
+        Ok(())
+    }
+
+    /// Returns the time of the earliest event of a bundle; `None` if it has none.
+    fn bundle(&mut self, data: &[u8], span: Span) -> Result<Option<u64>, Broken> {
+        let mut first_ns: Option<u64> = None;
+        let mut note = |time_ns: u64| first_ns = Some(first_ns.map_or(time_ns, |first| first.min(time_ns)));
+        let mut bundle = Message::new(data, span);
+        while let Some((field, value)) = bundle.next()? {
+            let Value::Bytes(span) = value else { continue };
+            match field {
+                BUNDLE_EVENT => {
+                    let mut event = Message::new(data, span);
+                    while let Some((field, value)) = event.next()? {
+                        match value {
+                            Value::Number(time_ns) if field == EVENT_TIME => note(time_ns),
+                            Value::Bytes(_) => self.has_forks |= kind_of(field).is_fork(),
+                            Value::Number(_) => {}
+                        }
+                    }
+                }
+                BUNDLE_COMPACT => {
+                    self.is_compact = true;
+                    let mut compact = Message::new(data, span);
+                    while let Some((field, value)) = compact.next()? {
+                        if let (COMPACT_SWITCH_TIME | COMPACT_WAKING_TIME, Value::Bytes(span)) =
+                            (field, value)
+                            && let Some(time_ns) = Message::new(data, span).packed()?
+                        {
+                            note(time_ns);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(first_ns)
+    }
+
+    /// Notes the process of each task that the system had.
+    fn process_tree(&mut self, data: &[u8], span: Span) -> Result<(), Broken> {
+        const PROCESS: u64 = 1;
+        const THREAD: u64 = 2;
+        let mut tree = Message::new(data, span);
+        while let Some((field, value)) = tree.next()? {
+            let Value::Bytes(span) = value else { continue };
+            let (mut tid, mut process) = (None, None);
+            let mut task = Message::new(data, span);
+            while let Some((key, value)) = task.next()? {
+                let Value::Number(number) = value else { continue };
+                let id = u32::try_from(number).ok();
+                match (field, key) {
+                    (PROCESS, 1) => (tid, process) = (id, id),
+                    (THREAD, 1) => tid = id,
+                    (THREAD, 3) => process = id,
+                    _ => {}
+                }
+            }
+            if let (Some(tid), Some(process)) = (tid, process) {
+                self.processes.insert(tid, process);
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn broken(store: &Store, byte: u64) -> TraceError {
+    store.error(byte, "a field of a message", "other bytes, or the end of the message")
+}
+
+/// Returns where the packet that begins at a byte has its fields, and their length.
+fn packet(store: &Store, begin: u64) -> Result<(u64, u64), TraceError> {
+    let mut reading = Reading { store, at: begin, is_big_endian: false };
+    let key = reading.u8("a packet")?;
+    if u64::from(key) != TRACE_PACKET << 3 | 2 {
+        return Err(store.error(begin, "a packet (the byte 0x0a)", &format!("{key:#04x}")));
+    }
+    let mut bytes = 0;
+    for shift in (0..63).step_by(7) {
+        let byte = reading.u8("the length of a packet")?;
+        bytes |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            store.check(reading.at, bytes, "a packet")?;
+            return Ok((reading.at, bytes));
+        }
+    }
+    Err(store.error(begin, "the length of a packet", "a larger number"))
+}
