@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab check`: a recording beside its own replay.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 use clap::Args;
-use wakelab_lab::observe_replays;
+use wakelab_lab::{observe_replays, replay_on_itself};
 use wakelab_report::Check;
 use wakelab_trace::Changed;
 
@@ -45,10 +43,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
     let (nearest, why) = input::recorded_policy(&recording);
     let name = args.policy.as_deref().unwrap_or(nearest);
     let policy = given.map_or_else(|| input::policy(nearest), Ok)?;
-    let workload = Arc::new(recording.workload.clone());
-    let scenarios = wakelab_lab::scenarios(&machine, &workload, &[policy], input::kernel(&args.kernel));
+    let scenario = replay_on_itself(&recording, &machine, policy, input::kernel(&args.kernel));
     let seeds = input::seeds(&args.seeds);
-    let replays = observe_replays(&scenarios[0], &seeds, &Bar::new().runner(&args.seeds.threads))?;
+    let replays = observe_replays(&scenario, &seeds, &Bar::new().runner(&args.seeds.threads))?;
     let check = Check::new(&recording, &replays, &machine.name, name);
     match args.format.format {
         Format::Json => print::json(&check.document(&seeds)),

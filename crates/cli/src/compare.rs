@@ -2,11 +2,10 @@
 //! `wakelab compare`: one input under several policies.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_lab::{Kernel, observe_replays};
+use wakelab_lab::{Kernel, observe_replays, replay_on_itself};
 use wakelab_report::{Comparison, ReplayErrors};
 use wakelab_sim::{HostProfile, Outcome};
 use wakelab_trace::{Changed, Recording};
@@ -99,11 +98,10 @@ fn replay_errors(args: &CompareArgs, recording: &Recording, seeds: &[u64]) -> Re
         return Ok(None);
     };
     let (policy, _) = input::recorded_policy(&recording);
-    let workload = Arc::new(recording.workload.clone());
     // The recorded kernel had its policy built in, whatever `--host` asks of the policies that are compared.
     let kernel = Kernel { host: HostProfile::Mainline, ..input::kernel(&args.kernel) };
-    let scenarios = wakelab_lab::scenarios(&machine, &workload, &[input::policy(policy)?], kernel);
-    let replays = observe_replays(&scenarios[0], seeds, &Bar::new().runner(&args.seeds.threads))?;
+    let scenario = replay_on_itself(&recording, &machine, input::policy(policy)?, kernel);
+    let replays = observe_replays(&scenario, seeds, &Bar::new().runner(&args.seeds.threads))?;
     Ok(Some(ReplayErrors::new(&recording, &replays, &machine.name, policy)))
 }
 

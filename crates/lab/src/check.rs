@@ -3,15 +3,17 @@
 //! recordings, so that every figure has one definition.
 
 use std::io;
+use std::sync::Arc;
 
 use wakelab_machine::{Machine, MachineError};
+use wakelab_policy::PolicySpec;
 use wakelab_sim::Scenario;
-use wakelab_trace::{Observations, Options, Recording};
+use wakelab_trace::{Observations, Options, Recording, fold};
 
 use crate::error::LabError;
 use crate::export::export_events;
 use crate::runner::Runner;
-use crate::scenario::describe;
+use crate::scenario::{Kernel, describe};
 
 /// The machine that made a recording, as far as the recording tells: the machine in the header of `wakelab record`, or
 /// CPUs of one LLC with the costs of the preset `smp-8`. The exits from idle are those that the recording shows.
@@ -38,6 +40,21 @@ pub fn recorded_machine(recording: &Recording) -> Result<Machine, MachineError> 
     );
     let base = Machine::from_toml(&text, "recorded").expect("a machine of one LLC is valid");
     Ok(recording.learnt.machine(&base, name))
+}
+
+/// The replay of a recording on the machine that made it. Its tasks may name CPUs that no event has, and that this
+/// machine may lack; they keep the others.
+pub fn replay_on_itself(
+    recording: &Recording,
+    machine: &Arc<Machine>,
+    policy: PolicySpec,
+    kernel: Kernel,
+) -> Scenario {
+    let mut workload = recording.workload.clone();
+    fold(&mut workload, machine.topology.nr_cpus() as u32);
+    let Kernel { host, limit_ns, limit_events } = kernel;
+    let (machine, workload) = (Arc::clone(machine), Arc::new(workload));
+    Scenario { machine, workload, policy, host, limit_ns, limit_events }
 }
 
 /// What the replays of `scenario` show, one for each seed.

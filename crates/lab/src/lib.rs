@@ -25,7 +25,7 @@ mod sensitivity;
 
 pub use ablation::{AblationCase, AblationPlan, ablate};
 pub use bench::{BENCH_COSTS_OF, BENCH_GROWTH_CPUS, BenchPlan, BenchResult, bench};
-pub use check::{observe_replays, recorded_machine};
+pub use check::{observe_replays, recorded_machine, replay_on_itself};
 pub use demo::{DEMO_NAME, demo_recording};
 pub use error::LabError;
 pub use experiments::{ExperimentOutcomes, plan_experiments, run_experiments};

@@ -7,13 +7,15 @@
 
 use std::sync::Arc;
 
-use wakelab_lab::{Kernel, Runner, Silent, observe_replays, scenarios};
+use wakelab_lab::{Kernel, Runner, Silent, observe_replays, recorded_machine, replay_on_itself, scenarios};
 use wakelab_machine::{Machine, Term};
 use wakelab_sim::{HostProfile, LIMIT_EVENTS};
 use wakelab_trace::{Options, WhatIf, read_from};
 
 const WORK_MS: f64 = 300.0;
 const TWO_TICKS_MS: f64 = 8.0;
+const KERNEL: Kernel =
+    Kernel { host: HostProfile::Mainline, limit_ns: 10_000_000_000, limit_events: LIMIT_EVENTS };
 const POLICIES: [&str; 3] = ["linux-4.15", "linux-6.12", "wakelab"];
 
 /// t1 runs on CPU 0, t2 on CPU 1, both for the whole recording.
@@ -38,11 +40,23 @@ fn done_ms(nr_cpus: u32, policy: &str, nice: &[&str], cpus: &[&str]) -> [f64; 2]
     );
     let machine = Machine::from_toml(&toml, "m").expect("a machine of one LLC");
     let machine = Term::ALL.iter().fold(machine, |machine, &term| machine.without(term));
-    let kernel = Kernel { host: HostProfile::Mainline, limit_ns: 10_000_000_000, limit_events: LIMIT_EVENTS };
     let policy = policy.parse().expect("a policy");
-    let of = scenarios(&Arc::new(machine), &Arc::new(workload), &[policy], kernel);
+    let of = scenarios(&Arc::new(machine), &Arc::new(workload), &[policy], KERNEL);
     let seen = observe_replays(&of[0], &[1], &Runner::new(None, &Silent)).expect("it runs");
     ["t1", "t2"].map(|comm| seen[0].by_comm[comm].done_ns as f64 / 1e6)
+}
+
+/// A header says that t1 may run on CPUs that neither an event nor the recorded machine has.
+#[test]
+fn a_recording_replays_on_itself_whatever_cpus_it_names() {
+    let text = format!("# wakelab-record: perf\n# wakelab-task: pid=1 cpus=1-7\n{RECORDING}");
+    let recording = read_from(text.as_bytes(), "r", "r", &Options::default()).expect("a recording");
+    let machine = Arc::new(recorded_machine(&recording).expect("a machine of two CPUs"));
+    let policy = "linux-6.12".parse().expect("a policy");
+    let scenario = replay_on_itself(&recording, &machine, policy, KERNEL);
+    let t1 = scenario.workload.tasks.iter().find(|task| task.name == "t1").expect("it was recorded");
+    assert_eq!((machine.topology.nr_cpus(), &t1.allowed), (2, &Some(vec![1])));
+    observe_replays(&scenario, &[1], &Runner::new(None, &Silent)).expect("it runs");
 }
 
 fn assert_near(found: [f64; 2], expected: [f64; 2], what: &str) {

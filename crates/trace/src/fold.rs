@@ -13,6 +13,8 @@
 //! work there, and tasks wait for it. Only moves between CPUs, by `migration/3`, become fewer on fewer CPUs. They stay
 //! in the model and take as long as they did (30 us each in fixtures/hackbench.perf.txt).
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use wakelab_machine::printable;
 use wakelab_workload::{Task, Workload};
@@ -40,7 +42,7 @@ pub(crate) enum Fit {
 }
 
 /// Fits all tasks onto a machine with CPUs 0 to `nr_cpus` - 1. Tasks that may run everywhere still may.
-pub(crate) fn fold(workload: &mut Workload, nr_cpus: u32) -> Folded {
+pub fn fold(workload: &mut Workload, nr_cpus: u32) -> Folded {
     let all: Vec<u32> = (0..nr_cpus).collect();
     let mut folded = Folded { nr_cpus, ..Folded::default() };
     for task in &mut workload.tasks {
@@ -84,10 +86,11 @@ impl Folded {
         let Folded { nr_cpus, moved, narrowed } = self;
         let mut parts = Vec::new();
         if !moved.is_empty() {
+            let all: BTreeSet<&String> = moved.iter().collect();
             let mut names: Vec<String> =
-                moved.iter().take(SHOWN).map(|name| printable(name).into_owned()).collect();
-            if moved.len() > SHOWN {
-                names.push(format!("{} more", moved.len() - SHOWN));
+                all.iter().take(SHOWN).map(|name| printable(name).into_owned()).collect();
+            if all.len() > SHOWN {
+                names.push(format!("{} more", all.len() - SHOWN));
             }
             let (tasks, run) = if moved.len() == 1 { ("task", "runs") } else { ("tasks", "run") };
             let place = match nr_cpus {
@@ -170,10 +173,12 @@ mod tests {
     #[test]
     fn a_line_says_what_was_folded() {
         let moved: Vec<String> = (1..6).map(|cpu| format!("migration/{cpu}")).collect();
-        let five = Folded { nr_cpus: 1, moved: moved.clone(), narrowed: 0 };
+        // Each name is there once, however many tasks have it.
+        let twice = [&moved[..], &moved[..]].concat();
+        let ten = Folded { nr_cpus: 1, moved: twice, narrowed: 0 };
         assert_eq!(
-            five.note().expect("five moved"),
-            "folded: 5 tasks bound to CPUs that the machine lacks run on CPU 0 instead: migration/1, migration/2, \
+            ten.note().expect("ten moved"),
+            "folded: 10 tasks bound to CPUs that the machine lacks run on CPU 0 instead: migration/1, migration/2, \
              migration/3, 2 more"
         );
         let both = Folded { nr_cpus: 2, moved: moved[..1].to_vec(), narrowed: 2 };

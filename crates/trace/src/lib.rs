@@ -56,7 +56,7 @@ use wakelab_workload::Workload;
 
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
-pub use fold::Folded;
+pub use fold::{Folded, fold};
 pub use header::Header;
 pub use learnt::Learnt;
 pub use observed::{Observations, Observed, is_service};
