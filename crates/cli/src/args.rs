@@ -169,7 +169,7 @@ pub(crate) fn term() -> impl TypedValueParser<Value = Term> {
 }
 
 /// Parses decimal seconds into nanoseconds without rounding.
-fn seconds_as_ns(text: &str) -> Result<u64, String> {
+pub(crate) fn seconds_as_ns(text: &str) -> Result<u64, String> {
     const SECONDS_MAX: u64 = 100_000;
     const DIGITS: usize = 9;
     let parse = || {

@@ -8,12 +8,13 @@ use std::process::ExitCode;
 use wakelab_ab::AbError;
 use wakelab_lab::LabError;
 use wakelab_machine::printable_lines;
+use wakelab_record::RecordError;
 
 use crate::print;
 
 const FAILURE: u8 = 1;
 const BAD_INPUT: u8 = 2;
-/// The command that `wakelab ab` measures failed, and wakelab itself did not.
+/// The command that `wakelab ab` measures, or that `wakelab record` records, failed, and wakelab itself did not.
 const COMMAND_FAILED: u8 = 3;
 /// 128 plus the number of SIGINT, as shells report it.
 const INTERRUPTED: u8 = 130;
@@ -29,6 +30,18 @@ impl fmt::Display for BadInput {
 }
 
 impl std::error::Error for BadInput {}
+
+/// The recorded command failed; the recording is complete.
+#[derive(Debug)]
+pub(crate) struct RecordedCommandFailed(pub(crate) String);
+
+impl fmt::Display for RecordedCommandFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RecordedCommandFailed {}
 
 /// Turns an error of a library that reads input into [`BadInput`].
 pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
@@ -48,6 +61,14 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<BadInput>() || error.downcast_ref::<LabError>().is_some_and(LabError::is_input) {
         return BAD_INPUT;
+    }
+    if error.is::<RecordedCommandFailed>() {
+        return COMMAND_FAILED;
+    }
+    match error.downcast_ref::<RecordError>() {
+        Some(RecordError::Interrupted) => return INTERRUPTED,
+        Some(error) if error.is_input() => return BAD_INPUT,
+        _ => {}
     }
     match error.downcast_ref::<AbError>() {
         Some(AbError::CommandFailed { .. }) => COMMAND_FAILED,

@@ -21,6 +21,7 @@ mod output;
 mod policies;
 mod print;
 mod progress;
+mod record;
 mod round_trip;
 mod run;
 mod sensitivity;
@@ -53,6 +54,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Record what this machine's scheduler does, into one file that the other commands read
+    Record(record::RecordArgs),
     /// Run a recording or a workload under several policies and compare the results
     Compare(compare::CompareArgs),
     /// Run a recording or a workload once and show where the time went
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Err(error) => return error::print_usage(&error),
     };
     let result = match arguments.command {
+        Command::Record(args) => record::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),

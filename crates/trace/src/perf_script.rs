@@ -15,10 +15,15 @@
 use crate::event::{Current, Told};
 use crate::header::HeaderLine;
 use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
-use crate::text::{Format, Head, Line, head};
+use crate::text::{self, Format, Head, Line, head};
 
 /// How records of perf itself begin, where an event's name would stand.
 const PERF_RECORD: &str = "PERF_RECORD_";
+
+/// Returns the time of an event's line; `None` if it is another kind of line.
+pub fn time_ns(line: &str) -> Option<u64> {
+    Text::head(line).and_then(|head| text::time_ns(head.seconds, head.fraction))
+}
 
 /// The format of `perf script`.
 #[derive(Debug, Default)]

@@ -296,7 +296,7 @@ pub(crate) fn expected(lines: &Lines<'_>, expected: &str) -> TraceError {
 }
 
 /// Returns a time in ns. The fraction has 1 to 9 digits: recorders write 6, or 9 for nanoseconds.
-fn time_ns(seconds: &str, fraction: &str) -> Option<u64> {
+pub(crate) fn time_ns(seconds: &str, fraction: &str) -> Option<u64> {
     let scale = 10u64.pow(u32::try_from(9usize.checked_sub(fraction.len())?).ok()?);
     let fraction_ns = number(fraction)? * scale;
     number(seconds)?.checked_mul(1_000_000_000)?.checked_add(fraction_ns)

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `wakelab record`: what this machine's scheduler does, in one file that the other commands read.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::TypedValueParser;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use wakelab_record::{Group, Plan, RecordError, Stop, Taken, Written, exec_with_parent};
+
+use crate::args::seconds_as_ns;
+use crate::error::{RecordedCommandFailed, bad_input};
+use crate::output::OutputFile;
+use crate::print;
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    sudo wakelab record -- hackbench -g 2\n  \
+    sudo wakelab record -o service.rec.gz --for 5      # while the service runs\n  \
+    wakelab check service.rec.gz\n\n\
+    It needs root and perf. The file is text, packed with gzip if its name ends in .gz; it has the names of all tasks and \
+    the kernel's command line. Ctrl-C ends the recording, and the file is written. docs/guide/recordings.md says what is \
+    recorded and what it costs.\n\n\
+    Exit codes: 0 success, 1 failure, 2 bad arguments, no root or no perf, 3 COMMAND failed and the file is complete.")]
+pub(crate) struct RecordArgs {
+    /// File to write. If it exists, it is kept as FILE.old, and an older FILE.old is replaced
+    #[arg(long, short, value_name = "FILE", default_value = "wakelab.rec.gz")]
+    output: PathBuf,
+    /// End the recording after SECONDS, which may have decimals, and then COMMAND by SIGTERM if it still runs; a larger
+    /// value records more
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds_as_ns)]
+    limit_ns: Option<u64>,
+    /// Record whatever the machine does, until Ctrl-C or for the time of --for
+    #[arg(long, short = 'a', conflicts_with = "command")]
+    system_wide: bool,
+    /// Leave out interrupts and timers. Wake-ups by them are attributed to the interrupted task then
+    #[arg(long)]
+    no_irq: bool,
+    /// Leave out messages over sockets. What woke nobody must be inferred then
+    #[arg(long)]
+    no_flow: bool,
+    /// Leave out calls of sched_yield, which count as preemptions then
+    #[arg(long)]
+    no_yield: bool,
+    /// Buffer of each CPU in megabytes, a power of two; a larger one loses fewer events and takes more memory
+    #[arg(long, value_name = "MB", default_value = "8", value_parser = buffer_mb())]
+    buffer_mb: u32,
+    /// Process id of the recorder, for the copy of this program that becomes perf
+    #[arg(long, value_name = "PID", hide = true)]
+    parent: Option<i32>,
+    /// Command to record, with its arguments, from its start to its end. The tasks of all other programs are recorded,
+    /// too
+    #[arg(value_name = "COMMAND", last = true)]
+    command: Vec<String>,
+}
+
+/// Records, and writes the file.
+pub(crate) fn run(args: &RecordArgs) -> Result<()> {
+    if let Some(parent) = args.parent {
+        let words: Vec<OsString> = args.command.iter().map(OsString::from).collect();
+        return Err(exec_with_parent(parent, &words)).context("cannot start perf");
+    }
+    if args.command.is_empty() && args.limit_ns.is_none() && !args.system_wide {
+        return Err(bad_input(
+            "what to record is missing: expected `-- COMMAND`, --for SECONDS, or --system-wide until Ctrl-C",
+        ));
+    }
+    let stop = Arc::new(Stop::default());
+    let at_signal = Arc::clone(&stop);
+    ctrlc::set_handler(move || at_signal.stop()).context("cannot catch SIGINT")?;
+    let mut output = OutputFile::create("--output", &args.output, &[])?;
+    let taken = wakelab_record::record(&plan(args)?, &stop)?;
+    let (status, warnings) = (taken.status, taken.warnings.clone());
+    let written = write(taken, &args.output, output.writer(), &stop)?;
+    keep_old(&args.output).with_context(|| format!("cannot keep the old {}", args.output.display()))?;
+    output.finish()?;
+    tell(args, &warnings, &written);
+    match status {
+        Some(status) if !status.success() => Err(RecordedCommandFailed(format!(
+            "{} failed ({status}); {} is complete",
+            args.command.join(" "),
+            args.output.display()
+        ))
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+fn plan(args: &RecordArgs) -> Result<Plan> {
+    let without = [(args.no_irq, Group::Irq), (args.no_flow, Group::Flow), (args.no_yield, Group::Yield)];
+    let this = std::env::current_exe().context("cannot find this program")?;
+    Ok(Plan {
+        command: args.command.clone(),
+        limit: args.limit_ns.map(Duration::from_nanos),
+        without: without.into_iter().filter(|(out, _)| *out).map(|(_, group)| group).collect(),
+        buffer_mb: args.buffer_mb,
+        folder: folder(&args.output),
+        perf: "perf".into(),
+        launcher: vec![this.into(), "record".into(), "--parent".into()],
+        made_by: concat!("wakelab ", env!("CARGO_PKG_VERSION")).to_owned(),
+    })
+}
+
+/// Where perf's data go, which may be large: the folder of `TMPDIR` if it is set, else that of the output.
+fn folder(output: &Path) -> PathBuf {
+    let is_device = output.metadata().is_ok_and(|found| !found.is_file());
+    if is_device || std::env::var_os("TMPDIR").is_some() {
+        return std::env::temp_dir();
+    }
+    let target = output.canonicalize().unwrap_or_else(|_| output.to_owned());
+    let parent = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Writes the text, packed if the name says so.
+fn write(taken: Taken, path: &Path, file: &mut File, stop: &Stop) -> Result<Written> {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{spinner} perf script: {pos} events");
+    let bar = bar.with_style(style.expect("the template is a constant that parses"));
+    let mut watch = |events| bar.set_position(events);
+    let written = if path.extension().is_some_and(|suffix| suffix == "gz") {
+        let mut packer = GzEncoder::new(BufWriter::new(file), Compression::fast());
+        let written = taken.write(&mut packer, stop, &mut watch)?;
+        packer.finish().and_then(|mut file| file.flush()).map_err(RecordError::Write)?;
+        written
+    } else {
+        let mut file = BufWriter::new(file);
+        let written = taken.write(&mut file, stop, &mut watch)?;
+        file.flush().map_err(RecordError::Write)?;
+        written
+    };
+    bar.finish_and_clear();
+    Ok(written)
+}
+
+/// Renames the file that is there, as perf does.
+fn keep_old(path: &Path) -> io::Result<()> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let target = path.canonicalize()?;
+    let mut old = target.clone().into_os_string();
+    old.push(".old");
+    std::fs::rename(target, old)
+}
+
+/// Prints what the user must know.
+fn tell(args: &RecordArgs, warnings: &[String], written: &Written) {
+    let path = args.output.display();
+    let cost = written.event_cost_ns.map(|ns| format!("; recording took about {ns} ns for each event"));
+    print::note(&format!(
+        "{path}: {} events, {} lost{}",
+        written.events,
+        written.lost,
+        cost.unwrap_or_default()
+    ));
+    if written.lost > 0 {
+        print::note("events were lost: use a larger --buffer-mb, or leave events out with --no-flow");
+    }
+    warnings.iter().for_each(|warning| print::note(warning));
+}
+
+/// Parses the size of perf's buffer.
+fn buffer_mb() -> impl TypedValueParser<Value = u32> {
+    clap::value_parser!(u32)
+        .range(1..=1024)
+        .try_map(|mb| if mb.is_power_of_two() { Ok(mb) } else { Err("expected a power of two, such as 16") })
+}

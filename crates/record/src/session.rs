@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One recording, from the first look at the machine until perf has completed its data.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{Pid, geteuid, gettid};
+use wakelab_machine::Machine;
+use wakelab_trace::{Header, header};
+
+use crate::cost::{self, Added};
+use crate::error::{RecordError, system};
+use crate::events::{Group, Selection, event_folders, select};
+use crate::facts;
+use crate::perf::{Order, Program, Recorder, status_words};
+use crate::stop::{Stop, Woken};
+use crate::tasks::{self, Tasks, tasks, threads};
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The command to record, with its arguments; empty: whatever the machine does.
+    pub command: Vec<String>,
+    /// When the recording ends, if the command has not ended before.
+    pub limit: Option<Duration>,
+    /// Groups of events to leave out.
+    pub without: Vec<Group>,
+    /// The size of perf's buffer for each CPU: a power of two.
+    pub buffer_mb: u32,
+    /// Where perf's data go, in a file without a name.
+    pub folder: PathBuf,
+    /// perf, by its name or path.
+    pub perf: OsString,
+    /// A program and arguments that, with the id of this process and a command behind them, call
+    /// [`crate::exec_with_parent`].
+    pub launcher: Vec<OsString>,
+    /// The caller's name and version, for the header.
+    pub made_by: String,
+}
+
+/// A recording that has ended and is not written yet.
+#[derive(Debug)]
+pub struct Taken {
+    /// How the command ended; `None` if there was none, or if the recorder ended it.
+    pub status: Option<ExitStatus>,
+    /// What the user must know, a sentence each.
+    pub warnings: Vec<String>,
+    pub(crate) header: Header,
+    /// More lines of the header.
+    pub(crate) facts: String,
+    /// perf's data.
+    pub(crate) data: File,
+    /// The recording's end, on the recorder's clock. Later events measure the cost of an event.
+    pub(crate) end_ns: u64,
+    pub(crate) added: Option<Added>,
+    pub(crate) program: Program,
+}
+
+/// What happened while events were on.
+struct Ran {
+    /// How the command ended, if it ended by itself.
+    status: Option<ExitStatus>,
+    end_ns: u64,
+    /// The thread that waited for the command.
+    waiter: Option<u32>,
+}
+
+/// Records until the command ends, until the limit, or until a stop.
+///
+/// # Errors
+/// No perf, no root, no events, no such command; or perf fails.
+pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
+    let program = Program { path: plan.perf.clone(), launcher: plan.launcher.clone() };
+    let version = program.version()?;
+    if !geteuid().is_root() {
+        return Err(RecordError::NotRoot);
+    }
+    let selection = select(&event_folders(), &plan.without)?;
+    let data = tempfile::tempfile_in(&plan.folder)
+        .map_err(system(format!("make a temporary file in {}", plan.folder.display())))?;
+    let mut warnings = Vec::new();
+    let machine = machine_text(&mut warnings);
+    let before = tasks(Path::new("/proc"));
+    let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+
+    let order = Order { events: &selection.events, buffer_mb: plan.buffer_mb, data: &data };
+    let mut recorder = Recorder::start(&program, &order)?;
+    let mut own: BTreeSet<u32> = threads(std::process::id()).into_iter().collect();
+    own.extend(threads(recorder.pid()));
+    let ran = run(&plan.command, plan.limit, stop, &mut recorder)?;
+    own.extend(threads(recorder.pid()));
+    own.extend(ran.waiter);
+    let after = tasks(Path::new("/proc"));
+    let added = match cost::measure(&mut recorder) {
+        Ok(added) => Some(added),
+        Err(error) => {
+            warnings.push(format!("the cost of an event was not measured: {error}"));
+            None
+        }
+    };
+    recorder.end()?;
+
+    let ids_known = facts::ids_are_the_kernels();
+    if !ids_known {
+        warnings.push(
+            "in a container the ids of tasks are not those of the events, so the recorder is known by its name alone, and \
+             affinities are unknown"
+                .to_owned(),
+        );
+    }
+    if !selection.absent.is_empty() {
+        warnings.push(format!("this kernel does not have {}", selection.absent.join(", ")));
+    }
+    let header = Header {
+        made_by: format!("{}, {version}", plan.made_by),
+        kernel: facts::text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        boot_options: facts::text("/proc/cmdline").unwrap_or_default(),
+        command: facts::shell_words(&plan.command),
+        machine,
+        recorder: if ids_known { own } else { BTreeSet::new() },
+        event_cost_ns: None,
+    };
+    warnings.extend(header.patched_kernel());
+    let mut lines = how(plan, &selection, &ran, began_s);
+    lines.push_str(&facts::settings());
+    lines.push_str(&facts::cgroups([&before, &after]));
+    lines.push_str(&task_lines(ids_known, &before, &after));
+    Ok(Taken { status: ran.status, warnings, header, facts: lines, data, end_ns: ran.end_ns, added, program })
+}
+
+/// Returns this machine as a machine file; empty, with a warning, if it cannot be described.
+fn machine_text(warnings: &mut Vec<String>) -> String {
+    let text = Machine::preset("host").and_then(|machine| machine.to_toml());
+    // The meaning of each figure is in every machine file, and is not needed here.
+    let text = text.map(|text| {
+        text.lines().filter(|line| !line.starts_with('#')).fold(String::new(), |all, line| all + line + "\n")
+    });
+    text.unwrap_or_else(|error| {
+        warnings.push(format!("the recording does not describe the machine: {error}"));
+        String::new()
+    })
+}
+
+fn task_lines(ids_known: bool, before: &Tasks, after: &Tasks) -> String {
+    if ids_known { tasks::lines(before, after, &facts::online()) } else { String::new() }
+}
+
+/// Returns the header's lines about how the recording was made.
+fn how(plan: &Plan, selection: &Selection, ran: &Ran, began_s: u64) -> String {
+    let ended = match (plan.command.is_empty(), ran.status) {
+        (true, _) => "no command".to_owned(),
+        (false, Some(status)) => status_words(status),
+        (false, None) => "ended by the recorder".to_owned(),
+    };
+    [
+        ("began-unix-s", began_s.to_string()),
+        ("command-status", ended),
+        ("events", selection.events.join(" ")),
+        ("events-left-out", selection.left_out.join(" ")),
+        ("events-not-in-kernel", selection.absent.join(" ")),
+        ("buffer-mb", plan.buffer_mb.to_string()),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty())
+    .map(|(key, value)| header::line(key, &value))
+    .collect()
+}
+
+/// Turns events on, runs the command if there is one, and turns them off.
+fn run(
+    command: &[String],
+    limit: Option<Duration>,
+    stop: &Stop,
+    recorder: &mut Recorder,
+) -> Result<Ran, RecordError> {
+    recorder.tell("enable")?;
+    let until = limit.map(|limit| Instant::now() + limit);
+    let Some((program, arguments)) = command.split_first() else {
+        stop.wait(0, until);
+        recorder.tell("disable")?;
+        return Ok(Ran { status: None, end_ns: now_ns()?, waiter: None });
+    };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .spawn()
+        .map_err(|why| RecordError::NoCommand { program: program.clone(), why })?;
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("process ids are positive ints"));
+    let (woken, disabled, end_ns, waiter) = thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            wait_for_end(pid);
+            stop.command_ended();
+            u32::try_from(gettid().as_raw()).ok()
+        });
+        let woken = stop.wait(0, until);
+        let disabled = recorder.tell("disable");
+        let end_ns = now_ns();
+        if woken != Woken::CommandEnded {
+            end_command(pid, stop);
+        }
+        (woken, disabled, end_ns, waiter.join().unwrap_or_default())
+    });
+    let status = child.wait().map_err(system("wait for the command"))?;
+    disabled?;
+    let status = Some(status).filter(|_| woken == Woken::CommandEnded);
+    Ok(Ran { status, end_ns: end_ns?, waiter })
+}
+
+/// Ends the command: by SIGTERM, and at a further stop by SIGKILL. It is not reaped before the caller does that, so no
+/// other process can have its id.
+fn end_command(pid: Pid, stop: &Stop) {
+    let stops = stop.stops();
+    let _ = kill(pid, Signal::SIGTERM);
+    if stop.wait(stops, None) != Woken::CommandEnded {
+        let _ = kill(pid, Signal::SIGKILL);
+        while stop.wait(u32::MAX, None) != Woken::CommandEnded {}
+    }
+}
+
+/// Waits until the child process `pid` has ended, without reaping it.
+fn wait_for_end(pid: Pid) {
+    // It fails only if there is no such child, which has then ended as well.
+    while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(Errno::EINTR) {}
+}
+
+/// The time on perf's clock.
+fn now_ns() -> Result<u64, RecordError> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(system("read the clock"))?;
+    let ns = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
+    Ok(u64::try_from(ns).unwrap_or(0))
+}

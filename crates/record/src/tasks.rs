@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The tasks of a machine as /proc shows them, before and after a recording: what no event says of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use wakelab_trace::header;
+
+/// A task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Task {
+    process: u32,
+    comm: String,
+    nice: i32,
+    policy: u32,
+    rt_priority: u32,
+    /// The CPUs where it may run, as a list; empty if it is unknown.
+    cpus: String,
+    pub(crate) cgroup: String,
+}
+
+/// All tasks, by their ids.
+pub(crate) type Tasks = BTreeMap<u32, Task>;
+
+/// Returns the tasks that `proc` (normally `/proc`) shows now. Those that end meanwhile may be missing.
+pub(crate) fn tasks(proc: &Path) -> Tasks {
+    let mut tasks = Tasks::new();
+    for process in numbered(proc) {
+        let folder = proc.join(process.to_string());
+        // Threads share a cgroup, but for threaded cgroups, which have no use here that is known.
+        let cgroup = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
+        let cgroup = cpu_cgroup(&cgroup).unwrap_or_default();
+        for tid in numbered(&folder.join("task")) {
+            let folder = folder.join(format!("task/{tid}"));
+            let read = |file: &str| {
+                fs::read(folder.join(file)).map(|text| String::from_utf8_lossy(&text).into_owned())
+            };
+            let (Ok(stat), Ok(status)) = (read("stat"), read("status")) else { continue };
+            if let Some(task) = task(process, &stat, &status, cgroup) {
+                tasks.insert(tid, task);
+            }
+        }
+    }
+    tasks
+}
+
+/// Returns the ids of a process's threads.
+pub(crate) fn threads(process: u32) -> Vec<u32> {
+    numbered(&Path::new("/proc").join(process.to_string()).join("task"))
+}
+
+fn numbered(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Reads proc_pid_stat(5), where the name stands in brackets and may hold anything, and proc_pid_status(5).
+fn task(process: u32, stat: &str, status: &str, cgroup: &str) -> Option<Task> {
+    let (before, after) = stat.rsplit_once(") ")?;
+    let comm = before.split_once('(')?.1;
+    let words: Vec<&str> = after.split_whitespace().collect();
+    // Fields 19, 40 and 41; `after` begins with field 3.
+    let field = |number: usize| words.get(number - 3).copied();
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    Some(Task {
+        process,
+        comm: comm.to_owned(),
+        nice: field(19)?.parse().ok()?,
+        rt_priority: field(40)?.parse().ok()?,
+        policy: field(41)?.parse().ok()?,
+        cpus: cpus.unwrap_or_default().trim().to_owned(),
+        cgroup: cgroup.to_owned(),
+    })
+}
+
+/// Returns the group in a process's `cgroup` file that shares CPU time: that of version 1's controller `cpu`, or that
+/// of version 2.
+pub(crate) fn cpu_cgroup(text: &str) -> Option<&str> {
+    let lines = || {
+        text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            rest.split_once(':')
+        })
+    };
+    let of_version_1 = lines().find(|(controllers, _)| controllers.split(',').any(|name| name == "cpu"));
+    of_version_1.or_else(|| lines().find(|(controllers, _)| controllers.is_empty())).map(|(_, path)| path)
+}
+
+/// Returns the header's lines about the tasks that were there at the beginning, at the end, or both. `online` are the
+/// machine's CPUs, as a list: a task that may run on all of them is not pinned.
+pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str) -> String {
+    let mut all: BTreeMap<u32, (&Task, &str)> = end.iter().map(|(tid, task)| (*tid, (task, "end"))).collect();
+    for (tid, task) in begin {
+        // An id may have been given to another task meanwhile; then the first one counts.
+        let same = end.get(tid).is_some_and(|at_end| at_end.process == task.process);
+        all.insert(*tid, (task, if same { "begin,end" } else { "begin" }));
+    }
+    let of = |(tid, (task, at)): (&u32, &(&Task, &str))| {
+        let Task { process, comm, nice, policy, rt_priority, cpus, cgroup } = task;
+        let policy = match policy {
+            0 => "other".to_owned(),
+            1 => format!("fifo rt_priority={rt_priority}"),
+            2 => format!("rr rt_priority={rt_priority}"),
+            3 => "batch".to_owned(),
+            5 => "idle".to_owned(),
+            6 => "deadline".to_owned(),
+            7 => "ext".to_owned(),
+            other => other.to_string(),
+        };
+        let pinned = if covers(cpus, online) { String::new() } else { format!(" cpus={cpus}") };
+        let (comm, cgroup) = (header::word(comm), header::word(cgroup));
+        header::line(
+            header::TASK,
+            &format!(
+                "pid={tid} process={process} comm={comm} at={at} nice={nice} policy={policy}{pinned} cgroup={cgroup}"
+            ),
+        )
+    };
+    all.iter().map(of).collect()
+}
+
+/// Whether a list of CPUs has all CPUs of another. A list that is empty or cannot be read is taken for one of all.
+fn covers(list: &str, all: &str) -> bool {
+    let (Some(list), Some(all)) = (ranges(list), ranges(all)) else { return true };
+    let has = |cpu: u32| list.iter().any(|(first, last)| (*first..=*last).contains(&cpu));
+    all.into_iter().all(|(first, last)| (first..=last).all(has))
+}
+
+fn ranges(list: &str) -> Option<Vec<(u32, u32)>> {
+    let range = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        Some((first.parse().ok()?, last.parse().ok()?))
+    };
+    list.trim().split(',').map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "18 (migration/0 (x)) S 2 0 0 0 -1 69238848 0 0 0 0 0 7 0 0 -100 -5 1 0 22 0 0 \
+                        18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 17 0 99 1 0 0 0";
+    const STATUS: &str = "Name:\tmigration/0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\n";
+
+    fn migration() -> Task {
+        task(18, STAT, STATUS, "/").expect("the format of Linux")
+    }
+
+    #[test]
+    fn a_task_of_proc() {
+        let expected = Task {
+            process: 18,
+            comm: "migration/0 (x)".to_owned(),
+            nice: -5,
+            policy: 1,
+            rt_priority: 99,
+            cpus: "0".to_owned(),
+            cgroup: "/".to_owned(),
+        };
+        assert_eq!(migration(), expected);
+        assert_eq!(task(18, "18 (x", STATUS, "/"), None);
+    }
+
+    #[test]
+    fn only_pinned_tasks_have_cpus() {
+        let free = Task { cpus: "0-63".to_owned(), policy: 0, ..migration() };
+        let begin = Tasks::from([(18, migration()), (20, free.clone())]);
+        let end = Tasks::from([(18, migration()), (20, Task { process: 9, ..free.clone() }), (21, free)]);
+        let text = lines(&begin, &end, "0-3");
+        let line = |tid: u32| {
+            let begins = format!("# wakelab-task: pid={tid} ");
+            text.lines().find_map(|line| line.strip_prefix(&begins)).expect("a line").to_owned()
+        };
+        assert_eq!(
+            line(18),
+            "process=18 comm=migration/0?(x) at=begin,end nice=-5 policy=fifo rt_priority=99 cpus=0 cgroup=/"
+        );
+        assert!(line(20).contains(" at=begin ") && !line(20).contains("cpus="), "{text}");
+        assert!(line(21).contains(" at=end ") && line(21).contains(" policy=other "), "{text}");
+    }
+
+    #[test]
+    fn lists_cover_lists() {
+        assert!(covers("0-3", "0-3") && covers("0,1-127", "0-63") && covers("", "0-3"));
+        assert!(!covers("0-2", "0-3") && !covers("1,3", "0-3"));
+    }
+
+    #[test]
+    fn the_group_that_shares_cpu_time() {
+        assert_eq!(cpu_cgroup("7:pids:/p\n3:cpu,cpuacct:/a:b\n0::/u\n"), Some("/a:b"));
+        assert_eq!(cpu_cgroup("2:cpuset:/s\n0::/u\n"), Some("/u"));
+        assert_eq!(cpu_cgroup(""), None);
+    }
+
+    #[test]
+    fn this_process_is_there() {
+        let tasks = tasks(Path::new("/proc"));
+        assert!(tasks.contains_key(&std::process::id()));
+        assert!(threads(std::process::id()).contains(&std::process::id()));
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A recording as text: the header, the events as `perf script` prints them, and a few lines that are known only then.
+
+use std::io::{BufRead, BufReader, Write};
+
+use wakelab_trace::{header, perf_line_time_ns};
+
+use crate::cost::THREAD;
+use crate::error::RecordError;
+use crate::perf::Script;
+use crate::session::Taken;
+use crate::stop::Stop;
+
+/// Events between two reports of progress.
+const STEP: u64 = 10_000;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Events in the recording.
+    pub events: u64,
+    /// Events that perf lost.
+    pub lost: u64,
+    /// The cost of one event, in ns of the CPU time of the task that caused it; `None` if it was not measured.
+    pub event_cost_ns: Option<u64>,
+}
+
+impl Taken {
+    /// Writes the recording to `out`, and tells `watch` the number of events now and then.
+    ///
+    /// # Errors
+    /// `perf script` fails, `out` cannot be written, or a stop comes.
+    pub fn write(
+        self,
+        out: &mut impl Write,
+        stop: &Stop,
+        watch: &mut dyn FnMut(u64),
+    ) -> Result<Written, RecordError> {
+        let stops = stop.stops();
+        self.header
+            .write(out)
+            .and_then(|()| out.write_all(self.facts.as_bytes()))
+            .map_err(RecordError::Write)?;
+        let (script, events) = Script::start(&self.program, &self.data)?;
+        let mut input = BufReader::with_capacity(1 << 18, events);
+        let mut line = Vec::new();
+        let mut lines = Lines::new(self.end_ns);
+        loop {
+            line.clear();
+            let length = input.read_until(b'\n', &mut line).map_err(RecordError::Write)?;
+            if length == 0 {
+                break;
+            }
+            if lines.keep(&String::from_utf8_lossy(&line)) {
+                out.write_all(&line).map_err(RecordError::Write)?;
+            }
+            if lines.read.is_multiple_of(STEP) {
+                if stop.stops() > stops {
+                    return Err(RecordError::Interrupted);
+                }
+                watch(lines.written.events);
+            }
+        }
+        script.end()?;
+        let cost_ns = self.added.and_then(|added| added.event_cost_ns(lines.measuring));
+        let written = Written { event_cost_ns: cost_ns, ..lines.written };
+        out.write_all(footer(&written).as_bytes()).map_err(RecordError::Write)?;
+        Ok(written)
+    }
+}
+
+fn footer(written: &Written) -> String {
+    let cost = written.event_cost_ns.map(|cost_ns| header::line("event-cost-ns", &cost_ns.to_string()));
+    let how = match cost {
+        Some(_) => "median of 9 pairs of 500 round trips over pipes on one CPU, without events and with them",
+        None => "not measured",
+    };
+    let end = format!("{} events, {} lost", written.events, written.lost);
+    cost.unwrap_or_default() + &header::line("event-cost-measured", how) + &header::line("end", &end)
+}
+
+/// The lines of `perf script`, which are in the order of time: those of the recording, and then those that measure the
+/// cost of an event.
+struct Lines {
+    end_ns: u64,
+    is_over: bool,
+    read: u64,
+    written: Written,
+    /// Events of the threads that measure the cost.
+    measuring: u64,
+}
+
+impl Lines {
+    fn new(end_ns: u64) -> Lines {
+        Lines { end_ns, is_over: false, read: 0, written: Written::default(), measuring: 0 }
+    }
+
+    /// Counts a line. Returns whether it belongs to the recording.
+    fn keep(&mut self, line: &str) -> bool {
+        self.read += 1;
+        self.is_over |= perf_line_time_ns(line).is_some_and(|time_ns| time_ns > self.end_ns);
+        if self.is_over {
+            self.measuring += u64::from(line.trim_start().starts_with(THREAD));
+            return false;
+        }
+        match line.split_once("PERF_RECORD_LOST") {
+            Some((_, fields)) => {
+                self.written.lost +=
+                    fields.trim().rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(1);
+            }
+            None => self.written.events += 1,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recording_ends_where_the_measurement_begins() {
+        let mut lines = Lines::new(2_000_000_000);
+        for (text, kept) in [
+            ("a 7/7 [000] 1.000000000: sched:sched_switch: x\n", true),
+            ("a 7/7 [000] 1.500000000: PERF_RECORD_LOST lost 12\n", true),
+            ("a 7/7 [000] 2.000000000: sched:sched_switch: x\n", true),
+            ("perf 8/8 [000] 2.000000001: sched:sched_switch: x\n", false),
+            ("   wl-cost-a 9/10 [000] 2.000000002: sched:sched_switch: x\n", false),
+        ] {
+            assert_eq!(lines.keep(text), kept, "{text}");
+        }
+        assert_eq!((lines.written.events, lines.written.lost, lines.measuring), (2, 12, 1));
+    }
+
+    #[test]
+    fn the_end_tells_what_was_not_known_before() {
+        let written = Written { events: 5, lost: 1, event_cost_ns: Some(310) };
+        assert!(footer(&written).starts_with("# wakelab-event-cost-ns: 310\n"));
+        let text = footer(&Written { event_cost_ns: None, ..written });
+        assert_eq!(text, "# wakelab-event-cost-measured: not measured\n# wakelab-end: 5 events, 1 lost\n");
+    }
+}
