@@ -14,7 +14,7 @@ use wakelab_report::{
     Comparison, ReplayErrors, ReportError, Style, list, read_replay_errors, read_scenarios,
 };
 use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, Outcome, Scenario};
-use wakelab_trace::{Observations, Observed, Options, Recording, read_from};
+use wakelab_trace::{Observations, Observed, Options, Recording, WhatIf, read_from};
 use wakelab_workload::Workload;
 
 use crate::common::validate;
@@ -281,10 +281,16 @@ fn the_document_keeps_its_schema_and_runs_again() {
     let (scenarios, mut outcomes) = (two_scenarios(HACKBENCH), three_seeds());
     outcomes[0][0].ending = Ending::Deadlock { waiting: 1 };
     let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
-    let explained = serde_json::json!({ "waits": 3 });
+    let mut workload = Workload::clone(&scenarios[0].workload);
+    workload.tasks[0].allowed = Some(vec![8]);
+    let what_if = WhatIf { nice: vec!["*=5".parse().unwrap()], cpus: vec!["0-1".parse().unwrap()] };
+    let changed = what_if.apply(&mut workload, 8).unwrap();
+    let explained = serde_json::json!({ "waits": 3, "folded": changed.folded, "what_if": changed.what_if });
     let text = serde_json::to_string_pretty(&comparison.document(Some(explained))).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     validate(COMPARE_SCHEMA, &document);
+    assert_eq!(document["recording"]["what_if"].as_array().map(Vec::len), Some(2));
+    assert_eq!(document["recording"]["folded"]["moved"].as_array().map(Vec::len), Some(1));
     // Raw values per seed, null where undefined; whole numbers without a fraction.
     assert_eq!(document["metrics"][0]["policies"][0]["values"].to_string(), "[null,110000,90000]");
     assert_eq!(document["metrics"][0]["policies"][0]["mean"], Value::Null);
