@@ -108,7 +108,6 @@ pub(crate) static ALIASES: [Alias; 7] = [
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::PolicySpec;
 
     #[test]

@@ -155,3 +155,28 @@ fn strict_refuses_with_the_first_gap() {
 fn reading_is_deterministic() {
     assert_eq!(fixture("pgbench.perf.txt").recording, fixture("pgbench.perf.txt").recording);
 }
+
+/// What `wakelab record` wrote: header, events and footer.
+#[test]
+fn a_recording_with_a_header() {
+    let recording = read(&path("hackbench.rec.gz"), &Options::default()).expect("the fixture is well formed");
+    let header = recording.header.as_ref().expect("a header");
+    assert_eq!(header.made_by, "wakelab 0.1.0, perf version 6.1.187");
+    assert_eq!(header.command, "hackbench -g 1 -f 2 -l 40");
+    assert!(header.patched_kernel().is_some() && header.kernel.starts_with("6.18."));
+    let machine = header.machine("f").expect("a machine file").expect("a machine");
+    assert_eq!((machine.topology.nr_cpus(), machine.topology.cpus[1].llc), (2, 0));
+    // The last line says how many events there are; the line before the last but one, what each of them cost.
+    assert_eq!((recording.events, recording.explained.lost_events), (642, 0));
+    assert_eq!(header.event_cost_ns, Some(899));
+
+    let named = |name: &str| recording.workload.tasks.iter().filter(|task| task.name == name).count();
+    assert_eq!((named("hackbench"), named("perf"), named("wakelab")), (5, 0, 0));
+    assert!(recording.recorder_ns > 0 && recording.explained.interrupts_known);
+    // One hackbench begins by itself, because the recorder forked it, and forks the others.
+    let roots =
+        recording.workload.tasks.iter().filter(|task| task.name == "hackbench" && task.parent.is_none());
+    assert_eq!(roots.count(), 1);
+    assert_eq!(recording.explained.gaps, BTreeMap::new());
+    execute(&recording.workload).expect("all tasks end");
+}
