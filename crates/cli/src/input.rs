@@ -58,9 +58,7 @@ pub(crate) fn comparison(
     let (mut workload, recording) = input(args)?;
     // Workloads stay strict: a file that names a CPU means that CPU.
     let changed = match &recording {
-        Some(_) => what_if(&args.what_if)
-            .apply(Arc::make_mut(&mut workload), machine.topology.nr_cpus() as u32)
-            .map_err(|(option, error)| bad_input(format!("{option}: {error}")))?,
+        Some(_) => change(&args.what_if, &mut workload, machine)?,
         None => Changed::default(),
     };
     let scenarios = wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel));
@@ -215,6 +213,33 @@ fn options(args: &ImportArgs) -> Result<Options> {
     })
 }
 
+/// Changes the tasks of a recording by `--nice` and `--cpus`, and fits them onto the machine.
+pub(crate) fn change(args: &WhatIfArgs, workload: &mut Arc<Workload>, machine: &Machine) -> Result<Changed> {
+    what_if(args)
+        .apply(Arc::make_mut(workload), machine.topology.nr_cpus() as u32)
+        .map_err(|(option, error)| bad_input(format!("{option}: {error}")))
+}
+
+/// Refuses `--nice` and `--cpus` where a recording is compared with itself.
+pub(crate) fn refuse_what_if(args: &WhatIfArgs) -> Result<()> {
+    match what_if_options(args).next() {
+        None => Ok(()),
+        Some(option) => Err(bad_input(format!(
+            "{option} is for `wakelab check` only with --against TRUTH: what was recorded had no such change"
+        ))),
+    }
+}
+
+/// Reads the recording with which a what-if is compared.
+pub(crate) fn truth(path: &Path) -> Result<Recording> {
+    read_as(path, &Options::default())
+}
+
+fn what_if_options(args: &WhatIfArgs) -> impl Iterator<Item = String> {
+    let nice = args.nice.iter().map(|change| format!("--nice {change}"));
+    nice.chain(args.cpus.iter().map(|change| format!("--cpus {change}")))
+}
+
 /// `--nice` and `--cpus`.
 fn what_if(args: &WhatIfArgs) -> WhatIf {
     WhatIf { nice: args.nice.clone(), cpus: args.cpus.clone() }
@@ -328,9 +353,7 @@ fn for_recordings(args: &InputArgs) -> Option<String> {
     let closed = args.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
     let repeat = args.repeat.iter().map(|runs| format!("--repeat {runs}"));
     let waits = args.recorded_waits_only.then(|| "--recorded-waits-only".to_owned());
-    let nice = what_if.nice.iter().map(|change| format!("--nice {change}"));
-    let cpus = what_if.cpus.iter().map(|change| format!("--cpus {change}"));
-    machine.chain(open).chain(closed).chain(waits).chain(repeat).chain(nice).chain(cpus).next()
+    machine.chain(open).chain(closed).chain(waits).chain(repeat).chain(what_if_options(what_if)).next()
 }
 
 /// A workload's name or file, without its parameters.

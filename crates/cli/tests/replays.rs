@@ -82,6 +82,16 @@ fn a_replay_wakes_as_often_as_the_recording() {
     }
 }
 
+/// On one CPU the predicted end comes later than the recorded one on two, because both were busy.
+#[test]
+fn a_prediction_stands_beside_what_came_true() {
+    let arguments = ["check", "demo", "--cpus", "0", "--against", "demo", "--seeds", "1", "--format", "json"];
+    let result: Value = serde_json::from_str(&wakelab(&arguments)).expect("JSON");
+    assert_eq!((&result["input"], &result["against"]), (&"demo".into(), &"demo".into()));
+    let done = result["metrics"][0]["error_percent"].as_f64().expect("a number");
+    assert!((50.0..120.0).contains(&done), "{done}");
+}
+
 /// On one CPU all of the recorded work is done, by the threads of the other CPU too, and a line says that they moved.
 #[test]
 fn a_smaller_machine_does_all_the_work() {

@@ -20,6 +20,8 @@ const TASKS_SHOWN: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Check {
     input: String,
+    /// The recording with which the replay is compared, if it is another one.
+    against: Option<String>,
     machine: String,
     policy: String,
     metrics: Vec<CheckedMetric>,
@@ -60,6 +62,7 @@ pub struct CheckDocument<'a> {
     schema_version: u32,
     kind: &'static str,
     input: &'a str,
+    against: Option<&'a str>,
     machine: &'a str,
     policy: &'a str,
     seeds: &'a [u64],
@@ -179,6 +182,18 @@ pub(crate) fn checked(
 impl Check {
     /// Compares `recording` with its replays on `machine` under `policy`.
     pub fn new(recording: &Recording, replays: &[Observations], machine: &str, policy: &str) -> Check {
+        Check { against: None, ..Check::against(recording, recording, replays, machine, policy) }
+    }
+
+    /// Compares replays of `recorded`, which predict what another machine, policy, nice value or set of CPUs makes of
+    /// it, with `recording`, where that was tried.
+    pub fn against(
+        recorded: &Recording,
+        recording: &Recording,
+        replays: &[Observations],
+        machine: &str,
+        policy: &str,
+    ) -> Check {
         let check = |fits: &dyn Fn(&str) -> bool| checked(recording, replays, fits);
         let mut by_cpu: Vec<(&String, &Observed)> =
             recording.observed.by_comm.iter().filter(|(comm, _)| is_service(comm)).collect();
@@ -192,7 +207,8 @@ impl Check {
             })
             .collect();
         Check {
-            input: recording.workload.name.clone(),
+            input: recorded.workload.name.clone(),
+            against: Some(recording.workload.name.clone()),
             machine: machine.to_owned(),
             policy: policy.to_owned(),
             metrics: check(&is_service),
@@ -224,10 +240,11 @@ impl Check {
         let heads = ["recorded", "replayed", "error", "within"].map(str::to_owned).into();
         let rows = METRICS.iter().zip(&self.metrics).map(|(of, metric)| row(of, metric)).collect();
         let mut out = style.wrap(&format!(
-            "{} replayed on {} under {}: {}",
+            "{} replayed on {} under {}{}: {}",
             self.input,
             self.machine,
             self.policy,
+            self.against.as_ref().map(|truth| format!(", beside {truth}")).unwrap_or_default(),
             self.verdict()
         ));
         out.push('\n');
@@ -252,6 +269,7 @@ impl Check {
             schema_version: SCHEMA_VERSION,
             kind: "check",
             input: &self.input,
+            against: self.against.as_deref(),
             machine: &self.machine,
             policy: &self.policy,
             seeds,

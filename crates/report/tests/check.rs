@@ -55,6 +55,20 @@ fn recorded_beside_replayed() {
 }
 
 #[test]
+fn a_what_if_beside_what_came_true() {
+    let recording = Recording { observed: seen(1), ..demo() };
+    let mut truth = Recording { observed: seen(2), ..demo() };
+    truth.workload.name = "truth".to_owned();
+    let check = Check::against(&recording, &truth, &[seen(3)], "m", "p");
+    let document = serde_json::to_value(check.document(&[1])).unwrap();
+    assert_eq!((&document["input"], &document["against"]), (&DEMO_NAME.into(), &"truth".into()));
+    let done = &document["metrics"][0];
+    assert_eq!((&done["recorded"], &done["replayed"]), (&4_000_000.into(), &6_000_000.into()));
+    let text = check.text(&Style::default());
+    assert!(text.starts_with("demo replayed on m under p, beside truth: "), "{text}");
+}
+
+#[test]
 fn a_recording_is_like_itself() {
     let recording = demo();
     let check = Check::new(&recording, std::slice::from_ref(&recording.observed), "m", "p");
