@@ -13,7 +13,7 @@ use crate::magic::{self, Binary, HEAD_BYTES, recognise};
 use crate::raw::store::Store;
 use crate::text::{Format, Reader, may_begin_name};
 use crate::unpack::Packing;
-use crate::{TraceError, ftrace, header, perf_script, perfetto, trace_dat};
+use crate::{TraceError, ftrace, header, perf_data, perf_script, perfetto, trace_dat};
 
 /// How the kernel's `trace` file begins, and our exports.
 const FTRACE_COMMENT: &str = "# tracer:";
@@ -54,6 +54,7 @@ pub(crate) fn reader<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn Ev
 fn binary_reader(format: Binary, store: Store) -> Result<Box<dyn EventSource>, TraceError> {
     Ok(match format {
         Binary::TraceDat => Box::new(trace_dat::Reader::new(store)?),
+        Binary::PerfData => Box::new(perf_data::Reader::new(store)?),
         Binary::Perfetto => Box::new(perfetto::Reader::new(store)?),
     })
 }
@@ -151,7 +152,7 @@ mod tests {
             assert!(reader(&input[..], "f").is_ok());
         }
         assert!(refusal(&packed(&packed(LINE))).contains("found gzip data in packed data"));
-        assert!(refusal(&packed(b"PERFILE2\0")).contains("perf's binary format"));
+        assert!(refusal(&packed(b"2ELIFREP\0")).contains("perf's binary format"));
         let cut = packed(LINE);
         assert!(refusal(&cut[..cut.len() - 12]).starts_with("f: cannot be read: "));
     }

@@ -31,6 +31,7 @@ mod magic;
 mod notes;
 pub mod observed;
 mod order;
+mod perf_data;
 mod perf_script;
 mod perfetto;
 mod program;

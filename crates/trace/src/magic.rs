@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::unpack::Packing;
-use crate::{TraceError, trace_dat};
+use crate::{TraceError, perf_data, trace_dat};
 
 /// Bytes of a file's beginning that [`recognise`] looks at: up to the end of a tar header's magic.
 pub(crate) const HEAD_BYTES: usize = 512;
@@ -17,12 +17,16 @@ pub(crate) const HEAD_BYTES: usize = 512;
 pub(crate) enum Binary {
     TraceDat,
     Perfetto,
+    PerfData,
 }
 
 /// Returns the binary format of a file that begins with `head`; `None` if it has none that can be read.
 pub(crate) fn binary(head: &[u8]) -> Option<Binary> {
     if head.starts_with(trace_dat::MAGIC) {
         return Some(Binary::TraceDat);
+    }
+    if head.starts_with(perf_data::MAGIC) {
+        return Some(Binary::PerfData);
     }
     is_perfetto(head).then_some(Binary::Perfetto)
 }
@@ -45,8 +49,7 @@ const ONCE: Advice = Advice::Words("it is packed twice; unpack it once before");
 const CTF_NAME: &str = "a trace in the Common Trace Format (LTTng)";
 
 /// How files of each kind begin, what they are, and what to do with them.
-const KINDS: [(&[u8], &str, Advice); 11] = [
-    (b"PERFILE2", "perf's binary format", PERF),
+const KINDS: [(&[u8], &str, Advice); 10] = [
     (b"2ELIFREP", "perf's binary format of a machine of the other byte order", PERF),
     // A packed recording is unpacked; these are recognised in what it holds.
     (Packing::Gzip.magic(), "gzip data in packed data", ONCE),
@@ -159,8 +162,8 @@ mod tests {
     #[test]
     fn each_kind_is_named_with_a_command_for_this_file() {
         assert_eq!(
-            refusal(b"PERFILE2\x68\0", "x"),
-            "x: expected a recording, found perf's binary format; make text of it: \
+            refusal(b"2ELIFREP\x68\0", "x"),
+            "x: expected a recording, found perf's binary format of a machine of the other byte order; make text of it: \
              perf script --ns -F +pid --show-lost-events -i x > x.perf.txt"
         );
         // The beginning of a recording by a telephone.
@@ -200,7 +203,7 @@ mod tests {
         for name in ["a", "a.perf.txt", "b.bz2", "b"] {
             std::fs::write(path(name), "").expect("a file");
         }
-        let (perf, bzip2) = (refusal(b"PERFILE2", &path("a")), refusal(b"BZh9", &path("b.bz2")));
+        let (perf, bzip2) = (refusal(b"2ELIFREP", &path("a")), refusal(b"BZh9", &path("b.bz2")));
         std::fs::remove_dir_all(&folder).expect("removed");
         assert!(perf.ends_with("/a.perf.txt.2.perf.txt"), "{perf}");
         assert!(bzip2.ends_with("/b.2.unpacked"), "{bzip2}");

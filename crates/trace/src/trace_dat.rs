@@ -9,7 +9,7 @@
 //! Every event has flags, so interrupts are told from tasks; the text of `trace-cmd report` leaves them out. Of a file
 //! with several buffers only the main one is read.
 
-mod head;
+pub(crate) mod head;
 mod pages;
 #[cfg(test)]
 mod tests;

@@ -162,6 +162,11 @@ impl Emitter {
         !self.layouts.is_empty()
     }
 
+    /// Returns the id of the task that was current, by a record's bytes.
+    pub(crate) fn tid(&self, data: &[u8]) -> Option<u32> {
+        self.any.number("common_pid", data, self.is_big_endian).and_then(|tid| u32::try_from(tid).ok())
+    }
+
     /// Returns the event of a record with these bytes.
     pub(crate) fn event<'a>(&'a mut self, found: Found, data: &'a mut [u8]) -> Result<Event<'a>, TraceError> {
         self.seen.check(&found)?;
@@ -176,6 +181,7 @@ impl Emitter {
         if is_known {
             layout.mend_names(data, is_big_endian);
         }
+        let tid = self.tid(data);
         let data: &'a [u8] = data;
         let number = |name| layout.number(name, data, is_big_endian);
         let (subsystem, name) =
@@ -191,7 +197,7 @@ impl Emitter {
             _ => What::Other,
         };
         let said = Said {
-            tid: number("common_pid").and_then(|tid| u32::try_from(tid).ok()),
+            tid,
             flags: number("common_flags"),
             subsystem,
             name,

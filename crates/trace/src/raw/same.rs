@@ -26,19 +26,22 @@ pub(crate) fn printed(command: &[&str]) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-/// Returns the next item in words, and the name of its current task; `None` at the end.
-fn next(source: &mut dyn EventSource, words: impl Fn(&Event<'_>) -> String) -> Option<(String, String)> {
+/// An item in words, and its current task's name and id.
+type Said = (String, String, Option<u32>);
+
+/// Returns the next item; `None` at the end.
+fn next(source: &mut dyn EventSource, words: impl Fn(&Event<'_>) -> String) -> Option<Said> {
     loop {
         return match source.next_item().unwrap_or_else(|error| panic!("{error}"))? {
-            Item::Event(event) => Some((words(&event), event.current.comm.to_owned())),
-            Item::Lost { count, .. } => Some((format!("lost {count}"), String::new())),
+            Item::Event(event) => Some((words(&event), event.current.comm.to_owned(), event.current.tid)),
+            Item::Lost { count, .. } => Some((format!("lost {count}"), String::new(), None)),
             _ => continue,
         };
     }
 }
 
 /// Checks that a binary recording and its text say the same, as far as `words` go; returns the number of items. The
-/// text may lack the name of a current task.
+/// text may lack the name or the id of a current task.
 pub(crate) fn assert_same(
     binary: &mut dyn EventSource,
     text: &mut dyn EventSource,
@@ -46,10 +49,13 @@ pub(crate) fn assert_same(
 ) -> u64 {
     for number in 0.. {
         let (mut one, other) = (next(binary, &words), next(text, &words));
-        if let (Some((_, comm)), Some((_, other))) = (&mut one, &other)
-            && other == "<...>"
-        {
-            comm.clone_from(other);
+        if let (Some((_, comm, tid)), Some((_, text_comm, text_tid))) = (&mut one, &other) {
+            if text_comm == "<...>" || text_comm.starts_with(':') || *tid == Some(0) {
+                comm.clone_from(text_comm);
+            }
+            if text_tid.is_none() {
+                *tid = None;
+            }
         }
         assert_eq!(one, other, "item {number}");
         if one.is_none() {

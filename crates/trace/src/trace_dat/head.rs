@@ -93,6 +93,27 @@ pub(crate) fn read(store: &Store) -> Result<Head, TraceError> {
     parts.head(store)
 }
 
+/// Reads the layouts of events at `at`: perf puts the first parts of a trace-cmd file into its files.
+pub(crate) fn layouts(store: &Store, at: u64) -> Result<Emitter, TraceError> {
+    let mut reading = Reading { store, at, is_big_endian: false };
+    let magic = reading.part(MAGIC.len() as u64, "the layouts of events")?;
+    if magic != MAGIC {
+        return Err(store.error(at, "the layouts of events", "other bytes"));
+    }
+    let mut parts = Parts::default();
+    parts.emitter.seen.file = store.name().to_owned();
+    reading.name("the version of the layouts")?;
+    if reading.u8("the byte order")? == 1 {
+        return Err(store.error(at, "a recording of little byte order", "the other one"));
+    }
+    reading.u8("the length of a long")?;
+    parts.set_page_bytes(&mut reading)?;
+    parts.page_header(&mut reading)?;
+    parts.ftrace_events(&mut reading)?;
+    parts.event_formats(&mut reading)?;
+    Ok(parts.emitter)
+}
+
 impl Parts {
     fn head(self, store: &Store) -> Result<Head, TraceError> {
         if !self.has_buffer || !self.emitter.has_layouts() {

@@ -12,8 +12,7 @@ use crate::trace_dat::written::{Order, small};
 
 /// What the text has as well: without flags, so without interrupts.
 fn words(event: &Event<'_>) -> String {
-    let Event { time_ns, cpu, current, what, .. } = event;
-    format!("{time_ns} [{cpu}] {:?}: {what:?}", current.tid)
+    format!("{} [{}] {:?}", event.time_ns, event.cpu, event.what)
 }
 
 /// Returns the name of a file that no other test uses.

@@ -13,7 +13,13 @@ use wakelab_trace::{Options, read, read_from};
 use crate::executor::execute;
 
 /// The binary recordings.
-const FIXTURES: [&str; 3] = ["small.trace.dat", "small-v7.trace.dat", "small.perfetto-trace"];
+const FIXTURES: [&str; 5] = [
+    "small.trace.dat",
+    "small-v7.trace.dat",
+    "small.perfetto-trace",
+    "sleep.perf.data",
+    "sleep-pipe.perf.data",
+];
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
