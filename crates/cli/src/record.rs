@@ -38,6 +38,10 @@ pub(crate) struct RecordArgs {
     /// value records more
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds_as_ns)]
     limit_ns: Option<u64>,
+    /// Note that the recording is about the tasks named COMM (or PREFIX*): `wakelab check` judges these. Repeatable
+    /// [default: all tasks but kernel threads and the recorder]
+    #[arg(long, value_name = "COMM")]
+    of: Vec<String>,
     /// Record whatever the machine does, until Ctrl-C or for the time of --for
     #[arg(long, short = 'a', conflicts_with = "command")]
     system_wide: bool,
@@ -99,6 +103,7 @@ fn plan(args: &RecordArgs) -> Result<Plan> {
     let this = std::env::current_exe().context("cannot find this program")?;
     Ok(Plan {
         command: args.command.clone(),
+        service: args.of.clone(),
         limit: args.limit_ns.map(Duration::from_nanos),
         without: without.into_iter().filter(|(out, _)| *out).map(|(_, group)| group).collect(),
         buffer_mb: args.buffer_mb,

@@ -30,6 +30,8 @@ use crate::tasks::{self, Tasks, tasks, threads};
 pub struct Plan {
     /// The command to record, with its arguments; empty: whatever the machine does.
     pub command: Vec<String>,
+    /// The tasks that the recording is about, by name, or by the beginning of the name and `*`; empty: not told.
+    pub service: Vec<String>,
     /// When the recording ends, if the command has not ended before.
     pub limit: Option<Duration>,
     /// Groups of events to leave out.
@@ -125,6 +127,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
         kernel: facts::text("/proc/sys/kernel/osrelease").unwrap_or_default(),
         boot_options: facts::text("/proc/cmdline").unwrap_or_default(),
         command: facts::shell_words(&plan.command),
+        service: plan.service.clone(),
         machine,
         recorder: if ids_known { own } else { BTreeSet::new() },
         event_cost_ns: None,

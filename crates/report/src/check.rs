@@ -5,11 +5,12 @@
 //! model differs. An error there is the least error of every what-if made from that recording.
 
 use serde::Serialize;
-use wakelab_trace::{Observations, Observed, Recording, is_service};
+use wakelab_machine::printable;
+use wakelab_trace::{Observations, Observed, Recording};
 
 use crate::document::SCHEMA_VERSION;
 use crate::grid::{Cell, Grid, Row};
-use crate::style::{GAIN, LOSS, Style};
+use crate::style::{BOLD, GAIN, LOSS, Style, paint};
 
 /// The fewest events that make a count or a percentile worth judging.
 const FEWEST: u64 = 20;
@@ -24,6 +25,8 @@ pub struct Check {
     against: Option<String>,
     machine: String,
     policy: String,
+    /// Which tasks the service is.
+    service: String,
     metrics: Vec<CheckedMetric>,
     tasks: Vec<CheckedTasks>,
 }
@@ -195,6 +198,8 @@ impl Check {
         policy: &str,
     ) -> Check {
         let check = |fits: &dyn Fn(&str) -> bool| checked(recording, replays, fits);
+        let is_service = |comm: &str| recording.is_service(comm);
+        let named = recording.header.as_ref().map_or(&[][..], |header| &header.service);
         let mut by_cpu: Vec<(&String, &Observed)> =
             recording.observed.by_comm.iter().filter(|(comm, _)| is_service(comm)).collect();
         by_cpu.sort_by_key(|(comm, seen)| (std::cmp::Reverse(seen.cpu_ns), *comm));
@@ -211,6 +216,10 @@ impl Check {
             against: Some(recording.workload.name.clone()),
             machine: machine.to_owned(),
             policy: policy.to_owned(),
+            service: match named {
+                [] => "all tasks but kernel threads and the recorder".to_owned(),
+                names => format!("tasks called {}", printable(&names.join(", "))),
+            },
             metrics: check(&is_service),
             tasks,
         }
@@ -248,8 +257,10 @@ impl Check {
             self.verdict()
         ));
         out.push('\n');
-        let title = "The service (all tasks but kernel threads and the recorder)";
-        out.push_str(&Grid { title, heads, rows }.text(style));
+        let title = format!("The service ({})", self.service);
+        out.push_str(&paint(style, BOLD, style.wrap(&title).trim_end()));
+        out.push('\n');
+        out.push_str(&Grid { title: "", heads, rows }.text(style));
         out.push('\n');
         let heads = ["tasks", "CPU ms", "done", "wake-ups", "switches", "latency p50", "latency p99"];
         let columns =

@@ -8,6 +8,7 @@
 //!     # wakelab-kernel: 6.18.44
 //!     # wakelab-boot-options: console=ttyS0 quiet
 //!     # wakelab-command: hackbench -g 2
+//!     # wakelab-service: hackbench                               a name of tasks that the recording is about
 //!     # wakelab-machine: description = "2 CPUs"                    a line of a machine file
 //!     # wakelab-recorder: 18373,18374                              the tasks that recorded
 //!     # wakelab-event-cost-ns: 310
@@ -44,6 +45,8 @@ pub struct Header {
     pub boot_options: String,
     /// The recorded command, as a shell would take it; empty if there was none.
     pub command: String,
+    /// The tasks that the recording is about, by name, or by the beginning of the name and `*`; empty: not told.
+    pub service: Vec<String>,
     /// The text of a machine file.
     pub machine: String,
     /// The ids of the tasks that recorded.
@@ -142,6 +145,7 @@ impl Header {
         say("kernel", &self.kernel)?;
         say("boot-options", &self.boot_options)?;
         say("command", &self.command)?;
+        self.service.iter().try_for_each(|name| say("service", name))?;
         for text in self.machine.lines() {
             say("machine", text)?;
         }
@@ -163,6 +167,7 @@ impl Header {
             "kernel" => self.kernel = plain(value),
             "boot-options" => self.boot_options = plain(value),
             "command" => self.command = plain(value),
+            "service" => self.service.push(plain(value)),
             "machine" => {
                 self.machine.push_str(&plain(value));
                 self.machine.push('\n');
@@ -207,6 +212,7 @@ mod tests {
             kernel: "6.18.44-fc".to_owned(),
             boot_options: "quiet sched_vcpu_pack=15".to_owned(),
             command: r"sh -c 'printf \\n'".to_owned(),
+            service: vec!["sh".to_owned(), "Web*".to_owned()],
             machine: Machine::preset("smp-2").expect("a preset").to_toml().expect("a file"),
             recorder: [7, 9].into(),
             event_cost_ns: Some(310),

@@ -60,7 +60,7 @@ pub use explained::{Explained, Gap, GapCount};
 pub use fold::{Folded, fold};
 pub use header::Header;
 pub use learnt::Learnt;
-pub use observed::{Observations, Observed, is_service};
+pub use observed::{Observations, Observed};
 pub use perf_script::time_ns as perf_line_time_ns;
 pub use what_if::{Changed, ChangedTasks, CpusChange, NiceChange, WhatIf, WhatIfError};
 

@@ -66,6 +66,10 @@ fn made(header: &Header, recording: &Recording) -> Vec<String> {
         printable(&format!("recorded by {} on Linux {}{of}", header.made_by, header.kernel)).into_owned(),
     ];
     notes.extend(header.patched_kernel().map(|sentence| printable(&sentence).into_owned()));
+    let is_there = recording.observed.by_comm.keys().any(|comm| recording.is_service(comm));
+    if !header.service.is_empty() && !is_there {
+        notes.push(printable(&format!("no task is called {}", header.service.join(" or "))).into_owned());
+    }
     if recording.recorder_ns > 0 {
         notes.push(format!(
             "the recorder's own tasks, with {:.3} ms of CPU time, are left out",

@@ -17,7 +17,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::kernel;
+use crate::loops::fits;
+use crate::{Recording, kernel};
 
 /// What was seen of one task, or of several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,9 +90,17 @@ impl Observations {
     }
 }
 
-/// Whether tasks of this name belong to the service: neither a kernel thread nor a recorder.
-pub fn is_service(comm: &str) -> bool {
-    !kernel::is_kernel_thread(comm) && !RECORDERS.contains(&comm)
+impl Recording {
+    /// Whether tasks of this name belong to the service: those that the header names, or all but kernel threads and the
+    /// recorder. Only a recording that does not name its recorder is searched for the names of such programs.
+    pub fn is_service(&self, comm: &str) -> bool {
+        let header = self.header.as_ref();
+        if let Some(names) = header.map(|header| &header.service).filter(|names| !names.is_empty()) {
+            return names.iter().any(|name| fits(name, comm));
+        }
+        let knows_recorder = header.is_some_and(|header| !header.recorder.is_empty());
+        !kernel::is_kernel_thread(comm) && (knows_recorder || !RECORDERS.contains(&comm))
+    }
 }
 
 /// Programs that record.
@@ -209,8 +218,8 @@ mod tests {
             all.add(comm, &of(latency_ns));
         }
         let all = all.sorted();
-        let service = all.total(is_service);
-        assert_eq!((service.tasks, &service.wakeup_latency_ns[..]), (3, &[2, 5, 9][..]));
+        let few = all.total(|comm| comm != "perf" && comm != "kworker/0:1");
+        assert_eq!((few.tasks, &few.wakeup_latency_ns[..]), (3, &[2, 5, 9][..]));
         assert_eq!((all.by_comm["a"].tasks, all.by_comm["a"].done_ns), (2, 9));
     }
 }

@@ -70,6 +70,23 @@ fn how_it_was_made_is_told() {
     );
 }
 
+/// Without a header, recorders are known by their names; with one, by their ids; and it may name the service.
+#[test]
+fn the_service_is_told() {
+    let is_service = |header: &str| {
+        let mut script = Script::default();
+        script.line("# wakelab-record: wakelab 0.1.0");
+        header.lines().for_each(|line| drop(script.line(line)));
+        let recording = script.switch(0, 0, 0, "R", 1).switch(0, 10, 1, "S", 2).read();
+        let told = recording.notes().iter().any(|note| note == "no task is called x or y*");
+        (["t1", "perf", "kworker/0:1"].map(|comm| recording.is_service(comm)), told)
+    };
+    assert_eq!(is_service(""), ([true, false, false], false));
+    assert_eq!(is_service("# wakelab-recorder: 9"), ([true, true, false], false));
+    assert_eq!(is_service("# wakelab-service: t*"), ([true, false, false], false));
+    assert_eq!(is_service("# wakelab-service: x\n# wakelab-service: y*"), ([false; 3], true));
+}
+
 /// Ids of a container name other tasks, if any.
 #[test]
 fn a_recorder_in_a_container_is_not_known_by_its_ids() {
