@@ -76,7 +76,9 @@ fn the_service_is_told() {
     let is_service = |header: &str| {
         let mut script = Script::default();
         script.line("# wakelab-record: wakelab 0.1.0");
-        header.lines().for_each(|line| drop(script.line(line)));
+        for line in header.lines() {
+            script.line(line);
+        }
         let recording = script.switch(0, 0, 0, "R", 1).switch(0, 10, 1, "S", 2).read();
         let told = recording.notes().iter().any(|note| note == "no task is called x or y*");
         (["t1", "perf", "kworker/0:1"].map(|comm| recording.is_service(comm)), told)
