@@ -23,7 +23,7 @@ use crate::raw::merge::Merge;
 use crate::raw::store::Store;
 use crate::what::state_of_bits;
 use bundle::{Bundle, Saying};
-use index::{Index, Unpacked};
+use index::Index;
 
 /// The most that the bundles of one moment may take.
 const OPEN_BYTES_MAX: usize = 1 << 30;
@@ -32,7 +32,6 @@ const OPEN_BYTES_MAX: usize = 1 << 30;
 pub(crate) struct Reader {
     store: Store,
     index: Index,
-    unpacked: Unpacked,
     /// The next bundle of the index.
     next: usize,
     /// Bundles that have begun and not ended, by their number in the index.
@@ -63,14 +62,12 @@ impl Running {
 
 impl Reader {
     pub(crate) fn new(store: Store) -> Result<Self, TraceError> {
-        let mut unpacked = Unpacked::default();
-        let index = Index::read(&store, &mut unpacked)?;
+        let index = Index::read(&store)?;
         let mut seen = Seen::default();
         store.name().clone_into(&mut seen.file);
         Ok(Reader {
             store,
             index,
-            unpacked,
             next: 0,
             open: FxHashMap::default(),
             open_bytes: 0,
@@ -98,7 +95,7 @@ impl Reader {
         while let Some(place) = self.index.bundles.get(self.next)
             && self.merge.first_ns().is_none_or(|first_ns| place.first_ns <= first_ns)
         {
-            let bundle = Bundle::read(&self.store, place, &mut self.unpacked, self.index.has_forks)?;
+            let bundle = Bundle::read(&self.store, place, &self.index)?;
             self.open_bytes += bundle.bytes();
             if self.open_bytes > OPEN_BYTES_MAX {
                 let expected = format!("at most {} MiB of events of one moment", OPEN_BYTES_MAX >> 20);

@@ -7,8 +7,7 @@
 
 use crate::TraceError;
 use crate::perfetto::index::{
-    BUNDLE_COMPACT, BUNDLE_EVENT, COMPACT_SWITCH_TIME, COMPACT_WAKING_TIME, EVENT_TIME, Place, Unpacked,
-    broken,
+    BUNDLE_COMPACT, BUNDLE_EVENT, COMPACT_SWITCH_TIME, COMPACT_WAKING_TIME, EVENT_TIME, Index, Place, broken,
 };
 use crate::perfetto::message::{Kind, OTHER, kind_of};
 use crate::perfetto::wire::{Broken, Message, Span, Value};
@@ -52,24 +51,19 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    pub(crate) fn read(
-        store: &Store,
-        place: &Place,
-        unpacked: &mut Unpacked,
-        has_forks: bool,
-    ) -> Result<Self, TraceError> {
+    pub(crate) fn read(store: &Store, place: &Place, index: &Index) -> Result<Self, TraceError> {
         let data = match place.inner {
             None => store.part(place.at, place.bytes.into(), "a bundle of events")?,
-            Some((begin, end)) => {
-                let data = unpacked.read(store, place.at, place.bytes.into())?;
-                let part = data.get(begin as usize..end as usize);
+            Some((packet, begin, end)) => {
+                let packet = index.unpacked.get(packet as usize);
+                let part = packet.and_then(|packet| packet.get(begin as usize..end as usize));
                 part.ok_or_else(|| broken(store, place.at))?.to_vec()
             }
         };
         let mut bundle = Bundle { cpu: 0, lost: false, data, entries: Vec::new(), next: 0 };
         let is_packed = place.inner.is_some();
         let byte = |at: usize| if is_packed { place.at } else { place.at + at as u64 };
-        bundle.fill(byte, has_forks).map_err(|Broken(at)| broken(store, byte(at)))?;
+        bundle.fill(byte, index.has_forks).map_err(|Broken(at)| broken(store, byte(at)))?;
         bundle.entries.sort_by_key(|entry| entry.time_ns);
         Ok(bundle)
     }

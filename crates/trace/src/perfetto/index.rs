@@ -2,7 +2,7 @@
 //! The first reading of a Perfetto file: where its bundles of events are, when each begins, and what else the file says
 //! about tasks.
 //!
-//! Packets may be packed, several in one. Each is unpacked again when its bundles are read; the last one is kept.
+//! Packets may be packed, several in one. What was unpacked is kept, up to a limit.
 
 use std::io::Read;
 
@@ -25,8 +25,8 @@ pub(crate) const COMPACT_SWITCH_TIME: u64 = 1;
 pub(crate) const COMPACT_WAKING_TIME: u64 = 7;
 pub(crate) const EVENT_TIME: u64 = 1;
 
-/// The most that a packet may have when it is unpacked.
-const UNPACKED_BYTES_MAX: u64 = 64 << 20;
+/// The most that all packed packets may have when they are unpacked.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
 /// The most bundles: with this many, the index has 2 GiB, and the file some hundred.
 const BUNDLES_MAX: usize = 1 << 26;
@@ -40,8 +40,8 @@ pub(crate) struct Place {
     pub(crate) at: u64,
     /// Its length there.
     pub(crate) bytes: u32,
-    /// Where the bundle is in the packed packet.
-    pub(crate) inner: Option<(u32, u32)>,
+    /// If it was packed: the number of the packet among those that were unpacked, and the place in it.
+    pub(crate) inner: Option<(u32, u32, u32)>,
 }
 
 /// What the first reading tells.
@@ -49,6 +49,9 @@ pub(crate) struct Place {
 pub(crate) struct Index {
     /// The bundles, in the order in which they begin.
     pub(crate) bundles: Vec<Place>,
+    /// What was packed.
+    pub(crate) unpacked: Vec<Vec<u8>>,
+    unpacked_bytes: u64,
     /// The process of each task.
     pub(crate) processes: FxHashMap<u32, u32>,
     /// The file has sched_process_fork, so task_newtask says nothing new.
@@ -57,42 +60,15 @@ pub(crate) struct Index {
     pub(crate) is_compact: bool,
 }
 
-/// The packed packet that was read last.
-#[derive(Debug, Default)]
-pub(crate) struct Unpacked {
-    at: Option<u64>,
-    data: Vec<u8>,
-}
-
-impl Unpacked {
-    /// Returns what the packed packet at this place holds.
-    pub(crate) fn read(&mut self, store: &Store, at: u64, bytes: u64) -> Result<&[u8], TraceError> {
-        if self.at != Some(at) {
-            let packed = store.part(at, bytes, "a packed packet")?;
-            self.at = None;
-            self.data.clear();
-            let limited = ZlibDecoder::new(&packed[..]).take(UNPACKED_BYTES_MAX + 1);
-            let length = { limited }.read_to_end(&mut self.data);
-            let length = length.map_err(|error| store.error(at, "a packed packet", &error.to_string()))?;
-            if length as u64 > UNPACKED_BYTES_MAX {
-                let limit = format!("at most {} MiB in a packed packet", UNPACKED_BYTES_MAX >> 20);
-                return Err(store.error(at, &limit, "more"));
-            }
-            self.at = Some(at);
-        }
-        Ok(&self.data)
-    }
-}
-
 impl Index {
-    pub(crate) fn read(store: &Store, unpacked: &mut Unpacked) -> Result<Self, TraceError> {
+    pub(crate) fn read(store: &Store) -> Result<Self, TraceError> {
         let mut index = Index::default();
         let mut at = 0;
         while at < store.bytes() {
             let begin = at;
             let (body, bytes) = packet(store, begin)?;
             let data = store.part(body, bytes, "a packet")?;
-            index.packet(store, unpacked, body, &data)?;
+            index.packet(store, body, &data)?;
             at = body + bytes;
         }
         index.bundles.sort_unstable();
@@ -100,13 +76,7 @@ impl Index {
     }
 
     /// Notes what a packet holds.
-    fn packet(
-        &mut self,
-        store: &Store,
-        unpacked: &mut Unpacked,
-        at: u64,
-        data: &[u8],
-    ) -> Result<(), TraceError> {
+    fn packet(&mut self, store: &Store, at: u64, data: &[u8]) -> Result<(), TraceError> {
         let broken = |Broken(byte)| broken(store, at + byte as u64);
         let mut packet = Message::new(data, (0, data.len()));
         while let Some((field, value)) = packet.next().map_err(broken)? {
@@ -120,13 +90,28 @@ impl Index {
                 }
                 PACKET_PROCESS_TREE => self.process_tree(data, span).map_err(broken)?,
                 PACKET_PACKED => {
-                    let data = unpacked.read(store, begin, length)?;
-                    self.packed(store, begin, length as u32, data)?;
+                    let data = self.unpack(store, begin, &data[span.0..span.1])?;
+                    self.packed(store, begin, length as u32, &data)?;
+                    self.unpacked.push(data);
                 }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Returns what a packed packet holds.
+    fn unpack(&mut self, store: &Store, at: u64, packed: &[u8]) -> Result<Vec<u8>, TraceError> {
+        let left = UNPACKED_BYTES_MAX - self.unpacked_bytes;
+        let mut data = Vec::new();
+        let result = ZlibDecoder::new(packed).take(left + 1).read_to_end(&mut data);
+        result.map_err(|error| store.error(at, "a packed packet", &error.to_string()))?;
+        if data.len() as u64 > left {
+            let limit = format!("at most {} MiB in packed packets", UNPACKED_BYTES_MAX >> 20);
+            return Err(store.error(at, &limit, "more"));
+        }
+        self.unpacked_bytes += data.len() as u64;
+        Ok(data)
     }
 
     /// Notes what the packets hold that were packed into one.
@@ -140,7 +125,7 @@ impl Index {
                 let Value::Bytes(span) = value else { continue };
                 match field {
                     PACKET_BUNDLE => {
-                        let inner = Some((span.0 as u32, span.1 as u32));
+                        let inner = Some((self.unpacked.len() as u32, span.0 as u32, span.1 as u32));
                         if let Some(first_ns) = self.bundle(data, span).map_err(broken)? {
                             self.add(store, Place { first_ns, at, bytes, inner })?;
                         }

@@ -142,11 +142,17 @@ impl Parts {
         }
         let data = |at, bytes| match self.packing {
             None => Data::Plain { shape, at, end: at + bytes },
-            Some(packing) => Data::Packed { shape, chunks: Chunked::new(packing, at) },
+            // The length is without the number of chunks.
+            Some(packing) => Data::Packed { shape, chunks: Chunked::new(packing, at, at + bytes + 4) },
         };
         let mut cpus = Vec::new();
+        let mut left = store.bytes();
         for (cpu, at, bytes) in self.cpus {
             store.check(at, bytes, &format!("events of CPU {cpu}"))?;
+            // So that no part is read for many CPUs.
+            left = left.checked_sub(bytes).ok_or_else(|| {
+                store.error(at, "separate places for the events of each CPU", "more than the file holds")
+            })?;
             if bytes > 0 {
                 cpus.push((cpu, data(at, bytes)));
             }

@@ -47,6 +47,8 @@ pub(crate) struct Chunked {
     packing: &'static str,
     /// Where the next chunk is.
     at: u64,
+    /// Where the last one ends.
+    end: u64,
     /// Chunks not read yet; `None` before their number was read.
     left: Option<u32>,
     chunk: Vec<u8>,
@@ -60,8 +62,8 @@ pub(crate) struct Chunked {
 const CHUNK_BYTES_MAX: u32 = 64 << 20;
 
 impl Chunked {
-    pub(crate) fn new(packing: &'static str, at: u64) -> Self {
-        Chunked { packing, at, left: None, chunk: Vec::new(), chunk_at: at, used: 0 }
+    pub(crate) fn new(packing: &'static str, at: u64, end: u64) -> Self {
+        Chunked { packing, at, end, left: None, chunk: Vec::new(), chunk_at: at, used: 0 }
     }
 
     /// Fills `page`; returns where it came from, `None` at the end.
@@ -95,6 +97,10 @@ impl Chunked {
         let packed = reading.u32("the packed length of a chunk")?;
         let unpacked = reading.u32("the length of a chunk")?;
         let data = reading.part(packed.into(), "a packed chunk")?;
+        if reading.at > self.end {
+            let expected = format!("a packed chunk that ends before byte {}", self.end);
+            return Err(store.error(chunk_at, &expected, "a longer one"));
+        }
         self.chunk = unpack(self.packing, &data, unpacked)
             .map_err(|found| store.error(chunk_at, "a packed chunk of pages", &found))?;
         (self.left, self.at, self.chunk_at, self.used) = (Some(rest), reading.at, chunk_at, 0);
