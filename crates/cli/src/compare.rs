@@ -22,9 +22,9 @@ use crate::{input, print};
     wakelab compare hackbench:groups=16 --machine power9-2s22c4t \\\n    \
         --policy linux-4.15 --policy linux-4.15+idle=smt-balance --seeds 10\n  \
     wakelab compare pingpong:pairs=8 --machine host --policy linux-4.15 --format json > result.json\n\n\
-    A recording is the text of `perf script` for a recording of `perf sched record`, or ftrace text: the output of \
-    `trace-cmd report`, the kernel's `trace` file, or the output of `wakelab run --events`. docs/guide/recordings.md says \
-    how to make one.")]
+    A recording is the file of `wakelab record`, perf, trace-cmd or Perfetto, the text of `perf script`, or ftrace text: \
+    the output of `trace-cmd report`, the kernel's `trace` file, or the output of `wakelab run --events`. \
+    docs/guide/recordings.md says how to make one.")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     input: InputArgs,
