@@ -51,7 +51,8 @@ pub(crate) struct RecordArgs {
     /// Leave out messages over sockets. What woke nobody must be inferred then
     #[arg(long)]
     no_flow: bool,
-    /// Leave out calls of sched_yield, which count as preemptions then
+    /// Leave out calls of sched_yield, which slow all system calls down. Replays do not use them yet: a yield counts as
+    /// a preemption
     #[arg(long)]
     no_yield: bool,
     /// Buffer of each CPU in megabytes, a power of two; a larger one loses fewer events and takes more memory

@@ -14,8 +14,8 @@ pub enum Group {
     Irq,
     /// Messages over sockets, those that wake nobody included.
     Flow,
-    /// Calls of sched_yield, which look like preemptions otherwise. While they are recorded, every system call of the
-    /// machine takes the kernel's slow path.
+    /// Calls of sched_yield, which look like preemptions otherwise; no reader uses them yet. While they are recorded,
+    /// every system call of the machine takes the kernel's slow path.
     Yield,
 }
 
