@@ -18,6 +18,7 @@ mod style_c;
 mod style_prose;
 mod style_rust;
 mod test;
+mod truth;
 mod vm;
 mod vm_ab;
 mod vm_bench;
@@ -56,6 +57,8 @@ enum Chore {
     Experiments(experiments::ExperimentsArgs),
     /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
     Parity(parity::ParityArgs),
+    /// Measure how true replays are, on recordings that it makes, and write docs/results/truth.md (root, perf).
+    Truth(truth::TruthArgs),
     /// Build the test kernel, and run the scheduler on it under emulation.
     Vm(vm::VmArgs),
 }
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Chore::Docs(args) => docs::run(&args),
         Chore::Experiments(args) => experiments::run(&args),
         Chore::Parity(args) => parity::run(args),
+        Chore::Truth(args) => truth::run(&args),
         Chore::Vm(args) => vm::run(args),
     };
     match result {

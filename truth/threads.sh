@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Four Python threads that share one lock, the interpreter.
+
+. "$(dirname "$0")/lib.sh"
+
+check() { needs python3; }
+run() { exec python3 "$(dirname "$0")/threads.py"; }
+
+"$1"
