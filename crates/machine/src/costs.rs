@@ -238,6 +238,9 @@ costs! {
         switch_thread_ns: Number = 0, "ns", TIME, Some(Term::Switches);
         /// A context switch that changes the address space.
         switch_process_ns: Number = 0, "ns", TIME, Some(Term::Switches);
+        /// How long a task that wakes another goes on before it gives way to it: the rest of its system call, in a
+        /// kernel that cannot be preempted there.
+        preempt_delay_ns: Number = 0, "ns", TIME, None;
         // HZ from 10 to 10,000.
         /// Period of the scheduler's tick on a busy CPU (1/HZ).
         tick_period_ns: Number = 1_000_000, "ns", Limits::Number(100_000..=100_000_000), None;

@@ -46,6 +46,7 @@ tick_ns = { value = 1_000, source = "test" }
 interrupt_ns = { value = 1_000, source = "test" }
 fork_ns = { value = 50_000, source = "test" }
 exit_ns = { value = 30_000, source = "test" }
+preempt_delay_ns = { value = 0, source = "test" }
 "#;
 
 /// The counts of `GOOD`.

@@ -270,7 +270,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             return;
         }
         let k = &self.kernel.cpus[cpu as usize];
-        if k.need_resched {
+        if k.need_resched && (k.curr == NONE || k.resched_at_ns <= self.hardware.now_ns) {
             self.schedule(cpu);
         } else if k.curr != NONE {
             self.resume(cpu);

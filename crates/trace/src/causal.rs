@@ -349,13 +349,15 @@ impl Model {
         let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };
         let wake = Wake { time_ns, seen_ns: self.now_ns, cause, sync };
         let woken_from = Some((event.cpu, self.now_ns));
+        let woken_by = if let Cause::Task(waker) = cause { Some(waker.task) } else { None };
         let Some(index) = found else {
             let index = self.woken_from_before(name, &wake, last_cpu);
-            self.task(index).woken_from = woken_from;
+            let task = self.task(index);
+            (task.woken_from, task.woken_by) = (woken_from, woken_by);
             return;
         };
         let task = self.task(index);
-        task.woken_from = woken_from;
+        (task.woken_from, task.woken_by) = (woken_from, woken_by);
         task.rename(name);
         task.last_cpu.get_or_insert(last_cpu);
         match task.state {

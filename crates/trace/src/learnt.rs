@@ -11,6 +11,11 @@
 //! state's exit is 2,800 - 800 = 2,000 ns. A state with fewer than [`FEWEST`] wake-ups takes the next shallower one's
 //! figure, or the next deeper one's.
 //!
+//! So is the time that a task goes on after it has woken another one on its own CPU, and before it gives way to it: it
+//! finishes its system call, where the kernel cannot be preempted. From the wake-up to the switch pass the placement,
+//! the queueing, and this time; its figure is the median of what is left. Only switches from the waker, still runnable,
+//! to the wakee count, and of these only those within [`CALL_NS_MAX`]: others were made by a tick.
+//!
 //! It fails where the recorder delays wake-ups, and where CPUs poll while idle.
 
 use wakelab_machine::{Distance, Machine};
@@ -20,11 +25,16 @@ use crate::quantile::quantile;
 /// The fewest wake-ups that teach a figure.
 const FEWEST: usize = 20;
 
+/// The longest rest of a system call that counts: the kernel's shortest tick is 1 ms.
+pub(crate) const CALL_NS_MAX: u64 = 100_000;
+
 /// What a recording tells about its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learnt {
     /// Wake-ups from another CPU onto an idle one.
     pub idle_wakes: Vec<IdleWake>,
+    /// Wake-ups on the waker's CPU after which it gave way to its wakee: from the wake-up to the switch.
+    pub preempting_ns: Vec<u64>,
 }
 
 /// A wake-up of a task from another CPU onto an idle one.
@@ -40,6 +50,7 @@ impl Learnt {
     /// Returns `base` with the figures that the recording tells, and their sources. `recording` is its name.
     pub fn machine(&self, base: &Machine, recording: &str) -> Machine {
         let mut machine = base.clone();
+        self.learn_preempt_delay(&mut machine, recording);
         let costs = &mut machine.costs;
         let farthest = base.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0);
         let before_ns = costs.select_ns + costs.wakeup_ns + costs.ipi_send_ns + costs.ipi_flight_ns[farthest];
@@ -66,6 +77,20 @@ impl Learnt {
         machine
     }
 
+    fn learn_preempt_delay(&self, machine: &mut Machine, recording: &str) {
+        let costs = &mut machine.costs;
+        let latencies = self.preempting_ns.iter().copied();
+        let Some(median) = quantile(latencies, 50).filter(|_| self.preempting_ns.len() >= FEWEST) else {
+            return;
+        };
+        costs.preempt_delay_ns = median.saturating_sub(costs.select_ns + costs.wakeup_ns);
+        let source = format!(
+            "measured: median of {} wake-ups in {recording} after which the waker gave way, less placing and queueing",
+            self.preempting_ns.len()
+        );
+        machine.sources.insert("preempt_delay_ns".to_owned(), source);
+    }
+
     fn median_latency_ns(&self, idled_ns: std::ops::Range<u64>) -> Option<u64> {
         let fits = self.idle_wakes.iter().filter(|wake| idled_ns.contains(&wake.idled_ns));
         let latencies: Vec<u64> = fits.map(|wake| wake.latency_ns).collect();
@@ -79,7 +104,7 @@ mod tests {
 
     fn wakes(of: &[(u64, u64)]) -> Learnt {
         let wake = |&(idled_ns, latency_ns): &(u64, u64)| IdleWake { idled_ns, latency_ns };
-        Learnt { idle_wakes: of.iter().map(wake).collect() }
+        Learnt { idle_wakes: of.iter().map(wake).collect(), ..Learnt::default() }
     }
 
     fn exits(machine: &Machine) -> Vec<u64> {
@@ -103,6 +128,16 @@ mod tests {
         }
         // The middle state has no samples, and the deepest wakes no faster than the shallowest: 1,000 + 10 x 100.
         assert_eq!(exits(&wakes(&of).machine(&base, "r")), [2_000, 2_000, 2_000]);
+    }
+
+    #[test]
+    fn a_waker_goes_on_for_the_median_less_placing_and_queueing() {
+        let base = Machine::preset("smp-2").unwrap();
+        let before_ns = base.costs.select_ns + base.costs.wakeup_ns;
+        let preempting_ns: Vec<u64> = (0..21).map(|index| before_ns + 2_000 + index * 100).collect();
+        let machine = Learnt { preempting_ns, ..Learnt::default() }.machine(&base, "r");
+        assert_eq!(machine.costs.preempt_delay_ns, 3_000);
+        assert!(machine.sources["preempt_delay_ns"].starts_with("measured: median of 21 "));
     }
 
     #[test]

@@ -167,6 +167,8 @@ pub(crate) struct Tracked {
     pub(crate) exit_seen: bool,
     /// The CPU and the time of its last wake-up.
     pub(crate) woken_from: Option<(u32, u64)>,
+    /// The task that made it, if a task did.
+    pub(crate) woken_by: Option<TaskIndex>,
     pub(crate) steps: Vec<Step>,
     /// The sleeps that ended from outside, in the order of time.
     pub(crate) slept: Vec<Slept>,
@@ -211,6 +213,7 @@ impl Tracked {
             burst_cpu_ns: 0,
             accounted_ns: None,
             woken_from: None,
+            woken_by: None,
             steps: Vec::new(),
             slept: Vec::new(),
             wake_while_running: None,

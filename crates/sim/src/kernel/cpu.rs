@@ -41,6 +41,10 @@ pub(crate) struct Cpu {
     /// Whether the policy knows the CPU as busy, that is, its context is not the idle task's.
     pub(crate) busy: bool,
     pub(crate) need_resched: bool,
+    /// With `need_resched`: when the current task has finished its system call and gives way.
+    pub(crate) resched_at_ns: u64,
+    /// The part of the current task's segment that comes after that, in 1/1024 ns.
+    pub(crate) held_back: u64,
     /// Whether it is inside schedule(), with the next task not chosen yet.
     pub(crate) scheduling: bool,
     /// Whether interrupts may be pending: the next two fields, the policy's timer, or `timers`.
@@ -94,6 +98,8 @@ impl Cpu {
             context: NONE,
             busy: false,
             need_resched: false,
+            resched_at_ns: 0,
+            held_back: 0,
             scheduling: false,
             interrupted: false,
             ipi_pending: false,

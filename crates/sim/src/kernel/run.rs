@@ -36,7 +36,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The CPU executes what is left of its current task's segment.
     #[inline(always)]
-    fn start_segment(&mut self, cpu: u32, task: u32, left: Segment) {
+    fn start_segment(&mut self, cpu: u32, task: u32, mut left: Segment) {
+        if self.kernel.cpus[cpu as usize].need_resched {
+            left = self.rest_of_call(cpu, task, left);
+        }
         let c = &mut self.hardware.cpus[cpu as usize];
         c.set_task_segment(left);
         match left.kind {
@@ -44,6 +47,19 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             TimeKind::Spin => self.programs.set_spinning(task, cpu),
             _ => {}
         }
+    }
+
+    /// The part of a segment until the current task gives way. Holds back the rest, if it is plain work.
+    fn rest_of_call(&mut self, cpu: u32, task: u32, left: Segment) -> Segment {
+        let k = &mut self.kernel.cpus[cpu as usize];
+        let units = k.resched_at_ns.saturating_sub(self.hardware.now_ns) * UNITS;
+        if left.kind != TimeKind::Work || left.tail > 0 || left.units <= units {
+            return left;
+        }
+        k.held_back = left.units - units;
+        let part = Segment { units, ..left };
+        self.kernel.threads[task as usize].left = part;
+        part
     }
 
     /// The CPU, which is settled, is interrupted in its current task's segment: keeps what is left of it.
@@ -61,6 +77,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             _ => {}
         }
         thread.left = c.left();
+        thread.left.units += std::mem::take(&mut self.kernel.cpus[cpu as usize].held_back);
     }
 
     /// Handles the end of the current task's segment.
@@ -70,9 +87,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if self.hardware.cpus[cpu as usize].kind == TimeKind::CacheRefill {
             thread.refill = 0;
         } else {
-            thread.left.units = 0;
+            thread.left.units = std::mem::take(&mut self.kernel.cpus[cpu as usize].held_back);
         }
-        self.resume(cpu);
+        if self.kernel.cpus[cpu as usize].need_resched {
+            self.run_pending(cpu);
+        } else {
+            self.resume(cpu);
+        }
     }
 
     /// Executes operations until one takes time, waits, or wakes another task.

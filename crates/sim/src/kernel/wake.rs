@@ -257,9 +257,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             curr.slice_ns = 0;
             curr.slice_since_ns = self.hardware.now_ns;
         }
-        if std::mem::replace(&mut c.need_resched, true) || sender == Some(target) {
+        if std::mem::replace(&mut c.need_resched, true) {
             return;
         }
+        if sender == Some(target) {
+            // A task that wakes another first finishes its system call, unless the kernel can be preempted.
+            let delay_ns = if c.busy && !c.in_interrupt { self.costs.preempt_delay_ns } else { 0 };
+            c.resched_at_ns = self.hardware.now_ns + delay_ns;
+            return;
+        }
+        c.resched_at_ns = 0;
         self.send_ipi(sender, target);
     }
 

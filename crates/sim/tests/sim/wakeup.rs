@@ -7,7 +7,7 @@ use wakelab_policy::{Decision, EnqueueWhy};
 use wakelab_sim::{HostProfile, Observer, Outcome, Scenario, run_observed};
 use wakelab_workload::{Op, Task};
 
-use crate::common::{HOSTS, bound, compute, machine, outcome, scenario, sleep, task};
+use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, sleep, task};
 
 /// 2 LLCs x 2 cores: CPUs 0 and 1, 2 and 3. Every figure is another power of ten, so that a sum shows its parts.
 fn priced() -> Machine {
@@ -335,4 +335,22 @@ fn the_wake_list_needs_one_interrupt() {
     // The target queues all three before it runs the first.
     assert_eq!(crate::common::values(&run.wakeup_latency), [190, 690, 1_190]);
     assert_eq!(run.elapsed_ns, 10_000 + 100 + 90 + 3 * 500);
+}
+
+/// A task that wakes another for which it has to give way first finishes its system call.
+#[test]
+fn a_waker_gives_way_after_its_call() {
+    for (delay_ns, work_ns, switched_in_ns) in [(0, 50 * MS, 20 * MS), (7_000, 50 * MS, 20 * MS + 7_000)] {
+        for host in HOSTS {
+            let mut machine = machine(1, 1, 1);
+            machine.costs.preempt_delay_ns = delay_ns;
+            // The wakee waits from the beginning; the waker has run for 20 ms then, so it gives way.
+            let wakee = task(0, vec![WAIT, compute(MS)]);
+            let waker = task(0, vec![compute(20 * MS), SIGNAL, compute(work_ns)]);
+            let mut seen = Seen::default();
+            let outcome = run_observed(&scenario(machine, vec![wakee, waker], host), 1, &mut seen).unwrap();
+            assert_eq!((seen.woken_ns, seen.switched_in), (20 * MS, (switched_in_ns, 0)), "{host:?}");
+            assert_eq!(outcome.elapsed_ns, 71 * MS, "{host:?}: the rest of the work is done afterwards");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use wakelab_workload::TaskIndex;
 use super::{Ids, Model, OnCpu, State, SwitchIn};
 use crate::event::{Current, SwitchedOut, TaskName};
 use crate::explained::{Explained, Gap};
-use crate::learnt::{IdleWake, Learnt};
+use crate::learnt::{CALL_NS_MAX, IdleWake, Learnt};
 use crate::program::Unsure;
 
 impl Model {
@@ -189,6 +189,9 @@ impl Model {
         if unsure.is_none() {
             self.learn_idle_exit(cpu, index, since_ns);
         }
+        if *how == SwitchIn::Seen {
+            self.learn_preemption(cpu, index);
+        }
         match self.tasks[index as usize].state {
             State::Born { parent } => self.start_child(index, parent),
             State::Blocked { .. } => self.end_unseen_wait(index, since_ns),
@@ -233,6 +236,23 @@ impl Model {
         {
             let latency_ns = since_ns.saturating_sub(woken_ns);
             self.learnt.idle_wakes.push(IdleWake { idled_ns: woken_ns - idle_since_ns, latency_ns });
+        }
+    }
+
+    /// Learns from the switch-in of a task for which its waker, which ran on `cpu`, gives way.
+    fn learn_preemption(&mut self, cpu: u32, index: TaskIndex) {
+        let task = &self.tasks[index as usize];
+        let Some((from, woken_ns)) = task.woken_from else { return };
+        let gave_way = |waker: TaskIndex| self.tasks[waker as usize].state == State::Runnable;
+        let latency_ns = self.now_ns - woken_ns;
+        if from == cpu
+            && task.state == State::Runnable
+            && task.watched.woken_at() == Some(woken_ns)
+            && task.woken_by == self.cpus[cpu as usize].prev
+            && task.woken_by.is_some_and(gave_way)
+            && latency_ns <= CALL_NS_MAX
+        {
+            self.learnt.preempting_ns.push(latency_ns);
         }
     }
 
