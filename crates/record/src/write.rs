@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A recording as text: the header, the events as `perf script` prints them, and a few lines that are known only then.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 
 use wakelab_trace::{header, perf_line_time_ns};
@@ -13,6 +14,10 @@ use crate::stop::Stop;
 
 /// Events between two reports of progress.
 const STEP: u64 = 10_000;
+
+/// How far the lines of `perf script` are put in the order of time. perf orders what it has read from all CPUs at a time;
+/// on a busy machine, one CPU's buffer may be read so late that its events come after later ones (0.7 ms was seen).
+const WINDOW_NS: u64 = 200_000_000;
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,14 +50,20 @@ impl Taken {
         let mut input = BufReader::with_capacity(1 << 18, events);
         let mut line = Vec::new();
         let mut lines = Lines::new(self.end_ns);
+        let mut window = Window::default();
         loop {
             line.clear();
             let length = input.read_until(b'\n', &mut line).map_err(RecordError::Write)?;
+            if length > 0 {
+                window.put(perf_line_time_ns(&String::from_utf8_lossy(&line)), &line);
+            }
+            while let Some(line) = window.next(length == 0) {
+                if lines.keep(&String::from_utf8_lossy(&line)) {
+                    out.write_all(&line).map_err(RecordError::Write)?;
+                }
+            }
             if length == 0 {
                 break;
-            }
-            if lines.keep(&String::from_utf8_lossy(&line)) {
-                out.write_all(&line).map_err(RecordError::Write)?;
             }
             if lines.read.is_multiple_of(STEP) {
                 if stop.stops() > stops {
@@ -79,7 +90,34 @@ fn footer(written: &Written) -> String {
     cost.unwrap_or_default() + &header::line("event-cost-measured", how) + &header::line("end", &end)
 }
 
-/// The lines of `perf script`, which are in the order of time: those of the recording, and then those that measure the
+/// Puts lines in the order of time, within [`WINDOW_NS`]; lines of one time stay in their order.
+#[derive(Default)]
+struct Window {
+    /// By time and number.
+    lines: BTreeMap<(u64, u64), Vec<u8>>,
+    /// The place of the last line. A line without a time goes on with the one before: a task's name may hold newlines.
+    last: (u64, u64),
+    newest_ns: u64,
+}
+
+impl Window {
+    fn put(&mut self, time_ns: Option<u64>, line: &[u8]) {
+        if let Some(time_ns) = time_ns {
+            self.last = (time_ns, self.last.1 + 1);
+            self.newest_ns = self.newest_ns.max(time_ns);
+        }
+        self.lines.entry(self.last).or_default().extend_from_slice(line);
+    }
+
+    /// Takes the first line out, if none can come before it or the end is reached.
+    fn next(&mut self, at_end: bool) -> Option<Vec<u8>> {
+        let first = self.lines.first_entry()?;
+        let is_sure = at_end || first.key().0 + WINDOW_NS < self.newest_ns;
+        is_sure.then(|| first.remove())
+    }
+}
+
+/// The lines of `perf script`, in the order of time: those of the recording, and then those that measure the
 /// cost of an event.
 struct Lines {
     end_ns: u64,
@@ -131,6 +169,26 @@ mod tests {
             assert_eq!(lines.keep(text), kept, "{text}");
         }
         assert_eq!((lines.written.events, lines.written.lost, lines.measuring), (2, 12, 1));
+    }
+
+    #[test]
+    fn late_lines_take_their_place() {
+        let mut window = Window::default();
+        let mut out = Vec::new();
+        let second = 1_000_000_000;
+        for (time_ns, line) in [
+            (Some(second), "a"),
+            (Some(second + 5), "c\n"),
+            (None, "d"),
+            (Some(second + 4), "b"),
+            (Some(second + 5), "e"),
+            (Some(2 * second), "f"),
+        ] {
+            window.put(time_ns, line.as_bytes());
+            out.extend(std::iter::from_fn(|| window.next(false)));
+        }
+        assert_eq!(out.concat(), b"abc\nde", "those of the last 0.2 s are kept back");
+        assert_eq!(window.next(true), Some(b"f".to_vec()));
     }
 
     #[test]
