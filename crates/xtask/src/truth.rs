@@ -46,6 +46,8 @@ const FIGURES: [(&str, &str); 9] = [
     ("run_delay_p99_ns", "run delay p99"),
 ];
 const DONE: &str = "done_ns";
+/// Columns of prose in docs/.
+const WIDTH: usize = 120;
 
 /// One recording, and what the commands said of it.
 struct Recording {
@@ -134,21 +136,14 @@ fn measure(wakelab: &Path, script: &Path, folder: &Path, nr_cpus: usize, repeats
         for (side, cpus) in cpus.iter().enumerate() {
             let path = folder.join(format!("{name}.{side}.{repeat}.rec.gz"));
             record(wakelab, script, &path, cpus)?;
-            let itself = check(wakelab, &[path.as_os_str()])?;
+            let itself = predict(wakelab, &path, cpus, &path)?;
             on[side].push(Recording { path, itself });
         }
     }
     let mut predicted = [Vec::new(), Vec::new()];
     for side in 0..2 {
         for (from, truth) in on[side].iter().zip(&on[1 - side]) {
-            let arguments = [
-                from.path.as_os_str(),
-                "--cpus".as_ref(),
-                cpus[1 - side].as_ref(),
-                "--against".as_ref(),
-                truth.path.as_os_str(),
-            ];
-            predicted[side].push(check(wakelab, &arguments)?);
+            predicted[side].push(predict(wakelab, &from.path, &cpus[1 - side], &truth.path)?);
         }
     }
     Ok(Program { name, on, predicted })
@@ -175,9 +170,12 @@ fn record(wakelab: &Path, script: &Path, path: &Path, cpus: &str) -> Result<()> 
     recorded.map(drop)
 }
 
-fn check(wakelab: &Path, arguments: &[&std::ffi::OsStr]) -> Result<Value> {
-    let text =
-        command::output(Command::new(wakelab).arg("check").args(arguments).args(["--format", "json"]))?;
+/// What `wakelab check` says of a replay of `from` on `cpus`, beside `truth`. A recording does not tell the CPUs that
+/// taskset gave its tasks, so they are told for replays of what was recorded, too.
+fn predict(wakelab: &Path, from: &Path, cpus: &str, truth: &Path) -> Result<Value> {
+    let mut command = Command::new(wakelab);
+    command.arg("check").arg(from).args(["--cpus", cpus, "--against"]).arg(truth);
+    let text = command::output(command.args(["--format", "json"]))?;
     serde_json::from_slice(&text).context("no JSON from wakelab check")
 }
 
@@ -305,7 +303,27 @@ fn page(programs: &[Program], args: &TruthArgs, nr_cpus: usize) -> Result<String
         });
     }
     baselines(&mut out, programs, nr_cpus);
-    Ok(out)
+    Ok(out.lines().map(wrapped).collect())
+}
+
+/// A line of the page with its newline; prose is broken at the house's width.
+fn wrapped(line: &str) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    let breaks = !line.starts_with(['|', '#', '<']);
+    for word in line.split(' ') {
+        let sep = if length == 0 {
+            ""
+        } else if breaks && length + 1 + word.len() > WIDTH {
+            "\n"
+        } else {
+            " "
+        };
+        length = if sep == "\n" { word.len() } else { length + sep.len() + word.len() };
+        out.push_str(sep);
+        out.push_str(word);
+    }
+    out + "\n"
 }
 
 /// A table of `error (null)` by program and figure, with the medians of both.
@@ -418,6 +436,13 @@ mod tests {
         near(program.law_percent(1, 2), 14.29);
         assert_eq!((program.direction(0, DONE), program.direction(1, DONE)), (Some(true), Some(true)));
         assert_eq!(program.direction(0, "cpu_ns"), None, "it did not change");
+    }
+
+    #[test]
+    fn prose_is_broken_and_tables_are_not() {
+        let words = "word ".repeat(40);
+        assert!(wrapped(words.trim()).lines().all(|line| line.len() <= WIDTH));
+        assert_eq!(wrapped(&format!("| {words}|")).lines().count(), 1);
     }
 
     #[test]
