@@ -15,8 +15,9 @@ use crate::stop::Stop;
 /// Events between two reports of progress.
 const STEP: u64 = 10_000;
 
-/// How far the lines of `perf script` are put in the order of time. perf orders what it has read from all CPUs at a time;
-/// on a busy machine, one CPU's buffer may be read so late that its events come after later ones (0.7 ms was seen).
+/// How far the lines of `perf script` are put in the order of time. perf orders what it has read from all CPUs at a
+/// time; on a busy machine, one CPU's buffer may be read so late that its events come after later ones (0.7 ms was
+/// seen).
 const WINDOW_NS: u64 = 200_000_000;
 
 /// What was written.
