@@ -3,6 +3,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
+names="make gcc cc1 as"
 check() { needs make gcc; }
 prepare() {
     rm -rf /tmp/wakelab-truth-build

@@ -3,6 +3,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
+names="hackbench"
 check() { needs hackbench; }
 run() { exec hackbench -g 4 -l 100; }
 

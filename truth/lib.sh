@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What the scripts share (. lib.sh), after they have defined run(): needs(), and the verbs.
+# What the scripts share: needs(), and verbs that do nothing unless a script defines them anew. A script sets $names, too: those of
+# its tasks.
 
 # needs PROGRAM...: exit 77 and name the first that is missing
 needs() {
@@ -11,6 +12,7 @@ needs() {
     done
 }
 
+names() { echo $names; }
 check() { :; }
 prepare() { :; }
 finish() { :; }

@@ -3,6 +3,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
+names="python3"
 check() { needs python3; }
 run() { exec python3 "$(dirname "$0")/threads.py"; }
 

@@ -31,6 +31,9 @@ pub(crate) struct TruthArgs {
     /// Keep the recordings in FOLDER.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
+    /// Replay the recordings in FOLDER, which --keep left there, instead of making new ones.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "keep")]
+    from: Option<PathBuf>,
 }
 
 /// The figures of `wakelab check` that the page shows, with the words for them.
@@ -68,7 +71,7 @@ struct Program {
 pub(crate) fn run(args: &TruthArgs) -> Result<()> {
     command::run(command::cargo().args(["build", "--quiet", "--release", "--package", "wakelab-cli"]))?;
     let wakelab = command::target_folder()?.join("release/wakelab");
-    let folder = match &args.keep {
+    let folder = match args.keep.as_ref().or(args.from.as_ref()) {
         Some(folder) => folder.clone(),
         None => std::env::temp_dir().join(format!("wakelab-truth-{}", std::process::id())),
     };
@@ -79,7 +82,7 @@ pub(crate) fn run(args: &TruthArgs) -> Result<()> {
     }
     let mut programs = Vec::new();
     for script in scripts(&args.programs)? {
-        match measure(&wakelab, &script, &folder, nr_cpus, args.repeats) {
+        match measure(&wakelab, &script, &folder, nr_cpus, args) {
             Ok(program) => {
                 print!("{}", program.text());
                 programs.push(program);
@@ -88,7 +91,7 @@ pub(crate) fn run(args: &TruthArgs) -> Result<()> {
             Err(error) => return Err(error),
         }
     }
-    if args.keep.is_none() {
+    if args.keep.is_none() && args.from.is_none() {
         std::fs::remove_dir_all(&folder)?;
     }
     if programs.is_empty() {
@@ -123,19 +126,27 @@ fn stem(path: &Path) -> String {
 }
 
 /// Records a program on all CPUs and on one in turn, and replays the recordings.
-fn measure(wakelab: &Path, script: &Path, folder: &Path, nr_cpus: usize, repeats: u32) -> Result<Program> {
+fn measure(
+    wakelab: &Path,
+    script: &Path,
+    folder: &Path,
+    nr_cpus: usize,
+    args: &TruthArgs,
+) -> Result<Program> {
     let name = stem(script);
     let checked = Command::new("sh").arg(script).arg("check").output()?;
-    if !checked.status.success() {
+    if args.from.is_none() && !checked.status.success() {
         let why = String::from_utf8_lossy(&checked.stdout).trim().to_owned();
         return Err(Skipped(format!("{name}: {why}")).into());
     }
     let cpus = [format!("0-{}", nr_cpus - 1), "0".to_owned()];
     let mut on = [Vec::new(), Vec::new()];
-    for repeat in 0..repeats {
+    for repeat in 0..args.repeats {
         for (side, cpus) in cpus.iter().enumerate() {
             let path = folder.join(format!("{name}.{side}.{repeat}.rec.gz"));
-            record(wakelab, script, &path, cpus)?;
+            if args.from.is_none() {
+                record(wakelab, script, &path, cpus)?;
+            }
             let itself = predict(wakelab, &path, cpus, &path)?;
             on[side].push(Recording { path, itself });
         }
@@ -155,12 +166,14 @@ fn record(wakelab: &Path, script: &Path, path: &Path, cpus: &str) -> Result<()> 
         command.arg(script).arg(verb).env("TRUTH_CPUS", cpus);
         command
     };
+    let names = command::text(&mut verb("names"))?;
     command::run(&mut verb("prepare"))?;
     let recorded = command::output(
         Command::new(wakelab)
             .arg("record")
             .arg("-o")
             .arg(path)
+            .args(names.split_whitespace().flat_map(|name| ["--of", name]))
             .args(["--", "taskset", "-c", cpus, "sh"])
             .arg(script)
             .arg("run")
