@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What the scripts share: needs(), and verbs that do nothing unless a script defines them anew. A script sets $names, too: those of
-# its tasks.
+# What the scripts share: needs(), and verbs that do nothing unless a script defines its own. A script also sets $names, the
+# names of its tasks.
 
 # needs PROGRAM...: exit 77 and name the first that is missing
 needs() {

@@ -378,6 +378,7 @@ impl Model {
         self.highest_cpu = self.highest_cpu.max(cpu);
         self.charge_wakeup(event, name.tid, cpu);
         let Some(&index) = self.by_tid.get(&name.tid) else { return };
+        self.learn_queueing(event.cpu, index);
         let task = &self.tasks[index as usize];
         if let State::Blocked { since_ns, position } = task.state {
             if let Some(wake) = task.wake_while_running {

@@ -11,6 +11,9 @@
 //! state's exit is 2,800 - 800 = 2,000 ns. A state with fewer than [`FEWEST`] wake-ups takes the next shallower one's
 //! figure, or the next deeper one's.
 //!
+//! Placing and queueing are learnt, too, where sched_wakeup is recorded beside sched_waking: the median from one to the
+//! other on the waker's CPU. An import takes that time off the waker's work, so a replay must charge it again.
+//!
 //! So is the time that a task goes on after it has woken another one on its own CPU, and before it gives way to it: it
 //! finishes its system call, where the kernel cannot be preempted. From the wake-up to the switch pass the placement,
 //! the queueing, and this time; its figure is the median of what is left. Only switches from the waker, still runnable,
@@ -33,6 +36,8 @@ pub(crate) const CALL_NS_MAX: u64 = 100_000;
 pub struct Learnt {
     /// Wake-ups from another CPU onto an idle one.
     pub idle_wakes: Vec<IdleWake>,
+    /// Wake-ups that the waker's CPU carried out itself: from sched_waking to sched_wakeup.
+    pub queueing_ns: Vec<u64>,
     /// Wake-ups on the waker's CPU after which it gave way to its wakee: from the wake-up to the switch.
     pub preempting_ns: Vec<u64>,
 }
@@ -50,6 +55,7 @@ impl Learnt {
     /// Returns `base` with the figures that the recording tells, and their sources. `recording` is its name.
     pub fn machine(&self, base: &Machine, recording: &str) -> Machine {
         let mut machine = base.clone();
+        self.learn_wakeup(&mut machine, recording);
         self.learn_preempt_delay(&mut machine, recording);
         let costs = &mut machine.costs;
         let farthest = base.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0);
@@ -75,6 +81,17 @@ impl Learnt {
         );
         machine.sources.insert("idle_states".to_owned(), source);
         machine
+    }
+
+    fn learn_wakeup(&self, machine: &mut Machine, recording: &str) {
+        let median = quantile(self.queueing_ns.iter().copied(), 50);
+        let Some(median) = median.filter(|_| self.queueing_ns.len() >= FEWEST) else { return };
+        machine.costs.wakeup_ns = median.saturating_sub(machine.costs.select_ns);
+        let source = format!(
+            "measured: median of {} wake-ups in {recording} from sched_waking to sched_wakeup, less placing",
+            self.queueing_ns.len()
+        );
+        machine.sources.insert("wakeup_ns".to_owned(), source);
     }
 
     fn learn_preempt_delay(&self, machine: &mut Machine, recording: &str) {
@@ -128,6 +145,16 @@ mod tests {
         }
         // The middle state has no samples, and the deepest wakes no faster than the shallowest: 1,000 + 10 x 100.
         assert_eq!(exits(&wakes(&of).machine(&base, "r")), [2_000, 2_000, 2_000]);
+    }
+
+    #[test]
+    fn queueing_is_the_median_less_placing() {
+        let base = Machine::preset("smp-2").unwrap();
+        let queueing_ns: Vec<u64> = (0..21).map(|index| base.costs.select_ns + 1_000 + index * 100).collect();
+        let preempting_ns = vec![base.costs.select_ns + 2_500; 20];
+        let machine = Learnt { queueing_ns, preempting_ns, ..Learnt::default() }.machine(&base, "r");
+        assert_eq!(machine.costs.wakeup_ns, 2_000);
+        assert_eq!(machine.costs.preempt_delay_ns, 500, "the rest, with the learnt queueing taken off");
     }
 
     #[test]

@@ -239,6 +239,17 @@ impl Model {
         }
     }
 
+    /// Learns from the end of a wake-up that its waker carries out on `cpu`.
+    pub(super) fn learn_queueing(&mut self, cpu: u32, wakee: TaskIndex) {
+        let task = &self.tasks[wakee as usize];
+        if let (Some((from, woken_ns)), Some(waker)) = (task.woken_from, task.woken_by)
+            && from == cpu
+            && self.cpus[cpu as usize].on == OnCpu::Task(waker)
+        {
+            self.learnt.queueing_ns.push(self.now_ns - woken_ns);
+        }
+    }
+
     /// Learns from the switch-in of a task for which its waker, which ran on `cpu`, gives way.
     fn learn_preemption(&mut self, cpu: u32, index: TaskIndex) {
         let task = &self.tasks[index as usize];
