@@ -29,6 +29,8 @@ pub struct Check {
     service: String,
     metrics: Vec<CheckedMetric>,
     tasks: Vec<CheckedTasks>,
+    /// Why the recordings cannot be trusted.
+    warnings: Vec<String>,
 }
 
 /// Recorded beside replayed.
@@ -211,7 +213,11 @@ impl Check {
                 metrics: check(&|other| other == comm),
             })
             .collect();
+        let mut warnings: Vec<String> =
+            [recorded.warning(), recording.warning()].into_iter().flatten().collect();
+        warnings.dedup();
         Check {
+            warnings,
             input: recorded.workload.name.clone(),
             against: Some(recording.workload.name.clone()),
             machine: machine.to_owned(),
@@ -225,11 +231,12 @@ impl Check {
         }
     }
 
-    /// What the check comes to, in a sentence or two.
+    /// What the check comes to, in a few sentences. Warnings come first.
     pub fn verdict(&self) -> String {
         let judged = || self.metrics.iter().filter(|metric| metric.within.is_some());
         let good = judged().filter(|metric| metric.within == Some(true)).count();
-        let mut text = format!("{good} of {} figures are within their tolerances", judged().count());
+        let mut text: String = self.warnings.iter().map(|warning| format!("{warning}. ")).collect();
+        text.push_str(&format!("{good} of {} figures are within their tolerances", judged().count()));
         let off = |metric: &&CheckedMetric| {
             let ratio =
                 metric.replayed.unwrap_or(0).max(1) as f64 / metric.recorded.unwrap_or(0).max(1) as f64;

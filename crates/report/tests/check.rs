@@ -55,6 +55,16 @@ fn recorded_beside_replayed() {
 }
 
 #[test]
+fn the_verdict_says_first_that_the_recording_cannot_be_trusted() {
+    let mut recording = Recording { observed: seen(1), ..demo() };
+    recording.explained.silent_cpus = [(3, 2)].into();
+    let verdict = Check::new(&recording, &[seen(1)], "m", "p").verdict();
+    let warning = recording.warning().expect("a CPU is missing");
+    assert_eq!(verdict.matches(&warning).count(), 1, "{verdict}");
+    assert!(verdict.starts_with(&warning) && verdict.contains(" figures are within"), "{verdict}");
+}
+
+#[test]
 fn a_what_if_beside_what_came_true() {
     let recording = Recording { observed: seen(1), ..demo() };
     let mut truth = Recording { observed: seen(2), ..demo() };

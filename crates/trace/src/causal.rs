@@ -19,6 +19,7 @@
 //! child's beginning. So the order of positions is one possible order of execution. Signals stay raised, so what is
 //! possible in one order of execution is possible in all.
 
+mod missing;
 mod overheads;
 mod recorder;
 mod running;
@@ -172,6 +173,7 @@ struct Cpu {
     waking: Option<overheads::Waking>,
     /// The line at which a task that ran there turned up elsewhere. This is no gap if the CPU has no later event.
     left_at: Option<Place>,
+    target: missing::Target,
 }
 
 /// Whether the recorder's task ids are those of the events; the first switch tells.
@@ -245,6 +247,7 @@ impl Model {
         if self.highest_cpu >= self.recorded.as_ref().map_or(u32::MAX, Recorded::nr_cpus) {
             return;
         }
+        self.note_events_on(event.cpu);
         self.confirm_runs_twice(event.cpu);
         self.charge_interrupt(event);
         self.explained.interrupts_known |=
@@ -268,6 +271,7 @@ impl Model {
                     What::Waking { task, last_cpu, sync } => {
                         self.waking_seen = true;
                         self.wake(event, &task, last_cpu, sync);
+                        self.note_ran_on(&task, last_cpu);
                     }
                     What::Wakeup { task, cpu } => self.wakeup(event, &task, cpu),
                     What::WakeupNew { task, cpu } => self.wakeup_new(event, &task, cpu),
@@ -371,6 +375,7 @@ impl Model {
 
     /// Reads a sched_wakeup. Where sched_waking is recorded, too, it only confirms the wake-up.
     fn wakeup(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
+        self.note_queued(cpu);
         if !self.waking_seen {
             self.wake(event, name, cpu, false);
             return;
@@ -505,6 +510,7 @@ impl Model {
 
     fn wakeup_new(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
         self.highest_cpu = self.highest_cpu.max(cpu);
+        self.note_queued(cpu);
         self.charge_wakeup(event, name.tid, cpu);
         let cause = self.cause(event.cpu, Context::Task, None);
         let here = if let Cause::Task(waker) = cause { Some(waker) } else { None };
@@ -611,6 +617,7 @@ impl Model {
                 State::Runnable | State::Exited => {}
             }
         }
+        self.find_silent_cpus();
         self.explained.wakers_known = self.waking_seen;
         self.explained.foreign_ids = self.ids == Ids::Foreign;
         // With both events, a sched_wakeup may confirm a sched_waking that counts already.

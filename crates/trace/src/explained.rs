@@ -79,6 +79,15 @@ pub struct Explained {
     pub redundant_wakes: u64,
     /// Switch-ins on an idle CPU that were not recorded. Their time follows from sched_stat_runtime.
     pub switch_ins_inferred: u64,
+    /// CPU time, in ns, that sched_stat_runtime does not account to the task that seems to run: the clock jumped, or
+    /// others ran. It is in the model as work.
+    pub unaccounted_ns: u64,
+    /// Time of CPUs, in ns, in which tasks were switched unseen. It is in no task's work.
+    pub unseen_ns: u64,
+    /// Wake-ups of all kinds but first ones.
+    pub wakeups: u64,
+    /// CPUs without events, and the number of wake-ups by which tasks are known to have run there.
+    pub silent_cpus: BTreeMap<u32, u64>,
     /// Kernel time, in ns, that [`crate::Options::recorded_on`] could not take off work because there was less work.
     pub overhead_clamped_ns: u64,
     /// Tasks that were there before the recording began.

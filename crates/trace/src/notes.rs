@@ -11,17 +11,26 @@ use crate::loops::LoopCount;
 use crate::{Explained, Gap, Header, Recording};
 
 impl Recording {
-    /// Returns a line that must precede every result, if fewer than half of the waits are attributed.
+    /// Returns a line that must precede every result, if fewer than half of the waits are attributed, if more than a
+    /// twentieth of the CPU time is contradicted or missing, or if all events of a CPU are.
     pub fn warning(&self) -> Option<String> {
-        let Explained { waits, unexplained, .. } = self.explained;
-        (unexplained > waits / 2).then(|| {
-            format!(
-                "WARNING: results of this recording cannot be trusted: what ended a wait is known for only {} of {waits} \
-                 waits ({})",
+        let Explained { waits, unexplained, unaccounted_ns, unseen_ns, .. } = self.explained;
+        let mut reasons = Vec::new();
+        if unexplained > waits / 2 {
+            reasons.push(format!(
+                "what ended a wait is known for only {} of {waits} waits ({})",
                 waits - unexplained,
                 percent(waits - unexplained, waits),
-            )
-        })
+            ));
+        }
+        let much = |part: u64, whole: u64| part > whole / 20;
+        reasons.extend(unaccounted(self).filter(|_| much(unaccounted_ns, self.busy_ns)));
+        reasons.extend(unseen(self).filter(|_| much(unseen_ns, self.busy_ns + unseen_ns)));
+        let silent: u64 = self.explained.silent_cpus.values().sum();
+        // One may be the last thing that happened: the recording ended before the task ran.
+        reasons.extend(silent_cpus(&self.explained).filter(|_| silent > 1));
+        (!reasons.is_empty())
+            .then(|| format!("WARNING: results of this recording cannot be trusted: {}", reasons.join("; ")))
     }
 
     /// Returns what the recording holds, what could not be attributed, and what the importer had to assume: a line
@@ -53,6 +62,8 @@ impl Recording {
             ),
             gap => format!("gap: {gap}: {}, first {}", count(seen.count, "time"), first(seen.first)),
         }));
+        let missing = [unaccounted(self), unseen(self), silent_cpus(explained)];
+        notes.extend(missing.into_iter().flatten().map(|what| format!("missing: {what}")));
         notes.extend(loops(explained));
         notes.extend(assumptions(explained));
         notes
@@ -112,6 +123,46 @@ fn flows(explained: &Explained) -> Vec<String> {
         )
     };
     explained.flows.iter().filter(|(_, flow)| flow.added > 0).map(line).collect()
+}
+
+/// CPU time that the scheduler's account contradicts.
+fn unaccounted(recording: &Recording) -> Option<String> {
+    let ns = recording.explained.unaccounted_ns;
+    // Time stolen from a virtual machine and time of interrupts are not accounted either, in every recording.
+    (ns > recording.busy_ns / 50).then(|| {
+        format!(
+            "{:.3} ms of CPU time ({}) are more than sched_stat_runtime accounts to the tasks: the clock jumped, or \
+             others ran",
+            ns as f64 / 1e6,
+            percent(ns, recording.busy_ns)
+        )
+    })
+}
+
+/// Time of CPUs in which it is not known what ran.
+fn unseen(recording: &Recording) -> Option<String> {
+    let ns = recording.explained.unseen_ns;
+    (ns > 0).then(|| {
+        format!(
+            "what ran for {:.3} ms of CPU time ({} of all that is known) was not seen",
+            ns as f64 / 1e6,
+            percent(ns, recording.busy_ns)
+        )
+    })
+}
+
+/// CPUs that ran tasks and have no events.
+fn silent_cpus(explained: &Explained) -> Option<String> {
+    let cpus: Vec<String> = explained.silent_cpus.keys().map(u32::to_string).collect();
+    (!cpus.is_empty()).then(|| {
+        let wakeups: u64 = explained.silent_cpus.values().sum();
+        format!(
+            "all events of CPU {}, where {} of {} show that tasks ran",
+            cpus.join(", "),
+            wakeups,
+            count(explained.wakeups, "wake-up")
+        )
+    })
 }
 
 /// How the waits of the recording ended.

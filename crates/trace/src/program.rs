@@ -159,6 +159,8 @@ pub(crate) struct Tracked {
     pub(crate) burst_cpu_ns: u64,
     /// The time of the scheduler's last account of it.
     pub(crate) accounted_ns: Option<u64>,
+    /// The CPU where it had run, by its last sched_waking.
+    pub(crate) woken_on: Option<u32>,
     /// It recorded, so it is left out.
     pub(crate) is_recorder: bool,
     /// A task that recorded forked it.
@@ -212,6 +214,7 @@ impl Tracked {
             burst_since_ns: 0,
             burst_cpu_ns: 0,
             accounted_ns: None,
+            woken_on: None,
             woken_from: None,
             woken_by: None,
             steps: Vec::new(),

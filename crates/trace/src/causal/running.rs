@@ -61,7 +61,6 @@ impl Model {
         let now_ns = self.now_ns;
         if let Some(&index) = self.by_tid.get(&name.tid) {
             let task = self.task(index);
-            task.accounted_ns = Some(now_ns);
             match task.state {
                 State::Running { .. } => {
                     if task.correct_since(now_ns, now_ns.saturating_sub(ran_ns)) {
@@ -73,6 +72,7 @@ impl Model {
                     task.ran_from_ns.get_or_insert(now_ns.saturating_sub(ran_ns));
                 }
             }
+            self.note_account(index, ran_ns);
         }
         (current.tid == Some(name.tid)).then_some(ran_ns)
     }
@@ -103,11 +103,15 @@ impl Model {
         if agrees {
             return;
         }
-        if let OnCpu::Task(_) = believed {
+        let missed = matches!(believed, OnCpu::Task(_));
+        if missed {
             self.gap(Gap::MissedSwitch);
             self.vacate(cpu);
         }
         self.run(cpu, name, &SwitchIn::Unseen { was_idle: believed == OnCpu::Idle, ran_ns });
+        if missed {
+            self.note_unseen(cpu);
+        }
     }
 
     /// Takes the current task off `cpu` at the last event there, because it is not known when it left.
@@ -126,6 +130,7 @@ impl Model {
     pub(super) fn confirm_runs_twice(&mut self, cpu: u32) {
         if let Some(place) = self.cpu(cpu).left_at.take() {
             self.gap_at(Gap::RunsTwice, place);
+            self.note_unseen(cpu);
         }
     }
 
@@ -136,8 +141,9 @@ impl Model {
         task.end_burst(at_ns);
         task.state = state;
         task.ready_ns = at_ns;
-        if let Some(Unsure { gap_at: Some(place), .. }) = task.unsure.take() {
+        if let Some(Unsure { gap_at: Some(place), earliest_ns, position, .. }) = task.unsure.take() {
             self.gap_at(Gap::SwitchInUnseen, place);
+            self.explained.unseen_ns += position.time_ns.saturating_sub(earliest_ns);
         }
     }
 

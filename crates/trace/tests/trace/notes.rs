@@ -120,3 +120,63 @@ fn more_runs_than_memory_holds_are_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn a_jump_of_the_clock_is_told() {
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .runtime(0, 10, 1, 1, 10)
+        .runtime(0, 110, 1, 1, 10)
+        .switch(0, 110, 1, "S", 0);
+    let recording = script.explained();
+    // 100 ns have passed, of which the task ran for 10.
+    assert_eq!((recording.busy_ns, recording.explained.unaccounted_ns), (110, 90));
+    let sentence = "0.000 ms of CPU time (81.8 %) are more than sched_stat_runtime accounts to the tasks";
+    assert!(told(&recording, sentence));
+    assert!(recording.warning().expect("most of the time is missing").contains(sentence));
+    let whole =
+        Script { text: script.text.replacen("runtime=10", "runtime=100", 2).replacen("=100", "=10", 1) };
+    let whole = whole.explained();
+    assert_eq!((whole.explained.unaccounted_ns, whole.warning()), (0, None));
+}
+
+#[test]
+fn time_between_unseen_switches_is_told() {
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .runtime(0, 60, 1, 1, 60)
+        .runtime(0, 100, 2, 2, 10)
+        .switch(0, 110, 2, "S", 0);
+    let recording = script.read();
+    // t2 ran for 10 before 100, and t1 until 60 at least.
+    assert_eq!((recording.busy_ns, recording.explained.unseen_ns), (80, 30));
+    let sentence = "what ran for 0.000 ms of CPU time (37.5 % of all that is known) was not seen";
+    assert!(
+        told(&recording, sentence) && recording.warning().is_some_and(|warning| warning.contains(sentence))
+    );
+}
+
+#[test]
+fn a_task_on_two_cpus_leaves_the_time_of_one_unseen() {
+    let mut script = Script::default();
+    script.switch(1, 0, 0, "R", 1).switch(0, 40, 0, "R", 1).switch(0, 50, 1, "S", 0).switch(1, 70, 0, "R", 2);
+    assert_eq!(script.read().explained.unseen_ns, 70);
+}
+
+#[test]
+fn a_cpu_without_events_is_told() {
+    let mut script = Script::default();
+    script.switch(1, 0, 0, "R", 1).waking(1, 10, 1, 2).waking(1, 20, 1, 3);
+    // Each may have run on CPU 0 before the recording only.
+    assert!(script.read().explained.silent_cpus.is_empty());
+    script.waking(1, 30, 1, 2);
+    let once = script.read();
+    assert!(told(&once, "missing: all events of CPU 0, where 1 of 3 wake-ups show that tasks ran"));
+    assert_eq!(once.warning(), None, "the recording may have ended");
+    let warning = script.waking(1, 40, 1, 3).read().warning().expect("t2 and t3 have run on CPU 0");
+    assert!(warning.ends_with("all events of CPU 0, where 2 of 4 wake-ups show that tasks ran"), "{warning}");
+    script.switch(0, 50, 0, "R", 2);
+    assert!(script.read().explained.silent_cpus.is_empty());
+}
