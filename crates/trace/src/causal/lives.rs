@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Birth and death of tasks: fork, exec, exit, and ids that are used again.
+
+use wakelab_workload::{Op, TaskIndex};
+
+use super::{Cause, Model, State, Waker};
+use crate::event::{Context, Event, TaskName};
+use crate::explained::Gap;
+use crate::program::{Step, Tracked};
+
+impl Model {
+    pub(super) fn fork(&mut self, cpu: u32, parent: &TaskName<'_>, child: &TaskName<'_>) {
+        self.end_previous(child.tid);
+        self.charge_call(cpu, |recorded| recorded.costs.fork_ns);
+        self.told.inherit(parent.tid, child.tid);
+        let by_recorder = self.is_recorder(parent.tid);
+        let parent = match self.cause(cpu, Context::Task, None) {
+            Cause::Task(waker) => Some(waker),
+            Cause::Outside(_) | Cause::Unknown if by_recorder => None,
+            Cause::Outside(_) | Cause::Unknown => self.living(parent).map(|index| self.waker(index)),
+        };
+        if let Some(parent) = parent {
+            self.charge_waking(cpu, parent.task, child.tid);
+        }
+        let index = self.add_task(child, Some(State::Born { parent }), self.now_ns);
+        self.task(index).of_recorder = by_recorder;
+    }
+
+    pub(super) fn wakeup_new(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
+        self.highest_cpu = self.highest_cpu.max(cpu);
+        self.note_queued(cpu);
+        self.charge_wakeup(event, name.tid, cpu);
+        let cause = self.cause(event.cpu, Context::Task, None);
+        let here = if let Cause::Task(waker) = cause { Some(waker) } else { None };
+        let child = self.by_tid.get(&name.tid).copied();
+        if let Some(index) = child
+            && let State::Born { parent } = self.tasks[index as usize].state
+        {
+            self.start_child(index, here.or(parent));
+            return;
+        }
+        self.gap(Gap::MissedFork);
+        self.end_previous(name.tid);
+        let index = self.add_task(name, Some(State::Born { parent: here }), self.now_ns);
+        self.start_child(index, here);
+    }
+
+    /// Makes a forked task runnable, which its parent forks at that point; without a parent it begins by itself.
+    pub(super) fn start_child(&mut self, index: TaskIndex, parent: Option<Waker>) {
+        let now_ns = self.now_ns;
+        let task = self.task(index);
+        task.state = State::Runnable;
+        task.ready_ns = now_ns;
+        task.watched.ready(now_ns);
+        if let Some(parent) = parent {
+            task.parent = Some(parent.task);
+            let op = Op::Fork { task: index };
+            self.task(parent.task).steps.push(Step {
+                position: parent.position,
+                at_units: parent.work_units,
+                op,
+            });
+        } else {
+            task.start_ns = now_ns;
+            if !task.of_recorder {
+                self.gap(Gap::UnknownParent);
+            }
+        }
+    }
+
+    /// Reads a sched_process_exec of the current task.
+    pub(super) fn exec(&mut self, cpu: u32, tid: u32) {
+        self.charge_call(cpu, |recorded| recorded.costs.exec_ns);
+        if let Cause::Task(waker) = self.cause(cpu, Context::Task, None)
+            && self.tasks[waker.task as usize].tid == tid
+        {
+            let step = Step { position: waker.position, at_units: waker.work_units, op: Op::Exec };
+            let task = self.task(waker.task);
+            task.steps.push(step);
+            task.forget_caches();
+        }
+    }
+
+    /// Returns the task of this id. One that has exited without a later fork of that id is a gap, and another one
+    /// begins.
+    pub(super) fn living(&mut self, name: &TaskName<'_>) -> Option<TaskIndex> {
+        let index = *self.by_tid.get(&name.tid)?;
+        if self.tasks[index as usize].state != State::Exited {
+            return Some(index);
+        }
+        self.gap(Gap::AfterExit);
+        Some(self.add_task(name, Some(State::Runnable), self.now_ns))
+    }
+
+    /// Ends the task of this id, because a new task gets the id.
+    fn end_previous(&mut self, tid: u32) {
+        let Some(&index) = self.by_tid.get(&tid) else { return };
+        match self.tasks[index as usize].state {
+            State::Exited => return,
+            State::Running { cpu, .. } => self.vacate(cpu),
+            State::Born { parent } => self.start_child(index, parent),
+            State::Runnable | State::Blocked { .. } => {}
+        }
+        self.gap(Gap::MissedExit);
+        self.task(index).state = State::Exited;
+    }
+
+    /// Adds a task; `state` is `None` for one from before the recording.
+    pub(super) fn add_task(&mut self, name: &TaskName<'_>, state: Option<State>, start_ns: u64) -> TaskIndex {
+        // There is at most one for each line, and no file has 2^32 lines.
+        let index = self.tasks.len() as TaskIndex;
+        match state {
+            None => self.explained.tasks_from_before += 1,
+            Some(_) => self.explained.tasks_born += 1,
+        }
+        let is_recorder = self.is_recorder(name.tid);
+        let mut task = Tracked::new(name, state.unwrap_or(State::Runnable), start_ns);
+        task.is_recorder = is_recorder;
+        self.tasks.push(task);
+        self.by_tid.insert(name.tid, index);
+        index
+    }
+}
