@@ -51,6 +51,10 @@ pub(crate) struct RecordArgs {
     /// Leave out messages over sockets. What woke nobody must be inferred then
     #[arg(long)]
     no_flow: bool,
+    /// Record messages over pipes and eventfds, too, which replays do not use yet. Every call of the machine that
+    /// reads, writes, opens or closes a descriptor is recorded for it, so that programs with many of them run slower
+    #[arg(long)]
+    pipes: bool,
     /// Leave out calls of sched_yield, which slow all system calls down. Replays do not use them yet: a yield counts as
     /// a preemption
     #[arg(long)]
@@ -100,7 +104,12 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
 }
 
 fn plan(args: &RecordArgs) -> Result<Plan> {
-    let without = [(args.no_irq, Group::Irq), (args.no_flow, Group::Flow), (args.no_yield, Group::Yield)];
+    let without = [
+        (args.no_irq, Group::Irq),
+        (args.no_flow, Group::Flow),
+        (args.no_yield, Group::Yield),
+        (!args.pipes, Group::Pipe),
+    ];
     let this = std::env::current_exe().context("cannot find this program")?;
     Ok(Plan {
         command: args.command.clone(),
@@ -170,6 +179,12 @@ fn tell(args: &RecordArgs, warnings: &[String], written: &Written) {
     ));
     if written.lost > 0 {
         print::note("events were lost: use a larger --buffer-mb, or leave events out with --no-flow");
+    }
+    if written.unknown_channels > 0 {
+        print::note(&format!(
+            "messages over {} pipes and eventfds are missing: their processes began while the recorder started",
+            written.unknown_channels
+        ));
     }
     warnings.iter().for_each(|warning| print::note(warning));
 }

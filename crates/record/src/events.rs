@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::calls;
 use crate::error::RecordError;
 
 /// Events that are recorded or left out together, because each group costs time and room.
@@ -17,6 +18,9 @@ pub enum Group {
     /// Calls of sched_yield, which look like preemptions otherwise; no reader uses them yet. While they are recorded,
     /// every system call of the machine takes the kernel's slow path.
     Yield,
+    /// Messages over pipes and eventfds: calls that read, write, open, copy and close descriptors. They are turned into
+    /// lines about messages alone, but all such calls of the machine are recorded, those on files and sockets included.
+    Pipe,
 }
 
 /// Without these there is nothing to replay.
@@ -55,6 +59,8 @@ const EVENTS: [(Group, &str); 24] = [
 pub(crate) struct Selection {
     /// Those that perf records, as `SUBSYSTEM:EVENT`.
     pub(crate) events: Vec<&'static str>,
+    /// Events of system calls that tell of messages over pipes and eventfds; empty if they are not wanted.
+    pub(crate) calls: Vec<String>,
     /// Those that this kernel does not have.
     pub(crate) absent: Vec<&'static str>,
     /// Those that were not wanted.
@@ -67,7 +73,8 @@ pub(crate) fn select(folders: &[PathBuf], without: &[Group]) -> Result<Selection
         let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         RecordError::NoTracefs { tried: shown.join(" or ") }
     })?;
-    let mut selection = Selection { events: Vec::new(), absent: Vec::new(), left_out: Vec::new() };
+    let calls = if without.contains(&Group::Pipe) { Vec::new() } else { calls::events(folder) };
+    let mut selection = Selection { events: Vec::new(), calls, absent: Vec::new(), left_out: Vec::new() };
     for (group, event) in EVENTS {
         let list = if without.contains(&group) && group != Group::Sched {
             &mut selection.left_out
@@ -111,7 +118,10 @@ mod tests {
         let all = select(&[]).expect("what is needed");
         assert_eq!(all.events, ["sched:sched_switch", "sched:sched_waking", "sock:sk_data_ready"]);
         assert_eq!((all.absent.len(), all.left_out.len()), (21, 0));
-        let less = select(&[Group::Flow, Group::Yield, Group::Sched]).expect("what is needed");
+        add("syscalls/sys_enter_close");
+        assert_eq!(select(&[]).expect("what is needed").calls, ["syscalls:sys_enter_close"]);
+        let less = select(&[Group::Flow, Group::Yield, Group::Sched, Group::Pipe]).expect("what is needed");
+        assert!(less.calls.is_empty());
         assert_eq!(less.events, ["sched:sched_switch", "sched:sched_waking"]);
         assert_eq!((less.absent.len(), less.left_out.len()), (18, 4));
     }

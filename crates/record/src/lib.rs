@@ -10,10 +10,14 @@
 //! descriptor in /proc. perf itself is started through [`exec_with_parent`], so that the kernel kills it together with
 //! the recorder. The library prints nothing and catches no signals; a caller that does passes a [`Stop`].
 
+mod calls;
 mod cost;
+mod descriptors;
 mod error;
 mod events;
 mod facts;
+mod messages;
+mod open_files;
 mod parent;
 mod perf;
 mod session;

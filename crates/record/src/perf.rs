@@ -58,6 +58,8 @@ impl Program {
 /// What perf records.
 pub(crate) struct Order<'a> {
     pub(crate) events: &'a [&'static str],
+    /// Events of system calls, without those of perf itself: each of its calls that write events would cause more.
+    pub(crate) calls: &'a [String],
     /// The size of each CPU's buffer.
     pub(crate) buffer_mb: u32,
     /// Where perf's data go.
@@ -91,6 +93,10 @@ impl Recorder {
         command.arg(format!("--mmap-pages={}M", order.buffer_mb));
         // The recorder must know which events came after its end: those that measure the cost of an event.
         command.args(["--clockid=CLOCK_MONOTONIC", "--event", &order.events.join(",")]);
+        if !order.calls.is_empty() {
+            // It is about the events of the last option.
+            command.args(["--event", &order.calls.join(","), "--exclude-perf"]);
+        }
         command.arg(format!("--control={control}"));
         command.arg(format!("--output={}", path(order.data).display()));
         let child = spawn(program, command.stdin(Stdio::null()).stdout(Stdio::null()), &messages)?;

@@ -17,10 +17,12 @@ use nix::unistd::{Pid, geteuid, gettid};
 use wakelab_machine::Machine;
 use wakelab_trace::{Header, header};
 
+use crate::calls::Calls;
 use crate::cost::{self, Added};
 use crate::error::{RecordError, system};
 use crate::events::{Group, Selection, event_folders, select};
 use crate::facts;
+use crate::open_files::descriptors;
 use crate::perf::{Order, Program, Recorder, status_words};
 use crate::stop::{Stop, Woken};
 use crate::tasks::{self, Tasks, tasks, threads};
@@ -63,6 +65,8 @@ pub struct Taken {
     pub(crate) data: File,
     /// The recording's end, on the recorder's clock. Later events measure the cost of an event.
     pub(crate) end_ns: u64,
+    /// What tells of messages over pipes and eventfds, if they were recorded.
+    pub(crate) calls: Option<Calls>,
     pub(crate) added: Option<Added>,
     pub(crate) program: Program,
 }
@@ -94,7 +98,10 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let before = tasks(Path::new("/proc"));
     let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
 
-    let order = Order { events: &selection.events, buffer_mb: plan.buffer_mb, data: &data };
+    let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"))));
+
+    let order =
+        Order { events: &selection.events, calls: &selection.calls, buffer_mb: plan.buffer_mb, data: &data };
     let mut recorder = Recorder::start(&program, &order)?;
     let mut own: BTreeSet<u32> = threads(std::process::id()).into_iter().collect();
     own.extend(threads(recorder.pid()));
@@ -137,7 +144,8 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     lines.push_str(&facts::settings());
     lines.push_str(&facts::cgroups([&before, &after]));
     lines.push_str(&task_lines(ids_known, &before, &after));
-    Ok(Taken { status: ran.status, warnings, header, facts: lines, data, end_ns: ran.end_ns, added, program })
+    let (status, end_ns) = (ran.status, ran.end_ns);
+    Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
 }
 
 /// Returns this machine as a machine file; empty, with a warning, if it cannot be described.
@@ -168,6 +176,7 @@ fn how(plan: &Plan, selection: &Selection, ran: &Ran, began_s: u64) -> String {
         ("began-unix-s", began_s.to_string()),
         ("command-status", ended),
         ("events", selection.events.join(" ")),
+        ("events-of-calls", selection.calls.join(" ")),
         ("events-left-out", selection.left_out.join(" ")),
         ("events-not-in-kernel", selection.absent.join(" ")),
         ("buffer-mb", plan.buffer_mb.to_string()),

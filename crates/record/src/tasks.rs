@@ -50,7 +50,8 @@ pub(crate) fn threads(process: u32) -> Vec<u32> {
     numbered(&Path::new("/proc").join(process.to_string()).join("task"))
 }
 
-fn numbered(folder: &Path) -> Vec<u32> {
+/// Returns the names of a folder that are numbers, in order.
+pub(crate) fn numbered(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut numbers: Vec<u32> =
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -8,6 +8,7 @@ use wakelab_trace::{header, perf_line_time_ns};
 
 use crate::cost::THREAD;
 use crate::error::RecordError;
+use crate::messages::Messages;
 use crate::perf::Script;
 use crate::session::Taken;
 use crate::stop::Stop;
@@ -25,6 +26,10 @@ const WINDOW_NS: u64 = 200_000_000;
 pub struct Written {
     /// Events in the recording.
     pub events: u64,
+    /// Events of system calls for which there are no lines, or lines about messages instead.
+    pub events_left_out: u64,
+    /// Pipes and eventfds whose messages are missing, because the process that made them began unseen.
+    pub unknown_channels: u64,
     /// Events that perf lost.
     pub lost: u64,
     /// The cost of one event, in ns of the CPU time of the task that caused it; `None` if it was not measured.
@@ -52,6 +57,7 @@ impl Taken {
         let mut line = Vec::new();
         let mut lines = Lines::new(self.end_ns);
         let mut window = Window::default();
+        let mut messages = Messages::new(self.calls);
         loop {
             line.clear();
             let length = input.read_until(b'\n', &mut line).map_err(RecordError::Write)?;
@@ -60,8 +66,12 @@ impl Taken {
             }
             while let Some(line) = window.next(length == 0) {
                 if lines.keep(&String::from_utf8_lossy(&line)) {
-                    out.write_all(&line).map_err(RecordError::Write)?;
+                    messages.put(line);
                 }
+            }
+            while let Some(line) = messages.next(length == 0) {
+                lines.written_lines += 1;
+                out.write_all(&line).map_err(RecordError::Write)?;
             }
             if length == 0 {
                 break;
@@ -75,7 +85,7 @@ impl Taken {
         }
         script.end()?;
         let cost_ns = self.added.and_then(|added| added.event_cost_ns(lines.measuring));
-        let written = Written { event_cost_ns: cost_ns, ..lines.written };
+        let written = lines.written(cost_ns, messages.unknown());
         out.write_all(footer(&written).as_bytes()).map_err(RecordError::Write)?;
         Ok(written)
     }
@@ -87,8 +97,15 @@ fn footer(written: &Written) -> String {
         Some(_) => "median of 9 pairs of 500 round trips over pipes on one CPU, without events and with them",
         None => "not measured",
     };
+    let left_out = match written.events_left_out {
+        0 => String::new(),
+        count => header::line("events-left-out-of-calls", &count.to_string()),
+    };
     let end = format!("{} events, {} lost", written.events, written.lost);
-    cost.unwrap_or_default() + &header::line("event-cost-measured", how) + &header::line("end", &end)
+    left_out
+        + &cost.unwrap_or_default()
+        + &header::line("event-cost-measured", how)
+        + &header::line("end", &end)
 }
 
 /// Puts lines in the order of time, within [`WINDOW_NS`]; lines of one time stay in their order.
@@ -124,6 +141,9 @@ struct Lines {
     end_ns: u64,
     is_over: bool,
     read: u64,
+    /// Those that were kept, and those that were written of them.
+    kept: u64,
+    written_lines: u64,
     written: Written,
     /// Events of the threads that measure the cost.
     measuring: u64,
@@ -131,7 +151,15 @@ struct Lines {
 
 impl Lines {
     fn new(end_ns: u64) -> Lines {
-        Lines { end_ns, is_over: false, read: 0, written: Written::default(), measuring: 0 }
+        let written = Written::default();
+        Lines { end_ns, is_over: false, read: 0, kept: 0, written_lines: 0, written, measuring: 0 }
+    }
+
+    /// What was written, at the end.
+    fn written(&self, event_cost_ns: Option<u64>, unknown_channels: u64) -> Written {
+        let events_left_out = self.kept.saturating_sub(self.written_lines);
+        let events = self.written.events - events_left_out.min(self.written.events);
+        Written { events, events_left_out, unknown_channels, event_cost_ns, ..self.written }
     }
 
     /// Counts a line. Returns whether it belongs to the recording.
@@ -142,6 +170,7 @@ impl Lines {
             self.measuring += u64::from(line.trim_start().starts_with(THREAD));
             return false;
         }
+        self.kept += 1;
         match line.split_once("PERF_RECORD_LOST") {
             Some((_, fields)) => {
                 self.written.lost +=
@@ -170,6 +199,11 @@ mod tests {
             assert_eq!(lines.keep(text), kept, "{text}");
         }
         assert_eq!((lines.written.events, lines.written.lost, lines.measuring), (2, 12, 1));
+        // Of the three lines, a line about a message stands for two.
+        lines.written_lines = 2;
+        let written = lines.written(Some(310), 4);
+        assert_eq!((written.events, written.events_left_out, written.unknown_channels), (1, 1, 4));
+        assert_eq!((written.lost, written.event_cost_ns), (12, Some(310)));
     }
 
     #[test]
@@ -194,9 +228,11 @@ mod tests {
 
     #[test]
     fn the_end_tells_what_was_not_known_before() {
-        let written = Written { events: 5, lost: 1, event_cost_ns: Some(310) };
+        let written = Written { events: 5, lost: 1, event_cost_ns: Some(310), ..Written::default() };
         assert!(footer(&written).starts_with("# wakelab-event-cost-ns: 310\n"));
         let text = footer(&Written { event_cost_ns: None, ..written });
         assert_eq!(text, "# wakelab-event-cost-measured: not measured\n# wakelab-end: 5 events, 1 lost\n");
+        let text = footer(&Written { events_left_out: 7, ..written });
+        assert!(text.starts_with("# wakelab-events-left-out-of-calls: 7\n"), "{text}");
     }
 }

@@ -61,7 +61,7 @@ pub use fold::{Folded, fold};
 pub use header::Header;
 pub use learnt::Learnt;
 pub use observed::{Observations, Observed};
-pub use perf_script::time_ns as perf_line_time_ns;
+pub use perf_script::{PerfLine, time_ns as perf_line_time_ns};
 pub use what_if::{Changed, ChangedTasks, CpusChange, NiceChange, WhatIf, WhatIfError};
 
 /// The number of CPUs that a recording may have, as in the policy (`WL_MAX_CPUS`). CPU numbers are below it.

@@ -25,6 +25,34 @@ pub fn time_ns(line: &str) -> Option<u64> {
     Text::head(line).and_then(|head| text::time_ns(head.seconds, head.fraction))
 }
 
+/// An event's line, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerfLine<'a> {
+    /// What stands before the event's name: the current task, the CPU and the time.
+    pub before: &'a str,
+    /// The id of the current task; `None` if it was exiting and had none any more.
+    pub tid: Option<u32>,
+    /// Its process, if the line tells it.
+    pub process: Option<u32>,
+    /// The event's subsystem, like `sched`; empty if the line does not tell it.
+    pub subsystem: &'a str,
+    /// The event's name.
+    pub name: &'a str,
+    /// What it says.
+    pub fields: &'a str,
+}
+
+impl<'a> PerfLine<'a> {
+    /// Takes a line apart, with or without its newline; returns `None` if it is another kind of line.
+    pub fn parse(line: &'a str) -> Option<PerfLine<'a>> {
+        let line = line.trim_end_matches('\n');
+        let Head { current, subsystem, name, fields, .. } = Text::head(line)?;
+        let first = if subsystem.is_empty() { name } else { subsystem };
+        let before = &line[..first.as_ptr().addr() - line.as_ptr().addr()];
+        Some(PerfLine { before, tid: current.tid, process: current.process, subsystem, name, fields })
+    }
+}
+
 /// The format of `perf script`.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
@@ -161,4 +189,21 @@ fn lost(line: &str) -> Option<u64> {
     let whole = scan.blanks() && scan.eat("events") && (!bracket || scan.eat("]"));
     scan.eat("!");
     (whole && scan.rest.is_empty()).then_some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart() {
+        let before = "     a [1] b 7/8 [001] 1.000000001:    ";
+        let line = format!("{before}sched:sched_switch: x: y\n");
+        let (subsystem, name, fields) = ("sched", "sched_switch", "x: y");
+        let expected = PerfLine { before, tid: Some(8), process: Some(7), subsystem, name, fields };
+        assert_eq!(PerfLine::parse(&line), Some(expected));
+        let old = PerfLine::parse("a 8 [001] 1.000001: sched_switch: x").expect("an event");
+        assert_eq!((old.before, old.process, old.subsystem), ("a 8 [001] 1.000001: ", None, ""));
+        assert_eq!(PerfLine::parse("# wakelab-end: 5 events, 1 lost"), None);
+    }
 }
