@@ -31,6 +31,52 @@ pub struct Check {
     tasks: Vec<CheckedTasks>,
     /// Why the recordings cannot be trusted.
     warnings: Vec<String>,
+    /// What each recording lacks.
+    missing: Vec<Missing>,
+}
+
+/// What a recording lacks, measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Missing {
+    /// The recording.
+    pub input: String,
+    /// CPU time of all tasks, to compare the next ones with.
+    pub cpu_ns: u64,
+    /// CPU time that the scheduler does not account to the task that seems to run; it is part of `cpu_ns`.
+    pub unaccounted_ns: u64,
+    /// Time of CPUs in which it is not known what ran; it is not part of `cpu_ns`.
+    pub unseen_ns: u64,
+    /// Events that the recorder says it lost.
+    pub lost_events: u64,
+    /// Wake-ups of all kinds but first ones, to compare those of silent CPUs with.
+    pub wakeups: u64,
+    /// CPUs that ran tasks and have no events.
+    pub silent_cpus: Vec<SilentCpu>,
+}
+
+/// A CPU that ran tasks and has no events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SilentCpu {
+    /// Its number.
+    pub cpu: u32,
+    /// Wake-ups by which tasks are known to have run there.
+    pub wakeups: u64,
+}
+
+impl Missing {
+    fn of(recording: &Recording) -> Missing {
+        let explained = &recording.explained;
+        let silent = |(&cpu, &wakeups): (&u32, &u64)| SilentCpu { cpu, wakeups };
+        Missing {
+            input: recording.workload.name.clone(),
+            cpu_ns: recording.busy_ns,
+            unaccounted_ns: explained.unaccounted_ns,
+            unseen_ns: explained.unseen_ns,
+            lost_events: explained.lost_events,
+            wakeups: explained.wakeups,
+            silent_cpus: explained.silent_cpus.iter().map(silent).collect(),
+        }
+    }
 }
 
 /// Recorded beside replayed.
@@ -72,6 +118,8 @@ pub struct CheckDocument<'a> {
     policy: &'a str,
     seeds: &'a [u64],
     verdict: String,
+    warnings: &'a [String],
+    missing: &'a [Missing],
     metrics: &'a [CheckedMetric],
     tasks: &'a [CheckedTasks],
 }
@@ -187,7 +235,8 @@ pub(crate) fn checked(
 impl Check {
     /// Compares `recording` with its replays on `machine` under `policy`.
     pub fn new(recording: &Recording, replays: &[Observations], machine: &str, policy: &str) -> Check {
-        Check { against: None, ..Check::against(recording, recording, replays, machine, policy) }
+        let missing = vec![Missing::of(recording)];
+        Check { against: None, missing, ..Check::against(recording, recording, replays, machine, policy) }
     }
 
     /// Compares replays of `recorded`, which predict what another machine, policy, nice value or set of CPUs makes of
@@ -218,6 +267,7 @@ impl Check {
         warnings.dedup();
         Check {
             warnings,
+            missing: vec![Missing::of(recorded), Missing::of(recording)],
             input: recorded.workload.name.clone(),
             against: Some(recording.workload.name.clone()),
             machine: machine.to_owned(),
@@ -292,6 +342,8 @@ impl Check {
             policy: &self.policy,
             seeds,
             verdict: self.verdict(),
+            warnings: &self.warnings,
+            missing: &self.missing,
             metrics: &self.metrics,
             tasks: &self.tasks,
         }

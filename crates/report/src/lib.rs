@@ -36,7 +36,7 @@ mod table;
 mod trials;
 
 pub use ablation::{Ablation, AblationDocument};
-pub use check::{Check, CheckDocument, CheckedMetric, CheckedTasks};
+pub use check::{Check, CheckDocument, CheckedMetric, CheckedTasks, Missing, SilentCpu};
 pub use comparison::{Comparison, MetricResult, PolicyResult};
 pub use document::{CompareDocument, SCHEMA_VERSION, read_replay_errors, read_scenarios};
 pub use error::ReportError;

@@ -65,6 +65,34 @@ fn the_verdict_says_first_that_the_recording_cannot_be_trusted() {
 }
 
 #[test]
+fn what_the_recordings_lack_is_data_too() {
+    let mut recording = Recording { observed: seen(1), busy_ns: 900, ..demo() };
+    let explained = &mut recording.explained;
+    explained.silent_cpus = [(1, 4), (3, 2)].into();
+    (explained.unaccounted_ns, explained.unseen_ns, explained.lost_events) = (20, 30, 5);
+    explained.wakeups = 50;
+    let mut truth = Recording { observed: seen(1), ..demo() };
+    truth.workload.name = "truth".to_owned();
+    let check = Check::against(&recording, &truth, &[seen(1)], "m", "p");
+    let document = serde_json::to_value(check.document(&[1])).unwrap();
+    let schema = serde_json::from_str(include_str!("../../../docs/schema/check.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let expected = serde_json::json!({
+        "input": DEMO_NAME, "cpu_ns": 900, "unaccounted_ns": 20, "unseen_ns": 30, "lost_events": 5, "wakeups": 50,
+        "silent_cpus": [{ "cpu": 1, "wakeups": 4 }, { "cpu": 3, "wakeups": 2 }],
+    });
+    assert_eq!(document["missing"][0], expected);
+    assert_eq!(document["missing"][1]["input"], "truth");
+    assert_eq!(document["missing"][1]["silent_cpus"], serde_json::json!([]));
+    assert_eq!(document["warnings"], serde_json::json!([recording.warning().expect("CPUs are missing")]));
+    let itself = Check::new(&recording, &[seen(1)], "m", "p");
+    let document = serde_json::to_value(itself.document(&[1])).unwrap();
+    assert_eq!(document["missing"], serde_json::json!([expected]));
+}
+
+#[test]
 fn a_what_if_beside_what_came_true() {
     let recording = Recording { observed: seen(1), ..demo() };
     let mut truth = Recording { observed: seen(2), ..demo() };
