@@ -26,10 +26,10 @@ const F_SETFD: u64 = 2;
 const F_DUPFD_CLOEXEC: u64 = 1030;
 const F_SETPIPE_SZ: u64 = 1031;
 
-/// A call with a descriptor that it returns, if an exec closes that.
+/// Whether an exec closes the descriptor that a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnExec {
-    /// If an argument has this bit.
+    /// It does if this argument has this bit.
     If(&'static str, u64),
     Closes,
     Stays,
@@ -314,7 +314,7 @@ impl Calls {
 /// Returns the argument `name` of `fd: 0x00000005, buf: 0x7ffd00, count: 0x00000064`. Some kernels print texts, too,
 /// which may hold anything, so that the last one counts.
 fn argument(arguments: &str, name: &str) -> Option<u64> {
-    let value = |part: &str| part.strip_prefix(name)?.strip_prefix(": 0x").map(str::to_owned);
+    let value = |part| str::strip_prefix(part, name)?.strip_prefix(": 0x");
     let digits = arguments.rsplit(", ").find_map(value).filter(|_| !name.is_empty())?;
     u64::from_str_radix(digits.trim_end(), 16).ok()
 }
