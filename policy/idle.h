@@ -17,6 +17,7 @@
 /* The designs' files; `cargo xtask lists` writes these lines. */
 #include "idle_narrow.h"
 #include "idle_nearest.h"
+#include "idle_none.h"
 #include "idle_scan.h"
 #include "idle_smt_balance.h"
 #include "idle_two_choices.h"
@@ -56,6 +57,8 @@ WL_INLINE int wl_idle_search(struct wl_policy *p, struct wl_search *s, const str
 		return wl_search_nearest(p, s, t, out);
 	case WL_IDLE_TWO_CHOICES:
 		return wl_search_two_choices(p, s, t, out);
+	case WL_IDLE_NONE:
+		return wl_search_none(p, s, t, out);
 	default:
 		return wl_search_by_form(p, s, t, out);
 	}

@@ -42,6 +42,10 @@ enum wl_idle_axis {
 	 * idle_two_choices.h: Look at two random CPUs of the LLC, and take the first that is idle.
 	 */
 	WL_IDLE_TWO_CHOICES,
+	/*
+	 * idle_none.h: No search: the task goes to target, or to prev if that alone is idle.
+	 */
+	WL_IDLE_NONE,
 };
 
 /* Which kernel's form of `scan`. */

@@ -63,8 +63,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
         }
     };
     let (nearest, why) = input::recorded_policy(&recording);
-    let name = args.policy.as_deref().unwrap_or(nearest);
-    let policy = given.map_or_else(|| input::policy(nearest), Ok)?;
+    let name = args.policy.as_deref().unwrap_or(&nearest);
+    let policy = given.map_or_else(|| input::policy(&nearest), Ok)?;
     let kernel = input::kernel(&args.kernel);
     let (scenario, changed) = match truth {
         None => (replay_on_itself(&recording, &machine, policy, kernel), Changed::default()),

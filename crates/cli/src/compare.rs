@@ -100,9 +100,9 @@ fn replay_errors(args: &CompareArgs, recording: &Recording, seeds: &[u64]) -> Re
     let (policy, _) = input::recorded_policy(&recording);
     // The recorded kernel had its policy built in, whatever `--host` asks of the policies that are compared.
     let kernel = Kernel { host: HostProfile::Mainline, ..input::kernel(&args.kernel) };
-    let scenario = replay_on_itself(&recording, &machine, input::policy(policy)?, kernel);
+    let scenario = replay_on_itself(&recording, &machine, input::policy(&policy)?, kernel);
     let replays = observe_replays(&scenario, seeds, &Bar::new().runner(&args.seeds.threads))?;
-    Ok(Some(ReplayErrors::new(&recording, &replays, &machine.name, policy)))
+    Ok(Some(ReplayErrors::new(&recording, &replays, &machine.name, &policy)))
 }
 
 /// `--scenario`: reads the scenarios and seeds of an earlier result, and the replay errors that it measured.

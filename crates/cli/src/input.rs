@@ -322,12 +322,18 @@ fn can_be_read_again(path: &Path) -> bool {
 
 /// Returns the policy nearest to the recorded kernel's, and why it was chosen. Without a header that tells the kernel
 /// it is [`DEFAULT_KERNEL`].
-pub(crate) fn recorded_policy(recording: &Recording) -> (&'static str, Option<String>) {
-    let kernel = recording.header.as_ref().map_or("", |header| &header.kernel);
-    let Some(name) = PolicySpec::of_kernel(kernel) else { return (DEFAULT_KERNEL, None) };
+pub(crate) fn recorded_policy(recording: &Recording) -> (String, Option<String>) {
+    let Some((header, nearest)) =
+        recording.header.as_ref().and_then(|header| Some((header, PolicySpec::of_kernel(&header.kernel)?)))
+    else {
+        return (DEFAULT_KERNEL.to_owned(), None);
+    };
+    let axes = header.patched_axes();
+    let name = format!("{nearest}{axes}");
+    let as_patched = if axes.is_empty() { "" } else { ", and the axes nearest to its patch" };
     let why = format!(
-        "policy {name}: the newest kernel's that is not newer than the recorded one ({})",
-        printable(kernel)
+        "policy {name}: the newest kernel's that is not newer than the recorded one ({}){as_patched}",
+        printable(&header.kernel)
     );
     (name, Some(why))
 }

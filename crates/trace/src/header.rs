@@ -31,8 +31,21 @@ pub const TASK: &str = "task";
 /// Longest value: a line must be shorter than any reader's limit.
 const MAX_VALUE_BYTES: usize = 16_000;
 
-/// Options on a kernel's command line that change where wakees go, and what they do.
-const PATCHES: [(&str, &str); 1] = [("sched_vcpu_pack", "packs wakees onto busy CPUs")];
+/// Options on a kernel's command line that change where wakees go.
+const PATCHES: [Patch; 1] = [Patch {
+    option: "sched_vcpu_pack",
+    what: "leaves wakees on their previous CPU, be it busy or idle",
+    axes: "+affine=off+idle=none",
+}];
+
+/// A kernel that is not mainline.
+struct Patch {
+    /// The option that switches it on, unless it is 0.
+    option: &'static str,
+    what: &'static str,
+    /// What comes nearest to it here, to be added to a policy's name. docs/guide/recordings.md says how it was found.
+    axes: &'static str,
+}
 
 /// What `wakelab record` wrote about a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -190,14 +203,24 @@ impl Header {
         Ok(Some(Machine { name: "recorded".to_owned(), ..machine }))
     }
 
-    /// A sentence about a kernel that places wakees unlike any kernel of wakelab's policies.
+    /// A sentence about a kernel that places wakees unlike mainline.
     pub fn patched_kernel(&self) -> Option<String> {
+        let (Patch { option, what, .. }, value) = self.patch()?;
+        Some(format!("the recorded kernel is not mainline: with the boot option {option}={value} it {what}"))
+    }
+
+    /// The axes of the policy that comes nearest to the patch of the kernel, to be added to the name of the policy
+    /// nearest to its version; empty for a kernel without a known patch.
+    pub fn patched_axes(&self) -> &'static str {
+        self.patch().map_or("", |(patch, _)| patch.axes)
+    }
+
+    /// The patch and its option's value.
+    fn patch(&self) -> Option<(&'static Patch, &str)> {
         let options = self.boot_options.split_whitespace();
         options.filter_map(|option| option.split_once('=')).find_map(|(name, value)| {
-            let (_, what) = PATCHES.iter().find(|(patch, _)| *patch == name && value != "0")?;
-            Some(format!(
-                "the recorded kernel is not mainline: with the boot option {name}={value} it {what}, which no policy here does"
-            ))
+            let patch = PATCHES.iter().find(|patch| patch.option == name && value != "0")?;
+            Some((patch, value))
         })
     }
 }
@@ -273,9 +296,10 @@ mod tests {
     #[test]
     fn a_patched_kernel_is_named() {
         assert!(header().patched_kernel().expect("a patch").contains("sched_vcpu_pack=15"));
+        assert_eq!(header().patched_axes(), "+affine=off+idle=none");
         for options in ["quiet", "sched_vcpu_pack=0", "x=sched_vcpu_pack=1"] {
             let header = Header { boot_options: options.to_owned(), ..Header::default() };
-            assert_eq!(header.patched_kernel(), None, "{options}");
+            assert_eq!((header.patched_kernel(), header.patched_axes()), (None, ""), "{options}");
         }
     }
 }

@@ -26,6 +26,7 @@ mod host;
 mod idle_merged;
 mod idle_narrow;
 mod idle_nearest;
+mod idle_none;
 mod idle_scan;
 mod idle_smt_balance;
 mod idle_two_choices;
