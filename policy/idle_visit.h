@@ -92,6 +92,14 @@ WL_INLINE u32 wl_visit(struct wl_policy *p, const struct wl_search *s, u32 cpu,
 	return wl_take_idle(p, cpu, out);
 }
 
+/*
+ * A host may answer a walk as a whole, exactly as the loop below would, with its reads. It defines
+ * wl_walk_at_once() before this file: 1 if it has answered, and *found.
+ */
+#ifndef wl_walk_at_once
+#define wl_walk_at_once(p, s, t, w, out, found) ((void)(t), (void)(found), 0)
+#endif
+
 /* Walks over CPUs. Returns the CPU claimed, or WL_CPU_NONE. */
 WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 		       const struct wl_task *t WL_ARG, struct wl_walk *w WL_ARG,
@@ -103,6 +111,8 @@ WL_FN int wl_walk_cpus(struct wl_policy *p WL_ARG, const struct wl_search *s WL_
 	int found = WL_CPU_NONE;
 
 	wl_line_step(p, WL_STEP_CPU);
+	if (wl_walk_at_once(p, s, t, w, out, &found))
+		return found;
 	wl_for (i, 0, span) {
 		cpu = wl_entry(lv->cpus, first + wl_wrap(start + i, span));
 		if (skips && wl_shares_cluster(p, cpu, s->target))

@@ -8,6 +8,7 @@
 #include "host/memory.h"
 #include "host/lines.h"
 #include "host/groups.h"
+#include "host/walk.h"
 #include "core.h"
 #include "event.h"
 #include "mirror_check.h"
@@ -35,6 +36,15 @@ void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_trait
 const struct wl_seen *wl_native_seen(struct wl_policy *p)
 {
 	return &wl_lines_of(p)->seen;
+}
+
+/* From now on reads cost this, by distance: hits and misses. Before, they cost nothing. */
+void wl_native_set_prices(struct wl_policy *p, const u64 *hit_ps, const u64 *miss_ps)
+{
+	struct wl_lines *l = wl_lines_of(p);
+
+	__builtin_memcpy(l->price_ps[0], hit_ps, sizeof(l->price_ps[0]));
+	__builtin_memcpy(l->price_ps[1], miss_ps, sizeof(l->price_ps[1]));
 }
 
 void wl_native_set_idle_mask(struct wl_policy *p, u32 cpu, u32 idle)
@@ -159,6 +169,7 @@ void wl_native_group_cpu(struct wl_policy *p, u32 slot, u32 cpu, struct wl_group
 int wl_native_init(struct wl_policy *p)
 {
 	wl_instance_place((struct wl_instance *)p, p->topo.nr_cpus, p->params.nr_groups);
+	wl_lines_init(p);
 	return wl_init(p);
 }
 

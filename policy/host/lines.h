@@ -18,16 +18,20 @@
  *
  * Sets are bitmaps of `words` words per line: 0.9 MB of address space for 384 CPUs, 8 MB for 4096,
  * and as much as one more line per CPU for each task group. Of this only what is read or written is
- * touched. `used` has a bit for each word of a line's set that is not 0, so that a write clears
- * only those.
+ * touched. They are kept in rows: row w has the w-th word of every line's set, because a CPU that
+ * reads many CPUs' lines in turn has its bit in the same word of each. `used` has a bit for each
+ * word of a line's set that is not 0, so that a write clears only those.
  *
  * Example: CPU 1 reads CPU 0's line: a miss, holders {1}. It reads again: a hit. CPU 0 turns busy
  * and takes the line from CPU 1: holders {0}. CPU 1 reads: a miss, holders {0, 1}. CPU 9, of
  * another socket, reads too: {0, 1, 9}. CPU 0 turns idle: it waits for CPU 9, the farthest holder.
  * It turns busy again: it is the only holder, and waits for none.
  *
- * Cost: a write looks at each holder. Each of them has read the line since the last write, so this
- * is at most a part of what those reads cost.
+ * Cost: a write looks at one word for each 64 CPUs among which there are holders, and at the
+ * writer's domains as bitmaps of CPUs.
+ *
+ * The host also keeps a bit for each CPU that looks idle to the policy, for walk.h. What the policy
+ * looks at is in the CPU's line, so the bit follows each write of that line.
  *
  * This follows the simulated machine and decides nothing: the policy never sees it.
  */
@@ -42,12 +46,18 @@ WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b);
 
 struct wl_lines {
 	struct wl_seen seen;
-	u32 words; /* words in a line's set */
-	u32 cpu;   /* the CPU that executes */
-	u32 word;  /* the place of its bit in a set: the word, and the bit */
+	u64 price_ps[2][WL_NR_DIST]; /* of a hit and of a miss, by distance */
+	u32 words;		     /* words in a line's set */
+	u32 cpu;		     /* the CPU that executes */
+	u32 word;		     /* the place of its bit in a set: the word, and the bit */
 	u64 bit;
+	u64 *row;     /* the row of that word */
 	u64 *used;    /* a word per line */
-	u64 *holders; /* `words` words per line */
+	u64 *rows;    /* `words` rows */
+	u64 nr_lines; /* words in a row */
+	u64 *idle;    /* a bit per CPU that looks idle */
+	u64 *domains; /* `words` words per domain: the CPUs in it, of all levels from the LLC's up */
+	u32 domains_at[WL_MAX_LEVELS]; /* the number of the first domain of each of these levels */
 };
 
 /* The arrays lie behind it, in the same block of memory: wl_instance_place(). */
@@ -71,16 +81,23 @@ WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_grou
 		(sizeof(struct wl_instance) + WL_CACHE_LINE - 1) / WL_CACHE_LINE * WL_CACHE_LINE;
 	u64 group_cpus = groups + nr_groups * sizeof(struct wl_group);
 	u64 used = group_cpus + pairs * sizeof(struct wl_group_cpu);
-	u64 holders = used + lines * sizeof(u64);
+	u64 rows = used + lines * sizeof(u64);
+	u64 idle = rows + lines * words * sizeof(u64);
+	u64 domains = idle + words * sizeof(u64);
 
 	if (at) {
 		at->groups = (struct wl_group *)((u8 *)at + groups);
 		at->group_cpus = (struct wl_group_cpu *)((u8 *)at + group_cpus);
 		at->lines.used = (u64 *)((u8 *)at + used);
-		at->lines.holders = (u64 *)((u8 *)at + holders);
+		at->lines.rows = (u64 *)((u8 *)at + rows);
+		at->lines.row = at->lines.rows;
+		at->lines.nr_lines = lines;
+		at->lines.idle = (u64 *)((u8 *)at + idle);
+		at->lines.domains = (u64 *)((u8 *)at + domains);
 		at->lines.words = words;
 	}
-	return holders + lines * words * sizeof(u64);
+	/* Domains have at least two CPUs from the second of these levels on, then four, .. */
+	return domains + 2 * nr_cpus * words * sizeof(u64);
 }
 
 /* `cpu` executes from now on, and what it waits for is noted from the start. */
@@ -91,6 +108,7 @@ WL_INLINE void wl_lines_on(struct wl_policy *p, u32 cpu)
 	l->seen.taken = (struct wl_seen_taken){WL_DIST_CPU, WL_DIST_CPU};
 	l->cpu = cpu & (WL_MAX_CPUS - 1);
 	l->word = (cpu & (WL_MAX_CPUS - 1)) / 64;
+	l->row = l->rows + l->word * l->nr_lines;
 	l->bit = 1ULL << (cpu & 63);
 }
 
@@ -101,22 +119,79 @@ WL_INLINE void wl_lines_begin(struct wl_policy *p, u32 cpu)
 	wl_lines_on(p, cpu);
 }
 
-WL_INLINE void wl_lines_count(struct wl_lines *l, u32 miss, u32 dist)
+/* `nr` reads at this distance were misses, or hits. */
+WL_INLINE void wl_lines_count(struct wl_lines *l, u32 miss, u32 dist, u32 nr)
 {
 	struct wl_reads *reads = miss ? &l->seen.misses : &l->seen.hits;
 
-	reads->at[dist & (WL_NR_DIST - 1)]++;
+	dist &= WL_NR_DIST - 1;
+	reads->at[dist] += nr;
+	l->seen.ps += l->price_ps[miss][dist] * nr;
 }
 
 /* There is no branch here, because a search makes hundreds of reads. */
 WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 {
-	u64 *set = &l->holders[(u64)line * l->words + l->word];
+	u64 *set = &l->row[line];
 	u32 miss = !(*set & l->bit);
 
 	*set |= l->bit;
 	l->used[line] |= 1ULL << l->word;
-	wl_lines_count(l, miss, dist);
+	wl_lines_count(l, miss, dist, 1);
+}
+
+/* The CPUs of cpu's domain at a level, the LLC's or one above, as a bitmap. */
+WL_INLINE const u64 *wl_lines_domain(struct wl_policy *p, u32 level, u32 cpu)
+{
+	struct wl_lines *l = wl_lines_of(p);
+	u64 dom = l->domains_at[level] + p->topo.level[level].dom_of[cpu & (WL_MAX_CPUS - 1)];
+
+	return &l->domains[dom * l->words];
+}
+
+/*
+ * Returns the distance of the farthest holder inside the LLC of the CPU that executes, which is not
+ * in the set itself; WL_DIST_CPU if there is none.
+ */
+WL_INLINE u32 wl_lines_farthest_near(struct wl_policy *p, const u64 *set, u64 used)
+{
+	struct wl_lines *l = wl_lines_of(p);
+	u32 from = WL_DIST_CPU, word, dist;
+	u64 others;
+
+	for (; used; used &= used - 1) {
+		word = __builtin_ctzll(used);
+		for (others = set[word * l->nr_lines]; others; others &= others - 1) {
+			dist = wl_distance_of(p, l->cpu, word * 64 + __builtin_ctzll(others));
+			from = dist > from ? dist : from;
+			if (from == WL_DIST_LLC)
+				return from;
+		}
+	}
+	return from;
+}
+
+/* The same for all holders: the smallest domain of the CPU that has all of them decides. */
+WL_INLINE u32 wl_lines_farthest(struct wl_policy *p, const u64 *set, u64 used)
+{
+	struct wl_lines *l = wl_lines_of(p);
+	u32 level = p->topo.llc_level, nr_levels = p->topo.nr_levels, word;
+	const u64 *domain;
+	u64 rest, outside;
+
+	for (; level < nr_levels; level++) {
+		domain = wl_lines_domain(p, level, l->cpu);
+		outside = 0;
+		for (rest = used; rest; rest &= rest - 1) {
+			word = __builtin_ctzll(rest);
+			outside |= set[word * l->nr_lines] & ~domain[word];
+		}
+		if (outside)
+			continue;
+		return level == p->topo.llc_level ? wl_lines_farthest_near(p, set, used)
+						  : p->topo.level[level].kind;
+	}
+	return WL_DIST_NUMA3;
 }
 
 /*
@@ -126,20 +201,14 @@ WL_INLINE void wl_lines_read(struct wl_lines *l, u32 line, u32 dist)
 static __attribute__((noinline)) u32 wl_lines_take_from(struct wl_policy *p, u32 line)
 {
 	struct wl_lines *l = wl_lines_of(p);
-	u64 *sets = &l->holders[(u64)line * l->words];
-	u64 used = l->used[line], others;
-	u32 from = WL_DIST_CPU, word, dist;
+	u64 *set = &l->rows[line], used = l->used[line];
+	u32 from;
 
-	sets[l->word] &= ~l->bit;
-	for (; used; used &= used - 1) {
-		word = __builtin_ctzll(used);
-		for (others = sets[word]; others; others &= others - 1) {
-			dist = wl_distance_of(p, l->cpu, word * 64 + __builtin_ctzll(others));
-			from = dist > from ? dist : from;
-		}
-		sets[word] = 0;
-	}
-	sets[l->word] = l->bit;
+	l->row[line] &= ~l->bit;
+	from = wl_lines_farthest(p, set, used);
+	for (; used; used &= used - 1)
+		set[__builtin_ctzll(used) * l->nr_lines] = 0;
+	l->row[line] = l->bit;
 	l->used[line] = 1ULL << l->word;
 	return from;
 }
@@ -149,8 +218,7 @@ WL_INLINE u32 wl_lines_take(struct wl_policy *p, u32 line)
 {
 	struct wl_lines *l = wl_lines_of(p);
 
-	if (l->used[line] == 1ULL << l->word &&
-	    l->holders[(u64)line * l->words + l->word] == l->bit)
+	if (l->used[line] == 1ULL << l->word && l->row[line] == l->bit)
 		return WL_DIST_CPU;
 	return wl_lines_take_from(p, line);
 }
@@ -164,10 +232,22 @@ WL_INLINE void wl_lines_wait(struct wl_lines *l, u32 from, u32 had)
 		*taken = (struct wl_seen_taken){from, had};
 }
 
+/* A CPU's line was written: it may look idle now, or no longer. As wl_looks_idle() in access.h. */
+WL_INLINE void wl_lines_looks(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = &p->cpu[cpu];
+	u64 *word = &wl_lines_of(p)->idle[cpu / 64];
+	u64 idle = c->state < WL_CPU_BUSY && c->nr_queued == 0;
+
+	*word = (*word & ~(1ULL << (cpu & 63))) | idle << (cpu & 63);
+}
+
 WL_INLINE void wl_lines_written(struct wl_policy *p, u32 line)
 {
 	u32 from = wl_lines_take(p, line);
 
+	if (line < WL_MAX_CPUS)
+		wl_lines_looks(p, line);
 	if (from != WL_DIST_CPU)
 		wl_lines_wait(wl_lines_of(p), from, WL_DIST_CPU);
 }
@@ -186,10 +266,9 @@ WL_INLINE void wl_lines_updated(struct wl_policy *p, u32 line)
 WL_INLINE void wl_lines_locked(struct wl_policy *p, u32 line, u32 dist)
 {
 	struct wl_lines *l = wl_lines_of(p);
-	u64 *set = &l->holders[(u64)line * l->words + l->word];
-	u32 miss = !(*set & l->bit), from;
+	u32 miss = !(l->row[line] & l->bit), from;
 
-	wl_lines_count(l, miss, dist);
+	wl_lines_count(l, miss, dist, 1);
 	from = wl_lines_take(p, line);
 	if (!miss || from > dist)
 		wl_lines_wait(l, from, miss ? dist : WL_DIST_CPU);
@@ -204,8 +283,23 @@ WL_INLINE void wl_lines_step(struct wl_lines *l, u32 step)
 		return;
 	seen->nr_steps++;
 	began->step = step;
-	began->hits = seen->hits;
-	began->misses = seen->misses;
+	began->ps = seen->ps;
+}
+
+/* Before any event: every CPU looks idle. Notes which CPUs each domain has. */
+WL_INLINE void wl_lines_init(struct wl_policy *p)
+{
+	struct wl_lines *l = wl_lines_of(p);
+	u32 nr_cpus = p->topo.nr_cpus, at = 0, level, cpu;
+
+	for (level = p->topo.llc_level; level < p->topo.nr_levels; level++) {
+		l->domains_at[level] = at;
+		at += p->topo.level[level].nr_doms;
+		for (cpu = 0; cpu < nr_cpus; cpu++)
+			((u64 *)wl_lines_domain(p, level, cpu))[cpu / 64] |= 1ULL << (cpu & 63);
+	}
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		wl_lines_looks(p, cpu);
 }
 
 #define wl_line_read(p, line, dist)   wl_lines_read(wl_lines_of(p), (line), (dist))

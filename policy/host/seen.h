@@ -13,11 +13,11 @@
 /* The greatest number of search steps that a call reports. */
 #define WL_SEEN_STEPS 8
 
-/* A step of an idle search that began, and what had been read before it. */
+/* A step of an idle search that began, and what the reads before it cost. */
 struct wl_seen_step {
 	u32 step; /* enum wl_step */
-	struct wl_reads hits;
-	struct wl_reads misses;
+	u32 unused;
+	u64 ps;
 };
 
 /* The longest wait of a call's writes for other holders. */
@@ -35,6 +35,7 @@ struct wl_seen_taken {
 struct wl_seen {
 	struct wl_reads hits;	/* reads of lines that no other CPU wrote since this one had them */
 	struct wl_reads misses; /* all other reads */
+	u64 ps;			/* what they cost together, at the prices that the host was given */
 	struct wl_seen_taken taken; /* what its writes waited for */
 	u32 nr_updated;
 	u32 nr_steps;

@@ -9,7 +9,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut};
 use std::slice;
 
-use wakelab_machine::Topology;
+use wakelab_machine::{Distance, Topology};
 
 use crate::ffi::{self, Instance};
 use crate::{
@@ -24,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Policy {
     state: NonNull<Instance>,
+    /// What C has seen of the last call: a part of the instance.
+    seen: NonNull<Seen>,
     layout: Layout,
     params: Params,
     tables: Tables,
@@ -61,7 +63,10 @@ impl Policy {
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(state) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        let policy = Policy { state: state.cast(), layout, params, tables };
+        // SAFETY: the call only computes an address.
+        let seen = unsafe { ffi::wl_native_seen(state.as_ptr().cast()) };
+        let seen = NonNull::new(seen.cast_mut()).expect("a part of the instance");
+        let policy = Policy { state: state.cast(), seen, layout, params, tables };
         // SAFETY: the memory is initialised (zero) and of this size, and there is no other reference to it.
         let bytes = unsafe { slice::from_raw_parts_mut(state.as_ptr(), size) };
         policy.tables.write_image(&params, MAX_CPUS, bytes)?;
@@ -135,7 +140,14 @@ impl Policy {
     /// it.
     pub fn seen(&self) -> &Seen {
         // SAFETY: a pointer into the instance, which is not written while the borrow lasts.
-        unsafe { &*ffi::wl_native_seen(self.raw()) }
+        unsafe { self.seen.as_ref() }
+    }
+
+    /// Sets what a read costs in picoseconds, by distance: a hit and a miss. [`Seen::ps`] sums it up; at first reads
+    /// cost nothing. No decision depends on it.
+    pub fn set_read_prices(&mut self, hit_ps: &[u64; Distance::COUNT], miss_ps: &[u64; Distance::COUNT]) {
+        // SAFETY: live objects; C reads as many numbers as there are distances.
+        unsafe { ffi::wl_native_set_prices(self.raw(), hit_ps.as_ptr(), miss_ps.as_ptr()) };
     }
 
     /// Makes the call that the event describes. Writes `answer`, and reads it where event.h says so.

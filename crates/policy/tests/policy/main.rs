@@ -7,6 +7,7 @@
 //! computed in another way, idle_nearest with a slow search on random machines. The other files:
 //! - reference: idle searches against a slow second implementation (model.rs), on random machines (shapes.rs)
 //! - lines: host/lines.h, which reads are hits and what writes wait for
+//! - walk: host/walk.h, walks that are answered 64 CPUs at a time
 //! - events: any history of events, told once and told twice; counts conserved; nothing outside affinity
 //! - tables: domain levels of regular and random machines
 //! - spec: names of policies
@@ -47,3 +48,4 @@ mod util;
 mod wake_affine;
 mod wake_flips;
 mod wake_wide;
+mod walk;

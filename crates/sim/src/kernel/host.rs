@@ -32,7 +32,10 @@ impl<'a> Host<'a> {
         let (machine, groups) = (&scenario.machine, scenario.workload.groups.len());
         let nr_slots = if groups == 0 { 0 } else { groups + 1 };
         let tables = Tables::build(&machine.topology, &scenario.policy)?;
-        let policy = Policy::with_groups(&scenario.policy, tables, machine.costs.tick_period_ns, nr_slots)?;
+        let mut policy =
+            Policy::with_groups(&scenario.policy, tables, machine.costs.tick_period_ns, nr_slots)?;
+        let (hit_ps, miss_ps) = Prices::of_reads(&machine.costs);
+        policy.set_read_prices(&hit_ps, &miss_ps);
         let prices = Prices::new(&machine.costs, &policy);
         Ok(Host { policy, prices })
     }

@@ -3,10 +3,10 @@
 //!
 //! **Reads and writes.** The policy's host follows which CPU holds which line (host/lines.h). A read by a CPU that does
 //! not hold the line is a miss, and costs the transfer from where the line belongs; any other read is a hit, and costs
-//! as much as a line of the reader's own. A writer must be the only holder: all other CPUs that hold the line give it
-//! up first, at the same time, and the writer waits for the farthest, a transfer from there. So when a search or
-//! balancing reads a CPU's line, that CPU's next write of the line becomes more expensive; and when a waker queues a
-//! task there, the CPU must fetch the line back.
+//! as much as a line of the reader's own. The host adds this up as it counts. A writer must be the only holder: all
+//! other CPUs that hold the line give it up first, at the same time, and the writer waits for the farthest, a transfer
+//! from there. So when a search or balancing reads a CPU's line, that CPU's next write of the line becomes more
+//! expensive; and when a waker queues a task there, the CPU must fetch the line back.
 //!
 //! When does the writer wait? A store waits in its CPU's store buffer, and the next atomic operation or serializing
 //! instruction waits for an empty store buffer. A kernel path soon has one (the next lock, the interrupt to send, the
@@ -37,7 +37,7 @@
 //! ns. At 3,000 ns CPU 9 of another socket, 100 ns away, searches and reads the counter. CPU 1 turns busy: 100 + 5 ns.
 
 use wakelab_machine::{Costs, Distance};
-use wakelab_policy::{Policy, Reads, Seen};
+use wakelab_policy::{Policy, Seen};
 
 use crate::hardware::line::Line;
 use crate::ids::PS_PER_NS;
@@ -58,9 +58,17 @@ impl<'a> Prices<'a> {
         Prices { costs, lines: vec![Line::new(); all] }
     }
 
+    /// The cost of a read in picoseconds, by distance, of a hit and of a miss: for a miss the line's transfer from that
+    /// distance, for a hit as much as a line of the reader's own.
+    pub(crate) fn of_reads(costs: &Costs) -> ([u64; Distance::COUNT], [u64; Distance::COUNT]) {
+        let miss_ps = if costs.charge_reads { costs.line_transfer_ps } else { [0; Distance::COUNT] };
+        let hit_ps = if costs.reads_may_hit { [miss_ps[0]; Distance::COUNT] } else { miss_ps };
+        (hit_ps, miss_ps)
+    }
+
     /// Nanoseconds that all reads and writes cost, rounded up once.
     pub(crate) fn transfers_ns(&self, seen: &Seen) -> u64 {
-        (self.reads_ps(&seen.misses, &seen.hits) + self.writes_ps(seen)).div_ceil(PS_PER_NS)
+        (seen.ps + self.writes_ps(seen)).div_ceil(PS_PER_NS)
     }
 
     /// Nanoseconds that the writes waited, rounded up.
@@ -77,21 +85,6 @@ impl<'a> Prices<'a> {
         costs.line_transfer_ps[taken.from as usize].saturating_sub(paid_ps)
     }
 
-    /// The cost of reads, in picoseconds: for a miss the line's transfer from that distance, for a hit as much as a
-    /// line of the reader's own.
-    fn reads_ps(&self, misses: &Reads, hits: &Reads) -> u64 {
-        let costs = self.costs;
-        if !costs.charge_reads {
-            return 0;
-        }
-        let mut ps = 0;
-        for ((&misses, &hits), &transfer_ps) in misses.at.iter().zip(&hits.at).zip(&costs.line_transfer_ps) {
-            let hit_ps = if costs.reads_may_hit { costs.line_transfer_ps[0] } else { transfer_ps };
-            ps += u64::from(misses) * transfer_ps + u64::from(hits) * hit_ps;
-        }
-        ps
-    }
-
     /// Makes the updates, on `cpu` from `now_ns` on. Returns the nanoseconds that they take.
     pub(crate) fn updates_ns(&mut self, seen: &Seen, cpu: u32, now_ns: u64) -> u64 {
         let mut ns = 0;
@@ -105,6 +98,6 @@ impl<'a> Prices<'a> {
     /// The cost of a decision, by part.
     pub(crate) fn search_cost(&self, seen: &Seen) -> SearchCost {
         let fixed_ps = self.costs.select_ns * PS_PER_NS;
-        SearchCost::new(seen, fixed_ps, self.writes_ps(seen), |misses, hits| self.reads_ps(misses, hits))
+        SearchCost::new(seen, fixed_ps, self.writes_ps(seen))
     }
 }

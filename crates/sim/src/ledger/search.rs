@@ -10,7 +10,7 @@
 //! 4, the idle-CPU step 3: all missed. The decision takes 100 + 400 = 500 ns; the whole search 500 - 40 = 460, the
 //! idle-core step 160, the idle-CPU step 120. At half speed all are twice that.
 
-use wakelab_policy::{Reads, Seen, Step};
+use wakelab_policy::{Seen, Step};
 
 use crate::ids::PS_PER_NS;
 use crate::outcome::{SearchTime, SearchTimes};
@@ -26,22 +26,15 @@ pub(crate) struct SearchCost {
 }
 
 impl SearchCost {
-    /// Returns the cost of a decision; `price_ps` prices misses and hits. The waits of its writes (`taken_ps`) belong
-    /// to the search, because wake-affine writes nothing. They belong to no step, because they come after all of them.
-    pub(crate) fn new(
-        seen: &Seen,
-        fixed_ps: u64,
-        taken_ps: u64,
-        price_ps: impl Fn(&Reads, &Reads) -> u64,
-    ) -> SearchCost {
-        let all_ps = price_ps(&seen.misses, &seen.hits);
-        let mut cost = SearchCost { decision_ps: fixed_ps + all_ps + taken_ps, ..SearchCost::default() };
-        let mut end_ps = all_ps;
+    /// Returns the cost of a decision. The waits of its writes (`taken_ps`) belong to the search, because wake-affine
+    /// writes nothing. They belong to no step, because they come after all of them.
+    pub(crate) fn new(seen: &Seen, fixed_ps: u64, taken_ps: u64) -> SearchCost {
+        let mut cost = SearchCost { decision_ps: fixed_ps + seen.ps + taken_ps, ..SearchCost::default() };
+        let mut end_ps = seen.ps;
         for began in seen.steps().iter().rev() {
-            let begin_ps = price_ps(&began.misses, &began.hits);
-            cost.step_ps[began.step() as usize] += end_ps - begin_ps;
+            cost.step_ps[began.step() as usize] += end_ps - began.ps;
             cost.ran |= 1 << began.step() as u32;
-            end_ps = begin_ps;
+            end_ps = began.ps;
         }
         cost.whole_ps = cost.decision_ps - end_ps;
         cost
@@ -83,9 +76,11 @@ impl SearchTally {
         if cost.ran == 0 {
             return;
         }
-        let share = |ps: u64| {
-            let elapsed_ps = u128::from(elapsed_ns) * u128::from(PS_PER_NS);
-            (elapsed_ps * u128::from(ps) / u128::from(cost.decision_ps.max(1))) as u64
+        let (elapsed_ps, decision_ps) = (elapsed_ns * PS_PER_NS, cost.decision_ps.max(1));
+        // Times of searches are below a millisecond, so that the product nearly always fits.
+        let share = |ps: u64| match elapsed_ps.checked_mul(ps) {
+            Some(product) => product / decision_ps,
+            None => (u128::from(elapsed_ps) * u128::from(ps) / u128::from(decision_ps)) as u64,
         };
         self.whole.add(share(cost.whole_ps));
         if cost.ran_step(Step::Core) && cost.ran_step(Step::Cpu) {
