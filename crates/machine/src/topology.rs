@@ -123,7 +123,13 @@ impl Topology {
                 between[a * nr_nodes + b] = numa(&remote, self.node_distance[a][b]);
             }
         }
-        Distances { cpus: self.cpus.clone(), nr_nodes, between }
+        let cores = numbered(self.cpus.iter().map(|cpu| Some(cpu.core)));
+        let clusters = numbered(self.cpus.iter().map(|cpu| cpu.cluster));
+        let llcs = numbered(self.cpus.iter().map(|cpu| Some(cpu.llc)));
+        let place = |cpu: usize| {
+            cores[cpu] | clusters[cpu] << 16 | llcs[cpu] << 32 | u64::from(self.cpus[cpu].node) << 48
+        };
+        Distances { places: (0..self.nr_cpus()).map(place).collect(), nr_nodes, between }
     }
 
     /// Returns the distances that two CPUs of this machine can have, nearest first.
@@ -211,7 +217,8 @@ impl Topology {
 /// Distances between CPUs, tabulated. Made by [`Topology::distances`].
 #[derive(Clone, Debug)]
 pub struct Distances {
-    cpus: Vec<Cpu>,
+    /// By CPU: the numbers of its core, cluster, LLC and node, 16 bits each, from the lowest bits up.
+    places: Vec<u64>,
     nr_nodes: usize,
     between: Vec<Distance>,
 }
@@ -222,9 +229,37 @@ impl Distances {
     /// # Panics
     /// If either CPU does not exist.
     pub fn between(&self, a: u32, b: u32) -> Distance {
-        let (x, y) = (&self.cpus[a as usize], &self.cpus[b as usize]);
-        near(a == b, x, y).unwrap_or_else(|| self.between[x.node as usize * self.nr_nodes + y.node as usize])
+        let (x, y) = (self.places[a as usize], self.places[b as usize]);
+        let differs = |part: u32| (x ^ y) >> (16 * part) & 0xffff != 0;
+        if a == b {
+            Distance::Cpu
+        } else if !differs(0) {
+            Distance::Smt
+        } else if !differs(1) {
+            Distance::Cluster
+        } else if !differs(2) {
+            Distance::Llc
+        } else if !differs(3) {
+            Distance::Node
+        } else {
+            self.between[(x >> 48) as usize * self.nr_nodes + (y >> 48) as usize]
+        }
     }
+}
+
+/// Numbers values from 0 in the order in which they first come. No two absent values have the same number.
+fn numbered(values: impl Iterator<Item = Option<u32>>) -> Vec<u64> {
+    let (mut seen, mut next) = (BTreeMap::new(), 0);
+    let mut new = || {
+        next += 1;
+        next - 1
+    };
+    values
+        .map(|value| match value {
+            Some(value) => *seen.entry(value).or_insert_with(&mut new),
+            None => new(),
+        })
+        .collect()
 }
 
 /// Returns the distance of two CPUs of a node; `None` if they are in different nodes.

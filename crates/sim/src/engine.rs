@@ -163,8 +163,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         self.ledger.checker.clock(time_ns);
         match event {
             Event::SegmentEnd(cpu) => {
-                self.settle(cpu);
-                self.finish_doing(cpu);
+                let doing = self.hardware.settle_at_end(cpu, &mut self.ledger.checker);
+                self.finish_doing(cpu, doing);
                 self.go(cpu);
             }
             Event::Ipi(cpu) => {
@@ -214,7 +214,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             if c.remaining > 0 {
                 return self.arm(cpu);
             }
-            self.finish_doing(cpu);
+            self.finish_doing(cpu, self.hardware.cpus[cpu as usize].doing);
             if !self.take_step() {
                 return;
             }
@@ -222,8 +222,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     }
 
     /// Applies the effect at the end of a segment, which sets what the CPU does next.
-    fn finish_doing(&mut self, cpu: u32) {
-        match self.hardware.cpus[cpu as usize].doing {
+    fn finish_doing(&mut self, cpu: u32, doing: Doing) {
+        match doing {
             Doing::Idle => self.ledger.checker.fail(format!("CPU {cpu}: idling ended by itself")),
             Doing::IdleExit | Doing::Kernel => self.run_pending(cpu),
             Doing::Task => self.finish_segment(cpu),

@@ -88,8 +88,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn time_use(&self) -> TimeUse {
         let mut time = TimeUse::default();
         for kind in TimeKind::ALL {
-            let units: u128 = self.hardware.cpus.iter().map(|cpu| u128::from(cpu.done[kind as usize])).sum();
-            *time.ns_mut(kind) = (units / u128::from(UNITS)) as u64;
+            *time.ns_mut(kind) = (self.hardware.done[kind as usize] / u128::from(UNITS)) as u64;
         }
         time.slowdown_ns = self.hardware.cpus.len() as u64 * self.hardware.now_ns - time.total_ns();
         time

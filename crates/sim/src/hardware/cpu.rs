@@ -63,8 +63,6 @@ pub(crate) struct Cpu {
     pub(crate) core: u32,
     pub(crate) capacity: u32,
     pub(crate) llc: u32,
-    /// Work done, by kind, in 1/1024 ns.
-    pub(crate) done: [u64; TimeKind::COUNT],
     /// Its stream, if it streams.
     pub(crate) pace: Pace,
 }
@@ -95,7 +93,6 @@ impl Cpu {
             core,
             capacity,
             llc,
-            done: [0; TimeKind::COUNT],
             pace: Pace::default(),
         }
     }

@@ -17,6 +17,7 @@ use crate::hardware::cpu::{Core, Cpu};
 use crate::hardware::memory::Memory;
 use crate::hardware::queue::EventQueue;
 use crate::ids::dense;
+use crate::time_use::TimeKind;
 
 /// A machine that executes segments.
 pub(crate) struct Hardware<'a> {
@@ -25,6 +26,8 @@ pub(crate) struct Hardware<'a> {
     pub(crate) queue: EventQueue,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) cores: Vec<Core>,
+    /// Work done by all CPUs, by kind, in 1/1024 ns.
+    pub(crate) done: [u128; TimeKind::COUNT],
     pub(crate) memory: Memory,
 }
 
@@ -43,6 +46,7 @@ impl<'a> Hardware<'a> {
             now_ns: 0,
             queue: EventQueue::new(topology.nr_cpus() as u32, nr_tasks as u32),
             cpus: cpus.map(|(cpu, &core)| Cpu::new(core, cpu.capacity, cpu.llc)).collect(),
+            done: [0; TimeKind::COUNT],
             cores: core_cpus.into_iter().map(Core::new).collect(),
             memory: Memory::new(machine),
         }

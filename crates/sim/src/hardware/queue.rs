@@ -56,15 +56,13 @@ fn time_ns(key: u64) -> u64 {
 #[derive(Clone, Copy)]
 struct Pending {
     segment_end: u64,
+    /// The first of the next two, because nearly every event sets a segment's end and nothing else.
+    other: u64,
     ipi: u64,
     tick: u64,
 }
 
-impl Pending {
-    fn first(&self) -> u64 {
-        self.segment_end.min(self.ipi).min(self.tick)
-    }
-}
+const NOTHING_PENDING: Pending = Pending { segment_end: NEVER, other: NEVER, ipi: NEVER, tick: NEVER };
 
 pub(crate) struct EventQueue {
     cpus: Vec<Pending>,
@@ -85,7 +83,7 @@ impl EventQueue {
         assert!(nr_cpus <= 1 << NUMBER_BITS, "{nr_cpus} CPUs do not fit an entry");
         let leaves = nr_cpus.next_power_of_two() as usize;
         EventQueue {
-            cpus: vec![Pending { segment_end: NEVER, ipi: NEVER, tick: NEVER }; nr_cpus as usize],
+            cpus: vec![NOTHING_PENDING; nr_cpus as usize],
             tree: vec![NEVER; 2 * leaves],
             leaves,
             later_ipis: Vec::new(),
@@ -99,7 +97,7 @@ impl EventQueue {
     pub(crate) fn set_segment_end(&mut self, cpu: u32, time_ns: u64) {
         self.is_set(Event::SegmentEnd(cpu));
         self.cpus[cpu as usize].segment_end = key(time_ns, SEGMENT_END, cpu);
-        self.play(cpu);
+        self.play_leaf(cpu);
     }
 
     #[inline]
@@ -223,12 +221,22 @@ impl EventQueue {
         }
     }
 
-    /// The CPU's leaf changed: rewrites the nodes above it.
+    /// Any of the CPU's events changed.
+    #[inline(never)]
     fn play(&mut self, cpu: u32) {
+        let pending = &mut self.cpus[cpu as usize];
+        pending.other = pending.ipi.min(pending.tick);
+        self.play_leaf(cpu);
+    }
+
+    /// The end of the CPU's segment changed: rewrites its leaf and the nodes above.
+    #[inline(always)]
+    fn play_leaf(&mut self, cpu: u32) {
+        let pending = &self.cpus[cpu as usize];
+        let mut winner = pending.segment_end.min(pending.other);
         let tree = self.tree.as_mut_slice();
         // The length is a power of two: a masked index needs no check.
         let mask = tree.len() - 1;
-        let mut winner = self.cpus[cpu as usize].first();
         let mut node = self.leaves + cpu as usize;
         tree[node & mask] = winner;
         while node > 1 {

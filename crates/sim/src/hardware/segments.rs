@@ -32,7 +32,9 @@ impl Hardware<'_> {
             return;
         }
         if c.kind == TimeKind::Memory {
-            c.settle_stream(elapsed_ns);
+            let (work, waiting) = c.settle_stream(elapsed_ns);
+            self.done[TimeKind::Work as usize] += u128::from(work);
+            self.done[TimeKind::Memory as usize] += u128::from(waiting);
         } else {
             let full = elapsed_ns * u64::from(c.speed);
             let mut done = if c.doing == Doing::Idle {
@@ -45,14 +47,35 @@ impl Hardware<'_> {
             if c.tail > c.remaining {
                 // The head is done, and this much of the tail.
                 let tail = c.tail - c.remaining;
-                c.done[c.tail_kind as usize] += tail;
+                self.done[c.tail_kind as usize] += u128::from(tail);
                 c.tail -= tail;
                 done -= tail;
             }
-            c.done[c.kind as usize] += done;
+            self.done[c.kind as usize] += u128::from(done);
         }
         checker.account(cpu, c.since_ns, self.now_ns);
         c.since_ns = self.now_ns;
+    }
+
+    /// Accounts the CPU's time up to now, which is the end of its segment: as [`Hardware::settle`], which need not be
+    /// told that. Returns what the CPU did.
+    #[inline(always)]
+    pub(crate) fn settle_at_end(&mut self, cpu: u32, checker: &mut Checker) -> Doing {
+        let c = &mut self.cpus[cpu as usize];
+        let doing = c.doing;
+        if c.kind == TimeKind::Memory {
+            self.settle(cpu, checker);
+            return doing;
+        }
+        debug_assert!((self.now_ns - c.since_ns) * u64::from(c.speed) >= c.remaining);
+        let (units, tail) = (std::mem::take(&mut c.remaining), std::mem::take(&mut c.tail));
+        let since_ns = std::mem::replace(&mut c.since_ns, self.now_ns);
+        self.done[c.kind as usize] += u128::from(units - tail);
+        if tail > 0 {
+            self.done[c.tail_kind as usize] += u128::from(tail);
+        }
+        checker.account(cpu, since_ns, self.now_ns);
+        doing
     }
 
     /// Starts to idle.

@@ -46,9 +46,10 @@ impl Pace {
 }
 
 impl Cpu {
-    /// Accounts `elapsed_ns` of its stream.
+    /// Advances its stream by `elapsed_ns`. Returns the work done, and the time spent waiting for memory; both in
+    /// 1/1024 ns.
     #[inline(never)]
-    pub(crate) fn settle_stream(&mut self, elapsed_ns: u64) {
+    pub(crate) fn settle_stream(&mut self, elapsed_ns: u64) -> (u64, u64) {
         let full = elapsed_ns * u64::from(self.speed);
         let before = self.pace.stream.work_left;
         let left = if self.pace.by_work {
@@ -61,10 +62,7 @@ impl Cpu {
         };
         self.pace.stream.work_left = left;
         let done = before - left;
-        self.done[TimeKind::Work as usize] += done;
-        if !self.pace.by_work {
-            self.done[TimeKind::Memory as usize] += full.saturating_sub(done);
-        }
+        (done, if self.pace.by_work { 0 } else { full.saturating_sub(done) })
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Checker {
     /// CPUs to check when the event is over.
     suspects: Vec<u32>,
     runnable: u64,
+    /// The number of CPUs that idle with work queued.
+    nr_stalled: u32,
     /// The next CPU whose kick is checked.
     sweep: usize,
     /// Longest time that a kick may take.
@@ -74,6 +76,7 @@ impl Checker {
             stalled_since_ns: vec![BUSY; nr_cpus],
             suspects: Vec::new(),
             runnable: 0,
+            nr_stalled: 0,
             sweep: 0,
             patience_ns,
             failure: None,
@@ -119,7 +122,9 @@ impl Checker {
         }
         self.now_ns = now_ns;
         self.sweep = if self.sweep + 1 < self.cpus.len() { self.sweep + 1 } else { 0 };
-        self.check_patience(self.sweep);
+        if self.nr_stalled > 0 {
+            self.check_patience(self.sweep);
+        }
     }
 
     fn check_patience(&mut self, cpu: usize) {
@@ -272,6 +277,8 @@ impl Checker {
         books.suspect = false;
         let stalled = books.idle && books.queued > 0;
         let since_ns = &mut self.stalled_since_ns[cpu as usize];
+        self.nr_stalled += u32::from(stalled);
+        self.nr_stalled -= u32::from(*since_ns != BUSY);
         *since_ns = if stalled { self.now_ns.min(*since_ns) } else { BUSY };
         let alone = books.idle && books.kicks == 0;
         if alone && stalled {

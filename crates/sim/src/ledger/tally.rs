@@ -70,6 +70,9 @@ pub(crate) struct Tally {
 }
 
 fn add(sums: &mut Reads, reads: &PolicyReads) {
+    if *reads == PolicyReads::default() {
+        return;
+    }
     for (sum, &count) in sums.iter_mut().zip(&reads.at) {
         *sum += u64::from(count);
     }
