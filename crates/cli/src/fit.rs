@@ -12,8 +12,9 @@ use crate::{input, print};
 #[command(after_help = "Examples:\n  \
     wakelab fit demo > recorded.toml\n  \
     wakelab fit service.perf.txt --machine host > service-host.toml\n\n\
-    The machine file goes to --machine and --recorded-on. Its `idle_states` come from the recording; every other figure \
-    comes from the machine that it begins with, and says so.")]
+    The machine file goes to --machine and --recorded-on. Exits from idle, wake-ups, interrupts and ticks come from the \
+    recording, and from what `wakelab record` measured at its end; every other figure comes from the machine that it \
+    begins with. Each figure says where it comes from.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
     recording: RecordingArgs,
@@ -22,11 +23,19 @@ pub(crate) struct FitArgs {
     /// the recording has]
     #[arg(long, short, value_name = "MACHINE")]
     machine: Option<String>,
+    /// Leave the cost of recorded events in the figures, for `wakelab check --machine`: what was recorded has it, too
+    #[arg(long)]
+    with_recorder: bool,
 }
 
 /// Prints the machine file.
 pub(crate) fn run(args: &FitArgs) -> Result<()> {
     let (recording, machine) = input::recorded(&args.recording, args.machine.as_deref())?;
-    let machine = recording.learnt.machine(&machine, &recording.workload.name);
+    let event_cost_ns = recording.header.as_ref().and_then(|header| header.event_cost_ns);
+    let learnt = match event_cost_ns.filter(|_| !args.with_recorder) {
+        Some(cost_ns) => recording.learnt.without_recorder(cost_ns),
+        None => recording.learnt.clone(),
+    };
+    let machine = learnt.machine(&machine, &recording.workload.name);
     print::text(&machine.to_toml().map_err(bad_input)?)
 }

@@ -164,7 +164,7 @@ pub(crate) fn files<'a>(args: &'a InputArgs, machine: &'a str) -> Vec<&'a Path> 
 fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
     let InputArgs { input, recording, workload, import, .. } = args;
     if let Some(path) = recording {
-        return read_recording(path, import).map(|(workload, recording)| (workload, Some(recording)));
+        return read_without_recorder(path, import);
     }
     if let Some(spec) = workload {
         return only_workload(spec, args);
@@ -177,7 +177,7 @@ fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
         return only_workload(input, args);
     }
     if is_file || input == STDIN || (input == DEMO_NAME && !is_workload(input)) {
-        return read_recording(path, import).map(|(workload, recording)| (workload, Some(recording)));
+        return read_without_recorder(path, import);
     }
     only_workload(input, args).map_err(|error| {
         if is_workload(input) {
@@ -200,12 +200,25 @@ fn read_recording(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Reco
     Ok((Arc::new(recording.workload.clone()), recording))
 }
 
+/// Reads a recording for replays on any machine, without what recording cost its tasks. That stands at the end of a
+/// recording, so it is read twice; a pipe cannot be, and keeps it.
+fn read_without_recorder(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
+    let (workload, recording) = read_recording(path, args)?;
+    let event_cost_ns = recording.header.as_ref().and_then(|header| header.event_cost_ns);
+    if event_cost_ns.is_none() || !can_be_read_again(path) {
+        return Ok((workload, Some(recording)));
+    }
+    let recording = read_as(path, &Options { event_cost_ns, ..options(args)? })?;
+    Ok((Arc::new(recording.workload.clone()), Some(recording)))
+}
+
 /// The options for reading a recording.
 fn options(args: &ImportArgs) -> Result<Options> {
     let recorded_on = args.recorded_on.as_deref().map(|name| machine(name, &[])).transpose()?;
     Ok(Options {
         strict: args.strict,
         recorded_on: recorded_on.map(Arc::unwrap_or_clone),
+        event_cost_ns: None,
         open: args.open_loop.clone(),
         closed: args.closed_loop.clone(),
         recorded_waits_only: args.recorded_waits_only,
@@ -303,7 +316,9 @@ pub(crate) fn replayed_on_itself(
     };
     let path = args.recording.as_deref().or(args.input.as_deref().map(Path::new));
     let again = path.filter(|path| can_be_read_again(path));
-    let is_the_same = args.import.recorded_on.is_some() && recording.runs == 1;
+    // What is compared with the recording has a recorder, too.
+    let has_recorder = recording.event_cost_ns.is_none();
+    let is_the_same = args.import.recorded_on.is_some() && recording.runs == 1 && has_recorder;
     let recording = match again {
         Some(path) if !is_the_same => {
             let recorded_on = Some((*machine).clone());

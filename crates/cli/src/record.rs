@@ -59,6 +59,9 @@ pub(crate) struct RecordArgs {
     /// a preemption
     #[arg(long)]
     no_yield: bool,
+    /// Do not measure what wake-ups cost on this machine, which takes half a second at the end
+    #[arg(long)]
+    no_measure: bool,
     /// Buffer of each CPU in megabytes, a power of two; a larger one loses fewer events and takes more memory
     #[arg(long, value_name = "MB", default_value = "8", value_parser = buffer_mb())]
     buffer_mb: u32,
@@ -116,6 +119,7 @@ fn plan(args: &RecordArgs) -> Result<Plan> {
         service: args.of.clone(),
         limit: args.limit_ns.map(Duration::from_nanos),
         without: without.into_iter().filter(|(out, _)| *out).map(|(_, group)| group).collect(),
+        measure: !args.no_measure,
         buffer_mb: args.buffer_mb,
         folder: folder(&args.output),
         perf: "perf".into(),

@@ -58,6 +58,16 @@ pub(crate) fn measure(recorder: &mut Recorder) -> Result<Added, RecordError> {
     Ok(Added { ns: added[PAIRS / 2] })
 }
 
+/// Returns the CPU time from one thread to another on one CPU: a write, a wake-up, a switch, and the reader's return.
+pub(crate) fn hand_over_ns() -> io::Result<u64> {
+    let mut samples = Vec::with_capacity(PAIRS);
+    for _ in 0..PAIRS {
+        samples.push(sample_ns()?);
+    }
+    samples.sort_unstable();
+    Ok(u64::try_from(samples[PAIRS / 2]).unwrap_or(0) / (2 * ROUNDS as u64))
+}
+
 /// Returns the CPU time of both threads.
 fn sample_ns() -> io::Result<i64> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
@@ -93,7 +103,7 @@ fn pass(cpu: &CpuSet, begins: bool, mut from: PipeReader, mut to: PipeWriter) ->
     Ok(cpu_time_ns()? - begin_ns)
 }
 
-fn cpu_time_ns() -> io::Result<i64> {
+pub(crate) fn cpu_time_ns() -> io::Result<i64> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
     Ok(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
 }

@@ -23,6 +23,7 @@ mod perf;
 mod session;
 mod stop;
 mod tasks;
+mod wakes;
 mod write;
 
 pub use error::RecordError;

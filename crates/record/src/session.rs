@@ -15,7 +15,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, geteuid, gettid};
 use wakelab_machine::Machine;
-use wakelab_trace::{Header, header};
+use wakelab_trace::{Header, Measured, header};
 
 use crate::calls::Calls;
 use crate::cost::{self, Added};
@@ -26,6 +26,7 @@ use crate::open_files::descriptors;
 use crate::perf::{Order, Program, Recorder, status_words};
 use crate::stop::{Stop, Woken};
 use crate::tasks::{self, Tasks, tasks, threads};
+use crate::wakes;
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct Plan {
     pub limit: Option<Duration>,
     /// Groups of events to leave out.
     pub without: Vec<Group>,
+    /// Whether to measure what wake-ups cost on this machine, at the end.
+    pub measure: bool,
     /// The size of perf's buffer for each CPU: a power of two.
     pub buffer_mb: u32,
     /// Where perf's data go, in a file without a name.
@@ -94,7 +97,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let data = tempfile::tempfile_in(&plan.folder)
         .map_err(system(format!("make a temporary file in {}", plan.folder.display())))?;
     let mut warnings = Vec::new();
-    let machine = machine_text(&mut warnings);
+    let machine = machine(&mut warnings);
     let before = tasks(Path::new("/proc"));
     let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
 
@@ -117,6 +120,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
         }
     };
     recorder.end()?;
+    let measured = measured(plan, machine.as_ref().map(|(machine, _)| machine), &mut warnings);
 
     let ids_known = facts::ids_are_the_kernels();
     if !ids_known {
@@ -135,9 +139,10 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
         boot_options: facts::text("/proc/cmdline").unwrap_or_default(),
         command: facts::shell_words(&plan.command),
         service: plan.service.clone(),
-        machine,
+        machine: machine.map_or_else(String::new, |(_, text)| text),
         recorder: if ids_known { own } else { BTreeSet::new() },
         event_cost_ns: None,
+        measured,
     };
     warnings.extend(header.patched_kernel());
     let mut lines = how(plan, &selection, &ran, began_s);
@@ -148,16 +153,30 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
 }
 
-/// Returns this machine as a machine file; empty, with a warning, if it cannot be described.
-fn machine_text(warnings: &mut Vec<String>) -> String {
-    let text = Machine::preset("host").and_then(|machine| machine.to_toml());
-    // The meaning of each figure is in every machine file, and is not needed here.
-    let text = text.map(|text| {
-        text.lines().filter(|line| !line.starts_with('#')).fold(String::new(), |all, line| all + line + "\n")
+/// Returns this machine with its text; `None`, with a warning, if it cannot be described.
+fn machine(warnings: &mut Vec<String>) -> Option<(Machine, String)> {
+    let described = Machine::preset("host").and_then(|machine| {
+        let text = machine.to_toml()?;
+        // The meaning of each figure is in every machine file, and is not needed here.
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let text = lines.fold(String::new(), |all, line| all + line + "\n");
+        Ok((machine, text))
     });
-    text.unwrap_or_else(|error| {
-        warnings.push(format!("the recording does not describe the machine: {error}"));
-        String::new()
+    described
+        .map_err(|error| warnings.push(format!("the recording does not describe the machine: {error}")))
+        .ok()
+}
+
+/// Returns what wake-ups cost here; nothing, with a warning, if that could not be measured.
+fn measured(plan: &Plan, machine: Option<&Machine>, warnings: &mut Vec<String>) -> Measured {
+    if !plan.measure {
+        return Measured::default();
+    }
+    let cpus = machine.map_or((0, None), |machine| wakes::pair(&machine.topology));
+    let measured = wakes::measure(cpus);
+    measured.unwrap_or_else(|error| {
+        warnings.push(format!("what a wake-up costs was not measured: {error}"));
+        Measured::default()
     })
 }
 

@@ -46,7 +46,8 @@ use crate::{Options, Recording, TraceError};
 /// Those of the source; with [`Options::strict`], the first [`Gap`]; options that do not fit the recording.
 pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Result<Recording, TraceError> {
     let recorded = options.recorded_on.as_ref().map(Recorded::new);
-    let mut model = Model { recorded, ..Model::default() };
+    let event_cost_ns = options.event_cost_ns.unwrap_or(0);
+    let mut model = Model { recorded, event_cost_ns, ..Model::default() };
     loop {
         let more = match source.next_item()? {
             Some(item) => {
@@ -170,6 +171,9 @@ struct Cpu {
     idle_since_ns: u64,
     /// A wake-up in progress.
     waking: Option<overheads::Waking>,
+    /// The wake-ups that the interrupt in progress has made, and whether it is a tick.
+    irq_wakes: u32,
+    irq_ticks: bool,
     /// The line at which a task that ran there turned up elsewhere. This is no gap if the CPU has no later event.
     left_at: Option<Place>,
     target: missing::Target,
@@ -197,6 +201,8 @@ struct Model {
     cpus: Vec<Cpu>,
     /// The recorded machine, from [`Options::recorded_on`].
     recorded: Option<Recorded>,
+    /// From [`Options::event_cost_ns`].
+    event_cost_ns: u64,
     /// Ticks were recorded.
     ticks_seen: bool,
     ids: Ids,
@@ -248,6 +254,7 @@ impl Model {
         }
         self.note_events_on(event.cpu);
         self.confirm_runs_twice(event.cpu);
+        self.follow_waking(event);
         self.charge_interrupt(event);
         self.explained.interrupts_known |=
             event.context != Context::Unknown && event.context != Context::Soft;
@@ -286,6 +293,7 @@ impl Model {
                 }
             }
         }
+        self.charge_recorder(event.cpu);
         self.cpu(event.cpu).last_ns = self.now_ns;
     }
 

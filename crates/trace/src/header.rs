@@ -12,6 +12,7 @@
 //!     # wakelab-machine: description = "2 CPUs"                    a line of a machine file
 //!     # wakelab-recorder: 18373,18374                              the tasks that recorded
 //!     # wakelab-event-cost-ns: 310
+//!     # wakelab-wake: kind=local idle-ns=0 ..                    what a wake-up costs (measured.rs)
 //!     # wakelab-task: pid=18 comm=migration/0 cpus=0               a task that may not run everywhere
 //! ```
 
@@ -21,6 +22,7 @@ use std::io::{self, Write};
 use wakelab_machine::{Machine, MachineError};
 
 use crate::event::Told;
+use crate::measured::{Measured, MeasuredWake};
 
 /// How every line begins.
 const BEGIN: &str = "# wakelab-";
@@ -28,6 +30,8 @@ const BEGIN: &str = "# wakelab-";
 const RECORD: &str = "record";
 /// The key of what is said of one task.
 pub const TASK: &str = "task";
+/// The key of the CPU time that others used while the machine was measured.
+const BUSY: &str = "wakes-busy-percent";
 /// Longest value: a line must be shorter than any reader's limit.
 const MAX_VALUE_BYTES: usize = 16_000;
 
@@ -66,6 +70,8 @@ pub struct Header {
     pub recorder: BTreeSet<u32>,
     /// What one event cost, in ns of the CPU time of the task that caused it; `None` if it was not measured.
     pub event_cost_ns: Option<u64>,
+    /// What was measured of the machine.
+    pub measured: Measured,
 }
 
 /// One line of a header.
@@ -132,6 +138,7 @@ impl<'a> HeaderLine<'a> {
         match self.key {
             "recorder" => tids(self.value).is_some(),
             "event-cost-ns" => self.value.parse::<u64>().is_ok(),
+            BUSY => self.value.parse::<u32>().is_ok(),
             _ => true,
         }
     }
@@ -166,6 +173,12 @@ impl Header {
             let tids: Vec<String> = self.recorder.iter().map(u32::to_string).collect();
             say("recorder", &tids.join(","))?;
         }
+        for wake in &self.measured.wakes {
+            say(MeasuredWake::KEY, &wake.words())?;
+        }
+        if let Some(percent) = self.measured.busy_percent {
+            say(BUSY, &percent.to_string())?;
+        }
         match self.event_cost_ns {
             Some(cost_ns) => say("event-cost-ns", &cost_ns.to_string()),
             None => Ok(()),
@@ -187,6 +200,8 @@ impl Header {
             }
             "recorder" => self.recorder.extend(tids(value).unwrap_or_default()),
             "event-cost-ns" => self.event_cost_ns = value.parse().ok(),
+            MeasuredWake::KEY => self.measured.wakes.extend(MeasuredWake::parse(value)),
+            BUSY => self.measured.busy_percent = value.parse().ok(),
             _ => {}
         }
     }
@@ -228,8 +243,17 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measured::WakeKind;
 
     fn header() -> Header {
+        let wake = MeasuredWake {
+            kind: WakeKind::Local,
+            idle_ns: 0,
+            samples: 60,
+            waker_ns: [1, 2, 3],
+            latency_ns: [4; 3],
+            cold_ns: [0; 3],
+        };
         Header {
             made_by: "wakelab 0.1.0, perf version 6.1.187".to_owned(),
             kernel: "6.18.44-fc".to_owned(),
@@ -239,6 +263,7 @@ mod tests {
             machine: Machine::preset("smp-2").expect("a preset").to_toml().expect("a file"),
             recorder: [7, 9].into(),
             event_cost_ns: Some(310),
+            measured: Measured { wakes: vec![wake; 2], busy_percent: Some(3) },
         }
     }
 

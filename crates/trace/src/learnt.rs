@@ -19,14 +19,34 @@
 //! the queueing, and this time; its figure is the median of what is left. Only switches from the waker, still runnable,
 //! to the wakee count, and of these only those within [`CALL_NS_MAX`]: others were made by a tick.
 //!
+//! What a waker pays for the interrupt to an idle CPU (`ipi_send_ns`) shows in its next event: from sched_waking to
+//! that, a task takes longer if the wakee's CPU idled than if it queued the wakee on its own CPU. The difference of the
+//! medians counts, for events of one kind, because what the waker does between differs by kind.
+//!
+//! Worked example: 500 wakers of idle CPUs log that they sent a message 10,100 ns after sched_waking, and 27 wakers on
+//! their own CPU 2,700 ns after: the interrupt costs 7,400 ns.
+//!
+//! Interrupts that wake a task, and ticks, are learnt where their entries and exits are recorded; what the kernel does
+//! before a CPU idles (`balance_ns`), where the account of the last task (sched_stat_runtime) is.
+//!
+//! What the recording does not show, `wakelab record` may have measured (measured.rs): a recording on one CPU has no
+//! wake-up of another one.
+//!
 //! It fails where the recorder delays wake-ups, and where CPUs poll while idle.
 
-use wakelab_machine::{Distance, Machine};
+use std::collections::BTreeMap;
 
+use wakelab_machine::{Costs, Distance, IdleState, Machine};
+
+use crate::event::What;
+use crate::measured::{Measured, WakeKind};
 use crate::quantile::quantile;
 
 /// The fewest wake-ups that teach a figure.
 const FEWEST: usize = 20;
+
+/// If others used more of the CPU that should have idled, medians say how busy it was.
+const BUSY_PERCENT: u32 = 25;
 
 /// The longest rest of a system call that counts: the kernel's shortest tick is 1 ms.
 pub(crate) const CALL_NS_MAX: u64 = 100_000;
@@ -40,6 +60,68 @@ pub struct Learnt {
     pub queueing_ns: Vec<u64>,
     /// Wake-ups on the waker's CPU after which it gave way to its wakee: from the wake-up to the switch.
     pub preempting_ns: Vec<u64>,
+    /// Wake-ups by tasks: how long until the waker's next event, by its kind.
+    pub after_wakes: BTreeMap<Next, AfterWakes>,
+    /// Interrupts in a task's time that woke one task and were no tick: from entry to exit.
+    pub interrupts_ns: Vec<u64>,
+    /// Looking for a task, and finding none: from the account of the task that waits to its switch-out.
+    pub idling_ns: Vec<u64>,
+    /// Ticks in a task's time that woke no task: from entry to exit.
+    pub ticks_ns: Vec<u64>,
+    /// What `wakelab record` measured.
+    pub measured: Measured,
+}
+
+/// The kind of the event that follows a wake-up on the waker's CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Next {
+    /// The waker's account.
+    Runtime,
+    /// The waker leaves its CPU.
+    Switch,
+    /// A message was queued, sent or received.
+    Message,
+    /// Another wake-up.
+    Waking,
+    /// Any other.
+    Other,
+}
+
+impl Next {
+    pub(crate) fn of(what: &What<'_>) -> Next {
+        match what {
+            What::Runtime { .. } => Next::Runtime,
+            What::Switch { .. } => Next::Switch,
+            What::DataReady { .. } | What::Sent { .. } | What::Received { .. } => Next::Message,
+            What::Waking { .. } => Next::Waking,
+            _ => Next::Other,
+        }
+    }
+}
+
+/// From wake-ups to the wakers' next events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AfterWakes {
+    /// The wakee went to another CPU, which idled.
+    pub idle_ns: Vec<u64>,
+    /// The waker queued the wakee on its own CPU.
+    pub local_ns: Vec<u64>,
+}
+
+impl AfterWakes {
+    pub(crate) fn add(&mut self, sends: bool, took_ns: u64) {
+        if sends { self.idle_ns.push(took_ns) } else { self.local_ns.push(took_ns) }
+    }
+
+    /// The difference of the medians.
+    fn more_ns(&self) -> Option<u64> {
+        Some(median(&self.idle_ns)?.saturating_sub(median(&self.local_ns)?))
+    }
+}
+
+/// Returns the median of enough samples.
+fn median(samples_ns: &[u64]) -> Option<u64> {
+    quantile(samples_ns.iter().copied(), 50).filter(|_| samples_ns.len() >= FEWEST)
 }
 
 /// A wake-up of a task from another CPU onto an idle one.
@@ -52,31 +134,75 @@ pub struct IdleWake {
 }
 
 impl Learnt {
+    /// Returns the same without what recording cost, `event_cost_ns` for each event: those that are always inside.
+    pub fn without_recorder(&self, event_cost_ns: u64) -> Learnt {
+        let less = |samples_ns: &[u64], events: u64| {
+            samples_ns.iter().map(|ns| ns.saturating_sub(events * event_cost_ns)).collect::<Vec<u64>>()
+        };
+        let mut learnt = self.clone();
+        // sched_waking; the other one's cost comes after the time that it names.
+        learnt.queueing_ns = less(&self.queueing_ns, 1);
+        // sched_waking, sched_wakeup and sched_stat_runtime.
+        learnt.preempting_ns = less(&self.preempting_ns, 3);
+        // sched_waking and sched_wakeup.
+        learnt.idle_wakes.iter_mut().for_each(|wake| {
+            wake.latency_ns = wake.latency_ns.saturating_sub(2 * event_cost_ns);
+        });
+        for after in learnt.after_wakes.values_mut() {
+            // An idle CPU queues the wakee itself, and logs sched_wakeup.
+            (after.idle_ns, after.local_ns) = (less(&after.idle_ns, 1), less(&after.local_ns, 2));
+        }
+        // The entry, the wake-up's two events or those of a timer inside.
+        learnt.interrupts_ns = less(&self.interrupts_ns, 3);
+        learnt.ticks_ns = less(&self.ticks_ns, 3);
+        learnt.idling_ns = less(&self.idling_ns, 1);
+        learnt
+    }
+
     /// Returns `base` with the figures that the recording tells, and their sources. `recording` is its name.
     pub fn machine(&self, base: &Machine, recording: &str) -> Machine {
         let mut machine = base.clone();
         self.learn_wakeup(&mut machine, recording);
+        self.learn_send(&mut machine, recording);
         self.learn_preempt_delay(&mut machine, recording);
+        self.learn_interrupts(&mut machine, recording);
         let costs = &mut machine.costs;
         let farthest = base.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0);
-        let before_ns = costs.select_ns + costs.wakeup_ns + costs.ipi_send_ns + costs.ipi_flight_ns[farthest];
+        let flight_ns = costs.ipi_flight_ns[farthest];
+        let measured = self.measured_states(costs, flight_ns);
+        let was_measured = measured.is_some();
+        if let Some(states) = measured {
+            costs.idle_states = states;
+            machine.sources.insert(
+                "idle_states".to_owned(),
+                format!("measured at the end of {recording}, less the rest"),
+            );
+        }
+        let before_ns =
+            costs.select_ns + costs.wakeup_ns + costs.ipi_send_ns + flight_ns + costs.ipi_handle_ns;
         let begins: Vec<u64> = costs.idle_states.iter().map(|state| state.after_ns).collect();
-        let mut exits: Vec<Option<u64>> = (0..begins.len())
+        let exits: Vec<Option<Exit>> = (0..begins.len())
             .map(|state| {
                 let next = begins.get(state + 1).copied().unwrap_or(u64::MAX);
-                self.median_latency_ns(begins[state]..next)
-                    .map(|latency_ns| latency_ns.saturating_sub(before_ns))
+                let seen = self.latencies_ns(begins[state]..next);
+                median(&seen).map(|ns| Exit { ns: ns.saturating_sub(before_ns), samples: seen.len() as u64 })
             })
             .collect();
         let Some(first) = exits.iter().flatten().next().copied() else { return machine };
         let mut shallower = first;
-        for (state, exit) in costs.idle_states.iter_mut().zip(&mut exits) {
-            // A deeper state does not wake faster.
-            shallower = exit.unwrap_or(shallower).max(shallower);
-            state.exit_latency_ns = shallower;
+        let mut all = Vec::with_capacity(exits.len());
+        for (state, exit) in costs.idle_states.iter().zip(exits) {
+            let otherwise =
+                if was_measured { Exit { ns: state.exit_latency_ns, samples: 1 } } else { shallower };
+            shallower = exit.unwrap_or(otherwise);
+            all.push(shallower);
+        }
+        for (state, exit_ns) in costs.idle_states.iter_mut().zip(rising(&all)) {
+            state.exit_latency_ns = exit_ns;
         }
         let source = format!(
-            "measured: medians of {} wake-ups of idle CPUs from other CPUs in {recording}, less placing, queueing and flight",
+            "measured: medians of {} wake-ups of idle CPUs from other CPUs in {recording}, less placing, queueing, sending, \
+             flight and handling",
             self.idle_wakes.len()
         );
         machine.sources.insert("idle_states".to_owned(), source);
@@ -94,6 +220,86 @@ impl Learnt {
         machine.sources.insert("wakeup_ns".to_owned(), source);
     }
 
+    /// Learns what an interrupt to an idle CPU costs its waker.
+    fn learn_send(&self, machine: &mut Machine, recording: &str) {
+        let both =
+            self.after_wakes.values().filter_map(|after| Some((after.idle_ns.len(), after.more_ns()?)));
+        let (send_ns, source) = match both.max() {
+            Some((count, more_ns)) => (
+                more_ns,
+                format!(
+                    "measured: the waker's next event comes so much later after {count} wake-ups of idle CPUs in {recording} \
+                     than after those on its own CPU"
+                ),
+            ),
+            None => match self.measured_send_ns() {
+                Some(more_ns) => (
+                    more_ns,
+                    format!("measured at the end of {recording}: a wake-up of an idle CPU, less a local one"),
+                ),
+                None => return,
+            },
+        };
+        machine.costs.ipi_send_ns = send_ns;
+        machine.sources.insert("ipi_send_ns".to_owned(), source);
+    }
+
+    /// Returns the lower quartile if others used the CPU that should have idled, and the median otherwise.
+    fn usual(&self, quartiles: [u64; 3]) -> u64 {
+        quartiles[usize::from(self.measured.busy_percent.unwrap_or(0) <= BUSY_PERCENT)]
+    }
+
+    /// Returns what a wake-up of an idle CPU costs its waker more than a local one: the median over all idlenesses.
+    fn measured_send_ns(&self) -> Option<u64> {
+        let of = |kind: WakeKind| {
+            let wakes = self.measured.wakes.iter().filter(move |wake| wake.kind == kind);
+            quantile(wakes.map(|wake| self.usual(wake.waker_ns)), 50)
+        };
+        Some(of(WakeKind::Idle)?.saturating_sub(of(WakeKind::Local)?))
+    }
+
+    /// Returns the exits from idle that were measured. A state begins at the geometric mean of its idleness and the one
+    /// before.
+    fn measured_states(&self, costs: &Costs, flight_ns: u64) -> Option<Vec<IdleState>> {
+        let mut idle: Vec<_> =
+            self.measured.wakes.iter().filter(|wake| wake.kind == WakeKind::Idle).collect();
+        idle.sort_by_key(|wake| wake.idle_ns);
+        idle.dedup_by_key(|wake| wake.idle_ns);
+        let before_ns = costs.ipi_send_ns + flight_ns + costs.ipi_handle_ns;
+        let mut states: Vec<IdleState> = Vec::new();
+        let mut previous_ns = 0;
+        for wake in idle {
+            let exit_ns = self.usual(wake.latency_ns).saturating_sub(before_ns);
+            let shallower_ns = states.last().map_or(0, |state| state.exit_latency_ns);
+            let after_ns =
+                u64::try_from((u128::from(previous_ns) * u128::from(wake.idle_ns)).isqrt()).ok()?;
+            states.push(IdleState { after_ns, exit_latency_ns: exit_ns.max(shallower_ns) });
+            previous_ns = wake.idle_ns;
+        }
+        (!states.is_empty()).then_some(states)
+    }
+
+    /// Learns interrupts that wake, ticks, and the search before a CPU idles.
+    fn learn_interrupts(&self, machine: &mut Machine, recording: &str) {
+        let costs = &mut machine.costs;
+        let mut source = |key: &str, samples_ns: &[u64], what: &str| {
+            let text = format!("measured: median of {} {what} in {recording}", samples_ns.len());
+            machine.sources.insert(key.to_owned(), text);
+        };
+        if let Some(median_ns) = median(&self.idling_ns) {
+            costs.balance_ns = median_ns;
+            source("balance_ns", &self.idling_ns, "searches before a CPU idled");
+        }
+        if let Some(median_ns) = median(&self.interrupts_ns) {
+            costs.interrupt_ns = median_ns.saturating_sub(costs.select_ns + costs.wakeup_ns);
+            source("interrupt_ns", &self.interrupts_ns, "interrupts that woke a task");
+        }
+        if let Some(median_ns) = median(&self.ticks_ns) {
+            costs.tick_ns = median_ns.min(costs.tick_period_ns - 1);
+            source("tick_ns", &self.ticks_ns, "ticks");
+        }
+    }
+
     fn learn_preempt_delay(&self, machine: &mut Machine, recording: &str) {
         let costs = &mut machine.costs;
         let latencies = self.preempting_ns.iter().copied();
@@ -108,16 +314,45 @@ impl Learnt {
         machine.sources.insert("preempt_delay_ns".to_owned(), source);
     }
 
-    fn median_latency_ns(&self, idled_ns: std::ops::Range<u64>) -> Option<u64> {
+    fn latencies_ns(&self, idled_ns: std::ops::Range<u64>) -> Vec<u64> {
         let fits = self.idle_wakes.iter().filter(|wake| idled_ns.contains(&wake.idled_ns));
-        let latencies: Vec<u64> = fits.map(|wake| wake.latency_ns).collect();
-        if latencies.len() < FEWEST { None } else { quantile(latencies, 50) }
+        fits.map(|wake| wake.latency_ns).collect()
     }
+}
+
+/// The exit from an idle state, and the number of wake-ups that tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exit {
+    ns: u64,
+    samples: u64,
+}
+
+/// Returns exits that do not fall with depth: where they do, those states get the mean of all their samples.
+///
+/// Worked example: 17 us by 1 sample and 14 us by 2 are both 15; if 30 us follow, they stay.
+fn rising(exits: &[Exit]) -> Vec<u64> {
+    let mut groups: Vec<(Exit, usize)> = Vec::new();
+    for &exit in exits {
+        let mut group = (exit, 1);
+        while let Some(&(before, states)) = groups.last()
+            && before.ns > group.0.ns
+        {
+            let samples = before.samples + group.0.samples;
+            let sum = u128::from(before.ns) * u128::from(before.samples)
+                + u128::from(group.0.ns) * u128::from(group.0.samples);
+            let ns = (sum / u128::from(samples.max(1))) as u64;
+            group = (Exit { ns, samples }, states + group.1);
+            groups.pop();
+        }
+        groups.push(group);
+    }
+    groups.iter().flat_map(|(exit, states)| std::iter::repeat_n(exit.ns, *states)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measured::MeasuredWake;
 
     fn wakes(of: &[(u64, u64)]) -> Learnt {
         let wake = |&(idled_ns, latency_ns): &(u64, u64)| IdleWake { idled_ns, latency_ns };
@@ -135,7 +370,8 @@ mod tests {
         let before_ns = costs.select_ns
             + costs.wakeup_ns
             + costs.ipi_send_ns
-            + costs.ipi_flight_ns[Distance::Llc.index()];
+            + costs.ipi_flight_ns[Distance::Llc.index()]
+            + costs.ipi_handle_ns;
         assert_eq!(costs.idle_states.len(), 3, "the preset's states");
         let deep_ns = costs.idle_states[2].after_ns;
         let mut of = Vec::new();
@@ -143,8 +379,19 @@ mod tests {
             of.push((0, before_ns + 1_000 + index * 100));
             of.push((deep_ns, before_ns + 500));
         }
-        // The middle state has no samples, and the deepest wakes no faster than the shallowest: 1,000 + 10 x 100.
-        assert_eq!(exits(&wakes(&of).machine(&base, "r")), [2_000, 2_000, 2_000]);
+        // 1,000 + 10 x 100. The middle state has no samples, so it is like the first. No state wakes faster than a
+        // shallower one, so all have the mean: of 2,000, 2,000 and 500, with as many samples.
+        assert_eq!(exits(&wakes(&of).machine(&base, "r")), [1_500, 1_500, 1_500]);
+    }
+
+    #[test]
+    fn exits_do_not_fall_with_depth() {
+        let of = |all: &[(u64, u64)]| {
+            rising(&all.iter().map(|&(ns, samples)| Exit { ns, samples }).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[(17, 1), (14, 2), (30, 9)]), [15, 15, 30]);
+        assert_eq!(of(&[(30, 1), (20, 1), (10, 1)]), [20, 20, 20]);
+        assert_eq!((of(&[]), of(&[(5, 0), (3, 0)])), (vec![], vec![0, 0]));
     }
 
     #[test]
@@ -165,6 +412,92 @@ mod tests {
         let machine = Learnt { preempting_ns, ..Learnt::default() }.machine(&base, "r");
         assert_eq!(machine.costs.preempt_delay_ns, 3_000);
         assert!(machine.sources["preempt_delay_ns"].starts_with("measured: median of 21 "));
+    }
+
+    /// 8,000 ns less 1,000 after a wake-up; 100 wakers go on to send a message, and 20 have another event.
+    #[test]
+    fn the_interrupt_to_an_idle_cpu_delays_the_next_event() {
+        let base = Machine::preset("smp-2").unwrap();
+        let after = |idle_ns, idle: usize, local_ns, local: usize| AfterWakes {
+            idle_ns: vec![idle_ns; idle],
+            local_ns: vec![local_ns; local],
+        };
+        let after_wakes = BTreeMap::from([
+            (Next::Message, after(8_000, 100, 1_000, 20)),
+            (Next::Other, after(5_000, 20, 4_000, 100)),
+            (Next::Runtime, after(90_000, 900, 0, FEWEST - 1)),
+        ]);
+        let machine = Learnt { after_wakes, ..Learnt::default() }.machine(&base, "r");
+        assert_eq!(machine.costs.ipi_send_ns, 7_000);
+        assert_eq!(Learnt::default().machine(&base, "r"), base);
+    }
+
+    fn wake(kind: WakeKind, idle_ns: u64, waker_ns: u64, latency_ns: u64) -> MeasuredWake {
+        MeasuredWake {
+            kind,
+            idle_ns,
+            samples: 60,
+            waker_ns: [waker_ns, waker_ns + 100, waker_ns + 900],
+            latency_ns: [latency_ns, latency_ns + 500, latency_ns + 90_000],
+            cold_ns: [0; 3],
+        }
+    }
+
+    /// What a recording of one CPU knows of others.
+    #[test]
+    fn what_was_measured_stands_in_for_what_was_not_seen() {
+        let base = Machine::preset("smp-2").unwrap();
+        let wakes = vec![
+            wake(WakeKind::Local, 0, 1_000, 2_600),
+            wake(WakeKind::Idle, 10_000, 6_000, 20_000),
+            wake(WakeKind::Idle, 100_000, 9_000, 30_000),
+            wake(WakeKind::Idle, 1_000_000, 9_500, 25_000),
+        ];
+        let flight_ns = base.costs.ipi_flight_ns[Distance::Llc.index()] + base.costs.ipi_handle_ns;
+        for (busy_percent, more_ns) in [(Some(3), 500), (None, 500), (Some(90), 0)] {
+            let measured = Measured { wakes: wakes.clone(), busy_percent };
+            let machine = Learnt { measured, ..Learnt::default() }.machine(&base, "r");
+            assert_eq!(machine.costs.ipi_send_ns, 8_000, "the median of three, less the local one");
+            let states: Vec<(u64, u64)> = machine
+                .costs
+                .idle_states
+                .iter()
+                .map(|state| (state.after_ns, state.exit_latency_ns))
+                .collect();
+            let exits = [20_000, 30_000, 30_000].map(|ns| ns + more_ns - 8_000 - flight_ns);
+            assert_eq!(states, [(0, exits[0]), (31_622, exits[1]), (316_227, exits[2])]);
+        }
+    }
+
+    #[test]
+    fn interrupts_are_learnt_from_entry_to_exit() {
+        let base = Machine::preset("smp-2").unwrap();
+        let wake_ns = base.costs.select_ns + base.costs.wakeup_ns;
+        let learnt = Learnt {
+            interrupts_ns: vec![wake_ns + 3_000; FEWEST],
+            ticks_ns: vec![4_000; FEWEST],
+            idling_ns: vec![1_500; FEWEST],
+            ..Learnt::default()
+        };
+        let costs = learnt.machine(&base, "r").costs;
+        assert_eq!((costs.interrupt_ns, costs.tick_ns, costs.balance_ns), (3_000, 4_000, 1_500));
+    }
+
+    #[test]
+    fn the_cost_of_events_is_taken_off() {
+        let after = AfterWakes { idle_ns: vec![9_000], local_ns: vec![3_000] };
+        let learnt = Learnt {
+            queueing_ns: vec![2_000],
+            idle_wakes: vec![IdleWake { idled_ns: 5, latency_ns: 1_000 }],
+            after_wakes: BTreeMap::from([(Next::Message, after)]),
+            ..Learnt::default()
+        };
+        let without = learnt.without_recorder(600);
+        assert_eq!((&without.queueing_ns[..], without.idle_wakes[0].latency_ns), (&[1_400][..], 0));
+        assert_eq!(
+            without.after_wakes[&Next::Message],
+            AfterWakes { idle_ns: vec![8_400], local_ns: vec![1_800] }
+        );
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod learnt;
 mod lines;
 pub mod loops;
 mod magic;
+mod measured;
 mod notes;
 pub mod observed;
 mod order;
@@ -60,6 +61,7 @@ pub use explained::{Explained, Gap, GapCount};
 pub use fold::{Folded, fold};
 pub use header::Header;
 pub use learnt::Learnt;
+pub use measured::{Measured, MeasuredWake, WakeKind};
 pub use observed::{Observations, Observed};
 pub use perf_script::{PerfLine, time_ns as perf_line_time_ns};
 pub use what_if::{Changed, ChangedTasks, CpusChange, NiceChange, WhatIf, WhatIfError};
@@ -75,6 +77,10 @@ pub struct Options {
     /// The machine that was recorded. If it is given, CPU time becomes work on a core of capacity 1024 with idle SMT
     /// siblings, and the kernel's part of it is taken off. If not, CPU time is work.
     pub recorded_on: Option<Machine>,
+    /// What one event cost the task that caused it ([`Header::event_cost_ns`]), to take that off its work: a replay has
+    /// no recorder then. If it is `None`, the recorder's cost is work, as a replay that is compared with a recording
+    /// must have it.
+    pub event_cost_ns: Option<u64>,
     /// Tasks in open loops, by name, or by the beginning of the name and `*`: wake-ups from outside come at their
     /// recorded times. If a task fits patterns here and in `closed`, the longer pattern counts. The rule in [`loops`]
     /// decides about tasks that fit none.
@@ -114,6 +120,9 @@ pub struct Recording {
     /// What `wakelab record` wrote about it; `None` if another program made it.
     #[serde(skip)]
     pub header: Option<Header>,
+    /// What was taken off the tasks' work for each event; [`Options::event_cost_ns`].
+    #[serde(skip)]
+    pub event_cost_ns: Option<u64>,
     /// CPU time of the tasks that recorded. If the header names them, they are left out everywhere else.
     #[serde(skip)]
     pub recorder_ns: u64,

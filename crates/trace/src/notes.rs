@@ -90,8 +90,12 @@ fn made(header: &Header, recording: &Recording) -> Vec<String> {
     if let Some(cost_ns) = header.event_cost_ns {
         let all_ns = u128::from(cost_ns) * u128::from(recording.events);
         notes.push(format!(
-            "recording took {cost_ns} ns for each event, {} of the tasks' CPU time, which a replay takes for work",
-            percent(u64::try_from(all_ns).unwrap_or(u64::MAX), recording.busy_ns)
+            "recording took {cost_ns} ns for each event, {} of the tasks' CPU time, which {}",
+            percent(u64::try_from(all_ns).unwrap_or(u64::MAX), recording.busy_ns),
+            match recording.event_cost_ns {
+                Some(_) => "is taken off their work",
+                None => "is work here, because the recording has it, too",
+            }
         ));
     }
     notes

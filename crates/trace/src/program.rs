@@ -144,9 +144,6 @@ pub(crate) struct Tracked {
     cpu_units: u64,
     /// The kernel's part of `cpu_units` that has not been taken off yet.
     pub(crate) kernel_units: u64,
-    /// A further part, which the kernel uses after `pending_since_ns`.
-    pub(crate) pending_units: u64,
-    pub(crate) pending_since_ns: u64,
     /// The task's work when it was computed last: the offset of the step at that time.
     pub(crate) work_units: u64,
     /// The kernel's part that could not be taken off, because there was less work.
@@ -203,8 +200,6 @@ impl Tracked {
             cpu_ns: 0,
             cpu_units: 0,
             kernel_units: 0,
-            pending_units: 0,
-            pending_since_ns: 0,
             is_recorder: false,
             of_recorder: false,
             exit_seen: false,
@@ -249,9 +244,6 @@ impl Tracked {
     /// Returns the work done until `now_ns`, in 1/1024 ns. It never goes back, however large the kernel's part is.
     pub(crate) fn work_until(&mut self, now_ns: u64) -> u64 {
         self.charge_until(now_ns);
-        if now_ns > self.pending_since_ns {
-            self.kernel_units += std::mem::take(&mut self.pending_units);
-        }
         let least = self.work_units + self.kernel_units;
         if self.cpu_units < least {
             let excess = least - self.cpu_units;

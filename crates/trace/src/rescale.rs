@@ -74,6 +74,11 @@ impl Recorded {
         (self.capacity[cpu as usize] * smt / UNITS as u32).max(1)
     }
 
+    /// Whether two CPUs are in different LLCs.
+    pub(crate) fn is_in_another_llc(&self, a: u32, b: u32) -> bool {
+        a.max(b) < self.nr_cpus() && self.distances.between(a, b) > Distance::Llc
+    }
+
     /// Returns the cost of a placement decision and a wake-up, without what the decision reads.
     pub(crate) fn wake_ns(&self) -> u64 {
         self.costs.select_ns + self.costs.wakeup_ns

@@ -43,6 +43,9 @@ impl Model {
         let (busy_ns, recorder_ns) = self.cpu_ns();
         let clamped_units: u64 = self.tasks.iter().map(|task| task.clamped_units).sum();
         self.explained.overhead_clamped_ns = clamped_units / UNITS;
+        if let Some(header) = &self.header {
+            self.learnt.measured = header.measured.clone();
+        }
         let observed = self.observations();
         let flows = if options.recorded_waits_only { Flows::default() } else { self.infer_flows() };
         let mut loops = Loops::new(options);
@@ -72,6 +75,7 @@ impl Model {
             observed,
             learnt: self.learnt,
             header: self.header,
+            event_cost_ns: options.event_cost_ns,
             recorder_ns,
         })
     }

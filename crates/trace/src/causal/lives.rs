@@ -20,7 +20,7 @@ impl Model {
             Cause::Outside(_) | Cause::Unknown => self.living(parent).map(|index| self.waker(index)),
         };
         if let Some(parent) = parent {
-            self.charge_waking(cpu, parent.task, child.tid);
+            self.charge_waking(cpu, parent.task, child.tid, cpu);
         }
         let index = self.add_task(child, Some(State::Born { parent }), self.now_ns);
         self.task(index).of_recorder = by_recorder;

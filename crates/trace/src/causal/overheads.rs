@@ -2,10 +2,18 @@
 //! The kernel's part of a task's CPU time. With [`crate::Options::recorded_on`] it is taken off the task's work,
 //! because a replay charges it again.
 //!
+//! What is taken off is what a replay charges again, and no more: a replay on the same machine must take the same CPU
+//! time.
+//!
 //! Measured, if the recording tells:
 //! - placing and queueing: from sched_waking to its sched_wakeup on the same CPU (for a fork, to sched_wakeup_new);
-//! - an interrupt: from its entry to its exit;
-//! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out.
+//! - an interrupt that wakes a task, and a tick: from its entry to its exit. A replay has no other interrupts, so these
+//!   stay in the work of the task that they hit;
+//! - looking for another task and finding none: from the scheduler's last account (sched_stat_runtime) to the
+//!   switch-out. If a task is found, that time is work, because a replay charges nothing for it.
+//!
+//! Of a measured time, at most [`MOST`] times the machine's cost is taken off, if that is known: a longer time holds
+//! something else, such as a host that took the CPU.
 //!
 //! Otherwise taken from the costs of the recorded machine: the switch, refilling caches, placing and queueing, sending
 //! interrupts to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit,
@@ -17,30 +25,41 @@
 use wakelab_workload::TaskIndex;
 
 use super::{Model, OnCpu};
-use crate::event::{Context, Event, SwitchedOut, TaskName};
+use crate::event::{Context, Event, SwitchedOut, TaskName, What};
+use crate::learnt::Next;
 use crate::rescale::{Recorded, UNITS};
 
-/// A wake-up in progress on a CPU.
+/// How much longer than its cost a path of the kernel may take.
+const MOST: u64 = 8;
+
+/// A wake-up in progress on a CPU, until the first event there that is not about it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waking {
     /// The waker.
     task: TaskIndex,
     wakee_tid: u32,
     since_ns: u64,
+    /// Where the wakee goes, as far as it is known.
+    target: u32,
+    /// That CPU idles.
+    idles: bool,
+    /// The waker has queued the wakee.
+    queued: bool,
 }
 
 impl Model {
     /// Takes `ns` off the work of `task`, by a cost of the machine.
-    fn charge_kernel(&mut self, task: TaskIndex, ns: u64) {
+    pub(super) fn charge_kernel(&mut self, task: TaskIndex, ns: u64) {
         self.task(task).kernel_units += ns * UNITS;
     }
 
-    /// Takes off the work of `task` all that it did since `since_ns`.
-    fn charge_kernel_since(&mut self, task: TaskIndex, since_ns: u64) {
+    /// Takes off the work of `task` all that it did since `since_ns`, if that costs about `cost_ns`; 0: not known.
+    fn charge_kernel_since(&mut self, task: TaskIndex, since_ns: u64, cost_ns: u64) {
         let now_ns = self.now_ns;
+        let most_ns = if cost_ns == 0 { u64::MAX } else { cost_ns.saturating_mul(MOST) };
         let task = self.task(task);
         let since_ns = since_ns.max(task.burst_since_ns);
-        task.kernel_units += now_ns.saturating_sub(since_ns) * u64::from(task.speed);
+        task.kernel_units += now_ns.saturating_sub(since_ns).min(most_ns) * u64::from(task.speed);
     }
 
     /// Sets the speeds of the core of `cpu`, which may have become busy or idle.
@@ -96,68 +115,128 @@ impl Model {
         self.charge_kernel(task, switch_ns + refill_ns);
     }
 
-    /// Charges the placement of a task that `task` forks or wakes on `cpu`.
-    pub(super) fn charge_waking(&mut self, cpu: u32, task: TaskIndex, wakee_tid: u32) {
-        let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) else { return };
-        self.charge_kernel(task, wake_ns);
-        let since_ns = self.now_ns;
-        self.cpu(cpu).waking = Some(Waking { task, wakee_tid, since_ns });
+    /// Charges the placement of a task that `task` forks or wakes on `cpu`, and that ran on `target` last.
+    pub(super) fn charge_waking(&mut self, cpu: u32, task: TaskIndex, wakee_tid: u32, target: u32) {
+        if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
+            self.charge_kernel(task, wake_ns);
+        }
+        let (since_ns, idles) = (self.now_ns, self.idles(target));
+        self.cpu(cpu).waking = Some(Waking { task, wakee_tid, since_ns, target, idles, queued: false });
+    }
+
+    /// Whether a CPU idles; one without events so far does.
+    fn idles(&self, cpu: u32) -> bool {
+        let cpu = self.cpus.get(cpu as usize);
+        cpu.is_none_or(|cpu| cpu.on == OnCpu::Idle || (cpu.on == OnCpu::Unknown && cpu.last_ns == 0))
+    }
+
+    /// Follows a wake-up on the CPU of this event, before anything else is made of the event. The waker's part ends at
+    /// the first event that is not about the wake-up. If the wakee's CPU idled, the waker has sent an interrupt then.
+    pub(super) fn follow_waking(&mut self, event: &Event<'_>) {
+        let Some(waking) = self.cpus.get(event.cpu as usize).and_then(|cpu| cpu.waking) else { return };
+        match event.what {
+            What::Migrate { task, to_cpu, .. } if task.tid == waking.wakee_tid => {
+                let idles = self.idles(to_cpu);
+                self.cpu(event.cpu).waking = Some(Waking { target: to_cpu, idles, ..waking });
+                return;
+            }
+            // The end of queueing, which `charge_wakeup` reads.
+            What::Wakeup { task, .. } | What::WakeupNew { task, .. } if task.tid == waking.wakee_tid => {
+                return;
+            }
+            // Queueing brings the account of the queue's current task up to date.
+            What::Runtime { task, .. } if task.tid != self.tasks[waking.task as usize].tid => return,
+            What::Runtime { .. } if !waking.queued && waking.target == event.cpu => return,
+            _ => {}
+        }
+        self.cpu(event.cpu).waking = None;
+        if self.cpu(event.cpu).on != OnCpu::Task(waking.task) {
+            return;
+        }
+        let sends = waking.target != event.cpu && waking.idles;
+        if let Some(recorded) = &self.recorded
+            && sends
+        {
+            let (send_ns, wakeup_ns) = (recorded.costs.ipi_send_ns, recorded.costs.wakeup_ns);
+            let leaves_queueing = !waking.queued && recorded.is_in_another_llc(event.cpu, waking.target);
+            self.charge_kernel(waking.task, send_ns);
+            if leaves_queueing {
+                let task = self.task(waking.task);
+                task.kernel_units = task.kernel_units.saturating_sub(wakeup_ns * UNITS);
+            }
+        }
+        let is_local = waking.target == event.cpu && waking.queued;
+        if (sends || is_local) && !matches!(event.context, Context::Interrupt(_)) {
+            let took_ns = self.now_ns - waking.since_ns;
+            self.learnt.after_wakes.entry(Next::of(&event.what)).or_default().add(sends, took_ns);
+        }
     }
 
     /// Charges the end of a wake-up: the wakee is queued on `target`.
     pub(super) fn charge_wakeup(&mut self, event: &Event<'_>, wakee_tid: u32, target: u32) {
-        let Some(recorded) = &self.recorded else { return };
-        let (wake_ns, wakeup_ns) = (recorded.wake_ns(), recorded.costs.wakeup_ns);
-        let (send_ns, handle_ns) = (recorded.costs.ipi_send_ns, recorded.costs.ipi_handle_ns);
-        // A CPU without events so far idles.
-        let idles = self
-            .cpus
-            .get(target as usize)
-            .is_none_or(|cpu| cpu.on == OnCpu::Idle || (cpu.on == OnCpu::Unknown && cpu.last_ns == 0));
-        let sends = target != event.cpu && idles;
+        let idles = self.idles(target);
         let current = self.cpu(event.cpu).on;
-        let here = self.cpu(event.cpu).waking.take_if(|waking| waking.wakee_tid == wakee_tid);
-        if let Some(waking) = here
+        if let Some(waking) = self.cpu(event.cpu).waking
+            && waking.wakee_tid == wakee_tid
             && current == OnCpu::Task(waking.task)
         {
-            // The measured time replaces what was charged at the beginning.
-            let task = self.task(waking.task);
-            task.kernel_units = task.kernel_units.saturating_sub(wake_ns * UNITS);
-            self.charge_kernel_since(waking.task, waking.since_ns);
-            let now_ns = self.now_ns;
-            let task = self.task(waking.task);
-            task.pending_units += if sends { send_ns * UNITS } else { 0 };
-            task.pending_since_ns = now_ns;
+            self.cpu(event.cpu).waking = Some(Waking { target, idles, queued: true, ..waking });
+            if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
+                // The measured time replaces what was charged at the beginning.
+                let task = self.task(waking.task);
+                task.kernel_units = task.kernel_units.saturating_sub(wake_ns * UNITS);
+                self.charge_kernel_since(waking.task, waking.since_ns, wake_ns);
+            }
             return;
         }
+        let Some(recorded) = &self.recorded else { return };
+        let (handle_ns, wakeup_ns) = (recorded.costs.ipi_handle_ns, recorded.costs.wakeup_ns);
         let woken_from = self.by_tid.get(&wakee_tid).and_then(|&wakee| self.tasks[wakee as usize].woken_from);
-        let Some((from, _)) = woken_from else { return };
-        // The waker sent an interrupt, so that this CPU queues the wakee.
-        if let Some(waking) = self.cpu(from).waking.take_if(|waking| waking.wakee_tid == wakee_tid) {
-            let task = self.task(waking.task);
-            task.kernel_units = (task.kernel_units + send_ns * UNITS).saturating_sub(wakeup_ns * UNITS);
-        }
-        if let OnCpu::Task(current) = current
+        if let Some((from, _)) = woken_from
+            && recorded.is_in_another_llc(from, event.cpu)
+            && let OnCpu::Task(current) = current
             && event.interrupt_since_ns.is_none()
         {
+            // The waker sent an interrupt, so that this CPU queues the wakee.
             self.charge_kernel(current, handle_ns + wakeup_ns);
         }
     }
 
-    /// Charges an interrupt that ended, or one that wakes a task and is known by its flag alone.
+    /// Charges an interrupt that ended and that a replay has, too; or one that wakes a task and is known by its flag
+    /// alone.
     pub(super) fn charge_interrupt(&mut self, event: &Event<'_>) {
-        let Some(recorded) = &self.recorded else { return };
         let OnCpu::Task(current) = self.cpus.get(event.cpu as usize).map(|cpu| cpu.on).unwrap_or_default()
         else {
             return;
         };
-        let flagged_ns = recorded.costs.interrupt_ns + recorded.wake_ns();
+        let wakes = matches!(event.what, What::Waking { .. });
+        let entry = self.cpu(event.cpu);
+        if event.interrupt_since_ns.is_some() {
+            entry.irq_wakes += u32::from(wakes);
+            entry.irq_ticks |= event.what == What::Tick;
+        }
         if let Some(since_ns) = event.interrupt_ended_ns {
-            self.charge_kernel_since(current, since_ns.saturating_sub(self.first_ns.unwrap_or(0)));
+            let (wakes, ticks) = (std::mem::take(&mut entry.irq_wakes), std::mem::take(&mut entry.irq_ticks));
+            let since_ns = since_ns.saturating_sub(self.first_ns.unwrap_or(0));
+            let took_ns = self.now_ns.saturating_sub(since_ns);
+            match (ticks, wakes) {
+                (false, 1) => self.learnt.interrupts_ns.push(took_ns),
+                (true, 0) => self.learnt.ticks_ns.push(took_ns),
+                _ => {}
+            }
+            let Some(recorded) = &self.recorded else { return };
+            let costs = &recorded.costs;
+            let tick_ns = if ticks { costs.tick_ns } else { 0 };
+            let wakes_ns = u64::from(wakes) * (costs.interrupt_ns + recorded.wake_ns());
+            if ticks || wakes > 0 {
+                self.charge_kernel_since(current, since_ns, tick_ns + wakes_ns);
+            }
         } else if matches!(event.context, Context::Interrupt(_))
             && event.interrupt_since_ns.is_none()
-            && matches!(event.what, crate::event::What::Waking { .. })
+            && wakes
+            && let Some(recorded) = &self.recorded
         {
+            let flagged_ns = recorded.costs.interrupt_ns + recorded.wake_ns();
             self.charge_kernel(current, flagged_ns);
         }
     }
@@ -171,6 +250,12 @@ impl Model {
         next: &TaskName<'_>,
     ) {
         let footprint_bytes = self.footprint_bytes(task);
+        let tracked = &self.tasks[task as usize];
+        if let Some(at_ns) = tracked.accounted_ns.filter(|&at_ns| at_ns >= tracked.burst_since_ns)
+            && next.tid == 0
+        {
+            self.learnt.idling_ns.push(self.now_ns - at_ns);
+        }
         let Some(recorded) = &mut self.recorded else { return };
         recorded.use_caches(task, cpu, footprint_bytes);
         let costs = &recorded.costs;
@@ -186,9 +271,9 @@ impl Model {
         let tracked = &self.tasks[task as usize];
         let burst_since_ns = tracked.burst_since_ns;
         match tracked.accounted_ns {
-            Some(at_ns) if at_ns >= burst_since_ns => self.charge_kernel_since(task, at_ns),
-            _ if why != SwitchedOut::Runnable && next.tid == 0 => self.charge_kernel(task, balance_ns),
-            _ => {}
+            _ if why == SwitchedOut::Runnable || next.tid != 0 => {}
+            Some(at_ns) if at_ns >= burst_since_ns => self.charge_kernel_since(task, at_ns, balance_ns),
+            _ => self.charge_kernel(task, balance_ns),
         }
         if why == SwitchedOut::Exited && !self.tasks[task as usize].exit_seen {
             self.charge_kernel(task, exit_ns);
@@ -221,11 +306,12 @@ impl Model {
     }
 
     /// Returns when the wait began to which the current switch-out belongs: by the scheduler's account, if there is
-    /// one.
-    pub(super) fn wait_began_ns(&self, task: TaskIndex) -> u64 {
+    /// one and what follows is no work.
+    pub(super) fn wait_began_ns(&self, task: TaskIndex, next: &TaskName<'_>) -> u64 {
         let tracked = &self.tasks[task as usize];
+        let is_taken_off = self.recorded.is_some() && next.tid == 0;
         match tracked.accounted_ns {
-            Some(at_ns) if self.recorded.is_some() && at_ns >= tracked.burst_since_ns => at_ns,
+            Some(at_ns) if is_taken_off && at_ns >= tracked.burst_since_ns => at_ns,
             _ => self.now_ns,
         }
     }

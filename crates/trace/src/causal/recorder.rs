@@ -3,12 +3,15 @@
 //! would not be there without the recording, so the model leaves them out: what they wake is woken from outside, what
 //! they fork begins by itself, and what wakes them raises no signal.
 //!
+//! Each event costs the task that causes it time, after the moment that the event names. This stays in the task's work
+//! if the replay is compared with a recording, which has a recorder, too; otherwise it is taken off there.
+//!
 //! It fails where the recorder delayed other tasks, because the recorded delays remain those of a machine with
-//! recorder.
+//! recorder; and events differ in cost, which is measured for those of a wake-up and a switch together.
 
 use wakelab_workload::TaskIndex;
 
-use super::{Model, State};
+use super::{Model, OnCpu, State};
 use crate::observed::Observations;
 
 impl Model {
@@ -26,6 +29,16 @@ impl Model {
             task.ready_ns = task.ready_ns.max(at_ns);
         }
         task.is_recorder
+    }
+
+    /// Takes the cost of the current event off the work of the task that runs on `cpu`.
+    pub(super) fn charge_recorder(&mut self, cpu: u32) {
+        if let OnCpu::Task(index) = self.cpu(cpu).on
+            && self.event_cost_ns > 0
+        {
+            let cost_ns = self.event_cost_ns;
+            self.charge_kernel(index, cost_ns);
+        }
     }
 
     /// Takes what was seen of all other tasks.

@@ -48,7 +48,7 @@ impl Model {
         self.explained.soft_interrupt_wakes +=
             u64::from(event.context == Context::Soft && matches!(cause, Cause::Task(_)));
         if let Cause::Task(waker) = cause {
-            self.charge_waking(event.cpu, waker.task, name.tid);
+            self.charge_waking(event.cpu, waker.task, name.tid, last_cpu);
             self.sockets.woke(waker.task, waker.position);
         }
         let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };

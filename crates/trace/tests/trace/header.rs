@@ -2,9 +2,10 @@
 //! What `wakelab record` writes above the events: the recorder, which is left out, and tasks that may not run
 //! everywhere.
 
+use wakelab_trace::Options;
 use wakelab_workload::Op;
 
-use crate::script::{Script, compute, program, sleep};
+use crate::script::{Script, compute, program, read_text, sleep};
 
 /// t1 records: it wakes t2, and forks t3, which forks t4 and wakes t1 at its end.
 fn script() -> Script {
@@ -65,9 +66,23 @@ fn how_it_was_made_is_told() {
             "the recorded kernel is not mainline: with the boot option sched_vcpu_pack=15 it leaves wakees on their \
              previous CPU, be it busy or idle",
             "the recorder's own tasks, with 0.000 ms of CPU time, are left out",
-            "recording took 4 ns for each event, 48.0 % of the tasks' CPU time, which a replay takes for work",
+            "recording took 4 ns for each event, 48.0 % of the tasks' CPU time, which is work here, because the recording has it, \
+             too",
         ]
     );
+}
+
+/// t2 causes none of its first 10 ns, and after its wake-up one event: its own switch-in, so 4 ns are the recorder's.
+/// t3's events are its switch-in, a fork, and a wake-up of the recorder.
+#[test]
+fn what_events_cost_can_be_taken_off() {
+    let options = Options { event_cost_ns: Some(4), ..Options::default() };
+    let recording = read_text(&script().text, &options).expect("a recording");
+    assert_eq!(program(&recording, "t2"), [compute(10 - 4), sleep(20), compute(65 - 4)]);
+    assert_eq!(program(&recording, "t3"), [compute(20 - 4), Op::Fork { task: 1 }, compute(20 - 2 * 4)]);
+    let taken =
+        "recording took 4 ns for each event, 48.0 % of the tasks' CPU time, which is taken off their work";
+    assert!(recording.notes().iter().any(|note| note == taken));
 }
 
 /// Without a header, recorders are known by their names; with one, by their ids; and it may name the service.

@@ -100,7 +100,10 @@ fn what_the_recording_measures_counts() {
         .waking(0, 500, 1, 2)
         .event(0, 560, 1, "sched:sched_wakeup", &format!("comm=t2 pid=2 prio=120 target_cpu={neighbour:03}"))
         .switch(neighbour, 600, 0, "R", 2)
+        .event(0, 650, 1, "timer:hrtimer_expire_entry", "hrtimer=1 function=other now=1")
+        .event(0, 680, 1, "timer:hrtimer_expire_exit", "hrtimer=1")
         .event(0, 700, 1, "timer:hrtimer_expire_entry", "hrtimer=1 function=hrtimer_wakeup now=1")
+        .waking(0, 720, 1, 3)
         .event(0, 750, 1, "timer:hrtimer_expire_exit", "hrtimer=1")
         .runtime(0, 980, 1, 1, 980)
         .switch(0, 1000, 1, "S", 0)
@@ -109,7 +112,8 @@ fn what_the_recording_measures_counts() {
         (costs.select_ns, costs.wakeup_ns, costs.interrupt_ns, costs.balance_ns) = (7000, 7000, 7000, 7000);
         costs.ipi_send_ns = 15;
     });
-    // 60 for the wake-up, 15 to interrupt the idle CPU, 50 in the interrupt, 20 since the scheduler's last account.
+    // 60 for the wake-up, 15 to interrupt the idle CPU, 50 in the interrupt that wakes t3, 20 since the scheduler's
+    // last account. A replay has no interrupt at 650, so that is the task's.
     assert_eq!(program(&script, machine), [compute(500), signal(0), compute(500 - 60 - 15 - 50 - 20)]);
 }
 
