@@ -11,7 +11,7 @@ use wakelab_lab::{BENCH_COSTS_OF, BENCH_GROWTH_CPUS, BenchPlan, BenchResult};
 
 use crate::args::{Format, FormatArg};
 use crate::output::{OutputFile, svg_path};
-use crate::{bench_plot, input, print};
+use crate::{bench_breakdown, bench_plot, input, print};
 
 const SCHEMA_VERSION: u32 = 1;
 
@@ -19,7 +19,8 @@ const SCHEMA_VERSION: u32 = 1;
 #[command(after_help = "Examples:\n  \
     wakelab bench\n  \
     wakelab bench --cpus 64 --workload pingpong --policy linux-4.15 --format json\n  \
-    wakelab bench --grow --seconds 1 --plot growth.svg\n\n\
+    wakelab bench --grow --seconds 1 --plot growth.svg\n  \
+    cargo run --profile profiling -- bench --cpus 64 --breakdown\n\n\
     A wake-up, a switch in and a switch out count as one event each; nothing else counts. All costs and\n\
     the checker are on. Times are CPU times of one thread.")]
 pub(crate) struct BenchArgs {
@@ -46,6 +47,13 @@ pub(crate) struct BenchArgs {
     /// Draw the time for each event over the number of CPUs into FILE.svg
     #[arg(long, value_name = "FILE.svg", value_parser = svg_path, requires = "grow")]
     plot: Option<PathBuf>,
+    /// Count the instructions and cache misses of an event by part of the simulator, with valgrind, instead of
+    /// measuring times. Needs a build with line numbers: --profile profiling
+    #[arg(long, conflicts_with_all = ["grow", "plot", "seconds"])]
+    breakdown: bool,
+    /// Run N times, print the events of a run and measure nothing: what --breakdown runs under valgrind
+    #[arg(long, value_name = "N", hide = true)]
+    runs: Option<u32>,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -70,6 +78,12 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         policies: policies.iter().cloned().zip(input::policies(policies)?).collect(),
         seconds: u64::from(args.seconds),
     };
+    if args.breakdown {
+        return bench_breakdown::run(&scenario_arguments(args), policies, args.format.format);
+    }
+    if let Some(runs) = args.runs {
+        return print::text(&format!("{}\n", wakelab_lab::bench_runs(&plan, runs)?));
+    }
     let plot = args.plot.as_ref().map(|path| OutputFile::create("--plot", path, &[])).transpose()?;
     let results = wakelab_lab::bench(&plan)?;
     let document =
@@ -82,6 +96,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Some(file) => file.write(bench_plot::svg(&document.results).as_bytes()),
         None => Ok(()),
     }
+}
+
+/// The arguments that choose a scenario, except its policy.
+fn scenario_arguments(args: &BenchArgs) -> Vec<String> {
+    let tasks = args.tasks.map(|tasks| format!("--tasks={tasks}"));
+    [format!("--cpus={}", args.cpus), format!("--workload={}", args.workload)]
+        .into_iter()
+        .chain(tasks)
+        .collect()
 }
 
 fn table(document: &Document) -> Result<String> {

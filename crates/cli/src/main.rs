@@ -8,6 +8,7 @@ mod ab;
 mod ablate;
 mod args;
 mod bench;
+mod bench_breakdown;
 mod bench_plot;
 mod check;
 mod compare;

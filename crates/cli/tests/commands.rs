@@ -255,6 +255,20 @@ fn bench_measures_each_policy_once_at_least() {
     }
 }
 
+/// What `bench --breakdown` runs under valgrind: however often it runs, it prints the events of one run.
+#[test]
+fn bench_counts_the_events_of_one_run() {
+    let events = |runs: &str| {
+        let workload = "--workload=hackbench:groups=1,fds=2,loops=3";
+        let output = wakelab(&["bench", "--cpus=8", workload, "--policy=linux-4.15", "--runs", runs]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let once = events("1");
+    assert!(once.trim().parse::<u64>().expect("a number") > 12, "{once}");
+    assert_eq!(events("3"), once);
+}
+
 /// The events of a run can be replayed. The file appears complete, under its name, and alone. A run that is refused, or
 /// a name that cannot be a file, leaves no file and changes nothing.
 #[test]

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use wakelab_machine::{Cpu, Machine, Topology};
 use wakelab_policy::PolicySpec;
-use wakelab_sim::{HostProfile, Scenario};
+use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_workload::Workload;
 
 use crate::error::LabError;
@@ -80,6 +80,38 @@ pub struct BenchResult {
 /// # Errors
 /// A size that is not a multiple of 4; a workload that cannot be run or sized; a run that fails.
 pub fn bench(plan: &BenchPlan) -> Result<Vec<BenchResult>, LabError> {
+    let scenarios = scenarios(plan)?;
+    scenarios.iter().map(|(spec, policy, scenario)| measure(spec, policy, scenario, plan.seconds)).collect()
+}
+
+/// Runs each scenario `runs` times, and does nothing else, for a program that counts instructions from outside. Returns
+/// the number of events of one run of the first scenario.
+///
+/// # Errors
+/// As [`bench`].
+pub fn bench_runs(plan: &BenchPlan, runs: u32) -> Result<u64, LabError> {
+    let mut first = None;
+    for (spec, policy, scenario) in scenarios(plan)? {
+        for _ in 0..runs {
+            let events = events(&run(&spec, policy, &scenario)?);
+            first.get_or_insert(events);
+        }
+    }
+    Ok(first.unwrap_or(0))
+}
+
+fn run(workload: &str, policy: &str, scenario: &Scenario) -> Result<Outcome, LabError> {
+    let name = || format!("{workload}, policy {policy}");
+    let outcome = wakelab_sim::run(scenario, 1);
+    Ok(black_box(outcome.map_err(|error| LabError::Run { name: name(), seed: 1, error })?))
+}
+
+fn events(outcome: &Outcome) -> u64 {
+    outcome.counts.wakeups + outcome.counts.switches_in + outcome.counts.switches_out
+}
+
+/// The scenarios, each with its workload and policy in words.
+fn scenarios(plan: &BenchPlan) -> Result<Vec<(String, &str, Scenario)>, LabError> {
     let mut scenarios = Vec::new();
     for &cpus in &plan.cpus {
         let machine = Arc::new(machine(cpus)?);
@@ -97,34 +129,30 @@ pub fn bench(plan: &BenchPlan) -> Result<Vec<BenchResult>, LabError> {
                 limit_ns: 1 << 45,
                 limit_events: u64::MAX,
             };
-            scenarios.push((spec.clone(), name, scenario));
+            scenarios.push((spec.clone(), name.as_str(), scenario));
         }
     }
-    scenarios.iter().map(|(spec, policy, scenario)| measure(spec, policy, scenario, plan.seconds)).collect()
+    Ok(scenarios)
 }
 
 fn measure(workload: &str, policy: &str, scenario: &Scenario, seconds: u64) -> Result<BenchResult, LabError> {
-    let (mut run_ns, mut hold_ns, mut events) = (Vec::new(), Vec::new(), 0);
+    let (mut run_ns, mut hold_ns, mut nr_events) = (Vec::new(), Vec::new(), 0);
     let cpus = scenario.machine.topology.nr_cpus();
     while run_ns.is_empty() || run_ns.iter().sum::<u64>() < seconds * 1_000_000_000 {
         let begin_ns = now_ns();
-        let outcome = black_box(wakelab_sim::run(scenario, 1).map_err(|error| LabError::Run {
-            name: format!("{workload}, policy {policy}"),
-            seed: 1,
-            error,
-        })?);
+        let outcome = run(workload, policy, scenario)?;
         run_ns.push((now_ns() - begin_ns).max(1));
-        events = outcome.counts.wakeups + outcome.counts.switches_in + outcome.counts.switches_out;
+        nr_events = events(&outcome);
         hold_ns.push(hold(cpus));
     }
-    let run = run_ns.iter().map(|&ns| ns as f64).collect();
-    let ns_per_event = median(run) / events.max(1) as f64;
+    let times = run_ns.iter().map(|&ns| ns as f64).collect();
+    let ns_per_event = median(times) / nr_events.max(1) as f64;
     Ok(BenchResult {
         cpus: cpus as u32,
         tasks: scenario.workload.tasks.len() as u32,
         workload: workload.to_owned(),
         policy: policy.to_owned(),
-        events,
+        events: nr_events,
         events_per_s: 1e9 / ns_per_event,
         ns_per_event,
         holds_per_event: ns_per_event / median(hold_ns.clone()),

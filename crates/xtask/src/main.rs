@@ -10,6 +10,7 @@ mod experiments;
 #[cfg(test)]
 mod guide_tests;
 mod import_circles;
+mod instructions;
 mod lists;
 mod parity;
 mod setup;
@@ -55,6 +56,8 @@ enum Chore {
     Docs(docs::DocsArgs),
     /// Run all published experiments in full, and write docs/results/experiments.md.
     Experiments(experiments::ExperimentsArgs),
+    /// Compare the instructions of a simulated event with the committed figures, or write them.
+    Instructions(instructions::InstructionsArgs),
     /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
     Parity(parity::ParityArgs),
     /// Measure how true replays are, on recordings that it makes, and write docs/results/truth.md (root, perf).
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Chore::Lists(args) => lists::run(&args),
         Chore::Docs(args) => docs::run(&args),
         Chore::Experiments(args) => experiments::run(&args),
+        Chore::Instructions(args) => instructions::run(&args),
         Chore::Parity(args) => parity::run(args),
         Chore::Truth(args) => truth::run(&args),
         Chore::Vm(args) => vm::run(args),
