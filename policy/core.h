@@ -290,6 +290,16 @@ WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 	return 0;
 }
 
+WL_FN int wl_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns,
+		   struct wl_sleep_out *out WL_ARG)
+{
+	__builtin_memset(out, 0, sizeof(*out));
+	wl_util_task(p, t, now_ns);
+	t->util_slept = t->util;
+	wl_queue_sleep(p, t, now_ns, out);
+	return 0;
+}
+
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	wl_util_task(p, t, now_ns);

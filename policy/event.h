@@ -68,6 +68,8 @@ enum wl_event_kind {
 	WL_EVENT_SCAN_TOOK,
 	/* takes cpu; answers wl_timer_out: A task of a higher class has a CPU where others wait. */
 	WL_EVENT_TAKEN,
+	/* takes task; answers wl_sleep_out: A task waits for something. */
+	WL_EVENT_SLEEP,
 	WL_NR_EVENT,
 };
 
@@ -104,6 +106,7 @@ union wl_answer {
 	struct wl_run_out run;
 	struct wl_tick_out tick;
 	struct wl_timer_out timer;
+	struct wl_sleep_out sleep;
 };
 
 /* Makes the call of a kind that needs no task. */
@@ -190,6 +193,8 @@ WL_INLINE int wl_apply(struct wl_policy *p, const struct wl_event *e, struct wl_
 		return wl_may_move(p, t, &move, &answer->moved.after, &answer->moved.out);
 	case WL_EVENT_MAY_RUN:
 		return wl_may_run(p, t, e->cpu, e->now_ns, &answer->run);
+	case WL_EVENT_SLEEP:
+		return wl_sleep(p, t, e->now_ns, &answer->sleep);
 	default:
 		return wl_apply_to_task(p, e, t);
 	}

@@ -173,8 +173,14 @@ enum wl_queue_axis {
 	WL_QUEUE_CFS_2013,
 	/* queue_cfs.h: Linux's fair scheduler around 4.15, with weighted virtual time. */
 	WL_QUEUE_CFS_2018,
-	/* queue_fair.h: Linux 6.12: eligible tasks by virtual deadline (EEVDF). */
+	/* queue_fair.h: What wakelab uses: eligible tasks by virtual deadline (EEVDF). */
 	WL_QUEUE_FAIR,
+	/* queue_fair.h: Linux 6.6: as fair, but a wakee preempts only if it comes first. */
+	WL_QUEUE_FAIR_2023,
+	/* queue_delayed.h: Linux 6.12: as fair-2023, and sleepers beyond their share stay queued. */
+	WL_QUEUE_FAIR_2024,
+	/* queue_delayed.h: Linux 6.17: as fair-2024, with shorter slices that end at every event. */
+	WL_QUEUE_FAIR_2025,
 };
 
 /* Whether CPUs of unequal speed are told apart. */
@@ -218,7 +224,7 @@ struct wl_params {
 	u32 push;	 /* not with groups=exact: enum wl_push_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		/* the time in which each runnable task of a CPU runs once */
-	u64 min_granularity_ns; /* the shortest slice; with queue=fair the length of every slice */
+	u64 min_granularity_ns; /* the shortest slice; with queue=fair.. the length of every slice */
 	u64 wakeup_granularity_ns; /* how far behind a waking task must be to preempt */
 	u64 migration_cost_ns;	   /* a CPU whose mean idle period is shorter does not pull */
 	u64 shares_min_ns;	   /* groups=shares: the wait after a pass that changed a weight */

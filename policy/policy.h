@@ -75,6 +75,7 @@ enum wl_task_place {
 	WL_PLACE_NONE,	  /* not runnable */
 	WL_PLACE_QUEUED,  /* waiting on cpu */
 	WL_PLACE_RUNNING, /* running on cpu */
+	WL_PLACE_DELAYED, /* asleep, but still in cpu's queue, and counted there as if it waited */
 };
 
 struct wl_task {
@@ -83,8 +84,8 @@ struct wl_task {
 	u64 run_start_ns;  /* when it was last switched in or charged */
 	u64 slice_ns;	   /* the slice it was last given */
 	u64 slice_used_ns; /* how much of that it has run */
-	u64 deadline;	   /* queue=fair: its key, the vtime at which its slice ends */
-	s64 lag;	   /* queue=fair: how far it was behind the mean when it left a queue */
+	u64 deadline;	   /* queue=fair..: its key, the vtime at which its slice ends */
+	s64 lag;	   /* queue=fair..: how far it was behind the mean when it left a queue */
 	u64 flip_stamp_ns; /* decay stamp of wakee_flips */
 	u64 last_wakee;	   /* id of the task it woke last */
 	u32 wakee_flips;
@@ -197,9 +198,19 @@ enum wl_enqueue_why {
 	WL_ENQ_MOVED, /* its queue changed: affinity, hotplug, a policy that was just attached */
 };
 
+enum wl_preempt {
+	WL_PREEMPT_NO,	/* the running task goes on */
+	WL_PREEMPT_YES, /* the running task should give way */
+	/*
+	 * It should if the queued task would run next: it is the first of the queue for which
+	 * wl_may_run() says yes. A host that cannot look at its queue here takes this for a yes.
+	 */
+	WL_PREEMPT_IF_FIRST,
+};
+
 struct wl_enqueue_out {
 	s32 cpu;     /* where to queue it: the CPU asked for, or the nearest allowed one */
-	u32 preempt; /* 1: the running task of cpu should give way */
+	u32 preempt; /* enum wl_preempt: does the running task of cpu give way? */
 	u64 key;     /* its place in the queue: low keys come first */
 	u64 slice_ns;
 	struct wl_reads reads;
@@ -256,6 +267,12 @@ struct wl_move_out {
 struct wl_run_out {
 	u32 run; /* 1: take it */
 	u32 unused;
+};
+
+struct wl_sleep_out {
+	u32 stay; /* 1: it stays in its CPU's queue, at this key, though it sleeps */
+	u32 unused;
+	u64 key;
 };
 
 struct wl_tick_out {
@@ -332,6 +349,15 @@ WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 /* With pick=ELIGIBLE: should t, queued on cpu, run there now? */
 WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		     struct wl_run_out *out WL_ARG);
+/*
+ * t, which runs, waits for something: does it stay in its CPU's queue? Else this is wl_stopping()
+ * of a task that is no longer runnable. Only hosts whose queues can hold sleeping tasks ask it, and
+ * only if the policy has the trait `delays`. If such a task wakes, wl_enqueue() on the same CPU says
+ * where it is from then on; if it is the one to run next, it leaves by wl_quiescent() instead, and
+ * the choice begins anew.
+ */
+WL_FN int wl_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns,
+		   struct wl_sleep_out *out WL_ARG);
 /* A tick on a busy cpu; t is its running task, or null where the policy does not know it. */
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
 		  struct wl_tick_out *out WL_ARG);

@@ -4,13 +4,13 @@
 #define WL_QUEUE_H
 
 #include "queue_cfs.h"
-#include "queue_fair.h"
+#include "queue_delayed.h"
 #include "groups_exact.h"
 
 /* The rules that order tasks: those of the axis, unless groups=exact replaces them. */
 enum wl_order {
 	WL_ORDER_CFS,	/* queue_cfs.h */
-	WL_ORDER_FAIR,	/* queue_fair.h */
+	WL_ORDER_FAIR,	/* queue_fair.h, queue_delayed.h */
 	WL_ORDER_EXACT, /* groups_exact.h */
 };
 
@@ -18,7 +18,7 @@ WL_INLINE u32 wl_order(const struct wl_policy *p)
 {
 	if (wl_groups_decide(p))
 		return WL_ORDER_EXACT;
-	return wl_axis(p, queue) == WL_QUEUE_FAIR ? WL_ORDER_FAIR : WL_ORDER_CFS;
+	return wl_axis(p, queue) >= WL_QUEUE_FAIR ? WL_ORDER_FAIR : WL_ORDER_CFS;
 }
 
 WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
@@ -27,7 +27,7 @@ WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
 	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_enqueue(p, t, in, out);
 	else if (wl_order(p) == WL_ORDER_FAIR)
-		wl_fair_enqueue(p, t, in, out);
+		wl_delayed_enqueue(p, t, in, out);
 	else
 		wl_cfs_enqueue(p, t, in, out);
 }
@@ -52,13 +52,23 @@ WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now
 		wl_cfs_stopping(p, t, now_ns, runnable);
 }
 
+/* t, which runs, waits for something. */
+WL_INLINE void wl_queue_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns,
+			      struct wl_sleep_out *out)
+{
+	if (wl_trait_delays(&p->params))
+		wl_delayed_sleep(p, t, now_ns, out);
+	else
+		wl_queue_stopping(p, t, now_ns, 0);
+}
+
 /* t is no longer runnable, or leaves its queue to be queued again. */
 WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_leave(p, t, now_ns);
 	else if (wl_order(p) == WL_ORDER_FAIR)
-		wl_fair_sleep(p, t, now_ns);
+		wl_delayed_leave(p, t, now_ns);
 	else
 		wl_cfs_leave(p, t, now_ns);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_fair.h - queue=fair: eligible tasks by virtual deadline (EEVDF), as in Linux 6.12.
+ * queue_fair.h - queue=fair, and what fair-2023, fair-2024 and fair-2025 share with it: eligible
+ * tasks by virtual deadline (EEVDF), as in Linux from 6.6 on.
  *
  * A task's vtime grows by run time * 1024 / weight. V is the mean vtime of all tasks counted on a
  * CPU, by weight: the vtime that each of them would have if all ran at once. A task is *eligible*
@@ -20,6 +21,17 @@
  *		V itself (PLACE_LAG). On an empty CPU lag is 0
  *   deadline	A task that wakes has a whole slice to its deadline, a new task half a slice, and a
  *		task that is moved keeps what it had left
+ * That is `fair`, which a host that sees only the task in question can carry out. The kernels differ
+ * in this (fair-2023: Linux 6.6 to 6.11; fair-2024 and fair-2025 too: queue_delayed.h):
+ *   preempt	An arriving task preempts only if it would run next: a third task with an earlier
+ *		deadline, if eligible, keeps the running task going, though that is beyond V
+ *   arrival	It charges the running task. If that has reached its deadline, it gets its next
+ *		slice at once, and the CPU reschedules if others waited before. Of two equal
+ *		deadlines the arriving task's comes first
+ *   parity	A task that is picked again right after itself is not protected anew
+ *   fair-2023	A task beyond V that has got another slice is not stopped by a tick before that
+ *		slice is over; and a task that is moved gets a whole slice
+ *
  * V needs no walk over the queue: the CPU keeps S, the sum of weight * vtime modulo 2^64, and V =
  * anchor + (S - load * anchor) / load for any anchor near V: the running task's vtime, else the
  * last V. Weights are those by which tasks are charged (hweight, group.h), and load is their sum.
@@ -33,12 +45,11 @@
  * A runs.
  *
  * Cost: two divisions per event; picking asks about tasks in order of deadline until one is
- * eligible. Differences from Linux 6.12: a task that goes to sleep beyond V leaves at once
- * (DELAY_DEQUEUE keeps it queued until it is eligible); there are no slices that tasks ask for, and
- * no batch and idle classes; and a wakee preempts even if a third task has the earliest deadline,
- * because the policy does not see the queue. In a kernel, a pull that races with a dequeue of the
- * same task may leave S wrong until the CPU has one task; a V too far from its anchor is then not
- * believed, and the anchor is taken instead.
+ * eligible, and so does an arrival with fair-2023. There are no slices that tasks ask for, and no
+ * batch and idle classes. It fails a task that wakes often and runs briefly beyond its share: its
+ * debt stays, in `fair` and fair-2023 for as long as it sleeps. In a kernel, a pull that races with
+ * a dequeue of the same task may leave S wrong until the CPU has one task; a V too far from its
+ * anchor is then not believed, and the anchor is taken instead.
  */
 #ifndef WL_QUEUE_FAIR_H
 #define WL_QUEUE_FAIR_H
@@ -125,6 +136,21 @@ WL_INLINE u64 wl_fair_mean(struct wl_policy *p, u32 cpu, u64 now_ns)
 
 /* ------------------------------------------------------------------ joining and leaving */
 
+/* Are the rules those of a kernel? */
+WL_INLINE u32 wl_fair_as_kernel(const struct wl_policy *p)
+{
+	return wl_axis(p, queue) > WL_QUEUE_FAIR;
+}
+
+/* If t is picked again, it is a new choice. */
+WL_INLINE void wl_fair_forget(struct wl_policy *p, const struct wl_task *t)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+
+	if (wl_fair_as_kernel(p) && wl_read_once(c->fair.last) == t->id + 1)
+		wl_write_once(c->fair.last, 0);
+}
+
 /*
  * Takes a task out of S, and keeps its lag from V, the mean. The task is still counted on its CPU,
  * but soon no longer.
@@ -140,6 +166,7 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u6
 	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->hweight);
 	wl_atomic_add(&c->fair.charged, 0 - (u64)t->hweight);
 	wl_write_once(c->min_vtime, mean);
+	wl_fair_forget(p, t);
 	wl_wrote_cpu(p, t->cpu);
 	return 0;
 }
@@ -159,7 +186,7 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32
 		t->flags &= ~WL_TASK_NEW;
 		t->lag = 0;
 		slice /= 2;
-	} else if (moved && left && left < slice) {
+	} else if (moved && left && left < slice && wl_axis(p, queue) != WL_QUEUE_FAIR_2023) {
 		slice = left;
 	}
 	if (!load || t->cpu < 0)
@@ -238,6 +265,13 @@ WL_INLINE void wl_fair_reweigh(struct wl_policy *p, struct wl_task *t, u32 hweig
 		wl_fair_reweigh_to(p, t, hweight, now_ns);
 }
 
+/* The running task's next slice may have begun when another task arrived. */
+WL_INLINE void wl_fair_take_slice(struct wl_policy *p, struct wl_task *t)
+{
+	if (wl_fair_as_kernel(p))
+		t->deadline = wl_read_once(wl_cpu_of(p, t->cpu)->fair.deadline);
+}
+
 /*
  * Charges a running task for what it ran, and gives it another slice if this one is over. Returns 1
  * if that needed V of its CPU; V is then in mean.
@@ -249,6 +283,7 @@ WL_INLINE u32 wl_fair_charge_and_mean(struct wl_policy *p, struct wl_task *t, u6
 
 	if (t->place != WL_PLACE_RUNNING || now_ns <= t->run_start_ns)
 		return 0;
+	wl_fair_take_slice(p, t);
 	delta_ns = now_ns - t->run_start_ns;
 	ran = wl_vtime_of(delta_ns, t->hweight);
 	t->sum_exec_ns += delta_ns;
@@ -315,8 +350,10 @@ WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, const struct wl_task *t, u32
 
 	if (t->vtime > mean)
 		return 0;
-	return vtime > mean ||
-	       (wl_read_once(c->curr_renewed) && t->deadline < wl_read_once(c->fair.deadline));
+	if (vtime > mean)
+		return 1;
+	return wl_read_once(c->curr_renewed) &&
+	       t->deadline < wl_read_once(c->fair.deadline) + wl_fair_as_kernel(p);
 }
 
 /* Should t, queued on cpu, run there now? */
@@ -329,25 +366,62 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 	return t->vtime <= wl_fair_mean_from(p, cpu, wl_read_once(c->min_vtime), 0);
 }
 
+/* Does the running task of c, at this vtime, give way if it is charged while others wait? */
+WL_INLINE u32 wl_fair_gives_way(struct wl_policy *p, u32 cpu, u64 vtime)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (!wl_read_once(c->curr_renewed) || wl_axis(p, queue) == WL_QUEUE_FAIR_2023)
+		return 0;
+	return wl_axis(p, queue) == WL_QUEUE_FAIR_2025 ||
+	       vtime > wl_fair_mean_from(p, cpu, vtime, 1);
+}
+
+/*
+ * fair-2023 and later: a task is about to join the queue of c, where `others` wait. Charges the
+ * running task, and returns 1 if that gives way to them.
+ */
+WL_INLINE u32 wl_fair_arrives(struct wl_policy *p, u32 cpu, u32 others, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 vtime = wl_curr_vtime(c, now_ns);
+
+	if (vtime < wl_read_once(c->fair.deadline))
+		return others && wl_fair_gives_way(p, cpu, vtime);
+	wl_write_once(c->fair.deadline,
+		      vtime + wl_fair_slice(&p->params, wl_read_once(c->curr_weight)));
+	wl_write_once(c->curr_renewed, 1);
+	return others != 0;
+}
+
 WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 			       const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
 	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 arrives = in->why != WL_ENQ_SLICE_END && wl_read_once(c->nr_running);
 	u64 vtime;
 
 	wl_fair_charge(p, t, in->now_ns);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
+	if (arrives && wl_fair_as_kernel(p) &&
+	    wl_fair_arrives(p, cpu, wl_read_once(c->nr_queued), in->now_ns))
+		out->preempt = WL_PREEMPT_YES;
 	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
 	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->hweight);
 
 	out->cpu = cpu;
 	out->key = t->deadline;
 	out->slice_ns = t->slice_ns;
-	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
+	if (!arrives || !wl_read_once(c->nr_running) || out->preempt)
 		return;
-	/* Linux charges the running task here, and reschedules if its slice is over. */
 	vtime = wl_curr_vtime(c, in->now_ns);
+	if (wl_fair_as_kernel(p)) {
+		if (wl_fair_preempts(p, t, cpu, vtime))
+			out->preempt = WL_PREEMPT_IF_FIRST;
+		return;
+	}
+	/* Linux charges the running task here, and reschedules if its slice is over. */
 	out->preempt =
 		vtime >= wl_read_once(c->fair.deadline) || wl_fair_preempts(p, t, cpu, vtime);
 }
@@ -366,7 +440,9 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
 	wl_write_once(c->fair.deadline, t->deadline);
-	wl_write_once(c->curr_renewed, 0);
+	if (!wl_fair_as_kernel(p) || wl_read_once(c->fair.last) != t->id + 1)
+		wl_write_once(c->curr_renewed, 0);
+	wl_write_once(c->fair.last, t->id + 1);
 	/* This comes last: a CPU that sees a task running must find the above. */
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
 	c->newly_idle_left = wl_all_levels(p);
@@ -401,18 +477,20 @@ WL_INLINE void wl_fair_stopping(struct wl_policy *p, struct wl_task *t, u64 now_
 WL_INLINE u32 wl_fair_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 deadline = t->deadline;
 	u32 renewed;
+	u64 deadline;
 
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
+	wl_fair_take_slice(p, t);
+	deadline = t->deadline;
 	wl_fair_charge(p, t, now_ns);
 	renewed = t->deadline != deadline;
 	wl_fair_reweigh(p, t, wl_hweight(p, t, cpu), now_ns);
 	t->slice_ns = wl_fair_left_ns(t->vtime, t->deadline, t->hweight);
 	if (!wl_read_once(c->nr_queued))
 		return 0;
-	return renewed || (wl_get(c->curr_renewed) && t->vtime > wl_fair_mean(p, cpu, now_ns));
+	return renewed || wl_fair_gives_way(p, cpu, t->vtime);
 }
 
 /*

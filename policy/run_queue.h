@@ -2,8 +2,8 @@
 /*
  * run_queue.h - what every kind of queue shares: where a task is counted, and weighted time.
  *
- * One function, wl_place(), moves a task between not runnable, queued and running, and changes the
- * counts of CPUs by the difference. So an event that is told twice changes nothing, and an event
+ * One function, wl_place(), moves a task between not runnable, queued, running and delayed (asleep
+ * but still in the queue: queue_delayed.h; it counts as queued), and changes the counts of CPUs by the difference. So an event that is told twice changes nothing, and an event
  * that was missed is repaired by the next. A CPU's load is the sum of the weights of the tasks
  * counted there; group.h says what groups make of it.
  *
@@ -54,6 +54,12 @@ _Static_assert(__builtin_offsetof(struct wl_task, cpu) ==
 		       __builtin_offsetof(struct wl_task, place) + 4,
 	       "place and cpu are one word");
 
+/* Does a task at this place wait in a queue? */
+WL_INLINE u32 wl_is_queued(u32 place)
+{
+	return place == WL_PLACE_QUEUED || place == WL_PLACE_DELAYED;
+}
+
 /* Changes the counts of CPUs by the difference between two places of a task. */
 WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, union wl_where was,
 			  union wl_where now)
@@ -61,7 +67,7 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 	struct wl_cpu *from = wl_cpu_of(p, was.cpu), *to = wl_cpu_of(p, now.cpu);
 	u32 moves = was.cpu != now.cpu;
 
-	if (was.place == WL_PLACE_QUEUED)
+	if (wl_is_queued(was.place))
 		wl_atomic_add(&from->nr_queued, -1);
 	else if (was.place == WL_PLACE_RUNNING)
 		wl_atomic_add(&from->nr_running, -1);
@@ -69,13 +75,13 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_weigh(p, t->group, weight, was.cpu, -1);
 	if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
 		wl_weigh(p, t->group, weight, now.cpu, 1);
-	if (now.place == WL_PLACE_QUEUED)
+	if (wl_is_queued(now.place))
 		wl_atomic_add(&to->nr_queued, 1);
 	else if (now.place == WL_PLACE_RUNNING)
 		wl_atomic_add(&to->nr_running, 1);
 	if (was.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, was.cpu);
-	if (was.place == WL_PLACE_QUEUED)
+	if (wl_is_queued(was.place))
 		wl_idle_dequeued(p, was.cpu);
 	if (now.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, now.cpu);

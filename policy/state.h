@@ -61,10 +61,11 @@ struct wl_counter {
 
 /* ------------------------------------------------------------------ designs: queue and push */
 
-/* queue=fair, for each CPU; other fields are in the first line of struct wl_cpu. */
+/* queue=fair.., for each CPU; other fields are in the first line of struct wl_cpu. */
 struct wl_fair_cpu {
 	u64 charged;  /* sum of the hweights of all tasks counted in vtime_sum */
 	u64 deadline; /* of the running task */
+	u64 last; /* not fair: 1 + id of the task that ran last, while it is counted here; or 0 */
 };
 
 /* queue=cfs-2013, for each CPU: see queue_buddies.h. */

@@ -31,7 +31,7 @@ void wl_native_traits(const struct wl_params *params, u32 inner, struct wl_trait
 
 /*
  * What the last select, enqueue, dispatch, tick, timer, busy or idle read and updated, and what the
- * writes of the last of these, or of may_move, running, stopping or quiescent, waited for.
+ * writes of the last of these, or of may_move, running, stopping, sleep or quiescent, waited for.
  */
 const struct wl_seen *wl_native_seen(struct wl_policy *p)
 {
@@ -195,6 +195,12 @@ int wl_native_stopping(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_
 {
 	wl_lines_on(p, cpu);
 	return wl_stopping(p, t, cpu, now_ns, runnable);
+}
+
+int wl_native_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns, struct wl_sleep_out *out)
+{
+	wl_lines_on(p, t->cpu >= 0 ? (u32)t->cpu : 0);
+	return wl_sleep(p, t, now_ns, out);
 }
 
 int wl_native_quiescent(struct wl_policy *p, struct wl_task *t, u64 now_ns)

@@ -26,6 +26,8 @@ enum Place {
     Gone,
     Asleep,
     Queued(u32),
+    /// Asleep, but still in the queue.
+    Delayed(u32),
     Running(u32),
 }
 
@@ -135,7 +137,14 @@ impl Model {
     }
 
     fn wake(&mut self) {
-        let Some(task) = self.find_task(|place| place == Place::Asleep) else { return self.fork() };
+        let asleep = |place| matches!(place, Place::Asleep | Place::Delayed(_));
+        let Some(task) = self.find_task(asleep) else { return self.fork() };
+        if let Place::Delayed(cpu) = self.places[task as usize] {
+            self.cpus[cpu as usize].queue.retain(|&other| other != task);
+            // A host wakes it where it is; another CPU is what the policy must survive.
+            let asked = if self.random.chance(90) { cpu } else { self.any_cpu() };
+            return self.enqueue(task, asked, EnqueueWhy::Wakeup);
+        }
         let flags = self.random.pick(&[0, 0, WAKE_SYNC, WAKE_SYNC, WAKE_IRQ, WAKE_IRQ | WAKE_SYNC]);
         self.place(task, flags, EnqueueWhy::Wakeup);
     }
@@ -258,6 +267,11 @@ impl Model {
             self.native.may_run(task, cpu, self.now_ns).run != 0
         });
         let next = self.cpus[cpu as usize].queue.swap_remove(wanted.unwrap_or(start));
+        if let Place::Delayed(_) = self.places[next as usize] {
+            self.native.quiescent(next, self.now_ns);
+            self.places[next as usize] = Place::Asleep;
+            return self.pick_next(cpu);
+        }
         self.run(next, cpu);
     }
 
@@ -302,7 +316,15 @@ impl Model {
         let Some(task) = self.find_task(|place| matches!(place, Place::Running(_))) else { return };
         let Place::Running(cpu) = self.places[task as usize] else { return };
         self.cpus[cpu as usize].running = None;
-        self.native.stopping(task, cpu, self.now_ns, false);
+        if self.native.policy.params().traits().delays != 0 && self.random.chance(70) {
+            if self.native.sleep(task, cpu, self.now_ns).stay != 0 {
+                self.cpus[cpu as usize].queue.push(task);
+                self.places[task as usize] = Place::Delayed(cpu);
+                return self.pick_next(cpu);
+            }
+        } else {
+            self.native.stopping(task, cpu, self.now_ns, false);
+        }
         self.native.quiescent(task, self.now_ns);
         self.places[task as usize] = Place::Asleep;
         if self.random.chance(10) {

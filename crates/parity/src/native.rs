@@ -3,7 +3,7 @@
 
 use wakelab_policy::{
     Answer, Decision, Dispatch, Enqueue, EnqueueWhy, Event, EventKind, Move, Moved, Policy, Run, SelectIn,
-    Task, Tick, Timer,
+    Sleep, Task, Tick, Timer,
 };
 
 use crate::events::{Step, record};
@@ -169,6 +169,10 @@ impl Native {
     pub(crate) fn stopping(&mut self, task: u32, cpu: u32, now_ns: u64, runnable: bool) {
         let event = Event { flags: u32::from(runnable), ..on(EventKind::Stopping, cpu, now_ns) };
         self.tell(event, Some(task));
+    }
+
+    pub(crate) fn sleep(&mut self, task: u32, cpu: u32, now_ns: u64) -> Sleep {
+        self.tell(Event::new(EventKind::Sleep, cpu, now_ns), Some(task)).get()
     }
 
     pub(crate) fn quiescent(&mut self, task: u32, now_ns: u64) {

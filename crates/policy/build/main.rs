@@ -16,7 +16,7 @@ use wakelab_mirror::{Headers, compiler};
 const HEADERS: [&str; 4] = ["state.h", "event.h", "traits.h", "host/seen.h"];
 
 /// Structs that Rust gets, apart from the structs that they contain.
-const STRUCTS: [&str; 20] = [
+const STRUCTS: [&str; 21] = [
     "wl_params",
     "wl_reads",
     "wl_task",
@@ -28,6 +28,7 @@ const STRUCTS: [&str; 20] = [
     "wl_move_in",
     "wl_move_out",
     "wl_run_out",
+    "wl_sleep_out",
     "wl_tick_out",
     "wl_timer_out",
     "wl_event",
@@ -40,10 +41,11 @@ const STRUCTS: [&str; 20] = [
 ];
 
 /// Enumerations that Rust gets, apart from those of the axes.
-const ENUMS: [&str; 8] = [
+const ENUMS: [&str; 9] = [
     "wl_reason",
     "wl_affine_reason",
     "wl_enqueue_why",
+    "wl_preempt",
     "wl_dispatch_do",
     "wl_pick",
     "wl_balance_why",

@@ -35,7 +35,7 @@ fn version(release: &str) -> Option<Vec<u32>> {
 }
 
 /// All aliases, oldest kernel first.
-pub(crate) static ALIASES: [Alias; 7] = [
+pub(crate) static ALIASES: [Alias; 8] = [
     Alias {
         name: "linux-5.4",
         description: "Linux 5.4 (November 2019; Ubuntu 20.04): linux-5.2",
@@ -87,21 +87,34 @@ pub(crate) static ALIASES: [Alias; 7] = [
     },
     Alias {
         name: "linux-6.6",
-        description: "Linux 6.6 (October 2023): linux-6.12 without packing into clusters",
-        policy: "linux-6.12+cluster=spread",
+        description: "Linux 6.6 (October 2023): linux-6.12 with 6.6's queue, without packing into clusters",
+        policy: "linux-6.12+cluster=spread+queue=fair-2023",
         differences: &[
-            "The first release with EEVDF. Here, as in 6.6, a task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
+            "The first release with EEVDF. A task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
+            "The queue is fair-2023, so what is said below of wakees and of tasks that are picked again is not true of it.",
             "Wake-ups look into target's cluster first only since 6.7.",
             "A task cannot ask for a slice: that came in 6.12.",
         ],
     },
     Alias {
         name: "linux-6.8",
-        description: "Linux 6.8 (March 2024; Ubuntu 24.04): linux-6.12",
-        policy: "linux-6.12",
+        description: "Linux 6.8 (March 2024; Ubuntu 24.04): linux-6.12 with 6.6's queue",
+        policy: "linux-6.12+queue=fair-2023",
         differences: &[
-            "Here, as in 6.8, a task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
+            "A task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
+            "The queue is fair-2023, so what is said below of wakees and of tasks that are picked again is not true of it.",
             "A task cannot ask for a slice: that came in 6.12.",
+        ],
+    },
+    Alias {
+        name: "linux-6.17",
+        description: "Linux 6.17 (September 2025): linux-6.12 with the queue of 6.17",
+        policy: "linux-6.12+queue=fair-2025",
+        differences: &[
+            "The queue is fair-2025, so what is said below of sleepers, wakees and tasks that are picked again is not true of it.",
+            "A running task is protected for the shortest slice that waits beside it; here all slices are equal.",
+            "sched_yield() takes the rest of the task's slice from it since 6.18; here it only lets others go first.",
+            "Placing and balancing are those of linux-6.12: what changed there since is not modelled.",
         ],
     },
 ];
@@ -113,7 +126,8 @@ mod tests {
     #[test]
     fn a_kernel_has_the_newest_policy_that_is_not_newer() {
         for (release, name) in [
-            ("6.18.44-fc-v657", "linux-6.12"),
+            ("6.18.44-fc-v657", "linux-6.17"),
+            ("6.16.3", "linux-6.12"),
             ("6.12", "linux-6.12"),
             ("6.12-rc1", "linux-6.12"),
             ("6.8.0-45-generic", "linux-6.8"),

@@ -2,8 +2,8 @@
 //! Methods of the policy's answers that hosts need.
 
 use crate::mirror::{
-    AffineReason, BalanceWhy, Decision, Dispatch, DispatchDo, LINE_BLOCK, LINE_COUNTER, LINE_IDLE_LLCS,
-    LINE_LLC, MAX_CPUS, Pick, Reads, Reason, Seen, SeenStep, Step,
+    AffineReason, BalanceWhy, Decision, Dispatch, DispatchDo, Enqueue, LINE_BLOCK, LINE_COUNTER,
+    LINE_IDLE_LLCS, LINE_LLC, MAX_CPUS, Pick, Preempt, Reads, Reason, Seen, SeenStep, Step,
 };
 
 /// `hweight` of a task of weight 1: [`Task::hweight`](crate::Task::hweight) is in 1/1024 of a weight.
@@ -42,6 +42,13 @@ impl Dispatch {
     /// How the host should choose from the CPU's own queue.
     pub fn pick(&self) -> Pick {
         Pick::from_raw(self.pick)
+    }
+}
+
+impl Enqueue {
+    /// Whether the running task gives way.
+    pub fn preempt(&self) -> Preempt {
+        Preempt::from_raw(self.preempt)
     }
 }
 

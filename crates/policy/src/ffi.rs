@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use crate::events::Answer;
 use crate::mirror::{
     Block, CpuState, Decision, Dispatch, Enqueue, EnqueueIn, Event, Group, GroupCpu, Move, MoveIn, Params,
-    Run, Seen, SelectIn, Task, Tick, Timer, Traits,
+    Run, Seen, SelectIn, Sleep, Task, Tick, Timer, Traits,
 };
 
 /// The C state. Only C knows its layout; Rust fills in its head by [`crate::Tables::write_image`].
@@ -96,6 +96,7 @@ unsafe extern "C" {
         now_ns: u64,
         runnable: u32,
     ) -> c_int;
+    pub(crate) fn wl_native_sleep(p: *mut Instance, t: *mut Task, now_ns: u64, out: *mut Sleep) -> c_int;
     pub(crate) fn wl_native_quiescent(p: *mut Instance, t: *mut Task, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_task_init(
         p: *mut Instance,

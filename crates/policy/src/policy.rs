@@ -14,8 +14,8 @@ use wakelab_machine::{Distance, Topology};
 use crate::ffi::{self, Instance};
 use crate::{
     Answer, Block, CpuState, Decision, Dispatch, Enqueue, EnqueueIn, EnqueueWhy, Error, Event, Group,
-    GroupCpu, MAX_CPUS, Move, MoveIn, Need, Params, PolicySpec, Run, Seen, SelectIn, Tables, Task, Tick,
-    Timer,
+    GroupCpu, MAX_CPUS, Move, MoveIn, Need, Params, PolicySpec, Run, Seen, SelectIn, Sleep, Tables, Task,
+    Tick, Timer,
 };
 
 /// One instance of a policy on one machine, with the memory host's idle mask.
@@ -363,6 +363,15 @@ impl Policy {
         self.check(cpu);
         // SAFETY: live objects.
         unsafe { ffi::wl_native_stopping(self.raw(), task, cpu, now_ns, u32::from(runnable)) };
+    }
+
+    /// Asks whether this task, which runs and waits for something, stays in its CPU's queue. Only for hosts whose queues
+    /// can hold sleeping tasks, and if the policy has the trait `delays`; others use [`Policy::stopping`].
+    pub fn sleep(&mut self, task: &mut Task, now_ns: u64) -> Sleep {
+        let mut out = Sleep::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_sleep(self.raw(), task, now_ns, &mut out) };
+        out
     }
 
     /// Reports that the task is no longer runnable, or leaves its queue to be queued again.

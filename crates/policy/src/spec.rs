@@ -282,7 +282,7 @@ impl Axis {
 impl Queue {
     /// Returns the kernel's defaults of latency, min_granularity and wakeup_granularity on `nr_cpus` CPUs, in ns.
     ///
-    /// Sources: kernel/sched/fair.c of 3.10 to 6.5, get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG;
+    /// Sources: kernel/sched/fair.c of 3.10 to 6.18 (base_slice is 0.7 ms since 6.15), get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG;
     /// kernel/sched_fair.c and sched_init_granularity() of 2.6.24. No kernel scales migration_cost.
     fn defaults_ns(self, nr_cpus: usize) -> [u64; 3] {
         let nr_cpus = nr_cpus.max(1);
@@ -292,9 +292,15 @@ impl Queue {
                 let capped = |ns: u64| (ns * factor).min(200_000_000);
                 [capped(20_000_000), capped(4_000_000), 10_000_000 * factor]
             }
-            Queue::Cfs2013 | Queue::Cfs2018 | Queue::Fair => {
+            Queue::Cfs2013
+            | Queue::Cfs2018
+            | Queue::Fair
+            | Queue::Fair2023
+            | Queue::Fair2024
+            | Queue::Fair2025 => {
+                let slice_ns = if self == Queue::Fair2025 { 700_000 } else { 750_000 };
                 let factor = u64::from(1 + nr_cpus.min(8).ilog2());
-                [6_000_000, 750_000, 1_000_000].map(|ns| ns * factor)
+                [6_000_000, slice_ns, 1_000_000].map(|ns| ns * factor)
             }
         }
     }

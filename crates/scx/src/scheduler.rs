@@ -64,6 +64,12 @@ pub(crate) fn attach_and_wait(
         say(verifier::summary(skel.object())?)?;
     }
     say(format_args!("scheduling by {spec}"))?;
+    if spec.traits().delays != 0 {
+        eprintln!(
+            "scx_wakelab: a task that sleeps leaves its queue at once, whatever queue={} says, because the queues of sched_ext hold runnable tasks only",
+            spec.queue.name()
+        );
+    }
     let log = Log::begin(&skel, args, spec, &topology, start)?;
 
     // Not earlier: if another scheduler keeps this one out, its socket must stay.

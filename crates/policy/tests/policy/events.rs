@@ -19,6 +19,7 @@ enum Event {
     Enqueue(usize, u32, usize),
     Running(usize, u32),
     Stopping(usize, bool),
+    Sleep(usize),
     Quiescent(usize),
     Weight(usize, u32),
     Affinity(usize, u64),
@@ -41,6 +42,7 @@ fn event() -> impl Strategy<Value = Event> {
         6 => (task.clone(), cpu.clone(), 0usize..4).prop_map(|(task, cpu, why)| Event::Enqueue(task, cpu, why)),
         6 => (task.clone(), cpu.clone()).prop_map(|(task, cpu)| Event::Running(task, cpu)),
         4 => (task.clone(), any::<bool>()).prop_map(|(task, runnable)| Event::Stopping(task, runnable)),
+        2 => task.clone().prop_map(Event::Sleep),
         2 => task.clone().prop_map(Event::Quiescent),
         1 => (task.clone(), 0u32..100_000).prop_map(|(task, weight)| Event::Weight(task, weight)),
         2 => (task.clone(), any::<u64>()).prop_map(|(task, mask)| Event::Affinity(task, mask)),
@@ -92,6 +94,9 @@ impl World {
             }
             Event::Running(task, cpu) => policy.running(&mut tasks[task], cpu % nr, now_ns),
             Event::Stopping(task, runnable) => policy.stopping(&mut tasks[task], 0, now_ns, runnable),
+            Event::Sleep(task) => {
+                policy.sleep(&mut tasks[task], now_ns);
+            }
             Event::Quiescent(task) => policy.quiescent(&mut tasks[task], now_ns),
             Event::Weight(task, weight) => policy.task_weight(&mut tasks[task], weight, now_ns),
             Event::Affinity(task, mask) => {
@@ -165,13 +170,14 @@ impl World {
                 self.tasks.iter().filter(here)
             };
             let state = self.policy.cpu(cpu);
-            prop_assert_eq!(state.nr_queued as usize, on(1).count(), "queued on {}", cpu);
+            let queued = || on(1).chain(on(3));
+            prop_assert_eq!(state.nr_queued as usize, queued().count(), "queued on {}", cpu);
             prop_assert_eq!(state.nr_running as usize, on(2).count(), "running on {}", cpu);
-            let load: u64 = on(1).chain(on(2)).map(|task| u64::from(task.weight)).sum();
+            let load: u64 = queued().chain(on(2)).map(|task| u64::from(task.weight)).sum();
             prop_assert_eq!(state.load, load, "load of {}", cpu);
             let product = |task: &Task| task.vtime.wrapping_mul(u64::from(task.hweight));
-            let sum = on(1).chain(on(2)).map(product).fold(0, u64::wrapping_add);
-            if self.policy.params().queue == Queue::Fair as u32 {
+            let sum = queued().chain(on(2)).map(product).fold(0, u64::wrapping_add);
+            if self.policy.params().queue >= Queue::Fair as u32 {
                 prop_assert_eq!(state.vtime_sum, sum, "sum of vtimes of {}", cpu);
                 prop_assert_eq!(state.fair.charged, load * u64::from(HWEIGHT_ONE), "weights of {}", cpu);
             }

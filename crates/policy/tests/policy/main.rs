@@ -38,6 +38,7 @@ mod placement;
 mod push;
 mod queue_buddies;
 mod queue_cfs;
+mod queue_delayed;
 mod queue_fair;
 mod reference;
 mod shapes;

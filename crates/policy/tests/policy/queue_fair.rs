@@ -7,7 +7,7 @@ use wakelab_policy::{EnqueueWhy, Pick, TASK_NEW, Task};
 use crate::host::{Host, MS, START, machine, policy};
 
 fn host() -> Host {
-    Host::new(policy("linux-6.12", &machine(2, None, 4, 1)))
+    Host::new(policy("linux-6.12+queue=fair", &machine(2, None, 4, 1)))
 }
 
 fn wake(host: &mut Host, task: &mut Task, cpu: u32) -> (u64, u32) {

@@ -15,7 +15,7 @@ fn refusals_say_what_is_possible() {
     assert_eq!(refusal("linux-4.15+push=foo"), "axis `push` has no value `foo`; expected one of: off, on");
     assert_eq!(
         refusal("linux-9"),
-        "unknown policy `linux-9`; expected one of: linux-2.6.24, linux-3.10, linux-4.15, linux-5.2, linux-5.12, linux-6.12, wakelab, linux-5.4, linux-5.10, linux-5.14, linux-5.15, linux-6.1, linux-6.6, linux-6.8, and overrides as in `linux-4.15+idle=smt-balance`"
+        "unknown policy `linux-9`; expected one of: linux-2.6.24, linux-3.10, linux-4.15, linux-5.2, linux-5.12, linux-6.12, wakelab, linux-5.4, linux-5.10, linux-5.14, linux-5.15, linux-6.1, linux-6.6, linux-6.8, linux-6.17, and overrides as in `linux-4.15+idle=smt-balance`"
     );
     assert!(refusal("").starts_with("unknown policy ``; expected one of: linux-2.6.24"));
     assert_eq!(
@@ -80,9 +80,12 @@ fn a_kernel_by_its_version_is_its_nearest_policy_and_takes_overrides() {
         assert!(PolicySpec::named().iter().all(|named| named.name != alias.name));
         assert!(alias.description.contains(alias.policy.split('+').next().unwrap()), "{}", alias.name);
     }
-    assert_eq!(spec("linux-6.6+idle=nearest"), spec("linux-6.12+cluster=spread+idle=nearest"));
+    assert_eq!(
+        spec("linux-6.6+idle=nearest"),
+        spec("linux-6.12+cluster=spread+queue=fair-2023+idle=nearest")
+    );
     assert_eq!(spec("linux-6.1+cluster=off"), spec("linux-5.12+form=util"));
-    assert_eq!(spec("linux-6.8").to_string(), "linux-6.12");
+    assert_eq!(spec("linux-6.8").to_string(), "linux-6.12+queue=fair-2023");
 }
 
 #[test]

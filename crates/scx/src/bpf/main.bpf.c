@@ -89,7 +89,7 @@ static AFTER_SEARCH void insert(struct task_struct *p, struct scratch *sc, struc
 	    wl_read_once(wl_cpu_of(&policy, out->cpu)->state) < WL_CPU_BUSY)
 		scx_bpf_test_and_clear_cpu_idle(out->cpu);
 
-	st->preempts += out->preempt;
+	st->preempts += out->preempt != WL_PREEMPT_NO;
 	if (out->cpu == home && goes_straight(p, sc, tctx)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, out->slice_ns,
 				   enq_flags | (out->preempt ? SCX_ENQ_PREEMPT : 0));

@@ -2,7 +2,8 @@
 //! The policy's host: asks the policy, and returns each answer together with what it cost to find.
 
 use wakelab_policy::{
-    Decision, Dispatch, Enqueue, EnqueueWhy, Move, Policy, Reads, Seen, SelectIn, Tables, Task, Tick, Timer,
+    Decision, Dispatch, Enqueue, EnqueueWhy, Move, Policy, Reads, Seen, SelectIn, Sleep, Tables, Task, Tick,
+    Timer,
 };
 
 use crate::error::SimError;
@@ -138,6 +139,13 @@ impl<'a> Host<'a> {
     pub(crate) fn stopping(&mut self, task: &mut Task, cpu: u32, now_ns: u64, runnable: bool) -> u64 {
         self.policy.stopping(task, cpu, now_ns, runnable);
         self.writes_ns()
+    }
+
+    /// The task, which runs, waits for something: does it stay in its CPU's queue? Also returns the nanoseconds that the
+    /// writes waited.
+    pub(crate) fn sleep(&mut self, task: &mut Task, now_ns: u64) -> (Sleep, u64) {
+        let answer = self.policy.sleep(task, now_ns);
+        (answer, self.writes_ns())
     }
 
     /// The task is no longer runnable. Returns the nanoseconds that the writes waited.

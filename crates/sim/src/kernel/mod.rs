@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel's state, and its paths: how tasks run (run.rs), wake-ups (wake.rs, exec.rs), schedule() (schedule.rs,
-//! switch.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs). The paths are
+//! switch.rs, delayed.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs). The paths are
 //! methods of the engine, because they act on hardware, programs and ledger. They ask the policy (host.rs) for every
 //! decision; nothing here places or balances.
 
 pub(crate) mod cpu;
+mod delayed;
 mod exec;
 mod groups;
 pub(crate) mod host;
@@ -34,6 +35,8 @@ pub(crate) struct Kernel<'a> {
     pub(crate) profile: HostProfile,
     /// Whether a search claims the CPU that it chose.
     pub(crate) claims: bool,
+    /// Whether a task that sleeps may stay in its queue.
+    pub(crate) delays: bool,
     pub(crate) host: Host<'a>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) runqueues: Vec<RunQueue>,
@@ -60,6 +63,7 @@ impl<'a> Kernel<'a> {
         Ok(Kernel {
             profile: scenario.host,
             claims: scenario.host.claims(scenario.policy.traits()),
+            delays: scenario.host.queues_sleepers() && scenario.policy.traits().delays != 0,
             host: Host::new(scenario)?,
             cpus: (0..nr_cpus).map(|cpu| Cpu::new(tick_phase_ns(cpu))).collect(),
             runqueues: (0..nr_cpus).map(|_| RunQueue::default()).collect(),

@@ -11,6 +11,8 @@
 //! | schedule() with the previous task runnable | dispatch first; the task is put back only if another one was found | the task is put back first, and may be picked again |
 //! | a lone task whose slice ended | continues with 20 ms, unseen by the policy | continues |
 //! | preempt | the running task's slice is zeroed, the CPU kicked | the CPU is told to reschedule |
+//! | a task that sleeps while the policy wants it to stay queued | leaves its queue | stays queued until it wakes or would run |
+//! | preempt if first | the same as preempt | the host looks whether the task would run next |
 //! | exec | never reaches select | the policy may move the task |
 //! | a CPU is told to push its running task | no effect: a lone task is never put back | the task is put back, and queued where the policy says |
 //! | balancing that a tick found due | in the next dispatch | in the tick |
@@ -58,6 +60,16 @@ impl HostProfile {
 
     /// Whether a lone running task can be put back, so that the policy may queue it elsewhere.
     pub(crate) fn can_push(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// Whether a task that sleeps can stay in its queue. A DSQ holds runnable tasks only.
+    pub(crate) fn queues_sleepers(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// Whether the queue can be searched for the next task while one is queued there, to decide on preemption.
+    pub(crate) fn looks_before_preempting(self) -> bool {
         self == HostProfile::Mainline
     }
 

@@ -80,6 +80,11 @@ impl RunQueue {
         self.queued.get(at).map(|entry| entry.task)
     }
 
+    /// The position of a task.
+    pub(crate) fn position(&self, task: u32) -> Option<usize> {
+        self.iter().position(|other| other == task)
+    }
+
     /// Takes out the task at this position; `limited`: it has an affinity mask.
     pub(crate) fn remove(&mut self, at: usize, limited: bool) {
         if self.queued.remove(at).is_some() {

@@ -20,6 +20,8 @@ enum Picked {
     Task(usize, u32),
     /// The previous task with this slice, or nothing if there is none.
     Previous { slice_ns: u64 },
+    /// Nothing: all that were left in the queue sleep, and are gone now. The policy may know others to pull.
+    Emptied,
 }
 
 /// More pulls than this in one schedule() mean that the policy pulls for ever.
@@ -50,6 +52,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The current task waits for something, or has exited; the CPU needs another one.
     pub(crate) fn block(&mut self, cpu: u32, life: Life) {
+        if self.kernel.delays && life == Life::Blocked && self.sleep_queued(cpu) {
+            return self.pick_after_block(cpu);
+        }
         let task = self.stop_current(cpu, false);
         let now_ns = self.hardware.now_ns;
         let record = &mut self.kernel.records[task as usize];
@@ -60,8 +65,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.kernel.threads[task as usize].life = life;
         self.ledger.checker.block(task, cpu, life == Life::Exited);
         self.check_place(task);
+        self.kernel.cpus[cpu as usize].extra_switch_ns += writes_ns;
+        self.pick_after_block(cpu);
+    }
+
+    fn pick_after_block(&mut self, cpu: u32) {
         let c = &mut self.kernel.cpus[cpu as usize];
-        c.extra_switch_ns += writes_ns;
         c.need_resched = false;
         c.put_back = NONE;
         self.start_pick(cpu);
@@ -74,11 +83,17 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let task = std::mem::replace(&mut c.curr, NONE);
         let record = &mut self.kernel.records[task as usize];
         c.extra_switch_ns += self.kernel.host.stopping(record, cpu, now_ns, runnable);
+        self.end_run(cpu, task);
+        task
+    }
+
+    /// The task no longer runs on the CPU: adds up what it ran.
+    pub(crate) fn end_run(&mut self, cpu: u32, task: u32) {
+        let now_ns = self.hardware.now_ns;
         let t = &mut self.kernel.threads[task as usize];
         let ran_ns = now_ns - t.runs_since_ns;
         t.cpu_time_ns += ran_ns;
         self.ledger.observer.stopped(now_ns, cpu, task, ran_ns);
-        task
     }
 
     /// Puts the current task back into the queue.
@@ -207,6 +222,23 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// consulted; or the last one that the policy wants. If it wants none: the previous task if that may continue,
     /// otherwise the first task that may run.
     fn pick_next_task(&mut self, cpu: u32) -> Picked {
+        let had_sleepers = self.kernel.delays && !self.kernel.runqueues[cpu as usize].is_empty();
+        loop {
+            let picked = self.pick_once(cpu);
+            match picked {
+                // It sleeps: it leaves the queue instead, and the choice begins anew.
+                Picked::Task(at, task) if self.kernel.threads[task as usize].delayed => {
+                    self.dequeue_sleeper(cpu, at, task);
+                }
+                Picked::Previous { .. } if had_sleepers && self.kernel.runqueues[cpu as usize].is_empty() => {
+                    return Picked::Emptied;
+                }
+                _ => return picked,
+            }
+        }
+    }
+
+    fn pick_once(&mut self, cpu: u32) -> Picked {
         let pick = self.kernel.cpus[cpu as usize].dispatch.pick();
         let now_ns = self.hardware.now_ns;
         let (mut first, mut last) = (None, None);
@@ -241,6 +273,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     fn run_picked(&mut self, cpu: u32) {
         let curr = self.kernel.cpus[cpu as usize].curr;
         match self.pick_next_task(cpu) {
+            Picked::Emptied => self.start_pick(cpu),
             Picked::Previous { .. } if curr == NONE => self.switch_to_idle(cpu),
             Picked::Previous { slice_ns } => {
                 let thread = &mut self.kernel.threads[curr as usize];

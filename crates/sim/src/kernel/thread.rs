@@ -38,6 +38,8 @@ pub(crate) struct Thread {
     pub(crate) woken: bool,
     /// Whether its CPU mask excludes CPUs.
     pub(crate) limited: bool,
+    /// Whether it sleeps, or is being woken, and is still in the queue of `cpu`.
+    pub(crate) delayed: bool,
     /// Whether it has run on `cpu`.
     pub(crate) ran: bool,
     /// Whether it moved at exec, so that no cache has anything that it needs now.
@@ -69,6 +71,7 @@ impl Thread {
             life: Life::Unborn,
             woken: false,
             limited: spec.allowed.as_ref().is_some_and(|allowed| allowed.len() < nr_cpus),
+            delayed: false,
             ran: spec.last_cpu.is_some(),
             is_cold: false,
             process: spec.process,

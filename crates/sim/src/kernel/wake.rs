@@ -59,7 +59,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.ledger.tally.counts.wakeups += 1;
             self.ledger.observer.wake(now_ns, cpu, (waker != NONE).then_some(waker), wakee, flags);
         }
-        if let Some(only) = self.pinned_to(wakee) {
+        // A task that is still queued is woken there, like ttwu_runnable() does.
+        let queued_on = self.kernel.threads[wakee as usize].delayed_on();
+        if let Some(only) = queued_on.or_else(|| self.pinned_to(wakee)) {
             self.kernel.cpus[cpu as usize].wakeup = Wakeup { wakee, flags, cpu: only, claimed: false };
             self.begin_wakeup(cpu);
             return;
@@ -210,6 +212,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// The end of a wake-up segment: the wakee joins the queue.
     pub(crate) fn finish_wakeup(&mut self, cpu: u32) {
         let wakeup = self.kernel.cpus[cpu as usize].wakeup;
+        self.take_woken_sleeper(wakeup.wakee);
         let why = if wakeup.flags & WAKE_FORK != 0 { EnqueueWhy::Fork } else { EnqueueWhy::Wakeup };
         let transfers_ns = self.enqueue(Some(cpu), wakeup.wakee, wakeup.cpu, why);
         self.end_claim(&wakeup);
@@ -242,7 +245,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if matches!(why, EnqueueWhy::Wakeup | EnqueueWhy::Fork) {
             self.ledger.observer.woken(now_ns, sender, target, task);
         }
-        self.resched_curr(sender, target, answer.preempt != 0);
+        let preempts = self.preempts(target, task, answer.preempt());
+        self.resched_curr(sender, target, preempts);
         cost.transfers_ns
     }
 

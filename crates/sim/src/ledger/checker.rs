@@ -5,6 +5,7 @@
 //! something wrong? It does O(1) work per event.
 //!
 //! - Every runnable task is on its way, queued exactly once, or running on exactly one CPU; none is left at the end.
+//!   A task that sleeps in a queue (kernel/delayed.rs) is neither runnable nor running, and keeps no CPU from idling.
 //! - A task runs only on CPUs on which it is allowed.
 //! - Time never goes backwards; each nanosecond of each CPU is accounted exactly once.
 //! - No work is lost: at the end of an event, a CPU that idles with work in its queue has a kick on its way, and the
@@ -28,6 +29,8 @@ enum Place {
     OnItsWay,
     Queued(u32),
     Running(u32),
+    /// Asleep, but still in a queue: neither runnable nor running.
+    Delayed(u32),
     Exited,
 }
 
@@ -148,7 +151,11 @@ impl Checker {
     /// A wake-up or a start of the task begins.
     pub(crate) fn wake(&mut self, task: u32) {
         self.runnable += 1;
-        self.move_task(task, Place::Away, Place::OnItsWay);
+        let from = match self.tasks[task as usize] {
+            delayed @ Place::Delayed(_) => delayed,
+            _ => Place::Away,
+        };
+        self.move_task(task, from, Place::OnItsWay);
     }
 
     /// It joins the queue of `cpu`.
@@ -192,6 +199,23 @@ impl Checker {
         self.cpus[cpu as usize].running = false;
     }
 
+    /// It stops running on `cpu` and is not runnable, but stays in the queue.
+    pub(crate) fn delay(&mut self, task: u32, cpu: u32) {
+        self.runnable -= 1;
+        self.move_task(task, Place::Running(cpu), Place::Delayed(cpu));
+        self.cpus[cpu as usize].running = false;
+    }
+
+    /// It leaves the queue of `cpu`, in which it slept. `woken`: a wake-up of it has begun.
+    pub(crate) fn leave(&mut self, task: u32, cpu: u32, woken: bool) {
+        if !woken {
+            self.move_task(task, Place::Delayed(cpu), Place::Away);
+        } else if self.tasks[task as usize] != Place::OnItsWay {
+            let place = self.tasks[task as usize];
+            self.fail(format!("task {task} is woken in the queue of CPU {cpu}, but it was {place:?}"));
+        }
+    }
+
     /// The CPU begins to idle, or stops idling.
     pub(crate) fn set_idle(&mut self, cpu: u32, idle: bool) {
         let books = &mut self.cpus[cpu as usize];
@@ -227,11 +251,13 @@ impl Checker {
         self.suspect(cpu);
     }
 
-    /// Where the policy counts the task: 0 nowhere, 1 in the queue of `cpu`, 2 running on `cpu` (enum wl_task_place).
+    /// Where the policy counts the task: 0 nowhere, 1 in the queue of `cpu`, 2 running on `cpu`, 3 asleep in its queue
+    /// (enum wl_task_place).
     pub(crate) fn policy_counts(&mut self, task: u32, place: u32, cpu: i32) {
         let counted = match place {
             0 => Place::Away,
             1 => Place::Queued(cpu as u32),
+            3 => Place::Delayed(cpu as u32),
             _ => Place::Running(cpu as u32),
         };
         let place = match self.tasks[task as usize] {
@@ -339,6 +365,30 @@ mod tests {
         checker.account(0, 0, 20);
         checker.run_over(20, true, |_| true);
         assert_eq!(finding(&checker), "");
+    }
+
+    #[test]
+    fn a_sleeper_in_a_queue_keeps_no_cpu_from_idling_and_wakes_or_leaves() {
+        let mut checker = checker();
+        for task in 0..2 {
+            checker.wake(task);
+            checker.set_idle(0, false);
+            checker.enqueue(task, 0);
+            checker.run(task, 0, true);
+            checker.delay(task, 0);
+            checker.policy_counts(task, 3, 0);
+        }
+        checker.wake(0);
+        checker.leave(0, 0, true);
+        checker.enqueue(0, 0);
+        checker.run(0, 0, true);
+        checker.block(0, 0, true);
+        checker.set_idle(0, true);
+        checker.run_over(0, true, |_| true);
+        checker.leave(1, 0, false);
+        assert_eq!(finding(&checker), "");
+        checker.leave(1, 0, false);
+        assert!(finding(&checker).contains("goes from Delayed(0) to Away"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod cache;
 mod common;
 mod counters;
 mod data;
+mod delayed;
 mod endings;
 mod exec;
 mod fair_groups;
