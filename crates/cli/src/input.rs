@@ -173,10 +173,12 @@ fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
     let path = Path::new(input);
     // A pipe is a recording too: the shell's <(perf script).
     let is_file = path.metadata().is_ok_and(|file| !file.is_dir());
+    // LTTng's trace is one, but a folder may have a workload's name.
+    let is_folder = path.is_dir() && !is_workload(input);
     if is_toml(input) {
         return only_workload(input, args);
     }
-    if is_file || input == STDIN || (input == DEMO_NAME && !is_workload(input)) {
+    if is_file || is_folder || input == STDIN || (input == DEMO_NAME && !is_workload(input)) {
         return read_without_recorder(path, import);
     }
     only_workload(input, args).map_err(|error| {
@@ -332,7 +334,7 @@ pub(crate) fn replayed_on_itself(
 
 /// Whether a recording is no pipe, which can be read only once.
 fn can_be_read_again(path: &Path) -> bool {
-    path.is_file() || (path == Path::new(DEMO_NAME) && !path.exists())
+    path.is_file() || path.is_dir() || (path == Path::new(DEMO_NAME) && !path.exists())
 }
 
 /// Returns the policy nearest to the recorded kernel's, and why it was chosen. Without a header that tells the kernel

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{Cursor, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use crate::error::excerpt;
 use crate::event::EventSource;
@@ -13,7 +14,7 @@ use crate::magic::{self, Binary, HEAD_BYTES, recognise};
 use crate::raw::store::Store;
 use crate::text::{Format, Reader, may_begin_name};
 use crate::unpack::Packing;
-use crate::{TraceError, ftrace, header, perf_data, perf_script, perfetto, trace_dat};
+use crate::{TraceError, ctf, ftrace, header, perf_data, perf_script, perfetto, trace_dat};
 
 /// How the kernel's `trace` file begins, and our exports.
 const FTRACE_COMMENT: &str = "# tracer:";
@@ -45,10 +46,22 @@ pub(crate) fn reader<'a>(input: impl Read + 'a, file: &str) -> Result<Box<dyn Ev
     if let Some(format) = magic::binary(&head) {
         return binary_reader(format, Store::of_stream(input, file)?);
     }
+    if magic::is_tar(&head) {
+        return Ok(Box::new(ctf::reader_of_tar(input, file)?));
+    }
     match recognise(&head, file) {
         Some(refusal) => Err(refusal),
         None => text_reader(input, file),
     }
+}
+
+/// Returns the reader for a folder. Errors call it `file`.
+///
+/// # Errors
+/// A folder without a trace in the Common Trace Format, or what [`reader`] refuses.
+pub(crate) fn reader_of_folder(path: &Path, file: &str) -> Result<Box<dyn EventSource>, TraceError> {
+    let folder = ctf::metadata_folder(path).ok_or_else(|| magic::folder(file))?;
+    Ok(Box::new(ctf::reader_of_folder(&folder, file)?))
 }
 
 fn binary_reader(format: Binary, store: Store) -> Result<Box<dyn EventSource>, TraceError> {

@@ -8,7 +8,7 @@
 //! ```
 //! The process is there with the option `record-tgid`; flags are missing from `trace-cmd report` of old. The third flag
 //! tells a hard interrupt (`h`, `H`, `z`, `Z`) or a soft one (`s`) from a task. Fractions have nine digits with
-//! `trace-cmd report -t`.
+//! `trace-cmd report -t`, and the CPU and the flags are one word with `-l` (`0d.h1.`).
 //!
 //! Other lines: comments (`#`), what trace-cmd says about its file (`cpus=6`, `CPU 2 is empty`), lost events, stack
 //! traces (` => schedule`, after an event), and functions of the function tracers, which have no colon and say nothing
@@ -16,6 +16,7 @@
 //! kernel wrote and how many of them its buffer still holds; the others were overwritten and count as lost.
 
 use crate::event::{Current, Told};
+use crate::program::UNKNOWN_COMM;
 use crate::scan::{Scan, trim_blanks_after, trim_blanks_before};
 use crate::text::{Format, Head, Line, head};
 
@@ -33,7 +34,7 @@ impl Format for Text {
     const EVENT: &'static str = "`comm-pid [cpu] flags time: event: fields`";
 
     fn head(line: &str) -> Option<Head<'_>> {
-        head(line, current, after_cpu)
+        head(line, current, after_cpu).or_else(|| latency_head(line))
     }
 
     fn line(&mut self, text: &str, any_event: bool) -> Line {
@@ -118,6 +119,35 @@ fn after_cpu<'a>(mut scan: Scan<'a>, current: Current<'a>) -> Option<Head<'a>> {
         return None;
     }
     let flags = flags(&mut scan);
+    after_flags(scan, current, cpu, flags)
+}
+
+/// A line of `trace-cmd report -l`, where the CPU and the flags are one word, and the name is cut:
+/// `sleep-2147    0d.h1.`.
+fn latency_head(line: &str) -> Option<Head<'_>> {
+    const COMM_BYTES: usize = 8;
+    let (comm, rest) = line.split_at_checked(COMM_BYTES)?;
+    let mut scan = Scan::new(rest);
+    let tid = scan.eat("-").then(|| scan.id()).flatten()?;
+    if !scan.blanks() {
+        return None;
+    }
+    let cpu = scan.digits()?;
+    // `-R` writes them as a number.
+    let flags = flags(&mut scan).filter(|flags| !flags.starts_with('-'))?;
+    let comm = trim_blanks_before(comm);
+    // More may have been cut off, and the events say it all.
+    let comm = if comm.len() == COMM_BYTES { UNKNOWN_COMM } else { comm };
+    after_flags(scan, Current { comm, tid: Some(tid), process: None }, cpu, Some(flags))
+}
+
+/// What comes after the flags.
+fn after_flags<'a>(
+    mut scan: Scan<'a>,
+    current: Current<'a>,
+    cpu: &'a str,
+    flags: Option<&'a str>,
+) -> Option<Head<'a>> {
     let seconds = scan.digits()?;
     let fraction = scan.eat(".").then(|| scan.digits()).flatten()?;
     if !scan.eat(":") || !scan.blanks() {
@@ -221,6 +251,25 @@ mod tests {
         ] {
             assert!(Text::head(other).is_none(), "{other}");
         }
+    }
+
+    #[test]
+    fn heads_with_the_cpu_beside_the_flags() {
+        for (line, comm, tid, cpu, flags) in [
+            ("   sleep-2147    0d.h1.   201.454723870: sched_waking: ", "sleep", 2147, "0", "d.h1."),
+            ("  <idle>-0      63d.h2.   201.454724: sched_waking: ", "<idle>", 0, "63", "d.h2."),
+            // It may be cut, here of `trace-cmd`.
+            ("trace-cm-2146    3.....   201.453774: sched_waking: ", "<...>", 2146, "3", "....."),
+            ("a -7 [0]-8       3.....   201.453774: sched_waking: ", "<...>", 8, "3", "....."),
+        ] {
+            let line = format!("{line}comm=a pid=1 prio=120 target_cpu=001");
+            let head = Text::head(&line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(head.current, Current { comm, tid: Some(tid), process: None }, "{line}");
+            assert_eq!((head.cpu, head.seconds, head.flags), (cpu, "201", Some(flags)), "{line}");
+            assert_eq!((head.name, head.fields), ("sched_waking", "comm=a pid=1 prio=120 target_cpu=001"));
+        }
+        // -R writes the flags as a number.
+        assert!(Text::head("trace-cm-2146    3-0x1   201.453778886: sched_switch: x").is_none());
     }
 
     #[test]

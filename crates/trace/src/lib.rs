@@ -9,6 +9,7 @@
 //! docs/guide/recordings.md says how to make a recording and by which rules it is read.
 
 pub mod causal;
+mod ctf;
 pub mod error;
 pub mod event;
 pub mod explained;
@@ -128,18 +129,19 @@ pub struct Recording {
     pub recorder_ns: u64,
 }
 
-/// Reads the recording in the file `path`. The workload gets the file's name.
+/// Reads the recording in the file `path`, or in the folder, if it is a trace of LTTng. The workload gets its name.
 ///
 /// # Errors
-/// Everything that [`read_from`] refuses, a folder, and a file that cannot be opened.
+/// Everything that [`read_from`] refuses, any other folder, and a file that cannot be opened.
 pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
     let shown = path.display().to_string();
-    if path.is_dir() {
-        return Err(magic::folder(path, &shown));
-    }
-    let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
     let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-    let mut reader = format::reader_of_file(file, &shown)?;
+    let mut reader = if path.is_dir() {
+        format::reader_of_folder(path, &shown)?
+    } else {
+        let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
+        format::reader_of_file(file, &shown)?
+    };
     causal::model(&mut *reader, &name, options)
 }
 

@@ -4,8 +4,6 @@
 //! A command names the user's own file as its input and a file that does not exist yet as its output, so that it can be
 //! pasted and overwrites nothing.
 
-use std::path::Path;
-
 use crate::unpack::Packing;
 use crate::{TraceError, perf_data, trace_dat};
 
@@ -42,11 +40,9 @@ enum Advice {
 }
 
 const PERF: Advice = Advice::Convert("perf script --ns -F +pid --show-lost-events -i", " >", "perf.txt");
-const CTF: Advice = Advice::Words(
-    "wakelab does not read it; record with: perf sched record COMMAND, or: trace-cmd record -e sched COMMAND",
-);
+const CTF: Advice = Advice::Words("name the folder that it is in, which has a file `metadata`");
 const ONCE: Advice = Advice::Words("it is packed twice; unpack it once before");
-const CTF_NAME: &str = "a trace in the Common Trace Format (LTTng)";
+const CTF_NAME: &str = "a part of a trace in the Common Trace Format (LTTng)";
 
 /// How files of each kind begin, what they are, and what to do with them.
 const KINDS: [(&[u8], &str, Advice); 10] = [
@@ -74,21 +70,18 @@ pub(crate) fn recognise(head: &[u8], file: &str) -> Option<TraceError> {
     if let Some((_, found, advice)) = KINDS.iter().find(|(magic, ..)| head.starts_with(magic)) {
         return Some(foreign(found, advice));
     }
-    if head.get(257..262) == Some(b"ustar") {
-        return Some(foreign("a tar archive", &Advice::Words("unpack it, and read the recording in it")));
-    }
     None
 }
 
-/// The refusal of a folder.
-pub(crate) fn folder(path: &Path, file: &str) -> TraceError {
-    // LTTng puts the metadata of the kernel's events into a separate folder.
-    let is_ctf = path.join("metadata").exists() || path.join("kernel/metadata").exists();
-    let (found, advice) = match is_ctf {
-        true => (CTF_NAME, CTF),
-        false => ("a folder", Advice::Words("name the recording in it")),
-    };
-    TraceError::Foreign { file: file.to_owned(), found: found.to_owned(), advice: advice.text(file) }
+/// Whether a file is a tar archive, which may have a trace in the Common Trace Format.
+pub(crate) fn is_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
+}
+
+/// The refusal of a folder without a trace.
+pub(crate) fn folder(file: &str) -> TraceError {
+    let advice = Advice::Words("name the recording in it");
+    TraceError::Foreign { file: file.to_owned(), found: "a folder".to_owned(), advice: advice.text(file) }
 }
 
 /// Perfetto's protobuf: packets one after the other, each after its key (field 1, with a length) and its length. Text
@@ -177,7 +170,7 @@ mod tests {
         assert!(refusal(b"\xc1\x1f\xfc\xc1\0", "x").contains("Common Trace Format"));
         let mut tar = [0; HEAD_BYTES];
         tar[257..262].copy_from_slice(b"ustar");
-        assert!(refusal(&tar, "x").contains("a tar archive"));
+        assert!(is_tar(&tar) && recognise(&tar, "x").is_none() && !is_tar(&tar[..261]));
     }
 
     #[test]

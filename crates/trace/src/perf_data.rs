@@ -10,9 +10,10 @@
 //!
 //! Every event has flags, so interrupts are told from tasks; the text of `perf script` leaves them out. The id of the
 //! current task is the one in the event, which also a task far into its exit has, and which is the machine's inside a
-//! container. Records packed with zstd (`perf record -z`) are refused.
+//! container. Records may be packed (crates/trace/src/perf_data/packed.rs).
 
 mod attributes;
+mod packed;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -57,6 +58,8 @@ pub(crate) struct Reader {
     /// Lost events by perf's count at the end. It includes those after which a buffer had room for nothing else, not
     /// even for the record that some were lost.
     lost_in_all: u64,
+    /// perf left out the end, and events in it, of unknown number: 1 or none.
+    lost_at_end: u64,
     /// perf runs in a container, and its ids and names are not those of the events.
     is_foreign: bool,
 }
@@ -105,6 +108,7 @@ impl Reader {
             ended: false,
             lost: 0,
             lost_in_all: 0,
+            lost_at_end: 0,
             is_foreign: false,
         })
     }
@@ -115,6 +119,7 @@ impl Reader {
         while self.sorted == 0 && !self.ended {
             let Some(byte) = self.records.next(&self.store)? else {
                 self.ended = true;
+                self.lost_at_end = u64::from(self.records.is_cut_off());
                 self.sort(u64::MAX);
                 break;
             };
@@ -196,7 +201,8 @@ impl Reader {
 impl EventSource for Reader {
     fn next_item(&mut self) -> Result<Option<Item<'_>>, TraceError> {
         let Some(record) = self.next_record()? else {
-            let count = self.lost_in_all.saturating_sub(self.lost);
+            let at_end = std::mem::take(&mut self.lost_at_end);
+            let count = self.lost_in_all.saturating_sub(self.lost).saturating_add(at_end);
             self.lost_in_all = 0;
             if count > 0 {
                 return Ok(Some(Item::Lost { place: Place::Byte(self.store.bytes()), count }));

@@ -28,7 +28,7 @@ pub(crate) struct Step {
 }
 
 /// What ftrace prints instead of a name that it has forgotten.
-const UNKNOWN_COMM: &str = "<...>";
+pub(crate) const UNKNOWN_COMM: &str = "<...>";
 
 /// What a comment of a recording says of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]

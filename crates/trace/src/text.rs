@@ -15,6 +15,7 @@ use crate::event::{Current, Event, EventSource, Item, Told, What};
 use crate::header::HeaderLine;
 use crate::lines::Lines;
 use crate::order::{Happened, NOT_TOO_LATE, Order, bad_cpu};
+use crate::program::UNKNOWN_COMM;
 use crate::scan::{Scan, number};
 use crate::{MAX_CPUS, TraceError, fields};
 
@@ -69,7 +70,8 @@ pub(crate) fn may_begin_name(text: &str) -> bool {
 /// from a line before it knows that this is the one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
-    comm: Place,
+    /// `None`: the line does not tell the name.
+    comm: Option<Place>,
     tid: Option<u32>,
     process: Option<u32>,
     cpu: Place,
@@ -93,7 +95,7 @@ impl Head<'_> {
             (begin, begin + part.len())
         };
         Places {
-            comm: place(self.current.comm),
+            comm: (self.current.comm != UNKNOWN_COMM).then(|| place(self.current.comm)),
             tid: self.current.tid,
             process: self.current.process,
             cpu: place(self.cpu),
@@ -111,8 +113,9 @@ impl Places {
     /// Returns the parts of `line`, which is the same or has been continued.
     pub(crate) fn head<'a>(&self, line: &'a str) -> Head<'a> {
         let part = |(begin, end): Place| &line[begin..end];
+        let comm = self.comm.map_or(UNKNOWN_COMM, part);
         Head {
-            current: Current { comm: part(self.comm), tid: self.tid, process: self.process },
+            current: Current { comm, tid: self.tid, process: self.process },
             cpu: part(self.cpu),
             seconds: part(self.seconds),
             fraction: part(self.fraction),

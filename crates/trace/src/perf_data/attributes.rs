@@ -151,11 +151,6 @@ impl Attributes {
             66 => Fields(body).u32().map(|length| Kind::Layouts(u64::from(length).next_multiple_of(8))),
             68 => Some(Kind::Round),
             71 => Fields(body).u64().map(Kind::Skip),
-            81 | 83 => {
-                let found = "one packed with zstd (perf record -z); make text of the file: perf script --ns -F +pid \
-                             --show-lost-events";
-                return Err(store.error(byte, "a record that is not packed", found));
-            }
             _ => Some(Kind::Ignored),
         };
         read.ok_or_else(|| {

@@ -2,6 +2,7 @@
 //! The records of a perf file: each has its kind, some bits and its length, in 8 bytes, and what it says.
 
 use crate::TraceError;
+use crate::perf_data::packed::{Next, Packed};
 use crate::raw::store::{Store, number};
 
 /// The bytes before what a record says.
@@ -52,7 +53,12 @@ pub(crate) enum Says {
     Fork(u32),
 }
 
-/// Reads the records one after the other.
+/// Returns the length of the record at the beginning of `bytes`, with its head.
+pub(crate) fn length_of(bytes: &[u8]) -> usize {
+    number(&bytes[6..HEAD_BYTES], false) as usize
+}
+
+/// Reads the records one after the other, and unpacks those that are packed.
 pub(crate) struct Records {
     /// Offset in the file of the next byte that is not in the block.
     at: u64,
@@ -60,16 +66,76 @@ pub(crate) struct Records {
     block: Vec<u8>,
     /// The current record in the block.
     record: (usize, usize),
+    packed: Packed,
+    /// The current record is in the block.
+    is_in_file: bool,
 }
 
 impl Records {
     pub(crate) fn new(begin: u64, end: u64) -> Self {
-        Records { at: begin, end, block: Vec::new(), record: (0, 0) }
+        Records {
+            at: begin,
+            end,
+            block: Vec::new(),
+            record: (0, 0),
+            packed: Packed::default(),
+            is_in_file: false,
+        }
     }
 
     /// Returns the current record.
     pub(crate) fn record(&self) -> &[u8] {
-        &self.block[self.record.0..self.record.1]
+        match self.is_in_file {
+            true => &self.block[self.record.0..self.record.1],
+            false => self.packed.record().1,
+        }
+    }
+
+    /// Whether perf left out the end of what it packed, at the end.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.packed.is_cut_off()
+    }
+
+    /// Goes to the next record, and returns its place in the file, or that of the packed one in which it ends; `None`
+    /// at the end.
+    pub(crate) fn next(&mut self, store: &Store) -> Result<Option<u64>, TraceError> {
+        const PACKED: u64 = 81;
+        /// With the length of what it holds, because padding follows.
+        const PACKED_AND_PADDED: u64 = 83;
+        /// Attributes, layouts and what a processor wrote: other bytes may stand behind them.
+        const AT_ONCE: [u64; 3] = [64, 66, 71];
+        self.is_in_file = false;
+        loop {
+            match self.packed.advance() {
+                Next::Record => return Ok(Some(self.packed.record().0)),
+                Next::Short(length) => return Err(too_short(store, self.packed.byte, length)),
+                Next::Nothing => {}
+            }
+            let Some(byte) = self.next_in_file(store)? else {
+                if self.packed.end().map_err(|what| damaged(store, self.packed.byte, &what))? {
+                    continue;
+                }
+                return Ok(None);
+            };
+            let record = &self.block[self.record.0..self.record.1];
+            let (kind, body) = (number(&record[..4], false), &record[HEAD_BYTES..]);
+            let data = match kind {
+                PACKED => Some(body),
+                PACKED_AND_PADDED => body
+                    .split_at_checked(8)
+                    .and_then(|(length, data)| data.get(..usize::try_from(number(length, false)).ok()?)),
+                _ if self.packed.any && !AT_ONCE.contains(&kind) => {
+                    self.packed.add_plain(byte, record);
+                    continue;
+                }
+                _ => {
+                    self.is_in_file = true;
+                    return Ok(Some(byte));
+                }
+            };
+            let data = data.ok_or_else(|| damaged(store, byte, "a length beyond the record"))?;
+            self.packed.add(byte, data).map_err(|what| damaged(store, byte, &what))?;
+        }
     }
 
     /// Offset in the file of a place in the block.
@@ -77,8 +143,8 @@ impl Records {
         self.at - (self.block.len() - place) as u64
     }
 
-    /// Goes to the next record, and returns its place in the file; `None` at the end.
-    pub(crate) fn next(&mut self, store: &Store) -> Result<Option<u64>, TraceError> {
+    /// Goes to the next record of the file, and returns its place; `None` at the end.
+    fn next_in_file(&mut self, store: &Store) -> Result<Option<u64>, TraceError> {
         let begin = self.record.1;
         if !self.has(store, HEAD_BYTES)? {
             let byte = self.byte(self.record.1);
@@ -90,9 +156,9 @@ impl Records {
         // What is before the current record may be gone now.
         let begin = begin.min(self.record.1);
         let byte = self.byte(begin);
-        let length = number(&self.block[begin + 6..begin + 8], false) as usize;
+        let length = length_of(&self.block[begin..]);
         if length < HEAD_BYTES {
-            return Err(store.error(byte, "a record of 8 bytes or more", &length.to_string()));
+            return Err(too_short(store, byte, length));
         }
         if !self.has(store, length)? {
             return Err(store.error(byte, &format!("a record of {length} bytes"), "the end of the records"));
@@ -130,4 +196,12 @@ impl Records {
         self.record = (0, 0);
         Ok(byte)
     }
+}
+
+fn too_short(store: &Store, byte: u64, length: usize) -> TraceError {
+    store.error(byte, "a record of 8 bytes or more", &length.to_string())
+}
+
+fn damaged(store: &Store, byte: u64, found: &str) -> TraceError {
+    store.error(byte, "records packed with zstd", found)
 }

@@ -30,6 +30,11 @@ fn assert_is_what_trace_cmd_prints(path: &Path, items_min: u64) {
         assert!(assert_same(&mut *binary, &mut *text, words) >= items_min);
     };
     compare(path);
+    let with_flags = printed(&["trace-cmd", "report", "-t", "-l", &name]).expect("it was there");
+    let mut binary = format::reader_of_file(File::open(path).expect("a file"), "f").expect("a recording");
+    let mut text = format::reader(&with_flags[..], "t").expect("a recording");
+    let words = |event: &Event<'_>| format!("{} {:?}", words(event), event.context);
+    assert!(assert_same(&mut *binary, &mut *text, words) >= items_min);
     for packing in ["none", "zstd"] {
         let converted = temporary(&format!("{items_min}-{packing}"));
         let output = converted.display().to_string();

@@ -44,18 +44,15 @@ fn binary_junk() {
 
 #[test]
 fn folders() {
-    let path = std::env::temp_dir().join(format!("wakelab-ctf-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("wakelab-folders-{}", std::process::id()));
     std::fs::create_dir_all(path.join("kernel")).expect("a folder");
     let refused = || read(&path, &Options::default()).unwrap_err().to_string();
     let plain = refused();
     std::fs::write(path.join("kernel/metadata"), "").expect("a file");
-    let ctf = refused();
+    let empty = refused();
     std::fs::remove_dir_all(&path).expect("removed");
     assert!(plain.ends_with(": expected a recording, found a folder; name the recording in it"), "{plain}");
-    assert!(
-        ctf.contains("found a trace in the Common Trace Format (LTTng); wakelab does not read it"),
-        "{ctf}"
-    );
+    assert!(empty.contains(": byte 0: expected a recording with events"), "{empty}");
 }
 
 #[test]
