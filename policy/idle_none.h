@@ -24,6 +24,10 @@
 WL_INLINE int wl_search_none(struct wl_policy *p, struct wl_search *s, const struct wl_task *t,
 			     struct wl_decision *out)
 {
+	(void)p;
+	(void)s;
+	(void)t;
+	(void)out;
 	return WL_CPU_NONE;
 }
 
