@@ -177,9 +177,13 @@ enum wl_queue_axis {
 	WL_QUEUE_FAIR,
 	/* queue_fair.h: Linux 6.6: as fair, but a wakee preempts only if it comes first. */
 	WL_QUEUE_FAIR_2023,
-	/* queue_delayed.h: Linux 6.12: as fair-2023, and sleepers beyond their share stay queued. */
+	/*
+	 * queue_delayed.h: Linux 6.12: as fair-2023, and sleepers beyond their share stay queued.
+	 */
 	WL_QUEUE_FAIR_2024,
-	/* queue_delayed.h: Linux 6.17: as fair-2024, with shorter slices that end at every event. */
+	/*
+	 * queue_delayed.h: Linux 6.17: as fair-2024, with shorter slices that end at every event.
+	 */
 	WL_QUEUE_FAIR_2025,
 };
 

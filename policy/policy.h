@@ -352,9 +352,9 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 /*
  * t, which runs, waits for something: does it stay in its CPU's queue? Else this is wl_stopping()
  * of a task that is no longer runnable. Only hosts whose queues can hold sleeping tasks ask it, and
- * only if the policy has the trait `delays`. If such a task wakes, wl_enqueue() on the same CPU says
- * where it is from then on; if it is the one to run next, it leaves by wl_quiescent() instead, and
- * the choice begins anew.
+ * only if the policy has the trait `delays`. If such a task wakes, wl_enqueue() on the same CPU
+ * says where it is from then on; if it is the one to run next, it leaves by wl_quiescent() instead,
+ * and the choice begins again.
  */
 WL_FN int wl_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns,
 		   struct wl_sleep_out *out WL_ARG);

@@ -10,24 +10,25 @@
  *		others run, so its debt shrinks
  *   choice	Once it is eligible and no eligible task has an earlier deadline, it would run. It
  *		leaves instead, without lag (what it has gained is not kept), and the choice begins
- *		anew
- *   wake-up	If it wakes before that, it stays on its CPU. No CPU is searched for it, and it keeps
- *		vtime and deadline; but if V has passed it, it is placed at V with a whole slice
+ *		again
+ *   wake-up	If it wakes before that, it stays on its CPU. No CPU is searched for it, and it
+ *		keeps vtime and deadline; but if V has passed it, it is placed at V with a whole
+ *		slice
  * A task that exits leaves at once, and a pull does not take a delayed task.
  *
  * fair-2025 (Linux 6.17 and later) has base slices of 0.7 ms instead of 0.75 (scaled in the same
  * way), and a running task that has got another slice since it was picked makes its CPU reschedule
  * whenever it is charged while others wait: at each tick and arrival, not only if it is beyond V.
  *
- * Example: all weights 1024, slice 3 ms, vtimes in ms. A runs at 2 with deadline 3, and B waits at 0
- * with deadline 3: V is 1. A waits for a message. It is beyond V, and stays queued at 3. B runs.
+ * Example: all weights 1024, slice 3 ms, vtimes in ms. A runs at 2 with deadline 3, and B waits at
+ * 0 with deadline 3: V is 1. A waits for a message. It is beyond V, and stays queued at 3. B runs.
  * When B has run 1 ms, V = (2 + 1) / 2 = 1.5. The message comes: A wakes at 2 with deadline 3, is
  * not eligible, and waits. Had the message come after B had run 3.5 ms, V would be (2 + 3.5) / 2 =
  * 2.75: A is placed at 3.5, where B alone is, with deadline 6.5. Had it not come at all, B's slice
  * would have ended at 3, and its next deadline would be 6: V is 2.5, and A, at 2, is eligible and
  * has the earlier deadline. It leaves, and B goes on.
  *
- * Cost: that of fair-2023, a division for each sleep, and a choice anew for each delayed task that
+ * Cost: that of fair-2023, a division for each sleep, and another choice for each delayed task that
  * would run. The host's queue must hold sleeping tasks, which those of sched_ext cannot: there
  * wl_sleep() is not asked, and tasks leave as with fair-2023. It fails where sleepers are many: a
  * queue of delayed tasks lengthens every walk, and their weights hold V back for those that run.

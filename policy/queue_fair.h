@@ -21,14 +21,14 @@
  *		V itself (PLACE_LAG). On an empty CPU lag is 0
  *   deadline	A task that wakes has a whole slice to its deadline, a new task half a slice, and a
  *		task that is moved keeps what it had left
- * That is `fair`, which a host that sees only the task in question can carry out. The kernels differ
- * in this (fair-2023: Linux 6.6 to 6.11; fair-2024 and fair-2025 too: queue_delayed.h):
+ * That is `fair`, which a host that sees only the task in question can carry out. The kernels
+ * differ in this (fair-2023: Linux 6.6 to 6.11; fair-2024 and fair-2025 too: queue_delayed.h):
  *   preempt	An arriving task preempts only if it would run next: a third task with an earlier
  *		deadline, if eligible, keeps the running task going, though that is beyond V
  *   arrival	It charges the running task. If that has reached its deadline, it gets its next
  *		slice at once, and the CPU reschedules if others waited before. Of two equal
  *		deadlines the arriving task's comes first
- *   parity	A task that is picked again right after itself is not protected anew
+ *   parity	A task that is picked again right after itself is not protected again
  *   fair-2023	A task beyond V that has got another slice is not stopped by a tick before that
  *		slice is over; and a task that is moved gets a whole slice
  *

@@ -3,9 +3,10 @@
  * run_queue.h - what every kind of queue shares: where a task is counted, and weighted time.
  *
  * One function, wl_place(), moves a task between not runnable, queued, running and delayed (asleep
- * but still in the queue: queue_delayed.h; it counts as queued), and changes the counts of CPUs by the difference. So an event that is told twice changes nothing, and an event
- * that was missed is repaired by the next. A CPU's load is the sum of the weights of the tasks
- * counted there; group.h says what groups make of it.
+ * but still in the queue: queue_delayed.h; it counts as queued), and changes the counts of CPUs by
+ * the difference. So an event that is told twice changes nothing, and an event that was missed is
+ * repaired by the next. A CPU's load is the sum of the weights of the tasks counted there; group.h
+ * says what groups make of it.
  *
  * Example: A (1024) runs on CPU 0 and B (2048) is queued there: nr_running is 1, nr_queued 1, load
  * 3072. B is pulled to CPU 1: CPU 0 now has 1, 0 and 1024, CPU 1 has 0, 1 and 2048.

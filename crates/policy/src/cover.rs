@@ -248,8 +248,8 @@ mod tests {
             }
         }
         // No named policy has idle=smt-balance or narrow, rotor=mixed, affine=off or flips, factor=llc or machine,
-        // queue=fair-2023, fair-2024 or fair-2025. Two more would be enough for the idle searches, three for wake-affine
-        // and for the queue; the greedy choice takes at most two more than that.
+        // queue=fair-2023, fair-2024 or fair-2025. Two more would be enough for the idle searches, three for
+        // wake-affine and for the queue; the greedy choice takes at most two more than that.
         assert!(cover.len() <= NAMED.len() + 5, "{cover:?}");
     }
 

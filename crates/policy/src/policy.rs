@@ -365,8 +365,8 @@ impl Policy {
         unsafe { ffi::wl_native_stopping(self.raw(), task, cpu, now_ns, u32::from(runnable)) };
     }
 
-    /// Asks whether this task, which runs and waits for something, stays in its CPU's queue. Only for hosts whose queues
-    /// can hold sleeping tasks, and if the policy has the trait `delays`; others use [`Policy::stopping`].
+    /// Asks whether this task, which runs and waits for something, stays in its CPU's queue. Only for hosts whose
+    /// queues can hold sleeping tasks, and if the policy has the trait `delays`; others use [`Policy::stopping`].
     pub fn sleep(&mut self, task: &mut Task, now_ns: u64) -> Sleep {
         let mut out = Sleep::default();
         // SAFETY: live objects.

@@ -282,8 +282,9 @@ impl Axis {
 impl Queue {
     /// Returns the kernel's defaults of latency, min_granularity and wakeup_granularity on `nr_cpus` CPUs, in ns.
     ///
-    /// Sources: kernel/sched/fair.c of 3.10 to 6.18 (base_slice is 0.7 ms since 6.15), get_update_sysctl_factor() with SCHED_TUNABLESCALING_LOG;
-    /// kernel/sched_fair.c and sched_init_granularity() of 2.6.24. No kernel scales migration_cost.
+    /// Sources: kernel/sched/fair.c of 3.10 to 6.18 (base_slice is 0.7 ms since 6.15), get_update_sysctl_factor() with
+    /// SCHED_TUNABLESCALING_LOG; kernel/sched_fair.c and sched_init_granularity() of 2.6.24. No kernel scales
+    /// migration_cost.
     fn defaults_ns(self, nr_cpus: usize) -> [u64; 3] {
         let nr_cpus = nr_cpus.max(1);
         match self {

@@ -172,7 +172,7 @@ fn kernels_end_a_slice_that_followed_another_differently() {
         ["fair", "fair-2023", "fair-2024", "fair-2025"].map(|queue| resched_after_parity(queue, ran_ns))
     };
     assert_eq!(resched(MS / 2), [0, 0, 0, 1], "A is at 3.5, V is 3.75");
-    assert_eq!(resched(3 * MS / 2), [0, 0, 1, 1], "A is at 4.5, V is 4.25: `fair` protects it anew");
+    assert_eq!(resched(3 * MS / 2), [0, 0, 1, 1], "A is at 4.5, V is 4.25: `fair` protects it again");
     assert_eq!(resched(3 * MS), [1; 4], "that slice is over, too");
 }
 

@@ -141,8 +141,8 @@ impl<'a> Host<'a> {
         self.writes_ns()
     }
 
-    /// The task, which runs, waits for something: does it stay in its CPU's queue? Also returns the nanoseconds that the
-    /// writes waited.
+    /// The task, which runs, waits for something: does it stay in its CPU's queue? Also returns the nanoseconds that
+    /// the writes waited.
     pub(crate) fn sleep(&mut self, task: &mut Task, now_ns: u64) -> (Sleep, u64) {
         let answer = self.policy.sleep(task, now_ns);
         (answer, self.writes_ns())

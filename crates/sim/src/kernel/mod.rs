@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel's state, and its paths: how tasks run (run.rs), wake-ups (wake.rs, exec.rs), schedule() (schedule.rs,
-//! switch.rs, delayed.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs). The paths are
-//! methods of the engine, because they act on hardware, programs and ledger. They ask the policy (host.rs) for every
-//! decision; nothing here places or balances.
+//! switch.rs, delayed.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs). The
+//! paths are methods of the engine, because they act on hardware, programs and ledger. They ask the policy (host.rs)
+//! for every decision; nothing here places or balances.
 
 pub(crate) mod cpu;
 mod delayed;

@@ -226,7 +226,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         loop {
             let picked = self.pick_once(cpu);
             match picked {
-                // It sleeps: it leaves the queue instead, and the choice begins anew.
+                // It sleeps: it leaves the queue instead, and the choice begins again.
                 Picked::Task(at, task) if self.kernel.threads[task as usize].delayed => {
                     self.dequeue_sleeper(cpu, at, task);
                 }

@@ -67,8 +67,8 @@ impl Observer for Switches {
     }
 }
 
-/// CPU 0 has only the sleeper left when its other task ends, at 6. The sleeper leaves, and the CPU, about to idle, pulls
-/// task 2, which had to give way to task 3 on CPU 1 at 5.
+/// CPU 0 has only the sleeper left when its other task ends, at 6. The sleeper leaves, and the CPU, about to idle,
+/// pulls task 2, which had to give way to task 3 on CPU 1 at 5.
 #[test]
 fn a_cpu_with_sleepers_only_pulls() {
     let mut tasks = sleeper_and(100 * MS, 2 * MS);
