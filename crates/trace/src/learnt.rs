@@ -26,8 +26,7 @@
 //! Worked example: 500 wakers of idle CPUs log that they sent a message 10,100 ns after sched_waking, and 27 wakers on
 //! their own CPU 2,700 ns after: the interrupt costs 7,400 ns.
 //!
-//! Interrupts that wake a task, and ticks, are learnt where their entries and exits are recorded; what the kernel does
-//! before a CPU idles (`balance_ns`), where the account of the last task (sched_stat_runtime) is.
+//! Interrupts that wake a task, and ticks, are learnt where their entries and exits are recorded.
 //!
 //! What the recording does not show, `wakelab record` may have measured (measured.rs): a recording on one CPU has no
 //! wake-up of another one.
@@ -64,8 +63,6 @@ pub struct Learnt {
     pub after_wakes: BTreeMap<Next, AfterWakes>,
     /// Interrupts in a task's time that woke one task and were no tick: from entry to exit.
     pub interrupts_ns: Vec<u64>,
-    /// Looking for a task, and finding none: from the account of the task that waits to its switch-out.
-    pub idling_ns: Vec<u64>,
     /// Ticks in a task's time that woke no task: from entry to exit.
     pub ticks_ns: Vec<u64>,
     /// What `wakelab record` measured.
@@ -155,7 +152,6 @@ impl Learnt {
         // The entry, the wake-up's two events or those of a timer inside.
         learnt.interrupts_ns = less(&self.interrupts_ns, 3);
         learnt.ticks_ns = less(&self.ticks_ns, 3);
-        learnt.idling_ns = less(&self.idling_ns, 1);
         learnt
     }
 
@@ -279,17 +275,13 @@ impl Learnt {
         (!states.is_empty()).then_some(states)
     }
 
-    /// Learns interrupts that wake, ticks, and the search before a CPU idles.
+    /// Learns interrupts that wake, and ticks.
     fn learn_interrupts(&self, machine: &mut Machine, recording: &str) {
         let costs = &mut machine.costs;
         let mut source = |key: &str, samples_ns: &[u64], what: &str| {
             let text = format!("measured: median of {} {what} in {recording}", samples_ns.len());
             machine.sources.insert(key.to_owned(), text);
         };
-        if let Some(median_ns) = median(&self.idling_ns) {
-            costs.balance_ns = median_ns;
-            source("balance_ns", &self.idling_ns, "searches before a CPU idled");
-        }
         if let Some(median_ns) = median(&self.interrupts_ns) {
             costs.interrupt_ns = median_ns.saturating_sub(costs.select_ns + costs.wakeup_ns);
             source("interrupt_ns", &self.interrupts_ns, "interrupts that woke a task");
@@ -476,11 +468,10 @@ mod tests {
         let learnt = Learnt {
             interrupts_ns: vec![wake_ns + 3_000; FEWEST],
             ticks_ns: vec![4_000; FEWEST],
-            idling_ns: vec![1_500; FEWEST],
             ..Learnt::default()
         };
         let costs = learnt.machine(&base, "r").costs;
-        assert_eq!((costs.interrupt_ns, costs.tick_ns, costs.balance_ns), (3_000, 4_000, 1_500));
+        assert_eq!((costs.interrupt_ns, costs.tick_ns), (3_000, 4_000));
     }
 
     #[test]

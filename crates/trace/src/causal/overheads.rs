@@ -9,8 +9,8 @@
 //! - placing and queueing: from sched_waking to its sched_wakeup on the same CPU (for a fork, to sched_wakeup_new);
 //! - an interrupt that wakes a task, and a tick: from its entry to its exit. A replay has no other interrupts, so these
 //!   stay in the work of the task that they hit;
-//! - looking for another task and finding none: from the scheduler's last account (sched_stat_runtime) to the
-//!   switch-out. If a task is found, that time is work, because a replay charges nothing for it.
+//! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out. A replay
+//!   charges less, but the time is no work either: the task that waits can be woken in it.
 //!
 //! Of a measured time, at most [`MOST`] times the machine's cost is taken off, if that is known: a longer time holds
 //! something else, such as a host that took the CPU.
@@ -250,12 +250,6 @@ impl Model {
         next: &TaskName<'_>,
     ) {
         let footprint_bytes = self.footprint_bytes(task);
-        let tracked = &self.tasks[task as usize];
-        if let Some(at_ns) = tracked.accounted_ns.filter(|&at_ns| at_ns >= tracked.burst_since_ns)
-            && next.tid == 0
-        {
-            self.learnt.idling_ns.push(self.now_ns - at_ns);
-        }
         let Some(recorded) = &mut self.recorded else { return };
         recorded.use_caches(task, cpu, footprint_bytes);
         let costs = &recorded.costs;
@@ -271,9 +265,9 @@ impl Model {
         let tracked = &self.tasks[task as usize];
         let burst_since_ns = tracked.burst_since_ns;
         match tracked.accounted_ns {
-            _ if why == SwitchedOut::Runnable || next.tid != 0 => {}
             Some(at_ns) if at_ns >= burst_since_ns => self.charge_kernel_since(task, at_ns, balance_ns),
-            _ => self.charge_kernel(task, balance_ns),
+            _ if why != SwitchedOut::Runnable && next.tid == 0 => self.charge_kernel(task, balance_ns),
+            _ => {}
         }
         if why == SwitchedOut::Exited && !self.tasks[task as usize].exit_seen {
             self.charge_kernel(task, exit_ns);
@@ -306,12 +300,11 @@ impl Model {
     }
 
     /// Returns when the wait began to which the current switch-out belongs: by the scheduler's account, if there is
-    /// one and what follows is no work.
-    pub(super) fn wait_began_ns(&self, task: TaskIndex, next: &TaskName<'_>) -> u64 {
+    /// one.
+    pub(super) fn wait_began_ns(&self, task: TaskIndex) -> u64 {
         let tracked = &self.tasks[task as usize];
-        let is_taken_off = self.recorded.is_some() && next.tid == 0;
         match tracked.accounted_ns {
-            Some(at_ns) if is_taken_off && at_ns >= tracked.burst_since_ns => at_ns,
+            Some(at_ns) if self.recorded.is_some() && at_ns >= tracked.burst_since_ns => at_ns,
             _ => self.now_ns,
         }
     }

@@ -283,7 +283,7 @@ impl Model {
     ) {
         let OnCpu::Task(index) = self.cpu(cpu).on else { return };
         self.charge_switch_out(cpu, index, why, next);
-        let began_ns = self.wait_began_ns(index, next);
+        let began_ns = self.wait_began_ns(index);
         let entry = self.cpu(cpu);
         entry.on = OnCpu::Unknown;
         entry.prev = Some(index);
