@@ -51,8 +51,9 @@ pub(crate) struct RecordArgs {
     /// Leave out messages over sockets. What woke nobody must be inferred then
     #[arg(long)]
     no_flow: bool,
-    /// Record messages over pipes and eventfds, too, which replays do not use yet. Every call of the machine that
-    /// reads, writes, opens or closes a descriptor is recorded for it, so that programs with many of them run slower
+    /// Record messages over pipes and eventfds, too. What woke nobody must be inferred without it. Every call of the
+    /// machine that reads, writes, opens or closes a descriptor is recorded for it, so that programs with many of them
+    /// run slower
     #[arg(long)]
     pipes: bool,
     /// Leave out calls of sched_yield, which slow all system calls down. Replays do not use them yet: a yield counts as

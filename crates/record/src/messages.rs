@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Turns events of system calls into lines about messages: `wakelab:channel_write` where a call begins to write to a
-//! pipe or an eventfd, `wakelab:channel_read` where a call has read from one. All other calls leave no line.
+//! Turns events of system calls into lines about messages: `wakelab:pipe_write` and `wakelab:eventfd_write` where a call
+//! begins to write, `wakelab:pipe_read` and `wakelab:eventfd_read` where a call has read. All other calls leave no line.
 //!
 //! ```text
-//! a 7/7 [000] 1.000: sys_enter_write: fd: 0x4  ->  1.000: wakelab:channel_write: channel=0 bytes=6 kind=pipe
+//! a 7/7 [000] 1.000: sys_enter_write: fd: 0x4  ->  1.000: wakelab:pipe_write: channel=0 bytes=6
 //! a 7/7 [000] 1.001: sys_exit_write: 0x6
 //! b 8/8 [001] 1.002: sys_enter_read: fd: 0x3
-//! b 8/8 [001] 1.003: sys_exit_read: 0x6  ->  1.003: wakelab:channel_read: channel=0 bytes=6 kind=pipe
+//! b 8/8 [001] 1.003: sys_exit_read: 0x6  ->  1.003: wakelab:pipe_read: channel=0 bytes=6
 //! ```
 //!
 //! The line of a call that writes needs its end, which tells the bytes. So lines are kept back until that has come, but
@@ -65,15 +65,20 @@ impl Messages {
         let Some((parsed, tid)) = parsed.and_then(|parsed| Some((parsed, parsed.tid?))) else {
             return self.slots.push_back(Slot::Line(line));
         };
-        let begin = |event: &str, channel: ChannelId| {
-            format!("{} wakelab:{event}: channel={channel} bytes=", parsed.before.trim_end())
+        let said = calls.event(&parsed);
+        let begin = |calls: &Calls, verb: &str, id: ChannelId| {
+            let kind = match calls.descriptors.channel(id).kind {
+                Kind::Pipe => "pipe",
+                Kind::Eventfd => "eventfd",
+            };
+            format!("{} wakelab:{kind}_{verb}: channel={id} bytes=", parsed.before.trim_end())
         };
-        match calls.event(&parsed) {
+        match said {
             Said::OtherEvent => self.slots.push_back(Slot::Line(line)),
             Said::Nothing => {}
             Said::Writes(channel, asked_bytes) => {
                 self.writes.insert(tid, (self.first + self.slots.len(), channel));
-                let begin = begin("channel_write", channel);
+                let begin = begin(calls, "write", channel);
                 self.slots.push_back(Slot::Write { begin, asked_bytes, since_ns: self.now_ns, tid });
             }
             Said::Ended { bytes, read } => {
@@ -83,14 +88,14 @@ impl Messages {
                     match slot {
                         Some(slot) => slot.finish((bytes > 0).then_some(&end)),
                         None if bytes > 0 => {
-                            let line = begin("channel_write", channel) + &end;
+                            let line = begin(calls, "write", channel) + &end;
                             self.slots.push_back(Slot::Line(line.into_bytes()));
                         }
                         None => {}
                     }
                 }
                 if let Some(channel) = read {
-                    let line = begin("channel_read", channel) + &end(calls, channel, bytes);
+                    let line = begin(calls, "read", channel) + &end(calls, channel, bytes);
                     self.slots.push_back(Slot::Line(line.into_bytes()));
                 }
             }
@@ -143,13 +148,9 @@ impl Slot {
 
 /// The end of a line, from the number of bytes on.
 fn end(calls: &Calls, id: ChannelId, bytes: u64) -> String {
-    let channel = calls.descriptors.channel(id);
-    let kind = match channel.kind {
-        Kind::Pipe => "pipe",
-        Kind::Eventfd => "eventfd",
-    };
-    let capacity = channel.capacity_bytes.map_or(String::new(), |bytes| format!(" capacity={bytes}"));
-    format!("{bytes} kind={kind}{capacity}\n")
+    let capacity_bytes = calls.descriptors.channel(id).capacity_bytes;
+    let capacity = capacity_bytes.map_or(String::new(), |bytes| format!(" capacity={bytes}"));
+    format!("{bytes}{capacity}\n")
 }
 
 #[cfg(test)]
@@ -202,8 +203,8 @@ mod tests {
             event(13, 7, WROTE, "0x4"),
             event(14, 8, "syscalls:sys_exit_read", "0x4"),
         ];
-        let written = "   a b 7/7 [001] 0.000000010: wakelab:channel_write: channel=0 bytes=4 kind=pipe\n";
-        let read = "   a b 7/8 [001] 0.000000014: wakelab:channel_read: channel=0 bytes=4 kind=pipe\n";
+        let written = "   a b 7/7 [001] 0.000000010: wakelab:pipe_write: channel=0 bytes=4\n";
+        let read = "   a b 7/8 [001] 0.000000014: wakelab:pipe_read: channel=0 bytes=4\n";
         let expected = ["", "", "", &format!("{written}{switch}"), read, ""];
         assert_eq!(out(&mut messages(Kind::Pipe), &lines), expected);
     }
@@ -218,7 +219,7 @@ mod tests {
     fn a_call_that_waits_long_is_taken_at_its_word() {
         let late = event(10 + WAIT_NS, 8, "sched:sched_switch", "x");
         let lines = [event(10, 7, WRITE, SIX), late.clone(), event(20 + WAIT_NS, 7, WROTE, "0x6")];
-        let written = "   a b 7/7 [001] 0.000000010: wakelab:channel_write: channel=0 bytes=6 kind=eventfd\n";
+        let written = "   a b 7/7 [001] 0.000000010: wakelab:eventfd_write: channel=0 bytes=6\n";
         assert_eq!(out(&mut messages(Kind::Eventfd), &lines), ["", &format!("{written}{late}"), "", ""]);
         // The bytes of writev are known at its end only.
         let lines = [
@@ -226,7 +227,7 @@ mod tests {
             late.clone(),
             event(20 + WAIT_NS, 7, "syscalls:sys_exit_writev", "0x6"),
         ];
-        let written = "   a b 7/7 [001] 0.200000020: wakelab:channel_write: channel=0 bytes=6 kind=pipe\n";
+        let written = "   a b 7/7 [001] 0.200000020: wakelab:pipe_write: channel=0 bytes=6\n";
         assert_eq!(out(&mut messages(Kind::Pipe), &lines), ["", &late, written, ""]);
     }
 
@@ -234,7 +235,7 @@ mod tests {
     fn lost_ends_do_no_harm() {
         // The end of the first call was lost.
         let lines = [event(10, 7, WRITE, SIX), event(20, 7, WRITE, SIX), event(21, 7, WROTE, "0x6")];
-        let written = "   a b 7/7 [001] 0.000000020: wakelab:channel_write: channel=0 bytes=6 kind=pipe\n";
+        let written = "   a b 7/7 [001] 0.000000020: wakelab:pipe_write: channel=0 bytes=6\n";
         assert_eq!(out(&mut messages(Kind::Pipe), &lines), ["", "", "", written]);
     }
 

@@ -35,9 +35,9 @@ use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::Wakeup;
 use crate::header::Header;
 use crate::learnt::Learnt;
+use crate::messages::{At, Messages};
 use crate::program::{KnownTasks, Tracked};
 use crate::rescale::Recorded;
-use crate::sockets::{At, Sockets};
 use crate::{Options, Recording, TraceError};
 
 /// Reads all of `source`. The workload is called `name`.
@@ -225,7 +225,7 @@ struct Model {
     learnt: Learnt,
     /// Wake-ups of tasks by tasks that ended a wait.
     wakeups: Vec<Wakeup>,
-    sockets: Sockets,
+    messages: Messages,
 }
 
 impl Model {
@@ -285,9 +285,11 @@ impl Model {
                     What::Exec { tid } => self.exec(event.cpu, tid),
                     What::Exit => self.charge_exit(event.cpu),
                     What::Tick => self.ticks_seen = true,
-                    What::DataReady { .. } | What::Sent { .. } | What::Received { .. } => {
-                        self.socket_event(event)
-                    }
+                    What::DataReady { .. }
+                    | What::Sent { .. }
+                    | What::Received { .. }
+                    | What::Writes { .. }
+                    | What::Read { .. } => self.message_event(event),
                     What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
@@ -297,13 +299,17 @@ impl Model {
         self.cpu(event.cpu).last_ns = self.now_ns;
     }
 
-    fn socket_event(&mut self, event: &Event<'_>) {
+    fn message_event(&mut self, event: &Event<'_>) {
         let Cause::Task(waker) = self.cause(event.cpu, event.context, None) else { return };
         let at = At { task: waker.task, position: waker.position, units: waker.work_units };
         match event.what {
-            What::DataReady { to } => self.sockets.ready(at, to),
-            What::Sent { from, bytes } => self.sockets.sent(at, from, bytes),
-            What::Received { socket, bytes } => self.sockets.received(at, socket, bytes),
+            What::DataReady { to } => self.messages.ready(at, to),
+            What::Sent { from, bytes } => self.messages.sent(at, from, bytes),
+            What::Received { socket, bytes } => self.messages.received(at, socket, bytes),
+            What::Writes { channel, bytes, capacity_bytes } => {
+                self.messages.writes(at, channel, bytes, capacity_bytes)
+            }
+            What::Read { channel, bytes } => self.messages.read(at, channel, bytes),
             _ => {}
         }
     }

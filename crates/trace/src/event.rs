@@ -234,6 +234,22 @@ pub enum What<'a> {
         /// The number of bytes; 0 if it failed or only peeked.
         bytes: u64,
     },
+    /// A call begins to write to a pipe or to an eventfd.
+    Writes {
+        /// The number of the pipe or the eventfd.
+        channel: u64,
+        /// The number of bytes; `None` for an eventfd, whose reader takes whatever was written.
+        bytes: Option<u64>,
+        /// What the pipe holds, if the recording tells.
+        capacity_bytes: Option<u64>,
+    },
+    /// A call that read from a pipe or from an eventfd ends.
+    Read {
+        /// The number of the pipe or the eventfd.
+        channel: u64,
+        /// The number of bytes.
+        bytes: u64,
+    },
     /// The interrupt of the CPU's own timer begins (x86), so ticks were recorded.
     Tick,
     /// An event that says nothing about waiting. Its time and its current task still count.

@@ -99,6 +99,8 @@ pub struct FlowCount {
 pub enum FlowKind {
     /// Messages over a socket, as recorded.
     Socket,
+    /// Messages over a pipe or an eventfd, as recorded.
+    Pipe,
     /// A client asks a server.
     Request,
     /// A server answers.

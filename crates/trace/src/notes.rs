@@ -112,15 +112,20 @@ fn first(place: Place) -> String {
 fn flows(explained: &Explained) -> Vec<String> {
     let line = |(kind, flow): (&FlowKind, &FlowCount)| {
         let (pair, item) = match kind {
-            FlowKind::Socket => ("pair of sender and receiver", "message"),
+            FlowKind::Socket | FlowKind::Pipe => ("pair of sender and receiver", "message"),
             FlowKind::Request | FlowKind::Response => ("pair of client and server", "question"),
             FlowKind::Stream | FlowKind::Signal => ("pair of producer and consumer", "item"),
+        };
+        let from = match kind {
+            FlowKind::Socket => "sockets",
+            FlowKind::Pipe => "pipes",
+            _ => "inferred",
         };
         let (first, rest) = pair.split_at(4);
         let plural = if flow.pairs == 1 { "" } else { "s" };
         format!(
             "{}: {} {first}{plural}{rest} with {}, and {} that woke nobody",
-            if *kind == FlowKind::Socket { "sockets" } else { "inferred" },
+            from,
             flow.pairs,
             count(flow.wakeups, "wake-up"),
             count(flow.added, item),

@@ -278,7 +278,7 @@ fn event<'a>(order: &mut Order, lines: &Lines<'_>, head: &Head<'a>) -> Result<Ev
         return Err(expected(lines, NOT_TOO_LATE));
     }
     let what = match head.subsystem {
-        "sched" | "sock" | "" => {
+        "sched" | "sock" | "wakelab" | "" => {
             fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?
         }
         "irq_vectors" if head.name == "local_timer_entry" => What::Tick,

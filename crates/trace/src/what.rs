@@ -77,6 +77,14 @@ pub(crate) fn what<'a>(name: &str, fields: &mut impl Fields<'a>) -> Result<What<
         "sk_data_ready" => Ok(What::DataReady { to: fields.address_after(key!("skaddr")) }),
         "sock_send_length" => socket_call(fields).map(|(from, bytes)| What::Sent { from, bytes }),
         "sock_recv_length" => socket_call(fields).map(|(socket, bytes)| What::Received { socket, bytes }),
+        "pipe_write" | "eventfd_write" => {
+            let (channel, bytes) = channel_call(fields)?;
+            let capacity_bytes = size(fields.number_if_any(key!("capacity")));
+            Ok(What::Writes { channel, bytes: (name == "pipe_write").then_some(bytes), capacity_bytes })
+        }
+        "pipe_read" | "eventfd_read" => {
+            channel_call(fields).map(|(channel, bytes)| What::Read { channel, bytes })
+        }
         _ => Ok(What::Other),
     }
 }
@@ -180,6 +188,17 @@ fn socket_call<'a>(fields: &mut impl Fields<'a>) -> Result<(u64, u64), Expected>
     let bytes = fields.number_after(length).ok_or("length = and a number")?;
     let flags = fields.address_after(flags).ok_or("flags = and a number")?;
     Ok((socket, if flags & PEEK == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }))
+}
+
+fn size(number: Option<i64>) -> Option<u64> {
+    number.and_then(|number| u64::try_from(number).ok())
+}
+
+/// The pipe or the eventfd and the number of bytes, in a line of `wakelab record`: `channel=25 bytes=4096`.
+fn channel_call<'a>(fields: &mut impl Fields<'a>) -> Result<(u64, u64), Expected> {
+    let channel = size(fields.number(key!("channel"))).ok_or("channel=")?;
+    let bytes = size(fields.number(key!("bytes"))).ok_or("bytes=")?;
+    Ok((channel, bytes))
 }
 
 /// Returns the meaning of the bits of a task's state on any kernel (include/linux/sched.h and

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use wakelab_workload::TaskIndex;
 
 use super::{Ids, Model, Position, State};
-use crate::flows::{self, FlowKind, Flows};
+use crate::flows::{self, Flows};
 use crate::joined::joined;
 use crate::loops::Loops;
 use crate::program::workload;
@@ -80,17 +80,14 @@ impl Model {
         })
     }
 
-    /// Adds messages over sockets, and dependencies that left no event.
+    /// Adds recorded messages, and dependencies that left no event.
     fn infer_flows(&mut self) -> Flows {
         // The wake-ups of a task that had not yet left its CPU are noted late.
         self.wakeups.sort_by_key(|wakeup| wakeup.at);
-        let sockets = std::mem::take(&mut self.sockets).resolve(&mut self.tasks, &mut self.wakeups);
+        let exact = std::mem::take(&mut self.messages).resolve(&mut self.tasks, &mut self.wakeups);
         let end = Position::after(self.now_ns);
-        let mut flows = Flows { channels: sockets.channels, ..Flows::default() };
+        let mut flows = Flows { channels: exact.channels, counts: exact.counts };
         flows::infer(&mut flows, &mut self.tasks, &self.wakeups, &mut self.signals, end);
-        if sockets.count.pairs > 0 {
-            flows.counts.insert(FlowKind::Socket, sockets.count);
-        }
         flows
     }
 }

@@ -49,7 +49,7 @@ impl Model {
             u64::from(event.context == Context::Soft && matches!(cause, Cause::Task(_)));
         if let Cause::Task(waker) = cause {
             self.charge_waking(event.cpu, waker.task, name.tid, last_cpu);
-            self.sockets.woke(waker.task, waker.position);
+            self.messages.woke(waker.task, waker.position);
         }
         let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };
         let wake = Wake { time_ns, seen_ns: self.now_ns, cause, sync };

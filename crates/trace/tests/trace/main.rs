@@ -13,6 +13,7 @@ mod loops;
 mod mutations;
 mod names;
 mod notes;
+mod pipes;
 mod refusals;
 mod rescale;
 mod round_trip;

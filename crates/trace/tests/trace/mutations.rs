@@ -14,6 +14,7 @@ use wakelab_trace::{Options, TraceError, read_from};
 use wakelab_workload::Workload;
 
 use crate::executor::execute;
+use crate::pipes::written_and_read;
 use crate::round_trip::export;
 use crate::sockets::asked_and_answered;
 
@@ -22,8 +23,8 @@ const LINES: usize = 250;
 
 /// Slices from the beginning of one fixture, where tasks are born, and from the end of the other, where they exit; and
 /// the same slices of two exports as ftrace text, with timers, interrupts and comments on tasks; and a conversation
-/// over sockets.
-static SLICES: LazyLock<[Vec<String>; 5]> = LazyLock::new(|| {
+/// over sockets and one over a pipe.
+static SLICES: LazyLock<[Vec<String>; 6]> = LazyLock::new(|| {
     let lines = |name: &str| -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
         std::fs::read_to_string(path).expect("the fixture").lines().map(str::to_owned).collect()
@@ -43,6 +44,7 @@ static SLICES: LazyLock<[Vec<String>; 5]> = LazyLock::new(|| {
         timers[..LINES].to_vec(),
         messages[messages.len() - LINES..].to_vec(),
         asked_and_answered(20).text.lines().take(LINES).map(str::to_owned).collect(),
+        written_and_read(40).text.lines().take(LINES).map(str::to_owned).collect(),
     ]
 });
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages over sockets: what crates/trace/src/sockets.rs makes of their events.
+//! Messages over sockets: what crates/trace/src/messages.rs makes of their events.
 
 use wakelab_trace::flows::FlowKind;
 use wakelab_workload::Op;
