@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Turns events of system calls into lines about messages: `wakelab:pipe_write` and `wakelab:eventfd_write` where a call
-//! begins to write, `wakelab:pipe_read` and `wakelab:eventfd_read` where a call has read. All other calls leave no line.
+//! Turns events of system calls into lines about messages: `wakelab:pipe_write` and `wakelab:eventfd_write` where a
+//! call begins to write, `wakelab:pipe_read` and `wakelab:eventfd_read` where a call has read. All other calls leave
+//! no line.
 //!
 //! ```text
 //! a 7/7 [000] 1.000: sys_enter_write: fd: 0x4  ->  1.000: wakelab:pipe_write: channel=0 bytes=6

@@ -3,10 +3,10 @@
 //! recorded wait.
 //!
 //! Of sockets, three tracepoints tell the flow. `sock:sk_data_ready` comes in the sender's context when data has
-//! arrived, `sock:sock_send_length` at the end of the sender's call, with its socket, and `sock:sock_recv_length` at the
-//! end of the receiver's, with *its* socket. `perf script` does not print the receiver's socket of sk_data_ready. So it
-//! is found by votes (votes.rs): whom a message woke, and what the wakee read next. Of pipes and eventfds, `wakelab
-//! record` writes a line where a call begins to write and where one has read, and both name the channel.
+//! arrived, `sock:sock_send_length` at the end of the sender's call, with its socket, and `sock:sock_recv_length` at
+//! the end of the receiver's, with *its* socket. `perf script` does not print the receiver's socket of sk_data_ready.
+//! So it is found by votes (votes.rs): whom a message woke, and what the wakee read next. Of pipes and eventfds,
+//! `wakelab record` writes a line where a call begins to write and where one has read, and both name the channel.
 //!
 //! What one task reads from a socket, a pipe or an eventfd becomes a channel. Each call that sent puts one message in,
 //! when the data was ready. A call that received takes the messages that its bytes complete. A wait that one of these

@@ -8,7 +8,7 @@
 //! for one more.
 //!
 //! A pipe without a recorded wait for room has the limit that its size and the mean length of its messages make, in
-//! pages as the kernel counts. A pipe with several readers has none: each reader has a channel of its own then, with the
+//! pages as the kernel counts. A pipe with several readers has none: each reader then has a separate channel, with the
 //! messages that it read in the recording.
 //!
 //! Cost: in proportion to the calls; dividing a message takes as long as there are unread ones behind it.
@@ -342,8 +342,9 @@ impl Flow {
         taking
     }
 
-    /// A channel without a limit if no sender can wait for room; else one that holds as many messages as there were when
-    /// senders began to wait for room, or as a pipe has room for. The medians count, because an event may come late.
+    /// A channel without a limit if no sender can wait for room; else one that holds as many messages as there were
+    /// when senders began to wait for room, or as a pipe has room for. The medians count, because an event may come
+    /// late.
     fn channel(&self, taking: &Taking, all: &Messages) -> Channel {
         let rooms = || self.room.values().flatten();
         let full = quantile(rooms().map(|room| taking.full(room, all)), 50);

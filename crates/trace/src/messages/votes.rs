@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which socket is the other end of which: wake-ups tell. A message of socket 1 wakes a task that then reads from
-//! socket 2, so 2 is the other end of 1. A connection has two ends, so the votes of one are worth as much for the other.
+//! socket 2, so 2 is the other end of 1. A connection has two ends, so the votes of one are worth as much for the
+//! other.
 
 use std::collections::BTreeMap;
 
