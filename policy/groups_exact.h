@@ -15,8 +15,9 @@
  *		of this CPU by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis),
  *		this CPU pulls the first task of that queue that is so far behind, and runs it. A
  *		CPU that is about to go idle pulls from the next CPU where a task waits, and a tick
- *		on a CPU where a task waits kicks an idle CPU, as in balance.h. Loads are not
- *		balanced.
+ *		on a CPU where a task waits kicks an idle CPU, as in balance.h. A CPU that is asked
+ *		to pull from a taken one (taken.h) also pulls a task that has waited for
+ *		WL_EXACT_WAIT_MAX_NS. Loads are not balanced.
  *
  * Example: CPU 0 runs B while A waits there; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both
  * with 1024 shares. At its tick CPU 0 picks A. If CPU 0 ran C with v of 9 ms instead, A would go on
@@ -58,6 +59,14 @@ WL_INLINE struct wl_exact_key wl_exact_curr(struct wl_cpu *c)
 	return (struct wl_exact_key){.v = wl_read_once(c->curr_vtime),
 				     .slot = wl_read_once(c->exact.curr_slot),
 				     .weight = wl_read_once(c->curr_weight)};
+}
+
+/* Has t, which waits, waited for too long? */
+WL_INLINE u32 wl_exact_starves(const struct wl_task *t, u64 now_ns)
+{
+	s64 waited_ns = now_ns - t->deadline; /* below 0: it came after this CPU read its clock */
+
+	return waited_ns > (s64)WL_EXACT_WAIT_MAX_NS;
 }
 
 /* Notes a waiting task as the first of its CPU if it comes before the one noted. */
@@ -306,7 +315,9 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			break;
 		}
 	}
-	c->exact.pull_from = found;
+	/* If nothing was found, what another CPU asked this one to pull from stays asked. */
+	if (found)
+		c->exact.pull_from = found;
 	return found || local;
 }
 
@@ -389,7 +400,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 	may = d->what == WL_DISPATCH_PULL && d->max_tasks &&
 	      wl_read_once(t->place) == WL_PLACE_QUEUED && wl_read_once(t->cpu) == (s32)from &&
 	      from != in->cpu && wl_allowed(p, t, in->cpu);
-	if (may && d->max_load == WL_EXACT_PULL_LAG) {
+	if (may && d->max_load == WL_EXACT_PULL_LAG && !wl_exact_starves(t, in->now_ns)) {
 		pair.a = wl_exact_key_of(t);
 		pair.b = wl_exact_seen(&c->exact.best);
 		may = wl_exact_is_worth_a_pull(p, &pair, in->cpu);
@@ -413,8 +424,7 @@ WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_key best = wl_exact_seen(&c->exact.best);
 	struct wl_exact_pair pair = {.a = wl_exact_key_of(t), .b = best};
-	s64 waited_ns = now_ns - t->deadline; /* below 0: it came after this CPU read its clock */
-	u32 starves = waited_ns > (s64)WL_EXACT_WAIT_MAX_NS, llc = wl_llc_first(p, cpu);
+	u32 starves = wl_exact_starves(t, now_ns), llc = wl_llc_first(p, cpu);
 	u32 has_best = wl_get(c->exact.has_best);
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->exact.walk_reads);

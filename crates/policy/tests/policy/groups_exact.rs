@@ -167,3 +167,26 @@ fn ticks_look_at_each_cpu_in_turn() {
         }
     }
 }
+
+/// One LLC of 4 CPUs, a task on each. A real-time task takes CPU 0 from a task that has received 5 s more than all
+/// others. It is not behind anybody, so no tick finds it worth a pull; but CPU 1 is asked to pull it, which its tick
+/// does not forget, and after a second it comes.
+#[test]
+fn what_waits_behind_a_real_time_task_is_pulled_within_a_second_however_far_ahead_it_is() {
+    let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(1, None, 4, 1), 2));
+    let mut ahead = running(&mut host, 0, 0);
+    let mut others = [1, 2, 3].map(|cpu| running(&mut host, 0, cpu));
+    host.policy.stopping(&mut ahead, 0, 100 * MS, true);
+    ahead.vtime += 5000 * MS;
+    host.policy.enqueue(&mut ahead, 0, EnqueueWhy::SliceEnd, 100 * MS);
+    for (now_ms, pulls) in [(1100, 0), (1101, 1)] {
+        let now_ns = now_ms * MS;
+        while host.policy.taken(0, now_ns).kick_cpu != 1 {}
+        assert_eq!(host.policy.tick(1, Some(&mut others[0]), now_ns).balance_due, 1);
+        let mut dispatch = host.policy.dispatch(1, now_ns);
+        assert_eq!((dispatch.what(), dispatch.cpu), (DispatchDo::Pull, 0));
+        assert_eq!(host.policy.may_move(&mut ahead, 1, now_ns, &mut dispatch).r#move, pulls);
+    }
+    host.policy.dispatch(1, 1101 * MS);
+    assert_eq!(host.policy.may_run(&mut ahead, 1, 1101 * MS).run, 1, "and runs at once");
+}

@@ -190,12 +190,31 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 	insert(p, sc, tctx, WL_CPU_NONE, enq_flags);
 }
 
+/*
+ * A task of a higher class runs on cpu next. What waits there stays in its queue, from which other
+ * CPUs may pull it.
+ */
+static void yield_cpu(s32 cpu)
+{
+	struct scratch *sc = scratch_of(cpu);
+
+	sc->switch_ns = 0;
+	sc->yielded = 1;
+	if (wl_read_once(wl_cpu_of(&policy, cpu)->nr_queued))
+		watch_taken();
+}
+
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct scratch *sc = scratch_of(cpu);
 	u64 now_ns = 0;
 
 	cpu_stats()->dispatches++;
+	if (has_higher(cpu)) {
+		yield_cpu(cpu);
+		return;
+	}
+	sc->yielded = 0;
 	/* If prev has just gone to sleep, stopping() was a moment ago. */
 	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED))
 		now_ns = sc->switch_ns;
@@ -273,8 +292,17 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
  */
 void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 {
+	struct scratch *sc = scratch_of(cpu);
+
 	/* The noted time is of an earlier switch, unless this is the switch from the idle task. */
-	scratch_of(cpu)->switch_ns = 0;
+	sc->switch_ns = 0;
+	/*
+	 * Left to a higher class, and yet idle: a task of it was counted that only sleeps (6.12.0
+	 * does not tell them apart).
+	 */
+	if (idle && sc->yielded)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	sc->yielded = 0;
 	if (idle)
 		wl_idle(&policy, cpu, bpf_ktime_get_ns());
 	else

@@ -73,6 +73,7 @@ const volatile u32 bench_search;
 #include "log.bpf.h"
 #endif
 #include "stats.bpf.h"
+#include "classes.bpf.h"
 
 /*
  * Arguments and answers of select, dispatch and tick, a slot per CPU, because the policy's own
@@ -99,6 +100,8 @@ struct scratch {
 	 * 1: a task that preempts went straight to the CPU, and the CPU has not switched to it yet.
 	 */
 	u32 preempted;
+	/* 1: dispatch left the CPU to a task of a higher class, and no switch has followed yet. */
+	u32 yielded;
 } WL_ALIGN_LINE;
 
 struct scratch scratch[WL_MAX_CPUS];
@@ -242,7 +245,11 @@ static __always_inline bool goes_straight(struct task_struct *p, struct scratch 
 		return false;
 	if (wl_read_once(c->nr_running))
 		return out->preempt;
-	return wl_read_once(c->state) < WL_CPU_BUSY;
+	/*
+	 * With --partial a task of a higher class may come before the idle CPU reschedules, and
+	 * stay for ever (classes.bpf.h). Real-time tasks come more seldom, and give way.
+	 */
+	return wl_read_once(c->state) < WL_CPU_BUSY && !is_partial && !has_higher(out->cpu);
 }
 
 /*

@@ -7,22 +7,12 @@
  * our tasks, or one of our tasks is queued behind it, a timer fires a tick later, and then at each
  * tick while there is such a queue. It tells the policy (wl_taken) and kicks the CPU that the
  * policy names. Without such a queue the timer does not run.
- *
- * Higher classes are real-time and deadline tasks and, with --partial, all tasks that are not in
- * the class SCHED_EXT.
  */
 #ifndef SCX_WAKELAB_TAKEN_H
 #define SCX_WAKELAB_TAKEN_H
 
 #include "state.bpf.h"
 #include "timer.bpf.h"
-
-/* Set by the loader with --partial. */
-const volatile u32 is_partial;
-
-/* MAX_RT_PRIO: real-time and deadline tasks have priorities below it. */
-#define FIRST_FAIR_PRIO 100
-#define POLICY_EXT	7 /* SCHED_EXT */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -36,21 +26,6 @@ struct {
  * twice per tick.
  */
 u32 is_watching WL_ALIGN_LINE;
-
-/* Does a task of a higher class run on cpu? */
-static bool is_taken(s32 cpu)
-{
-	struct task_struct *curr;
-	bool taken = false;
-
-	bpf_rcu_read_lock();
-	curr = __COMPAT_scx_bpf_cpu_curr(cpu);
-	if (curr)
-		taken = curr->prio < FIRST_FAIR_PRIO ||
-			(is_partial && curr->pid && curr->policy != POLICY_EXT);
-	bpf_rcu_read_unlock();
-	return taken;
-}
 
 /* Something may wait behind a task of a higher class. */
 SEPARATE int watch_taken(void)
