@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use wakelab_machine::Term;
-use wakelab_trace::{CpusChange, NiceChange};
+use wakelab_trace::{CpusChange, NiceChange, WeightChange};
 
 /// The heading of options for recordings.
 pub(crate) const FOR_RECORDINGS: &str = "For recordings";
@@ -78,6 +78,11 @@ pub(crate) struct WhatIfArgs {
     /// choice. Kernel threads that are bound to other CPUs move to one of these. Repeatable
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "[COMM=]LIST")]
     pub(crate) cpus: Vec<CpusChange>,
+    /// Replay the task groups of the control group CGROUP (a path, or PREFIX*) with the weight N, from 1 to 10000 as in
+    /// cpu.weight: 100 is that of a new group, and of a task of nice 0 beside it. A larger value gives the group more
+    /// CPU time beside others. Repeatable
+    #[arg(long, help_heading = FOR_RECORDINGS, value_name = "CGROUP=N")]
+    pub(crate) weight: Vec<WeightChange>,
 }
 
 /// Workloads on machines under one policy.

@@ -25,6 +25,7 @@ use crate::print;
 #[command(after_help = "Examples:\n  \
     sudo wakelab record -- hackbench -g 2\n  \
     sudo wakelab record -o service.rec.gz --for 5      # while the service runs\n  \
+    sudo wakelab record --of postgres -- pgbench -T 5  # the servers that pgbench asks were there before\n  \
     wakelab check service.rec.gz\n\n\
     It needs root and perf. The file is text, packed with gzip if its name ends in .gz; it has the names of all tasks and \
     the kernel's command line. Ctrl-C ends the recording, and the file is written. docs/guide/recordings.md says what is \
@@ -38,8 +39,9 @@ pub(crate) struct RecordArgs {
     /// value records more
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds_as_ns)]
     limit_ns: Option<u64>,
-    /// Note that the recording is about the tasks named COMM (or PREFIX*): `wakelab check` judges these. Repeatable
-    /// [default: all tasks but kernel threads and the recorder]
+    /// Note that the recording is about the tasks named COMM (or PREFIX*), too: `wakelab check` and `wakelab compare`
+    /// judge them beside COMMAND and all tasks that descend from it. Give it if a server that was there before does
+    /// COMMAND's work. Repeatable [default without COMMAND: all tasks but kernel threads and the recorder]
     #[arg(long, value_name = "COMM")]
     of: Vec<String>,
     /// Record whatever the machine does, until Ctrl-C or for the time of --for

@@ -115,6 +115,19 @@ fn a_recording_is_checked_compared_and_fitted() {
         let output = wakelab(arguments).output().expect("the command was built");
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
     }
+    // The shell and what it forked; all sleep but the shell.
+    let recording = read(&file);
+    if recording.header.as_ref().is_some_and(|header| header.command_pid.is_some()) {
+        let mut service: Vec<&str> = recording
+            .workload
+            .tasks
+            .iter()
+            .filter(|task| task.judged)
+            .map(|task| task.name.as_str())
+            .collect();
+        service.sort_unstable();
+        assert_eq!(service, ["sh", "sleep", "sleep", "sleep"]);
+    }
     let text = fs::read_to_string(&file).expect("text");
     assert!(text.starts_with("# wakelab-record: wakelab "));
     assert!(text.lines().last().expect("lines").starts_with("# wakelab-end: "));

@@ -28,11 +28,17 @@ const RECORDING: &str = "\
 
 /// When t1 and t2 were done, in milliseconds.
 fn done_ms(nr_cpus: u32, policy: &str, nice: &[&str], cpus: &[&str]) -> [f64; 2] {
-    let recording = read_from(RECORDING.as_bytes(), "r", "r", &Options::default()).expect("a recording");
     let what_if = WhatIf {
         nice: nice.iter().map(|text| text.parse().expect("COMM=N")).collect(),
         cpus: cpus.iter().map(|text| text.parse().expect("a list")).collect(),
+        ..WhatIf::default()
     };
+    replayed_ms(nr_cpus, policy, RECORDING, &what_if)
+}
+
+/// The same of any recording of t1 and t2.
+fn replayed_ms(nr_cpus: u32, policy: &str, text: &str, what_if: &WhatIf) -> [f64; 2] {
+    let recording = read_from(text.as_bytes(), "r", "r", &Options::default()).expect("a recording");
     let mut workload = recording.workload;
     what_if.apply(&mut workload, nr_cpus).expect("there are such tasks and CPUs");
     let toml = format!(
@@ -78,6 +84,29 @@ fn nice_values_divide_a_cpu_by_their_weights() {
         assert_near(done_ms(1, policy, &["t2=-5"], &[]), [both_ms, first_ms], policy);
         // The same change for both is none.
         assert_eq!(done_ms(1, policy, &["t*=0"], &[]), done_ms(1, policy, &[], &[]), "{policy}");
+    }
+}
+
+/// t1 is in the group /a/b, t2 in /c, whose weights are recorded: 50 for /a, 10 for /a/b, and 200 for /c.
+#[test]
+fn weights_of_groups_divide_a_cpu() {
+    let text = format!(
+        "# wakelab-record: wakelab\n# wakelab-cgroup: /a cpu.weight=50\n# wakelab-cgroup: /a/b cpu.weight=10\n\
+         # wakelab-cgroup: /c cpu.weight=200\n# wakelab-task: pid=1 comm=t1 at=begin cgroup=/a/b\n\
+         # wakelab-task: pid=2 comm=t2 at=begin cgroup=/c\n{RECORDING}"
+    );
+    for policy in POLICIES {
+        let done_ms = |weights: &[&str]| {
+            let weights = weights.iter().map(|text| text.parse().expect("CGROUP=N")).collect();
+            replayed_ms(1, policy, &text, &WhatIf { weights, ..WhatIf::default() })
+        };
+        let both_ms = 2.0 * WORK_MS;
+        let first_ms = WORK_MS * 250.0 / 200.0;
+        assert_near(done_ms(&[]), [both_ms, first_ms], policy);
+        assert_near(done_ms(&["/a=600"]), [WORK_MS * 800.0 / 600.0, both_ms], policy);
+        assert_near(done_ms(&["*=10"]), [both_ms, both_ms], policy);
+        // Nothing competes inside /a.
+        assert_near(done_ms(&["a/b=10000"]), [both_ms, first_ms], policy);
     }
 }
 

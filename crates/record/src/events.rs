@@ -9,7 +9,7 @@ use crate::error::RecordError;
 /// Events that are recorded or left out together, because each group costs time and room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Switches, wake-ups, births, ends and migrations. They are always recorded.
+    /// Switches, wake-ups, births, ends, migrations, and moves to other control groups. They are always recorded.
     Sched,
     /// Interrupts and timers: they tell wake-ups by an interrupt from wake-ups by the interrupted task.
     Irq,
@@ -27,7 +27,7 @@ pub enum Group {
 const NEEDED: [&str; 2] = ["sched:sched_switch", "sched:sched_waking"];
 
 /// All events, with their groups.
-const EVENTS: [(Group, &str); 24] = [
+const EVENTS: [(Group, &str); 25] = [
     (Group::Sched, "sched:sched_switch"),
     (Group::Sched, "sched:sched_waking"),
     (Group::Sched, "sched:sched_wakeup"),
@@ -38,6 +38,7 @@ const EVENTS: [(Group, &str); 24] = [
     (Group::Sched, "sched:sched_process_free"),
     (Group::Sched, "sched:sched_migrate_task"),
     (Group::Sched, "sched:sched_stat_runtime"),
+    (Group::Sched, "cgroup:cgroup_attach_task"),
     (Group::Irq, "irq:softirq_entry"),
     (Group::Irq, "irq:softirq_exit"),
     (Group::Irq, "irq:irq_handler_entry"),
@@ -117,12 +118,12 @@ mod tests {
         add("sock/sk_data_ready");
         let all = select(&[]).expect("what is needed");
         assert_eq!(all.events, ["sched:sched_switch", "sched:sched_waking", "sock:sk_data_ready"]);
-        assert_eq!((all.absent.len(), all.left_out.len()), (21, 0));
+        assert_eq!((all.absent.len(), all.left_out.len()), (22, 0));
         add("syscalls/sys_enter_close");
         assert_eq!(select(&[]).expect("what is needed").calls, ["syscalls:sys_enter_close"]);
         let less = select(&[Group::Flow, Group::Yield, Group::Sched, Group::Pipe]).expect("what is needed");
         assert!(less.calls.is_empty());
         assert_eq!(less.events, ["sched:sched_switch", "sched:sched_waking"]);
-        assert_eq!((less.absent.len(), less.left_out.len()), (18, 4));
+        assert_eq!((less.absent.len(), less.left_out.len()), (19, 4));
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Facts about the machine that no event tells and that may explain a result: for the header.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wakelab_trace::header;
+use wakelab_trace::{groups, header};
 
-use crate::tasks::Tasks;
+use crate::tasks::cpu_cgroup;
 
 /// Returns a file's text without blanks at its ends; `None` if it cannot be read.
 pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
@@ -41,7 +41,7 @@ pub(crate) fn settings() -> String {
     say("cpu0-max-khz", cpu("cpu0/cpufreq/scaling_max_freq"));
     say("idle-driver", cpu("cpuidle/current_driver"));
     say("idle-governor", cpu("cpuidle/current_governor"));
-    say("autogroup", "/proc/sys/kernel/sched_autogroup_enabled".to_owned());
+    say(groups::AUTOGROUP, "/proc/sys/kernel/sched_autogroup_enabled".to_owned());
     say("sched-features", sched("features"));
     for file in
         ["base_slice_ns", "latency_ns", "min_granularity_ns", "wakeup_granularity_ns", "migration_cost_ns"]
@@ -51,34 +51,47 @@ pub(crate) fn settings() -> String {
     lines
 }
 
-/// Returns the header's lines about the control groups of all these tasks, and of the groups above them: their shares
-/// and limits of CPU time.
-pub(crate) fn cgroups(all: [&Tasks; 2]) -> String {
+/// The most control groups of which a header tells.
+const GROUPS_MAX: usize = 4_096;
+
+/// Returns the control groups that share CPU time, by path: their shares and limits. A task may be moved to any of
+/// them.
+pub(crate) fn cgroups() -> BTreeMap<String, String> {
     let Some((root, version_1)) = text("/proc/mounts").as_deref().and_then(cpu_mount) else {
-        return String::new();
+        return BTreeMap::new();
     };
-    let mut paths = BTreeSet::from(["/"]);
-    for task in all.into_iter().flat_map(Tasks::values) {
-        let mut path = task.cgroup.as_str();
-        while !path.is_empty() && paths.insert(path) {
-            path = path.rsplit_once('/').map_or("", |(above, _)| above);
-        }
-    }
     let files: &[&str] = if version_1 {
-        &["cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        &["cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.idle"]
     } else {
         &["cpu.weight", "cpu.max", "cpu.idle"]
     };
-    let mut lines = String::new();
-    for path in paths {
-        let folder = root.join(path.trim_start_matches('/'));
+    let mut found = BTreeMap::new();
+    let mut folders = VecDeque::from([root.clone()]);
+    while let Some(folder) = folders.pop_front().filter(|_| found.len() < GROUPS_MAX) {
         let values: Vec<String> = files
             .iter()
             .filter_map(|file| Some(format!("{file}={}", text(folder.join(file))?.replace(' ', "/"))))
             .collect();
-        if !values.is_empty() {
-            lines.push_str(&header::line("cgroup", &format!("{} {}", header::word(path), values.join(" "))));
+        if let Ok(path) = folder.strip_prefix(&root)
+            && !values.is_empty()
+        {
+            found.insert(format!("/{}", path.display()), values.join(" "));
         }
+        // A group may end while it is read.
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.extend(below.map(|entry| entry.path()));
+    }
+    found
+}
+
+/// Returns the header's lines about control groups.
+pub(crate) fn cgroup_lines(all: &BTreeMap<String, String>) -> String {
+    let own = text("/proc/self/cgroup").unwrap_or_default();
+    let hierarchy = cpu_cgroup(&own).map(|(hierarchy, _)| header::line(groups::HIERARCHY, hierarchy));
+    let mut lines = hierarchy.unwrap_or_default();
+    for (path, values) in all {
+        lines.push_str(&header::line(groups::GROUP, &format!("{} {values}", header::word(path))));
     }
     lines
 }

@@ -33,7 +33,8 @@ use crate::wakes;
 pub struct Plan {
     /// The command to record, with its arguments; empty: whatever the machine does.
     pub command: Vec<String>,
-    /// The tasks that the recording is about, by name, or by the beginning of the name and `*`; empty: not told.
+    /// Tasks that the recording is about, beside the command and its descendants, by name, or by the beginning of the
+    /// name and `*`.
     pub service: Vec<String>,
     /// When the recording ends, if the command has not ended before.
     pub limit: Option<Duration>,
@@ -79,6 +80,8 @@ struct Ran {
     /// How the command ended, if it ended by itself.
     status: Option<ExitStatus>,
     end_ns: u64,
+    /// The command's process.
+    command_pid: Option<u32>,
     /// The thread that waited for the command.
     waiter: Option<u32>,
 }
@@ -99,6 +102,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let mut warnings = Vec::new();
     let machine = machine(&mut warnings);
     let before = tasks(Path::new("/proc"));
+    let mut groups = facts::cgroups();
     let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
 
     let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"))));
@@ -138,6 +142,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
         kernel: facts::text("/proc/sys/kernel/osrelease").unwrap_or_default(),
         boot_options: facts::text("/proc/cmdline").unwrap_or_default(),
         command: facts::shell_words(&plan.command),
+        command_pid: ran.command_pid.filter(|_| ids_known),
         service: plan.service.clone(),
         machine: machine.map_or_else(String::new, |(_, text)| text),
         recorder: if ids_known { own } else { BTreeSet::new() },
@@ -147,7 +152,11 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     warnings.extend(header.patched_kernel());
     let mut lines = how(plan, &selection, &ran, began_s);
     lines.push_str(&facts::settings());
-    lines.push_str(&facts::cgroups([&before, &after]));
+    // Those of the beginning count; some may have been made since.
+    for (path, values) in facts::cgroups() {
+        groups.entry(path).or_insert(values);
+    }
+    lines.push_str(&facts::cgroup_lines(&groups));
     lines.push_str(&task_lines(ids_known, &before, &after));
     let (status, end_ns) = (ran.status, ran.end_ns);
     Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
@@ -218,7 +227,7 @@ fn run(
     let Some((program, arguments)) = command.split_first() else {
         stop.wait(0, until);
         recorder.tell("disable")?;
-        return Ok(Ran { status: None, end_ns: now_ns()?, waiter: None });
+        return Ok(Ran { status: None, end_ns: now_ns()?, command_pid: None, waiter: None });
     };
     let mut child = Command::new(program)
         .args(arguments)
@@ -242,7 +251,7 @@ fn run(
     let status = child.wait().map_err(system("wait for the command"))?;
     disabled?;
     let status = Some(status).filter(|_| woken == Woken::CommandEnded);
-    Ok(Ran { status, end_ns: end_ns?, waiter })
+    Ok(Ran { status, end_ns: end_ns?, command_pid: Some(child.id()), waiter })
 }
 
 /// Ends the command: by SIGTERM, and at a further stop by SIGKILL. It is not reaped before the caller does that, so no

@@ -17,7 +17,9 @@ pub(crate) struct Task {
     rt_priority: u32,
     /// The CPUs where it may run, as a list; empty if it is unknown.
     cpus: String,
-    pub(crate) cgroup: String,
+    cgroup: String,
+    /// The number and the nice value of its autogroup, if it has one.
+    autogroup: Option<(u32, i32)>,
 }
 
 /// All tasks, by their ids.
@@ -30,7 +32,8 @@ pub(crate) fn tasks(proc: &Path) -> Tasks {
         let folder = proc.join(process.to_string());
         // Threads share a cgroup, but for threaded cgroups, which have no use here that is known.
         let cgroup = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
-        let cgroup = cpu_cgroup(&cgroup).unwrap_or_default();
+        let cgroup = cpu_cgroup(&cgroup).map(|(_, path)| path).unwrap_or_default();
+        let autogroup = fs::read_to_string(folder.join("autogroup")).ok().and_then(|text| autogroup(&text));
         for tid in numbered(&folder.join("task")) {
             let folder = folder.join(format!("task/{tid}"));
             let read = |file: &str| {
@@ -38,7 +41,7 @@ pub(crate) fn tasks(proc: &Path) -> Tasks {
             };
             let (Ok(stat), Ok(status)) = (read("stat"), read("status")) else { continue };
             if let Some(task) = task(process, &stat, &status, cgroup) {
-                tasks.insert(tid, task);
+                tasks.insert(tid, Task { autogroup, ..task });
             }
         }
     }
@@ -75,20 +78,29 @@ fn task(process: u32, stat: &str, status: &str, cgroup: &str) -> Option<Task> {
         policy: field(41)?.parse().ok()?,
         cpus: cpus.unwrap_or_default().trim().to_owned(),
         cgroup: cgroup.to_owned(),
+        autogroup: None,
     })
 }
 
-/// Returns the group in a process's `cgroup` file that shares CPU time: that of version 1's controller `cpu`, or that
-/// of version 2.
-pub(crate) fn cpu_cgroup(text: &str) -> Option<&str> {
+/// Reads `/autogroup-7 nice 0`. A process without an autogroup has an empty file.
+fn autogroup(text: &str) -> Option<(u32, i32)> {
+    let (number, nice) = text.trim().strip_prefix("/autogroup-")?.split_once(" nice ")?;
+    Some((number.parse().ok()?, nice.parse().ok()?))
+}
+
+/// Returns the group in a process's `cgroup` file that shares CPU time, and the number of its hierarchy: that of
+/// version 1's controller `cpu`, or that of version 2.
+pub(crate) fn cpu_cgroup(text: &str) -> Option<(&str, &str)> {
     let lines = || {
         text.lines().filter_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            rest.split_once(':')
+            let (hierarchy, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            Some((hierarchy, controllers, path))
         })
     };
-    let of_version_1 = lines().find(|(controllers, _)| controllers.split(',').any(|name| name == "cpu"));
-    of_version_1.or_else(|| lines().find(|(controllers, _)| controllers.is_empty())).map(|(_, path)| path)
+    let of_version_1 = lines().find(|(_, controllers, _)| controllers.split(',').any(|name| name == "cpu"));
+    let found = of_version_1.or_else(|| lines().find(|(_, controllers, _)| controllers.is_empty()));
+    found.map(|(hierarchy, _, path)| (hierarchy, path))
 }
 
 /// Returns the header's lines about the tasks that were there at the beginning, at the end, or both. `online` are the
@@ -101,7 +113,7 @@ pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str) -> String {
         all.insert(*tid, (task, if same { "begin,end" } else { "begin" }));
     }
     let of = |(tid, (task, at)): (&u32, &(&Task, &str))| {
-        let Task { process, comm, nice, policy, rt_priority, cpus, cgroup } = task;
+        let Task { process, comm, nice, policy, rt_priority, cpus, cgroup, autogroup } = task;
         let policy = match policy {
             0 => "other".to_owned(),
             1 => format!("fifo rt_priority={rt_priority}"),
@@ -114,10 +126,15 @@ pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str) -> String {
         };
         let pinned = if covers(cpus, online) { String::new() } else { format!(" cpus={cpus}") };
         let (comm, cgroup) = (header::word(comm), header::word(cgroup));
+        let autogroup = match autogroup {
+            None => String::new(),
+            Some((number, 0)) => format!(" autogroup={number}"),
+            Some((number, nice)) => format!(" autogroup={number} autogroup_nice={nice}"),
+        };
         header::line(
             header::TASK,
             &format!(
-                "pid={tid} process={process} comm={comm} at={at} nice={nice} policy={policy}{pinned} cgroup={cgroup}"
+                "pid={tid} process={process} comm={comm} at={at} nice={nice} policy={policy}{pinned} cgroup={cgroup}{autogroup}"
             ),
         )
     };
@@ -161,6 +178,7 @@ mod tests {
             rt_priority: 99,
             cpus: "0".to_owned(),
             cgroup: "/".to_owned(),
+            autogroup: None,
         };
         assert_eq!(migration(), expected);
         assert_eq!(task(18, "18 (x", STATUS, "/"), None);
@@ -168,7 +186,7 @@ mod tests {
 
     #[test]
     fn only_pinned_tasks_have_cpus() {
-        let free = Task { cpus: "0-63".to_owned(), policy: 0, ..migration() };
+        let free = Task { cpus: "0-63".to_owned(), policy: 0, autogroup: Some((7, -2)), ..migration() };
         let begin = Tasks::from([(18, migration()), (20, free.clone())]);
         let end = Tasks::from([(18, migration()), (20, Task { process: 9, ..free.clone() }), (21, free)]);
         let text = lines(&begin, &end, "0-3");
@@ -182,6 +200,7 @@ mod tests {
         );
         assert!(line(20).contains(" at=begin ") && !line(20).contains("cpus="), "{text}");
         assert!(line(21).contains(" at=end ") && line(21).contains(" policy=other "), "{text}");
+        assert!(line(21).ends_with(" cgroup=/ autogroup=7 autogroup_nice=-2"), "{text}");
     }
 
     #[test]
@@ -192,9 +211,16 @@ mod tests {
 
     #[test]
     fn the_group_that_shares_cpu_time() {
-        assert_eq!(cpu_cgroup("7:pids:/p\n3:cpu,cpuacct:/a:b\n0::/u\n"), Some("/a:b"));
-        assert_eq!(cpu_cgroup("2:cpuset:/s\n0::/u\n"), Some("/u"));
+        assert_eq!(cpu_cgroup("7:pids:/p\n3:cpu,cpuacct:/a:b\n0::/u\n"), Some(("3", "/a:b")));
+        assert_eq!(cpu_cgroup("2:cpuset:/s\n0::/u\n"), Some(("0", "/u")));
         assert_eq!(cpu_cgroup(""), None);
+    }
+
+    #[test]
+    fn the_group_of_a_session() {
+        assert_eq!(autogroup("/autogroup-7 nice 0\n"), Some((7, 0)));
+        assert_eq!(autogroup("/autogroup-12 nice -5\n"), Some((12, -5)));
+        assert_eq!(autogroup(""), None);
     }
 
     #[test]

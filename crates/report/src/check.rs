@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use wakelab_machine::printable;
+use wakelab_trace::observed::total;
 use wakelab_trace::{Observations, Observed, Recording};
 
 use crate::document::SCHEMA_VERSION;
@@ -116,6 +117,7 @@ pub struct CheckDocument<'a> {
     against: Option<&'a str>,
     machine: &'a str,
     policy: &'a str,
+    service: &'a str,
     seeds: &'a [u64],
     verdict: String,
     warnings: &'a [String],
@@ -221,15 +223,9 @@ fn percentile(samples: &[u64], permille: u32) -> Option<u64> {
     samples.get(rank as usize - 1).copied()
 }
 
-/// Returns all figures of the tasks whose names fit.
-pub(crate) fn checked(
-    recording: &Recording,
-    replays: &[Observations],
-    fits: &dyn Fn(&str) -> bool,
-) -> Vec<CheckedMetric> {
-    let recorded = recording.observed.total(fits);
-    let replays: Vec<Observed> = replays.iter().map(|replay| replay.total(fits)).collect();
-    METRICS.iter().map(|metric| metric.check(&recorded, &replays)).collect()
+/// Returns all figures of some tasks.
+pub(crate) fn checked(recorded: &Observed, replays: &[Observed]) -> Vec<CheckedMetric> {
+    METRICS.iter().map(|metric| metric.check(recorded, replays)).collect()
 }
 
 impl Check {
@@ -248,16 +244,20 @@ impl Check {
         machine: &str,
         policy: &str,
     ) -> Check {
-        let check = |fits: &dyn Fn(&str) -> bool| checked(recording, replays, fits);
-        let is_service = |comm: &str| recording.is_service(comm);
-        let named = recording.header.as_ref().map_or(&[][..], |header| &header.service);
-        let mut by_cpu: Vec<(&String, &Observed)> =
-            recording.observed.by_comm.iter().filter(|(comm, _)| is_service(comm)).collect();
+        // What is the service in a replay, the replayed recording tells.
+        let check = |fits: &dyn Fn(&str) -> bool| {
+            let of = |recording: &Recording, seen: &Observations| {
+                total(recording.of_service(seen).filter(|(comm, _)| fits(comm)).map(|(_, seen)| seen))
+            };
+            let replays: Vec<Observed> = replays.iter().map(|replay| of(recorded, replay)).collect();
+            checked(&of(recording, &recording.observed), &replays)
+        };
+        let mut by_cpu: Vec<(&str, &Observed)> = recording.of_service(&recording.observed).collect();
         by_cpu.sort_by_key(|(comm, seen)| (std::cmp::Reverse(seen.cpu_ns), *comm));
         let tasks = by_cpu
             .into_iter()
             .map(|(comm, seen)| CheckedTasks {
-                comm: comm.clone(),
+                comm: comm.to_owned(),
                 tasks: seen.tasks,
                 metrics: check(&|other| other == comm),
             })
@@ -272,11 +272,8 @@ impl Check {
             against: Some(recording.workload.name.clone()),
             machine: machine.to_owned(),
             policy: policy.to_owned(),
-            service: match named {
-                [] => "all tasks but kernel threads and the recorder".to_owned(),
-                names => format!("tasks called {}", printable(&names.join(", "))),
-            },
-            metrics: check(&is_service),
+            service: printable(&recording.service.to_string()).into_owned(),
+            metrics: check(&|_| true),
             tasks,
         }
     }
@@ -340,6 +337,7 @@ impl Check {
             against: self.against.as_deref(),
             machine: &self.machine,
             policy: &self.policy,
+            service: &self.service,
             seeds,
             verdict: self.verdict(),
             warnings: &self.warnings,

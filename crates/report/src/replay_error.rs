@@ -9,26 +9,36 @@
 //! Worked example: a replay that is 20 % too fast is off by 1 / 0.8 = 1.25. A gain of 22 % where less is better is a
 //! ratio of 1 / 0.78 = 1.28, and counts; a loss of 24 % is a ratio of 1.24, and does not.
 //!
-//! The figures are those of `wakelab check` ([`crate::check`]), but over all tasks, as in the rows of a comparison.
+//! The figures are those of `wakelab check` ([`crate::check`]). As in the rows of a comparison, the makespan and judged
+//! latencies are the service's, if the recording tells which tasks that is, and all others are over all tasks.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wakelab_stats::{Direction, Gain};
-use wakelab_trace::{Observations, Recording};
+use wakelab_trace::observed::total;
+use wakelab_trace::{Observations, Observed, Recording, Service};
 
 use crate::check::checked;
 use crate::grid::Cell;
 
 /// The metrics of a comparison that a check measures, and their names there. Both sides have the same definitions,
 /// except that a makespan also has the last task's exit. *Queue delay* has no partner: *run delay* has wake-ups, too.
-const MEASURED: [(&str, &str); 6] = [
-    ("makespan_ns", "done_ns"),
+const MEASURED: [(&str, &str); 5] = [
     ("wakeup_latency_p50_ns", "wakeup_latency_p50_ns"),
     ("wakeup_latency_p95_ns", "wakeup_latency_p95_ns"),
     ("wakeup_latency_p99_ns", "wakeup_latency_p99_ns"),
     ("wakeup_latency_p99_9_ns", "wakeup_latency_p999_ns"),
     ("migrations", "migrations"),
+];
+
+/// The same for those that are of the service alone, where the recording tells it.
+const OF_SERVICE: [(&str, &str); 5] = [
+    ("makespan_ns", "done_ns"),
+    ("judged_latency_p50_ns", "wakeup_latency_p50_ns"),
+    ("judged_latency_p95_ns", "wakeup_latency_p95_ns"),
+    ("judged_latency_p99_ns", "wakeup_latency_p99_ns"),
+    ("judged_latency_p99_9_ns", "wakeup_latency_p999_ns"),
 ];
 
 /// Errors beyond plus and minus this many percent are printed as a ratio, as gains are.
@@ -54,12 +64,22 @@ pub struct ReplayedOn {
 impl ReplayErrors {
     /// Compares `recording` with its replays on the recorded machine.
     pub fn new(recording: &Recording, replays: &[Observations], machine: &str, policy: &str) -> ReplayErrors {
-        let found = checked(recording, replays, &|_| true);
-        let error = |name: &str| found.iter().find(|metric| metric.name == name)?.error_percent;
-        let percent = MEASURED
-            .into_iter()
-            .filter_map(|(name, of_check)| Some((name.to_owned(), error(of_check)?)))
-            .collect();
+        let mut percent = BTreeMap::new();
+        let mut add = |names: &[(&str, &str)], of: &dyn Fn(&Observations) -> Observed| {
+            let replays: Vec<Observed> = replays.iter().map(of).collect();
+            let found = checked(&of(&recording.observed), &replays);
+            for (name, of_check) in names {
+                let metric = found.iter().find(|metric| metric.name == *of_check);
+                percent.extend(
+                    metric.and_then(|metric| metric.error_percent).map(|error| ((*name).to_owned(), error)),
+                );
+            }
+        };
+        add(&MEASURED, &|seen| total(seen.by_comm.values()));
+        match recording.service {
+            Service::Unknown => add(&OF_SERVICE[..1], &|seen| total(seen.by_comm.values())),
+            Service::Told { .. } => add(&OF_SERVICE, &|seen| total(seen.judged.values())),
+        }
         let of = ReplayedOn { machine: machine.to_owned(), policy: policy.to_owned() };
         ReplayErrors { of, percent }
     }

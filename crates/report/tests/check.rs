@@ -3,7 +3,7 @@
 
 use wakelab_lab::{DEMO_NAME, demo_recording};
 use wakelab_report::{Check, Style};
-use wakelab_trace::{Observations, Observed, Options, Recording, read_from};
+use wakelab_trace::{Observations, Observed, Options, Recording, Service, read_from};
 
 fn demo() -> Recording {
     read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &Options::default()).expect("the demo reads")
@@ -23,7 +23,8 @@ fn seen(factor: u64) -> Observations {
         ..Observed::default()
     };
     let kernel = Observed { wakeups: 1_000, ..Observed::default() };
-    Observations { by_comm: [("service".to_owned(), service), ("kworker/0:1".to_owned(), kernel)].into() }
+    let by_comm = [("service".to_owned(), service), ("kworker/0:1".to_owned(), kernel)].into();
+    Observations { by_comm, ..Observations::default() }
 }
 
 #[test]
@@ -104,6 +105,31 @@ fn a_what_if_beside_what_came_true() {
     assert_eq!((&done["recorded"], &done["replayed"]), (&4_000_000.into(), &6_000_000.into()));
     let text = check.text(&Style::default());
     assert!(text.starts_with("demo replayed on m under p, beside truth: "), "{text}");
+}
+
+/// A recording that tells its service is judged by that alone: 20 of 40 wake-ups.
+#[test]
+fn the_service_is_what_the_recording_tells() {
+    let told = |factor: u64| {
+        let all = seen(factor);
+        let half = Observed { wakeups: 20, tasks: 1, ..all.by_comm["service"].clone() };
+        Observations { judged: [("service".to_owned(), half)].into(), ..all }
+    };
+    let service = Service::Told { command: true, names: vec!["x\u{1b}".to_owned()] };
+    let recording = Recording { observed: told(1), service, ..demo() };
+    let check = Check::new(&recording, &[told(1)], "m", "p");
+    let document = serde_json::to_value(check.document(&[1])).unwrap();
+    assert_eq!(document["service"], r"the command, all that it started, and tasks called x\u{1b}");
+    assert_eq!(
+        (&document["metrics"][2]["recorded"], &document["tasks"][0]["tasks"]),
+        (&20.into(), &1.into())
+    );
+    // Of the truth, all tasks but kernel threads are the service, because it does not tell.
+    let truth = Recording { observed: seen(1), ..demo() };
+    let check = Check::against(&recording, &truth, &[told(1)], "m", "p");
+    let document = serde_json::to_value(check.document(&[1])).unwrap();
+    let wakeups = &document["metrics"][2];
+    assert_eq!((&wakeups["recorded"], &wakeups["replayed"]), (&40.into(), &20.into()));
 }
 
 #[test]

@@ -283,7 +283,11 @@ fn the_document_keeps_its_schema_and_runs_again() {
     let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
     let mut workload = Workload::clone(&scenarios[0].workload);
     workload.tasks[0].allowed = Some(vec![8]);
-    let what_if = WhatIf { nice: vec!["*=5".parse().unwrap()], cpus: vec!["0-1".parse().unwrap()] };
+    let what_if = WhatIf {
+        nice: vec!["*=5".parse().unwrap()],
+        cpus: vec!["0-1".parse().unwrap()],
+        ..WhatIf::default()
+    };
     let changed = what_if.apply(&mut workload, 8).unwrap();
     let explained = serde_json::json!({ "waits": 3, "folded": changed.folded, "what_if": changed.what_if });
     let text = serde_json::to_string_pretty(&comparison.document(Some(explained))).unwrap();
@@ -315,7 +319,7 @@ fn one_seed_and_no_recording_keep_the_schema_too() {
 fn errors() -> ReplayErrors {
     let seen = |done_ns| {
         let of = Observed { done_ns, wakeup_latency_ns: vec![1_000, 2_000], ..Observed::default() };
-        Observations { by_comm: [("kworker/0:1".to_owned(), of)].into() }
+        Observations { by_comm: [("kworker/0:1".to_owned(), of)].into(), ..Observations::default() }
     };
     let demo = read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &Options::default()).unwrap();
     let recording = Recording { observed: seen(100), ..demo };

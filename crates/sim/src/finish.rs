@@ -53,7 +53,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let named = |count: &u64, name: &str| (*count > 0).then(|| (name.to_owned(), *count));
         let reasons = tally.reasons.iter().zip(Reason::ALL);
         let affine_reasons = tally.affine_reasons.iter().zip(AffineReason::ALL);
-        let (end_ns, units) = tally.end.unwrap_or((now_ns, tally.units));
+        let (end_ns, units) = tally.end_of(self.workload.measure).unwrap_or((now_ns, tally.units));
         Outcome {
             seed,
             ending,

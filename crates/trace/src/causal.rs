@@ -33,6 +33,7 @@ use wakelab_workload::{Source, TaskIndex};
 use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::Wakeup;
+use crate::groups::Groups;
 use crate::header::Header;
 use crate::learnt::Learnt;
 use crate::messages::{At, Messages};
@@ -198,6 +199,9 @@ struct Model {
     told: KnownTasks,
     /// What they say of the recording.
     header: Option<Header>,
+    groups: Groups,
+    /// The recorded command began.
+    command_seen: bool,
     cpus: Vec<Cpu>,
     /// The recorded machine, from [`Options::recorded_on`].
     recorded: Option<Recorded>,
@@ -237,8 +241,14 @@ impl Model {
                 self.explained.lost_events = self.explained.lost_events.saturating_add(*count);
                 self.gap(Gap::LostEvents);
             }
-            Item::Told(told) => self.told.note(told),
-            Item::Header(line) => self.header.get_or_insert_default().add(line),
+            Item::Told(told) => {
+                self.told.note(told);
+                self.groups.task(told);
+            }
+            Item::Header(line) => {
+                self.header.get_or_insert_default().add(line);
+                self.groups.header(line);
+            }
             Item::Unfinished => {}
         }
     }
@@ -290,6 +300,7 @@ impl Model {
                     | What::Received { .. }
                     | What::Writes { .. }
                     | What::Read { .. } => self.message_event(event),
+                    What::Moved { tid, hierarchy, path } => self.moved(tid, hierarchy, path),
                     What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }

@@ -79,6 +79,29 @@ pub struct Told<'a> {
     pub cpus: Option<&'a str>,
     /// The size of its working set, if that is known.
     pub footprint_bytes: Option<u64>,
+    /// It belongs to the service. Only our own exports say so of a task.
+    pub judged: bool,
+    /// The control group that it is in, if that is known.
+    pub cgroup: Option<&'a str>,
+    /// The number and the nice value of its autogroup, if it has one.
+    pub session: Option<(u32, i32)>,
+    /// It was there before the recording.
+    pub from_before: bool,
+}
+
+impl Told<'_> {
+    /// Returns what is told of a task if nothing is known.
+    pub(crate) const fn nothing(tid: u32) -> Told<'static> {
+        Told {
+            tid,
+            cpus: None,
+            footprint_bytes: None,
+            judged: false,
+            cgroup: None,
+            session: None,
+            from_before: true,
+        }
+    }
 }
 
 /// Something that happened on a CPU.
@@ -207,6 +230,15 @@ pub enum What<'a> {
         from_cpu: u32,
         /// The CPU where it is now.
         to_cpu: u32,
+    },
+    /// A process, or one thread, was moved to a control group. Only text has this event.
+    Moved {
+        /// Its id.
+        tid: u32,
+        /// The number of the hierarchy.
+        hierarchy: i64,
+        /// The group.
+        path: &'a str,
     },
     /// The scheduler's own account of a running task's CPU time.
     Runtime {

@@ -30,6 +30,15 @@ pub(crate) fn parse<'a>(name: &str, fields: &'a str) -> Result<What<'a>, String>
     .map_err(|expected| format!("{name} with {expected}"))
 }
 
+/// Reads `dst_root=1 dst_id=7 dst_level=1 dst_path=/a pid=7 comm=x`. A path may hold anything, so the last id counts.
+pub(crate) fn moved(fields: &str) -> Option<What<'_>> {
+    let (hierarchy, rest) = fields.strip_prefix("dst_root=")?.split_once(' ')?;
+    let (_, rest) = rest.split_once("dst_path=")?;
+    let (path, rest) = rest.rsplit_once(" pid=")?;
+    let (tid, _) = rest.split_once(" comm=")?;
+    Some(What::Moved { tid: tid.parse().ok()?, hierarchy: hierarchy.parse().ok()?, path })
+}
+
 /// Reads the kernel's own notation.
 fn keyed<'a>(name: &str, fields: &'a str) -> Result<What<'a>, Expected> {
     what(name, &mut Keyed { scan: Scan::new(fields), at_begin: true })
@@ -402,5 +411,8 @@ mod tests {
             Err("sched_switch with prev_comm= or comm:pid [prio] and state letters".to_owned())
         );
         assert_eq!(parse("sched_stat_wait", "whatever"), Ok(What::Other));
+        let fields = "dst_root=1 dst_id=70 dst_level=2 dst_path=/a b/c pid=x pid=9 comm=d e";
+        assert_eq!(moved(fields), Some(What::Moved { tid: 9, hierarchy: 1, path: "/a b/c pid=x" }));
+        assert_eq!(moved("dst_root=1 dst_path=/a comm=d"), None);
     }
 }

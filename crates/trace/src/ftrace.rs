@@ -51,7 +51,8 @@ impl Format for Text {
         if self.printing || is_noise(text, any_event) { Line::Skip } else { Line::Unknown }
     }
 
-    /// `# wakelab-task: pid=7 cpus=0-3 footprint_bytes=32768`; without `cpus=` it may run everywhere.
+    /// `# wakelab-task: pid=7 cpus=0-3 footprint_bytes=32768 judged=1`; without `cpus=` it may run everywhere, and without
+    /// `judged=1` it does not belong to the service.
     fn told(line: &str) -> Option<Told<'_>> {
         let mut scan = Scan::new(line);
         let tid = (scan.eat(TOLD) && scan.eat(" pid=")).then(|| scan.id()).flatten()?;
@@ -61,7 +62,13 @@ impl Format for Text {
             None
         };
         let footprint_bytes = scan.eat(" footprint_bytes=").then(|| scan.number()).flatten()?;
-        scan.rest.is_empty().then_some(Told { tid, cpus, footprint_bytes: Some(footprint_bytes) })
+        let judged = scan.eat(" judged=1");
+        scan.rest.is_empty().then_some(Told {
+            cpus,
+            footprint_bytes: Some(footprint_bytes),
+            judged,
+            ..Told::nothing(tid)
+        })
     }
 }
 
@@ -285,9 +292,9 @@ mod tests {
 
     #[test]
     fn what_our_exports_tell() {
-        let with = Told { tid: 7, cpus: Some("0-3,8"), footprint_bytes: Some(9) };
-        assert_eq!(Text::told("# wakelab-task: pid=7 cpus=0-3,8 footprint_bytes=9"), Some(with));
-        let without = Told { cpus: None, ..with };
+        let with = Told { cpus: Some("0-3,8"), footprint_bytes: Some(9), judged: true, ..Told::nothing(7) };
+        assert_eq!(Text::told("# wakelab-task: pid=7 cpus=0-3,8 footprint_bytes=9 judged=1"), Some(with));
+        let without = Told { cpus: None, judged: false, ..with };
         assert_eq!(Text::told("# wakelab-task: pid=7 footprint_bytes=9"), Some(without));
         assert_eq!(Text::told("# wakelab-task: pid=7"), None);
     }

@@ -247,8 +247,9 @@ proptest! {
                     read.push((event.time_ns, event.cpu, tid, event.context, format!("{:?}", event.what)));
                 }
                 Ok(Some(Item::Told(about))) => {
-                    let Told { tid, cpus, footprint_bytes } = about;
+                    let Told { tid, cpus, footprint_bytes, judged, .. } = about;
                     told.push((tid, cpus.map(str::to_owned), footprint_bytes.unwrap_or(0)));
+                    prop_assert!(!judged);
                 }
                 Ok(Some(item)) => prop_assert!(false, "{item:?}"),
                 end => break end.map(|_| ()),

@@ -3,7 +3,8 @@
 //!
 //! Tools that read ftrace text read this, and so does [`crate::read`]. Importing an export is the only test of an
 //! importer in which the truth is known. The text has three things that no kernel writes, and that other tools ignore:
-//! - `# wakelab-task:` comments with the affinity and the working set of a task, which are in no event;
+//! - `# wakelab-task:` comments with the affinity and the working set of a task, and whether it is judged, which are in
+//!   no event;
 //! - `sync=1` at the end of a sched_waking if the waker is about to wait;
 //! - markers (`tracing_mark_write`) at time 0 and at the end, so that nothing is cut off.
 //!
@@ -105,7 +106,9 @@ impl<W: Write> Writer<W> {
         for (task, spec) in workload.tasks.iter().enumerate() {
             let cpus =
                 spec.allowed.as_deref().map(|cpus| format!(" cpus={}", cpu_list(cpus))).unwrap_or_default();
-            text += &format!("{TOLD} pid={}{cpus} footprint_bytes={}\n", task + 1, spec.footprint_bytes);
+            let judged = if spec.judged { " judged=1" } else { "" };
+            let bytes = spec.footprint_bytes;
+            text += &format!("{TOLD} pid={}{cpus} footprint_bytes={bytes}{judged}\n", task + 1);
         }
         let result = self.out.write_all(text.as_bytes());
         self.note(result);

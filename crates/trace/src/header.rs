@@ -8,6 +8,7 @@
 //!     # wakelab-kernel: 6.18.44
 //!     # wakelab-boot-options: console=ttyS0 quiet
 //!     # wakelab-command: hackbench -g 2
+//!     # wakelab-command-pid: 18375                               the task that the command began as
 //!     # wakelab-service: hackbench                               a name of tasks that the recording is about
 //!     # wakelab-machine: description = "2 CPUs"                    a line of a machine file
 //!     # wakelab-recorder: 18373,18374                              the tasks that recorded
@@ -62,7 +63,9 @@ pub struct Header {
     pub boot_options: String,
     /// The recorded command, as a shell would take it; empty if there was none.
     pub command: String,
-    /// The tasks that the recording is about, by name, or by the beginning of the name and `*`; empty: not told.
+    /// The id of the command's first task; `None` if there was no command, or if its id is not that of the events.
+    pub command_pid: Option<u32>,
+    /// Further tasks that the recording is about, by name, or by the beginning of the name and `*`.
     pub service: Vec<String>,
     /// The text of a machine file.
     pub machine: String,
@@ -122,15 +125,25 @@ impl<'a> HeaderLine<'a> {
         Some(HeaderLine { key, value: value.trim() })
     }
 
-    /// What it says of a task that may not run everywhere: `pid=18 comm=migration/0 cpus=0`, in any order, and words
-    /// with other keys.
+    /// What it says of a task: `pid=18 comm=migration/0 at=begin,end cpus=0 cgroup=/ autogroup=2`, in any order, and
+    /// words with other keys. `None` if it says neither CPUs nor a group.
     pub(crate) fn told(&self) -> Option<Told<'a>> {
         let field = |name: &str| {
             let mut words = self.value.split(' ').filter_map(|word| word.split_once('='));
             words.find(|(key, _)| *key == name).map(|(_, value)| value)
         };
         let tid = field("pid").and_then(|tid| tid.parse().ok()).filter(|_| self.key == TASK)?;
-        Some(Told { tid, cpus: Some(field("cpus")?), footprint_bytes: None })
+        let (cpus, cgroup) = (field("cpus"), field("cgroup").filter(|path| path.starts_with('/')));
+        let nice = field("autogroup_nice").and_then(|nice| nice.parse().ok()).unwrap_or(0);
+        let session = field("autogroup").and_then(|number| number.parse().ok()).map(|number| (number, nice));
+        let from_before = field("at") != Some("end");
+        (cpus.is_some() || cgroup.is_some()).then_some(Told {
+            cpus,
+            cgroup,
+            session,
+            from_before,
+            ..Told::nothing(tid)
+        })
     }
 
     /// Whether [`Header::add`] can read the value.
@@ -139,6 +152,7 @@ impl<'a> HeaderLine<'a> {
             "recorder" => tids(self.value).is_some(),
             "event-cost-ns" => self.value.parse::<u64>().is_ok(),
             BUSY => self.value.parse::<u32>().is_ok(),
+            "command-pid" => self.value.parse::<u32>().is_ok(),
             _ => true,
         }
     }
@@ -165,6 +179,9 @@ impl Header {
         say("kernel", &self.kernel)?;
         say("boot-options", &self.boot_options)?;
         say("command", &self.command)?;
+        if let Some(pid) = self.command_pid {
+            say("command-pid", &pid.to_string())?;
+        }
         self.service.iter().try_for_each(|name| say("service", name))?;
         for text in self.machine.lines() {
             say("machine", text)?;
@@ -193,6 +210,7 @@ impl Header {
             "kernel" => self.kernel = plain(value),
             "boot-options" => self.boot_options = plain(value),
             "command" => self.command = plain(value),
+            "command-pid" => self.command_pid = value.parse().ok(),
             "service" => self.service.push(plain(value)),
             "machine" => {
                 self.machine.push_str(&plain(value));
@@ -259,6 +277,7 @@ mod tests {
             kernel: "6.18.44-fc".to_owned(),
             boot_options: "quiet sched_vcpu_pack=15".to_owned(),
             command: r"sh -c 'printf \\n'".to_owned(),
+            command_pid: Some(11),
             service: vec!["sh".to_owned(), "Web*".to_owned()],
             machine: Machine::preset("smp-2").expect("a preset").to_toml().expect("a file"),
             recorder: [7, 9].into(),
@@ -279,7 +298,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for header in [header(), Header { recorder: BTreeSet::new(), event_cost_ns: None, ..header() }] {
+        let bare = Header { recorder: BTreeSet::new(), command_pid: None, event_cost_ns: None, ..header() };
+        for header in [header(), bare] {
             let mut text = Vec::new();
             header.write(&mut text).expect("vectors take everything");
             let text = String::from_utf8(text).expect("text");
@@ -307,14 +327,19 @@ mod tests {
         assert_eq!(HeaderLine::parse("# comm 7 [001] 1.0: x:"), None);
         let unreadable = |text| !HeaderLine::parse(text).expect("a line").is_readable();
         assert!(unreadable("# wakelab-recorder: 7,x") && unreadable("# wakelab-event-cost-ns: -1"));
+        assert!(unreadable("# wakelab-command-pid: x"));
     }
 
     #[test]
-    fn tasks_that_may_not_run_everywhere() {
+    fn what_is_said_of_tasks() {
         let told = |text| HeaderLine::parse(text).and_then(|line| line.told());
-        let pinned = Told { tid: 18, cpus: Some("0,2-3"), footprint_bytes: None };
+        let pinned = Told { cpus: Some("0,2-3"), ..Told::nothing(18) };
         assert_eq!(told("# wakelab-task: pid=18 comm=a=b nice=0 cpus=0,2-3"), Some(pinned));
         assert_eq!(told("# wakelab-task: pid=18 comm=a"), None);
+        let grouped =
+            Told { cgroup: Some("/a"), session: Some((7, -3)), from_before: false, ..Told::nothing(18) };
+        let text = "# wakelab-task: pid=18 comm=a at=end cgroup=/a autogroup=7 autogroup_nice=-3";
+        assert_eq!(told(text), Some(grouped));
         assert_eq!(told("# wakelab-recorder: pid=18 cpus=0"), None);
     }
 

@@ -21,6 +21,7 @@ mod ftrace;
 #[cfg(test)]
 mod ftrace_round_trip;
 pub mod ftrace_write;
+pub mod groups;
 pub mod header;
 mod interrupts;
 mod joined;
@@ -63,9 +64,9 @@ pub use fold::{Folded, fold};
 pub use header::Header;
 pub use learnt::Learnt;
 pub use measured::{Measured, MeasuredWake, WakeKind};
-pub use observed::{Observations, Observed};
+pub use observed::{Observations, Observed, Service};
 pub use perf_script::{PerfLine, time_ns as perf_line_time_ns};
-pub use what_if::{Changed, ChangedTasks, CpusChange, NiceChange, WhatIf, WhatIfError};
+pub use what_if::{Changed, ChangedTasks, CpusChange, NiceChange, WeightChange, WhatIf, WhatIfError};
 
 /// The number of CPUs that a recording may have, as in the policy (`WL_MAX_CPUS`). CPU numbers are below it.
 pub const MAX_CPUS: u32 = 4096;
@@ -115,6 +116,9 @@ pub struct Recording {
     /// What the recording shows of scheduling, to compare a replay with.
     #[serde(skip)]
     pub observed: Observations,
+    /// Which tasks it is about.
+    #[serde(skip)]
+    pub service: Service,
     /// What it tells about the machine that made it.
     #[serde(skip)]
     pub learnt: Learnt,

@@ -4,10 +4,11 @@
 use std::fmt::Display;
 
 use wakelab_machine::printable;
+use wakelab_workload::Op;
 
 use crate::event::Place;
 use crate::flows::{FlowCount, FlowKind};
-use crate::loops::LoopCount;
+use crate::loops::{LoopCount, fits};
 use crate::{Explained, Gap, Header, Recording};
 
 impl Recording {
@@ -51,6 +52,7 @@ impl Recording {
             ));
         }
         notes.extend(self.header.as_ref().into_iter().flat_map(|header| made(header, self)));
+        notes.extend(groups(self));
         notes.push(waits(explained));
         notes.extend(flows(explained));
         notes.extend(explained.gaps.iter().map(|(gap, seen)| match gap {
@@ -77,10 +79,7 @@ fn made(header: &Header, recording: &Recording) -> Vec<String> {
         printable(&format!("recorded by {} on Linux {}{of}", header.made_by, header.kernel)).into_owned(),
     ];
     notes.extend(header.patched_kernel().map(|sentence| printable(&sentence).into_owned()));
-    let is_there = recording.observed.by_comm.keys().any(|comm| recording.is_service(comm));
-    if !header.service.is_empty() && !is_there {
-        notes.push(printable(&format!("no task is called {}", header.service.join(" or "))).into_owned());
-    }
+    notes.extend(service(header, recording));
     if recording.recorder_ns > 0 {
         notes.push(format!(
             "the recorder's own tasks, with {:.3} ms of CPU time, are left out",
@@ -97,6 +96,46 @@ fn made(header: &Header, recording: &Recording) -> Vec<String> {
                 None => "is work here, because the recording has it, too",
             }
         ));
+    }
+    notes
+}
+
+/// The task groups.
+fn groups(recording: &Recording) -> Option<String> {
+    let Recording { workload, runs, .. } = recording;
+    let (all, once) = (workload.groups.len() as u64, workload.tasks.len() / *runs as usize);
+    let tasks = || workload.tasks.iter().take(once);
+    let inside = tasks().filter(|task| task.group.is_some()).count() as u64;
+    let moves = tasks().flat_map(|task| &task.program).filter(|op| matches!(op, Op::MoveTo { .. })).count();
+    (all > 0).then(|| {
+        format!(
+            "{}, with {} at first and {} later",
+            count(all, "task group"),
+            count(inside, "task"),
+            count(moves as u64, "move")
+        )
+    })
+}
+
+/// Which tasks it is about.
+fn service(header: &Header, recording: &Recording) -> Vec<String> {
+    let names: Vec<&str> = recording.of_service(&recording.observed).map(|(comm, _)| comm).collect();
+    let is_there = |pattern: &&String| !names.iter().any(|comm| fits(pattern, comm));
+    let missing: Vec<&str> = header.service.iter().filter(is_there).map(String::as_str).collect();
+    let mut notes = Vec::new();
+    if !missing.is_empty() {
+        notes.push(printable(&format!("no task is called {}", missing.join(" or "))).into_owned());
+    }
+    let judged = recording.workload.tasks.iter().filter(|task| task.judged).count() / recording.runs as usize;
+    if judged > 0 {
+        let service = &recording.service;
+        notes.push(
+            printable(&format!(
+                "service: {service} ({}); makespans and judged latencies are of these",
+                count(judged as u64, "task")
+            ))
+            .into_owned(),
+        );
     }
     notes
 }
@@ -228,6 +267,13 @@ fn assumptions(explained: &Explained) -> Vec<String> {
     note(
         explained.realtime_tasks > 0,
         format!("{} simulated as fair tasks of nice -20", are(explained.realtime_tasks, "real-time task")),
+    );
+    note(
+        explained.limited_groups > 0,
+        format!(
+            "limits of the CPU time of {} are not replayed",
+            count(explained.limited_groups, "task group")
+        ),
     );
     note(
         explained.switch_ins_inferred > 0,

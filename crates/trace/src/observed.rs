@@ -16,8 +16,8 @@
 //! Cost: 8 or 16 bytes for each switch-in; a wake-up and a switch take 200 bytes or more of text.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::loops::fits;
 use crate::{Recording, kernel};
 
 /// What was seen of one task, or of several together.
@@ -68,38 +68,72 @@ impl Observed {
 pub struct Observations {
     /// Tasks by their last name (`comm`).
     pub by_comm: BTreeMap<String, Observed>,
+    /// The tasks among them of which the recording says that they are the service, by name.
+    pub judged: BTreeMap<String, Observed>,
 }
 
 impl Observations {
     /// Adds a task that will be seen no more.
-    pub(crate) fn add(&mut self, comm: &str, observed: &Observed) {
+    pub(crate) fn add(&mut self, comm: &str, observed: &Observed, judged: bool) {
         self.by_comm.entry(comm.to_owned()).or_default().add(observed);
+        if judged {
+            self.judged.entry(comm.to_owned()).or_default().add(observed);
+        }
     }
 
     pub(crate) fn sorted(mut self) -> Observations {
-        self.by_comm.values_mut().for_each(Observed::sort);
+        self.by_comm.values_mut().chain(self.judged.values_mut()).for_each(Observed::sort);
         self
     }
+}
 
-    /// Returns all tasks whose names fit, together.
-    pub fn total(&self, fits: impl Fn(&str) -> bool) -> Observed {
-        let mut total = Observed::default();
-        self.by_comm.iter().filter(|(comm, _)| fits(comm)).for_each(|(_, observed)| total.add(observed));
-        total.sort();
-        total
+/// Returns what was seen of several names, together.
+pub fn total<'a>(all: impl IntoIterator<Item = &'a Observed>) -> Observed {
+    let mut total = Observed::default();
+    all.into_iter().for_each(|observed| total.add(observed));
+    total.sort();
+    total
+}
+
+/// Which tasks a recording is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Service {
+    /// It does not say: all but kernel threads and the recorder.
+    #[default]
+    Unknown,
+    /// The recorded command with all tasks that descend from it, and tasks of some names.
+    Told {
+        /// The command was seen.
+        command: bool,
+        /// The names, or their beginnings and `*`.
+        names: Vec<String>,
+    },
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Service::Told { command, names } = self else {
+            return f.write_str("all tasks but kernel threads and the recorder");
+        };
+        let called = format!("tasks called {}", names.join(", "));
+        match (command, names.is_empty()) {
+            (false, _) => f.write_str(&called),
+            (true, true) => f.write_str("the command and all that it started"),
+            (true, false) => write!(f, "the command, all that it started, and {called}"),
+        }
     }
 }
 
 impl Recording {
-    /// Whether tasks of this name belong to the service: those that the header names, or all but kernel threads and the
-    /// recorder. Only a recording that does not name its recorder is searched for the names of such programs.
-    pub fn is_service(&self, comm: &str) -> bool {
-        let header = self.header.as_ref();
-        if let Some(names) = header.map(|header| &header.service).filter(|names| !names.is_empty()) {
-            return names.iter().any(|name| fits(name, comm));
-        }
-        let knows_recorder = header.is_some_and(|header| !header.recorder.is_empty());
-        !kernel::is_kernel_thread(comm) && (knows_recorder || !RECORDERS.contains(&comm))
+    /// Returns what was seen of the service, by name, in this recording or in a replay of it. Only a recording that
+    /// does not name its recorder is searched for the names of such programs.
+    pub fn of_service<'a>(&self, seen: &'a Observations) -> impl Iterator<Item = (&'a str, &'a Observed)> {
+        let is_told = self.service != Service::Unknown;
+        let knows_recorder = self.header.as_ref().is_some_and(|header| !header.recorder.is_empty());
+        let all = if is_told { &seen.judged } else { &seen.by_comm };
+        all.iter().map(|(comm, observed)| (comm.as_str(), observed)).filter(move |(comm, _)| {
+            is_told || !kernel::is_kernel_thread(comm) && (knows_recorder || !RECORDERS.contains(comm))
+        })
     }
 }
 
@@ -215,11 +249,12 @@ mod tests {
             ..Observed::default()
         };
         for (comm, latency_ns) in [("b", 5), ("a", 9), ("kworker/0:1", 1), ("a", 2), ("perf", 4)] {
-            all.add(comm, &of(latency_ns));
+            all.add(comm, &of(latency_ns), comm == "a");
         }
         let all = all.sorted();
-        let few = all.total(|comm| comm != "perf" && comm != "kworker/0:1");
+        let few = total([&all.by_comm["a"], &all.by_comm["b"]]);
         assert_eq!((few.tasks, &few.wakeup_latency_ns[..]), (3, &[2, 5, 9][..]));
+        assert_eq!(all.judged.keys().collect::<Vec<_>>(), ["a"]);
         assert_eq!((all.by_comm["a"].tasks, all.by_comm["a"].done_ns), (2, 9));
     }
 }

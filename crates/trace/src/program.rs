@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Op, Task, TaskIndex, Workload};
+use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, GroupIndex, Measure, Op, Task, TaskIndex, Workload};
 
 use crate::MAX_CPUS;
 use crate::causal::{Position, State, Wake};
@@ -13,7 +13,7 @@ use crate::event::{Place, TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
 use crate::kernel;
-use crate::loops::{Loops, Slept};
+use crate::loops::{Loops, Slept, fits};
 use crate::observed::{Observed, Watched};
 use crate::rescale::UNITS;
 
@@ -36,6 +36,7 @@ pub(crate) struct Known {
     /// The CPUs where it may run, shared by all tasks with the same set; `None` means all.
     allowed: Option<Rc<[u32]>>,
     pub(crate) footprint_bytes: u64,
+    pub(crate) judged: bool,
 }
 
 /// What comments of a recording say of tasks.
@@ -49,6 +50,9 @@ pub(crate) struct KnownTasks {
 impl KnownTasks {
     /// Notes a comment on a task, unless there was one before.
     pub(crate) fn note(&mut self, told: &Told<'_>) {
+        if told.cpus.is_none() && told.footprint_bytes.is_none() {
+            return;
+        }
         let Entry::Vacant(entry) = self.by_tid.entry(told.tid) else { return };
         let allowed = told.cpus.and_then(cpus).map(|cpus| match self.sets.get(&cpus[..]) {
             Some(shared) => Rc::clone(shared),
@@ -59,7 +63,7 @@ impl KnownTasks {
             }
         });
         let footprint_bytes = told.footprint_bytes.unwrap_or(DEFAULT_FOOTPRINT_BYTES);
-        entry.insert(Known { allowed, footprint_bytes });
+        entry.insert(Known { allowed, footprint_bytes, judged: told.judged });
     }
 
     /// Notes that a new task may run where its parent may, unless a comment says otherwise.
@@ -162,6 +166,14 @@ pub(crate) struct Tracked {
     pub(crate) is_recorder: bool,
     /// A task that recorded forked it.
     pub(crate) of_recorder: bool,
+    /// It is the recorded command, or descends from it.
+    pub(crate) of_command: bool,
+    /// It belongs to the service, which the recording tells.
+    pub(crate) judged: bool,
+    /// The group in which it began.
+    pub(crate) first_group: Option<GroupIndex>,
+    /// The group in which it is.
+    pub(crate) group: Option<GroupIndex>,
     /// Its exit was seen, and the cost of it was taken off.
     pub(crate) exit_seen: bool,
     /// The CPU and the time of its last wake-up.
@@ -202,6 +214,10 @@ impl Tracked {
             kernel_units: 0,
             is_recorder: false,
             of_recorder: false,
+            of_command: false,
+            judged: false,
+            first_group: None,
+            group: None,
             exit_seen: false,
             work_units: 0,
             clamped_units: 0,
@@ -338,6 +354,16 @@ impl Tracked {
         (&self.name, Observed { tasks: 1, cpu_ns: self.cpu_ns, done_ns: self.ready_ns, ..observed })
     }
 
+    /// Whether nothing it did is known yet.
+    pub(crate) fn is_before_its_work(&self) -> bool {
+        self.work_units == 0 && self.steps.is_empty()
+    }
+
+    /// Whether a name, or the beginning of one and `*`, is its own.
+    pub(crate) fn is_called(&self, pattern: &str) -> bool {
+        fits(pattern, &self.name)
+    }
+
     /// Notes that nothing it left in caches is of use, because it has executed another program.
     pub(crate) fn forget_caches(&mut self) {
         self.runs_on = None;
@@ -431,9 +457,9 @@ pub(crate) fn workload(
                 .or_else(|| known.and_then(|known| known.allowed.as_ref().map(|cpus| cpus.to_vec()))),
             last_cpu: if task.parent.is_some() { None } else { task.last_cpu },
             footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
-            judged: false,
+            judged: task.judged,
             cut_off: task.state != State::Exited && !task.exit_seen,
-            group: None,
+            group: task.first_group,
             program: task.program(&new_index, open),
         });
     }
@@ -471,7 +497,7 @@ mod tests {
         assert!(all.len() == MAX_CPUS as usize && all.capacity() <= 2 * all.len());
         let mut known = KnownTasks::default();
         for tid in 0..100 {
-            known.note(&Told { tid, cpus: Some(&text), footprint_bytes: None });
+            known.note(&Told { cpus: Some(&text), ..Told::nothing(tid) });
         }
         assert_eq!((known.by_tid.len(), known.sets.len()), (100, 1));
     }

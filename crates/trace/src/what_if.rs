@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What-ifs on the tasks of a recording: another nice value, other CPUs, a smaller machine.
+//! What-ifs on the tasks of a recording: another nice value, other CPUs, a smaller machine, other weights of groups.
 //!
-//! A change names tasks by the name, or by its beginning and `*`; for each task the longest pattern counts. A nice
+//! A change names tasks by the name, or by its beginning and `*`; for each task the longest pattern counts. The same
+//! goes for task groups and their paths, with or without the first slash. A nice
 //! value sets the weight as the kernel does, for real-time tasks too. CPUs replace those where a task may run, as
 //! taskset does. Kernel threads of one CPU, which taskset refuses to move, are fitted onto the new CPUs
 //! ([`crate::fold`]).
@@ -17,6 +18,7 @@ use wakelab_machine::{cpu_list, printable};
 use wakelab_workload::{Task, Workload};
 
 use crate::fold::{Fit, Folded, fit, fold};
+use crate::groups::{WEIGHTS, shares_of_weight};
 use crate::kernel::{bound_cpu, weight_of_nice};
 use crate::loops::{closeness, fits};
 use crate::program::cpus;
@@ -41,9 +43,18 @@ pub struct CpusChange {
     cpus: Vec<u32>,
 }
 
+/// Task groups of some path with another weight: `CGROUP=N`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightChange {
+    path: String,
+    weight: u32,
+}
+
 /// Changes to the tasks of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WhatIf {
+    /// Weights of task groups.
+    pub weights: Vec<WeightChange>,
     /// Nice values.
     pub nice: Vec<NiceChange>,
     /// CPUs where tasks may run.
@@ -55,21 +66,23 @@ pub struct WhatIf {
 pub struct Changed {
     /// What did not fit onto the machine.
     pub folded: Folded,
-    /// One for each change of [`WhatIf`], nice values first.
+    /// One for each change of [`WhatIf`]: nice values, CPUs, weights.
     pub what_if: Vec<ChangedTasks>,
 }
 
 /// What a change did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedTasks {
-    /// `nice` or `cpus`.
+    /// `nice`, `cpus` or `weight`.
     pub option: &'static str,
-    /// The pattern of names.
+    /// The pattern of names, or of paths.
     pub comm: String,
-    /// The nice value, or the list of CPUs.
+    /// The nice value, the list of CPUs, or the weight.
     pub to: String,
     /// The number of tasks that it changed.
     pub tasks: u64,
+    /// The number of task groups that it changed.
+    pub groups: u64,
     /// The number of kernel threads among them that were bound to other CPUs.
     pub moved: u64,
 }
@@ -82,6 +95,14 @@ pub enum WhatIfError {
     NoSuchTask {
         /// The pattern.
         comm: String,
+    },
+    /// No task group has such a path.
+    #[error("no task was in a group called `{path}`; expected {}", expected_groups(.known))]
+    NoSuchGroup {
+        /// The pattern.
+        path: String,
+        /// The paths of all groups.
+        known: Vec<String>,
     },
     /// Two changes for the same names.
     #[error("is given twice for `{comm}`; expected it once")]
@@ -118,6 +139,38 @@ impl fmt::Display for NiceChange {
     }
 }
 
+/// Says which groups there are.
+fn expected_groups(known: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let more = if known.len() > SHOWN { ", ..." } else { "" };
+    match known.len().min(SHOWN) {
+        0 => "a recording with task groups, as `wakelab record` makes it".to_owned(),
+        shown => format!("one of {}{more}, or a beginning and *", known[..shown].join(", ")),
+    }
+}
+
+impl FromStr for WeightChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<WeightChange, String> {
+        let parse = || {
+            let (path, weight) = text.rsplit_once('=').filter(|(path, _)| !path.is_empty())?;
+            let weight = weight.parse().ok().filter(|weight| WEIGHTS.contains(weight))?;
+            Some(WeightChange { path: path.to_owned(), weight })
+        };
+        parse().ok_or_else(|| {
+            "expected CGROUP=N with N from 1 to 10000 as in cpu.weight, such as /batch=50; 100 is that of a new group"
+                .to_owned()
+        })
+    }
+}
+
+impl fmt::Display for WeightChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path, self.weight)
+    }
+}
+
 impl FromStr for CpusChange {
     type Err = String;
 
@@ -144,6 +197,47 @@ trait Change: fmt::Display {
     fn to(&self) -> String;
     /// Changes a task that the pattern fits. Returns whether it was bound to other CPUs.
     fn apply(&self, task: &mut Task) -> bool;
+}
+
+impl WeightChange {
+    /// How well a group's path fits the pattern; `None` if it does not.
+    fn closeness(&self, path: &str) -> Option<(usize, bool)> {
+        let bare = path.strip_prefix('/').unwrap_or(path);
+        [path, bare].into_iter().filter_map(|path| closeness(&self.path, path)).max()
+    }
+
+    /// Changes the weight of each group by the longest pattern that it fits.
+    fn apply_all(
+        changes: &[WeightChange],
+        workload: &mut Workload,
+    ) -> Result<Vec<ChangedTasks>, (String, WhatIfError)> {
+        let mut done = Vec::with_capacity(changes.len());
+        for (index, change) in changes.iter().enumerate() {
+            let path = change.path.clone();
+            let refuse = |error| Err((format!("--weight {change}"), error));
+            if changes[..index].iter().any(|other| other.path == path) {
+                return refuse(WhatIfError::Twice { comm: path });
+            }
+            if !workload.groups.iter().any(|group| change.closeness(&group.name).is_some()) {
+                let known = workload.groups.iter().map(|group| group.name.clone()).collect();
+                return refuse(WhatIfError::NoSuchGroup { path, known });
+            }
+            let to = change.weight.to_string();
+            done.push(ChangedTasks { option: "weight", comm: path, to, tasks: 0, moved: 0, groups: 0 });
+        }
+        for group in &mut workload.groups {
+            let best = changes
+                .iter()
+                .zip(&mut done)
+                .filter_map(|(change, done)| Some((change.closeness(&group.name)?, change, done)))
+                .max_by_key(|(closeness, ..)| *closeness);
+            if let Some((_, change, done)) = best {
+                group.shares = shares_of_weight(change.weight);
+                done.groups += 1;
+            }
+        }
+        Ok(done)
+    }
 }
 
 impl Change for NiceChange {
@@ -198,6 +292,7 @@ impl WhatIf {
         }
         let mut what_if = change_all(&self.nice, workload)?;
         what_if.extend(change_all(&self.cpus, workload)?);
+        what_if.extend(WeightChange::apply_all(&self.weights, workload)?);
         Ok(Changed { folded, what_if })
     }
 }
@@ -217,7 +312,7 @@ fn change_all<C: Change>(
         if !workload.tasks.iter().any(|task| fits(&comm, &task.name)) {
             return refuse(WhatIfError::NoSuchTask { comm });
         }
-        done.push(ChangedTasks { option: C::OPTION, comm, to: change.to(), tasks: 0, moved: 0 });
+        done.push(ChangedTasks { option: C::OPTION, comm, to: change.to(), tasks: 0, moved: 0, groups: 0 });
     }
     for task in &mut workload.tasks {
         let best = changes
@@ -242,11 +337,15 @@ impl Changed {
 
 impl ChangedTasks {
     fn note(&self) -> String {
-        let ChangedTasks { option, comm, to, tasks, moved } = self;
+        let ChangedTasks { option, comm, to, tasks, moved, groups } = self;
         let called = match comm.as_str() {
             ALL => String::new(),
             comm => format!(" called {}", printable(comm)),
         };
+        if *groups > 0 {
+            let plural = if *groups == 1 { "" } else { "s" };
+            return format!("what if: {groups} task group{plural}{called} with the weight {to}");
+        }
         let plural = if *tasks == 1 { "" } else { "s" };
         let is_one = to.bytes().all(|byte| byte.is_ascii_digit());
         let of = match *option {
@@ -265,7 +364,7 @@ impl ChangedTasks {
 
 #[cfg(test)]
 mod tests {
-    use wakelab_workload::Measure;
+    use wakelab_workload::{Group, Measure};
 
     use super::*;
 
@@ -282,6 +381,49 @@ mod tests {
         WhatIf {
             nice: nice.iter().map(|text| text.parse().expect("a nice value")).collect(),
             cpus: cpus.iter().map(|text| text.parse().expect("a list")).collect(),
+            weights: Vec::new(),
+        }
+    }
+
+    fn weights(texts: &[&str], groups: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
+        let mut workload = workload(&["a"]);
+        let group = |name: &&str| Group { name: (*name).to_owned(), parent: None, shares: 1024 };
+        workload.groups = groups.iter().map(group).collect();
+        let weights = texts.iter().map(|text| text.parse().expect("CGROUP=N")).collect();
+        let changed = WhatIf { weights, ..WhatIf::default() }.apply(&mut workload, 1);
+        let changed = changed.map_err(|(option, error)| format!("{option}: {error}"))?;
+        Ok((workload.groups.iter().map(|group| group.shares).collect(), changed.notes()))
+    }
+
+    #[test]
+    fn weights_of_groups() {
+        let (shares, notes) =
+            weights(&["/a*=300", "a/b=50", "*=1"], &["/a", "/a/b", "/c"]).expect("they fit");
+        assert_eq!(shares, [3072, 512, 10]);
+        assert_eq!(
+            notes,
+            [
+                "what if: 1 task group called /a* with the weight 300",
+                "what if: 1 task group called a/b with the weight 50",
+                "what if: 1 task group with the weight 1",
+            ]
+        );
+        let refused = |texts: &[&str], groups: &[&str]| weights(texts, groups).expect_err("it is refused");
+        assert_eq!(
+            refused(&["/b=5"], &["/a", "/c"]),
+            "--weight /b=5: no task was in a group called `/b`; expected one of /a, /c, or a beginning and *"
+        );
+        assert_eq!(
+            refused(&["/b=5"], &[]),
+            "--weight /b=5: no task was in a group called `/b`; expected a recording with task groups, as `wakelab \
+             record` makes it"
+        );
+        assert_eq!(
+            refused(&["/a=5", "/a=6"], &["/a"]),
+            "--weight /a=6: is given twice for `/a`; expected it once"
+        );
+        for bad in ["/a", "/a=", "=5", "/a=0", "/a=10001", "/a=x"] {
+            assert!(bad.parse::<WeightChange>().is_err(), "{bad}");
         }
     }
 

@@ -6,6 +6,7 @@ use wakelab_machine::Distance;
 use wakelab_policy::{
     AffineReason, BalanceWhy, Decision, Dispatch, Reads as PolicyReads, Reason, Tick, Timer,
 };
+use wakelab_workload::Measure;
 
 use crate::ledger::search::SearchTally;
 use crate::outcome::{Counts, Histogram, Reads};
@@ -67,6 +68,10 @@ pub(crate) struct Tally {
     pub(crate) begin_ns: Option<u64>,
     /// When the measured part ended, and the number of units then.
     pub(crate) end: Option<(u64, u64)>,
+    /// Judged tasks that have not ended.
+    judged_left: u64,
+    /// When the last judged task ended, and the number of units then.
+    judged_end: Option<(u64, u64)>,
 }
 
 fn add(sums: &mut Reads, reads: &PolicyReads) {
@@ -79,7 +84,8 @@ fn add(sums: &mut Reads, reads: &PolicyReads) {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Tally {
+    /// `judged` is the number of judged tasks.
+    pub(crate) fn new(judged: u64) -> Tally {
         Tally {
             counts: Counts::default(),
             migrations: [0; Distance::COUNT],
@@ -98,6 +104,8 @@ impl Tally {
             queue_delay: Delays::new(),
             begin_ns: None,
             end: None,
+            judged_left: judged,
+            judged_end: None,
         }
     }
 
@@ -152,6 +160,19 @@ impl Tally {
             self.units = 0;
             self.judged_latency = Delays::new();
         }
+    }
+
+    /// A judged task has ended.
+    pub(crate) fn judged_gone(&mut self, now_ns: u64) {
+        self.judged_left -= 1;
+        self.judged_end = Some((now_ns, self.units));
+    }
+
+    /// When the measured part ended, and the number of units then; `None` if it goes on to the end. Without a mark the
+    /// end of the last judged task ends a makespan.
+    pub(crate) fn end_of(&self, measure: Measure) -> Option<(u64, u64)> {
+        let of_judged = self.judged_end.filter(|_| measure == Measure::Makespan && self.judged_left == 0);
+        self.end.or(of_judged)
     }
 
     /// The measured part ends, unless it ends again later.

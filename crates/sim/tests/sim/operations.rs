@@ -197,6 +197,28 @@ fn judged_latencies_begin_with_the_mark() {
     }
 }
 
+/// The first task ends at 100, the second at 700, and a task that the first forks at 0 ends at 300.
+#[test]
+fn a_makespan_ends_with_the_last_judged_task() {
+    for host in HOSTS {
+        let makespan_ns = |judged: [bool; 3], mark: Option<Op>| {
+            let mut second = vec![compute(200)];
+            second.extend(mark);
+            second.push(compute(500));
+            let mut child = bound(&[2], vec![compute(300)]);
+            child.parent = Some(0);
+            let first = bound(&[0], vec![Op::Fork { task: 2 }, compute(100)]);
+            let mut tasks = vec![first, bound(&[1], second), child];
+            tasks.iter_mut().zip(judged).for_each(|(task, judged)| task.judged = judged);
+            outcome(&scenario(machine(1, 3, 1), tasks, host)).makespan_ns
+        };
+        assert_eq!(makespan_ns([true, false, false], None), 100, "{host:?}");
+        assert_eq!(makespan_ns([true, false, true], None), 300, "{host:?}");
+        assert_eq!(makespan_ns([false; 3], None), 700, "{host:?}");
+        assert_eq!(makespan_ns([true, false, false], Some(Op::MarkEnd)), 200, "a mark counts, {host:?}");
+    }
+}
+
 /// 1,000 pieces of 1,000 ns with a spread of 20 %: each between 800 and 1,200; their mean is near 1,000. Another seed
 /// draws others.
 #[test]

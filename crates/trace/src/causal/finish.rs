@@ -46,6 +46,8 @@ impl Model {
         if let Some(header) = &self.header {
             self.learnt.measured = header.measured.clone();
         }
+        self.find_service();
+        let service = self.service();
         let observed = self.observations();
         let flows = if options.recorded_waits_only { Flows::default() } else { self.infer_flows() };
         let mut loops = Loops::new(options);
@@ -53,6 +55,8 @@ impl Model {
             workload(name, self.tasks, &self.told, nr_cpus, &mut loops, &mut self.explained);
         once.signals = self.signals;
         once.channels = flows.channels;
+        self.explained.limited_groups = self.groups.limited;
+        once.groups = self.groups.take();
         self.explained.flows = flows.counts;
         self.explained.loops = loops.done(file)?;
         let runs = options.repeat.map_or(1, NonZeroU32::get);
@@ -73,6 +77,7 @@ impl Model {
             busy_ns,
             explained: self.explained,
             observed,
+            service,
             learnt: self.learnt,
             header: self.header,
             event_cost_ns: options.event_cost_ns,

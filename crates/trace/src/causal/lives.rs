@@ -3,27 +3,53 @@
 
 use wakelab_workload::{Op, TaskIndex};
 
-use super::{Cause, Model, State, Waker};
+use super::{Cause, Ids, Model, State, Waker};
 use crate::event::{Context, Event, TaskName};
 use crate::explained::Gap;
 use crate::program::{Step, Tracked};
 
 impl Model {
-    pub(super) fn fork(&mut self, cpu: u32, parent: &TaskName<'_>, child: &TaskName<'_>) {
+    pub(super) fn fork(&mut self, cpu: u32, of: &TaskName<'_>, child: &TaskName<'_>) {
         self.end_previous(child.tid);
         self.charge_call(cpu, |recorded| recorded.costs.fork_ns);
-        self.told.inherit(parent.tid, child.tid);
-        let by_recorder = self.is_recorder(parent.tid);
+        self.told.inherit(of.tid, child.tid);
+        let by_recorder = self.is_recorder(of.tid);
         let parent = match self.cause(cpu, Context::Task, None) {
             Cause::Task(waker) => Some(waker),
             Cause::Outside(_) | Cause::Unknown if by_recorder => None,
-            Cause::Outside(_) | Cause::Unknown => self.living(parent).map(|index| self.waker(index)),
+            Cause::Outside(_) | Cause::Unknown => self.living(of).map(|index| self.waker(index)),
         };
         if let Some(parent) = parent {
             self.charge_waking(cpu, parent.task, child.tid, cpu);
         }
         let index = self.add_task(child, Some(State::Born { parent }), self.now_ns);
-        self.task(index).of_recorder = by_recorder;
+        let above = self.by_tid.get(&of.tid).map(|above| &self.tasks[*above as usize]);
+        let of_command = above.is_some_and(|above| above.of_command);
+        let group = self.groups.of_new(child.tid, Some(above.and_then(|above| above.group)));
+        let child = self.task(index);
+        child.of_recorder = by_recorder;
+        child.of_command |= of_command;
+        (child.first_group, child.group) = (group, group);
+    }
+
+    /// Reads a cgroup_attach_task: of a whole process, or of one thread that is not its first.
+    pub(super) fn moved(&mut self, tid: u32, hierarchy: i64, path: &str) {
+        let Some(group) = self.groups.moved_to(hierarchy, path).filter(|_| self.ids != Ids::Foreign) else {
+            return;
+        };
+        let (now_ns, position) = (self.now_ns, self.position());
+        for task in self.tasks.iter_mut().filter(|task| task.tid == tid || task.process == Some(tid)) {
+            if task.state == State::Exited || task.group == group {
+                continue;
+            }
+            task.group = group;
+            let at_units = task.work_until(now_ns);
+            if task.is_before_its_work() {
+                task.first_group = group;
+            } else {
+                task.steps.push(Step { position, at_units, op: Op::MoveTo { group } });
+            }
+        }
     }
 
     pub(super) fn wakeup_new(&mut self, event: &Event<'_>, name: &TaskName<'_>, cpu: u32) {
@@ -116,6 +142,14 @@ impl Model {
         let is_recorder = self.is_recorder(name.tid);
         let mut task = Tracked::new(name, state.unwrap_or(State::Runnable), start_ns);
         task.is_recorder = is_recorder;
+        if state.is_none() {
+            let group = self.groups.of_new(name.tid, None);
+            (task.first_group, task.group) = (group, group);
+        }
+        if !self.command_seen && self.is_command(name.tid) {
+            self.command_seen = true;
+            task.of_command = true;
+        }
         self.tasks.push(task);
         self.by_tid.insert(name.tid, index);
         index

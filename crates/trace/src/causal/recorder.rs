@@ -12,13 +12,38 @@
 use wakelab_workload::TaskIndex;
 
 use super::{Model, OnCpu, State};
-use crate::observed::Observations;
+use crate::observed::{Observations, Service};
 
 impl Model {
     /// Whether the task of this id recorded. Ids of a container are not those of the events, so they say nothing.
     pub(super) fn is_recorder(&self, tid: u32) -> bool {
         self.ids != super::Ids::Foreign
             && self.header.as_ref().is_some_and(|header| header.recorder.contains(&tid))
+    }
+
+    /// Whether the recorded command began as the task of this id.
+    pub(super) fn is_command(&self, tid: u32) -> bool {
+        self.ids != super::Ids::Foreign
+            && self.header.as_ref().is_some_and(|header| header.command_pid == Some(tid))
+    }
+
+    /// Notes which tasks the recording says are its service: the command and all that descend from it, tasks with the
+    /// names of `--of`, and what our own exports say.
+    pub(super) fn find_service(&mut self) {
+        let names = self.header.as_ref().map_or(&[][..], |header| &header.service);
+        for task in self.tasks.iter_mut().filter(|task| !task.is_recorder) {
+            task.judged = task.of_command
+                || names.iter().any(|name| task.is_called(name))
+                || self.told.get(task.tid).is_some_and(|known| known.judged);
+        }
+    }
+
+    pub(super) fn service(&self) -> Service {
+        let names = self.header.as_ref().map(|header| header.service.clone()).unwrap_or_default();
+        match (self.command_seen, names.is_empty()) {
+            (false, true) => Service::Unknown,
+            (command, _) => Service::Told { command, names },
+        }
     }
 
     /// Ends the wait of a task that recorded, of which nothing else is kept; returns false for other tasks.
@@ -45,8 +70,9 @@ impl Model {
     pub(super) fn observations(&mut self) -> Observations {
         let mut observed = Observations::default();
         for task in self.tasks.iter_mut().filter(|task| !task.is_recorder) {
+            let judged = task.judged;
             let (comm, of) = task.watched();
-            observed.add(comm, &of);
+            observed.add(comm, &of, judged);
         }
         observed.sorted()
     }

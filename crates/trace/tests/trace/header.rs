@@ -88,20 +88,116 @@ fn what_events_cost_can_be_taken_off() {
 /// Without a header, recorders are known by their names; with one, by their ids; and it may name the service.
 #[test]
 fn the_service_is_told() {
-    let is_service = |header: &str| {
+    let service = |header: &str| {
         let mut script = Script::default();
         script.line("# wakelab-record: wakelab 0.1.0");
         for line in header.lines() {
             script.line(line);
         }
-        let recording = script.switch(0, 0, 0, "R", 1).switch(0, 10, 1, "S", 2).read();
+        let switch = |from: &str, to: &str| {
+            format!("prev_comm={from} prev_prio=120 prev_state=S ==> next_comm={to} next_prio=120")
+        };
+        let recording = script
+            .event(0, 0, 1, "sched:sched_switch", &switch("t1 prev_pid=1", "perf next_pid=2"))
+            .event(0, 9, 2, "sched:sched_switch", &switch("perf prev_pid=2", "kworker/0:1 next_pid=3"))
+            .read();
         let told = recording.notes().iter().any(|note| note == "no task is called x or y*");
-        (["t1", "perf", "kworker/0:1"].map(|comm| recording.is_service(comm)), told)
+        let names: Vec<String> =
+            recording.of_service(&recording.observed).map(|(comm, _)| comm.to_owned()).collect();
+        (names.join(" "), told)
     };
-    assert_eq!(is_service(""), ([true, false, false], false));
-    assert_eq!(is_service("# wakelab-recorder: 9"), ([true, true, false], false));
-    assert_eq!(is_service("# wakelab-service: t*"), ([true, false, false], false));
-    assert_eq!(is_service("# wakelab-service: x\n# wakelab-service: y*"), ([false; 3], true));
+    let is = |names: &str, told: bool| (names.to_owned(), told);
+    assert_eq!(service(""), is("t1", false));
+    assert_eq!(service("# wakelab-recorder: 9"), is("perf t1", false));
+    assert_eq!(service("# wakelab-service: t*"), is("t1", false));
+    assert_eq!(service("# wakelab-service: x\n# wakelab-service: y*"), is("", true));
+    assert_eq!(service("# wakelab-command-pid: 7"), is("t1", false), "the command was not seen");
+}
+
+/// t1 records and starts t3, which forks t4. t2 belongs to the service by its name, and t5 gets the command's id later.
+#[test]
+fn the_command_and_its_descendants_are_the_service() {
+    let service = |header: &str| {
+        let mut script = Script::default();
+        script.line("# wakelab-record: wakelab 0.1.0").line("# wakelab-recorder: 1");
+        for line in header.lines() {
+            script.line(line);
+        }
+        script
+            .switch(0, 0, 0, "R", 1)
+            .switch(1, 0, 0, "R", 2)
+            .fork(0, 20, 1, 3)
+            .switch(0, 40, 1, "S", 3)
+            .fork(0, 60, 3, 4)
+            .switch(0, 80, 3, "X", 4)
+            .switch(0, 95, 4, "X", 0)
+            .fork(1, 96, 2, 3)
+            .switch(1, 97, 2, "S", 3)
+            .switch(1, 100, 3, "S", 0);
+        let recording = script.explained();
+        let judged: Vec<u64> = recording.workload.tasks.iter().map(|task| u64::from(task.judged)).collect();
+        let seen: Vec<(String, u64)> = recording
+            .of_service(&recording.observed)
+            .map(|(comm, observed)| (comm.to_owned(), observed.tasks))
+            .collect();
+        (judged, seen, recording.notes().into_iter().find(|note| note.starts_with("service: ")))
+    };
+    let seen = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect::<Vec<_>>();
+    let (judged, tasks, note) = service("# wakelab-command-pid: 3");
+    assert_eq!((judged, tasks), (vec![0, 1, 1, 0], seen(&["t3", "t4"])));
+    assert_eq!(
+        note.expect("a line"),
+        "service: the command and all that it started (2 tasks); makespans and judged latencies are of these"
+    );
+    let (judged, tasks, note) = service("# wakelab-command-pid: 3\n# wakelab-service: t2");
+    assert_eq!((judged, tasks), (vec![1, 1, 1, 0], seen(&["t2", "t3", "t4"])));
+    assert!(
+        note.expect("a line").contains("the command, all that it started, and tasks called t2 (3 tasks)")
+    );
+    let (judged, tasks, note) = service("");
+    assert_eq!((judged, note), (vec![0; 4], None));
+    assert_eq!(tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 4);
+}
+
+/// t3 is in /a, and forks t4 there. t3 is moved to /b while t4 runs, and to the root at the end of its work.
+#[test]
+fn tasks_are_in_their_groups() {
+    let mut script = Script::default();
+    let move_to = |script: &mut Script, cpu: u32, time_ns: u64, current: u32, path: &str| {
+        let fields = format!("dst_root=1 dst_id=9 dst_level=1 dst_path={path} pid=3 comm=t3");
+        script.event(cpu, time_ns, current, "cgroup:cgroup_attach_task", &fields);
+    };
+    script
+        .line("# wakelab-record: wakelab 0.1.0")
+        .line("# wakelab-cgroup-hierarchy: 1")
+        .line("# wakelab-cgroup: /a cpu.shares=512")
+        .line("# wakelab-cgroup: /b cpu.shares=2048")
+        .line("# wakelab-task: pid=3 comm=t3 at=begin cgroup=/a")
+        .switch(0, 0, 0, "R", 3)
+        .fork(0, 20, 3, 4)
+        .switch(0, 40, 3, "R", 4);
+    move_to(&mut script, 0, 50, 4, "/b");
+    script.switch(0, 60, 4, "X", 3);
+    move_to(&mut script, 0, 90, 3, "/");
+    script.switch(0, 100, 3, "X", 0);
+    let recording = script.explained();
+    let groups: Vec<(&str, u32)> =
+        recording.workload.groups.iter().map(|group| (group.name.as_str(), group.shares)).collect();
+    assert_eq!(groups, [("/a", 512), ("/b", 2048)]);
+    let of = |name: &str| recording.workload.tasks.iter().find(|task| task.name == name).expect("a task");
+    assert_eq!((of("t3").group, of("t4").group), (Some(0), Some(0)));
+    let moved = |group| Op::MoveTo { group };
+    let expected = [
+        compute(20),
+        Op::Fork { task: 1 },
+        compute(20),
+        moved(Some(1)),
+        compute(30),
+        moved(None),
+        compute(10),
+    ];
+    assert_eq!(program(&recording, "t3"), expected);
+    assert!(recording.notes().contains(&"2 task groups, with 2 tasks at first and 2 moves later".to_owned()));
 }
 
 /// Ids of a container name other tasks, if any.
