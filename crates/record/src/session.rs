@@ -153,9 +153,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let mut lines = how(plan, &selection, &ran, began_s);
     lines.push_str(&facts::settings());
     // Those of the beginning count; some may have been made since.
-    for (path, values) in facts::cgroups() {
-        groups.entry(path).or_insert(values);
-    }
+    facts::cgroups().into_iter().for_each(|(path, values)| _ = groups.entry(path).or_insert(values));
     lines.push_str(&facts::cgroup_lines(&groups));
     lines.push_str(&task_lines(ids_known, &before, &after));
     let (status, end_ns) = (ran.status, ran.end_ns);

@@ -51,8 +51,8 @@ impl Format for Text {
         if self.printing || is_noise(text, any_event) { Line::Skip } else { Line::Unknown }
     }
 
-    /// `# wakelab-task: pid=7 cpus=0-3 footprint_bytes=32768 judged=1`; without `cpus=` it may run everywhere, and without
-    /// `judged=1` it does not belong to the service.
+    /// `# wakelab-task: pid=7 cpus=0-3 footprint_bytes=32768 judged=1`; without `cpus=` it may run everywhere, and
+    /// without `judged=1` it does not belong to the service.
     fn told(line: &str) -> Option<Told<'_>> {
         let mut scan = Scan::new(line);
         let tid = (scan.eat(TOLD) && scan.eat(" pid=")).then(|| scan.id()).flatten()?;

@@ -9,7 +9,8 @@
 //! - A group of version 2 without a weight does not have the controller, so its tasks belong to the nearest group above
 //!   that has it. In version 1 every group has it; one that was made and removed during the recording weighs as much as
 //!   a new one.
-//! - Shares are those of version 1, 1024 for a task of nice 0. `cpu.weight` is 100 for them. A group of `cpu.idle` has 3.
+//! - Shares are those of version 1, 1024 for a task of nice 0. `cpu.weight` is 100 for them. A group of `cpu.idle` has
+//!   3.
 //! - With autogroups on, a task of the root belongs to the group of its session, which weighs as a task of its nice
 //!   value.
 //!

@@ -85,8 +85,8 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Time from [`Op::MarkBegin`] (or 0) to [`Op::MarkEnd`], or to the end of the last task that is [`Task::judged`] if
-    /// there are such tasks, or to the end; lower is better.
+    /// Time from [`Op::MarkBegin`] (or 0) to [`Op::MarkEnd`], or to the end of the last task that is [`Task::judged`]
+    /// if there are such tasks, or to the end; lower is better.
     Makespan,
     /// Units counted by [`Op::Count`] per second from [`Op::MarkBegin`] (or 0) on; higher is better.
     Rate,
@@ -117,7 +117,8 @@ pub struct Task {
     /// where it is missing.
     #[serde(default = "default_footprint_bytes")]
     pub footprint_bytes: u64,
-    /// Whether [`Measure::WakeupLatency`] includes the task's wake-up latencies, and [`Measure::Makespan`] ends with it.
+    /// Whether [`Measure::WakeupLatency`] includes the task's wake-up latencies, and [`Measure::Makespan`] ends with
+    /// it.
     #[serde(default)]
     pub judged: bool,
     /// Whether it is unknown what the task does after its program, because the recording ends there. Then the end of
