@@ -17,8 +17,9 @@
  * says which part of the wait the miss already covers.
  *
  * Sets are bitmaps of `words` words per line: 0.9 MB of address space for 384 CPUs, 8 MB for 4096,
- * and as much as one more line per CPU for each task group. Of this only what is read or written is
- * touched. They are kept in rows: row w has the w-th word of every line's set, because a CPU that
+ * and as much as one more line per CPU for each task group; and 16 MB for the bitmaps of domains at
+ * 4096 CPUs, enough for a domain per CPU on every level. Of this only what is read or written is
+ * touched. Sets are kept in rows: row w has the w-th word of every line's set, because a CPU that
  * reads many CPUs' lines in turn has its bit in the same word of each. `used` has a bit for each
  * word of a line's set that is not 0, so that a write clears only those.
  *
@@ -96,8 +97,8 @@ WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_grou
 		at->lines.domains = (u64 *)((u8 *)at + domains);
 		at->lines.words = words;
 	}
-	/* Domains have at least two CPUs from the second of these levels on, then four, .. */
-	return domains + 2 * nr_cpus * words * sizeof(u64);
+	/* A level may have a domain for each CPU, also above the LLC's: nodes of one CPU, say. */
+	return domains + WL_MAX_LEVELS * nr_cpus * words * sizeof(u64);
 }
 
 /* `cpu` executes from now on, and what it waits for is noted from the start. */
