@@ -141,7 +141,7 @@ fn one_cpu_of_two_is_a_smaller_machine() {
     assert!(part_ns.abs_diff(small_ns) * 20 <= small_ns, "{part_ns} and {small_ns}");
     assert!(whole_ns * 3 <= part_ns * 2, "{whole_ns} and {part_ns}");
     assert_eq!(none, serde_json::json!([]));
-    let all = serde_json::json!([{ "option": "cpus", "comm": "*", "to": "0", "tasks": 29, "moved": 2 }]);
+    let all = serde_json::json!([{ "option": "cpus", "comm": "*", "to": "0", "tasks": 29, "groups": 0, "moved": 2 }]);
     assert_eq!(confined, all);
 }
 

@@ -119,7 +119,7 @@ fn the_service_is_what_the_recording_tells() {
     let recording = Recording { observed: told(1), service, ..demo() };
     let check = Check::new(&recording, &[told(1)], "m", "p");
     let document = serde_json::to_value(check.document(&[1])).unwrap();
-    assert_eq!(document["service"], r"the command, all that it started, and tasks called x\u{1b}");
+    assert_eq!(document["service"], r"the command, all that it started, and tasks called x\x1b");
     assert_eq!(
         (&document["metrics"][2]["recorded"], &document["tasks"][0]["tasks"]),
         (&20.into(), &1.into())

@@ -11,6 +11,9 @@
  * dispatch on an idle CPU even if a task of a higher class comes next, so each wake-up of such a
  * task on an idle CPU is such a moment. What was put there would wait until the higher class is
  * done, beside idle CPUs.
+ *
+ * That is looked at with --partial only, where a higher class may have a CPU for ever. Without it,
+ * higher classes are real-time tasks, which come seldom and give way.
  */
 #ifndef SCX_WAKELAB_CLASSES_H
 #define SCX_WAKELAB_CLASSES_H
@@ -62,12 +65,12 @@ static u32 nr_delayed(const struct rq *rq)
 }
 
 /*
- * Is a task of a higher class runnable on cpu? Then none of ours runs there next. Exact with the
- * lock of that run queue, as in dispatch; without it, a task that is just coming is missed.
+ * With --partial: is a task of a higher class runnable on cpu? Then none of ours runs there next.
+ * The caller has the lock of that run queue, as dispatch has.
  */
 static bool has_higher(s32 cpu)
 {
-	struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+	struct rq *rq = is_partial ? bpf_per_cpu_ptr(&runqueues, cpu) : NULL;
 	u32 higher;
 
 	if (!rq)

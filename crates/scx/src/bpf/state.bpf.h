@@ -249,7 +249,7 @@ static __always_inline bool goes_straight(struct task_struct *p, struct scratch 
 	 * With --partial a task of a higher class may come before the idle CPU reschedules, and
 	 * stay for ever (classes.bpf.h). Real-time tasks come more seldom, and give way.
 	 */
-	return wl_read_once(c->state) < WL_CPU_BUSY && !is_partial && !has_higher(out->cpu);
+	return wl_read_once(c->state) < WL_CPU_BUSY && !is_partial;
 }
 
 /*
