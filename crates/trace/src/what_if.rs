@@ -15,12 +15,12 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use wakelab_machine::{cpu_list, printable};
-use wakelab_workload::{Task, Workload};
+use wakelab_workload::{Group, Task, Workload};
 
 use crate::fold::{Fit, Folded, fit, fold};
 use crate::groups::{WEIGHTS, shares_of_weight};
 use crate::kernel::{bound_cpu, weight_of_nice};
-use crate::loops::{closeness, fits};
+use crate::loops::closeness;
 use crate::program::cpus;
 
 /// The pattern that all names fit.
@@ -190,60 +190,61 @@ impl fmt::Display for CpusChange {
     }
 }
 
+/// What a pattern names.
+trait Target: Sized {
+    fn all_of(workload: &mut Workload) -> &mut [Self];
+    /// How well the pattern fits; `None` if it does not.
+    fn closeness(&self, pattern: &str) -> Option<(usize, bool)>;
+    /// The error if a pattern fits none of all.
+    fn unknown(pattern: &str, all: &[Self]) -> WhatIfError;
+}
+
+impl Target for Task {
+    fn all_of(workload: &mut Workload) -> &mut [Task] {
+        &mut workload.tasks
+    }
+
+    fn closeness(&self, pattern: &str) -> Option<(usize, bool)> {
+        closeness(pattern, &self.name)
+    }
+
+    fn unknown(pattern: &str, _: &[Task]) -> WhatIfError {
+        WhatIfError::NoSuchTask { comm: pattern.to_owned() }
+    }
+}
+
+impl Target for Group {
+    fn all_of(workload: &mut Workload) -> &mut [Group] {
+        &mut workload.groups
+    }
+
+    fn closeness(&self, pattern: &str) -> Option<(usize, bool)> {
+        let bare = self.name.strip_prefix('/').unwrap_or(&self.name);
+        [&self.name, bare].into_iter().filter_map(|path| closeness(pattern, path)).max()
+    }
+
+    fn unknown(pattern: &str, all: &[Group]) -> WhatIfError {
+        let known = all.iter().map(|group| group.name.clone()).collect();
+        WhatIfError::NoSuchGroup { path: pattern.to_owned(), known }
+    }
+}
+
 /// A change with a pattern of names.
 trait Change: fmt::Display {
     const OPTION: &'static str;
-    fn comm(&self) -> &str;
+    /// A task, or a task group.
+    type Of: Target;
+    fn pattern(&self) -> &str;
     fn to(&self) -> String;
-    /// Changes a task that the pattern fits. Returns whether it was bound to other CPUs.
-    fn apply(&self, task: &mut Task) -> bool;
-}
-
-impl WeightChange {
-    /// How well a group's path fits the pattern; `None` if it does not.
-    fn closeness(&self, path: &str) -> Option<(usize, bool)> {
-        let bare = path.strip_prefix('/').unwrap_or(path);
-        [path, bare].into_iter().filter_map(|path| closeness(&self.path, path)).max()
-    }
-
-    /// Changes the weight of each group by the longest pattern that it fits.
-    fn apply_all(
-        changes: &[WeightChange],
-        workload: &mut Workload,
-    ) -> Result<Vec<ChangedTasks>, (String, WhatIfError)> {
-        let mut done = Vec::with_capacity(changes.len());
-        for (index, change) in changes.iter().enumerate() {
-            let path = change.path.clone();
-            let refuse = |error| Err((format!("--weight {change}"), error));
-            if changes[..index].iter().any(|other| other.path == path) {
-                return refuse(WhatIfError::Twice { comm: path });
-            }
-            if !workload.groups.iter().any(|group| change.closeness(&group.name).is_some()) {
-                let known = workload.groups.iter().map(|group| group.name.clone()).collect();
-                return refuse(WhatIfError::NoSuchGroup { path, known });
-            }
-            let to = change.weight.to_string();
-            done.push(ChangedTasks { option: "weight", comm: path, to, tasks: 0, moved: 0, groups: 0 });
-        }
-        for group in &mut workload.groups {
-            let best = changes
-                .iter()
-                .zip(&mut done)
-                .filter_map(|(change, done)| Some((change.closeness(&group.name)?, change, done)))
-                .max_by_key(|(closeness, ..)| *closeness);
-            if let Some((_, change, done)) = best {
-                group.shares = shares_of_weight(change.weight);
-                done.groups += 1;
-            }
-        }
-        Ok(done)
-    }
+    /// Changes what the pattern fits, and counts it.
+    fn apply(&self, to: &mut Self::Of, done: &mut ChangedTasks);
 }
 
 impl Change for NiceChange {
     const OPTION: &'static str = "nice";
+    type Of = Task;
 
-    fn comm(&self) -> &str {
+    fn pattern(&self) -> &str {
         &self.comm
     }
 
@@ -251,16 +252,17 @@ impl Change for NiceChange {
         self.nice.to_string()
     }
 
-    fn apply(&self, task: &mut Task) -> bool {
+    fn apply(&self, task: &mut Task, done: &mut ChangedTasks) {
         task.weight = weight_of_nice(self.nice);
-        false
+        done.tasks += 1;
     }
 }
 
 impl Change for CpusChange {
     const OPTION: &'static str = "cpus";
+    type Of = Task;
 
-    fn comm(&self) -> &str {
+    fn pattern(&self) -> &str {
         &self.comm
     }
 
@@ -268,12 +270,31 @@ impl Change for CpusChange {
         cpu_list(&self.cpus)
     }
 
-    fn apply(&self, task: &mut Task) -> bool {
+    fn apply(&self, task: &mut Task, done: &mut ChangedTasks) {
         let is_bound = bound_cpu(&task.name).is_some() && task.allowed.is_some();
         if !is_bound {
             task.allowed = Some(self.cpus.clone());
         }
-        fit(task, &self.cpus) == Fit::Moved
+        done.moved += u64::from(fit(task, &self.cpus) == Fit::Moved);
+        done.tasks += 1;
+    }
+}
+
+impl Change for WeightChange {
+    const OPTION: &'static str = "weight";
+    type Of = Group;
+
+    fn pattern(&self) -> &str {
+        &self.path
+    }
+
+    fn to(&self) -> String {
+        self.weight.to_string()
+    }
+
+    fn apply(&self, group: &mut Group, done: &mut ChangedTasks) {
+        group.shares = shares_of_weight(self.weight);
+        done.groups += 1;
     }
 }
 
@@ -292,37 +313,37 @@ impl WhatIf {
         }
         let mut what_if = change_all(&self.nice, workload)?;
         what_if.extend(change_all(&self.cpus, workload)?);
-        what_if.extend(WeightChange::apply_all(&self.weights, workload)?);
+        what_if.extend(change_all(&self.weights, workload)?);
         Ok(Changed { folded, what_if })
     }
 }
 
-/// Changes each task by the longest pattern that it fits.
+/// Changes each task or group by the longest pattern that it fits.
 fn change_all<C: Change>(
     changes: &[C],
     workload: &mut Workload,
 ) -> Result<Vec<ChangedTasks>, (String, WhatIfError)> {
+    let all = C::Of::all_of(workload);
     let mut done = Vec::with_capacity(changes.len());
     for (index, change) in changes.iter().enumerate() {
-        let comm = change.comm().to_owned();
+        let comm = change.pattern().to_owned();
         let refuse = |error| Err((format!("--{} {change}", C::OPTION), error));
-        if changes[..index].iter().any(|other| other.comm() == comm) {
+        if changes[..index].iter().any(|other| other.pattern() == comm) {
             return refuse(WhatIfError::Twice { comm });
         }
-        if !workload.tasks.iter().any(|task| fits(&comm, &task.name)) {
-            return refuse(WhatIfError::NoSuchTask { comm });
+        if !all.iter().any(|one| one.closeness(&comm).is_some()) {
+            return refuse(Target::unknown(&comm, all));
         }
         done.push(ChangedTasks { option: C::OPTION, comm, to: change.to(), tasks: 0, moved: 0, groups: 0 });
     }
-    for task in &mut workload.tasks {
+    for one in all {
         let best = changes
             .iter()
             .zip(&mut done)
-            .filter_map(|(change, done)| Some((closeness(change.comm(), &task.name)?, change, done)))
+            .filter_map(|(change, done)| Some((one.closeness(change.pattern())?, change, done)))
             .max_by_key(|(closeness, ..)| *closeness);
         if let Some((_, change, done)) = best {
-            done.moved += u64::from(change.apply(task));
-            done.tasks += 1;
+            change.apply(one, done);
         }
     }
     Ok(done)
@@ -364,7 +385,7 @@ impl ChangedTasks {
 
 #[cfg(test)]
 mod tests {
-    use wakelab_workload::{Group, Measure};
+    use wakelab_workload::Measure;
 
     use super::*;
 
