@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::event::{Context, Event};
 use crate::format;
-use crate::raw::same::{assert_fixture, printed, shared};
+use crate::raw::same::{assert_fixture, printed, refused, shared};
 
 /// Returns the files of the fixture, by their names, and checks that the fixture has their bytes.
 fn fixture() -> Vec<(&'static str, Vec<u8>)> {
@@ -209,17 +209,7 @@ fn refusal(change: impl Fn(&mut Vec<(&'static str, Vec<u8>)>)) -> String {
     let mut files = fixture();
     change(&mut files);
     let tar = tar_of("t", &files);
-    let mut reader = match format::reader(&tar[..], "f") {
-        Ok(reader) => reader,
-        Err(error) => return error.to_string(),
-    };
-    loop {
-        match reader.next_item() {
-            Ok(None) => panic!("accepted"),
-            Ok(Some(_)) => {}
-            Err(error) => return error.to_string(),
-        }
-    }
+    refused(format::reader(&tar[..], "f"))
 }
 
 fn plain_metadata(files: &mut [(&'static str, Vec<u8>)], from: &str, to: &str) {

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::*;
 use crate::event::{Context, Event, What};
 use crate::format;
-use crate::raw::same::{assert_same, printed};
+use crate::raw::same::{assert_same, printed, refused};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
@@ -150,17 +150,7 @@ fn packed_records_may_be_padded() {
 fn refusal(change: impl Fn(&mut Vec<u8>)) -> String {
     let mut bytes = std::fs::read(fixture("sleep.perf.data")).expect("a fixture");
     change(&mut bytes);
-    let mut reader = match Reader::new(Store::of_memory(bytes, "f", None)) {
-        Ok(reader) => reader,
-        Err(error) => return error.to_string(),
-    };
-    loop {
-        match reader.next_item() {
-            Ok(None) => panic!("accepted"),
-            Ok(Some(_)) => {}
-            Err(error) => return error.to_string(),
-        }
-    }
+    refused(Reader::new(Store::of_memory(bytes, "f", None)).map(|reader| Box::new(reader) as _))
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::TraceError;
 use crate::event::{Event, EventSource, Item};
 
 /// Returns the path of a recording by others beside the project, which may not be shipped; says so if it is not there.
@@ -63,6 +64,21 @@ pub(crate) fn assert_same(
         }
     }
     0
+}
+
+/// Returns why a recording is refused, where it is opened or later.
+pub(crate) fn refused(opened: Result<Box<dyn EventSource + '_>, TraceError>) -> String {
+    let mut reader = match opened {
+        Ok(reader) => reader,
+        Err(error) => return error.to_string(),
+    };
+    loop {
+        match reader.next_item() {
+            Ok(None) => panic!("accepted"),
+            Ok(Some(_)) => {}
+            Err(error) => return error.to_string(),
+        }
+    }
 }
 
 /// Checks that the fixture `name` has these bytes, and returns its path. With WAKELAB_WRITE_FIXTURES set, writes it.

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::*;
 use crate::event::{Context, Event, What};
 use crate::format;
-use crate::raw::same::{assert_fixture, assert_same, printed, shared};
+use crate::raw::same::{assert_fixture, assert_same, printed, refused, shared};
 use crate::trace_dat::written::{Order, small};
 
 /// What the text has as well: without flags, so without interrupts.
@@ -121,18 +121,7 @@ fn what_is_wrong_is_named_with_its_byte() {
     let refusal = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = small(Order::Little);
         change(&mut bytes);
-        let reader = Reader::new(Store::of_memory(bytes, "f", None));
-        let mut reader = match reader {
-            Ok(reader) => reader,
-            Err(error) => return error.to_string(),
-        };
-        loop {
-            match reader.next_item() {
-                Ok(None) => panic!("accepted"),
-                Ok(Some(_)) => {}
-                Err(error) => return error.to_string(),
-            }
-        }
+        refused(Reader::new(Store::of_memory(bytes, "f", None)).map(|reader| Box::new(reader) as _))
     };
     assert_eq!(
         refusal(&|bytes| bytes[10] = b'5'),
