@@ -203,14 +203,16 @@ fn read_recording(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Reco
 }
 
 /// Reads a recording for replays on any machine, without what recording cost its tasks. That stands at the end of a
-/// recording, so it is read twice; a pipe cannot be, and keeps it.
+/// recording, so the lines are read twice; a pipe's cannot be, and it keeps the cost. The built-in one has no header.
 fn read_without_recorder(path: &Path, args: &ImportArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
-    let (workload, recording) = read_recording(path, args)?;
-    let event_cost_ns = recording.header.as_ref().and_then(|header| header.event_cost_ns);
-    if event_cost_ns.is_none() || !can_be_read_again(path) {
-        return Ok((workload, Some(recording)));
-    }
-    let recording = read_as(path, &Options { event_cost_ns, ..options(args)? })?;
+    let options = options(args)?;
+    let header = if path.exists() && can_be_read_again(path) {
+        wakelab_trace::read_header(path).map_err(bad_input)?
+    } else {
+        None
+    };
+    let event_cost_ns = header.and_then(|header| header.event_cost_ns);
+    let recording = read_as(path, &Options { event_cost_ns, ..options })?;
     Ok((Arc::new(recording.workload.clone()), Some(recording)))
 }
 

@@ -58,6 +58,8 @@ use serde::Serialize;
 use wakelab_machine::Machine;
 use wakelab_workload::Workload;
 
+use event::{EventSource, Item};
+
 pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
 pub use fold::{Folded, fold};
@@ -138,15 +140,38 @@ pub struct Recording {
 /// # Errors
 /// Everything that [`read_from`] refuses, any other folder, and a file that cannot be opened.
 pub fn read(path: &Path, options: &Options) -> Result<Recording, TraceError> {
-    let shown = path.display().to_string();
-    let name = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
-    let mut reader = if path.is_dir() {
-        format::reader_of_folder(path, &shown)?
-    } else {
-        let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
-        format::reader_of_file(file, &shown)?
-    };
+    let mut reader = open(path)?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     causal::model(&mut *reader, &name, options)
+}
+
+/// Reads what `wakelab record` wrote about the recording in `path`; `None` if another program made it. A part of it
+/// stands at the end, so all lines are read, but not modelled.
+///
+/// # Errors
+/// Those of [`read`] that are about single lines.
+pub fn read_header(path: &Path) -> Result<Option<Header>, TraceError> {
+    let mut reader = open(path)?;
+    let mut header: Option<Header> = None;
+    while let Some(item) = reader.next_item()? {
+        match item {
+            Item::Header(line) => header.get_or_insert_default().add(&line),
+            // A header begins above the first event.
+            Item::Event(_) if header.is_none() => break,
+            _ => {}
+        }
+    }
+    Ok(header)
+}
+
+/// Returns the reader of a file or folder.
+fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
+    let shown = path.display().to_string();
+    if path.is_dir() {
+        return format::reader_of_folder(path, &shown);
+    }
+    let file = File::open(path).map_err(|source| TraceError::Io { file: shown.clone(), source })?;
+    format::reader_of_file(file, &shown)
 }
 
 /// Reads a recording from `input`, which may be packed with gzip, xz or zstd. Errors call it `file`; the workload is

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use wakelab_trace::{Gap, Options, Recording, read};
+use wakelab_trace::{Gap, Options, Recording, read, read_header};
 use wakelab_workload::Op;
 
 use crate::executor::{execute, work_ns};
@@ -169,6 +169,10 @@ fn a_recording_with_a_header() {
     // The last line says how many events there are; the line before the last but one, what each of them cost.
     assert_eq!((recording.events, recording.explained.lost_events), (642, 0));
     assert_eq!(header.event_cost_ns, Some(899));
+    assert_eq!(read_header(&path("hackbench.rec.gz")).expect("it was read above").as_ref(), Some(header));
+    for without in ["hackbench.perf.txt", "sleep.perf.data", "small.ctf"] {
+        assert_eq!(read_header(&path(without)).expect("the fixture is well formed"), None, "{without}");
+    }
 
     let named = |name: &str| recording.workload.tasks.iter().filter(|task| task.name == name).count();
     assert_eq!((named("hackbench"), named("perf"), named("wakelab")), (5, 0, 0));
