@@ -12,10 +12,10 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::thread;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::time::{ClockId, clock_gettime};
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
+use crate::clock::{cpu_time_ns, pin};
 use crate::error::{RecordError, system};
 use crate::perf::Recorder;
 
@@ -72,13 +72,12 @@ pub(crate) fn hand_over_ns() -> io::Result<u64> {
 fn sample_ns() -> io::Result<i64> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
     let first = (0..CpuSet::count()).find(|&cpu| allowed.is_set(cpu).unwrap_or(false));
-    let mut cpu = CpuSet::new();
-    cpu.set(first.ok_or_else(|| io::Error::other("this process may run nowhere"))?)?;
+    let cpu = first.ok_or_else(|| io::Error::other("this process may run nowhere"))?;
     let ((there_out, there_in), (back_out, back_in)) = (io::pipe()?, io::pipe()?);
     thread::scope(|scope| {
         let thread = |name: &str| thread::Builder::new().name(format!("{THREAD}-{name}"));
-        let one = thread("a").spawn_scoped(scope, || pass(&cpu, true, back_out, there_in))?;
-        let two = thread("b").spawn_scoped(scope, || pass(&cpu, false, there_out, back_in))?;
+        let one = thread("a").spawn_scoped(scope, || pass(cpu, true, back_out, there_in))?;
+        let two = thread("b").spawn_scoped(scope, || pass(cpu, false, there_out, back_in))?;
         let joined = |thread: thread::ScopedJoinHandle<'_, io::Result<i64>>| {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
         };
@@ -87,9 +86,9 @@ fn sample_ns() -> io::Result<i64> {
 }
 
 /// One of the two threads. Returns its CPU time.
-fn pass(cpu: &CpuSet, begins: bool, mut from: PipeReader, mut to: PipeWriter) -> io::Result<i64> {
+fn pass(cpu: usize, begins: bool, mut from: PipeReader, mut to: PipeWriter) -> io::Result<i64> {
     let mut byte = [0];
-    sched_setaffinity(Pid::from_raw(0), cpu)?;
+    pin(cpu)?;
     let begin_ns = cpu_time_ns()?;
     for _ in 0..ROUNDS {
         if begins {
@@ -100,12 +99,7 @@ fn pass(cpu: &CpuSet, begins: bool, mut from: PipeReader, mut to: PipeWriter) ->
             to.write_all(&byte)?;
         }
     }
-    Ok(cpu_time_ns()? - begin_ns)
-}
-
-pub(crate) fn cpu_time_ns() -> io::Result<i64> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-    Ok(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
+    Ok((cpu_time_ns()? - begin_ns).cast_signed())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! the recorder. The library prints nothing and catches no signals; a caller that does passes a [`Stop`].
 
 mod calls;
+mod clock;
 mod cost;
 mod descriptors;
 mod error;

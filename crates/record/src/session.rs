@@ -12,12 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, geteuid, gettid};
 use wakelab_machine::Machine;
 use wakelab_trace::{Header, Measured, header};
 
 use crate::calls::Calls;
+use crate::clock;
 use crate::cost::{self, Added};
 use crate::error::{RecordError, system};
 use crate::events::{Group, Selection, event_folders, select};
@@ -271,7 +271,5 @@ fn wait_for_end(pid: Pid) {
 
 /// The time on perf's clock.
 fn now_ns() -> Result<u64, RecordError> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(system("read the clock"))?;
-    let ns = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
-    Ok(u64::try_from(ns).unwrap_or(0))
+    clock::now_ns().map_err(system("read the clock"))
 }

@@ -24,12 +24,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
 use wakelab_machine::{Distance, Topology};
 use wakelab_trace::{Measured, MeasuredWake, WakeKind};
 
+use crate::clock::{cpu_time_ns, now_ns, pin};
 use crate::cost::{self, THREAD};
 
 /// For how long the other CPU idles before a wake-up, and in how many rounds.
@@ -97,7 +95,7 @@ impl Shared {
 
 /// The thread that wakes others.
 fn wake(here: u32, there: Option<u32>) -> io::Result<Measured> {
-    pin(here)?;
+    pin(here as usize)?;
     let before = there.and_then(ticks);
     let (near, far) = (Shared::default(), Shared::default());
     thread::scope(|scope| {
@@ -166,9 +164,9 @@ fn write_ns(pipe: &mut PipeWriter) -> io::Result<(u64, u64)> {
 
 /// Writes a byte. Returns the CPU time of that.
 fn write_cpu_ns(pipe: &mut PipeWriter) -> io::Result<u64> {
-    let began_ns = cost::cpu_time_ns()?;
+    let began_ns = cpu_time_ns()?;
     pipe.write_all(&[0])?;
-    Ok(u64::try_from(cost::cpu_time_ns()? - began_ns).unwrap_or(0))
+    Ok(cpu_time_ns()?.saturating_sub(began_ns))
 }
 
 /// Starts a thread that waits on `cpu` again and again until its pipe is closed. Returns its pipe. With `back` it says
@@ -189,7 +187,7 @@ fn wakee<'scope>(
 }
 
 fn wait(cpu: u32, shared: &Shared, mut from: PipeReader, mut back: Option<PipeWriter>) -> io::Result<()> {
-    pin(cpu)?;
+    pin(cpu as usize)?;
     let memory = vec![1; WORK_BYTES];
     work(&memory);
     let mut byte = [0];
@@ -267,17 +265,6 @@ fn ticks(cpu: u32) -> Option<[u64; 2]> {
 fn busy_percent(before: [u64; 2], after: [u64; 2]) -> Option<u32> {
     let [busy, all] = [0, 1].map(|which| after[which].saturating_sub(before[which]));
     u32::try_from((busy * 100).checked_div(all)?).ok()
-}
-
-fn pin(cpu: u32) -> io::Result<()> {
-    let mut only = CpuSet::new();
-    only.set(cpu as usize)?;
-    Ok(sched_setaffinity(Pid::from_raw(0), &only)?)
-}
-
-fn now_ns() -> io::Result<u64> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
-    Ok(u64::try_from(time.tv_sec() * 1_000_000_000 + time.tv_nsec()).unwrap_or(0))
 }
 
 #[cfg(test)]
