@@ -11,8 +11,8 @@
 //! What one task reads from a socket, a pipe or an eventfd becomes a channel. Each call that sent puts one message in,
 //! when the data was ready. A call that received takes the messages that its bytes complete. A wait that one of these
 //! messages ended becomes part of the receive. A wait for room (the reader, or another writer, woke the sender) becomes
-//! part of the send: the channel holds as many messages as it ever held in the recording, and its writers are woken at
-//! the free room at which they were woken there. flow.rs has the rules, also for streams of bytes.
+//! part of the send: the channel holds as many messages as were there when senders began to wait, and its writers are
+//! woken at the free room at which they were woken there. flow.rs has the rules, also for streams of bytes.
 //!
 //! Worked example. A sends 100 bytes three times; the first wakes B, which waited, and B receives 100 and then 200:
 //! ```text
