@@ -65,12 +65,12 @@ static u32 nr_delayed(const struct rq *rq)
 }
 
 /*
- * With --partial: is a task of a higher class runnable on cpu? Then none of ours runs there next.
- * The caller has the lock of that run queue, as dispatch has.
+ * Is a task of a higher class runnable on cpu? Then none of ours runs there next. The caller has
+ * the lock of that run queue, as dispatch has.
  */
 static bool has_higher(s32 cpu)
 {
-	struct rq *rq = is_partial ? bpf_per_cpu_ptr(&runqueues, cpu) : NULL;
+	struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
 	u32 higher;
 
 	if (!rq)

@@ -191,17 +191,20 @@ void BPF_STRUCT_OPS(wakelab_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * A task of a higher class runs on cpu next. What waits there stays in its queue, from which other
- * CPUs may pull it.
+ * With --partial: does dispatch leave cpu to a task of a higher class, which runs there next? What
+ * waits stays in its queue, from which other CPUs may pull it.
  */
-static void yield_cpu(s32 cpu)
+static bool yields_cpu(s32 cpu, struct scratch *sc)
 {
-	struct scratch *sc = scratch_of(cpu);
-
+	if (!is_partial)
+		return false;
+	sc->yielded = has_higher(cpu);
+	if (!sc->yielded)
+		return false;
 	sc->switch_ns = 0;
-	sc->yielded = 1;
 	if (wl_read_once(wl_cpu_of(&policy, cpu)->nr_queued))
 		watch_taken();
+	return true;
 }
 
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
@@ -210,11 +213,8 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 	u64 now_ns = 0;
 
 	cpu_stats()->dispatches++;
-	if (has_higher(cpu)) {
-		yield_cpu(cpu);
+	if (yields_cpu(cpu, sc))
 		return;
-	}
-	sc->yielded = 0;
 	/* If prev has just gone to sleep, stopping() was a moment ago. */
 	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED))
 		now_ns = sc->switch_ns;
@@ -300,9 +300,11 @@ void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 	 * Left to a higher class, and yet idle: a task of it was counted that only sleeps (6.12.0
 	 * does not tell them apart).
 	 */
-	if (idle && sc->yielded)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	sc->yielded = 0;
+	if (is_partial && sc->yielded) {
+		sc->yielded = 0;
+		if (idle)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 	if (idle)
 		wl_idle(&policy, cpu, bpf_ktime_get_ns());
 	else
