@@ -20,6 +20,7 @@ mod style_prose;
 mod style_rust;
 mod test;
 mod truth;
+mod truth_groups;
 mod vm;
 mod vm_ab;
 mod vm_bench;
@@ -62,6 +63,8 @@ enum Chore {
     Parity(parity::ParityArgs),
     /// Measure how true replays are, on recordings that it makes, and write docs/results/truth.md (root, perf).
     Truth(truth::TruthArgs),
+    /// Measure how true `--weight` and `--nice` are, and write docs/results/truth-groups.md (root, perf).
+    TruthGroups(truth_groups::TruthGroupsArgs),
     /// Build the test kernel, and run the scheduler on it under emulation.
     Vm(vm::VmArgs),
 }
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Chore::Instructions(args) => instructions::run(&args),
         Chore::Parity(args) => parity::run(args),
         Chore::Truth(args) => truth::run(&args),
+        Chore::TruthGroups(args) => truth_groups::run(&args),
         Chore::Vm(args) => vm::run(args),
     };
     match result {

@@ -193,12 +193,12 @@ fn predict(wakelab: &Path, from: &Path, cpus: &str, truth: &Path) -> Result<Valu
 }
 
 /// A value of a metric: `recorded`, `replayed` or `error_percent`.
-fn value(check: &Value, figure: &str, what: &str) -> Option<f64> {
+pub(crate) fn value(check: &Value, figure: &str, what: &str) -> Option<f64> {
     let metrics = check["metrics"].as_array()?;
     metrics.iter().find(|metric| metric["name"] == figure)?[what].as_f64()
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {
@@ -208,7 +208,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-fn off_percent(predicted: f64, truth: f64) -> f64 {
+pub(crate) fn off_percent(predicted: f64, truth: f64) -> f64 {
     (predicted / truth - 1.0) * 100.0
 }
 
@@ -287,21 +287,28 @@ fn percent(value: Option<f64>) -> String {
     }
 }
 
+/// Says on what a page was measured.
+pub(crate) fn kernel_words() -> Result<String> {
+    let nr_cpus = std::thread::available_parallelism()?;
+    let kernel = command::text(Command::new("uname").arg("-r"))?;
+    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let packs = line.split_whitespace().find(|word| word.starts_with("sched_vcpu_pack"));
+    let packs = packs.map(|word| format!(" (not mainline: booted with {word})")).unwrap_or_default();
+    Ok(format!("{nr_cpus} CPUs, Linux {kernel}{packs}"))
+}
+
 /// The page for docs/.
 fn page(programs: &[Program], args: &TruthArgs, nr_cpus: usize) -> Result<String> {
     let command =
         if args.programs.is_empty() { String::new() } else { format!(" {}", args.programs.join(" ")) };
-    let kernel = command::text(Command::new("uname").arg("-r"))?;
-    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let packs = line.split_whitespace().find(|word| word.starts_with("sched_vcpu_pack"));
     let mut out = format!(
         "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n# How true replays are\n\n\
-         Written by `cargo xtask truth{command} --repeats {}` on {nr_cpus} CPUs, Linux {kernel}{}. The programs are in \
+         Written by `cargo xtask truth{command} --repeats {}` on {}. The programs are in \
          [truth/](../../truth/README.md); each was recorded {} times on all CPUs and on CPU 0 alone, in turn.\n\n\
          Errors are in percent of what was recorded, medians over recordings; `x12` is 12 times as much. *Null* is the \
          difference between two recordings of the same kind: no prediction can be better.\n",
         args.repeats,
-        packs.map(|word| format!(" (not mainline: booted with {word})")).unwrap_or_default(),
+        kernel_words()?,
         args.repeats,
     );
     let all = format!("{nr_cpus} CPUs");
@@ -320,7 +327,7 @@ fn page(programs: &[Program], args: &TruthArgs, nr_cpus: usize) -> Result<String
 }
 
 /// A line of the page with its newline; prose is broken at the house's width.
-fn wrapped(line: &str) -> String {
+pub(crate) fn wrapped(line: &str) -> String {
     let mut out = String::new();
     let mut length = 0;
     let breaks = !line.starts_with(['|', '#', '<']);

@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cargo xtask truth-groups`: how true what-ifs about weights and nice values are. Records programs that compete for
+//! CPUs with some weights or nice values and with others, predicts each from the other, and prints the errors beside
+//! the differences between recordings of the same kind (the null error).
+//!
+//! Other programs use the machine meanwhile. So all that compete are in one control group with the largest weight there
+//! is, and figures are relative to each other: a program's *share* is its CPU time by the time from the common
+//! beginning to its end, and *done* is that time. The work is the same in every recording, so a share follows from the
+//! division of the CPU alone.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::Value;
+
+use crate::command::{self, Skipped};
+use crate::truth::{kernel_words, median, off_percent, value, wrapped};
+
+/// Arguments of `cargo xtask truth-groups`.
+#[derive(Args)]
+pub(crate) struct TruthGroupsArgs {
+    /// Cases by name; all of them if none is named.
+    #[arg(value_name = "CASE", value_parser = CASES.each_ref().map(|case| case.name))]
+    cases: Vec<String>,
+    /// Recordings of each case on each side; more tell the null error better and take longer.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=20))]
+    repeats: u32,
+    /// Write the page to FILE instead of docs/results/truth-groups.md.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Keep the recordings in FOLDER.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Replay the recordings in FOLDER, which --keep left there, instead of making new ones.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "keep")]
+    from: Option<PathBuf>,
+}
+
+/// Programs that compete, on two sides: with some weights and nice values, and with others.
+struct Case {
+    name: &'static str,
+    what: &'static str,
+    /// As many CPUs as this, the last ones of the machine.
+    cpus: usize,
+    programs: &'static [Program],
+    /// Groups below [`BASE`] with their `cpu.weight` on both sides, parents first.
+    groups: &'static [(&'static str, [u32; 2])],
+}
+
+struct Program {
+    name: &'static str,
+    group: &'static str,
+    nice: [i32; 2],
+    /// As truth/groups/compete.py reads it.
+    work: &'static str,
+}
+
+const SPIN: &str = "spin=25000000";
+const SHORT_SPIN: &str = "spin=12000000";
+
+const fn program(name: &'static str, group: &'static str, nice: [i32; 2], work: &'static str) -> Program {
+    Program { name, group, nice, work }
+}
+
+const fn fair(name: &'static str, group: &'static str, work: &'static str) -> Program {
+    program(name, group, [0, 0], work)
+}
+
+static CASES: [Case; 8] = [
+    Case {
+        name: "weights-2",
+        what: "two groups of one program",
+        cpus: 1,
+        programs: &[fair("one", "/a", SPIN), fair("two", "/b", SPIN)],
+        groups: &[("/a", [100, 300]), ("/b", [100, 100])],
+    },
+    Case {
+        name: "weights-many",
+        what: "a group of three programs beside a group of one",
+        cpus: 1,
+        programs: &[
+            fair("many", "/a", SHORT_SPIN),
+            fair("many", "/a", SHORT_SPIN),
+            fair("many", "/a", SHORT_SPIN),
+            fair("single", "/b", SPIN),
+        ],
+        groups: &[("/a", [100, 400]), ("/b", [100, 100])],
+    },
+    Case {
+        name: "weights-nested",
+        what: "two groups in one, beside another",
+        cpus: 1,
+        programs: &[
+            fair("inner-1", "/a/x", SHORT_SPIN),
+            fair("inner-2", "/a/y", SHORT_SPIN),
+            fair("outer", "/b", SPIN),
+        ],
+        groups: &[("/a", [100, 250]), ("/a/x", [100, 100]), ("/a/y", [100, 200]), ("/b", [100, 100])],
+    },
+    Case {
+        name: "weights-pulse",
+        what: "a program that pauses beside one that does not; with the small weight it gets less than it asks for",
+        cpus: 1,
+        programs: &[fair("pulse", "/a", "pulse=150000/80"), fair("steady", "/b", SPIN)],
+        groups: &[("/a", [100, 20]), ("/b", [100, 100])],
+    },
+    Case {
+        name: "weights-2-cpus",
+        what: "a group of three programs beside a group of one, on two CPUs",
+        cpus: 2,
+        programs: &[
+            fair("many", "/a", SPIN),
+            fair("many", "/a", SPIN),
+            fair("many", "/a", SPIN),
+            fair("single", "/b", SPIN),
+        ],
+        groups: &[("/a", [100, 600]), ("/b", [100, 100])],
+    },
+    Case {
+        name: "nice-2",
+        what: "two programs of one group",
+        cpus: 1,
+        programs: &[fair("one", "/n", SPIN), program("two", "/n", [0, 5], SPIN)],
+        groups: &[("/n", [100, 100])],
+    },
+    Case {
+        name: "nice-4",
+        what: "four programs of one group",
+        cpus: 1,
+        programs: &[
+            program("minus", "/n", [0, -4], SHORT_SPIN),
+            fair("zero", "/n", SHORT_SPIN),
+            program("three", "/n", [0, 3], SHORT_SPIN),
+            program("eight", "/n", [0, 8], SHORT_SPIN),
+        ],
+        groups: &[("/n", [100, 100])],
+    },
+    Case {
+        name: "nice-pulse",
+        what: "a program that pauses beside one that does not, in one group; as a nice one it gets less than it asks for",
+        cpus: 1,
+        programs: &[program("pulse", "/n", [0, 8], "pulse=150000/80"), fair("steady", "/n", SPIN)],
+        groups: &[("/n", [100, 100])],
+    },
+];
+
+/// The group of all that compete, below the root.
+const BASE: &str = "/wakelab-truth";
+/// Its `cpu.weight`, the largest one.
+const BASE_WEIGHT: u32 = 10_000;
+/// The bar for weights and nice values.
+const BAR_PERCENT: f64 = 5.0;
+/// Tasks of truth/groups/compete.py that do not compete: its first one, and the one that ends when the others begin.
+const PARENT: &str = "truth";
+const GATE: &str = "gate";
+
+/// The control groups of [`BASE`], which end with this.
+struct Groups {
+    /// [`BASE`] as a folder.
+    folder: PathBuf,
+    is_version_1: bool,
+    /// The folders made, parents first.
+    made: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// Makes the group of all that compete.
+    fn new() -> Result<Groups> {
+        let [version_1, version_2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(Path::new);
+        let is_version_1 = version_1.join("cpu.shares").exists();
+        let root = if is_version_1 { version_1 } else { version_2 };
+        let controllers = fs::read_to_string(version_2.join("cgroup.controllers")).unwrap_or_default();
+        if !is_version_1 && !controllers.split_whitespace().any(|name| name == "cpu") {
+            return Err(Skipped("there is no controller `cpu` in /sys/fs/cgroup".to_owned()).into());
+        }
+        let folder = root.join(&BASE[1..]);
+        let mut groups = Groups { folder: folder.clone(), is_version_1, made: Vec::new() };
+        groups.allow_below(root)?;
+        groups.make(&folder, BASE_WEIGHT).map_err(|error| Skipped(format!("{error:#} (root is needed)")))?;
+        Ok(groups)
+    }
+
+    /// Makes the groups of a case on one side.
+    fn make_all(&mut self, case: &Case, side: usize) -> Result<()> {
+        for (path, weights) in case.groups {
+            let folder = self.folder.join(&path[1..]);
+            self.make(&folder, weights[side])?;
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, folder: &Path, weight: u32) -> Result<()> {
+        if !folder.exists() {
+            fs::create_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            self.made.push(folder.to_owned());
+        }
+        let (file, value) = match self.is_version_1 {
+            true => ("cpu.shares", weight * 1024 / 100),
+            false => ("cpu.weight", weight),
+        };
+        let file = folder.join(file);
+        fs::write(&file, value.to_string()).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Version 2: groups below `folder` get the controller.
+    fn allow_below(&self, folder: &Path) -> Result<()> {
+        if self.is_version_1 {
+            return Ok(());
+        }
+        fs::write(folder.join("cgroup.subtree_control"), "+cpu")
+            .with_context(|| format!("cannot give groups below {} the controller `cpu`", folder.display()))
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        // They are empty, because all that competed has ended. What cannot be removed stays.
+        self.made.iter().rev().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+/// A case with its recordings' and predictions' answers of `wakelab check`, by side and repeat.
+struct Measured {
+    case: &'static Case,
+    itself: [Vec<Value>; 2],
+    /// Predictions from this side of the other one.
+    predicted: [Vec<Value>; 2],
+}
+
+/// `cargo xtask truth-groups`.
+pub(crate) fn run(args: &TruthGroupsArgs) -> Result<()> {
+    command::run(command::cargo().args(["build", "--quiet", "--release", "--package", "wakelab-cli"]))?;
+    let wakelab = command::target_folder()?.join("release/wakelab");
+    let folder = match args.keep.as_ref().or(args.from.as_ref()) {
+        Some(folder) => folder.clone(),
+        None => std::env::temp_dir().join(format!("wakelab-truth-groups-{}", std::process::id())),
+    };
+    fs::create_dir_all(&folder)?;
+    let mut measured = Vec::new();
+    for case in
+        CASES.iter().filter(|case| args.cases.is_empty() || args.cases.iter().any(|name| name == case.name))
+    {
+        match measure(&wakelab, case, &folder, args) {
+            Ok(one) => {
+                print!("{}", one.text());
+                measured.push(one);
+            }
+            Err(error) if error.is::<Skipped>() => eprintln!("{}: {error}", case.name),
+            Err(error) => return Err(error),
+        }
+    }
+    if args.keep.is_none() && args.from.is_none() {
+        fs::remove_dir_all(&folder)?;
+    }
+    if measured.is_empty() {
+        return Err(Skipped("no case could be recorded".to_owned()).into());
+    }
+    let output = args.output.clone().unwrap_or_else(|| command::root().join("docs/results/truth-groups.md"));
+    fs::write(&output, page(&measured, args)?)?;
+    println!("{}", output.display());
+    Ok(())
+}
+
+/// Records both sides of a case in turn, and predicts each from the other.
+fn measure(wakelab: &Path, case: &'static Case, folder: &Path, args: &TruthGroupsArgs) -> Result<Measured> {
+    let nr_cpus = std::thread::available_parallelism()?.get();
+    if nr_cpus < case.cpus {
+        return Err(Skipped(format!("needs {} CPUs", case.cpus)).into());
+    }
+    let cpus: Vec<String> = (nr_cpus - case.cpus..nr_cpus).map(|cpu| cpu.to_string()).collect();
+    let cpus = cpus.join(",");
+    let path = |side: usize, repeat| folder.join(format!("{}.{side}.{repeat}.rec.gz", case.name));
+    if args.from.is_none() {
+        // A wrapper that is called python3 would start dozens of tasks.
+        let python = "import sys; print(sys.executable)";
+        let python = command::text(Command::new("python3").args(["-c", python]))
+            .map_err(|_| Skipped("needs python3".to_owned()))?;
+        for repeat in 0..args.repeats {
+            for side in 0..2 {
+                record(wakelab, &python, case, side, &cpus, &path(side, repeat))?;
+            }
+        }
+    }
+    let (mut itself, mut predicted) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    for side in 0..2 {
+        for repeat in 0..args.repeats {
+            let (here, there) = (path(side, repeat), path(1 - side, repeat));
+            itself[side].push(check(wakelab, case, &cpus, &here, &[], &here)?);
+            predicted[side].push(check(wakelab, case, &cpus, &here, &case.options(1 - side), &there)?);
+        }
+    }
+    Ok(Measured { case, itself, predicted })
+}
+
+fn record(wakelab: &Path, python: &str, case: &Case, side: usize, cpus: &str, path: &Path) -> Result<()> {
+    let mut groups = Groups::new()?;
+    groups.allow_below(&groups.folder)?;
+    groups.make_all(case, side)?;
+    let programs = case.programs.iter();
+    let programs = programs.map(|one| format!("{}:{}:{}:{}", one.name, one.group, one.nice[side], one.work));
+    let mut command = Command::new(wakelab);
+    command.args(["record", "--no-measure", "-o"]).arg(path).args(["--", python]);
+    command.arg(command::root().join("truth/groups/compete.py")).arg(cpus).arg(&groups.folder);
+    command::output(command.args(programs)).map(drop)
+}
+
+/// What `wakelab check` says of a replay of `from` with some changes, beside `truth`. A recording does not tell the
+/// CPUs that a task has chosen for itself, so they are told.
+fn check(
+    wakelab: &Path,
+    case: &Case,
+    cpus: &str,
+    from: &Path,
+    changes: &[String],
+    truth: &Path,
+) -> Result<Value> {
+    let mut command = Command::new(wakelab);
+    command.arg("check").arg(from).arg("--against").arg(truth).args(["--format", "json"]).args(changes);
+    for name in case.names().into_iter().chain([PARENT, GATE]) {
+        command.arg("--cpus").arg(format!("{name}={cpus}"));
+    }
+    serde_json::from_slice(&command::output(&mut command)?).context("no JSON from wakelab check")
+}
+
+impl Case {
+    /// The programs' names, each once.
+    fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = self.programs.iter().map(|program| program.name).collect();
+        names.dedup();
+        names
+    }
+
+    /// The options that turn a recording of one side into the other one, `side`.
+    fn options(&self, side: usize) -> Vec<String> {
+        let differ = |both: [i64; 2]| both[0] != both[1];
+        let groups = self.groups.iter().filter(|(_, weights)| differ(weights.map(i64::from)));
+        let weights = groups.map(|(path, weights)| ("--weight", format!("{BASE}{path}={}", weights[side])));
+        let programs = self.programs.iter().filter(|program| differ(program.nice.map(i64::from)));
+        let nices = programs.map(|program| ("--nice", format!("{}={}", program.name, program.nice[side])));
+        weights.chain(nices).flat_map(|(option, value)| [option.to_owned(), value]).collect()
+    }
+
+    /// Says what the two sides are.
+    fn sides(&self) -> [String; 2] {
+        [0, 1].map(|side| {
+            let options = self.options(side);
+            let values: Vec<&str> =
+                options.iter().skip(1).step_by(2).map(|value| value.trim_start_matches(BASE)).collect();
+            values.join(", ")
+        })
+    }
+}
+
+/// The CPU time of a program as a part of the time from the common beginning to its end, in percent; and that time in
+/// milliseconds. `what`: recorded or replayed.
+fn share_and_done(check: &Value, name: &str, what: &str) -> Option<(f64, f64)> {
+    let tasks = check["tasks"].as_array()?;
+    let of =
+        |comm: &str, figure: &str| value(tasks.iter().find(|tasks| tasks["comm"] == comm)?, figure, what);
+    let took_ns = of(name, "done_ns")? - of(GATE, "done_ns")?;
+    Some((of(name, "cpu_ns")? / took_ns * 100.0, took_ns / 1e6))
+}
+
+/// One row of the page: a figure on the side that is predicted.
+struct Row {
+    recorded: f64,
+    predicted: f64,
+    error: f64,
+    null: f64,
+}
+
+impl Measured {
+    /// The share (0) and the end (1) of a program, predicted from `side`.
+    fn rows(&self, side: usize, name: &str) -> Option<[Row; 2]> {
+        let of = |checks: &[Value], what: &str| -> Option<Vec<(f64, f64)>> {
+            checks.iter().map(|check| share_and_done(check, name, what)).collect()
+        };
+        let truth = of(&self.itself[1 - side], "recorded")?;
+        let predicted = of(&self.predicted[side], "replayed")?;
+        let row = |pick: fn(&(f64, f64)) -> f64| {
+            let truth: Vec<f64> = truth.iter().map(pick).collect();
+            let predicted: Vec<f64> = predicted.iter().map(pick).collect();
+            let pairs = truth.iter().enumerate().flat_map(|(index, &a)| {
+                truth[index + 1..].iter().map(move |&b| off_percent(a.max(b), a.min(b)))
+            });
+            let null = median(pairs.collect())?;
+            let errors =
+                predicted.iter().zip(&truth).map(|(&predicted, &truth)| off_percent(predicted, truth));
+            let error = median(errors.collect())?;
+            Some(Row { recorded: median(truth)?, predicted: median(predicted)?, error, null })
+        };
+        Some([row(|both| both.0)?, row(|both| both.1)?])
+    }
+
+    /// All rows: the side that they are predicted from, the name, share and end.
+    fn all_rows(&self) -> Vec<(usize, &'static str, [Row; 2])> {
+        let mut all = Vec::new();
+        for side in 0..2 {
+            let of = |name| Some((side, name, self.rows(side, name)?));
+            all.extend(self.case.names().into_iter().filter_map(of));
+        }
+        all
+    }
+
+    /// The errors of one case, for people who wait.
+    fn text(&self) -> String {
+        let sides = self.case.sides();
+        let mut out = format!("{}\n", self.case.name);
+        for (side, name, [share, done]) in self.all_rows() {
+            let _ = writeln!(
+                out,
+                "  to {:<24} {name:<8} share {:.1} % recorded, {:.1} % predicted ({:+.1} %, null {:.1}); done {:+.1} % \
+                 (null {:.1})",
+                sides[1 - side],
+                share.recorded,
+                share.predicted,
+                share.error,
+                share.null,
+                done.error,
+                done.null,
+            );
+        }
+        out
+    }
+}
+
+/// The page for docs/.
+fn page(measured: &[Measured], args: &TruthGroupsArgs) -> Result<String> {
+    let command = if args.cases.is_empty() { String::new() } else { format!(" {}", args.cases.join(" ")) };
+    let mut out = format!(
+        "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n# How true what-ifs about weights and nice values are\n\n\
+         Written by `cargo xtask truth-groups{command} --repeats {0}` on {1}. The programs are those of \
+         [truth/groups/compete.py](../../truth/groups/compete.py); each case was recorded {0} times with some weights or \
+         nice values and {0} times with others, in turn, and each side was predicted from the other one by `--weight` \
+         and `--nice`. All programs of a case were in one control group, `{BASE}`, with the largest weight there is, \
+         because other programs used the machine, too; without it, programs of several sessions would be in several \
+         groups, and nice values have no effect across groups. Programs on one CPU were bound to it.\n\n\
+         A *share* is the CPU time of the programs of one name, by the time from the common beginning to the end of the \
+         last of them. *Done* is that time; it also has what the same work takes more or less CPU time \
+         in one recording than in another. Errors are in percent of what was recorded, medians over recordings. *Null* \
+         is the difference between two recordings of the same kind: no prediction can be better.\n",
+        args.repeats,
+        kernel_words()?,
+    );
+    summary(&mut out, measured);
+    for one in measured {
+        let Case { name, what, .. } = one.case;
+        let [first, second] = one.case.sides();
+        let _ = write!(
+            out,
+            "\n## {name}\n\n{what}: `{first}` and `{second}`.\n\n| predicted | program | share recorded | predicted | \
+             error (null) | done recorded, ms | predicted | error (null) |\n|---|---|---|---|---|---|---|---|\n",
+        );
+        for (side, name, [share, done]) in one.all_rows() {
+            let _ = writeln!(
+                out,
+                "| {} | {name} | {:.1} % | {:.1} % | {:+.1} ({:.1}) | {:.0} | {:.0} | {:+.1} ({:.1}) |",
+                one.case.sides()[1 - side],
+                share.recorded,
+                share.predicted,
+                share.error,
+                share.null,
+                done.recorded,
+                done.predicted,
+                done.error,
+                done.null,
+            );
+        }
+    }
+    Ok(out.lines().map(wrapped).collect())
+}
+
+/// The errors by case, without sign.
+fn summary(out: &mut String, measured: &[Measured]) {
+    let _ = write!(
+        out,
+        "\n## In short\n\nMedians over programs and both directions, without sign, and the number of figures that are \
+         within {BAR_PERCENT:.0} % or the null error.\n\n| case | share | null | done | null | within |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    let mut all = Vec::new();
+    let line = |out: &mut String, name: &str, rows: &[[Row; 2]]| {
+        let of = |figure: usize, pick: fn(&Row) -> f64| {
+            median(rows.iter().map(|both| pick(&both[figure]).abs()).collect()).unwrap_or(f64::NAN)
+        };
+        let [error, null]: [fn(&Row) -> f64; 2] = [|row| row.error, |row| row.null];
+        let is_within = |row: &&Row| row.error.abs() <= row.null.max(BAR_PERCENT);
+        let within = rows.iter().flatten().filter(is_within).count();
+        let _ = writeln!(
+            out,
+            "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {within} of {} |",
+            of(0, error),
+            of(0, null),
+            of(1, error),
+            of(1, null),
+            rows.len() * 2,
+        );
+    };
+    for one in measured {
+        let rows: Vec<[Row; 2]> = one.all_rows().into_iter().map(|(.., rows)| rows).collect();
+        line(out, one.case.name, &rows);
+        all.extend(rows);
+    }
+    line(out, "**all**", &all);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `one` has 300 ms of CPU time and ends at 450 ms, `two` 200 ms and 550 ms; all begin at 50 ms.
+    fn checked(recorded: f64, replayed: f64) -> Value {
+        let tasks = |comm: &str, done: f64, cpu: f64| {
+            let metric = |name: &str, ms: f64| serde_json::json!({ "name": name, "recorded": ms * recorded * 1e6, "replayed": ms * replayed * 1e6 });
+            serde_json::json!({ "comm": comm, "metrics": [metric("done_ns", done), metric("cpu_ns", cpu)] })
+        };
+        serde_json::json!({ "tasks": [tasks("one", 450.0, 300.0), tasks("two", 550.0, 200.0), tasks(GATE, 50.0, 1.0)] })
+    }
+
+    fn case(name: &str) -> &'static Case {
+        CASES.iter().find(|case| case.name == name).expect("a case")
+    }
+
+    #[test]
+    fn shares_and_ends_by_hand() {
+        let check = checked(1.0, 2.0);
+        assert_eq!(share_and_done(&check, "one", "recorded"), Some((75.0, 400.0)));
+        assert_eq!(share_and_done(&check, "two", "replayed"), Some((40.0, 1000.0)));
+        assert_eq!(share_and_done(&check, "three", "recorded"), None);
+        // The side that is predicted took 400 and 440 ms; predicted are 480 and 440.
+        let measured = Measured {
+            case: case("weights-2"),
+            itself: [vec![], vec![checked(1.0, 1.0), checked(1.1, 1.0)]],
+            predicted: [vec![checked(1.0, 1.2), checked(1.1, 1.1)], vec![]],
+        };
+        let [share, done] = measured.rows(0, "one").expect("rows");
+        assert_eq!((share.recorded, share.predicted, share.error), (75.0, 75.0, 0.0));
+        assert!(
+            (done.error - 10.0).abs() < 0.01 && (done.null - 10.0).abs() < 0.01,
+            "{} {}",
+            done.error,
+            done.null
+        );
+        let mut out = String::new();
+        summary(&mut out, &[measured]);
+        assert!(out.contains("| weights-2 | 0.0 | 0.0 | 10.0 | 10.0 | 4 of 4 |"), "{out}");
+    }
+
+    #[test]
+    fn only_what_differs_is_changed() {
+        let [first, second] = case("weights-nested").sides();
+        assert_eq!((first.as_str(), second.as_str()), ("/a=100, /a/y=100", "/a=250, /a/y=200"));
+        assert_eq!(case("weights-2").options(1), ["--weight", "/wakelab-truth/a=300"]);
+        assert_eq!(case("nice-2").options(1), ["--nice", "two=5"]);
+        assert_eq!(case("weights-many").names(), ["many", "single"]);
+    }
+
+    /// Both sides must differ, and names that `--nice` changes must not be those of several programs.
+    #[test]
+    fn cases_can_be_predicted() {
+        for case in &CASES {
+            assert!(!case.options(0).is_empty(), "{}", case.name);
+            for program in case.programs {
+                assert!(case.groups.iter().any(|(path, _)| *path == program.group), "{}", case.name);
+                let same = case.programs.iter().filter(|other| other.name == program.name);
+                assert!(same.clone().all(|other| other.nice == program.nice), "{}", case.name);
+            }
+        }
+    }
+}
