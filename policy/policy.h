@@ -206,6 +206,11 @@ enum wl_preempt {
 	 * wl_may_run() says yes. A host that cannot look at its queue here takes this for a yes.
 	 */
 	WL_PREEMPT_IF_FIRST,
+	/*
+	 * The same, but a task that sleeps in the queue is no obstacle: where wl_may_run() says yes
+	 * to one, it leaves (wl_quiescent()), and the host looks again.
+	 */
+	WL_PREEMPT_IF_FIRST_AWAKE,
 };
 
 struct wl_enqueue_out {

@@ -13,20 +13,26 @@
  *		again
  *   wake-up	If it wakes before that, it stays on its CPU. No CPU is searched for it, and it
  *		keeps vtime and deadline; but if V has passed it, it is placed at V with a whole
- *		slice
+ *		slice. This V is that of the last charge, since then only the running task has gone
+ *		on: it is charged next, and is beyond V then, so that the wakee often preempts it
  * A task that exits leaves at once, and a pull does not take a delayed task.
  *
  * fair-2025 (Linux 6.17 and later) has base slices of 0.7 ms instead of 0.75 (scaled in the same
  * way), and a running task that has got another slice since it was picked makes its CPU reschedule
  * whenever it is charged while others wait: at each tick and arrival, not only if it is beyond V.
+ * An arrival that finds a delayed task to be the next makes it leave and chooses again, as the
+ * stable releases of 6.18 do ("Fix wakeup_preempt_fair() vs delayed dequeue", 2026); with fair-2024
+ * that task keeps the running one going.
  *
  * Example: all weights 1024, slice 3 ms, vtimes in ms. A runs at 2 with deadline 3, and B waits at
  * 0 with deadline 3: V is 1. A waits for a message. It is beyond V, and stays queued at 3. B runs.
- * When B has run 1 ms, V = (2 + 1) / 2 = 1.5. The message comes: A wakes at 2 with deadline 3, is
- * not eligible, and waits. Had the message come after B had run 3.5 ms, V would be (2 + 3.5) / 2 =
- * 2.75: A is placed at 3.5, where B alone is, with deadline 6.5. Had it not come at all, B's slice
- * would have ended at 3, and its next deadline would be 6: V is 2.5, and A, at 2, is eligible and
- * has the earlier deadline. It leaves, and B goes on.
+ * When B has run 1 ms, the message comes: V was 1 when B was picked, so A keeps vtime 2 and
+ * deadline 3. Now V = (2 + 1) / 2 = 1.5; A is not eligible, and waits. Had the message come after
+ * B had run 2.5 ms, A would have kept both, too, but V would be 2.25 then and B beyond it: A runs.
+ * Had a tick charged B at 2.5, and the message come at 2.9, A would be placed at 2.5, where B was
+ * at the tick, with deadline 5.5; B is at 2.9 and V at 2.7, so A runs. Had it not come at all, B's
+ * slice would have ended at 3, and its next deadline would be 6: V is 2.5, and A, at 2, is eligible
+ * and has the earlier deadline. It leaves, and B goes on.
  *
  * Cost: that of fair-2023, a division for each sleep, and another choice for each delayed task that
  * would run. The host's queue must hold sleeping tasks, which those of sched_ext cannot: there
@@ -71,13 +77,39 @@ WL_INLINE void wl_delayed_sleep(struct wl_policy *p, struct wl_task *t, u64 now_
 	out->key = t->deadline;
 }
 
+/* V of a CPU when its running task was last charged. */
+WL_INLINE u64 wl_delayed_mean(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 charged_ns = wl_read_once(c->curr_start_ns);
+	u64 arrived_ns = wl_read_once(c->fair.arrived_ns);
+
+	return wl_fair_mean(p, cpu, arrived_ns > charged_ns ? arrived_ns : charged_ns);
+}
+
+/* A delayed task wakes on its CPU. If V has passed it, it is placed at V, with a whole slice. */
+WL_FN int wl_delayed_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+
+	if (t->vtime >= wl_delayed_mean(p, t->cpu))
+		return 0;
+	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->hweight);
+	wl_atomic_add(&c->fair.charged, 0 - (u64)t->hweight);
+	t->vtime = wl_delayed_mean(p, t->cpu);
+	t->deadline = t->vtime + wl_fair_slice(&p->params, t->hweight);
+	wl_fair_add(p, t);
+	return 0;
+}
+
 /* As wl_fair_enqueue(), of a task that may be delayed. */
 WL_INLINE void wl_delayed_enqueue(struct wl_policy *p, struct wl_task *t,
 				  const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	if (t->place == WL_PLACE_DELAYED &&
-	    (t->cpu != (s32)in->cpu || t->vtime < wl_fair_mean(p, t->cpu, in->now_ns)))
+	if (t->place == WL_PLACE_DELAYED && t->cpu != (s32)in->cpu)
 		wl_delayed_leave(p, t, in->now_ns);
+	else if (t->place == WL_PLACE_DELAYED)
+		wl_delayed_wake(p, t);
 	wl_fair_enqueue(p, t, in, out);
 }
 

@@ -25,7 +25,8 @@
  * differ in this (fair-2023: Linux 6.6 to 6.11; fair-2024 and fair-2025 too: queue_delayed.h):
  *   preempt	An arriving task preempts only if it would run next: a third task with an earlier
  *		deadline, if eligible, keeps the running task going, though that is beyond V
- *   arrival	It charges the running task. If that has reached its deadline, it gets its next
+ *   arrival	It charges the running task, after a task that slept in the queue has been placed
+ *		(queue_delayed.h). If that has reached its deadline, it gets its next
  *		slice at once, and the CPU reschedules if others waited before. Of two equal
  *		deadlines the arriving task's comes first
  *   parity	A task that is picked again right after itself is not protected again
@@ -386,6 +387,7 @@ WL_INLINE u32 wl_fair_arrives(struct wl_policy *p, u32 cpu, u32 others, u64 now_
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 vtime = wl_curr_vtime(c, now_ns);
 
+	wl_write_once(c->fair.arrived_ns, now_ns);
 	if (vtime < wl_read_once(c->fair.deadline))
 		return others && wl_fair_gives_way(p, cpu, vtime);
 	wl_write_once(c->fair.deadline,
@@ -418,7 +420,9 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	vtime = wl_curr_vtime(c, in->now_ns);
 	if (wl_fair_as_kernel(p)) {
 		if (wl_fair_preempts(p, t, cpu, vtime))
-			out->preempt = WL_PREEMPT_IF_FIRST;
+			out->preempt = wl_axis(p, queue) == WL_QUEUE_FAIR_2025
+					       ? WL_PREEMPT_IF_FIRST_AWAKE
+					       : WL_PREEMPT_IF_FIRST;
 		return;
 	}
 	/* Linux charges the running task here, and reschedules if its slice is over. */

@@ -66,6 +66,7 @@ struct wl_fair_cpu {
 	u64 charged;  /* sum of the hweights of all tasks counted in vtime_sum */
 	u64 deadline; /* of the running task */
 	u64 last; /* not fair: 1 + id of the task that ran last, while it is counted here; or 0 */
+	u64 arrived_ns; /* not fair: when a task arrived last while one ran */
 };
 
 /* queue=cfs-2013, for each CPU: see queue_buddies.h. */

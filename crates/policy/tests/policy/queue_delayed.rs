@@ -60,15 +60,52 @@ fn a_sleeper_beyond_its_share_stays_queued_and_wakes_where_it_was() {
 }
 
 #[test]
-fn a_sleeper_that_v_has_passed_wakes_at_v_with_a_whole_slice() {
-    let (mut host, mut a, mut b) = example("fair-2024");
-    host.now_ns += 7 * MS / 2;
+fn a_sleeper_that_v_passes_with_the_charge_at_its_wake_up_keeps_its_place_and_runs() {
+    let (mut host, mut a, _b) = example("fair-2024");
+    host.now_ns += 5 * MS / 2;
     let answer = wake(&mut host, &mut a);
-    assert_eq!((a.vtime - START, answer.key - START), (7 * MS / 2, 13 * MS / 2));
-    // B has got its next slice at its arrival, with the same deadline: A is the first of the two.
-    assert_eq!(answer.preempt(), Preempt::IfFirst);
-    host.policy.tick(0, Some(&mut b), host.now_ns);
-    assert_eq!(b.deadline - START, 13 * MS / 2);
+    assert_eq!((a.vtime - START, answer.key - START), (2 * MS, 3 * MS), "V was 1 when B was picked");
+    assert_eq!(answer.preempt(), Preempt::IfFirst, "V is 2.25, and B is at 2.5");
+    assert!(may_run(&mut host, &mut a));
+}
+
+#[test]
+fn a_sleeper_that_v_has_passed_wakes_at_v_of_the_last_charge_with_a_whole_slice() {
+    let (mut host, mut a, mut b) = example("fair-2024");
+    host.now_ns += 5 * MS / 2;
+    assert_eq!(host.policy.tick(0, Some(&mut b), host.now_ns).resched, 0);
+    host.now_ns += 2 * MS / 5;
+    let answer = wake(&mut host, &mut a);
+    assert_eq!((a.vtime - START, answer.key - START), (5 * MS / 2, 11 * MS / 2));
+    assert_eq!(answer.preempt(), Preempt::IfFirst, "V is 2.7, and B is at 2.9");
+}
+
+#[test]
+fn an_arrival_charges_the_running_task_for_the_next_sleeper_that_wakes() {
+    let (mut host, mut a, _b) = example("fair-2024");
+    host.now_ns += 5 * MS / 2;
+    let mut c = host.task(1024);
+    wake(&mut host, &mut c);
+    assert_eq!(c.vtime - START, 9 * MS / 4, "V");
+    host.now_ns += 2 * MS / 5;
+    let answer = wake(&mut host, &mut a);
+    // At the arrival V was 2.25, of A at 2, B at 2.5 and C; without A it was 2.375.
+    assert_eq!((a.vtime - START, answer.key - START), (19 * MS / 8, 43 * MS / 8));
+}
+
+#[test]
+fn a_sleeper_may_leave_for_a_wakee_from_6_18_on() {
+    for (queue, preempt) in [("fair-2024", Preempt::IfFirst), ("fair-2025", Preempt::IfFirstAwake)] {
+        let (mut host, mut a, _b) = example(&format!("{queue}+min-granularity-ns={}", 3 * MS));
+        host.now_ns += 14 * MS / 5;
+        let mut c = host.task(1024);
+        let answer = wake(&mut host, &mut c);
+        // A, asleep at 2 with deadline 3, is eligible and would be the next.
+        assert_eq!((c.vtime - START, answer.preempt()), (12 * MS / 5, preempt), "B is at 2.8");
+        assert!(may_run(&mut host, &mut a));
+        host.policy.quiescent(&mut a, host.now_ns);
+        assert!(may_run(&mut host, &mut c));
+    }
 }
 
 #[test]

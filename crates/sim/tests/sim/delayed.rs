@@ -97,3 +97,19 @@ fn a_wakee_that_does_not_come_first_preempts_nobody() {
         assert_eq!((run.elapsed_ns, run.counts.preemptions), (8 * MS + 340, preemptions), "{queue}");
     }
 }
+
+/// At 4 the first task, at 4 with deadline 5, goes to sleep behind the second. At 8.9 that is at 4.9 and V at 4.45,
+/// where the third begins, with deadline 9.45: the sleeper would be the next. From Linux 6.18 on it leaves, and the
+/// third preempts. Before, the second goes on to its end at 16, because no tick comes.
+#[test]
+fn a_sleeper_that_would_be_the_next_leaves_for_an_arrival() {
+    for (queue, arrives_ns) in [("fair-2024", 16 * MS), ("fair-2025", 89 * MS / 10)] {
+        let mut tasks = sleeper_and(100 * MS, 12 * MS);
+        tasks.push(Task { start_ns: 89 * MS / 10, ..bound(&[0], vec![compute(MS)]) });
+        let mut scenario = with_queue(1, tasks, HostProfile::Mainline, queue);
+        scenario.machine_mut().costs.tick_period_ns = 100 * MS;
+        let mut switches = Switches::default();
+        run_observed(&scenario, 1, &mut switches).unwrap();
+        assert_eq!(switches.0[..3], [(0, 0, 0), (4 * MS, 0, 1), (arrives_ns, 0, 2)], "{queue}");
+    }
+}
