@@ -216,6 +216,7 @@ WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 no
 	if (t) {
 		wl_not_taken(p, cpu);
 		wl_util_task(p, t, now_ns);
+		wl_groups_tick(p, t->group, cpu);
 		out->resched = wl_queue_tick(p, t, cpu, now_ns, &out->reads);
 	}
 	wl_idle_tick(p, cpu, now_ns, &out->reads);

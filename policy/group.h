@@ -13,8 +13,9 @@
  * of a CPU add up to `total`, the load of the root.
  *
  * The values of the axis `groups` differ in W. A new group has W = S on every CPU, and so does a
- * group whose S has just changed (with task-weight it stays so). When a rule sets another W for a
- * CPU, the group's record there gets the group's generation; all other CPUs have W = stale_weight.
+ * group whose S has just changed (with task-weight it stays so; with load it changes at once).
+ * When a rule sets another W for a CPU, the group's record there gets the group's generation; all
+ * other CPUs have W = stale_weight.
  *
  * When T(K,i) becomes or stops being 0, or W changes, the record's `counted` is exchanged for what
  * K now weighs there, and the difference is added to the parent's load, and so on up to the root.
@@ -81,6 +82,27 @@ WL_INLINE u32 wl_group_weight(const struct wl_group *g, const struct wl_group_cp
 								     : wl_get(g->stale_weight);
 }
 
+#define WL_LOAD_WEIGHT_MIN 2 /* MIN_SHARES of kernel/sched/sched.h */
+
+/* groups=load: W of a group of shares S on a CPU that has `load` of its `sum`. */
+WL_INLINE u32 wl_load_weight(const struct wl_group *g, u64 load, u64 sum)
+{
+	u32 shares = wl_get(g->shares);
+	u64 weight = wl_div(shares * load, sum);
+
+	if (weight >= shares)
+		return shares;
+	return weight > WL_LOAD_WEIGHT_MIN ? weight : WL_LOAD_WEIGHT_MIN;
+}
+
+/* groups=load: adds to a group's sum, and computes its W on the CPU of gc. */
+WL_INLINE void wl_load_weigh(struct wl_group *g, struct wl_group_cpu *gc, u64 load)
+{
+	wl_atomic_add(&g->load, load);
+	wl_write_once(gc->weight, wl_load_weight(g, wl_read_once(gc->load), wl_read_once(g->load)));
+	wl_write_once(gc->generation, wl_get(g->generation));
+}
+
 /* The word of `loaded` that holds a group's bit. */
 WL_INLINE u64 *wl_loaded_word(struct wl_policy *p, u32 slot)
 {
@@ -117,6 +139,8 @@ WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, 
 			break;
 		wl_atomic_add(&gc->load, load);
 		wl_atomic_add(&gc->nr, nr);
+		if (wl_axis(p, groups) == WL_GROUPS_LOAD)
+			wl_load_weigh(g, gc, load);
 		now = wl_read_once(gc->load) ? wl_group_weight(g, gc) : 0;
 		was = wl_atomic_xchg_u32(&gc->counted, now);
 		wl_wrote_group(p, at, cpu);
@@ -164,8 +188,8 @@ WL_INLINE u64 wl_total(struct wl_policy *p, struct wl_cpu *c)
 WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
 			   u32 joins)
 {
-	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load;
-	u32 at = t->group, more = joins ? t->weight : 0, weight, i;
+	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load, more = joins ? t->weight : 0;
+	u32 at = t->group, weight, i;
 
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
@@ -173,10 +197,18 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 
 		if (!at || !g || !gc)
 			break;
-		weight = wl_group_weight(g, gc);
 		load = wl_read_once(gc->load) + more;
+		if (joins && wl_axis(p, groups) == WL_GROUPS_LOAD) {
+			/* A task that comes from another CPU is in the sum already. */
+			u64 sum = wl_read_once(g->load) + (t->place == WL_PLACE_NONE ? more : 0);
+
+			weight = wl_load_weight(g, load, sum);
+			more = (u64)weight - wl_read_once(gc->counted);
+		} else {
+			weight = wl_group_weight(g, gc);
+			more = more && !wl_read_once(gc->counted) ? weight : 0;
+		}
 		hweight = wl_div(hweight * weight, load);
-		more = more && !wl_read_once(gc->counted) ? weight : 0;
 		at = wl_get(g->parent);
 	}
 	if (hweight < WL_HWEIGHT_MIN)

@@ -10,6 +10,7 @@
 #define WL_GROUPS_H
 
 #include "groups_exact_sums.h"
+#include "groups_load.h"
 #include "groups_shares.h"
 #include "groups_task_weight.h"
 
@@ -34,6 +35,20 @@ WL_INLINE void wl_groups_init(struct wl_policy *p, u32 cpu)
 {
 	if (wl_axis(p, groups) == WL_GROUPS_EXACT)
 		wl_exact_init(p, cpu);
+}
+
+/* A tick on cpu, which runs a task of this group. */
+WL_INLINE void wl_groups_tick(struct wl_policy *p, u32 slot, u32 cpu)
+{
+	if (wl_axis(p, groups) == WL_GROUPS_LOAD && slot)
+		wl_load_tick(p, slot, cpu);
+}
+
+/* Does a task of a group weigh in balancing what it has of its CPU? Else it weighs its weight. */
+WL_INLINE u32 wl_groups_scale(const struct wl_policy *p, const struct wl_task *t)
+{
+	return t->group &&
+	       (wl_axis(p, groups) == WL_GROUPS_SHARES || wl_axis(p, groups) == WL_GROUPS_LOAD);
 }
 
 /* The host's timer fired on cpu. */
@@ -62,24 +77,25 @@ WL_INLINE u64 wl_groups_small_pull(struct wl_policy *p, u32 cpu, const struct wl
 	return task;
 }
 
+/* How much of a pull's budget t uses: what it weighs where it is. */
+WL_INLINE u64 wl_groups_load_of(struct wl_policy *p, const struct wl_task *t, u32 from)
+{
+	u64 load = t->weight;
+
+	if (wl_groups_scale(p, t))
+		load = wl_group_hweight(p, t, from, 0) >> WL_HWEIGHT_SHIFT;
+	return load ? load : 1;
+}
+
 /* May t go to cpu as part of the pull d, as far as its weight and its group are concerned? */
 WL_INLINE u32 wl_groups_may_move(struct wl_policy *p, const struct wl_task *t, u32 cpu,
 				 const struct wl_dispatch_out *d)
 {
 	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
 		return wl_shares_may_move(p, t, d->cpu, d->max_load);
-	return t->weight / 2 <= d->max_load && (wl_axis(p, groups) != WL_GROUPS_TASK_WEIGHT ||
-						wl_task_weight_may_move(p, t, d->cpu, cpu));
-}
-
-/* How much of a pull's budget t uses: what it weighs where it is. */
-WL_INLINE u64 wl_groups_load_of(struct wl_policy *p, const struct wl_task *t, u32 from)
-{
-	u64 load = t->weight;
-
-	if (wl_axis(p, groups) == WL_GROUPS_SHARES && t->group)
-		load = wl_group_hweight(p, t, from, 0) >> WL_HWEIGHT_SHIFT;
-	return load ? load : 1;
+	return wl_groups_load_of(p, t, d->cpu) / 2 <= d->max_load &&
+	       (wl_axis(p, groups) != WL_GROUPS_TASK_WEIGHT ||
+		wl_task_weight_may_move(p, t, d->cpu, cpu));
 }
 
 /* t is about to be pulled from `from` to cpu. */

@@ -153,6 +153,11 @@ enum wl_groups_axis {
 	 */
 	WL_GROUPS_SHARES,
 	/*
+	 * groups_load.h: Linux 2.6.38 and later: a group weighs on each CPU in proportion to its
+	 * load there, at once; balancing goes by group weights.
+	 */
+	WL_GROUPS_LOAD,
+	/*
 	 * groups_exact.h: wakelab's own: always run the group that is furthest behind its
 	 * entitlement. Overrides the axes `queue` and `push`.
 	 */

@@ -224,7 +224,8 @@ struct wl_group {
 	u32 stale_weight; /* W on CPUs where no rule has set one since S was set: group.h */
 	u32 generation;	  /* counts how many times S was set */
 	struct wl_exact_group exact;
-	u32 unused[8];
+	u64 load; /* groups=load: the sum of T over the CPUs */
+	u32 unused[6];
 } WL_ALIGN_LINE;
 
 /* A group's record of one CPU. */

@@ -102,7 +102,7 @@ WL_INLINE u32 wl_trait_delays(const struct wl_params *params)
 
 WL_INLINE u32 wl_trait_load_has_groups(const struct wl_params *params)
 {
-	return params->groups == WL_GROUPS_SHARES;
+	return params->groups == WL_GROUPS_SHARES || params->groups == WL_GROUPS_LOAD;
 }
 
 /* ------------------------------------------------------------------ all */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Policies with a name: what each kernel chose, and how the policy differs from that kernel. Oldest kernel first.
 
-use crate::{Affine, AffineForm, Capacity, Cluster, Idle, PolicySpec, Push, Queue, ScanForm};
+use crate::{Affine, AffineForm, Capacity, Cluster, Groups, Idle, PolicySpec, Push, Queue, ScanForm};
 
 /// A policy with a name.
 #[derive(Clone, Debug)]
@@ -25,6 +25,9 @@ const BASE: PolicySpec = PolicySpec {
     push: Push::On,
     ..PolicySpec::FIRST
 };
+
+/// The same for kernels since 2.6.38, in which a group weighs on each CPU in proportion to its load there.
+const SINCE_2_6_38: PolicySpec = PolicySpec { groups: Groups::Load, ..BASE };
 
 pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
@@ -57,7 +60,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             affine: Affine::Always,
             affine_form: AffineForm::Linux3_10,
             queue: Queue::Cfs2013,
-            ..BASE
+            ..SINCE_2_6_38
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are the least or greatest of averages over ticks.",
@@ -75,7 +78,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-4.15",
         description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
-        spec: PolicySpec { affine: Affine::Always, push: Push::Off, ..BASE },
+        spec: PolicySpec { affine: Affine::Always, push: Push::Off, ..SINCE_2_6_38 },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "wake_wide is absent: a waker of many tasks is treated like any other.",
@@ -92,7 +95,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-5.2",
         description: "Linux 5.2 (July 2019): limited scan with the recent CPU, wake_wide, CFS, active balancing",
-        spec: PolicySpec { form: ScanForm::Linux5_2, ..BASE },
+        spec: PolicySpec { form: ScanForm::Linux5_2, ..SINCE_2_6_38 },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
@@ -109,7 +112,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     NamedPolicy {
         name: "linux-5.12",
         description: "Linux 5.12 (April 2021): one merged walk of the LLC, wake_wide, CFS, capacities, active balancing",
-        spec: PolicySpec { form: ScanForm::Merged, capacity: Capacity::Aware, ..BASE },
+        spec: PolicySpec { form: ScanForm::Merged, capacity: Capacity::Aware, ..SINCE_2_6_38 },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or NUMA's allowance.",
@@ -131,11 +134,10 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             cluster: Cluster::SpreadAndPack,
             queue: Queue::Fair,
             capacity: Capacity::Aware,
-            ..BASE
+            ..SINCE_2_6_38
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-            "Groups are ignored (groups=task-weight); the kernel gives each cgroup its shares.",
             "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
             "Slices that tasks ask for, and the batch and idle classes, are absent.",
             "A wakee preempts if it is eligible and the running task is not, even if a third task would come first.",

@@ -24,7 +24,7 @@ fn weight_of(host: &mut Host, task: &mut Task) -> u32 {
 /// The header's example: groups A (slot 1) and B (2), C (3) in B, and a task outside.
 #[test]
 fn a_cpu_is_divided_by_groups_and_inside_them_by_weight() {
-    for text in ["linux-4.15", "linux-6.12"] {
+    for text in ["linux-4.15+groups=task-weight", "linux-6.12+groups=task-weight"] {
         let mut host = Host::new(policy_with_groups(text, &machine(1, None, 2, 1), 3));
         for (slot, parent) in [(1, 0), (2, 0), (3, 2)] {
             host.policy.group_init(slot, parent, 1024);
@@ -197,10 +197,16 @@ proptest! {
     /// Whatever happens, the load of each group and of each CPU is the sum over its tasks and children.
     #[test]
     fn loads_of_groups_are_those_of_their_tasks(
-        queue in 0..2_usize,
+        which in 0..4_usize,
         steps in prop::collection::vec((step(), 0..5_000_000_u64), 1..120),
     ) {
-        let text = ["linux-4.15", "linux-6.12"][queue];
+        let (queue, is_load) = (which / 2, which % 2 == 1);
+        let text = [
+            "linux-4.15+groups=task-weight",
+            "linux-4.15+groups=load",
+            "linux-6.12+groups=task-weight",
+            "linux-6.12+groups=load",
+        ][which];
         let mut policy = policy_with_groups(text, &machine(1, None, NR_CPUS, 1), NR_GROUPS as usize);
         for (group, &parent) in PARENTS.iter().enumerate() {
             policy.group_init(group as u32 + 1, parent, 1024);
@@ -213,6 +219,10 @@ proptest! {
         for (step, pause_ns) in &steps {
             now_ns += pause_ns;
             tell(&mut policy, &mut tasks, step, now_ns);
+            for slot in 1..=NR_GROUPS {
+                let sum: u64 = (0..NR_CPUS).map(|cpu| policy.group_cpu(slot, cpu).load).sum();
+                prop_assert_eq!(policy.group(slot).load, if is_load { sum } else { 0 }, "{:?}", step);
+            }
             for cpu in 0..NR_CPUS {
                 let here = || tasks.iter().filter(|task| task.place != 0 && task.cpu == cpu as i32);
                 // Children come after their parents.
@@ -226,7 +236,12 @@ proptest! {
                     let (load, nr) = expected[slot];
                     let found = policy.group_cpu(slot as u32, cpu);
                     prop_assert_eq!((found.load, found.nr), (load, nr), "group {} on {}, {:?}", slot, cpu, step);
-                    let counted = if load > 0 { shares } else { 0 };
+                    // With groups=load it is a part of the shares, of the last time at which something happened here.
+                    let counted = match (load, is_load) {
+                        (0, _) => 0,
+                        (_, true) => found.counted.clamp(2, shares.max(2)),
+                        _ => shares,
+                    };
                     prop_assert_eq!(found.counted, counted, "group {} on {}, {:?}", slot, cpu, step);
                     let parent = &mut expected[PARENTS[slot - 1] as usize];
                     parent.0 += u64::from(counted);
@@ -234,7 +249,8 @@ proptest! {
                 }
                 let state = policy.cpu(cpu);
                 prop_assert_eq!(state.total, expected[0].0, "CPU {}, {:?}", cpu, step);
-                prop_assert_eq!(state.load, here().map(|task| u64::from(task.weight)).sum::<u64>());
+                let weights = here().map(|task| u64::from(task.weight)).sum::<u64>();
+                prop_assert_eq!(state.load, if is_load { expected[0].0 } else { weights });
                 if queue == 1 {
                     let charged: u64 = here().map(|task| u64::from(task.hweight)).sum();
                     prop_assert_eq!(state.fair.charged, charged, "CPU {}, {:?}", cpu, step);

@@ -5,6 +5,8 @@ use wakelab_policy::{BalanceWhy, Dispatch, DispatchDo, EnqueueWhy, Task};
 
 use crate::host::{Host, MS, machine, policy_with_groups};
 
+const POLICY: &str = "linux-4.15+groups=task-weight";
+
 /// Queues a task of each of these groups on `cpu`, in this order.
 fn queue(host: &mut Host, cpu: u32, groups: &[u32]) -> Vec<Task> {
     let tasks = groups.iter().map(|&slot| {
@@ -19,7 +21,7 @@ fn queue(host: &mut Host, cpu: u32, groups: &[u32]) -> Vec<Task> {
 /// The header's first example: one of A, then no more; one of B, then no more; the one outside too.
 #[test]
 fn of_a_group_half_of_the_difference() {
-    let mut host = Host::new(policy_with_groups("linux-4.15", &machine(1, None, 2, 1), 2));
+    let mut host = Host::new(policy_with_groups(POLICY, &machine(1, None, 2, 1), 2));
     host.policy.group_init(1, 0, 1024);
     host.policy.group_init(2, 0, 1024);
     let mut tasks = queue(&mut host, 0, &[1, 2, 1, 2, 0]);
@@ -41,7 +43,7 @@ fn of_a_group_half_of_the_difference() {
 /// The header's second example: nothing to balance.
 #[test]
 fn equal_sums_look_balanced_whose_tasks_they_are() {
-    let mut host = Host::new(policy_with_groups("linux-4.15", &machine(1, None, 2, 1), 3));
+    let mut host = Host::new(policy_with_groups(POLICY, &machine(1, None, 2, 1), 3));
     for slot in 1..=3 {
         host.policy.group_init(slot, 0, 1024);
     }

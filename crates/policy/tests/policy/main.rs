@@ -21,6 +21,7 @@ mod cluster;
 mod events;
 mod group;
 mod groups_exact;
+mod groups_load;
 mod groups_shares;
 mod groups_task_weight;
 mod host;

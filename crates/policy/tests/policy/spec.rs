@@ -147,7 +147,7 @@ fn as_data_a_policy_is_its_axes() {
         json,
         serde_json::json!({
             "idle": "smt-balance", "form": "4.15", "rotor": "published", "affine": "always", "affine-form": "4.15",
-            "factor": "node", "cluster": "off", "groups": "task-weight", "queue": "cfs-2018", "capacity": "ignored", "push": "off",
+            "factor": "node", "cluster": "off", "groups": "load", "queue": "cfs-2018", "capacity": "ignored", "push": "off",
             "tunables": { "latency-ns": 7_000_000 },
         })
     );

@@ -39,10 +39,16 @@ const THIRDS: [f64; 3] = [100.0 / 3.0; 3];
 #[test]
 fn shares_give_three_groups_a_third_each() {
     for policy in ["linux-2.6.24", "linux-4.15"] {
-        let before = parts(&spin_groups("smp-8", policy, "duration-ms=60000", 1));
+        let with = |groups: &str| {
+            let policy = format!("{policy}+groups={groups}");
+            parts(&spin_groups("smp-8", &policy, "duration-ms=60000", 1))
+        };
+        let before = with("task-weight");
         assert!(before[0] > 50.0 && before[2] < 25.0, "{policy}: {before:?}");
-        let after = parts(&spin_groups("smp-8", &format!("{policy}+groups=shares"), "duration-ms=60000", 1));
+        let after = with("shares");
         assert!(worst(&after, &THIRDS) <= 0.83, "{policy}: {after:?}");
+        let since = with("load");
+        assert!(worst(&since, &THIRDS) <= 0.83, "{policy}: {since:?}");
     }
 }
 
