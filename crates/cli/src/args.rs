@@ -48,6 +48,11 @@ pub(crate) struct ImportArgs {
     /// the kernel's own time. Without it, CPU time counts as work
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "MACHINE")]
     pub(crate) recorded_on: Option<String>,
+    /// Judge the recording by the tasks named COMM (or PREFIX*), or by those in a control group (its path, which begins
+    /// with /). Repeatable, or separated by commas [default: what `wakelab record` noted, or all tasks but kernel
+    /// threads, the recorder, and names with less than 0.1 % of the CPU time]
+    #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM", value_delimiter = ',')]
+    pub(crate) of: Vec<String>,
     /// Treat external wake-ups of tasks named COMM (or PREFIX*) as open loop: they arrive at their recorded times.
     /// Repeatable [default: tasks whose wake-ups look periodic]
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM")]

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
         Some(truth) => {
             let (recording, itself) = input::recorded_on_itself(&args.recording, None)?;
             let machine = machine.map_or(Ok(itself), |name| input::machine(name, &[]))?;
-            (recording, machine, Some(input::truth(truth)?))
+            (recording, machine, Some(input::truth(truth, &args.recording.import.of)?))
         }
     };
     let (nearest, why) = input::recorded_policy(&recording);

@@ -30,7 +30,7 @@ pub(crate) struct CompareArgs {
     input: InputArgs,
     /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "recorded_on", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "nice", "cpus", "weight", "machine",
+        "input", "recording", "workload", "recorded_on", "of", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "nice", "cpus", "weight", "machine",
         "no_check", "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
     ])]
     scenario: Option<PathBuf>,
@@ -51,6 +51,9 @@ pub(crate) struct CompareArgs {
     /// Leave out the replay error, and the replay of the recording on its own machine that measures it
     #[arg(long, help_heading = FOR_RECORDINGS)]
     no_check: bool,
+    /// Show all rows, where the time went, and why each CPU was chosen, not only the rows that moved
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -88,7 +91,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         let name = format!("policy {}", comparison.policy_names[failure.scenario]);
         failure.named(name)
     })?;
-    show(&comparison, &outcomes, errors, args.format.format)
+    show(&comparison, &outcomes, errors, args.all, args.format.format)
 }
 
 /// Replays the recording as `wakelab check` does. `None` if that cannot be done.
@@ -123,11 +126,12 @@ fn again(path: &Path) -> Result<(input::Comparison, Option<ReplayErrors>)> {
     Ok((input::Comparison { scenarios, policy_names, seeds, recording: None, changed }, errors))
 }
 
-/// Prints outcomes by policy and seed.
+/// Prints outcomes by policy and seed; `all`: the rows that did not move, too.
 pub(crate) fn show(
     resolved: &input::Comparison,
     outcomes: &[Vec<Outcome>],
     errors: Option<ReplayErrors>,
+    all: bool,
     format: Format,
 ) -> Result<()> {
     let mut comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
@@ -144,7 +148,8 @@ pub(crate) fn show(
             let warning = resolved.recording.as_ref().and_then(Recording::warning);
             let style = print::style();
             let mut text = warning.map(|warning| style.wrap(&warning) + "\n").unwrap_or_default();
-            text.push_str(&comparison.text(&style));
+            let tables = if all { comparison.text(&style) } else { comparison.text_of_moved(&style) };
+            text.push_str(&tables);
             if let Some(recording) = &resolved.recording {
                 text.push('\n');
                 text.push_str(&style.wrap_lines(&input::explanation(recording, &resolved.changed)));

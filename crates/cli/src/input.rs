@@ -223,6 +223,7 @@ fn options(args: &ImportArgs) -> Result<Options> {
         strict: args.strict,
         recorded_on: recorded_on.map(Arc::unwrap_or_clone),
         event_cost_ns: None,
+        of: args.of.clone(),
         open: args.open_loop.clone(),
         closed: args.closed_loop.clone(),
         recorded_waits_only: args.recorded_waits_only,
@@ -248,8 +249,8 @@ pub(crate) fn refuse_what_if(args: &WhatIfArgs) -> Result<()> {
 }
 
 /// Reads the recording with which a what-if is compared.
-pub(crate) fn truth(path: &Path) -> Result<Recording> {
-    read_as(path, &Options::default())
+pub(crate) fn truth(path: &Path, of: &[String]) -> Result<Recording> {
+    read_as(path, &Options { of: of.to_vec(), ..Options::default() })
 }
 
 fn what_if_options(args: &WhatIfArgs) -> impl Iterator<Item = String> {
@@ -375,11 +376,19 @@ fn is_descriptor(path: &Path) -> bool {
 fn for_recordings(args: &InputArgs) -> Option<String> {
     let InputArgs { import: args, what_if, .. } = args;
     let machine = args.recorded_on.iter().map(|name| format!("--recorded-on {name}"));
+    let of = args.of.iter().map(|comm| format!("--of {comm}"));
     let open = args.open_loop.iter().map(|comm| format!("--open-loop {comm}"));
     let closed = args.closed_loop.iter().map(|comm| format!("--closed-loop {comm}"));
     let repeat = args.repeat.iter().map(|runs| format!("--repeat {runs}"));
     let waits = args.recorded_waits_only.then(|| "--recorded-waits-only".to_owned());
-    machine.chain(open).chain(closed).chain(waits).chain(repeat).chain(what_if_options(what_if)).next()
+    machine
+        .chain(of)
+        .chain(open)
+        .chain(closed)
+        .chain(waits)
+        .chain(repeat)
+        .chain(what_if_options(what_if))
+        .next()
 }
 
 /// A workload's name or file, without its parameters.

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
             seed,
             error,
         })?;
-        return compare::show(&comparison, &[vec![outcome]], None, args.format.format);
+        return compare::show(&comparison, &[vec![outcome]], None, true, args.format.format);
     };
     let inputs = input::files(&args.input, &args.machine);
     let mut file = OutputFile::create("--events", path, &inputs)?;
@@ -64,5 +64,5 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         other => other?,
     };
     file.finish()?;
-    compare::show(&comparison, &[vec![outcome]], None, args.format.format)
+    compare::show(&comparison, &[vec![outcome]], None, true, args.format.format)
 }

@@ -166,9 +166,11 @@ fn a_comparison_has_the_error_of_a_replay() {
     let (of, errors) = replay_errors(&compare(&[]));
     assert_eq!(of, serde_json::json!({ "machine": "recorded", "policy": "linux-6.12" }));
     let names: Vec<&str> = errors.iter().map(|(name, _)| name.as_str()).collect();
-    let percentiles = ["p50", "p95", "p99", "p99_9"].map(|word| format!("wakeup_latency_{word}_ns"));
-    let [p50, p95, p99, p999] = percentiles.each_ref().map(String::as_str);
-    assert_eq!(names, ["makespan_ns", p50, p95, p99, p999, "migrations"]);
+    let percentiles = ["p50", "p95", "p99", "p99_9"];
+    let latencies = |of: &str| percentiles.map(|word| format!("{of}_latency_{word}_ns"));
+    let service = ["done_ns", "service_cpu_ns"].map(str::to_owned).into_iter().chain(latencies("judged"));
+    let all = latencies("wakeup").into_iter().chain(["makespan_ns", "migrations"].map(str::to_owned));
+    assert_eq!(names, service.chain(all).collect::<Vec<_>>());
     // Neither the simulated machine nor a what-if changes how far the replay on the recorded machine is off.
     assert_eq!(replay_errors(&compare(&["--nice", "hackbench=5", "--cpus", "0"])), (of, errors));
 
@@ -191,7 +193,7 @@ fn a_pipe_has_the_error_of_one_run() {
         (replay_errors(&String::from_utf8(output.stdout).expect("text")), note)
     };
     let ((of, errors), note) = compare("1");
-    assert_eq!((&of["machine"], errors.len(), &note[..]), (&Value::from("recorded"), 6, ""));
+    assert_eq!((&of["machine"], errors.len(), &note[..]), (&Value::from("recorded"), 12, ""));
     let ((of, errors), note) = compare("2");
     assert_eq!((of, errors.len()), (Value::Null, 0));
     assert!(note.starts_with("wakelab: no replay error: a pipe can be read only once"), "{note}");

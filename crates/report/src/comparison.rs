@@ -104,7 +104,8 @@ impl<'a> Comparison<'a> {
             }
         }
         let completed = outcomes.iter().flatten().all(|outcome| outcome.ending == Ending::Completed);
-        let metrics = metrics(first.workload.measure)
+        let has_service = first.workload.tasks.iter().any(|task| task.judged);
+        let metrics = metrics(first.workload.measure, has_service)
             .into_iter()
             .map(|metric| {
                 let values = outcomes.iter().map(|runs| runs.iter().map(&metric.value).collect()).collect();

@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use wakelab_machine::Machine;
 use wakelab_policy::PolicySpec;
-use wakelab_sim::{Histogram, HostProfile, LIMIT_EVENTS, Outcome, Scenario};
+use wakelab_sim::{Histogram, HostProfile, LIMIT_EVENTS, NameOutcome, Outcome, Scenario};
 use wakelab_workload::Workload;
 
 use crate::comparison::{Comparison, MetricOfPolicy};
 use crate::error::ReportError;
 use crate::percentile::percentile_ns;
 use crate::replay_error::{ReplayErrors, ReplayedOn};
+use crate::verdict::Verdict;
 use wakelab_stats::{Direction, Unit};
 
 /// Version of all JSON documents. It grows when a key changes its meaning or goes away.
@@ -41,6 +42,7 @@ pub struct CompareDocument<'a> {
     recording: Option<Value>,
     replay_check: Option<&'a ReplayedOn>,
     seeds: &'a [u64],
+    verdicts: Vec<Verdict>,
     metrics: Vec<MetricDocument<'a>>,
     policies: Vec<PolicyDocument<'a>>,
 }
@@ -77,7 +79,34 @@ struct PolicyDocument<'a> {
 struct RunDocument<'a> {
     wakeup_latency: PercentilesDocument,
     queue_delay: PercentilesDocument,
+    tasks: Vec<NameDocument<'a>>,
     outcome: &'a Outcome,
+}
+
+/// The judged tasks of one name.
+#[derive(Debug, Serialize)]
+struct NameDocument<'a> {
+    comm: &'a str,
+    tasks: u64,
+    cpu_time_ns: u64,
+    done_ns: Option<u64>,
+    wakeups: u64,
+    wakeup_latency: PercentilesDocument,
+    run_delay: PercentilesDocument,
+}
+
+impl<'a> NameDocument<'a> {
+    fn new(name: &'a NameOutcome) -> NameDocument<'a> {
+        NameDocument {
+            comm: &name.name,
+            tasks: name.tasks,
+            cpu_time_ns: name.cpu_time_ns,
+            done_ns: name.done_ns,
+            wakeups: name.wakeup_latency.count,
+            wakeup_latency: PercentilesDocument::new(&name.wakeup_latency),
+            run_delay: PercentilesDocument::new(&name.run_delay),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -131,6 +160,7 @@ impl Comparison<'_> {
                     .map(|outcome| RunDocument {
                         wakeup_latency: PercentilesDocument::new(&outcome.wakeup_latency),
                         queue_delay: PercentilesDocument::new(&outcome.queue_delay),
+                        tasks: outcome.by_name.iter().map(NameDocument::new).collect(),
                         outcome,
                     })
                     .collect(),
@@ -150,6 +180,7 @@ impl Comparison<'_> {
             recording,
             replay_check: self.replay_errors.as_ref().map(|errors| &errors.of),
             seeds: &self.seeds,
+            verdicts: self.verdicts(),
             metrics,
             policies,
         }

@@ -24,6 +24,11 @@ pub(crate) fn gain_words(gain: &Gain, direction: Direction) -> String {
         let decimals = ratio.half.filter(|half| *half >= SAME_PERCENT).map_or(without_interval, decimals);
         return ratio.words(decimals);
     }
+    percent_of(gain, percent)
+}
+
+/// Returns a gain of `percent` with digits that fit its interval.
+fn percent_of(gain: &Gain, percent: f64) -> String {
     match half_interval(gain) {
         None => format!("{percent:+.2}%"),
         // Adding 0 turns a negative zero into a positive one.
@@ -33,6 +38,19 @@ pub(crate) fn gain_words(gain: &Gain, direction: Direction) -> String {
             format!("{percent:+.decimals$}% ±{half:.decimals$}")
         }
     }
+}
+
+/// Returns a gain as part of a sentence, which says which way it goes: `5.4 % ±3.6 worse`, `x2.4 worse ±3.3`.
+pub(crate) fn gain_sentence(gain: &Gain, direction: Direction) -> String {
+    let Some(percent) = gain.gain_percent else { return "not known".to_owned() };
+    // An interval as wide as the ratio says less than one in percent.
+    let is_clear = |ratio: Ratio| ratio.half.is_none_or(|half| half < ratio.times);
+    if direction == Direction::Neutral || Ratio::new(gain, direction).is_some_and(is_clear) {
+        return gain_words(gain, direction);
+    }
+    let way = if percent < 0.0 { "worse" } else { "better" };
+    let words = percent_of(gain, percent);
+    format!("{} {way}", words.trim_start_matches(['+', '-']).replacen('%', " %", 1))
 }
 
 /// Returns a gain with two decimals, for tables whose unit is percent: `+5.38 ±3.63`, or `x2.45 worse ±3.34`. `-` if
@@ -55,7 +73,7 @@ pub(crate) fn is_same_for_every_seed(gain: &Gain) -> bool {
     half_interval(gain).is_some_and(|half| half < SAME_PERCENT)
 }
 
-fn half_interval(gain: &Gain) -> Option<f64> {
+pub(crate) fn half_interval(gain: &Gain) -> Option<f64> {
     gain.ci_percent.map(|[low, high]| (high - low) / 2.0)
 }
 
@@ -137,6 +155,17 @@ mod tests {
         let one_seed = Gain { gain_percent: Some(12.345), ..Gain::default() };
         assert_eq!(gain_words(&one_seed, Direction::Lower), "+12.35%");
         assert_eq!(gain_words(&Gain::default(), Direction::Lower), "-");
+    }
+
+    #[test]
+    fn sentences_say_which_way_it_goes() {
+        let words = |percent, half| gain_sentence(&gain(percent, half), Direction::Lower);
+        assert_eq!(words(-5.384, 3.627), "5.4 % ±3.6 worse");
+        assert_eq!(words(12.0, 0.0), "12.0 % better");
+        assert_eq!(words(-144.73, 100.0), "x2.4 worse ±1.0");
+        assert_eq!(words(99.3, 29.0), "99 % ±29 better", "x143 ±5918 says nothing");
+        assert_eq!(gain_sentence(&Gain::default(), Direction::Lower), "not known");
+        assert_eq!(gain_sentence(&gain(12.0, 0.0), Direction::Neutral), "+12.0%");
     }
 
     /// 3,893 % worse where less is better: 39.93 times the baseline; 1,460 % of it are 14.6 baselines.

@@ -19,7 +19,8 @@ fn assert_explained(words: impl Iterator<Item = String>) {
 #[test]
 fn every_row_is_explained() {
     let measures = [Measure::Makespan, Measure::Rate, Measure::WakeupLatency];
-    let labels = measures.into_iter().flat_map(metrics).map(|metric| metric.label.trim().to_owned());
+    let all = measures.into_iter().flat_map(|measure| [false, true].map(|service| metrics(measure, service)));
+    let labels = all.flatten().map(|metric| metric.label.trim().to_owned());
     assert_explained(labels.flat_map(|label| match label.rsplit_once(' ') {
         Some((row, last)) if last == "max" || last.starts_with("p9") || last == "p50" => {
             vec![row.to_owned(), last.to_owned()]

@@ -26,9 +26,12 @@ pub(crate) struct Metric {
 
 const PERCENTILES: [(u32, &str); 4] = [(500, "p50"), (950, "p95"), (990, "p99"), (999, "p99.9")];
 
-/// Returns all metrics, in the order of the table.
-pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
+/// Returns all metrics, in the order of the table. `service`: the workload is judged by some of its tasks, so that a
+/// makespan is theirs, and that of all tasks comes last of what has a direction.
+pub(crate) fn metrics(measure: Measure, service: bool) -> Vec<Metric> {
+    let service = service && measure == Measure::Makespan;
     let mut all = vec![match measure {
+        Measure::Makespan if service => metric("done_ns", "done after", Unit::Ns, Direction::Lower, makespan),
         Measure::Makespan => metric("makespan_ns", "makespan", Unit::Ns, Direction::Lower, makespan),
         Measure::Rate => metric("rate_per_s", "rate", Unit::PerS, Direction::Higher, rate),
         Measure::WakeupLatency => {
@@ -42,7 +45,13 @@ pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
         .into_iter()
         .filter(|&(permille, _)| measure != Measure::WakeupLatency || permille != 990)
         .collect();
-    all.extend(latencies("judged_latency", "judged latency", &judged, |outcome| &outcome.judged_latency));
+    if service {
+        all.push(metric("service_cpu_ns", "CPU time", Unit::Ns, Direction::Neutral, |outcome| {
+            Some(outcome.by_name.iter().map(|name| name.cpu_time_ns).sum::<u64>() as f64)
+        }));
+    }
+    let of_judged = if service { "service latency" } else { "judged latency" };
+    all.extend(latencies("judged_latency", of_judged, &judged, |outcome| &outcome.judged_latency));
     all.extend(latencies("wakeup_latency", "wake-up latency", &PERCENTILES, |outcome| {
         &outcome.wakeup_latency
     }));
@@ -58,9 +67,21 @@ pub(crate) fn metrics(measure: Measure) -> Vec<Metric> {
         Direction::Lower,
         |outcome| Some(outcome.idle_while_runnable_ns as f64),
     ));
-    all.push(metric("migrations", "migrations", Unit::Count, Direction::Neutral, |outcome| {
+    if service {
+        let label = "makespan of all tasks";
+        all.push(metric("makespan_ns", label, Unit::Ns, Direction::Lower, |outcome| {
+            (outcome.ending == Ending::Completed).then_some(outcome.elapsed_ns as f64)
+        }));
+    }
+    all.extend(neutral());
+    all
+}
+
+/// What is neither better nor worse, and explains the rest.
+fn neutral() -> Vec<Metric> {
+    let mut all = vec![metric("migrations", "migrations", Unit::Count, Direction::Neutral, |outcome| {
         Some(outcome.migrations.iter().sum::<u64>() as f64)
-    }));
+    })];
     for distance in Distance::ALL.into_iter().filter(|distance| *distance != Distance::Cpu) {
         let name = format!("migrations_{}", distance.name());
         let label = format!("  {}", migration_label(distance));

@@ -9,22 +9,23 @@
 //! Worked example: a replay that is 20 % too fast is off by 1 / 0.8 = 1.25. A gain of 22 % where less is better is a
 //! ratio of 1 / 0.78 = 1.28, and counts; a loss of 24 % is a ratio of 1.24, and does not.
 //!
-//! The figures are those of `wakelab check` ([`crate::check`]). As in the rows of a comparison, the makespan and judged
-//! latencies are the service's, if the recording tells which tasks that is, and all others are over all tasks.
+//! The figures are those of `wakelab check` ([`crate::check`]). As in the rows of a comparison, *done after* and the
+//! judged latencies are the service's, and all others are over all tasks.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wakelab_stats::{Direction, Gain};
 use wakelab_trace::observed::total;
-use wakelab_trace::{Observations, Observed, Recording, Service};
+use wakelab_trace::{Observations, Observed, Recording};
 
 use crate::check::checked;
 use crate::grid::Cell;
 
 /// The metrics of a comparison that a check measures, and their names there. Both sides have the same definitions,
 /// except that a makespan also has the last task's exit. *Queue delay* has no partner: *run delay* has wake-ups, too.
-const MEASURED: [(&str, &str); 5] = [
+const MEASURED: [(&str, &str); 6] = [
+    ("makespan_ns", "done_ns"),
     ("wakeup_latency_p50_ns", "wakeup_latency_p50_ns"),
     ("wakeup_latency_p95_ns", "wakeup_latency_p95_ns"),
     ("wakeup_latency_p99_ns", "wakeup_latency_p99_ns"),
@@ -32,9 +33,10 @@ const MEASURED: [(&str, &str); 5] = [
     ("migrations", "migrations"),
 ];
 
-/// The same for those that are of the service alone, where the recording tells it.
-const OF_SERVICE: [(&str, &str); 5] = [
-    ("makespan_ns", "done_ns"),
+/// The same for those that are of the service alone.
+const OF_SERVICE: [(&str, &str); 6] = [
+    ("done_ns", "done_ns"),
+    ("service_cpu_ns", "cpu_ns"),
     ("judged_latency_p50_ns", "wakeup_latency_p50_ns"),
     ("judged_latency_p95_ns", "wakeup_latency_p95_ns"),
     ("judged_latency_p99_ns", "wakeup_latency_p99_ns"),
@@ -76,10 +78,7 @@ impl ReplayErrors {
             }
         };
         add(&MEASURED, &|seen| total(seen.by_comm.values()));
-        match recording.service {
-            Service::Unknown => add(&OF_SERVICE[..1], &|seen| total(seen.by_comm.values())),
-            Service::Told { .. } => add(&OF_SERVICE, &|seen| total(seen.judged.values())),
-        }
+        add(&OF_SERVICE, &|seen| total(seen.judged.values()));
         let of = ReplayedOn { machine: machine.to_owned(), policy: policy.to_owned() };
         ReplayErrors { of, percent }
     }

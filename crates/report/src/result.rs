@@ -32,20 +32,20 @@ impl ResultMetric {
     /// Returns the metric of this name, even if only workloads of another measure are judged by it; `None` if no
     /// outcome has it.
     pub(crate) fn named(measure: Measure, name: &str) -> Option<ResultMetric> {
-        let row = |measure| metrics(measure).iter().position(|metric| metric.name == name);
+        let row = |measure| metrics(measure, false).iter().position(|metric| metric.name == name);
         let of = |measure| Some(ResultMetric::at(measure, row(measure)?));
         of(measure).or_else(|| MEASURES.into_iter().find_map(of))
     }
 
     fn at(measure: Measure, row: usize) -> ResultMetric {
-        let metric = metrics(measure).remove(row);
+        let metric = metrics(measure, false).remove(row);
         let (name, label, unit, direction) = (metric.name, metric.label, metric.unit, metric.direction);
         ResultMetric { measure, row, name, label, unit, direction }
     }
 
     /// Returns one value for each seed.
     pub(crate) fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
-        let metric = metrics(self.measure).remove(self.row);
+        let metric = metrics(self.measure, false).remove(self.row);
         outcomes.iter().map(metric.value).collect()
     }
 
@@ -83,8 +83,8 @@ const MEASURES: [Measure; 3] = [Measure::Makespan, Measure::Rate, Measure::Wakeu
 
 /// Returns the names of all metrics as in JSON, whatever the workload is judged by.
 pub fn metric_names() -> Vec<String> {
-    let judged = MEASURES.into_iter().map(|measure| metrics(measure).remove(0));
-    let others = metrics(Measure::Makespan).into_iter().skip(1);
+    let judged = MEASURES.into_iter().map(|measure| metrics(measure, false).remove(0));
+    let others = metrics(Measure::Makespan, false).into_iter().skip(1);
     judged.chain(others).map(|metric| metric.name).collect()
 }
 

@@ -15,67 +15,108 @@ use crate::gain_text::{gain_words, is_same_for_every_seed, percent_words, points
 use crate::grid::{Cell, Grid, Row};
 use crate::replay_error::ReplayedOn;
 use crate::style::{GAIN, LOSS, Style, paint};
+use crate::verdict::{Verdict, exceeds_spread};
 
 /// Number of task groups that a page shows; the JSON has all.
 const GROUPS_SHOWN: usize = 24;
+
+/// Changes by more percent than this are shown on a short page, even if they are neither better nor worse.
+const MOVED_PERCENT: f64 = 10.0;
 
 /// One of the lists of shares of a policy.
 type SharesOf = for<'a> fn(&'a PolicyResult<'_>) -> &'a [(String, f64)];
 
 impl Comparison<'_> {
-    /// Returns all tables as text, ending in a newline.
+    /// Returns the verdicts and all tables as text, ending in a newline.
     pub fn text(&self, style: &Style) -> String {
+        self.layout(style, true)
+    }
+
+    /// Returns the same without the rows that did not move, and without the tables that explain them. With one column
+    /// nothing can move, so that all is there.
+    pub fn text_of_moved(&self, style: &Style) -> String {
+        self.layout(style, (1..self.policies.len()).all(|policy| self.repeats_first(policy)))
+    }
+
+    fn layout(&self, style: &Style, all: bool) -> String {
         let mut out = style.wrap(&self.title());
         for warning in self.endings() {
             out.push_str(&paint(style, LOSS, style.wrap(&format!("!! {warning}")).trim_end()));
             out.push('\n');
         }
-        let shown: Vec<usize> =
+        let columns: Vec<usize> =
             (0..self.policies.len()).filter(|&policy| !self.repeats_first(policy)).collect();
-        for same in (1..self.policies.len()).filter(|policy| !shown.contains(policy)) {
-            let names = [0, same].map(|policy| printable(&self.policies[policy].name));
-            out.push_str(&style.wrap(&format!("{} and {} made identical runs.", names[0], names[1])));
+        out.push_str(&self.verdict_text(style));
+        let is_there = |metric: &&MetricResult| is_shown(metric);
+        let has_service = self.metrics.first().is_some_and(|metric| metric.name == "done_ns");
+        let there: Vec<&MetricResult> = self.metrics.iter().filter(is_there).collect();
+        // A row stands above its parts.
+        let is_of_moved = |row: usize| {
+            let parts = there[row + 1..].iter().take_while(|metric| metric.label.starts_with(' '));
+            [there[row]].into_iter().chain(parts.copied()).any(|metric| is_moved(metric, has_service))
+        };
+        let rows: Vec<MetricResult> =
+            (0..there.len()).filter(|&row| all || is_of_moved(row)).map(|row| there[row].clone()).collect();
+        if columns.len() > 1 {
+            out.push_str(&reading_key(style, self.seeds.len(), "seed", &rows));
         }
-        if shown.len() > 1 {
-            out.push_str(&reading_key(style, self.seeds.len(), "seed", &self.metrics));
-        }
-        out.push_str(&self.results(&shown, style));
-        let grids = [self.group_grid(), self.time_grid(), self.reason_grid(), self.affine_grid()];
-        for grid in grids {
+        out.push_str(&self.results(&rows, &columns, style));
+        let explaining = [self.time_grid(), self.reason_grid(), self.affine_grid()];
+        let grids = [self.service_grid(), self.group_grid()];
+        for grid in grids.into_iter().chain(explaining.into_iter().filter(|_| all)) {
             if !grid.rows.is_empty() {
                 out.push('\n');
-                out.push_str(&grid.with_columns(&shown).text(style));
+                out.push_str(&grid.with_columns(&columns).text(style));
             }
+        }
+        if !all {
+            let left_out = there.len() - rows.len();
+            out.push('\n');
+            out.push_str(&style.wrap(&format!(
+                "--all shows {left_out} more rows, where the time went, and why each CPU was chosen"
+            )));
         }
         out
     }
 
+    /// Returns the verdict on each policy but the first, a paragraph each.
+    fn verdict_text(&self, style: &Style) -> String {
+        let baseline = printable(&self.policies[0].name);
+        let paragraph = |verdict: Verdict| {
+            let head = style.wrap(&format!("{} against {baseline}:", printable(&verdict.policy)));
+            let sentences = verdict.sentences.iter().map(|sentence| style.wrap(&format!("  {sentence}")));
+            head + &sentences.collect::<String>()
+        };
+        self.verdicts().into_iter().map(paragraph).collect()
+    }
+
     /// Returns the table of metrics, with the error of replays where that was measured.
-    fn results(&self, shown: &[usize], style: &Style) -> String {
-        let mut grid = metric_grid(&self.metrics, self.heads()).with_columns(shown);
+    fn results(&self, rows: &[MetricResult], columns: &[usize], style: &Style) -> String {
+        let mut grid = metric_grid(rows, self.heads()).with_columns(columns);
         if grid.rows.is_empty() {
             return String::new();
         }
         let Some(errors) = &self.replay_errors else { return format!("\n{}", grid.text(style)) };
         let ReplayedOn { machine, policy } = &errors.of;
         let machine = printable(machine);
-        let star = if shown.len() > 1 { "; * exceeds it, too" } else { "" };
+        let star = if columns.len() > 1 { "; * exceeds it, too" } else { "" };
         let mut out = style.wrap(&format!(
-            "replay error: how far a replay on {machine} under {policy} is from the recording, all tasks together{star}"
+            "replay error: how far a replay on {machine} under {policy} is from the recording{star}"
         ));
         grid.heads.insert(1, "replay\nerror".to_owned());
-        let metrics = self.metrics.iter().filter(|metric| is_shown(metric));
-        for ((_, _, cells), metric) in grid.rows.iter_mut().zip(metrics) {
+        for ((_, _, cells), metric) in grid.rows.iter_mut().zip(rows) {
             cells.insert(1, errors.cell(&metric.name));
         }
         out.push('\n');
         out.push_str(&grid.text_with_first(2, style));
-        out.push_str(&style.wrap("replay error -: not measured, so how far a replay is off is unknown"));
+        if rows.iter().any(|row| errors.percent(&row.name).is_none()) {
+            out.push_str(&style.wrap("replay error -: not measured, so how far a replay is off is unknown"));
+        }
         out
     }
 
     /// Whether a policy other than the first made the same runs as the first, in everything that is measured.
-    fn repeats_first(&self, policy: usize) -> bool {
+    pub(crate) fn repeats_first(&self, policy: usize) -> bool {
         policy > 0
             && self.policies[policy].outcomes == self.policies[0].outcomes
             && self.scenarios[policy].host == self.scenarios[0].host
@@ -118,7 +159,7 @@ impl Comparison<'_> {
         warnings
     }
 
-    fn heads(&self) -> Vec<String> {
+    pub(crate) fn heads(&self) -> Vec<String> {
         let one_host = self.one_host();
         let of_policy = |(policy, scenario): (&PolicyResult<'_>, &wakelab_sim::Scenario)| {
             let name = head(&policy.name);
@@ -258,9 +299,24 @@ fn is_shown(metric: &MetricResult) -> bool {
     }
 }
 
+/// Whether a short page has a row: a result, the latencies at p50 and p99, those of the service if there is one, and
+/// what is marked, or moved beyond its interval and by more than a tenth.
+fn is_moved(metric: &MetricResult, has_service: bool) -> bool {
+    const OF_SERVICE: [&str; 3] = ["service_cpu_ns", "judged_latency_p50_ns", "judged_latency_p99_ns"];
+    const OF_ALL: [&str; 2] = ["wakeup_latency_p50_ns", "wakeup_latency_p99_ns"];
+    let is_far = |gain: &Gain| {
+        gain.marked
+            || exceeds_spread(gain) && gain.gain_percent.is_some_and(|percent| percent.abs() > MOVED_PERCENT)
+    };
+    let name = metric.name.as_str();
+    metric.name != "makespan_ns" && is_result(metric)
+        || if has_service { OF_SERVICE.contains(&name) } else { OF_ALL.contains(&name) || is_result(metric) }
+        || metric.policies.iter().any(|policy| is_far(&policy.gain))
+}
+
 /// The first row is shown even if no run completed, because that is news.
 fn is_result(metric: &MetricResult) -> bool {
-    matches!(metric.name.as_str(), "makespan_ns" | "rate_per_s")
+    matches!(metric.name.as_str(), "makespan_ns" | "done_ns" | "rate_per_s")
 }
 
 /// Returns what values are divided by, the unit for people, and the number of decimals, for four digits of the largest

@@ -23,8 +23,9 @@ fn seen(factor: u64) -> Observations {
         ..Observed::default()
     };
     let kernel = Observed { wakeups: 1_000, ..Observed::default() };
+    let judged = [("service".to_owned(), service.clone())].into();
     let by_comm = [("service".to_owned(), service), ("kworker/0:1".to_owned(), kernel)].into();
-    Observations { by_comm, ..Observations::default() }
+    Observations { by_comm, judged }
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn the_service_is_what_the_recording_tells() {
         (&document["metrics"][2]["recorded"], &document["tasks"][0]["tasks"]),
         (&20.into(), &1.into())
     );
-    // Of the truth, all tasks but kernel threads are the service, because it does not tell.
+    // The truth has another service.
     let truth = Recording { observed: seen(1), ..demo() };
     let check = Check::against(&recording, &truth, &[told(1)], "m", "p");
     let document = serde_json::to_value(check.document(&[1])).unwrap();
@@ -141,6 +142,7 @@ fn a_recording_is_like_itself() {
         assert_eq!(metric["recorded"], metric["replayed"], "{metric}");
         assert_ne!(metric["within"], false, "{metric}");
     }
-    // The fixture's README: 765 waits; 755 of them are not perf's or the kernel's.
-    assert_eq!(document["metrics"][2]["recorded"], 755);
+    // The fixture's README: 765 waits; 755 of them are not perf's or the kernel's, and one is the end of a shell's wait
+    // for hackbench, which has too little CPU time to be the service.
+    assert_eq!(document["metrics"][2]["recorded"], 754);
 }

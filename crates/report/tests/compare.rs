@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use wakelab_experiment::Experiment;
@@ -11,9 +12,9 @@ use wakelab_lab::{DEMO_NAME, demo_recording};
 use wakelab_machine::{Machine, presets};
 use wakelab_policy::PolicySpec;
 use wakelab_report::{
-    Comparison, ReplayErrors, ReportError, Style, list, read_replay_errors, read_scenarios,
+    Comparison, Decided, ReplayErrors, ReportError, Style, list, read_replay_errors, read_scenarios,
 };
-use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, Outcome, Scenario};
+use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, NameOutcome, Outcome, Scenario};
 use wakelab_trace::{Observations, Observed, Options, Recording, WhatIf, read_from};
 use wakelab_workload::Workload;
 
@@ -199,7 +200,7 @@ fn identical_runs_are_one_line() {
     let outcomes = vec![runs.clone(), runs];
     let scenarios = two_scenarios(HACKBENCH);
     let text = Comparison::new(&scenarios, &names(), &outcomes).unwrap().text(&Style::default());
-    assert!(text.contains("linux-4.15 and linux-4.15+idle=smt-balance made identical runs.\n"), "{text}");
+    assert!(text.contains("linux-4.15+idle=smt-balance against linux-4.15:\n  identical runs"), "{text}");
     let row = text.lines().find(|line| line.starts_with("makespan")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["makespan", "us", "100.0"], "{text}");
     assert!(!text.contains("(gain)"), "{text}");
@@ -481,4 +482,115 @@ fn kinds_of_time_have_the_same_names_in_json() {
     fields.sort_unstable();
     names.sort_unstable();
     assert!(fields.into_iter().eq(&names), "{names:?}");
+}
+
+fn verdict(comparison: &Comparison<'_>) -> (Decided, Vec<String>) {
+    let [verdict] = &comparison.verdicts()[..] else { panic!("one policy beside the first") };
+    assert_eq!(verdict.policy, OTHER);
+    (verdict.decided, verdict.sentences.clone())
+}
+
+/// Each rule of the verdict: 12 % better than chance; not better than an error of 25 %; 0.5 % is no difference; seeds
+/// that scatter; one seed; the same runs.
+#[test]
+fn verdicts_by_hand() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let of = |outcomes: &[Vec<Outcome>]| verdict(&Comparison::new(&scenarios, &names(), outcomes).unwrap());
+    let (decided, sentences) = of(&outcomes);
+    assert_eq!(decided, Decided::Better);
+    assert_eq!(
+        sentences,
+        [
+            "makespan: 12.0 % ±5.0 better, 88.0 us instead of 100.0 us.",
+            "Beside it: wake-up latency p50 50.0 % better.",
+            "What moved most with it: migrations 30 to 0 a run; placement decisions 5.0 to 2.5 % of CPU time; \
+             balance-moved 0.0 to 50.0 % of placement decisions.",
+        ]
+    );
+    let swapped = [outcomes[1].clone(), outcomes[0].clone()];
+    assert_eq!(of(&swapped).0, Decided::Worse);
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap().with_replay_errors(errors());
+    let (decided, sentences) = verdict(&comparison);
+    assert_eq!(decided, Decided::Undecided);
+    assert_eq!(
+        sentences[0],
+        "makespan: 12.0 % ±5.0 better, which is not more than replays of this recording are off (±25.0%): undecided."
+    );
+    assert!(sentences.last().unwrap().contains("`wakelab check`"), "{sentences:?}");
+
+    let two =
+        |a: u64, b: u64| [vec![outcome(1, 100_000), outcome(2, 100_000)], vec![outcome(1, a), outcome(2, b)]];
+    let (decided, sentences) = of(&two(99_500, 99_500));
+    assert_eq!(decided, Decided::NoDifference);
+    assert_eq!(sentences, ["makespan: no difference beyond 1 % and the spread of 2 seeds (+0.5%)."]);
+    let (decided, sentences) = of(&two(80_000, 110_000));
+    assert_eq!((decided, sentences.len()), (Decided::NoDifference, 2), "{sentences:?}");
+    assert_eq!(sentences[1], "More --seeds narrow the interval.");
+    let (decided, sentences) = of(&[vec![outcome(1, 100_000)], vec![outcome(1, 80_000)]]);
+    assert_eq!(decided, Decided::Unknown);
+    assert_eq!(sentences[0], "makespan: 20.00 % better, 80.0 us instead of 100.0 us, without an interval.");
+    let (decided, sentences) = of(&two(100_000, 100_000));
+    assert_eq!((decided, &sentences[0][..]), (Decided::Identical, "identical runs: no decision differed."));
+}
+
+/// A short page has the result, the latencies at p50 and p99, and what moved.
+#[test]
+fn a_short_page_has_what_moved() {
+    let (scenarios, outcomes) = (two_scenarios(HACKBENCH), three_seeds());
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let labels = |text: &str| -> Vec<String> {
+        let rows = text.lines().filter(|line| line.contains('(') || line.contains('['));
+        let words = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        rows.map(words).collect()
+    };
+    let text = comparison.text_of_moved(&Style::default());
+    let all = comparison.text(&Style::default());
+    assert!(labels(&text).len() < labels(&all).len(), "{text}");
+    assert!(text.contains("wake-up latency p50") && !text.contains("utilisation"), "{text}");
+    assert!(!text.contains("Where the time went") && all.contains("Where the time went"), "{text}");
+    assert!(text.contains("\n--all shows ") && !all.contains("--all"), "{text}");
+    // Nothing moves in one column.
+    let alone = Comparison::new(&scenarios[..1], &names()[..1], &outcomes[..1]).unwrap();
+    assert_eq!(alone.text_of_moved(&Style::default()), alone.text(&Style::default()));
+}
+
+/// The service is done after 88 instead of 100 us; the last of all tasks 300 us later.
+#[test]
+fn a_service_is_judged_by_itself() {
+    let mut scenarios = two_scenarios(HACKBENCH);
+    for scenario in &mut scenarios {
+        Arc::make_mut(&mut scenario.workload).tasks[0].judged = true;
+    }
+    let mut outcomes = three_seeds();
+    for outcome in outcomes.iter_mut().flatten() {
+        outcome.elapsed_ns = outcome.makespan_ns + 300_000;
+        let of = |name: &str, cpu_time_ns| NameOutcome {
+            name: name.to_owned(),
+            tasks: 1,
+            cpu_time_ns,
+            done_ns: Some(outcome.makespan_ns),
+            wakeup_latency: histogram(1000, 10),
+            run_delay: histogram(2000, 10),
+        };
+        outcome.by_name =
+            vec![of("small", 1_000), of("large\u{1b}", 50_000), of("third", 900), of("last", 1)];
+    }
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let (_, sentences) = verdict(&comparison);
+    assert_eq!(
+        sentences[0],
+        "done after (service: large\\x1b, small and 2 more): 12.0 % ±5.0 better, 88.0 us instead of 100.0 us."
+    );
+    let text = comparison.text_of_moved(&Style::default());
+    let row = |label: &str| text.lines().find(|line| line.starts_with(label)).map(str::to_owned);
+    assert!(row("done after").unwrap().contains("(+12.0% ±5.0) *"), "{text}");
+    assert!(row("CPU time").unwrap().contains("51.90"), "{text}");
+    assert!(row("large\\x1b run delay p99").unwrap().contains("8.000"), "{text}");
+    assert!(row("third CPU time").is_some() && row("last CPU time").is_none(), "{text}");
+    let makespan = comparison.metrics.iter().find(|metric| metric.name == "makespan_ns").unwrap();
+    assert_eq!(makespan.policies[0].mean, Some(400_000.0));
+    let document = serde_json::to_value(comparison.document(None)).unwrap();
+    validate(COMPARE_SCHEMA, &document);
+    assert_eq!(document["verdicts"][0]["decided"], "better");
+    assert_eq!(document["policies"][0]["runs"][0]["tasks"][1]["comm"], "large\u{1b}");
 }

@@ -61,7 +61,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let (nr_cpus, nr_tasks) = (machine.topology.nr_cpus(), workload.tasks.len());
         let hardware = Hardware::new(machine, nr_tasks);
         let nodes = hardware.memory.nodes().to_vec();
-        let judged = workload.tasks.iter().filter(|task| task.judged).count() as u64;
         Ok(Engine {
             workload,
             costs: &machine.costs,
@@ -70,7 +69,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             hardware,
             kernel: Kernel::new(scenario, seed)?,
             ledger: Ledger {
-                tally: Tally::new(judged),
+                tally: Tally::new(&workload.tasks),
                 checker: Checker::new(nr_cpus, nr_tasks, Checker::patience_ns(machine)),
                 idle_runnable: IdleRunnable::new(nr_cpus),
                 observer,

@@ -53,6 +53,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let named = |count: &u64, name: &str| (*count > 0).then(|| (name.to_owned(), *count));
         let reasons = tally.reasons.iter().zip(Reason::ALL);
         let affine_reasons = tally.affine_reasons.iter().zip(AffineReason::ALL);
+        let task_cpu_time_ns: Vec<u64> =
+            self.kernel.threads.iter().map(|thread| thread.cpu_time_ns).collect();
         let (end_ns, units) = tally.end_of(self.workload.measure).unwrap_or((now_ns, tally.units));
         Outcome {
             seed,
@@ -79,7 +81,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             time: self.time_use(),
             counts: tally.counts,
             groups: self.group_times(),
-            task_cpu_time_ns: self.kernel.threads.iter().map(|thread| thread.cpu_time_ns).collect(),
+            by_name: tally.by_name.outcome(&task_cpu_time_ns),
+            task_cpu_time_ns,
         }
     }
 

@@ -31,7 +31,9 @@ use engine::Engine;
 pub use error::SimError;
 pub use observer::Observer;
 use observer::Unobserved;
-pub use outcome::{Counts, Ending, GroupTime, Histogram, Outcome, Reads, SearchTime, SearchTimes};
+pub use outcome::{
+    Counts, Ending, GroupTime, Histogram, NameOutcome, Outcome, Reads, SearchTime, SearchTimes,
+};
 pub use scenario::{HostProfile, LIMIT_EVENTS, Scenario};
 pub use time_use::{TimeKind, TimeUse};
 

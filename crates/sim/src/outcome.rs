@@ -81,6 +81,23 @@ pub struct GroupTime {
     pub own_cpu_time_ns: u64,
 }
 
+/// The judged tasks of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameOutcome {
+    /// The name.
+    pub name: String,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// CPU time of all of them, in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// When the last of them ended, since the run began; `None` if one did not.
+    pub done_ns: Option<u64>,
+    /// Times from the start of a wake-up to the switch-in, in the measured part; two digits.
+    pub wakeup_latency: Histogram,
+    /// Times from becoming runnable in any way to the switch-in, in the measured part; two digits.
+    pub run_delay: Histogram,
+}
+
 /// Reads of other CPUs' state, by distance.
 pub type Reads = [u64; Distance::COUNT];
 
@@ -159,4 +176,7 @@ pub struct Outcome {
     pub groups: Vec<GroupTime>,
     /// CPU time that each task received, in the workload's order, in nanoseconds.
     pub task_cpu_time_ns: Vec<u64>,
+    /// The judged tasks by name, in the order in which the workload names them. Documents have percentiles instead.
+    #[serde(skip)]
+    pub by_name: Vec<NameOutcome>,
 }

@@ -166,6 +166,17 @@ pub enum TraceError {
         /// The pattern.
         pattern: String,
     },
+    /// A pattern of [`crate::Options::of`] fits no task.
+    #[error(
+        "{file}: no task is called `{pattern}`; expected the name of a task, its beginning and *, or the path of a control \
+         group"
+    )]
+    NoSuchTask {
+        /// The recording.
+        file: String,
+        /// The pattern.
+        pattern: String,
+    },
     /// A pattern of [`crate::Options::open`] or [`crate::Options::closed`] fits no task that was woken from outside.
     #[error(
         "{file}: no task called `{pattern}` was woken from outside, so none is in an open or a closed loop; expected the \

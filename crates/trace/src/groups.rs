@@ -27,6 +27,7 @@ use wakelab_workload::{Group, GroupIndex};
 use crate::event::Told;
 use crate::header::HeaderLine;
 use crate::kernel::weight_of_nice;
+use crate::loops::fits;
 
 /// The key of a line about one group.
 pub const GROUP: &str = "cgroup";
@@ -168,6 +169,13 @@ impl Groups {
             }
         }
         group
+    }
+
+    /// Whether the path of this group, or of one above it, is `pattern`, or begins with it if it ends with `*`.
+    pub(crate) fn is_inside(&self, group: Option<GroupIndex>, pattern: &str) -> bool {
+        let of = |index: GroupIndex| self.made.get(index as usize);
+        std::iter::successors(group.and_then(of), |group| group.parent.and_then(of))
+            .any(|group| fits(pattern, &group.name))
     }
 
     /// Takes all groups that have tasks, or groups below them that have.

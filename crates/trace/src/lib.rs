@@ -85,6 +85,9 @@ pub struct Options {
     /// no recorder then. If it is `None`, the recorder's cost is work, as a replay that is compared with a recording
     /// must have it.
     pub event_cost_ns: Option<u64>,
+    /// The tasks of the service, by name, or by the beginning of the name and `*`; if there are none, those that the
+    /// recording says ([`Service`]).
+    pub of: Vec<String>,
     /// Tasks in open loops, by name, or by the beginning of the name and `*`: wake-ups from outside come at their
     /// recorded times. If a task fits patterns here and in `closed`, the longer pattern counts. The rule in [`loops`]
     /// decides about tasks that fit none.

@@ -9,7 +9,7 @@ use wakelab_workload::Op;
 use crate::event::Place;
 use crate::flows::{FlowCount, FlowKind};
 use crate::loops::{LoopCount, fits};
-use crate::{Explained, Gap, Header, Recording};
+use crate::{Explained, Gap, Header, Recording, Service};
 
 impl Recording {
     /// Returns a line that must precede every result, if fewer than half of the waits are attributed, if more than a
@@ -52,6 +52,7 @@ impl Recording {
             ));
         }
         notes.extend(self.header.as_ref().into_iter().flat_map(|header| made(header, self)));
+        notes.extend(service(self));
         notes.extend(groups(self));
         notes.push(waits(explained));
         notes.extend(flows(explained));
@@ -79,7 +80,6 @@ fn made(header: &Header, recording: &Recording) -> Vec<String> {
         printable(&format!("recorded by {} on Linux {}{of}", header.made_by, header.kernel)).into_owned(),
     ];
     notes.extend(header.patched_kernel().map(|sentence| printable(&sentence).into_owned()));
-    notes.extend(service(header, recording));
     if recording.recorder_ns > 0 {
         notes.push(format!(
             "the recorder's own tasks, with {:.3} ms of CPU time, are left out",
@@ -118,24 +118,20 @@ fn groups(recording: &Recording) -> Option<String> {
 }
 
 /// Which tasks it is about.
-fn service(header: &Header, recording: &Recording) -> Vec<String> {
-    let names: Vec<&str> = recording.of_service(&recording.observed).map(|(comm, _)| comm).collect();
-    let is_there = |pattern: &&String| !names.iter().any(|comm| fits(pattern, comm));
-    let missing: Vec<&str> = header.service.iter().filter(is_there).map(String::as_str).collect();
+fn service(recording: &Recording) -> Vec<String> {
     let mut notes = Vec::new();
-    if !missing.is_empty() {
-        notes.push(printable(&format!("no task is called {}", missing.join(" or "))).into_owned());
+    if let Service::Told { names, .. } = &recording.service {
+        let seen: Vec<&str> = recording.of_service(&recording.observed).map(|(comm, _)| comm).collect();
+        let is_missing = |pattern: &&String| !seen.iter().any(|comm| fits(pattern, comm));
+        let missing: Vec<&str> = names.iter().filter(is_missing).map(String::as_str).collect();
+        if !missing.is_empty() {
+            notes.push(printable(&format!("no task is called {}", missing.join(" or "))).into_owned());
+        }
     }
     let judged = recording.workload.tasks.iter().filter(|task| task.judged).count() / recording.runs as usize;
     if judged > 0 {
         let service = &recording.service;
-        notes.push(
-            printable(&format!(
-                "service: {service} ({}); makespans and judged latencies are of these",
-                count(judged as u64, "task")
-            ))
-            .into_owned(),
-        );
+        notes.push(printable(&format!("service: {service} ({})", count(judged as u64, "task"))).into_owned());
     }
     notes
 }

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Recording, kernel};
+use crate::Recording;
 
 /// What was seen of one task, or of several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Observed {
 pub struct Observations {
     /// Tasks by their last name (`comm`).
     pub by_comm: BTreeMap<String, Observed>,
-    /// The tasks among them of which the recording says that they are the service, by name.
+    /// The tasks of the service among them, by name.
     pub judged: BTreeMap<String, Observed>,
 }
 
@@ -98,7 +98,8 @@ pub fn total<'a>(all: impl IntoIterator<Item = &'a Observed>) -> Observed {
 /// Which tasks a recording is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Service {
-    /// It does not say: all but kernel threads and the recorder.
+    /// It does not say: all but kernel threads, the recorder, and names with less than [`SMALL_PER_MILLE`] of the CPU
+    /// time of these (a `sleep`, a shell), because such tasks tell when the recording ended, not the work.
     #[default]
     Unknown,
     /// The recorded command with all tasks that descend from it, and tasks of some names.
@@ -113,7 +114,7 @@ pub enum Service {
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Service::Told { command, names } = self else {
-            return f.write_str("all tasks but kernel threads and the recorder");
+            return f.write_str("all tasks but kernel threads, the recorder, and those of little CPU time");
         };
         let called = format!("tasks called {}", names.join(", "));
         match (command, names.is_empty()) {
@@ -125,20 +126,19 @@ impl fmt::Display for Service {
 }
 
 impl Recording {
-    /// Returns what was seen of the service, by name, in this recording or in a replay of it. Only a recording that
-    /// does not name its recorder is searched for the names of such programs.
+    /// Returns what was seen of the service, by name, in this recording or in a replay of it.
     pub fn of_service<'a>(&self, seen: &'a Observations) -> impl Iterator<Item = (&'a str, &'a Observed)> {
-        let is_told = self.service != Service::Unknown;
-        let knows_recorder = self.header.as_ref().is_some_and(|header| !header.recorder.is_empty());
-        let all = if is_told { &seen.judged } else { &seen.by_comm };
-        all.iter().map(|(comm, observed)| (comm.as_str(), observed)).filter(move |(comm, _)| {
-            is_told || !kernel::is_kernel_thread(comm) && (knows_recorder || !RECORDERS.contains(comm))
-        })
+        seen.judged.iter().map(|(comm, observed)| (comm.as_str(), observed))
     }
 }
 
+/// Tasks of a name with less than this part of the CPU time of all are not the service of a recording that does not
+/// name it.
+pub(crate) const SMALL_PER_MILLE: u128 = 1;
+
 /// Programs that record.
-const RECORDERS: [&str; 5] = ["perf", "perf-exec", "trace-cmd", "traced_probes", "lttng-consumerd"];
+pub(crate) const RECORDERS: [&str; 5] =
+    ["perf", "perf-exec", "trace-cmd", "traced_probes", "lttng-consumerd"];
 
 /// A task while a recording is read.
 #[derive(Debug, Default)]

@@ -198,7 +198,7 @@ pub(crate) struct Tracked {
     pub(crate) watched: Watched,
     /// Where its work was done, in the order of time.
     bursts: Vec<Burst>,
-    name: String,
+    pub(crate) name: String,
     prio: Option<i32>,
     ran_on: RanOn,
     runs_on: Option<u32>,

@@ -180,7 +180,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             Next::Gone => {
                 self.kernel.alive -= 1;
                 if self.workload.tasks[task as usize].judged {
-                    self.ledger.tally.judged_gone(now_ns);
+                    self.ledger.tally.judged_gone(task, now_ns);
                 }
                 self.block(cpu, Life::Exited);
                 return false;

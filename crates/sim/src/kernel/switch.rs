@@ -46,7 +46,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.set_curr(cpu, task);
         let t = &self.kernel.threads[task as usize];
         let judged = self.workload.tasks[task as usize].judged;
-        self.ledger.tally.switch_in(now_ns - t.waits_since_ns, t.woken, judged);
+        self.ledger.tally.switch_in(task, now_ns - t.waits_since_ns, t.woken, judged);
         let (ran, left) = (t.ran, t.cpu);
         if ran && left != cpu && self.kernel.cpus[left as usize].context == task {
             self.leave_caches(left, task);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The books of a run: sums, the checker, idle while runnable, and the observer. Nothing here changes what happens.
 
+pub(crate) mod by_name;
 pub(crate) mod checker;
+pub(crate) mod delays;
 pub(crate) mod idle_runnable;
 pub(crate) mod search;
 pub(crate) mod tally;

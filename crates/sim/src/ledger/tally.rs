@@ -1,52 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sums and histograms of a run.
+//! Sums of a run.
 
-use hdrhistogram::Histogram as Hdr;
 use wakelab_machine::Distance;
 use wakelab_policy::{
     AffineReason, BalanceWhy, Decision, Dispatch, Reads as PolicyReads, Reason, Tick, Timer,
 };
-use wakelab_workload::Measure;
+use wakelab_workload::{Measure, Task};
 
+use crate::ledger::by_name::ByName;
+use crate::ledger::delays::Delays;
 use crate::ledger::search::SearchTally;
-use crate::outcome::{Counts, Histogram, Reads};
-
-/// The number of digits that the histograms keep.
-const SIGNIFICANT_DIGITS: u8 = 3;
-
-/// A histogram of delays.
-pub(crate) struct Delays {
-    histogram: Hdr<u64>,
-    max_ns: u64,
-    sum_ns: u64,
-}
-
-impl Delays {
-    fn new() -> Delays {
-        let mut histogram = Hdr::new(SIGNIFICANT_DIGITS).expect("3 digits are in range");
-        histogram.auto(true);
-        Delays { histogram, max_ns: 0, sum_ns: 0 }
-    }
-
-    pub(crate) fn record(&mut self, value_ns: u64) {
-        self.histogram.record(value_ns).expect("the histogram grows as needed");
-        self.max_ns = self.max_ns.max(value_ns);
-        self.sum_ns += value_ns;
-    }
-
-    pub(crate) fn histogram(&self) -> Histogram {
-        Histogram {
-            buckets: self
-                .histogram
-                .iter_recorded()
-                .map(|v| (v.value_iterated_to(), v.count_at_value()))
-                .collect(),
-            count: self.histogram.len(),
-            max_ns: self.max_ns,
-            sum_ns: self.sum_ns,
-        }
-    }
-}
+use crate::outcome::{Counts, Reads};
 
 /// The sums of a run.
 pub(crate) struct Tally {
@@ -65,6 +29,7 @@ pub(crate) struct Tally {
     pub(crate) wakeup_latency: Delays,
     pub(crate) judged_latency: Delays,
     pub(crate) queue_delay: Delays,
+    pub(crate) by_name: ByName,
     pub(crate) begin_ns: Option<u64>,
     /// When the measured part ended, and the number of units then.
     pub(crate) end: Option<(u64, u64)>,
@@ -84,8 +49,7 @@ fn add(sums: &mut Reads, reads: &PolicyReads) {
 }
 
 impl Tally {
-    /// `judged` is the number of judged tasks.
-    pub(crate) fn new(judged: u64) -> Tally {
+    pub(crate) fn new(tasks: &[Task]) -> Tally {
         Tally {
             counts: Counts::default(),
             migrations: [0; Distance::COUNT],
@@ -102,9 +66,10 @@ impl Tally {
             wakeup_latency: Delays::new(),
             judged_latency: Delays::new(),
             queue_delay: Delays::new(),
+            by_name: ByName::new(tasks),
             begin_ns: None,
             end: None,
-            judged_left: judged,
+            judged_left: tasks.iter().filter(|task| task.judged).count() as u64,
             judged_end: None,
         }
     }
@@ -145,11 +110,14 @@ impl Tally {
         add(&mut self.balance_misses, misses);
     }
 
-    pub(crate) fn switch_in(&mut self, waited_ns: u64, woken: bool, judged: bool) {
+    pub(crate) fn switch_in(&mut self, task: u32, waited_ns: u64, woken: bool, judged: bool) {
         self.counts.switches_in += 1;
         if woken { &mut self.wakeup_latency } else { &mut self.queue_delay }.record(waited_ns);
         if woken && judged {
             self.judged_latency.record(waited_ns);
+        }
+        if judged {
+            self.by_name.switch_in(task, waited_ns, woken);
         }
     }
 
@@ -159,11 +127,13 @@ impl Tally {
             self.begin_ns = Some(now_ns);
             self.units = 0;
             self.judged_latency = Delays::new();
+            self.by_name.restart();
         }
     }
 
     /// A judged task has ended.
-    pub(crate) fn judged_gone(&mut self, now_ns: u64) {
+    pub(crate) fn judged_gone(&mut self, task: u32, now_ns: u64) {
+        self.by_name.gone(task, now_ns);
         self.judged_left -= 1;
         self.judged_end = Some((now_ns, self.units));
     }

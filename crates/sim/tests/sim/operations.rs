@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Operations: channels, signals, gates, fork and join, sleeps, loops, marks, spread.
 
-use wakelab_workload::{Channel, End, Measure, Op, Source};
+use wakelab_workload::{Channel, End, Measure, Op, Source, Task};
 
 use crate::common::{HOSTS, MS, bound, child, compute, machine, outcome, recv, scenario, send, sleep, task};
 
@@ -259,5 +259,31 @@ fn a_sleeper_preempts() {
         assert_eq!(run.wakeup_latency.count, 1, "{host:?}");
         assert_eq!(run.wakeup_latency.max_ns, 0, "{host:?}");
         assert_eq!(run.task_cpu_time_ns, [MS, 39 * MS], "{host:?}");
+    }
+}
+
+/// Wake-ups take 30 ns. Tasks 0 and 1 have one name: they run 100 and 500 ns, and task 0 waits once. Task 2 has
+/// another name, and task 3 is not judged.
+#[test]
+fn judged_tasks_by_name() {
+    for host in HOSTS {
+        let mut machine = machine(1, 4, 1);
+        machine.costs.wakeup_ns = 30;
+        let until = Op::SleepUntil { time_ns: 1000, source: Source::Timer };
+        let programs =
+            [vec![compute(60), until, compute(40)], vec![compute(500)], vec![compute(7)], vec![compute(9)]];
+        let mut tasks: Vec<Task> =
+            programs.into_iter().zip(0..).map(|(program, cpu)| bound(&[cpu], program)).collect();
+        for (task, name) in tasks.iter_mut().zip(["a", "a", "b", "c"]) {
+            (task.name, task.judged) = (name.to_owned(), name != "c");
+        }
+        let run = outcome(&scenario(machine, tasks, host));
+        let names: Vec<(&str, u64, u64)> =
+            run.by_name.iter().map(|of| (of.name.as_str(), of.tasks, of.wakeup_latency.count)).collect();
+        assert_eq!(names, [("a", 2, 1), ("b", 1, 0)], "{host:?}");
+        let [a, b] = [&run.by_name[0], &run.by_name[1]];
+        assert_eq!((a.wakeup_latency.sum_ns, a.run_delay.count, b.run_delay.count), (30, 3, 1), "{host:?}");
+        assert_eq!((a.cpu_time_ns, b.cpu_time_ns), (600, 7), "{host:?}");
+        assert_eq!((a.done_ns, b.done_ns), (Some(1070), Some(7)), "{host:?}");
     }
 }

@@ -46,8 +46,7 @@ impl Model {
         if let Some(header) = &self.header {
             self.learnt.measured = header.measured.clone();
         }
-        self.find_service();
-        let service = self.service();
+        let service = self.mark_service(file, &options.of)?;
         let observed = self.observations();
         let flows = if options.recorded_waits_only { Flows::default() } else { self.infer_flows() };
         let mut loops = Loops::new(options);

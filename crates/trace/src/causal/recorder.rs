@@ -9,10 +9,15 @@
 //! It fails where the recorder delayed other tasks, because the recorded delays remain those of a machine with
 //! recorder; and events differ in cost, which is measured for those of a wake-up and a switch together.
 
+use std::collections::BTreeMap;
+
 use wakelab_workload::TaskIndex;
 
 use super::{Model, OnCpu, State};
-use crate::observed::{Observations, Service};
+use crate::TraceError;
+use crate::kernel::is_kernel_thread;
+use crate::observed::{Observations, RECORDERS, SMALL_PER_MILLE, Service};
+use crate::program::Tracked;
 
 impl Model {
     /// Whether the task of this id recorded. Ids of a container are not those of the events, so they say nothing.
@@ -27,22 +32,56 @@ impl Model {
             && self.header.as_ref().is_some_and(|header| header.command_pid == Some(tid))
     }
 
-    /// Notes which tasks the recording says are its service: the command and all that descend from it, tasks with the
-    /// names of `--of`, and what our own exports say.
-    pub(super) fn find_service(&mut self) {
-        let names = self.header.as_ref().map_or(&[][..], |header| &header.service);
-        for task in self.tasks.iter_mut().filter(|task| !task.is_recorder) {
-            task.judged = task.of_command
-                || names.iter().any(|name| task.is_called(name))
-                || self.told.get(task.tid).is_some_and(|known| known.judged);
+    /// Marks the tasks of the service: those called `names`, or in a control group of that path; if there are no names,
+    /// those that the recording says are
+    /// its service (the command and all that descend from it, tasks with the names of `record --of`, and what our own
+    /// exports say); if it says nothing, those that [`Service::Unknown`] describes.
+    ///
+    /// # Errors
+    /// One of `names` fits no task.
+    pub(super) fn mark_service(&mut self, file: &str, names: &[String]) -> Result<Service, TraceError> {
+        if let Some(unused) = names.iter().find(|name| !self.tasks.iter().any(|task| self.fits(task, name))) {
+            return Err(TraceError::NoSuchTask { file: file.to_owned(), pattern: unused.clone() });
         }
+        let of_header = self.header.as_ref().map(|header| header.service.clone()).unwrap_or_default();
+        let command = self.command_seen && names.is_empty();
+        let names = if names.is_empty() { of_header } else { names.to_vec() };
+        for index in 0..self.tasks.len() {
+            let task = &self.tasks[index];
+            let judged = command && task.of_command
+                || names.iter().any(|name| self.fits(task, name))
+                || names.is_empty() && self.told.get(task.tid).is_some_and(|known| known.judged);
+            self.tasks[index].judged = judged && !task.is_recorder;
+        }
+        if command || !names.is_empty() {
+            return Ok(Service::Told { command, names });
+        }
+        if !self.tasks.iter().any(|task| task.judged) {
+            self.judge_large();
+        }
+        Ok(Service::Unknown)
     }
 
-    pub(super) fn service(&self) -> Service {
-        let names = self.header.as_ref().map(|header| header.service.clone()).unwrap_or_default();
-        match (self.command_seen, names.is_empty()) {
-            (false, true) => Service::Unknown,
-            (command, _) => Service::Told { command, names },
+    /// Whether a task has a name, or is in the control group of a path.
+    fn fits(&self, task: &Tracked, name: &str) -> bool {
+        task.is_called(name)
+            || name.starts_with('/')
+                && [task.first_group, task.group].iter().any(|group| self.groups.is_inside(*group, name))
+    }
+
+    /// Marks the tasks that [`Service::Unknown`] describes.
+    fn judge_large(&mut self) {
+        let knows_recorder = self.header.as_ref().is_some_and(|header| !header.recorder.is_empty());
+        let is_user = |name: &str| !is_kernel_thread(name) && (knows_recorder || !RECORDERS.contains(&name));
+        let mut cpu_ns: BTreeMap<&str, u64> = BTreeMap::new();
+        for task in self.tasks.iter().filter(|task| !task.is_recorder && is_user(&task.name)) {
+            *cpu_ns.entry(&task.name).or_default() += task.cpu_ns;
+        }
+        let sum_ns: u64 = cpu_ns.values().sum();
+        cpu_ns.retain(|_, of_name_ns| u128::from(*of_name_ns) * 1000 >= u128::from(sum_ns) * SMALL_PER_MILLE);
+        let large: Vec<String> = cpu_ns.into_keys().map(str::to_owned).collect();
+        for task in self.tasks.iter_mut().filter(|task| !task.is_recorder) {
+            task.judged = large.binary_search(&task.name).is_ok();
         }
     }
 

@@ -108,7 +108,8 @@ fn the_service_is_told() {
     };
     let is = |names: &str, told: bool| (names.to_owned(), told);
     assert_eq!(service(""), is("t1", false));
-    assert_eq!(service("# wakelab-recorder: 9"), is("perf t1", false));
+    // Only perf has CPU time between two events.
+    assert_eq!(service("# wakelab-recorder: 9"), is("perf", false));
     assert_eq!(service("# wakelab-service: t*"), is("t1", false));
     assert_eq!(service("# wakelab-service: x\n# wakelab-service: y*"), is("", true));
     assert_eq!(service("# wakelab-command-pid: 7"), is("t1", false), "the command was not seen");
@@ -145,17 +146,16 @@ fn the_command_and_its_descendants_are_the_service() {
     let seen = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect::<Vec<_>>();
     let (judged, tasks, note) = service("# wakelab-command-pid: 3");
     assert_eq!((judged, tasks), (vec![0, 1, 1, 0], seen(&["t3", "t4"])));
-    assert_eq!(
-        note.expect("a line"),
-        "service: the command and all that it started (2 tasks); makespans and judged latencies are of these"
-    );
+    assert_eq!(note.expect("a line"), "service: the command and all that it started (2 tasks)");
     let (judged, tasks, note) = service("# wakelab-command-pid: 3\n# wakelab-service: t2");
     assert_eq!((judged, tasks), (vec![1, 1, 1, 0], seen(&["t2", "t3", "t4"])));
     assert!(
         note.expect("a line").contains("the command, all that it started, and tasks called t2 (3 tasks)")
     );
     let (judged, tasks, note) = service("");
-    assert_eq!((judged, note), (vec![0; 4], None));
+    // Nothing tells, so all but the recorder are the service.
+    assert_eq!(judged, [1; 4]);
+    assert!(note.expect("a line").ends_with(" little CPU time (4 tasks)"));
     assert_eq!(tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 4);
 }
 
@@ -233,5 +233,37 @@ fn a_header_that_cannot_be_read_is_refused() {
     assert_eq!(
         script.read_strictly().unwrap_err(),
         "f:2: expected a line of the header that `wakelab record` writes, found `# wakelab-recorder: seven`"
+    );
+}
+
+/// The largest name has 2,000 us, the smallest 1 us, less than a thousandth of both; `--of` finds that one, too.
+#[test]
+fn names_with_little_cpu_time_are_not_the_service() {
+    let script = || {
+        let mut script = Script::default();
+        script
+            .switch(0, 0, 0, "R", 1)
+            .switch(0, 2_000, 1, "S", 2)
+            .switch(0, 2_001, 2, "S", 1)
+            .switch(0, 2_010, 1, "S", 0);
+        script
+    };
+    let judged = |options: &Options| {
+        let recording = read_text(&script().text, options);
+        recording.map(|recording| {
+            recording.workload.tasks.iter().filter(|task| task.judged).map(|task| task.name.clone()).collect()
+        })
+    };
+    let of = |names: &[&str]| Options {
+        of: names.iter().map(|&name| name.into()).collect(),
+        ..Options::default()
+    };
+    assert_eq!(judged(&Options::default()).expect("a recording"), ["t1"]);
+    assert_eq!(judged(&of(&["t2"])).expect("a recording"), ["t2"]);
+    assert_eq!(judged(&of(&["t*"])).expect("a recording"), ["t1", "t2"]);
+    let error: Result<Vec<String>, _> = judged(&of(&["t2", "x*"]));
+    assert_eq!(
+        error.expect_err("no such task").to_string(),
+        "f: no task is called `x*`; expected the name of a task, its beginning and *, or the path of a control group"
     );
 }

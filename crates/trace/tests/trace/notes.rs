@@ -35,6 +35,7 @@ fn a_recording_that_is_whole() {
         recording.notes(),
         [
             "recording: 9 events, 2 tasks, 2 CPUs, 0.000 s",
+            "service: all tasks but kernel threads, the recorder, and those of little CPU time (2 tasks)",
             "2 waits: 1 (50.0 %) attributed to a task, 1 (50.0 %) to time or to events from outside, 0 (0.0 %) not attributed; \
              1 had not ended and are dropped",
             "closed loop (woken a fixed time after going to sleep): t2 (1 task, 1 sleep)",
