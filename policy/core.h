@@ -208,6 +208,14 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 	return 0;
 }
 
+WL_FN int wl_overdue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		     struct wl_run_out *out WL_ARG)
+{
+	out->unused = 0;
+	out->run = wl_wait_walk(p, t, cpu, now_ns);
+	return 0;
+}
+
 WL_FN int wl_tick(struct wl_policy *p WL_ARG, u32 cpu, struct wl_task *t, u64 now_ns,
 		  struct wl_tick_out *out WL_ARG)
 {

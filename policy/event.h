@@ -33,6 +33,8 @@ enum wl_event_kind {
 	WL_EVENT_MAY_MOVE,
 	/* takes task, cpu; answers wl_run_out: Should a queued task run now? */
 	WL_EVENT_MAY_RUN,
+	/* takes task, cpu; answers wl_run_out: Has a queued task waited for too long? */
+	WL_EVENT_OVERDUE,
 	/* takes maybe task, cpu; answers wl_tick_out: A tick on a CPU. */
 	WL_EVENT_TICK,
 
@@ -193,6 +195,8 @@ WL_INLINE int wl_apply(struct wl_policy *p, const struct wl_event *e, struct wl_
 		return wl_may_move(p, t, &move, &answer->moved.after, &answer->moved.out);
 	case WL_EVENT_MAY_RUN:
 		return wl_may_run(p, t, e->cpu, e->now_ns, &answer->run);
+	case WL_EVENT_OVERDUE:
+		return wl_overdue(p, t, e->cpu, e->now_ns, &answer->run);
 	case WL_EVENT_SLEEP:
 		return wl_sleep(p, t, e->now_ns, &answer->sleep);
 	default:

@@ -7,7 +7,7 @@
  * be solved. groups_exact_lag.h keeps lags, groups_exact_sums.h the v's and their order. The axes
  * `queue` and `push` have no effect: a slice is a tick, and the order is that of v.
  *   pick	A CPU picks, of its running task and all tasks that wait there, the one furthest
- *		behind; or one that has waited for WL_EXACT_WAIT_MAX_NS.
+ *		behind; or one that is overdue (wait.h).
  *   preempt	A task that wakes preempts if it is behind the running task by more than a quarter
  *		of a tick of its CPU time.
  *   pull	A tick probes WL_EXACT_PROBES CPUs of the LLC, each in turn, and one CPU of the
@@ -16,8 +16,8 @@
  *		this CPU pulls the first task of that queue that is so far behind, and runs it. A
  *		CPU that is about to go idle pulls from the next CPU where a task waits, and a tick
  *		on a CPU where a task waits kicks an idle CPU, as in balance.h. A CPU that is asked
- *		to pull from a taken one (taken.h) also pulls a task that has waited for
- *		WL_EXACT_WAIT_MAX_NS. Loads are not balanced.
+ *		to pull from a taken one (taken.h) also pulls an overdue task. Loads are not
+ *		balanced.
  *
  * Example: CPU 0 runs B while A waits there; CPU 1 runs B. v is 10 ms for A and 12 ms for B, both
  * with 1024 shares. At its tick CPU 0 picks A. If CPU 0 ran C with v of 9 ms instead, A would go on
@@ -32,19 +32,18 @@
  *
  * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, and a pick compares all tasks that wait. It fails
  * for a queue of hundreds of tasks, because each is compared at each pick. A task whose group is
- * served in full elsewhere waits for up to WL_EXACT_WAIT_MAX_NS, because max-min fairness gives it
- * nothing.
+ * served in full elsewhere waits until it is overdue, because max-min fairness gives it nothing.
  */
 #ifndef WL_GROUPS_EXACT_H
 #define WL_GROUPS_EXACT_H
 
 #include "groups_exact_lag.h"
+#include "wait.h"
 
 #define WL_EXACT_PULL_TICKS  1
 #define WL_EXACT_PREEMPT_DIV 4 /* of a tick */
 #define WL_EXACT_PROBES	     3
 #define WL_EXACT_IDLE_PULLS  4 /* tries of a CPU that is about to go idle */
-#define WL_EXACT_WAIT_MAX_NS 1000000000ULL
 
 /* ------------------------------------------------------------------ which task is first */
 
@@ -59,14 +58,6 @@ WL_INLINE struct wl_exact_key wl_exact_curr(struct wl_cpu *c)
 	return (struct wl_exact_key){.v = wl_read_once(c->curr_vtime),
 				     .slot = wl_read_once(c->exact.curr_slot),
 				     .weight = wl_read_once(c->curr_weight)};
-}
-
-/* Has t, which waits, waited for too long? */
-WL_INLINE u32 wl_exact_starves(const struct wl_task *t, u64 now_ns)
-{
-	s64 waited_ns = now_ns - t->deadline; /* below 0: it came after this CPU read its clock */
-
-	return waited_ns > (s64)WL_EXACT_WAIT_MAX_NS;
 }
 
 /* Notes a waiting task as the first of its CPU if it comes before the one noted. */
@@ -145,7 +136,6 @@ WL_INLINE void wl_exact_stopping(struct wl_policy *p, struct wl_task *t, u64 now
 	if (t->place != WL_PLACE_RUNNING)
 		return;
 	wl_exact_charge(p, t, now_ns);
-	t->deadline = now_ns;
 	wl_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu);
 	if (!runnable)
 		wl_exact_sleep(p, t, t->cpu);
@@ -386,6 +376,7 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatc
 		c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
 	}
 	c->exact.has_first = 0;
+	c->wait.walk = WL_WALK_ASKED;
 	c->exact.has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
 	c->exact.best = wl_exact_curr(c);
 }
@@ -400,7 +391,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 	may = d->what == WL_DISPATCH_PULL && d->max_tasks &&
 	      wl_read_once(t->place) == WL_PLACE_QUEUED && wl_read_once(t->cpu) == (s32)from &&
 	      from != in->cpu && wl_allowed(p, t, in->cpu);
-	if (may && d->max_load == WL_EXACT_PULL_LAG && !wl_exact_starves(t, in->now_ns)) {
+	if (may && d->max_load == WL_EXACT_PULL_LAG && !wl_is_overdue(p, t, in->now_ns)) {
 		pair.a = wl_exact_key_of(t);
 		pair.b = wl_exact_seen(&c->exact.best);
 		may = wl_exact_is_worth_a_pull(p, &pair, in->cpu);
@@ -424,10 +415,12 @@ WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_key best = wl_exact_seen(&c->exact.best);
 	struct wl_exact_pair pair = {.a = wl_exact_key_of(t), .b = best};
-	u32 starves = wl_exact_starves(t, now_ns), llc = wl_llc_first(p, cpu);
+	u32 starves = wl_is_overdue(p, t, now_ns), llc = wl_llc_first(p, cpu);
 	u32 has_best = wl_get(c->exact.has_best);
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->exact.walk_reads);
+	wl_wait_look(p, cpu, now_ns);
+	wl_wait_note(p, cpu, t->waits_since_ns);
 	if (has_best == WL_EXACT_STARVES ||
 	    (has_best && !starves && wl_exact_ahead(p, &pair, llc) <= 0)) {
 		wl_exact_note(p, c, wl_exact_key_of(t), llc);

@@ -238,6 +238,7 @@ struct wl_params {
 	u64 migration_cost_ns;	   /* a CPU whose mean idle period is shorter does not pull */
 	u64 shares_min_ns;	   /* groups=shares: the wait after a pass that changed a weight */
 	u64 shares_max_ns; /* groups=shares: the longest wait, after passes that changed none */
+	u64 wait_max_ns;   /* a task that has waited for longer goes first: wait.h; 0: no bound */
 	u64 tick_ns;	   /* the host's tick; balancing intervals are multiples of it */
 	u32 nr_groups;	   /* slots of the host's group records, with the root's; 0: no groups */
 	u32 unused;

@@ -81,13 +81,14 @@ enum wl_task_place {
 struct wl_task {
 	u64 vtime;	 /* weighted run time, as cpu's queue counts it: lag is vtime - min_vtime */
 	u64 sum_exec_ns; /* CPU time received, as charged */
-	u64 run_start_ns;  /* when it was last switched in or charged */
-	u64 slice_ns;	   /* the slice it was last given */
-	u64 slice_used_ns; /* how much of that it has run */
-	u64 deadline;	   /* queue=fair..: its key, the vtime at which its slice ends */
-	s64 lag;	   /* queue=fair..: how far it was behind the mean when it left a queue */
-	u64 flip_stamp_ns; /* decay stamp of wakee_flips */
-	u64 last_wakee;	   /* id of the task it woke last */
+	u64 run_start_ns;   /* when it was last switched in or charged */
+	u64 slice_ns;	    /* the slice it was last given */
+	u64 slice_used_ns;  /* how much of that it has run */
+	u64 deadline;	    /* queue=fair..: its key, the vtime at which its slice ends */
+	s64 lag;	    /* queue=fair..: how far it was behind the mean when it left a queue */
+	u64 waits_since_ns; /* when it began to wait, if it is queued: wait.h */
+	u64 flip_stamp_ns;  /* decay stamp of wakee_flips */
+	u64 last_wakee;	    /* id of the task it woke last */
 	u32 wakee_flips;
 	u32 weight;	   /* 1024 at nice 0 */
 	u32 place;	   /* enum wl_task_place */
@@ -258,7 +259,12 @@ struct wl_dispatch_out {
 	u32 pick;	   /* enum wl_pick: how to choose from the own queue */
 	u64 keep_slice_ns; /* pick=ELIGIBLE: the slice of the previous task if it goes on */
 	s32 push_cpu;	   /* a CPU that should put its running task back now, or WL_CPU_NONE */
-	u32 unused;
+	/*
+	 * 1: some task may have waited for too long. Before it chooses as `pick` says, the host
+	 * asks wl_overdue() about all tasks of the queue that may run here, and takes the last one
+	 * for which it says yes, if there is one.
+	 */
+	u32 overdue;
 	struct wl_reads reads;
 };
 
@@ -353,6 +359,12 @@ WL_FN int wl_may_move(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
 		      struct wl_move_out *out WL_ARG);
 /* With pick=ELIGIBLE: should t, queued on cpu, run there now? */
 WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
+		     struct wl_run_out *out WL_ARG);
+/*
+ * With dispatch's `overdue`: has t, queued on cpu, waited for too long, and for longer than those
+ * asked about before?
+ */
+WL_FN int wl_overdue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		     struct wl_run_out *out WL_ARG);
 /*
  * t, which runs, waits for something: does it stay in its CPU's queue? Else this is wl_stopping()

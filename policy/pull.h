@@ -22,6 +22,7 @@ WL_INLINE void wl_pull_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	wl_balance_dispatch(p, cpu, out);
 	if (marks && wl_axis(p, push) == WL_PUSH_ON && out->what == WL_DISPATCH_NOTHING)
 		wl_push_dispatch(p, cpu, marks, out);
+	wl_wait_dispatch(p, cpu, now_ns, out);
 }
 
 /* During the pull d to in->cpu: may t come? If so, counts t there. */

@@ -24,12 +24,14 @@ WL_INLINE u32 wl_order(const struct wl_policy *p)
 WL_INLINE void wl_queue_enqueue(struct wl_policy *p, struct wl_task *t,
 				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
+	wl_wait_begins(t, in->now_ns);
 	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_enqueue(p, t, in, out);
 	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_delayed_enqueue(p, t, in, out);
 	else
 		wl_cfs_enqueue(p, t, in, out);
+	wl_wait_joins(p, t, out->cpu);
 }
 
 WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
@@ -44,6 +46,8 @@ WL_INLINE void wl_queue_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 
 WL_INLINE void wl_queue_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
 {
+	if (runnable)
+		wl_wait_begins(t, now_ns);
 	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_stopping(p, t, now_ns, runnable);
 	else if (wl_order(p) == WL_ORDER_FAIR)
@@ -77,10 +81,15 @@ WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns
 WL_INLINE u32 wl_queue_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
 			    struct wl_reads *reads)
 {
+	u32 resched;
+
 	if (wl_order(p) == WL_ORDER_EXACT)
-		return wl_exact_tick(p, t, cpu, now_ns, reads);
-	return wl_order(p) == WL_ORDER_FAIR ? wl_fair_tick(p, t, cpu, now_ns)
-					    : wl_cfs_tick(p, t, cpu, now_ns);
+		resched = wl_exact_tick(p, t, cpu, now_ns, reads);
+	else if (wl_order(p) == WL_ORDER_FAIR)
+		resched = wl_fair_tick(p, t, cpu, now_ns);
+	else
+		resched = wl_cfs_tick(p, t, cpu, now_ns);
+	return resched || wl_wait_is_late(p, cpu, now_ns);
 }
 
 /* The weight of t changed, or its group. */
@@ -99,8 +108,12 @@ WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 WL_INLINE u32 wl_queue_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			      const struct wl_move_in *in, struct wl_move_out *out)
 {
-	return wl_order(p) == WL_ORDER_FAIR ? wl_fair_pulled(p, t, from, in, out)
-					    : wl_cfs_pulled(p, t, from, in, out);
+	u32 pulled = wl_order(p) == WL_ORDER_FAIR ? wl_fair_pulled(p, t, from, in, out)
+						  : wl_cfs_pulled(p, t, from, in, out);
+
+	if (pulled)
+		wl_wait_joins(p, t, in->cpu);
+	return pulled;
 }
 
 /* The host asks this about its queue, in the queue's order, if dispatch told it to. */

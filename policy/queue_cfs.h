@@ -43,6 +43,7 @@
 #define WL_QUEUE_CFS_H
 
 #include "queue_buddies.h"
+#include "wait.h"
 
 /* ------------------------------------------------------------------ arithmetic */
 
@@ -167,13 +168,17 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 WL_INLINE void wl_cfs_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 overdue;
 
 	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
 		return;
+	overdue = wl_wait_ends(p, t, cpu, now_ns);
 	wl_cfs_charge(p, t, now_ns);
 	t->hweight = wl_hweight(p, t, cpu);
 	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
+	if (overdue && t->vtime > wl_get(c->min_vtime))
+		t->vtime = wl_get(c->min_vtime);
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
 	if (wl_has_buddies(p))
 		wl_buddy_forget(p, t);

@@ -55,7 +55,7 @@
 #ifndef WL_QUEUE_FAIR_H
 #define WL_QUEUE_FAIR_H
 
-#include "run_queue.h"
+#include "wait.h"
 
 #define WL_HWEIGHT_NICE_19 (15 << WL_HWEIGHT_SHIFT)
 
@@ -430,14 +430,32 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 		vtime >= wl_read_once(c->fair.deadline) || wl_fair_preempts(p, t, cpu, vtime);
 }
 
+/* A counted task that was overdue (wait.h) loses what it has received beyond V. */
+WL_FN int wl_fair_forgive(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+{
+	u64 mean = wl_fair_mean(p, t->cpu, now_ns);
+
+	if (t->vtime <= mean)
+		return 0;
+	wl_atomic_add(&wl_cpu_of(p, t->cpu)->vtime_sum, (mean - t->vtime) * t->hweight);
+	t->vtime = mean;
+	t->deadline = mean + wl_fair_slice(&p->params, t->hweight);
+	wl_wrote_cpu(p, t->cpu);
+	return 0;
+}
+
 WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 overdue;
 
 	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
 		return;
+	overdue = wl_wait_ends(p, t, cpu, now_ns);
 	wl_fair_charge(p, t, now_ns);
 	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, now_ns);
+	if (overdue)
+		wl_fair_forgive(p, t, now_ns);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	wl_write_once(c->curr_weight, t->hweight);

@@ -77,6 +77,15 @@ struct wl_buddies_cpu {
 	u64 last_vtime; /* its vtime */
 };
 
+/* For each CPU: the tasks that wait there; see wait.h. */
+struct wl_wait_cpu {
+	u64 oldest_ns; /* none of them has waited since before */
+	u64 served_ns; /* when an overdue task was last switched in */
+	u64 found_ns;  /* since when the task waits that a walk has found */
+	u32 walk;      /* enum wl_wait_walk: how far the walk is */
+	u32 unused;
+};
+
 /* push=on, for each CPU: see push.h. */
 struct wl_push_cpu {
 	u32 to;	    /* 1 + the CPU to which the running task goes when it is put back; 0: none */
@@ -204,9 +213,10 @@ struct wl_cpu {
 	/* read when utilization is summed, and when a task joins the queue */
 	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was last updated */
 	u32 util;			 /* utilization of the CPU: util.h */
-	struct wl_push_cpu push;
 	u64 total; /* what groups and tasks outside any weigh; kept if there are groups */
 	struct wl_fair_cpu fair;
+	struct wl_wait_cpu wait;
+	struct wl_push_cpu push;
 	struct wl_nearest_cpu nearest;
 
 	struct wl_exact_cpu exact;

@@ -153,6 +153,11 @@ as_class() {
         exec @ARGV or die "$ARGV[0]: $!\n";' "$@"
 }
 
+# as_nice NICE COMMAND...: with this nice value. Debian's busybox has no nice.
+as_nice() {
+    perl -e 'setpriority(0, 0, shift(@ARGV)) or die "setpriority: $!\n"; exec @ARGV or die "$ARGV[0]: $!\n";' -- "$@"
+}
+
 run_hackbench() {
     begin hackbench
     if ! timeout 90 hackbench -g 2 -l 20 > /tmp/hackbench.log 2>&1; then

@@ -4,7 +4,7 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, partial, stats, stall, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
+# kill, partial, waits, stats, stall, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
 . /bounds               # within_ms, at_least, reloads, moments, fair_ms
@@ -145,6 +145,55 @@ others() {
 run_partial() {
     begin partial
     under_loader partial --policy "$policy" --partial
+}
+
+# beside CPU HOGS HOGS_NICE COMMAND...: HOGS threads compute on CPU for longer than the watchdog waits, and one more as COMMAND starts it.
+# That one must not wait for more than two seconds; by weights alone it would wait for longer, in the first two cases below for longer
+# than the watchdog does.
+beside() {
+    beside_cpu=$1
+    as_nice "$3" wakelab-guest spin --threads "$2" --cpu "$1" --ms 12000 > /tmp/hogs.out 2>&1 &
+    shift 3
+    "$@" wakelab-guest spin --cpu "$beside_cpu" --ms 12000 --within-ms 2000 > "/tmp/light$beside_cpu.out" 2>&1 &
+    light="$light $!"
+}
+
+# The three cases at the same time, each on a CPU. Sets $why.
+waits() {
+    light=
+    beside 0 1 -20 as_nice 19
+    beside 1 40 0 as_class 5 0
+    beside 2 8 0 as_class 5 0
+    wrong=
+    for pid in $light; do
+        while ! is_gone "$pid"; do
+            sleep 1
+            echo "waits: $(cat $state)"     # the other side takes silence for a hang
+        done
+        wait "$pid" || wrong=yes
+    done
+    why=$(cat /tmp/light[012].out | tr '\n' ';')
+    note "$why"
+    [ -z "$wrong" ] && [ "$(cat $state)" = enabled ]
+}
+
+# Under queues of both kinds. `wakelab` has the queue of linux-6.12.
+run_waits() {
+    begin waits
+    for waits_policy in wakelab linux-4.15; do
+        if ! start_loader --policy "$waits_policy"; then
+            failed "$waits_policy: $why"
+            return
+        elif ! waits; then
+            failed "$waits_policy: $why"
+            stop_loader
+            return
+        elif ! stop_loader; then
+            failed "$waits_policy: $why"
+            return
+        fi
+    done
+    passed
 }
 
 # What --stats prints of two cgroups is what they were entitled to and what they received.
@@ -385,7 +434,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill partial stats stall fair; do
+for step in real-time reload kill partial waits stats stall fair; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

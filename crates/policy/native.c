@@ -96,6 +96,12 @@ int wl_native_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_n
 	return wl_may_run(p, t, cpu, now_ns, out);
 }
 
+int wl_native_overdue(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
+		      struct wl_run_out *out)
+{
+	return wl_overdue(p, t, cpu, now_ns, out);
+}
+
 int wl_native_tick(struct wl_policy *p, u32 cpu, struct wl_task *t, u64 now_ns,
 		   struct wl_tick_out *out)
 {

@@ -171,6 +171,7 @@ fn tunables(spec: &PolicySpec) -> Result<String> {
         ("migration-cost", params.migration_cost_ns),
         ("shares-min", params.shares_min_ns),
         ("shares-max", params.shares_max_ns),
+        ("wait-max", params.wait_max_ns),
     ];
     for (name, about) in PolicySpec::tunables() {
         let value = used.iter().find(|(known, _)| *known == name.trim_end_matches("-ns"));

@@ -10,7 +10,7 @@ use crate::{Error, LOG_UNIT, Logged};
 /// The first bytes of a log.
 pub(crate) const MAGIC: &[u8; 8] = b"WAKELOG\0";
 /// Version of the format, including that of records.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Size of the magic, the version and the length of the JSON text.
 pub(crate) const PREFIX: usize = 16;
 

@@ -110,7 +110,7 @@ impl Race {
         let mut parts = path.split('.');
         match (parts.next().unwrap_or(path), parts.next().unwrap_or("")) {
             ("state", _) => Race::Busy,
-            ("nr_queued" | "nr_running" | "load" | "total" | "buddies", _)
+            ("nr_queued" | "nr_running" | "load" | "total" | "buddies" | "wait", _)
             | ("exact", "first" | "has_first")
             | ("exact_llc", "waiting" | "others_wait") => Race::Queue,
             ("exact", "curr_slot" | "best" | "has_best")

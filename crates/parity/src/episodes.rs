@@ -147,6 +147,9 @@ impl Episode {
             spec.tunables.wakeup_granularity_ns = Some(random.magnitude(25));
             spec.tunables.migration_cost_ns = Some(random.magnitude(25));
         }
+        if random.chance(75) {
+            spec.tunables.wait_max_ns = Some(random.magnitude(27));
+        }
         let tick_ns = random.pick(&[1_000_000, 4_000_000, 10_000_000]);
         let tables = Tables::build(&topology, &spec).with_context(|| format!("machine {machine}"))?;
         let nr_groups = if random.chance(75) { GROUPS } else { 0 };

@@ -247,8 +247,10 @@ impl Model {
 
     fn pick_next(&mut self, cpu: u32) {
         // A pull may get nothing. The policy must not ask for ever, but another test checks that.
+        let mut seeks_overdue = false;
         for _ in 0..8 {
             let dispatch = self.native.dispatch(cpu, self.now_ns);
+            seeks_overdue = dispatch.overdue != 0;
             match dispatch.what() {
                 DispatchDo::Pull => self.pull(cpu, dispatch.cpu.cast_unsigned()),
                 DispatchDo::Own => break,
@@ -261,10 +263,19 @@ impl Model {
         }
         let start = self.random.below(len);
         // Queues have no order, so the policy is asked from a random start on. It need not want any task.
-        let asked = (0..len.min(PULL_LOOK_MAX)).map(|step| (start + step) % len);
-        let wanted = asked.into_iter().find(|&at| {
+        let asked: Vec<usize> = (0..len.min(PULL_LOOK_MAX)).map(|step| (start + step) % len).collect();
+        let mut wanted = None;
+        for &at in asked.iter().filter(|_| seeks_overdue) {
             let task = self.cpus[cpu as usize].queue[at];
-            self.native.may_run(task, cpu, self.now_ns).run != 0
+            if self.native.overdue(task, cpu, self.now_ns).run != 0 {
+                wanted = Some(at);
+            }
+        }
+        let wanted = wanted.or_else(|| {
+            asked.into_iter().find(|&at| {
+                let task = self.cpus[cpu as usize].queue[at];
+                self.native.may_run(task, cpu, self.now_ns).run != 0
+            })
         });
         let next = self.cpus[cpu as usize].queue.swap_remove(wanted.unwrap_or(start));
         if let Place::Delayed(_) = self.places[next as usize] {

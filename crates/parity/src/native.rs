@@ -142,6 +142,10 @@ impl Native {
         self.tell(on(EventKind::MayRun, cpu, now_ns), Some(task)).get()
     }
 
+    pub(crate) fn overdue(&mut self, task: u32, cpu: u32, now_ns: u64) -> Run {
+        self.tell(on(EventKind::Overdue, cpu, now_ns), Some(task)).get()
+    }
+
     pub(crate) fn tick(&mut self, cpu: u32, task: Option<u32>, now_ns: u64) -> Tick {
         self.tell(on(EventKind::Tick, cpu, now_ns), task).get()
     }

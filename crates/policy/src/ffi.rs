@@ -71,6 +71,13 @@ unsafe extern "C" {
         now_ns: u64,
         out: *mut Run,
     ) -> c_int;
+    pub(crate) fn wl_native_overdue(
+        p: *mut Instance,
+        t: *mut Task,
+        cpu: u32,
+        now_ns: u64,
+        out: *mut Run,
+    ) -> c_int;
     pub(crate) fn wl_native_tick(
         p: *mut Instance,
         cpu: u32,

@@ -242,6 +242,16 @@ impl Policy {
         out
     }
 
+    /// Asks, with [`Dispatch::overdue`], whether this task, queued on `cpu`, has waited for too long, and for longer
+    /// than those asked about before.
+    pub fn overdue(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> Run {
+        self.check(cpu);
+        let mut out = Run::default();
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_overdue(self.raw(), task, cpu, now_ns, &mut out) };
+        out
+    }
+
     /// Reports a tick on the busy `cpu`. `task` is the running task, if it is the policy's.
     pub fn tick(&mut self, cpu: u32, task: Option<&mut Task>, now_ns: u64) -> Tick {
         self.check(cpu);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::aliases::{self, ALIASES, Alias};
 use crate::mirror::AXES;
 use crate::named::{NAMED, NamedPolicy};
-use crate::{Error, MAX_GROUPS, Params, PolicySpec, Queue};
+use crate::{Error, Groups, MAX_GROUPS, Params, PolicySpec, Queue};
 
 /// One value of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,9 @@ pub struct Tunables {
     /// `groups=shares`: the longest time between passes, while none changes a weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares_max_ns: Option<u64>,
+    /// A task that has waited for longer goes before all others (policy/wait.h); 0: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_max_ns: Option<u64>,
 }
 
 /// A tunable: its name, its description, its least value, and how to reach it.
@@ -75,7 +78,10 @@ struct Tunable {
 /// One second: the kernel's own limit for these sysctls, and far from where any product in run_queue.h overflows.
 const TUNABLE_MAX_NS: u64 = 1_000_000_000;
 
-const TUNABLES: [Tunable; 6] = [
+/// `wait-max-ns` behind a watchdog, and with `groups=exact`: a tenth of `scx_wakelab`'s watchdog.
+const WAIT_MAX_NS: u64 = 1_000_000_000;
+
+const TUNABLES: [Tunable; 7] = [
     Tunable {
         name: "latency-ns",
         description: "The time in which each runnable task of a CPU runs once; 6 ms (cfs-2007: 20), scaled by the machine's size.",
@@ -112,6 +118,12 @@ const TUNABLES: [Tunable; 6] = [
         least: 100_000,
         at: |tunables| &mut tunables.shares_max_ns,
     },
+    Tunable {
+        name: "wait-max-ns",
+        description: "A runnable task that has waited for longer goes first; 0: none does; 1 s under sched_ext and with groups=exact, else 0 as in Linux.",
+        least: 0,
+        at: |tunables| &mut tunables.wait_max_ns,
+    },
 ];
 
 impl Tunables {
@@ -123,6 +135,7 @@ impl Tunables {
         migration_cost_ns: None,
         shares_min_ns: None,
         shares_max_ns: None,
+        wait_max_ns: None,
     };
 
     pub(crate) fn is_default(&self) -> bool {
@@ -214,6 +227,13 @@ impl PolicySpec {
         Ok(Params { nr_groups: nr_groups as u32, ..self.params(nr_cpus, tick_ns)? })
     }
 
+    /// Returns the policy for a host that ejects a scheduler under which a task waits for too long: with a bound on
+    /// waiting, unless it sets one. Linux's own scheduler has neither a watchdog nor a bound.
+    pub fn behind_watchdog(mut self) -> PolicySpec {
+        self.tunables.wait_max_ns.get_or_insert(WAIT_MAX_NS);
+        self
+    }
+
     /// Returns the parameters for C, on a machine of `nr_cpus` CPUs under a host whose tick has the period `tick_ns`.
     ///
     /// # Errors
@@ -236,6 +256,11 @@ impl PolicySpec {
             migration_cost_ns: tunables.migration_cost_ns.unwrap_or(500_000),
             shares_min_ns: tunables.shares_min_ns.unwrap_or(8_000_000),
             shares_max_ns: tunables.shares_max_ns.unwrap_or(128_000_000),
+            wait_max_ns: tunables.wait_max_ns.unwrap_or(if self.groups == Groups::Exact {
+                WAIT_MAX_NS
+            } else {
+                0
+            }),
             tick_ns,
             ..self.axes_as_params()
         })

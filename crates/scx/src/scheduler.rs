@@ -57,7 +57,8 @@ pub(crate) fn attach_and_wait(
         say(machine::levels(&tables).trim_end())?;
     }
     let mut object = MaybeUninit::uninit();
-    let mut skel = prepare(&mut object, args, spec, &tables)?;
+    let bounded = spec.clone().behind_watchdog();
+    let mut skel = prepare(&mut object, args, &bounded, &tables)?;
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
     let link = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops))?;
     if args.verbose {
@@ -70,7 +71,7 @@ pub(crate) fn attach_and_wait(
             spec.queue.name()
         );
     }
-    let log = Log::begin(&skel, args, spec, &topology, start)?;
+    let log = Log::begin(&skel, args, &bounded, &topology, start)?;
 
     // Not earlier: if another scheduler keeps this one out, its socket must stay.
     if server.is_none() {

@@ -64,7 +64,7 @@ const KINDS: &[Kind] = &[
         kernel_arguments: TICKS_APART,
         policy: "wakelab+groups=exact",
         bounds: "within_ms=100\nat_least=90\n",
-        steps: &["pinned", "affinity", "forks", "cgroups", "real-time", "partial", "stats", "stall"],
+        steps: &["pinned", "affinity", "forks", "cgroups", "real-time", "partial", "waits", "stats", "stall"],
     },
     Kind {
         what: "races",

@@ -47,6 +47,7 @@ mod spec;
 mod tables;
 mod taken;
 mod util;
+mod wait;
 mod wake_affine;
 mod wake_flips;
 mod wake_wide;

@@ -21,7 +21,7 @@ fn refusals_say_what_is_possible() {
     assert_eq!(
         refusal("linux-4.15+colour=blue"),
         "unknown axis `colour` in `colour=blue`; expected one of: idle, form, rotor, affine, affine-form, factor, \
-         cluster, groups, queue, capacity, push, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns, shares-min-ns, shares-max-ns"
+         cluster, groups, queue, capacity, push, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns, shares-min-ns, shares-max-ns, wait-max-ns"
     );
     assert!(refusal("linux-4.15+idle").starts_with("`idle` is not an override; expected AXIS=VALUE"));
     assert!(refusal("linux-4.15+").starts_with("`` is not an override"));

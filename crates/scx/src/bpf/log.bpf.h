@@ -151,6 +151,16 @@ static __always_inline int logged_may_run(struct wl_task *t, u32 cpu, u64 now_ns
 	return 0;
 }
 
+static __always_inline int logged_overdue(struct wl_task *t, u32 cpu, u64 now_ns,
+					  struct wl_run_out *out)
+{
+	log_open(WL_EVENT_OVERDUE, now_ns, t, 0);
+	wl_overdue(&policy, t, cpu, now_ns, out);
+	*log_answer(struct wl_run_out) = *out;
+	log_close(cpu, 0, 0, 0);
+	return 0;
+}
+
 static __always_inline int logged_tick(u32 cpu, struct wl_task *t, u64 now_ns,
 				       struct wl_tick_out *out)
 {
@@ -166,7 +176,6 @@ static __always_inline int logged_tick(u32 cpu, struct wl_task *t, u64 now_ns,
 struct log_event {
 	struct wl_log_head head;
 	struct wl_task task;
-	u64 unused; /* a whole number of units */
 };
 _Static_assert(sizeof(struct log_event) % WL_LOG_UNIT == 0, "an event's record has a gap");
 
@@ -226,7 +235,6 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 	event->head.flags = WL_LOG_HAS_TASK;
 	event->head.size = sizeof(*event);
 	event->task = *t;
-	event->unused = 0;
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -239,6 +247,7 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 #define wl_dispatch(p, cpu, now_ns, out)    logged_dispatch((cpu), (now_ns), (out))
 #define wl_may_move(p, t, in, d, out)	    logged_may_move((t), (in), (d), (out))
 #define wl_may_run(p, t, cpu, now_ns, out)  logged_may_run((t), (cpu), (now_ns), (out))
+#define wl_overdue(p, t, cpu, now_ns, out)  logged_overdue((t), (cpu), (now_ns), (out))
 #define wl_tick(p, cpu, t, now_ns, out)	    logged_tick((cpu), (t), (now_ns), (out))
 
 /* when_ns, the time of the event, is evaluated once. */

@@ -225,6 +225,8 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 	wl_dispatch(&policy, cpu, now_ns, &sc->dispatch);
 	if (sc->dispatch.what == WL_DISPATCH_PULL)
 		pull_all(cpu);
+	if (sc->dispatch.overdue && take_overdue(cpu, now_ns))
+		return;
 	if (sc->dispatch.pick != WL_PICK_HEAD) {
 		if (sc->dispatch.pick == WL_PICK_LAST ? take_last(cpu, now_ns)
 						      : take_eligible(cpu, now_ns))

@@ -14,6 +14,12 @@
  */
 #define MAX_SCANNED 64
 
+/*
+ * The number of tasks among which an overdue one is looked for: the last of the queue, because the
+ * policy takes the first ones itself.
+ */
+#define MAX_SCANNED_OVERDUE 1024
+
 /* Moves what the policy allows from the queue that it named to the queue of cpu. */
 SEPARATE int pull(s32 cpu)
 {
@@ -75,10 +81,11 @@ SEPARATE int pull_all(s32 cpu)
 }
 
 /*
- * Does the policy want p, of cpu's own queue, to run at now_ns? Inlined, because the verifier would
+ * Does the policy want p, of cpu's own queue, to run at now_ns; with `overdue`: because it has
+ * waited for too long? Inlined, because the verifier would
  * follow a function once for each path to its call.
  */
-static __always_inline bool wants(struct task_struct *p, s32 cpu, u64 now_ns)
+static __always_inline bool wants(struct task_struct *p, s32 cpu, u64 now_ns, bool overdue)
 {
 	struct scratch *sc = scratch_of(cpu);
 	struct task_ctx *tctx;
@@ -88,7 +95,10 @@ static __always_inline bool wants(struct task_struct *p, s32 cpu, u64 now_ns)
 	tctx = task_ctx(p);
 	if (!tctx)
 		return false;
-	wl_may_run(&policy, &tctx->task, cpu, now_ns, &sc->run);
+	if (overdue)
+		wl_overdue(&policy, &tctx->task, cpu, now_ns, &sc->run);
+	else
+		wl_may_run(&policy, &tctx->task, cpu, now_ns, &sc->run);
 	return sc->run.run;
 }
 
@@ -106,12 +116,32 @@ SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 		if (scanned++ >= MAX_SCANNED)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
-		if (!wants(p, cpu, now_ns))
+		if (!wants(p, cpu, now_ns, false))
 			continue;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
 			taken = 1;
 			break;
 		}
+	}
+	return taken;
+}
+
+/* Moves a task of the own queue to the CPU. Returns 1 if it is still there. */
+SEPARATE int take(s32 cpu, s32 pid, u64 flags, u32 most)
+{
+	struct task_struct *p;
+	u32 scanned = 0, taken = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, flags)
+	{
+		if (scanned++ >= most)
+			break;
+		__sink(scanned); /* else the verifier follows each count separately */
+		if (p->pid != pid)
+			continue;
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			taken = 1;
+		break;
 	}
 	return taken;
 }
@@ -124,7 +154,7 @@ SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 SEPARATE int take_last(s32 cpu, u64 now_ns)
 {
 	struct task_struct *p;
-	u32 scanned = 0, taken = 0;
+	u32 scanned = 0;
 	s32 last = 0;
 
 	bpf_for_each(scx_dsq, p, cpu, 0)
@@ -132,24 +162,28 @@ SEPARATE int take_last(s32 cpu, u64 now_ns)
 		if (scanned++ >= MAX_SCANNED)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
-		if (wants(p, cpu, now_ns))
+		if (wants(p, cpu, now_ns, false))
 			last = p->pid;
 	}
-	if (!last)
-		return 0;
-	scanned = 0;
-	bpf_for_each(scx_dsq, p, cpu, 0)
+	return last ? take(cpu, last, 0, MAX_SCANNED) : 0;
+}
+
+/* As take_last(), of the tasks that have waited for too long. */
+SEPARATE int take_overdue(s32 cpu, u64 now_ns)
+{
+	struct task_struct *p;
+	u32 scanned = 0;
+	s32 last = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, SCX_DSQ_ITER_REV)
 	{
-		if (scanned++ >= MAX_SCANNED)
+		if (scanned++ >= MAX_SCANNED_OVERDUE)
 			break;
-		__sink(scanned);
-		if (p->pid != last)
-			continue;
-		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
-			taken = 1;
-		break;
+		__sink(scanned); /* else the verifier follows each count separately */
+		if (wants(p, cpu, now_ns, true))
+			last = p->pid;
 	}
-	return taken;
+	return last ? take(cpu, last, SCX_DSQ_ITER_REV, MAX_SCANNED_OVERDUE) : 0;
 }
 
 /*

@@ -208,7 +208,8 @@ static __always_inline bool preempts_straight(struct scratch *sc, struct task_ct
 	s32 cpu = sc->enqueue_out.cpu;
 	struct scratch *of = scratch_of(cpu);
 
-	if (nr_queued > 1 && (of->preempted || !is_first(cpu, sc->enqueue_out.key)))
+	if (nr_queued > 1 && (of->preempted || !is_first(cpu, sc->enqueue_out.key) ||
+			      wl_wait_is_due(&policy, cpu, sc->enqueue_in.now_ns)))
 		return false;
 	wl_may_run(&policy, &tctx->task, cpu, sc->enqueue_in.now_ns, &sc->run);
 	if (!sc->run.run)

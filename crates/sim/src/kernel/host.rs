@@ -32,9 +32,12 @@ impl<'a> Host<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> Result<Host<'a>, SimError> {
         let (machine, groups) = (&scenario.machine, scenario.workload.groups.len());
         let nr_slots = if groups == 0 { 0 } else { groups + 1 };
-        let tables = Tables::build(&machine.topology, &scenario.policy)?;
-        let mut policy =
-            Policy::with_groups(&scenario.policy, tables, machine.costs.tick_period_ns, nr_slots)?;
+        let mut spec = scenario.policy.clone();
+        if scenario.host.has_watchdog() {
+            spec = spec.behind_watchdog();
+        }
+        let tables = Tables::build(&machine.topology, &spec)?;
+        let mut policy = Policy::with_groups(&spec, tables, machine.costs.tick_period_ns, nr_slots)?;
         let (hit_ps, miss_ps) = Prices::of_reads(&machine.costs);
         policy.set_read_prices(&hit_ps, &miss_ps);
         let prices = Prices::new(&machine.costs, &policy);
@@ -100,6 +103,12 @@ impl<'a> Host<'a> {
     /// Asks whether a queued task should run on `cpu` now. The answer costs nothing: the queue is in the CPU's caches.
     pub(crate) fn may_run(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> bool {
         self.policy.may_run(task, cpu, now_ns).run != 0
+    }
+
+    /// Asks whether a queued task is the one that has waited longest on `cpu`, and for too long. Costs nothing, like
+    /// [`Host::may_run`].
+    pub(crate) fn overdue(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> bool {
+        self.policy.overdue(task, cpu, now_ns).run != 0
     }
 
     /// A tick on `cpu`, where `task` runs.

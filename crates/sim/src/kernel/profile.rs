@@ -15,6 +15,7 @@
 //! | preempt if first | the same as preempt | the host looks whether the task would run next |
 //! | exec | never reaches select | the policy may move the task |
 //! | a CPU is told to push its running task | no effect: a lone task is never put back | the task is put back, and queued where the policy says |
+//! | a task that waits for long | ejects the scheduler, so the policy bounds waiting (`wait-max-ns`) | waits; unless the policy sets a bound |
 //! | balancing that a tick found due | in the next dispatch | in the tick |
 
 use wakelab_policy::Traits;
@@ -71,6 +72,11 @@ impl HostProfile {
     /// Whether the queue can be searched for the next task while one is queued there, to decide on preemption.
     pub(crate) fn looks_before_preempting(self) -> bool {
         self == HostProfile::Mainline
+    }
+
+    /// Whether the host ejects a scheduler under which a task waits for long.
+    pub(crate) fn has_watchdog(self) -> bool {
+        self == HostProfile::SchedExt
     }
 
     /// Whether balancing runs inside the tick.

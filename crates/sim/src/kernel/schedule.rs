@@ -238,7 +238,29 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
+    /// Returns the task of the CPU's own queue that the policy wants to run because it has waited for too long, and its
+    /// place there.
+    fn find_overdue(&mut self, cpu: u32) -> Option<(usize, u32)> {
+        let now_ns = self.hardware.now_ns;
+        let mut found = None;
+        let mut at = 0;
+        while let Some(task) = self.kernel.runqueues[cpu as usize].get(at) {
+            let is_allowed = self.is_allowed(task, cpu);
+            let record = &mut self.kernel.records[task as usize];
+            if is_allowed && self.kernel.host.overdue(record, cpu, now_ns) {
+                found = Some((at, task));
+            }
+            at += 1;
+        }
+        found
+    }
+
     fn pick_once(&mut self, cpu: u32) -> Picked {
+        if self.kernel.cpus[cpu as usize].dispatch.overdue != 0
+            && let Some((at, task)) = self.find_overdue(cpu)
+        {
+            return Picked::Task(at, task);
+        }
         let pick = self.kernel.cpus[cpu as usize].dispatch.pick();
         let now_ns = self.hardware.now_ns;
         let (mut first, mut last) = (None, None);

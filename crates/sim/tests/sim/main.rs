@@ -24,5 +24,6 @@ mod runqueue_lock;
 mod searches;
 mod sharing;
 mod smt;
+mod waits;
 mod wakeup;
 mod water_filling;
