@@ -89,7 +89,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
                 "{}\n{}{}",
                 check.text(&style),
                 why.unwrap_or_default(),
-                style.wrap_lines(&input::explanation(&recording, &changed))
+                style.wrap_lines(&input::explanation(&recording, &[changed]))
             ))
         }
     }

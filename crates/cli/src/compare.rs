@@ -35,9 +35,10 @@ pub(crate) struct CompareArgs {
     ])]
     scenario: Option<PathBuf>,
     /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
-    /// .xml)
+    /// .xml); `recorded` is the machine that made the recording, and `MACHINE*N` has N times as many cores in each LLC.
+    /// Repeat to compare machines; the first policy on the first machine is the baseline
     #[arg(long, short, value_name = "MACHINE", required_unless_present = "scenario")]
-    machine: Option<String>,
+    machine: Vec<String>,
     /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes. Repeat to compare; the first is the
     /// baseline
     #[arg(long, short, value_name = "POLICY", required_unless_present = "scenario")]
@@ -68,11 +69,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
             comparison
         }
         None => {
-            let name =
-                args.machine.as_deref().context("clap demands a machine where there is no scenario")?;
-            let machine = input::machine(name, &args.without.without)?;
+            let machines = (&args.machine[..], &args.without.without[..]);
             let seeds = input::seeds(&args.seeds);
-            input::comparison(&args.input, &machine, &args.policy, &args.kernel, seeds)?
+            input::comparison(&args.input, machines, &args.policy, &args.kernel, seeds)?
         }
     };
     for scenario in &comparison.scenarios {
@@ -122,7 +121,7 @@ fn again(path: &Path) -> Result<(input::Comparison, Option<ReplayErrors>)> {
         )));
     }
     let policy_names = scenarios.iter().map(|scenario| scenario.policy.to_string()).collect();
-    let changed = Changed::default();
+    let changed = Vec::new();
     Ok((input::Comparison { scenarios, policy_names, seeds, recording: None, changed }, errors))
 }
 
@@ -140,7 +139,7 @@ pub(crate) fn show(
     }
     match format {
         Format::Json => {
-            let explained = |recording| explained(recording, &resolved.changed);
+            let explained = |recording| explained(recording, resolved.changed.first());
             let recording = resolved.recording.as_ref().map(explained).transpose()?;
             print::json(&comparison.document(recording))
         }
@@ -159,12 +158,15 @@ pub(crate) fn show(
     }
 }
 
-/// Returns what the JSON says about a recording: everything but the workload, which is in the scenario.
-fn explained(recording: &Recording, changed: &Changed) -> Result<serde_json::Value> {
+/// Returns what the JSON says about a recording: everything but the workload, which is in the scenario; `changed` is
+/// for the first machine.
+fn explained(recording: &Recording, changed: Option<&Changed>) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(recording)?;
     let object = value.as_object_mut().context("a recording is a struct")?;
     object.remove("workload");
-    object.insert("folded".to_owned(), serde_json::to_value(&changed.folded)?);
-    object.insert("what_if".to_owned(), serde_json::to_value(&changed.what_if)?);
+    if let Some(changed) = changed {
+        object.insert("folded".to_owned(), serde_json::to_value(&changed.folded)?);
+        object.insert("what_if".to_owned(), serde_json::to_value(&changed.what_if)?);
+    }
     Ok(value)
 }

@@ -21,6 +21,9 @@ use crate::suggest::did_you_mean;
 /// The policy of recordings that do not tell their kernel.
 pub(crate) const DEFAULT_KERNEL: &str = "linux-6.12";
 
+/// The machine that made the recording.
+const RECORDED: &str = "recorded";
+
 /// The argument that stands for standard input.
 const STDIN: &str = "-";
 
@@ -34,35 +37,44 @@ pub(crate) struct Comparison {
     pub(crate) seeds: Vec<u64>,
     /// The recording, if the input is one.
     pub(crate) recording: Option<Recording>,
-    /// What the tasks of the recording have become, for the machine and by what-if options.
-    pub(crate) changed: Changed,
+    /// What the tasks of the recording have become, for the machine and by what-if options; one for each machine.
+    pub(crate) changed: Vec<Changed>,
 }
 
-/// Reads the input and makes a scenario of it for each policy.
+/// Reads the input and makes a scenario of it for each machine and each policy.
 pub(crate) fn comparison(
     args: &InputArgs,
-    machine: &Arc<Machine>,
+    (machines, without): (&[String], &[Term]),
     policy_names: &[String],
     kernel: &KernelArgs,
     seeds: Vec<u64>,
 ) -> Result<Comparison> {
     let policies = policies(policy_names)?;
-    let speeds = || machine.topology.cpus.iter().map(|cpu| cpu.capacity);
-    if speeds().min() != speeds().max() {
+    let (workload, recording) = input(args)?;
+    let machine = |name: &String| machine_of(name, recording.as_ref(), without);
+    let machines = machines.iter().map(machine).collect::<Result<Vec<_>>>()?;
+    let has_two_speeds = |machine: &Arc<Machine>| {
+        let speeds = || machine.topology.cpus.iter().map(|cpu| cpu.capacity);
+        speeds().min() != speeds().max()
+    };
+    if machines.iter().any(has_two_speeds) {
         for name in policy_names {
             let elsewhere = PolicySpec::ignored(name, false);
             let here = PolicySpec::ignored(name, true).into_iter().filter(|line| !elsewhere.contains(line));
             here.for_each(|line| print::note(&format!("--policy {name}: {line}")));
         }
     }
-    let (mut workload, recording) = input(args)?;
-    // Workloads stay strict: a file that names a CPU means that CPU.
-    let changed = match &recording {
-        Some(_) => change(&args.what_if, &mut workload, machine)?,
-        None => Changed::default(),
-    };
-    let scenarios = wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel));
-    Ok(Comparison { scenarios, policy_names: policy_names.to_vec(), seeds, recording, changed })
+    let (mut scenarios, mut names, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for machine in &machines {
+        let mut workload = Arc::clone(&workload);
+        // Workloads stay strict: a file that names a CPU means that CPU.
+        if recording.is_some() {
+            changed.push(change(&args.what_if, &mut workload, machine)?);
+        }
+        scenarios.extend(wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel)));
+        names.extend_from_slice(policy_names);
+    }
+    Ok(Comparison { scenarios, policy_names: names, seeds, recording, changed })
 }
 
 /// `--host`, `--limit-s` and `--limit-events`.
@@ -123,6 +135,15 @@ pub(crate) fn machine(name: &str, without: &[Term]) -> Result<Arc<Machine>> {
         };
         bad_input(format!("{error}{meant}"))
     })?;
+    Ok(Arc::new(without.iter().fold(machine, |machine, &term| machine.without(term))))
+}
+
+/// `--machine` of a command that may read a recording: `recorded` is the machine that made it, as far as it tells.
+fn machine_of(name: &str, recording: Option<&Recording>, without: &[Term]) -> Result<Arc<Machine>> {
+    let (base, times) = Machine::split_times(name).map_err(bad_input)?;
+    let Some(recording) = recording.filter(|_| base == RECORDED) else { return machine(name, without) };
+    let own = wakelab_lab::recorded_machine(recording).map_err(bad_input)?;
+    let machine = times.map_or(Ok(own.clone()), |times| own.times(times)).map_err(bad_input)?;
     Ok(Arc::new(without.iter().fold(machine, |machine, &term| machine.without(term))))
 }
 
@@ -360,9 +381,13 @@ pub(crate) fn recorded_policy(recording: &Recording) -> (String, Option<String>)
 }
 
 /// What the reader must know about the recording, in a few lines.
-pub(crate) fn explanation(recording: &Recording, changed: &Changed) -> String {
+pub(crate) fn explanation(recording: &Recording, changed: &[Changed]) -> String {
     let mut notes = recording.notes();
-    notes.extend(changed.notes());
+    for note in changed.iter().flat_map(Changed::notes) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
     notes.join("\n  ") + "\n"
 }
 

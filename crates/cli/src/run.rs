@@ -22,7 +22,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     input: InputArgs,
     /// Machine to simulate: a name from `wakelab machines`, `host` for this machine, or a file (.toml, or lstopo's
-    /// .xml)
+    /// .xml); `recorded` is the machine that made the recording, and `MACHINE*N` has N times as many cores in each LLC
     #[arg(long, short, value_name = "MACHINE")]
     machine: String,
     /// Policy: NAME[+axis=value...]; `wakelab policies` lists names and axes
@@ -44,9 +44,9 @@ pub(crate) struct RunArgs {
 /// Runs it once and prints the result.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let seed = args.seed.seed;
-    let machine = input::machine(&args.machine, &args.without.without)?;
+    let machines = (std::slice::from_ref(&args.machine), &args.without.without[..]);
     let policies = std::slice::from_ref(&args.policy);
-    let comparison = input::comparison(&args.input, &machine, policies, &args.kernel, vec![seed])?;
+    let comparison = input::comparison(&args.input, machines, policies, &args.kernel, vec![seed])?;
     let scenario = &comparison.scenarios[0];
     scenario.check().map_err(bad_input)?;
     let Some(path) = &args.events else {

@@ -222,3 +222,22 @@ fn a_fitted_machine_is_a_machine() {
     // The same figure by both ways.
     assert_eq!(wakelab(&["fit", "demo", "--machine", file]).matches("idle_states").count(), 1);
 }
+
+/// The machine that made the recording, and one with twice its cores, on which hackbench is done earlier.
+#[test]
+fn a_machine_twice_as_big() {
+    let compare = |machines: &[&str]| {
+        let machines = machines.iter().flat_map(|machine| ["--machine", *machine]);
+        let rest = ["--policy", "linux-6.12", "--seeds", "2"];
+        wakelab(&["compare", "demo"].into_iter().chain(machines).chain(rest).collect::<Vec<_>>())
+    };
+    let text = compare(&["recorded", "recorded*2"]);
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().expect("a title"),
+        "demo on recorded (2 CPUs), recorded*2 (4 CPUs), host mainline, 2 seeds from 1 to 2"
+    );
+    assert_eq!(lines.next().expect("a head"), "linux-6.12 on recorded*2 against linux-6.12 on recorded:");
+    let answer = lines.next().expect("an answer");
+    assert!(answer.contains("done after (service: hackbench") && answer.contains(" better"), "{text}");
+}

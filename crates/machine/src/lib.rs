@@ -55,13 +55,18 @@ pub struct Machine {
     pub sources: BTreeMap<String, String>,
 }
 
+/// The largest N of `MACHINE*N`.
+const TIMES_MAX: u32 = 1024;
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 impl Machine {
     /// Loads the machine that a user names: by a preset's name, by `host`, or by the path of a machine file or of
-    /// hwloc's XML.
+    /// hwloc's XML. `NAME*N` is [`Machine::times`].
     pub fn load(name_or_path: &str) -> Result<Machine, MachineError> {
+        if let (name, Some(times)) = Machine::split_times(name_or_path)? {
+            return Machine::load(name)?.times(times);
+        }
         if presets().iter().any(|(name, _)| *name == name_or_path) {
             return Machine::preset(name_or_path);
         }
@@ -87,6 +92,45 @@ impl Machine {
             return Machine::from_sysfs(Path::new("/sys"));
         }
         presets::built_in(name).unwrap_or_else(|| Err(unknown(name)))
+    }
+
+    /// Splits `NAME*N` into the name and the number. A name without a number stays whole, and so does the path of a
+    /// file.
+    ///
+    /// # Errors
+    /// Something else than a number from 1 to 1,024 behind the star.
+    pub fn split_times(name: &str) -> Result<(&str, Option<u32>), MachineError> {
+        let Some((base, times)) = name.rsplit_once('*').filter(|_| !Path::new(name).is_file()) else {
+            return Ok((name, None));
+        };
+        let times = times.parse().ok().filter(|times| (1..=TIMES_MAX).contains(times));
+        times.map(|times| (base, Some(times))).ok_or_else(|| MachineError::Invalid {
+            what: format!("{name}: what follows the star is no number from 1 to {TIMES_MAX}"),
+            expected: "MACHINE*N, such as host*2".to_owned(),
+        })
+    }
+
+    /// Returns a machine with `times` times as many cores in each LLC, at the same costs: its first CPUs are those of
+    /// this machine, and each further round has the next cores.
+    ///
+    /// # Errors
+    /// More than [`MAX_CPUS`] CPUs.
+    pub fn times(&self, times: u32) -> Result<Machine, MachineError> {
+        let next = |id: fn(&Cpu) -> Option<u32>| {
+            self.topology.cpus.iter().filter_map(id).max().map_or(0, |highest| highest + 1)
+        };
+        let (cores, clusters) = (next(|cpu| Some(cpu.core)), next(|cpu| cpu.cluster));
+        let round = |round: u32| {
+            self.topology.cpus.iter().map(move |cpu| Cpu {
+                core: cpu.core + round * cores,
+                cluster: cpu.cluster.map(|cluster| cluster + round * clusters),
+                ..*cpu
+            })
+        };
+        let topology = Topology { cpus: (0..times).flat_map(round).collect(), ..self.topology.clone() };
+        topology.check()?;
+        let description = format!("{times} times as many cores in each LLC as {}", self.name);
+        Ok(Machine { name: format!("{}*{times}", self.name), description, topology, ..self.clone() })
     }
 
     /// Reads the machine whose sysfs is mounted at `root`, with generic costs.

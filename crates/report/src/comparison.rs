@@ -9,8 +9,10 @@ use crate::metric::{metrics, percent};
 use crate::replay_error::ReplayErrors;
 use wakelab_stats::{Direction, Unit};
 use wakelab_stats::{Gain, mean, paired_gain};
+use wakelab_workload::Workload;
 
-/// Runs of several policies, paired by seed. The first policy is the baseline.
+/// Runs of several policies on one or several machines, paired by seed. The first policy on the first machine is the
+/// baseline.
 #[derive(Clone, Debug)]
 pub struct Comparison<'a> {
     pub(crate) scenarios: &'a [Scenario],
@@ -72,8 +74,8 @@ impl<'a> Comparison<'a> {
     /// marked: such runs did different work.
     ///
     /// # Errors
-    /// Nothing to compare, lists of different lengths, other seeds, or scenarios that differ in more than policy and
-    /// host.
+    /// Nothing to compare, lists of different lengths, other seeds, or scenarios that differ in more than machine,
+    /// policy and host.
     pub fn new(
         scenarios: &'a [Scenario],
         names: &[String],
@@ -96,9 +98,12 @@ impl<'a> Comparison<'a> {
                 let (baseline, policy) = pair();
                 return Err(ReportError::Seeds { baseline, policy });
             }
-            if (scenario.limit_ns, &scenario.workload, &scenario.machine)
-                != (first.limit_ns, &first.workload, &first.machine)
-            {
+            // On another machine, tasks may be bound to other CPUs, or to none.
+            let is_same_work = match scenario.machine == first.machine {
+                true => scenario.workload == first.workload,
+                false => is_alike(&scenario.workload, &first.workload),
+            };
+            if scenario.limit_ns != first.limit_ns || !is_same_work {
                 let (baseline, policy) = pair();
                 return Err(ReportError::Scenarios { baseline, policy });
             }
@@ -130,6 +135,17 @@ impl<'a> Comparison<'a> {
         self
     }
 
+    /// Whether all scenarios have one machine.
+    pub(crate) fn has_one_machine(&self) -> bool {
+        self.scenarios.iter().all(|scenario| scenario.machine == self.scenarios[0].machine)
+    }
+
+    /// Returns the policy of a column, and its machine, if there are several.
+    pub(crate) fn column_name(&self, column: usize) -> String {
+        let (policy, machine) = (&self.policies[column].name, &self.scenarios[column].machine.name);
+        if self.has_one_machine() { policy.clone() } else { format!("{policy} on {machine}") }
+    }
+
     /// Returns the seeds of all runs, in order.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
@@ -151,6 +167,14 @@ impl<'a> PolicyResult<'a> {
             affine_reasons_percent: shares(outcomes, |outcome| &outcome.affine_reasons),
         }
     }
+}
+
+/// Whether two workloads are of the same tasks, which may be allowed on other CPUs.
+fn is_alike(a: &Workload, b: &Workload) -> bool {
+    let tasks = |workload: &Workload| workload.tasks.len();
+    (&a.name, a.measure, tasks(a)) == (&b.name, b.measure, tasks(b))
+        && a.tasks.iter().zip(&b.tasks).all(|(a, b)| a.name == b.name && a.judged == b.judged)
+        && a.groups.iter().map(|group| &group.name).eq(b.groups.iter().map(|group| &group.name))
 }
 
 /// Returns the means of values by policy, and their gains over the first policy, paired by index. Nothing is marked

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The comparison as JSON: docs/schema/compare.schema.json.
 //!
-//! What the policies share of the scenario (machine, workload, limit) is there once; with the axes and the host of any
+//! What the policies share of the scenario (machine, workload, limit) is there once, and a policy that ran on another
+//! machine has that one; with the axes and the host of any
 //! of the policies it is a whole [`Scenario`], which [`read_scenarios`] puts together again. Every run is there as the
 //! simulator left it, histograms as buckets. Keys have a fixed order, undefined numbers are null.
 
@@ -69,6 +70,11 @@ struct PolicyDocument<'a> {
     name: &'a str,
     policy: &'a PolicySpec,
     host: HostProfile,
+    /// Only if they are not those of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<&'a Machine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<&'a Workload>,
     time_percent: BTreeMap<&'a str, Option<f64>>,
     reasons_percent: BTreeMap<&'a str, f64>,
     affine_reasons_percent: BTreeMap<&'a str, f64>,
@@ -151,6 +157,8 @@ impl Comparison<'_> {
                 name: &result.name,
                 policy: &scenario.policy,
                 host: scenario.host,
+                machine: (scenario.machine != first.machine).then_some(&*scenario.machine),
+                workload: (scenario.workload != first.workload).then_some(&*scenario.workload),
                 time_percent: result.time_percent.iter().copied().collect(),
                 reasons_percent: by_name(&result.reasons_percent),
                 affine_reasons_percent: by_name(&result.affine_reasons_percent),
@@ -222,6 +230,8 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
     struct Policy {
         policy: PolicySpec,
         host: HostProfile,
+        machine: Option<Arc<Machine>>,
+        workload: Option<Arc<Workload>>,
     }
     let refuse = |message: String| ReportError::Document { expected: SCHEMA_VERSION, message };
     let version: Version = serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
@@ -233,9 +243,9 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
     let scenarios = document
         .policies
         .into_iter()
-        .map(|Policy { policy, host }| Scenario {
-            machine: machine.clone(),
-            workload: workload.clone(),
+        .map(|Policy { policy, host, machine: own_machine, workload: own_workload }| Scenario {
+            machine: own_machine.unwrap_or_else(|| machine.clone()),
+            workload: own_workload.unwrap_or_else(|| workload.clone()),
             policy,
             host,
             limit_ns,

@@ -29,8 +29,8 @@ pub enum ReportError {
         /// The one that differs.
         policy: String,
     },
-    /// More than the policy and the host differ.
-    #[error("policy {policy} ran on another machine, workload or limit than {baseline}")]
+    /// More than the machine, the policy and the host differ.
+    #[error("policy {policy} ran with another workload or limit than {baseline}")]
     Scenarios {
         /// The first policy.
         baseline: String,

@@ -6,7 +6,7 @@
 //!
 //! If the columns are wider than the page, the table is cut into several, each with the baseline first.
 
-use wakelab_machine::printable;
+use wakelab_machine::{Machine, printable};
 use wakelab_sim::{Ending, HostProfile, TimeKind};
 use wakelab_stats::{Direction, Gain, Unit, mean};
 
@@ -81,7 +81,8 @@ impl Comparison<'_> {
 
     /// Returns the verdict on each policy but the first, a paragraph each.
     fn verdict_text(&self, style: &Style) -> String {
-        let baseline = printable(&self.policies[0].name);
+        let baseline = self.column_name(0);
+        let baseline = printable(&baseline);
         let paragraph = |verdict: Verdict| {
             let head = style.wrap(&format!("{} against {baseline}:", printable(&verdict.policy)));
             let sentences = verdict.sentences.iter().map(|sentence| style.wrap(&format!("  {sentence}")));
@@ -125,12 +126,22 @@ impl Comparison<'_> {
     fn title(&self) -> String {
         let first = &self.scenarios[0];
         let host = if self.one_host() { format!(", host {}", host_name(first.host)) } else { String::new() };
-        let (name, machine) = (printable(&first.workload.name), printable(&first.machine.name));
-        let cpus = match first.machine.topology.cpus.len() {
-            1 => "1 CPU".to_owned(),
-            several => format!("{several} CPUs"),
+        let mut machines: Vec<&Machine> = Vec::new();
+        for scenario in self.scenarios {
+            if !machines.contains(&&*scenario.machine) {
+                machines.push(&scenario.machine);
+            }
+        }
+        let words = |machine: &&Machine| {
+            let cpus = match machine.topology.cpus.len() {
+                1 => "1 CPU".to_owned(),
+                several => format!("{several} CPUs"),
+            };
+            format!("{} ({cpus})", printable(&machine.name))
         };
-        format!("{name} on {machine} ({cpus}){host}, {}", seeds(&self.seeds))
+        let machines: Vec<String> = machines.iter().map(words).collect();
+        let name = printable(&first.workload.name);
+        format!("{name} on {}{host}, {}", machines.join(", "), seeds(&self.seeds))
     }
 
     fn one_host(&self) -> bool {
@@ -160,9 +171,12 @@ impl Comparison<'_> {
     }
 
     pub(crate) fn heads(&self) -> Vec<String> {
-        let one_host = self.one_host();
+        let (one_host, one_machine) = (self.one_host(), self.has_one_machine());
         let of_policy = |(policy, scenario): (&PolicyResult<'_>, &wakelab_sim::Scenario)| {
-            let name = head(&policy.name);
+            let mut name = head(&policy.name);
+            if !one_machine {
+                name = format!("{}\n{name}", scenario.machine.name);
+            }
             if one_host { name } else { format!("{name}\n({})", host_name(scenario.host)) }
         };
         self.policies.iter().zip(self.scenarios).map(of_policy).collect()

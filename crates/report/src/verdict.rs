@@ -53,7 +53,7 @@ pub enum Decided {
 /// What the comparison of one policy with the first comes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The policy, as the head of its column.
+    /// The policy, and its machine, if there are several.
     pub policy: String,
     /// In one word.
     pub decided: Decided,
@@ -68,7 +68,7 @@ impl Comparison<'_> {
     }
 
     fn verdict(&self, policy: usize) -> Verdict {
-        let name = self.policies[policy].name.clone();
+        let name = self.column_name(policy);
         if self.repeats_first(policy) {
             return Verdict { policy: name, decided: Decided::Identical, sentences: vec![self.identical()] };
         }

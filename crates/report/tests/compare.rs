@@ -594,3 +594,28 @@ fn a_service_is_judged_by_itself() {
     assert_eq!(document["verdicts"][0]["decided"], "better");
     assert_eq!(document["policies"][0]["runs"][0]["tasks"][1]["comm"], "large\u{1b}");
 }
+
+/// One policy on smp-8 and on 16 CPUs, where one task has its own CPUs.
+#[test]
+fn machines_are_an_axis() {
+    let mut scenarios = vec![scenario(HACKBENCH, BASELINE), scenario(HACKBENCH, BASELINE)];
+    scenarios[1].machine = Arc::new(Machine::load("smp-8*2").unwrap());
+    Arc::make_mut(&mut scenarios[1].workload).tasks[0].allowed = Some(vec![9]);
+    let (names, outcomes) = (vec![BASELINE.to_owned(); 2], three_seeds());
+    let comparison = Comparison::new(&scenarios, &names, &outcomes).unwrap();
+    let text = comparison.text(&Style::default());
+    let begin = "hackbench:groups=1,fds=1,loops=2 on smp-8 (8 CPUs), smp-8*2 (16 CPUs), host mainline, 3 seeds from 1 \
+                 to 3\nlinux-4.15 on smp-8*2 against linux-4.15 on smp-8:\n  makespan: 12.0 % ±5.0 better, ";
+    assert!(text.starts_with(begin), "{text}");
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["smp-8", "smp-8*2"])), "{text}");
+    let document = serde_json::to_string(&comparison.document(None)).unwrap();
+    validate(COMPARE_SCHEMA, &serde_json::from_str(&document).unwrap());
+    assert_eq!(read_scenarios(&document).unwrap(), (scenarios.clone(), vec![1, 2, 3]));
+    // Other tasks are other work, and so is another CPU on the same machine.
+    let mut others = scenarios.clone();
+    Arc::make_mut(&mut others[1].workload).tasks.pop();
+    assert!(matches!(Comparison::new(&others, &names, &outcomes), Err(ReportError::Scenarios { .. })));
+    let mut others = scenarios.clone();
+    others[1].machine = Arc::clone(&others[0].machine);
+    assert!(matches!(Comparison::new(&others, &names, &outcomes), Err(ReportError::Scenarios { .. })));
+}
