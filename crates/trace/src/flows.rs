@@ -15,6 +15,11 @@
 //! It woke the server at 9; its second question woke nobody, because the server was still at work. The second question
 //! is put 1 before the second wait, at 49, and the server waits for it once it has done what it had done by then.
 //!
+//! A client asks after it was woken. Where it does more between a wake-up that would be a question and its next wait
+//! than it usually does between two waits, that was no question: a task that writes into a pipe wakes the reader with
+//! the first page into an empty pipe, writes 15 more, and waits for room; then it writes one page for each that the
+//! reader takes.
+//!
 //! **A stream.** A consumer is woken by one or several producers again and again, interchangeably. When it blocks, it
 //! has consumed all that they made. Between a wake-up and the next block it consumed what its producers made meanwhile:
 //! their work, divided by the work that lies between two items; but no more items than its own work has room for, if
@@ -198,13 +203,16 @@ impl<'a> Known<'a> {
         self.pairs.get(&(waker, wakee)).map_or(&[], Vec::as_slice)
     }
 
-    /// A task is a client of another if that ends four in five of its waits, and is woken by it at least once. Of two
-    /// that are each other's clients, the one that waits more often is the client.
+    /// A task is a client of another if that ends four in five of its waits, and is woken by it at least once, as
+    /// late as a question must come. Of two that are each other's clients, the one that waits more often is the client.
     fn find_servers(&mut self) {
         for (&(server, client), answers) in &self.pairs {
             let waits = self.ended[client as usize].len();
             let asked = self.pair(client, server).len();
-            let is_client = answers.len() >= FEWEST && answers.len() * 5 >= waits * 4 && asked > 0;
+            let is_client = answers.len() >= FEWEST
+                && answers.len() * 5 >= waits * 4
+                && asked > 0
+                && asks_late(self.pair(client, server), answers);
             let back = self.servers[server as usize] == Some(client);
             if is_client && (!back || answers.len() > asked) {
                 self.servers[client as usize] = Some(server);
@@ -253,6 +261,13 @@ fn add_requests(
         (woken, woken_units) = (answer.at, answer.wakee_units);
     }
     added
+}
+
+/// Whether a client does less between a question that is seen and the wait for its answer than it usually does between
+/// two waits.
+fn asks_late(asked: &[&Wakeup], answers: &[&Wakeup]) -> bool {
+    let bursts = answers.windows(2).map(|pair| pair[1].wakee_units.saturating_sub(pair[0].wakee_units));
+    lead_units(asked, answers) < quantile(bursts, 50).unwrap_or(0)
 }
 
 /// How much work a client does between a question that is seen and the wait for its answer: the median.

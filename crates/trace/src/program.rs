@@ -391,6 +391,8 @@ impl Tracked {
     /// each task; `open` is true if its sleeps end at recorded times.
     fn program(mut self, new_index: &[TaskIndex], open: bool) -> Vec<Op> {
         self.steps.sort_by_key(|step| step.position);
+        // An exit without anything after it is the end of the program.
+        let _ = self.steps.pop_if(|last| last.op == Op::BeginExit);
         let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
         let mut done_units = 0;
         // Parts of a nanosecond are dropped, because the simulator rounds each operation up.

@@ -317,6 +317,7 @@ impl Workload {
             | Op::MarkBegin
             | Op::MarkEnd
             | Op::Count { .. }
+            | Op::BeginExit
             | Op::Exit => Ok(()),
         }
     }

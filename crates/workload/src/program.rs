@@ -410,4 +410,7 @@ pub enum Op {
     },
     /// End the task.
     Exit,
+    /// Do the work of an exit, but stay for what a task does after that: it wakes its parent, for example. The
+    /// [`Op::Exit`] that follows costs nothing then.
+    BeginExit,
 }

@@ -36,14 +36,22 @@ impl Programs<'_> {
         Next::Wait
     }
 
+    /// The work of an exit, for a task that does more after it.
+    pub(super) fn begin_exit(&mut self, task: u32) -> Next {
+        let t = &mut self.tasks[task as usize];
+        t.pc += 1;
+        t.exiting = true;
+        Next::run_ns(TimeKind::ForkExit, self.costs.exit_ns)
+    }
+
     pub(super) fn exit(&mut self, here: Here) -> Next {
         let t = &mut self.tasks[here.task as usize];
         match t.stage {
-            Stage::Begin => {
+            Stage::Begin if !t.exiting => {
                 t.stage = Stage::Middle;
                 Next::run_ns(TimeKind::ForkExit, self.costs.exit_ns)
             }
-            Stage::Middle => {
+            Stage::Begin | Stage::Middle => {
                 t.stage = Stage::End;
                 Next::Exit(self.parent_to_wake(here.task))
             }

@@ -111,6 +111,7 @@ impl<'a> Programs<'a> {
             Op::Count { units } => self.done_with(task, Next::Count { units }),
             Op::SetShares { group, shares } => self.done_with(task, Next::SetShares { group, shares }),
             Op::MoveTo { group } => self.done_with(task, Next::MoveTo { group }),
+            Op::BeginExit => self.begin_exit(task),
             Op::Exit => self.exit(here),
         }
     }

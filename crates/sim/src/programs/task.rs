@@ -37,6 +37,8 @@ pub(crate) struct Task<'a> {
     pub(crate) retries: bool,
     /// Whether it waits in Join.
     pub(crate) joining: bool,
+    /// Whether it has done the work of its exit.
+    pub(crate) exiting: bool,
     /// The bytes of the message that it copies.
     pub(crate) bytes: u32,
     /// The CPU that executes its spin now, or `NONE`.
@@ -62,6 +64,7 @@ impl<'a> Task<'a> {
             stage: Stage::Begin,
             retries: false,
             joining: false,
+            exiting: false,
             bytes: 0,
             spins_on: NONE,
             innermost: None,

@@ -116,6 +116,20 @@ fn signals_are_remembered() {
     }
 }
 
+/// The work of the exit, 100, comes before the signal, and not again at the end.
+#[test]
+fn an_exit_that_has_begun_costs_nothing_more() {
+    for host in HOSTS {
+        let mut machine = machine(1, 2, 1);
+        machine.costs.exit_ns = 100;
+        let raise = Op::Signal { signal: 0, sync: false };
+        let raiser = bound(&[0], vec![compute(10), Op::BeginExit, raise, compute(5)]);
+        let waiter = bound(&[1], vec![Op::Wait { signal: 0 }, compute(1000)]);
+        let run = outcome(&scenario(machine, vec![raiser, waiter], host));
+        assert_eq!((run.elapsed_ns, run.time.fork_exit_ns), (1210, 200), "{host:?}");
+    }
+}
+
 /// The parent joins two children; grandchildren are not its own. A second join is over at once.
 #[test]
 fn join_waits_for_all_children() {

@@ -22,11 +22,12 @@
 //! Offsets in a task's work never go back. Time that would move them back is not taken off, but counted
 //! (`overhead_clamped_ns`).
 
-use wakelab_workload::TaskIndex;
+use wakelab_workload::{Op, TaskIndex};
 
-use super::{Model, OnCpu};
+use super::{Cause, Model, OnCpu, Waker};
 use crate::event::{Context, Event, SwitchedOut, TaskName, What};
 use crate::learnt::Next;
+use crate::program::Step;
 use crate::rescale::{Recorded, UNITS};
 
 /// How much longer than its cost a path of the kernel may take.
@@ -291,11 +292,14 @@ impl Model {
         }
     }
 
-    /// Charges the exit of the current task, which may still wake its parent.
+    /// Charges the exit of the current task, which may still wake its parent: most of an exit's work comes before that.
     pub(super) fn charge_exit(&mut self, cpu: u32) {
         if let OnCpu::Task(current) = self.cpu(cpu).on {
             self.task(current).exit_seen = true;
             self.charge_call(cpu, |recorded| recorded.costs.exit_ns);
+            if let Cause::Task(Waker { task, work_units, position }) = self.cause(cpu, Context::Task, None) {
+                self.task(task).steps.push(Step { position, at_units: work_units, op: Op::BeginExit });
+            }
         }
     }
 

@@ -89,7 +89,7 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                     assert_eq!(begun, None, "task {task} is forked twice");
                     ready.insert((clock_ns, task));
                 }
-                Op::Exec => {}
+                Op::Exec | Op::BeginExit => {}
                 _ => panic!("not made of a recording: {op:?}"),
             }
             next_op[at] += 1;

@@ -95,6 +95,30 @@ fn items_are_as_far_apart_as_those_that_woke() {
     assert!(ends_ns.iter().all(|&end_ns| end_ns <= recording.duration_ns), "{ends_ns:?}");
 }
 
+/// A task (t1, CPU 0) writes into a pipe for 80, wakes the reader (t2, CPU 1) after 10 of these, and waits for room.
+/// The reader makes room every 50 and never waits; each time the writer writes for 10. So it does 70 after the wake-up
+/// that might be a question, and 10 between two waits: it asked nothing.
+#[test]
+fn a_writer_that_waits_for_room_is_no_client() {
+    let rounds = 20;
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 2, "S", 0);
+    script.waking(0, 10, 1, 2).switch(1, 10, 0, "R", 2).switch(0, 80, 1, "S", 0);
+    for at_ns in (1..=rounds).map(|round| 50 + round * 50) {
+        script.waking(1, at_ns, 2, 1).switch(0, at_ns, 0, "R", 1).switch(0, at_ns + 10, 1, "S", 0);
+    }
+    script.switch(1, 50 * rounds + 80, 2, "X", 0);
+    let recording = script.read();
+    let flows = &recording.explained.flows;
+    assert!(!flows.contains_key(&FlowKind::Request), "{flows:?}");
+    let stream = flows[&FlowKind::Stream];
+    assert_eq!((stream.pairs, stream.wakeups, stream.added), (1, rounds, 0), "{flows:?}");
+    let reader = recording.workload.tasks.iter().find(|task| task.name == "t2").expect("the reader");
+    let waits = reader.program.iter().filter(|op| matches!(op, Op::Wait { .. } | Op::Recv { .. }));
+    assert_eq!(waits.count(), 1, "the first one");
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
 #[test]
 fn few_wake_ups_show_no_kind() {
     for recording in [fed(5), asked_and_answered(5)] {

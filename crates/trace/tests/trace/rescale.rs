@@ -134,6 +134,27 @@ fn births_and_ends() {
     assert_eq!(t2.program, [compute(25)]);
 }
 
+/// t2 exits from 450 on, wakes t1 at 490, and leaves its CPU at 500. The work of an exit, 25, is taken off before 450,
+/// and comes then, before the wake-up.
+#[test]
+fn an_exit_is_done_before_the_parent_is_woken() {
+    let (_, neighbour) = sibling_and_neighbour();
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .switch(0, 100, 1, "S", 0)
+        .switch(neighbour, 400, 0, "R", 2)
+        .event(neighbour, 450, 2, "sched:sched_process_exit", "comm=t2 pid=2 prio=120")
+        .waking(neighbour, 490, 2, 1)
+        .switch(neighbour, 500, 2, "X", 0)
+        .switch(0, 600, 0, "R", 1)
+        .switch(0, 700, 1, "X", 0);
+    let recording = read(&script, costs(|costs| costs.exit_ns = 25));
+    let t2 = recording.workload.tasks.iter().find(|task| task.name == "t2").expect("t2");
+    let signal = Op::Signal { signal: 0, sync: false };
+    assert_eq!(t2.program, [compute(25), Op::BeginExit, compute(40), signal, compute(10)]);
+}
+
 #[test]
 fn an_interrupt_preempts() {
     let (_, neighbour) = sibling_and_neighbour();
