@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use wakelab_machine::Term;
-use wakelab_trace::{CpusChange, NiceChange, WeightChange};
+use wakelab_trace::{CpusChange, NiceChange, QuotaChange, WeightChange};
 
 /// The heading of options for recordings.
 pub(crate) const FOR_RECORDINGS: &str = "For recordings";
@@ -88,6 +88,11 @@ pub(crate) struct WhatIfArgs {
     /// CPU time beside others. Repeatable
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "CGROUP=N")]
     pub(crate) weight: Vec<WeightChange>,
+    /// Replay the task groups of CGROUP (a path, or PREFIX*) with another limit of CPU time, in the words of cpu.max:
+    /// 50000/100000 is 50 ms in each 100 ms, on all CPUs together, and `max` is no limit. More makes the group faster,
+    /// and leaves less to others. Repeatable
+    #[arg(long, help_heading = FOR_RECORDINGS, value_name = "CGROUP=QUOTA_US/PERIOD_US")]
+    pub(crate) quota: Vec<QuotaChange>,
 }
 
 /// Workloads on machines under one policy.

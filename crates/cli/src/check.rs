@@ -29,7 +29,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, short, value_name = "MACHINE")]
     machine: Option<String>,
     /// Recording of the same program under other circumstances: the replay is compared with this one, and predicts it.
-    /// The options --machine, --policy, --nice, --cpus and --weight then say what was different
+    /// The options --machine, --policy, --nice, --cpus, --weight and --quota then say what was different
     #[arg(long, value_name = "TRUTH")]
     against: Option<PathBuf>,
     #[command(flatten)]

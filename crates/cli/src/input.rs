@@ -252,14 +252,14 @@ fn options(args: &ImportArgs) -> Result<Options> {
     })
 }
 
-/// Changes the tasks of a recording by `--nice`, `--cpus` and `--weight`, and fits them onto the machine.
+/// Changes the tasks of a recording by `--nice`, `--cpus`, `--weight` and `--quota`, and fits them onto the machine.
 pub(crate) fn change(args: &WhatIfArgs, workload: &mut Arc<Workload>, machine: &Machine) -> Result<Changed> {
     what_if(args)
         .apply(Arc::make_mut(workload), machine.topology.nr_cpus() as u32)
         .map_err(|(option, error)| bad_input(format!("{option}: {error}")))
 }
 
-/// Refuses `--nice`, `--cpus` and `--weight` where a recording is compared with itself.
+/// Refuses `--nice`, `--cpus`, `--weight` and `--quota` where a recording is compared with itself.
 pub(crate) fn refuse_what_if(args: &WhatIfArgs) -> Result<()> {
     match what_if_options(args).next() {
         None => Ok(()),
@@ -277,12 +277,18 @@ pub(crate) fn truth(path: &Path, of: &[String]) -> Result<Recording> {
 fn what_if_options(args: &WhatIfArgs) -> impl Iterator<Item = String> {
     let nice = args.nice.iter().map(|change| format!("--nice {change}"));
     let cpus = args.cpus.iter().map(|change| format!("--cpus {change}"));
-    nice.chain(cpus).chain(args.weight.iter().map(|change| format!("--weight {change}")))
+    let weight = args.weight.iter().map(|change| format!("--weight {change}"));
+    nice.chain(cpus).chain(weight).chain(args.quota.iter().map(|change| format!("--quota {change}")))
 }
 
-/// `--nice`, `--cpus` and `--weight`.
+/// `--nice`, `--cpus`, `--weight` and `--quota`.
 fn what_if(args: &WhatIfArgs) -> WhatIf {
-    WhatIf { nice: args.nice.clone(), cpus: args.cpus.clone(), weights: args.weight.clone() }
+    WhatIf {
+        nice: args.nice.clone(),
+        cpus: args.cpus.clone(),
+        weights: args.weight.clone(),
+        quotas: args.quota.clone(),
+    }
 }
 
 fn read_as(path: &Path, options: &Options) -> Result<Recording> {

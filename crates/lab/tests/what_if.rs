@@ -110,6 +110,25 @@ fn weights_of_groups_divide_a_cpu() {
     }
 }
 
+/// t1 is in /a, which has 20 ms in each 100 ms: its 300 ms take 15 periods, the first of which may have begun before.
+/// With 30 ms in each 50 ms they take 10 periods, and without a limit 300 ms, on a CPU each.
+#[test]
+fn quotas_of_groups_are_replayed_and_changed() {
+    let header = "# wakelab-record: wakelab\n# wakelab-cgroup: /a cpu.weight=100 cpu.max=20000/100000\n\
+                  # wakelab-task: pid=1 comm=t1 at=begin cgroup=/a\n";
+    let text = format!("{header}{RECORDING}");
+    let t1_ms = |quotas: &[&str]| {
+        let quotas = quotas.iter().map(|text| text.parse().expect("a quota")).collect();
+        replayed_ms(2, "linux-6.12", &text, &WhatIf { quotas, ..WhatIf::default() })[0]
+    };
+    for (quota, from_ms, to_ms) in
+        [(&[][..], 1320.0, 1525.0), (&["/a=30000/50000"], 420.0, 535.0), (&["/*=max"], 299.0, 308.0)]
+    {
+        let ms = t1_ms(quota);
+        assert!((from_ms..to_ms).contains(&ms), "{quota:?}: {ms}");
+    }
+}
+
 #[test]
 fn tasks_stay_on_their_cpus() {
     for policy in POLICIES {

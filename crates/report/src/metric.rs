@@ -79,9 +79,13 @@ pub(crate) fn metrics(measure: Measure, service: bool) -> Vec<Metric> {
 
 /// What is neither better nor worse, and explains the rest.
 fn neutral() -> Vec<Metric> {
-    let mut all = vec![metric("migrations", "migrations", Unit::Count, Direction::Neutral, |outcome| {
-        Some(outcome.migrations.iter().sum::<u64>() as f64)
+    let mut all = vec![metric("throttled_ns", "throttled", Unit::Ns, Direction::Neutral, |outcome| {
+        let throttled = || outcome.groups.iter().filter_map(|group| group.throttled_ns);
+        throttled().next().map(|_| throttled().sum::<u64>() as f64)
     })];
+    all.push(metric("migrations", "migrations", Unit::Count, Direction::Neutral, |outcome| {
+        Some(outcome.migrations.iter().sum::<u64>() as f64)
+    }));
     for distance in Distance::ALL.into_iter().filter(|distance| *distance != Distance::Cpu) {
         let name = format!("migrations_{}", distance.name());
         let label = format!("  {}", migration_label(distance));

@@ -244,7 +244,8 @@ fn what_task_groups_received() {
             let cpu_time_ns = (run as u64 + 1) * 100_000_000 / (policy as u64 + 1);
             let group = |name: &str, times| {
                 let cpu_time_ns = times * cpu_time_ns;
-                GroupTime { name: name.into(), cpu_time_ns, own_cpu_time_ns: cpu_time_ns }
+                let throttled_ns = (name == "b").then_some(7_000_000);
+                GroupTime { name: name.into(), cpu_time_ns, own_cpu_time_ns: cpu_time_ns, throttled_ns }
             };
             outcome.groups = vec![group("a", 2), group("b", 1), group("c", 0), group("d", 0)];
         }
@@ -256,6 +257,7 @@ fn what_task_groups_received() {
     for row in [["a", "s", "0.400", "0.200"], ["b", "s", "0.200", "0.100"], ["d", "s", "0.000", "0.000"]] {
         assert!(rows.contains(&row.to_vec()), "{row:?} in {text}");
     }
+    assert!(text.lines().any(|line| line.starts_with("throttled") && line.contains("7.000")), "{text}");
 }
 
 #[test]

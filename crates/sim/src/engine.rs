@@ -188,6 +188,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                 self.interrupt(cpu);
             }
             Event::PolicyTimer => self.raise_policy_timer(),
+            Event::QuotaTimer => self.raise_quota_timer(),
         }
         let host = &self.kernel.host;
         self.ledger.checker.event_over(|cpu| host.idle_mask(cpu));
@@ -236,6 +237,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Doing::Interrupt => self.finish_interrupt(cpu),
             Doing::Tick => self.finish_tick(cpu),
             Doing::PolicyTimer => self.finish_policy_timer(cpu),
+            Doing::QuotaTimer => self.finish_quota_interrupt(cpu),
             Doing::Balance | Doing::TickBalance => self.finish_balance(cpu),
         }
     }

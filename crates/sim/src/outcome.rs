@@ -79,6 +79,9 @@ pub struct GroupTime {
     pub cpu_time_ns: u64,
     /// CPU time of its direct tasks while they were in it, in nanoseconds.
     pub own_cpu_time_ns: u64,
+    /// How long it was throttled, on all CPUs together; `None` if it has no quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_ns: Option<u64>,
 }
 
 /// The judged tasks of one name.

@@ -12,6 +12,8 @@ pub(crate) enum Purpose {
     Compute = 1,
     /// The offset of a CPU's ticks, by CPU.
     TickPhase = 2,
+    /// The offset of a group's periods of bandwidth control, by group.
+    QuotaPhase = 3,
 }
 
 #[derive(Clone)]

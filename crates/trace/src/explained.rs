@@ -98,7 +98,7 @@ pub struct Explained {
     pub tasks_exited: u64,
     /// Tasks of a real-time class; they become fair tasks of nice -20.
     pub realtime_tasks: u64,
-    /// Task groups with a limit of CPU time (`cpu.max`), which a replay does not have.
+    /// Task groups with a quota of CPU time (`cpu.max`).
     pub limited_groups: u64,
     /// Kernel threads that are bound to one CPU, as their names say and the recording does not contradict.
     pub pinned_kernel_threads: u64,

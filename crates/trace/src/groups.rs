@@ -22,7 +22,7 @@
 
 use std::collections::BTreeMap;
 
-use wakelab_workload::{Group, GroupIndex};
+use wakelab_workload::{Group, GroupIndex, Quota};
 
 use crate::event::Told;
 use crate::header::HeaderLine;
@@ -52,8 +52,7 @@ const NEW_WEIGHT: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ToldGroup {
     shares: u32,
-    /// It may not use more than some part of the CPU time.
-    is_limited: bool,
+    quota: Option<Quota>,
 }
 
 /// What the header says of one task.
@@ -86,6 +85,24 @@ pub(crate) fn shares_of_weight(weight: u32) -> u32 {
     u32::try_from(shares).unwrap_or(u32::MAX).clamp(*SHARES.start(), *SHARES.end())
 }
 
+/// A quota of the kernel's two numbers.
+fn quota_of_us(quota_us: u64, period_us: u64) -> Result<Quota, String> {
+    let quota = Quota { quota_ns: quota_us.saturating_mul(1000), period_ns: period_us.saturating_mul(1000) };
+    quota.check().map(|()| quota)
+}
+
+/// Reads what `cpu.max` holds, `50000 100000` or `max 100000`, or the same with `/` for the blank. The period may be
+/// absent, and is 100 ms then.
+pub(crate) fn quota_of_words(words: &str) -> Result<Option<Quota>, String> {
+    let (quota, period) = words.split_once(['/', ' ']).unwrap_or((words, "100000"));
+    let number = |word: &str| word.parse::<u64>().map_err(|_| format!("`{words}`"));
+    let period_us = number(period)?;
+    match quota {
+        "max" => quota_of_us(*Quota::QUOTA_NS.start() / 1000, period_us).map(|_| None),
+        quota => quota_of_us(number(quota)?, period_us).map(Some),
+    }
+}
+
 impl Groups {
     /// Notes a line of the header, if it is about groups.
     pub(crate) fn header(&mut self, line: &HeaderLine<'_>) {
@@ -109,9 +126,13 @@ impl Groups {
         let is_idle = number("cpu.idle") == Some(1);
         if let Some(shares) = shares {
             let shares = if is_idle { IDLE_SHARES } else { shares };
-            let quota = fields.get("cpu.max").is_some_and(|max| !max.starts_with("max"));
-            let is_limited = quota || number("cpu.cfs_quota_us").is_some();
-            self.told.insert(path.to_owned(), ToldGroup { shares, is_limited });
+            let quota = match fields.get("cpu.max") {
+                Some(max) => quota_of_words(max).ok().flatten(),
+                None => number("cpu.cfs_quota_us").and_then(|quota_us| {
+                    quota_of_us(quota_us.into(), number("cpu.cfs_period_us")?.into()).ok()
+                }),
+            };
+            self.told.insert(path.to_owned(), ToldGroup { shares, quota });
         }
     }
 
@@ -123,7 +144,7 @@ impl Groups {
             None => path.to_owned(),
             Some((number, nice)) => {
                 let path = format!("{SESSION}{number}");
-                self.told.insert(path.clone(), ToldGroup { shares: weight_of_nice(nice), is_limited: false });
+                self.told.insert(path.clone(), ToldGroup { shares: weight_of_nice(nice), quota: None });
                 path
             }
         };
@@ -159,11 +180,11 @@ impl Groups {
                 group = Some(known);
                 continue;
             }
-            let unknown = self.is_version_1.then_some(ToldGroup { shares: NEW_SHARES, is_limited: false });
-            if let Some(ToldGroup { shares, is_limited }) = self.told.get(part).copied().or(unknown) {
+            let unknown = self.is_version_1.then_some(ToldGroup { shares: NEW_SHARES, quota: None });
+            if let Some(ToldGroup { shares, quota }) = self.told.get(part).copied().or(unknown) {
                 let index = self.made.len() as GroupIndex;
-                self.limited += u64::from(is_limited);
-                self.made.push(Group { name: part.to_owned(), parent: group, shares });
+                self.limited += u64::from(quota.is_some());
+                self.made.push(Group { name: part.to_owned(), parent: group, shares, quota });
                 self.by_path.insert(part.to_owned(), index);
                 group = Some(index);
             }
@@ -224,13 +245,32 @@ mod tests {
         assert_eq!([1, 100, 300, 10_000].map(shares_of_weight), [10, 1024, 3072, 102_400]);
         let mut groups = groups(&[
             "# wakelab-cgroup: / cpu.shares=1024 cpu.cfs_quota_us=-1",
-            "# wakelab-cgroup: /a cpu.shares=2048 cpu.cfs_quota_us=5000 cpu.idle=1",
+            "# wakelab-cgroup: /a cpu.shares=2048 cpu.cfs_quota_us=5000 cpu.cfs_period_us=20000 cpu.idle=1",
         ]);
         let paths = ["/a", "/new/er", "/"].map(|path| groups.of_path(path));
         assert_eq!(groups.limited, 1);
         assert_eq!(paths, [Some(0), Some(2), None], "in version 1 every group has the controller");
-        let shares: Vec<u32> = groups.take().iter().map(|group| group.shares).collect();
+        let made = groups.take();
+        let shares: Vec<u32> = made.iter().map(|group| group.shares).collect();
         assert_eq!(shares, [3, 1024, 1024]);
+        let quota = Quota { quota_ns: 5_000_000, period_ns: 20_000_000 };
+        assert_eq!(made.iter().map(|group| group.quota).collect::<Vec<_>>(), [Some(quota), None, None]);
+    }
+
+    #[test]
+    fn quotas_are_words_of_cpu_max() {
+        let ms = |quota_ms: u64, period_ms: u64| {
+            Ok(Some(Quota { quota_ns: quota_ms * 1_000_000, period_ns: period_ms * 1_000_000 }))
+        };
+        assert_eq!(quota_of_words("50000/100000"), ms(50, 100));
+        assert_eq!((quota_of_words("50000 20000"), quota_of_words("50000")), (ms(50, 20), ms(50, 100)));
+        assert_eq!((quota_of_words("max 100000"), quota_of_words("max")), (Ok(None), Ok(None)));
+        for bad in ["", "5", "50000/5", "max/5", "x/100000", "50000/x", "-1/100000"] {
+            assert!(quota_of_words(bad).is_err(), "{bad}");
+        }
+        let mut groups = groups(&["# wakelab-cgroup: /a cpu.weight=100 cpu.max=30000/100000 cpu.idle=0"]);
+        groups.of_path("/a");
+        assert_eq!((groups.take()[0].quota, groups.limited), (ms(30, 100).expect("a quota"), 1));
     }
 
     /// Task 7 was there before; 8 began in it and was moved before the end, 9 began and ended.

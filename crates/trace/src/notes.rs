@@ -267,8 +267,11 @@ fn assumptions(explained: &Explained) -> Vec<String> {
     note(
         explained.limited_groups > 0,
         format!(
-            "limits of the CPU time of {} are not replayed",
-            count(explained.limited_groups, "task group")
+            "{} a quota of CPU time (cpu.max)",
+            match explained.limited_groups {
+                1 => "1 task group has".to_owned(),
+                several => format!("{several} task groups have"),
+            }
         ),
     );
     note(

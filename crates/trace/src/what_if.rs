@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What-ifs on the tasks of a recording: another nice value, other CPUs, a smaller machine, other weights of groups.
+//! What-ifs on the tasks of a recording: another nice value, other CPUs, a smaller machine, other weights and quotas of
+//! groups.
 //!
 //! A change names tasks by the name, or by its beginning and `*`; for each task the longest pattern counts. The same
 //! goes for task groups and their paths, with or without the first slash. A nice
@@ -15,10 +16,10 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use wakelab_machine::{cpu_list, printable};
-use wakelab_workload::{Group, Task, Workload};
+use wakelab_workload::{Group, Quota, Task, Workload};
 
 use crate::fold::{Fit, Folded, fit, fold};
-use crate::groups::{WEIGHTS, shares_of_weight};
+use crate::groups::{WEIGHTS, quota_of_words, shares_of_weight};
 use crate::kernel::{bound_cpu, weight_of_nice};
 use crate::loops::closeness;
 use crate::program::cpus;
@@ -50,11 +51,20 @@ pub struct WeightChange {
     weight: u32,
 }
 
+/// Task groups of some path with another quota: `CGROUP=QUOTA_US/PERIOD_US`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaChange {
+    path: String,
+    quota: Option<Quota>,
+}
+
 /// Changes to the tasks of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WhatIf {
     /// Weights of task groups.
     pub weights: Vec<WeightChange>,
+    /// Quotas of task groups.
+    pub quotas: Vec<QuotaChange>,
     /// Nice values.
     pub nice: Vec<NiceChange>,
     /// CPUs where tasks may run.
@@ -66,18 +76,18 @@ pub struct WhatIf {
 pub struct Changed {
     /// What did not fit onto the machine.
     pub folded: Folded,
-    /// One for each change of [`WhatIf`]: nice values, CPUs, weights.
+    /// One for each change of [`WhatIf`]: nice values, CPUs, weights, quotas.
     pub what_if: Vec<ChangedTasks>,
 }
 
 /// What a change did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedTasks {
-    /// `nice`, `cpus` or `weight`.
+    /// `nice`, `cpus`, `weight` or `quota`.
     pub option: &'static str,
     /// The pattern of names, or of paths.
     pub comm: String,
-    /// The nice value, the list of CPUs, or the weight.
+    /// The nice value, the list of CPUs, the weight, or the quota.
     pub to: String,
     /// The number of tasks that it changed.
     pub tasks: u64,
@@ -168,6 +178,26 @@ impl FromStr for WeightChange {
 impl fmt::Display for WeightChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.path, self.weight)
+    }
+}
+
+impl FromStr for QuotaChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<QuotaChange, String> {
+        let expected = "expected CGROUP=QUOTA_US/PERIOD_US with the words of cpu.max, such as /batch=50000/100000 or \
+                        /batch=max";
+        let (path, words) = text.rsplit_once('=').filter(|(path, _)| !path.is_empty()).ok_or(expected)?;
+        match quota_of_words(words) {
+            Ok(quota) => Ok(QuotaChange { path: path.to_owned(), quota }),
+            Err(error) => Err(format!("{error}; {expected}")),
+        }
+    }
+}
+
+impl fmt::Display for QuotaChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path, self.to())
     }
 }
 
@@ -298,6 +328,27 @@ impl Change for WeightChange {
     }
 }
 
+impl Change for QuotaChange {
+    const OPTION: &'static str = "quota";
+    type Of = Group;
+
+    fn pattern(&self) -> &str {
+        &self.path
+    }
+
+    fn to(&self) -> String {
+        match self.quota {
+            Some(Quota { quota_ns, period_ns }) => format!("{}/{}", quota_ns / 1000, period_ns / 1000),
+            None => "max".to_owned(),
+        }
+    }
+
+    fn apply(&self, group: &mut Group, done: &mut ChangedTasks) {
+        group.quota = self.quota;
+        done.groups += 1;
+    }
+}
+
 impl WhatIf {
     /// Fits a recording's tasks onto a machine of `nr_cpus` CPUs, and makes the changes.
     ///
@@ -314,6 +365,7 @@ impl WhatIf {
         let mut what_if = change_all(&self.nice, workload)?;
         what_if.extend(change_all(&self.cpus, workload)?);
         what_if.extend(change_all(&self.weights, workload)?);
+        what_if.extend(change_all(&self.quotas, workload)?);
         Ok(Changed { folded, what_if })
     }
 }
@@ -365,7 +417,7 @@ impl ChangedTasks {
         };
         if *groups > 0 {
             let plural = if *groups == 1 { "" } else { "s" };
-            return format!("what if: {groups} task group{plural}{called} with the weight {to}");
+            return format!("what if: {groups} task group{plural}{called} with the {option} {to}");
         }
         let plural = if *tasks == 1 { "" } else { "s" };
         let is_one = to.bytes().all(|byte| byte.is_ascii_digit());
@@ -402,13 +454,36 @@ mod tests {
         WhatIf {
             nice: nice.iter().map(|text| text.parse().expect("a nice value")).collect(),
             cpus: cpus.iter().map(|text| text.parse().expect("a list")).collect(),
-            weights: Vec::new(),
+            ..WhatIf::default()
+        }
+    }
+
+    #[test]
+    fn quotas_of_groups() {
+        let mut workload = workload(&["a"]);
+        let quota = Some(Quota { quota_ns: 5_000_000, period_ns: 10_000_000 });
+        let group = |name: &str| Group { name: name.to_owned(), parent: None, shares: 1024, quota };
+        workload.groups = ["/a", "/b", "/c"].map(group).into();
+        let quotas = ["/a=30000/100000", "b=max"].map(|text| text.parse().expect("a quota")).into();
+        let changed = WhatIf { quotas, ..WhatIf::default() }.apply(&mut workload, 1).expect("it fits");
+        assert_eq!(
+            changed.notes(),
+            [
+                "what if: 1 task group called /a with the quota 30000/100000",
+                "what if: 1 task group called b with the quota max"
+            ]
+        );
+        let to_30 = Some(Quota { quota_ns: 30_000_000, period_ns: 100_000_000 });
+        assert_eq!(workload.groups.iter().map(|group| group.quota).collect::<Vec<_>>(), [to_30, None, quota]);
+        for bad in ["/a", "=max", "/a=50", "/a=1/2/3", "/a=50000/5"] {
+            let error = bad.parse::<QuotaChange>().expect_err(bad);
+            assert!(error.contains("expected CGROUP=QUOTA_US/PERIOD_US"), "{error}");
         }
     }
 
     fn weights(texts: &[&str], groups: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
         let mut workload = workload(&["a"]);
-        let group = |name: &&str| Group { name: (*name).to_owned(), parent: None, shares: 1024 };
+        let group = |name: &&str| Group { name: (*name).to_owned(), parent: None, shares: 1024, quota: None };
         workload.groups = groups.iter().map(group).collect();
         let weights = texts.iter().map(|text| text.parse().expect("CGROUP=N")).collect();
         let changed = WhatIf { weights, ..WhatIf::default() }.apply(&mut workload, 1);

@@ -10,6 +10,8 @@
 //! A file that needs more than [`OPS_MAX`] steps or [`TASKS_MAX`] elements of a kind is refused. If its ranges tell the
 //! number, this is found by arithmetic before anything is expanded (size.rs); otherwise when the number is reached.
 
+use std::ops::RangeInclusive;
+
 use crate::error::{WorkloadError, list, unknown};
 use crate::expr::{Expr, ExprError, Scope, Value};
 use crate::file::{
@@ -20,7 +22,7 @@ use crate::groups::depth;
 use crate::limits::{
     CPUS_MAX, LINES_MAX, MEMORY_BYTES_MAX, OPS_MAX, SHARES_MIN, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX,
 };
-use crate::program::{Barrier, Channel, End, Group, Lock, Op, Task, Workload};
+use crate::program::{Barrier, Channel, End, Group, Lock, Op, Quota, Task, Workload};
 use crate::steps::{Step, StepKind};
 
 use self::arrays::Arrays;
@@ -273,7 +275,16 @@ impl<'f> Expansion<'f> {
         let parent = template.parent.as_ref();
         let parent = parent.map(|parent| self.resolve(&self.arrays.groups, parent)).transpose()?;
         let shares = self.within(&template.shares, u64::from(SHARES_MIN), u64::from(WEIGHT_MAX), "shares")?;
-        Ok(Group { name, parent, shares: shares as u32 })
+        let us = |expr, range: RangeInclusive<u64>, what| {
+            Ok(1000 * self.within(expr, range.start() / 1000, range.end() / 1000, what)?)
+        };
+        let quota = template.quota_us.as_ref().map(|quota_us| {
+            Ok(Quota {
+                quota_ns: us(quota_us, Quota::QUOTA_NS, "quota-us")?,
+                period_ns: us(&template.period_us, Quota::PERIOD_NS, "period-us")?,
+            })
+        });
+        Ok(Group { name, parent, shares: shares as u32, quota: quota.transpose()? })
     }
 
     fn spin(&self, spin: &Spin) -> Result<u64> {

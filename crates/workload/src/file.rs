@@ -117,6 +117,8 @@ pub(crate) struct GroupTemplate {
     pub(crate) array: PlainTemplate,
     pub(crate) parent: Option<Reference>,
     pub(crate) shares: Expr,
+    pub(crate) quota_us: Option<Expr>,
+    pub(crate) period_us: Expr,
 }
 
 /// How long a task spins for a lock or a barrier.
@@ -454,6 +456,8 @@ impl Reader<'_> {
             array: self.array(fields)?,
             parent: fields.optional("parent").map(|node| self.reference(node)).transpose()?,
             shares: fields.expr_or("shares", 1024)?,
+            quota_us: fields.optional("quota-us").map(|node| self.expr(node)).transpose()?,
+            period_us: fields.expr_or("period-us", 100_000)?,
         })
     }
 

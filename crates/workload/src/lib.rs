@@ -26,6 +26,6 @@ pub use limits::{
 };
 pub use program::{
     Barrier, BarrierIndex, Channel, ChannelIndex, DEFAULT_FOOTPRINT_BYTES, End, GateIndex, Group, GroupIndex,
-    Home, Lock, LockIndex, Measure, Op, SignalIndex, Source, Task, TaskIndex, Workload,
+    Home, Lock, LockIndex, Measure, Op, Quota, SignalIndex, Source, Task, TaskIndex, Workload,
 };
 pub use spec::{describe, presets};

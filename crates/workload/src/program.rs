@@ -189,6 +189,18 @@ pub struct Group {
     pub parent: Option<GroupIndex>,
     /// Weight of the group among its siblings and the tasks beside it. 1024 is worth as much as a task of nice 0.
     pub shares: u32,
+    /// How much CPU time all of it may use; `None` means that nothing limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+}
+
+/// A limit of CPU time (`cpu.max`): so much in each period, on all CPUs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quota {
+    /// CPU time in a period.
+    pub quota_ns: u64,
+    /// The length of a period.
+    pub period_ns: u64,
 }
 
 /// Where the memory is that a task streams through.

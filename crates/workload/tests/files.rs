@@ -2,7 +2,7 @@
 //! Workload files that users write: every key once, and every error.
 
 use wakelab_workload::{
-    Barrier, Channel, End, Group, Home, Lock, Measure, Op, Source, Task, Workload, WorkloadFile,
+    Barrier, Channel, End, Group, Home, Lock, Measure, Op, Quota, Source, Task, Workload, WorkloadFile,
 };
 
 const HEAD: &str = "name = \"t\"\nsummary = \"s\"\nmeasure = \"makespan\"\n";
@@ -491,6 +491,8 @@ shares = "512 * g"
 
 [[groups]]
 name = "all"
+quota-us = "2 * 25000"
+period-us = 20000
 
 [[tasks]]
 name = "t"
@@ -502,10 +504,17 @@ program = [
 ]
 "#;
     let workload = WorkloadFile::parse("g.toml", text).unwrap().expand("g", &[]).unwrap();
-    let group = |name: &str, parent, shares| Group { name: name.to_owned(), parent, shares };
+    let group = |name: &str, parent, shares| Group { name: name.to_owned(), parent, shares, quota: None };
     assert_eq!(
         workload.groups,
-        [group("worker[1]", Some(2), 512), group("worker[2]", Some(2), 1024), group("all", None, 1024)]
+        [
+            group("worker[1]", Some(2), 512),
+            group("worker[2]", Some(2), 1024),
+            Group {
+                quota: Some(Quota { quota_ns: 50_000_000, period_ns: 20_000_000 }),
+                ..group("all", None, 1024)
+            }
+        ]
     );
     assert_eq!(workload.groups_parents_first(), [2, 0, 1]);
     assert_eq!(workload.tasks[0].group, Some(1));
@@ -525,16 +534,17 @@ program = [
             "g.toml:10:11: unknown 'none' among the groups; there are worker and all",
         ),
         ("\"512 * g\"", "\"g\"", "g.toml:11:11: shares is 1; expected 2 to 262144"),
+        ("period-us = 20000", "period-us = 999", "g.toml:16:13: period-us is 999; expected 1000 to 1000000"),
         (
             "group = \"worker[2]\"",
             "group = \"worker[3]\"",
-            "g.toml:18:17: index 3 of 'worker' is not in 1..3",
+            "g.toml:20:17: index 3 of 'worker' is not in 1..3",
         ),
-        ("shares = 7", "shares = 0", "g.toml:20:42: shares is 0; expected 2 to 262144"),
+        ("shares = 7", "shares = 0", "g.toml:22:42: shares is 0; expected 2 to 262144"),
         (
             "{ move-to = \"all\" }",
             "{ move-to = \"a\" }",
-            "g.toml:21:18: unknown 'a' among the groups; did you mean 'all'?",
+            "g.toml:23:18: unknown 'a' among the groups; did you mean 'all'?",
         ),
     ] {
         let broken = text.replace(from, to);

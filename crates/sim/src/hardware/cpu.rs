@@ -36,6 +36,8 @@ pub(crate) enum Doing {
     Tick,
     /// Handles the policy's timer; then carries out the policy's answer.
     PolicyTimer,
+    /// Handles a timer of bandwidth control; then queues tasks that may run again.
+    QuotaTimer,
     /// Balances inside schedule(); then pulls and asks again, or picks a task.
     Balance,
     /// Balances inside a tick; then pulls and asks again, or is done.

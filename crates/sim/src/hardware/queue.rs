@@ -5,7 +5,7 @@
 //! in a tournament tree: the earliest of the three. An inner node is the lesser of its two children, and the root is
 //! the next event of all. Setting a leaf rewrites the log2(CPUs) nodes above it without a branch that depends on times;
 //! re-timing an SMT sibling does the same. Tasks' timers, of which there may be 100,000, are in a separate heap, and
-//! the policy's timer is one number. `next` compares the three.
+//! the policy's timer is one number, as is the next timer of bandwidth control. `next` compares them.
 //!
 //! An entry is one number: 50 bits of time, 2 of class, 12 of CPU. Example with 4 CPUs: CPU 2's segment ends at 5 ns
 //! and CPU 0's at 7 ns, when an interrupt arrives at CPU 0 too. The leaves are (7, segment, 0), never, (5, segment, 2),
@@ -22,7 +22,8 @@ const NUMBER_BITS: u32 = 12;
 const CLASS_BITS: u32 = 2;
 const NEVER: u64 = u64::MAX;
 
-/// Classes, in the order in which simultaneous events happen. The policy's timer comes last.
+/// Classes, in the order in which simultaneous events happen. The policy's timer comes last, but for those of bandwidth
+/// control.
 const SEGMENT_END: u64 = 0;
 const IPI: u64 = 1;
 const TIMER: u64 = 2;
@@ -41,6 +42,8 @@ pub(crate) enum Event {
     Tick(u32),
     /// The policy's own timer.
     PolicyTimer,
+    /// A timer of bandwidth control.
+    QuotaTimer,
 }
 
 /// A time beyond the last one means never, because no run gets there.
@@ -73,6 +76,7 @@ pub(crate) struct EventQueue {
     later_ipis: Vec<(u32, u64)>,
     timers: Timers,
     policy_timer: u64,
+    quota_timer: u64,
     /// The event that fired last, if it was not set again since.
     fired: Option<Event>,
 }
@@ -89,6 +93,7 @@ impl EventQueue {
             later_ipis: Vec::new(),
             timers: Timers::new(nr_tasks),
             policy_timer: NEVER,
+            quota_timer: NEVER,
             fired: None,
         }
     }
@@ -129,6 +134,12 @@ impl EventQueue {
     pub(crate) fn set_policy_timer(&mut self, time_ns: u64) {
         self.is_set(Event::PolicyTimer);
         self.policy_timer = key(time_ns, TICK, (1 << NUMBER_BITS) - 1);
+    }
+
+    /// `None`: never.
+    pub(crate) fn set_quota_timer(&mut self, time_ns: Option<u64>) {
+        self.is_set(Event::QuotaTimer);
+        self.quota_timer = time_ns.map_or(NEVER, |time_ns| key(time_ns, TICK, (1 << NUMBER_BITS) - 1));
     }
 
     /// Any number of interrupts may be in flight to one CPU.
@@ -173,6 +184,8 @@ impl EventQueue {
         } else {
             (self.policy_timer, Event::PolicyTimer)
         };
+        let (key, event) =
+            if self.quota_timer < key { (self.quota_timer, Event::QuotaTimer) } else { (key, event) };
         if key == NEVER {
             return None;
         }
@@ -182,7 +195,7 @@ impl EventQueue {
 
     /// Whether nothing is pending except perhaps the policy's timer.
     pub(crate) fn has_policy_timer_at_most(&self) -> bool {
-        self.tree[1] == NEVER && self.timers.first().is_none()
+        self.tree[1] == NEVER && self.timers.first().is_none() && self.quota_timer == NEVER
     }
 
     /// The event is set again: if it was the last to fire, it must not be removed.
@@ -210,6 +223,7 @@ impl EventQueue {
             }
             Event::Timer(task) => self.timers.remove(task),
             Event::PolicyTimer => self.policy_timer = NEVER,
+            Event::QuotaTimer => self.quota_timer = NEVER,
         }
     }
 

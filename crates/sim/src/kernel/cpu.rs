@@ -47,11 +47,15 @@ pub(crate) struct Cpu {
     pub(crate) held_back: u64,
     /// Whether it is inside schedule(), with the next task not chosen yet.
     pub(crate) scheduling: bool,
-    /// Whether interrupts may be pending: the next two fields, the policy's timer, or `timers`.
+    /// Whether interrupts may be pending: the next fields up to `released`, or `timers`.
     pub(crate) interrupted: bool,
     pub(crate) ipi_pending: bool,
     pub(crate) tick_pending: bool,
     pub(crate) policy_timer_pending: bool,
+    /// CPUs on which groups are no longer throttled: a timer of bandwidth control fired here.
+    pub(crate) released: Vec<u32>,
+    /// Tasks of throttled groups that would run here.
+    pub(crate) parked: Vec<u32>,
     /// Whether it handles a timer's or device's interrupt, or wakes its task.
     pub(crate) in_interrupt: bool,
     /// The previous task, which this schedule() put back in its queue, or `NONE`.
@@ -105,6 +109,8 @@ impl Cpu {
             ipi_pending: false,
             tick_pending: false,
             policy_timer_pending: false,
+            released: Vec::new(),
+            parked: Vec::new(),
             in_interrupt: false,
             put_back: NONE,
             pulls: 0,

@@ -32,7 +32,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if answer.stay == 0 {
             return false;
         }
-        c.curr = NONE;
+        self.charge_quota(cpu);
+        self.kernel.cpus[cpu as usize].curr = NONE;
         self.end_run(cpu, task);
         let t = &mut self.kernel.threads[task as usize];
         t.life = Life::Blocked;
@@ -56,6 +57,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if !woken {
             self.check_place(task);
         }
+        self.leave_quota(cpu, task);
     }
 
     /// A wake-up is about to queue the task: takes it out of the queue in which it slept, if it still did.

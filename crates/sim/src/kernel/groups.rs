@@ -46,8 +46,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Moves a running task to another group: the CPU time that it has received counts in the group that it leaves.
-    pub(crate) fn move_to_group(&mut self, task: u32, group: Option<GroupIndex>) {
+    pub(crate) fn move_to_group(&mut self, cpu: u32, task: u32, group: Option<GroupIndex>) {
         let now_ns = self.hardware.now_ns;
+        self.charge_quota(cpu);
         let t = &mut self.kernel.threads[task as usize];
         let received_ns = t.cpu_time_ns + (now_ns - t.runs_since_ns);
         let left = std::mem::replace(&mut t.group, group);
@@ -75,8 +76,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 name: group.name.clone(),
                 cpu_time_ns: own_cpu_time_ns,
                 own_cpu_time_ns,
+                throttled_ns: None,
             })
             .collect();
+        for (group, time) in (0..).zip(&mut times) {
+            let bandwidth = self.kernel.bandwidth.as_ref().filter(|_| groups[group as usize].quota.is_some());
+            time.throttled_ns = bandwidth.map(|books| books.throttled_ns(group, self.hardware.now_ns));
+        }
         for group in self.workload.groups_parents_first().into_iter().rev() {
             if let Some(parent) = groups[group as usize].parent {
                 times[parent as usize].cpu_time_ns += times[group as usize].cpu_time_ns;

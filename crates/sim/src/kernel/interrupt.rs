@@ -55,6 +55,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.start_tick(cpu);
         } else if std::mem::take(&mut k.policy_timer_pending) {
             self.start_policy_timer_interrupt(cpu);
+        } else if !k.released.is_empty() {
+            self.start_quota_interrupt(cpu);
         } else {
             k.interrupted = false;
             return false;
@@ -81,7 +83,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Begins the tick, and tells the policy. The policy's answer is carried out at the end.
     fn start_tick(&mut self, cpu: u32) {
         let now_ns = self.hardware.now_ns;
+        let is_throttled = self.charge_quota(cpu);
         let k = &mut self.kernel.cpus[cpu as usize];
+        k.need_resched |= is_throttled;
         let curr = &mut self.kernel.threads[k.curr as usize];
         let record = &mut self.kernel.records[k.curr as usize];
         let (answer, cost) = self.kernel.host.tick(cpu, record, now_ns);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel's state, and its paths: how tasks run (run.rs), wake-ups (wake.rs, exec.rs), schedule() (schedule.rs,
-//! switch.rs, delayed.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs). The
+//! switch.rs, delayed.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs),
+//! bandwidth control (quota.rs). The
 //! paths are methods of the engine, because they act on hardware, programs and ledger. They ask the policy (host.rs)
 //! for every decision; nothing here places or balances.
 
+mod bandwidth;
 pub(crate) mod cpu;
 mod delayed;
 mod exec;
@@ -12,6 +14,7 @@ pub(crate) mod host;
 mod interrupt;
 mod prices;
 pub(crate) mod profile;
+mod quota;
 mod run;
 pub(crate) mod runqueue;
 mod schedule;
@@ -22,6 +25,7 @@ mod wake;
 use wakelab_policy::Timer;
 
 use crate::error::SimError;
+use crate::kernel::bandwidth::Bandwidth;
 use crate::kernel::cpu::Cpu;
 use crate::kernel::host::Host;
 use crate::kernel::profile::Faults;
@@ -43,6 +47,8 @@ pub(crate) struct Kernel<'a> {
     pub(crate) threads: Vec<Thread>,
     /// The policy's record of each task.
     pub(crate) records: Vec<Record>,
+    /// Bandwidth control, if a group has a quota.
+    pub(crate) bandwidth: Option<Bandwidth>,
     /// CPU time that groups received from tasks that have left them.
     pub(crate) group_time_ns: Vec<u64>,
     /// The policy's last answer to its timer.
@@ -60,6 +66,10 @@ impl<'a> Kernel<'a> {
         let tick_phase_ns =
             |cpu| Random::new(seed, Purpose::TickPhase, cpu as u32).between(0, tick_period_ns - 1);
         let workload = &scenario.workload;
+        let phase_ns =
+            |group, period_ns| Random::new(seed, Purpose::QuotaPhase, group).between(0, period_ns - 1);
+        let limits = scenario.host.limits_groups();
+        let bandwidth = limits.then(|| Bandwidth::new(&workload.groups, nr_cpus, phase_ns)).flatten();
         Ok(Kernel {
             profile: scenario.host,
             claims: scenario.host.claims(scenario.policy.traits()),
@@ -69,6 +79,7 @@ impl<'a> Kernel<'a> {
             runqueues: (0..nr_cpus).map(|_| RunQueue::default()).collect(),
             threads: workload.tasks.iter().map(|spec| Thread::new(spec, nr_cpus)).collect(),
             records: vec![Record::default(); workload.tasks.len()],
+            bandwidth,
             group_time_ns: vec![0; workload.groups.len()],
             policy_timer: Timer::default(),
             alive: 0,

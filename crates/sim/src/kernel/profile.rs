@@ -16,6 +16,7 @@
 //! | exec | never reaches select | the policy may move the task |
 //! | a CPU is told to push its running task | no effect: a lone task is never put back | the task is put back, and queued where the policy says |
 //! | a task that waits for long | ejects the scheduler, so the policy bounds waiting (`wait-max-ns`) | waits; unless the policy sets a bound |
+//! | a group has a quota (cpu.max) | no effect | its tasks are parked when it is used up |
 //! | balancing that a tick found due | in the next dispatch | in the tick |
 
 use wakelab_policy::Traits;
@@ -77,6 +78,11 @@ impl HostProfile {
     /// Whether the host ejects a scheduler under which a task waits for long.
     pub(crate) fn has_watchdog(self) -> bool {
         self == HostProfile::SchedExt
+    }
+
+    /// Whether groups have quotas: bandwidth control is part of the fair class.
+    pub(crate) fn limits_groups(self) -> bool {
+        self == HostProfile::Mainline
     }
 
     /// Whether balancing runs inside the tick.

@@ -169,7 +169,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             Next::MarkBegin => self.ledger.tally.mark_begin(now_ns),
             Next::MarkEnd => self.ledger.tally.mark_end(now_ns),
             Next::SetShares { group, shares } => self.set_shares(cpu, group, shares),
-            Next::MoveTo { group } => self.move_to_group(task, group),
+            Next::MoveTo { group } => self.move_to_group(cpu, task, group),
             Next::Exit(wakees) => {
                 self.ledger.observer.exit(now_ns, cpu, task);
                 if !wakees.is_empty() {

@@ -20,7 +20,8 @@ enum Picked {
     Task(usize, u32),
     /// The previous task with this slice, or nothing if there is none.
     Previous { slice_ns: u64 },
-    /// Nothing: all that were left in the queue sleep, and are gone now. The policy may know others to pull.
+    /// Nothing: all that were left in the queue sleep or are of throttled groups, and are gone now. The policy may know
+    /// others to pull.
     Emptied,
 }
 
@@ -66,6 +67,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.ledger.checker.block(task, cpu, life == Life::Exited);
         self.check_place(task);
         self.kernel.cpus[cpu as usize].extra_switch_ns += writes_ns;
+        self.leave_quota(cpu, task);
         self.pick_after_block(cpu);
     }
 
@@ -79,6 +81,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Takes the CPU from its current task, and charges the task. Returns that task.
     pub(crate) fn stop_current(&mut self, cpu: u32, runnable: bool) -> u32 {
         let now_ns = self.hardware.now_ns;
+        self.charge_quota(cpu);
         let c = &mut self.kernel.cpus[cpu as usize];
         let task = std::mem::replace(&mut c.curr, NONE);
         let record = &mut self.kernel.records[task as usize];
@@ -180,7 +183,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let mut longest_ns = 0;
         let mut at = 0;
         while let Some(task) = self.kernel.runqueues[from as usize].get(at) {
-            if !self.is_allowed(task, cpu) {
+            if !self.is_allowed(task, cpu) || self.quota_keeps(task, from, cpu) {
                 at += 1;
                 continue;
             }
@@ -210,7 +213,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         (wait, longest_ns)
     }
 
-    fn dequeue(&mut self, cpu: u32, at: usize, task: u32) {
+    pub(crate) fn dequeue(&mut self, cpu: u32, at: usize, task: u32) {
         let limited = self.kernel.threads[task as usize].limited;
         self.kernel.runqueues[cpu as usize].remove(at, limited);
         if self.kernel.cpus[cpu as usize].busy {
@@ -222,7 +225,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// consulted; or the last one that the policy wants. If it wants none: the previous task if that may continue,
     /// otherwise the first task that may run.
     fn pick_next_task(&mut self, cpu: u32) -> Picked {
-        let had_sleepers = self.kernel.delays && !self.kernel.runqueues[cpu as usize].is_empty();
+        let may_empty = self.kernel.delays || self.kernel.bandwidth.is_some();
+        let may_empty = may_empty && !self.kernel.runqueues[cpu as usize].is_empty();
         loop {
             let picked = self.pick_once(cpu);
             match picked {
@@ -230,7 +234,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 Picked::Task(at, task) if self.kernel.threads[task as usize].delayed => {
                     self.dequeue_sleeper(cpu, at, task);
                 }
-                Picked::Previous { .. } if had_sleepers && self.kernel.runqueues[cpu as usize].is_empty() => {
+                // Its group is throttled here.
+                Picked::Task(at, task) if self.quota_holds(cpu, task) => self.park_queued(cpu, at, task),
+                Picked::Previous { .. } if may_empty && self.kernel.runqueues[cpu as usize].is_empty() => {
                     return Picked::Emptied;
                 }
                 _ => return picked,

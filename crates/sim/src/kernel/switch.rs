@@ -27,6 +27,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.check_place(task);
         let t = &mut self.kernel.threads[task as usize];
         t.runs_since_ns = now_ns;
+        t.charged_ns = now_ns;
         t.slice_since_ns = now_ns;
         let c = &mut self.kernel.cpus[cpu as usize];
         c.extra_switch_ns += writes_ns;

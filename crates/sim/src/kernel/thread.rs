@@ -31,6 +31,8 @@ pub(crate) struct Thread {
     pub(crate) waits_since_ns: u64,
     /// When it was switched in.
     pub(crate) runs_since_ns: u64,
+    /// Until when its groups' quotas were charged.
+    pub(crate) charged_ns: u64,
     /// The CPU on which it ran last, or from which it starts.
     pub(crate) cpu: u32,
     pub(crate) life: Life,
@@ -67,6 +69,7 @@ impl Thread {
             refill: 0,
             waits_since_ns: 0,
             runs_since_ns: 0,
+            charged_ns: 0,
             cpu: spec.last_cpu.unwrap_or(0),
             life: Life::Unborn,
             woken: false,

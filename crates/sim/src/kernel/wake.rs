@@ -220,8 +220,26 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Queues the task where the policy says, and notifies that CPU if necessary: from the CPU `sender`, or from no
-    /// CPU. Returns the nanoseconds that the policy's reads and writes cost.
+    /// CPU. Returns the nanoseconds that the policy's reads and writes cost. A task of a throttled group is parked.
     pub(crate) fn enqueue(&mut self, sender: Option<u32>, task: u32, cpu: u32, why: EnqueueWhy) -> u64 {
+        let (target, transfers_ns) = match self.quota_holds(cpu, task) {
+            true => (cpu, self.park(cpu, task)),
+            false => self.join_queue(sender, task, cpu, why),
+        };
+        if matches!(why, EnqueueWhy::Wakeup | EnqueueWhy::Fork) {
+            self.ledger.observer.woken(self.hardware.now_ns, sender, target, task);
+        }
+        transfers_ns
+    }
+
+    /// As [`Engine::enqueue`], for a task that was woken before, and may wait. Also returns the CPU.
+    pub(crate) fn join_queue(
+        &mut self,
+        sender: Option<u32>,
+        task: u32,
+        cpu: u32,
+        why: EnqueueWhy,
+    ) -> (u32, u64) {
         let now_ns = self.hardware.now_ns;
         let record = &mut self.kernel.records[task as usize];
         let (answer, cost) = self.kernel.host.enqueue(sender.unwrap_or(cpu), record, cpu, why, now_ns);
@@ -242,12 +260,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.ledger.checker.enqueue(task, target);
         self.check_place(task);
         self.ledger.observer.enqueue(now_ns, target, task, why);
-        if matches!(why, EnqueueWhy::Wakeup | EnqueueWhy::Fork) {
-            self.ledger.observer.woken(now_ns, sender, target, task);
-        }
         let preempts = self.preempts(target, task, answer.preempt());
         self.resched_curr(sender, target, preempts);
-        cost.transfers_ns
+        (target, cost.transfers_ns)
     }
 
     /// Makes `target` reschedule if it idles, or if its task must give way.

@@ -199,6 +199,20 @@ impl Checker {
         self.cpus[cpu as usize].running = false;
     }
 
+    /// Its group is throttled where it would be queued, or where it is: it is not runnable until [`Checker::wake`].
+    pub(crate) fn park(&mut self, task: u32) {
+        self.runnable -= 1;
+        match std::mem::replace(&mut self.tasks[task as usize], Place::Away) {
+            Place::OnItsWay => {}
+            Place::Running(cpu) => self.cpus[cpu as usize].running = false,
+            Place::Queued(cpu) => {
+                self.cpus[cpu as usize].queued -= 1;
+                self.suspect(cpu);
+            }
+            other => self.fail(format!("task {task} is parked, but it was {other:?}")),
+        }
+    }
+
     /// It stops running on `cpu` and is not runnable, but stays in the queue.
     pub(crate) fn delay(&mut self, task: u32, cpu: u32) {
         self.runnable -= 1;

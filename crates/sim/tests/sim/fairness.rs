@@ -145,7 +145,8 @@ fn exact(
     duration_ns: u64,
 ) -> Scenario {
     let mut scenario = scenario(machine(llcs, cores, threads), tasks, host);
-    let group = |&(parent, shares): &(Option<u32>, u32)| Group { name: "g".into(), parent, shares };
+    let group =
+        |&(parent, shares): &(Option<u32>, u32)| Group { name: "g".into(), parent, shares, quota: None };
     scenario.workload_mut().groups = groups.iter().map(group).collect();
     scenario.workload_mut().end = End::After { duration_ns };
     scenario.policy = "linux-4.15+groups=exact".parse().unwrap();

@@ -9,7 +9,7 @@ use crate::common::{MS, bound, compute, machine, outcome, scenario, sleep};
 const HOSTS: [HostProfile; 2] = [HostProfile::SchedExt, HostProfile::Mainline];
 
 fn group(parent: Option<u32>, shares: u32) -> Group {
-    Group { name: "g".into(), parent, shares }
+    Group { name: "g".into(), parent, shares, quota: None }
 }
 
 fn spinner(group: Option<u32>) -> Task {

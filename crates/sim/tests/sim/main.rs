@@ -19,6 +19,7 @@ mod models;
 mod observing;
 mod operations;
 mod properties;
+mod quota;
 mod reads;
 mod runqueue_lock;
 mod searches;

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use wakelab_machine::{Bandwidth, Distance, IdleState, Machine};
 use wakelab_policy::{Cover, PolicySpec};
 use wakelab_sim::{Ending, HostProfile, Scenario, run};
-use wakelab_workload::{Barrier, Channel, End, Group, Home, Lock, Op, Source, Task, Workload};
+use wakelab_workload::{Barrier, Channel, End, Group, Home, Lock, Op, Quota, Source, Task, Workload};
 
 use crate::common::{HOSTS, MS, child, machine, task};
 
@@ -202,11 +202,14 @@ const GROUPS: u32 = 4;
 
 /// Groups whose parents come before them.
 fn any_groups() -> impl Strategy<Value = Vec<Group>> {
-    let group = (prop::option::of(any::<Index>()), 2..20_000u32);
+    let quota = prop::option::of((1..5u64, 1..10u64)).prop_map(|ms| {
+        ms.map(|(quota_ms, period_ms)| Quota { quota_ns: quota_ms * MS, period_ns: period_ms * MS })
+    });
+    let group = (prop::option::of(any::<Index>()), 2..20_000u32, quota);
     prop::collection::vec(group, GROUPS as usize).prop_map(|drawn| {
-        let group = |(number, (parent, shares)): (usize, (Option<Index>, u32))| {
+        let group = |(number, (parent, shares, quota)): (usize, (Option<Index>, u32, Option<Quota>))| {
             let parent = parent.filter(|_| number > 0).map(|parent| parent.index(number) as u32);
-            Group { name: format!("g{number}"), parent, shares }
+            Group { name: format!("g{number}"), parent, shares, quota }
         };
         drawn.into_iter().enumerate().map(group).collect()
     })
