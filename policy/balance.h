@@ -42,9 +42,16 @@
  * (taken.h). Whether its group has room depends on the group's other CPUs: what waits behind the
  * higher class may be bound to that CPU, and must not keep an idle neighbour from pulling.
  *
+ * If a periodic pull leaves something of that amount, and a task that waits may not run here, but
+ * may on a CPU that comes later in this CPU's group, that CPU is marked instead, and does the same
+ * at its next tick (Linux: LBF_DST_PINNED, new_dst_cpu). So a level is balanced even if no task may
+ * run on the first CPU of a group, as with CPUs that are reserved. Example: 2 LLCs of 4 CPUs, and
+ * 12 tasks that may run on 1 to 7 wait on 4 to 7. CPU 0 is due and may take none of them. It marks
+ * CPU 1, which pulls 6 tasks; CPUs 2 and 3 pull from CPU 1 when they are due. It fails where a task
+ * of a higher class keeps the first CPU, because no tick comes there and nothing is due.
+ *
  * Cost: each CPU of the widest level tried is read once. It fails where the task that should move
  * is running, because only queued tasks move.
- * is running: only queued tasks move.
  */
 #ifndef WL_BALANCE_H
 #define WL_BALANCE_H
@@ -263,6 +270,45 @@ WL_INLINE void wl_balance_tries(struct wl_cpu *c, const struct wl_dispatch_out *
 	c->tried.cpu = avoid ? 0 : out->cpu + 1;
 	c->tried.level = out->level;
 	c->tried.why = out->why;
+	c->tried.to = 0;
+}
+
+/*
+ * The first CPU after cpu, in cpu's group below this level, on which t may run; or WL_CPU_NONE.
+ * There is an order, so that a mark is not handed back.
+ */
+WL_FN int wl_balance_stand_in(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
+			      u32 level)
+{
+	struct wl_level *groups = wl_level_of(p, level - 1);
+	u32 dom = wl_entry(groups->dom_of, cpu), i, other;
+	u32 end = wl_entry(groups->first, dom) + wl_entry(groups->weight, dom);
+	int found = WL_CPU_NONE;
+
+	wl_for (i, wl_entry(groups->pos, cpu) + 1, end) {
+		other = wl_entry(groups->cpus, i);
+		if (wl_allowed(p, t, other)) {
+			found = other;
+			break;
+		}
+	}
+	return found;
+}
+
+/* The last pull of cpu left a task that may not run there: marks the CPU that should try. */
+WL_INLINE void wl_balance_hand_over(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
+{
+	struct wl_tried *tried = &wl_cpu_of(p, cpu)->tried;
+	u32 to = wl_get(tried->to), marks;
+
+	if (!to)
+		return;
+	tried->to = 0;
+	wl_read_cpu(p, &out->reads, to - 1, wl_distance(p, cpu, to - 1));
+	marks = wl_read_once(wl_cpu_of(p, to - 1)->balance_marked);
+	wl_write_once(wl_cpu_of(p, to - 1)->balance_marked,
+		      marks | 1u << (wl_get(tried->level) & 31));
+	wl_wrote_cpu(p, to - 1);
 }
 
 WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
@@ -272,6 +318,7 @@ WL_INLINE void wl_balance_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispa
 	u32 avoid = wl_get(c->tried.cpu), again = avoid ? 1u << (wl_get(c->tried.level) & 31) : 0;
 	u32 is_newly_idle = wl_get(c->tried.why) == WL_BALANCE_NEWLY_IDLE;
 
+	wl_balance_hand_over(p, cpu, out);
 	out->cpu = cpu;
 	c->tried.cpu = 0;
 	wl_level_stats_of(p, cpu)->avoid = avoid;
@@ -349,6 +396,8 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 
 	if (wl_allowed(p, t, in->cpu))
 		c->tried.cpu = 0;
+	else if (d->why == WL_BALANCE_PERIODIC && !wl_get(c->tried.to))
+		c->tried.to = wl_balance_stand_in(p, t, in->cpu, level) + 1;
 	if (wl_balance_may_move(p, t, in, d)) {
 		load = wl_groups_load_of(p, t, d->cpu);
 		wl_groups_moves(p, t, d->cpu, in->cpu);
@@ -363,6 +412,8 @@ WL_INLINE void wl_balance_move(struct wl_policy *p, struct wl_task *t, const str
 		out->slice_ns = t->slice_ns;
 	}
 	out->stop = !d->max_tasks || !d->max_load;
+	if (out->stop)
+		c->tried.to = 0;
 }
 
 /* Marks the levels whose interval has passed. The first tick only starts the intervals. */

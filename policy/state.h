@@ -178,6 +178,7 @@ struct wl_tried {
 	u32 cpu; /* 1 + the CPU, until a task that may run here is found there; 0: none */
 	u32 level;
 	u32 why; /* WL_BALANCE_PERIODIC, .. */
+	u32 to; /* 1 + the CPU that should try, because a task may run there and not here; 0: none */
 };
 
 /* Other CPUs read and write the first line; only the CPU itself touches the next two. */

@@ -153,6 +153,12 @@ as_class() {
         exec @ARGV or die "$ARGV[0]: $!\n";' "$@"
 }
 
+# on_cpus MASK COMMAND...: allowed on the CPUs of this mask only. 203 is sched_setaffinity.
+on_cpus() {
+    perl -e 'syscall(203, 0, 8, pack("Q", shift(@ARGV) + 0)) >= 0 or die "sched_setaffinity: $!\n"; exec @ARGV or die "$ARGV[0]: $!\n";' \
+        -- "$@"
+}
+
 # as_nice NICE COMMAND...: with this nice value. Debian's busybox has no nice.
 as_nice() {
     perl -e 'setpriority(0, 0, shift(@ARGV)) or die "setpriority: $!\n"; exec @ARGV or die "$ARGV[0]: $!\n";' -- "$@"

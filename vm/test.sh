@@ -4,7 +4,7 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, partial, waits, stats, stall, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
+# kill, partial, waits, stats, stall, forbidden, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
 . /bounds               # within_ms, at_least, reloads, moments, fair_ms
@@ -372,6 +372,60 @@ run_stall() {
     dmesg -c > /dev/null
 }
 
+# Two LLCs of 4 CPUs, a spinner bound to each CPU, and 12 that may run on all CPUs but the first, which is the one that balances. They
+# start while CPUs 1 to 3 are crowded, so all of them begin on the other LLC. Each of the 19 tasks on CPUs 1 to 7 is due 7 / 19 of a CPU.
+# forbidden LEAST MOST: in percent of that. Sets $why.
+forbidden() {
+    rm -f /tmp/bound*.out /tmp/free.out
+    pids=
+    for cpu in 0 1 2 3 4 5 6 7; do
+        wakelab-guest spin --cpu $cpu --ms 10000 > /tmp/bound$cpu.out 2>&1 &
+        pids="$pids $!"
+    done
+    for cpu in 1 2 3; do
+        wakelab-guest spin --threads 4 --cpu $cpu --ms 400 > /tmp/crowd.out 2>&1 &
+    done
+    sleep 0.2
+    on_cpus 254 wakelab-guest spin --threads 12 --ms 10000 > /tmp/free.out 2>&1 &
+    pids="$pids $!"
+    for pid in $pids; do
+        while ! is_gone "$pid"; do
+            sleep 1
+            echo "forbidden: $(cat $state)"     # the other side takes silence for a hang
+        done
+        wait "$pid" || return 1
+    done
+    why=$(cat /tmp/bound0.out /tmp/bound[1-7].out /tmp/free.out | tr '= ' '  ' | awk '{
+            for (i = 1; i < NF; i++) { if ($i == "least_cpu_ns") least = $(i + 1); if ($i == "most_cpu_ns") most = $(i + 1) }
+            if (NR == 1) { whole = least; next }
+            if (NR == 2 || least < low) low = least
+            if (most > high) high = most
+        } END { printf "%.1f to %.1f percent of a CPU each, %.1f due", low * 100 / whole, high * 100 / whole, 700 / 19 }')
+    note "$why"
+    echo "$why" | awk '{ exit !($1 * 100 > $9 * '"$1"' && $3 * 100 < $9 * '"$2"') }'
+}
+
+# Exact groups are within a tenth. Where numbers of tasks are balanced, as in Linux, a CPU may keep 2 tasks and others 3, and the 2 get
+# 50 percent of a CPU each, which also counts how they got there; a CPU that is left out would give its own task 100.
+run_forbidden() {
+    begin forbidden
+    for rule in "$policy 90 110" 'wakelab 60 160'; do
+        set -- $rule
+        if ! start_loader --policy "$1"; then
+            failed "$1: $why"
+            return
+        elif ! forbidden "$2" "$3"; then
+            failed "$1: $why"
+            stop_loader
+            return
+        elif ! stop_loader; then
+            failed "$1: $why"
+            return
+        fi
+    done
+    passed
+}
+
 # shares NAME ARGUMENTS...: what cgroups receive. Their parts, without which nothing is to be seen of what is off, are always told.
 shares() {
     name=$1
@@ -434,7 +488,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill partial waits stats stall fair; do
+for step in real-time reload kill partial waits stats stall forbidden fair; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

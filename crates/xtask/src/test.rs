@@ -359,7 +359,7 @@ fn vm(shared: &mut Shared) -> Result<()> {
         .spawn()
         .context("cannot start vm smoke")?;
     println!("vm: left out: fair, which takes minutes (cargo xtask vm test --only fair)");
-    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,stall";
+    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,stall,forbidden";
     let beside =
         run_command(&mut vm_command(&["ab"])?).and(run_command(&mut vm_command(&["test", "--only", steps])?));
     let smoked = smoke.wait().context("vm smoke")?;

@@ -20,7 +20,7 @@ pub(crate) struct TestArgs {
     /// a thread of this machine.
     #[arg(long, value_name = "SMP")]
     smp: Option<String>,
-    /// Only this guest's steps: virtual-time, races or fair-groups.
+    /// Only this guest's steps: virtual-time, races, two-llcs or fair-groups.
     #[arg(long, value_name = "GUEST")]
     guest: Option<String>,
     /// Only these steps.
@@ -77,6 +77,15 @@ const KINDS: &[Kind] = &[
         // No bounds in time: they would be about the host.
         bounds: "reloads=20\nmoments='0 20 40 60 80 90 100 110'\n",
         steps: &["hotplug", "reload", "kill"],
+    },
+    Kind {
+        what: "two-llcs",
+        accel: Accel::Icount { shift: 0 },
+        smp: "8,sockets=2,cores=4,threads=1",
+        kernel_arguments: TICKS_APART,
+        policy: "wakelab+groups=exact",
+        bounds: "",
+        steps: &["forbidden"],
     },
     Kind {
         what: "fair-groups",

@@ -259,3 +259,37 @@ fn a_tick_kicks_an_idle_cpu_within_a_few_probes() {
     assert_eq!((pull.what(), pull.cpu, pull.why()), (DispatchDo::Pull, 0, BalanceWhy::Periodic));
     assert_eq!(host.policy.dispatch(40, 20 * MS).what(), DispatchDo::Nothing, "once a mark");
 }
+
+/// The same machine, all CPUs busy. The tasks that wait may run on 1 to 7 only. CPU 0 is due for its LLC, may take none
+/// of them, and marks CPU 1, which pulls; what none of CPUs 0 to 3 may take marks nothing.
+#[test]
+fn a_cpu_that_may_take_nothing_marks_the_next_of_its_group() {
+    for (allowed, stands_in) in [(&[1, 2, 3, 4, 5, 6, 7][..], 1), (&[0, 3, 4], 0), (&[3, 4], 3), (&[4, 5], 0)]
+    {
+        let (mut host, mut queued) = example();
+        let _own = host.running(1024, 0);
+        host.policy.set_affinity(&mut queued[0], Some(allowed));
+        while host.policy.cpu(0).balance_marked & 1 << 2 == 0 {
+            host.now_ns += 128 * MS;
+            host.policy.tick(0, None, host.now_ns);
+        }
+        // More load than LLC 0 has, so that a busy CPU pulls, too.
+        let _more: Vec<Task> = (4..8).map(|cpu| host.queued(1024, cpu)).collect();
+        let mut pull = host.policy.dispatch(0, host.now_ns);
+        while pull.what() == DispatchDo::Pull && pull.level < 2 {
+            pull = host.policy.dispatch(0, host.now_ns);
+        }
+        assert_eq!((pull.what(), pull.why(), pull.cpu), (DispatchDo::Pull, BalanceWhy::Periodic, 4));
+        let may = host.policy.may_move(&mut queued[0], 0, host.now_ns, &mut pull).r#move;
+        assert_eq!(may, u32::from(allowed.contains(&0)));
+        host.policy.dispatch(0, host.now_ns);
+        let marked: Vec<u32> = (1..8).filter(|&cpu| host.policy.cpu(cpu).balance_marked != 0).collect();
+        let expected: Vec<u32> = (1..8).filter(|&cpu| cpu == stands_in).collect();
+        assert_eq!(marked, expected, "{allowed:?}");
+        if stands_in > 0 {
+            let mut pull = host.policy.dispatch(stands_in, host.now_ns);
+            assert_eq!((pull.what(), pull.level, pull.cpu), (DispatchDo::Pull, 2, 4));
+            assert_eq!(host.policy.may_move(&mut queued[0], stands_in, host.now_ns, &mut pull).r#move, 1);
+        }
+    }
+}

@@ -37,7 +37,8 @@ SEPARATE int pull(s32 cpu)
 		if (scanned++ >= MAX_SCANNED)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
-		if (!can_run(p, cpu))
+		/* Of one that may not run here the policy learns that another CPU should pull. */
+		if (is_migration_disabled(p))
 			continue;
 		tctx = task_ctx(p);
 		if (!tctx)

@@ -183,7 +183,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let mut longest_ns = 0;
         let mut at = 0;
         while let Some(task) = self.kernel.runqueues[from as usize].get(at) {
-            if !self.is_allowed(task, cpu) || self.quota_keeps(task, from, cpu) {
+            if self.quota_keeps(task, from, cpu) {
                 at += 1;
                 continue;
             }

@@ -10,6 +10,7 @@ mod endings;
 mod exec;
 mod fair_groups;
 mod fairness;
+mod forbidden;
 mod groups;
 mod idle_exit;
 mod interrupts;
