@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use wakelab_lab::{Kernel, observe_replays, replay_on_itself};
-use wakelab_report::{Comparison, ReplayErrors};
+use wakelab_report::{Comparison, Limit, ReplayErrors};
 use wakelab_sim::{HostProfile, Outcome};
 use wakelab_trace::{Changed, Recording};
 
@@ -21,7 +21,10 @@ use crate::{input, print};
         --policy linux-4.15 --policy linux-4.15+idle=smt-balance\n  \
     wakelab compare hackbench:groups=16 --machine power9-2s22c4t \\\n    \
         --policy linux-4.15 --policy linux-4.15+idle=smt-balance --seeds 10\n  \
-    wakelab compare pingpong:pairs=8 --machine host --policy linux-4.15 --format json > result.json\n\n\
+    wakelab compare pingpong:pairs=8 --machine host --policy linux-4.15 --format json > result.json\n  \
+    wakelab compare demo --machine recorded --machine 'recorded*2' --policy linux-6.12\n  \
+    wakelab compare service.rec.gz --machine recorded --policy linux-6.12 --policy linux-6.17 \\\n    \
+        --fail-if 'p99 > 5%'\n\n\
     A recording is the file of `wakelab record`, perf, trace-cmd or Perfetto, the text of `perf script`, or ftrace text: \
     the output of `trace-cmd report`, the kernel's `trace` file, or the output of `wakelab run --events`. \
     docs/guide/recordings.md says how to make one.")]
@@ -52,6 +55,11 @@ pub(crate) struct CompareArgs {
     /// Leave out the replay error, and the replay of the recording on its own machine that measures it
     #[arg(long, help_heading = FOR_RECORDINGS)]
     no_check: bool,
+    /// Exit with code 1 if another policy is worse than the first by more than N percent and beyond its interval, after
+    /// the result is printed. METRIC is `result` (the first row), p50, p95, p99 or p99.9 of wake-up latency, or a name
+    /// of the JSON; a larger N allows larger losses. Repeatable
+    #[arg(long, value_name = "METRIC > N%")]
+    fail_if: Vec<Limit>,
     /// Show all rows, where the time went, and why each CPU was chosen, not only the rows that moved
     #[arg(long)]
     all: bool,
@@ -90,7 +98,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         let name = format!("policy {}", comparison.policy_names[failure.scenario]);
         failure.named(name)
     })?;
-    show(&comparison, &outcomes, errors, args.all, args.format.format)
+    let limits = Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?
+        .broken(&args.fail_if)
+        .map_err(bad_input)?;
+    show(&comparison, &outcomes, errors, args.all, args.format.format)?;
+    anyhow::ensure!(limits.is_empty(), "{}", limits.join("\n"));
+    Ok(())
 }
 
 /// Replays the recording as `wakelab check` does. `None` if that cannot be done.

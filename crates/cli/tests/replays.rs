@@ -241,3 +241,34 @@ fn a_machine_twice_as_big() {
     let answer = lines.next().expect("an answer");
     assert!(answer.contains("done after (service: hackbench") && answer.contains(" better"), "{text}");
 }
+
+/// The result stands on stdout whether a limit holds or not; the exit code tells.
+#[test]
+fn a_limit_on_losses_fails() {
+    let compare = |limit: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_wakelab"))
+            .args([
+                "compare",
+                "demo",
+                "--machine",
+                "recorded*2",
+                "--machine",
+                "recorded",
+                "--policy",
+                "linux-6.12",
+            ])
+            .args(["--seeds", "2", "--fail-if", limit])
+            .output()
+            .expect("the command was built");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, result, errors) = compare("result > 5%");
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("linux-6.12 on recorded: done after is ") && errors.contains("the limit is 5 %"));
+    let (code, same, errors) = compare("result > 500%");
+    assert_eq!((code, &same, &errors[..]), (Some(0), &result, ""));
+    let (code, nothing, errors) = compare("p98 > 5%");
+    assert_eq!((code, &nothing[..]), (Some(2), ""), "{errors}");
+    assert!(errors.contains("no metric is called 'p98'"), "{errors}");
+}

@@ -19,6 +19,7 @@ mod gain_text;
 #[cfg(test)]
 mod glossary;
 mod grid;
+mod limit;
 pub mod list;
 mod mechanism;
 mod metric;
@@ -44,6 +45,7 @@ pub use document::{CompareDocument, SCHEMA_VERSION, read_replay_errors, read_sce
 pub use error::ReportError;
 pub use experiment::{CaseRuns, ExperimentRuns, Experiments};
 pub use experiment_document::ExperimentsDocument;
+pub use limit::Limit;
 pub use percentile::percentile_ns;
 pub use replay_error::{ReplayErrors, ReplayedOn};
 pub use result::metric_names;

@@ -12,7 +12,7 @@ use wakelab_lab::{DEMO_NAME, demo_recording};
 use wakelab_machine::{Machine, presets};
 use wakelab_policy::PolicySpec;
 use wakelab_report::{
-    Comparison, Decided, ReplayErrors, ReportError, Style, list, read_replay_errors, read_scenarios,
+    Comparison, Decided, Limit, ReplayErrors, ReportError, Style, list, read_replay_errors, read_scenarios,
 };
 use wakelab_sim::{Ending, GroupTime, Histogram, HostProfile, NameOutcome, Outcome, Scenario};
 use wakelab_trace::{Observations, Observed, Options, Recording, WhatIf, read_from};
@@ -620,4 +620,39 @@ fn machines_are_an_axis() {
     let mut others = scenarios.clone();
     others[1].machine = Arc::clone(&others[0].machine);
     assert!(matches!(Comparison::new(&others, &names, &outcomes), Err(ReportError::Scenarios { .. })));
+}
+
+/// The makespan is 12 % ±5 worse, and no latency is defined but p50 to p99.9 of all tasks, which double.
+#[test]
+fn limits_are_broken_by_certain_losses() {
+    let scenarios = two_scenarios(HACKBENCH);
+    let [slow, fast]: [Vec<Outcome>; 2] = three_seeds().try_into().unwrap();
+    let outcomes = [fast, slow];
+    let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
+    let broken = |limit: &str| comparison.broken(&[limit.parse().unwrap()]).unwrap();
+    assert_eq!(
+        broken("p99 > 5%"),
+        ["linux-4.15+idle=smt-balance: wake-up latency p99 is x2.0 worse; the limit is 5 %"]
+    );
+    assert_eq!(broken("p99>100%"), [""; 0], "a doubled latency is 100 % worse");
+    assert_eq!(broken("result > 10 %").len(), 1);
+    assert_eq!(broken("makespan_ns > 14%"), [""; 0]);
+    let better = [outcomes[1].clone(), outcomes[0].clone()];
+    let better = Comparison::new(&scenarios, &names(), &better).unwrap();
+    assert_eq!(better.broken(&["result > 0%".parse().unwrap()]).unwrap(), [""; 0]);
+    // A loss of 10 % in the mean that could be chance.
+    let uncertain =
+        [vec![outcome(1, 100_000), outcome(2, 100_000)], vec![outcome(1, 140_000), outcome(2, 80_000)]];
+    let uncertain = Comparison::new(&scenarios, &names(), &uncertain).unwrap();
+    assert_eq!(uncertain.broken(&["result > 5%".parse().unwrap()]).unwrap(), [""; 0]);
+    for unknown in ["p98", "migrations", "done_ns"] {
+        let error = comparison.broken(&[format!("{unknown} > 1%").parse().unwrap()]).unwrap_err().to_string();
+        assert!(
+            error.contains(unknown) && error.contains("result, p50, p95, p99, p99.9, makespan_ns"),
+            "{error}"
+        );
+    }
+    for bad in ["", "p99", "p99 > 5", "> 5%", "p99 > x%", "p99 > -1%", "p99 > inf%", "p99 < 5%"] {
+        assert_eq!(bad.parse::<Limit>(), Err("expected METRIC > N%, such as 'p99 > 5%'".to_owned()), "{bad}");
+    }
 }
