@@ -169,7 +169,8 @@ impl EventQueue {
         let first = self.tree[1];
         let timer = self.timers.first();
         let timer_key = timer.map_or(NEVER, |(time_ns, _)| key(time_ns, TIMER, 0));
-        let (key, event) = if first < timer_key && first <= self.policy_timer {
+        let kernel_timer = self.policy_timer.min(self.quota_timer);
+        let (key, event) = if first < timer_key && first <= kernel_timer {
             let cpu = first as u32 & ((1 << NUMBER_BITS) - 1);
             let event = match first >> NUMBER_BITS & ((1 << CLASS_BITS) - 1) {
                 SEGMENT_END => Event::SegmentEnd(cpu),
@@ -178,14 +179,14 @@ impl EventQueue {
             };
             (first, event)
         } else if let Some((_, task)) = timer
-            && timer_key < self.policy_timer
+            && timer_key < kernel_timer
         {
             (timer_key, Event::Timer(task))
-        } else {
+        } else if self.policy_timer <= self.quota_timer {
             (self.policy_timer, Event::PolicyTimer)
+        } else {
+            (self.quota_timer, Event::QuotaTimer)
         };
-        let (key, event) =
-            if self.quota_timer < key { (self.quota_timer, Event::QuotaTimer) } else { (key, event) };
         if key == NEVER {
             return None;
         }

@@ -15,6 +15,8 @@
 //! scheduler of sched_ext limits groups only if it does so itself.
 //!
 //! Latencies and queue delays contain the time that a task was parked, because no recording tells it apart.
+//!
+//! Workloads without quotas pay for a look at `bandwidth` on each path, which is inlined; all else is kept out of line.
 
 use wakelab_policy::EnqueueWhy;
 
@@ -27,7 +29,14 @@ use crate::time_use::TimeKind;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Charges the current task's CPU time since the last call. Returns whether its group is throttled here now.
+    #[inline(always)]
     pub(crate) fn charge_quota(&mut self, cpu: u32) -> bool {
+        self.kernel.bandwidth.is_some() && self.charge_limited(cpu)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_limited(&mut self, cpu: u32) -> bool {
         let Some(bandwidth) = &mut self.kernel.bandwidth else { return false };
         let now_ns = self.hardware.now_ns;
         let curr = self.kernel.cpus[cpu as usize].curr;
@@ -40,7 +49,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Whether a task must be parked instead of waiting on `cpu`.
+    #[inline(always)]
     pub(crate) fn quota_holds(&mut self, cpu: u32, task: u32) -> bool {
+        self.kernel.bandwidth.is_some() && self.holds_limited(cpu, task)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn holds_limited(&mut self, cpu: u32, task: u32) -> bool {
         let Some(bandwidth) = &mut self.kernel.bandwidth else { return false };
         let Some(group) = self.kernel.threads[task as usize].group else { return false };
         let holds = !bandwidth.admit(group, cpu, self.hardware.now_ns);
@@ -49,13 +65,22 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Whether balancing must leave a task on `from`.
+    #[inline(always)]
     pub(crate) fn quota_keeps(&self, task: u32, from: u32, to: u32) -> bool {
+        self.kernel.bandwidth.is_some() && self.keeps_limited(task, from, to)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keeps_limited(&self, task: u32, from: u32, to: u32) -> bool {
         let Some(bandwidth) = &self.kernel.bandwidth else { return false };
         let group = self.kernel.threads[task as usize].group;
         group.is_some_and(|group| bandwidth.is_throttled(group, from) || bandwidth.is_throttled(group, to))
     }
 
     /// Parks a task that is in no queue of the host. Returns the nanoseconds that the policy's writes waited.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn park(&mut self, cpu: u32, task: u32) -> u64 {
         let record = &mut self.kernel.records[task as usize];
         let writes_ns = self.kernel.host.quiescent(record, self.hardware.now_ns);
@@ -67,6 +92,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Parks a task of the queue of `cpu`, at this place.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn park_queued(&mut self, cpu: u32, at: usize, task: u32) {
         self.dequeue(cpu, at, task);
         let writes_ns = self.park(cpu, task);
@@ -74,7 +101,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// A task has left `cpu`: if it was the last of its group there, what the CPU has goes back to the pool.
+    #[inline(always)]
     pub(crate) fn leave_quota(&mut self, cpu: u32, task: u32) {
+        if self.kernel.bandwidth.is_some() {
+            self.leave_limited(cpu, task);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_limited(&mut self, cpu: u32, task: u32) {
         let Some(bandwidth) = &mut self.kernel.bandwidth else { return };
         let Some(group) = self.kernel.threads[task as usize].group else { return };
         let (threads, groups) = (&self.kernel.threads, &self.workload.groups);
@@ -94,6 +130,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// The timer of a period, or of what was given back, fires.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn raise_quota_timer(&mut self) {
         let Some(bandwidth) = &mut self.kernel.bandwidth else { return };
         for Released { cpu, by } in bandwidth.expire(self.hardware.now_ns) {
@@ -108,12 +146,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Begins to handle the timer's interrupt.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn start_quota_interrupt(&mut self, cpu: u32) {
         let c = &mut self.hardware.cpus[cpu as usize];
         c.set(Doing::QuotaTimer, TimeKind::Interrupt, self.costs.interrupt_ns * UNITS);
     }
 
     /// The timer's interrupt has been handled: tasks that may run again are queued.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn finish_quota_interrupt(&mut self, by: u32) {
         let mut transfers_ns = 0;
         for cpu in std::mem::take(&mut self.kernel.cpus[by as usize].released) {

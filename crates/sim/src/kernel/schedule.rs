@@ -246,6 +246,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// Returns the task of the CPU's own queue that the policy wants to run because it has waited for too long, and its
     /// place there.
+    #[cold]
+    #[inline(never)]
     fn find_overdue(&mut self, cpu: u32) -> Option<(usize, u32)> {
         let now_ns = self.hardware.now_ns;
         let mut found = None;

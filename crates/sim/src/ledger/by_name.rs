@@ -71,7 +71,8 @@ impl ByName {
     }
 
     /// A task is switched in after it waited on a runqueue; `woken`: a wake-up began that wait.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     pub(crate) fn switch_in(&mut self, task: u32, waited_ns: u64, woken: bool) {
         let Some(name) = self.of(task) else { return };
         name.run_delay.record(waited_ns);
