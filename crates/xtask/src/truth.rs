@@ -25,7 +25,14 @@ pub(crate) struct TruthArgs {
     /// Recordings of each program on each set of CPUs; more tell the null error better and take longer.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=20))]
     repeats: u32,
-    /// Write the page to FILE instead of docs/results/truth.md.
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Where recordings and pages are.
+#[derive(Args)]
+pub(crate) struct Files {
+    /// Write the page to FILE instead of docs/results.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Keep the recordings in FOLDER.
@@ -33,7 +40,42 @@ pub(crate) struct TruthArgs {
     keep: Option<PathBuf>,
     /// Replay the recordings in FOLDER, which --keep left there, instead of making new ones.
     #[arg(long, value_name = "FOLDER", conflicts_with = "keep")]
-    from: Option<PathBuf>,
+    pub(crate) from: Option<PathBuf>,
+}
+
+impl Files {
+    /// Returns the folder of the recordings, which exists.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = match self.keep.as_ref().or(self.from.as_ref()) {
+            Some(folder) => folder.clone(),
+            None => std::env::temp_dir().join(format!("wakelab-{name}-{}", std::process::id())),
+        };
+        std::fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
+    /// Removes the folder, unless it is to be kept.
+    pub(crate) fn clear(&self, folder: &Path) -> Result<()> {
+        if self.keep.is_none() && self.from.is_none() {
+            std::fs::remove_dir_all(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the page, and says where.
+    pub(crate) fn write(&self, name: &str, page: &str) -> Result<()> {
+        let in_docs = || command::root().join(format!("docs/results/{name}.md"));
+        let output = self.output.clone().unwrap_or_else(in_docs);
+        std::fs::write(&output, page)?;
+        println!("{}", output.display());
+        Ok(())
+    }
+}
+
+/// Builds the lab, and returns the path of its command.
+pub(crate) fn built_wakelab() -> Result<PathBuf> {
+    command::run(command::cargo().args(["build", "--quiet", "--release", "--package", "wakelab-cli"]))?;
+    Ok(command::target_folder()?.join("release/wakelab"))
 }
 
 /// The figures of `wakelab check` that the page shows, with the words for them.
@@ -69,13 +111,8 @@ struct Program {
 
 /// `cargo xtask truth`.
 pub(crate) fn run(args: &TruthArgs) -> Result<()> {
-    command::run(command::cargo().args(["build", "--quiet", "--release", "--package", "wakelab-cli"]))?;
-    let wakelab = command::target_folder()?.join("release/wakelab");
-    let folder = match args.keep.as_ref().or(args.from.as_ref()) {
-        Some(folder) => folder.clone(),
-        None => std::env::temp_dir().join(format!("wakelab-truth-{}", std::process::id())),
-    };
-    std::fs::create_dir_all(&folder)?;
+    let wakelab = built_wakelab()?;
+    let folder = args.files.folder("truth")?;
     let nr_cpus = std::thread::available_parallelism()?.get();
     if nr_cpus < 2 {
         return Err(Skipped("the machine has one CPU".to_owned()).into());
@@ -91,16 +128,11 @@ pub(crate) fn run(args: &TruthArgs) -> Result<()> {
             Err(error) => return Err(error),
         }
     }
-    if args.keep.is_none() && args.from.is_none() {
-        std::fs::remove_dir_all(&folder)?;
-    }
+    args.files.clear(&folder)?;
     if programs.is_empty() {
         return Err(Skipped("no program could be recorded".to_owned()).into());
     }
-    let output = args.output.clone().unwrap_or_else(|| command::root().join("docs/results/truth.md"));
-    std::fs::write(&output, page(&programs, args, nr_cpus)?)?;
-    println!("{}", output.display());
-    Ok(())
+    args.files.write("truth", &page(&programs, args, nr_cpus)?)
 }
 
 /// The scripts of truth/ by name, or those that are asked for.
@@ -135,7 +167,7 @@ fn measure(
 ) -> Result<Program> {
     let name = stem(script);
     let checked = Command::new("sh").arg(script).arg("check").output()?;
-    if args.from.is_none() && !checked.status.success() {
+    if args.files.from.is_none() && !checked.status.success() {
         let why = String::from_utf8_lossy(&checked.stdout).trim().to_owned();
         return Err(Skipped(format!("{name}: {why}")).into());
     }
@@ -144,7 +176,7 @@ fn measure(
     for repeat in 0..args.repeats {
         for (side, cpus) in cpus.iter().enumerate() {
             let path = folder.join(format!("{name}.{side}.{repeat}.rec.gz"));
-            if args.from.is_none() {
+            if args.files.from.is_none() {
                 record(wakelab, script, &path, cpus)?;
             }
             let itself = predict(wakelab, &path, cpus, &path)?;

@@ -18,7 +18,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::command::{self, Skipped};
-use crate::truth::{kernel_words, median, off_percent, value, wrapped};
+use crate::truth::{Files, built_wakelab, kernel_words, median, off_percent, value, wrapped};
 
 /// Arguments of `cargo xtask truth-groups`.
 #[derive(Args)]
@@ -29,15 +29,8 @@ pub(crate) struct TruthGroupsArgs {
     /// Recordings of each case on each side; more tell the null error better and take longer.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=20))]
     repeats: u32,
-    /// Write the page to FILE instead of docs/results/truth-groups.md.
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Keep the recordings in FOLDER.
-    #[arg(long, value_name = "FOLDER")]
-    keep: Option<PathBuf>,
-    /// Replay the recordings in FOLDER, which --keep left there, instead of making new ones.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "keep")]
-    from: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
 }
 
 /// Programs that compete, on two sides: with some weights and nice values, and with others.
@@ -233,13 +226,8 @@ struct Measured {
 
 /// `cargo xtask truth-groups`.
 pub(crate) fn run(args: &TruthGroupsArgs) -> Result<()> {
-    command::run(command::cargo().args(["build", "--quiet", "--release", "--package", "wakelab-cli"]))?;
-    let wakelab = command::target_folder()?.join("release/wakelab");
-    let folder = match args.keep.as_ref().or(args.from.as_ref()) {
-        Some(folder) => folder.clone(),
-        None => std::env::temp_dir().join(format!("wakelab-truth-groups-{}", std::process::id())),
-    };
-    fs::create_dir_all(&folder)?;
+    let wakelab = built_wakelab()?;
+    let folder = args.files.folder("truth-groups")?;
     let mut measured = Vec::new();
     for case in
         CASES.iter().filter(|case| args.cases.is_empty() || args.cases.iter().any(|name| name == case.name))
@@ -253,16 +241,11 @@ pub(crate) fn run(args: &TruthGroupsArgs) -> Result<()> {
             Err(error) => return Err(error),
         }
     }
-    if args.keep.is_none() && args.from.is_none() {
-        fs::remove_dir_all(&folder)?;
-    }
+    args.files.clear(&folder)?;
     if measured.is_empty() {
         return Err(Skipped("no case could be recorded".to_owned()).into());
     }
-    let output = args.output.clone().unwrap_or_else(|| command::root().join("docs/results/truth-groups.md"));
-    fs::write(&output, page(&measured, args)?)?;
-    println!("{}", output.display());
-    Ok(())
+    args.files.write("truth-groups", &page(&measured, args)?)
 }
 
 /// Records both sides of a case in turn, and predicts each from the other.
@@ -274,7 +257,7 @@ fn measure(wakelab: &Path, case: &'static Case, folder: &Path, args: &TruthGroup
     let cpus: Vec<String> = (nr_cpus - case.cpus..nr_cpus).map(|cpu| cpu.to_string()).collect();
     let cpus = cpus.join(",");
     let path = |side: usize, repeat| folder.join(format!("{}.{side}.{repeat}.rec.gz", case.name));
-    if args.from.is_none() {
+    if args.files.from.is_none() {
         // A wrapper that is called python3 would start dozens of tasks.
         let python = "import sys; print(sys.executable)";
         let python = command::text(Command::new("python3").args(["-c", python]))
