@@ -135,6 +135,11 @@ impl<'a> Comparison<'a> {
         self
     }
 
+    /// Whether the result is the judged tasks' own.
+    pub(crate) fn is_of_service(&self) -> bool {
+        self.metrics.first().is_some_and(|metric| metric.name == "done_ns")
+    }
+
     /// Whether all scenarios have one machine.
     pub(crate) fn has_one_machine(&self) -> bool {
         self.scenarios.iter().all(|scenario| scenario.machine == self.scenarios[0].machine)

@@ -28,21 +28,22 @@ const FIGURES: [(&str, Direction, Figure); 5] = [
 impl Comparison<'_> {
     /// Rows for each of the largest names; none without a service.
     pub(crate) fn service_grid(&self) -> Grid {
-        let names = self.largest_names();
-        let metrics: Vec<MetricResult> = names
-            .iter()
+        let metrics: Vec<MetricResult> = self
+            .names_by_cpu_time()
+            .into_iter()
+            .take(NAMES_SHOWN)
             .flat_map(|name| FIGURES.map(|figure| self.figure(name, figure)))
             .filter(|metric| metric.policies.iter().any(|policy| policy.mean.is_some()))
             .collect();
         Grid { title: "The service by task name", ..metric_grid(&metrics, self.heads()) }
     }
 
-    /// Returns the names with the most CPU time under the first policy, the largest first.
-    fn largest_names(&self) -> Vec<String> {
+    /// Returns the names of the judged tasks by CPU time under the first policy with the first seed, the largest first.
+    pub(crate) fn names_by_cpu_time(&self) -> Vec<&str> {
         let Some(first) = self.policies[0].outcomes.first() else { return Vec::new() };
         let mut names: Vec<&NameOutcome> = first.by_name.iter().collect();
         names.sort_by(|a, b| b.cpu_time_ns.cmp(&a.cpu_time_ns).then_with(|| a.name.cmp(&b.name)));
-        names.into_iter().take(NAMES_SHOWN).map(|name| name.name.clone()).collect()
+        names.into_iter().map(|name| name.name.as_str()).collect()
     }
 
     fn figure(&self, name: &str, (label, direction, figure): (&str, Direction, Figure)) -> MetricResult {

@@ -48,7 +48,7 @@ impl Comparison<'_> {
             (0..self.policies.len()).filter(|&policy| !self.repeats_first(policy)).collect();
         out.push_str(&self.verdict_text(style));
         let is_there = |metric: &&MetricResult| is_shown(metric);
-        let has_service = self.metrics.first().is_some_and(|metric| metric.name == "done_ns");
+        let has_service = self.is_of_service();
         let there: Vec<&MetricResult> = self.metrics.iter().filter(is_there).collect();
         // A row stands above its parts.
         let is_of_moved = |row: usize| {

@@ -158,12 +158,11 @@ impl Comparison<'_> {
     /// Returns the names of the judged tasks, largest by CPU time first; `None` if none are judged or if the result is
     /// not theirs.
     fn service(&self) -> Option<String> {
-        if self.metrics.first().is_none_or(|metric| metric.name != "done_ns") {
+        if !self.is_of_service() {
             return None;
         }
-        let mut names: Vec<_> = self.policies[0].outcomes.first()?.by_name.iter().collect();
-        names.sort_by(|a, b| b.cpu_time_ns.cmp(&a.cpu_time_ns).then_with(|| a.name.cmp(&b.name)));
-        let told: Vec<&str> = names.iter().take(NAMES_MAX).map(|name| name.name.as_str()).collect();
+        let names = self.names_by_cpu_time();
+        let told: Vec<&str> = names.iter().take(NAMES_MAX).copied().collect();
         let more = match names.len().saturating_sub(NAMES_MAX) {
             0 => String::new(),
             more => format!(" and {more} more"),
