@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use wakelab_lab::{Kernel, observe_replays, replay_on_itself};
 use wakelab_report::{Comparison, Limit, ReplayErrors};
-use wakelab_sim::{HostProfile, Outcome};
+use wakelab_sim::HostProfile;
 use wakelab_trace::{Changed, Recording};
 
 use crate::args::{FOR_RECORDINGS, Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
@@ -98,11 +98,13 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         let name = format!("policy {}", comparison.policy_names[failure.scenario]);
         failure.named(name)
     })?;
-    let limits = Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?
-        .broken(&args.fail_if)
-        .map_err(bad_input)?;
-    show(&comparison, &outcomes, errors, args.all, args.format.format)?;
-    anyhow::ensure!(limits.is_empty(), "{}", limits.join("\n"));
+    let mut compared = Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
+    if let Some(errors) = errors {
+        compared = compared.with_replay_errors(errors);
+    }
+    let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
+    show(&compared, &comparison, args.all, args.format.format)?;
+    anyhow::ensure!(broken.is_empty(), "{}", broken.join("\n"));
     Ok(())
 }
 
@@ -138,18 +140,13 @@ fn again(path: &Path) -> Result<(input::Comparison, Option<ReplayErrors>)> {
     Ok((input::Comparison { scenarios, policy_names, seeds, recording: None, changed }, errors))
 }
 
-/// Prints outcomes by policy and seed; `all`: the rows that did not move, too.
+/// Prints a comparison; `all`: the rows that did not move, too.
 pub(crate) fn show(
+    comparison: &Comparison<'_>,
     resolved: &input::Comparison,
-    outcomes: &[Vec<Outcome>],
-    errors: Option<ReplayErrors>,
     all: bool,
     format: Format,
 ) -> Result<()> {
-    let mut comparison = Comparison::new(&resolved.scenarios, &resolved.policy_names, outcomes)?;
-    if let Some(errors) = errors {
-        comparison = comparison.with_replay_errors(errors);
-    }
     match format {
         Format::Json => {
             let explained = |recording| explained(recording, resolved.changed.first());

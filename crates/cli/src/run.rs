@@ -49,13 +49,19 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let comparison = input::comparison(&args.input, machines, policies, &args.kernel, vec![seed])?;
     let scenario = &comparison.scenarios[0];
     scenario.check().map_err(bad_input)?;
+    let show = |outcome| {
+        let outcomes = [vec![outcome]];
+        let one =
+            wakelab_report::Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
+        compare::show(&one, &comparison, true, args.format.format)
+    };
     let Some(path) = &args.events else {
         let outcome = wakelab_sim::run(scenario, seed).map_err(|error| LabError::Run {
             name: format!("policy {}", args.policy),
             seed,
             error,
         })?;
-        return compare::show(&comparison, &[vec![outcome]], None, true, args.format.format);
+        return show(outcome);
     };
     let inputs = input::files(&args.input, &args.machine);
     let mut file = OutputFile::create("--events", path, &inputs)?;
@@ -64,5 +70,5 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         other => other?,
     };
     file.finish()?;
-    compare::show(&comparison, &[vec![outcome]], None, true, args.format.format)
+    show(outcome)
 }
