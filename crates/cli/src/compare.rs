@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_lab::{Kernel, observe_replays, replay_on_itself};
+use wakelab_lab::{Kernel, export_perfetto, observe_replays, replay_on_itself};
 use wakelab_report::{Comparison, Limit, ReplayErrors};
 use wakelab_sim::HostProfile;
 use wakelab_trace::{Changed, Recording};
 
 use crate::args::{FOR_RECORDINGS, Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
 use crate::error::bad_input;
+use crate::output::OutputFile;
 use crate::progress::Bar;
 use crate::{input, print};
 
@@ -60,6 +61,10 @@ pub(crate) struct CompareArgs {
     /// of the JSON; a larger N allows larger losses. Repeatable
     #[arg(long, value_name = "METRIC > N%")]
     fail_if: Vec<Limit>,
+    /// Write every event of the runs with the first seed to FILE in Perfetto's format, each policy as a machine, for
+    /// ui.perfetto.dev (docs/guide/timelines.md)
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     /// Show all rows, where the time went, and why each CPU was chosen, not only the rows that moved
     #[arg(long)]
     all: bool,
@@ -92,6 +97,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         }
         _ => {}
     }
+    let file = args.perfetto.as_deref().map(|path| output(args, "--perfetto", path)).transpose()?;
     let bar = Bar::new();
     let runner = bar.runner(&args.seeds.threads);
     let outcomes = runner.run_all(&comparison.scenarios, &comparison.seeds).map_err(|failure| {
@@ -103,9 +109,24 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         compared = compared.with_replay_errors(errors);
     }
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
+    if let Some(mut file) = file {
+        let (names, seed) = (compared.column_names(), comparison.seeds[0]);
+        let written = export_perfetto(&comparison.scenarios, &names, seed, file.writer());
+        file.check(written)?;
+        file.finish()?;
+    }
     show(&compared, &comparison, args.all, args.format.format)?;
     anyhow::ensure!(broken.is_empty(), "{}", broken.join("\n"));
     Ok(())
+}
+
+/// Prepares to write a file beside the result.
+fn output(args: &CompareArgs, option: &'static str, path: &Path) -> Result<OutputFile> {
+    let mut inputs: Vec<&Path> = args.scenario.as_deref().into_iter().collect();
+    for machine in &args.machine {
+        inputs.extend(input::files(&args.input, machine));
+    }
+    OutputFile::create(option, path, &inputs)
 }
 
 /// Replays the recording as `wakelab check` does. `None` if that cannot be done.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
+use wakelab_lab::LabError;
 
 use crate::error::bad_input;
 
@@ -84,8 +85,16 @@ impl OutputFile {
         done.map_err(|error| failure(option, &path, &error))
     }
 
+    /// Returns a result of the lab, and names the file if a write to it failed.
+    pub(crate) fn check<T>(&self, result: Result<T, LabError>) -> Result<T> {
+        match result {
+            Err(LabError::Write(error)) => Err(self.failure(error)),
+            other => Ok(other?),
+        }
+    }
+
     /// The error for a write that failed.
-    pub(crate) fn failure(&self, error: io::Error) -> anyhow::Error {
+    fn failure(&self, error: io::Error) -> anyhow::Error {
         failure(self.option, &self.path, &error)
     }
 }

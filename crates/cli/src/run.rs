@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use wakelab_lab::{LabError, export_events};
+use wakelab_lab::{LabError, export_events, export_perfetto};
 
 use crate::args::{FormatArg, InputArgs, KernelArgs, SeedArg, WithoutArg};
 use crate::error::bad_input;
@@ -16,7 +16,8 @@ use crate::{compare, input};
 #[command(after_help = "Examples:\n  \
     wakelab run hackbench:groups=4 --machine xeon-2s22c2t --policy linux-4.15\n  \
     wakelab run pingpong:pairs=8 --machine power9-2s22c4t --policy linux-4.15 --without idle-exit\n  \
-    wakelab run demo --machine smp-8 --policy linux-4.15 --events demo.ftrace.txt\n\n\
+    wakelab run demo --machine smp-8 --policy linux-4.15 --events demo.ftrace.txt\n  \
+    wakelab run demo --machine smp-8 --policy linux-4.15 --perfetto demo.perfetto-trace\n\n\
     The JSON is that of `wakelab compare` with one policy and one seed.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -37,6 +38,10 @@ pub(crate) struct RunArgs {
     /// Write every event of the run to FILE, as ftrace text (docs/guide/recordings.md)
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
+    /// Write every event of the run to FILE in Perfetto's format, with the decisions and their reasons, for
+    /// ui.perfetto.dev (docs/guide/timelines.md)
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -49,26 +54,31 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let comparison = input::comparison(&args.input, machines, policies, &args.kernel, vec![seed])?;
     let scenario = &comparison.scenarios[0];
     scenario.check().map_err(bad_input)?;
-    let show = |outcome| {
-        let outcomes = [vec![outcome]];
-        let one =
-            wakelab_report::Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
-        compare::show(&one, &comparison, true, args.format.format)
+    let inputs = input::files(&args.input, &args.machine);
+    let create = |option, path: &Option<PathBuf>| {
+        path.as_deref().map(|path| OutputFile::create(option, path, &inputs)).transpose()
     };
-    let Some(path) = &args.events else {
-        let outcome = wakelab_sim::run(scenario, seed).map_err(|error| LabError::Run {
+    let (events, perfetto) = (create("--events", &args.events)?, create("--perfetto", &args.perfetto)?);
+    let mut outcome = None;
+    if let Some(mut file) = events {
+        let written = export_events(scenario, seed, file.writer()).map(|(outcome, _)| outcome);
+        outcome = Some(file.check(written)?);
+        file.finish()?;
+    }
+    if let Some(mut file) = perfetto {
+        let written = export_perfetto(&comparison.scenarios, &comparison.policy_names, seed, file.writer());
+        outcome = file.check(written)?.pop();
+        file.finish()?;
+    }
+    let outcome = match outcome {
+        Some(outcome) => outcome,
+        None => wakelab_sim::run(scenario, seed).map_err(|error| LabError::Run {
             name: format!("policy {}", args.policy),
             seed,
             error,
-        })?;
-        return show(outcome);
+        })?,
     };
-    let inputs = input::files(&args.input, &args.machine);
-    let mut file = OutputFile::create("--events", path, &inputs)?;
-    let (outcome, _) = match export_events(scenario, seed, file.writer()) {
-        Err(LabError::Write(error)) => return Err(file.failure(error)),
-        other => other?,
-    };
-    file.finish()?;
-    show(outcome)
+    let outcomes = [vec![outcome]];
+    let one = wakelab_report::Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
+    compare::show(&one, &comparison, true, args.format.format)
 }

@@ -3,8 +3,9 @@
 //!
 //! Each kind of batch has a plan (plain data), a function that runs it, and a result (plain data, serialisable):
 //! [`ablate`], [`sense`], [`map`], [`round_trips`], [`run_experiments`], [`bench`](bench()). [`export_events`] writes
-//! what one run does as ftrace text, and [`demo_recording`] is a small recording to try things with. A [`Runner`] has
-//! the threads and reports progress; the results do not depend on the number of threads.
+//! what one run does as ftrace text, [`export_perfetto`] what several runs do in Perfetto's format, and
+//! [`demo_recording`] is a small recording to try things with. A [`Runner`] has the threads and reports progress; the
+//! results do not depend on the number of threads.
 //!
 //! The crate prints nothing, reads no arguments and keeps no state. Tables and JSON are made by wakelab-report.
 
@@ -31,7 +32,7 @@ pub use check::{observe_replays, recorded_machine, replay_on_itself};
 pub use demo::{DEMO_NAME, demo_recording};
 pub use error::LabError;
 pub use experiments::{ExperimentOutcomes, plan_experiments, run_experiments};
-pub use export::{Exporter, export_events};
+pub use export::{export_events, export_perfetto, observe_events};
 pub use load::{Load, TaskTemplate};
 pub use map::{MapCell, MapPlan, map};
 pub use round_trip::{RoundTrip, Trip, TripDifference, TripFacts, round_trip, round_trips};

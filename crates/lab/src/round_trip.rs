@@ -14,7 +14,7 @@ use wakelab_sim::{Observer, Outcome, Scenario};
 use wakelab_workload::End;
 
 use crate::error::LabError;
-use crate::export::Exporter;
+use crate::export::export_events;
 use crate::runner::Runner;
 use crate::scenario::describe;
 
@@ -101,11 +101,9 @@ pub fn round_trip(scenario: &Scenario, seed: u64) -> Result<RoundTrip, LabError>
 /// Runs, exports, imports and replays.
 fn trip(scenario: &Scenario, seed: u64) -> Result<Trip, LabError> {
     let name = describe(scenario);
-    let mut exporter = Exporter::new(Vec::new(), scenario);
-    run_observed(scenario, seed, &mut exporter, &name)?;
+    let (_, text) = export_events(scenario, seed, Vec::new())?;
     let mut log = Log::new(scenario);
     let original = run_observed(scenario, seed, &mut log, &name)?;
-    let text = exporter.finish(original.elapsed_ns).map_err(LabError::Write)?;
 
     let recorded_on = Some((*scenario.machine).clone());
     // What was recorded is all that there is to repeat.

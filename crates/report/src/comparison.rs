@@ -151,6 +151,11 @@ impl<'a> Comparison<'a> {
         if self.has_one_machine() { policy.clone() } else { format!("{policy} on {machine}") }
     }
 
+    /// Returns the names of all columns: the policy, and its machine, if there are several.
+    pub fn column_names(&self) -> Vec<String> {
+        (0..self.policies.len()).map(|column| self.column_name(column)).collect()
+    }
+
     /// Returns the seeds of all runs, in order.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds

@@ -6,7 +6,8 @@ use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, Measure, Source, Task, Work
 
 use crate::event::{Context, Item, SwitchedOut, TaskName, Told, What};
 use crate::format::reader;
-use crate::ftrace_write::{Left, Writer};
+use crate::ftrace_write::FtraceText;
+use crate::kernel_events::{KernelEvents, Left};
 
 const CPUS: u32 = 3;
 
@@ -113,7 +114,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read(calls in prop::collection::vec((call(), 0..CPUS, 0..4u32, 0..4u32, 0..3_000_000_000u64), 0..60)) {
         let workload = workload();
-        let mut writer = Writer::new(Vec::new(), &workload, CPUS);
+        let mut writer = KernelEvents::new(FtraceText::new(Vec::new(), &workload), &workload, CPUS);
         let mut expected = vec![line(0, 0, None, Context::Task, What::Other)];
         let mut now_ns = 0;
         let mut current = [None; CPUS as usize];

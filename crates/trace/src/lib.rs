@@ -26,6 +26,7 @@ pub mod header;
 mod interrupts;
 mod joined;
 mod kernel;
+pub mod kernel_events;
 pub mod learnt;
 mod lines;
 pub mod loops;
@@ -38,6 +39,9 @@ mod order;
 mod perf_data;
 mod perf_script;
 mod perfetto;
+#[cfg(test)]
+mod perfetto_round_trip;
+pub mod perfetto_write;
 mod program;
 mod quantile;
 mod raw;

@@ -19,6 +19,7 @@ const TRACE_PACKET: u64 = 1;
 const PACKET_BUNDLE: u64 = 1;
 const PACKET_PROCESS_TREE: u64 = 2;
 const PACKET_PACKED: u64 = 50;
+const PACKET_MACHINE: u64 = 98;
 pub(crate) const BUNDLE_EVENT: u64 = 2;
 pub(crate) const BUNDLE_COMPACT: u64 = 4;
 pub(crate) const COMPACT_SWITCH_TIME: u64 = 1;
@@ -58,6 +59,8 @@ pub(crate) struct Index {
     pub(crate) has_forks: bool,
     /// The file has events in the compact form.
     pub(crate) is_compact: bool,
+    /// The machine whose events were found; 0 is the one that recorded.
+    machine: Option<u64>,
 }
 
 impl Index {
@@ -79,8 +82,16 @@ impl Index {
     fn packet(&mut self, store: &Store, at: u64, data: &[u8]) -> Result<(), TraceError> {
         let broken = |Broken(byte)| broken(store, at + byte as u64);
         let mut packet = Message::new(data, (0, data.len()));
+        let (mut has_events, mut machine) = (false, 0);
         while let Some((field, value)) = packet.next().map_err(broken)? {
-            let Value::Bytes(span) = value else { continue };
+            let span = match value {
+                Value::Bytes(span) => span,
+                Value::Number(number) => {
+                    machine = if field == PACKET_MACHINE { number } else { machine };
+                    continue;
+                }
+            };
+            has_events |= field == PACKET_BUNDLE;
             let (begin, length) = (at + span.0 as u64, (span.1 - span.0) as u64);
             match field {
                 PACKET_BUNDLE => {
@@ -97,7 +108,19 @@ impl Index {
                 _ => {}
             }
         }
-        Ok(())
+        self.check_machine(store, at, has_events.then_some(machine))
+    }
+
+    /// Refuses the events of a second machine, because CPUs and tasks of different machines have the same numbers.
+    fn check_machine(&mut self, store: &Store, at: u64, machine: Option<u64>) -> Result<(), TraceError> {
+        let Some(machine) = machine else { return Ok(()) };
+        match *self.machine.get_or_insert(machine) {
+            first if first == machine => Ok(()),
+            first => {
+                let found = format!("those of the machines {first} and {machine}");
+                Err(store.error(at, "events of one machine", &found))
+            }
+        }
     }
 
     /// Returns what a packed packet holds.
@@ -121,8 +144,16 @@ impl Index {
         while let Some((field, value)) = packets.next().map_err(broken)? {
             let (TRACE_PACKET, Value::Bytes(span)) = (field, value) else { continue };
             let mut packet = Message::new(data, span);
+            let (mut has_events, mut machine) = (false, 0);
             while let Some((field, value)) = packet.next().map_err(broken)? {
-                let Value::Bytes(span) = value else { continue };
+                let span = match value {
+                    Value::Bytes(span) => span,
+                    Value::Number(number) => {
+                        machine = if field == PACKET_MACHINE { number } else { machine };
+                        continue;
+                    }
+                };
+                has_events |= field == PACKET_BUNDLE;
                 match field {
                     PACKET_BUNDLE => {
                         let inner = Some((self.unpacked.len() as u32, span.0 as u32, span.1 as u32));
@@ -134,6 +165,7 @@ impl Index {
                     _ => {}
                 }
             }
+            self.check_machine(store, at, has_events.then_some(machine))?;
         }
         Ok(())
     }

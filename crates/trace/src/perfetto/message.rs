@@ -29,7 +29,7 @@ const fn kind(
 const WAKEUP: &[&str] = &["comm", "pid", "prio", "success", "target_cpu"];
 
 /// The events that say something.
-static KINDS: [Kind; 15] = [
+static KINDS: [Kind; 16] = [
     kind(
         4,
         "sched",
@@ -43,6 +43,7 @@ static KINDS: [Kind; 15] = [
     kind(237, "sched", "sched_process_exec", &["filename", "pid", "old_pid"]),
     kind(238, "sched", "sched_process_exit", &["comm", "pid", "tgid", "prio"]),
     kind(239, "sched", "sched_process_fork", &["parent_comm", "parent_pid", "child_comm", "child_pid"]),
+    kind(491, "sched", "sched_migrate_task", &["comm", "pid", "prio", "orig_cpu", "dest_cpu"]),
     kind(21, "ipi", "ipi_entry", &[]),
     kind(22, "ipi", "ipi_exit", &[]),
     kind(24, "irq", "softirq_entry", &["vec"]),

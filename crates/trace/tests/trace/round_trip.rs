@@ -2,7 +2,7 @@
 //! A simulated run, exported, imported, and replayed on the same machine under the same policy. Only for such a
 //! recording is the truth known.
 
-use wakelab_lab::export_events;
+use wakelab_lab::{export_events, export_perfetto};
 use wakelab_machine::{Costs, Machine, presets};
 use wakelab_sim::{HostProfile, Outcome, Scenario};
 use wakelab_trace::{Options, Recording, read_from};
@@ -53,6 +53,27 @@ fn all_presets(check: impl Fn(&str, Machine)) {
         if !["host", "smp-2"].contains(name) {
             check(name, Machine::preset(name).expect("a preset"));
         }
+    }
+}
+
+/// Both exports of a run tell the same of what can be observed: switches, wake-ups, waits, and who ended them.
+#[test]
+fn a_perfetto_file_tells_what_ftrace_text_tells() {
+    let machine = Machine::preset("smp-8").expect("a preset");
+    for workload in WORKLOADS {
+        let scenario = scenario(&machine, Workload::parse_spec(workload).expect("a workload"));
+        let (outcome, text) = export_events(&scenario, 7, Vec::new()).expect("it runs");
+        let mut file = Vec::new();
+        let outcomes = export_perfetto(&[scenario], &["one".to_owned()], 7, &mut file).expect("it runs");
+        assert_eq!(outcomes, [outcome]);
+        let read = |bytes: &[u8]| {
+            read_from(bytes, "export", "export", &Options::default())
+                .unwrap_or_else(|error| panic!("{error}"))
+        };
+        let (of_text, of_file) = (read(&text), read(&file));
+        assert_eq!(of_file.observed.by_comm, of_text.observed.by_comm, "{workload}");
+        let explained = |recording: &Recording| recording.explained.clone();
+        assert_eq!(explained(&of_file), explained(&of_text), "{workload}");
     }
 }
 
