@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::ledger::checker::Checker;
 use crate::ledger::idle_runnable::IdleRunnable;
 use crate::ledger::tally::Tally;
-use crate::observer::Observer;
+use crate::observer::{Activity, Observer};
 use crate::outcome::{Ending, Outcome};
 use crate::programs::Programs;
 use crate::scenario::Scenario;
@@ -202,7 +202,32 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     /// Starts the segment that was set for the CPU.
     #[inline(always)]
     pub(crate) fn arm(&mut self, cpu: u32) {
+        if self.ledger.observer.watches_activity() {
+            self.tell_activity(cpu);
+        }
         self.hardware.arm(cpu, &mut self.ledger.checker);
+    }
+
+    /// Tells the observer what the CPU is about to do.
+    #[cold]
+    #[inline(never)]
+    fn tell_activity(&mut self, cpu: u32) {
+        let c = &self.hardware.cpus[cpu as usize];
+        let curr = Some(self.kernel.cpus[cpu as usize].curr).filter(|&curr| curr != NONE);
+        let of_task = curr.map_or(Activity::Schedule, Activity::Task);
+        let activity = match c.doing {
+            Doing::Idle => Activity::Idle,
+            Doing::IdleExit => Activity::IdleExit,
+            Doing::Task | Doing::SelectExec | Doing::Push => of_task,
+            Doing::Kernel if c.kind == TimeKind::Switch => of_task,
+            Doing::Kernel | Doing::Select | Doing::Wakeup | Doing::SendIpi => Activity::Path(curr),
+            Doing::HandleIpi => Activity::Ipi,
+            Doing::Balance => Activity::Schedule,
+            Doing::Interrupt | Doing::Tick | Doing::PolicyTimer | Doing::QuotaTimer | Doing::TickBalance => {
+                Activity::Interrupt
+            }
+        };
+        self.ledger.observer.activity(self.hardware.now_ns, cpu, activity);
     }
 
     /// Executes what was set: segments without length at once, until one takes time or the CPU is idle.
@@ -210,6 +235,9 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         loop {
             let c = &self.hardware.cpus[cpu as usize];
             if c.doing == Doing::Idle {
+                if self.ledger.observer.watches_activity() {
+                    self.tell_activity(cpu);
+                }
                 return self.hardware.start_idle(cpu, &mut self.ledger.checker);
             }
             if c.remaining > 0 {

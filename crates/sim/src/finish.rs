@@ -22,6 +22,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.check_policy_charges();
         let host = &self.kernel.host;
         self.ledger.checker.run_over(now_ns, finished, |cpu| host.idle_mask(cpu));
+        if self.ledger.observer.watches_activity()
+            && let Some(what) = self.ledger.observer.check(&self.ledger.tally.wait_sums())
+        {
+            self.ledger.checker.fail(what);
+        }
         if let Some(error) = self.error() {
             return Err(error);
         }
@@ -83,6 +88,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             groups: self.group_times(),
             by_name: tally.by_name.outcome(&task_cpu_time_ns),
             task_cpu_time_ns,
+            waits: None,
         }
     }
 

@@ -22,6 +22,7 @@ mod rng;
 mod scenario;
 mod time_use;
 mod validate;
+mod waits;
 
 // The builders of test scenarios, shared by tests/ and the tests inside, name this crate from outside.
 #[cfg(test)]
@@ -29,13 +30,14 @@ extern crate self as wakelab_sim;
 
 use engine::Engine;
 pub use error::SimError;
-pub use observer::Observer;
 use observer::Unobserved;
+pub use observer::{Activity, Observer, WaitSums};
 pub use outcome::{
     Counts, Ending, GroupTime, Histogram, NameOutcome, Outcome, Reads, SearchTime, SearchTimes,
 };
 pub use scenario::{HostProfile, LIMIT_EVENTS, Scenario};
 pub use time_use::{TimeKind, TimeUse};
+pub use waits::{Cause, NameWaits, Placed, Wait, Waits, Who};
 
 /// Runs a scenario.
 ///
@@ -55,6 +57,18 @@ pub fn run_observed(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, SimError> {
     run_with(scenario, seed, observer)
+}
+
+/// Like [`run`], and puts each wait of a task down to what it waited for: [`Outcome::waits`], with the `longest` longest
+/// waits one by one.
+///
+/// # Errors
+/// Like [`run`]; also if the causes of a wait do not add up to it.
+pub fn run_explained(scenario: &Scenario, seed: u64, longest: usize) -> Result<Outcome, SimError> {
+    let mut books = waits::Books::new(scenario, longest);
+    let observer: &mut dyn Observer = &mut books;
+    let outcome = run_with(scenario, seed, observer)?;
+    Ok(Outcome { waits: Some(books.waits()), ..outcome })
 }
 
 fn run_with<O: Observer + ?Sized>(

@@ -5,6 +5,25 @@
 use wakelab_policy::{Decision, EnqueueWhy};
 use wakelab_workload::Source;
 
+/// What a CPU does, as far as it matters to those that wait for the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Nothing.
+    Idle,
+    /// It leaves its idle state.
+    IdleExit,
+    /// It runs this task, or switches to it.
+    Task(u32),
+    /// A kernel path that belongs to what it did before: to an interrupt, or to the current task, if there is one.
+    Path(Option<u32>),
+    /// It handles a timer, a device, a tick.
+    Interrupt,
+    /// It handles an interrupt from another CPU.
+    Ipi,
+    /// It looks for its next task, or switches to its idle task.
+    Schedule,
+}
+
 /// Called at each transition, in order of time. Tasks are indices into the workload's tasks. Every method does nothing
 /// unless implemented.
 #[allow(unused_variables)]
@@ -34,10 +53,43 @@ pub trait Observer {
     fn interrupt_exit(&mut self, now_ns: u64, cpu: u32) {}
     /// Balancing moved the queued `task`, or exec the running one.
     fn migrate(&mut self, now_ns: u64, task: u32, from: u32, to: u32) {}
+    /// `task` is runnable from now on and waits until it is switched in: it was woken, begins, or had to give way.
+    fn wait(&mut self, now_ns: u64, task: u32) {}
+    /// `task`, which had to give way, was chosen again: it did not wait.
+    fn keep(&mut self, now_ns: u64, cpu: u32, task: u32) {}
+    /// `task` is about to be switched in on `cpu`, `waited_ns` after its wait began.
+    fn waited(&mut self, now_ns: u64, cpu: u32, task: u32, waited_ns: u64) {}
+    /// The group of `task`, which is in no queue, is throttled on `cpu`: the task waits for its quota.
+    fn park(&mut self, now_ns: u64, cpu: u32, task: u32) {}
+    /// From now on `cpu` is idle and not claimed by a wake-up, or is not.
+    fn idle_bit(&mut self, now_ns: u64, cpu: u32, idle: bool) {}
+    /// The measured part begins.
+    fn begin(&mut self, now_ns: u64) {}
+    /// Whether [`Observer::activity`] is called. That has a cost.
+    fn watches_activity(&self) -> bool {
+        false
+    }
+    /// From now on `cpu` does this. It may be what it did before.
+    fn activity(&mut self, now_ns: u64, cpu: u32, activity: Activity) {}
+    /// The run is over, and its own sums are these. Returns what the observer found wrong.
+    fn check(&mut self, sums: &WaitSums) -> Option<String> {
+        None
+    }
     /// `parent` created `child` on `cpu`.
     fn fork(&mut self, now_ns: u64, cpu: u32, parent: u32, child: u32) {}
     /// `task` ends on `cpu`: it may still wake a parent that waits for it, and is then switched out.
     fn exit(&mut self, now_ns: u64, cpu: u32, task: u32) {}
+}
+
+/// How long tasks waited, as the engine's own books have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitSums {
+    /// The number of waits that ended.
+    pub waits: u64,
+    /// Their sum.
+    pub sum_ns: u64,
+    /// By name of the judged tasks, in the measured part: the number and the sum.
+    pub by_name: Vec<(String, u64, u64)>,
 }
 
 /// Ignores everything.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use wakelab_machine::Distance;
 
 use crate::time_use::TimeUse;
+use crate::waits::Waits;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,4 +183,7 @@ pub struct Outcome {
     /// The judged tasks by name, in the order in which the workload names them. Documents have percentiles instead.
     #[serde(skip)]
     pub by_name: Vec<NameOutcome>,
+    /// How long tasks waited for what; only of runs that account for it. Documents have it in another form.
+    #[serde(skip)]
+    pub waits: Option<Waits>,
 }

@@ -52,6 +52,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         t.woken = false;
         t.waits_since_ns = now_ns;
         t.is_cold = true;
+        self.ledger.observer.wait(now_ns, task);
         self.ledger.observer.migrate(now_ns, task, cpu, wakeup.cpu);
         let transfers_ns = self.enqueue(Some(cpu), task, wakeup.cpu, EnqueueWhy::Moved);
         self.end_claim(&wakeup);

@@ -86,6 +86,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let writes_ns = self.kernel.host.quiescent(record, self.hardware.now_ns);
         self.kernel.cpus[cpu as usize].parked.push(task);
         self.ledger.checker.park(task);
+        self.ledger.observer.park(self.hardware.now_ns, cpu, task);
         self.check_place(task);
         self.leave_quota(cpu, task);
         writes_ns

@@ -166,7 +166,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 self.fork(cpu, task, child);
                 return false;
             }
-            Next::MarkBegin => self.ledger.tally.mark_begin(now_ns),
+            Next::MarkBegin => {
+                if self.ledger.tally.begin_ns.is_none() {
+                    self.ledger.observer.begin(now_ns);
+                }
+                self.ledger.tally.mark_begin(now_ns);
+            }
             Next::MarkEnd => self.ledger.tally.mark_end(now_ns),
             Next::SetShares { group, shares } => self.set_shares(cpu, group, shares),
             Next::MoveTo { group } => self.move_to_group(cpu, task, group),

@@ -105,6 +105,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let t = &mut self.kernel.threads[task as usize];
         t.woken = false;
         t.waits_since_ns = self.hardware.now_ns;
+        self.ledger.observer.wait(self.hardware.now_ns, task);
         let transfers_ns = self.enqueue(Some(cpu), task, cpu, EnqueueWhy::SliceEnd);
         let c = &mut self.kernel.cpus[cpu as usize];
         c.put_back = task;

@@ -15,6 +15,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// mainline: the task that was put back is picked again, without a switch.
     pub(crate) fn run_again(&mut self, cpu: u32, task: u32) {
         self.set_curr(cpu, task);
+        self.ledger.observer.keep(self.hardware.now_ns, cpu, task);
         let cost_ns = std::mem::take(&mut self.kernel.cpus[cpu as usize].extra_switch_ns);
         self.hardware.cpus[cpu as usize].set(Doing::Kernel, TimeKind::Switch, cost_ns * UNITS);
     }
@@ -47,7 +48,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.set_curr(cpu, task);
         let t = &self.kernel.threads[task as usize];
         let judged = self.workload.tasks[task as usize].judged;
-        self.ledger.tally.switch_in(task, now_ns - t.waits_since_ns, t.woken, judged);
+        let waited_ns = now_ns - t.waits_since_ns;
+        self.ledger.tally.switch_in(task, waited_ns, t.woken, judged);
+        self.ledger.observer.waited(now_ns, cpu, task, waited_ns);
         let (ran, left) = (t.ran, t.cpu);
         if ran && left != cpu && self.kernel.cpus[left as usize].context == task {
             self.leave_caches(left, task);

@@ -83,6 +83,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         t.life = Life::Runnable;
         t.woken = woken;
         t.waits_since_ns = self.hardware.now_ns;
+        self.ledger.observer.wait(self.hardware.now_ns, task);
     }
 
     /// The only CPU on which the task may run, if the kernel does not ask the policy about such a task.
@@ -147,6 +148,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.kernel.cpus[cpu as usize].claims += 1;
             self.ledger.checker.begin_claim(cpu);
             self.ledger.idle_runnable.set_idle(cpu, false, self.hardware.now_ns);
+            self.ledger.observer.idle_bit(self.hardware.now_ns, cpu, false);
         }
         Wakeup { wakee, flags, cpu, claimed }
     }
@@ -169,6 +171,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn set_idle_bit(&mut self, cpu: u32, idle: bool) {
         self.kernel.host.set_idle_mask(cpu, idle);
         self.ledger.idle_runnable.set_idle(cpu, idle, self.hardware.now_ns);
+        self.ledger.observer.idle_bit(self.hardware.now_ns, cpu, idle);
     }
 
     /// The end of a select segment.

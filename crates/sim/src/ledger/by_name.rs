@@ -97,6 +97,11 @@ impl ByName {
         }
     }
 
+    /// Returns for each name the number of waits and their sum in nanoseconds.
+    pub(crate) fn wait_sums(&self) -> impl Iterator<Item = (String, u64, u64)> {
+        self.names.iter().map(|name| (name.name.clone(), name.run_delay.count(), name.run_delay.sum_ns()))
+    }
+
     /// Returns the sums; `cpu_time_ns` is that of each task.
     pub(crate) fn outcome(&self, cpu_time_ns: &[u64]) -> Vec<NameOutcome> {
         let mut all: Vec<NameOutcome> = self

@@ -32,6 +32,14 @@ impl Delays {
         self.sum_ns += value_ns;
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    pub(crate) fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
     pub(crate) fn histogram(&self) -> Histogram {
         Histogram {
             buckets: self

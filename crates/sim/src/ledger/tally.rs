@@ -10,6 +10,7 @@ use wakelab_workload::{Measure, Task};
 use crate::ledger::by_name::ByName;
 use crate::ledger::delays::Delays;
 use crate::ledger::search::SearchTally;
+use crate::observer::WaitSums;
 use crate::outcome::{Counts, Reads};
 
 /// The sums of a run.
@@ -118,6 +119,17 @@ impl Tally {
         }
         if judged {
             self.by_name.switch_in(task, waited_ns, woken);
+        }
+    }
+
+    /// How long tasks waited.
+    pub(crate) fn wait_sums(&self) -> WaitSums {
+        let of = |delays: &Delays| (delays.count(), delays.sum_ns());
+        let ((woken, woken_ns), (other, other_ns)) = (of(&self.wakeup_latency), of(&self.queue_delay));
+        WaitSums {
+            waits: woken + other,
+            sum_ns: woken_ns + other_ns,
+            by_name: self.by_name.wait_sums().collect(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! Whole runs, from outside: first by hand, then properties.
 
 mod cache;
+mod causes;
 mod common;
 mod counters;
 mod data;
