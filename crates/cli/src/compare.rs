@@ -65,7 +65,7 @@ pub(crate) struct CompareArgs {
     /// ui.perfetto.dev (docs/guide/timelines.md)
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Show all rows, where the time went, and why each CPU was chosen, not only the rows that moved
+    /// Show all rows, where waiting and time went, and why each CPU was chosen, not only the rows that moved
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -100,10 +100,11 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let file = args.perfetto.as_deref().map(|path| output(args, "--perfetto", path)).transpose()?;
     let bar = Bar::new();
     let runner = bar.runner(&args.seeds.threads);
-    let outcomes = runner.run_all(&comparison.scenarios, &comparison.seeds).map_err(|failure| {
-        let name = format!("policy {}", comparison.policy_names[failure.scenario]);
-        failure.named(name)
-    })?;
+    let outcomes =
+        runner.run_all_explained(&comparison.scenarios, &comparison.seeds, 0).map_err(|failure| {
+            let name = format!("policy {}", comparison.policy_names[failure.scenario]);
+            failure.named(name)
+        })?;
     let mut compared = Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
     if let Some(errors) = errors {
         compared = compared.with_replay_errors(errors);

@@ -75,11 +75,35 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// The first run, in that order by seed, that failed.
     pub fn run_all(&self, scenarios: &[Scenario], seeds: &[u64]) -> Result<Vec<Vec<Outcome>>, RunFailure> {
+        self.run_all_by(scenarios, seeds, wakelab_sim::run)
+    }
+
+    /// Like [`Runner::run_all`], and each outcome says what tasks waited for, with its `longest` longest waits.
+    ///
+    /// # Errors
+    /// Like [`Runner::run_all`].
+    pub fn run_all_explained(
+        &self,
+        scenarios: &[Scenario],
+        seeds: &[u64],
+        longest: usize,
+    ) -> Result<Vec<Vec<Outcome>>, RunFailure> {
+        self.run_all_by(scenarios, seeds, |scenario, seed| {
+            wakelab_sim::run_explained(scenario, seed, longest)
+        })
+    }
+
+    fn run_all_by(
+        &self,
+        scenarios: &[Scenario],
+        seeds: &[u64],
+        run: impl Fn(&Scenario, u64) -> Result<Outcome, SimError> + Sync,
+    ) -> Result<Vec<Vec<Outcome>>, RunFailure> {
         let total = scenarios.len() * seeds.len();
         let place = |job: usize| (job / scenarios.len(), job % scenarios.len());
         let results = self.in_parallel(total, |job| {
             let (seed, scenario) = place(job);
-            wakelab_sim::run(&scenarios[scenario], seeds[seed])
+            run(&scenarios[scenario], seeds[seed])
         });
         let mut outcomes: Vec<Vec<Outcome>> =
             scenarios.iter().map(|_| Vec::with_capacity(seeds.len())).collect();

@@ -16,7 +16,7 @@ use wakelab_policy::PolicySpec;
 use wakelab_sim::{Histogram, HostProfile, LIMIT_EVENTS, NameOutcome, Outcome, Scenario};
 use wakelab_workload::Workload;
 
-use crate::comparison::{Comparison, MetricOfPolicy};
+use crate::comparison::{Comparison, MetricOfPolicy, MetricResult};
 use crate::error::ReportError;
 use crate::percentile::percentile_ns;
 use crate::replay_error::{ReplayErrors, ReplayedOn};
@@ -45,6 +45,7 @@ pub struct CompareDocument<'a> {
     seeds: &'a [u64],
     verdicts: Vec<Verdict>,
     metrics: Vec<MetricDocument<'a>>,
+    waiting: Vec<WaitingDocument>,
     policies: Vec<PolicyDocument<'a>>,
 }
 
@@ -65,6 +66,22 @@ struct MetricDocument<'a> {
     policies: &'a [MetricOfPolicy],
 }
 
+/// A cause of waiting, or all of it.
+#[derive(Debug, Serialize)]
+struct WaitingDocument {
+    name: String,
+    unit: Unit,
+    direction: Direction,
+    policies: Vec<MetricOfPolicy>,
+}
+
+impl WaitingDocument {
+    fn new(metric: MetricResult) -> WaitingDocument {
+        let MetricResult { name, unit, direction, policies, .. } = metric;
+        WaitingDocument { name, unit, direction, policies }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct PolicyDocument<'a> {
     name: &'a str,
@@ -78,6 +95,8 @@ struct PolicyDocument<'a> {
     time_percent: BTreeMap<&'a str, Option<f64>>,
     reasons_percent: BTreeMap<&'a str, f64>,
     affine_reasons_percent: BTreeMap<&'a str, f64>,
+    /// Behind whom the judged tasks waited, and for how long in a run.
+    waited_behind_ns: BTreeMap<String, u64>,
     runs: Vec<RunDocument<'a>>,
 }
 
@@ -153,7 +172,8 @@ impl Comparison<'_> {
             .policies
             .iter()
             .zip(self.scenarios)
-            .map(|(result, scenario)| PolicyDocument {
+            .enumerate()
+            .map(|(index, (result, scenario))| PolicyDocument {
                 name: &result.name,
                 policy: &scenario.policy,
                 host: scenario.host,
@@ -162,6 +182,11 @@ impl Comparison<'_> {
                 time_percent: result.time_percent.iter().copied().collect(),
                 reasons_percent: by_name(&result.reasons_percent),
                 affine_reasons_percent: by_name(&result.affine_reasons_percent),
+                waited_behind_ns: self
+                    .behind_ns(index)
+                    .into_iter()
+                    .map(|(name, ns)| (name, ns.round() as u64))
+                    .collect(),
                 runs: result
                     .outcomes
                     .iter()
@@ -190,6 +215,7 @@ impl Comparison<'_> {
             seeds: &self.seeds,
             verdicts: self.verdicts(),
             metrics,
+            waiting: self.waiting().into_iter().map(WaitingDocument::new).collect(),
             policies,
         }
     }

@@ -37,6 +37,7 @@ pub mod svg;
 mod table;
 mod trials;
 mod verdict;
+mod waiting;
 
 pub use ablation::{Ablation, AblationDocument};
 pub use check::{Check, CheckDocument, CheckedMetric, CheckedTasks, Missing, SilentCpu};

@@ -61,9 +61,10 @@ impl Comparison<'_> {
             out.push_str(&reading_key(style, self.seeds.len(), "seed", &rows));
         }
         out.push_str(&self.results(&rows, &columns, style));
-        let explaining = [self.time_grid(), self.reason_grid(), self.affine_grid()];
+        let waits = [self.waiting_grid(), self.behind_grid()];
+        let explaining = waits.into_iter().chain([self.time_grid(), self.reason_grid(), self.affine_grid()]);
         let grids = [self.service_grid(), self.group_grid()];
-        for grid in grids.into_iter().chain(explaining.into_iter().filter(|_| all)) {
+        for grid in grids.into_iter().chain(explaining.filter(|_| all)) {
             if !grid.rows.is_empty() {
                 out.push('\n');
                 out.push_str(&grid.with_columns(&columns).text(style));
@@ -73,7 +74,7 @@ impl Comparison<'_> {
             let left_out = there.len() - rows.len();
             out.push('\n');
             out.push_str(&style.wrap(&format!(
-                "--all shows {left_out} more rows, where the time went, and why each CPU was chosen"
+                "--all shows {left_out} more rows, where time and waiting went, and why each CPU was chosen"
             )));
         }
         out

@@ -6,7 +6,8 @@
 //!    all tasks, which is the recorder's or a timer's;
 //! 3. if there are any: what moved furthest with them, of counts, of CPU time, and of placement decisions. That is no
 //!    proof of a cause;
-//! 4. what to do next, where the answer is not certain.
+//! 4. where the judged tasks waited longer or less long in all: the cause that has at least half of the change;
+//! 5. what to do next, where the answer is not certain.
 //!
 //! A result is *undecided* if it exceeds 1 % and the spread of the seeds, but not the error of replays; it shows *no
 //! difference* if it does not exceed these two.
@@ -91,6 +92,7 @@ impl Comparison<'_> {
                 sentences.push(format!("What moved most with it: {}.", with.join("; ")));
             }
         }
+        sentences.extend(self.waiting_sentence(policy));
         sentences.extend(next(decided, &result.policies[policy].gain).map(str::to_owned));
         Verdict { policy: name, decided, sentences }
     }

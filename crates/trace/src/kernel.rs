@@ -88,7 +88,7 @@ const KERNEL_THREADS: [&str; 43] = [
 ];
 
 /// Whether a task's name is that of a kernel thread. Recordings of scheduler events do not tell otherwise.
-pub(crate) fn is_kernel_thread(name: &str) -> bool {
+pub fn is_kernel_thread(name: &str) -> bool {
     KERNEL_THREADS.iter().any(|beginning| name.starts_with(beginning))
 }
 

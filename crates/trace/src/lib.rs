@@ -68,6 +68,7 @@ pub use error::TraceError;
 pub use explained::{Explained, Gap, GapCount};
 pub use fold::{Folded, fold};
 pub use header::Header;
+pub use kernel::is_kernel_thread;
 pub use learnt::Learnt;
 pub use measured::{Measured, MeasuredWake, WakeKind};
 pub use observed::{Observations, Observed, Service};

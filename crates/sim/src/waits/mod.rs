@@ -9,8 +9,8 @@
 //!   its idle state, or is in schedule() or about to be notified;
 //! - in no queue because its group is throttled: the quota.
 //!
-//! Beside that, *idle elsewhere* is the part of the time in a queue during which a CPU stood idle and unclaimed on which
-//! the task may run.
+//! Beside that, *idle elsewhere* is the part of the time behind tasks and interrupts during which a CPU stood idle and
+//! unclaimed on which the task may run.
 //!
 //! Worked example: B is woken at 0, queued at 10, and CPU 3, where it is queued, runs A until 50, handles a tick until
 //! 60, runs A until 90, is in schedule() until 95 and switches to B then: 10 ns wake-up, 40 + 30 behind A, 10 interrupt,
@@ -50,8 +50,8 @@ struct Waiting {
     /// The time up to which the wait is put down to causes.
     until_ns: u64,
     causes: Vec<(Cause, u64)>,
-    /// When it joined a queue, by the clock of idle CPUs.
-    idle_since_ns: u64,
+    /// The same time, by the clock of idle CPUs.
+    idle_until_ns: u64,
     idle_elsewhere_ns: u64,
     woken_by: Option<u32>,
     placed: Option<Placed>,
@@ -107,7 +107,7 @@ impl Books {
             since_ns: 0,
             until_ns: 0,
             causes: Vec::new(),
-            idle_since_ns: 0,
+            idle_until_ns: 0,
             idle_elsewhere_ns: 0,
             woken_by: None,
             placed: None,
@@ -150,6 +150,8 @@ impl Books {
         if passed_ns == 0 {
             return;
         }
+        let idle_ns = self.idle.time_ns(task, now_ns);
+        let idle_passed_ns = idle_ns - std::mem::replace(&mut t.idle_until_ns, idle_ns);
         let does = |cpu: u32| self.cpus[cpu as usize].does;
         let cause = match t.place {
             Place::Nowhere => return,
@@ -163,14 +165,17 @@ impl Books {
                 Activity::Idle | Activity::Ipi | Activity::Schedule | Activity::Path(_) => Cause::Schedule,
             },
         };
+        if let Cause::Behind(_) | Cause::Interrupt = cause {
+            t.idle_elsewhere_ns += idle_passed_ns;
+        }
         match t.causes.iter_mut().find(|(known, _)| *known == cause) {
             Some((_, ns)) => *ns += passed_ns,
             None => t.causes.push((cause, passed_ns)),
         }
     }
 
-    /// The task, which is accounted until now, goes elsewhere.
-    fn go(&mut self, task: u32, to: Place, now_ns: u64) {
+    /// The task, whose wait is accounted until now, goes elsewhere.
+    fn go(&mut self, task: u32, to: Place) {
         let from = std::mem::replace(&mut self.tasks[task as usize].place, to);
         let cpu_of = |place| match place {
             Place::Queued(cpu) | Place::OnItsWay(Some(cpu)) => Some(cpu as usize),
@@ -181,13 +186,6 @@ impl Books {
         }
         if let Some(cpu) = cpu_of(to) {
             self.cpus[cpu].tasks.push(task);
-        }
-        let is_queued = |place| matches!(place, Place::Queued(_));
-        let t = &mut self.tasks[task as usize];
-        match (is_queued(from), is_queued(to)) {
-            (false, true) => t.idle_since_ns = self.idle.time_ns(task, now_ns),
-            (true, false) => t.idle_elsewhere_ns += self.idle.time_ns(task, now_ns) - t.idle_since_ns,
-            _ => {}
         }
     }
 
@@ -220,11 +218,12 @@ impl Observer for Books {
     fn wait(&mut self, now_ns: u64, task: u32) {
         let t = &mut self.tasks[task as usize];
         (t.since_ns, t.until_ns) = (now_ns, now_ns);
+        t.idle_until_ns = self.idle.time_ns(task, now_ns);
         t.causes.clear();
         t.idle_elsewhere_ns = 0;
         t.woken_by = None;
         t.placed = None;
-        self.go(task, Place::OnItsWay(None), now_ns);
+        self.go(task, Place::OnItsWay(None));
     }
 
     fn wake(&mut self, _now_ns: u64, _cpu: u32, waker: Option<u32>, wakee: u32, _flags: u32) {
@@ -247,35 +246,35 @@ impl Observer for Books {
         }
         self.account(wakee, now_ns);
         if (decision.cpu as usize) < self.cpus.len() {
-            self.go(wakee, Place::OnItsWay(Some(decision.cpu as u32)), now_ns);
+            self.go(wakee, Place::OnItsWay(Some(decision.cpu as u32)));
         }
     }
 
     fn enqueue(&mut self, now_ns: u64, cpu: u32, task: u32, _why: EnqueueWhy) {
         self.account(task, now_ns);
-        self.go(task, Place::Queued(cpu), now_ns);
+        self.go(task, Place::Queued(cpu));
     }
 
     fn migrate(&mut self, now_ns: u64, task: u32, _from: u32, to: u32) {
         // An exec moves a task before it is queued.
         if let Place::Queued(_) = self.tasks[task as usize].place {
             self.account(task, now_ns);
-            self.go(task, Place::Queued(to), now_ns);
+            self.go(task, Place::Queued(to));
         }
     }
 
     fn park(&mut self, now_ns: u64, _cpu: u32, task: u32) {
         self.account(task, now_ns);
-        self.go(task, Place::Parked, now_ns);
+        self.go(task, Place::Parked);
     }
 
-    fn keep(&mut self, now_ns: u64, _cpu: u32, task: u32) {
-        self.go(task, Place::Nowhere, now_ns);
+    fn keep(&mut self, _now_ns: u64, _cpu: u32, task: u32) {
+        self.go(task, Place::Nowhere);
     }
 
     fn waited(&mut self, now_ns: u64, cpu: u32, task: u32, waited_ns: u64) {
         self.account(task, now_ns);
-        self.go(task, Place::Nowhere, now_ns);
+        self.go(task, Place::Nowhere);
         let t = &self.tasks[task as usize];
         let by_cause_ns: u64 = t.causes.iter().map(|(_, ns)| ns).sum();
         if by_cause_ns != waited_ns {

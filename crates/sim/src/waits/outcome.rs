@@ -36,7 +36,7 @@ pub struct NameWaits {
     pub waits: u64,
     /// Their sum, which the causes add up to.
     pub sum_ns: u64,
-    /// The part of it in which the task was queued and another CPU stood idle and unclaimed on which it may run.
+    /// The part of it behind tasks and interrupts in which another CPU stood idle and unclaimed on which the task may run.
     pub idle_elsewhere_ns: u64,
     /// By cause.
     pub causes: Vec<(Cause, u64)>,
@@ -72,7 +72,7 @@ pub struct Wait {
     pub cpu: u32,
     /// What it waited for, the longest first.
     pub causes: Vec<(Cause, u64)>,
-    /// How long it was queued while another CPU stood idle on which it may run.
+    /// How long it waited behind tasks and interrupts while another CPU stood idle on which it may run.
     pub idle_elsewhere_ns: u64,
     /// The name of the waker, as a place in [`Waits::who`]; `None` without a waker: an interrupt on an idle CPU, a
     /// fork, or a task that had to give way.
