@@ -59,7 +59,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         path.as_deref().map(|path| OutputFile::create(option, path, &inputs)).transpose()
     };
     let (events, perfetto) = (create("--events", &args.events)?, create("--perfetto", &args.perfetto)?);
-    // Each file is written by a run of its own: the same seed gives the same run.
+    // Each file is written by a separate run: the same seed gives the same run.
     if let Some(mut file) = events {
         let written = export_events(scenario, seed, file.writer()).map(drop);
         file.check(written)?;

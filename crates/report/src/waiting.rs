@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where the waiting went: the time in which the judged tasks were runnable and did not run, by what they waited for.
 //!
-//! The causes add up to the whole ([`wakelab_sim::Waits`]). *Idle CPU elsewhere* is another view of the same time, and a
-//! part of it. Runs that were made without these books have no table.
+//! The causes add up to the whole ([`wakelab_sim::Waits`]). *Idle CPU elsewhere* is another view of the same time, and
+//! a part of it. Runs that were made without these books have no table.
 
 use wakelab_machine::printable;
 use wakelab_sim::{Cause, Outcome, Waits, Who};

@@ -59,8 +59,8 @@ pub fn run_observed(
     run_with(scenario, seed, observer)
 }
 
-/// Like [`run`], and puts each wait of a task down to what it waited for: [`Outcome::waits`], with the `longest` longest
-/// waits one by one.
+/// Like [`run`], and attributes each wait of a task to what it waited for: [`Outcome::waits`], with the `longest`
+/// longest waits one by one.
 ///
 /// # Errors
 /// Like [`run`]; also if the causes of a wait do not add up to it.

@@ -8,7 +8,7 @@ use wakelab_workload::Source;
 /// What a CPU does, as far as it matters to those that wait for the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// Nothing.
+    /// It has nothing to do.
     Idle,
     /// It leaves its idle state.
     IdleExit,

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What tasks wait for: each nanosecond in which a task is runnable and does not run is put down to one cause.
+//! What tasks wait for: each nanosecond in which a task is runnable and does not run is attributed to one cause.
 //!
 //! A wait begins when a wake-up or a fork of the task begins, or when the task must give way, and ends when the task is
 //! switched in. Its cause at each moment follows from where the task is:
 //!
 //! - on its way to a queue: the wake-up, or the idle exit of the CPU that was chosen;
-//! - in the queue of a CPU: what that CPU does. It runs a task or a system call of it, handles a timer or a tick, leaves
-//!   its idle state, or is in schedule() or about to be notified;
+//! - in the queue of a CPU: what that CPU does. It runs a task or a system call of it, handles a timer or a tick,
+//!   leaves its idle state, or is in schedule() or about to be notified;
 //! - in no queue because its group is throttled: the quota.
 //!
 //! Beside that, *idle elsewhere* is the part of the time behind tasks and interrupts during which a CPU stood idle and
 //! unclaimed on which the task may run.
 //!
 //! Worked example: B is woken at 0, queued at 10, and CPU 3, where it is queued, runs A until 50, handles a tick until
-//! 60, runs A until 90, is in schedule() until 95 and switches to B then: 10 ns wake-up, 40 + 30 behind A, 10 interrupt,
-//! 5 schedule().
+//! 60, runs A until 90, is in schedule() until 95 and switches to B then: 10 ns wake-up, 40 + 30 behind A, 10
+//! interrupt, 5 schedule().
 //!
 //! These books are an observer, so that runs that do not ask for them pay nothing. The checker compares each wait and
-//! all sums with the engine's own (`ledger/`). Cost: a change of what a CPU does takes a step for each task in its queue.
+//! all sums with the engine's own (`ledger/`). Cost: a change of what a CPU does takes a step for each task in its
+//! queue.
 
 mod idle;
 mod outcome;
@@ -47,7 +48,7 @@ enum Place {
 struct Waiting {
     place: Place,
     since_ns: u64,
-    /// The time up to which the wait is put down to causes.
+    /// The time up to which the wait is attributed to causes.
     until_ns: u64,
     causes: Vec<(Cause, u64)>,
     /// The same time, by the clock of idle CPUs.
@@ -143,7 +144,7 @@ impl Books {
         Waits { by_name, longest: self.longest, who: self.who }
     }
 
-    /// Puts the time of a task's wait until now down to its cause.
+    /// Attributes the time of a task's wait until now to its cause.
     fn account(&mut self, task: u32, now_ns: u64) {
         let t = &mut self.tasks[task as usize];
         let passed_ns = now_ns - std::mem::replace(&mut t.until_ns, now_ns);

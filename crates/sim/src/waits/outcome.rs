@@ -36,7 +36,8 @@ pub struct NameWaits {
     pub waits: u64,
     /// Their sum, which the causes add up to.
     pub sum_ns: u64,
-    /// The part of it behind tasks and interrupts in which another CPU stood idle and unclaimed on which the task may run.
+    /// The part of it behind tasks and interrupts in which another CPU stood idle and unclaimed on which the task may
+    /// run.
     pub idle_elsewhere_ns: u64,
     /// By cause.
     pub causes: Vec<(Cause, u64)>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What waits are put down to, one hand-computed case for each cause. The checker compares the sums on every run; the
+//! What waits are attributed to, one hand-computed case for each cause. The checker compares the sums on every run; the
 //! random ones of properties.rs are among them.
 
 use wakelab_machine::{IdleState, Machine};
@@ -123,9 +123,9 @@ fn a_quota_is_a_cause_of_its_own() {
     expect(&outcome.waits.unwrap(), "a", &[("Throttled", throttled_ns)]);
 }
 
-/// `d` runs on CPU 0 until 100 us and sleeps for 50, while `a`, bound to CPU 0 at nice
-/// -20, runs until 1,100 us. A policy without a search wakes `d` on CPU 0 again, where it may not preempt. It waits there beside two idle CPUs, of
-/// which it may use one. So does `b`, which may run on CPU 0 only: for it, none is idle.
+/// `d` runs on CPU 0 until 100 us and sleeps for 50, while `a`, bound to CPU 0 at nice -20, runs until 1,100 us. A
+/// policy without a search wakes `d` on CPU 0 again, where it may not preempt. It waits there beside two idle CPUs, of
+/// which it may use one, two or none.
 #[test]
 fn an_idle_cpu_elsewhere_is_counted_for_those_it_could_run() {
     let us = 1_000;

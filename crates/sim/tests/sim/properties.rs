@@ -299,7 +299,7 @@ proptest! {
     #[test]
     fn runs_are_clean_repeatable_and_conserve_work(scenario in any_scenario(), seed: u64) {
         let outcome = run(&scenario, seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        // The second run puts its waits down to causes, which changes nothing else; the checker adds them up.
+        // The second run attributes its waits to causes, which changes nothing else; the checker adds them up.
         let explained = run_explained(&scenario, seed, 3).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(&outcome, &Outcome { waits: None, ..explained }, "two runs differ");
         let time = &outcome.time;
