@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_lab::{Kernel, export_perfetto, observe_replays, replay_on_itself};
-use wakelab_report::{Comparison, Limit, ReplayErrors};
+use wakelab_lab::{Kernel, Runner, export_perfetto, observe_replays, observe_timeline, replay_on_itself};
+use wakelab_report::{Check, Comparison, Limit, PageParts, ReplayErrors};
 use wakelab_sim::HostProfile;
 use wakelab_trace::{Changed, Recording};
 
@@ -65,6 +65,10 @@ pub(crate) struct CompareArgs {
     /// ui.perfetto.dev (docs/guide/timelines.md)
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    /// Write the result to FILE as one HTML page, with curves of latencies and a timeline of two of the runs with the
+    /// first seed; it needs no network (docs/guide/timelines.md)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Show all rows, where waiting and time went, and why each CPU was chosen, not only the rows that moved
     #[arg(long)]
     all: bool,
@@ -74,7 +78,7 @@ pub(crate) struct CompareArgs {
 
 /// Runs all policies with all seeds and prints the comparison.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
-    let mut errors = None;
+    let (mut errors, mut check) = (None, None);
     let comparison = match &args.scenario {
         Some(path) => {
             let (comparison, measured) = again(path)?;
@@ -91,13 +95,17 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         scenario.check().map_err(bad_input)?;
     }
     match &comparison.recording {
-        Some(recording) if !args.no_check => errors = replay_errors(args, recording, &comparison.seeds)?,
+        Some(recording) if !args.no_check => {
+            (errors, check) = replay_errors(args, recording, &comparison.seeds)?.unzip();
+        }
         None if args.no_check => {
             return Err(bad_input("--no-check: the input is a workload; expected a recording"));
         }
         _ => {}
     }
-    let file = args.perfetto.as_deref().map(|path| output(args, "--perfetto", path)).transpose()?;
+    let create =
+        |option, path: &Option<PathBuf>| path.as_deref().map(|path| output(args, option, path)).transpose();
+    let (perfetto, report) = (create("--perfetto", &args.perfetto)?, create("--report", &args.report)?);
     let bar = Bar::new();
     let runner = bar.runner(&args.seeds.threads);
     let outcomes =
@@ -110,7 +118,11 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         compared = compared.with_replay_errors(errors);
     }
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
-    if let Some(mut file) = file {
+    if let Some(file) = report {
+        let page = page(&compared, &comparison, check.as_ref(), &runner)?;
+        file.write(page.as_bytes())?;
+    }
+    if let Some(mut file) = perfetto {
         let (names, seed) = (compared.column_names(), comparison.seeds[0]);
         let written = export_perfetto(&comparison.scenarios, &names, seed, file.writer());
         file.check(written)?;
@@ -130,8 +142,27 @@ fn output(args: &CompareArgs, option: &'static str, path: &Path) -> Result<Outpu
     OutputFile::create(option, path, &inputs)
 }
 
+/// Runs everything once more with the first seed, and returns the page of the result.
+fn page(
+    compared: &Comparison<'_>,
+    comparison: &input::Comparison,
+    check: Option<&Check>,
+    runner: &Runner<'_>,
+) -> Result<String> {
+    let scenarios = &comparison.scenarios;
+    let seed = comparison.seeds[0];
+    let observed = runner.in_parallel(scenarios.len(), |index| observe_timeline(&scenarios[index], seed));
+    let timelines = observed.into_iter().map(|run| Ok(run?.1)).collect::<Result<Vec<_>>>()?;
+    let command = print::command_line();
+    Ok(compared.html(&PageParts { timelines: &timelines, check, command: &command }))
+}
+
 /// Replays the recording as `wakelab check` does. `None` if that cannot be done.
-fn replay_errors(args: &CompareArgs, recording: &Recording, seeds: &[u64]) -> Result<Option<ReplayErrors>> {
+fn replay_errors(
+    args: &CompareArgs,
+    recording: &Recording,
+    seeds: &[u64],
+) -> Result<Option<(ReplayErrors, Check)>> {
     let Some((recording, machine)) = input::replayed_on_itself(&args.input, recording)? else {
         print::note("no replay error: a pipe can be read only once, and --repeat asks for several runs");
         return Ok(None);
@@ -141,7 +172,8 @@ fn replay_errors(args: &CompareArgs, recording: &Recording, seeds: &[u64]) -> Re
     let kernel = Kernel { host: HostProfile::Mainline, ..input::kernel(&args.kernel) };
     let scenario = replay_on_itself(&recording, &machine, input::policy(&policy)?, kernel);
     let replays = observe_replays(&scenario, seeds, &Bar::new().runner(&args.seeds.threads))?;
-    Ok(Some(ReplayErrors::new(&recording, &replays, &machine.name, &policy)))
+    let errors = ReplayErrors::new(&recording, &replays, &machine.name, &policy);
+    Ok(Some((errors, Check::new(&recording, &replays, &machine.name, &policy))))
 }
 
 /// `--scenario`: reads the scenarios and seeds of an earlier result, and the replay errors that it measured.

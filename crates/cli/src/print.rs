@@ -49,3 +49,15 @@ pub(crate) fn index<'a>(rows: impl Iterator<Item = (&'a str, &'a str)> + Clone, 
     text.push_str(&format!("\n{hint}\n"));
     text
 }
+
+/// Returns the command line, as a shell would read it again.
+pub(crate) fn command_line() -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_=+.,:/%@".contains(c);
+    let quoted = |argument: std::ffi::OsString| {
+        let text = argument.to_string_lossy();
+        let quoted = format!("'{}'", text.replace('\'', r"'\''"));
+        if !text.is_empty() && text.chars().all(is_plain) { text.into_owned() } else { quoted }
+    };
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(quoted).collect();
+    format!("wakelab {}", arguments.join(" "))
+}

@@ -24,6 +24,7 @@ mod round_trip;
 mod runner;
 mod scenario;
 mod sensitivity;
+mod timeline;
 
 pub use ablation::{AblationCase, AblationPlan, ablate};
 pub use bench::{BENCH_COSTS_OF, BENCH_GROWTH_CPUS, BenchPlan, BenchResult, bench, bench_runs};
@@ -39,3 +40,4 @@ pub use round_trip::{RoundTrip, Trip, TripDifference, TripFacts, round_trip, rou
 pub use runner::{Progress, RunFailure, Runner, Silent};
 pub use scenario::{Kernel, consecutive_seeds, scenarios};
 pub use sensitivity::{FigureOutcomes, SensitivityOutcomes, SensitivityPlan, sense};
+pub use timeline::{Slice, Timeline, Wake, Waker, observe_timeline};

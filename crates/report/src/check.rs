@@ -300,21 +300,12 @@ impl Check {
 
     /// Returns the check for people. Ends in a newline.
     pub fn text(&self, style: &Style) -> String {
-        let heads = ["recorded", "replayed", "error", "within"].map(str::to_owned).into();
-        let rows = METRICS.iter().zip(&self.metrics).map(|(of, metric)| row(of, metric)).collect();
-        let mut out = style.wrap(&format!(
-            "{} replayed on {} under {}{}: {}",
-            self.input,
-            self.machine,
-            self.policy,
-            self.against.as_ref().map(|truth| format!(", beside {truth}")).unwrap_or_default(),
-            self.verdict()
-        ));
+        let mut out = style.wrap(&self.sentence());
         out.push('\n');
         let title = format!("The service ({})", self.service);
         out.push_str(&paint(style, BOLD, style.wrap(&title).trim_end()));
         out.push('\n');
-        out.push_str(&Grid { title: "", heads, rows }.text(style));
+        out.push_str(&self.service_grid().text(style));
         out.push('\n');
         let heads = ["tasks", "CPU ms", "done", "wake-ups", "switches", "latency p50", "latency p99"];
         let columns =
@@ -326,6 +317,25 @@ impl Check {
             out.push_str(&format!("({} more names in --format json)\n", self.tasks.len() - TASKS_SHOWN));
         }
         out
+    }
+
+    /// What was replayed where, and what the check comes to.
+    pub(crate) fn sentence(&self) -> String {
+        format!(
+            "{} replayed on {} under {}{}: {}",
+            self.input,
+            self.machine,
+            self.policy,
+            self.against.as_ref().map(|truth| format!(", beside {truth}")).unwrap_or_default(),
+            self.verdict()
+        )
+    }
+
+    /// A row for each figure of the service: recorded, replayed, and the error.
+    pub(crate) fn service_grid(&self) -> Grid {
+        let heads = ["recorded", "replayed", "error", "within"].map(str::to_owned).into();
+        let rows = METRICS.iter().zip(&self.metrics).map(|(of, metric)| row(of, metric)).collect();
+        Grid { title: "", heads, rows }
     }
 
     /// Returns the check for programs; `seeds` are those of the replays.

@@ -19,6 +19,9 @@ mod gain_text;
 #[cfg(test)]
 mod glossary;
 mod grid;
+mod html;
+mod html_data;
+mod html_plot;
 mod limit;
 pub mod list;
 mod mechanism;
@@ -46,6 +49,7 @@ pub use document::{CompareDocument, SCHEMA_VERSION, read_replay_errors, read_sce
 pub use error::ReportError;
 pub use experiment::{CaseRuns, ExperimentRuns, Experiments};
 pub use experiment_document::ExperimentsDocument;
+pub use html::PageParts;
 pub use limit::Limit;
 pub use percentile::percentile_ns;
 pub use replay_error::{ReplayErrors, ReplayedOn};

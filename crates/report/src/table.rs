@@ -44,19 +44,9 @@ impl Comparison<'_> {
             out.push_str(&paint(style, LOSS, style.wrap(&format!("!! {warning}")).trim_end()));
             out.push('\n');
         }
-        let columns: Vec<usize> =
-            (0..self.policies.len()).filter(|&policy| !self.repeats_first(policy)).collect();
+        let columns = self.columns_shown();
         out.push_str(&self.verdict_text(style));
-        let is_there = |metric: &&MetricResult| is_shown(metric);
-        let has_service = self.is_of_service();
-        let there: Vec<&MetricResult> = self.metrics.iter().filter(is_there).collect();
-        // A row stands above its parts.
-        let is_of_moved = |row: usize| {
-            let parts = there[row + 1..].iter().take_while(|metric| metric.label.starts_with(' '));
-            [there[row]].into_iter().chain(parts.copied()).any(|metric| is_moved(metric, has_service))
-        };
-        let rows: Vec<MetricResult> =
-            (0..there.len()).filter(|&row| all || is_of_moved(row)).map(|row| there[row].clone()).collect();
+        let rows = self.rows(all);
         if columns.len() > 1 {
             out.push_str(&reading_key(style, self.seeds.len(), "seed", &rows));
         }
@@ -71,13 +61,36 @@ impl Comparison<'_> {
             }
         }
         if !all {
-            let left_out = there.len() - rows.len();
+            let left_out = self.rows(true).len() - rows.len();
             out.push('\n');
             out.push_str(&style.wrap(&format!(
                 "--all shows {left_out} more rows, where time and waiting went, and why each CPU was chosen"
             )));
         }
         out
+    }
+
+    /// Returns the columns that are shown: all but those that repeat the first.
+    pub(crate) fn columns_shown(&self) -> Vec<usize> {
+        (0..self.policies.len()).filter(|&policy| !self.repeats_first(policy)).collect()
+    }
+
+    /// Returns the rows that are defined; `all`: those that did not move, too.
+    pub(crate) fn rows(&self, all: bool) -> Vec<MetricResult> {
+        let has_service = self.is_of_service();
+        let there: Vec<&MetricResult> = self.metrics.iter().filter(|metric| is_shown(metric)).collect();
+        // A row stands above its parts.
+        let is_of_moved = |row: usize| {
+            let parts = there[row + 1..].iter().take_while(|metric| metric.label.starts_with(' '));
+            [there[row]].into_iter().chain(parts.copied()).any(|metric| is_moved(metric, has_service))
+        };
+        (0..there.len()).filter(|&row| all || is_of_moved(row)).map(|row| there[row].clone()).collect()
+    }
+
+    /// Returns the lines that say how to read the gains; none if there is one column.
+    pub(crate) fn reading_lines(&self, style: &Style) -> String {
+        let is_alone = self.columns_shown().len() < 2;
+        if is_alone { String::new() } else { reading_key(style, self.seeds.len(), "seed", &self.metrics) }
     }
 
     /// Returns the verdict on each policy but the first, a paragraph each.
@@ -94,7 +107,7 @@ impl Comparison<'_> {
 
     /// Returns the table of metrics, with the error of replays where that was measured.
     fn results(&self, rows: &[MetricResult], columns: &[usize], style: &Style) -> String {
-        let mut grid = metric_grid(rows, self.heads()).with_columns(columns);
+        let grid = self.rows_grid(rows, columns);
         if grid.rows.is_empty() {
             return String::new();
         }
@@ -105,16 +118,24 @@ impl Comparison<'_> {
         let mut out = style.wrap(&format!(
             "replay error: how far a replay on {machine} under {policy} is from the recording{star}"
         ));
-        grid.heads.insert(1, "replay\nerror".to_owned());
-        for ((_, _, cells), metric) in grid.rows.iter_mut().zip(rows) {
-            cells.insert(1, errors.cell(&metric.name));
-        }
         out.push('\n');
         out.push_str(&grid.text_with_first(2, style));
         if rows.iter().any(|row| errors.percent(&row.name).is_none()) {
             out.push_str(&style.wrap("replay error -: not measured, so how far a replay is off is unknown"));
         }
         out
+    }
+
+    /// Returns a row for each metric, with the error of replays beside the first column where that was measured.
+    pub(crate) fn rows_grid(&self, rows: &[MetricResult], columns: &[usize]) -> Grid {
+        let mut grid = metric_grid(rows, self.heads()).with_columns(columns);
+        if let Some(errors) = &self.replay_errors {
+            grid.heads.insert(1, "replay\nerror".to_owned());
+            for ((_, _, cells), metric) in grid.rows.iter_mut().zip(rows) {
+                cells.insert(1, errors.cell(&metric.name));
+            }
+        }
+        grid
     }
 
     /// Whether a policy other than the first made the same runs as the first, in everything that is measured.
@@ -124,7 +145,7 @@ impl Comparison<'_> {
             && self.scenarios[policy].host == self.scenarios[0].host
     }
 
-    fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let first = &self.scenarios[0];
         let host = if self.one_host() { format!(", host {}", host_name(first.host)) } else { String::new() };
         let mut machines: Vec<&Machine> = Vec::new();
@@ -150,7 +171,7 @@ impl Comparison<'_> {
     }
 
     /// Returns what to say about runs that did not complete.
-    fn endings(&self) -> Vec<String> {
+    pub(crate) fn endings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (policy, scenario) in self.policies.iter().zip(self.scenarios) {
             for outcome in policy.outcomes {
@@ -184,7 +205,7 @@ impl Comparison<'_> {
     }
 
     /// A row for each task group: the mean over the runs. A group within another is counted in both.
-    fn group_grid(&self) -> Grid {
+    pub(crate) fn group_grid(&self) -> Grid {
         let groups = &self.scenarios[0].workload.groups;
         let received_s = |policy: &PolicyResult<'_>, group: usize| {
             let ns: Vec<f64> =
@@ -203,7 +224,7 @@ impl Comparison<'_> {
         Grid { title: "CPU time by task group, in seconds", heads: self.heads(), rows }
     }
 
-    fn time_grid(&self) -> Grid {
+    pub(crate) fn time_grid(&self) -> Grid {
         let rows = TimeKind::ALL
             .into_iter()
             .enumerate()
@@ -217,12 +238,12 @@ impl Comparison<'_> {
         Grid { title: "Where the time went, in percent of all CPU time", heads: self.heads(), rows }
     }
 
-    fn reason_grid(&self) -> Grid {
+    pub(crate) fn reason_grid(&self) -> Grid {
         let title = "Why each CPU was chosen, in percent of placement decisions";
         self.share_grid(title, |policy| &policy.reasons_percent)
     }
 
-    fn affine_grid(&self) -> Grid {
+    pub(crate) fn affine_grid(&self) -> Grid {
         let title = "Why each search began where it did (wake-affine), in percent";
         self.share_grid(title, |policy| &policy.affine_reasons_percent)
     }

@@ -43,6 +43,9 @@ impl Probe {
 /// Names of clang-format in the version whose output the tree follows.
 pub(crate) const CLANG_FORMAT: &[&str] = &["clang-format-19"];
 
+/// Names of the browser that opens pages in tests, as in crates/cli/tests/report.rs.
+pub(crate) const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
+
 const NEEDS: &[Need] = &[
     Need { package: "gcc", what_for: "building policy/ and linking", probe: Probe::Program(&["gcc", "cc"]) },
     Need { package: "clang-19", what_for: "BPF and sanitizers", probe: Probe::Clang },
@@ -83,6 +86,7 @@ const NEEDS: &[Need] = &[
         what_for: "the guest",
         probe: Probe::File(&["/bin/busybox", "/usr/bin/busybox"]),
     },
+    Need { package: "chromium", what_for: "pages of results", probe: Probe::Program(BROWSERS) },
     Need { package: "rt-tests", what_for: "hackbench in the guest", probe: Probe::Program(&["hackbench"]) },
     Need {
         package: "linux-source-6.12",

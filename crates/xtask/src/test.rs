@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::clang::bpf_clang;
 use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
-use crate::setup::run_setup;
+use crate::setup::{BROWSERS, run_setup};
 use crate::{docs, experiments, instructions, style, vm_kernel};
 
 /// Arguments of `cargo xtask test`.
@@ -57,6 +57,7 @@ const STAGES: &[Stage] = &[
         run: check_style,
     },
     Stage { name: "unit", budget_min: (6, 3), what: "tests of all crates without BPF, debug", run: unit },
+    Stage { name: "page", budget_min: (1, 1), what: "a page of a result, in Chromium", run: page },
     Stage { name: "release", budget_min: (4, 2), what: "tests of the lab in release builds", run: release },
     Stage {
         name: "docs",
@@ -211,6 +212,14 @@ const WITHOUT_BPF: &[&str] = &["--workspace", "--exclude", "wakelab-parity", "--
 
 fn unit(_: &mut Shared) -> Result<()> {
     run_command(cargo().args(["test", "--quiet"]).args(WITHOUT_BPF))
+}
+
+/// Opens a page of `wakelab compare --report` in a browser.
+fn page(_: &mut Shared) -> Result<()> {
+    if find_program(BROWSERS).is_none() {
+        return Err(Skipped("Chromium is not installed".into()).into());
+    }
+    run_command(cargo().args(["test", "--quiet", "-p", "wakelab-cli", "--test", "report"]))
 }
 
 fn release(_: &mut Shared) -> Result<()> {

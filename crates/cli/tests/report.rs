@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Pages of `wakelab compare --report`: what is in them, and what a browser makes of them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const MACHINE: [&str; 2] = ["--machine", "smp-8"];
+const POLICIES: [&str; 2] = ["linux-4.15", "linux-6.12"];
+/// Names of the browser. `cargo xtask test` installs it where it can, and counts its stage `page` as skipped elsewhere.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+fn wakelab(arguments: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_wakelab")).args(arguments).output();
+    let output = output.expect("the command was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes a page of the built-in recording and returns it.
+fn page(path: &Path) -> String {
+    let shown = path.to_str().expect("UTF-8");
+    let policies = POLICIES.map(|policy| ["--policy", policy]).concat();
+    wakelab(&[&["compare", "demo", "--seeds", "2", "--report", shown][..], &MACHINE, &policies].concat());
+    fs::read_to_string(path).expect("it was written")
+}
+
+#[test]
+fn a_page_needs_nothing_else() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = page(&folder.path().join("page.html"));
+    for part in [
+        "<h1>demo on smp-8 (8 CPUs), host mainline, 2 seeds from 1 to 2</h1>",
+        "linux-6.12 against linux-4.15",
+        "done after",
+        "replay\nerror",
+        "<h2>Recorded, and replayed</h2>",
+        "hackbench: wake-up latency",
+        "Behind whom they waited",
+        "context switches",
+        "<canvas id=\"lower\"",
+        "wakelab compare demo --seeds 2 --report",
+    ] {
+        assert!(page.contains(part), "no {part}");
+    }
+    for outside in ["http://", "https://", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let code = page.len()
+        - page.split("type=\"text/plain\">").skip(1).map(|part| part.find('<').unwrap_or(0)).sum::<usize>();
+    assert!(code < 150_000, "{code} bytes beside the slices");
+}
+
+/// The number of slices of a run and their time, from its ftrace text.
+fn slices(policy: &str, folder: &Path) -> (u64, u64) {
+    let path = folder.join("events.txt");
+    let shown = path.to_str().expect("UTF-8");
+    wakelab(&[&["run", "demo", "--policy", policy, "--events", shown][..], &MACHINE].concat());
+    let text = fs::read_to_string(&path).expect("it was written");
+    let mut since = [None; 8];
+    let (mut count, mut ran_ns, mut end_ns) = (0, 0, 0);
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (head, event) = line.split_once(": ").expect("a time");
+        let cpu: usize = head.split(['[', ']']).nth(1).and_then(|cpu| cpu.parse().ok()).expect("a CPU");
+        let time = head.rsplit(' ').next().expect("a time").replace('.', "");
+        end_ns = time.parse::<u64>().expect("a time");
+        if !event.starts_with("sched_switch") {
+            continue;
+        }
+        ran_ns += since[cpu].take().map_or(0, |begin_ns| end_ns - begin_ns);
+        if !event.contains("next_pid=0 ") {
+            count += 1;
+            since[cpu] = Some(end_ns);
+        }
+    }
+    ran_ns += since.iter().flatten().map(|begin_ns| end_ns - begin_ns).sum::<u64>();
+    (count, ran_ns)
+}
+
+/// Returns an attribute of the page's body.
+fn said(dom: &str, name: &str) -> f64 {
+    let body = dom.split("<body").nth(1).and_then(|rest| rest.split('>').next()).expect("a body");
+    let value = body.split(&format!("data-{name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("expected {name}, found {body}"))
+}
+
+/// The timeline has the slices that the ftrace text of the same runs has, draws them, and lists the longest waits.
+#[test]
+fn a_browser_draws_every_slice() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("page.html");
+    page(&path);
+    let dom = BROWSERS.iter().find_map(|browser| {
+        let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+        let output = Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
+            .args(["--virtual-time-budget=20000", "--window-size=1400,1000", &profile])
+            .arg(format!("file://{}#check", path.display()))
+            .output();
+        output.ok()
+    });
+    let Some(dom) = dom else { return eprintln!("skipped: Chromium is not installed") };
+    let log = String::from_utf8_lossy(&dom.stderr);
+    assert!(!log.contains("CONSOLE"), "{log}");
+    let dom = String::from_utf8_lossy(&dom.stdout);
+    assert!(!dom.contains("data-error"), "{}", dom.split("id=\"status\"").nth(1).unwrap_or_default());
+    let expected = POLICIES.map(|policy| slices(policy, folder.path()));
+    let sum = |of: fn(&(u64, u64)) -> u64| expected.iter().map(of).sum::<u64>() as f64;
+    assert_eq!(said(&dom, "slices"), sum(|run| run.0));
+    assert_eq!(said(&dom, "ran-ns"), sum(|run| run.1));
+    // At least a tenth of the plots has the colour of a task.
+    assert!(said(&dom, "painted") > 0.1, "{}", said(&dom, "painted"));
+    for list in ["upper-worst", "lower-worst"] {
+        let items = dom.split(&format!("id=\"{list}\"")).nth(1).and_then(|rest| rest.split("</ol>").next());
+        assert_eq!(items.expect("a list").matches("<li>").count(), 10, "{list}");
+    }
+}
