@@ -210,6 +210,25 @@ pub(crate) enum Format {
     Json,
 }
 
+/// The format of a comparison.
+#[derive(Args)]
+pub(crate) struct RunsFormatArg {
+    /// Format of the result
+    #[arg(long, value_enum, default_value_t = RunsFormat::Text)]
+    pub(crate) format: RunsFormat,
+}
+
+/// The format of a comparison.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RunsFormat {
+    /// Tables for people
+    Text,
+    /// JSON, as docs/schema describes it
+    Json,
+    /// A line for each machine, policy, seed, task name and metric
+    Csv,
+}
+
 /// The kernel model around the policy (docs/design/contract.md).
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Host {

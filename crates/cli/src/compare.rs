@@ -10,7 +10,7 @@ use wakelab_report::{Check, Comparison, Limit, PageParts, ReplayErrors};
 use wakelab_sim::HostProfile;
 use wakelab_trace::{Changed, Recording};
 
-use crate::args::{FOR_RECORDINGS, Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, WithoutArg};
+use crate::args::{FOR_RECORDINGS, InputArgs, KernelArgs, RunsFormat, RunsFormatArg, SeedsArgs, WithoutArg};
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::progress::Bar;
@@ -62,7 +62,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "METRIC > N%")]
     fail_if: Vec<Limit>,
     /// Write every event of the runs with the first seed to FILE in Perfetto's format, each policy as a machine, for
-    /// ui.perfetto.dev (docs/guide/timelines.md)
+    /// `wakelab view FILE` (docs/guide/timelines.md)
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// Write the result to FILE as one HTML page, with curves of latencies and a timeline of two of the runs with the
@@ -73,7 +73,7 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    format: FormatArg,
+    format: RunsFormatArg,
 }
 
 /// Runs all policies with all seeds and prints the comparison.
@@ -199,15 +199,16 @@ pub(crate) fn show(
     comparison: &Comparison<'_>,
     resolved: &input::Comparison,
     all: bool,
-    format: Format,
+    format: RunsFormat,
 ) -> Result<()> {
     match format {
-        Format::Json => {
+        RunsFormat::Json => {
             let explained = |recording| explained(recording, resolved.changed.first());
             let recording = resolved.recording.as_ref().map(explained).transpose()?;
             print::json(&comparison.document(recording))
         }
-        Format::Text => {
+        RunsFormat::Csv => print::text(&comparison.csv()),
+        RunsFormat::Text => {
             let warning = resolved.recording.as_ref().and_then(Recording::warning);
             let style = print::style();
             let mut text = warning.map(|warning| style.wrap(&warning) + "\n").unwrap_or_default();

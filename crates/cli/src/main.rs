@@ -29,6 +29,7 @@ mod sensitivity;
 mod shell;
 mod suggest;
 mod verify;
+mod view;
 mod workloads;
 
 use std::process::ExitCode;
@@ -61,6 +62,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Run a recording or a workload once and show where the time went
     Run(run::RunArgs),
+    /// Show a file of --perfetto in Perfetto's UI, or a page of --report in the browser
+    View(view::ViewArgs),
     /// Replay a recording on the machine that made it, and show recorded and replayed figures side by side
     Check(check::CheckArgs),
     /// Print a machine file with what a recording tells of the machine that made it
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::View(args) => view::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Fit(args) => fit::run(&args),
         Command::Ablate(args) => ablate::run(&args),

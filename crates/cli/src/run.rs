@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::{LabError, export_events, export_perfetto};
 
-use crate::args::{FormatArg, InputArgs, KernelArgs, SeedArg, WithoutArg};
+use crate::args::{InputArgs, KernelArgs, RunsFormatArg, SeedArg, WithoutArg};
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::{compare, input};
@@ -39,11 +39,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     /// Write every event of the run to FILE in Perfetto's format, with the decisions and their reasons, for
-    /// ui.perfetto.dev (docs/guide/timelines.md)
+    /// `wakelab view FILE` (docs/guide/timelines.md)
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     #[command(flatten)]
-    format: FormatArg,
+    format: RunsFormatArg,
 }
 
 /// Runs it once and prints the result.

@@ -38,6 +38,7 @@ mod sign_map_svg;
 mod style;
 pub mod svg;
 mod table;
+mod tidy;
 mod trials;
 mod verdict;
 mod waiting;
