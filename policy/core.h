@@ -339,6 +339,13 @@ WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 	return 0;
 }
 
+WL_FN int wl_task_slice(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 slice_ns)
+{
+	if (wl_trait_own_slices(&p->params))
+		wl_fair_own_slice(p, t, slice_ns);
+	return 0;
+}
+
 WL_FN int wl_task_group(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 slot, u64 now_ns)
 {
 	struct wl_group *g = wl_group_at(p, slot);

@@ -72,6 +72,8 @@ enum wl_event_kind {
 	WL_EVENT_TAKEN,
 	/* takes task; answers wl_sleep_out: A task waits for something. */
 	WL_EVENT_SLEEP,
+	/* takes task, weight: A task asks for a slice. */
+	WL_EVENT_SLICE,
 	WL_NR_EVENT,
 };
 
@@ -87,7 +89,7 @@ struct wl_event {
 	u32 cpu;   /* whose queue it is about, or the CPU that pulls, ticks or switches */
 	s32 prev_cpu;
 	u32 flags; /* WL_WAKE_*; ENQUEUE: enum wl_enqueue_why; STOPPING: runnable; TASK_INIT: WL_TASK_* */
-	u32 weight; /* a task's, or a group's shares */
+	u32 weight; /* a task's, or a group's shares; SLICE: its slice in ns */
 	u32 slot;   /* a group's slot */
 	u32 parent; /* its parent's slot */
 };
@@ -157,6 +159,8 @@ WL_INLINE int wl_apply_to_task(struct wl_policy *p, const struct wl_event *e, st
 		return wl_task_affinity(p, t);
 	case WL_EVENT_WEIGHT:
 		return wl_task_weight(p, t, e->weight, e->now_ns);
+	case WL_EVENT_SLICE:
+		return wl_task_slice(p, t, e->weight);
 	case WL_EVENT_GROUP:
 		return wl_task_group(p, t, e->slot, e->now_ns);
 	case WL_EVENT_EXIT:

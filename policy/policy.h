@@ -101,8 +101,10 @@ struct wl_task {
 	u32 util_slept;	   /* util when it last slept */
 	u32 flags;	   /* WL_TASK_* */
 	u32 group;	   /* the slot of its group; 0: the root */
-	u32 hweight;  /* the weight it is charged by, in 1/1024: its weight's part of its CPU */
-	u32 nr_moved; /* idle=nearest: searches in a row that have moved it; idle_nearest.h */
+	u32 hweight;	  /* the weight it is charged by, in 1/1024: its weight's part of its CPU */
+	u32 nr_moved;	  /* idle=nearest: searches in a row that have moved it; idle_nearest.h */
+	u32 own_slice_ns; /* the slice that it asked for; 0: that of all tasks. slices.h */
+	u32 unused[3];
 	u64 allowed[WL_MASK_WORDS];
 };
 
@@ -410,6 +412,11 @@ WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 		       u32 flags);
 WL_FN int wl_task_weight(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 weight,
 			 u64 now_ns);
+/*
+ * The task asks for a slice of 0.1 to 100 ms, or no longer (0). Does nothing if the policy lacks
+ * the trait `own_slices`.
+ */
+WL_FN int wl_task_slice(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 slice_ns);
 /* The host has rewritten t->allowed: counts it again. */
 WL_FN int wl_task_affinity(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG);
 WL_FN int wl_task_exit(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);

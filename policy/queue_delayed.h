@@ -97,7 +97,7 @@ WL_FN int wl_delayed_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->hweight);
 	wl_atomic_add(&c->fair.charged, 0 - (u64)t->hweight);
 	t->vtime = wl_delayed_mean(p, t->cpu);
-	t->deadline = t->vtime + wl_fair_slice(&p->params, t->hweight);
+	t->deadline = t->vtime + wl_fair_slice(p, t);
 	wl_fair_add(p, t);
 	return 0;
 }

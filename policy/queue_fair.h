@@ -32,6 +32,7 @@
  *   parity	A task that is picked again right after itself is not protected again
  *   fair-2023	A task beyond V that has got another slice is not stopped by a tick before that
  *		slice is over; and a task that is moved gets a whole slice
+ * A task may ask for another slice, but not with fair-2023: slices.h.
  *
  * V needs no walk over the queue: the CPU keeps S, the sum of weight * vtime modulo 2^64, and V =
  * anchor + (S - load * anchor) / load for any anchor near V: the running task's vtime, else the
@@ -46,31 +47,34 @@
  * A runs.
  *
  * Cost: two divisions per event; picking asks about tasks in order of deadline until one is
- * eligible, and so does an arrival with fair-2023. There are no slices that tasks ask for, and no
- * batch and idle classes. It fails a task that wakes often and runs briefly beyond its share: its
- * debt stays, in `fair` and fair-2023 for as long as it sleeps. In a kernel, a pull that races with
- * a dequeue of the same task may leave S wrong until the CPU has one task; a V too far from its
- * anchor is then not believed, and the anchor is taken instead.
+ * eligible, and so does an arrival with fair-2023. There are no batch and idle classes. It fails a
+ * task that wakes often and runs briefly beyond its share: its debt stays, in `fair` and fair-2023
+ * for as long as it sleeps. In a kernel, a pull that races with a dequeue of the same task may
+ * leave S wrong until the CPU has one task; a V too far from its anchor is then not believed, and
+ * the anchor is taken instead.
  */
 #ifndef WL_QUEUE_FAIR_H
 #define WL_QUEUE_FAIR_H
 
 #include "wait.h"
 
+/* No vtime is as great. */
+#define WL_VTIME_NEVER (~0ULL)
+
 #define WL_HWEIGHT_NICE_19 (15 << WL_HWEIGHT_SHIFT)
 
 /* ------------------------------------------------------------------ arithmetic */
 
-/* A whole slice in vtime. */
-WL_INLINE u64 wl_fair_slice(const struct wl_params *params, u32 hweight)
+/* A whole slice of a task in vtime. */
+WL_INLINE u64 wl_fair_slice(const struct wl_policy *p, const struct wl_task *t)
 {
-	return wl_vtime_of(params->min_granularity_ns, hweight);
+	return wl_vtime_of(wl_slice_ns(p, t), t->hweight);
 }
 
-/* The greatest lag, in vtime. */
-WL_INLINE u64 wl_fair_lag_max(const struct wl_params *params, u32 hweight)
+/* The greatest lag of a task with this slice, in vtime. */
+WL_INLINE u64 wl_fair_lag_max(const struct wl_params *params, u64 slice_ns, u32 hweight)
 {
-	u64 slices_ns = 2 * params->min_granularity_ns;
+	u64 slices_ns = 2 * slice_ns;
 
 	return wl_vtime_of(slices_ns > params->tick_ns ? slices_ns : params->tick_ns, hweight);
 }
@@ -86,19 +90,24 @@ WL_INLINE u64 wl_fair_left_ns(u64 vtime, u64 deadline, u32 hweight)
 }
 
 /*
- * Is V believed at this distance from the anchor? Yes, up to twice the lag limit of the lightest
- * task.
+ * Is V of c believed at this distance from the anchor? Yes, up to twice the lag limit of the
+ * lightest task with the longest slice.
  */
-WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, u64 off)
+WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, const struct wl_cpu *c, u64 off)
 {
+	u64 slice_ns = p->params.min_granularity_ns;
+
 	/*
 	 * True nearly always, and needs no division: lags are up to two slices, and more for
 	 * lighter tasks.
 	 */
-	if (off <= p->params.min_granularity_ns)
+	if (off <= slice_ns)
 		return 1;
-	return off <= 4 * wl_fair_lag_max(&p->params, p->params.nr_groups ? WL_HWEIGHT_MIN
-									  : WL_HWEIGHT_NICE_19);
+	if (wl_read_once(c->fair.nr_own) && slice_ns < WL_SLICE_MAX_NS)
+		slice_ns = WL_SLICE_MAX_NS;
+	return off <=
+	       4 * wl_fair_lag_max(&p->params, slice_ns,
+				   p->params.nr_groups ? WL_HWEIGHT_MIN : WL_HWEIGHT_NICE_19);
 }
 
 /*
@@ -118,11 +127,11 @@ WL_FN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu, u64 anchor, u32
 	off = sum - load * anchor;
 	if ((s64)off >= 0) {
 		off = wl_div(off, load);
-		return wl_fair_is_near(p, off) ? anchor + off : anchor;
+		return wl_fair_is_near(p, c, off) ? anchor + off : anchor;
 	}
 	/* Rounded down, like the other branch. */
 	off = wl_div(0 - off + load - 1, load);
-	return off <= anchor && wl_fair_is_near(p, off) ? anchor - off : anchor;
+	return off <= anchor && wl_fair_is_near(p, c, off) ? anchor - off : anchor;
 }
 
 /* V of a CPU. It lies between the smallest and the greatest vtime there. */
@@ -159,7 +168,7 @@ WL_INLINE void wl_fair_forget(struct wl_policy *p, const struct wl_task *t)
 WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 mean)
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
-	u64 most = wl_fair_lag_max(&p->params, t->hweight);
+	u64 most = wl_fair_lag_max(&p->params, wl_slice_ns(p, t), t->hweight);
 	u64 lag = mean >= t->vtime ? mean - t->vtime : t->vtime - mean;
 
 	lag = lag < most ? lag : most;
@@ -181,7 +190,7 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32
 {
 	u64 load = wl_read_once(wl_cpu_of(p, cpu)->fair.charged),
 	    mean = wl_fair_mean(p, cpu, now_ns);
-	u64 slice = wl_fair_slice(&p->params, t->hweight), left = t->deadline - t->vtime, lag;
+	u64 slice = wl_fair_slice(p, t), left = t->deadline - t->vtime, lag;
 
 	if (t->flags & WL_TASK_NEW) {
 		t->flags &= ~WL_TASK_NEW;
@@ -238,6 +247,7 @@ WL_FN int wl_fair_reweigh_to(struct wl_policy *p WL_ARG, struct wl_task *t WL_AR
 {
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
 	u64 left = t->deadline - t->vtime, before = t->vtime * t->hweight, mean, lag;
+	u64 vtime = t->vtime, protected = wl_read_once(c->fair.protected);
 	u32 was = t->hweight;
 
 	mean = wl_fair_mean(p, t->cpu, now_ns);
@@ -255,6 +265,9 @@ WL_FN int wl_fair_reweigh_to(struct wl_policy *p WL_ARG, struct wl_task *t WL_AR
 		wl_write_once(c->curr_weight, hweight);
 		wl_write_once(c->curr_vtime, t->vtime);
 		wl_write_once(c->fair.deadline, t->deadline);
+		if (protected > vtime)
+			wl_write_once(c->fair.protected,
+				      t->vtime + wl_fair_rescale(protected - vtime, was, hweight));
 	}
 	wl_wrote_cpu(p, t->cpu);
 	return 0;
@@ -295,7 +308,7 @@ WL_INLINE u32 wl_fair_charge_and_mean(struct wl_policy *p, struct wl_task *t, u6
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
 	if (t->vtime >= t->deadline) {
-		t->deadline = t->vtime + wl_fair_slice(&p->params, t->hweight);
+		t->deadline = t->vtime + wl_fair_slice(p, t);
 		t->slice_used_ns = 0;
 		wl_write_once(c->fair.deadline, t->deadline);
 		wl_write_once(c->curr_renewed, 1);
@@ -343,8 +356,15 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 
 /* ------------------------------------------------------------------ events */
 
+/* Is the running task of c, at this vtime, protected from others? Only if it is eligible, too. */
+WL_INLINE u32 wl_fair_protected(const struct wl_cpu *c, u64 vtime)
+{
+	return !wl_read_once(c->curr_renewed) && vtime < wl_read_once(c->fair.protected);
+}
+
 /* Should t, queued on cpu, run there now, instead of the running task, whose vtime is vtime? */
-WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 vtime)
+WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 vtime,
+			       u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 mean = wl_fair_mean_from(p, cpu, vtime, 1);
@@ -353,8 +373,32 @@ WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, const struct wl_task *t, u32
 		return 0;
 	if (vtime > mean)
 		return 1;
-	return wl_read_once(c->curr_renewed) &&
-	       t->deadline < wl_read_once(c->fair.deadline) + wl_fair_as_kernel(p);
+	if (wl_fair_protected(c, vtime) && wl_read_once(c->fair.shorter_ns) != now_ns + 1)
+		return 0;
+	return t->deadline < wl_read_once(c->fair.deadline) + wl_fair_as_kernel(p);
+}
+
+/*
+ * t, which is counted on cpu, has arrived there beside the running task, whose vtime is vtime. If
+ * its slice is shorter, that may lose its protection.
+ */
+WL_FN int wl_fair_arrives_shorter(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 vtime,
+				  u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+	u64 mean = wl_fair_mean_from(p, t->cpu, vtime, 1), until;
+
+	if (wl_axis(p, queue) != WL_QUEUE_FAIR_2025) {
+		if (t->vtime <= mean &&
+		    (vtime > mean || t->deadline < wl_read_once(c->fair.deadline)))
+			wl_write_once(c->curr_renewed, 1);
+		return 0;
+	}
+	until = vtime + wl_vtime_of(wl_slice_shortest(p, t->cpu), wl_read_once(c->curr_weight));
+	if (until < wl_read_once(c->fair.protected))
+		wl_write_once(c->fair.protected, until);
+	wl_write_once(c->fair.shorter_ns, now_ns + 1);
+	return 0;
 }
 
 /* Should t, queued on cpu, run there now? */
@@ -363,7 +407,7 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
 	if (wl_read_once(c->nr_running))
-		return wl_fair_preempts(p, t, cpu, wl_curr_vtime(c, now_ns));
+		return wl_fair_preempts(p, t, cpu, wl_curr_vtime(c, now_ns), now_ns);
 	return t->vtime <= wl_fair_mean_from(p, cpu, wl_read_once(c->min_vtime), 0);
 }
 
@@ -372,7 +416,7 @@ WL_INLINE u32 wl_fair_gives_way(struct wl_policy *p, u32 cpu, u64 vtime)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	if (!wl_read_once(c->curr_renewed) || wl_axis(p, queue) == WL_QUEUE_FAIR_2023)
+	if (wl_fair_protected(c, vtime) || wl_axis(p, queue) == WL_QUEUE_FAIR_2023)
 		return 0;
 	return wl_axis(p, queue) == WL_QUEUE_FAIR_2025 ||
 	       vtime > wl_fair_mean_from(p, cpu, vtime, 1);
@@ -390,8 +434,8 @@ WL_INLINE u32 wl_fair_arrives(struct wl_policy *p, u32 cpu, u32 others, u64 now_
 	wl_write_once(c->fair.arrived_ns, now_ns);
 	if (vtime < wl_read_once(c->fair.deadline))
 		return others && wl_fair_gives_way(p, cpu, vtime);
-	wl_write_once(c->fair.deadline,
-		      vtime + wl_fair_slice(&p->params, wl_read_once(c->curr_weight)));
+	wl_write_once(c->fair.deadline, vtime + wl_vtime_of(wl_read_once(c->fair.slice_ns),
+							    wl_read_once(c->curr_weight)));
 	wl_write_once(c->curr_renewed, 1);
 	return others != 0;
 }
@@ -418,16 +462,18 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	if (!arrives || !wl_read_once(c->nr_running) || out->preempt)
 		return;
 	vtime = wl_curr_vtime(c, in->now_ns);
+	if (wl_slice_ns(p, t) < wl_read_once(c->fair.slice_ns))
+		wl_fair_arrives_shorter(p, t, vtime, in->now_ns);
 	if (wl_fair_as_kernel(p)) {
-		if (wl_fair_preempts(p, t, cpu, vtime))
+		if (wl_fair_preempts(p, t, cpu, vtime, in->now_ns))
 			out->preempt = wl_axis(p, queue) == WL_QUEUE_FAIR_2025
 					       ? WL_PREEMPT_IF_FIRST_AWAKE
 					       : WL_PREEMPT_IF_FIRST;
 		return;
 	}
 	/* Linux charges the running task here, and reschedules if its slice is over. */
-	out->preempt =
-		vtime >= wl_read_once(c->fair.deadline) || wl_fair_preempts(p, t, cpu, vtime);
+	out->preempt = vtime >= wl_read_once(c->fair.deadline) ||
+		       wl_fair_preempts(p, t, cpu, vtime, in->now_ns);
 }
 
 /* A counted task that was overdue (wait.h) loses what it has received beyond V. */
@@ -439,9 +485,22 @@ WL_FN int wl_fair_forgive(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 		return 0;
 	wl_atomic_add(&wl_cpu_of(p, t->cpu)->vtime_sum, (mean - t->vtime) * t->hweight);
 	t->vtime = mean;
-	t->deadline = mean + wl_fair_slice(&p->params, t->hweight);
+	t->deadline = mean + wl_fair_slice(p, t);
 	wl_wrote_cpu(p, t->cpu);
 	return 0;
+}
+
+/* The vtime until which t is protected, which is about to run on cpu. */
+WL_INLINE u64 wl_fair_protect_until(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	u64 shortest_ns;
+
+	if (wl_axis(p, queue) != WL_QUEUE_FAIR_2025 ||
+	    !wl_read_once(wl_cpu_of(p, cpu)->fair.nr_own))
+		return WL_VTIME_NEVER;
+	shortest_ns = wl_slice_shortest(p, cpu);
+	return shortest_ns < wl_slice_ns(p, t) ? t->vtime + wl_vtime_of(shortest_ns, t->hweight)
+					       : WL_VTIME_NEVER;
 }
 
 WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
@@ -462,8 +521,11 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_write_once(c->curr_vtime, t->vtime);
 	wl_write_once(c->curr_start_ns, now_ns);
 	wl_write_once(c->fair.deadline, t->deadline);
-	if (!wl_fair_as_kernel(p) || wl_read_once(c->fair.last) != t->id + 1)
+	wl_write_once(c->fair.slice_ns, wl_slice_ns(p, t));
+	if (!wl_fair_as_kernel(p) || wl_read_once(c->fair.last) != t->id + 1) {
 		wl_write_once(c->curr_renewed, 0);
+		wl_write_once(c->fair.protected, wl_fair_protect_until(p, t, cpu));
+	}
 	wl_write_once(c->fair.last, t->id + 1);
 	/* This comes last: a CPU that sees a task running must find the above. */
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
@@ -539,6 +601,22 @@ WL_INLINE void wl_fair_weight(struct wl_policy *p, struct wl_task *t, u32 weight
 	t->hweight = hweight;
 	if (t->place == WL_PLACE_RUNNING)
 		wl_write_once(c->curr_weight, hweight);
+}
+
+/* t asks for a slice; 0: that of all tasks. It gets it after the slice that it has. */
+WL_INLINE void wl_fair_own_slice(struct wl_policy *p, struct wl_task *t, u32 slice_ns)
+{
+	u32 counted = t->place != WL_PLACE_NONE;
+
+	if (slice_ns)
+		slice_ns = wl_slice_clamped(slice_ns);
+	if (counted && t->own_slice_ns)
+		wl_slice_count(p, t->cpu, t->own_slice_ns, -1);
+	t->own_slice_ns = slice_ns;
+	if (counted && slice_ns)
+		wl_slice_count(p, t->cpu, slice_ns, 1);
+	if (t->place == WL_PLACE_RUNNING)
+		wl_write_once(wl_cpu_of(p, t->cpu)->fair.slice_ns, wl_slice_ns(p, t));
 }
 
 /* A pull takes t from `from` to in->cpu. Returns 0 if t is no longer queued there. */

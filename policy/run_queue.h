@@ -18,6 +18,7 @@
 
 #include "groups.h"
 #include "idle.h"
+#include "slices.h"
 
 /*
  * Run time as vtime, for a task that is charged by hweight. At a weight of 1024 they are equal.
@@ -76,6 +77,12 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_weigh(p, t->group, weight, was.cpu, -1);
 	if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
 		wl_weigh(p, t->group, weight, now.cpu, 1);
+	if (t->own_slice_ns) {
+		if (was.place != WL_PLACE_NONE && (moves || now.place == WL_PLACE_NONE))
+			wl_slice_count(p, was.cpu, t->own_slice_ns, -1);
+		if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
+			wl_slice_count(p, now.cpu, t->own_slice_ns, 1);
+	}
 	if (wl_is_queued(now.place))
 		wl_atomic_add(&to->nr_queued, 1);
 	else if (now.place == WL_PLACE_RUNNING)

@@ -67,6 +67,20 @@ struct wl_fair_cpu {
 	u64 deadline; /* of the running task */
 	u64 last; /* not fair: 1 + id of the task that ran last, while it is counted here; or 0 */
 	u64 arrived_ns; /* not fair: when a task arrived last while one ran */
+	u64 slice_ns;	/* of the running task */
+	u64 protected;	/* the vtime until which the running task is protected; slices.h */
+	u64 shorter_ns; /* fair-2025: 1 ns after the last arrival of a task with a shorter slice */
+	u32 nr_own;	/* tasks counted here that asked for a slice: slices.h */
+	u32 unused;
+};
+
+/* Slices of 0.1 to 100 ms in classes from each power of two to the next; see slices.h. */
+#define WL_SLICE_CLASSES 11
+
+/* queue=fair.., for each CPU: the slices that the tasks counted here have asked for. */
+struct wl_slices_cpu {
+	u32 nr[WL_SLICE_CLASSES]; /* how many of each class */
+	u32 ns[WL_SLICE_CLASSES]; /* one of them: the one that came last */
 };
 
 /* queue=cfs-2013, for each CPU: see queue_buddies.h. */
@@ -219,6 +233,7 @@ struct wl_cpu {
 	struct wl_wait_cpu wait;
 	struct wl_push_cpu push;
 	struct wl_nearest_cpu nearest;
+	struct wl_slices_cpu slices;
 
 	struct wl_exact_cpu exact;
 	struct wl_exact_llc exact_llc; /* valid in the record of the LLC's first CPU only */

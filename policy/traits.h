@@ -34,6 +34,7 @@ struct wl_traits {
 	u32 straight;	     /* enum wl_straight */
 	u32 enqueue_stops;   /* wl_enqueue() of a running task does first what wl_stopping() does */
 	u32 delays;	     /* a host whose queues can hold sleeping tasks should ask wl_sleep() */
+	u32 own_slices;	     /* a task may ask for a slice: wl_task_slice() */
 	u32 has_clusters;    /* the topology has the level CLS */
 	u32 has_capacities;  /* the topology has the CPUs' capacities; else all are equal */
 	u32 load_has_groups; /* a CPU's load is what groups weigh there, else what tasks weigh */
@@ -100,6 +101,12 @@ WL_INLINE u32 wl_trait_delays(const struct wl_params *params)
 	return params->queue >= WL_QUEUE_FAIR_2024 && params->groups != WL_GROUPS_EXACT;
 }
 
+WL_INLINE u32 wl_trait_own_slices(const struct wl_params *params)
+{
+	return params->queue >= WL_QUEUE_FAIR && params->queue != WL_QUEUE_FAIR_2023 &&
+	       params->groups != WL_GROUPS_EXACT;
+}
+
 WL_INLINE u32 wl_trait_load_has_groups(const struct wl_params *params)
 {
 	return params->groups == WL_GROUPS_SHARES || params->groups == WL_GROUPS_LOAD;
@@ -118,6 +125,7 @@ WL_INLINE struct wl_traits wl_traits(const struct wl_params *params, u32 inner)
 		.straight = wl_trait_straight(params),
 		.enqueue_stops = wl_trait_enqueue_stops(params),
 		.delays = wl_trait_delays(params),
+		.own_slices = wl_trait_own_slices(params),
 		.has_clusters = params->cluster != WL_CLUSTER_OFF,
 		.has_capacities = params->capacity != WL_CAPACITY_IGNORED,
 		.load_has_groups = wl_trait_load_has_groups(params),

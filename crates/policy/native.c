@@ -226,6 +226,12 @@ int wl_native_task_weight(struct wl_policy *p, struct wl_task *t, u32 weight, u6
 	return wl_task_weight(p, t, weight, now_ns);
 }
 
+int wl_native_task_slice(struct wl_policy *p, struct wl_task *t, u32 slice_ns)
+{
+	wl_lines_on(p, t->cpu);
+	return wl_task_slice(p, t, slice_ns);
+}
+
 int wl_native_task_affinity(struct wl_policy *p, struct wl_task *t)
 {
 	return wl_task_affinity(p, t);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Programs that compete for CPUs, for `cargo xtask truth-groups`.
 #
-#   python3 compete.py CPUS FOLDER PROGRAM...     with PROGRAM = NAME:GROUP:NICE:WORK
+#   python3 compete.py CPUS FOLDER PROGRAM...     with PROGRAM = NAME:GROUP:NICE:SLICE_US:WORK
 #
 # This process enters the control group FOLDER, takes the name `truth`, and may run on CPUS, as may its children: one for
-# each PROGRAM, and `gate`. A child takes its name, its nice value and the group GROUP below FOLDER, and waits. Once all
-# wait, `gate` lets them begin together and ends, so that its end is when the others began.
+# each PROGRAM, and `gate`. A child takes its name, its nice value, its slice (0: that of all tasks; Linux 6.12 and later)
+# and the group GROUP below FOLDER, and waits. Once all wait, `gate` lets them begin together and ends, so that its end is when the others began.
 #
 # WORK is `spin=N`, N rounds of an empty loop, or `pulse=N/COUNT`: COUNT times N rounds and a pause of 4 ms.
 
@@ -39,6 +39,20 @@ def become(name, nice):
     os.nice(nice)
 
 
+def ask_for_slice(slice_us):
+    from ctypes import CDLL, create_string_buffer, get_errno
+    from platform import machine
+    from struct import calcsize, pack
+
+    # struct sched_attr of include/uapi/linux/sched/types.h: size, policy, flags, nice, priority, runtime, deadline, period.
+    layout = "IIQiIQQQ"
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    attr = create_string_buffer(pack(layout, calcsize(layout), 0, 0, nice, 0, slice_us * 1000, 0, 0))
+    sched_setattr = 314 if machine() == "x86_64" else 274
+    if CDLL(None, use_errno=True).syscall(sched_setattr, 0, attr, 0) != 0:
+        raise OSError(get_errno(), "sched_setattr")
+
+
 def enter(folder):
     with open(folder + "/cgroup.procs", "w") as procs:
         procs.write(str(os.getpid()))
@@ -51,9 +65,11 @@ def start(function, *args):
 
 
 def compete(program, folder, ready, gate):
-    name, group, nice, what = program.split(":")
+    name, group, nice, slice_us, what = program.split(":")
     enter(folder + group)
     become(name, int(nice))
+    if int(slice_us) > 0:
+        ask_for_slice(int(slice_us))
     os.write(ready, b"r")
     os.read(gate, 1)
     work(what)

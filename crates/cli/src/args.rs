@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use wakelab_machine::Term;
-use wakelab_trace::{CpusChange, NiceChange, QuotaChange, WeightChange};
+use wakelab_trace::{CpusChange, NiceChange, QuotaChange, SliceChange, WeightChange};
 
 /// The heading of options for recordings.
 pub(crate) const FOR_RECORDINGS: &str = "For recordings";
@@ -79,6 +79,11 @@ pub(crate) struct WhatIfArgs {
     /// others. Repeatable
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM=N")]
     pub(crate) nice: Vec<NiceChange>,
+    /// Replay tasks named COMM (or PREFIX*) with another slice, from 100us to 100ms, as sched_setattr() sets it;
+    /// `base` is that of all tasks. A shorter slice lets a task run sooner and for less time at once, with the same
+    /// share. Linux knows it from 6.12 on. Repeatable
+    #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM=TIME")]
+    pub(crate) slice: Vec<SliceChange>,
     /// Replay all tasks, or those named COMM (or PREFIX*), on these CPUs only, such as 0-3,8; more CPUs leave more
     /// choice. Kernel threads that are bound to other CPUs move to one of these. Repeatable
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "[COMM=]LIST")]

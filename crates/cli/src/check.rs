@@ -29,7 +29,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, short, value_name = "MACHINE")]
     machine: Option<String>,
     /// Recording of the same program under other circumstances: the replay is compared with this one, and predicts it.
-    /// The options --machine, --policy, --nice, --cpus, --weight and --quota then say what was different
+    /// The options --machine, --policy, --nice, --slice, --cpus, --weight and --quota then say what was different
     #[arg(long, value_name = "TRUTH")]
     against: Option<PathBuf>,
     #[command(flatten)]
@@ -71,6 +71,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
         Some(_) => {
             let mut workload = Arc::new(recording.workload.clone());
             let changed = input::change(&args.what_if, &mut workload, &machine)?;
+            input::note_without_slices(&workload, [(name, &policy)]);
             (wakelab_lab::scenarios(&machine, &workload, &[policy], kernel).remove(0), changed)
         }
     };

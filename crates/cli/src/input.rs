@@ -10,7 +10,7 @@ use wakelab_lab::{DEMO_NAME, Kernel, demo_recording};
 use wakelab_machine::{Machine, Term, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Scenario};
-use wakelab_trace::{Changed, Options, Recording, WhatIf};
+use wakelab_trace::{Changed, Header, Options, Recording, WhatIf};
 use wakelab_workload::Workload;
 
 use crate::args::{Host, ImportArgs, InputArgs, KernelArgs, RecordingArgs, SeedsArgs, WhatIfArgs};
@@ -71,10 +71,26 @@ pub(crate) fn comparison(
         if recording.is_some() {
             changed.push(change(&args.what_if, &mut workload, machine)?);
         }
+        note_without_slices(&workload, policy_names.iter().map(String::as_str).zip(&policies));
         scenarios.extend(wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel)));
         names.extend_from_slice(policy_names);
     }
     Ok(Comparison { scenarios, policy_names: names, seeds, recording, changed })
+}
+
+/// Says which policies do not know the slices that tasks of a workload ask for.
+pub(crate) fn note_without_slices<'a>(
+    workload: &Workload,
+    policies: impl IntoIterator<Item = (&'a str, &'a PolicySpec)>,
+) {
+    let asking = workload.tasks.iter().filter(|task| task.slice_ns.is_some()).count();
+    let without = policies.into_iter().filter(|(_, policy)| asking > 0 && policy.traits().own_slices == 0);
+    for (name, _) in without {
+        print::note(&format!(
+            "--policy {name}: tasks cannot ask for slices there, as in Linux before 6.12: those of {asking} tasks change \
+             nothing"
+        ));
+    }
 }
 
 /// `--host`, `--limit-s` and `--limit-events`.
@@ -252,14 +268,15 @@ fn options(args: &ImportArgs) -> Result<Options> {
     })
 }
 
-/// Changes the tasks of a recording by `--nice`, `--cpus`, `--weight` and `--quota`, and fits them onto the machine.
+/// Changes the tasks of a recording by `--nice`, `--slice`, `--cpus`, `--weight` and `--quota`, and fits them onto the
+/// machine.
 pub(crate) fn change(args: &WhatIfArgs, workload: &mut Arc<Workload>, machine: &Machine) -> Result<Changed> {
     what_if(args)
         .apply(Arc::make_mut(workload), machine.topology.nr_cpus() as u32)
         .map_err(|(option, error)| bad_input(format!("{option}: {error}")))
 }
 
-/// Refuses `--nice`, `--cpus`, `--weight` and `--quota` where a recording is compared with itself.
+/// Refuses `--nice`, `--slice`, `--cpus`, `--weight` and `--quota` where a recording is compared with itself.
 pub(crate) fn refuse_what_if(args: &WhatIfArgs) -> Result<()> {
     match what_if_options(args).next() {
         None => Ok(()),
@@ -276,15 +293,17 @@ pub(crate) fn truth(path: &Path, of: &[String]) -> Result<Recording> {
 
 fn what_if_options(args: &WhatIfArgs) -> impl Iterator<Item = String> {
     let nice = args.nice.iter().map(|change| format!("--nice {change}"));
+    let nice = nice.chain(args.slice.iter().map(|change| format!("--slice {change}")));
     let cpus = args.cpus.iter().map(|change| format!("--cpus {change}"));
     let weight = args.weight.iter().map(|change| format!("--weight {change}"));
     nice.chain(cpus).chain(weight).chain(args.quota.iter().map(|change| format!("--quota {change}")))
 }
 
-/// `--nice`, `--cpus`, `--weight` and `--quota`.
+/// `--nice`, `--slice`, `--cpus`, `--weight` and `--quota`.
 fn what_if(args: &WhatIfArgs) -> WhatIf {
     WhatIf {
         nice: args.nice.clone(),
+        slices: args.slice.clone(),
         cpus: args.cpus.clone(),
         weights: args.weight.clone(),
         quotas: args.quota.clone(),
@@ -377,13 +396,37 @@ pub(crate) fn recorded_policy(recording: &Recording) -> (String, Option<String>)
         return (DEFAULT_KERNEL.to_owned(), None);
     };
     let axes = header.patched_axes();
-    let name = format!("{nearest}{axes}");
+    let tunables = changed_tunables(header, recording, nearest);
+    let name = format!("{nearest}{axes}{tunables}");
     let as_patched = if axes.is_empty() { "" } else { ", and the axes nearest to its patch" };
+    let as_tuned = if tunables.is_empty() { "" } else { ", with the tunables that it had" };
     let why = format!(
-        "policy {name}: the newest kernel's that is not newer than the recorded one ({}){as_patched}",
+        "policy {name}: the newest kernel's that is not newer than the recorded one ({}){as_patched}{as_tuned}",
         printable(&header.kernel)
     );
     (name, Some(why))
+}
+
+/// Returns the tunables of the recorded kernel that are not the policy's defaults on as many CPUs, to be added to its
+/// name. A kernel has them from its boot on, whatever became of its CPUs.
+fn changed_tunables(header: &Header, recording: &Recording, policy: &str) -> String {
+    let machine = header.machine(&recording.workload.name).ok().flatten();
+    let nr_cpus = machine.map_or(recording.nr_cpus as usize, |machine| machine.topology.nr_cpus());
+    let default = |name: &str| {
+        let params = policy.parse::<PolicySpec>().ok()?.params(nr_cpus, 1_000_000).ok()?;
+        Some(match name {
+            "latency-ns" => params.latency_ns,
+            "min-granularity-ns" => params.min_granularity_ns,
+            "wakeup-granularity-ns" => params.wakeup_granularity_ns,
+            "migration-cost-ns" => params.migration_cost_ns,
+            _ => return None,
+        })
+    };
+    let changed = header.tunables.iter().filter(|(name, ns)| default(name).is_some_and(|its| its != **ns));
+    changed
+        .map(|(name, ns)| format!("+{name}={ns}"))
+        .filter(|word| format!("{policy}{word}").parse::<PolicySpec>().is_ok())
+        .collect()
 }
 
 /// What the reader must know about the recording, in a few lines.

@@ -386,7 +386,7 @@ impl Model {
         }
     }
 
-    /// Weight or affinity of some task changes. A queued task that may not stay is queued again.
+    /// Weight, slice or affinity of some task changes. A queued task that may not stay is queued again.
     fn task_changes(&mut self) {
         if !self.groups.is_empty() && self.random.chance(60) {
             return self.group_changes();
@@ -395,6 +395,10 @@ impl Model {
         if self.random.chance(60) {
             let weight = self.random_weight();
             return self.native.weight(task, weight, self.now_ns);
+        }
+        if self.random.chance(50) {
+            let slice_ns = self.random.pick(&[0, 1, 400_000, 700_000, 3_000_000, 20_000_000, u32::MAX]);
+            return self.native.slice(task, slice_ns, self.now_ns);
         }
         let allowed = self.new_affinity(task);
         if let Place::Queued(cpu) = self.places[task as usize]

@@ -187,6 +187,10 @@ impl Native {
         self.tell(Event { weight, ..Event::new(EventKind::Weight, 0, now_ns) }, Some(task));
     }
 
+    pub(crate) fn slice(&mut self, task: u32, slice_ns: u32, now_ns: u64) {
+        self.tell(Event { weight: slice_ns, ..Event::new(EventKind::Slice, 0, now_ns) }, Some(task));
+    }
+
     pub(crate) fn group_init(&mut self, slot: u32, parent: u32, shares: u32) {
         self.tell(Event { slot, parent, weight: shares, ..Event::new(EventKind::GroupInit, 0, 0) }, None);
     }

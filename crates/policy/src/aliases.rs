@@ -112,7 +112,6 @@ pub(crate) static ALIASES: [Alias; 8] = [
         policy: "linux-6.12+queue=fair-2025",
         differences: &[
             "The queue is fair-2025, so what is said below of sleepers, wakees and tasks that are picked again is not true of it.",
-            "A running task is protected for the shortest slice that waits beside it; here all slices are equal.",
             "sched_yield() takes the rest of the task's slice from it since 6.18; here it only lets others go first.",
             "Placing and balancing are those of linux-6.12: what changed there since is not modelled.",
         ],

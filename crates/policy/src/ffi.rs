@@ -113,6 +113,7 @@ unsafe extern "C" {
         flags: u32,
     ) -> c_int;
     pub(crate) fn wl_native_task_weight(p: *mut Instance, t: *mut Task, weight: u32, now_ns: u64) -> c_int;
+    pub(crate) fn wl_native_task_slice(p: *mut Instance, t: *mut Task, slice_ns: u32) -> c_int;
     pub(crate) fn wl_native_task_affinity(p: *mut Instance, t: *mut Task) -> c_int;
     pub(crate) fn wl_native_task_exit(p: *mut Instance, t: *mut Task, now_ns: u64) -> c_int;
 }

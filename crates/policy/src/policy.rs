@@ -402,6 +402,13 @@ impl Policy {
         unsafe { ffi::wl_native_task_weight(self.raw(), task, weight, now_ns) };
     }
 
+    /// The task asks for a slice of 0.1 to 100 ms; 0: for none any more. Changes nothing if the policy lacks the trait
+    /// `own_slices`.
+    pub fn task_slice(&mut self, task: &mut Task, slice_ns: u32) {
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_task_slice(self.raw(), task, slice_ns) };
+    }
+
     /// Ends the task's record.
     pub fn task_exit(&mut self, task: &mut Task, now_ns: u64) {
         // SAFETY: live objects.

@@ -25,10 +25,18 @@ pub(crate) fn ids_are_the_kernels() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name == Path::new("pid:[4026531836]"))
 }
 
+/// Where the kernel shows its tunables of scheduling, unless it is locked down.
+const SCHED: &str = "/sys/kernel/debug/sched";
+
+/// Returns the slice of tasks that ask for none, if the kernel shows it.
+pub(crate) fn base_slice_ns() -> Option<u32> {
+    text(format!("{SCHED}/base_slice_ns"))?.parse().ok()
+}
+
 /// Returns the header's lines about how the CPUs run and how the kernel schedules.
-pub(crate) fn settings() -> String {
+pub(crate) fn settings(base_slice_ns: Option<u32>) -> String {
     let cpu = |file: &str| format!("/sys/devices/system/cpu/{file}");
-    let sched = |file: &str| format!("/sys/kernel/debug/sched/{file}");
+    let sched = |file: &str| format!("{SCHED}/{file}");
     let mut lines = String::new();
     let mut say = |key: &str, path: String| {
         if let Some(text) = text(path).filter(|text| !text.is_empty()) {
@@ -43,12 +51,11 @@ pub(crate) fn settings() -> String {
     say("idle-governor", cpu("cpuidle/current_governor"));
     say(groups::AUTOGROUP, "/proc/sys/kernel/sched_autogroup_enabled".to_owned());
     say("sched-features", sched("features"));
-    for file in
-        ["base_slice_ns", "latency_ns", "min_granularity_ns", "wakeup_granularity_ns", "migration_cost_ns"]
-    {
+    for file in ["latency_ns", "min_granularity_ns", "wakeup_granularity_ns", "migration_cost_ns"] {
         say(&format!("sched-{}", file.replace('_', "-")), sched(file));
     }
-    lines
+    let base_slice = base_slice_ns.map(|ns| header::line(header::BASE_SLICE, &ns.to_string()));
+    lines + &base_slice.unwrap_or_default()
 }
 
 /// The most control groups of which a header tells.

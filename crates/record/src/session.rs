@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One recording, from the first look at the machine until perf has completed its data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -134,13 +134,12 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
                 .to_owned(),
         );
     }
-    if !selection.absent.is_empty() {
-        warnings.push(format!("this kernel does not have {}", selection.absent.join(", ")));
-    }
+    warnings.extend(absent(&selection));
     let header = Header {
         made_by: format!("{}, {version}", plan.made_by),
         kernel: facts::text("/proc/sys/kernel/osrelease").unwrap_or_default(),
         boot_options: facts::text("/proc/cmdline").unwrap_or_default(),
+        tunables: BTreeMap::new(),
         command: facts::shell_words(&plan.command),
         command_pid: ran.command_pid.filter(|_| ids_known),
         service: plan.service.clone(),
@@ -151,13 +150,20 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     };
     warnings.extend(header.patched_kernel());
     let mut lines = how(plan, &selection, &ran, began_s);
-    lines.push_str(&facts::settings());
+    let base_slice_ns = facts::base_slice_ns().or_else(|| tasks::usual_slice_ns(&before));
+    lines.push_str(&facts::settings(base_slice_ns));
     // Those of the beginning count; some may have been made since.
     facts::cgroups().into_iter().for_each(|(path, values)| _ = groups.entry(path).or_insert(values));
     lines.push_str(&facts::cgroup_lines(&groups));
-    lines.push_str(&task_lines(ids_known, &before, &after));
+    lines.push_str(&task_lines(ids_known, &before, &after, base_slice_ns));
     let (status, end_ns) = (ran.status, ran.end_ns);
     Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
+}
+
+/// Says which events the kernel does not have.
+fn absent(selection: &Selection) -> Option<String> {
+    let absent = &selection.absent;
+    (!absent.is_empty()).then(|| format!("this kernel does not have {}", absent.join(", ")))
 }
 
 /// Returns this machine with its text; `None`, with a warning, if it cannot be described.
@@ -187,8 +193,8 @@ fn measured(plan: &Plan, machine: Option<&Machine>, warnings: &mut Vec<String>) 
     })
 }
 
-fn task_lines(ids_known: bool, before: &Tasks, after: &Tasks) -> String {
-    if ids_known { tasks::lines(before, after, &facts::online()) } else { String::new() }
+fn task_lines(ids_known: bool, before: &Tasks, after: &Tasks, base_slice_ns: Option<u32>) -> String {
+    if ids_known { tasks::lines(before, after, &facts::online(), base_slice_ns) } else { String::new() }
 }
 
 /// Returns the header's lines about how the recording was made.

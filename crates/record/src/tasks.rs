@@ -20,6 +20,9 @@ pub(crate) struct Task {
     cgroup: String,
     /// The number and the nice value of its autogroup, if it has one.
     autogroup: Option<(u32, i32)>,
+    /// The slice that a fair task has, which may be its own; `None` before Linux 6.12, and for kernel threads: one that
+    /// has not run for a while has an old slice of all tasks.
+    slice_ns: Option<u32>,
 }
 
 /// All tasks, by their ids.
@@ -41,7 +44,9 @@ pub(crate) fn tasks(proc: &Path) -> Tasks {
             };
             let (Ok(stat), Ok(status)) = (read("stat"), read("status")) else { continue };
             if let Some(task) = task(process, &stat, &status, cgroup) {
-                tasks.insert(tid, Task { autogroup, ..task });
+                let sched = (!is_kernel_thread(&stat)).then(|| read("sched").ok()).flatten();
+                let slice_ns = sched.and_then(|text| slice_ns(&text));
+                tasks.insert(tid, Task { autogroup, slice_ns, ..task });
             }
         }
     }
@@ -79,6 +84,7 @@ fn task(process: u32, stat: &str, status: &str, cgroup: &str) -> Option<Task> {
         cpus: cpus.unwrap_or_default().trim().to_owned(),
         cgroup: cgroup.to_owned(),
         autogroup: None,
+        slice_ns: None,
     })
 }
 
@@ -86,6 +92,27 @@ fn task(process: u32, stat: &str, status: &str, cgroup: &str) -> Option<Task> {
 fn autogroup(text: &str) -> Option<(u32, i32)> {
     let (number, nice) = text.trim().strip_prefix("/autogroup-")?.split_once(" nice ")?;
     Some((number.parse().ok()?, nice.parse().ok()?))
+}
+
+/// Whether the flags in proc_pid_stat(5) have PF_KTHREAD of include/linux/sched.h.
+fn is_kernel_thread(stat: &str) -> bool {
+    let flags = stat.rsplit_once(") ").and_then(|(_, after)| after.split(' ').nth(6)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & 0x0020_0000 != 0)
+}
+
+/// Reads the slice of a task in /proc/PID/sched: `se.slice     :     1400000`.
+fn slice_ns(sched: &str) -> Option<u32> {
+    let value = sched.lines().find_map(|line| line.strip_prefix("se.slice")?.trim().strip_prefix(':'))?;
+    value.trim().parse().ok()
+}
+
+/// Returns the slice that most tasks have: that of tasks that ask for none. No task says whether its slice is its own.
+pub(crate) fn usual_slice_ns(tasks: &Tasks) -> Option<u32> {
+    let mut counts = BTreeMap::new();
+    for slice_ns in tasks.values().filter_map(|task| task.slice_ns) {
+        *counts.entry(slice_ns).or_insert(0u32) += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(slice_ns, _)| slice_ns)
 }
 
 /// Returns the group in a process's `cgroup` file that shares CPU time, and the number of its hierarchy: that of
@@ -104,8 +131,9 @@ pub(crate) fn cpu_cgroup(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the header's lines about the tasks that were there at the beginning, at the end, or both. `online` are the
-/// machine's CPUs, as a list: a task that may run on all of them is not pinned.
-pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str) -> String {
+/// machine's CPUs, as a list: a task that may run on all of them is not pinned. A task whose slice is not
+/// `base_slice_ns` has asked for it.
+pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str, base_slice_ns: Option<u32>) -> String {
     let mut all: BTreeMap<u32, (&Task, &str)> = end.iter().map(|(tid, task)| (*tid, (task, "end"))).collect();
     for (tid, task) in begin {
         // An id may have been given to another task meanwhile; then the first one counts.
@@ -113,7 +141,7 @@ pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str) -> String {
         all.insert(*tid, (task, if same { "begin,end" } else { "begin" }));
     }
     let of = |(tid, (task, at)): (&u32, &(&Task, &str))| {
-        let Task { process, comm, nice, policy, rt_priority, cpus, cgroup, autogroup } = task;
+        let Task { process, comm, nice, policy, rt_priority, cpus, cgroup, autogroup, slice_ns } = task;
         let policy = match policy {
             0 => "other".to_owned(),
             1 => format!("fifo rt_priority={rt_priority}"),
@@ -126,6 +154,8 @@ pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str) -> String {
         };
         let pinned = if covers(cpus, online) { String::new() } else { format!(" cpus={cpus}") };
         let (comm, cgroup) = (header::word(comm), header::word(cgroup));
+        let own = slice_ns.filter(|_| base_slice_ns.is_some() && *slice_ns != base_slice_ns);
+        let slice = own.map(|ns| format!(" slice_ns={ns}")).unwrap_or_default();
         let autogroup = match autogroup {
             None => String::new(),
             Some((number, 0)) => format!(" autogroup={number}"),
@@ -134,7 +164,7 @@ pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str) -> String {
         header::line(
             header::TASK,
             &format!(
-                "pid={tid} process={process} comm={comm} at={at} nice={nice} policy={policy}{pinned} cgroup={cgroup}{autogroup}"
+                "pid={tid} process={process} comm={comm} at={at} nice={nice} policy={policy}{pinned}{slice} cgroup={cgroup}{autogroup}"
             ),
         )
     };
@@ -179,6 +209,7 @@ mod tests {
             cpus: "0".to_owned(),
             cgroup: "/".to_owned(),
             autogroup: None,
+            slice_ns: None,
         };
         assert_eq!(migration(), expected);
         assert_eq!(task(18, "18 (x", STATUS, "/"), None);
@@ -189,7 +220,7 @@ mod tests {
         let free = Task { cpus: "0-63".to_owned(), policy: 0, autogroup: Some((7, -2)), ..migration() };
         let begin = Tasks::from([(18, migration()), (20, free.clone())]);
         let end = Tasks::from([(18, migration()), (20, Task { process: 9, ..free.clone() }), (21, free)]);
-        let text = lines(&begin, &end, "0-3");
+        let text = lines(&begin, &end, "0-3", Some(1_400_000));
         let line = |tid: u32| {
             let begins = format!("# wakelab-task: pid={tid} ");
             text.lines().find_map(|line| line.strip_prefix(&begins)).expect("a line").to_owned()
@@ -201,6 +232,20 @@ mod tests {
         assert!(line(20).contains(" at=begin ") && !line(20).contains("cpus="), "{text}");
         assert!(line(21).contains(" at=end ") && line(21).contains(" policy=other "), "{text}");
         assert!(line(21).ends_with(" cgroup=/ autogroup=7 autogroup_nice=-2"), "{text}");
+    }
+
+    #[test]
+    fn slices_that_differ_from_most_are_own() {
+        let text = "policy   :    0\nprio     :  120\nse.slice        :          400000\n";
+        assert!(is_kernel_thread(STAT) && !is_kernel_thread("7 (a) S 1 7 7 0 -1 4194304 0"));
+        assert_eq!((slice_ns(text), slice_ns("se.slicer : 1\nse.slice : x\n")), (Some(400_000), None));
+        let with = |slice_ns| Task { slice_ns, policy: 0, ..migration() };
+        let slices = [Some(1_400_000), Some(400_000), Some(1_400_000), None, None, None];
+        let tasks: Tasks = (1..).zip(slices.map(with)).collect();
+        assert_eq!((usual_slice_ns(&tasks), usual_slice_ns(&Tasks::new())), (Some(1_400_000), None));
+        let count = |base| lines(&tasks, &tasks, "0", base).matches(" slice_ns=").count();
+        assert_eq!((count(Some(1_400_000)), count(None)), (1, 0));
+        assert!(lines(&tasks, &tasks, "0", Some(1_400_000)).contains("pid=2 "));
     }
 
     #[test]

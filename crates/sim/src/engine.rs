@@ -152,6 +152,9 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let record = &mut self.kernel.records[task as usize];
         self.kernel.host.task_init(record, u64::from(task) + 1, spec.weight, TASK_NEW);
         self.kernel.host.set_affinity(record, spec.allowed.as_deref());
+        if let Some(slice_ns) = spec.slice_ns {
+            self.kernel.host.task_slice(record, slice_ns);
+        }
         self.init_group(task);
     }
 

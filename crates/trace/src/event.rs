@@ -77,6 +77,8 @@ pub struct Told<'a> {
     pub tid: u32,
     /// The CPUs where it may run, as a list like `0-3,8`; `None` means all.
     pub cpus: Option<&'a str>,
+    /// The slice that it has asked for, if it has.
+    pub slice_ns: Option<u32>,
     /// The size of its working set, if that is known.
     pub footprint_bytes: Option<u64>,
     /// It belongs to the service. Only our own exports say so of a task.
@@ -95,6 +97,7 @@ impl Told<'_> {
         Told {
             tid,
             cpus: None,
+            slice_ns: None,
             footprint_bytes: None,
             judged: false,
             cgroup: None,

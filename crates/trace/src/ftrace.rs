@@ -51,8 +51,9 @@ impl Format for Text {
         if self.printing || is_noise(text, any_event) { Line::Skip } else { Line::Unknown }
     }
 
-    /// `# wakelab-task: pid=7 cpus=0-3 footprint_bytes=32768 judged=1`; without `cpus=` it may run everywhere, and
-    /// without `judged=1` it does not belong to the service.
+    /// `# wakelab-task: pid=7 cpus=0-3 slice_ns=3000000 footprint_bytes=32768 judged=1`; without `cpus=` it may run
+    /// everywhere, without `slice_ns=` it has asked for no slice, and without `judged=1` it does not belong to the
+    /// service.
     fn told(line: &str) -> Option<Told<'_>> {
         let mut scan = Scan::new(line);
         let tid = (scan.eat(TOLD) && scan.eat(" pid=")).then(|| scan.id()).flatten()?;
@@ -61,10 +62,12 @@ impl Format for Text {
         } else {
             None
         };
+        let slice_ns = if scan.eat(" slice_ns=") { Some(scan.number()?.try_into().ok()?) } else { None };
         let footprint_bytes = scan.eat(" footprint_bytes=").then(|| scan.number()).flatten()?;
         let judged = scan.eat(" judged=1");
         scan.rest.is_empty().then_some(Told {
             cpus,
+            slice_ns,
             footprint_bytes: Some(footprint_bytes),
             judged,
             ..Told::nothing(tid)
@@ -294,6 +297,9 @@ mod tests {
     fn what_our_exports_tell() {
         let with = Told { cpus: Some("0-3,8"), footprint_bytes: Some(9), judged: true, ..Told::nothing(7) };
         assert_eq!(Text::told("# wakelab-task: pid=7 cpus=0-3,8 footprint_bytes=9 judged=1"), Some(with));
+        let sliced = Told { slice_ns: Some(200_000), ..with };
+        let text = "# wakelab-task: pid=7 cpus=0-3,8 slice_ns=200000 footprint_bytes=9 judged=1";
+        assert_eq!(Text::told(text), Some(sliced));
         let without = Told { cpus: None, judged: false, ..with };
         assert_eq!(Text::told("# wakelab-task: pid=7 footprint_bytes=9"), Some(without));
         assert_eq!(Text::told("# wakelab-task: pid=7"), None);

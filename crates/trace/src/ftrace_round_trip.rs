@@ -18,6 +18,7 @@ fn task(name: &str, weight: u32, allowed: Option<Vec<u32>>, footprint_bytes: u64
         start_ns: 0,
         process: 40,
         weight,
+        slice_ns: (footprint_bytes == 7).then_some(300_000),
         allowed,
         last_cpu: None,
         footprint_bytes,
@@ -248,9 +249,10 @@ proptest! {
                     read.push((event.time_ns, event.cpu, tid, event.context, format!("{:?}", event.what)));
                 }
                 Ok(Some(Item::Told(about))) => {
-                    let Told { tid, cpus, footprint_bytes, judged, .. } = about;
+                    let Told { tid, cpus, slice_ns, footprint_bytes, judged, .. } = about;
                     told.push((tid, cpus.map(str::to_owned), footprint_bytes.unwrap_or(0)));
                     prop_assert!(!judged);
+                    prop_assert_eq!(slice_ns, (tid == 2).then_some(300_000));
                 }
                 Ok(Some(item)) => prop_assert!(false, "{item:?}"),
                 end => break end.map(|_| ()),

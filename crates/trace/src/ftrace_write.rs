@@ -56,7 +56,8 @@ impl<W: Write> FtraceText<W> {
                 spec.allowed.as_deref().map(|cpus| format!(" cpus={}", cpu_list(cpus))).unwrap_or_default();
             let judged = if spec.judged { " judged=1" } else { "" };
             let bytes = spec.footprint_bytes;
-            text += &format!("{TOLD} pid={}{cpus} footprint_bytes={bytes}{judged}\n", task + 1);
+            let slice = spec.slice_ns.map(|slice_ns| format!(" slice_ns={slice_ns}")).unwrap_or_default();
+            text += &format!("{TOLD} pid={}{cpus}{slice} footprint_bytes={bytes}{judged}\n", task + 1);
         }
         let mut writer = FtraceText { out, tasks: Named::all(workload), error: None };
         let result = writer.out.write_all(text.as_bytes());

@@ -14,13 +14,15 @@
 //!     # wakelab-recorder: 18373,18374                              the tasks that recorded
 //!     # wakelab-event-cost-ns: 310
 //!     # wakelab-wake: kind=local idle-ns=0 ..                    what a wake-up costs (measured.rs)
+//!     # wakelab-sched-base-slice-ns: 1400000                   a tunable of the scheduler (the recorder adds it)
 //!     # wakelab-task: pid=18 comm=migration/0 cpus=0               a task that may not run everywhere
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use wakelab_machine::{Machine, MachineError};
+use wakelab_workload::SLICES_NS;
 
 use crate::event::Told;
 use crate::measured::{Measured, MeasuredWake};
@@ -35,6 +37,17 @@ pub const TASK: &str = "task";
 const BUSY: &str = "wakes-busy-percent";
 /// Longest value: a line must be shorter than any reader's limit.
 const MAX_VALUE_BYTES: usize = 16_000;
+
+/// Keys of the kernel's tunables of scheduling, and what policies call them.
+const TUNABLES: [(&str, &str); 5] = [
+    (BASE_SLICE, "min-granularity-ns"),
+    ("sched-min-granularity-ns", "min-granularity-ns"),
+    ("sched-latency-ns", "latency-ns"),
+    ("sched-wakeup-granularity-ns", "wakeup-granularity-ns"),
+    ("sched-migration-cost-ns", "migration-cost-ns"),
+];
+/// The key of the slice of tasks that ask for none (Linux 6.6 and later).
+pub const BASE_SLICE: &str = "sched-base-slice-ns";
 
 /// Options on a kernel's command line that change where wakees go.
 const PATCHES: [Patch; 1] = [Patch {
@@ -61,6 +74,8 @@ pub struct Header {
     pub kernel: String,
     /// The kernel's command line.
     pub boot_options: String,
+    /// The kernel's tunables of scheduling that policies have, too, in ns, by the policy's name for them.
+    pub tunables: BTreeMap<&'static str, u64>,
     /// The recorded command, as a shell would take it; empty if there was none.
     pub command: String,
     /// The id of the command's first task; `None` if there was no command, or if its id is not that of the events.
@@ -125,8 +140,8 @@ impl<'a> HeaderLine<'a> {
         Some(HeaderLine { key, value: value.trim() })
     }
 
-    /// What it says of a task: `pid=18 comm=migration/0 at=begin,end cpus=0 cgroup=/ autogroup=2`, in any order, and
-    /// words with other keys. `None` if it says neither CPUs nor a group.
+    /// What it says of a task: `pid=18 comm=migration/0 at=begin,end cpus=0 slice_ns=3000000 cgroup=/ autogroup=2`, in
+    /// any order, and words with other keys. `None` if it says neither CPUs nor a slice nor a group.
     pub(crate) fn told(&self) -> Option<Told<'a>> {
         let field = |name: &str| {
             let mut words = self.value.split(' ').filter_map(|word| word.split_once('='));
@@ -134,11 +149,13 @@ impl<'a> HeaderLine<'a> {
         };
         let tid = field("pid").and_then(|tid| tid.parse().ok()).filter(|_| self.key == TASK)?;
         let (cpus, cgroup) = (field("cpus"), field("cgroup").filter(|path| path.starts_with('/')));
+        let slice_ns = field("slice_ns").and_then(|ns| ns.parse().ok()).filter(|ns| SLICES_NS.contains(ns));
         let nice = field("autogroup_nice").and_then(|nice| nice.parse().ok()).unwrap_or(0);
         let session = field("autogroup").and_then(|number| number.parse().ok()).map(|number| (number, nice));
         let from_before = field("at") != Some("end");
-        (cpus.is_some() || cgroup.is_some()).then_some(Told {
+        (cpus.is_some() || slice_ns.is_some() || cgroup.is_some()).then_some(Told {
             cpus,
+            slice_ns,
             cgroup,
             session,
             from_before,
@@ -219,6 +236,11 @@ impl Header {
             "recorder" => self.recorder.extend(tids(value).unwrap_or_default()),
             "event-cost-ns" => self.event_cost_ns = value.parse().ok(),
             MeasuredWake::KEY => self.measured.wakes.extend(MeasuredWake::parse(value)),
+            key if key.starts_with("sched-") => {
+                if let Some((_, name)) = TUNABLES.iter().find(|(its, _)| *its == key) {
+                    self.tunables.extend(value.parse().ok().map(|ns: u64| (*name, ns)));
+                }
+            }
             BUSY => self.measured.busy_percent = value.parse().ok(),
             _ => {}
         }
@@ -276,6 +298,7 @@ mod tests {
             made_by: "wakelab 0.1.0, perf version 6.1.187".to_owned(),
             kernel: "6.18.44-fc".to_owned(),
             boot_options: "quiet sched_vcpu_pack=15".to_owned(),
+            tunables: BTreeMap::new(),
             command: r"sh -c 'printf \\n'".to_owned(),
             command_pid: Some(11),
             service: vec!["sh".to_owned(), "Web*".to_owned()],
@@ -331,11 +354,22 @@ mod tests {
     }
 
     #[test]
+    fn tunables_have_the_policy_s_names() {
+        let text = "# wakelab-sched-base-slice-ns: 2800000\n# wakelab-sched-migration-cost-ns: 500000\n\
+                    # wakelab-sched-features: PLACE_LAG NO_X\n# wakelab-sched-latency-ns: x\n";
+        let expected = BTreeMap::from([("migration-cost-ns", 500_000), ("min-granularity-ns", 2_800_000)]);
+        assert_eq!(read(text).tunables, expected);
+    }
+
+    #[test]
     fn what_is_said_of_tasks() {
         let told = |text| HeaderLine::parse(text).and_then(|line| line.told());
         let pinned = Told { cpus: Some("0,2-3"), ..Told::nothing(18) };
         assert_eq!(told("# wakelab-task: pid=18 comm=a=b nice=0 cpus=0,2-3"), Some(pinned));
         assert_eq!(told("# wakelab-task: pid=18 comm=a"), None);
+        let sliced = Told { slice_ns: Some(3_000_000), ..Told::nothing(18) };
+        assert_eq!(told("# wakelab-task: pid=18 slice_ns=3000000"), Some(sliced));
+        assert_eq!(told("# wakelab-task: pid=18 slice_ns=30"), None);
         let grouped =
             Told { cgroup: Some("/a"), session: Some((7, -3)), from_before: false, ..Told::nothing(18) };
         let text = "# wakelab-task: pid=18 comm=a at=end cgroup=/a autogroup=7 autogroup_nice=-3";

@@ -157,6 +157,7 @@ mod tests {
             start_ns,
             process: 1,
             weight: 1024,
+            slice_ns: None,
             allowed: None,
             last_cpu: None,
             footprint_bytes: 0,

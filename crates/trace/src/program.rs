@@ -35,6 +35,7 @@ pub(crate) const UNKNOWN_COMM: &str = "<...>";
 pub(crate) struct Known {
     /// The CPUs where it may run, shared by all tasks with the same set; `None` means all.
     allowed: Option<Rc<[u32]>>,
+    pub(crate) slice_ns: Option<u32>,
     pub(crate) footprint_bytes: u64,
     pub(crate) judged: bool,
 }
@@ -50,7 +51,7 @@ pub(crate) struct KnownTasks {
 impl KnownTasks {
     /// Notes a comment on a task, unless there was one before.
     pub(crate) fn note(&mut self, told: &Told<'_>) {
-        if told.cpus.is_none() && told.footprint_bytes.is_none() {
+        if told.cpus.is_none() && told.slice_ns.is_none() && told.footprint_bytes.is_none() {
             return;
         }
         let Entry::Vacant(entry) = self.by_tid.entry(told.tid) else { return };
@@ -63,10 +64,10 @@ impl KnownTasks {
             }
         });
         let footprint_bytes = told.footprint_bytes.unwrap_or(DEFAULT_FOOTPRINT_BYTES);
-        entry.insert(Known { allowed, footprint_bytes, judged: told.judged });
+        entry.insert(Known { allowed, slice_ns: told.slice_ns, footprint_bytes, judged: told.judged });
     }
 
-    /// Notes that a new task may run where its parent may, unless a comment says otherwise.
+    /// Notes that a new task may run where its parent may, and has its slice, unless a comment says otherwise.
     pub(crate) fn inherit(&mut self, parent_tid: u32, child_tid: u32) {
         if let Some(parent) = self.by_tid.get(&parent_tid).cloned() {
             self.by_tid.entry(child_tid).or_insert(parent);
@@ -454,6 +455,7 @@ pub(crate) fn workload(
             start_ns: if task.parent.is_some() { 0 } else { task.start_ns },
             process: task.process.unwrap_or(task.tid),
             weight: task.prio.map_or(1024, kernel::weight),
+            slice_ns: known.and_then(|known| known.slice_ns),
             allowed: bound_cpu
                 .map(|cpu| vec![cpu])
                 .or_else(|| known.and_then(|known| known.allowed.as_ref().map(|cpus| cpus.to_vec()))),

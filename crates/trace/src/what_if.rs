@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What-ifs on the tasks of a recording: another nice value, other CPUs, a smaller machine, other weights and quotas of
-//! groups.
+//! What-ifs on the tasks of a recording: another nice value, another slice, other CPUs, a smaller machine, other
+//! weights and quotas of groups.
 //!
 //! A change names tasks by the name, or by its beginning and `*`; for each task the longest pattern counts. The same
 //! goes for task groups and their paths, with or without the first slash. A nice
@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use wakelab_machine::{cpu_list, printable};
-use wakelab_workload::{Group, Quota, Task, Workload};
+use wakelab_workload::{Group, Quota, SLICES_NS, Task, Workload};
 
 use crate::fold::{Fit, Folded, fit, fold};
 use crate::groups::{WEIGHTS, quota_of_words, shares_of_weight};
@@ -26,6 +26,8 @@ use crate::program::cpus;
 
 /// The pattern that all names fit.
 const ALL: &str = "*";
+/// The word for a task that asks for no slice.
+const BASE_SLICE: &str = "base";
 /// The range of nice values.
 const NICE: std::ops::RangeInclusive<i32> = -20..=19;
 
@@ -34,6 +36,14 @@ const NICE: std::ops::RangeInclusive<i32> = -20..=19;
 pub struct NiceChange {
     comm: String,
     nice: i32,
+}
+
+/// Tasks of some name with another slice: `COMM=TIME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceChange {
+    comm: String,
+    /// `None`: that of all tasks.
+    slice_ns: Option<u32>,
 }
 
 /// Tasks of some name, or all, on other CPUs: `COMM=LIST` or `LIST`.
@@ -67,6 +77,8 @@ pub struct WhatIf {
     pub quotas: Vec<QuotaChange>,
     /// Nice values.
     pub nice: Vec<NiceChange>,
+    /// Slices of tasks.
+    pub slices: Vec<SliceChange>,
     /// CPUs where tasks may run.
     pub cpus: Vec<CpusChange>,
 }
@@ -76,18 +88,18 @@ pub struct WhatIf {
 pub struct Changed {
     /// What did not fit onto the machine.
     pub folded: Folded,
-    /// One for each change of [`WhatIf`]: nice values, CPUs, weights, quotas.
+    /// One for each change of [`WhatIf`]: nice values, slices, CPUs, weights, quotas.
     pub what_if: Vec<ChangedTasks>,
 }
 
 /// What a change did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedTasks {
-    /// `nice`, `cpus`, `weight` or `quota`.
+    /// `nice`, `slice`, `cpus`, `weight` or `quota`.
     pub option: &'static str,
     /// The pattern of names, or of paths.
     pub comm: String,
-    /// The nice value, the list of CPUs, the weight, or the quota.
+    /// The nice value, the slice, the list of CPUs, the weight, or the quota.
     pub to: String,
     /// The number of tasks that it changed.
     pub tasks: u64,
@@ -146,6 +158,36 @@ impl FromStr for NiceChange {
 impl fmt::Display for NiceChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.comm, self.nice)
+    }
+}
+
+impl FromStr for SliceChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SliceChange, String> {
+        let parse = || {
+            let (comm, time) = text.rsplit_once('=').filter(|(comm, _)| !comm.is_empty())?;
+            if time == BASE_SLICE {
+                return Some(SliceChange { comm: comm.to_owned(), slice_ns: None });
+            }
+            let units = [("us", 1_000.0), ("ms", 1_000_000.0)];
+            let (number, unit_ns) =
+                units.iter().find_map(|(unit, ns)| Some((time.strip_suffix(unit)?, ns)))?;
+            let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+            let slice_ns = number.parse::<f64>().ok().filter(|_| plain)? * unit_ns;
+            let (least, most) = (f64::from(*SLICES_NS.start()), f64::from(*SLICES_NS.end()));
+            Some(SliceChange { comm: comm.to_owned(), slice_ns: Some(slice_ns.clamp(least, most) as u32) })
+        };
+        parse().ok_or_else(|| {
+            "expected COMM=TIME with a slice from 100us to 100ms, such as postgres=3ms, or `base` for that of all tasks"
+                .to_owned()
+        })
+    }
+}
+
+impl fmt::Display for SliceChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.comm, self.to())
     }
 }
 
@@ -288,6 +330,28 @@ impl Change for NiceChange {
     }
 }
 
+impl Change for SliceChange {
+    const OPTION: &'static str = "slice";
+    type Of = Task;
+
+    fn pattern(&self) -> &str {
+        &self.comm
+    }
+
+    fn to(&self) -> String {
+        match self.slice_ns {
+            None => BASE_SLICE.to_owned(),
+            Some(ns) if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
+            Some(ns) => format!("{}us", f64::from(ns) / 1e3),
+        }
+    }
+
+    fn apply(&self, task: &mut Task, done: &mut ChangedTasks) {
+        task.slice_ns = self.slice_ns;
+        done.tasks += 1;
+    }
+}
+
 impl Change for CpusChange {
     const OPTION: &'static str = "cpus";
     type Of = Task;
@@ -363,6 +427,7 @@ impl WhatIf {
             }
         }
         let mut what_if = change_all(&self.nice, workload)?;
+        what_if.extend(change_all(&self.slices, workload)?);
         what_if.extend(change_all(&self.cpus, workload)?);
         what_if.extend(change_all(&self.weights, workload)?);
         what_if.extend(change_all(&self.quotas, workload)?);
@@ -423,6 +488,7 @@ impl ChangedTasks {
         let is_one = to.bytes().all(|byte| byte.is_ascii_digit());
         let of = match *option {
             "nice" => "at nice",
+            "slice" => "with the slice",
             _ if is_one => "only on CPU",
             _ => "only on CPUs",
         };
@@ -478,6 +544,32 @@ mod tests {
         for bad in ["/a", "=max", "/a=50", "/a=1/2/3", "/a=50000/5"] {
             let error = bad.parse::<QuotaChange>().expect_err(bad);
             assert!(error.contains("expected CGROUP=QUOTA_US/PERIOD_US"), "{error}");
+        }
+    }
+
+    #[test]
+    fn slices_of_tasks() {
+        let mut workload = workload(&["a1", "a2", "b"]);
+        workload.tasks[2].slice_ns = Some(5_000_000);
+        let slices = ["a*=0.4ms", "a2=1us", "b=base"].map(|text| text.parse().expect("a slice")).into();
+        let changed = WhatIf { slices, ..WhatIf::default() }.apply(&mut workload, 1).expect("it fits");
+        let slices: Vec<Option<u32>> = workload.tasks.iter().map(|task| task.slice_ns).collect();
+        assert_eq!(slices, [Some(400_000), Some(100_000), None]);
+        assert_eq!(
+            changed.notes(),
+            [
+                "what if: 1 task called a* with the slice 400us",
+                "what if: 1 task called a2 with the slice 100us",
+                "what if: 1 task called b with the slice base",
+            ]
+        );
+        let shown = |text: &str| text.parse::<SliceChange>().expect("a slice").to_string();
+        assert_eq!(
+            (shown("a=3ms"), shown("a=700us"), shown("a=1000ms")),
+            ("a=3ms".into(), "a=700us".into(), "a=100ms".into())
+        );
+        for bad in ["a", "a=", "=3ms", "a=3", "a=ms", "a=-1ms", "a=1e3us", "a=1.1.1ms", "a=nanms"] {
+            assert!(bad.parse::<SliceChange>().is_err(), "{bad}");
         }
     }
 

@@ -12,7 +12,7 @@ use wakelab_machine::printable;
 use crate::groups::check_shares;
 use crate::held::Held;
 use crate::limits::{
-    LINES_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX,
+    LINES_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, SLICES_NS, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX,
 };
 use crate::program::{Barrier, Channel, ChannelIndex, End, Lock, Op, Task, Workload};
 
@@ -173,6 +173,13 @@ impl Workload {
     }
 
     fn check_task(&self, task: &Task) -> Result<(), String> {
+        if let Some(slice_ns) = task.slice_ns.filter(|slice_ns| !SLICES_NS.contains(slice_ns)) {
+            return Err(format!(
+                "slice_ns {slice_ns}; expected {} to {}",
+                SLICES_NS.start(),
+                SLICES_NS.end()
+            ));
+        }
         if task.weight == 0 || task.weight > WEIGHT_MAX {
             return Err(format!("weight {}; expected 1 to {WEIGHT_MAX}", task.weight));
         }

@@ -20,7 +20,7 @@ use crate::file::{
 };
 use crate::groups::depth;
 use crate::limits::{
-    CPUS_MAX, LINES_MAX, MEMORY_BYTES_MAX, OPS_MAX, SHARES_MIN, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX,
+    CPUS_MAX, LINES_MAX, MEMORY_BYTES_MAX, OPS_MAX, SHARES_MIN, SLICES_NS, TASKS_MAX, TIME_NS_MAX, WEIGHT_MAX,
 };
 use crate::program::{Barrier, Channel, End, Group, Lock, Op, Quota, Task, Workload};
 use crate::steps::{Step, StepKind};
@@ -310,6 +310,10 @@ impl<'f> Expansion<'f> {
         }
         task.start_ns = self.within(&template.start_ns, 0, TIME_NS_MAX, "start-ns")?;
         task.weight = self.within(&template.weight, 1, u64::from(WEIGHT_MAX), "weight")? as u32;
+        if let Some(slice) = &template.slice_ns {
+            let (least, most) = SLICES_NS.into_inner();
+            task.slice_ns = Some(self.within(slice, least.into(), most.into(), "slice-ns")? as u32);
+        }
         if let Some(bytes) = &template.footprint_bytes {
             task.footprint_bytes = self.within(bytes, 0, MEMORY_BYTES_MAX, "footprint-bytes")?;
         }

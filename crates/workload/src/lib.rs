@@ -21,7 +21,7 @@ pub use check::CheckError;
 pub use error::WorkloadError;
 pub use file::{Allowed, Description, Param, WorkloadFile};
 pub use limits::{
-    GROUPS_MAX, HELD_LOCKS_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, SHARES_MIN, TASKS_MAX,
+    GROUPS_MAX, HELD_LOCKS_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, SHARES_MIN, SLICES_NS, TASKS_MAX,
     TIME_NS_MAX, WEIGHT_MAX,
 };
 pub use program::{

@@ -21,6 +21,8 @@ pub const MEMORY_BYTES_MAX: u64 = 1 << 44;
 pub const TIME_NS_MAX: u64 = 1 << 50;
 /// Weight of the heaviest task or group (Linux's MAX_SHARES).
 pub const WEIGHT_MAX: u32 = 1 << 18;
+/// The slices that a task can ask for; the kernel takes others for the nearest of these.
+pub const SLICES_NS: std::ops::RangeInclusive<u32> = 100_000..=100_000_000;
 /// Least shares of a group (Linux's MIN_SHARES).
 pub const SHARES_MIN: u32 = 2;
 /// Deepest nesting of loops.

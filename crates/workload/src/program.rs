@@ -109,6 +109,10 @@ pub struct Task {
     pub process: u32,
     /// Load weight; 1024 at nice 0.
     pub weight: u32,
+    /// The slice that the task asks for by sched_setattr(), as Linux knows it from 6.12 on; `None` means that of all
+    /// tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_ns: Option<u32>,
     /// CPUs that the task may run on, sorted; `None` means all.
     pub allowed: Option<Vec<u32>>,
     /// The CPU that a task without parent last ran on. `None`: the host spreads such tasks over the CPUs.
@@ -142,6 +146,7 @@ impl Task {
             start_ns: 0,
             process,
             weight: 1024,
+            slice_ns: None,
             allowed: None,
             last_cpu: None,
             footprint_bytes: DEFAULT_FOOTPRINT_BYTES,

@@ -50,6 +50,7 @@ fn task(name: &str, process: u32, footprint_bytes: u64, program: &[Op]) -> Task 
         start_ns: 0,
         process,
         weight: 1024,
+        slice_ns: None,
         allowed: None,
         last_cpu: None,
         footprint_bytes,

@@ -20,6 +20,7 @@ mod style_prose;
 mod style_rust;
 mod test;
 mod truth;
+mod truth_cases;
 mod truth_groups;
 mod vm;
 mod vm_ab;

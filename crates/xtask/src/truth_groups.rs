@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask truth-groups`: how true what-ifs about weights and nice values are. Records programs that compete for
-//! CPUs with some weights or nice values and with others, predicts each from the other, and prints the errors beside
-//! the differences between recordings of the same kind (the null error).
+//! `cargo xtask truth-groups`: how true what-ifs about weights, nice values and slices are. Records programs that
+//! compete for CPUs with some weights, nice values or slices and with others, predicts each from the other, and prints
+//! the errors beside the differences between recordings of the same kind (the null error).
 //!
 //! Other programs use the machine meanwhile. So all that compete are in one control group with the largest weight there
 //! is, and figures are relative to each other: a program's *share* is its CPU time by the time from the common
 //! beginning to its end, and *done* is that time. The work is the same in every recording, so a share follows from the
-//! division of the CPU alone.
+//! division of the CPU alone. A slice does not change shares, but how often programs are preempted, and how long they
+//! wait for a CPU.
 
 use std::fmt::Write;
 use std::fs;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 use crate::command::{self, Skipped};
 use crate::truth::{Files, built_wakelab, kernel_words, median, off_percent, value, wrapped};
+use crate::truth_cases::{CASES, Case, Program};
 
 /// Arguments of `cargo xtask truth-groups`.
 #[derive(Args)]
@@ -33,119 +35,65 @@ pub(crate) struct TruthGroupsArgs {
     files: Files,
 }
 
-/// Programs that compete, on two sides: with some weights and nice values, and with others.
-struct Case {
-    name: &'static str,
-    what: &'static str,
-    /// As many CPUs as this, the last ones of the machine.
-    cpus: usize,
-    programs: &'static [Program],
-    /// Groups below [`BASE`] with their `cpu.weight` on both sides, parents first.
-    groups: &'static [(&'static str, [u32; 2])],
+/// What is measured of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Figure {
+    /// CPU time by the time from the common beginning to its end, in percent.
+    Share,
+    /// That time, in ms.
+    Done,
+    /// How many times it left a CPU though it could run.
+    Preemptions,
+    /// How long it waited for a CPU, each time, on the median and in the worst twentieth; in ms.
+    Delay,
+    LongDelay,
 }
 
-struct Program {
-    name: &'static str,
-    group: &'static str,
-    nice: [i32; 2],
-    /// As truth/groups/compete.py reads it.
-    work: &'static str,
+pub(crate) const SHARES: [Figure; 2] = [Figure::Share, Figure::Done];
+pub(crate) const SWITCHES: [Figure; 2] = [Figure::Preemptions, Figure::Delay];
+pub(crate) const DELAYS: [Figure; 2] = [Figure::Delay, Figure::LongDelay];
+
+impl Figure {
+    /// What the page calls it.
+    fn words(self) -> &'static str {
+        match self {
+            Figure::Share => "share, %",
+            Figure::Done => "done, ms",
+            Figure::Preemptions => "preemptions",
+            Figure::Delay => "run delay p50, ms",
+            Figure::LongDelay => "run delay p95, ms",
+        }
+    }
+
+    fn decimals(self) -> usize {
+        match self {
+            Figure::Share => 1,
+            Figure::Done | Figure::Preemptions => 0,
+            Figure::Delay | Figure::LongDelay => 3,
+        }
+    }
+
+    /// The figure of a program. `what`: recorded or replayed.
+    fn of(self, check: &Value, name: &str, what: &str) -> Option<f64> {
+        let tasks = check["tasks"].as_array()?;
+        let of =
+            |comm: &str, figure: &str| value(tasks.iter().find(|tasks| tasks["comm"] == comm)?, figure, what);
+        let took_ns = || Some(of(name, "done_ns")? - of(GATE, "done_ns")?);
+        Some(match self {
+            Figure::Share => of(name, "cpu_ns")? / took_ns()? * 100.0,
+            Figure::Done => took_ns()? / 1e6,
+            Figure::Preemptions => of(name, "preemptions")?,
+            Figure::Delay => of(name, "run_delay_p50_ns")? / 1e6,
+            Figure::LongDelay => of(name, "run_delay_p95_ns")? / 1e6,
+        })
+    }
 }
-
-const SPIN: &str = "spin=25000000";
-const SHORT_SPIN: &str = "spin=12000000";
-
-const fn program(name: &'static str, group: &'static str, nice: [i32; 2], work: &'static str) -> Program {
-    Program { name, group, nice, work }
-}
-
-const fn fair(name: &'static str, group: &'static str, work: &'static str) -> Program {
-    program(name, group, [0, 0], work)
-}
-
-static CASES: [Case; 8] = [
-    Case {
-        name: "weights-2",
-        what: "two groups of one program",
-        cpus: 1,
-        programs: &[fair("one", "/a", SPIN), fair("two", "/b", SPIN)],
-        groups: &[("/a", [100, 300]), ("/b", [100, 100])],
-    },
-    Case {
-        name: "weights-many",
-        what: "a group of three programs beside a group of one",
-        cpus: 1,
-        programs: &[
-            fair("many", "/a", SHORT_SPIN),
-            fair("many", "/a", SHORT_SPIN),
-            fair("many", "/a", SHORT_SPIN),
-            fair("single", "/b", SPIN),
-        ],
-        groups: &[("/a", [100, 400]), ("/b", [100, 100])],
-    },
-    Case {
-        name: "weights-nested",
-        what: "two groups in one, beside another",
-        cpus: 1,
-        programs: &[
-            fair("inner-1", "/a/x", SHORT_SPIN),
-            fair("inner-2", "/a/y", SHORT_SPIN),
-            fair("outer", "/b", SPIN),
-        ],
-        groups: &[("/a", [100, 250]), ("/a/x", [100, 100]), ("/a/y", [100, 200]), ("/b", [100, 100])],
-    },
-    Case {
-        name: "weights-pulse",
-        what: "a program that pauses beside one that does not; with the small weight it gets less than it asks for",
-        cpus: 1,
-        programs: &[fair("pulse", "/a", "pulse=150000/80"), fair("steady", "/b", SPIN)],
-        groups: &[("/a", [100, 20]), ("/b", [100, 100])],
-    },
-    Case {
-        name: "weights-2-cpus",
-        what: "a group of three programs beside a group of one, on two CPUs",
-        cpus: 2,
-        programs: &[
-            fair("many", "/a", SPIN),
-            fair("many", "/a", SPIN),
-            fair("many", "/a", SPIN),
-            fair("single", "/b", SPIN),
-        ],
-        groups: &[("/a", [100, 600]), ("/b", [100, 100])],
-    },
-    Case {
-        name: "nice-2",
-        what: "two programs of one group",
-        cpus: 1,
-        programs: &[fair("one", "/n", SPIN), program("two", "/n", [0, 5], SPIN)],
-        groups: &[("/n", [100, 100])],
-    },
-    Case {
-        name: "nice-4",
-        what: "four programs of one group",
-        cpus: 1,
-        programs: &[
-            program("minus", "/n", [0, -4], SHORT_SPIN),
-            fair("zero", "/n", SHORT_SPIN),
-            program("three", "/n", [0, 3], SHORT_SPIN),
-            program("eight", "/n", [0, 8], SHORT_SPIN),
-        ],
-        groups: &[("/n", [100, 100])],
-    },
-    Case {
-        name: "nice-pulse",
-        what: "a program that pauses beside one that does not, in one group; as a nice one it gets less than it asks for",
-        cpus: 1,
-        programs: &[program("pulse", "/n", [0, 8], "pulse=150000/80"), fair("steady", "/n", SPIN)],
-        groups: &[("/n", [100, 100])],
-    },
-];
 
 /// The group of all that compete, below the root.
 const BASE: &str = "/wakelab-truth";
 /// Its `cpu.weight`, the largest one.
 const BASE_WEIGHT: u32 = 10_000;
-/// The bar for weights and nice values.
+/// The bar for weights and nice values, and here for slices.
 const BAR_PERCENT: f64 = 5.0;
 /// Tasks of truth/groups/compete.py that do not compete: its first one, and the one that ends when the others begin.
 const PARENT: &str = "truth";
@@ -272,7 +220,7 @@ fn measure(wakelab: &Path, case: &'static Case, folder: &Path, args: &TruthGroup
     for side in 0..2 {
         for repeat in 0..args.repeats {
             let (here, there) = (path(side, repeat), path(1 - side, repeat));
-            itself[side].push(check(wakelab, case, &cpus, &here, &[], &here)?);
+            itself[side].push(check(wakelab, case, &cpus, &here, &case.slices(side), &here)?);
             predicted[side].push(check(wakelab, case, &cpus, &here, &case.options(1 - side), &there)?);
         }
     }
@@ -284,7 +232,9 @@ fn record(wakelab: &Path, python: &str, case: &Case, side: usize, cpus: &str, pa
     groups.allow_below(&groups.folder)?;
     groups.make_all(case, side)?;
     let programs = case.programs.iter();
-    let programs = programs.map(|one| format!("{}:{}:{}:{}", one.name, one.group, one.nice[side], one.work));
+    let programs = programs.map(|one| {
+        format!("{}:{}:{}:{}:{}", one.name, one.group, one.nice[side], one.slice_us[side], one.work)
+    });
     let mut command = Command::new(wakelab);
     command.args(["record", "--no-measure", "-o"]).arg(path).args(["--", python]);
     command.arg(command::root().join("truth/groups/compete.py")).arg(cpus).arg(&groups.folder);
@@ -292,7 +242,7 @@ fn record(wakelab: &Path, python: &str, case: &Case, side: usize, cpus: &str, pa
 }
 
 /// What `wakelab check` says of a replay of `from` with some changes, beside `truth`. A recording does not tell the
-/// CPUs that a task has chosen for itself, so they are told.
+/// CPUs and the slice that a task has chosen for itself while it was made, so they are told.
 fn check(
     wakelab: &Path,
     case: &Case,
@@ -324,7 +274,20 @@ impl Case {
         let weights = groups.map(|(path, weights)| ("--weight", format!("{BASE}{path}={}", weights[side])));
         let programs = self.programs.iter().filter(|program| differ(program.nice.map(i64::from)));
         let nices = programs.map(|program| ("--nice", format!("{}={}", program.name, program.nice[side])));
-        weights.chain(nices).flat_map(|(option, value)| [option.to_owned(), value]).collect()
+        let all = weights.chain(nices).flat_map(|(option, value)| [option.to_owned(), value]);
+        all.chain(self.slices(side)).collect()
+    }
+
+    /// The options that tell the slices of one side.
+    fn slices(&self, side: usize) -> Vec<String> {
+        let mut programs: Vec<&Program> =
+            self.programs.iter().filter(|one| one.slice_us[0] != one.slice_us[1]).collect();
+        programs.dedup_by_key(|program| program.name);
+        let slice = |program: &&Program| match program.slice_us[side] {
+            0 => format!("{}=base", program.name),
+            us => format!("{}={us}us", program.name),
+        };
+        programs.iter().map(slice).flat_map(|value| ["--slice".to_owned(), value]).collect()
     }
 
     /// Says what the two sides are.
@@ -338,16 +301,6 @@ impl Case {
     }
 }
 
-/// The CPU time of a program as a part of the time from the common beginning to its end, in percent; and that time in
-/// milliseconds. `what`: recorded or replayed.
-fn share_and_done(check: &Value, name: &str, what: &str) -> Option<(f64, f64)> {
-    let tasks = check["tasks"].as_array()?;
-    let of =
-        |comm: &str, figure: &str| value(tasks.iter().find(|tasks| tasks["comm"] == comm)?, figure, what);
-    let took_ns = of(name, "done_ns")? - of(GATE, "done_ns")?;
-    Some((of(name, "cpu_ns")? / took_ns * 100.0, took_ns / 1e6))
-}
-
 /// One row of the page: a figure on the side that is predicted.
 struct Row {
     recorded: f64,
@@ -357,16 +310,14 @@ struct Row {
 }
 
 impl Measured {
-    /// The share (0) and the end (1) of a program, predicted from `side`.
+    /// Both figures of a program, predicted from `side`.
     fn rows(&self, side: usize, name: &str) -> Option<[Row; 2]> {
-        let of = |checks: &[Value], what: &str| -> Option<Vec<(f64, f64)>> {
-            checks.iter().map(|check| share_and_done(check, name, what)).collect()
-        };
-        let truth = of(&self.itself[1 - side], "recorded")?;
-        let predicted = of(&self.predicted[side], "replayed")?;
-        let row = |pick: fn(&(f64, f64)) -> f64| {
-            let truth: Vec<f64> = truth.iter().map(pick).collect();
-            let predicted: Vec<f64> = predicted.iter().map(pick).collect();
+        let row = |figure: Figure| {
+            let of = |checks: &[Value], what: &str| -> Option<Vec<f64>> {
+                checks.iter().map(|check| figure.of(check, name, what)).collect()
+            };
+            let truth = of(&self.itself[1 - side], "recorded")?;
+            let predicted = of(&self.predicted[side], "replayed")?;
             let pairs = truth.iter().enumerate().flat_map(|(index, &a)| {
                 truth[index + 1..].iter().map(move |&b| off_percent(a.max(b), a.min(b)))
             });
@@ -376,10 +327,11 @@ impl Measured {
             let error = median(errors.collect())?;
             Some(Row { recorded: median(truth)?, predicted: median(predicted)?, error, null })
         };
-        Some([row(|both| both.0)?, row(|both| both.1)?])
+        let [first, second] = self.case.figures;
+        Some([row(first)?, row(second)?])
     }
 
-    /// All rows: the side that they are predicted from, the name, share and end.
+    /// All rows: the side that they are predicted from, the name, both figures.
     fn all_rows(&self) -> Vec<(usize, &'static str, [Row; 2])> {
         let mut all = Vec::new();
         for side in 0..2 {
@@ -393,19 +345,17 @@ impl Measured {
     fn text(&self) -> String {
         let sides = self.case.sides();
         let mut out = format!("{}\n", self.case.name);
-        for (side, name, [share, done]) in self.all_rows() {
-            let _ = writeln!(
-                out,
-                "  to {:<24} {name:<8} share {:.1} % recorded, {:.1} % predicted ({:+.1} %, null {:.1}); done {:+.1} % \
-                 (null {:.1})",
-                sides[1 - side],
-                share.recorded,
-                share.predicted,
-                share.error,
-                share.null,
-                done.error,
-                done.null,
-            );
+        for (side, name, rows) in self.all_rows() {
+            let _ = write!(out, "  to {:<24} {name:<8}", sides[1 - side]);
+            for (figure, row) in self.case.figures.into_iter().zip(rows) {
+                let (words, decimals) = (figure.words(), figure.decimals());
+                let Row { recorded, predicted, error, null } = row;
+                let _ = write!(
+                    out,
+                    "  {words}: {recorded:.decimals$} recorded, {predicted:.decimals$} predicted ({error:+.1} %, null {null:.1})"
+                );
+            }
+            out.push('\n');
         }
         out
     }
@@ -415,16 +365,17 @@ impl Measured {
 fn page(measured: &[Measured], args: &TruthGroupsArgs) -> Result<String> {
     let command = if args.cases.is_empty() { String::new() } else { format!(" {}", args.cases.join(" ")) };
     let mut out = format!(
-        "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n# How true what-ifs about weights and nice values are\n\n\
+        "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n# How true what-ifs about weights, nice values and slices are\n\n\
          Written by `cargo xtask truth-groups{command} --repeats {0}` on {1}. The programs are those of \
-         [truth/groups/compete.py](../../truth/groups/compete.py); each case was recorded {0} times with some weights or \
-         nice values and {0} times with others, in turn, and each side was predicted from the other one by `--weight` \
-         and `--nice`. All programs of a case were in one control group, `{BASE}`, with the largest weight there is, \
+         [truth/groups/compete.py](../../truth/groups/compete.py); each case was recorded {0} times with some weights, \
+         nice values or slices and {0} times with others, in turn, and each side was predicted from the other one by \
+         `--weight`, `--nice` and `--slice`. All programs of a case were in one control group, `{BASE}`, with the largest weight there is, \
          because other programs used the machine, too; without it, programs of several sessions would be in several \
          groups, and nice values have no effect across groups. Programs on one CPU were bound to it.\n\n\
          A *share* is the CPU time of the programs of one name, by the time from the common beginning to the end of the \
          last of them. *Done* is that time; it also has what the same work takes more or less CPU time \
-         in one recording than in another. Errors are in percent of what was recorded, medians over recordings. *Null* \
+         in one recording than in another. Slices do not change shares; where they differ, the page has the number of \
+         preemptions and the time that programs waited for a CPU. Errors are in percent of what was recorded, medians over recordings. *Null* \
          is the difference between two recordings of the same kind: no prediction can be better.\n",
         args.repeats,
         kernel_words()?,
@@ -433,62 +384,70 @@ fn page(measured: &[Measured], args: &TruthGroupsArgs) -> Result<String> {
     for one in measured {
         let Case { name, what, .. } = one.case;
         let [first, second] = one.case.sides();
-        let _ = write!(
-            out,
-            "\n## {name}\n\n{what}: `{first}` and `{second}`.\n\n| predicted | program | share recorded | predicted | \
-             error (null) | done recorded, ms | predicted | error (null) |\n|---|---|---|---|---|---|---|---|\n",
-        );
-        for (side, name, [share, done]) in one.all_rows() {
-            let _ = writeln!(
-                out,
-                "| {} | {name} | {:.1} % | {:.1} % | {:+.1} ({:.1}) | {:.0} | {:.0} | {:+.1} ({:.1}) |",
-                one.case.sides()[1 - side],
-                share.recorded,
-                share.predicted,
-                share.error,
-                share.null,
-                done.recorded,
-                done.predicted,
-                done.error,
-                done.null,
-            );
+        let _ = write!(out, "\n## {name}\n\n{what}: `{first}` and `{second}`.\n\n| predicted | program |",);
+        for figure in one.case.figures {
+            let _ = write!(out, " {} recorded | predicted | error (null) |", figure.words());
+        }
+        out.push_str("\n|---|---|---|---|---|---|---|---|\n");
+        for (side, name, rows) in one.all_rows() {
+            let _ = write!(out, "| {} | {name} |", one.case.sides()[1 - side]);
+            for (figure, row) in one.case.figures.into_iter().zip(rows) {
+                let decimals = figure.decimals();
+                let Row { recorded, predicted, error, null } = row;
+                let _ = write!(
+                    out,
+                    " {recorded:.decimals$} | {predicted:.decimals$} | {error:+.1} ({null:.1}) |"
+                );
+            }
+            out.push('\n');
         }
     }
     Ok(out.lines().map(wrapped).collect())
 }
 
-/// The errors by case, without sign.
+/// The errors by case, without sign: a table for each pair of figures.
 fn summary(out: &mut String, measured: &[Measured]) {
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "\n## In short\n\nMedians over programs and both directions, without sign, and the number of figures that are \
-         within {BAR_PERCENT:.0} % or the null error.\n\n| case | share | null | done | null | within |\n\
-         |---|---|---|---|---|---|\n",
+        "\n## In short\n\nMedians over programs and both directions, without sign, in percent, and the number of figures \
+         that are within {BAR_PERCENT:.0} % or the null error.",
     );
-    let mut all = Vec::new();
-    let line = |out: &mut String, name: &str, rows: &[[Row; 2]]| {
-        let of = |figure: usize, pick: fn(&Row) -> f64| {
-            median(rows.iter().map(|both| pick(&both[figure]).abs()).collect()).unwrap_or(f64::NAN)
-        };
-        let [error, null]: [fn(&Row) -> f64; 2] = [|row| row.error, |row| row.null];
-        let is_within = |row: &&Row| row.error.abs() <= row.null.max(BAR_PERCENT);
-        let within = rows.iter().flatten().filter(is_within).count();
-        let _ = writeln!(
+    for figures in [SHARES, SWITCHES, DELAYS] {
+        let cases = || measured.iter().filter(|one| one.case.figures == figures);
+        if cases().next().is_none() {
+            continue;
+        }
+        let [first, second] = figures.map(|figure| figure.words().split(',').next().unwrap_or_default());
+        let _ = write!(
             out,
-            "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {within} of {} |",
-            of(0, error),
-            of(0, null),
-            of(1, error),
-            of(1, null),
-            rows.len() * 2,
+            "\n| case | {first} | null | {second} | null | within |\n|---|---|---|---|---|---|\n"
         );
-    };
-    for one in measured {
-        let rows: Vec<[Row; 2]> = one.all_rows().into_iter().map(|(.., rows)| rows).collect();
-        line(out, one.case.name, &rows);
-        all.extend(rows);
+        let mut all = Vec::new();
+        for one in cases() {
+            let rows: Vec<[Row; 2]> = one.all_rows().into_iter().map(|(.., rows)| rows).collect();
+            summary_line(out, one.case.name, &rows);
+            all.extend(rows);
+        }
+        summary_line(out, "**all**", &all);
     }
-    line(out, "**all**", &all);
+}
+
+fn summary_line(out: &mut String, name: &str, rows: &[[Row; 2]]) {
+    let of = |figure: usize, pick: fn(&Row) -> f64| {
+        median(rows.iter().map(|both| pick(&both[figure]).abs()).collect()).unwrap_or(f64::NAN)
+    };
+    let [error, null]: [fn(&Row) -> f64; 2] = [|row| row.error, |row| row.null];
+    let is_within = |row: &&Row| row.error.abs() <= row.null.max(BAR_PERCENT);
+    let within = rows.iter().flatten().filter(is_within).count();
+    let _ = writeln!(
+        out,
+        "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {within} of {} |",
+        of(0, error),
+        of(0, null),
+        of(1, error),
+        of(1, null),
+        rows.len() * 2,
+    );
 }
 
 #[cfg(test)]
@@ -511,9 +470,10 @@ mod tests {
     #[test]
     fn shares_and_ends_by_hand() {
         let check = checked(1.0, 2.0);
-        assert_eq!(share_and_done(&check, "one", "recorded"), Some((75.0, 400.0)));
-        assert_eq!(share_and_done(&check, "two", "replayed"), Some((40.0, 1000.0)));
-        assert_eq!(share_and_done(&check, "three", "recorded"), None);
+        let of = |name: &str, what: &str| SHARES.map(|figure| figure.of(&check, name, what));
+        assert_eq!(of("one", "recorded"), [Some(75.0), Some(400.0)]);
+        assert_eq!(of("two", "replayed"), [Some(40.0), Some(1000.0)]);
+        assert_eq!(of("three", "recorded"), [None, None]);
         // The side that is predicted took 400 and 440 ms; predicted are 480 and 440.
         let measured = Measured {
             case: case("weights-2"),
@@ -539,6 +499,8 @@ mod tests {
         assert_eq!((first.as_str(), second.as_str()), ("/a=100, /a/y=100", "/a=250, /a/y=200"));
         assert_eq!(case("weights-2").options(1), ["--weight", "/wakelab-truth/a=300"]);
         assert_eq!(case("nice-2").options(1), ["--nice", "two=5"]);
+        assert_eq!(case("slice-beside").options(1), ["--slice", "steady=20000us"]);
+        assert_eq!(case("slice-both").options(0), ["--slice", "one=base", "--slice", "two=base"]);
         assert_eq!(case("weights-many").names(), ["many", "single"]);
     }
 
@@ -550,7 +512,12 @@ mod tests {
             for program in case.programs {
                 assert!(case.groups.iter().any(|(path, _)| *path == program.group), "{}", case.name);
                 let same = case.programs.iter().filter(|other| other.name == program.name);
-                assert!(same.clone().all(|other| other.nice == program.nice), "{}", case.name);
+                assert!(
+                    same.clone()
+                        .all(|other| (other.nice, other.slice_us) == (program.nice, program.slice_us)),
+                    "{}",
+                    case.name
+                );
             }
         }
     }

@@ -22,6 +22,7 @@ enum Event {
     Sleep(usize),
     Quiescent(usize),
     Weight(usize, u32),
+    Slice(usize, u32),
     Affinity(usize, u64),
     Exit(usize),
     Tick(u32, Option<usize>),
@@ -45,6 +46,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => task.clone().prop_map(Event::Sleep),
         2 => task.clone().prop_map(Event::Quiescent),
         1 => (task.clone(), 0u32..100_000).prop_map(|(task, weight)| Event::Weight(task, weight)),
+        1 => (task.clone(), 0u32..120_000_000).prop_map(|(task, ns)| Event::Slice(task, ns)),
         2 => (task.clone(), any::<u64>()).prop_map(|(task, mask)| Event::Affinity(task, mask)),
         1 => task.clone().prop_map(Event::Exit),
         3 => (cpu, prop::option::of(task)).prop_map(|(cpu, task)| Event::Tick(cpu, task)),
@@ -99,6 +101,7 @@ impl World {
             }
             Event::Quiescent(task) => policy.quiescent(&mut tasks[task], now_ns),
             Event::Weight(task, weight) => policy.task_weight(&mut tasks[task], weight, now_ns),
+            Event::Slice(task, slice_ns) => policy.task_slice(&mut tasks[task], slice_ns),
             Event::Affinity(task, mask) => {
                 let allowed: Vec<u32> = (0..nr).filter(|cpu| mask >> cpu & 1 != 0).collect();
                 policy.set_affinity(&mut tasks[task], Some(&allowed));
@@ -175,6 +178,19 @@ impl World {
             prop_assert_eq!(state.nr_running as usize, on(2).count(), "running on {}", cpu);
             let load: u64 = queued().chain(on(2)).map(|task| u64::from(task.weight)).sum();
             prop_assert_eq!(state.load, load, "load of {}", cpu);
+            let own: Vec<u32> = queued()
+                .chain(on(2))
+                .filter(|task| task.own_slice_ns > 0)
+                .map(|task| (task.own_slice_ns >> 16).ilog2().min(10))
+                .collect();
+            let counted = |class: u32| own.iter().filter(|&&its| its == class).count() as u32;
+            prop_assert_eq!(state.fair.nr_own as usize, own.len(), "slices on {}", cpu);
+            prop_assert_eq!(
+                &state.slices.nr[..],
+                (0..11).map(counted).collect::<Vec<_>>(),
+                "slices on {}",
+                cpu
+            );
             let product = |task: &Task| task.vtime.wrapping_mul(u64::from(task.hweight));
             let sum = queued().chain(on(2)).map(product).fold(0, u64::wrapping_add);
             if self.policy.params().queue >= Queue::Fair as u32 {

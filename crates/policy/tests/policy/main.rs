@@ -43,6 +43,7 @@ mod queue_delayed;
 mod queue_fair;
 mod reference;
 mod shapes;
+mod slices;
 mod spec;
 mod tables;
 mod taken;

@@ -278,6 +278,12 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 #define wl_task_weight(p, t, weight, now_ns)                                                       \
 	logged_event(WL_EVENT_WEIGHT, (t), now_ns, 0, LOG_PAIR(weight, 0),                         \
 		     wl_task_weight((p), (t), (weight), log_now))
+#define wl_task_slice(p, t, slice_ns)                                                              \
+	({                                                                                         \
+		u32 log_of = (slice_ns);                                                           \
+		logged_event(WL_EVENT_SLICE, (t), bpf_ktime_get_ns(), 0, LOG_PAIR(log_of, 0),      \
+			     wl_task_slice((p), (t), log_of));                                     \
+	})
 #define wl_task_group(p, t, slot, now_ns)                                                          \
 	({                                                                                         \
 		u32 log_to = (slot);                                                               \

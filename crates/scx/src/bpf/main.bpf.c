@@ -351,12 +351,16 @@ void BPF_STRUCT_OPS(wakelab_set_cpumask, struct task_struct *p, const struct cpu
 	tctx->goes_on = 0;
 }
 
+/* The kernel tells of the weight after each sched_setattr(), which may have set a slice. */
 void BPF_STRUCT_OPS(wakelab_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_ctx *tctx = task_ctx(p);
 
-	if (tctx)
-		wl_task_weight(&policy, &tctx->task, task_weight(weight), bpf_ktime_get_ns());
+	if (!tctx)
+		return;
+	wl_task_weight(&policy, &tctx->task, task_weight(weight), bpf_ktime_get_ns());
+	if (own_slice_ns(p) != tctx->task.own_slice_ns)
+		wl_task_slice(&policy, &tctx->task, own_slice_ns(p));
 }
 
 /*

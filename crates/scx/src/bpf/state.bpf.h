@@ -285,4 +285,12 @@ static u32 task_weight(u32 scx_weight)
 	return weight ?: 1;
 }
 
+/* The slice that a task has asked for by sched_setattr(); 0: none. */
+static u32 own_slice_ns(const struct task_struct *p)
+{
+	if (!bpf_core_field_exists(p->se.custom_slice) || !p->se.custom_slice)
+		return 0;
+	return p->se.slice;
+}
+
 #endif /* SCX_WAKELAB_STATE_H */

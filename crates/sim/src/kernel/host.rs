@@ -178,6 +178,11 @@ impl<'a> Host<'a> {
         self.policy.set_affinity(task, allowed);
     }
 
+    /// The task asks for a slice.
+    pub(crate) fn task_slice(&mut self, task: &mut Task, slice_ns: u32) {
+        self.policy.task_slice(task, slice_ns);
+    }
+
     /// A group begins.
     pub(crate) fn group_init(&mut self, slot: u32, parent: u32, shares: u32) {
         self.policy.group_init(slot, parent, shares);

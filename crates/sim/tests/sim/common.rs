@@ -34,6 +34,7 @@ pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
         start_ns: 0,
         process: 0,
         weight: 1024,
+        slice_ns: None,
         allowed: None,
         last_cpu: Some(cpu),
         footprint_bytes: 0,
