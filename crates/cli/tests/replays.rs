@@ -272,3 +272,52 @@ fn a_limit_on_losses_fails() {
     assert_eq!((code, &nothing[..]), (Some(2), ""), "{errors}");
     assert!(errors.contains("no metric is called 'p98'"), "{errors}");
 }
+
+#[test]
+fn a_check_has_the_tunables_that_the_kernel_had() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = |base_slice_ns: u32| {
+        let events = std::fs::read_to_string(fixture("hackbench.perf.txt")).expect("a fixture");
+        let header = "# wakelab-record: wakelab\n# wakelab-kernel: 6.18.44\n";
+        let text = format!("{header}# wakelab-sched-base-slice-ns: {base_slice_ns}\n{events}");
+        let path = folder.path().join("recording");
+        std::fs::write(&path, text).expect("a file");
+        let path = path.to_str().expect("a name");
+        let json = wakelab(&["check", path, "--seeds", "1", "--format", "json"]);
+        let checked: Value = serde_json::from_str(&json).expect("JSON");
+        checked["policy"].as_str().expect("a name").to_owned()
+    };
+    assert_eq!(policy(1_400_000), "linux-6.17", "the kernel's default on two CPUs");
+    assert_eq!(policy(2_800_000), "linux-6.17+min-granularity-ns=2800000");
+}
+
+#[test]
+fn slices_are_for_kernels_that_know_them() {
+    let machine = fixture("recorded-on.toml");
+    let run = |policy: &str, slice: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_wakelab"))
+            .arg("run")
+            .arg(fixture("hackbench.perf.txt"))
+            .arg("--machine")
+            .arg(&machine)
+            .args(["--policy", policy, "--format", "json"])
+            .args(slice)
+            .output()
+            .expect("the command was built");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let outcome = result["policies"][0]["runs"][0]["outcome"].clone();
+        assert_eq!(outcome["ending"], "completed");
+        (outcome, String::from_utf8(output.stderr).expect("text"))
+    };
+    let slice = ["--slice", "hackbench=100us"];
+    let (before, _) = run("linux-6.6", &[]);
+    let (same, note) = run("linux-6.6", &slice);
+    assert_eq!(before, same);
+    assert!(note.contains("tasks cannot ask for slices there"), "{note}");
+    let (before, _) = run("linux-6.12", &[]);
+    // Others keep their slices, so the tasks of the recording are served in another order.
+    let (after, note) = run("linux-6.12", &slice);
+    assert_ne!(before, after);
+    assert!(!note.contains("cannot ask"), "{note}");
+}
