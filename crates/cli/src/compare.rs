@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_lab::{Kernel, Runner, export_perfetto, observe_replays, observe_timeline, replay_on_itself};
+use wakelab_lab::{
+    Kernel, LabError, Runner, Timeline, export_perfetto, observe_replays, observe_timeline, replay_on_itself,
+};
 use wakelab_report::{Check, Comparison, Limit, PageParts, ReplayErrors};
 use wakelab_sim::HostProfile;
 use wakelab_trace::{Changed, Recording};
@@ -69,6 +71,10 @@ pub(crate) struct CompareArgs {
     /// first seed; it needs no network (docs/guide/timelines.md)
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Write the time slices of the runs with the first seed to FILE as a Parquet table, each with its wait and its
+    /// wake-up (docs/guide/timelines.md)
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// Show all rows, where waiting and time went, and why each CPU was chosen, not only the rows that moved
     #[arg(long)]
     all: bool,
@@ -106,6 +112,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let create =
         |option, path: &Option<PathBuf>| path.as_deref().map(|path| output(args, option, path)).transpose();
     let (perfetto, report) = (create("--perfetto", &args.perfetto)?, create("--report", &args.report)?);
+    let parquet = create("--parquet", &args.parquet)?;
     let bar = Bar::new();
     let runner = bar.runner(&args.seeds.threads);
     let outcomes =
@@ -118,9 +125,18 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         compared = compared.with_replay_errors(errors);
     }
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
-    if let Some(file) = report {
-        let page = page(&compared, &comparison, check.as_ref(), &runner)?;
-        file.write(page.as_bytes())?;
+    if report.is_some() || parquet.is_some() {
+        let timelines = timelines(&comparison, &runner)?;
+        if let Some(file) = report {
+            let command = print::command_line();
+            let parts = PageParts { timelines: &timelines, check: check.as_ref(), command: &command };
+            file.write(compared.html(&parts).as_bytes())?;
+        }
+        if let Some(mut file) = parquet {
+            let written = compared.write_slices(&timelines, file.writer());
+            file.check(written.map_err(LabError::Write))?;
+            file.finish()?;
+        }
     }
     if let Some(mut file) = perfetto {
         let (names, seed) = (compared.column_names(), comparison.seeds[0]);
@@ -142,19 +158,12 @@ fn output(args: &CompareArgs, option: &'static str, path: &Path) -> Result<Outpu
     OutputFile::create(option, path, &inputs)
 }
 
-/// Runs everything once more with the first seed, and returns the page of the result.
-fn page(
-    compared: &Comparison<'_>,
-    comparison: &input::Comparison,
-    check: Option<&Check>,
-    runner: &Runner<'_>,
-) -> Result<String> {
+/// Runs everything once more with the first seed, and returns what each run did.
+fn timelines(comparison: &input::Comparison, runner: &Runner<'_>) -> Result<Vec<Timeline>> {
     let scenarios = &comparison.scenarios;
     let seed = comparison.seeds[0];
     let observed = runner.in_parallel(scenarios.len(), |index| observe_timeline(&scenarios[index], seed));
-    let timelines = observed.into_iter().map(|run| Ok(run?.1)).collect::<Result<Vec<_>>>()?;
-    let command = print::command_line();
-    Ok(compared.html(&PageParts { timelines: &timelines, check, command: &command }))
+    observed.into_iter().map(|run| Ok(run?.1)).collect()
 }
 
 /// Replays the recording as `wakelab check` does. `None` if that cannot be done.

@@ -35,6 +35,7 @@ mod sensitivity;
 mod service;
 mod sign_map;
 mod sign_map_svg;
+mod slices;
 mod style;
 pub mod svg;
 mod table;
