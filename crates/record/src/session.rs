@@ -25,7 +25,7 @@ use crate::facts;
 use crate::open_files::descriptors;
 use crate::perf::{Order, Program, Recorder, status_words};
 use crate::stop::{Stop, Woken};
-use crate::tasks::{self, Tasks, tasks, threads};
+use crate::tasks::{self, Tasks, look_at_descendants, tasks, threads};
 use crate::wakes;
 
 /// What to record, and how.
@@ -75,6 +75,14 @@ pub struct Taken {
     pub(crate) program: Program,
 }
 
+/// When the first look at the command's tasks is taken, after its start. A program like `taskset` has begun the next one
+/// by then.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+
+/// Each look is later than the one before by this factor, because most tasks inherit what was seen of the first ones,
+/// and each look takes time from the command.
+const LOOKS_APART: u32 = 4;
+
 /// What happened while events were on.
 struct Ran {
     /// How the command ended, if it ended by itself.
@@ -84,6 +92,8 @@ struct Ran {
     command_pid: Option<u32>,
     /// The thread that waited for the command.
     waiter: Option<u32>,
+    /// The command's tasks, as they were seen while it ran.
+    seen: Tasks,
 }
 
 /// Records until the command ends, until the limit, or until a stop.
@@ -155,7 +165,9 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     // Those of the beginning count; some may have been made since.
     facts::cgroups().into_iter().for_each(|(path, values)| _ = groups.entry(path).or_insert(values));
     lines.push_str(&facts::cgroup_lines(&groups));
-    lines.push_str(&task_lines(ids_known, &before, &after, base_slice_ns));
+    if ids_known {
+        lines.push_str(&tasks::lines(&before, &ran.seen, &after, &facts::online(), base_slice_ns));
+    }
     let (status, end_ns) = (ran.status, ran.end_ns);
     Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
 }
@@ -193,10 +205,6 @@ fn measured(plan: &Plan, machine: Option<&Machine>, warnings: &mut Vec<String>) 
     })
 }
 
-fn task_lines(ids_known: bool, before: &Tasks, after: &Tasks, base_slice_ns: Option<u32>) -> String {
-    if ids_known { tasks::lines(before, after, &facts::online(), base_slice_ns) } else { String::new() }
-}
-
 /// Returns the header's lines about how the recording was made.
 fn how(plan: &Plan, selection: &Selection, ran: &Ran, began_s: u64) -> String {
     let ended = match (plan.command.is_empty(), ran.status) {
@@ -231,20 +239,22 @@ fn run(
     let Some((program, arguments)) = command.split_first() else {
         stop.wait(0, until);
         recorder.tell("disable")?;
-        return Ok(Ran { status: None, end_ns: now_ns()?, command_pid: None, waiter: None });
+        let seen = Tasks::new();
+        return Ok(Ran { status: None, end_ns: now_ns()?, command_pid: None, waiter: None, seen });
     };
     let mut child = Command::new(program)
         .args(arguments)
         .spawn()
         .map_err(|why| RecordError::NoCommand { program: program.clone(), why })?;
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("process ids are positive ints"));
+    let mut seen = Tasks::new();
     let (woken, disabled, end_ns, waiter) = thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             wait_for_end(pid);
             stop.command_ended();
             u32::try_from(gettid().as_raw()).ok()
         });
-        let woken = stop.wait(0, until);
+        let woken = watch(child.id(), until, stop, &mut seen);
         let disabled = recorder.tell("disable");
         let end_ns = now_ns();
         if woken != Woken::CommandEnded {
@@ -255,7 +265,23 @@ fn run(
     let status = child.wait().map_err(system("wait for the command"))?;
     disabled?;
     let status = Some(status).filter(|_| woken == Woken::CommandEnded);
-    Ok(Ran { status, end_ns: end_ns?, command_pid: Some(child.id()), waiter })
+    Ok(Ran { status, end_ns: end_ns?, command_pid: Some(child.id()), waiter, seen })
+}
+
+/// Waits for the command's end, for a stop, or until a time, and looks at the command's tasks now and then.
+fn watch(command_pid: u32, until: Option<Instant>, stop: &Stop, seen: &mut Tasks) -> Woken {
+    let began = Instant::now();
+    let mut look = FIRST_LOOK;
+    loop {
+        let look_at = began + look;
+        let ends_first = until.is_some_and(|until| until <= look_at);
+        let woken = stop.wait(0, Some(until.filter(|_| ends_first).unwrap_or(look_at)));
+        if woken != Woken::TimeIsUp || ends_first {
+            return woken;
+        }
+        look_at_descendants(Path::new("/proc"), command_pid, seen);
+        look *= LOOKS_APART;
+    }
 }
 
 /// Ends the command: by SIGTERM, and at a further stop by SIGKILL. It is not reaped before the caller does that, so no

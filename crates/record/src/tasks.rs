@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The tasks of a machine as /proc shows them, before and after a recording: what no event says of them.
+//! The tasks of a machine as /proc shows them before and after a recording, and those of a recorded command while it
+//! runs: what no event says of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -28,29 +29,54 @@ pub(crate) struct Task {
 /// All tasks, by their ids.
 pub(crate) type Tasks = BTreeMap<u32, Task>;
 
+/// The most processes of which one look at a command reads the tasks, which takes about 10 ms.
+const MOST: usize = 256;
+
 /// Returns the tasks that `proc` (normally `/proc`) shows now. Those that end meanwhile may be missing.
 pub(crate) fn tasks(proc: &Path) -> Tasks {
     let mut tasks = Tasks::new();
-    for process in numbered(proc) {
-        let folder = proc.join(process.to_string());
-        // Threads share a cgroup, but for threaded cgroups, which have no use here that is known.
-        let cgroup = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
-        let cgroup = cpu_cgroup(&cgroup).map(|(_, path)| path).unwrap_or_default();
-        let autogroup = fs::read_to_string(folder.join("autogroup")).ok().and_then(|text| autogroup(&text));
-        for tid in numbered(&folder.join("task")) {
-            let folder = folder.join(format!("task/{tid}"));
-            let read = |file: &str| {
-                fs::read(folder.join(file)).map(|text| String::from_utf8_lossy(&text).into_owned())
-            };
-            let (Ok(stat), Ok(status)) = (read("stat"), read("status")) else { continue };
-            if let Some(task) = task(process, &stat, &status, cgroup) {
-                let sched = (!is_kernel_thread(&stat)).then(|| read("sched").ok()).flatten();
-                let slice_ns = sched.and_then(|text| slice_ns(&text));
-                tasks.insert(tid, Task { autogroup, slice_ns, ..task });
-            }
+    numbered(proc).into_iter().for_each(|process| add_process(proc, process, &mut tasks));
+    tasks
+}
+
+/// Adds the tasks of `process` and of its descendants to those that were seen before, or replaces them. A command that
+/// binds itself to CPUs (`taskset`) is seen by this alone, because it is in no look before or after it.
+///
+/// Descendants are found by their parents' ids, in the order of theirs: a child of a lower id than its parent's, born
+/// after the ids began anew, is not.
+pub(crate) fn look_at_descendants(proc: &Path, process: u32, tasks: &mut Tasks) {
+    let mut found = BTreeSet::from([process]);
+    for other in numbered(proc).into_iter().filter(|other| *other > process) {
+        let stat = fs::read_to_string(proc.join(format!("{other}/stat"))).unwrap_or_default();
+        if parent(&stat).is_some_and(|parent| found.contains(&parent)) && found.len() < MOST {
+            found.insert(other);
         }
     }
-    tasks
+    found.into_iter().for_each(|process| add_process(proc, process, tasks));
+}
+
+/// Reads the parent's id of proc_pid_stat(5).
+fn parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(") ")?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn add_process(proc: &Path, process: u32, tasks: &mut Tasks) {
+    let folder = proc.join(process.to_string());
+    // Threads share a cgroup, but for threaded cgroups, which have no use here that is known.
+    let cgroup = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
+    let cgroup = cpu_cgroup(&cgroup).map(|(_, path)| path).unwrap_or_default();
+    let autogroup = fs::read_to_string(folder.join("autogroup")).ok().and_then(|text| autogroup(&text));
+    for tid in numbered(&folder.join("task")) {
+        let folder = folder.join(format!("task/{tid}"));
+        let read =
+            |file: &str| fs::read(folder.join(file)).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let (Ok(stat), Ok(status)) = (read("stat"), read("status")) else { continue };
+        if let Some(task) = task(process, &stat, &status, cgroup) {
+            let sched = (!is_kernel_thread(&stat)).then(|| read("sched").ok()).flatten();
+            let slice_ns = sched.and_then(|text| slice_ns(&text));
+            tasks.insert(tid, Task { autogroup, slice_ns, ..task });
+        }
+    }
 }
 
 /// Returns the ids of a process's threads.
@@ -130,11 +156,19 @@ pub(crate) fn cpu_cgroup(text: &str) -> Option<(&str, &str)> {
     found.map(|(hierarchy, _, path)| (hierarchy, path))
 }
 
-/// Returns the header's lines about the tasks that were there at the beginning, at the end, or both. `online` are the
-/// machine's CPUs, as a list: a task that may run on all of them is not pinned. A task whose slice is not
-/// `base_slice_ns` has asked for it.
-pub(crate) fn lines(begin: &Tasks, end: &Tasks, online: &str, base_slice_ns: Option<u32>) -> String {
-    let mut all: BTreeMap<u32, (&Task, &str)> = end.iter().map(|(tid, task)| (*tid, (task, "end"))).collect();
+/// Returns the header's lines about the tasks that were there at the beginning, at the end, or both, and of those that
+/// were seen only between. `online` are the machine's CPUs, as a list: a task that may run on all of them is not
+/// pinned. A task whose slice is not `base_slice_ns` has asked for it.
+pub(crate) fn lines(
+    begin: &Tasks,
+    between: &Tasks,
+    end: &Tasks,
+    online: &str,
+    base_slice_ns: Option<u32>,
+) -> String {
+    let mut all: BTreeMap<u32, (&Task, &str)> =
+        between.iter().map(|(tid, task)| (*tid, (task, "between"))).collect();
+    all.extend(end.iter().map(|(tid, task)| (*tid, (task, "end"))));
     for (tid, task) in begin {
         // An id may have been given to another task meanwhile; then the first one counts.
         let same = end.get(tid).is_some_and(|at_end| at_end.process == task.process);
@@ -188,6 +222,8 @@ fn ranges(list: &str) -> Option<Vec<(u32, u32)>> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     const STAT: &str = "18 (migration/0 (x)) S 2 0 0 0 -1 69238848 0 0 0 0 0 7 0 0 -100 -5 1 0 22 0 0 \
@@ -220,7 +256,8 @@ mod tests {
         let free = Task { cpus: "0-63".to_owned(), policy: 0, autogroup: Some((7, -2)), ..migration() };
         let begin = Tasks::from([(18, migration()), (20, free.clone())]);
         let end = Tasks::from([(18, migration()), (20, Task { process: 9, ..free.clone() }), (21, free)]);
-        let text = lines(&begin, &end, "0-3", Some(1_400_000));
+        let between = Tasks::from([(21, migration()), (22, migration())]);
+        let text = lines(&begin, &between, &end, "0-3", Some(1_400_000));
         let line = |tid: u32| {
             let begins = format!("# wakelab-task: pid={tid} ");
             text.lines().find_map(|line| line.strip_prefix(&begins)).expect("a line").to_owned()
@@ -232,6 +269,7 @@ mod tests {
         assert!(line(20).contains(" at=begin ") && !line(20).contains("cpus="), "{text}");
         assert!(line(21).contains(" at=end ") && line(21).contains(" policy=other "), "{text}");
         assert!(line(21).ends_with(" cgroup=/ autogroup=7 autogroup_nice=-2"), "{text}");
+        assert!(line(22).contains(" at=between ") && line(22).contains(" cpus=0 "), "{text}");
     }
 
     #[test]
@@ -243,9 +281,9 @@ mod tests {
         let slices = [Some(1_400_000), Some(400_000), Some(1_400_000), None, None, None];
         let tasks: Tasks = (1..).zip(slices.map(with)).collect();
         assert_eq!((usual_slice_ns(&tasks), usual_slice_ns(&Tasks::new())), (Some(1_400_000), None));
-        let count = |base| lines(&tasks, &tasks, "0", base).matches(" slice_ns=").count();
+        let count = |base| lines(&tasks, &Tasks::new(), &tasks, "0", base).matches(" slice_ns=").count();
         assert_eq!((count(Some(1_400_000)), count(None)), (1, 0));
-        assert!(lines(&tasks, &tasks, "0", Some(1_400_000)).contains("pid=2 "));
+        assert!(lines(&tasks, &Tasks::new(), &tasks, "0", Some(1_400_000)).contains("pid=2 "));
     }
 
     #[test]
@@ -266,6 +304,21 @@ mod tests {
         assert_eq!(autogroup("/autogroup-7 nice 0\n"), Some((7, 0)));
         assert_eq!(autogroup("/autogroup-12 nice -5\n"), Some((12, -5)));
         assert_eq!(autogroup(""), None);
+    }
+
+    #[test]
+    fn descendants_are_found_with_their_affinity() {
+        let mut child = Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().expect("a shell");
+        let mut seen = Tasks::new();
+        while !seen.values().any(|task| task.comm == "sleep") {
+            look_at_descendants(Path::new("/proc"), child.id(), &mut seen);
+        }
+        let sleep = seen.iter().find(|(_, task)| task.comm == "sleep").map(|(tid, _)| *tid).expect("seen");
+        assert_eq!(seen[&sleep].cpus, tasks(Path::new("/proc"))[&child.id()].cpus);
+        assert!(!seen.contains_key(&std::process::id()));
+        let kill = Command::new("kill").args([sleep, child.id()].map(|pid| pid.to_string())).status();
+        assert!(kill.expect("kill").success());
+        child.wait().expect("it was started");
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl<'a> HeaderLine<'a> {
         let slice_ns = field("slice_ns").and_then(|ns| ns.parse().ok()).filter(|ns| SLICES_NS.contains(ns));
         let nice = field("autogroup_nice").and_then(|nice| nice.parse().ok()).unwrap_or(0);
         let session = field("autogroup").and_then(|number| number.parse().ok()).map(|number| (number, nice));
-        let from_before = field("at") != Some("end");
+        let from_before = !matches!(field("at"), Some("end" | "between"));
         (cpus.is_some() || slice_ns.is_some() || cgroup.is_some()).then_some(Told {
             cpus,
             slice_ns,
