@@ -12,6 +12,11 @@
  *   balancing	The load of a CPU is the sum of the W of its groups and of the weights of
  *		tasks outside any group; a pull's budget is in that unit, and a task uses its
  *		hweight of it, as with task_h_load()
+ *   usual	The tasks of a group share W(K,i) by the group's usual load there, a moving mean of
+ *		T(K,i) over ticks, and not by T(K,i) itself. Queues are flat, and a queued task keeps the
+ *		hweight of its arrival; with T(K,i), tasks of one group would weigh as differently
+ *		as the group had tasks when each arrived. In the kernel they are alike, because
+ *		each group is a queue
  *
  * Example: 2 CPUs; groups A and B have 1024 shares; two tasks of A are on CPU 0, one of A and one
  * of B on CPU 1. W(A,0) is 1024 * 2048 / 3072 = 682, W(A,1) = 341 and W(B,1) = 1024: on CPU 1, B
@@ -24,18 +29,40 @@
  * joins or leaves, and a division per level at each tick of a group's task. That record is written
  * by all CPUs, and its transfers are not counted: the kernel adds to tg->load_avg only changes of
  * more than 1/64, at most once per ms and CPU. It fails where tasks come and go faster than ticks:
- * the kernel's loads are decayed averages over tens of milliseconds, these are present sums.
+ * W(K,i) goes by present sums, where the kernel has decayed averages over tens of milliseconds; and
+ * while K has fewer tasks on a CPU than usual, they receive less than W(K,i) there, beside others.
  */
 #ifndef WL_GROUPS_LOAD_H
 #define WL_GROUPS_LOAD_H
 
 #include "group.h"
 
+/*
+ * Follows the group's load, by a sixteenth at each tick: 64 ms at 250 ticks a second. The usual
+ * load stays until the mean is half as much again, or half as much, because each change makes
+ * waiting tasks of the group weigh unlike those that arrive.
+ */
+WL_INLINE void wl_load_notice(struct wl_group_cpu *gc)
+{
+	u64 load = wl_read_once(gc->load), mean = wl_read_once(gc->mean_load);
+	u64 usual = wl_read_once(gc->usual_load);
+
+	load = load < ~0u ? load : ~0u;
+	if (mean)
+		load = load < mean ? mean - (mean - load) / 16 : mean + (load - mean) / 16;
+	wl_write_once(gc->mean_load, load);
+	if (2 * load > 3 * usual || 2 * load < usual)
+		wl_write_once(gc->usual_load, load);
+}
+
 /* The CPU's running task is of this group: what its groups weigh there follows the other CPUs. */
 WL_FN int wl_load_tick(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 {
+	struct wl_group_cpu *own = wl_group_cpu_at(p, slot, cpu);
 	u32 at = slot, i;
 
+	if (own)
+		wl_load_notice(own);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 

@@ -75,8 +75,8 @@ pub struct Taken {
     pub(crate) program: Program,
 }
 
-/// When the first look at the command's tasks is taken, after its start. A program like `taskset` has begun the next one
-/// by then.
+/// When the first look at the command's tasks is taken, after its start. A program like `taskset` has begun the next
+/// one by then.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 
 /// Each look is later than the one before by this factor, because most tasks inherit what was seen of the first ones,
@@ -165,9 +165,8 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     // Those of the beginning count; some may have been made since.
     facts::cgroups().into_iter().for_each(|(path, values)| _ = groups.entry(path).or_insert(values));
     lines.push_str(&facts::cgroup_lines(&groups));
-    if ids_known {
-        lines.push_str(&tasks::lines(&before, &ran.seen, &after, &facts::online(), base_slice_ns));
-    }
+    let told = tasks::lines(&before, &ran.seen, &after, &facts::online(), base_slice_ns);
+    lines.push_str(if ids_known { &told } else { "" });
     let (status, end_ns) = (ran.status, ran.end_ns);
     Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
 }

@@ -42,8 +42,8 @@ pub(crate) fn tasks(proc: &Path) -> Tasks {
 /// Adds the tasks of `process` and of its descendants to those that were seen before, or replaces them. A command that
 /// binds itself to CPUs (`taskset`) is seen by this alone, because it is in no look before or after it.
 ///
-/// Descendants are found by their parents' ids, in the order of theirs: a child of a lower id than its parent's, born
-/// after the ids began anew, is not.
+/// Descendants are found by their parents' ids, in ascending order: a child that is born when the ids begin again at
+/// the lowest is not.
 pub(crate) fn look_at_descendants(proc: &Path, process: u32, tasks: &mut Tasks) {
     let mut found = BTreeSet::from([process]);
     for other in numbered(proc).into_iter().filter(|other| *other > process) {

@@ -69,7 +69,8 @@ fn vtime_goes_by_the_part_of_the_cpu() {
 /// With queue=fair a task whose part changes keeps its lag and what is left of its slice, in run time.
 #[test]
 fn a_part_that_changes_keeps_lag_and_slice() {
-    let mut host = Host::new(policy_with_groups("linux-6.12", &machine(2, None, 4, 1), 1));
+    // With groups=load, a part does not change at once.
+    let mut host = Host::new(policy_with_groups("linux-6.12+groups=task-weight", &machine(2, None, 4, 1), 1));
     host.policy.group_init(1, 0, 1024);
     let mut a = queued(&mut host, 1024, 1, 0);
     let _outside = queued(&mut host, 1024, 0, 0);

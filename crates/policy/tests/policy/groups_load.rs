@@ -25,6 +25,27 @@ fn counted(host: &Host, slot: u32) -> [u32; 2] {
     [0, 1].map(|cpu| host.policy.group_cpu(slot, cpu).counted)
 }
 
+/// The mean of the group's load is 1024 + 64 a tick after its second task came, and 1541 after 11 such steps, rounded
+/// down: more than 1024 by half.
+#[test]
+fn tasks_share_by_their_groups_usual_load() {
+    let mut host = host(1);
+    let mut first = queue(&mut host, 0, 1);
+    host.switch_in(&mut first, 0);
+    let tick = |host: &mut Host, first: &mut Task| {
+        host.now_ns += MS;
+        host.policy.tick(0, Some(first), host.now_ns);
+        (host.policy.group_cpu(1, 0).usual_load, first.hweight)
+    };
+    assert_eq!(tick(&mut host, &mut first), (1024, 1024 * HWEIGHT_ONE));
+    let second = queue(&mut host, 0, 1);
+    assert_eq!(second.hweight, 1024 * HWEIGHT_ONE, "as the one that runs");
+    for _ in 0..10 {
+        assert_eq!(tick(&mut host, &mut first), (1024, 1024 * HWEIGHT_ONE));
+    }
+    assert_eq!(tick(&mut host, &mut first), (1541, 1024 * HWEIGHT_ONE * 1024 / 1541));
+}
+
 /// The header's example: A (slot 1) has two tasks on CPU 0 and one on CPU 1, B (2) has one there.
 #[test]
 fn a_group_weighs_its_shares_once() {
