@@ -6,8 +6,11 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use wakelab_machine::Term;
-use wakelab_trace::{CpusChange, NiceChange, QuotaChange, SliceChange, WeightChange};
+use wakelab_machine::{CostChange, Term};
+use wakelab_trace::{CpusChange, FasterChange, NiceChange, QuotaChange, SliceChange, WeightChange};
+
+/// The heading of options that change what is simulated.
+pub(crate) const WHAT_IF: &str = "What if";
 
 /// The heading of options for recordings.
 pub(crate) const FOR_RECORDINGS: &str = "For recordings";
@@ -29,6 +32,10 @@ pub(crate) struct InputArgs {
     pub(crate) import: ImportArgs,
     #[command(flatten)]
     pub(crate) what_if: WhatIfArgs,
+    /// Replace a cost of the machine: NAME, or NAME.PART, is one of `wakelab machines NAME`, with or without its unit,
+    /// such as wakeup=0 or ipi_flight.llc=500. Repeatable
+    #[arg(long, help_heading = WHAT_IF, value_name = "NAME=VALUE")]
+    pub(crate) cost: Vec<CostChange>,
 }
 
 /// A recording.
@@ -72,9 +79,12 @@ pub(crate) struct ImportArgs {
     pub(crate) strict: bool,
 }
 
-/// Changes to the tasks of a recording.
+/// Changes to tasks.
 #[derive(Args)]
 pub(crate) struct WhatIfArgs {
+    /// Give tasks named COMM (or PREFIX*) N % less CPU work, also in a workload that is no recording. Repeatable
+    #[arg(long, help_heading = WHAT_IF, value_name = "COMM=N%")]
+    pub(crate) faster: Vec<FasterChange>,
     /// Replay tasks named COMM (or PREFIX*) at nice N, from -20 to 19; a larger value gives them less CPU time beside
     /// others. Repeatable
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM=N")]
@@ -138,6 +148,15 @@ pub(crate) struct SeedArg {
     pub(crate) seed: u64,
 }
 
+/// The longest waits, one by one.
+#[derive(Args)]
+pub(crate) struct SlowestArg {
+    /// Show the N longest waits of the service with the first seed: when, behind whom, why the task was placed where it
+    /// waited, and what was idle then
+    #[arg(long, value_name = "N", value_parser = slowest())]
+    pub(crate) slowest: Option<usize>,
+}
+
 /// The number of threads of a batch.
 #[derive(Args)]
 pub(crate) struct ThreadsArg {
@@ -175,6 +194,11 @@ pub(crate) struct FormatArg {
     /// Format of the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// Parses a number of waits.
+fn slowest() -> impl TypedValueParser<Value = usize> {
+    clap::value_parser!(u32).range(1..=1_000).map(|waits| waits as usize)
 }
 
 /// Parses a number of replays.

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
         None => (replay_on_itself(&recording, &machine, policy, kernel), Changed::default()),
         Some(_) => {
             let mut workload = Arc::new(recording.workload.clone());
-            let changed = input::change(&args.what_if, &mut workload, &machine)?;
+            let changed = input::change(&input::what_if(&args.what_if), &mut workload, &machine, true)?;
             input::note_without_slices(&workload, [(name, &policy)]);
             (wakelab_lab::scenarios(&machine, &workload, &[policy], kernel).remove(0), changed)
         }

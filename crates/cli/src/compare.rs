@@ -36,7 +36,7 @@ pub(crate) struct CompareArgs {
     input: InputArgs,
     /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "input", "recording", "workload", "recorded_on", "of", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "nice", "slice", "cpus", "weight", "quota", "machine",
+        "input", "recording", "workload", "recorded_on", "of", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "nice", "slice", "cpus", "weight", "quota", "faster", "cost", "machine",
         "no_check", "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
     ])]
     scenario: Option<PathBuf>,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         None => {
             let machines = (&args.machine[..], &args.without.without[..]);
             let seeds = input::seeds(&args.seeds);
-            input::comparison(&args.input, machines, &args.policy, &args.kernel, seeds)?
+            input::comparison(&args.input, machines, &args.policy, &args.kernel, seeds, true)?
         }
     };
     for scenario in &comparison.scenarios {
@@ -212,7 +212,8 @@ pub(crate) fn show(
 ) -> Result<()> {
     match format {
         RunsFormat::Json => {
-            let explained = |recording| explained(recording, resolved.changed.first());
+            let changed = resolved.changed.iter().find(|changed| !changed.what_if.is_empty());
+            let explained = |recording| explained(recording, changed.or(resolved.changed.first()));
             let recording = resolved.recording.as_ref().map(explained).transpose()?;
             print::json(&comparison.document(recording))
         }
@@ -234,7 +235,7 @@ pub(crate) fn show(
 
 /// Returns what the JSON says about a recording: everything but the workload, which is in the scenario; `changed` is
 /// for the first machine.
-fn explained(recording: &Recording, changed: Option<&Changed>) -> Result<serde_json::Value> {
+pub(crate) fn explained(recording: &Recording, changed: Option<&Changed>) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(recording)?;
     let object = value.as_object_mut().context("a recording is a struct")?;
     object.remove("workload");

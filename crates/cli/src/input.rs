@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use wakelab_lab::{DEMO_NAME, Kernel, demo_recording};
-use wakelab_machine::{Machine, Term, printable};
+use wakelab_machine::{CostChange, Machine, Term, printable};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Scenario};
 use wakelab_trace::{Changed, Header, Options, Recording, WhatIf};
@@ -41,18 +41,46 @@ pub(crate) struct Comparison {
     pub(crate) changed: Vec<Changed>,
 }
 
-/// Reads the input and makes a scenario of it for each machine and each policy.
+/// Reads the input and makes a scenario of it for each machine and each policy. `beside`: a what-if of one policy on
+/// one machine is compared with that policy and machine unchanged; otherwise everything is changed.
 pub(crate) fn comparison(
     args: &InputArgs,
     (machines, without): (&[String], &[Term]),
     policy_names: &[String],
     kernel: &KernelArgs,
     seeds: Vec<u64>,
+    beside: bool,
 ) -> Result<Comparison> {
     let policies = policies(policy_names)?;
     let (workload, recording) = input(args)?;
     let machine = |name: &String| machine_of(name, recording.as_ref(), without);
     let machines = machines.iter().map(machine).collect::<Result<Vec<_>>>()?;
+    note_unused(policy_names, &machines);
+    let is_one = machines.len() == 1 && policies.len() == 1;
+    let sides: &[bool] = if beside && is_one && has_what_if(args) { &[false, true] } else { &[true] };
+    let (mut scenarios, mut names, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for &is_changed in sides {
+        let what_if = if is_changed { what_if(&args.what_if) } else { WhatIf::default() };
+        let costs = if is_changed { &args.cost[..] } else { &[] };
+        let words = if sides.len() > 1 {
+            words_of(&what_if_options(&args.what_if), is_changed)
+        } else {
+            String::new()
+        };
+        for machine in &machines {
+            let machine = with_costs(machine, costs)?;
+            let mut workload = Arc::clone(&workload);
+            changed.push(change(&what_if, &mut workload, &machine, recording.is_some())?);
+            note_without_slices(&workload, policy_names.iter().map(String::as_str).zip(&policies));
+            scenarios.extend(wakelab_lab::scenarios(&machine, &workload, &policies, self::kernel(kernel)));
+            names.extend(policy_names.iter().map(|name| format!("{name}{words}")));
+        }
+    }
+    Ok(Comparison { scenarios, policy_names: names, seeds, recording, changed })
+}
+
+/// Notes axes that a policy sets and does not use on machines of two speeds.
+pub(crate) fn note_unused(policy_names: &[String], machines: &[Arc<Machine>]) {
     let has_two_speeds = |machine: &Arc<Machine>| {
         let speeds = || machine.topology.cpus.iter().map(|cpu| cpu.capacity);
         speeds().min() != speeds().max()
@@ -64,18 +92,31 @@ pub(crate) fn comparison(
             here.for_each(|line| print::note(&format!("--policy {name}: {line}")));
         }
     }
-    let (mut scenarios, mut names, mut changed) = (Vec::new(), Vec::new(), Vec::new());
-    for machine in &machines {
-        let mut workload = Arc::clone(&workload);
-        // Workloads stay strict: a file that names a CPU means that CPU.
-        if recording.is_some() {
-            changed.push(change(&args.what_if, &mut workload, machine)?);
+}
+
+/// Whether an option changes tasks or costs.
+pub(crate) fn has_what_if(args: &InputArgs) -> bool {
+    !args.cost.is_empty() || !what_if_options(&args.what_if).is_empty()
+}
+
+/// What follows the policy in the name of a changed column.
+fn words_of(options: &[String], is_changed: bool) -> String {
+    let options = options.iter().filter(|_| is_changed);
+    options.map(|option| format!(" {option}")).collect()
+}
+
+/// `--cost`: the machine with these costs replaced.
+pub(crate) fn with_costs(machine: &Arc<Machine>, costs: &[CostChange]) -> Result<Arc<Machine>> {
+    let keys: Vec<String> = costs.iter().map(|cost| cost.to_string()).collect();
+    let target = |text: &String| text.split('=').next().map(str::to_owned);
+    for (index, text) in keys.iter().enumerate() {
+        if keys[..index].iter().any(|other| target(other) == target(text)) {
+            return Err(bad_input(format!("--cost {text}: is given twice; expected it once")));
         }
-        note_without_slices(&workload, policy_names.iter().map(String::as_str).zip(&policies));
-        scenarios.extend(wakelab_lab::scenarios(machine, &workload, &policies, self::kernel(kernel)));
-        names.extend_from_slice(policy_names);
     }
-    Ok(Comparison { scenarios, policy_names: names, seeds, recording, changed })
+    costs.iter().try_fold(Arc::clone(machine), |machine, cost| {
+        Ok(Arc::new(machine.with_cost(cost).map_err(bad_input)?))
+    })
 }
 
 /// Says which policies do not know the slices that tasks of a workload ask for.
@@ -155,7 +196,11 @@ pub(crate) fn machine(name: &str, without: &[Term]) -> Result<Arc<Machine>> {
 }
 
 /// `--machine` of a command that may read a recording: `recorded` is the machine that made it, as far as it tells.
-fn machine_of(name: &str, recording: Option<&Recording>, without: &[Term]) -> Result<Arc<Machine>> {
+pub(crate) fn machine_of(
+    name: &str,
+    recording: Option<&Recording>,
+    without: &[Term],
+) -> Result<Arc<Machine>> {
     let (base, times) = Machine::split_times(name).map_err(bad_input)?;
     let Some(recording) = recording.filter(|_| base == RECORDED) else { return machine(name, without) };
     let own = wakelab_lab::recorded_machine(recording).map_err(bad_input)?;
@@ -198,7 +243,7 @@ pub(crate) fn files<'a>(args: &'a InputArgs, machine: &'a str) -> Vec<&'a Path> 
 }
 
 /// `--recording`, `--workload`, or INPUT.
-fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
+pub(crate) fn input(args: &InputArgs) -> Result<(Arc<Workload>, Option<Recording>)> {
     let InputArgs { input, recording, workload, import, .. } = args;
     if let Some(path) = recording {
         return read_without_recorder(path, import);
@@ -268,17 +313,27 @@ fn options(args: &ImportArgs) -> Result<Options> {
     })
 }
 
-/// Changes the tasks of a recording by `--nice`, `--slice`, `--cpus`, `--weight` and `--quota`, and fits them onto the
-/// machine.
-pub(crate) fn change(args: &WhatIfArgs, workload: &mut Arc<Workload>, machine: &Machine) -> Result<Changed> {
-    what_if(args)
-        .apply(Arc::make_mut(workload), machine.topology.nr_cpus() as u32)
-        .map_err(|(option, error)| bad_input(format!("{option}: {error}")))
+/// Changes the tasks of a workload, and fits those of a recording onto the machine. Other workloads stay strict: a
+/// file that names a CPU means that CPU.
+pub(crate) fn change(
+    what_if: &WhatIf,
+    workload: &mut Arc<Workload>,
+    machine: &Machine,
+    is_recording: bool,
+) -> Result<Changed> {
+    let refuse = |(option, error)| bad_input(format!("{option}: {error}"));
+    if is_recording {
+        return what_if.apply(Arc::make_mut(workload), machine.topology.nr_cpus() as u32).map_err(refuse);
+    }
+    if *what_if == WhatIf::default() {
+        return Ok(Changed::default());
+    }
+    what_if.apply_to_model(Arc::make_mut(workload)).map_err(refuse)
 }
 
-/// Refuses `--nice`, `--slice`, `--cpus`, `--weight` and `--quota` where a recording is compared with itself.
+/// Refuses options that change tasks where a recording is compared with itself.
 pub(crate) fn refuse_what_if(args: &WhatIfArgs) -> Result<()> {
-    match what_if_options(args).next() {
+    match what_if_options(args).into_iter().next() {
         None => Ok(()),
         Some(option) => Err(bad_input(format!(
             "{option} is for `wakelab check` only with --against TRUTH: what was recorded had no such change"
@@ -291,7 +346,14 @@ pub(crate) fn truth(path: &Path, of: &[String]) -> Result<Recording> {
     read_as(path, &Options { of: of.to_vec(), ..Options::default() })
 }
 
-fn what_if_options(args: &WhatIfArgs) -> impl Iterator<Item = String> {
+/// The options that change tasks, as typed.
+pub(crate) fn what_if_options(args: &WhatIfArgs) -> Vec<String> {
+    let faster = args.faster.iter().map(|change| format!("--faster {change}"));
+    of_recordings(args).chain(faster).collect()
+}
+
+/// Those of them that only a recording has.
+fn of_recordings(args: &WhatIfArgs) -> impl Iterator<Item = String> {
     let nice = args.nice.iter().map(|change| format!("--nice {change}"));
     let nice = nice.chain(args.slice.iter().map(|change| format!("--slice {change}")));
     let cpus = args.cpus.iter().map(|change| format!("--cpus {change}"));
@@ -299,14 +361,15 @@ fn what_if_options(args: &WhatIfArgs) -> impl Iterator<Item = String> {
     nice.chain(cpus).chain(weight).chain(args.quota.iter().map(|change| format!("--quota {change}")))
 }
 
-/// `--nice`, `--slice`, `--cpus`, `--weight` and `--quota`.
-fn what_if(args: &WhatIfArgs) -> WhatIf {
+/// The options that change tasks.
+pub(crate) fn what_if(args: &WhatIfArgs) -> WhatIf {
     WhatIf {
         nice: args.nice.clone(),
         slices: args.slice.clone(),
         cpus: args.cpus.clone(),
         weights: args.weight.clone(),
         quotas: args.quota.clone(),
+        faster: args.faster.clone(),
     }
 }
 
@@ -461,7 +524,7 @@ fn for_recordings(args: &InputArgs) -> Option<String> {
         .chain(closed)
         .chain(waits)
         .chain(repeat)
-        .chain(what_if_options(what_if))
+        .chain(of_recordings(what_if))
         .next()
 }
 

@@ -30,6 +30,7 @@ mod shell;
 mod suggest;
 mod verify;
 mod view;
+mod why;
 mod workloads;
 
 use std::process::ExitCode;
@@ -60,6 +61,8 @@ enum Command {
     Record(record::RecordArgs),
     /// Run a recording or a workload under several policies and compare the results
     Compare(compare::CompareArgs),
+    /// Show which axis, part of the machine or what-if makes the difference between two sides
+    Why(why::WhyArgs),
     /// Run a recording or a workload once and show where the time went
     Run(run::RunArgs),
     /// Show a file of --perfetto in Perfetto's UI, or a page of --report in the browser
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Record(args) => record::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Why(args) => why::run(&args),
         Command::Run(args) => run::run(&args),
         Command::View(args) => view::run(&args),
         Command::Check(args) => check::run(&args),

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::{LabError, export_events, export_perfetto};
 
-use crate::args::{InputArgs, KernelArgs, RunsFormatArg, SeedArg, WithoutArg};
+use crate::args::{InputArgs, KernelArgs, RunsFormatArg, SeedArg, SlowestArg, WithoutArg};
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::{compare, input};
@@ -43,6 +43,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     #[command(flatten)]
+    slowest: SlowestArg,
+    #[command(flatten)]
     format: RunsFormatArg,
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let seed = args.seed.seed;
     let machines = (std::slice::from_ref(&args.machine), &args.without.without[..]);
     let policies = std::slice::from_ref(&args.policy);
-    let comparison = input::comparison(&args.input, machines, policies, &args.kernel, vec![seed])?;
+    let comparison = input::comparison(&args.input, machines, policies, &args.kernel, vec![seed], false)?;
     let scenario = &comparison.scenarios[0];
     scenario.check().map_err(bad_input)?;
     let inputs = input::files(&args.input, &args.machine);
@@ -70,11 +72,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         file.check(written)?;
         file.finish()?;
     }
-    let outcome = wakelab_sim::run_explained(scenario, seed, 0).map_err(|error| LabError::Run {
-        name: format!("policy {}", args.policy),
-        seed,
-        error,
-    })?;
+    let outcome = wakelab_sim::run_explained(scenario, seed, args.slowest.slowest.unwrap_or(0))
+        .map_err(|error| LabError::Run { name: format!("policy {}", args.policy), seed, error })?;
     let outcomes = [vec![outcome]];
     let one = wakelab_report::Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
     compare::show(&one, &comparison, true, args.format.format)

@@ -25,6 +25,7 @@ mod runner;
 mod scenario;
 mod sensitivity;
 mod timeline;
+mod why;
 
 pub use ablation::{AblationCase, AblationPlan, ablate};
 pub use bench::{BENCH_COSTS_OF, BENCH_GROWTH_CPUS, BenchPlan, BenchResult, bench, bench_runs};
@@ -41,3 +42,4 @@ pub use runner::{Progress, RunFailure, Runner, Silent};
 pub use scenario::{Kernel, consecutive_seeds, scenarios};
 pub use sensitivity::{FigureOutcomes, SensitivityOutcomes, SensitivityPlan, sense};
 pub use timeline::{Slice, Timeline, Wake, Waker, observe_timeline};
+pub use why::{Axes, Axis, Mix, WhyOutcomes, why};

@@ -147,3 +147,54 @@ fn weights_do_nothing_without_competition() {
         assert_near(done_ms(2, policy, &["t2=19"], &[]), [WORK_MS, WORK_MS], policy);
     }
 }
+
+/// A workload with less work is the same, to the byte, as `--faster` on the one with more.
+#[test]
+fn faster_agrees_with_less_work_in_the_workload() {
+    let spec = |work_us: u32| {
+        let text = format!("openmp:loops=20,work-us={work_us},imbalance-percent=10,spread-percent=0");
+        wakelab_workload::Workload::parse_spec(&text).expect("a workload")
+    };
+    let mut faster = spec(100);
+    let name = faster.tasks[0].name.clone();
+    let change = format!("{name}=20%").parse().expect("COMM=N%");
+    WhatIf { faster: vec![change], ..WhatIf::default() }
+        .apply_to_model(&mut faster)
+        .expect("there is the task");
+    let less = spec(80);
+    assert_eq!(faster.tasks, less.tasks);
+    let machine = Arc::new(Machine::preset("smp-8").expect("a preset"));
+    for policy in POLICIES {
+        let run = |workload: &wakelab_workload::Workload| {
+            let policies = [policy.parse().expect("a policy")];
+            let all = scenarios(&machine, &Arc::new(workload.clone()), &policies, KERNEL);
+            wakelab_sim::run(&all[0], 3).expect("it runs")
+        };
+        assert_eq!(run(&faster), run(&less), "{policy}");
+        assert_ne!(run(&faster), run(&spec(100)), "{policy}");
+    }
+}
+
+/// A machine file with another cost is the same, to the byte, as `--cost` on the one without.
+#[test]
+fn a_replaced_cost_agrees_with_a_machine_file() {
+    let file = |costs: &str| {
+        let text = format!(
+            "description = \"d\"\n[topology]\nsockets = 1\ncores_per_llc = 4\n[costs]\nbase = \"smp-8\"\n{costs}"
+        );
+        Machine::from_toml(&text, "m").expect("a machine")
+    };
+    let replaced = file("").with_cost(&"wakeup=0".parse().expect("a cost")).expect("it fits");
+    let other = file("wakeup_ns = { value = 0, source = \"a what-if\" }\n");
+    let workload =
+        Arc::new(wakelab_workload::Workload::parse_spec("hackbench:groups=1").expect("a workload"));
+    for policy in POLICIES {
+        let run = |machine: &Machine| {
+            let policies = [policy.parse().expect("a policy")];
+            let all = scenarios(&Arc::new(machine.clone()), &workload, &policies, KERNEL);
+            wakelab_sim::run(&all[0], 3).expect("it runs")
+        };
+        assert_eq!(run(&replaced), run(&other), "{policy}");
+        assert_ne!(run(&replaced), run(&file("")), "{policy}");
+    }
+}

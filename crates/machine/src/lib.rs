@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod host;
 mod hwloc;
+mod mix;
 mod nearest;
 mod parts;
 mod presets;
@@ -19,6 +20,7 @@ mod sensitivity;
 mod show;
 mod term;
 mod topology;
+mod what_if;
 mod write;
 
 use std::collections::BTreeMap;
@@ -39,6 +41,7 @@ pub use sensitivity::Estimate;
 pub use show::CostRow;
 pub use term::Term;
 pub use topology::{Cpu, Distance, Distances, MAX_CPUS, Topology};
+pub use what_if::CostChange;
 
 /// A machine as the simulator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

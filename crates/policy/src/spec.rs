@@ -275,6 +275,44 @@ impl PolicySpec {
         Ok(self)
     }
 
+    /// Returns where `other` has made another choice: axes and tunables by name, and both choices in words.
+    pub fn differences(&self, other: &PolicySpec) -> Vec<(&'static str, String, String)> {
+        let axes = self.choices().into_iter().zip(other.choices());
+        let axes = axes.filter(|(own, its)| own != its);
+        let mut found: Vec<(&'static str, String, String)> =
+            axes.map(|(own, its)| (own.0, own.1.to_owned(), its.1.to_owned())).collect();
+        let (mut own, mut its) = (self.tunables, other.tunables);
+        for tunable in &TUNABLES {
+            let values = [*(tunable.at)(&mut own), *(tunable.at)(&mut its)];
+            if values[0] != values[1] {
+                let [from, to] =
+                    values.map(|value| value.map_or_else(|| "default".to_owned(), |ns| ns.to_string()));
+                found.push((tunable.name, from, to));
+            }
+        }
+        found
+    }
+
+    /// Returns this policy with the choice of `other` on one axis, or its tunable.
+    ///
+    /// # Errors
+    /// There is no such axis or tunable.
+    pub fn with_choice_of(mut self, other: &PolicySpec, name: &str) -> Result<PolicySpec, Error> {
+        if let Some((axis, value)) = other.choices().into_iter().find(|(axis, _)| *axis == name) {
+            return self.with(axis, value);
+        }
+        let Some(tunable) = TUNABLES.iter().find(|tunable| tunable.name == name) else {
+            return Err(Error::UnknownAxis {
+                axis: name.to_owned(),
+                text: name.to_owned(),
+                choices: all_axes(),
+            });
+        };
+        let mut tunables = other.tunables;
+        *(tunable.at)(&mut self.tunables) = *(tunable.at)(&mut tunables);
+        Ok(self)
+    }
+
     fn set(&mut self, axis: &str, value: &str, text: &str) -> Result<(), Error> {
         if let Some(axis) = AXES.iter().find(|its| its.name == axis) {
             let is_set = self.choose(axis.name, axis.number(value)?);

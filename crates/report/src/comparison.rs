@@ -74,8 +74,7 @@ impl<'a> Comparison<'a> {
     /// marked: such runs did different work.
     ///
     /// # Errors
-    /// Nothing to compare, lists of different lengths, other seeds, or scenarios that differ in more than machine,
-    /// policy and host.
+    /// Nothing to compare, lists of different lengths, other seeds, or scenarios of other tasks or limits.
     pub fn new(
         scenarios: &'a [Scenario],
         names: &[String],
@@ -98,12 +97,8 @@ impl<'a> Comparison<'a> {
                 let (baseline, policy) = pair();
                 return Err(ReportError::Seeds { baseline, policy });
             }
-            // On another machine, tasks may be bound to other CPUs, or to none.
-            let is_same_work = match scenario.machine == first.machine {
-                true => scenario.workload == first.workload,
-                false => is_alike(&scenario.workload, &first.workload),
-            };
-            if scenario.limit_ns != first.limit_ns || !is_same_work {
+            // On another machine, tasks may be bound to other CPUs, or to none; a what-if changes what tasks do.
+            if scenario.limit_ns != first.limit_ns || !is_alike(&scenario.workload, &first.workload) {
                 let (baseline, policy) = pair();
                 return Err(ReportError::Scenarios { baseline, policy });
             }
@@ -179,7 +174,7 @@ impl<'a> PolicyResult<'a> {
     }
 }
 
-/// Whether two workloads are of the same tasks, which may be allowed on other CPUs.
+/// Whether two workloads are of the same tasks, which may be allowed on other CPUs, or have more or less to do.
 fn is_alike(a: &Workload, b: &Workload) -> bool {
     let tasks = |workload: &Workload| workload.tasks.len();
     (&a.name, a.measure, tasks(a)) == (&b.name, b.measure, tasks(b))

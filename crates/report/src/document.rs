@@ -20,6 +20,7 @@ use crate::comparison::{Comparison, MetricOfPolicy, MetricResult};
 use crate::error::ReportError;
 use crate::percentile::percentile_ns;
 use crate::replay_error::{ReplayErrors, ReplayedOn};
+use crate::slowest::SlowWaits;
 use crate::verdict::Verdict;
 use wakelab_stats::{Direction, Unit};
 
@@ -105,7 +106,23 @@ struct RunDocument<'a> {
     wakeup_latency: PercentilesDocument,
     queue_delay: PercentilesDocument,
     tasks: Vec<NameDocument<'a>>,
+    /// The longest waits, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slowest: Option<SlowWaits<'a>>,
     outcome: &'a Outcome,
+}
+
+impl<'a> RunDocument<'a> {
+    fn new(outcome: &'a Outcome) -> RunDocument<'a> {
+        let waits = outcome.waits.as_ref().filter(|waits| !waits.longest.is_empty());
+        RunDocument {
+            wakeup_latency: PercentilesDocument::new(&outcome.wakeup_latency),
+            queue_delay: PercentilesDocument::new(&outcome.queue_delay),
+            tasks: outcome.by_name.iter().map(NameDocument::new).collect(),
+            slowest: waits.map(SlowWaits::new),
+            outcome,
+        }
+    }
 }
 
 /// The judged tasks of one name.
@@ -187,16 +204,7 @@ impl Comparison<'_> {
                     .into_iter()
                     .map(|(name, ns)| (name, ns.round() as u64))
                     .collect(),
-                runs: result
-                    .outcomes
-                    .iter()
-                    .map(|outcome| RunDocument {
-                        wakeup_latency: PercentilesDocument::new(&outcome.wakeup_latency),
-                        queue_delay: PercentilesDocument::new(&outcome.queue_delay),
-                        tasks: outcome.by_name.iter().map(NameDocument::new).collect(),
-                        outcome,
-                    })
-                    .collect(),
+                runs: result.outcomes.iter().map(RunDocument::new).collect(),
             })
             .collect();
         CompareDocument {

@@ -37,6 +37,14 @@ pub enum ReportError {
         /// The one that differs.
         policy: String,
     },
+    /// A run has no value of a metric: it did not complete, or no task waited.
+    #[error(
+        "{name}: a run in between has no such value, because it did not complete or has no such event; expected another --metric"
+    )]
+    NoValue {
+        /// The metric.
+        name: String,
+    },
     /// A metric of trials that does not have all its values.
     #[error("metric {metric} has not one value for each of {sides} sides and {blocks} blocks")]
     Trials {

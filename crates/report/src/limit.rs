@@ -15,7 +15,7 @@ use crate::error::ReportError;
 use crate::gain_text::gain_sentence;
 
 /// The name that stands for the first row of a comparison.
-const RESULT: &str = "result";
+pub(crate) const RESULT: &str = "result";
 /// Percentiles of wake-up latency, of the service if there is one, and how metrics name them.
 const PERCENTILES: [(&str, &str); 4] =
     [("p50", "p50_ns"), ("p95", "p95_ns"), ("p99", "p99_ns"), ("p99.9", "p99_9_ns")];
@@ -50,7 +50,7 @@ impl Comparison<'_> {
     pub fn broken(&self, limits: &[Limit]) -> Result<Vec<String>, ReportError> {
         let mut broken = Vec::new();
         for limit in limits {
-            let metric = self.limited(limit)?;
+            let metric = self.named(&limit.metric)?;
             for policy in 1..self.policies.len() {
                 let gain = &metric.policies[policy].gain;
                 let is_worse = gain.gain_percent.is_some_and(|percent| -percent > limit.percent);
@@ -69,24 +69,28 @@ impl Comparison<'_> {
         Ok(broken)
     }
 
-    /// Returns the metric of a limit: `result`, a percentile, or the name that the JSON has.
-    fn limited(&self, limit: &Limit) -> Result<&MetricResult, ReportError> {
+    /// Returns the metric that a user names: `result`, a percentile, or the name that the JSON has.
+    ///
+    /// # Errors
+    /// A metric that the comparison does not have, or that is neither better nor worse.
+    pub(crate) fn named(&self, name: &str) -> Result<&MetricResult, ReportError> {
+        let wanted = name;
         let has = |name: &str| self.metrics.iter().find(|metric| metric.name == name);
-        let percentile = PERCENTILES.into_iter().find(|(short, _)| *short == limit.metric);
+        let percentile = PERCENTILES.into_iter().find(|(short, _)| *short == wanted);
         let is_judged = |metric: &&MetricResult| metric.policies.iter().any(|policy| policy.mean.is_some());
         let found = match percentile {
             Some((_, name)) => has(&format!("judged_latency_{name}"))
                 .filter(is_judged)
                 .or_else(|| has(&format!("wakeup_latency_{name}"))),
-            None if limit.metric == RESULT => self.metrics.first(),
-            None => has(&limit.metric),
+            None if wanted == RESULT => self.metrics.first(),
+            None => has(wanted),
         };
         found.filter(|metric| metric.direction != Direction::Neutral).ok_or_else(|| {
             let names = self.metrics.iter().filter(|metric| metric.direction != Direction::Neutral);
             let short = PERCENTILES.into_iter().map(|(short, _)| short);
             let known: Vec<&str> =
                 [RESULT].into_iter().chain(short).chain(names.map(|metric| metric.name.as_str())).collect();
-            ReportError::Metric { name: limit.metric.clone(), known: known.join(", ") }
+            ReportError::Metric { name: wanted.to_owned(), known: known.join(", ") }
         })
     }
 }

@@ -14,6 +14,7 @@ use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, PolicyResult};
 use crate::gain_text::{gain_words, is_same_for_every_seed, percent_words, points_words};
 use crate::grid::{Cell, Grid, Row};
 use crate::replay_error::ReplayedOn;
+use crate::slowest::slowest_text;
 use crate::style::{GAIN, LOSS, Style, paint};
 use crate::verdict::{Verdict, exceeds_spread};
 
@@ -58,6 +59,18 @@ impl Comparison<'_> {
             if !grid.rows.is_empty() {
                 out.push('\n');
                 out.push_str(&grid.with_columns(&columns).text(style));
+            }
+        }
+        for policy in &self.policies {
+            for outcome in policy.outcomes {
+                let Some(waits) = &outcome.waits else { continue };
+                let title =
+                    format!("The longest waits under {}, seed {}", printable(&policy.name), outcome.seed);
+                let waits = slowest_text(&title, waits, style);
+                if !waits.is_empty() {
+                    out.push('\n');
+                    out.push_str(&waits);
+                }
             }
         }
         if !all {
@@ -197,7 +210,7 @@ impl Comparison<'_> {
         let of_policy = |(policy, scenario): (&PolicyResult<'_>, &wakelab_sim::Scenario)| {
             let mut name = head(&policy.name);
             if !one_machine {
-                name = format!("{}\n{name}", scenario.machine.name);
+                name = format!("{}\n{name}", head(&scenario.machine.name));
             }
             if one_host { name } else { format!("{name}\n({})", host_name(scenario.host)) }
         };
@@ -275,7 +288,7 @@ impl Comparison<'_> {
 
 /// Returns the head of a policy's column. Overrides stand below the name, so that columns stay narrow.
 pub(crate) fn head(policy: &str) -> String {
-    policy.replace('+', "\n+")
+    policy.replace('+', "\n+").replace(" --", "\n--")
 }
 
 /// Returns the lines that say how to read the gains of a table. `pair` is what gains are paired by: a seed or a block.

@@ -74,8 +74,8 @@ pub use measured::{Measured, MeasuredWake, WakeKind};
 pub use observed::{Observations, Observed, Service};
 pub use perf_script::{PerfLine, time_ns as perf_line_time_ns};
 pub use what_if::{
-    Changed, ChangedTasks, CpusChange, NiceChange, QuotaChange, SliceChange, WeightChange, WhatIf,
-    WhatIfError,
+    Changed, ChangedTasks, CpusChange, FasterChange, NiceChange, QuotaChange, SliceChange, WeightChange,
+    WhatIf, WhatIfError,
 };
 
 /// The number of CPUs that a recording may have, as in the policy (`WL_MAX_CPUS`). CPU numbers are below it.
