@@ -225,6 +225,24 @@ fn sensitivity_has_a_row_for_each_estimate() {
     assert!(two["figures"][0]["halved"]["moved"]["gain_percent"].is_number());
 }
 
+/// The sides differ in one axis, so it carries the whole change, and is all that there is of it.
+#[test]
+fn why_puts_a_change_down_to_its_axis() {
+    let mut arguments = RUN.to_vec();
+    arguments[0] = "why";
+    arguments.extend(["--seeds=2", "--slowest=1"]);
+    let output = wakelab(&arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&document["schema_version"], &document["kind"]), (&1.into(), &"why".into()));
+    let axes = document["axes"].as_array().expect("an array");
+    assert_eq!((axes.len(), &axes[0]["axis"]), (1, &"idle".into()));
+    assert_eq!(document["slowest"].as_array().map(Vec::len), Some(2), "of either side: {document}");
+
+    let output = wakelab(&["why", RUN[1], "--machine=smp-8", "--policy=linux-4.15"]);
+    assert_eq!(output.status.code(), Some(2), "there is one side only");
+}
+
 /// A small measurement, run once. A test cannot judge the figures, only that there are some.
 #[test]
 fn bench_measures_each_policy_once_at_least() {

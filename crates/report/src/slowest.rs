@@ -124,7 +124,7 @@ fn lines(wait: &Wait, waits: &Waits) -> [String; 3] {
     let woken = wait.woken_by.map_or_else(String::new, |waker| format!("woken by {}; ", name(waker)));
     let placed = match &wait.placed {
         None if wait.woken_by.is_some() => "no decision: only one CPU was possible".to_owned(),
-        None => "had to give way".to_owned(),
+        None => "not placed again: it had to give way, or had one CPU only".to_owned(),
         Some(placed) => {
             let idle = match placed.idle.is_empty() {
                 true => "no CPU was idle".to_owned(),
