@@ -12,8 +12,8 @@
  *   balancing	The load of a CPU is the sum of the W of its groups and of the weights of
  *		tasks outside any group; a pull's budget is in that unit, and a task uses its
  *		hweight of it, as with task_h_load()
- *   usual	The tasks of a group share W(K,i) by the group's usual load there, a moving mean of
- *		T(K,i) over ticks, and not by T(K,i) itself. Queues are flat, and a queued task keeps the
+ *   usual	The tasks of a group share W(K,i) by the group's usual load there, which follows
+ *		T(K,i) at ticks, and not by T(K,i) itself. Queues are flat, and a queued task keeps the
  *		hweight of its arrival; with T(K,i), tasks of one group would weigh as differently
  *		as the group had tasks when each arrived. In the kernel they are alike, because
  *		each group is a queue
@@ -38,21 +38,21 @@
 #include "group.h"
 
 /*
- * Follows the group's load, by a sixteenth at each tick: 64 ms at 250 ticks a second. The usual
- * load stays until the mean is half as much again, or half as much, because each change makes
- * waiting tasks of the group weigh unlike those that arrive.
+ * Follows the group's load, at a tick. Each change of the usual load makes waiting tasks of the
+ * group weigh unlike those that arrive. So it changes only to a load that two ticks in a row have
+ * seen; or, if both have seen more than half as much again, or both less than half, to their mean.
  */
 WL_INLINE void wl_load_notice(struct wl_group_cpu *gc)
 {
-	u64 load = wl_read_once(gc->load), mean = wl_read_once(gc->mean_load);
-	u64 usual = wl_read_once(gc->usual_load);
+	u64 load = wl_read_once(gc->load), last = wl_read_once(gc->last_load);
+	u64 usual = wl_read_once(gc->usual_load), least, most;
 
 	load = load < ~0u ? load : ~0u;
-	if (mean)
-		load = load < mean ? mean - (mean - load) / 16 : mean + (load - mean) / 16;
-	wl_write_once(gc->mean_load, load);
-	if (2 * load > 3 * usual || 2 * load < usual)
-		wl_write_once(gc->usual_load, load);
+	least = load < last ? load : last;
+	most = load < last ? last : load;
+	wl_write_once(gc->last_load, load);
+	if (load == last || 2 * least > 3 * usual || 2 * most < usual)
+		wl_write_once(gc->usual_load, (least + most) / 2);
 }
 
 /* The CPU's running task is of this group: what its groups weigh there follows the other CPUs. */

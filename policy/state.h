@@ -260,9 +260,9 @@ struct wl_group_cpu {
 	u32 nr;	  /* the number of those tasks and children */
 	u32 counted; /* what it adds to its parent's load there: W, or 0 while its own load is 0 */
 	u32 weight;  /* W, if generation is the group's; else W is stale_weight */
-	u32 generation; /* the group's generation when weight was set */
-	u32 mean_load;	/* groups=load: T at ticks, as a moving mean; 0: none yet */
-	u32 usual_load; /* the same, in steps */
+	u32 generation;			     /* the group's generation when weight was set */
+	u32 last_load;			     /* groups=load: T at the last tick; 0: none yet */
+	u32 usual_load;			     /* T that ticks agree on; 0: none yet */
 	struct wl_exact_others exact_others; /* valid in the record of the LLC's first CPU only */
 	struct wl_exact_part exact;	     /* valid in the record of the LLC's first CPU only */
 } WL_ALIGN_LINE;
