@@ -71,17 +71,28 @@ impl Index {
             let begin = at;
             let (body, bytes) = packet(store, begin)?;
             let data = store.part(body, bytes, "a packet")?;
-            index.packet(store, body, &data)?;
+            index.packet(store, body, &data, (0, data.len()), None)?;
             at = body + bytes;
         }
         index.bundles.sort_unstable();
         Ok(index)
     }
 
-    /// Notes what a packet holds.
-    fn packet(&mut self, store: &Store, at: u64, data: &[u8]) -> Result<(), TraceError> {
-        let broken = |Broken(byte)| broken(store, at + byte as u64);
-        let mut packet = Message::new(data, (0, data.len()));
+    /// Notes what a packet holds, which is a span of `data`. `at` is where the data are in the file. For a packet that
+    /// was packed, it is where the packed packet is, and `packed_bytes` is its length.
+    fn packet(
+        &mut self,
+        store: &Store,
+        at: u64,
+        data: &[u8],
+        span: Span,
+        packed_bytes: Option<u32>,
+    ) -> Result<(), TraceError> {
+        let broken = |Broken(byte)| {
+            let inside = if packed_bytes.is_none() { byte as u64 } else { 0 };
+            broken(store, at + inside)
+        };
+        let mut packet = Message::new(data, span);
         let (mut has_events, mut machine) = (false, 0);
         while let Some((field, value)) = packet.next().map_err(broken)? {
             let span = match value {
@@ -96,11 +107,18 @@ impl Index {
             match field {
                 PACKET_BUNDLE => {
                     if let Some(first_ns) = self.bundle(data, span).map_err(broken)? {
-                        self.add(store, Place { first_ns, at: begin, bytes: length as u32, inner: None })?;
+                        let inner = (self.unpacked.len() as u32, span.0 as u32, span.1 as u32);
+                        self.add(
+                            store,
+                            match packed_bytes {
+                                None => Place { first_ns, at: begin, bytes: length as u32, inner: None },
+                                Some(bytes) => Place { first_ns, at, bytes, inner: Some(inner) },
+                            },
+                        )?;
                     }
                 }
                 PACKET_PROCESS_TREE => self.process_tree(data, span).map_err(broken)?,
-                PACKET_PACKED => {
+                PACKET_PACKED if packed_bytes.is_none() => {
                     let data = self.unpack(store, begin, &data[span.0..span.1])?;
                     self.packed(store, begin, length as u32, &data)?;
                     self.unpacked.push(data);
@@ -143,29 +161,7 @@ impl Index {
         let mut packets = Message::new(data, (0, data.len()));
         while let Some((field, value)) = packets.next().map_err(broken)? {
             let (TRACE_PACKET, Value::Bytes(span)) = (field, value) else { continue };
-            let mut packet = Message::new(data, span);
-            let (mut has_events, mut machine) = (false, 0);
-            while let Some((field, value)) = packet.next().map_err(broken)? {
-                let span = match value {
-                    Value::Bytes(span) => span,
-                    Value::Number(number) => {
-                        machine = if field == PACKET_MACHINE { number } else { machine };
-                        continue;
-                    }
-                };
-                has_events |= field == PACKET_BUNDLE;
-                match field {
-                    PACKET_BUNDLE => {
-                        let inner = Some((self.unpacked.len() as u32, span.0 as u32, span.1 as u32));
-                        if let Some(first_ns) = self.bundle(data, span).map_err(broken)? {
-                            self.add(store, Place { first_ns, at, bytes, inner })?;
-                        }
-                    }
-                    PACKET_PROCESS_TREE => self.process_tree(data, span).map_err(broken)?,
-                    _ => {}
-                }
-            }
-            self.check_machine(store, at, has_events.then_some(machine))?;
+            self.packet(store, at, data, span, Some(bytes))?;
         }
         Ok(())
     }
