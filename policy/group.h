@@ -189,7 +189,7 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 			   u32 joins)
 {
 	u64 hweight = (u64)t->weight << WL_HWEIGHT_SHIFT, load, more = joins ? t->weight : 0;
-	u64 usual = 0;
+	u64 sharing;
 	u32 at = t->group, weight, i;
 
 	wl_for (i, 0, WL_GROUP_DEPTH) {
@@ -200,8 +200,8 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 			break;
 		load = wl_read_once(gc->load) + more;
 		/* Tasks share by their group's usual load, groups by what is there. */
-		if (!i && wl_axis(p, groups) == WL_GROUPS_LOAD)
-			usual = wl_read_once(gc->usual_load);
+		sharing = !i && wl_axis(p, groups) == WL_GROUPS_LOAD ? wl_read_once(gc->usual_load)
+								     : 0;
 		if (joins && wl_axis(p, groups) == WL_GROUPS_LOAD) {
 			/* A task that comes from another CPU is in the sum already. */
 			u64 sum = wl_read_once(g->load) + (t->place == WL_PLACE_NONE ? more : 0);
@@ -212,8 +212,7 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 			weight = wl_group_weight(g, gc);
 			more = more && !wl_read_once(gc->counted) ? weight : 0;
 		}
-		hweight = wl_div(hweight * weight, usual ? usual : load);
-		usual = 0;
+		hweight = wl_div(hweight * weight, sharing ? sharing : load);
 		at = wl_get(g->parent);
 	}
 	if (hweight < WL_HWEIGHT_MIN)

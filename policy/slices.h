@@ -72,8 +72,6 @@ WL_FN int wl_slice_count(struct wl_policy *p WL_ARG, u32 cpu, u32 slice_ns, s32 
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 class = wl_slice_class(slice_ns);
 
-	if (class >= WL_SLICE_CLASSES)
-		return 0;
 	wl_hide(class);
 	if (class >= WL_SLICE_CLASSES)
 		return 0;
