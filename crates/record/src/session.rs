@@ -165,8 +165,8 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     // Those of the beginning count; some may have been made since.
     facts::cgroups().into_iter().for_each(|(path, values)| _ = groups.entry(path).or_insert(values));
     lines.push_str(&facts::cgroup_lines(&groups));
-    let told = tasks::lines(&before, &ran.seen, &after, &facts::online(), base_slice_ns);
-    lines.push_str(if ids_known { &told } else { "" });
+    let told = || tasks::lines(&before, &ran.seen, &after, &facts::online(), base_slice_ns);
+    lines.push_str(&ids_known.then(told).unwrap_or_default());
     let (status, end_ns) = (ran.status, ran.end_ns);
     Ok(Taken { status, warnings, header, facts: lines, data, end_ns, calls, added, program })
 }
