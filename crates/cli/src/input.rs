@@ -62,11 +62,8 @@ pub(crate) fn comparison(
     for &is_changed in sides {
         let what_if = if is_changed { what_if(&args.what_if) } else { WhatIf::default() };
         let costs = if is_changed { &args.cost[..] } else { &[] };
-        let words = if sides.len() > 1 {
-            words_of(&what_if_options(&args.what_if), is_changed)
-        } else {
-            String::new()
-        };
+        let options = if is_changed && sides.len() > 1 { what_if_options(&args.what_if) } else { Vec::new() };
+        let words: String = options.iter().map(|option| format!(" {option}")).collect();
         for machine in &machines {
             let machine = with_costs(machine, costs)?;
             let mut workload = Arc::clone(&workload);
@@ -95,23 +92,15 @@ pub(crate) fn note_unused(policy_names: &[String], machines: &[Arc<Machine>]) {
 }
 
 /// Whether an option changes tasks or costs.
-pub(crate) fn has_what_if(args: &InputArgs) -> bool {
+fn has_what_if(args: &InputArgs) -> bool {
     !args.cost.is_empty() || !what_if_options(&args.what_if).is_empty()
-}
-
-/// What follows the policy in the name of a changed column.
-fn words_of(options: &[String], is_changed: bool) -> String {
-    let options = options.iter().filter(|_| is_changed);
-    options.map(|option| format!(" {option}")).collect()
 }
 
 /// `--cost`: the machine with these costs replaced.
 pub(crate) fn with_costs(machine: &Arc<Machine>, costs: &[CostChange]) -> Result<Arc<Machine>> {
-    let keys: Vec<String> = costs.iter().map(|cost| cost.to_string()).collect();
-    let target = |text: &String| text.split('=').next().map(str::to_owned);
-    for (index, text) in keys.iter().enumerate() {
-        if keys[..index].iter().any(|other| target(other) == target(text)) {
-            return Err(bad_input(format!("--cost {text}: is given twice; expected it once")));
+    for (index, cost) in costs.iter().enumerate() {
+        if costs[..index].iter().any(|other| other.is_of_same(cost)) {
+            return Err(bad_input(format!("--cost {cost}: is given twice; expected it once")));
         }
     }
     costs.iter().try_fold(Arc::clone(machine), |machine, cost| {

@@ -252,15 +252,7 @@ impl Sides {
 
     fn workload(&self, machine: &Machine, changes: Vec<usize>) -> Result<Arc<Workload>> {
         let mut what_if = WhatIf::default();
-        for &change in &changes {
-            let WhatIf { weights, quotas, nice, slices, cpus, faster } = self.changes[change].tasks.clone();
-            what_if.weights.extend(weights);
-            what_if.quotas.extend(quotas);
-            what_if.nice.extend(nice);
-            what_if.slices.extend(slices);
-            what_if.cpus.extend(cpus);
-            what_if.faster.extend(faster);
-        }
+        changes.iter().for_each(|&change| what_if.add(self.changes[change].tasks.clone()));
         let key = (machine.topology.nr_cpus(), changes);
         if let Some((workload, _)) = self.workloads.borrow().get(&key) {
             return Ok(Arc::clone(workload));

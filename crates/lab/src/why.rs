@@ -103,8 +103,7 @@ pub fn why(
     let one_by_one = (0..axes.len()).flat_map(|axis| [single(axis), full & !single(axis)]);
     book.run([0, full].into_iter().chain(one_by_one))?;
     let changes = |axis: &usize| {
-        book.place[&0] != book.place[&single(*axis)] && book.of(0) != book.of(single(*axis))
-            || book.of(full) != book.of(full & !single(*axis))
+        book.of(0) != book.of(single(*axis)) || book.of(full) != book.of(full & !single(*axis))
     };
     let live: Vec<usize> = (0..axes.len()).filter(changes).collect();
     let orders = (live.len() > EXACT_MAX).then(|| orders(&live));

@@ -79,6 +79,11 @@ impl CostChange {
     pub fn key(&self) -> &'static str {
         self.key
     }
+
+    /// Whether both replace the same figure, or the same part of it.
+    pub fn is_of_same(&self, other: &CostChange) -> bool {
+        (self.key, &self.part) == (other.key, &other.part)
+    }
 }
 
 impl Machine {

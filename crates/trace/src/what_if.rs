@@ -92,6 +92,19 @@ pub struct WhatIf {
     pub faster: Vec<FasterChange>,
 }
 
+impl WhatIf {
+    /// Adds the changes of another one, behind its own.
+    pub fn add(&mut self, other: WhatIf) {
+        let WhatIf { weights, quotas, nice, slices, cpus, faster } = other;
+        self.weights.extend(weights);
+        self.quotas.extend(quotas);
+        self.nice.extend(nice);
+        self.slices.extend(slices);
+        self.cpus.extend(cpus);
+        self.faster.extend(faster);
+    }
+}
+
 /// What became of the tasks of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
