@@ -180,6 +180,14 @@ pub(crate) struct KernelArgs {
     pub(crate) limit_events: u64,
 }
 
+/// The error of replays.
+#[derive(Args)]
+pub(crate) struct NoCheckArg {
+    /// Leave out the replay error, and the replay of the recording on its own machine that measures it
+    #[arg(long, help_heading = FOR_RECORDINGS)]
+    pub(crate) no_check: bool,
+}
+
 /// Terms of the cost model to leave out.
 #[derive(Args)]
 pub(crate) struct WithoutArg {

@@ -5,17 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_lab::{
-    Kernel, LabError, Runner, Timeline, export_perfetto, observe_replays, observe_timeline, replay_on_itself,
-};
-use wakelab_report::{Check, Comparison, Limit, PageParts, ReplayErrors};
-use wakelab_sim::HostProfile;
+use wakelab_lab::{LabError, Runner, Timeline, export_perfetto, observe_timeline};
+use wakelab_report::{Comparison, Limit, PageParts, ReplayErrors};
 use wakelab_trace::{Changed, Recording};
 
-use crate::args::{FOR_RECORDINGS, InputArgs, KernelArgs, RunsFormat, RunsFormatArg, SeedsArgs, WithoutArg};
+use crate::args::{InputArgs, KernelArgs, NoCheckArg, RunsFormat, RunsFormatArg, SeedsArgs, WithoutArg};
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::progress::Bar;
+use crate::replay_errors::replay_errors;
 use crate::{input, print};
 
 #[derive(Args)]
@@ -55,9 +53,8 @@ pub(crate) struct CompareArgs {
     seeds: SeedsArgs,
     #[command(flatten)]
     without: WithoutArg,
-    /// Leave out the replay error, and the replay of the recording on its own machine that measures it
-    #[arg(long, help_heading = FOR_RECORDINGS)]
-    no_check: bool,
+    #[command(flatten)]
+    check: NoCheckArg,
     /// Exit with code 1 if another policy is worse than the first by more than N percent and beyond its interval, after
     /// the result is printed. METRIC is `result` (the first row), p50, p95, p99 or p99.9 of wake-up latency, or a name
     /// of the JSON; a larger N allows larger losses. Repeatable
@@ -100,14 +97,11 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     for scenario in &comparison.scenarios {
         scenario.check().map_err(bad_input)?;
     }
-    match &comparison.recording {
-        Some(recording) if !args.no_check => {
-            (errors, check) = replay_errors(args, recording, &comparison.seeds)?.unzip();
-        }
-        None if args.no_check => {
-            return Err(bad_input("--no-check: the input is a workload; expected a recording"));
-        }
-        _ => {}
+    let recording = comparison.recording.as_ref();
+    if let Some(measured) =
+        replay_errors(&args.input, &args.kernel, &args.seeds, args.check.no_check, recording)?
+    {
+        (errors, check) = (Some(measured.0), Some(measured.1));
     }
     let create =
         |option, path: &Option<PathBuf>| path.as_deref().map(|path| output(args, option, path)).transpose();
@@ -164,25 +158,6 @@ fn timelines(comparison: &input::Comparison, runner: &Runner<'_>) -> Result<Vec<
     let seed = comparison.seeds[0];
     let observed = runner.in_parallel(scenarios.len(), |index| observe_timeline(&scenarios[index], seed));
     observed.into_iter().map(|run| Ok(run?.1)).collect()
-}
-
-/// Replays the recording as `wakelab check` does. `None` if that cannot be done.
-fn replay_errors(
-    args: &CompareArgs,
-    recording: &Recording,
-    seeds: &[u64],
-) -> Result<Option<(ReplayErrors, Check)>> {
-    let Some((recording, machine)) = input::replayed_on_itself(&args.input, recording)? else {
-        print::note("no replay error: a pipe can be read only once, and --repeat asks for several runs");
-        return Ok(None);
-    };
-    let (policy, _) = input::recorded_policy(&recording);
-    // The recorded kernel had its policy built in, whatever `--host` asks of the policies that are compared.
-    let kernel = Kernel { host: HostProfile::Mainline, ..input::kernel(&args.kernel) };
-    let scenario = replay_on_itself(&recording, &machine, input::policy(&policy)?, kernel);
-    let replays = observe_replays(&scenario, seeds, &Bar::new().runner(&args.seeds.threads))?;
-    let errors = ReplayErrors::new(&recording, &replays, &machine.name, &policy);
-    Ok(Some((errors, Check::new(&recording, &replays, &machine.name, &policy))))
 }
 
 /// `--scenario`: reads the scenarios and seeds of an earlier result, and the replay errors that it measured.

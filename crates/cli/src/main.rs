@@ -23,6 +23,7 @@ mod policies;
 mod print;
 mod progress;
 mod record;
+mod replay_errors;
 mod round_trip;
 mod run;
 mod sensitivity;

@@ -15,10 +15,11 @@ use wakelab_sim::{Outcome, Scenario};
 use wakelab_trace::{Changed, Recording, WhatIf};
 use wakelab_workload::Workload;
 
-use crate::args::{Format, FormatArg, InputArgs, KernelArgs, SeedsArgs, SlowestArg};
+use crate::args::{Format, FormatArg, InputArgs, KernelArgs, NoCheckArg, SeedsArgs, SlowestArg};
 use crate::compare::explained;
 use crate::error::bad_input;
 use crate::progress::Bar;
+use crate::replay_errors::replay_errors;
 use crate::{input, print};
 
 #[derive(Args)]
@@ -48,6 +49,8 @@ pub(crate) struct WhyArgs {
     kernel: KernelArgs,
     #[command(flatten)]
     seeds: SeedsArgs,
+    #[command(flatten)]
+    check: NoCheckArg,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -89,13 +92,18 @@ struct Sides {
 pub(crate) fn run(args: &WhyArgs) -> Result<()> {
     let (sides, axes, recording) = sides(args)?;
     let seeds = input::seeds(&args.seeds);
+    let errors =
+        replay_errors(&args.input, &args.kernel, &args.seeds, args.check.no_check, recording.as_ref())?;
     let bar = Bar::new();
     let runner = bar.runner(&args.seeds.threads);
     let mix = |set: Axes| sides.mix(set).map_err(|error| LabError::Plan(error.to_string()));
     let runs = why(axes, &mix, &seeds, &runner)?;
     let outcomes = [0, runs.all()].map(|set| runs.runs[&set].clone());
     let names = sides.names(args);
-    let comparison = Comparison::new(&runs.sides, &names, &outcomes)?;
+    let mut comparison = Comparison::new(&runs.sides, &names, &outcomes)?;
+    if let Some((errors, _)) = errors {
+        comparison = comparison.with_replay_errors(errors);
+    }
     let why = Why::new(&runs, comparison, args.metric.as_deref()).map_err(bad_input)?;
     let slowest = slowest(&runs.sides, seeds[0], args.slowest.slowest.unwrap_or(0))?;
     let changed: Vec<Changed> =

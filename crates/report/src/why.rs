@@ -112,6 +112,7 @@ impl<'a> Why<'a> {
         let label = self.metric.label.trim();
         let words = gain_sentence(gain, self.metric.direction);
         let mut sentences = vec![format!("{label}: {words}, {after} instead of {before}.")];
+        sentences.extend(self.error_sentence());
         if !is_certain(gain) {
             sentences.push(
                 "The change is not larger than its interval, so that its parts say nothing; more --seeds narrow it."
@@ -129,6 +130,23 @@ impl<'a> Why<'a> {
             ));
         }
         sentences
+    }
+
+    /// How the gain compares with the error of replays, if that was measured.
+    fn error_sentence(&self) -> Option<String> {
+        let errors = self.comparison.replay_errors.as_ref()?;
+        let MetricResult { name, policies, direction, .. } = &self.metric;
+        let error = errors.cell(name).text;
+        if errors.percent(name).is_none() {
+            return Some("How far replays of this recording are off in it is not known.".to_owned());
+        }
+        Some(match errors.is_exceeded(name, &policies[1].gain, *direction) {
+            true => format!("That is more than replays of this recording are off in it ({error})."),
+            false => format!(
+                "That is not more than replays of this recording are off in it ({error}), so that in reality it may have \
+                 the other sign."
+            ),
+        })
     }
 
     fn names_of_axes(&self) -> String {
@@ -264,6 +282,7 @@ impl<'a> Why<'a> {
             share_percent: row.share.gain_percent,
             share_ci_percent: row.share.ci_percent,
         };
+        let errors = self.comparison.replay_errors.as_ref();
         WhyDocument {
             schema_version: SCHEMA_VERSION,
             kind: "why",
@@ -276,6 +295,7 @@ impl<'a> Why<'a> {
             sentences: self.sentences(),
             orders: self.runs.orders.as_ref().map(Vec::len),
             rest_percent: self.rest_percent,
+            replay_error_percent: errors.and_then(|errors| errors.percent(&self.metric.name)),
             axes: self.rows.iter().map(axis).collect(),
             slowest,
             compare,
@@ -297,6 +317,7 @@ pub struct WhyDocument<'a> {
     sentences: Vec<String>,
     orders: Option<usize>,
     rest_percent: f64,
+    replay_error_percent: Option<f64>,
     axes: Vec<AxisDocument<'a>>,
     slowest: Vec<SlowWaits<'a>>,
     compare: CompareDocument<'a>,

@@ -5,10 +5,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use wakelab_lab::{Axis, WhyOutcomes};
+use wakelab_lab::{Axis, DEMO_NAME, WhyOutcomes, demo_recording};
 use wakelab_machine::Machine;
-use wakelab_report::{Comparison, Style, Why};
+use wakelab_report::{Comparison, ReplayErrors, Style, Why};
 use wakelab_sim::{HostProfile, Outcome, Scenario};
+use wakelab_trace::{Observations, Observed, Options, Recording, read_from};
 use wakelab_workload::Workload;
 
 use crate::common::validate;
@@ -100,4 +101,31 @@ fn a_rest_is_told() {
     let comparison = Comparison::new(&found.sides, &names, &both).unwrap();
     let refused = Why::new(&found, comparison, Some("p98")).err().expect("no such metric");
     assert!(refused.to_string().contains("p98"), "{refused}");
+}
+
+/// The gain is 50 %, a ratio of 2. Replays that take 1.9 times as long are less far off than that, those that take half
+/// as long are as far off.
+#[test]
+fn a_gain_is_told_beside_the_replay_error() {
+    let seen = |done_ns| Observations {
+        by_comm: [("a".to_owned(), Observed { done_ns, ..Observed::default() })].into(),
+        ..Observations::default()
+    };
+    let demo = read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &Options::default()).unwrap();
+    let recording = Recording { observed: seen(1_000), ..demo };
+    let found = outcomes(None);
+    let both = [0, 0b111].map(|set| found.runs[&set].clone());
+    let names = ["first", "second"].map(str::to_owned);
+    for (replayed, says, percent) in [
+        (1_900, "That is more than replays of this recording are off in it (x1.9).", 90.0),
+        (500, "That is not more than replays of this recording are off in it (±50.0%), so that", -50.0),
+    ] {
+        let errors = ReplayErrors::new(&recording, &[seen(replayed)], "m", "p");
+        let comparison = Comparison::new(&found.sides, &names, &both).unwrap().with_replay_errors(errors);
+        let why = Why::new(&found, comparison, Some("makespan_ns")).unwrap();
+        assert!(why.sentences()[1].starts_with(says), "{:?}", why.sentences());
+        let document = serde_json::to_value(why.document(why.comparison.document(None), Vec::new())).unwrap();
+        let error = document["replay_error_percent"].as_f64().unwrap();
+        assert!((error - percent).abs() < 1e-9, "{error}");
+    }
 }
