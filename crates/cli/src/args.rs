@@ -9,6 +9,8 @@ use clap::{Args, ValueEnum};
 use wakelab_machine::{CostChange, Term};
 use wakelab_trace::{CpusChange, FasterChange, NiceChange, QuotaChange, SliceChange, WeightChange};
 
+use crate::error::bad_input;
+
 /// The heading of options that change what is simulated.
 pub(crate) const WHAT_IF: &str = "What if";
 
@@ -253,6 +255,22 @@ pub(crate) struct RunsFormatArg {
     /// Format of the result
     #[arg(long, value_enum, default_value_t = RunsFormat::Text)]
     pub(crate) format: RunsFormat,
+    /// Put the scenario (machine, tasks and what they do) into the JSON, so that `wakelab compare --scenario FILE` can
+    /// run it again
+    #[arg(long)]
+    pub(crate) with_scenario: bool,
+}
+
+impl RunsFormatArg {
+    /// Refuses a scenario that no format has place for.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        match (self.with_scenario, self.format) {
+            (true, RunsFormat::Text | RunsFormat::Csv) => {
+                Err(bad_input("--with-scenario: only JSON has scenarios; expected --format json"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The format of a comparison.

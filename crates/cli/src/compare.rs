@@ -32,7 +32,7 @@ use crate::{input, print};
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Repeat an earlier result: run the scenarios and seeds of this JSON file unchanged
+    /// Repeat an earlier result: run the scenarios and seeds of this JSON file (--with-scenario) unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "input", "recording", "workload", "recorded_on", "of", "open_loop", "closed_loop", "recorded_waits_only", "repeat", "strict", "nice", "slice", "cpus", "weight", "quota", "faster", "cost", "machine",
         "no_check", "policy", "host", "seeds", "seed", "limit_ns", "limit_events", "without",
@@ -81,6 +81,7 @@ pub(crate) struct CompareArgs {
 
 /// Runs all policies with all seeds and prints the comparison.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
+    args.format.check()?;
     let (mut errors, mut check) = (None, None);
     let comparison = match &args.scenario {
         Some(path) => {
@@ -138,7 +139,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         file.check(written)?;
         file.finish()?;
     }
-    show(&compared, &comparison, args.all, args.format.format)?;
+    show(&compared, &comparison, args.all, &args.format)?;
     anyhow::ensure!(broken.is_empty(), "{}", broken.join("\n"));
     Ok(())
 }
@@ -183,14 +184,17 @@ pub(crate) fn show(
     comparison: &Comparison<'_>,
     resolved: &input::Comparison,
     all: bool,
-    format: RunsFormat,
+    format: &RunsFormatArg,
 ) -> Result<()> {
-    match format {
+    match format.format {
         RunsFormat::Json => {
             let changed = resolved.changed.iter().find(|changed| !changed.what_if.is_empty());
             let explained = |recording| explained(recording, changed.or(resolved.changed.first()));
             let recording = resolved.recording.as_ref().map(explained).transpose()?;
-            print::json(&comparison.document(recording))
+            print::json(&match format.with_scenario {
+                true => comparison.document_with_scenario(recording),
+                false => comparison.document(recording),
+            })
         }
         RunsFormat::Csv => print::text(&comparison.csv()),
         RunsFormat::Text => {

@@ -50,6 +50,7 @@ pub(crate) struct RunArgs {
 
 /// Runs it once and prints the result.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
+    args.format.check()?;
     let seed = args.seed.seed;
     let machines = (std::slice::from_ref(&args.machine), &args.without.without[..]);
     let policies = std::slice::from_ref(&args.policy);
@@ -76,5 +77,5 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         .map_err(|error| LabError::Run { name: format!("policy {}", args.policy), seed, error })?;
     let outcomes = [vec![outcome]];
     let one = wakelab_report::Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
-    compare::show(&one, &comparison, true, args.format.format)
+    compare::show(&one, &comparison, true, &args.format)
 }

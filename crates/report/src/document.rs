@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The comparison as JSON: docs/schema/compare.schema.json.
 //!
-//! What the policies share of the scenario (machine, workload, limit) is there once, and a policy that ran on another
-//! machine has that one; with the axes and the host of any
-//! of the policies it is a whole [`Scenario`], which [`read_scenarios`] puts together again. Every run is there as the
-//! simulator left it, histograms as buckets. Keys have a fixed order, undefined numbers are null.
+//! Every run is there as the simulator left it, histograms as buckets. Values carry the names of their policy and
+//! machine, and their seed. Keys have a fixed order, undefined numbers are null.
+//!
+//! The scenario is there if it is asked for, because the programs of a recording's tasks are larger than all else. What
+//! the policies share of it (machine, workload, limit) is there once, and a policy that ran on another machine has that
+//! one; with the axes and the host of any of the policies it is a whole [`Scenario`], which [`read_scenarios`] puts
+//! together again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,9 +25,9 @@ use crate::percentile::percentile_ns;
 use crate::replay_error::{ReplayErrors, ReplayedOn};
 use crate::slowest::SlowWaits;
 use crate::verdict::Verdict;
-use wakelab_stats::{Direction, Unit};
+use wakelab_stats::{Direction, Gain, Unit};
 
-/// Version of all JSON documents. It grows when a key changes its meaning or goes away.
+/// Version of all JSON documents. From the first release on, it grows when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Confidence of all intervals.
@@ -40,13 +43,15 @@ pub struct CompareDocument<'a> {
     kind: &'static str,
     interval: &'static str,
     confidence_percent: u32,
-    scenario: SharedScenario<'a>,
+    workload: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scenario: Option<SharedScenario<'a>>,
     recording: Option<Value>,
     replay_check: Option<&'a ReplayedOn>,
     seeds: &'a [u64],
     verdicts: Vec<Verdict>,
     metrics: Vec<MetricDocument<'a>>,
-    waiting: Vec<WaitingDocument>,
+    waiting: Vec<WaitingDocument<'a>>,
     policies: Vec<PolicyDocument<'a>>,
 }
 
@@ -64,35 +69,47 @@ struct MetricDocument<'a> {
     unit: Unit,
     direction: Direction,
     replay_error_percent: Option<f64>,
-    policies: &'a [MetricOfPolicy],
+    policies: Vec<ValuesDocument<'a>>,
+}
+
+/// A metric of one policy on one machine.
+#[derive(Debug, Serialize)]
+pub(crate) struct ValuesDocument<'a> {
+    policy: &'a str,
+    machine: &'a str,
+    values: Vec<SeedValue>,
+    #[serde(serialize_with = "number")]
+    mean: Option<f64>,
+    #[serde(flatten)]
+    gain: Gain,
+}
+
+#[derive(Debug, Serialize)]
+struct SeedValue {
+    seed: u64,
+    #[serde(serialize_with = "number")]
+    value: Option<f64>,
 }
 
 /// A cause of waiting, or all of it.
 #[derive(Debug, Serialize)]
-struct WaitingDocument {
+struct WaitingDocument<'a> {
     name: String,
     unit: Unit,
     direction: Direction,
-    policies: Vec<MetricOfPolicy>,
-}
-
-impl WaitingDocument {
-    fn new(metric: MetricResult) -> WaitingDocument {
-        let MetricResult { name, unit, direction, policies, .. } = metric;
-        WaitingDocument { name, unit, direction, policies }
-    }
+    policies: Vec<ValuesDocument<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 struct PolicyDocument<'a> {
     name: &'a str,
+    machine: &'a str,
+    cpus: usize,
     policy: &'a PolicySpec,
     host: HostProfile,
-    /// Only if they are not those of all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    machine: Option<&'a Machine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    workload: Option<&'a Workload>,
+    /// Only if the scenario is there, and only what is not that of all.
+    #[serde(skip_serializing_if = "OwnScenario::is_empty")]
+    scenario: OwnScenario<'a>,
     time_percent: BTreeMap<&'a str, Option<f64>>,
     reasons_percent: BTreeMap<&'a str, f64>,
     affine_reasons_percent: BTreeMap<&'a str, f64>,
@@ -101,8 +118,31 @@ struct PolicyDocument<'a> {
     runs: Vec<RunDocument<'a>>,
 }
 
+/// What a policy does not share with the others.
+#[derive(Debug, Default, Serialize)]
+struct OwnScenario<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<&'a Machine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<&'a Workload>,
+}
+
+impl<'a> OwnScenario<'a> {
+    fn new(own: &'a Scenario, first: &'a Scenario) -> OwnScenario<'a> {
+        OwnScenario {
+            machine: (own.machine != first.machine).then_some(&*own.machine),
+            workload: (own.workload != first.workload).then_some(&*own.workload),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.machine.is_none() && self.workload.is_none()
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct RunDocument<'a> {
+    seed: u64,
     wakeup_latency: PercentilesDocument,
     queue_delay: PercentilesDocument,
     tasks: Vec<NameDocument<'a>>,
@@ -110,17 +150,31 @@ struct RunDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     slowest: Option<SlowWaits<'a>>,
     outcome: &'a Outcome,
+    task_cpu_times: Vec<TaskDocument<'a>>,
+}
+
+/// The CPU time of one task.
+#[derive(Debug, Serialize)]
+struct TaskDocument<'a> {
+    task: usize,
+    comm: &'a str,
+    cpu_time_ns: u64,
 }
 
 impl<'a> RunDocument<'a> {
-    fn new(outcome: &'a Outcome) -> RunDocument<'a> {
+    fn new(outcome: &'a Outcome, workload: &'a Workload) -> RunDocument<'a> {
         let waits = outcome.waits.as_ref().filter(|waits| !waits.longest.is_empty());
+        let times = workload.tasks.iter().zip(&outcome.task_cpu_time_ns).enumerate();
         RunDocument {
+            seed: outcome.seed,
             wakeup_latency: PercentilesDocument::new(&outcome.wakeup_latency),
             queue_delay: PercentilesDocument::new(&outcome.queue_delay),
             tasks: outcome.by_name.iter().map(NameDocument::new).collect(),
             slowest: waits.map(SlowWaits::new),
             outcome,
+            task_cpu_times: times
+                .map(|(task, (of, &cpu_time_ns))| TaskDocument { task, comm: &of.name, cpu_time_ns })
+                .collect(),
         }
     }
 }
@@ -167,65 +221,91 @@ impl PercentilesDocument {
 }
 
 impl Comparison<'_> {
-    /// Returns the whole comparison as a document; serialise it with serde_json. `recording` is what the importer
-    /// reports about the recording that was replayed.
+    /// Returns the comparison as a document; serialise it with serde_json. `recording` is what the importer reports
+    /// about the recording that was replayed.
     pub fn document(&self, recording: Option<Value>) -> CompareDocument<'_> {
-        let first = &self.scenarios[0];
-        let metrics = self
-            .metrics
-            .iter()
-            .map(|metric| MetricDocument {
-                name: &metric.name,
-                unit: metric.unit,
-                direction: metric.direction,
-                replay_error_percent: self
-                    .replay_errors
-                    .as_ref()
-                    .and_then(|errors| errors.percent(&metric.name)),
-                policies: &metric.policies,
-            })
-            .collect();
-        let policies = self
-            .policies
-            .iter()
-            .zip(self.scenarios)
-            .enumerate()
-            .map(|(index, (result, scenario))| PolicyDocument {
-                name: &result.name,
-                policy: &scenario.policy,
-                host: scenario.host,
-                machine: (scenario.machine != first.machine).then_some(&*scenario.machine),
-                workload: (scenario.workload != first.workload).then_some(&*scenario.workload),
-                time_percent: result.time_percent.iter().copied().collect(),
-                reasons_percent: by_name(&result.reasons_percent),
-                affine_reasons_percent: by_name(&result.affine_reasons_percent),
-                waited_behind_ns: self
-                    .behind_ns(index)
-                    .into_iter()
-                    .map(|(name, ns)| (name, ns.round() as u64))
-                    .collect(),
-                runs: result.outcomes.iter().map(RunDocument::new).collect(),
-            })
-            .collect();
+        let errors = self.replay_errors.as_ref();
+        let metrics = self.metrics.iter().map(|found| MetricDocument {
+            name: &found.name,
+            unit: found.unit,
+            direction: found.direction,
+            replay_error_percent: errors.and_then(|errors| errors.percent(&found.name)),
+            policies: self.labelled(&found.policies),
+        });
+        let waiting = self.waiting().into_iter().map(|found| {
+            let policies = self.labelled(&found.policies);
+            let MetricResult { name, unit, direction, .. } = found;
+            WaitingDocument { name, unit, direction, policies }
+        });
         CompareDocument {
             schema_version: SCHEMA_VERSION,
             kind: "compare",
             interval: INTERVAL,
             confidence_percent: CONFIDENCE_PERCENT,
-            scenario: SharedScenario {
-                machine: &first.machine,
-                workload: &first.workload,
-                limit_ns: first.limit_ns,
-                limit_events: first.limit_events,
-            },
+            workload: &self.scenarios[0].workload.name,
+            scenario: None,
             recording,
-            replay_check: self.replay_errors.as_ref().map(|errors| &errors.of),
+            replay_check: errors.map(|errors| &errors.of),
             seeds: &self.seeds,
             verdicts: self.verdicts(),
-            metrics,
-            waiting: self.waiting().into_iter().map(WaitingDocument::new).collect(),
-            policies,
+            metrics: metrics.collect(),
+            waiting: waiting.collect(),
+            policies: (0..self.policies.len()).map(|policy| self.policy_document(policy)).collect(),
         }
+    }
+
+    /// Returns the same with the scenarios, so that [`read_scenarios`] can read them again.
+    pub fn document_with_scenario(&self, recording: Option<Value>) -> CompareDocument<'_> {
+        let mut document = self.document(recording);
+        let first = &self.scenarios[0];
+        document.scenario = Some(SharedScenario {
+            machine: &first.machine,
+            workload: &first.workload,
+            limit_ns: first.limit_ns,
+            limit_events: first.limit_events,
+        });
+        for (policy, scenario) in document.policies.iter_mut().zip(self.scenarios) {
+            policy.scenario = OwnScenario::new(scenario, first);
+        }
+        document
+    }
+
+    fn policy_document(&self, index: usize) -> PolicyDocument<'_> {
+        let (result, scenario) = (&self.policies[index], &self.scenarios[index]);
+        let behind = self.behind_ns(index).into_iter();
+        PolicyDocument {
+            name: &result.name,
+            machine: &scenario.machine.name,
+            cpus: scenario.machine.topology.nr_cpus(),
+            policy: &scenario.policy,
+            host: scenario.host,
+            scenario: OwnScenario::default(),
+            time_percent: result.time_percent.iter().copied().collect(),
+            reasons_percent: by_name(&result.reasons_percent),
+            affine_reasons_percent: by_name(&result.affine_reasons_percent),
+            waited_behind_ns: behind.map(|(name, ns)| (name, ns.round() as u64)).collect(),
+            runs: result
+                .outcomes
+                .iter()
+                .map(|outcome| RunDocument::new(outcome, &scenario.workload))
+                .collect(),
+        }
+    }
+
+    /// Returns values with the names of their policies and machines, and with their seeds.
+    pub(crate) fn labelled(&self, found: &[MetricOfPolicy]) -> Vec<ValuesDocument<'_>> {
+        let mut all = Vec::new();
+        for ((policy, scenario), found) in self.policies.iter().zip(self.scenarios).zip(found) {
+            let values = self.seeds.iter().zip(&found.values);
+            all.push(ValuesDocument {
+                policy: &policy.name,
+                machine: &scenario.machine.name,
+                values: values.map(|(&seed, &value)| SeedValue { seed, value }).collect(),
+                mean: found.mean,
+                gain: found.gain,
+            });
+        }
+        all
     }
 }
 
@@ -245,7 +325,7 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
     }
     #[derive(Deserialize)]
     struct Document {
-        scenario: Shared,
+        scenario: Option<Shared>,
         seeds: Vec<u64>,
         policies: Vec<Policy>,
     }
@@ -264,6 +344,11 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
     struct Policy {
         policy: PolicySpec,
         host: HostProfile,
+        #[serde(default)]
+        scenario: Own,
+    }
+    #[derive(Default, Deserialize)]
+    struct Own {
         machine: Option<Arc<Machine>>,
         workload: Option<Arc<Workload>>,
     }
@@ -273,13 +358,16 @@ pub fn read_scenarios(json: &str) -> Result<(Vec<Scenario>, Vec<u64>), ReportErr
         return Err(refuse(format!("found '{}' of version {}", version.kind, version.schema_version)));
     }
     let document: Document = serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
-    let Shared { machine, workload, limit_ns, limit_events } = document.scenario;
+    let Some(shared) = document.scenario else {
+        return Err(refuse("it has no `scenario`; make it with --with-scenario".to_owned()));
+    };
+    let Shared { machine, workload, limit_ns, limit_events } = shared;
     let scenarios = document
         .policies
         .into_iter()
-        .map(|Policy { policy, host, machine: own_machine, workload: own_workload }| Scenario {
-            machine: own_machine.unwrap_or_else(|| machine.clone()),
-            workload: own_workload.unwrap_or_else(|| workload.clone()),
+        .map(|Policy { policy, host, scenario: own }| Scenario {
+            machine: own.machine.unwrap_or_else(|| machine.clone()),
+            workload: own.workload.unwrap_or_else(|| workload.clone()),
             policy,
             host,
             limit_ns,

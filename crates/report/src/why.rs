@@ -12,7 +12,7 @@ use wakelab_sim::Outcome;
 use wakelab_stats::{Direction, Gain, Unit, mean, paired_gain};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, over_the_first};
-use crate::document::{CONFIDENCE_PERCENT, CompareDocument, INTERVAL, SCHEMA_VERSION};
+use crate::document::{CONFIDENCE_PERCENT, CompareDocument, INTERVAL, SCHEMA_VERSION, ValuesDocument};
 use crate::error::ReportError;
 use crate::gain_text::{gain_sentence, gain_words};
 use crate::grid::{Cell, Grid, Row};
@@ -291,7 +291,7 @@ impl<'a> Why<'a> {
             metric: &self.metric.name,
             unit: self.metric.unit,
             direction: self.metric.direction,
-            sides: &self.metric.policies,
+            sides: self.comparison.labelled(&self.metric.policies),
             sentences: self.sentences(),
             orders: self.runs.orders.as_ref().map(Vec::len),
             rest_percent: self.rest_percent,
@@ -313,7 +313,7 @@ pub struct WhyDocument<'a> {
     metric: &'a str,
     unit: Unit,
     direction: Direction,
-    sides: &'a [MetricOfPolicy],
+    sides: Vec<ValuesDocument<'a>>,
     sentences: Vec<String>,
     orders: Option<usize>,
     rest_percent: f64,

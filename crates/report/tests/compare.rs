@@ -293,14 +293,23 @@ fn the_document_keeps_its_schema_and_runs_again() {
     };
     let changed = what_if.apply(&mut workload, 8).unwrap();
     let explained = serde_json::json!({ "waits": 3, "folded": changed.folded, "what_if": changed.what_if });
-    let text = serde_json::to_string_pretty(&comparison.document(Some(explained))).unwrap();
+    let text = serde_json::to_string_pretty(&comparison.document_with_scenario(Some(explained))).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     validate(COMPARE_SCHEMA, &document);
     assert_eq!(document["recording"]["what_if"].as_array().map(Vec::len), Some(2));
     assert_eq!(document["recording"]["folded"]["moved"].as_array().map(Vec::len), Some(1));
     // Raw values per seed, null where undefined; whole numbers without a fraction.
-    assert_eq!(document["metrics"][0]["policies"][0]["values"].to_string(), "[null,110000,90000]");
-    assert_eq!(document["metrics"][0]["policies"][0]["mean"], Value::Null);
+    let values = &document["metrics"][0]["policies"][0];
+    let of_seeds = r#"[{"seed":1,"value":null},{"seed":2,"value":110000},{"seed":3,"value":90000}]"#;
+    assert_eq!(values["values"].to_string(), of_seeds);
+    assert_eq!(values["mean"], Value::Null);
+    assert_eq!((&values["policy"], &values["machine"]), (&BASELINE.into(), &"smp-8".into()));
+    let run = &document["policies"][0]["runs"][1];
+    assert_eq!((&run["seed"], &run["outcome"]["seed"]), (&2.into(), &2.into()));
+    let task = scenarios[0].workload.tasks[0].name.as_str();
+    let of_task = serde_json::json!({ "task": 0, "comm": task, "cpu_time_ns": 400_000 });
+    assert_eq!(run["task_cpu_times"][0], of_task);
+    assert_eq!(run["outcome"]["select_reads"]["llc"], 60);
     assert_eq!(document["policies"][1]["runs"][0]["wakeup_latency"]["p99_ns"], 4000);
     assert_eq!(document["policies"][1]["runs"][0]["outcome"]["wakeup_latency"]["buckets"][0][0], 1000);
     let (again, seeds) = read_scenarios(&text).unwrap();
@@ -400,10 +409,16 @@ fn a_document_that_lacks_something_is_noticed() {
     let comparison = Comparison::new(&scenarios, &names(), &outcomes).unwrap();
     let schema: Value = serde_json::from_str(COMPARE_SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let good = serde_json::to_value(comparison.document(None)).unwrap();
-    for pointer in
-        ["/seeds", "/scenario/machine", "/metrics/0/policies/0/values", "/policies/0/runs/0/outcome/time"]
-    {
+    let mut good = serde_json::to_value(comparison.document_with_scenario(None)).unwrap();
+    assert!(validator.is_valid(&good));
+    good["policies"][0]["scenario"] = serde_json::json!({});
+    for pointer in [
+        "/seeds",
+        "/scenario/machine",
+        "/policies/0/scenario",
+        "/metrics/0/policies/0/values",
+        "/policies/0/runs/0/outcome/time",
+    ] {
         let mut bad = good.clone();
         *bad.pointer_mut(pointer).unwrap() = Value::from("x");
         assert!(!validator.is_valid(&bad), "{pointer}");
@@ -417,7 +432,8 @@ fn foreign_documents_are_refused() {
         ("{}", "missing field `schema_version`"),
         (r#"{"schema_version": 2, "kind": "compare"}"#, "found 'compare' of version 2"),
         (r#"{"schema_version": 1, "kind": "machines"}"#, "found 'machines' of version 1"),
-        (r#"{"schema_version": 1, "kind": "compare"}"#, "missing field `scenario`"),
+        (r#"{"schema_version": 1, "kind": "compare"}"#, "missing field `seeds`"),
+        (r#"{"schema_version": 1, "kind": "compare", "seeds": [], "policies": []}"#, "with --with-scenario"),
     ] {
         let error = read_scenarios(text).unwrap_err().to_string();
         assert!(error.starts_with("no comparison of schema version 1: ") && error.contains(part), "{error}");
@@ -610,7 +626,12 @@ fn machines_are_an_axis() {
                  to 3\nlinux-4.15 on smp-8*2 against linux-4.15 on smp-8:\n  makespan: 12.0 % ±5.0 better, ";
     assert!(text.starts_with(begin), "{text}");
     assert!(text.lines().any(|line| line.split_whitespace().eq(["smp-8", "smp-8*2"])), "{text}");
-    let document = serde_json::to_string(&comparison.document(None)).unwrap();
+    let short = serde_json::to_value(comparison.document(None)).unwrap();
+    validate(COMPARE_SCHEMA, &short);
+    let machines = [0, 1].map(|column| short["metrics"][0]["policies"][column]["machine"].clone());
+    assert_eq!(machines, ["smp-8", "smp-8*2"]);
+    assert_eq!((&short["scenario"], &short["policies"][1]["cpus"]), (&Value::Null, &16.into()));
+    let document = serde_json::to_string(&comparison.document_with_scenario(None)).unwrap();
     validate(COMPARE_SCHEMA, &serde_json::from_str(&document).unwrap());
     assert_eq!(read_scenarios(&document).unwrap(), (scenarios.clone(), vec![1, 2, 3]));
     // Other tasks are other work. Another CPU on the same machine is a what-if of the same work.

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 use wakelab_machine::Distance;
 
 use crate::time_use::TimeUse;
 use crate::waits::Waits;
 
 /// How a run ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// As the workload's programs say.
@@ -26,7 +26,7 @@ pub enum Ending {
 }
 
 /// Counts of events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Wake-ups of blocked tasks, forks excluded.
     pub wakeups: u64,
@@ -59,7 +59,7 @@ pub struct Counts {
 }
 
 /// A histogram of nanoseconds: hdrhistogram with 3 significant digits, written out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Histogram {
     /// `(highest value of the bucket, number of values in it)`, ascending, without empty buckets.
     pub buckets: Vec<(u64, u64)>,
@@ -72,7 +72,7 @@ pub struct Histogram {
 }
 
 /// The CPU time that a task group received.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupTime {
     /// The group's name in the workload.
     pub name: String,
@@ -105,8 +105,13 @@ pub struct NameOutcome {
 /// Reads of other CPUs' state, by distance.
 pub type Reads = [u64; Distance::COUNT];
 
+/// Writes counts with the names of their distances.
+fn by_distance<S: Serializer>(reads: &Reads, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(Distance::ALL.map(Distance::name).into_iter().zip(reads))
+}
+
 /// The number of idle searches, or of those that reached a step, and the time in them; their mean is time / searches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SearchTime {
     /// The number of searches.
     pub searches: u64,
@@ -115,7 +120,7 @@ pub struct SearchTime {
 }
 
 /// Time in the idle searches of wake-ups, by what was read in which step (search.rs).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SearchTimes {
     /// From the look at target to the answer, with the fixed part of the decision; also where target was idle.
     pub whole: SearchTime,
@@ -130,7 +135,7 @@ pub struct SearchTimes {
 }
 
 /// The result of one run. The default is a run that completed at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// The seed of the run.
     pub seed: u64,
@@ -152,18 +157,25 @@ pub struct Outcome {
     /// CPU.
     pub idle_while_runnable_ns: u64,
     /// Switch-ins of a task on another CPU than the last one, by distance between the two.
+    #[serde(serialize_with = "by_distance")]
     pub migrations: Reads,
     /// Reads of placement decisions.
+    #[serde(serialize_with = "by_distance")]
     pub select_reads: Reads,
     /// The misses among them: another CPU had written the line since the reader last had it.
+    #[serde(serialize_with = "by_distance")]
     pub select_misses: Reads,
     /// Reads of enqueueing (wake-up preemption).
+    #[serde(serialize_with = "by_distance")]
     pub enqueue_reads: Reads,
     /// The misses among them.
+    #[serde(serialize_with = "by_distance")]
     pub enqueue_misses: Reads,
     /// Reads of balancing.
+    #[serde(serialize_with = "by_distance")]
     pub balance_reads: Reads,
     /// The misses among them.
+    #[serde(serialize_with = "by_distance")]
     pub balance_misses: Reads,
     /// Times of idle searches.
     pub search_times: SearchTimes,
@@ -178,7 +190,8 @@ pub struct Outcome {
     /// CPU time that each task group received, in the workload's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTime>,
-    /// CPU time that each task received, in the workload's order, in nanoseconds.
+    /// CPU time that each task received, in the workload's order, in nanoseconds. Documents have it with names.
+    #[serde(skip)]
     pub task_cpu_time_ns: Vec<u64>,
     /// The judged tasks by name, in the order in which the workload names them. Documents have percentiles instead.
     #[serde(skip)]
