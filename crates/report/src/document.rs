@@ -52,6 +52,7 @@ pub struct CompareDocument<'a> {
     verdicts: Vec<Verdict>,
     metrics: Vec<MetricDocument<'a>>,
     waiting: Vec<WaitingDocument<'a>>,
+    blocked: Vec<WaitingDocument<'a>>,
     policies: Vec<PolicyDocument<'a>>,
 }
 
@@ -115,6 +116,8 @@ struct PolicyDocument<'a> {
     affine_reasons_percent: BTreeMap<&'a str, f64>,
     /// Behind whom the judged tasks waited, and for how long in a run.
     waited_behind_ns: BTreeMap<String, u64>,
+    /// Whose waiting the judged tasks paid for while they were blocked, and how much in a run.
+    blocked_on_waiting_of_ns: BTreeMap<String, u64>,
     runs: Vec<RunDocument<'a>>,
 }
 
@@ -232,11 +235,11 @@ impl Comparison<'_> {
             replay_error_percent: errors.and_then(|errors| errors.percent(&found.name)),
             policies: self.labelled(&found.policies),
         });
-        let waiting = self.waiting().into_iter().map(|found| {
+        let of_waits = |found: MetricResult| {
             let policies = self.labelled(&found.policies);
             let MetricResult { name, unit, direction, .. } = found;
             WaitingDocument { name, unit, direction, policies }
-        });
+        };
         CompareDocument {
             schema_version: SCHEMA_VERSION,
             kind: "compare",
@@ -249,7 +252,8 @@ impl Comparison<'_> {
             seeds: &self.seeds,
             verdicts: self.verdicts(),
             metrics: metrics.collect(),
-            waiting: waiting.collect(),
+            waiting: self.waiting().into_iter().map(of_waits).collect(),
+            blocked: self.blocked().into_iter().map(of_waits).collect(),
             policies: (0..self.policies.len()).map(|policy| self.policy_document(policy)).collect(),
         }
     }
@@ -283,6 +287,7 @@ impl Comparison<'_> {
             time_percent: result.time_percent.iter().copied().collect(),
             reasons_percent: by_name(&result.reasons_percent),
             affine_reasons_percent: by_name(&result.affine_reasons_percent),
+            blocked_on_waiting_of_ns: self.waiting_of_names(index),
             waited_behind_ns: behind.map(|(name, ns)| (name, ns.round() as u64)).collect(),
             runs: result
                 .outcomes

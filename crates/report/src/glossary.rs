@@ -7,6 +7,7 @@ use wakelab_sim::TimeKind;
 use wakelab_workload::Measure;
 
 use crate::metric::{metrics, migration_label};
+use crate::passed::{BLOCKED, PARTS};
 use crate::waiting::{IDLE_ELSEWHERE, Kind, WAITING};
 
 const GLOSSARY: &str = include_str!("../../../docs/guide/glossary.md");
@@ -42,7 +43,8 @@ fn every_reason_and_every_use_of_time_is_explained() {
 fn every_cause_of_waiting_is_explained() {
     let labels = |kind: Kind| [true, false].map(|service| kind.label(service).to_owned());
     assert_explained(Kind::ALL.into_iter().flat_map(labels));
-    assert_explained([WAITING, IDLE_ELSEWHERE].into_iter().map(str::to_owned));
+    assert_explained([WAITING, IDLE_ELSEWHERE, BLOCKED].into_iter().map(str::to_owned));
+    assert_explained(PARTS.into_iter().map(|(_, label)| label.trim().to_owned()));
 }
 
 /// An explanation follows each word.

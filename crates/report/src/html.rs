@@ -70,7 +70,7 @@ impl Comparison<'_> {
         }
         page += &self.curves_html();
         page += "<h2>Where waiting and time went</h2>\n";
-        let waits = [self.waiting_grid(), self.behind_grid()];
+        let waits = [self.waiting_grid(), self.behind_grid(), self.blocked_grid(), self.waiting_of_grid()];
         for grid in waits.into_iter().chain([self.time_grid(), self.reason_grid(), self.affine_grid()]) {
             page += &grid_html(&grid.with_columns(&columns));
         }

@@ -26,6 +26,7 @@ mod limit;
 pub mod list;
 mod mechanism;
 mod metric;
+mod passed;
 mod percentile;
 mod replay_error;
 mod result;

@@ -52,7 +52,7 @@ impl Comparison<'_> {
             out.push_str(&reading_key(style, self.seeds.len(), "seed", &rows));
         }
         out.push_str(&self.results(&rows, &columns, style));
-        let waits = [self.waiting_grid(), self.behind_grid()];
+        let waits = [self.waiting_grid(), self.behind_grid(), self.blocked_grid(), self.waiting_of_grid()];
         let explaining = waits.into_iter().chain([self.time_grid(), self.reason_grid(), self.affine_grid()]);
         let grids = [self.service_grid(), self.group_grid()];
         for grid in grids.into_iter().chain(explaining.filter(|_| all)) {

@@ -15,8 +15,8 @@ use crate::table::metric_grid;
 /// The number of names of the table of those that others waited behind.
 const NAMES_SHOWN: usize = 5;
 /// The share of a change that its largest cause must have to be told, and the change that must be exceeded.
-const CARRIES_MIN: f64 = 0.5;
-const CHANGE_MIN: f64 = 0.05;
+pub(crate) const CARRIES_MIN: f64 = 0.5;
+pub(crate) const CHANGE_MIN: f64 = 0.05;
 
 /// A kind of cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Comparison<'_> {
         all
     }
 
-    fn waiting_metric(
+    pub(crate) fn waiting_metric(
         &self,
         name: String,
         label: String,
@@ -161,7 +161,7 @@ impl Comparison<'_> {
     /// Returns behind which names the judged tasks waited longest under any of the policies.
     pub(crate) fn behind_grid(&self) -> Grid {
         let mut metrics: Vec<MetricResult> =
-            self.names_waited_behind().into_iter().map(|name| self.behind(&name)).collect();
+            self.names_of_waits().into_iter().map(|name| self.behind(&name)).collect();
         let largest = |metric: &MetricResult| {
             metric.policies.iter().filter_map(|policy| policy.mean).fold(0.0, f64::max)
         };
@@ -172,7 +172,7 @@ impl Comparison<'_> {
     }
 
     /// Returns all names of tasks, if the runs accounted for waits.
-    fn names_waited_behind(&self) -> Vec<String> {
+    pub(crate) fn names_of_waits(&self) -> Vec<String> {
         let first = self.policies[0].outcomes.first().and_then(|outcome| outcome.waits.as_ref());
         let mut names: Vec<String> =
             first.map(|waits| waits.who.iter().map(|who| who.name.clone()).collect()).unwrap_or_default();
@@ -193,7 +193,7 @@ impl Comparison<'_> {
 
     /// Returns behind which names the judged tasks of a policy waited, and for how long in a run, by name.
     pub(crate) fn behind_ns(&self, policy: usize) -> Vec<(String, f64)> {
-        let names = self.names_waited_behind().into_iter();
+        let names = self.names_of_waits().into_iter();
         let of = |name: String| {
             let ns = self.behind(&name).policies[policy].mean?;
             (ns > 0.0).then_some((name, ns))

@@ -215,7 +215,9 @@ impl<'a> Why<'a> {
         let mut out = style.wrap(&self.comparison.title());
         let [first, second] = [0, 1].map(|column| self.comparison.column_name(column));
         out.push_str(&style.wrap(&format!("{} against {}:", printable(&second), printable(&first))));
-        for sentence in self.sentences().into_iter().chain(self.comparison.waiting_sentence(1)) {
+        let on_waiting =
+            [self.comparison.waiting_sentence(1), self.comparison.blocked_sentence(1)].into_iter().flatten();
+        for sentence in self.sentences().into_iter().chain(on_waiting) {
             out.push_str(&style.wrap(&format!("  {sentence}")));
         }
         if self.comparison.repeats_first(1) {
@@ -226,7 +228,9 @@ impl<'a> Why<'a> {
             "alone: the first side with this axis of the second; without it: the second side with this axis of the first; \
              (gain) of both over the first side; share: the axis's mean part of the change over all orders of adding axes",
         ));
-        for grid in [self.axis_grid(), self.comparison.waiting_grid(), self.comparison.behind_grid()] {
+        let compared = &self.comparison;
+        let waits = [compared.waiting_grid(), compared.behind_grid(), compared.blocked_grid()];
+        for grid in [self.axis_grid()].into_iter().chain(waits).chain([compared.waiting_of_grid()]) {
             if !grid.rows.is_empty() {
                 out.push('\n');
                 out.push_str(&grid.text(style));

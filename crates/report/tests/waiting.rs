@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wakelab_machine::Machine;
 use wakelab_report::{Comparison, Style};
-use wakelab_sim::{Cause, HostProfile, NameWaits, Outcome, Scenario, Waits, Who};
+use wakelab_sim::{Cause, HostProfile, NameWaits, Outcome, Passed, Scenario, Waits, Who};
 use wakelab_workload::{Op, Task, Workload};
 
 use crate::common::validate;
@@ -39,7 +39,15 @@ fn outcome(seed: u64, causes: &[(Cause, u64)], idle_elsewhere_ns: u64) -> Outcom
     let sum_ns = causes.iter().map(|(_, ns)| ns).sum();
     let by_name = NameWaits { who: 0, waits: 10, sum_ns, idle_elsewhere_ns, causes: causes.to_vec() };
     let who = NAMES.map(|(name, judged)| Who { name: name.into(), judged }).into();
-    let waits = Waits { who, by_name: vec![by_name], longest: Vec::new() };
+    // Blocked for five times its own waiting: two parts of work, one of a timer, and twice the same causes of `batch`.
+    let passed = Passed {
+        work_ns: 2 * sum_ns,
+        outside_ns: sum_ns,
+        waiting_ns: 2 * sum_ns,
+        by_who: vec![(2, 2 * sum_ns)],
+        causes: causes.iter().map(|&(cause, ns)| (cause, 2 * ns)).collect(),
+    };
+    let waits = Waits { who, by_name: vec![by_name], longest: Vec::new(), passed };
     Outcome { seed, makespan_ns: 100 * MS + seed, waits: Some(waits), ..Outcome::default() }
 }
 
@@ -86,6 +94,21 @@ fn the_table_by_hand() {
     assert_eq!(parts, [[4, 5], [3, 11], [1, 1], [0, 0], [2, 3], [0, 0], [0, 0], [0, 0]]);
     assert_eq!(of("waiting_ns"), [0, 1].map(|side: usize| parts.iter().map(|part| part[side]).sum::<u64>()));
     assert_eq!(document["policies"][1]["waited_behind_ns"]["batch"], 11 * MS);
+    let blocked = |name: &str| {
+        let all = document["blocked"].as_array().unwrap();
+        let found = all.iter().find(|metric| metric["name"] == name).unwrap_or_else(|| panic!("{name}"));
+        [0, 1].map(|policy| found["policies"][policy]["mean"].as_u64().unwrap() / MS)
+    };
+    assert_eq!(blocked("blocked_ns"), [50, 100]);
+    assert_eq!(
+        ["work", "outside", "waiting"].map(|part| blocked(&format!("blocked_{part}_ns"))),
+        [[20, 40], [10, 20], [20, 40]]
+    );
+    assert_eq!(blocked("blocked_waiting_others_ns"), [6, 22]);
+    assert_eq!(document["policies"][1]["blocked_on_waiting_of_ns"]["batch"], 40 * MS);
+    let sentence = "While the service waited for others' answers, these were runnable and did not run for 40.00 ms \
+                    instead of 20.00 ms a run; all of the change is waiting of batch.";
+    assert_eq!(comparison.blocked_sentence(1).as_deref(), Some(sentence));
 }
 
 /// Without accounts there is neither a table nor a sentence; without a cause that has half of the change, no sentence.

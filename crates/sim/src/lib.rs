@@ -37,7 +37,7 @@ pub use outcome::{
 };
 pub use scenario::{HostProfile, LIMIT_EVENTS, Scenario};
 pub use time_use::{TimeKind, TimeUse};
-pub use waits::{Cause, NameWaits, Placed, Wait, Waits, Who};
+pub use waits::{Cause, NameWaits, Passed, Placed, Wait, Waits, Who};
 
 /// Runs a scenario.
 ///

@@ -9,6 +9,8 @@
 //!   leaves its idle state, or is in schedule() or about to be notified;
 //! - in no queue because its group is throttled: the quota.
 //!
+//! passed.rs adds whose waiting the tasks pay for that are blocked meanwhile.
+//!
 //! Beside that, *idle elsewhere* is the part of the time behind tasks and interrupts during which a CPU stood idle and
 //! unclaimed on which the task may run.
 //!
@@ -22,15 +24,17 @@
 
 mod idle;
 mod outcome;
+mod passed;
 
 use std::collections::BTreeMap;
 
-use wakelab_policy::{Decision, EnqueueWhy};
+use wakelab_policy::{Decision, EnqueueWhy, WAKE_IRQ};
 
 use crate::observer::{Activity, Observer, WaitSums};
 use crate::scenario::Scenario;
 use crate::waits::idle::IdleTimes;
-pub use crate::waits::outcome::{Cause, NameWaits, Placed, Wait, Waits, Who};
+pub use crate::waits::outcome::{Cause, NameWaits, Passed, Placed, Wait, Waits, Who};
+use crate::waits::passed::{End, Notes, Was};
 
 /// Where a task is that waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,6 +51,10 @@ enum Place {
 /// One task.
 struct Waiting {
     place: Place,
+    /// What it does if it does not wait.
+    other: Was,
+    /// Since when it is blocked, if it is.
+    blocked_since_ns: u64,
     since_ns: u64,
     /// The time up to which the wait is attributed to causes.
     until_ns: u64,
@@ -87,7 +95,38 @@ pub(crate) struct Books {
     all_ns: u64,
     longest_max: usize,
     longest: Vec<Wait>,
+    notes: Notes,
+    /// When the measured part began.
+    begin_ns: u64,
+    /// How long judged tasks were blocked until they were woken.
+    blocked_ns: u64,
+    passed: Passed,
     failure: Option<String>,
+}
+
+impl Cpu {
+    /// What those wait for that are in its queue.
+    fn cause(&self, who_of: &[u32]) -> Cause {
+        match self.does {
+            Activity::Task(other) => Cause::Behind(who_of[other as usize]),
+            Activity::Interrupt => Cause::Interrupt,
+            Activity::IdleExit => Cause::IdleExit,
+            Activity::Idle | Activity::Ipi | Activity::Schedule | Activity::Path(_) => Cause::Schedule,
+        }
+    }
+}
+
+impl Waiting {
+    /// What it does.
+    fn was(&self) -> Was {
+        match self.place {
+            Place::Nowhere => self.other,
+            Place::OnItsWay(None) => Was::Waits(Cause::WakeUp),
+            Place::OnItsWay(Some(cpu)) => Was::ComesTo(cpu),
+            Place::Queued(cpu) => Was::Queued(cpu),
+            Place::Parked => Was::Waits(Cause::Throttled),
+        }
+    }
 }
 
 impl Books {
@@ -105,6 +144,8 @@ impl Books {
         }
         let waiting = || Waiting {
             place: Place::Nowhere,
+            other: Was::Unborn,
+            blocked_since_ns: 0,
             since_ns: 0,
             until_ns: 0,
             causes: Vec::new(),
@@ -126,6 +167,10 @@ impl Books {
             all_ns: 0,
             longest_max,
             longest: Vec::new(),
+            notes: Notes::default(),
+            begin_ns: 0,
+            blocked_ns: 0,
+            passed: Passed::default(),
             failure: None,
         }
     }
@@ -141,7 +186,7 @@ impl Books {
             causes: sums.causes.into_iter().collect(),
         };
         let by_name = all.filter(|(who, _)| self.who[*who].judged).map(of_name).collect();
-        Waits { by_name, longest: self.longest, who: self.who }
+        Waits { by_name, longest: self.longest, passed: self.passed, who: self.who }
     }
 
     /// Attributes the time of a task's wait until now to its cause.
@@ -153,18 +198,13 @@ impl Books {
         }
         let idle_ns = self.idle.time_ns(task, now_ns);
         let idle_passed_ns = idle_ns - std::mem::replace(&mut t.idle_until_ns, idle_ns);
-        let does = |cpu: u32| self.cpus[cpu as usize].does;
+        let cpus = &self.cpus;
         let cause = match t.place {
             Place::Nowhere => return,
             Place::Parked => Cause::Throttled,
-            Place::OnItsWay(Some(cpu)) if does(cpu) == Activity::IdleExit => Cause::IdleExit,
+            Place::OnItsWay(Some(cpu)) if cpus[cpu as usize].does == Activity::IdleExit => Cause::IdleExit,
             Place::OnItsWay(_) => Cause::WakeUp,
-            Place::Queued(cpu) => match does(cpu) {
-                Activity::Task(other) => Cause::Behind(self.who_of[other as usize]),
-                Activity::Interrupt => Cause::Interrupt,
-                Activity::IdleExit => Cause::IdleExit,
-                Activity::Idle | Activity::Ipi | Activity::Schedule | Activity::Path(_) => Cause::Schedule,
-            },
+            Place::Queued(cpu) => cpus[cpu as usize].cause(&self.who_of),
         };
         if let Cause::Behind(_) | Cause::Interrupt = cause {
             t.idle_elsewhere_ns += idle_passed_ns;
@@ -176,18 +216,44 @@ impl Books {
     }
 
     /// The task, whose wait is accounted until now, goes elsewhere.
-    fn go(&mut self, task: u32, to: Place) {
-        let from = std::mem::replace(&mut self.tasks[task as usize].place, to);
+    fn go(&mut self, now_ns: u64, task: u32, to: Place) {
+        let t = &mut self.tasks[task as usize];
+        self.notes.push(now_ns, task, t.was());
+        let from = std::mem::replace(&mut t.place, to);
         let cpu_of = |place| match place {
             Place::Queued(cpu) | Place::OnItsWay(Some(cpu)) => Some(cpu as usize),
             _ => None,
         };
         if let Some(cpu) = cpu_of(from) {
             self.cpus[cpu].tasks.retain(|&other| other != task);
+            // What it does while nobody waits for it is not noted.
+            if self.cpus[cpu].tasks.is_empty() {
+                let cause = self.cpus[cpu].cause(&self.who_of);
+                self.notes.push(now_ns, cpu as u32, Was::Does(cause));
+            }
         }
         if let Some(cpu) = cpu_of(to) {
             self.cpus[cpu].tasks.push(task);
         }
+    }
+
+    /// Returns whose waiting the blocked tasks paid for.
+    fn passed_on(&mut self) -> Result<Passed, String> {
+        let state = |task: &Waiting| if task.was() == Was::Outside { Was::Away } else { task.was() };
+        let end = End {
+            tasks: self.tasks.iter().map(state).collect(),
+            cpus: self.cpus.iter().map(|cpu| cpu.cause(&self.who_of)).collect(),
+            who_of: &self.who_of,
+            judged: self.who.iter().map(|who| who.judged).collect(),
+        };
+        let passed = std::mem::take(&mut self.notes).passed(end)?;
+        let (blocked_ns, sum_ns) = (self.blocked_ns, passed.blocked_ns());
+        if blocked_ns != sum_ns {
+            return Err(format!(
+                "tasks were blocked for {blocked_ns} ns, and what others did meanwhile adds up to {sum_ns} ns"
+            ));
+        }
+        Ok(passed)
     }
 
     /// Keeps the wait if it is one of the longest; of waits of one length, those that ended first.
@@ -224,11 +290,30 @@ impl Observer for Books {
         t.idle_elsewhere_ns = 0;
         t.woken_by = None;
         t.placed = None;
-        self.go(task, Place::OnItsWay(None));
+        self.go(now_ns, task, Place::OnItsWay(None));
     }
 
-    fn wake(&mut self, _now_ns: u64, _cpu: u32, waker: Option<u32>, wakee: u32, _flags: u32) {
-        self.tasks[wakee as usize].woken_by = waker.map(|waker| self.who_of[waker as usize]);
+    fn wake(&mut self, now_ns: u64, _cpu: u32, waker: Option<u32>, wakee: u32, flags: u32) {
+        let t = &mut self.tasks[wakee as usize];
+        t.woken_by = waker.map(|waker| self.who_of[waker as usize]);
+        if self.who[self.who_of[wakee as usize] as usize].judged {
+            self.blocked_ns += now_ns - t.blocked_since_ns.max(self.begin_ns);
+        }
+        // The task that an interrupt finds running has nothing to do with what the interrupt wakes.
+        if let Some(waker) = waker.filter(|_| flags & WAKE_IRQ == 0) {
+            self.notes.woken_by(waker);
+        }
+    }
+
+    fn fork(&mut self, _now_ns: u64, _cpu: u32, parent: u32, child: u32) {
+        self.tasks[child as usize].other = Was::ChildOf(parent);
+    }
+
+    fn stopped(&mut self, now_ns: u64, _cpu: u32, task: u32, _ran_ns: u64) {
+        self.notes.push(now_ns, task, Was::Runs);
+        let t = &mut self.tasks[task as usize];
+        t.other = Was::Outside;
+        t.blocked_since_ns = now_ns;
     }
 
     fn decision(&mut self, now_ns: u64, this_cpu: u32, wakee: u32, decision: &Decision) {
@@ -247,36 +332,38 @@ impl Observer for Books {
         }
         self.account(wakee, now_ns);
         if (decision.cpu as usize) < self.cpus.len() {
-            self.go(wakee, Place::OnItsWay(Some(decision.cpu as u32)));
+            self.go(now_ns, wakee, Place::OnItsWay(Some(decision.cpu as u32)));
         }
     }
 
     fn enqueue(&mut self, now_ns: u64, cpu: u32, task: u32, _why: EnqueueWhy) {
         self.account(task, now_ns);
-        self.go(task, Place::Queued(cpu));
+        self.go(now_ns, task, Place::Queued(cpu));
     }
 
     fn migrate(&mut self, now_ns: u64, task: u32, _from: u32, to: u32) {
         // An exec moves a task before it is queued.
         if let Place::Queued(_) = self.tasks[task as usize].place {
             self.account(task, now_ns);
-            self.go(task, Place::Queued(to));
+            self.go(now_ns, task, Place::Queued(to));
         }
     }
 
     fn park(&mut self, now_ns: u64, _cpu: u32, task: u32) {
         self.account(task, now_ns);
-        self.go(task, Place::Parked);
+        self.go(now_ns, task, Place::Parked);
     }
 
-    fn keep(&mut self, _now_ns: u64, _cpu: u32, task: u32) {
-        self.go(task, Place::Nowhere);
+    fn keep(&mut self, now_ns: u64, _cpu: u32, task: u32) {
+        self.go(now_ns, task, Place::Nowhere);
+        self.tasks[task as usize].other = Was::Runs;
     }
 
     fn waited(&mut self, now_ns: u64, cpu: u32, task: u32, waited_ns: u64) {
         self.account(task, now_ns);
-        self.go(task, Place::Nowhere);
-        let t = &self.tasks[task as usize];
+        self.go(now_ns, task, Place::Nowhere);
+        let t = &mut self.tasks[task as usize];
+        t.other = Was::Runs;
         let by_cause_ns: u64 = t.causes.iter().map(|(_, ns)| ns).sum();
         if by_cause_ns != waited_ns {
             self.failure.get_or_insert_with(|| {
@@ -302,7 +389,9 @@ impl Observer for Books {
         self.idle.set(cpu, idle, now_ns);
     }
 
-    fn begin(&mut self, _now_ns: u64) {
+    fn begin(&mut self, now_ns: u64) {
+        self.notes.begin(now_ns);
+        (self.begin_ns, self.blocked_ns) = (now_ns, 0);
         self.sums.fill(Sums::default());
         self.longest.clear();
     }
@@ -321,6 +410,10 @@ impl Observer for Books {
         if does == was {
             return;
         }
+        let c = &self.cpus[cpu as usize];
+        if !c.tasks.is_empty() {
+            self.notes.push(now_ns, cpu, Was::Does(c.cause(&self.who_of)));
+        }
         for at in 0..self.cpus[cpu as usize].tasks.len() {
             self.account(self.cpus[cpu as usize].tasks[at], now_ns);
         }
@@ -330,6 +423,10 @@ impl Observer for Books {
     fn check(&mut self, sums: &WaitSums) -> Option<String> {
         if let Some(failure) = self.failure.take() {
             return Some(failure);
+        }
+        match self.passed_on() {
+            Ok(passed) => self.passed = passed,
+            Err(what) => return Some(what),
         }
         let (waits, sum_ns) = (self.all_waits, self.all_ns);
         if (waits, sum_ns) != (sums.waits, sums.sum_ns) {

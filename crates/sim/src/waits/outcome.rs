@@ -82,6 +82,29 @@ pub struct Wait {
     pub placed: Option<Placed>,
 }
 
+/// What the time in which judged tasks were blocked, until another task, a timer or a device woke them, depended on
+/// (passed.rs).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// The task on which it depended ran.
+    pub work_ns: u64,
+    /// It depended on a timer or a device, or on a task that had not begun.
+    pub outside_ns: u64,
+    /// The task on which it depended was runnable and did not run.
+    pub waiting_ns: u64,
+    /// `waiting_ns` by the name of the task that did not run, as a place in [`Waits::who`].
+    pub by_who: Vec<(u32, u64)>,
+    /// `waiting_ns` by what that task waited for.
+    pub causes: Vec<(Cause, u64)>,
+}
+
+impl Passed {
+    /// How long judged tasks were blocked.
+    pub fn blocked_ns(&self) -> u64 {
+        self.work_ns + self.outside_ns + self.waiting_ns
+    }
+}
+
 /// What tasks waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
@@ -91,4 +114,6 @@ pub struct Waits {
     pub by_name: Vec<NameWaits>,
     /// The longest waits of judged tasks in the measured part, the longest first.
     pub longest: Vec<Wait>,
+    /// Whose waiting the judged tasks paid for while they were blocked, in the measured part.
+    pub passed: Passed,
 }

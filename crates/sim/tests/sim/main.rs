@@ -20,6 +20,7 @@ mod memory;
 mod models;
 mod observing;
 mod operations;
+mod passed;
 mod properties;
 mod quota;
 mod reads;
