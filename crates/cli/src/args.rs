@@ -198,6 +198,33 @@ pub(crate) struct WithoutArg {
     pub(crate) without: Vec<Term>,
 }
 
+/// Draws of the machine's figures.
+#[derive(Args)]
+pub(crate) struct UncertaintyArg {
+    /// Repeat all runs on DRAWS machines whose figures are drawn from their ranges, all at once, and say in which range
+    /// gains are, in how many draws their signs hold, and which figures decide; a sign that holds in less than 80 % is
+    /// undecided. DRAWS is a power of two; more draws tell more figures apart [default DRAWS: 64]
+    #[arg(
+        long,
+        value_name = "DRAWS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "64",
+        value_parser = draws()
+    )]
+    pub(crate) uncertainty: Option<usize>,
+}
+
+/// Parses a number of draws.
+fn draws() -> impl TypedValueParser<Value = usize> {
+    clap::value_parser!(u32).try_map(|draws| {
+        if draws.is_power_of_two() && (8..=16_384).contains(&draws) {
+            return Ok(draws as usize);
+        }
+        Err(format!("{draws} draws; expected a power of two from 8 to 16384"))
+    })
+}
+
 /// The format of the result.
 #[derive(Args)]
 pub(crate) struct FormatArg {

@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use wakelab_lab::{LabError, Runner, Timeline, export_perfetto, observe_timeline};
-use wakelab_report::{Comparison, Limit, PageParts, ReplayErrors};
+use wakelab_lab::{
+    DrawSet, Drawn, Draws, LabError, Runner, Timeline, draw, export_perfetto, observe_timeline,
+};
+use wakelab_report::{Comparison, Limit, PageParts, ReplayErrors, metric_values};
+use wakelab_sim::Outcome;
 use wakelab_trace::{Changed, Recording};
 
-use crate::args::{InputArgs, KernelArgs, NoCheckArg, RunsFormat, RunsFormatArg, SeedsArgs, WithoutArg};
+use crate::args::{
+    InputArgs, KernelArgs, NoCheckArg, RunsFormat, RunsFormatArg, SeedsArgs, UncertaintyArg, WithoutArg,
+};
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::progress::Bar;
@@ -51,6 +56,8 @@ pub(crate) struct CompareArgs {
     kernel: KernelArgs,
     #[command(flatten)]
     seeds: SeedsArgs,
+    #[command(flatten)]
+    uncertainty: UncertaintyArg,
     #[command(flatten)]
     without: WithoutArg,
     #[command(flatten)]
@@ -119,6 +126,11 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     if let Some(errors) = errors {
         compared = compared.with_replay_errors(errors);
     }
+    if let Some(number) = args.uncertainty.uncertainty {
+        let draws = Draws { number, seed: comparison.seeds[0] };
+        let drawn = draws_of(&comparison, draws, &runner)?;
+        compared = compared.with_uncertainty(draws, &drawn);
+    }
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
     if report.is_some() || parquet.is_some() {
         let timelines = timelines(&comparison, &runner)?;
@@ -142,6 +154,22 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     show(&compared, &comparison, args.all, &args.format)?;
     anyhow::ensure!(broken.is_empty(), "{}", broken.join("\n"));
     Ok(())
+}
+
+/// Runs everything on draws of the machines' figures.
+fn draws_of(
+    comparison: &input::Comparison,
+    draws: Draws,
+    runner: &Runner<'_>,
+) -> Result<Drawn<Vec<Option<f64>>>> {
+    let scenarios = &comparison.scenarios;
+    let set = DrawSet { scenarios, seeds: vec![comparison.seeds.clone(); scenarios.len()] };
+    let keep = |_, scenario: usize, outcome: &Outcome| metric_values(&scenarios[scenario], outcome);
+    let drawn = draw(std::slice::from_ref(&set), draws, runner, keep)?.remove(0);
+    if drawn.figures.is_empty() {
+        return Err(bad_input("--uncertainty: no figure of the machine has a range; expected an estimate"));
+    }
+    Ok(drawn)
 }
 
 /// Prepares to write a file beside the result.

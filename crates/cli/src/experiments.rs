@@ -3,10 +3,12 @@
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use wakelab_experiment::Experiment;
-use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, list};
+use wakelab_experiment::{Case, Experiment, Plan};
+use wakelab_lab::Draws;
+use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, list, row_values};
+use wakelab_sim::Outcome;
 
-use crate::args::{SeedArg, ThreadsArg};
+use crate::args::{SeedArg, ThreadsArg, UncertaintyArg};
 use crate::error::bad_input;
 use crate::print;
 use crate::progress::Bar;
@@ -25,7 +27,7 @@ pub(crate) struct ExperimentsArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// List the experiments and run nothing
-    #[arg(long, conflicts_with_all = ["names", "seeds", "seed", "threads", "quick"])]
+    #[arg(long, conflicts_with_all = ["names", "seeds", "seed", "threads", "quick", "uncertainty"])]
     list: bool,
     /// Number of seeds; more seeds narrow the intervals [default: the number in each experiment's file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -34,6 +36,8 @@ pub(crate) struct ExperimentsArgs {
     seed: SeedArg,
     #[command(flatten)]
     threads: ThreadsArg,
+    #[command(flatten)]
+    uncertainty: UncertaintyArg,
     /// Run only the controls and the rows whose sign is robust, shortened as their files say. Only gains can then be
     /// compared with the publication. Exit code 1 if one fails
     #[arg(long)]
@@ -74,7 +78,19 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
             wakelab_lab::consecutive_seeds(args.seed.seed, args.seeds.unwrap_or(plan.experiment.seeds))
         })
         .collect();
-    let outcomes = wakelab_lab::run_experiments(&plans, &seeds, &Bar::new().runner(&args.threads))?;
+    let bar = Bar::new();
+    let runner = bar.runner(&args.threads);
+    let outcomes = wakelab_lab::run_experiments(&plans, &seeds, &runner)?;
+    let mut drawn = match args.uncertainty.uncertainty {
+        Some(number) => {
+            let draws = Draws { number, seed: args.seed.seed };
+            let keep =
+                |plan: &Plan, case: &Case, outcome: &Outcome| row_values(&plan.experiment, case, outcome);
+            wakelab_lab::draw_experiments(&plans, &seeds, draws, &runner, keep)?
+        }
+        None => Vec::new(),
+    }
+    .into_iter();
     let runs: Vec<ExperimentRuns<'_>> = plans
         .iter()
         .zip(seeds)
@@ -83,12 +99,13 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
             experiment: &plan.experiment,
             seeds,
             shortened: args.quick,
-            cases: plan
-                .cases
-                .iter()
-                .zip(outcomes)
-                .map(|(case, outcomes)| CaseRuns { case, outcomes })
-                .collect(),
+            cases: {
+                let mut drawn = drawn.next().unwrap_or_default().into_iter();
+                let cases = plan.cases.iter().zip(outcomes);
+                cases
+                    .map(|(case, outcomes)| CaseRuns { case, outcomes, drawn: drawn.next().flatten() })
+                    .collect()
+            },
         })
         .collect();
     let experiments = Experiments::new(&runs);

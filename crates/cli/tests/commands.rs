@@ -40,6 +40,23 @@ fn threads_change_nothing() {
 }
 
 #[test]
+fn threads_change_no_draw() {
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/small.toml");
+    for arguments in [&RUN[..], &["experiments", small, "--format=json"]] {
+        let json = |threads| {
+            let more = ["--seeds", "2", "--uncertainty=8", "--threads", threads];
+            let output = wakelab(&[arguments, &more].concat());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            output.stdout
+        };
+        let one = json("1");
+        assert!(String::from_utf8_lossy(&one).contains("sign_held_percent"), "there are draws");
+        assert_eq!(one, json("2"));
+        assert_eq!(one, json("7"));
+    }
+}
+
+#[test]
 fn threads_change_nothing_in_experiments_and_maps() {
     let json = |arguments: &[&str], threads: &str| {
         let output =

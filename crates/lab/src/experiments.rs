@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs the cases of published experiments (crates/experiment).
 
-use wakelab_experiment::{Experiment, ExperimentError, Plan, Selection, presets};
+use wakelab_experiment::{Case, Experiment, ExperimentError, Plan, Selection, presets};
 use wakelab_sim::Outcome;
 
 use crate::error::LabError;
 use crate::runner::Runner;
 use crate::scenario::describe;
+use crate::uncertainty::{DrawSet, Drawn, Draws, draw};
 
 /// Stands for the negative controls of all experiments.
 const CONTROLS: &str = "controls";
@@ -67,9 +68,8 @@ pub fn run_experiments(
     let mut jobs = Vec::new();
     for (plan, own) in seeds.iter().enumerate() {
         for (case, of) in plans[plan].cases.iter().enumerate() {
-            for side in 0..2 {
-                let offset = if side == 1 && of.other_seeds { own.len() as u64 } else { 0 };
-                jobs.extend(own.iter().map(|seed| Job { plan, case, side, seed: seed.wrapping_add(offset) }));
+            for (side, seeds) in seeds_of(of, own).into_iter().enumerate() {
+                jobs.extend(seeds.into_iter().map(|seed| Job { plan, case, side, seed }));
             }
         }
     }
@@ -83,4 +83,46 @@ pub fn run_experiments(
         outcomes[job.plan][job.case][job.side].push(outcome);
     }
     Ok(outcomes)
+}
+
+/// The seeds of a case, before and after.
+fn seeds_of(case: &Case, own: &[u64]) -> [Vec<u64>; 2] {
+    let offset = if case.other_seeds { own.len() as u64 } else { 0 };
+    [own.to_vec(), own.iter().map(|seed| seed.wrapping_add(offset)).collect()]
+}
+
+/// What was kept of the draws of an experiment, for each case of its plan; nothing for cases that have only controls.
+pub type ExperimentDraws<T> = Vec<Option<Drawn<T>>>;
+
+/// Runs the rows of each plan with its own seeds on draws of the machines' figures, and keeps
+/// `keep(plan, case, outcome)` of each run.
+///
+/// # Errors
+/// A run that fails.
+///
+/// # Panics
+/// There is no list of seeds for a plan, or a number of draws that [`draw`] does not take.
+pub fn draw_experiments<T: Send>(
+    plans: &[Plan],
+    seeds: &[Vec<u64>],
+    draws: Draws,
+    runner: &Runner<'_>,
+    keep: impl Fn(&Plan, &Case, &Outcome) -> T + Sync,
+) -> Result<Vec<ExperimentDraws<T>>, LabError> {
+    let has_rows = |case: &Case| !case.rows.is_empty();
+    let of_set: Vec<(&Plan, &Case, &Vec<u64>)> = plans
+        .iter()
+        .zip(seeds)
+        .flat_map(|(plan, own)| {
+            plan.cases.iter().filter(|case| has_rows(case)).map(move |case| (plan, case, own))
+        })
+        .collect();
+    let sets: Vec<DrawSet<'_>> = of_set
+        .iter()
+        .map(|(_, case, own)| DrawSet { scenarios: &case.scenarios, seeds: seeds_of(case, own).into() })
+        .collect();
+    let keep = |set: usize, _, outcome: &Outcome| keep(of_set[set].0, of_set[set].1, outcome);
+    let mut drawn = draw(&sets, draws, runner, keep)?.into_iter();
+    let mut of_case = |case: &Case| if has_rows(case) { drawn.next() } else { None };
+    Ok(plans.iter().map(|plan| plan.cases.iter().map(&mut of_case).collect()).collect())
 }

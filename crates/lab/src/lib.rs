@@ -15,6 +15,7 @@ mod bench;
 mod breakdown;
 mod check;
 mod demo;
+mod design;
 mod error;
 mod experiments;
 mod export;
@@ -25,6 +26,7 @@ mod runner;
 mod scenario;
 mod sensitivity;
 mod timeline;
+mod uncertainty;
 mod why;
 
 pub use ablation::{AblationCase, AblationPlan, ablate};
@@ -33,7 +35,9 @@ pub use breakdown::{CostsByPart, Part, PartCosts, costs_by_part, has_parts};
 pub use check::{observe_replays, recorded_machine, replay_on_itself};
 pub use demo::{DEMO_NAME, demo_recording};
 pub use error::LabError;
-pub use experiments::{ExperimentOutcomes, plan_experiments, run_experiments};
+pub use experiments::{
+    ExperimentDraws, ExperimentOutcomes, draw_experiments, plan_experiments, run_experiments,
+};
 pub use export::{export_events, export_perfetto, observe_events};
 pub use load::{Load, TaskTemplate};
 pub use map::{MapCell, MapPlan, map};
@@ -42,4 +46,5 @@ pub use runner::{Progress, RunFailure, Runner, Silent};
 pub use scenario::{Kernel, consecutive_seeds, scenarios};
 pub use sensitivity::{FigureOutcomes, SensitivityOutcomes, SensitivityPlan, sense};
 pub use timeline::{Slice, Timeline, Wake, Waker, observe_timeline};
+pub use uncertainty::{DrawSet, Drawn, DrawnFigure, Draws, draw};
 pub use why::{Axes, Axis, Mix, WhyOutcomes, why};

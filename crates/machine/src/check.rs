@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::costs::{COSTS, Figure, Limits, MAX_COST_NS, ORDERED};
+use crate::costs::{COSTS, Cost, FULL_SPEED, Figure, Limits, MAX_COST_NS, ORDERED};
 use crate::error::{Fault, Part};
 use crate::{Bandwidth, Costs, Cpu, Distance, IdleState, MAX_CPUS, Topology};
 
@@ -290,6 +290,20 @@ pub(crate) fn check_costs(topology: &Topology, costs: &Costs) -> Result<(), Faul
         }
     }
     Ok(())
+}
+
+/// Returns the values that one number of a figure may have.
+pub(crate) fn limits_of(cost: &Cost) -> RangeInclusive<u64> {
+    match &cost.limits {
+        Limits::Number(range) => range.clone(),
+        Limits::Excess(most) => 100..=*most,
+        Limits::Rising(most) => 0..=*most,
+        Limits::Falling => 1..=100,
+        Limits::Speeds => 1..=u64::from(FULL_SPEED),
+        Limits::IdleStates => 0..=MAX_COST_NS,
+        // 0 is no limit, and nothing lies between that and a small one.
+        Limits::Bandwidth => 1..=MAX_BANDWIDTH_MB_PER_S,
+    }
 }
 
 fn check_bandwidth(key: &'static str, limits: &Bandwidth) -> Result<(), Fault> {

@@ -2,6 +2,9 @@
 //! Reads `[costs]` of a machine file: each figure with its source. Figures that the file leaves out come from the
 //! preset that `base` names.
 //!
+//! A figure may have a range, `range = [400, 900]`, in which it plausibly lies; a table has one for each part of which
+//! it is known, `range = { llc = [40_000, 90_000] }`. Ranges by other rules are in uncertain.rs.
+//!
 //! The keys are those of the table of costs (costs.rs), and the shape of a figure decides what its value looks like. A
 //! figure from `base` is only an estimate on this machine, even if it was measured on that one, and its source says so.
 
@@ -10,10 +13,12 @@ use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
-use crate::costs::{COSTS, Cost, Figure, Shape};
+use crate::check::limits_of;
+use crate::costs::{COSTS, Cost, Figure, Limits, Shape};
 use crate::error::Located;
 use crate::{Bandwidth, Costs, Distance, IdleState, Machine, Topology, presets};
 
@@ -30,6 +35,7 @@ pub(crate) struct CostsFile {
 struct Given {
     value: Value,
     source: String,
+    ranges: Ranges,
     span: Range<usize>,
 }
 
@@ -43,6 +49,39 @@ enum Value {
 struct Sourced<T> {
     value: T,
     source: String,
+    #[serde(default)]
+    range: Ranges,
+}
+
+/// The ranges of a figure: one of all of it, or one of each part.
+#[derive(Default)]
+struct Ranges(Vec<(Option<String>, [u64; 2])>);
+
+impl<'de> Deserialize<'de> for Ranges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ranges, D::Error> {
+        struct RangesVisitor;
+        impl<'de> Visitor<'de> for RangesVisitor {
+            type Value = Ranges;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("[LOW, HIGH], or of a table one for each part, such as { llc = [LOW, HIGH] }")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Ranges, A::Error> {
+                let range = Deserialize::deserialize(SeqAccessDeserializer::new(seq))?;
+                Ok(Ranges(vec![(None, range)]))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ranges, A::Error> {
+                let mut parts = Vec::new();
+                while let Some((part, range)) = map.next_entry()? {
+                    parts.push((Some(part), range));
+                }
+                Ok(Ranges(parts))
+            }
+        }
+        deserializer.deserialize_any(RangesVisitor)
+    }
 }
 
 #[derive(Deserialize)]
@@ -135,7 +174,8 @@ fn read_given<'de, A: MapAccess<'de>>(shape: Shape, map: &mut A) -> Result<Given
         let figure: Spanned<Sourced<T>> = map.next_value()?;
         let span = figure.span();
         let figure = figure.into_inner();
-        Ok(Given { value: value(figure.value), source: figure.source, span })
+        let Sourced { value: read, source, range: ranges } = figure;
+        Ok(Given { value: value(read), source, ranges, span })
     }
     match shape {
         Shape::Number => of(map, |value: u64| Value::Plain(Figure::Number(value))),
@@ -150,6 +190,8 @@ fn read_given<'de, A: MapAccess<'de>>(shape: Shape, map: &mut A) -> Result<Given
 pub(crate) struct SourcedCosts {
     pub(crate) costs: Costs,
     pub(crate) sources: BTreeMap<String, String>,
+    /// By key, or by `KEY.PART`.
+    pub(crate) ranges: BTreeMap<String, [u64; 2]>,
     pub(crate) spans: BTreeMap<&'static str, Range<usize>>,
 }
 
@@ -163,12 +205,24 @@ pub(crate) fn read(file: Spanned<CostsFile>, topology: &Topology) -> Result<Sour
     let CostsFile { base, mut given } = file.into_inner();
     let base = base.map(Base::open).transpose()?;
     let present = topology.distances_present();
-    let mut read = SourcedCosts { costs: Costs::free(1), sources: BTreeMap::new(), spans: BTreeMap::new() };
+    let mut read = SourcedCosts {
+        costs: Costs::free(1),
+        sources: BTreeMap::new(),
+        ranges: BTreeMap::new(),
+        spans: BTreeMap::new(),
+    };
     for cost in COSTS {
         let key = cost.key;
         let (figure, source, span) = match (given.remove(key), &base) {
-            (Some(given), _) => (given.figure(key, &present)?, given.source, given.span),
-            (None, Some(base)) => base.figure(cost, &present)?,
+            (Some(given), _) => {
+                let figure = given.figure(key, &present)?;
+                read.ranges.extend(given.ranges(cost, &figure, topology)?);
+                (figure, given.source, given.span)
+            }
+            (None, Some(base)) => {
+                read.ranges.extend(base.ranges(cost));
+                base.figure(cost, &present)?
+            }
             (None, None) if NEWER.contains(&key) => {
                 let source = "estimate: not in the file, which is older than this cost";
                 ((cost.get)(&Costs::free(1)), source.to_owned(), whole.clone())
@@ -220,6 +274,80 @@ impl Given {
         }
         Ok(Figure::ByDistance(table))
     }
+
+    /// The ranges with their keys, each with the figure in it.
+    fn ranges(
+        &self,
+        cost: &Cost,
+        figure: &Figure,
+        topology: &Topology,
+    ) -> Result<Vec<(String, [u64; 2])>, Located> {
+        let key = cost.key;
+        let parts = parts_of(figure, topology);
+        let refuse = |what: String, expected: String| Err(Located::new(self.span.clone(), what, expected));
+        let mut ranges = Vec::new();
+        for (part, range) in &self.ranges.0 {
+            let names = || parts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+            let (name, value) = match part {
+                None if parts.is_empty() => (key.to_owned(), plain_value(figure, topology)),
+                None => {
+                    let expected = format!("one for each part that has one, of {}", names());
+                    return refuse(format!("`{key}` is a table and has one `range`"), expected);
+                }
+                Some(part) => match parts.iter().find(|(name, _)| name == part) {
+                    Some((_, value)) => (format!("{key}.{part}"), *value),
+                    None if parts.is_empty() => {
+                        let what = format!("`{key}` has a `range` of `{part}` and no parts");
+                        return refuse(what, "`range = [LOW, HIGH]`".into());
+                    }
+                    None => {
+                        return refuse(
+                            format!("`{key}` has a `range` of `{part}`"),
+                            format!("one of {}", names()),
+                        );
+                    }
+                },
+            };
+            let [low, high] = *range;
+            if !(low..=high).contains(&value) {
+                let what = format!("the `range` of `{name}` is {low} to {high}");
+                return refuse(what, format!("one with {value}, the figure, in it"));
+            }
+            let limits = limits_of(cost);
+            if let Some(end) = [low, high].into_iter().find(|end| !limits.contains(end)) {
+                let what = format!("the `range` of `{name}` goes to {end}");
+                return refuse(what, format!("{} to {}", limits.start(), limits.end()));
+            }
+            ranges.push((name, [low, high]));
+        }
+        Ok(ranges)
+    }
+}
+
+/// The parts of a table that a machine has, with their values; none if the figure is no table.
+fn parts_of(figure: &Figure, topology: &Topology) -> Vec<(String, u64)> {
+    match figure {
+        Figure::ByDistance(table) => {
+            let present = topology.distances_present();
+            present.iter().map(|d| (d.name().to_owned(), table[d.index()])).collect()
+        }
+        Figure::Bandwidth(limits) => {
+            limits.named().iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect()
+        }
+        Figure::IdleStates(states) => {
+            states.iter().enumerate().map(|(at, state)| (at.to_string(), state.exit_latency_ns)).collect()
+        }
+        Figure::Number(_) | Figure::Speeds(_) => Vec::new(),
+    }
+}
+
+/// The value of a figure without parts: of speeds the one with all threads of a core busy.
+fn plain_value(figure: &Figure, topology: &Topology) -> u64 {
+    match figure {
+        Figure::Number(value) => *value,
+        Figure::Speeds(speeds) => speeds.get(topology.max_threads() - 1).map_or(0, |&speed| speed.into()),
+        _ => unreachable!("a table has parts"),
+    }
 }
 
 /// The preset that `base` names.
@@ -261,5 +389,27 @@ impl Base {
         let there = machine.sources.get(cost.key).map_or("", String::as_str);
         let source = format!("estimate: as on {}, from there: {there}", machine.name);
         Ok(((cost.get)(&machine.costs), source, span.clone()))
+    }
+
+    /// The base's ranges of a figure, widened to what an estimate has.
+    fn ranges(&self, cost: &Cost) -> Vec<(String, [u64; 2])> {
+        let (machine, own) = (&self.machine, (cost.get)(&self.machine.costs));
+        let parts = parts_of(&own, &machine.topology);
+        let of = |name: String, value: u64| {
+            let [low, high] = *machine.ranges.get(&name)?;
+            let limits = limits_of(cost);
+            let wider = match cost.limits {
+                Limits::Speeds => [low, high],
+                _ => [
+                    low.min(value / 2).max(*limits.start()),
+                    high.max(value.saturating_mul(2)).min(*limits.end()),
+                ],
+            };
+            Some((name, wider))
+        };
+        if parts.is_empty() {
+            return of(cost.key.to_owned(), plain_value(&own, &machine.topology)).into_iter().collect();
+        }
+        parts.into_iter().filter_map(|(part, value)| of(format!("{}.{part}", cost.key), value)).collect()
     }
 }

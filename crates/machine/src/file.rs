@@ -140,6 +140,7 @@ pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine
                 topology,
                 costs: sourced.costs,
                 sources: sourced.sources,
+                ranges: sourced.ranges,
             })
         })
         .map_err(|located| located.in_file(text, file))

@@ -19,6 +19,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_topology};
+use crate::costs_file::SourcedCosts;
 use crate::parts::Parts;
 use crate::presets::{HOST, host_costs};
 use crate::{Machine, MachineError, Topology, cpulist, file};
@@ -35,7 +36,8 @@ pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
         description.push_str("; ");
         description.push_str(guess);
     }
-    Ok(Machine { name: HOST.to_owned(), description, topology, costs: costs.costs, sources: costs.sources })
+    let SourcedCosts { costs, sources, ranges, .. } = costs;
+    Ok(Machine { name: HOST.to_owned(), description, topology, costs, sources, ranges })
 }
 
 struct Sysfs {

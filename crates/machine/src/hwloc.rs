@@ -101,7 +101,7 @@ fn read(root: Node, name: &str) -> Result<Machine, Fault> {
     let (costs_file, text) = host_costs();
     let sourced = file::read_costs(text, &topology, costs_file)
         .map_err(|e| Fault::new(start_of(root), e.to_string(), "costs for it"))?;
-    let (mut costs, mut sources) = (sourced.costs, sourced.sources);
+    let (mut costs, mut sources, mut ranges) = (sourced.costs, sourced.sources, sourced.ranges);
     let caches = &found.pus[0].caches;
     let last = caches.iter().max_by_key(|cache| cache.depth);
     let inner = caches.iter().filter(|cache| Some(cache.depth) != last.map(|c| c.depth) && cache.depth <= 2);
@@ -118,6 +118,7 @@ fn read(root: Node, name: &str) -> Result<Machine, Fault> {
         if value > 0 && matches!(&cost.limits, Limits::Number(range) if range.contains(&value)) {
             (cost.set)(&mut costs, Figure::Number(value));
             sources.insert(key.to_owned(), format!("hwloc: {what}"));
+            ranges.remove(key);
         }
     }
 
@@ -127,7 +128,7 @@ fn read(root: Node, name: &str) -> Result<Machine, Fault> {
         description.push_str("; ");
         description.push_str(guess);
     }
-    Ok(Machine { name: name.to_owned(), description, topology, costs, sources })
+    Ok(Machine { name: name.to_owned(), description, topology, costs, sources, ranges })
 }
 
 /// What the tree of objects says.

@@ -20,6 +20,7 @@ mod sensitivity;
 mod show;
 mod term;
 mod topology;
+mod uncertain;
 mod what_if;
 mod write;
 
@@ -41,6 +42,7 @@ pub use sensitivity::Estimate;
 pub use show::CostRow;
 pub use term::Term;
 pub use topology::{Cpu, Distance, Distances, MAX_CPUS, Topology};
+pub use uncertain::{RangeRule, Uncertain};
 pub use what_if::CostChange;
 
 /// A machine as the simulator sees it.
@@ -56,6 +58,10 @@ pub struct Machine {
     pub costs: Costs,
     /// Where each figure of `costs` is from, by its key in the file. A figure without a source is an `estimate`.
     pub sources: BTreeMap<String, String>,
+    /// The range that the file gives of a figure, by its key, or of a part of a table, by `KEY.PART`. Other figures
+    /// have a range by rule ([`Machine::uncertain`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ranges: BTreeMap<String, [u64; 2]>,
 }
 
 /// The largest N of `MACHINE*N`.

@@ -93,7 +93,7 @@ impl Machine {
     }
 
     /// Returns the names and places of a table's parts that this machine has; none if the figure is no table.
-    fn parts(&self, cost: &Cost) -> Vec<(&'static str, usize)> {
+    pub(crate) fn parts(&self, cost: &Cost) -> Vec<(&'static str, usize)> {
         match (cost.get)(&self.costs) {
             Figure::ByDistance(_) => {
                 self.topology.distances_present().iter().map(|d| (d.name(), d.index())).collect()
@@ -107,7 +107,7 @@ impl Machine {
     }
 
     /// Returns the scaled figure. If `part` is the place of a part, only that part is scaled.
-    fn scaled_figure(&self, cost: &Cost, part: Option<usize>, by: Factor) -> Figure {
+    pub(crate) fn scaled_figure(&self, cost: &Cost, part: Option<usize>, by: Factor) -> Figure {
         let wanted = |place: usize| part.is_none_or(|part| part == place);
         let present = || self.topology.distances_present().iter().map(|d| d.index()).collect::<Vec<_>>();
         match (&cost.limits, (cost.get)(&self.costs)) {
@@ -171,7 +171,7 @@ impl Machine {
 }
 
 /// Whether a piece of a source says `PART: estimate`.
-fn is_marked(said: &str, part: &str) -> bool {
+pub(crate) fn is_marked(said: &str, part: &str) -> bool {
     said.trim_start()
         .strip_prefix(part)
         .and_then(|rest| rest.trim_start().strip_prefix(':'))
@@ -179,9 +179,9 @@ fn is_marked(said: &str, part: &str) -> bool {
 }
 
 #[derive(Clone, Copy)]
-struct Factor {
-    numerator: u32,
-    denominator: u32,
+pub(crate) struct Factor {
+    pub(crate) numerator: u32,
+    pub(crate) denominator: u32,
 }
 
 impl Factor {
@@ -216,7 +216,7 @@ fn scale_falling(table: &mut [u64], places: &[usize], wanted: impl Fn(usize) -> 
 }
 
 /// Gives each entry that is not in `places` the value of the entry before it, as the reader of machine files does.
-fn fill(table: &mut [u64], places: &[usize]) {
+pub(crate) fn fill(table: &mut [u64], places: &[usize]) {
     for place in (1..table.len()).filter(|place| !places.contains(place)) {
         table[place] = table[place - 1];
     }

@@ -66,7 +66,7 @@ impl Machine {
 }
 
 /// Returns a figure's value without its unit; for a table, only the entries that the machine has.
-fn show_figure(figure: Figure, present: &[Distance], threads: usize) -> String {
+pub(crate) fn show_figure(figure: Figure, present: &[Distance], threads: usize) -> String {
     let words: Vec<String> = match figure {
         Figure::Number(value) => vec![value.to_string()],
         Figure::ByDistance(table) => {

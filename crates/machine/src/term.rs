@@ -102,6 +102,7 @@ impl Machine {
         for cost in COSTS.iter().filter(|cost| cost.term == Some(term)) {
             (cost.set)(&mut machine.costs, (cost.get)(&free));
             machine.sources.insert(cost.key.to_owned(), format!("left out: without {term}"));
+            machine.forget_ranges(cost.key);
         }
         let costs = &mut machine.costs;
         match term {

@@ -99,6 +99,7 @@ impl Machine {
             expected: format!("one of {}", parts.join(", ")),
         })?;
         (cost.set)(&mut machine.costs, figure);
+        machine.forget_ranges(change.key);
         machine.name = format!("{}+{change}", self.name);
         let source = machine.sources.entry(change.key.to_owned()).or_default();
         *source = format!("estimate: what if {change}; {source}");

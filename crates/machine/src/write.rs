@@ -39,9 +39,24 @@ impl Machine {
             push_comment(&mut text, cost.description());
             let value = toml_value((cost.get)(&self.costs))?;
             let source = Value::from(self.sources.get(key).map_or("unknown", String::as_str));
-            text.push_str(&format!("{key} = {{ value = {value}, source = {source} }}\n"));
+            let range = self.range_toml(key);
+            text.push_str(&format!("{key} = {{ value = {value}, source = {source}{range} }}\n"));
         }
         Ok(text)
+    }
+
+    /// The ranges of a figure as its line has them, after a comma; nothing if there are none.
+    fn range_toml(&self, key: &str) -> String {
+        if let Some(range) = self.ranges.get(key) {
+            return format!(", range = {range:?}");
+        }
+        let part = |name: &str| name.strip_prefix(key)?.strip_prefix('.').map(str::to_owned);
+        let parts: Vec<String> = self
+            .ranges
+            .iter()
+            .filter_map(|(name, range)| Some(format!("{} = {range:?}", part(name)?)))
+            .collect();
+        if parts.is_empty() { String::new() } else { format!(", range = {{ {} }}", parts.join(", ")) }
     }
 }
 

@@ -78,3 +78,29 @@ fn large_files_and_escapes() {
     let named = Machine::load("\x1b]0;x\x07").unwrap_err().to_string();
     assert!(named.starts_with(r"unknown machine `\x1b]0;x\x07`"), "{named}");
 }
+
+/// The range of a preset is meant for that machine, so that a base widens it to what an estimate has.
+#[test]
+fn ranges_are_kept_written_and_inherited() {
+    let costs = "base = \"xeon-2s22c2t\"\n\
+        wakeup_ns = { value = 700, source = \"test\", range = [600, 900] }\n\
+        idle_states = { value = [{ after_ns = 0, exit_latency_ns = 2_000 }], source = \"test\", range = { 0 = [500, 2_500] } }";
+    let machine = read("cores_per_llc = 4", costs).unwrap();
+    let ranges: Vec<(&str, [u64; 2])> =
+        machine.ranges.iter().map(|(name, range)| (name.as_str(), *range)).collect();
+    let expected = [
+        ("idle_states.0", [500, 2_500]),
+        ("tick_period_ns", [500_000, 4_000_000]),
+        ("wakeup_ns", [600, 900]),
+    ];
+    assert_eq!(ranges, expected);
+    let text = machine.to_toml().unwrap();
+    assert!(text.contains("source = \"test\", range = [600, 900] }"), "{text}");
+    assert!(text.contains("range = { 0 = [500, 2500] } }"), "{text}");
+    assert_eq!(Machine::from_toml(&text, "m.toml").unwrap(), machine);
+    let free = machine.without(wakelab_machine::Term::Wakeups);
+    assert!(
+        free.uncertain().iter().all(|uncertain| uncertain.key() != "wakeup_ns"),
+        "nothing is charged for it"
+    );
+}

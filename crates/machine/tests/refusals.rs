@@ -56,6 +56,47 @@ fn refused(text: &str) -> String {
     Machine::from_toml(text, "m.toml").unwrap_err().to_string()
 }
 
+#[test]
+fn ranges_have_the_figure_in_them() {
+    let wakeup = |range: &str| {
+        with(
+            "wakeup_ns = { value = 500, source = \"test\" }",
+            &format!("wakeup_ns = {{ value = 500, source = \"test\", range = {range} }}"),
+        )
+    };
+    assert_eq!(
+        wakeup("[600, 900]"),
+        "m.toml:14: the `range` of `wakeup_ns` is 600 to 900; expected one with 500, the figure, in it"
+    );
+    assert_eq!(
+        wakeup("[400, 2_000_000_000]"),
+        "m.toml:14: the `range` of `wakeup_ns` goes to 2000000000; expected 0 to 1000000000"
+    );
+    assert_eq!(
+        wakeup("{ llc = [400, 600] }"),
+        "m.toml:14: `wakeup_ns` has a `range` of `llc` and no parts; expected `range = [LOW, HIGH]`"
+    );
+    assert!(
+        wakeup("400").contains("expected [LOW, HIGH], or of a table one for each part"),
+        "{}",
+        wakeup("400")
+    );
+    assert!(wakeup("[400]").starts_with("m.toml:14: "), "{}", wakeup("[400]"));
+    let lines = |range: &str| {
+        let from = "numa1 = 100_000 }, source = \"test\"";
+        with(from, &format!("{from}, range = {range}"))
+    };
+    assert_eq!(
+        lines("[1, 2]"),
+        "m.toml:13: `line_transfer_ps` is a table and has one `range`; expected one for each part that has one, of \
+         cpu, smt, llc, numa1"
+    );
+    assert_eq!(
+        lines("{ node = [1, 2] }"),
+        "m.toml:13: `line_transfer_ps` has a `range` of `node`; expected one of cpu, smt, llc, numa1"
+    );
+}
+
 /// Returns the message for `GOOD` with `from` replaced by `to`.
 fn with(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "the good file has no `{from}`");

@@ -7,8 +7,9 @@ use wakelab_sim::{Ending, Outcome, Scenario, TimeKind};
 use crate::error::ReportError;
 use crate::metric::{metrics, percent};
 use crate::replay_error::ReplayErrors;
+use crate::uncertainty::Uncertainty;
 use wakelab_stats::{Direction, Unit};
-use wakelab_stats::{Gain, mean, paired_gain};
+use wakelab_stats::{Gain, Spread, mean, paired_gain};
 use wakelab_workload::Workload;
 
 /// Runs of several policies on one or several machines, paired by seed. The first policy on the first machine is the
@@ -23,6 +24,8 @@ pub struct Comparison<'a> {
     pub metrics: Vec<MetricResult>,
     /// How far replays are from the recording, if that was measured.
     pub(crate) replay_errors: Option<ReplayErrors>,
+    /// How gains spread if the machine's figures are others, if that was asked for.
+    pub(crate) uncertainty: Option<Uncertainty>,
 }
 
 /// One policy: its runs and where its time went.
@@ -67,6 +70,16 @@ pub struct MetricOfPolicy {
     /// Gain over the first policy; empty for the first itself.
     #[serde(flatten)]
     pub gain: Gain,
+    /// How the gain spreads if the machine's figures are others, if that was asked for.
+    #[serde(rename = "uncertainty", skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+}
+
+impl MetricOfPolicy {
+    /// Whether the gain contradicts itself if the machine's figures are others.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.gain.gain_percent.is_some() && self.spread.as_ref().is_some_and(|spread| spread.undecided)
+    }
 }
 
 impl<'a> Comparison<'a> {
@@ -116,7 +129,7 @@ impl<'a> Comparison<'a> {
             })
             .collect();
         let policies = names.iter().zip(outcomes).map(|(name, runs)| PolicyResult::new(name, runs)).collect();
-        Ok(Comparison { scenarios, seeds, policies, metrics, replay_errors: None })
+        Ok(Comparison { scenarios, seeds, policies, metrics, replay_errors: None, uncertainty: None })
     }
 
     /// Adds the error of replays beside the gains. Gains that do not exceed it lose their marks.
@@ -199,7 +212,7 @@ pub(crate) fn over_the_first(
     let of_policy = |(values, gain): (Vec<Option<f64>>, Gain)| {
         let all: Option<Vec<f64>> = values.iter().copied().collect();
         let gain = Gain { marked: gain.marked && may_mark, ..gain };
-        MetricOfPolicy { values, mean: all.map(|all| mean(&all)), gain }
+        MetricOfPolicy { values, mean: all.map(|all| mean(&all)), gain, spread: None }
     };
     values.into_iter().zip(gains).map(of_policy).collect()
 }

@@ -24,6 +24,7 @@ use crate::error::ReportError;
 use crate::percentile::percentile_ns;
 use crate::replay_error::{ReplayErrors, ReplayedOn};
 use crate::slowest::SlowWaits;
+use crate::uncertainty::Uncertainty;
 use crate::verdict::Verdict;
 use wakelab_stats::{Direction, Gain, Unit};
 
@@ -49,6 +50,8 @@ pub struct CompareDocument<'a> {
     recording: Option<Value>,
     replay_check: Option<&'a ReplayedOn>,
     seeds: &'a [u64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncertainty: Option<&'a Uncertainty>,
     verdicts: Vec<Verdict>,
     metrics: Vec<MetricDocument<'a>>,
     waiting: Vec<WaitingDocument<'a>>,
@@ -250,6 +253,7 @@ impl Comparison<'_> {
             recording,
             replay_check: errors.map(|errors| &errors.of),
             seeds: &self.seeds,
+            uncertainty: self.uncertainty.as_ref(),
             verdicts: self.verdicts(),
             metrics: metrics.collect(),
             waiting: self.waiting().into_iter().map(of_waits).collect(),

@@ -8,14 +8,16 @@
 
 use serde::Serialize;
 use wakelab_experiment::{Case, Control, Expect, Experiment, Measure, Row, SearchStep};
+use wakelab_lab::Drawn;
 use wakelab_sim::Outcome;
 use wakelab_workload::Workload;
 
 use crate::metric;
 use crate::percentile::fine_percentile_ns;
-use crate::score::{Pair, Score};
+use crate::score::{Model, Pair, Score};
+use crate::uncertainty::{DecidingFigure, deciding_figures};
 use wakelab_stats::Direction;
-use wakelab_stats::{Gain, mean, paired_gain, round_percent};
+use wakelab_stats::{Gain, Spread, mean, paired_gain, round_percent};
 
 /// A case and its runs.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct CaseRuns<'a> {
     pub case: &'a Case,
     /// One run for each seed, before and after.
     pub outcomes: [Vec<Outcome>; 2],
+    /// What [`row_values`] returns of runs on draws of the machine's figures, if there were any.
+    pub drawn: Option<Drawn<Vec<Option<f64>>>>,
 }
 
 /// An experiment and its runs.
@@ -87,6 +91,10 @@ pub(crate) struct RowResult<'a> {
     /// Combined published standard deviation; 0 if none was published.
     pub(crate) noise_percent: f64,
     pub(crate) sign: Sign,
+    /// How the gain spreads over draws of the machine's figures, if there were any.
+    pub(crate) spread: Option<Spread>,
+    /// The figures that decide the gain.
+    pub(crate) deciding: Vec<DecidingFigure>,
 }
 
 #[derive(Debug)]
@@ -144,7 +152,9 @@ impl<'a> ExperimentResult<'a> {
         let mut rows: Vec<(usize, RowResult<'a>)> = Vec::new();
         let mut controls: Vec<(usize, ControlResult<'a>)> = Vec::new();
         for case in &runs.cases {
-            rows.extend(case.case.rows.iter().map(|&at| (at, RowResult::new(&experiment.rows[at], case))));
+            let row =
+                |(of_case, &at): (usize, &usize)| (at, RowResult::new(&experiment.rows[at], case, of_case));
+            rows.extend(case.case.rows.iter().enumerate().map(row));
             let control = |&at: &usize| (at, ControlResult::new(&experiment.controls[at], case));
             controls.extend(case.case.controls.iter().map(control));
         }
@@ -162,7 +172,8 @@ impl<'a> ExperimentResult<'a> {
 }
 
 impl<'a> RowResult<'a> {
-    fn new(row: &'a Row, runs: &'a CaseRuns<'a>) -> RowResult<'a> {
+    /// `of_case`: index among the rows of its case.
+    fn new(row: &'a Row, runs: &'a CaseRuns<'a>, of_case: usize) -> RowResult<'a> {
         let simulated = Simulated::new(&row.measure, runs);
         let direction = direction(&row.measure);
         let published_gain_percent = published_gain(row);
@@ -177,7 +188,14 @@ impl<'a> RowResult<'a> {
             published_gain_percent,
             noise_percent,
             sign: Sign::Unknown,
+            spread: None,
+            deciding: Vec::new(),
         };
+        if let Some(drawn) = &runs.drawn {
+            let gains = drawn_gains(&row.measure, drawn, of_case);
+            result.spread = Some(Spread::new(result.simulated.gain.gain_percent, &gains));
+            result.deciding = deciding_figures(drawn, &gains);
+        }
         result.sign = match result.pair() {
             None => Sign::Unknown,
             Some(pair) if !pair.exceeds_noise() => Sign::WithinNoise,
@@ -193,6 +211,12 @@ impl<'a> RowResult<'a> {
             noise: self.noise_percent,
             predicted: self.simulated.gain.gain_percent.unwrap_or(0.0),
             certain: self.simulated.gain.ci_percent.is_some_and(|[low, high]| low > 0.0 || high < 0.0),
+            model: self.spread.as_ref().map(|spread| Model {
+                undecided: spread.undecided,
+                inside: spread.range_percent.is_some_and(|[low, high]| {
+                    self.published_gain_percent.is_some_and(|published| (low..=high).contains(&published))
+                }),
+            }),
         })
     }
 }
@@ -225,6 +249,24 @@ impl Simulated {
             .map(|values| values.iter().copied().collect::<Option<Vec<f64>>>().map(|all| mean(&all)));
         Simulated { values, means, gain }
     }
+}
+
+/// Returns the values that the rows of a case measure of one run, in the order of [`Case::rows`]: what
+/// [`wakelab_lab::draw_experiments`] has to keep.
+pub fn row_values(experiment: &Experiment, case: &Case, outcome: &Outcome) -> Vec<Option<f64>> {
+    let workload = &case.scenarios[0].workload;
+    case.rows.iter().map(|&at| value(&experiment.rows[at].measure, workload, outcome)).collect()
+}
+
+/// Returns the gain of a row in each draw.
+fn drawn_gains(measure: &Measure, drawn: &Drawn<Vec<Option<f64>>>, of_case: usize) -> Vec<Option<f64>> {
+    let gain = |kept: &Vec<Vec<Vec<Option<f64>>>>| {
+        let side = |side: usize| -> Vec<Option<f64>> {
+            kept[side].iter().map(|run| run[of_case].map(|value| judged(measure, value))).collect()
+        };
+        paired_gain(&side(0), &side(1), direction(measure)).gain_percent
+    };
+    drawn.kept.iter().map(gain).collect()
 }
 
 /// Returns which way the judged value of a measure is better.

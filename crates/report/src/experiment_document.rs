@@ -11,7 +11,8 @@ use wakelab_sim::HostProfile;
 use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
 use crate::experiment::{ControlResult, Experiments, RowResult, Sign, Simulated};
 use crate::score::Score;
-use wakelab_stats::Direction;
+use crate::uncertainty::DecidingFigure;
+use wakelab_stats::{Direction, Spread};
 
 /// Experiments for programs; serialise it with serde_json.
 #[derive(Debug, Serialize)]
@@ -56,8 +57,18 @@ struct RowDocument<'a> {
     published_gain_percent: Option<f64>,
     published_noise_percent: f64,
     sign: Sign,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncertainty: Option<UncertaintyDocument<'a>>,
     scored: bool,
     robust: bool,
+}
+
+/// How the gain of a row spreads over draws of the machine's figures, and which of them decide it.
+#[derive(Debug, Serialize)]
+struct UncertaintyDocument<'a> {
+    #[serde(flatten)]
+    spread: &'a Spread,
+    deciding: &'a [DecidingFigure],
 }
 
 #[derive(Debug, Serialize)]
@@ -137,6 +148,10 @@ impl<'a> RowDocument<'a> {
             published_gain_percent: result.published_gain_percent,
             published_noise_percent: result.noise_percent,
             sign: result.sign,
+            uncertainty: result
+                .spread
+                .as_ref()
+                .map(|spread| UncertaintyDocument { spread, deciding: &result.deciding }),
             scored: row.score && result.published_gain_percent.is_some(),
             robust: row.robust,
         }

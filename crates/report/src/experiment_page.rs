@@ -2,7 +2,7 @@
 //! Experiments as a page of Markdown: docs/results/experiments.md.
 
 use crate::experiment::{CaseRuns, ExperimentResult, Experiments, RowResult};
-use crate::experiment_text::{NOTES, score_text};
+use crate::experiment_text::{DRAW_NOTES, NOTES, score_text};
 use crate::mechanism::{change_grids, change_words};
 use crate::style::Style;
 
@@ -23,7 +23,8 @@ impl Experiments<'_> {
     /// Returns the page, ending in a newline.
     pub fn page(&self) -> String {
         let mut out = HEAD.to_owned();
-        out.push_str(&format!("\n```text\n{NOTES}```\n"));
+        let of_draws = if self.pooled.model.is_some() { DRAW_NOTES } else { "" };
+        out.push_str(&format!("\n```text\n{NOTES}{of_draws}```\n"));
         out.push_str(&format!("\n## All experiments together\n\n```text\n{}```\n", score_text(&self.pooled)));
         let failures = self.failures();
         let nr_controls: usize = self.results.iter().map(|result| result.controls.len()).sum();

@@ -4,9 +4,10 @@
 use crate::experiment::{ControlResult, ExperimentResult, Experiments, RowResult, Sign};
 use crate::gain_text::points_words;
 use crate::grid::{Cell, Grid, Row};
-use crate::score::{Guess, Score};
+use crate::score::{Guess, ModelScore, Score};
 use crate::style::{GAIN, LOSS, Style, paint};
 use crate::table::{host_name, seeds};
+use crate::uncertainty::spread_cells;
 use wakelab_machine::printable;
 use wakelab_stats::Gain;
 
@@ -14,6 +15,11 @@ pub(crate) const NOTES: &str = "\
 Gains in percent, positive is better; after ± half the 95 % interval: seed spread, not model error.
 `.`: not published, or not known here. noise: combined published standard deviations.
 sign: right, WRONG, either (the published change is within its noise), - (nothing to compare with), in brackets: not scored.
+";
+
+pub(crate) const DRAW_NOTES: &str = "\
+90 % of draws: the range of the gain with the machine's figures drawn from their ranges, all at once; sign holds: in how many draws.
+undecided: the sign of the gain holds in less than 80 % of the draws (docs/guide/uncertainty.md).
 ";
 
 impl Experiments<'_> {
@@ -28,11 +34,19 @@ impl Experiments<'_> {
             out.push_str(&format!("all experiments\n{}\n", score_text(&self.pooled)));
         }
         out.push_str(NOTES);
+        if self.pooled.model.is_some() || self.results.iter().any(ExperimentResult::has_draws) {
+            out.push_str(DRAW_NOTES);
+        }
         out
     }
 }
 
 impl ExperimentResult<'_> {
+    /// Whether the machine's figures were drawn.
+    pub(crate) fn has_draws(&self) -> bool {
+        self.rows.iter().any(|row| row.spread.is_some())
+    }
+
     pub(crate) fn text(&self, style: &Style) -> String {
         let experiment = self.runs.experiment;
         let mut out = format!("{}: {}\n", printable(&experiment.name), printable(&experiment.title));
@@ -75,6 +89,8 @@ impl ExperimentResult<'_> {
 }
 
 fn row_grid(rows: &[RowResult<'_>]) -> Grid {
+    let has_draws = rows.iter().any(|row| row.spread.is_some());
+    let of_draws = if has_draws { &["90 % of\ndraws", "sign\nholds"][..] } else { &[] };
     let heads = [
         "published\nbefore",
         "\nafter",
@@ -85,11 +101,12 @@ fn row_grid(rows: &[RowResult<'_>]) -> Grid {
         "simulated\ngain %",
         "\nsign",
     ];
-    Grid { title: "", heads: heads.map(str::to_owned).into(), rows: rows.iter().map(table_row).collect() }
+    let heads = heads.iter().chain(of_draws).map(|head| (*head).to_owned()).collect();
+    Grid { title: "", heads, rows: rows.iter().map(|row| table_row(row, has_draws)).collect() }
 }
 
 /// The unit of a row stands behind its id, because any unit may occur.
-fn table_row(result: &RowResult<'_>) -> Row {
+fn table_row(result: &RowResult<'_>, has_draws: bool) -> Row {
     let row = result.row;
     let [before, after] = result.simulated.means;
     let (sign, color) = match result.sign {
@@ -98,20 +115,30 @@ fn table_row(result: &RowResult<'_>) -> Row {
         Sign::WithinNoise => ("either", None),
         Sign::Unknown => ("-", None),
     };
+    let undecided = result.spread.as_ref().is_some_and(|spread| spread.undecided);
+    let (sign, color) = if undecided { ("undecided", None) } else { (sign, color) };
     let sign = if row.score || result.sign == Sign::Unknown { sign.to_owned() } else { format!("({sign})") };
     let plain = |text: String| Cell { text, color: None };
     let noise =
         if result.noise_percent > 0.0 { format!("{:.2}", result.noise_percent) } else { ".".to_owned() };
-    let cells = vec![
+    let gain = match undecided {
+        true => plain("undecided".to_owned()),
+        false => simulated_gain(&result.simulated.gain),
+    };
+    let mut cells = vec![
         plain(figure(row.before)),
         plain(figure(row.after)),
         plain(noise),
         plain(figure(before)),
         plain(figure(after)),
         plain(result.published_gain_percent.map_or_else(|| ".".to_owned(), |gain| format!("{gain:+.2}"))),
-        simulated_gain(&result.simulated.gain),
+        gain,
         Cell { text: sign, color },
     ];
+    if has_draws {
+        let [_, range, held] = spread_cells(None, result.spread.as_ref());
+        cells.extend([range, held]);
+    }
     (format!("{} {}", row.id, row.measure.unit()), "", cells)
 }
 
@@ -164,7 +191,29 @@ pub(crate) fn score_text(score: &Score) -> String {
     out.push_str(&guess("the best constant", &score.best_constant));
     out.push_str(&guess("no change", &score.no_change));
     out.push_str(&format!("  mean error / that of the best constant: {}\n", number(score.error_ratio, 2)));
+    if let Some(model) = &score.model {
+        out.push_str(&model_text(model));
+    }
     out
+}
+
+/// Returns what draws of the machines' figures score, each with its bar.
+fn model_text(model: &ModelScore) -> String {
+    format!(
+        "  with the machines' figures drawn from their ranges:\n    \
+         published gain inside the range of 90 % of draws: {} of {} rows ({} %; bar 85 %)\n    \
+         signs right of the decided: {} of {} rows beyond their noise ({} %; bar 90 %)\n    \
+         undecided: {} of {} rows ({} %; bar at most 15 %)\n",
+        model.inside_range,
+        model.rows,
+        number(model.inside_range_percent, 0),
+        model.decided_signs_right,
+        model.decided_beyond_noise,
+        number(model.decided_signs_percent, 0),
+        model.undecided,
+        model.rows,
+        number(model.undecided_percent, 0),
+    )
 }
 
 fn number(value: Option<f64>, decimals: usize) -> String {

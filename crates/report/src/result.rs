@@ -53,7 +53,7 @@ impl ResultMetric {
     pub(crate) fn of(&self, outcomes: &[Outcome]) -> MetricOfPolicy {
         let values = self.values(outcomes);
         let all: Option<Vec<f64>> = values.iter().copied().collect();
-        MetricOfPolicy { values, mean: all.map(|all| mean(&all)), gain: Gain::default() }
+        MetricOfPolicy { values, mean: all.map(|all| mean(&all)), gain: Gain::default(), spread: None }
     }
 
     /// Returns the metric paired with a baseline. Nothing is marked unless all runs completed.

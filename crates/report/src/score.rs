@@ -6,17 +6,19 @@
 //!   one that was not published being 0. `all_rows_percent` counts the other rows as right, whatever was predicted.
 //!   Of the rows beyond their noise, the *certain* ones are counted apart: the interval of their prediction has no 0 in
 //!   it, so that other seeds would hardly give the other sign.
-//! - *Rank correlation*: Spearman's, Pearson's correlation of the ranks with ties at their mean rank
-//!   (<https://www.itl.nist.gov/div898/software/dataplot/refman2/auxillar/rankcorr.htm>).
+//! - *Rank correlation*: Spearman's.
 //! - *Errors*: absolute differences of predicted and published gain in percentage points, over all scored rows.
 //! - *Guesses*: the same gain for each row. The best of all constants by mean absolute error is the median of the
 //!   published gains; "no change" is 0, and has no sign.
+//! - *Model*: of the scored rows whose machine's figures were drawn from their ranges, the share whose published gain
+//!   is inside the range of 90 % of the draws, the share that is undecided, and of the decided ones beyond their noise
+//!   the share of signs that are right.
 //!
 //! A row whose prediction is missing (its runs did not complete) counts as predicted with 0.
 
 use serde::Serialize;
 
-use wakelab_stats::{mean, round_percent};
+use wakelab_stats::{mean, round_percent, spearman};
 
 /// A published gain and its prediction, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +28,17 @@ pub(crate) struct Pair {
     pub(crate) predicted: f64,
     /// The prediction's interval lies on one side of 0.
     pub(crate) certain: bool,
+    /// What draws of the machine's figures say, if there were any.
+    pub(crate) model: Option<Model>,
+}
+
+/// What draws of the machine's figures say about a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Model {
+    /// The sign does not hold.
+    pub(crate) undecided: bool,
+    /// The published gain is inside the range of 90 % of the draws.
+    pub(crate) inside: bool,
 }
 
 impl Pair {
@@ -67,6 +80,47 @@ pub(crate) struct Score {
     pub(crate) error_ratio: Option<f64>,
     pub(crate) best_constant: Option<Guess>,
     pub(crate) no_change: Option<Guess>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<ModelScore>,
+}
+
+/// The score of ranges over draws of the machine's figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ModelScore {
+    /// Scored rows with draws.
+    pub(crate) rows: usize,
+    /// Of these, the ones whose published gain is inside the range.
+    pub(crate) inside_range: usize,
+    pub(crate) inside_range_percent: Option<f64>,
+    /// Of `rows`, the ones that are undecided.
+    pub(crate) undecided: usize,
+    pub(crate) undecided_percent: Option<f64>,
+    /// Decided rows beyond their noise.
+    pub(crate) decided_beyond_noise: usize,
+    /// Of these, the ones predicted with the published sign.
+    pub(crate) decided_signs_right: usize,
+    pub(crate) decided_signs_percent: Option<f64>,
+}
+
+impl ModelScore {
+    fn new(pairs: &[Pair]) -> Option<ModelScore> {
+        let drawn: Vec<(Pair, Model)> = pairs.iter().filter_map(|pair| Some((*pair, pair.model?))).collect();
+        let count = |is: fn(&Model) -> bool| drawn.iter().filter(|(_, model)| is(model)).count();
+        let (inside_range, undecided) = (count(|model| model.inside), count(|model| model.undecided));
+        let decided: Vec<Pair> =
+            drawn.iter().filter(|(_, model)| !model.undecided).map(|(pair, _)| *pair).collect();
+        let (decided_beyond_noise, decided_signs_right) = signs(&decided);
+        (!drawn.is_empty()).then(|| ModelScore {
+            rows: drawn.len(),
+            inside_range,
+            inside_range_percent: share(inside_range, drawn.len()),
+            undecided,
+            undecided_percent: share(undecided, drawn.len()),
+            decided_beyond_noise,
+            decided_signs_right,
+            decided_signs_percent: share(decided_signs_right, decided_beyond_noise),
+        })
+    }
 }
 
 /// What guessing the same gain for each row scores.
@@ -103,6 +157,7 @@ impl Score {
             error_ratio: mean_absolute_error.zip(best).map(|(error, best)| round_percent(error / best)),
             best_constant,
             no_change: (!pairs.is_empty()).then(|| Guess::new(pairs, 0.0)),
+            model: ModelScore::new(pairs),
         }
     }
 }
@@ -148,33 +203,12 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
 }
 
-/// Returns Spearman's rank correlation; `None` if one side has no two different values.
-fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
-    let (a, b) = (ranks(a), ranks(b));
-    let (mean_a, mean_b) = (mean(&a), mean(&b));
-    let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
-        a.iter().zip(&b).map(|(a, b)| of(a - mean_a, b - mean_b)).sum()
-    };
-    let spread = sum(&|a, _| a * a) * sum(&|_, b| b * b);
-    (spread > 0.0).then(|| round_percent(sum(&|a, b| a * b) / spread.sqrt()))
-}
-
-/// Returns ranks from 1; equal values share the mean of theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let rank = |value: &f64| {
-        let below = values.iter().filter(|other| other.total_cmp(value).is_lt()).count();
-        let equal = values.iter().filter(|other| *other == value).count();
-        below as f64 + (equal as f64 + 1.0) / 2.0
-    };
-    values.iter().map(rank).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn pair(published: f64, noise: f64, predicted: f64) -> Pair {
-        Pair { published, noise, predicted, certain: false }
+        Pair { published, noise, predicted, certain: false, model: None }
     }
 
     /// Published 4, -2, 1 (within its noise of 3) and 10; predicted 6, 1, -1 and 4.
@@ -214,19 +248,33 @@ mod tests {
             error_ratio: Some(0.866667),
             best_constant: Some(guess(2.5, third, 3.75)),
             no_change: Some(guess(0.0, 0.0, 4.25)),
+            model: None,
         };
         assert_eq!(Score::new(&pairs), expected);
     }
 
-    /// Ranks of 1, 2, 2, 3: 1, 2.5, 2.5, 4; against 1, 2, 3, 4. Sums of squares 4.5 and 5, of products 4.5:
-    /// 4.5 / sqrt(22.5) = 0.948683.
+    /// The same rows and draws of all but the last. 4 is inside its range, -2 is undecided, 1 is decided and within its
+    /// noise: of the decided only 4 is beyond its noise, and right.
     #[test]
-    fn ties_share_their_rank() {
-        assert_eq!(ranks(&[2.0, 1.0, 3.0, 2.0]), [2.5, 1.0, 4.0, 2.5]);
-        assert_eq!(spearman(&[1.0, 2.0, 2.0, 3.0], &[5.0, 6.0, 7.0, 8.0]), Some(0.948683));
-        assert_eq!(spearman(&[1.0, 2.0, 3.0], &[9.0, 8.0, 7.0]), Some(-1.0));
-        assert_eq!(spearman(&[1.0, 1.0], &[1.0, 2.0]), None);
-        assert_eq!(spearman(&[], &[]), None);
+    fn the_model_by_hand() {
+        let with = |pair: Pair, undecided, inside| Pair { model: Some(Model { undecided, inside }), ..pair };
+        let pairs = [
+            with(pair(4.0, 1.0, 6.0), false, true),
+            with(pair(-2.0, 1.0, 1.0), true, true),
+            with(pair(1.0, 3.0, -1.0), false, false),
+            pair(10.0, 0.0, 4.0),
+        ];
+        let expected = ModelScore {
+            rows: 3,
+            inside_range: 2,
+            inside_range_percent: Some(66.666667),
+            undecided: 1,
+            undecided_percent: Some(33.333333),
+            decided_beyond_noise: 1,
+            decided_signs_right: 1,
+            decided_signs_percent: Some(100.0),
+        };
+        assert_eq!(Score::new(&pairs).model, Some(expected));
     }
 
     #[test]

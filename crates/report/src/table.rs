@@ -52,6 +52,11 @@ impl Comparison<'_> {
             out.push_str(&reading_key(style, self.seeds.len(), "seed", &rows));
         }
         out.push_str(&self.results(&rows, &columns, style));
+        let uncertainty = self.uncertainty_text(&rows, &columns, style);
+        if !uncertainty.is_empty() {
+            out.push('\n');
+            out.push_str(&uncertainty);
+        }
         let waits = [self.waiting_grid(), self.behind_grid(), self.blocked_grid(), self.waiting_of_grid()];
         let explaining = waits.into_iter().chain([self.time_grid(), self.reason_grid(), self.affine_grid()]);
         let grids = [self.service_grid(), self.group_grid()];
@@ -397,9 +402,12 @@ pub(crate) fn value_text(metric: &MetricResult, found: &MetricOfPolicy) -> Strin
     found.mean.map_or_else(|| "-".to_owned(), |mean| format!("{:.decimals$}", mean / divisor))
 }
 
-/// Returns the gain of one policy in round brackets, or the change of a neutral metric in square ones.
+/// Returns the gain of one policy in round brackets, or that it is undecided; or the change of a neutral metric in
+/// square brackets.
 fn gain_text(metric: &MetricResult, policy: usize) -> String {
-    let words = gain_words(&metric.policies[policy].gain, metric.direction);
+    let found = &metric.policies[policy];
+    let undecided = metric.direction != Direction::Neutral && found.is_undecided();
+    let words = if undecided { "undecided".to_owned() } else { gain_words(&found.gain, metric.direction) };
     match metric.direction {
         Direction::Neutral => format!("[{words}]"),
         Direction::Lower | Direction::Higher => format!("({words})"),

@@ -2,13 +2,17 @@
 //! A comparison as CSV (RFC 4180) in tidy form: a row for each machine, policy, seed, task name and metric.
 //!
 //! `task` is empty for figures of a whole run. Figures by task name are those of the service's tasks. A metric that is
-//! not defined for a run has no row. Times are whole nanoseconds.
+//! not defined for a run has no row. Times are whole nanoseconds. Where the machine's figures were drawn from their
+//! ranges, the gains over the first policy stand behind the runs of a policy, with an empty `seed`: each with the range
+//! of 90 % of the draws and the share of draws in which the sign holds. A gain that contradicts itself is `undecided`.
 //! ```text
 //! machine,policy,seed,task,metric,unit,value
 //! smp-8,linux-4.15,1,,done_ns,ns,19254211
 //! smp-8,linux-4.15,1,hackbench,wakeup_latency_p99_ns,ns,134527
 //! smp-8,linux-4.15,1,,time_idle_ns,ns,79020117
 //! smp-8,linux-4.15,1,,decisions_idle-core,count,812
+//! smp-8,linux-6.12,,,done_ns_gain,percent,undecided
+//! smp-8,linux-6.12,,,done_ns_gain_low,percent,-3.2
 //! ```
 
 use std::fmt::Write;
@@ -16,7 +20,7 @@ use std::fmt::Write;
 use wakelab_sim::{Outcome, TimeKind};
 use wakelab_stats::Unit;
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, MetricOfPolicy};
 use crate::percentile::percentile_ns;
 
 const HEAD: &str = "machine,policy,seed,task,metric,unit,value\n";
@@ -37,9 +41,26 @@ impl Comparison<'_> {
                 of_run(&mut out, &place, outcome);
                 of_names(&mut out, &place, outcome);
             }
+            for metric in &self.metrics {
+                of_draws(&mut out, &format!("{place},"), &metric.name, &metric.policies[column]);
+            }
         }
         out
     }
+}
+
+/// The gain and how it spreads, if the machine's figures were drawn.
+fn of_draws(out: &mut String, place: &str, name: &str, policy: &MetricOfPolicy) {
+    let (Some(spread), Some(gain)) = (&policy.spread, policy.gain.gain_percent) else { return };
+    let mut add = |what: &str, value: Option<String>| {
+        if let Some(value) = value {
+            row(out, place, "", &format!("{name}_{what}"), "percent", &value);
+        }
+    };
+    add("gain", Some(if spread.undecided { "undecided".to_owned() } else { gain.to_string() }));
+    add("gain_low", spread.range_percent.map(|[low, _]| low.to_string()));
+    add("gain_high", spread.range_percent.map(|[_, high]| high.to_string()));
+    add("sign_held", spread.sign_held_percent.map(|held| held.to_string()));
 }
 
 /// Where time went, and why CPUs were chosen.

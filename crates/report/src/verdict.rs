@@ -9,8 +9,9 @@
 //! 4. where the judged tasks waited longer or less long in all: the cause that has at least half of the change;
 //! 5. what to do next, where the answer is not certain.
 //!
-//! A result is *undecided* if it exceeds 1 % and the spread of the seeds, but not the error of replays; it shows *no
-//! difference* if it does not exceed these two.
+//! A result is *undecided* if it exceeds 1 % and the spread of the seeds, but not the error of replays; or if its sign
+//! does not hold when the machine's figures are drawn from their ranges, where that was asked for (uncertainty.rs). It
+//! shows *no difference* if it does not exceed 1 % and the spread of the seeds.
 //!
 //! It fails where two changes cancel out: an unmarked row says nothing about its parts.
 
@@ -19,9 +20,10 @@ use wakelab_machine::printable;
 use wakelab_sim::{Ending, Outcome, TimeKind};
 use wakelab_stats::{Direction, Gain, mean};
 
-use crate::comparison::{Comparison, MetricResult};
+use crate::comparison::{Comparison, MetricOfPolicy, MetricResult};
 use crate::gain_text::{gain_sentence, gain_words, half_interval};
 use crate::table::{scale, value_text};
+use crate::uncertainty::spread_words;
 
 /// The most rows of the second sentence.
 const OTHERS_MAX: usize = 2;
@@ -43,7 +45,7 @@ pub enum Decided {
     Worse,
     /// The result does not differ by more than 1 % and the spread of the seeds.
     NoDifference,
-    /// It does, but not by more than replays are off.
+    /// It does, but not by more than replays are off, or not if the machine's figures are others.
     Undecided,
     /// All runs are the same.
     Identical,
@@ -78,6 +80,7 @@ impl Comparison<'_> {
         };
         let decided = self.decide(result, policy);
         let mut sentences = vec![self.result_sentence(result, policy, decided)];
+        sentences.extend(spread_sentence(&result.policies[policy]));
         let moved = moved(others, policy);
         if !moved.is_empty() {
             let words = moved.iter().map(|metric| {
@@ -93,13 +96,18 @@ impl Comparison<'_> {
             }
         }
         sentences.extend(self.waiting_sentence(policy));
-        sentences.extend(next(decided, &result.policies[policy].gain).map(str::to_owned));
+        if !result.policies[policy].is_undecided() {
+            sentences.extend(next(decided, &result.policies[policy].gain).map(str::to_owned));
+        }
         Verdict { policy: name, decided, sentences }
     }
 
     fn decide(&self, result: &MetricResult, policy: usize) -> Decided {
         let gain = &result.policies[policy].gain;
         match (gain.gain_percent, gain.ci_percent) {
+            (Some(_), _) if result.policies[policy].is_undecided() && self.is_complete() => {
+                Decided::Undecided
+            }
             (Some(percent), _) if gain.marked && percent > 0.0 => Decided::Better,
             (Some(_), _) if gain.marked => Decided::Worse,
             (Some(_), Some(_)) if exceeds_spread(gain) && self.is_complete() => Decided::Undecided,
@@ -120,6 +128,12 @@ impl Comparison<'_> {
         let signed = gain_words(&after.gain, result.direction);
         let seeds = self.seeds.len();
         match decided {
+            Decided::Undecided if after.is_undecided() => {
+                let spread = after.spread.as_ref().map_or_else(String::new, spread_words);
+                format!(
+                    "{what}: undecided. It is {words} with the machine's figures as they are, but {spread}."
+                )
+            }
             Decided::Better | Decided::Worse => {
                 format!("{what}: {words}, {} instead of {}.", value(after), value(before))
             }
@@ -261,6 +275,14 @@ fn largest_share(before: &[(String, f64)], after: &[(String, f64)], min: f64) ->
 pub(crate) fn exceeds_spread(gain: &Gain) -> bool {
     let half = half_interval(gain).unwrap_or(f64::INFINITY);
     gain.gain_percent.is_some_and(|percent| percent.abs() > half.max(1.0))
+}
+
+/// Returns how a gain spreads if the machine's figures are others; nothing if that was not asked for, if there is no
+/// gain, or if the first sentence says it.
+fn spread_sentence(result: &MetricOfPolicy) -> Option<String> {
+    let has_gain = result.gain.gain_percent.is_some() && !result.is_undecided();
+    let words = spread_words(result.spread.as_ref().filter(|_| has_gain)?);
+    Some(format!("{}{}.", words[..1].to_uppercase(), &words[1..]))
 }
 
 /// What to do next.

@@ -5,7 +5,8 @@ mod common;
 
 use serde_json::Value;
 use wakelab_experiment::{Experiment, Plan, Selection};
-use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style};
+use wakelab_lab::Drawn;
+use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style, row_values};
 use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, SearchTimes};
 
 use crate::common::validate;
@@ -109,7 +110,8 @@ fn runs(plan: &Plan) -> ExperimentRuns<'_> {
         vec![outcome(1, 19, [60, 40], "idle-core"), outcome(2, 21, [60, 40], "idle-core")],
         vec![outcome(1, 18, [35, 65], "target-idle"), outcome(2, 18, [35, 65], "target-idle")],
     ];
-    let cases = plan.cases.iter().map(|case| CaseRuns { case, outcomes: outcomes.clone() }).collect();
+    let cases =
+        plan.cases.iter().map(|case| CaseRuns { case, outcomes: outcomes.clone(), drawn: None }).collect();
     ExperimentRuns { experiment: &plan.experiment, seeds: vec![1, 2], shortened: false, cases }
 }
 
@@ -305,4 +307,47 @@ fn text_and_page_show_what_there_is() {
     // Placement took 1,900 ns of 9,900 and 2,100 of 10,100, then 1,800 of 9,800: 19.99 % to 18.37 %.
     let line = page.lines().find(|line| line.starts_with("placement decisions")).unwrap();
     assert!(line.ends_with("19.99 -> 18.37"), "{line}");
+}
+
+/// The rows of the case on draws: after 20 s, in `gaining` of five draws the run takes 18 s, in the others 22 s.
+fn draws(plan: &Plan, gaining: usize) -> Drawn<Vec<Option<f64>>> {
+    let values = |makespan_s| {
+        let case = &plan.cases[0];
+        let of = |seed| row_values(&plan.experiment, case, &outcome(seed, makespan_s, [60, 40], "idle-core"));
+        vec![of(1), of(2)]
+    };
+    let kept = (0..5).map(|draw| vec![values(20), values(if draw < gaining { 18 } else { 22 })]);
+    Drawn { figures: Vec::new(), positions: vec![Vec::new(); 5], kept: kept.collect() }
+}
+
+/// The sign of the makespan holds in 4 of 5 draws, 80 %, or in 3. Of -10, 10, 10, 10, 10 the 5th percentile stands a
+/// fifth of the way from the first to the second: -6. Published were 5 %.
+#[test]
+fn draws_decide_by_hand() {
+    let plan = plan();
+    for (gaining, held, undecided, low) in [(4, 80.0, false, -6.0), (3, 60.0, true, -10.0)] {
+        let mut runs = runs(&plan);
+        runs.cases[0].drawn = Some(draws(&plan, gaining));
+        let runs = [runs];
+        let experiments = Experiments::new(&runs);
+        let json = serde_json::to_value(experiments.document()).unwrap();
+        validate(include_str!("../../../docs/schema/experiments.schema.json"), &json);
+        let row = find(&json["rows"], "hand/makespan");
+        let found = &row["uncertainty"];
+        assert_eq!(found["sign_held_percent"], held);
+        assert_eq!(found["undecided"], undecided);
+        assert_eq!(found["range_percent"], serde_json::json!([low, 10.0]));
+        assert_eq!(row["sign"], "right", "of the figures as they are");
+        let text = experiments.text(&Style::default());
+        let line = text.lines().find(|line| line.starts_with("hand/makespan")).unwrap();
+        assert_eq!(line.matches("undecided").count(), if undecided { 2 } else { 0 }, "{line}");
+        assert!(line.contains(&format!("{low:+.1} to +10.0")), "{line}");
+        let model = &json["pooled"]["model"];
+        let rows = json["rows"].as_array().unwrap();
+        let scored =
+            |is: &dyn Fn(&Value) -> bool| rows.iter().filter(|row| row["scored"] == true && is(row)).count();
+        assert_eq!(model["rows"], scored(&|_| true));
+        assert_eq!(model["undecided"], scored(&|row| row["uncertainty"]["undecided"] == true));
+        assert!(text.contains("undecided: the sign of the gain holds in less than 80 %"), "{text}");
+    }
 }

@@ -5,7 +5,11 @@
 mod gain;
 mod metric;
 mod percentile;
+mod rank;
+mod spread;
 
 pub use gain::{Gain, mean, paired_gain, paired_move, round_percent};
 pub use metric::{Direction, Unit};
 pub use percentile::percentile;
+pub use rank::spearman;
+pub use spread::{Deciding, Spread, deciding};

@@ -23,7 +23,8 @@ pub(crate) fn machine(llcs: u32, cores: u32, threads: u32) -> Machine {
     let row = |a: u32| (0..llcs).map(|b| if a == b { 10 } else { 20 }).collect();
     let topology = Topology { cpus, node_distance: (0..llcs).map(row).collect() };
     let costs = Costs::free(threads as usize);
-    Machine { name: "test".into(), description: "test".into(), topology, costs, sources: BTreeMap::new() }
+    let (name, description) = ("test".into(), "test".into());
+    Machine { name, description, topology, costs, sources: BTreeMap::new(), ranges: BTreeMap::new() }
 }
 
 /// A task without a parent that may run anywhere and has last run on `cpu`.
