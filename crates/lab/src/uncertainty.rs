@@ -123,8 +123,8 @@ struct Job {
     seed: u64,
 }
 
-/// Runs all scenarios of all sets on all draws, and keeps `keep(set, scenario, outcome)` of each run. Results are in the
-/// order of the sets.
+/// Runs all scenarios of all sets on all draws, and keeps `keep(set, scenario, outcome)` of each run. Results are in
+/// the order of the sets.
 ///
 /// # Errors
 /// The first run that failed.

@@ -346,7 +346,7 @@ mod tests {
         let words = |name: &str| named(&all, name).range_words(&machine).map(|word| word.to_owned());
         assert_eq!(words("wakeup_ns"), ["250", "500", "1000"]);
         assert_eq!(named(&all, "wakeup_ns").rule(), RangeRule::Estimate);
-        // 36.7 and 52.8 ns of 44; the part that is an estimate is one of its own.
+        // 36.7 and 52.8 ns of 44; the part that is an estimate is drawn apart.
         assert_eq!(named(&all, "line_transfer_ps").places, [1, 3, 5]);
         assert_eq!(named(&all, "line_transfer_ps").rule(), RangeRule::Source);
         assert_eq!(numbers(&named(&all, "line_transfer_ps").low)[3], 36_667);

@@ -26,7 +26,7 @@ use crate::replay_error::{ReplayErrors, ReplayedOn};
 use crate::slowest::SlowWaits;
 use crate::uncertainty::Uncertainty;
 use crate::verdict::Verdict;
-use wakelab_stats::{Direction, Gain, Unit};
+use wakelab_stats::{Direction, Gain, Spread, Unit};
 
 /// Version of all JSON documents. From the first release on, it grows when a key changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -86,6 +86,8 @@ pub(crate) struct ValuesDocument<'a> {
     mean: Option<f64>,
     #[serde(flatten)]
     gain: Gain,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncertainty: Option<Spread>,
 }
 
 #[derive(Debug, Serialize)]
@@ -312,6 +314,7 @@ impl Comparison<'_> {
                 values: values.map(|(&seed, &value)| SeedValue { seed, value }).collect(),
                 mean: found.mean,
                 gain: found.gain,
+                uncertainty: found.spread.clone(),
             });
         }
         all

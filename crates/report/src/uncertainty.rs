@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An interval for the model itself, beside the spread of the seeds: how gains spread if the machine's figures are drawn
-//! from their ranges, all at once, and which figures decide the result.
+//! An interval for the model itself, beside the spread of the seeds: how gains spread if the machine's figures are
+//! drawn from their ranges, all at once, and which figures decide the result.
 //!
 //! The rules are those of [`wakelab_stats::Spread`]: a gain whose sign does not hold in 80 % of the draws is undecided,
 //! unless 80 % of the draws are within 1 %. Such a gain is not marked, and tables and sentences say so instead of it.
@@ -63,8 +63,8 @@ pub(crate) fn deciding_figures<T>(drawn: &Drawn<T>, gains: &[Option<f64>]) -> Ve
 }
 
 impl<'a> Comparison<'a> {
-    /// Adds how gains spread over draws. `drawn` has what [`metric_values`] returns, of these scenarios and seeds. Gains
-    /// whose sign does not hold lose their marks.
+    /// Adds how gains spread over draws. `drawn` has what [`metric_values`] returns, of these scenarios and seeds.
+    /// Gains whose sign does not hold lose their marks.
     pub fn with_uncertainty(mut self, draws: Draws, drawn: &Drawn<Vec<Option<f64>>>) -> Comparison<'a> {
         let mut of_result = Vec::new();
         for (row, metric) in self.metrics.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Draws of a machine's figures, from the runs to the table, the JSON and the CSV: a model whose gain is known, and draws
-//! made by hand.
+//! Draws of a machine's figures, from the runs to the table, the JSON and the CSV: a model whose gain is known, and
+//! draws made by hand.
 
 mod common;
 
@@ -34,7 +34,8 @@ fn machine() -> Machine {
     }
 }
 
-/// The machine, and the same whose tick costs nothing: the gain in rate is t / (p - t) for a tick of t in a period of p.
+/// The machine, and the same whose tick costs nothing: the gain in rate is t / (p - t) for a tick of t in a period of
+/// p.
 fn scenarios() -> Vec<Scenario> {
     let scenario = |machine: Machine| Scenario {
         machine: machine.into(),
@@ -72,9 +73,9 @@ fn json(comparison: &Comparison<'_>) -> Value {
     json
 }
 
-/// A tick of 0.05 to 0.2 ms gains 5.3 to 25 % where it is left out. 16 draws lie in the middles of 16 equal parts of the
-/// range, so that their 5th and 95th percentiles stand at places 0.75 and 14.25: ticks of 0.0555 and 0.184 ms, gains of
-/// 5.9 and 22.6 %. The wake-up does nothing, because nobody sleeps.
+/// A tick of 0.05 to 0.2 ms gains 5.3 to 25 % where it is left out. 16 draws lie in the middles of 16 equal parts of
+/// the range, so that their 5th and 95th percentiles stand at places 0.75 and 14.25: ticks of 0.0555 and 0.184 ms,
+/// gains of 5.9 and 22.6 %. The wake-up does nothing, because nobody sleeps.
 #[test]
 fn two_figures_with_a_known_gain() {
     let scenarios = scenarios();

@@ -7,9 +7,9 @@
 //!   does not hold it. A gain of nothing has no sign.
 //! - *Undecided*: the sign holds in less than 80 % of the draws, and less than 80 % of the draws are within 1 %, which
 //!   is taken for no difference.
-//! - *What decides*: for each figure, the rank correlation of its position with the gain. Its square is the share of the
-//!   spread that the figure explains alone. With n draws of k figures, chance gives the largest of k correlations more
-//!   than r in one case of twenty, where atanh(r) * sqrt(n - 3) is the (1 - 0.05/2k) quantile of the normal
+//! - *What decides*: for each figure, the rank correlation of its position with the gain. Its square is the share of
+//!   the spread that the figure explains alone. With n draws of k figures, chance gives the largest of k correlations
+//!   more than r in one case of twenty, where atanh(r) * sqrt(n - 3) is the (1 - 0.05/2k) quantile of the normal
 //!   distribution (Fisher's transform, Bonferroni's correction). A figure decides only beyond that.
 
 use serde::Serialize;
@@ -72,7 +72,7 @@ impl Spread {
         }
     }
 
-    /// Whether the sign holds in so many draws that it counts.
+    /// Whether the sign holds in enough draws to count.
     pub fn sign_holds(&self) -> bool {
         self.sign_held_percent.is_some_and(|held| held >= HELD_MIN_PERCENT)
     }
