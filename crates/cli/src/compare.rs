@@ -8,8 +8,8 @@ use clap::Args;
 use wakelab_lab::{
     DrawSet, Drawn, Draws, LabError, Runner, Timeline, draw, export_perfetto, observe_timeline,
 };
-use wakelab_report::{Comparison, Limit, PageParts, ReplayErrors, metric_values};
-use wakelab_sim::Outcome;
+use wakelab_report::{Check, Comparison, Limit, PageParts, ReplayErrors, metric_values};
+use wakelab_sim::{Outcome, Scenario};
 use wakelab_trace::{Changed, Recording};
 
 use crate::args::{
@@ -132,19 +132,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         compared = compared.with_uncertainty(draws, &drawn);
     }
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
-    if report.is_some() || parquet.is_some() {
-        let timelines = timelines(&comparison, &runner)?;
-        if let Some(file) = report {
-            let command = print::command_line();
-            let parts = PageParts { timelines: &timelines, check: check.as_ref(), command: &command };
-            file.write(compared.html(&parts).as_bytes())?;
-        }
-        if let Some(mut file) = parquet {
-            let written = compared.write_slices(&timelines, file.writer());
-            file.check(written.map_err(LabError::Write))?;
-            file.finish()?;
-        }
-    }
+    let first = (&comparison.scenarios[..], comparison.seeds[0]);
+    write_timelines(&compared, first, &runner, check.as_ref(), (report, parquet))?;
     if let Some(mut file) = perfetto {
         let (names, seed) = (compared.column_names(), comparison.seeds[0]);
         let written = export_perfetto(&comparison.scenarios, &names, seed, file.writer());
@@ -181,12 +170,31 @@ fn output(args: &CompareArgs, option: &'static str, path: &Path) -> Result<Outpu
     OutputFile::create(option, path, &inputs)
 }
 
-/// Runs everything once more with the first seed, and returns what each run did.
-fn timelines(comparison: &input::Comparison, runner: &Runner<'_>) -> Result<Vec<Timeline>> {
-    let scenarios = &comparison.scenarios;
-    let seed = comparison.seeds[0];
+/// Runs everything once more with the first seed, and writes what each run did as a page and as a table, if there are
+/// files for them.
+pub(crate) fn write_timelines(
+    compared: &Comparison<'_>,
+    (scenarios, seed): (&[Scenario], u64),
+    runner: &Runner<'_>,
+    check: Option<&Check>,
+    (report, parquet): (Option<OutputFile>, Option<OutputFile>),
+) -> Result<()> {
+    if report.is_none() && parquet.is_none() {
+        return Ok(());
+    }
     let observed = runner.in_parallel(scenarios.len(), |index| observe_timeline(&scenarios[index], seed));
-    observed.into_iter().map(|run| Ok(run?.1)).collect()
+    let timelines = observed.into_iter().map(|run| Ok(run?.1)).collect::<Result<Vec<Timeline>>>()?;
+    if let Some(file) = report {
+        let command = print::command_line();
+        let parts = PageParts { timelines: &timelines, check, command: &command };
+        file.write(compared.html(&parts).as_bytes())?;
+    }
+    if let Some(mut file) = parquet {
+        let written = compared.write_slices(&timelines, file.writer());
+        file.check(written.map_err(LabError::Write))?;
+        file.finish()?;
+    }
+    Ok(())
 }
 
 /// `--scenario`: reads the scenarios and seeds of an earlier result, and the replay errors that it measured.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab experiments`: runs published experiments and prints the published results beside the predicted ones.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use wakelab_experiment::{Case, Experiment, Plan};
@@ -10,6 +12,7 @@ use wakelab_sim::Outcome;
 
 use crate::args::{SeedArg, ThreadsArg, UncertaintyArg};
 use crate::error::bad_input;
+use crate::output::OutputFile;
 use crate::print;
 use crate::progress::Bar;
 use crate::suggest::did_you_mean;
@@ -42,6 +45,9 @@ pub(crate) struct ExperimentsArgs {
     /// compared with the publication. Exit code 1 if one fails
     #[arg(long)]
     quick: bool,
+    /// Write the results to FILE as one HTML page; it needs no network
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    report: Option<PathBuf>,
     /// Format of the results
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
@@ -78,6 +84,7 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
             wakelab_lab::consecutive_seeds(args.seed.seed, args.seeds.unwrap_or(plan.experiment.seeds))
         })
         .collect();
+    let report = args.report.as_ref().map(|path| OutputFile::create("--report", path, &[])).transpose()?;
     let bar = Bar::new();
     let runner = bar.runner(&args.threads);
     let outcomes = wakelab_lab::run_experiments(&plans, &seeds, &runner)?;
@@ -113,6 +120,9 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
         PageFormat::Json => print::json(&experiments.document())?,
         PageFormat::Markdown => print::text(&experiments.page())?,
         PageFormat::Text => print::text(&experiments.text(&print::style()))?,
+    }
+    if let Some(file) = report {
+        file.write(experiments.html(&print::command_line()).as_bytes())?;
     }
     let failures = experiments.failures();
     if args.quick && !failures.is_empty() {

@@ -58,6 +58,9 @@ pub(crate) struct MapArgs {
     /// Draw the maps into FILE.svg
     #[arg(long, value_name = "FILE.svg", value_parser = svg_path, conflicts_with = "over_best")]
     plot: Option<PathBuf>,
+    /// Write the maps to FILE as one HTML page; it needs no network
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -78,6 +81,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
         seeds: input::seeds(&args.seeds),
     };
     let plot = args.plot.as_ref().map(|path| OutputFile::create("--plot", path, &[])).transpose()?;
+    let report = args.report.as_ref().map(|path| OutputFile::create("--report", path, &[])).transpose()?;
     let cells = wakelab_lab::map(&plan, &Bar::new().runner(&args.seeds.threads))?;
     let name_and_cpus = |machine: &Arc<Machine>| (machine.name.clone(), machine.topology.nr_cpus() as u32);
     let axes = MapAxes {
@@ -92,6 +96,9 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
     match args.format.format {
         Format::Json => print::json(&map.document())?,
         Format::Text => print::text(&map.text(&print::style()))?,
+    }
+    if let Some(file) = report {
+        file.write(map.html(&print::command_line()).as_bytes())?;
     }
     match plot {
         Some(file) => file.write(map.svg().as_bytes()),

@@ -7,9 +7,10 @@ use anyhow::Result;
 use clap::Args;
 use wakelab_lab::{LabError, export_events, export_perfetto};
 
-use crate::args::{InputArgs, KernelArgs, RunsFormatArg, SeedArg, SlowestArg, WithoutArg};
+use crate::args::{InputArgs, KernelArgs, RunsFormatArg, SeedArg, SlowestArg, ThreadsArg, WithoutArg};
 use crate::error::bad_input;
 use crate::output::OutputFile;
+use crate::progress::Bar;
 use crate::{compare, input};
 
 #[derive(Args)]
@@ -42,6 +43,14 @@ pub(crate) struct RunArgs {
     /// `wakelab view FILE` (docs/guide/timelines.md)
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    /// Write the result to FILE as one HTML page, with a timeline of the run; it needs no network
+    /// (docs/guide/timelines.md)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write the time slices of the run to FILE as a Parquet table, each with its wait and its wake-up
+    /// (docs/guide/timelines.md)
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     #[command(flatten)]
     slowest: SlowestArg,
     #[command(flatten)]
@@ -62,6 +71,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         path.as_deref().map(|path| OutputFile::create(option, path, &inputs)).transpose()
     };
     let (events, perfetto) = (create("--events", &args.events)?, create("--perfetto", &args.perfetto)?);
+    let files = (create("--report", &args.report)?, create("--parquet", &args.parquet)?);
     // Each file is written by a separate run: the same seed gives the same run.
     if let Some(mut file) = events {
         let written = export_events(scenario, seed, file.writer()).map(drop);
@@ -77,5 +87,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         .map_err(|error| LabError::Run { name: format!("policy {}", args.policy), seed, error })?;
     let outcomes = [vec![outcome]];
     let one = wakelab_report::Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
+    let bar = Bar::new();
+    let runner = bar.runner(&ThreadsArg { threads: Some(1) });
+    compare::write_timelines(&one, (&comparison.scenarios, seed), &runner, None, files)?;
     compare::show(&one, &comparison, true, &args.format)
 }

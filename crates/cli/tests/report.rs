@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Pages of `wakelab compare --report`: what is in them, and what a browser makes of them.
+//! Pages of `--report`: what is in them, and what a browser makes of them.
 
 use std::fs;
 use std::path::Path;
@@ -48,6 +48,49 @@ fn a_page_needs_nothing_else() {
     let code = page.len()
         - page.split("type=\"text/plain\">").skip(1).map(|part| part.find('<').unwrap_or(0)).sum::<usize>();
     assert!(code < 150_000, "{code} bytes beside the slices");
+}
+
+/// Pages of one run, of a map and of experiments: they have their result, their command, and nothing from outside.
+#[test]
+fn other_commands_have_pages_too() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/input/small.toml");
+    let map = ["map", "pingpong:pairs={tasks/2},loops=5", "--load", "1"];
+    let policies = POLICIES.map(|policy| ["--policy", policy]).concat();
+    let run = [&["run", "demo", "--policy", POLICIES[0]][..], &MACHINE].concat();
+    let map = [&map[..], &["--seeds", "2"], &MACHINE, &policies].concat();
+    let cases: [(&[&str], &[&str]); 3] = [
+        (&run, &["<h2>Result</h2>", "<canvas id=\"upper\"", "<h3>Longest waits</h3>"]),
+        (&map, &["<svg class=\"map\"", "over linux-4.15, 2 seeds", "<h2>linux-6.12</h2>", "smp-8 (8)"]),
+        (&["experiments", small, "--seeds", "2"], &["DOES NOT HOLD", "small/pairs=1", "published\nbefore"]),
+    ];
+    for (arguments, parts) in cases {
+        let path = folder.path().join("page.html");
+        let shown = path.to_str().expect("UTF-8");
+        wakelab(&[arguments, &["--report", shown]].concat());
+        let page = fs::read_to_string(&path).expect("it was written");
+        let command = format!("wakelab {}", arguments[0]);
+        for part in parts.iter().copied().chain(["</html>", command.as_str()]) {
+            assert!(page.contains(part), "{arguments:?}: no {part}");
+        }
+        for outside in ["http://", "https://", "src=", "href=", "url("] {
+            assert!(!page.contains(outside), "{arguments:?}: {outside}");
+        }
+    }
+    // Which estimates decide.
+    let path = folder.path().join("uncertain.html");
+    let shown = path.to_str().expect("UTF-8");
+    let drawn = ["compare", "pingpong:pairs=8,loops=10", "--uncertainty=8", "--report", shown];
+    wakelab(&[&drawn[..], &["--seeds", "2"], &MACHINE, &policies].concat());
+    let page = fs::read_to_string(&path).expect("it was written");
+    for part in ["If the machine's figures are others", "8 draws of the", "Which figures decide: linux-6.12"]
+    {
+        assert!(page.contains(part), "no {part}");
+    }
+    // The table of the slices is Parquet: its magic number.
+    let path = folder.path().join("slices.parquet");
+    wakelab(&[&run[..], &["--parquet", path.to_str().expect("UTF-8")]].concat());
+    assert!(fs::read(&path).expect("it was written").starts_with(b"PAR1"));
 }
 
 /// The number of slices of a run and their time, from its ftrace text.

@@ -72,7 +72,7 @@ impl ExperimentResult<'_> {
     }
 
     /// Returns the cases of the rows, each with the parameters of its first row; evenly chosen if there are many.
-    fn shown_cases(&self) -> Vec<(&str, &CaseRuns<'_>)> {
+    pub(crate) fn shown_cases(&self) -> Vec<(&str, &CaseRuns<'_>)> {
         let mut all: Vec<(&str, &CaseRuns<'_>)> = Vec::new();
         for row in &self.rows {
             if !all.iter().any(|(_, case)| std::ptr::eq(*case, row.runs)) {

@@ -50,26 +50,7 @@ impl ExperimentResult<'_> {
     pub(crate) fn text(&self, style: &Style) -> String {
         let experiment = self.runs.experiment;
         let mut out = format!("{}: {}\n", printable(&experiment.name), printable(&experiment.title));
-        if let Some(row) = self.rows.first() {
-            let case = row.runs.case;
-            out.push_str(&format!(
-                "  {}, host {}, {} -> {}, {}\n",
-                case.machine,
-                host_name(experiment.host),
-                case.policies[0],
-                case.policies[1],
-                seeds(&self.runs.seeds)
-            ));
-        }
-        for fitted in &experiment.fitted {
-            out.push_str(&format!(
-                "  fitted to \"before\": {} = {}; {}\n",
-                fitted.param, fitted.value, fitted.how
-            ));
-        }
-        if self.runs.shortened {
-            out.push_str("  shortened: only gains compare with what was published\n");
-        }
+        self.about().iter().for_each(|line| out.push_str(&format!("  {line}\n")));
         if !self.rows.is_empty() {
             out.push('\n');
             out.push_str(&row_grid(&self.rows).text(style));
@@ -86,9 +67,26 @@ impl ExperimentResult<'_> {
         }
         out
     }
+
+    /// Returns what was run, a line each.
+    pub(crate) fn about(&self) -> Vec<String> {
+        let experiment = self.runs.experiment;
+        let case = self.rows.first().map(|row| {
+            let case = row.runs.case;
+            let [before, after] = &case.policies;
+            let (host, seeds) = (host_name(experiment.host), seeds(&self.runs.seeds));
+            format!("{}, host {host}, {before} -> {after}, {seeds}", case.machine)
+        });
+        let fitted = experiment.fitted.iter().map(|fitted| {
+            format!("fitted to \"before\": {} = {}; {}", fitted.param, fitted.value, fitted.how)
+        });
+        let shortened = self.runs.shortened;
+        let shortened = shortened.then(|| "shortened: only gains compare with what was published".to_owned());
+        case.into_iter().chain(fitted).chain(shortened).collect()
+    }
 }
 
-fn row_grid(rows: &[RowResult<'_>]) -> Grid {
+pub(crate) fn row_grid(rows: &[RowResult<'_>]) -> Grid {
     let has_draws = rows.iter().any(|row| row.spread.is_some());
     let of_draws = if has_draws { &["90 % of\ndraws", "sign\nholds"][..] } else { &[] };
     let heads = [
@@ -143,7 +141,7 @@ fn table_row(result: &RowResult<'_>, has_draws: bool) -> Row {
 }
 
 /// A star would only repeat what the interval says, and a ratio would not compare with the published percent.
-fn simulated_gain(gain: &Gain) -> Cell {
+pub(crate) fn simulated_gain(gain: &Gain) -> Cell {
     Cell { text: points_words(gain), color: None }
 }
 

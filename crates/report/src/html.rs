@@ -12,14 +12,13 @@ use wakelab_sim::{Histogram, Outcome};
 
 use crate::check::Check;
 use crate::comparison::Comparison;
-use crate::grid::{Cell, Grid};
 use crate::html_data::pack;
+use crate::html_page::{self, grid_html};
 use crate::html_plot::{curves, merged};
-use crate::style::{GAIN, LOSS, Style};
+use crate::style::Style;
 use crate::svg::escaped;
 use crate::verdict::{Decided, Verdict};
 
-const CSS: &str = include_str!("../html/report.css");
 const SCRIPTS: [&str; 3] = [
     include_str!("../html/timeline-data.js"),
     include_str!("../html/timeline-draw.js"),
@@ -45,13 +44,7 @@ pub struct PageParts<'a> {
 impl Comparison<'_> {
     /// Returns the comparison as a page.
     pub fn html(&self, parts: &PageParts<'_>) -> String {
-        let title = printable(&self.title()).into_owned();
-        let mut page = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-             content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{CSS}</style>\n\
-             </head>\n<body>\n<main>\n<h1>{title}</h1>\n",
-            title = escaped(&title)
-        );
+        let mut page = String::new();
         let plain = Style::default();
         for warning in self.endings() {
             page += &format!("<p class=\"verdict worse\">{}</p>\n", escaped(&warning));
@@ -59,10 +52,13 @@ impl Comparison<'_> {
         for verdict in self.verdicts() {
             page += &self.verdict_html(&verdict);
         }
-        page += "<h2>What moved</h2>\n";
         let columns = self.columns_shown();
-        page += &grid_html(&self.rows_grid(&self.rows(false), &columns));
+        // One column cannot move.
+        let alone = columns.len() == 1;
+        page += if alone { "<h2>Result</h2>\n" } else { "<h2>What moved</h2>\n" };
+        page += &grid_html(&self.rows_grid(&self.rows(alone), &columns));
         page += &self.key_html(&plain);
+        page += &self.uncertainty_html(&columns);
         page += &self.timeline_html(parts.timelines);
         if let Some(check) = parts.check {
             page += &format!("<h2>Recorded, and replayed</h2>\n<p>{}</p>\n", escaped(&check.sentence()));
@@ -79,10 +75,8 @@ impl Comparison<'_> {
         for grid in [self.service_grid(), self.group_grid()] {
             page += &grid_html(&grid.with_columns(&columns));
         }
-        let command = escaped(parts.command);
-        page += &format!("</details>\n<p class=\"faint\">Made by <code>{command}</code></p>\n</main>\n");
-        page += &scripts(self, parts.timelines);
-        page + "</body>\n</html>\n"
+        page += "</details>\n";
+        html_page::page(&self.title(), &page, parts.command, &scripts(self, parts.timelines))
     }
 
     fn verdict_html(&self, verdict: &Verdict) -> String {
@@ -98,6 +92,31 @@ impl Comparison<'_> {
             "<section class=\"verdict{class}\">\n<strong>{}</strong>\n{sentences}</section>\n",
             escaped(&head)
         )
+    }
+
+    /// How gains spread over draws of the machine's figures, and which figures decide; nothing if that was not asked
+    /// for.
+    fn uncertainty_html(&self, columns: &[usize]) -> String {
+        let Some(uncertainty) = self.uncertainty.as_ref().filter(|_| columns.len() > 1) else {
+            return String::new();
+        };
+        let about = uncertainty.about();
+        let mut out = format!(
+            "<h2>If the machine's figures are others</h2>\n<p class=\"faint\">{}</p>\n",
+            escaped(&about)
+        );
+        out += &grid_html(&self.uncertainty_grid(&self.rows(false), columns));
+        for (grid, column) in uncertainty.deciding_grids().iter().zip(1..) {
+            if columns.contains(&column) {
+                let of = printable(&self.column_name(column)).into_owned();
+                out += &format!("<h3>Which figures decide: {}</h3>\n", escaped(&of));
+                out += &match grid.rows.is_empty() {
+                    true => "<p>None of them alone, as far as these draws can tell.</p>\n".to_owned(),
+                    false => grid_html(grid),
+                };
+            }
+        }
+        out
     }
 
     /// How to read the gains, and the error of replays.
@@ -179,17 +198,23 @@ impl Comparison<'_> {
                  <div class=\"tip\" id=\"{id}-tip\" hidden></div></div>\n"
             )
         };
+        let of = |id: &str| if timelines.len() == 1 { String::new() } else { format!(", {id} run") };
         let worst =
-            |id: &str| format!("<div><h3>Longest waits, {id} run</h3><ol id=\"{id}-worst\"></ol></div>\n");
+            |id: &str| format!("<div><h3>Longest waits{}</h3><ol id=\"{id}-worst\"></ol></div>\n", of(id));
         let (runs, worst): (String, String) = panels.map(|id| (run(id), worst(id))).unzip();
         let seed = self.seeds[0];
-        TIMELINE.replace("{seed}", &seed.to_string()).replace("{runs}", &runs).replace("{worst}", &worst)
+        let what = if timelines.len() == 1 { "The run has" } else { "Both runs replay the same work with" };
+        TIMELINE
+            .replace("{what}", what)
+            .replace("{seed}", &seed.to_string())
+            .replace("{runs}", &runs)
+            .replace("{worst}", &worst)
     }
 }
 
 const TIMELINE: &str = "<h2>Timeline</h2>\n\
-<p>Each row is a CPU, or a task; colours are names of tasks. Both runs replay the same work with seed {seed}. Where the \
-axis is <em>work done</em>, the same place of both runs has the same share of the service's CPU time behind it.</p>\n\
+<p>Each row is a CPU, or a task; colours are names of tasks. {what} seed {seed}. Where the axis is \
+<em>work done</em>, the same place of runs has the same share of the service's CPU time behind it.</p>\n\
 <p class=\"help faint\">Drag or arrow keys: move. Wheel or + and -: zoom. Shift and wheel, or up and down: rows. Click: \
 mark a task in both runs, with arrows from its wakers. 0: everything.</p>\n\
 <div class=\"controls\">\n\
@@ -213,35 +238,4 @@ fn scripts(comparison: &Comparison<'_>, timelines: &[Timeline]) -> String {
         out += &format!("<script id=\"slices-{index}\" type=\"text/plain\">{slices}</script>\n");
     }
     out + "<script type=\"module\">\n" + &SCRIPTS.concat() + "</script>\n"
-}
-
-/// Returns a grid as a table; nothing if it has no rows.
-fn grid_html(grid: &Grid) -> String {
-    if grid.rows.is_empty() {
-        return String::new();
-    }
-    let text = |text: &str| escaped(&printable(text.trim()));
-    let heads: String =
-        grid.heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escaped(head))).collect();
-    let caption =
-        if grid.title.is_empty() { String::new() } else { format!("<caption>{}</caption>", grid.title) };
-    let mut out = format!(
-        "<div class=\"wide\"><table>{caption}\n<thead><tr><th></th><th></th>{heads}</tr></thead>\n<tbody>\n"
-    );
-    for (label, unit, cells) in &grid.rows {
-        let cells: String = cells.iter().map(|cell| cell_html(cell, text)).collect();
-        let label = escaped(&printable(label));
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "<tr><th scope=\"row\">{label}</th><td>{unit}</td>{cells}</tr>");
-    }
-    out + "</tbody></table></div>\n"
-}
-
-fn cell_html(cell: &Cell, text: impl Fn(&str) -> String) -> String {
-    let class = match cell.color {
-        Some(color) if color == GAIN => " class=\"gain\"",
-        Some(color) if color == LOSS => " class=\"loss\"",
-        _ => "",
-    };
-    format!("<td{class}>{}</td>", text(&cell.text))
 }

@@ -21,6 +21,7 @@ mod glossary;
 mod grid;
 mod html;
 mod html_data;
+mod html_page;
 mod html_plot;
 mod limit;
 pub mod list;

@@ -62,6 +62,12 @@ struct MapCell {
     after: MetricOfPolicy,
 }
 
+/// How to read a map.
+pub(crate) const KEY: [&str; 2] = [
+    "Columns: tasks a CPU. Gains in percent, positive is better, ± 95 % interval: seed spread, not model error.",
+    "* more than 1 % and more than its interval. `.`: fewer tasks than the workload can have.",
+];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Effect {
@@ -170,18 +176,8 @@ impl SignMap {
 
     /// Returns a table for each policy, each with sentences about its signs. Ends in a newline.
     pub fn text(&self, style: &Style) -> String {
-        let of = self.axes.metric.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
-        let MapAxes { workload, policies, .. } = &self.axes;
-        let (last, others) = policies.split_last().expect("two or more");
-        let over = if self.axes.over_best {
-            format!("the best of {}", others.join(", "))
-        } else {
-            policies[0].clone()
-        };
-        let title = format!("{of}{workload}, over {over}, {}", seeds(&self.seeds));
-        let mut out = style.wrap(&printable(&title));
-        for policy in (1..policies.len()).filter(|policy| !self.axes.over_best || policies[*policy] == *last)
-        {
+        let mut out = style.wrap(&printable(&self.title()));
+        for policy in self.mapped() {
             out.push('\n');
             out.push_str(&paint(style, BOLD, &printable(&self.axes.policies[policy])));
             out.push('\n');
@@ -191,16 +187,27 @@ impl SignMap {
             }
         }
         out.push('\n');
-        out.push_str(&style.wrap(
-            "Columns: tasks a CPU. Gains in percent, positive is better, ± 95 % interval: seed spread, not model error.",
-        ));
-        out.push_str(&style.wrap(
-            "* more than 1 % and more than its interval. `.`: fewer tasks than the workload can have.",
-        ));
+        KEY.iter().for_each(|line| out.push_str(&style.wrap(line)));
         out
     }
 
-    fn grid(&self, policy: usize) -> Grid {
+    pub(crate) fn title(&self) -> String {
+        let of = self.axes.metric.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
+        let MapAxes { workload, policies, .. } = &self.axes;
+        let over = match policies.split_last() {
+            Some((_, others)) if self.axes.over_best => format!("the best of {}", others.join(", ")),
+            _ => policies[0].clone(),
+        };
+        format!("{of}{workload}, over {over}, {}", seeds(&self.seeds))
+    }
+
+    /// Returns the policies that have a map.
+    pub(crate) fn mapped(&self) -> std::ops::Range<usize> {
+        let nr_policies = self.axes.policies.len();
+        if self.axes.over_best { nr_policies - 1..nr_policies } else { 1..nr_policies }
+    }
+
+    pub(crate) fn grid(&self, policy: usize) -> Grid {
         let row = |(machine, (name, cpus)): (usize, &(String, u32))| {
             let cell = |load| match self.cell(policy, machine, load) {
                 Some(cell) => gain_cell(&cell.after.gain, cell.direction),
@@ -216,7 +223,7 @@ impl SignMap {
     }
 
     /// Returns what a map says, in sentences.
-    fn findings(&self, policy: usize) -> Vec<String> {
+    pub(crate) fn findings(&self, policy: usize) -> Vec<String> {
         let cells: Vec<&MapCell> = self.cells.iter().filter(|cell| cell.policy == policy).collect();
         let of = |effect| cells.iter().filter(move |cell| cell.effect() == Some(effect));
         let most = |effect: Effect, verb: &str| {

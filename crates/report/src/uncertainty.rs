@@ -101,15 +101,8 @@ impl<'a> Comparison<'a> {
             return String::new();
         };
         let mut out = paint(style, BOLD, style.wrap("If the machine's figures are others").trim_end());
-        let draws = uncertainty.draws;
         out.push('\n');
-        let figures = match uncertainty.figures.len() {
-            1 => "one figure that has a range".to_owned(),
-            several => format!("{several} figures that have a range"),
-        };
-        out.push_str(&style.wrap(&format!(
-            "{draws} draws of the {figures}, all at once. undecided: the sign of the gain holds in less than 80 % of them"
-        )));
+        out.push_str(&style.wrap(&uncertainty.about()));
         out.push('\n');
         out.push_str(&self.uncertainty_grid(rows, columns).text(style));
         let result = &self.metrics[0];
@@ -140,6 +133,43 @@ impl<'a> Comparison<'a> {
             (metric.label.clone(), "", cells)
         };
         Grid { title: "", heads, rows: rows.iter().filter(has_gain).map(row).collect() }
+    }
+}
+
+impl Uncertainty {
+    /// Returns what was drawn.
+    pub(crate) fn about(&self) -> String {
+        let draws = self.draws;
+        let figures = match self.figures.len() {
+            1 => "one figure that has a range".to_owned(),
+            several => format!("{several} figures that have a range"),
+        };
+        format!(
+            "{draws} draws of the {figures}, all at once. undecided: the sign of the gain holds in less than 80 % of them"
+        )
+    }
+
+    /// Returns for each policy but the first a table of the figures that decide the result.
+    pub(crate) fn deciding_grids(&self) -> Vec<Grid> {
+        let cell = |text: String| Cell { text, color: None };
+        let row = |DecidingFigure { figure, how }: &DecidingFigure| {
+            let range = self.figures.iter().find(|known| known.figure == *figure);
+            let range = range.map_or_else(String::new, |known| {
+                format!("{} to {} {}, by {}", known.low, known.high, known.unit, known.rule)
+            });
+            let gains =
+                [how.gain_low_percent, how.gain_high_percent].map(|gain| cell(format!("{gain:+.1} %")));
+            let [low, high] = gains;
+            let share = cell(format!("{:.0} %", how.share_percent));
+            (figure.clone(), "", vec![cell(range), share, low, high])
+        };
+        let heads = ["range", "share of\nthe spread", "gain where\nit is low", "gain where\nit is high"];
+        let grid = |of: &DecidingOfPolicy| Grid {
+            title: "",
+            heads: heads.map(str::to_owned).into(),
+            rows: of.figures.iter().take(FIGURES_MAX).map(row).collect(),
+        };
+        self.deciding.iter().map(grid).collect()
     }
 }
 

@@ -9,21 +9,25 @@
 //! ```
 //! The command is `wakelab ...`, or `cargo test ...` with environment variables before it; for tests, the block has
 //! what they print. `slow output of` marks a command that takes minutes: `--check` leaves its block alone.
-//! `first 20 lines of` leaves out the rest of a long output.
+//! `first 20 lines of` leaves out the rest of a long output. [`FILES`] are whole files that a command writes.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::command::{cargo, root, text};
+use crate::command::{cargo, root, target_folder, text};
 
 const MARK: &str = "<!-- ";
 const END: &str = "<!-- end of output -->";
 
+/// Files in docs/guide, and the commands that write them. The last word is the file's name.
+const FILES: [&str; 1] = ["wakelab compare demo --machine xeon-2s22c2t --policy linux-4.15 --policy \
+    linux-4.15+idle=smt-balance --report example-report.html"];
+
 #[derive(Args)]
 pub(crate) struct DocsArgs {
-    /// Only these pages, by file name [default: README.md and all of docs/]
+    /// Only these pages and files, by file name [default: README.md and all of docs/]
     files: Vec<String>,
     /// Write nothing; fail if a block differs from what its command prints now. Slow commands are not run.
     #[arg(long)]
@@ -36,12 +40,33 @@ pub(crate) fn run(args: &DocsArgs) -> Result<()> {
             || args.files.iter().any(|name| path.file_name().is_some_and(|own| own == name.as_str()))
     };
     let pages: Vec<PathBuf> = pages()?.into_iter().filter(|path| asked(path)).collect();
-    if args.check { check(&pages) } else { write(&pages) }
+    let files: Vec<&str> = FILES.into_iter().filter(|command| asked(Path::new(name_of(command)))).collect();
+    if args.check { check(&pages, &files) } else { write(&pages, &files) }
 }
 
 /// Fails if a block of a fast command is stale.
 pub(crate) fn check_all() -> Result<()> {
-    check(&pages()?)
+    check(&pages()?, &FILES)
+}
+
+/// Returns the name of the file that a command writes.
+fn name_of(command: &str) -> &str {
+    command.rsplit(' ').next().unwrap_or(command)
+}
+
+/// Returns where a file of docs/ is, what it has, and what its command writes now.
+fn file(command: &str) -> Result<(PathBuf, Vec<u8>, Vec<u8>)> {
+    let name = name_of(command);
+    let path = root().join("docs/guide").join(name);
+    let folder = target_folder()?.join("docs");
+    std::fs::create_dir_all(&folder)?;
+    let mut cargo = cargo();
+    // The command is part of what it writes, so that it has the name of the file and no folder.
+    cargo.current_dir(&folder).args(["run", "--release", "--quiet", "--package", "wakelab-cli"]);
+    cargo.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--");
+    text(cargo.args(command.split_whitespace().skip(1)))?;
+    let now = std::fs::read(folder.join(name))?;
+    Ok((path.clone(), std::fs::read(path).unwrap_or_default(), now))
 }
 
 /// Returns README.md and the Markdown pages of docs/.
@@ -59,7 +84,14 @@ fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-fn write(pages: &[PathBuf]) -> Result<()> {
+fn write(pages: &[PathBuf], files: &[&str]) -> Result<()> {
+    for command in files {
+        let (path, before, after) = file(command)?;
+        if after != before {
+            std::fs::write(&path, after)?;
+            println!("docs: {} has changed", path.display());
+        }
+    }
     for path in pages {
         let before = std::fs::read_to_string(path)?;
         let after = renewed(&before, |block, _| block.output().map(Some))
@@ -72,8 +104,18 @@ fn write(pages: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-fn check(pages: &[PathBuf]) -> Result<()> {
+fn check(pages: &[PathBuf], files: &[&str]) -> Result<()> {
     let (mut fresh, mut slow, mut stale) = (0, 0, 0);
+    for command in files {
+        let (path, before, after) = file(command)?;
+        if after == before {
+            fresh += 1;
+        } else {
+            stale += 1;
+            let same = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
+            eprintln!("docs: {}: stale from byte {same} on; '{command}' writes it", path.display());
+        }
+    }
     for path in pages {
         let name = path.strip_prefix(root()).unwrap_or(path).display();
         renewed(&std::fs::read_to_string(path)?, |block, before| {
@@ -94,9 +136,9 @@ fn check(pages: &[PathBuf]) -> Result<()> {
         })
         .with_context(|| format!("{name}"))?;
     }
-    println!("docs: {fresh} blocks are fresh, {slow} slow ones were not checked");
+    println!("docs: {fresh} blocks and files are fresh, {slow} slow ones were not checked");
     if stale > 0 {
-        bail!("{stale} blocks are stale: cargo xtask docs PAGE writes them");
+        bail!("{stale} blocks or files are stale: cargo xtask docs PAGE writes them");
     }
     Ok(())
 }
