@@ -2,13 +2,10 @@
 //! `wakelab check`: a recording beside its own replay, or a what-if beside a recording of what came true.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use wakelab_lab::{observe_replays, replay_on_itself};
-use wakelab_report::Check;
-use wakelab_trace::Changed;
+use wakelab_ask::{CheckAsk, MachineChoice};
 
 use crate::args::{Format, FormatArg, KernelArgs, RecordingArgs, SeedsArgs, WhatIfArgs};
 use crate::progress::Bar;
@@ -48,49 +45,29 @@ pub(crate) struct CheckArgs {
 
 /// Replays the recording on its own machine, or as the what-if says, and prints both.
 pub(crate) fn run(args: &CheckArgs) -> Result<()> {
-    let given = args.policy.as_deref().map(input::policy).transpose()?;
-    let machine = args.machine.as_deref();
-    let (recording, machine, truth) = match &args.against {
-        None => {
-            input::refuse_what_if(&args.what_if)?;
-            let (recording, machine) = input::recorded_on_itself(&args.recording, machine)?;
-            (recording, machine, None)
-        }
-        Some(truth) => {
-            let (recording, itself) = input::recorded_on_itself(&args.recording, None)?;
-            let machine = machine.map_or(Ok(itself), |name| input::machine(name, &[]))?;
-            (recording, machine, Some(input::truth(truth, &args.recording.import.of)?))
-        }
+    let import = input::import(&args.recording.import);
+    let machine = args.machine.clone().map(MachineChoice::Name);
+    let ask = CheckAsk {
+        recording: &args.recording.recording,
+        import: &import,
+        machine: machine.as_ref(),
+        against: args.against.clone(),
+        what_if: &input::what_if(&args.what_if),
+        policy: args.policy.as_deref(),
+        kernel: input::kernel(&args.kernel),
+        seeds: input::seeds(&args.seeds),
     };
-    let (nearest, why) = input::recorded_policy(&recording);
-    let name = args.policy.as_deref().unwrap_or(&nearest);
-    let policy = given.map_or_else(|| input::policy(&nearest), Ok)?;
-    let kernel = input::kernel(&args.kernel);
-    let (scenario, changed) = match truth {
-        None => (replay_on_itself(&recording, &machine, policy, kernel), Changed::default()),
-        Some(_) => {
-            let mut workload = Arc::new(recording.workload.clone());
-            let changed = input::change(&input::what_if(&args.what_if), &mut workload, &machine, true)?;
-            input::note_without_slices(&workload, [(name, &policy)]);
-            (wakelab_lab::scenarios(&machine, &workload, &[policy], kernel).remove(0), changed)
-        }
-    };
-    let seeds = input::seeds(&args.seeds);
-    let replays = observe_replays(&scenario, &seeds, &Bar::new().runner(&args.seeds.threads))?;
-    let check = match &truth {
-        None => Check::new(&recording, &replays, &machine.name, name),
-        Some(truth) => Check::against(&recording, truth, &replays, &machine.name, name),
-    };
+    let checked = wakelab_ask::check(&ask, &Bar::new().runner(&args.seeds.threads), &print::note)?;
     match args.format.format {
-        Format::Json => print::json(&check.document(&seeds)),
+        Format::Json => print::text(&checked.json()?),
         Format::Text => {
             let style = print::style();
-            let why = why.filter(|_| args.policy.is_none()).map(|why| style.wrap_lines(&format!("{why}\n")));
+            let why = checked.why.as_ref().map(|why| style.wrap_lines(&format!("{why}\n")));
             print::text(&format!(
                 "{}\n{}{}",
-                check.text(&style),
+                checked.check.text(&style),
                 why.unwrap_or_default(),
-                style.wrap_lines(&input::explanation(&recording, &[changed]))
+                style.wrap_lines(&wakelab_ask::explanation(&checked.recording, &[checked.changed]))
             ))
         }
     }

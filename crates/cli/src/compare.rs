@@ -3,14 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use wakelab_lab::{
-    DrawSet, Drawn, Draws, LabError, Runner, Timeline, draw, export_perfetto, observe_timeline,
-};
-use wakelab_report::{Check, Comparison, Limit, PageParts, ReplayErrors, metric_values};
-use wakelab_sim::{Outcome, Scenario};
-use wakelab_trace::{Changed, Recording};
+use wakelab_ask::{Compared, Question, Replayed};
+use wakelab_lab::{LabError, Runner, export_perfetto};
+use wakelab_report::{Check, Comparison, Limit, PageParts};
+use wakelab_sim::Scenario;
+use wakelab_trace::Recording;
 
 use crate::args::{
     InputArgs, KernelArgs, NoCheckArg, RunsFormat, RunsFormatArg, SeedsArgs, UncertaintyArg, WithoutArg,
@@ -18,7 +17,6 @@ use crate::args::{
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::progress::Bar;
-use crate::replay_errors::replay_errors;
 use crate::{input, print};
 
 #[derive(Args)]
@@ -89,76 +87,31 @@ pub(crate) struct CompareArgs {
 /// Runs all policies with all seeds and prints the comparison.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     args.format.check()?;
-    let (mut errors, mut check) = (None, None);
-    let comparison = match &args.scenario {
-        Some(path) => {
-            let (comparison, measured) = again(path)?;
-            errors = measured;
-            comparison
-        }
-        None => {
-            let machines = (&args.machine[..], &args.without.without[..]);
-            let seeds = input::seeds(&args.seeds);
-            input::comparison(&args.input, machines, &args.policy, &args.kernel, seeds, true)?
-        }
+    let bar = Bar::new();
+    let runner = bar.runner(&args.seeds.threads);
+    let (question, replayed) = match &args.scenario {
+        Some(path) => wakelab_ask::again(path)?,
+        None => asked(args, &runner)?,
     };
-    for scenario in &comparison.scenarios {
-        scenario.check().map_err(bad_input)?;
-    }
-    let recording = comparison.recording.as_ref();
-    if let Some(measured) =
-        replay_errors(&args.input, &args.kernel, &args.seeds, args.check.no_check, recording)?
-    {
-        (errors, check) = (Some(measured.0), Some(measured.1));
-    }
+    question.check()?;
     let create =
         |option, path: &Option<PathBuf>| path.as_deref().map(|path| output(args, option, path)).transpose();
     let (perfetto, report) = (create("--perfetto", &args.perfetto)?, create("--report", &args.report)?);
     let parquet = create("--parquet", &args.parquet)?;
-    let bar = Bar::new();
-    let runner = bar.runner(&args.seeds.threads);
-    let outcomes =
-        runner.run_all_explained(&comparison.scenarios, &comparison.seeds, 0).map_err(|failure| {
-            let name = format!("policy {}", comparison.policy_names[failure.scenario]);
-            failure.named(name)
-        })?;
-    let mut compared = Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
-    if let Some(errors) = errors {
-        compared = compared.with_replay_errors(errors);
-    }
-    if let Some(number) = args.uncertainty.uncertainty {
-        let draws = Draws { number, seed: comparison.seeds[0] };
-        let drawn = draws_of(&comparison, draws, &runner)?;
-        compared = compared.with_uncertainty(draws, &drawn);
-    }
+    let answer = Compared::run(question, replayed, args.uncertainty.uncertainty, &runner)?;
+    let compared = answer.comparison()?;
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
-    let first = (&comparison.scenarios[..], comparison.seeds[0]);
-    write_timelines(&compared, first, &runner, check.as_ref(), (report, parquet))?;
+    let first = (&answer.question.scenarios[..], answer.question.seeds[0]);
+    write_timelines(&compared, first, &runner, answer.check(), (report, parquet))?;
     if let Some(mut file) = perfetto {
-        let (names, seed) = (compared.column_names(), comparison.seeds[0]);
-        let written = export_perfetto(&comparison.scenarios, &names, seed, file.writer());
+        let (names, seed) = (compared.column_names(), answer.question.seeds[0]);
+        let written = export_perfetto(&answer.question.scenarios, &names, seed, file.writer());
         file.check(written)?;
         file.finish()?;
     }
-    show(&compared, &comparison, args.all, &args.format)?;
+    show(&compared, &answer.question, args.all, &args.format)?;
     anyhow::ensure!(broken.is_empty(), "{}", broken.join("\n"));
     Ok(())
-}
-
-/// Runs everything on draws of the machines' figures.
-fn draws_of(
-    comparison: &input::Comparison,
-    draws: Draws,
-    runner: &Runner<'_>,
-) -> Result<Drawn<Vec<Option<f64>>>> {
-    let scenarios = &comparison.scenarios;
-    let set = DrawSet { scenarios, seeds: vec![comparison.seeds.clone(); scenarios.len()] };
-    let keep = |_, scenario: usize, outcome: &Outcome| metric_values(&scenarios[scenario], outcome);
-    let drawn = draw(std::slice::from_ref(&set), draws, runner, keep)?.remove(0);
-    if drawn.figures.is_empty() {
-        return Err(bad_input("--uncertainty: no figure of the machine has a range; expected an estimate"));
-    }
-    Ok(drawn)
 }
 
 /// Prepares to write a file beside the result.
@@ -182,8 +135,7 @@ pub(crate) fn write_timelines(
     if report.is_none() && parquet.is_none() {
         return Ok(());
     }
-    let observed = runner.in_parallel(scenarios.len(), |index| observe_timeline(&scenarios[index], seed));
-    let timelines = observed.into_iter().map(|run| Ok(run?.1)).collect::<Result<Vec<Timeline>>>()?;
+    let timelines = wakelab_ask::timelines(scenarios, seed, runner)?;
     if let Some(file) = report {
         let command = print::command_line();
         let parts = PageParts { timelines: &timelines, check, command: &command };
@@ -197,36 +149,30 @@ pub(crate) fn write_timelines(
     Ok(())
 }
 
-/// `--scenario`: reads the scenarios and seeds of an earlier result, and the replay errors that it measured.
-fn again(path: &Path) -> Result<(input::Comparison, Option<ReplayErrors>)> {
-    let refuse = |error: &dyn std::fmt::Display| bad_input(format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
-    let (scenarios, seeds) = wakelab_report::read_scenarios(&text).map_err(|error| refuse(&error))?;
-    let errors = wakelab_report::read_replay_errors(&text).map_err(|error| refuse(&error))?;
-    if scenarios.is_empty() || seeds.is_empty() {
-        return Err(refuse(&format!(
-            "{} policies and {} seeds; expected at least one of each",
-            scenarios.len(),
-            seeds.len()
-        )));
-    }
-    let policy_names = scenarios.iter().map(|scenario| scenario.policy.to_string()).collect();
-    let changed = Vec::new();
-    Ok((input::Comparison { scenarios, policy_names, seeds, recording: None, changed }, errors))
+/// Reads what is asked, and measures the replay error of a recording.
+fn asked(args: &CompareArgs, runner: &Runner<'_>) -> Result<(Question, Option<Replayed>)> {
+    let (ask, kernel) = (input::ask(&args.input), input::kernel(&args.kernel));
+    let machines = (&input::choices(&args.machine)[..], &args.without.without[..]);
+    let seeds = input::seeds(&args.seeds);
+    let question = wakelab_ask::question(&ask, machines, &args.policy, kernel, seeds, true, &print::note)?;
+    question.check()?;
+    let recording = question.recording.as_ref();
+    let no_check = args.check.no_check;
+    let replayed =
+        wakelab_ask::replayed(&ask, recording, no_check, kernel, &question.seeds, runner, &print::note)?;
+    Ok((question, replayed))
 }
 
 /// Prints a comparison; `all`: the rows that did not move, too.
 pub(crate) fn show(
     comparison: &Comparison<'_>,
-    resolved: &input::Comparison,
+    question: &Question,
     all: bool,
     format: &RunsFormatArg,
 ) -> Result<()> {
     match format.format {
         RunsFormat::Json => {
-            let changed = resolved.changed.iter().find(|changed| !changed.what_if.is_empty());
-            let explained = |recording| explained(recording, changed.or(resolved.changed.first()));
-            let recording = resolved.recording.as_ref().map(explained).transpose()?;
+            let recording = question.recording_value()?;
             print::json(&match format.with_scenario {
                 true => comparison.document_with_scenario(recording),
                 false => comparison.document(recording),
@@ -234,29 +180,16 @@ pub(crate) fn show(
         }
         RunsFormat::Csv => print::text(&comparison.csv()),
         RunsFormat::Text => {
-            let warning = resolved.recording.as_ref().and_then(Recording::warning);
+            let warning = question.recording.as_ref().and_then(Recording::warning);
             let style = print::style();
             let mut text = warning.map(|warning| style.wrap(&warning) + "\n").unwrap_or_default();
             let tables = if all { comparison.text(&style) } else { comparison.text_of_moved(&style) };
             text.push_str(&tables);
-            if let Some(recording) = &resolved.recording {
+            if let Some(recording) = &question.recording {
                 text.push('\n');
-                text.push_str(&style.wrap_lines(&input::explanation(recording, &resolved.changed)));
+                text.push_str(&style.wrap_lines(&wakelab_ask::explanation(recording, &question.changed)));
             }
             print::text(&text)
         }
     }
-}
-
-/// Returns what the JSON says about a recording: everything but the workload, which is in the scenario; `changed` is
-/// for the first machine.
-pub(crate) fn explained(recording: &Recording, changed: Option<&Changed>) -> Result<serde_json::Value> {
-    let mut value = serde_json::to_value(recording)?;
-    let object = value.as_object_mut().context("a recording is a struct")?;
-    object.remove("workload");
-    if let Some(changed) = changed {
-        object.insert("folded".to_owned(), serde_json::to_value(&changed.folded)?);
-        object.insert("what_if".to_owned(), serde_json::to_value(&changed.what_if)?);
-    }
-    Ok(value)
 }

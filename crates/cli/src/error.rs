@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use wakelab_ab::AbError;
+use wakelab_ask::AskError;
 use wakelab_lab::LabError;
 use wakelab_machine::printable_lines;
 use wakelab_record::RecordError;
@@ -59,7 +60,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    if error.is::<BadInput>() || error.downcast_ref::<LabError>().is_some_and(LabError::is_input) {
+    if error.is::<BadInput>()
+        || error.downcast_ref::<AskError>().is_some_and(AskError::is_input)
+        || error.downcast_ref::<LabError>().is_some_and(LabError::is_input)
+    {
         return BAD_INPUT;
     }
     if error.is::<RecordedCommandFailed>() {

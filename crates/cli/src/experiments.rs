@@ -5,17 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use wakelab_experiment::{Case, Experiment, Plan};
-use wakelab_lab::Draws;
-use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, list, row_values};
-use wakelab_sim::Outcome;
+use wakelab_ask::ExperimentsAsk;
+use wakelab_experiment::Experiment;
+use wakelab_report::{Experiments, list};
 
 use crate::args::{SeedArg, ThreadsArg, UncertaintyArg};
 use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::print;
 use crate::progress::Bar;
-use crate::suggest::did_you_mean;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -69,53 +67,19 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     if args.list {
         return show_list(args.format);
     }
-    let plans = wakelab_lab::plan_experiments(&args.names, args.quick).map_err(|error| {
-        let meant = match &error {
-            wakelab_experiment::ExperimentError::Unknown { name, .. } => {
-                did_you_mean(name, wakelab_experiment::presets())
-            }
-            _ => String::new(),
-        };
-        bad_input(format!("{error}{meant}"))
-    })?;
-    let seeds: Vec<Vec<u64>> = plans
-        .iter()
-        .map(|plan| {
-            wakelab_lab::consecutive_seeds(args.seed.seed, args.seeds.unwrap_or(plan.experiment.seeds))
-        })
-        .collect();
     let report = args.report.as_ref().map(|path| OutputFile::create("--report", path, &[])).transpose()?;
-    let bar = Bar::new();
-    let runner = bar.runner(&args.threads);
-    let outcomes = wakelab_lab::run_experiments(&plans, &seeds, &runner)?;
-    let mut drawn = match args.uncertainty.uncertainty {
-        Some(number) => {
-            let draws = Draws { number, seed: args.seed.seed };
-            let keep =
-                |plan: &Plan, case: &Case, outcome: &Outcome| row_values(&plan.experiment, case, outcome);
-            wakelab_lab::draw_experiments(&plans, &seeds, draws, &runner, keep)?
-        }
-        None => Vec::new(),
-    }
-    .into_iter();
-    let runs: Vec<ExperimentRuns<'_>> = plans
-        .iter()
-        .zip(seeds)
-        .zip(outcomes)
-        .map(|((plan, seeds), outcomes)| ExperimentRuns {
-            experiment: &plan.experiment,
-            seeds,
-            shortened: args.quick,
-            cases: {
-                let mut drawn = drawn.next().unwrap_or_default().into_iter();
-                let cases = plan.cases.iter().zip(outcomes);
-                cases
-                    .map(|(case, outcomes)| CaseRuns { case, outcomes, drawn: drawn.next().flatten() })
-                    .collect()
-            },
-        })
-        .collect();
-    let experiments = Experiments::new(&runs);
+    let ask = ExperimentsAsk {
+        names: &args.names,
+        quick: args.quick,
+        first_seed: args.seed.seed,
+        seeds: args.seeds,
+        draws: args.uncertainty.uncertainty,
+    };
+    let published = wakelab_ask::experiments(&ask, &Bar::new().runner(&args.threads))?;
+    published.with(|experiments| show(experiments, args, report))
+}
+
+fn show(experiments: &Experiments<'_>, args: &ExperimentsArgs, report: Option<OutputFile>) -> Result<()> {
     match args.format {
         PageFormat::Json => print::json(&experiments.document())?,
         PageFormat::Markdown => print::text(&experiments.page())?,

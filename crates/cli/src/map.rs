@@ -2,23 +2,16 @@
 //! `wakelab map`: one workload over machines and loads under several policies, to see where the sign of a gain flips.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use wakelab_lab::{Load, MapPlan};
-use wakelab_machine::Machine;
-use wakelab_report::{MapAxes, SignMap, metric_names};
+use wakelab_ask::MapAsk;
+use wakelab_lab::Load;
 
 use crate::args::{Format, FormatArg, KernelArgs, SeedsArgs};
-use crate::error::bad_input;
 use crate::output::{OutputFile, svg_path};
 use crate::progress::Bar;
-use crate::suggest::did_you_mean;
 use crate::{input, print};
-
-/// The machine on which the command runs. It is part of a map only if it is named.
-const HOST: &str = "host";
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -67,32 +60,21 @@ pub(crate) struct MapArgs {
 
 /// Runs a map and prints it.
 pub(crate) fn run(args: &MapArgs) -> Result<()> {
-    if args.policy.len() < 2 {
-        return Err(bad_input("one policy; expected a baseline and at least one more"));
-    }
-    check_metric(args)?;
-    let machines = machines(args)?;
-    let plan = MapPlan {
-        workload: args.workload.parse().map_err(bad_input)?,
-        machines: machines.clone(),
-        loads: args.load.iter().map(|(_, load)| *load).collect(),
-        policies: input::policies(&args.policy)?,
+    let loads: Vec<String> = args.load.iter().map(|(text, _)| text.clone()).collect();
+    let ask = MapAsk {
+        workload: &args.workload,
+        machines: &input::choices(&args.machine),
+        loads: &loads,
+        policies: &args.policy,
         kernel: input::kernel(&args.kernel),
         seeds: input::seeds(&args.seeds),
-    };
-    let plot = args.plot.as_ref().map(|path| OutputFile::create("--plot", path, &[])).transpose()?;
-    let report = args.report.as_ref().map(|path| OutputFile::create("--report", path, &[])).transpose()?;
-    let cells = wakelab_lab::map(&plan, &Bar::new().runner(&args.seeds.threads))?;
-    let name_and_cpus = |machine: &Arc<Machine>| (machine.name.clone(), machine.topology.nr_cpus() as u32);
-    let axes = MapAxes {
-        workload: args.workload.clone(),
-        machines: machines.iter().map(name_and_cpus).collect(),
-        loads: args.load.iter().map(|(text, _)| text.clone()).collect(),
-        policies: args.policy.clone(),
         metric: args.metric.clone(),
         over_best: args.over_best,
     };
-    let map = SignMap::new(axes, &cells)?;
+    let mapped = wakelab_ask::map(ask, &print::note)?;
+    let plot = args.plot.as_ref().map(|path| OutputFile::create("--plot", path, &[])).transpose()?;
+    let report = args.report.as_ref().map(|path| OutputFile::create("--report", path, &[])).transpose()?;
+    let map = mapped.run(&Bar::new().runner(&args.seeds.threads))?;
     match args.format.format {
         Format::Json => print::json(&map.document())?,
         Format::Text => print::text(&map.text(&print::style()))?,
@@ -106,27 +88,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<()> {
     }
 }
 
-fn check_metric(args: &MapArgs) -> Result<()> {
-    let mut known = metric_names();
-    let Some(name) = args.metric.as_ref().filter(|name| !known.contains(name)) else { return Ok(()) };
-    let mut seen = std::collections::BTreeSet::new();
-    known.retain(|name| seen.insert(name.clone()));
-    let meant = did_you_mean(name, known.iter().map(String::as_str));
-    Err(bad_input(format!("metric '{name}'; expected one of {}{meant}", known.join(", "))))
-}
-
 /// Parses a load, and keeps its text, which heads a column.
 fn load(text: &str) -> Result<(String, Load), String> {
     Ok((text.to_owned(), text.parse()?))
-}
-
-/// Returns the machines named, or all presets in ascending order of CPUs.
-fn machines(args: &MapArgs) -> Result<Vec<Arc<Machine>>> {
-    if !args.machine.is_empty() {
-        return input::machines(&args.machine);
-    }
-    let names = wakelab_machine::presets().iter().map(|(name, _)| *name).filter(|name| *name != HOST);
-    let mut machines = names.map(|name| input::machine(name, &[])).collect::<Result<Vec<_>>>()?;
-    machines.sort_by_key(|machine| machine.topology.nr_cpus());
-    Ok(machines)
 }

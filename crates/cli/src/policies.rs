@@ -10,7 +10,7 @@ use wakelab_report::list;
 
 use crate::args::{Format, FormatArg};
 use crate::error::bad_input;
-use crate::{input, print};
+use crate::print;
 
 /// CPUs and tick for which the defaults of tunables are shown. From 8 CPUs on, Linux's defaults no longer grow.
 const SHOWN_CPUS: usize = 8;
@@ -45,9 +45,9 @@ pub(crate) fn run(args: &PoliciesArgs) -> Result<()> {
         return show_axis(name, axis, format);
     }
     let spec: PolicySpec = name.parse().map_err(|error| {
-        let mut meant = input::policy_meant(name);
+        let mut meant = wakelab_ask::policy_meant(name);
         if meant.is_empty() {
-            meant = crate::suggest::did_you_mean(name, PolicySpec::axes().iter().map(|axis| axis.name));
+            meant = wakelab_ask::did_you_mean(name, PolicySpec::axes().iter().map(|axis| axis.name));
         }
         bad_input(format!("{error}{meant}"))
     })?;
@@ -98,7 +98,7 @@ fn show_axis(name: &str, axis: &Axis, format: Format) -> Result<()> {
     let Some(found) = axis.values.iter().find(|known| known.name == value) else {
         let known = axis.values.iter().map(|value| value.name);
         let list = known.clone().collect::<Vec<_>>().join(", ");
-        let meant = crate::suggest::did_you_mean(value, known);
+        let meant = wakelab_ask::did_you_mean(value, known);
         return Err(bad_input(format!(
             "axis '{}' has no value '{value}'; expected one of {list}{meant}",
             axis.name

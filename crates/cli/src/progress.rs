@@ -29,6 +29,7 @@ impl Bar {
 
 impl Progress for Bar {
     fn begin(&self, runs: usize) {
+        self.0.reset();
         self.0.set_length(runs as u64);
     }
 

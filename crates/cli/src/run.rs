@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use wakelab_ask::MachineChoice;
 use wakelab_lab::{LabError, export_events, export_perfetto};
 
 use crate::args::{InputArgs, KernelArgs, RunsFormatArg, SeedArg, SlowestArg, ThreadsArg, WithoutArg};
-use crate::error::bad_input;
 use crate::output::OutputFile;
 use crate::progress::Bar;
-use crate::{compare, input};
+use crate::{compare, input, print};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -61,11 +61,13 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     args.format.check()?;
     let seed = args.seed.seed;
-    let machines = (std::slice::from_ref(&args.machine), &args.without.without[..]);
+    let machine = [MachineChoice::Name(args.machine.clone())];
+    let machines = (&machine[..], &args.without.without[..]);
     let policies = std::slice::from_ref(&args.policy);
-    let comparison = input::comparison(&args.input, machines, policies, &args.kernel, vec![seed], false)?;
-    let scenario = &comparison.scenarios[0];
-    scenario.check().map_err(bad_input)?;
+    let (ask, kernel) = (input::ask(&args.input), input::kernel(&args.kernel));
+    let question = wakelab_ask::question(&ask, machines, policies, kernel, vec![seed], false, &print::note)?;
+    question.check()?;
+    let scenario = &question.scenarios[0];
     let inputs = input::files(&args.input, &args.machine);
     let create = |option, path: &Option<PathBuf>| {
         path.as_deref().map(|path| OutputFile::create(option, path, &inputs)).transpose()
@@ -79,16 +81,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         file.finish()?;
     }
     if let Some(mut file) = perfetto {
-        let written = export_perfetto(&comparison.scenarios, &comparison.policy_names, seed, file.writer());
+        let written = export_perfetto(&question.scenarios, &question.policy_names, seed, file.writer());
         file.check(written)?;
         file.finish()?;
     }
     let outcome = wakelab_sim::run_explained(scenario, seed, args.slowest.slowest.unwrap_or(0))
         .map_err(|error| LabError::Run { name: format!("policy {}", args.policy), seed, error })?;
     let outcomes = [vec![outcome]];
-    let one = wakelab_report::Comparison::new(&comparison.scenarios, &comparison.policy_names, &outcomes)?;
+    let one = wakelab_report::Comparison::new(&question.scenarios, &question.policy_names, &outcomes)?;
     let bar = Bar::new();
     let runner = bar.runner(&ThreadsArg { threads: Some(1) });
-    compare::write_timelines(&one, (&comparison.scenarios, seed), &runner, None, files)?;
-    compare::show(&one, &comparison, true, &args.format)
+    compare::write_timelines(&one, (&question.scenarios, seed), &runner, None, files)?;
+    compare::show(&one, &question, true, &args.format)
 }

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::error::bad_input;
 use crate::print;
-use crate::suggest::did_you_mean;
+use wakelab_ask::did_you_mean;
 
 const NAME: &str = "wakelab";
 

@@ -11,7 +11,7 @@ use wakelab_workload::{Allowed, Description};
 
 use crate::args::{Format, FormatArg};
 use crate::error::bad_input;
-use crate::{input, print};
+use crate::print;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  wakelab workloads\n  wakelab workloads hackbench")]
@@ -27,7 +27,7 @@ pub(crate) struct WorkloadsArgs {
 pub(crate) fn run(args: &WorkloadsArgs) -> Result<()> {
     let describe = |name: &str| {
         wakelab_workload::describe(name)
-            .map_err(|error| bad_input(format!("{error}{}", input::workload_meant(name))))
+            .map_err(|error| bad_input(format!("{error}{}", wakelab_ask::workload_meant(name))))
     };
     let Some(name) = &args.name else {
         let all = wakelab_workload::presets().map(describe).collect::<Result<Vec<_>>>()?;

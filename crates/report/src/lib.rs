@@ -8,6 +8,7 @@
 
 mod ablation;
 mod check;
+mod columns;
 mod comparison;
 mod document;
 mod error;
@@ -51,6 +52,7 @@ mod why;
 
 pub use ablation::{Ablation, AblationDocument};
 pub use check::{Check, CheckDocument, CheckedMetric, CheckedTasks, Missing, SilentCpu};
+pub use columns::{Column, Values, write_parquet};
 pub use comparison::{Comparison, MetricResult, PolicyResult};
 pub use document::{CompareDocument, SCHEMA_VERSION, read_replay_errors, read_scenarios};
 pub use error::ReportError;

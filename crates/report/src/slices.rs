@@ -10,33 +10,11 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, GzipLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
-use parquet::errors::Result;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::parser::parse_message_type;
 use wakelab_lab::{Slice, Timeline, Wake, Waker};
 use wakelab_trace::kernel_events::{Left, Named};
 
+use crate::columns::{Column, Values, write_parquet};
 use crate::comparison::Comparison;
-
-const SCHEMA: &str = "message slices {
-    REQUIRED BYTE_ARRAY machine (UTF8);
-    REQUIRED BYTE_ARRAY policy (UTF8);
-    REQUIRED INT64 seed (INTEGER(64,false));
-    REQUIRED INT64 ts;
-    REQUIRED INT64 dur;
-    REQUIRED INT32 cpu;
-    REQUIRED INT32 tid;
-    REQUIRED BYTE_ARRAY thread_name (UTF8);
-    REQUIRED INT32 priority;
-    OPTIONAL BYTE_ARRAY end_state (UTF8);
-    REQUIRED INT64 wait;
-    OPTIONAL INT32 waker_tid;
-    OPTIONAL INT32 waker_cpu;
-    OPTIONAL BYTE_ARRAY reason (UTF8);
-}";
 
 /// A slice of a run, with what its columns are made of.
 struct Row<'a> {
@@ -51,28 +29,17 @@ impl Comparison<'_> {
     /// # Errors
     /// A write that fails.
     pub fn write_slices(&self, timelines: &[Timeline], out: impl Write + Send) -> std::io::Result<()> {
-        self.slices(timelines, out).map_err(std::io::Error::other)
+        write_parquet("slices", self.slices(timelines), out)
     }
 
-    fn slices(&self, timelines: &[Timeline], out: impl Write + Send) -> Result<()> {
-        let schema = Arc::new(parse_message_type(SCHEMA)?);
-        let packed = Compression::GZIP(GzipLevel::default());
-        let properties = WriterProperties::builder().set_compression(packed).build();
-        let mut writer = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
-        for ((scenario, policy), timeline) in self.scenarios.iter().zip(&self.policies).zip(timelines) {
+    /// Returns the slices of each run with the first seed as a table; `timelines` are those runs.
+    pub fn slices<'s>(&'s self, timelines: &'s [Timeline]) -> impl Iterator<Item = Vec<Column>> + 's {
+        self.scenarios.iter().zip(&self.policies).zip(timelines).map(|((scenario, policy), timeline)| {
             let tasks = Named::all(&scenario.workload);
             let rows: Vec<Row<'_>> =
                 timeline.slices.iter().map(|slice| row(slice, timeline, &tasks)).collect();
-            let run = (scenario.machine.name.as_str(), policy.name.as_str(), self.seeds[0]);
-            let mut group = writer.next_row_group()?;
-            for values in columns(run, &rows) {
-                let mut column = group.next_column()?.expect("the schema has as many columns");
-                values.write(&mut column)?;
-                column.close()?;
-            }
-            group.close()?;
-        }
-        writer.close().map(drop)
+            columns((scenario.machine.name.as_str(), policy.name.as_str(), self.seeds[0]), &rows)
+        })
     }
 }
 
@@ -81,66 +48,48 @@ fn row<'a>(slice: &'a Slice, timeline: &'a Timeline, tasks: &'a [Named]) -> Row<
     Row { slice, wake, task: &tasks[slice.task as usize] }
 }
 
-/// The values of a column.
-enum Values<'a> {
-    Texts(Vec<Option<&'a str>>),
-    Ints(Vec<Option<u32>>),
-    Longs(Vec<u64>),
-}
-
-impl Values<'_> {
-    fn write(self, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
-        /// What an optional column needs to know: 1 where there is a value.
-        fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
-            values.iter().map(|value| i16::from(value.is_some())).collect()
-        }
-        match self {
-            Values::Texts(values) => {
-                let there: Vec<ByteArray> =
-                    values.iter().flatten().map(|text| ByteArray::from(*text)).collect();
-                column.typed::<ByteArrayType>().write_batch(&there, Some(&levels(&values)), None)?;
-            }
-            Values::Ints(values) => {
-                let there: Vec<i32> = values.iter().flatten().map(|number| *number as i32).collect();
-                column.typed::<Int32Type>().write_batch(&there, Some(&levels(&values)), None)?;
-            }
-            Values::Longs(values) => {
-                let there: Vec<i64> = values.iter().map(|number| *number as i64).collect();
-                column.typed::<Int64Type>().write_batch(&there, None, None)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns the columns of a run in the order of the schema.
-fn columns<'a>((machine, policy, seed): (&'a str, &'a str, u64), rows: &[Row<'a>]) -> Vec<Values<'a>> {
-    let texts = |of: &dyn Fn(&Row<'a>) -> Option<&'a str>| Values::Texts(rows.iter().map(of).collect());
+/// Returns the columns of a run.
+fn columns<'a>((machine, policy, seed): (&'a str, &'a str, u64), rows: &[Row<'a>]) -> Vec<Column> {
+    // A run has few different texts, and each is kept once.
+    let mut known = std::collections::BTreeMap::<&'a str, Arc<str>>::new();
+    let mut texts = |of: &dyn Fn(&Row<'a>) -> Option<&'a str>| {
+        let mut shared = |text: &'a str| Arc::clone(known.entry(text).or_insert_with(|| Arc::from(text)));
+        Values::Texts(rows.iter().map(|row| of(row).map(&mut shared)).collect())
+    };
     let ints = |of: &dyn Fn(&Row<'a>) -> Option<u32>| Values::Ints(rows.iter().map(of).collect());
-    let longs = |of: &dyn Fn(&Row<'a>) -> u64| Values::Longs(rows.iter().map(of).collect());
+    let longs = |of: &dyn Fn(&Row<'a>) -> u64| Values::Longs(rows.iter().map(|row| Some(of(row))).collect());
     vec![
-        texts(&|_| Some(machine)),
-        texts(&|_| Some(policy)),
-        longs(&|_| seed),
-        longs(&|row| row.slice.begin_ns),
-        longs(&|row| row.slice.end_ns - row.slice.begin_ns),
-        ints(&|row| Some(row.slice.cpu)),
-        ints(&|row| Some(row.slice.task + 1)),
-        texts(&|row| Some(&row.task.comm)),
-        ints(&|row| Some(row.task.prio as u32)),
-        texts(&|row| {
-            row.slice.left.map(|left| match left {
-                Left::Runnable => "R",
-                Left::Blocked => "S",
-                Left::Exited => "X",
-            })
-        }),
-        longs(&|row| row.slice.wait_ns),
-        ints(&|row| match row.wake?.by {
-            Waker::Task(task) | Waker::Parent(task) => Some(task + 1),
-            Waker::Interrupt(_) | Waker::Idle => None,
-        }),
-        ints(&|row| row.wake.map(|wake| wake.cpu)),
-        texts(&|row| row.wake.map(|wake| wake.reason).filter(|reason| !reason.is_empty())),
+        Column::required("machine", texts(&|_| Some(machine))),
+        Column::required("policy", texts(&|_| Some(policy))),
+        Column::required("seed", Values::Seeds(rows.iter().map(|_| seed).collect())),
+        Column::required("ts", longs(&|row| row.slice.begin_ns)),
+        Column::required("dur", longs(&|row| row.slice.end_ns - row.slice.begin_ns)),
+        Column::required("cpu", ints(&|row| Some(row.slice.cpu))),
+        Column::required("tid", ints(&|row| Some(row.slice.task + 1))),
+        Column::required("thread_name", texts(&|row| Some(&row.task.comm))),
+        Column::required("priority", ints(&|row| Some(row.task.prio as u32))),
+        Column::optional(
+            "end_state",
+            texts(&|row| {
+                row.slice.left.map(|left| match left {
+                    Left::Runnable => "R",
+                    Left::Blocked => "S",
+                    Left::Exited => "X",
+                })
+            }),
+        ),
+        Column::required("wait", longs(&|row| row.slice.wait_ns)),
+        Column::optional(
+            "waker_tid",
+            ints(&|row| match row.wake?.by {
+                Waker::Task(task) | Waker::Parent(task) => Some(task + 1),
+                Waker::Interrupt(_) | Waker::Idle => None,
+            }),
+        ),
+        Column::optional("waker_cpu", ints(&|row| row.wake.map(|wake| wake.cpu))),
+        Column::optional(
+            "reason",
+            texts(&|row| row.wake.map(|wake| wake.reason).filter(|reason| !reason.is_empty())),
+        ),
     ]
 }

@@ -86,6 +86,11 @@ const NEEDS: &[Need] = &[
         what_for: "the guest",
         probe: Probe::File(&["/bin/busybox", "/usr/bin/busybox"]),
     },
+    Need {
+        package: "python3-venv",
+        what_for: "the Python package and its tests",
+        probe: Probe::Program(&["python3"]),
+    },
     Need { package: "chromium", what_for: "pages of results", probe: Probe::Program(BROWSERS) },
     Need { package: "rt-tests", what_for: "hackbench in the guest", probe: Probe::Program(&["hackbench"]) },
     Need {

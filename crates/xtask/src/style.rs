@@ -16,8 +16,8 @@ const LINES_MAX: usize = 700;
 const RUST_COLUMNS: usize = 120;
 const C_COLUMNS: usize = 100;
 const C_TAB: usize = 8;
-const SOURCE: &[&str] = &["rs", "c", "h", "sh", "toml"];
-const CODE: &[&str] = &["rs", "c", "h", "sh"];
+const SOURCE: &[&str] = &["rs", "c", "h", "sh", "toml", "py", "pyi"];
+const CODE: &[&str] = &["rs", "c", "h", "sh", "py", "pyi"];
 const PROSE: &[&str] = &["md"];
 
 /// Checks all tracked files; lists every finding before it fails.

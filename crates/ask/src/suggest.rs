@@ -2,7 +2,7 @@
 //! "Did you mean": the known name that is most similar to a mistyped one.
 
 /// Returns the end of an error about `typed`: `; did you mean 'NAME'?`, or nothing if no known name is similar.
-pub(crate) fn did_you_mean<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match wakelab_machine::nearest(typed, known) {
         Some(name) if name != typed => format!("; did you mean '{name}'?"),
         _ => String::new(),

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A recording beside its own replay, or a what-if beside a recording of what came true.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wakelab_lab::{Kernel, Runner, observe_replays, replay_on_itself};
+use wakelab_machine::Machine;
+use wakelab_report::Check;
+use wakelab_trace::{Changed, Options, Recording, WhatIf};
+
+use crate::error::AskError;
+use crate::input::{
+    Import, MachineChoice, Note, change, machine_of, note_without_slices, policy, read_as,
+    recorded_on_itself, recorded_policy, refuse_what_if,
+};
+
+/// What to check; the fields are options of the command.
+pub struct CheckAsk<'a> {
+    /// The recording.
+    pub recording: &'a Path,
+    /// How to read it.
+    pub import: &'a Import,
+    /// The choice of `--machine`.
+    pub machine: Option<&'a MachineChoice>,
+    /// The path of `--against`.
+    pub against: Option<PathBuf>,
+    /// What was different there.
+    pub what_if: &'a WhatIf,
+    /// The choice of `--policy`.
+    pub policy: Option<&'a str>,
+    /// What surrounds the policy.
+    pub kernel: Kernel,
+    /// The seeds of the replays.
+    pub seeds: Vec<u64>,
+}
+
+/// A check with what it was made from.
+pub struct Checked {
+    /// The figures side by side.
+    pub check: Check,
+    /// The seeds of the replays.
+    pub seeds: Vec<u64>,
+    /// The recording.
+    pub recording: Recording,
+    /// What became of its tasks.
+    pub changed: Changed,
+    /// Why this policy was chosen, if none was given.
+    pub why: Option<String>,
+}
+
+impl Checked {
+    /// The JSON of docs/schema/check.schema.json.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn json(&self) -> Result<String, AskError> {
+        Ok(serde_json::to_string_pretty(&self.check.document(&self.seeds))?)
+    }
+}
+
+/// Replays a recording on its own machine, or as the what-if says.
+///
+/// # Errors
+/// A recording, a machine or a policy that is wrong, or a run that fails.
+pub fn check(ask: &CheckAsk<'_>, runner: &Runner<'_>, note: Note<'_>) -> Result<Checked, AskError> {
+    let given = ask.policy.map(|name| policy(name, note)).transpose()?;
+    let (recording, machine, truth): (Recording, Arc<Machine>, Option<Recording>) = match &ask.against {
+        None => {
+            refuse_what_if(ask.what_if)?;
+            let (recording, machine) = recorded_on_itself(ask.recording, ask.import, ask.machine)?;
+            (recording, machine, None)
+        }
+        Some(truth) => {
+            let (recording, itself) = recorded_on_itself(ask.recording, ask.import, None)?;
+            let machine = ask.machine.map_or(Ok(itself), |choice| machine_of(choice, None, &[]))?;
+            let of = ask.import.of.clone();
+            (recording, machine, Some(read_as(truth, &Options { of, ..Options::default() })?))
+        }
+    };
+    let (nearest, why) = recorded_policy(&recording);
+    let name = ask.policy.unwrap_or(&nearest);
+    let policy = given.map_or_else(|| policy(&nearest, note), Ok)?;
+    let (scenario, changed) = match truth {
+        None => (replay_on_itself(&recording, &machine, policy, ask.kernel), Changed::default()),
+        Some(_) => {
+            let mut workload = Arc::new(recording.workload.clone());
+            let changed = change(ask.what_if, &mut workload, &machine, true)?;
+            note_without_slices(&workload, [(name, &policy)], note);
+            (wakelab_lab::scenarios(&machine, &workload, &[policy], ask.kernel).remove(0), changed)
+        }
+    };
+    let replays = observe_replays(&scenario, &ask.seeds, runner)?;
+    let check = match &truth {
+        None => Check::new(&recording, &replays, &machine.name, name),
+        Some(truth) => Check::against(&recording, truth, &replays, &machine.name, name),
+    };
+    let why = why.filter(|_| ask.policy.is_none());
+    Ok(Checked { check, seeds: ask.seeds.clone(), recording, changed, why })
+}

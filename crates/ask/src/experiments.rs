@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Published experiments, and what the lab predicts for them.
+
+use wakelab_experiment::{Case, ExperimentError, Plan};
+use wakelab_lab::{
+    Draws, ExperimentDraws, ExperimentOutcomes, Runner, consecutive_seeds, draw_experiments,
+    plan_experiments, run_experiments,
+};
+use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, row_values};
+use wakelab_sim::Outcome;
+
+use crate::error::{AskError, bad_input};
+use crate::suggest::did_you_mean;
+
+/// Which experiments to run; the fields are options of the command.
+pub struct ExperimentsAsk<'a> {
+    /// The names; none: all.
+    pub names: &'a [String],
+    /// Whether `--quick` is given.
+    pub quick: bool,
+    /// The number of `--seed`.
+    pub first_seed: u64,
+    /// The number of `--seeds`, instead of that in each file.
+    pub seeds: Option<u32>,
+    /// The number of `--uncertainty`.
+    pub draws: Option<usize>,
+}
+
+/// Experiments with their runs.
+pub struct Published {
+    plans: Vec<Plan>,
+    seeds: Vec<Vec<u64>>,
+    outcomes: Vec<ExperimentOutcomes>,
+    /// By experiment and case; none if nothing was drawn.
+    drawn: Vec<ExperimentDraws<Vec<Option<f64>>>>,
+    shortened: bool,
+}
+
+/// Runs experiments by their names.
+///
+/// # Errors
+/// A name that does not exist, or a run that fails.
+pub fn experiments(ask: &ExperimentsAsk<'_>, runner: &Runner<'_>) -> Result<Published, AskError> {
+    let plans = plan_experiments(ask.names, ask.quick).map_err(|error| {
+        let meant = match &error {
+            ExperimentError::Unknown { name, .. } => did_you_mean(name, wakelab_experiment::presets()),
+            _ => String::new(),
+        };
+        bad_input(format!("{error}{meant}"))
+    })?;
+    let of_plan = |plan: &Plan| consecutive_seeds(ask.first_seed, ask.seeds.unwrap_or(plan.experiment.seeds));
+    let seeds: Vec<Vec<u64>> = plans.iter().map(of_plan).collect();
+    let outcomes = run_experiments(&plans, &seeds, runner)?;
+    let drawn = match ask.draws {
+        Some(number) => {
+            let draws = Draws { number, seed: ask.first_seed };
+            let keep =
+                |plan: &Plan, case: &Case, outcome: &Outcome| row_values(&plan.experiment, case, outcome);
+            draw_experiments(&plans, &seeds, draws, runner, keep)?
+        }
+        None => Vec::new(),
+    };
+    Ok(Published { plans, seeds, outcomes, drawn, shortened: ask.quick })
+}
+
+impl Published {
+    /// Calls `show` with the results beside the publications.
+    pub fn with<T>(&self, show: impl FnOnce(&Experiments<'_>) -> T) -> T {
+        let runs: Vec<ExperimentRuns<'_>> = self
+            .plans
+            .iter()
+            .zip(&self.seeds)
+            .zip(&self.outcomes)
+            .enumerate()
+            .map(|(at, ((plan, seeds), outcomes))| ExperimentRuns {
+                experiment: &plan.experiment,
+                seeds: seeds.clone(),
+                shortened: self.shortened,
+                cases: plan
+                    .cases
+                    .iter()
+                    .zip(outcomes)
+                    .enumerate()
+                    .map(|(of, (case, outcomes))| CaseRuns {
+                        case,
+                        outcomes: outcomes.clone(),
+                        drawn: self.drawn.get(at).and_then(|cases| cases[of].clone()),
+                    })
+                    .collect(),
+            })
+            .collect();
+        show(&Experiments::new(&runs))
+    }
+
+    /// The JSON of docs/schema/experiments.schema.json.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn json(&self) -> Result<String, AskError> {
+        Ok(self.with(|experiments| serde_json::to_string_pretty(&experiments.document()))?)
+    }
+}
