@@ -17,6 +17,7 @@ mod parts;
 mod presets;
 mod printable;
 mod sensitivity;
+mod shape;
 mod show;
 mod term;
 mod topology;
@@ -71,10 +72,13 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 
 impl Machine {
     /// Loads the machine that a user names: by a preset's name, by `host`, or by the path of a machine file or of
-    /// hwloc's XML. `NAME*N` is [`Machine::times`].
+    /// hwloc's XML. `NAME*N` is [`Machine::times`], and `NAME@pack:2 core:8` has another shape (shape.rs).
     pub fn load(name_or_path: &str) -> Result<Machine, MachineError> {
         if let (name, Some(times)) = Machine::split_times(name_or_path)? {
             return Machine::load(name)?.times(times);
+        }
+        if let Some((base, shape)) = shape::split(name_or_path) {
+            return shape::machine(&Machine::load(base)?, shape);
         }
         if presets().iter().any(|(name, _)| *name == name_or_path) {
             return Machine::preset(name_or_path);
