@@ -36,7 +36,8 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Runs every scenario with every seed; `draws`: and as often on machines whose figures are drawn from their ranges.
+    /// Runs every scenario with every seed; `draws`: and as often on machines whose figures are drawn from their
+    /// ranges.
     ///
     /// # Errors
     /// A run that fails, or draws of a machine without a range.

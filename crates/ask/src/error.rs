@@ -19,6 +19,9 @@ pub enum AskError {
     /// The results cannot be put side by side.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// A file cannot be written.
+    #[error("{0}")]
+    Write(String),
     /// A result cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -30,7 +33,7 @@ impl AskError {
         match self {
             AskError::Input(_) => true,
             AskError::Lab(error) => error.is_input(),
-            AskError::Report(_) | AskError::Json(_) => false,
+            AskError::Report(_) | AskError::Write(_) | AskError::Json(_) => false,
         }
     }
 }

@@ -224,9 +224,11 @@ pub fn policy_meant(text: &str) -> String {
 /// `--machine`, without some terms of the cost model.
 pub fn machine(name: &str, without: &[Term]) -> Result<Arc<Machine>> {
     let machine = Machine::load(name).map_err(|error| {
+        // What follows is a shape or a factor.
+        let base = name.split(['@', '*']).next().unwrap_or(name);
         let meant = match error {
             wakelab_machine::MachineError::Unknown { .. } => {
-                did_you_mean(name, wakelab_machine::presets().iter().map(|(name, _)| *name))
+                did_you_mean(base, wakelab_machine::presets().iter().map(|(name, _)| *name))
             }
             _ => String::new(),
         };

@@ -3,8 +3,8 @@
 //!
 //! An [`Ask`] names an input as a user does: a recording or a workload, how to read it, and what-ifs. Here names become
 //! machines, policies and scenarios ([`question`]), and each kind of question has a function that runs it and an answer
-//! that owns its runs: [`Compared`], [`Checked`], [`Explained`], [`Mapped`], [`Published`]. An answer makes the JSON
-//! of docs/schema, so that every caller has the same bytes.
+//! that owns its runs: [`Compared`], [`Checked`], [`Explained`], [`Mapped`], [`Published`], [`Sweep`]. An answer makes
+//! the JSON of docs/schema, so that every caller has the same bytes.
 //!
 //! The crate prints nothing: notes for the reader go to a [`Note`], progress to the runner's.
 
@@ -15,6 +15,7 @@ mod experiments;
 mod input;
 mod map;
 mod suggest;
+mod sweep;
 mod why;
 
 pub use check::{CheckAsk, Checked, check};
@@ -29,4 +30,8 @@ pub use input::{
 };
 pub use map::{MapAsk, Mapped, map};
 pub use suggest::did_you_mean;
+pub use sweep::{
+    Found, Job, Journal, Row, Scenarios, Sweep, SweepCase, SweepPlan, SweepSummary, Tally, read_row,
+    run_sweep, write_row,
+};
 pub use why::{Explained, WhyAsk, why};

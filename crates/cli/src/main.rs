@@ -27,6 +27,7 @@ mod round_trip;
 mod run;
 mod sensitivity;
 mod shell;
+mod sweep;
 mod verify;
 mod view;
 mod why;
@@ -78,6 +79,8 @@ enum Command {
     Experiments(experiments::ExperimentsArgs),
     /// Map where policies help and where they hurt, over machines and loads
     Map(map::MapArgs),
+    /// Run many cases, machines, workloads, policies and seeds, into a table
+    Sweep(sweep::SweepArgs),
     /// Run a command on this machine alternately under the kernel's own scheduler and policies, and compare them
     Ab(ab::AbArgs),
     /// Replay a log of scx_wakelab through the native policy and check that every decision matches
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Command::RoundTrip(args) => round_trip::run(&args),
         Command::Experiments(args) => experiments::run(&args),
         Command::Map(args) => map::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Ab(args) => ab::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Machines(args) => machines::run(&args),

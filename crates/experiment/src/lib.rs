@@ -15,6 +15,7 @@ pub use error::ExperimentError;
 pub use file::{Control, Expect, Experiment, Fitted, Row};
 pub use measure::{Measure, Percentile, SearchStep};
 pub use plan::{Case, Plan, Selection};
+pub use template::fill as fill_template;
 
 /// The files of `experiments/`: stem and text, sorted by name.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// # Errors
 /// Fails, in words, for a brace without its partner and for an unknown name.
-pub(crate) fn fill(
+pub fn fill(
     text: &str,
     params: &BTreeMap<String, String>,
     used: &mut BTreeSet<String>,

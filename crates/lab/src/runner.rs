@@ -70,6 +70,11 @@ impl<'a> Runner<'a> {
         Runner { threads: threads.unwrap_or_else(all), stack_bytes: STACK_BYTES, progress }
     }
 
+    /// The number of threads.
+    pub fn threads(&self) -> usize {
+        self.threads.get()
+    }
+
     /// Runs every scenario with every seed. Returns outcomes by scenario, then by seed, in the order given.
     ///
     /// # Errors

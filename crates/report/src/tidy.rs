@@ -80,8 +80,8 @@ impl Comparison<'_> {
         out
     }
 
-    /// Returns the values of runs as columns, without the gains behind them. `value_ns` has times in whole nanoseconds, and nothing for other units;
-    /// `value` has every value.
+    /// Returns the values of runs as columns, without the gains behind them. `value_ns` has times in whole nanoseconds,
+    /// and nothing for other units; `value` has every value.
     pub fn tidy(&self) -> Vec<Column> {
         // Few texts differ, and each is kept once.
         let mut known = BTreeMap::<String, Arc<str>>::new();
