@@ -12,6 +12,7 @@ mod guide_tests;
 mod import_circles;
 mod instructions;
 mod lists;
+mod page_figures;
 mod parity;
 mod setup;
 mod style;
@@ -60,6 +61,8 @@ enum Chore {
     Experiments(experiments::ExperimentsArgs),
     /// Compare the instructions of a simulated event with the committed figures, or write them.
     Instructions(instructions::InstructionsArgs),
+    /// Measure what a page of a result costs: time, size, opening and panning in Chromium (docs/guide/timelines.md).
+    PageFigures(page_figures::PageFiguresArgs),
     /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
     Parity(parity::ParityArgs),
     /// Measure how true replays are, on recordings that it makes, and write docs/results/truth.md (root, perf).
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Chore::Docs(args) => docs::run(&args),
         Chore::Experiments(args) => experiments::run(&args),
         Chore::Instructions(args) => instructions::run(&args),
+        Chore::PageFigures(args) => page_figures::run(&args),
         Chore::Parity(args) => parity::run(args),
         Chore::Truth(args) => truth::run(&args),
         Chore::TruthGroups(args) => truth_groups::run(&args),
