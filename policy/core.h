@@ -322,7 +322,7 @@ WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64
 	__builtin_memset(t, 0, sizeof(*t));
 	t->id = id;
 	t->weight = weight ? weight : 1;
-	t->hweight = t->weight << WL_HWEIGHT_SHIFT;
+	t->entity.hweight = t->weight << WL_HWEIGHT_SHIFT;
 	t->flags = flags;
 	t->cpu = WL_CPU_NONE;
 	t->recent_cpu = WL_CPU_NONE;

@@ -12,6 +12,8 @@
  * and at ticks; never while the task waits, because a key in a queue must not change. All hweights
  * of a CPU add up to `total`, the load of the root.
  *
+ * With groups=queues each group has a queue (groups_queues.h); loads, W and shares are the same.
+ *
  * The values of the axis `groups` differ in W. A new group has W = S on every CPU, and so does a
  * group whose S has just changed (with task-weight it stays so; with load it changes at once).
  * When a rule sets another W for a CPU, the group's record there gets the group's generation; all
@@ -73,6 +75,18 @@ WL_INLINE void wl_wrote_group(struct wl_policy *p, u32 slot, u32 cpu)
 WL_INLINE u32 wl_load_is_task_weight(const struct wl_policy *p)
 {
 	return wl_axis(p, groups) == WL_GROUPS_TASK_WEIGHT || wl_axis(p, groups) == WL_GROUPS_EXACT;
+}
+
+/* Is each group a queue on each CPU? groups_queues.h */
+WL_INLINE u32 wl_nests(const struct wl_policy *p)
+{
+	return wl_axis(p, groups) == WL_GROUPS_QUEUES && wl_axis(p, queue) > WL_QUEUE_FAIR;
+}
+
+/* Does a group weigh on each CPU in proportion to its load there, at once? groups_load.h */
+WL_INLINE u32 wl_weighs_by_load(const struct wl_policy *p)
+{
+	return wl_axis(p, groups) == WL_GROUPS_LOAD || wl_axis(p, groups) == WL_GROUPS_QUEUES;
 }
 
 /* W of a group on a CPU. */
@@ -139,7 +153,7 @@ WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, 
 			break;
 		wl_atomic_add(&gc->load, load);
 		wl_atomic_add(&gc->nr, nr);
-		if (wl_axis(p, groups) == WL_GROUPS_LOAD)
+		if (wl_weighs_by_load(p))
 			wl_load_weigh(g, gc, load);
 		now = wl_read_once(gc->load) ? wl_group_weight(g, gc) : 0;
 		was = wl_atomic_xchg_u32(&gc->counted, now);
@@ -202,7 +216,7 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 		/* Tasks share by their group's usual load, groups by what is there. */
 		sharing = !i && wl_axis(p, groups) == WL_GROUPS_LOAD ? wl_read_once(gc->usual_load)
 								     : 0;
-		if (joins && wl_axis(p, groups) == WL_GROUPS_LOAD) {
+		if (joins && wl_weighs_by_load(p)) {
 			/* A task that comes from another CPU is in the sum already. */
 			u64 sum = wl_read_once(g->load) + (t->place == WL_PLACE_NONE ? more : 0);
 
@@ -222,7 +236,7 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 
 WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {
-	if (!t->group)
+	if (!t->group || wl_nests(p))
 		return t->weight << WL_HWEIGHT_SHIFT;
 	return wl_group_hweight(p, t, cpu, t->place == WL_PLACE_NONE || t->cpu != (s32)cpu);
 }

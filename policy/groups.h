@@ -40,15 +40,14 @@ WL_INLINE void wl_groups_init(struct wl_policy *p, u32 cpu)
 /* A tick on cpu, which runs a task of this group. */
 WL_INLINE void wl_groups_tick(struct wl_policy *p, u32 slot, u32 cpu)
 {
-	if (wl_axis(p, groups) == WL_GROUPS_LOAD && slot)
+	if (wl_weighs_by_load(p) && slot)
 		wl_load_tick(p, slot, cpu);
 }
 
 /* Does a task of a group weigh in balancing what it has of its CPU? Else it weighs its weight. */
 WL_INLINE u32 wl_groups_scale(const struct wl_policy *p, const struct wl_task *t)
 {
-	return t->group &&
-	       (wl_axis(p, groups) == WL_GROUPS_SHARES || wl_axis(p, groups) == WL_GROUPS_LOAD);
+	return t->group && (wl_axis(p, groups) == WL_GROUPS_SHARES || wl_weighs_by_load(p));
 }
 
 /* The host's timer fired on cpu. */

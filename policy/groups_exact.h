@@ -55,9 +55,9 @@
 /* The running task of a CPU, or the one that ran last. */
 WL_INLINE struct wl_exact_key wl_exact_curr(struct wl_cpu *c)
 {
-	return (struct wl_exact_key){.v = wl_read_once(c->curr_vtime),
+	return (struct wl_exact_key){.v = wl_read_once(c->queue.curr_vtime),
 				     .slot = wl_read_once(c->exact.curr_slot),
-				     .weight = wl_read_once(c->curr_weight)};
+				     .weight = wl_read_once(c->queue.curr_weight)};
 }
 
 /* Notes a waiting task as the first of its CPU if it comes before the one noted. */
@@ -91,7 +91,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_exact_advance(p, t->group, cpu, in->now_ns);
 	wl_place(p, t, WL_PLACE_QUEUED, cpu);
 	t->slice_ns = p->params.tick_ns;
-	t->deadline = in->now_ns;
+	t->entity.deadline = in->now_ns;
 	wl_exact_note(p, c, wl_exact_key_of(t), wl_llc_first(p, cpu));
 	wl_wrote_cpu(p, cpu);
 
@@ -122,11 +122,12 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
-	t->lag = t->vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
+	t->entity.lag =
+		t->entity.vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
 	wl_write_once(c->exact.curr_slot, t->group);
-	wl_write_once(c->curr_weight, t->weight);
-	wl_write_once(c->curr_vtime, t->vtime);
-	wl_write_once(c->curr_start_ns, now_ns);
+	wl_write_once(c->queue.curr_weight, t->weight);
+	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
+	wl_write_once(c->queue.curr_start_ns, now_ns);
 	c->exact.idle_pulls = 0;
 	wl_exact_picked(p, t, cpu, now_ns);
 }
@@ -171,14 +172,15 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
 		wl_exact_advance(p, group, t->cpu, now_ns);
 		wl_exact_recount(p, group, WL_PLACE_NONE, t->cpu, t->place, t->cpu);
-		t->lag = t->vtime - wl_get(wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v);
+		t->entity.lag = t->entity.vtime -
+				wl_get(wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v);
 		t->group = was;
 	}
 	wl_reweigh(p, t, weight, group);
 	if (t->place == WL_PLACE_RUNNING) {
-		wl_write_once(c->curr_weight, weight);
+		wl_write_once(c->queue.curr_weight, weight);
 		wl_write_once(c->exact.curr_slot, group);
-		wl_write_once(c->curr_vtime, t->vtime);
+		wl_write_once(c->queue.curr_vtime, t->entity.vtime);
 	}
 }
 
@@ -401,7 +403,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		t->slice_ns = p->params.tick_ns;
 		out->move = 1;
 		out->slice_ns = t->slice_ns;
-		out->key = t->deadline;
+		out->key = t->entity.deadline;
 	}
 	out->stop = !d->max_tasks;
 }

@@ -155,10 +155,11 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	t->sum_exec_ns += delta_ns;
 	t->slice_used_ns += delta_ns;
 	t->run_start_ns = now_ns;
-	t->vtime += wl_exact_v_of(delta_ns, t->weight);
-	t->vtime += wl_exact_hold(t->vtime, clock, (u64 *)&t->lag, content, spare);
-	wl_write_once(c->curr_vtime, t->vtime);
-	wl_write_once(c->curr_start_ns, now_ns);
+	t->entity.vtime += wl_exact_v_of(delta_ns, t->weight);
+	t->entity.vtime +=
+		wl_exact_hold(t->entity.vtime, clock, (u64 *)&t->entity.lag, content, spare);
+	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
+	wl_write_once(c->queue.curr_start_ns, now_ns);
 	wl_wrote_cpu(p, cpu);
 	wl_exact_advance(p, t->group, cpu, now_ns);
 	return 0;
@@ -174,7 +175,7 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
-	u64 v = t->vtime;
+	u64 v = t->entity.vtime;
 
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
@@ -219,7 +220,7 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 {
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 
-	t->lag = t->vtime - wl_get(wl_exact_clock(p, at, llc)->v);
+	t->entity.lag = t->entity.vtime - wl_get(wl_exact_clock(p, at, llc)->v);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
@@ -247,10 +248,10 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	u32 llc = wl_llc_first(p, cpu), at = t->group, slept, i;
 
 	if (t->flags & WL_TASK_NEW)
-		t->lag = 0;
+		t->entity.lag = 0;
 	t->flags &= ~WL_TASK_NEW;
-	t->vtime = wl_get(wl_exact_clock(p, at, llc)->v) +
-		   wl_exact_clamp(p, wl_exact_clock(p, at, llc), t->lag, t->weight);
+	t->entity.vtime = wl_get(wl_exact_clock(p, at, llc)->v) +
+			  wl_exact_clamp(p, wl_exact_clock(p, at, llc), t->entity.lag, t->weight);
 	wl_for (i, 0, WL_GROUP_DEPTH) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc), *home;

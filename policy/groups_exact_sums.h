@@ -226,7 +226,7 @@ struct wl_exact_pair {
 
 WL_INLINE struct wl_exact_key wl_exact_key_of(const struct wl_task *t)
 {
-	return (struct wl_exact_key){.v = t->vtime, .slot = t->group, .weight = t->weight};
+	return (struct wl_exact_key){.v = t->entity.vtime, .slot = t->group, .weight = t->weight};
 }
 
 /* A key that a CPU keeps for others to see. */

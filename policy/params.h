@@ -158,6 +158,11 @@ enum wl_groups_axis {
 	 */
 	WL_GROUPS_LOAD,
 	/*
+	 * groups_queues.h: As load, and each group is a queue on each CPU, as in Linux; with
+	 * queue=fair-2023 and later.
+	 */
+	WL_GROUPS_QUEUES,
+	/*
 	 * groups_exact.h: wakelab's own: always run the group that is furthest behind its
 	 * entitlement. Overrides the axes `queue` and `push`.
 	 */

@@ -78,14 +78,20 @@ enum wl_task_place {
 	WL_PLACE_DELAYED, /* asleep, but still in cpu's queue, and counted there as if it waited */
 };
 
+struct wl_entity {
+	u64 vtime;	  /* weighted run time, as its queue counts it: lag is vtime - min_vtime */
+	u64 deadline;	  /* queue=fair..: its key, the vtime at which its slice ends */
+	s64 lag;	  /* queue=fair..: how far it was behind the mean when it left a queue */
+	u32 hweight;	  /* the weight it is charged by, in 1/1024: its weight's part of its CPU */
+	u32 own_slice_ns; /* the slice that it asked for; 0: that of all tasks. slices.h */
+};
+
 struct wl_task {
-	u64 vtime;	 /* weighted run time, as cpu's queue counts it: lag is vtime - min_vtime */
-	u64 sum_exec_ns; /* CPU time received, as charged */
+	struct wl_entity entity;
+	u64 sum_exec_ns;    /* CPU time received, as charged */
 	u64 run_start_ns;   /* when it was last switched in or charged */
 	u64 slice_ns;	    /* the slice it was last given */
 	u64 slice_used_ns;  /* how much of that it has run */
-	u64 deadline;	    /* queue=fair..: its key, the vtime at which its slice ends */
-	s64 lag;	    /* queue=fair..: how far it was behind the mean when it left a queue */
 	u64 waits_since_ns; /* when it began to wait, if it is queued: wait.h */
 	u64 flip_stamp_ns;  /* decay stamp of wakee_flips */
 	u64 last_wakee;	    /* id of the task it woke last */
@@ -101,9 +107,7 @@ struct wl_task {
 	u32 util_slept;	   /* util when it last slept */
 	u32 flags;	   /* WL_TASK_* */
 	u32 group;	   /* the slot of its group; 0: the root */
-	u32 hweight;	  /* the weight it is charged by, in 1/1024: its weight's part of its CPU */
-	u32 nr_moved;	  /* idle=nearest: searches in a row that have moved it; idle_nearest.h */
-	u32 own_slice_ns; /* the slice that it asked for; 0: that of all tasks. slices.h */
+	u32 nr_moved;	   /* idle=nearest: searches in a row that have moved it; idle_nearest.h */
 	u32 unused[3];
 	u64 allowed[WL_MASK_WORDS];
 };

@@ -98,6 +98,8 @@ WL_INLINE void wl_queue_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 {
 	if (wl_order(p) == WL_ORDER_EXACT)
 		wl_exact_weight(p, t, weight, group, now_ns);
+	else if (wl_nests(p))
+		wl_fair_regroup(p, t, weight, group, now_ns);
 	else if (wl_order(p) == WL_ORDER_FAIR)
 		wl_fair_weight(p, t, weight, group, now_ns);
 	else
@@ -131,7 +133,7 @@ WL_INLINE u32 wl_queue_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, 
 /* Start values of what belongs to cpu. */
 WL_INLINE void wl_queue_init(struct wl_policy *p, u32 cpu)
 {
-	wl_cpu_of(p, cpu)->min_vtime = WL_VTIME_START;
+	wl_cpu_of(p, cpu)->queue.min_vtime = WL_VTIME_START;
 }
 
 /* cpu was asked to pull what waits on `from`. */
@@ -150,6 +152,7 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 
 	out->pick = WL_PICK_ELIGIBLE;
 	if (wl_order(p) == WL_ORDER_FAIR) {
+		out->pick = wl_queues_pick(p, cpu);
 		/* The vtime of a single task is V. */
 		if (runs)
 			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);

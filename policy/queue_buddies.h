@@ -36,7 +36,7 @@ WL_INLINE void wl_buddy_preempts(struct wl_policy *p, struct wl_cpu *c, const st
 {
 	if (!wl_has_buddies(p))
 		return;
-	wl_write_once(c->buddies.next_vtime, t->vtime);
+	wl_write_once(c->buddies.next_vtime, t->entity.vtime);
 	wl_write_once(c->buddies.next, t->id + 1);
 }
 
@@ -49,7 +49,7 @@ WL_INLINE void wl_buddy_gives_way(struct wl_policy *p, struct wl_cpu *c, const s
 	if (!wl_read_once(c->buddies.next) ||
 	    wl_read_once(c->nr_queued) + wl_read_once(c->nr_running) < nr_latency)
 		return;
-	wl_write_once(c->buddies.last_vtime, t->vtime);
+	wl_write_once(c->buddies.last_vtime, t->entity.vtime);
 	wl_write_once(c->buddies.last, t->id + 1);
 }
 
@@ -77,7 +77,8 @@ WL_INLINE u32 wl_buddy_waits(struct wl_cpu *c)
 WL_INLINE u32 wl_buddy_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 reach = t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, t->hweight);
+	u64 reach =
+		t->entity.vtime + wl_vtime_of(p->params.wakeup_granularity_ns, t->entity.hweight);
 	u64 next = wl_read_once(c->buddies.next), last = wl_read_once(c->buddies.last);
 
 	if (next && (next == t->id + 1 || wl_read_once(c->buddies.next_vtime) <= reach))

@@ -68,15 +68,15 @@ WL_INLINE u64 wl_cfs_slice_of(struct wl_policy *p, const struct wl_task *t)
 	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
 
 	return wl_cfs_slice(&p->params, wl_get(c->nr_queued) + wl_get(c->nr_running),
-			    wl_total(p, c), t->hweight);
+			    wl_total(p, c), t->entity.hweight);
 }
 
 /* ------------------------------------------------------------------ vtime */
 
 WL_INLINE void wl_cfs_raise_floor(struct wl_cpu *c, u64 vtime)
 {
-	if (vtime > wl_get(c->min_vtime))
-		wl_write_once(c->min_vtime, vtime);
+	if (vtime > wl_get(c->queue.min_vtime))
+		wl_write_once(c->queue.min_vtime, vtime);
 }
 
 /* Charges a running task for the time since it was last charged. */
@@ -89,13 +89,13 @@ WL_INLINE void wl_cfs_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 		return;
 	t->sum_exec_ns += delta_ns;
 	t->slice_used_ns += delta_ns;
-	t->vtime += wl_vtime_of(delta_ns, t->hweight);
+	t->entity.vtime += wl_vtime_of(delta_ns, t->entity.hweight);
 	t->run_start_ns = now_ns;
-	wl_write_once(c->curr_vtime, t->vtime);
-	wl_write_once(c->curr_start_ns, now_ns);
+	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
+	wl_write_once(c->queue.curr_start_ns, now_ns);
 	wl_wrote_cpu(p, t->cpu);
 	if (!wl_read_once(c->nr_queued))
-		wl_cfs_raise_floor(c, t->vtime);
+		wl_cfs_raise_floor(c, t->entity.vtime);
 }
 
 /*
@@ -104,32 +104,34 @@ WL_INLINE void wl_cfs_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 WL_INLINE void wl_cfs_arrive(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
 	struct wl_cpu *home = wl_cpu_of(p, t->cpu), *c = wl_cpu_of(p, cpu);
-	u64 floor = wl_read_once(c->min_vtime), home_floor = wl_read_once(home->min_vtime);
+	u64 floor = wl_read_once(c->queue.min_vtime),
+	    home_floor = wl_read_once(home->queue.min_vtime);
 	u64 credit_max = wl_axis(p, queue) == WL_QUEUE_CFS_2007 ? p->params.latency_ns
 								: p->params.latency_ns / 2,
-	    debit_max = wl_vtime_of(p->params.latency_ns, t->hweight);
+	    debit_max = wl_vtime_of(p->params.latency_ns, t->entity.hweight);
 	u64 lag, load;
 
 	if (t->flags & WL_TASK_NEW) {
 		t->flags &= ~WL_TASK_NEW;
-		load = wl_total(p, c) + (t->group ? t->hweight >> WL_HWEIGHT_SHIFT : t->weight);
-		t->vtime =
+		load = wl_total(p, c) +
+		       (t->group ? t->entity.hweight >> WL_HWEIGHT_SHIFT : t->weight);
+		t->entity.vtime =
 			floor +
 			wl_vtime_of(wl_cfs_slice(&p->params,
 						 wl_get(c->nr_queued) + wl_get(c->nr_running) + 1,
-						 load, t->hweight),
-				    t->hweight);
+						 load, t->entity.hweight),
+				    t->entity.hweight);
 		return;
 	}
 	if (t->cpu < 0) {
-		t->vtime = floor;
-	} else if (t->vtime >= home_floor) {
-		lag = t->vtime - home_floor;
-		t->vtime = floor + (lag < debit_max ? lag : debit_max);
+		t->entity.vtime = floor;
+	} else if (t->entity.vtime >= home_floor) {
+		lag = t->entity.vtime - home_floor;
+		t->entity.vtime = floor + (lag < debit_max ? lag : debit_max);
 	} else {
-		lag = home_floor - t->vtime;
+		lag = home_floor - t->entity.vtime;
 		lag = lag < credit_max ? lag : credit_max;
-		t->vtime = floor > lag ? floor - lag : 0;
+		t->entity.vtime = floor > lag ? floor - lag : 0;
 	}
 }
 
@@ -146,21 +148,21 @@ WL_INLINE void wl_cfs_enqueue(struct wl_policy *p, struct wl_task *t,
 	if (wl_has_buddies(p) && t->cpu != (s32)cpu)
 		wl_buddy_forget(p, t);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
-	t->hweight = wl_hweight(p, t, cpu);
+	t->entity.hweight = wl_hweight(p, t, cpu);
 	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
 	wl_place(p, t, WL_PLACE_QUEUED, cpu);
 	t->slice_ns = wl_cfs_slice_of(p, t);
 
 	out->cpu = cpu;
-	out->key = t->vtime;
+	out->key = t->entity.vtime;
 	out->slice_ns = t->slice_ns;
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
-	hweight =
-		wl_axis(p, queue) == WL_QUEUE_CFS_2007 ? wl_read_once(c->curr_weight) : t->hweight;
-	out->preempt = wl_curr_vtime(c, in->now_ns) >
-		       t->vtime + wl_vtime_of(p->params.wakeup_granularity_ns, hweight);
+	hweight = wl_axis(p, queue) == WL_QUEUE_CFS_2007 ? wl_read_once(c->queue.curr_weight)
+							 : t->entity.hweight;
+	out->preempt = wl_curr_vtime(&c->queue, in->now_ns) >
+		       t->entity.vtime + wl_vtime_of(p->params.wakeup_granularity_ns, hweight);
 	if (out->preempt)
 		wl_buddy_preempts(p, c, t);
 }
@@ -174,20 +176,20 @@ WL_INLINE void wl_cfs_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u
 		return;
 	overdue = wl_wait_ends(p, t, cpu, now_ns);
 	wl_cfs_charge(p, t, now_ns);
-	t->hweight = wl_hweight(p, t, cpu);
+	t->entity.hweight = wl_hweight(p, t, cpu);
 	if (t->place == WL_PLACE_NONE || t->cpu != (s32)cpu)
 		wl_cfs_arrive(p, t, cpu);
-	if (overdue && t->vtime > wl_get(c->min_vtime))
-		t->vtime = wl_get(c->min_vtime);
+	if (overdue && t->entity.vtime > wl_get(c->queue.min_vtime))
+		t->entity.vtime = wl_get(c->queue.min_vtime);
 	wl_place(p, t, WL_PLACE_RUNNING, cpu);
 	if (wl_has_buddies(p))
 		wl_buddy_forget(p, t);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
-	wl_cfs_raise_floor(c, t->vtime);
-	wl_write_once(c->curr_weight, t->hweight);
-	wl_write_once(c->curr_vtime, t->vtime);
-	wl_write_once(c->curr_start_ns, now_ns);
+	wl_cfs_raise_floor(c, t->entity.vtime);
+	wl_write_once(c->queue.curr_weight, t->entity.hweight);
+	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
+	wl_write_once(c->queue.curr_start_ns, now_ns);
 	c->newly_idle_left = wl_all_levels(p);
 }
 
@@ -214,8 +216,8 @@ WL_INLINE u32 wl_cfs_tick(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 n
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
 	wl_cfs_charge(p, t, now_ns);
-	t->hweight = wl_hweight(p, t, cpu);
-	wl_write_once(wl_cpu_of(p, cpu)->curr_weight, t->hweight);
+	t->entity.hweight = wl_hweight(p, t, cpu);
+	wl_write_once(wl_cpu_of(p, cpu)->queue.curr_weight, t->entity.hweight);
 	t->slice_ns = wl_cfs_slice_of(p, t);
 	if (t->slice_used_ns < t->slice_ns || !wl_read_once(wl_cpu_of(p, cpu)->nr_queued))
 		return 0;
@@ -232,7 +234,7 @@ WL_INLINE u32 wl_cfs_may_run(struct wl_policy *p, const struct wl_task *t, u32 c
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
-	return !wl_read_once(c->nr_running) || t->vtime <= wl_curr_vtime(c, now_ns);
+	return !wl_read_once(c->nr_running) || t->entity.vtime <= wl_curr_vtime(&c->queue, now_ns);
 }
 
 /* The weight of t changed, or its group. */
@@ -241,29 +243,29 @@ WL_INLINE void wl_cfs_weight(struct wl_policy *p, struct wl_task *t, u32 weight,
 {
 	wl_cfs_charge(p, t, now_ns);
 	wl_reweigh(p, t, weight, group);
-	t->hweight = wl_hweight(p, t, t->cpu);
+	t->entity.hweight = wl_hweight(p, t, t->cpu);
 	if (t->place == WL_PLACE_RUNNING)
-		wl_write_once(wl_cpu_of(p, t->cpu)->curr_weight, t->hweight);
+		wl_write_once(wl_cpu_of(p, t->cpu)->queue.curr_weight, t->entity.hweight);
 }
 
 /* A pull takes t from `from` to in->cpu. Returns 0 if t is no longer queued there. */
 WL_INLINE u32 wl_cfs_pulled(struct wl_policy *p, struct wl_task *t, u32 from,
 			    const struct wl_move_in *in, struct wl_move_out *out)
 {
-	u64 vtime = t->vtime;
-	u32 hweight = t->hweight;
+	u64 vtime = t->entity.vtime;
+	u32 hweight = t->entity.hweight;
 
 	if (wl_has_buddies(p))
 		wl_buddy_forget(p, t);
-	t->hweight = wl_hweight(p, t, in->cpu);
+	t->entity.hweight = wl_hweight(p, t, in->cpu);
 	wl_cfs_arrive(p, t, in->cpu);
 	if (!wl_place_moved(p, t, from, in->cpu)) {
-		t->vtime = vtime;
-		t->hweight = hweight;
+		t->entity.vtime = vtime;
+		t->entity.hweight = hweight;
 		return 0;
 	}
 	t->slice_ns = wl_cfs_slice_of(p, t);
-	out->key = t->vtime;
+	out->key = t->entity.vtime;
 	return 1;
 }
 

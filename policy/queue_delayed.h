@@ -53,8 +53,11 @@ WL_INLINE void wl_delayed_leave(struct wl_policy *p, struct wl_task *t, u64 now_
 	u32 delayed = t->place == WL_PLACE_DELAYED;
 
 	wl_fair_sleep(p, t, now_ns);
-	if (delayed && t->lag > 0)
-		t->lag = 0;
+	if (!delayed)
+		return;
+	if (t->entity.lag > 0)
+		t->entity.lag = 0;
+	wl_queues_again(p, t->cpu);
 }
 
 /* t, which runs, waits for something. */
@@ -66,39 +69,42 @@ WL_INLINE void wl_delayed_sleep(struct wl_policy *p, struct wl_task *t, u64 now_
 	if (t->place != WL_PLACE_RUNNING)
 		return;
 	wl_fair_charge(p, t, now_ns);
-	mean = wl_fair_mean(p, t->cpu, now_ns);
-	if (t->vtime <= mean || !wl_read_once(wl_cpu_of(p, t->cpu)->nr_queued)) {
+	mean = wl_fair_mean_of(p, t, t->cpu, now_ns);
+	if (t->entity.vtime <= mean || !wl_queues_wait_beside(p, t->group, t->cpu)) {
 		wl_fair_sleep(p, t, now_ns);
 		return;
 	}
-	wl_fair_forget(p, t);
+	wl_fair_forget(p, wl_queue_of(p, t->group, t->cpu), t->id);
+	wl_queues_stop(p, t);
 	wl_place(p, t, WL_PLACE_DELAYED, t->cpu);
 	out->stay = 1;
-	out->key = t->deadline;
+	out->key = t->entity.deadline;
 }
 
-/* V of a CPU when its running task was last charged. */
-WL_INLINE u64 wl_delayed_mean(struct wl_policy *p, u32 cpu)
+/* V of the queue of t when what runs there was last charged. */
+WL_INLINE u64 wl_delayed_mean(struct wl_policy *p, const struct wl_task *t)
 {
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u64 charged_ns = wl_read_once(c->curr_start_ns);
-	u64 arrived_ns = wl_read_once(c->fair.arrived_ns);
+	struct wl_run_queue *q = wl_queue_of(p, t->group, t->cpu);
+	u64 charged_ns = wl_read_once(q->curr_start_ns);
+	u64 arrived_ns = wl_read_once(q->arrived_ns);
 
-	return wl_fair_mean(p, cpu, arrived_ns > charged_ns ? arrived_ns : charged_ns);
+	return wl_fair_mean_of(p, t, t->cpu, arrived_ns > charged_ns ? arrived_ns : charged_ns);
 }
 
 /* A delayed task wakes on its CPU. If V has passed it, it is placed at V, with a whole slice. */
 WL_FN int wl_delayed_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 {
-	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+	struct wl_run_queue *q = wl_queue_of(p, t->group, t->cpu);
+	struct wl_entity *e = &t->entity;
 
-	if (t->vtime >= wl_delayed_mean(p, t->cpu))
+	if (e->vtime >= wl_delayed_mean(p, t))
 		return 0;
-	wl_atomic_add(&c->vtime_sum, 0 - t->vtime * t->hweight);
-	wl_atomic_add(&c->fair.charged, 0 - (u64)t->hweight);
-	t->vtime = wl_delayed_mean(p, t->cpu);
-	t->deadline = t->vtime + wl_fair_slice(p, t);
-	wl_fair_add(p, t);
+	wl_atomic_add(&q->vtime_sum, 0 - e->vtime * e->hweight);
+	wl_atomic_add(&q->charged, 0 - (u64)e->hweight);
+	e->vtime = wl_delayed_mean(p, t);
+	e->deadline = e->vtime + wl_fair_slice(p, e);
+	wl_fair_add(q, e);
+	wl_wrote_cpu(p, t->cpu);
 	return 0;
 }
 

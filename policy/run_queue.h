@@ -31,13 +31,13 @@ WL_INLINE u64 wl_vtime_of(u64 time_ns, u32 hweight)
 		       : wl_div(time_ns * (WL_WEIGHT_NICE_0 << WL_HWEIGHT_SHIFT), hweight);
 }
 
-/* The vtime of the running task of a CPU. */
-WL_INLINE u64 wl_curr_vtime(const struct wl_cpu *c, u64 now_ns)
+/* The vtime of what runs in a queue. */
+WL_INLINE u64 wl_curr_vtime(const struct wl_run_queue *q, u64 now_ns)
 {
-	u64 start_ns = wl_read_once(c->curr_start_ns), vtime = wl_read_once(c->curr_vtime);
+	u64 start_ns = wl_read_once(q->curr_start_ns), vtime = wl_read_once(q->curr_vtime);
 
 	return now_ns > start_ns
-		       ? vtime + wl_vtime_of(now_ns - start_ns, wl_read_once(c->curr_weight))
+		       ? vtime + wl_vtime_of(now_ns - start_ns, wl_read_once(q->curr_weight))
 		       : vtime;
 }
 
@@ -77,11 +77,11 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_weigh(p, t->group, weight, was.cpu, -1);
 	if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
 		wl_weigh(p, t->group, weight, now.cpu, 1);
-	if (t->own_slice_ns) {
+	if (t->entity.own_slice_ns) {
 		if (was.place != WL_PLACE_NONE && (moves || now.place == WL_PLACE_NONE))
-			wl_slice_count(p, was.cpu, t->own_slice_ns, -1);
+			wl_slice_count(p, was.cpu, t->entity.own_slice_ns, -1);
 		if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
-			wl_slice_count(p, now.cpu, t->own_slice_ns, 1);
+			wl_slice_count(p, now.cpu, t->entity.own_slice_ns, 1);
 	}
 	if (wl_is_queued(now.place))
 		wl_atomic_add(&to->nr_queued, 1);

@@ -76,23 +76,23 @@ WL_FN int wl_slice_count(struct wl_policy *p WL_ARG, u32 cpu, u32 slice_ns, s32 
 	if (class >= WL_SLICE_CLASSES)
 		return 0;
 	wl_atomic_add(&c->slices.nr[class], change);
-	wl_atomic_add(&c->fair.nr_own, change);
+	wl_atomic_add(&c->slices.nr_own, change);
 	if (change > 0)
 		wl_write_once(c->slices.ns[class], slice_ns);
 	return 0;
 }
 
-/* The slice of a task. */
-WL_INLINE u64 wl_slice_ns(const struct wl_policy *p, const struct wl_task *t)
+/* The slice of a task, or of a group. */
+WL_INLINE u64 wl_slice_ns(const struct wl_policy *p, const struct wl_entity *e)
 {
-	return t->own_slice_ns ? t->own_slice_ns : p->params.min_granularity_ns;
+	return e->own_slice_ns ? e->own_slice_ns : p->params.min_granularity_ns;
 }
 
 /* The shortest slice of the tasks counted on cpu, where one at least is counted. */
 WL_FN u64 wl_slice_shortest(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 own = wl_read_once(c->fair.nr_own), i, at;
+	u32 own = wl_read_once(c->slices.nr_own), i, at;
 	u64 slice_ns = WL_SLICE_MAX_NS;
 
 	wl_for (i, 0, WL_SLICE_CLASSES) {

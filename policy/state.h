@@ -61,17 +61,27 @@ struct wl_counter {
 
 /* ------------------------------------------------------------------ designs: queue and push */
 
-/* queue=fair.., for each CPU; other fields are in the first line of struct wl_cpu. */
-struct wl_fair_cpu {
-	u64 charged;  /* sum of the hweights of all tasks counted in vtime_sum */
-	u64 deadline; /* of the running task */
-	u64 last; /* not fair: 1 + id of the task that ran last, while it is counted here; or 0 */
-	u64 arrived_ns; /* not fair: when a task arrived last while one ran */
-	u64 slice_ns;	/* of the running task */
-	u64 protected;	/* the vtime until which the running task is protected; slices.h */
-	u64 shorter_ns; /* fair-2025: 1 ns after the last arrival of a task with a shorter slice */
-	u32 nr_own;	/* tasks counted here that asked for a slice: slices.h */
-	u32 unused;
+/*
+ * A queue: that of a CPU; and with groups=queues that of a group on a CPU. What all queues use
+ * comes first, because it shares a line with what other CPUs look at.
+ */
+struct wl_run_queue {
+	u32 curr_weight;   /* hweight of what runs */
+	u32 curr_renewed;  /* fair: it got another slice since it was picked */
+	u64 min_vtime;	   /* floor of the vtimes; fair: their mean when last computed */
+	u64 curr_vtime;	   /* vtime of what runs at curr_start_ns */
+	u64 curr_start_ns; /* when it was last charged */
+	u64 vtime_sum;	   /* fair: sum of hweight * vtime of all that is counted, modulo 2^64 */
+	/* the rest for fair.. only */
+	u64 charged;	/* sum of the hweights of all that is counted in vtime_sum */
+	u64 deadline;	/* of what runs */
+	u64 slice_ns;	/* of what runs */
+	u64 protected;	/* the vtime until which it is protected; slices.h */
+	u64 last;	/* not fair: 1 + id of what ran last, while it is counted here; or 0 */
+	u64 arrived_ns; /* not fair: when something arrived last while another ran */
+	u64 shorter_ns; /* fair-2025: 1 ns after something arrived last with a shorter slice */
+	u32 nr;		/* groups=queues: how many are counted */
+	u32 runs;	/* of a group: 1 while one of its tasks runs */
 };
 
 /* Slices of 0.1 to 100 ms in classes from each power of two to the next; see slices.h. */
@@ -81,6 +91,16 @@ struct wl_fair_cpu {
 struct wl_slices_cpu {
 	u32 nr[WL_SLICE_CLASSES]; /* how many of each class */
 	u32 ns[WL_SLICE_CLASSES]; /* one of them: the one that came last */
+	u32 nr_own;		  /* how many in all */
+};
+
+/* groups=queues, for each CPU: what a walk over the queue has found so far; see groups_queues.h. */
+struct wl_queues_cpu {
+	u64 best_deadline; /* the deadline in the root's queue, by which it is compared */
+	u32 best_slot;	   /* its group */
+	u32 has_best;	   /* enum wl_queues_walk */
+	u32 curr_slot;	   /* the group of the running task */
+	u32 unused;
 };
 
 /* queue=cfs-2013, for each CPU: see queue_buddies.h. */
@@ -197,17 +217,12 @@ struct wl_tried {
 
 /* Other CPUs read and write the first line; only the CPU itself touches the next two. */
 struct wl_cpu {
-	u32 state;	   /* enum wl_cpu_state; changes at context switches only */
-	u32 nr_queued;	   /* runnable tasks waiting on it */
-	u32 nr_running;	   /* 1 while a task of the policy runs on it, else 0 */
-	u32 curr_weight;   /* hweight of the running task */
-	u64 load;	   /* weights of its runnable tasks; balancing and wake-affine compare it */
-	u64 min_vtime;	   /* floor of its queue's vtimes; fair: their mean when last computed */
-	u64 curr_vtime;	   /* vtime of the running task at curr_start_ns */
-	u64 curr_start_ns; /* when the running task was last charged */
-	u64 vtime_sum;	   /* fair: sum of hweight * vtime of all tasks counted here, modulo 2^64 */
+	u32 state;	    /* enum wl_cpu_state; changes at context switches only */
+	u32 nr_queued;	    /* runnable tasks waiting on it */
+	u32 nr_running;	    /* 1 while a task of the policy runs on it, else 0 */
 	u32 balance_marked; /* bit l: balancing at level l is due at the next dispatch */
-	u32 curr_renewed;   /* fair: the running task got another slice since it was picked */
+	u64 load; /* weights of its runnable tasks; balancing and wake-affine compare it */
+	struct wl_run_queue queue; /* its second half is in the next line */
 
 	u64 idle_since_ns WL_ALIGN_LINE;    /* when it turned idle */
 	u64 avg_idle_ns;		    /* average length of its idle periods */
@@ -229,7 +244,7 @@ struct wl_cpu {
 	u64 util_stamp_ns WL_ALIGN_LINE; /* when util was last updated */
 	u32 util;			 /* utilization of the CPU: util.h */
 	u64 total; /* what groups and tasks outside any weigh; kept if there are groups */
-	struct wl_fair_cpu fair;
+	struct wl_queues_cpu queues;
 	struct wl_wait_cpu wait;
 	struct wl_push_cpu push;
 	struct wl_nearest_cpu nearest;
@@ -260,9 +275,12 @@ struct wl_group_cpu {
 	u32 nr;	  /* the number of those tasks and children */
 	u32 counted; /* what it adds to its parent's load there: W, or 0 while its own load is 0 */
 	u32 weight;  /* W, if generation is the group's; else W is stale_weight */
-	u32 generation;			     /* the group's generation when weight was set */
-	u32 last_load;			     /* groups=load: T at the last tick; 0: none yet */
-	u32 usual_load;			     /* T that ticks agree on; 0: none yet */
+	u32 generation;		   /* the group's generation when weight was set */
+	u32 last_load;		   /* groups=load: T at the last tick; 0: none yet */
+	u32 usual_load;		   /* T that ticks agree on; 0: none yet */
+	struct wl_run_queue queue; /* groups=queues: the queue of the group's own tasks */
+	struct wl_entity entity;   /* groups=queues: what stands for them in the CPU's queue */
+	u32 stands;		   /* 1: it is there */
 	struct wl_exact_others exact_others; /* valid in the record of the LLC's first CPU only */
 	struct wl_exact_part exact;	     /* valid in the record of the LLC's first CPU only */
 } WL_ALIGN_LINE;

@@ -88,7 +88,9 @@ WL_INLINE u32 wl_trait_straight(const struct wl_params *params)
 {
 	if (params->groups == WL_GROUPS_EXACT)
 		return WL_STRAIGHT_NEVER;
-	return params->queue >= WL_QUEUE_FAIR ? WL_STRAIGHT_MAY_RUN : WL_STRAIGHT_FIRST;
+	if (params->groups == WL_GROUPS_QUEUES || params->queue < WL_QUEUE_FAIR)
+		return WL_STRAIGHT_FIRST;
+	return WL_STRAIGHT_MAY_RUN;
 }
 
 WL_INLINE u32 wl_trait_enqueue_stops(const struct wl_params *params)
@@ -109,7 +111,8 @@ WL_INLINE u32 wl_trait_own_slices(const struct wl_params *params)
 
 WL_INLINE u32 wl_trait_load_has_groups(const struct wl_params *params)
 {
-	return params->groups == WL_GROUPS_SHARES || params->groups == WL_GROUPS_LOAD;
+	return params->groups == WL_GROUPS_SHARES || params->groups == WL_GROUPS_LOAD ||
+	       params->groups == WL_GROUPS_QUEUES;
 }
 
 /* ------------------------------------------------------------------ all */

@@ -115,11 +115,7 @@ impl Race {
             | ("exact_llc", "waiting" | "others_wait") => Race::Queue,
             ("exact", "curr_slot" | "best" | "has_best")
             | ("exact_llc", "clock")
-            | (
-                "curr_weight" | "min_vtime" | "curr_vtime" | "curr_start_ns" | "vtime_sum" | "curr_renewed"
-                | "fair",
-                _,
-            ) => Race::Vtime,
+            | ("queue" | "queues", _) => Race::Vtime,
             ("scan_llc" | "nearest_llc" | "rotor", _) => Race::IdleWords,
             ("avg_idle_ns" | "avg_scan_ns" | "util" | "util_stamp_ns" | "idle_since_ns", _) => Race::Averages,
             (
@@ -279,8 +275,12 @@ impl State {
             }
         }
         if let (Some(before), Some(live)) = (task_before, record.task) {
-            let differs = |name: &str| number_of(before, name) != number_of(live, name);
-            if ["vtime", "place", "weight", "sum_exec_ns"].into_iter().any(differs) {
+            let differs = |name: &str| {
+                let field = task_field(name);
+                let bytes = field.offset..field.offset + field.size;
+                before[bytes.clone()] != live[bytes]
+            };
+            if ["entity", "place", "weight", "sum_exec_ns"].into_iter().any(differs) {
                 return Race::Task;
             }
         }

@@ -241,6 +241,9 @@ costs! {
         /// How long a task that wakes another goes on before it gives way to it: the rest of its system call, in a
         /// kernel that cannot be preempted there.
         preempt_delay_ns: Number = 0, "ns", TIME, None;
+        /// How long a task that another CPU's interrupt asks to give way goes on: the same, and on a virtual machine
+        /// the time until the interrupt is seen. With 0 it also gives way at its next step, before the interrupt comes.
+        remote_preempt_delay_ns: Number = 0, "ns", TIME, None;
         // HZ from 10 to 10,000.
         /// Period of the scheduler's tick on a busy CPU (1/HZ).
         tick_period_ns: Number = 1_000_000, "ns", Limits::Number(100_000..=100_000_000), None;

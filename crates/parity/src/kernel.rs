@@ -33,7 +33,7 @@ pub(crate) const GROUPS: u32 = 11;
 /// The number of CPUs in the BPF build (WL_MAX_CPUS).
 pub(crate) const MAX_CPUS: u32 = 1024;
 /// The most instructions that the verifier may walk for one program; its own limit is 1,000,000.
-pub(crate) const VERIFIED_INSNS_MAX: u32 = 300_000;
+pub(crate) const VERIFIED_INSNS_MAX: u32 = 500_000;
 
 /// The kernel refuses bpf(): not root, or a container that withholds it. The text is the whole message.
 #[derive(Debug)]

@@ -88,7 +88,7 @@ pub(crate) static ALIASES: [Alias; 8] = [
     Alias {
         name: "linux-6.6",
         description: "Linux 6.6 (October 2023): linux-6.12 with 6.6's queue, without packing into clusters",
-        policy: "linux-6.12+cluster=spread+queue=fair-2023",
+        policy: "linux-6.12+groups=queues+cluster=spread+queue=fair-2023",
         differences: &[
             "The first release with EEVDF. A task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
             "The queue is fair-2023, so what is said below of wakees and of tasks that are picked again is not true of it.",
@@ -99,7 +99,7 @@ pub(crate) static ALIASES: [Alias; 8] = [
     Alias {
         name: "linux-6.8",
         description: "Linux 6.8 (March 2024; Ubuntu 24.04): linux-6.12 with 6.6's queue",
-        policy: "linux-6.12+queue=fair-2023",
+        policy: "linux-6.12+groups=queues+queue=fair-2023",
         differences: &[
             "A task that sleeps leaves its queue at once: delayed dequeue came in 6.12.",
             "The queue is fair-2023, so what is said below of wakees and of tasks that are picked again is not true of it.",
@@ -109,7 +109,7 @@ pub(crate) static ALIASES: [Alias; 8] = [
     Alias {
         name: "linux-6.17",
         description: "Linux 6.17 (September 2025): linux-6.12 with the queue of 6.17",
-        policy: "linux-6.12+queue=fair-2025",
+        policy: "linux-6.12+groups=queues+queue=fair-2025",
         differences: &[
             "The queue is fair-2025, so what is said below of sleepers, wakees and tasks that are picked again is not true of it.",
             "sched_yield() takes the rest of the task's slice from it since 6.18; here it only lets others go first.",

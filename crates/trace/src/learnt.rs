@@ -19,6 +19,10 @@
 //! the queueing, and this time; its figure is the median of what is left. Only switches from the waker, still runnable,
 //! to the wakee count, and of these only those within [`CALL_NS_MAX`]: others were made by a tick.
 //!
+//! A task of another CPU that gives way to a wakee is interrupted, and goes on for a while, too. Its figure is the
+//! median from the wake-up to the switch, less placing, queueing and the interrupt. A switch counts if it is from a
+//! task that is still runnable, within [`CALL_NS_MAX`].
+//!
 //! What a waker pays for the interrupt to an idle CPU (`ipi_send_ns`) shows in its next event: from sched_waking to
 //! that, a task takes longer if the wakee's CPU idled than if it queued the wakee on its own CPU. The difference of the
 //! medians counts, for events of one kind, because what the waker does between differs by kind.
@@ -59,6 +63,8 @@ pub struct Learnt {
     pub queueing_ns: Vec<u64>,
     /// Wake-ups on the waker's CPU after which it gave way to its wakee: from the wake-up to the switch.
     pub preempting_ns: Vec<u64>,
+    /// Wake-ups from another CPU for which a task there gave way: from the wake-up to the switch.
+    pub interrupting_ns: Vec<u64>,
     /// Wake-ups by tasks: how long until the waker's next event, by its kind.
     pub after_wakes: BTreeMap<Next, AfterWakes>,
     /// Interrupts in a task's time that woke one task and were no tick: from entry to exit.
@@ -141,6 +147,7 @@ impl Learnt {
         learnt.queueing_ns = less(&self.queueing_ns, 1);
         // sched_waking, sched_wakeup and sched_stat_runtime.
         learnt.preempting_ns = less(&self.preempting_ns, 3);
+        learnt.interrupting_ns = less(&self.interrupting_ns, 3);
         // sched_waking and sched_wakeup.
         learnt.idle_wakes.iter_mut().for_each(|wake| {
             wake.latency_ns = wake.latency_ns.saturating_sub(2 * event_cost_ns);
@@ -161,6 +168,7 @@ impl Learnt {
         self.learn_wakeup(&mut machine, recording);
         self.learn_send(&mut machine, recording);
         self.learn_preempt_delay(&mut machine, recording);
+        self.learn_remote_preempt_delay(&mut machine, recording);
         self.learn_interrupts(&mut machine, recording);
         let costs = &mut machine.costs;
         let farthest = base.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0);
@@ -306,6 +314,26 @@ impl Learnt {
         machine.sources.insert("preempt_delay_ns".to_owned(), source);
     }
 
+    fn learn_remote_preempt_delay(&self, machine: &mut Machine, recording: &str) {
+        let farthest =
+            machine.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0);
+        let costs = &mut machine.costs;
+        let Some(median_ns) = median(&self.interrupting_ns) else { return };
+        costs.remote_preempt_delay_ns = median_ns.saturating_sub(
+            costs.select_ns
+                + costs.wakeup_ns
+                + costs.ipi_send_ns
+                + costs.ipi_flight_ns[farthest]
+                + costs.ipi_handle_ns,
+        );
+        let source = format!(
+            "measured: median of {} wake-ups in {recording} for which a task of another CPU gave way, less placing, queueing, \
+             sending, flight and handling",
+            self.interrupting_ns.len()
+        );
+        machine.sources.insert("remote_preempt_delay_ns".to_owned(), source);
+    }
+
     fn latencies_ns(&self, idled_ns: std::ops::Range<u64>) -> Vec<u64> {
         let fits = self.idle_wakes.iter().filter(|wake| idled_ns.contains(&wake.idled_ns));
         fits.map(|wake| wake.latency_ns).collect()
@@ -404,6 +432,25 @@ mod tests {
         let machine = Learnt { preempting_ns, ..Learnt::default() }.machine(&base, "r");
         assert_eq!(machine.costs.preempt_delay_ns, 3_000);
         assert!(machine.sources["preempt_delay_ns"].starts_with("measured: median of 21 "));
+    }
+
+    #[test]
+    fn a_task_that_another_cpu_interrupts_goes_on_for_the_median_less_the_interrupt() {
+        let base = Machine::preset("smp-2").unwrap();
+        let costs = &base.costs;
+        let interrupt_ns =
+            costs.ipi_send_ns + costs.ipi_flight_ns[Distance::Llc.index()] + costs.ipi_handle_ns;
+        let before_ns = costs.select_ns + costs.wakeup_ns + interrupt_ns;
+        let with = |samples: usize| Learnt {
+            interrupting_ns: vec![before_ns + 5_000; samples],
+            ..Learnt::default()
+        };
+        let machine = with(FEWEST).machine(&base, "r");
+        assert_eq!(machine.costs.remote_preempt_delay_ns, 5_000);
+        assert!(machine.sources["remote_preempt_delay_ns"].starts_with("measured: median of 20 "));
+        assert_eq!(with(FEWEST - 1).machine(&base, "r"), base);
+        // Three events of the recorder lie between.
+        assert_eq!(with(1).without_recorder(100).interrupting_ns, [before_ns + 4_700]);
     }
 
     /// 8,000 ns less 1,000 after a wake-up; 100 wakers go on to send a message, and 20 have another event.

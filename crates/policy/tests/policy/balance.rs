@@ -28,7 +28,7 @@ fn a_newly_idle_cpu_pulls_from_the_busiest_group() {
     let moved = host.policy.may_move(&mut queued[1], 0, 0, &mut pull);
     assert_eq!(moved.r#move, 0, "it waits on CPU 5, not on 4");
     let moved = host.policy.may_move(&mut queued[0], 0, 0, &mut pull);
-    assert_eq!((moved.r#move, moved.stop, moved.key), (1, 1, queued[0].vtime));
+    assert_eq!((moved.r#move, moved.stop, moved.key), (1, 1, queued[0].entity.vtime));
     assert_eq!((queued[0].cpu, host.policy.cpu(4).nr_queued, host.policy.cpu(0).load), (0, 0, 1024));
     assert_eq!(host.policy.dispatch(0, 0).what(), DispatchDo::Own);
     let moved = host.policy.may_move(&mut queued[0], 0, 0, &mut pull);

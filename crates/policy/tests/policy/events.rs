@@ -180,22 +180,22 @@ impl World {
             prop_assert_eq!(state.load, load, "load of {}", cpu);
             let own: Vec<u32> = queued()
                 .chain(on(2))
-                .filter(|task| task.own_slice_ns > 0)
-                .map(|task| (task.own_slice_ns >> 16).ilog2().min(10))
+                .filter(|task| task.entity.own_slice_ns > 0)
+                .map(|task| (task.entity.own_slice_ns >> 16).ilog2().min(10))
                 .collect();
             let counted = |class: u32| own.iter().filter(|&&its| its == class).count() as u32;
-            prop_assert_eq!(state.fair.nr_own as usize, own.len(), "slices on {}", cpu);
+            prop_assert_eq!(state.slices.nr_own as usize, own.len(), "slices on {}", cpu);
             prop_assert_eq!(
                 &state.slices.nr[..],
                 (0..11).map(counted).collect::<Vec<_>>(),
                 "slices on {}",
                 cpu
             );
-            let product = |task: &Task| task.vtime.wrapping_mul(u64::from(task.hweight));
+            let product = |task: &Task| task.entity.vtime.wrapping_mul(u64::from(task.entity.hweight));
             let sum = queued().chain(on(2)).map(product).fold(0, u64::wrapping_add);
             if self.policy.params().queue >= Queue::Fair as u32 {
-                prop_assert_eq!(state.vtime_sum, sum, "sum of vtimes of {}", cpu);
-                prop_assert_eq!(state.fair.charged, load * u64::from(HWEIGHT_ONE), "weights of {}", cpu);
+                prop_assert_eq!(state.queue.vtime_sum, sum, "sum of vtimes of {}", cpu);
+                prop_assert_eq!(state.queue.charged, load * u64::from(HWEIGHT_ONE), "weights of {}", cpu);
             }
         }
         for (number, level) in tables.levels.iter().enumerate() {

@@ -2,7 +2,7 @@
 //! group.h: what groups weigh, and what tasks are charged by.
 
 use proptest::prelude::*;
-use wakelab_policy::{EnqueueWhy, GROUP_DEPTH, HWEIGHT_ONE, Policy, Task};
+use wakelab_policy::{EnqueueWhy, Entity, GROUP_DEPTH, HWEIGHT_ONE, Policy, RunQueue, Task};
 
 use crate::host::{Host, MS, START, machine, policy, policy_with_groups};
 
@@ -18,7 +18,7 @@ fn queued(host: &mut Host, weight: u32, slot: u32, cpu: u32) -> Task {
 fn weight_of(host: &mut Host, task: &mut Task) -> u32 {
     let cpu = task.cpu as u32;
     host.policy.enqueue(task, cpu, EnqueueWhy::SliceEnd, host.now_ns);
-    task.hweight / HWEIGHT_ONE
+    task.entity.hweight / HWEIGHT_ONE
 }
 
 /// The header's example: groups A (slot 1) and B (2), C (3) in B, and a task outside.
@@ -61,7 +61,7 @@ fn vtime_goes_by_the_part_of_the_cpu() {
     host.now_ns = 3 * MS;
     // 24 ms * 512 / 3072: its slice is 4 ms, and 3 ms of it are 6 ms of vtime.
     assert_eq!(host.policy.tick(0, Some(&mut half), host.now_ns).resched, 0);
-    assert_eq!((half.slice_ns, half.vtime), (4 * MS, START + 6 * MS));
+    assert_eq!((half.slice_ns, half.entity.vtime), (4 * MS, START + 6 * MS));
     host.now_ns = 4 * MS;
     assert_eq!(host.policy.tick(0, Some(&mut half), host.now_ns).resched, 1);
 }
@@ -75,17 +75,17 @@ fn a_part_that_changes_keeps_lag_and_slice() {
     let mut a = queued(&mut host, 1024, 1, 0);
     let _outside = queued(&mut host, 1024, 0, 0);
     host.switch_in(&mut a, 0);
-    let base = a.vtime;
+    let base = a.entity.vtime;
     host.now_ns = MS;
     host.policy.tick(0, Some(&mut a), host.now_ns);
-    assert_eq!((a.vtime - base, a.deadline - a.vtime), (MS, 2 * MS));
+    assert_eq!((a.entity.vtime - base, a.entity.deadline - a.entity.vtime), (MS, 2 * MS));
     // Both were at the same vtime. V has advanced by half of what it ran, so it is 0.5 ms beyond V. Its group gains a
     // task of the same weight, which halves its own: 1 ms of vtime beyond the new V, and 4 ms to the deadline.
     let _second = queued(&mut host, 1024, 1, 0);
     host.policy.tick(0, Some(&mut a), host.now_ns);
-    assert_eq!(a.hweight, 512 * HWEIGHT_ONE);
-    assert_eq!(a.deadline - a.vtime, 4 * MS);
-    assert_eq!(host.policy.cpu(0).fair.charged, (512 + 1024 + 512) * u64::from(HWEIGHT_ONE));
+    assert_eq!(a.entity.hweight, 512 * HWEIGHT_ONE);
+    assert_eq!(a.entity.deadline - a.entity.vtime, 4 * MS);
+    assert_eq!(host.policy.cpu(0).queue.charged, (512 + 1024 + 512) * u64::from(HWEIGHT_ONE));
 }
 
 #[test]
@@ -100,14 +100,14 @@ fn shares_and_groups_change_while_tasks_run() {
     // What ran before is charged by the old weight, what comes by the new one.
     host.now_ns = 6 * MS;
     host.policy.tick(0, Some(&mut task), host.now_ns);
-    assert_eq!((task.vtime - START, task.hweight), (6 * MS, 3072 * HWEIGHT_ONE));
+    assert_eq!((task.entity.vtime - START, task.entity.hweight), (6 * MS, 3072 * HWEIGHT_ONE));
     host.now_ns = 12 * MS;
     host.policy.task_group(&mut task, 1, host.now_ns);
-    assert_eq!((task.vtime - START, task.group), (8 * MS, 1));
+    assert_eq!((task.entity.vtime - START, task.group), (8 * MS, 1));
     assert_eq!([1, 2].map(|slot| host.policy.group_cpu(slot, 0).load), [1024, 0]);
     host.policy.task_group(&mut task, 0, host.now_ns);
-    assert_eq!((host.policy.cpu(0).total, host.policy.cpu(0).load, task.hweight), (1024, 1024, 1024 * 1024));
-    assert_eq!(host.policy.cpu(0).curr_weight, 1024 * HWEIGHT_ONE);
+    assert_eq!((host.policy.cpu(0).total, host.policy.cpu(0).load, task.entity.hweight), (1024, 1024, 1024 * 1024));
+    assert_eq!(host.policy.cpu(0).queue.curr_weight, 1024 * HWEIGHT_ONE);
 }
 
 #[test]
@@ -194,19 +194,50 @@ fn tell(policy: &mut Policy, tasks: &mut [Task], step: &Step, now_ns: u64) {
     }
 }
 
+/// groups=queues: the sums of each queue of a CPU are those of what is counted there.
+fn check_queues(policy: &Policy, tasks: &[Task], cpu: u32) -> Result<(), TestCaseError> {
+    let sums = |entities: &[Entity]| {
+        let product = |e: &Entity| e.vtime.wrapping_mul(u64::from(e.hweight));
+        (
+            entities.len() as u32,
+            entities.iter().map(|e| u64::from(e.hweight)).sum::<u64>(),
+            entities.iter().map(product).fold(0, u64::wrapping_add),
+        )
+    };
+    let found = |queue: &RunQueue| (queue.nr, queue.charged, queue.vtime_sum);
+    let mut root = Vec::new();
+    for slot in 0..=NR_GROUPS {
+        let here = |task: &&Task| task.place != 0 && task.cpu == cpu as i32 && task.group == slot;
+        let own: Vec<Entity> = tasks.iter().filter(here).map(|task| task.entity).collect();
+        if slot == 0 {
+            root = own;
+            continue;
+        }
+        let group = policy.group_cpu(slot, cpu);
+        prop_assert_eq!(found(&group.queue), sums(&own), "group {} on {}", slot, cpu);
+        prop_assert_eq!(group.stands, u32::from(!own.is_empty()), "group {} on {}", slot, cpu);
+        if group.stands != 0 {
+            root.push(group.entity);
+        }
+    }
+    prop_assert_eq!(found(&policy.cpu(cpu).queue), sums(&root), "CPU {}", cpu);
+    Ok(())
+}
+
 proptest! {
     /// Whatever happens, the load of each group and of each CPU is the sum over its tasks and children.
     #[test]
     fn loads_of_groups_are_those_of_their_tasks(
-        which in 0..4_usize,
+        which in 0..5_usize,
         steps in prop::collection::vec((step(), 0..5_000_000_u64), 1..120),
     ) {
-        let (queue, is_load) = (which / 2, which % 2 == 1);
+        let (queue, is_load) = (which / 2, which % 2 == 1 || which == 4);
         let text = [
             "linux-4.15+groups=task-weight",
             "linux-4.15+groups=load",
             "linux-6.12+groups=task-weight",
             "linux-6.12+groups=load",
+            "linux-6.17",
         ][which];
         let mut policy = policy_with_groups(text, &machine(1, None, NR_CPUS, 1), NR_GROUPS as usize);
         for (group, &parent) in PARENTS.iter().enumerate() {
@@ -252,13 +283,16 @@ proptest! {
                 prop_assert_eq!(state.total, expected[0].0, "CPU {}, {:?}", cpu, step);
                 let weights = here().map(|task| u64::from(task.weight)).sum::<u64>();
                 prop_assert_eq!(state.load, if is_load { expected[0].0 } else { weights });
+                if which == 4 {
+                    check_queues(&policy, &tasks, cpu)?;
+                }
                 if queue == 1 {
-                    let charged: u64 = here().map(|task| u64::from(task.hweight)).sum();
-                    prop_assert_eq!(state.fair.charged, charged, "CPU {}, {:?}", cpu, step);
+                    let charged: u64 = here().map(|task| u64::from(task.entity.hweight)).sum();
+                    prop_assert_eq!(state.queue.charged, charged, "CPU {}, {:?}", cpu, step);
                     let sum = here().fold(0_u64, |sum, task| {
-                        sum.wrapping_add(task.vtime.wrapping_mul(u64::from(task.hweight)))
+                        sum.wrapping_add(task.entity.vtime.wrapping_mul(u64::from(task.entity.hweight)))
                     });
-                    prop_assert_eq!(state.vtime_sum, sum, "CPU {}, {:?}", cpu, step);
+                    prop_assert_eq!(state.queue.vtime_sum, sum, "CPU {}, {:?}", cpu, step);
                 }
             }
         }

@@ -39,7 +39,7 @@ fn v_grows_by_time_over_shares() {
     host.policy.tick(1, Some(&mut b), 8 * MS);
     assert_eq!(host.policy.group_cpu(1, 0).exact.part, START + 6 * MS);
     assert_eq!(host.policy.group_cpu(2, 0).exact.part, START + 4 * MS);
-    assert_eq!((a.sum_exec_ns, a.vtime, b.vtime), (6 * MS, 6 * MS, 8 * MS), "inside their groups, by weight");
+    assert_eq!((a.sum_exec_ns, a.entity.vtime, b.entity.vtime), (6 * MS, 6 * MS, 8 * MS), "inside their groups, by weight");
 }
 
 /// CPU 0 runs B, behind which A waits; CPU 1 runs B. After 1 ms B has received 2 ms: CPU 0 picks A at its tick.
@@ -177,7 +177,7 @@ fn what_waits_behind_a_real_time_task_is_pulled_within_a_second_however_far_ahea
     let mut ahead = running(&mut host, 0, 0);
     let mut others = [1, 2, 3].map(|cpu| running(&mut host, 0, cpu));
     host.policy.stopping(&mut ahead, 0, 100 * MS, true);
-    ahead.vtime += 5000 * MS;
+    ahead.entity.vtime += 5000 * MS;
     host.policy.enqueue(&mut ahead, 0, EnqueueWhy::SliceEnd, 100 * MS);
     for (now_ms, pulls) in [(1100, 0), (1101, 1)] {
         let now_ns = now_ms * MS;

@@ -35,14 +35,14 @@ fn tasks_share_by_their_groups_usual_load() {
     let tick = |host: &mut Host, first: &mut Task| {
         host.now_ns += MS;
         host.policy.tick(0, Some(first), host.now_ns);
-        (host.policy.group_cpu(1, 0).usual_load, first.hweight)
+        (host.policy.group_cpu(1, 0).usual_load, first.entity.hweight)
     };
     // The first tick has no other to agree with, so the task shares by what is there.
     assert_eq!(tick(&mut host, &mut first), (0, 1024 * HWEIGHT_ONE));
     assert_eq!(tick(&mut host, &mut first), (1024, 1024 * HWEIGHT_ONE));
     let _second = queue(&mut host, 0, 1);
     let third = queue(&mut host, 0, 1);
-    assert_eq!(third.hweight, 1024 * HWEIGHT_ONE, "as the one that runs");
+    assert_eq!(third.entity.hweight, 1024 * HWEIGHT_ONE, "as the one that runs");
     assert_eq!(tick(&mut host, &mut first), (1024, 1024 * HWEIGHT_ONE));
     let _fourth = queue(&mut host, 0, 1);
     assert_eq!(tick(&mut host, &mut first).0, 3584, "the mean of 3072 and 4096");
@@ -70,7 +70,7 @@ fn a_group_weighs_its_shares_once() {
     host.switch_in(&mut b, 1);
     host.now_ns = 2 * MS;
     host.policy.tick(1, Some(&mut b), host.now_ns);
-    assert_eq!([&a[0], &b].map(|task| task.hweight / HWEIGHT_ONE), [341, 1024]);
+    assert_eq!([&a[0], &b].map(|task| task.entity.hweight / HWEIGHT_ONE), [341, 1024]);
     // CPU 0 lacks 341, which is less than the mean of the tasks of CPU 1, so it may pull 682: A's task, which weighs
     // 341, and not that of B. Each group then has a CPU.
     for ms in [1000, 2000] {
@@ -92,7 +92,7 @@ fn joining_counts_before_it_happens() {
     let _elsewhere = queue(&mut host, 0, 1);
     let _b = queue(&mut host, 1, 2);
     let task = queue(&mut host, 1, 1);
-    assert_eq!((counted(&host, 1), task.hweight / HWEIGHT_ONE), ([1024, 512], 512));
+    assert_eq!((counted(&host, 1), task.entity.hweight / HWEIGHT_ONE), ([1024, 512], 512));
     // Of two levels: the group above weighs by what the one below will weigh.
     let topology = machine(1, None, 2, 1);
     let mut host = Host::new(policy_with_groups("linux-6.12", &topology, 2));
@@ -102,7 +102,7 @@ fn joining_counts_before_it_happens() {
     let task = queue(&mut host, 1, 2);
     // W(2,1) is 512. Of group 1, CPU 0 still has 1024: W(1,1) = 2048 * 512 / 1536.
     assert_eq!((host.policy.group_cpu(2, 1).counted, host.policy.group_cpu(1, 1).counted), (512, 682));
-    assert_eq!(task.hweight / HWEIGHT_ONE, 682);
+    assert_eq!(task.entity.hweight / HWEIGHT_ONE, 682);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod events;
 mod group;
 mod groups_exact;
 mod groups_load;
+mod groups_queues;
 mod groups_shares;
 mod groups_task_weight;
 mod host;

@@ -14,16 +14,16 @@ fn example(spec: &str, l_ms: i64, b_ms: i64) -> (Host, [Task; 3], bool) {
     let mut a = host.running(1024, 0);
     let at = |ms: i64| START.checked_add_signed(ms * MS as i64).unwrap();
     let mut l = host.task(1024);
-    l.vtime = at(l_ms);
+    l.entity.vtime = at(l_ms);
     l.cpu = 0;
     host.policy.enqueue(&mut l, 0, EnqueueWhy::Wakeup, 0);
     host.now_ns = 10 * MS;
     host.policy.tick(0, Some(&mut a), host.now_ns);
     let mut b = host.task(1024);
-    b.vtime = at(b_ms);
+    b.entity.vtime = at(b_ms);
     b.cpu = 0;
     let preempts = host.policy.enqueue(&mut b, 0, EnqueueWhy::Wakeup, host.now_ns).preempt != 0;
-    assert_eq!((a.vtime, l.vtime, b.vtime), (at(10), at(l_ms), at(b_ms)));
+    assert_eq!((a.entity.vtime, l.entity.vtime, b.entity.vtime), (at(10), at(l_ms), at(b_ms)));
     (host, [a, l, b], preempts)
 }
 
@@ -68,7 +68,7 @@ fn a_task_preempted_among_many_runs_before_the_others() {
         let (mut host, [mut a, mut l, mut b], _) = example("linux-3.10", 7, 3);
         for _ in 0..others {
             let mut task = host.task(1024);
-            (task.vtime, task.cpu) = (START + 20 * MS, 0);
+            (task.entity.vtime, task.cpu) = (START + 20 * MS, 0);
             host.policy.enqueue(&mut task, 0, EnqueueWhy::Wakeup, host.now_ns);
         }
         host.policy.stopping(&mut a, 0, host.now_ns, true);
@@ -127,7 +127,7 @@ fn in_2007_the_running_tasks_weight_scaled_the_granularity() {
         let mut b = host.task(b_weight);
         b.cpu = 0;
         // 11 ms is inside the credit of both.
-        b.vtime = START - 11 * MS;
+        b.entity.vtime = START - 11 * MS;
         assert_eq!(
             host.policy.enqueue(&mut b, 0, EnqueueWhy::Wakeup, 0).preempt != 0,
             expected,

@@ -42,13 +42,13 @@ fn two_tasks_share_by_the_slice_rule() {
         host.now_ns += MS;
         assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 1);
         switch(&mut host, &mut a, &mut b, 0);
-        assert_eq!((a.slice_ns, a.vtime), (8 * MS, START + turn * 8 * MS));
+        assert_eq!((a.slice_ns, a.entity.vtime), (8 * MS, START + turn * 8 * MS));
         host.now_ns += 16 * MS - 2;
         assert_eq!(host.policy.tick(0, Some(&mut b), host.now_ns).resched, 0);
         host.now_ns += 2;
         assert_eq!(host.policy.tick(0, Some(&mut b), host.now_ns).resched, 1);
         switch(&mut host, &mut b, &mut a, 0);
-        assert_eq!(b.vtime, a.vtime, "equal again");
+        assert_eq!(b.entity.vtime, a.entity.vtime, "equal again");
     }
     assert_eq!((a.sum_exec_ns, b.sum_exec_ns), (80 * MS, 160 * MS));
 }
@@ -59,7 +59,11 @@ fn two_tasks_share_by_the_slice_rule() {
 fn at_the_end_of_a_slice_the_first_of_all_runs() {
     let mut host = host();
     let mut a = host.running(1024, 0);
-    let [mut ahead, mut behind] = [9, 8].map(|at| Task { vtime: START + at * MS, ..host.queued(1024, 0) });
+    let [mut ahead, mut behind] = [9, 8].map(|at| {
+        let mut task = host.queued(1024, 0);
+        task.entity.vtime = START + at * MS;
+        task
+    });
     host.now_ns = 8 * MS;
     assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 1, "24 / 3 ms");
     let dispatch = host.policy.dispatch(0, host.now_ns);
@@ -90,11 +94,11 @@ fn a_lone_task_runs_on_beyond_its_slice() {
     let mut a = host.running(1024, 0);
     host.now_ns = 100 * MS;
     assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 0);
-    assert_eq!(host.policy.cpu(0).min_vtime, START + 100 * MS, "the floor follows it");
+    assert_eq!(host.policy.cpu(0).queue.min_vtime, START + 100 * MS, "the floor follows it");
     host.queued(1024, 0);
     host.now_ns = 200 * MS;
     assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 1);
-    assert_eq!(host.policy.cpu(0).min_vtime, START + 100 * MS, "another task's key may be smaller");
+    assert_eq!(host.policy.cpu(0).queue.min_vtime, START + 100 * MS, "another task's key may be smaller");
 }
 
 #[test]
@@ -105,14 +109,14 @@ fn heavier_tasks_age_more_slowly() {
     host.now_ns = 10 * MS;
     host.policy.stopping(&mut heavy, 0, host.now_ns, true);
     host.policy.stopping(&mut light, 1, host.now_ns, true);
-    assert_eq!((heavy.vtime, light.vtime), (START + 5 * MS, START + 20 * MS));
+    assert_eq!((heavy.entity.vtime, light.entity.vtime), (START + 5 * MS, START + 20 * MS));
 }
 
 #[test]
 fn sleepers_get_half_the_latency_of_credit() {
     let mut host = host();
     let mut sleeper = host.sleeper(1024, 0);
-    assert_eq!(sleeper.vtime, START);
+    assert_eq!(sleeper.entity.vtime, START);
     let mut a = host.running(1024, 0);
     host.now_ns = 10 * MS;
     host.policy.tick(0, Some(&mut a), host.now_ns);
@@ -181,7 +185,7 @@ fn lag_survives_a_move_and_is_clamped() {
     host.now_ns = 5_000 * MS;
     let moved_key = |host: &mut Host, lag_ns: i64| {
         let mut task = host.queued(1024, 0);
-        task.vtime = (START + 1_000 * MS).wrapping_add_signed(lag_ns);
+        task.entity.vtime = (START + 1_000 * MS).wrapping_add_signed(lag_ns);
         let queued = host.policy.enqueue(&mut task, 4, EnqueueWhy::Moved, host.now_ns);
         assert_eq!(queued.reads, reads(&[(Cpu, 1), (Numa1, 1)]), "the old queue's floor is read");
         host.policy.quiescent(&mut task, host.now_ns);
@@ -227,11 +231,11 @@ fn weight_changes_load_and_future_charges_but_no_key() {
     host.now_ns = 4 * MS;
     host.policy.task_weight(&mut a, 2048, host.now_ns);
     host.policy.task_weight(&mut b, 512, host.now_ns);
-    assert_eq!((a.vtime, b.vtime), (START + 4 * MS, START), "charged at the old weight; the key stays");
+    assert_eq!((a.entity.vtime, b.entity.vtime), (START + 4 * MS, START), "charged at the old weight; the key stays");
     assert_eq!(host.policy.cpu(0).load, 2560);
     host.now_ns = 8 * MS;
     host.policy.stopping(&mut a, 0, host.now_ns, false);
-    assert_eq!(a.vtime, START + 6 * MS);
+    assert_eq!(a.entity.vtime, START + 6 * MS);
     assert_eq!(host.policy.cpu(0).load, 512);
     host.policy.task_weight(&mut b, 0, host.now_ns);
     assert_eq!(b.weight, 1, "weightless tasks would never age");

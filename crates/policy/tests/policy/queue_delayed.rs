@@ -55,7 +55,7 @@ fn a_sleeper_beyond_its_share_stays_queued_and_wakes_where_it_was() {
     let (mut host, mut a, _b) = example("fair-2024");
     host.now_ns += MS;
     let answer = wake(&mut host, &mut a);
-    assert_eq!((a.vtime - START, answer.key - START), (2 * MS, 3 * MS));
+    assert_eq!((a.entity.vtime - START, answer.key - START), (2 * MS, 3 * MS));
     assert_eq!((answer.preempt(), a.place), (Preempt::No, 1), "V is 1.5");
 }
 
@@ -64,7 +64,7 @@ fn a_sleeper_that_v_passes_with_the_charge_at_its_wake_up_keeps_its_place_and_ru
     let (mut host, mut a, _b) = example("fair-2024");
     host.now_ns += 5 * MS / 2;
     let answer = wake(&mut host, &mut a);
-    assert_eq!((a.vtime - START, answer.key - START), (2 * MS, 3 * MS), "V was 1 when B was picked");
+    assert_eq!((a.entity.vtime - START, answer.key - START), (2 * MS, 3 * MS), "V was 1 when B was picked");
     assert_eq!(answer.preempt(), Preempt::IfFirst, "V is 2.25, and B is at 2.5");
     assert!(may_run(&mut host, &mut a));
 }
@@ -76,7 +76,7 @@ fn a_sleeper_that_v_has_passed_wakes_at_v_of_the_last_charge_with_a_whole_slice(
     assert_eq!(host.policy.tick(0, Some(&mut b), host.now_ns).resched, 0);
     host.now_ns += 2 * MS / 5;
     let answer = wake(&mut host, &mut a);
-    assert_eq!((a.vtime - START, answer.key - START), (5 * MS / 2, 11 * MS / 2));
+    assert_eq!((a.entity.vtime - START, answer.key - START), (5 * MS / 2, 11 * MS / 2));
     assert_eq!(answer.preempt(), Preempt::IfFirst, "V is 2.7, and B is at 2.9");
 }
 
@@ -86,11 +86,11 @@ fn an_arrival_charges_the_running_task_for_the_next_sleeper_that_wakes() {
     host.now_ns += 5 * MS / 2;
     let mut c = host.task(1024);
     wake(&mut host, &mut c);
-    assert_eq!(c.vtime - START, 9 * MS / 4, "V");
+    assert_eq!(c.entity.vtime - START, 9 * MS / 4, "V");
     host.now_ns += 2 * MS / 5;
     let answer = wake(&mut host, &mut a);
     // At the arrival V was 2.25, of A at 2, B at 2.5 and C; without A it was 2.375.
-    assert_eq!((a.vtime - START, answer.key - START), (19 * MS / 8, 43 * MS / 8));
+    assert_eq!((a.entity.vtime - START, answer.key - START), (19 * MS / 8, 43 * MS / 8));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_sleeper_may_leave_for_a_wakee_from_6_18_on() {
         let mut c = host.task(1024);
         let answer = wake(&mut host, &mut c);
         // A, asleep at 2 with deadline 3, is eligible and would be the next.
-        assert_eq!((c.vtime - START, answer.preempt()), (12 * MS / 5, preempt), "B is at 2.8");
+        assert_eq!((c.entity.vtime - START, answer.preempt()), (12 * MS / 5, preempt), "B is at 2.8");
         assert!(may_run(&mut host, &mut a));
         host.policy.quiescent(&mut a, host.now_ns);
         assert!(may_run(&mut host, &mut c));
@@ -115,10 +115,10 @@ fn a_sleeper_that_would_run_leaves_without_credit() {
     assert_eq!(host.policy.tick(0, Some(&mut b), host.now_ns).resched, 1);
     host.policy.stopping(&mut b, 0, host.now_ns, true);
     host.policy.enqueue(&mut b, 0, EnqueueWhy::SliceEnd, host.now_ns);
-    assert_eq!((a.deadline - START, b.deadline - START), (3 * MS, 6 * MS));
+    assert_eq!((a.entity.deadline - START, b.entity.deadline - START), (3 * MS, 6 * MS));
     assert!(may_run(&mut host, &mut a), "V is 2.5");
     host.policy.quiescent(&mut a, host.now_ns);
-    assert_eq!((a.place, a.lag), (0, 0), "its lag would be 0.5");
+    assert_eq!((a.place, a.entity.lag), (0, 0), "its lag would be 0.5");
     assert_eq!((host.policy.cpu(0).nr_queued, host.policy.cpu(0).load), (1, 1024));
     assert!(may_run(&mut host, &mut b));
 }
@@ -133,12 +133,12 @@ fn a_sleeper_within_its_share_or_alone_leaves_at_once() {
         wake(&mut host, &mut a);
         host.policy.running(&mut a, 0, host.now_ns);
         let mut b = host.queued(1024, 0);
-        assert_eq!((sleep(&mut host, &mut a).stay, a.place, a.lag), (0, 0, 0), "at V");
+        assert_eq!((sleep(&mut host, &mut a).stay, a.place, a.entity.lag), (0, 0, 0), "at V");
         wake(&mut host, &mut a);
         host.policy.running(&mut b, 0, host.now_ns);
         host.now_ns += MS;
         put_back_and_run(&mut host, &mut b, &mut a);
-        assert_eq!((sleep(&mut host, &mut a).stay, a.lag), (0, (MS / 2) as i64), "behind V");
+        assert_eq!((sleep(&mut host, &mut a).stay, a.entity.lag), (0, (MS / 2) as i64), "behind V");
     }
 }
 
@@ -183,7 +183,7 @@ fn an_arrival_gives_the_running_task_its_next_slice() {
     // A is at 8 and beyond its deadline while B waits: that is enough.
     assert_eq!(wake(&mut host, &mut c).preempt(), Preempt::Yes);
     host.policy.tick(0, Some(&mut a), host.now_ns);
-    assert_eq!(a.deadline - START, 11 * MS);
+    assert_eq!(a.entity.deadline - START, 11 * MS);
 }
 
 /// A runs at `ran_ns` past its deadline, 3, and B waits at 4. Returns what a tick says then. A has been picked again at
@@ -197,7 +197,7 @@ fn resched_after_parity(queue: &str, ran_ns: u64) -> u32 {
     host.now_ns = 7 * MS;
     // V is 3.5; A, at 3, has got a deadline of 6, B has one of 7.
     assert_eq!(host.policy.tick(0, Some(&mut a), host.now_ns).resched, 1);
-    assert_eq!((a.deadline - START, b.deadline - START), (6 * MS, 7 * MS));
+    assert_eq!((a.entity.deadline - START, b.entity.deadline - START), (6 * MS, 7 * MS));
     run_again(&mut host, &mut a);
     host.now_ns += ran_ns;
     host.policy.tick(0, Some(&mut a), host.now_ns).resched
@@ -221,7 +221,7 @@ fn a_move_gives_a_whole_slice_in_6_6() {
         host.now_ns = 2 * MS;
         host.policy.stopping(&mut a, 0, host.now_ns, true);
         host.policy.enqueue(&mut a, 5, EnqueueWhy::Moved, host.now_ns);
-        assert_eq!(a.deadline - a.vtime, left, "{queue}");
+        assert_eq!(a.entity.deadline - a.entity.vtime, left, "{queue}");
     }
 }
 
@@ -277,11 +277,11 @@ proptest! {
             for task in queued {
                 if host.policy.may_run(task, 0, now_ns).run != 0 {
                     host.policy.quiescent(task, now_ns);
-                    prop_assert!(task.lag <= 0);
+                    prop_assert!(task.entity.lag <= 0);
                 }
             }
         }
         prop_assert!(tasks.iter().all(|task| task.place == 0));
-        prop_assert_eq!(host.policy.cpu(0).fair.charged, 0);
+        prop_assert_eq!(host.policy.cpu(0).queue.charged, 0);
     }
 }

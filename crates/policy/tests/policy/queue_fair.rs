@@ -31,12 +31,12 @@ fn the_earliest_eligible_deadline_runs() {
     let mut host = host();
     let (mut b, mut c) = (host.task(1024), host.task(2048));
     let mut a = host.running(1024, 0);
-    assert_eq!((a.vtime, a.deadline), (START, START + 3 * MS));
+    assert_eq!((a.entity.vtime, a.entity.deadline), (START, START + 3 * MS));
     host.now_ns = MS;
     assert_eq!(wake(&mut host, &mut b, 0), (4 * MS, 0), "V is 1; A is at 1, not beyond it");
     host.now_ns = 2 * MS;
     assert_eq!(wake(&mut host, &mut c, 0), (3 * MS, 1), "V is 1.5, A at 2");
-    assert_eq!(c.vtime, START + 3 * MS / 2);
+    assert_eq!(c.entity.vtime, START + 3 * MS / 2);
     assert_eq!(put_back(&mut host, &mut a, 0), 3 * MS);
     assert_eq!([&mut a, &mut b, &mut c].map(|task| may_run(&mut host, task)), [false, true, true]);
     host.policy.running(&mut c, 0, host.now_ns);
@@ -44,7 +44,7 @@ fn the_earliest_eligible_deadline_runs() {
     assert_eq!(host.policy.tick(0, Some(&mut c), host.now_ns).resched, 0);
     host.now_ns += 2;
     assert_eq!(host.policy.tick(0, Some(&mut c), host.now_ns).resched, 1);
-    assert_eq!((c.vtime, c.deadline), (START + 3 * MS, START + 9 * MS / 2));
+    assert_eq!((c.entity.vtime, c.entity.deadline), (START + 3 * MS, START + 9 * MS / 2));
     put_back(&mut host, &mut c, 0);
     assert_eq!(
         [&mut a, &mut b, &mut c].map(|task| may_run(&mut host, task)),
@@ -63,22 +63,22 @@ fn lag_lasts_through_sleep_and_is_limited() {
     host.now_ns = 4 * MS;
     // A is at 4, B at 0, V is 2: B's lag is 2 ms. Alone with A's 1024 it would be inflated to 4 ms.
     host.policy.quiescent(&mut b, host.now_ns);
-    assert_eq!(b.lag, 2 * MS as i64);
+    assert_eq!(b.entity.lag, 2 * MS as i64);
     host.now_ns = 10 * MS;
     wake(&mut host, &mut b, 0);
     // A is at 10. B is placed at 10 - 4 = 6; V becomes 8, and B's lag is 2 ms again.
-    assert_eq!((b.vtime, b.deadline), (START + 6 * MS, START + 9 * MS));
+    assert_eq!((b.entity.vtime, b.entity.deadline), (START + 6 * MS, START + 9 * MS));
     host.policy.quiescent(&mut b, host.now_ns);
-    assert_eq!(b.lag, 2 * MS as i64, "preserved");
+    assert_eq!(b.entity.lag, 2 * MS as i64, "preserved");
     wake(&mut host, &mut b, 0);
     host.now_ns = 50 * MS;
     host.policy.quiescent(&mut b, host.now_ns);
-    assert_eq!(b.lag, 6 * MS as i64, "V is 28, B at 6: two slices at most");
+    assert_eq!(b.entity.lag, 6 * MS as i64, "V is 28, B at 6: two slices at most");
     host.policy.stopping(&mut a, 0, host.now_ns, false);
-    assert_eq!(a.lag, 0, "the last one is at V");
+    assert_eq!(a.entity.lag, 0, "the last one is at V");
     host.now_ns = 60 * MS;
     wake(&mut host, &mut b, 0);
-    assert_eq!((b.lag, b.vtime), (0, host.policy.cpu(0).min_vtime), "no other task to be behind");
+    assert_eq!((b.entity.lag, b.entity.vtime), (0, host.policy.cpu(0).queue.min_vtime), "no other task to be behind");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_new_task_has_half_a_slice_to_its_deadline() {
     let mut child = Task::default();
     host.policy.task_init(&mut child, 9, 1024, TASK_NEW);
     let queued = host.policy.enqueue(&mut child, 0, EnqueueWhy::Fork, host.now_ns);
-    assert_eq!((child.vtime - START, queued.key - START), (2 * MS, 7 * MS / 2));
+    assert_eq!((child.entity.vtime - START, queued.key - START), (2 * MS, 7 * MS / 2));
     assert_eq!((queued.preempt, child.flags), (0, 0), "the parent is at V");
 }
 
@@ -104,7 +104,7 @@ fn a_move_keeps_lag_and_what_is_left_of_the_slice() {
     host.now_ns = 102 * MS;
     // CPU 0: A at 102, the other at 100, V = 101: lag 1, 3 left. CPU 5: its task at 2; inflated, 2 behind that.
     let queued = host.policy.enqueue(&mut moved, 5, EnqueueWhy::Moved, host.now_ns);
-    assert_eq!((moved.vtime, queued.key), (START, START + 3 * MS));
+    assert_eq!((moved.entity.vtime, queued.key), (START, START + 3 * MS));
     assert_eq!(queued.preempt, 1, "its lag is 1 ms, the running task's -1");
     host.policy.stopping(&mut there, 5, host.now_ns, true);
     host.policy.enqueue(&mut there, 5, EnqueueWhy::SliceEnd, host.now_ns);
@@ -114,7 +114,7 @@ fn a_move_keeps_lag_and_what_is_left_of_the_slice() {
     put_back(&mut host, &mut moved, 5);
     // Here V = (1 + 2) / 2, its lag 0.5 ms, 2 ms of its slice are left. CPU 0 has A alone, at 103.
     let queued = host.policy.enqueue(&mut moved, 0, EnqueueWhy::Moved, host.now_ns);
-    assert_eq!((moved.vtime - START, queued.key - START), (102 * MS, 104 * MS));
+    assert_eq!((moved.entity.vtime - START, queued.key - START), (102 * MS, 104 * MS));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_running_task_that_got_another_slice_gives_way_to_an_earlier_deadline() {
     host.now_ns = 3 * MS;
     // Its deadline is 0.75 and it is at 0.75 now, A is at 0: V = 0.6. resched decides about the next slice.
     assert_eq!(host.policy.tick(0, Some(&mut heavy), host.now_ns).resched, 1);
-    assert_eq!(heavy.deadline, START + 3 * MS / 2);
+    assert_eq!(heavy.entity.deadline, START + 3 * MS / 2);
     assert!(may_run(&mut host, &mut a), "beyond V: A, though its deadline is 3");
     let dispatch = host.policy.dispatch(0, host.now_ns);
     assert_eq!(dispatch.keep_slice_ns, 3 * MS, "with that slice it would go on");
@@ -176,7 +176,7 @@ fn shares_follow_weights() {
         }
         put_back(&mut host, &mut tasks[running], 0);
         let mut order: Vec<usize> = (0..3).collect();
-        order.sort_by_key(|&task| tasks[task].deadline);
+        order.sort_by_key(|&task| tasks[task].entity.deadline);
         running = order.into_iter().find(|&task| may_run(&mut host, &mut tasks[task])).unwrap();
         host.policy.running(&mut tasks[running], 0, host.now_ns);
     }

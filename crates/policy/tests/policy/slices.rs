@@ -49,7 +49,7 @@ fn example(slice_ns: u64) -> (Host, Task, Task) {
     run(&mut host, &mut b);
     host.now_ns = MS;
     switch(&mut host, &mut b, &mut a);
-    assert_eq!((b.vtime - START, a.vtime - START, a.deadline - START), (MS, 0, 20 * MS));
+    assert_eq!((b.entity.vtime - START, a.entity.vtime - START, a.entity.deadline - START), (MS, 0, 20 * MS));
     (host, a, b)
 }
 
@@ -58,11 +58,11 @@ fn the_worked_example() {
     let (mut host, mut a, mut b) = example(0);
     assert!(!tick(&mut host, &mut a, 5 * MS / 2), "protected, though V is 1.75");
     assert!(tick(&mut host, &mut a, MS / 2), "until 2.8");
-    assert_eq!(a.vtime - START, 3 * MS);
+    assert_eq!(a.entity.vtime - START, 3 * MS);
     assert!(may_run(&mut host, &mut b));
     switch(&mut host, &mut a, &mut b);
     assert!(tick(&mut host, &mut b, 4 * MS));
-    assert_eq!((b.vtime - START, b.deadline - START), (5 * MS, 5 * MS + 2_800_000));
+    assert_eq!((b.entity.vtime - START, b.entity.deadline - START), (5 * MS, 5 * MS + 2_800_000));
     assert!(may_run(&mut host, &mut a), "V is 4");
     switch(&mut host, &mut b, &mut a);
     assert!(!tick(&mut host, &mut a, 2 * MS) && tick(&mut host, &mut a, MS), "until 5.8");
@@ -72,7 +72,7 @@ fn the_worked_example() {
 fn equal_slices_protect_to_the_deadline() {
     let (mut host, mut a, _b) = example(20 * MS);
     assert!(!tick(&mut host, &mut a, 19 * MS) && tick(&mut host, &mut a, MS));
-    assert_eq!(a.deadline - START, 40 * MS, "its own slice again");
+    assert_eq!(a.entity.deadline - START, 40 * MS, "its own slice again");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_shorter_slice_preempts_by_its_deadline() {
             host.now_ns = MS;
             let mut b = asks(&mut host, slice_ns);
             let answer = wake(&mut host, &mut b);
-            assert_eq!(b.vtime - START, MS, "V");
+            assert_eq!(b.entity.vtime - START, MS, "V");
             (answer.key - START - MS, answer.preempt() != Preempt::No, may_run(&mut host, &mut b))
         };
         assert_eq!(at_1(500_000), (500_000, true, true), "{queue}: its deadline is 1.5, A's 2.8 or 3");
@@ -106,9 +106,9 @@ fn what_a_shorter_slice_takes_from_the_running_task() {
         // Twice its lag beyond V = 1, because it moves V: at 3, V is 2.
         let mut b = asks(&mut host, 5 * MS);
         b.cpu = 0;
-        b.lag = -(MS as i64);
+        b.entity.lag = -(MS as i64);
         let answer = wake(&mut host, &mut b);
-        assert_eq!((b.vtime - START, answer.preempt()), (3 * MS, Preempt::No), "{queue}");
+        assert_eq!((b.entity.vtime - START, answer.preempt()), (3 * MS, Preempt::No), "{queue}");
         (host, a)
     };
     let (mut host, mut a) = arrives("fair-2025");
@@ -136,11 +136,11 @@ fn the_protection_of_6_12_is_lost_for_as_long_as_the_task_runs() {
 #[test]
 fn slices_have_limits_and_some_kernels_have_none() {
     let mut host = host("fair-2024");
-    let slices = [1, 250_000, 4_000_000_000, 0].map(|ns| asks(&mut host, ns).own_slice_ns);
+    let slices = [1, 250_000, 4_000_000_000, 0].map(|ns| asks(&mut host, ns).entity.own_slice_ns);
     assert_eq!(slices, [100_000, 250_000, 100_000_000, 0]);
     for queue in ["fair-2023", "cfs-2018", "fair-2024+groups=exact"] {
         let mut host = self::host(queue);
-        assert_eq!(asks(&mut host, MS).own_slice_ns, 0, "{queue}");
+        assert_eq!(asks(&mut host, MS).entity.own_slice_ns, 0, "{queue}");
     }
 }
 
@@ -154,16 +154,16 @@ fn lag_is_limited_by_the_own_slice() {
     host.now_ns = 10 * MS;
     host.policy.stopping(&mut a, 0, host.now_ns, true);
     host.policy.quiescent(&mut b, host.now_ns);
-    assert_eq!(b.lag, MS as i64, "a tick, which is more than two slices");
+    assert_eq!(b.entity.lag, MS as i64, "a tick, which is more than two slices");
     host.policy.task_slice(&mut b, 4_000_000);
     wake(&mut host, &mut b);
-    b.vtime = START;
+    b.entity.vtime = START;
     host.now_ns = 60 * MS;
     run(&mut host, &mut a);
     host.now_ns = 120 * MS;
     host.policy.tick(0, Some(&mut a), host.now_ns);
     host.policy.quiescent(&mut b, host.now_ns);
-    assert_eq!(b.lag, 8 * MS as i64, "two slices");
+    assert_eq!(b.entity.lag, 8 * MS as i64, "two slices");
 }
 
 #[test]
@@ -171,11 +171,11 @@ fn a_running_task_has_its_new_slice_after_this_one() {
     let mut host = host("fair-2024");
     let mut a = host.running(1024, 0);
     host.policy.task_slice(&mut a, 7_000_000);
-    assert_eq!(a.deadline - START, 3 * MS);
+    assert_eq!(a.entity.deadline - START, 3 * MS);
     host.now_ns = 3 * MS;
     let mut b = host.task(1024);
     wake(&mut host, &mut b);
     host.policy.tick(0, Some(&mut a), host.now_ns);
-    assert_eq!(a.deadline - START, 10 * MS, "also if an arrival has ended the slice");
-    assert_eq!(host.policy.cpu(0).fair.nr_own, 1);
+    assert_eq!(a.entity.deadline - START, 10 * MS, "also if an arrival has ended the slice");
+    assert_eq!(host.policy.cpu(0).slices.nr_own, 1);
 }

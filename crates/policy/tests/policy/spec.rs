@@ -82,10 +82,10 @@ fn a_kernel_by_its_version_is_its_nearest_policy_and_takes_overrides() {
     }
     assert_eq!(
         spec("linux-6.6+idle=nearest"),
-        spec("linux-6.12+cluster=spread+queue=fair-2023+idle=nearest")
+        spec("linux-6.12+groups=queues+cluster=spread+queue=fair-2023+idle=nearest")
     );
     assert_eq!(spec("linux-6.1+cluster=off"), spec("linux-5.12+form=util"));
-    assert_eq!(spec("linux-6.8").to_string(), "linux-6.12+queue=fair-2023");
+    assert_eq!(spec("linux-6.8").to_string(), "linux-6.12+groups=queues+queue=fair-2023");
 }
 
 #[test]

@@ -359,7 +359,7 @@ void BPF_STRUCT_OPS(wakelab_set_weight, struct task_struct *p, u32 weight)
 	if (!tctx)
 		return;
 	wl_task_weight(&policy, &tctx->task, task_weight(weight), bpf_ktime_get_ns());
-	if (own_slice_ns(p) != tctx->task.own_slice_ns)
+	if (own_slice_ns(p) != tctx->task.entity.own_slice_ns)
 		wl_task_slice(&policy, &tctx->task, own_slice_ns(p));
 }
 

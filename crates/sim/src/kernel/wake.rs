@@ -289,6 +289,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return;
         }
         c.resched_at_ns = 0;
+        if let Some(sender) = sender
+            && c.busy
+            && self.costs.remote_preempt_delay_ns > 0
+        {
+            let flight_ns = self.costs.ipi_flight_ns[self.distances.between(sender, target).index()];
+            let interrupt_ns = self.costs.ipi_send_ns + flight_ns + self.costs.ipi_handle_ns;
+            c.resched_at_ns = self.hardware.now_ns + interrupt_ns + self.costs.remote_preempt_delay_ns;
+        }
         self.send_ipi(sender, target);
     }
 

@@ -256,19 +256,29 @@ impl Model {
         }
     }
 
-    /// Learns from the switch-in of a task for which its waker, which ran on `cpu`, gives way.
+    /// Learns from the switch-in of a task for which another one, which ran on `cpu`, gives way: its waker, or a task
+    /// that a waker on another CPU has interrupted. That waker has paid for the interrupt.
     fn learn_preemption(&mut self, cpu: u32, index: TaskIndex) {
         let task = &self.tasks[index as usize];
-        let Some((from, woken_ns)) = task.woken_from else { return };
-        let gave_way = |waker: TaskIndex| self.tasks[waker as usize].state == State::Runnable;
+        let (Some((from, woken_ns)), Some(prev)) = (task.woken_from, self.cpus[cpu as usize].prev) else {
+            return;
+        };
         let latency_ns = self.now_ns - woken_ns;
-        if from == cpu
-            && task.state == State::Runnable
-            && task.watched.woken_at() == Some(woken_ns)
-            && task.woken_by == self.cpus[cpu as usize].prev
-            && task.woken_by.is_some_and(gave_way)
-            && latency_ns <= CALL_NS_MAX
+        if task.state != State::Runnable
+            || task.watched.woken_at() != Some(woken_ns)
+            || self.tasks[prev as usize].state != State::Runnable
+            || latency_ns > CALL_NS_MAX
         {
+            return;
+        }
+        let waker = task.woken_by;
+        if from != cpu {
+            self.learnt.interrupting_ns.push(latency_ns);
+            if let (Some(waker), Some(recorded)) = (waker, &self.recorded) {
+                let send_ns = recorded.costs.ipi_send_ns;
+                self.charge_kernel(waker, send_ns);
+            }
+        } else if waker == Some(prev) {
             self.learnt.preempting_ns.push(latency_ns);
         }
     }
