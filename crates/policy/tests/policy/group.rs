@@ -106,7 +106,10 @@ fn shares_and_groups_change_while_tasks_run() {
     assert_eq!((task.entity.vtime - START, task.group), (8 * MS, 1));
     assert_eq!([1, 2].map(|slot| host.policy.group_cpu(slot, 0).load), [1024, 0]);
     host.policy.task_group(&mut task, 0, host.now_ns);
-    assert_eq!((host.policy.cpu(0).total, host.policy.cpu(0).load, task.entity.hweight), (1024, 1024, 1024 * 1024));
+    assert_eq!(
+        (host.policy.cpu(0).total, host.policy.cpu(0).load, task.entity.hweight),
+        (1024, 1024, 1024 * 1024)
+    );
     assert_eq!(host.policy.cpu(0).queue.curr_weight, 1024 * HWEIGHT_ONE);
 }
 

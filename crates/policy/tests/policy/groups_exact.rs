@@ -39,7 +39,11 @@ fn v_grows_by_time_over_shares() {
     host.policy.tick(1, Some(&mut b), 8 * MS);
     assert_eq!(host.policy.group_cpu(1, 0).exact.part, START + 6 * MS);
     assert_eq!(host.policy.group_cpu(2, 0).exact.part, START + 4 * MS);
-    assert_eq!((a.sum_exec_ns, a.entity.vtime, b.entity.vtime), (6 * MS, 6 * MS, 8 * MS), "inside their groups, by weight");
+    assert_eq!(
+        (a.sum_exec_ns, a.entity.vtime, b.entity.vtime),
+        (6 * MS, 6 * MS, 8 * MS),
+        "inside their groups, by weight"
+    );
 }
 
 /// CPU 0 runs B, behind which A waits; CPU 1 runs B. After 1 ms B has received 2 ms: CPU 0 picks A at its tick.

@@ -231,7 +231,11 @@ fn weight_changes_load_and_future_charges_but_no_key() {
     host.now_ns = 4 * MS;
     host.policy.task_weight(&mut a, 2048, host.now_ns);
     host.policy.task_weight(&mut b, 512, host.now_ns);
-    assert_eq!((a.entity.vtime, b.entity.vtime), (START + 4 * MS, START), "charged at the old weight; the key stays");
+    assert_eq!(
+        (a.entity.vtime, b.entity.vtime),
+        (START + 4 * MS, START),
+        "charged at the old weight; the key stays"
+    );
     assert_eq!(host.policy.cpu(0).load, 2560);
     host.now_ns = 8 * MS;
     host.policy.stopping(&mut a, 0, host.now_ns, false);

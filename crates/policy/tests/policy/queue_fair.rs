@@ -78,7 +78,11 @@ fn lag_lasts_through_sleep_and_is_limited() {
     assert_eq!(a.entity.lag, 0, "the last one is at V");
     host.now_ns = 60 * MS;
     wake(&mut host, &mut b, 0);
-    assert_eq!((b.entity.lag, b.entity.vtime), (0, host.policy.cpu(0).queue.min_vtime), "no other task to be behind");
+    assert_eq!(
+        (b.entity.lag, b.entity.vtime),
+        (0, host.policy.cpu(0).queue.min_vtime),
+        "no other task to be behind"
+    );
 }
 
 #[test]

@@ -49,7 +49,12 @@ fn the_example_of_the_header() {
         assert!(is_overdue(&mut host, &mut light_task) && !is_overdue(&mut host, &mut heavy), "{text}");
 
         host.switch_in(&mut light_task, 0);
-        assert!(light_task.entity.vtime <= heavy.entity.vtime, "{text}: {} {}", light_task.entity.vtime, heavy.entity.vtime);
+        assert!(
+            light_task.entity.vtime <= heavy.entity.vtime,
+            "{text}: {} {}",
+            light_task.entity.vtime,
+            heavy.entity.vtime
+        );
         assert!(!put_back(&mut host, &mut light_task, 1005), "{text}: H has waited for 4 ms");
         host.switch_in(&mut heavy, 0);
         // H waited from 1.001 s on, which is all that the CPU knows: the walk is for nothing.
