@@ -419,19 +419,18 @@ WL_INLINE u32 wl_queues_is_best(struct wl_cpu *c, u32 slot, u64 deadline)
 }
 
 /*
- * Nothing runs on cpu. May e, by this id, run next as far as q is concerned? It must be eligible;
- * and what ran last, if that is still protected and eligible, comes before all others.
+ * Nothing runs on cpu. May what has this id and vtime run next as far as q is concerned? It must be
+ * eligible; and what ran last, if that is still protected and eligible, comes before all others.
  */
 WL_FN u32 wl_queues_may_follow(struct wl_policy *p WL_ARG, u32 cpu,
-			       const struct wl_run_queue *q WL_ARG,
-			       const struct wl_entity *e WL_ARG, u64 id)
+			       const struct wl_run_queue *q WL_ARG, u64 vtime, u64 id)
 {
 	u64 mean = wl_fair_mean_from(p, cpu, q, wl_read_once(q->min_vtime), 0);
-	u64 last = wl_read_once(q->last), vtime = wl_read_once(q->curr_vtime);
+	u64 last = wl_read_once(q->last), last_vtime = wl_read_once(q->curr_vtime);
 
-	if (last && last != id + 1 && vtime <= mean && wl_fair_protected(q, vtime))
+	if (last && last != id + 1 && last_vtime <= mean && wl_fair_protected(q, last_vtime))
 		return 0;
-	return e->vtime <= mean;
+	return vtime <= mean;
 }
 
 /* Should t, queued on cpu, run there now? */
@@ -453,12 +452,12 @@ WL_FN u32 wl_queues_may_run(struct wl_policy *p WL_ARG, const struct wl_task *t 
 		vtime = wl_curr_vtime(&c->queue, now_ns);
 		if (!wl_fair_preempts(p, cpu, &c->queue, &up, vtime, now_ns))
 			return 0;
-	} else if (!wl_queues_may_follow(p, cpu, &c->queue, &up,
+	} else if (!wl_queues_may_follow(p, cpu, &c->queue, up.vtime,
 					 gc ? wl_queues_id(t->group) : t->id)) {
 		return 0;
 	}
 	if (gc && !wl_read_once(gc->queue.runs) &&
-	    !wl_queues_may_follow(p, cpu, &gc->queue, &t->entity, t->id))
+	    !wl_queues_may_follow(p, cpu, &gc->queue, t->entity.vtime, t->id))
 		return 0;
 	return wl_queues_is_best(c, t->group, deadline);
 }

@@ -227,7 +227,7 @@ mod tests {
             error.to_string()
         };
         let text = error(&["--groups", "equal"]);
-        assert!(text.contains("task-weight, shares, load, exact"), "{text}");
+        assert!(text.contains("task-weight, shares, load, queues, exact"), "{text}");
         let text = error(&["--monitor", "0"]);
         assert!(text.contains("1..=86400"), "{text}");
         let text = error(&["--monitor", "1", "--stats", "1"]);
