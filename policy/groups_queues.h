@@ -208,20 +208,27 @@ WL_INLINE void wl_queues_left(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns
 /* ------------------------------------------------------------------ what runs */
 
 /* A task of this group that runs on cpu is charged for this time. */
-WL_INLINE void wl_queues_charge(struct wl_policy *p, u32 slot, u32 cpu, u64 delta_ns, u64 now_ns)
+WL_FN int wl_queues_charges(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 delta_ns, u64 now_ns)
 {
 	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_entity e;
 
 	if (!gc)
-		return;
+		return 0;
 	e = wl_queues_entity(gc);
 	wl_fair_take_slice(p, &c->queue, &e);
 	wl_fair_charge_entity(p, &c->queue, &e, delta_ns, now_ns);
 	wl_fair_alone(p, c, &c->queue, &e);
 	wl_write_once(c->queue.min_vtime, wl_fair_mean_from(p, cpu, &c->queue, e.vtime, 1));
 	gc->entity = e;
+	return 0;
+}
+
+WL_INLINE void wl_queues_charge(struct wl_policy *p, u32 slot, u32 cpu, u64 delta_ns, u64 now_ns)
+{
+	if (wl_nests(p))
+		wl_queues_charges(p, slot, cpu, delta_ns, now_ns);
 }
 
 /* A task of this group is about to run on cpu, where nothing runs now. */
@@ -264,17 +271,18 @@ WL_INLINE void wl_queues_stop(struct wl_policy *p, const struct wl_task *t)
 }
 
 /* A task of this group that was overdue is about to run on cpu. */
-WL_INLINE void wl_queues_forgive(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns)
+WL_FN int wl_queues_forgive(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
 {
 	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
 
 	struct wl_entity e;
 
 	if (!gc)
-		return;
+		return 0;
 	e = wl_queues_entity(gc);
 	wl_fair_forgive(p, &wl_cpu_of(p, cpu)->queue, &e, wl_queues_mean(p, cpu, now_ns));
 	gc->entity = e;
+	return 0;
 }
 
 /* How much longer t may run until its deadline, or that of its group. */
@@ -384,7 +392,7 @@ WL_INLINE void wl_queues_ask_within(struct wl_policy *p, const struct wl_task *t
 }
 
 /* The host will choose a task of cpu's own queue: how should it look? */
-WL_INLINE u32 wl_queues_pick(struct wl_policy *p, u32 cpu)
+WL_FN u32 wl_queues_pick(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	u32 several = wl_nests(p) && wl_read_once(wl_cpu_of(p, cpu)->queue.nr) > 1;
 

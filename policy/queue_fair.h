@@ -197,7 +197,8 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 }
 
 /* Does t, which has arrived in a queue of cpu where it meets what runs, preempt that? */
-WL_INLINE u32 wl_fair_arrival_preempts(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+WL_FN u32 wl_fair_arrival_preempts(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
+				   u64 now_ns)
 {
 	struct wl_meeting at = wl_queues_meet(p, t, cpu);
 	u64 vtime = wl_curr_vtime(at.queue, now_ns);
@@ -422,7 +423,7 @@ WL_INLINE u64 wl_fair_curr_left_ns(const struct wl_run_queue *q, u64 now_ns)
 }
 
 /* The slice with which the running task of cpu may go on; at least 1 ns. */
-WL_INLINE u64 wl_fair_keep_ns(struct wl_policy *p, u32 cpu, u64 now_ns)
+WL_FN u64 wl_fair_keep_ns(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 keep_ns = wl_fair_curr_left_ns(&c->queue, now_ns), own_ns;
