@@ -130,6 +130,20 @@ WL_INLINE void wl_fair_forget(struct wl_policy *p, struct wl_run_queue *q, u64 i
 		wl_write_once(q->last, 0);
 }
 
+/* Adds an entity to S. */
+WL_INLINE void wl_fair_add(struct wl_run_queue *q, const struct wl_entity *e)
+{
+	wl_atomic_add(&q->charged, e->hweight);
+	wl_atomic_add(&q->vtime_sum, e->vtime * e->hweight);
+}
+
+/* Takes an entity out of S. */
+WL_INLINE void wl_fair_remove(struct wl_run_queue *q, const struct wl_entity *e)
+{
+	wl_atomic_add(&q->vtime_sum, 0 - e->vtime * e->hweight);
+	wl_atomic_add(&q->charged, 0 - (u64)e->hweight);
+}
+
 /* Takes an entity out of S, and keeps its lag from V, the mean. */
 WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
 			struct wl_entity *e WL_ARG, u64 mean)
@@ -139,8 +153,7 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_AR
 
 	lag = lag < most ? lag : most;
 	e->lag = mean >= e->vtime ? (s64)lag : -(s64)lag;
-	wl_atomic_add(&q->vtime_sum, 0 - e->vtime * e->hweight);
-	wl_atomic_add(&q->charged, 0 - (u64)e->hweight);
+	wl_fair_remove(q, e);
 	wl_write_once(q->min_vtime, mean);
 	return 0;
 }
@@ -171,13 +184,6 @@ WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG
 		e->vtime = mean > lag ? mean - lag : 0;
 	e->deadline = e->vtime + slice;
 	return 0;
-}
-
-/* Adds an entity to S. */
-WL_INLINE void wl_fair_add(struct wl_run_queue *q, const struct wl_entity *e)
-{
-	wl_atomic_add(&q->charged, e->hweight);
-	wl_atomic_add(&q->vtime_sum, e->vtime * e->hweight);
 }
 
 /* Sets the hweight of an entity that is in no S. */

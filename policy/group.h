@@ -195,6 +195,14 @@ WL_INLINE u64 wl_total(struct wl_policy *p, struct wl_cpu *c)
 	return p->params.nr_groups ? wl_read_once(c->total) : wl_read_once(c->load);
 }
 
+/* An hweight within its limits. */
+WL_INLINE u64 wl_hweight_clamped(u64 hweight)
+{
+	if (hweight < WL_HWEIGHT_MIN)
+		return WL_HWEIGHT_MIN;
+	return hweight <= ~0u ? hweight : ~0u;
+}
+
 /*
  * The hweight of a task in a group, on cpu. joins: it is not counted there yet, but taken as if it
  * were.
@@ -229,9 +237,7 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 		hweight = wl_div(hweight * weight, sharing ? sharing : load);
 		at = wl_get(g->parent);
 	}
-	if (hweight < WL_HWEIGHT_MIN)
-		return WL_HWEIGHT_MIN;
-	return hweight <= ~0u ? hweight : ~0u;
+	return wl_hweight_clamped(hweight);
 }
 
 WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)

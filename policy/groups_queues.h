@@ -52,20 +52,20 @@ enum wl_queues_walk {
 	WL_QUEUES_FOUND,  /* best_slot and best_deadline are those of the best so far */
 };
 
+/* A group's record on cpu, if it has a queue there. */
+WL_INLINE struct wl_group_cpu *wl_queues_group(struct wl_policy *p, u32 slot, u32 cpu)
+{
+	return wl_nests(p) && slot ? wl_group_cpu_at(p, slot, cpu) : 0;
+}
+
 /*
  * The queue of a group's tasks on cpu; without queues of groups, and for slot 0, the CPU's queue.
  */
 WL_INLINE struct wl_run_queue *wl_queue_of(struct wl_policy *p, u32 slot, u32 cpu)
 {
-	struct wl_group_cpu *gc = wl_nests(p) && slot ? wl_group_cpu_at(p, slot, cpu) : 0;
+	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
 
 	return gc ? &gc->queue : &wl_cpu_of(p, cpu)->queue;
-}
-
-/* A group's record on cpu, if it has a queue there. */
-WL_INLINE struct wl_group_cpu *wl_queues_group(struct wl_policy *p, u32 slot, u32 cpu)
-{
-	return wl_nests(p) && slot ? wl_group_cpu_at(p, slot, cpu) : 0;
 }
 
 /* What stands for a group in the CPU's queue. */
@@ -110,9 +110,7 @@ WL_FN u64 wl_queues_hweight(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 		hweight = wl_div(hweight * wl_group_weight(g, gc), wl_read_once(gc->load));
 		at = wl_get(g->parent);
 	}
-	if (hweight < WL_HWEIGHT_MIN)
-		return WL_HWEIGHT_MIN;
-	return hweight <= ~0u ? hweight : ~0u;
+	return wl_hweight_clamped(hweight);
 }
 
 /* What the group of gc weighs on cpu may have changed. While it runs, it is weighed at ticks. */
@@ -274,7 +272,6 @@ WL_INLINE void wl_queues_stop(struct wl_policy *p, const struct wl_task *t)
 WL_FN int wl_queues_forgive(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
 {
 	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
-
 	struct wl_entity e;
 
 	if (!gc)
@@ -301,12 +298,18 @@ WL_INLINE u64 wl_queues_left_ns(struct wl_policy *p, const struct wl_task *t)
 
 /* ------------------------------------------------------------------ ticks */
 
-/* Does anything wait in the queue of this group's tasks on cpu, where one of them runs? */
-WL_INLINE u32 wl_queues_wait_beside(struct wl_policy *p, u32 slot, u32 cpu)
+/* Does anything wait in the queue q of cpu, where something runs? */
+WL_INLINE u32 wl_queues_others(struct wl_policy *p, const struct wl_run_queue *q, u32 cpu)
 {
 	if (wl_nests(p))
-		return wl_read_once(wl_queue_of(p, slot, cpu)->nr) > 1;
+		return wl_read_once(q->nr) > 1;
 	return wl_read_once(wl_cpu_of(p, cpu)->nr_queued);
+}
+
+/* The same of the queue of this group's tasks, one of which runs. */
+WL_INLINE u32 wl_queues_wait_beside(struct wl_policy *p, u32 slot, u32 cpu)
+{
+	return wl_queues_others(p, wl_queue_of(p, slot, cpu), cpu);
 }
 
 /*
@@ -369,14 +372,6 @@ WL_INLINE struct wl_run_queue *wl_queues_meet_in(struct wl_policy *p, const stru
 	struct wl_group_cpu *gc = wl_queues_group(p, t->group, cpu);
 
 	return gc && wl_read_once(gc->queue.runs) ? &gc->queue : &wl_cpu_of(p, cpu)->queue;
-}
-
-/* How many wait in the queue q of cpu, where something runs. */
-WL_INLINE u32 wl_queues_others(struct wl_policy *p, const struct wl_run_queue *q, u32 cpu)
-{
-	if (wl_nests(p))
-		return wl_read_once(q->nr) > 1;
-	return wl_read_once(wl_cpu_of(p, cpu)->nr_queued);
 }
 
 /*

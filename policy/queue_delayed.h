@@ -99,8 +99,7 @@ WL_FN int wl_delayed_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 
 	if (e->vtime >= wl_delayed_mean(p, t))
 		return 0;
-	wl_atomic_add(&q->vtime_sum, 0 - e->vtime * e->hweight);
-	wl_atomic_add(&q->charged, 0 - (u64)e->hweight);
+	wl_fair_remove(q, e);
 	e->vtime = wl_delayed_mean(p, t);
 	e->deadline = e->vtime + wl_fair_slice(p, e);
 	wl_fair_add(q, e);

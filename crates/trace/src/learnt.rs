@@ -171,8 +171,7 @@ impl Learnt {
         self.learn_remote_preempt_delay(&mut machine, recording);
         self.learn_interrupts(&mut machine, recording);
         let costs = &mut machine.costs;
-        let farthest = base.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0);
-        let flight_ns = costs.ipi_flight_ns[farthest];
+        let flight_ns = costs.ipi_flight_ns[farthest(base)];
         let measured = self.measured_states(costs, flight_ns);
         let was_measured = measured.is_some();
         if let Some(states) = measured {
@@ -182,8 +181,7 @@ impl Learnt {
                 format!("measured at the end of {recording}, less the rest"),
             );
         }
-        let before_ns =
-            costs.select_ns + costs.wakeup_ns + costs.ipi_send_ns + flight_ns + costs.ipi_handle_ns;
+        let before_ns = remote_wake_ns(costs, flight_ns);
         let begins: Vec<u64> = costs.idle_states.iter().map(|state| state.after_ns).collect();
         let exits: Vec<Option<Exit>> = (0..begins.len())
             .map(|state| {
@@ -315,17 +313,11 @@ impl Learnt {
     }
 
     fn learn_remote_preempt_delay(&self, machine: &mut Machine, recording: &str) {
-        let farthest =
-            machine.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0);
+        let farthest = farthest(machine);
         let costs = &mut machine.costs;
         let Some(median_ns) = median(&self.interrupting_ns) else { return };
-        costs.remote_preempt_delay_ns = median_ns.saturating_sub(
-            costs.select_ns
-                + costs.wakeup_ns
-                + costs.ipi_send_ns
-                + costs.ipi_flight_ns[farthest]
-                + costs.ipi_handle_ns,
-        );
+        let before_ns = remote_wake_ns(costs, costs.ipi_flight_ns[farthest]);
+        costs.remote_preempt_delay_ns = median_ns.saturating_sub(before_ns);
         let source = format!(
             "measured: median of {} wake-ups in {recording} for which a task of another CPU gave way, less placing, queueing, \
              sending, flight and handling",
@@ -338,6 +330,16 @@ impl Learnt {
         let fits = self.idle_wakes.iter().filter(|wake| idled_ns.contains(&wake.idled_ns));
         fits.map(|wake| wake.latency_ns).collect()
     }
+}
+
+/// The index of the farthest distance that a machine has.
+fn farthest(machine: &Machine) -> usize {
+    machine.topology.distances_present().into_iter().map(Distance::index).max().unwrap_or(0)
+}
+
+/// The time from a wake-up to the end of the interrupt that it sends to another CPU.
+fn remote_wake_ns(costs: &Costs, flight_ns: u64) -> u64 {
+    costs.select_ns + costs.wakeup_ns + costs.ipi_send_ns + flight_ns + costs.ipi_handle_ns
 }
 
 /// The exit from an idle state, and the number of wake-ups that tell it.
