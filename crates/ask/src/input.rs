@@ -309,18 +309,20 @@ pub fn input(ask: &Ask) -> Result<(Arc<Workload>, Option<Recording>)> {
 }
 
 fn only_workload(spec: &str, ask: &Ask) -> Result<(Arc<Workload>, Option<Recording>)> {
-    match for_recordings(ask) {
-        Some(option) => Err(bad_input(format!("{option}: '{spec}' is a workload; expected a recording"))),
-        None => Ok((workload(spec)?, None)),
-    }
+    refuse_for_recordings(spec, ask)?;
+    Ok((workload(spec)?, None))
 }
 
 fn given(workload: &Arc<Workload>, ask: &Ask) -> Result<(Arc<Workload>, Option<Recording>)> {
+    refuse_for_recordings(&workload.name, ask)?;
+    Ok((Arc::clone(workload), None))
+}
+
+/// Refuses options that only a recording has, for a workload of this name.
+fn refuse_for_recordings(name: &str, ask: &Ask) -> Result<()> {
     match for_recordings(ask) {
-        Some(option) => {
-            Err(bad_input(format!("{option}: '{}' is a workload; expected a recording", workload.name)))
-        }
-        None => Ok((Arc::clone(workload), None)),
+        Some(option) => Err(bad_input(format!("{option}: '{name}' is a workload; expected a recording"))),
+        None => Ok(()),
     }
 }
 

@@ -15,9 +15,13 @@ pub(crate) struct Bar(pub(crate) ProgressBar);
 
 impl Bar {
     pub(crate) fn new() -> Bar {
+        Bar::with("{bar:40} {pos}/{len} runs, {eta} left")
+    }
+
+    /// A bar of this template, which must be valid.
+    pub(crate) fn with(template: &'static str) -> Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left")
-            .expect("the template is a constant that parses");
+        let style = ProgressStyle::with_template(template).expect("the template is a constant that parses");
         Bar(bar.with_style(style))
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use wakelab_ask::{Journal, Sweep, SweepPlan, SweepSummary, Tally, run_sweep};
 use wakelab_report::write_parquet;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<()> {
     let gains =
         args.gains.as_ref().map(|path| OutputFile::create("--gains", path, &[&args.sweep])).transpose()?;
     let mut journal = Journal::open(&args.output, &mut sweep)?;
-    let bar = bar();
+    let bar = Bar::with("{bar:40} {pos}/{len} runs, {per_sec}, {eta} left").0;
     let tell = |tally: Tally| {
         bar.set_length(tally.runs_known as u64);
         bar.set_position(tally.runs_done as u64);
@@ -71,11 +71,4 @@ pub(crate) fn run(args: &SweepArgs) -> Result<()> {
         bail!("every run failed: {}", sweep.rows().find_map(|row| row.error.clone()).unwrap_or_default());
     }
     Ok(())
-}
-
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {per_sec}, {eta} left")
-        .expect("the template is a constant that parses");
-    bar.with_style(style)
 }

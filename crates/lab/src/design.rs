@@ -16,7 +16,9 @@
 //! column). The first figure is low in draws 0 and 1, the second in 0 and 3.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::rand_core::SeedableRng;
+
+use crate::shuffle::shuffle;
 
 /// Positions are numbers of 16 bits.
 const POSITIONS: usize = 1 << 16;
@@ -49,14 +51,6 @@ pub(crate) fn positions(draws: usize, figures: usize, seed: u64) -> Vec<Vec<u16>
         }
     }
     positions
-}
-
-/// Puts items into a random order (Fisher and Yates).
-fn shuffle(items: &mut [usize], random: &mut Xoshiro256PlusPlus) {
-    for last in (1..items.len()).rev() {
-        let other = ((u128::from(random.next_u64()) * (last as u128 + 1)) >> 64) as usize;
-        items.swap(last, other);
-    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod round_trip;
 mod runner;
 mod scenario;
 mod sensitivity;
+mod shuffle;
 mod timeline;
 mod uncertainty;
 mod why;

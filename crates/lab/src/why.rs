@@ -18,12 +18,13 @@
 use std::collections::BTreeMap;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::rand_core::SeedableRng;
 use wakelab_sim::{Outcome, Scenario};
 
 use crate::error::LabError;
 use crate::runner::Runner;
 use crate::scenario::describe;
+use crate::shuffle::shuffle;
 
 /// The most axes for which the values are exact, and the most at all.
 const EXACT_MAX: usize = 6;
@@ -185,11 +186,7 @@ fn orders(axes: &[usize]) -> Vec<Vec<usize>> {
     let mut drawn = Vec::with_capacity(ORDERS);
     while drawn.len() < ORDERS {
         let mut order = axes.to_vec();
-        // Fisher and Yates; the bias of the multiplication is below 2^-59.
-        for last in (1..order.len()).rev() {
-            let at = (u128::from(random.next_u64()) * (last as u128 + 1)) >> 64;
-            order.swap(last, at as usize);
-        }
+        shuffle(&mut order, &mut random);
         let reverse = order.iter().rev().copied().collect();
         drawn.extend([order, reverse]);
     }
