@@ -224,8 +224,8 @@ WL_FN int wl_fair_reweigh_to(struct wl_policy *p WL_ARG, struct wl_run_queue *q 
 }
 
 /* As wl_fair_reweigh_to(), of what runs. */
-WL_FN int wl_fair_reweigh_curr(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
-			       struct wl_entity *e WL_ARG, u32 hweight, u64 mean)
+WL_INLINE void wl_fair_reweigh_curr(struct wl_policy *p, struct wl_run_queue *q,
+				    struct wl_entity *e, u32 hweight, u64 mean)
 {
 	u64 vtime = e->vtime, protected = wl_read_once(q->protected);
 	u32 was = e->hweight;
@@ -237,7 +237,6 @@ WL_FN int wl_fair_reweigh_curr(struct wl_policy *p WL_ARG, struct wl_run_queue *
 	if (protected > vtime)
 		wl_write_once(q->protected,
 			      e->vtime + wl_fair_rescale(protected - vtime, was, hweight));
-	return 0;
 }
 
 /* ------------------------------------------------------------------ what runs */

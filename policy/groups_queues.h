@@ -113,17 +113,16 @@ WL_FN u64 wl_queues_hweight(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 	return wl_hweight_clamped(hweight);
 }
 
-/* What the group of gc weighs on cpu may have changed. While it runs, it is weighed at ticks. */
-WL_INLINE void wl_queues_weigh(struct wl_policy *p, struct wl_group_cpu *gc, u32 slot, u32 cpu,
-			       u64 now_ns)
+/* A group weighs this on cpu, perhaps as before. While it runs, it is weighed at ticks. */
+WL_FN int wl_queues_weigh(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 hweight, u64 now_ns)
 {
+	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
 	struct wl_run_queue *root = &wl_cpu_of(p, cpu)->queue;
-	u32 hweight = wl_queues_hweight(p, slot, cpu);
 	struct wl_entity e;
 	u64 mean;
 
-	if (wl_read_once(gc->queue.runs) || hweight == wl_get(gc->entity.hweight))
-		return;
+	if (!gc || wl_read_once(gc->queue.runs) || hweight == wl_get(gc->entity.hweight))
+		return 0;
 	e = wl_queues_entity(gc);
 	mean = wl_queues_mean(p, cpu, now_ns);
 	if (!wl_read_once(wl_cpu_of(p, cpu)->nr_running) &&
@@ -132,30 +131,24 @@ WL_INLINE void wl_queues_weigh(struct wl_policy *p, struct wl_group_cpu *gc, u32
 	else
 		wl_fair_reweigh_to(p, root, &e, hweight, mean);
 	gc->entity = e;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ tasks come and go */
 
-/* A task of this group is now counted in a queue of cpu, and in its S. */
-WL_FN int wl_queues_joins(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
+/* A group that had no task on cpu has one, and weighs this. */
+WL_FN int wl_queues_enter(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 hweight, u64 now_ns)
 {
 	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
 	struct wl_run_queue *root = &wl_cpu_of(p, cpu)->queue;
 	struct wl_entity e;
 
-	if (!gc) {
-		wl_atomic_add(&root->nr, 1);
+	if (!gc)
 		return 0;
-	}
-	wl_atomic_add(&gc->queue.nr, 1);
-	if (wl_atomic_xchg_u32(&gc->stands, 1)) {
-		wl_queues_weigh(p, gc, slot, cpu, now_ns);
-		return 0;
-	}
 	e = wl_queues_entity(gc);
 	if (!e.hweight)
 		e.hweight = WL_WEIGHT_NICE_0 << WL_HWEIGHT_SHIFT;
-	wl_fair_rescale_lag(&e, wl_queues_hweight(p, slot, cpu));
+	wl_fair_rescale_lag(&e, hweight);
 	e.own_slice_ns =
 		wl_read_once(wl_cpu_of(p, cpu)->slices.nr_own) ? wl_slice_shortest(p, cpu) : 0;
 	wl_fair_join(p, root, &e, wl_queues_mean(p, cpu, now_ns), 0);
@@ -165,23 +158,14 @@ WL_FN int wl_queues_joins(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now
 	return 0;
 }
 
-/* A task of this group is no longer counted on cpu. */
-WL_FN int wl_queues_leaves(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
+/* A group has no task on cpu any more. */
+WL_FN int wl_queues_exit(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
 {
 	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
 	struct wl_run_queue *root = &wl_cpu_of(p, cpu)->queue;
 	struct wl_entity e;
 
-	if (!gc) {
-		wl_atomic_add(&root->nr, -1);
-		return 0;
-	}
-	wl_atomic_add(&gc->queue.nr, -1);
-	if (wl_read_once(gc->queue.nr)) {
-		wl_queues_weigh(p, gc, slot, cpu, now_ns);
-		return 0;
-	}
-	if (!wl_atomic_xchg_u32(&gc->stands, 0))
+	if (!gc)
 		return 0;
 	e = wl_queues_entity(gc);
 	wl_fair_leave(p, root, &e, wl_queues_mean(p, cpu, now_ns));
@@ -191,16 +175,38 @@ WL_FN int wl_queues_leaves(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 	return 0;
 }
 
+/* A task of this group is now counted in a queue of cpu, and in its S. */
 WL_INLINE void wl_queues_joined(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns)
 {
-	if (wl_nests(p))
-		wl_queues_joins(p, slot, cpu, now_ns);
+	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
+	u32 hweight;
+
+	if (!wl_nests(p))
+		return;
+	wl_atomic_add(gc ? &gc->queue.nr : &wl_cpu_of(p, cpu)->queue.nr, 1);
+	if (!gc)
+		return;
+	hweight = wl_queues_hweight(p, slot, cpu);
+	if (wl_atomic_xchg_u32(&gc->stands, 1))
+		wl_queues_weigh(p, slot, cpu, hweight, now_ns);
+	else
+		wl_queues_enter(p, slot, cpu, hweight, now_ns);
 }
 
+/* A task of this group is no longer counted on cpu. */
 WL_INLINE void wl_queues_left(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns)
 {
-	if (wl_nests(p))
-		wl_queues_leaves(p, slot, cpu, now_ns);
+	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
+
+	if (!wl_nests(p))
+		return;
+	wl_atomic_add(gc ? &gc->queue.nr : &wl_cpu_of(p, cpu)->queue.nr, -1);
+	if (!gc)
+		return;
+	if (wl_read_once(gc->queue.nr))
+		wl_queues_weigh(p, slot, cpu, wl_queues_hweight(p, slot, cpu), now_ns);
+	else if (wl_atomic_xchg_u32(&gc->stands, 0))
+		wl_queues_exit(p, slot, cpu, now_ns);
 }
 
 /* ------------------------------------------------------------------ what runs */
@@ -237,7 +243,7 @@ WL_FN int wl_queues_starts(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 
 	if (!gc)
 		return 0;
-	wl_queues_weigh(p, gc, slot, cpu, now_ns);
+	wl_queues_weigh(p, slot, cpu, wl_queues_hweight(p, slot, cpu), now_ns);
 	wl_write_once(gc->queue.runs, 1);
 	e = wl_queues_entity(gc);
 	wl_fair_starts(p, cpu, &wl_cpu_of(p, cpu)->queue, &e, wl_queues_id(slot), now_ns);
