@@ -381,8 +381,8 @@ WL_INLINE struct wl_run_queue *wl_queues_meet_in(struct wl_policy *p, const stru
 }
 
 /*
- * The host will look for the first task that preempts, among those of the group of t, which runs on
- * cpu.
+ * t arrives on cpu. If the host looks for the first task that preempts, it is among those of the
+ * group of t.
  */
 WL_INLINE void wl_queues_ask_within(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 {

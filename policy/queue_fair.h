@@ -211,7 +211,6 @@ WL_FN u32 wl_fair_arrival_preempts(struct wl_policy *p WL_ARG, struct wl_task *t
 		/* A host's queue has tasks: it cannot tell which group is first. */
 		if (at.is_group)
 			return WL_PREEMPT_YES;
-		wl_queues_ask_within(p, t, cpu);
 		return wl_axis(p, queue) == WL_QUEUE_FAIR_2025 ? WL_PREEMPT_IF_FIRST_AWAKE
 							       : WL_PREEMPT_IF_FIRST;
 	}
@@ -231,9 +230,12 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_fair_charge(p, t, in->now_ns);
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
 	q = wl_queues_meet_in(p, t, cpu);
-	if (arrives && wl_fair_as_kernel(p) &&
-	    wl_fair_arrives(p, cpu, q, wl_queues_others(p, q, cpu), in->now_ns))
-		out->preempt = WL_PREEMPT_YES;
+	if (arrives && wl_fair_as_kernel(p)) {
+		/* Whatever the answer will be, so that an event told twice is told once. */
+		wl_queues_ask_within(p, t, cpu);
+		if (wl_fair_arrives(p, cpu, q, wl_queues_others(p, q, cpu), in->now_ns))
+			out->preempt = WL_PREEMPT_YES;
+	}
 	wl_queues_stop(p, t);
 	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
 	t->slice_ns = wl_queues_left_ns(p, t);
