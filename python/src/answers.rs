@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use wakelab_ask::{CheckAsk, Checked, Compared, Explained, MapAsk, Question, WhyAsk};
 use wakelab_lab::{LabError, Runner, Silent, export_perfetto};
+use wakelab_report::svg::escaped;
 use wakelab_report::{Column, PageParts, SignMap, Style, write_parquet};
 
 use crate::objects::{PyRecording, machine_choice, policy_name, text};
@@ -27,10 +28,6 @@ pub(crate) fn pre(text: &str) -> String {
     format!("<pre style=\"line-height: 1.25\">{}</pre>", escaped(text))
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// Writes a file whole, or not at all.
 fn write_file(path: &PathBuf, bytes: &[u8]) -> PyResult<()> {
     let mut part = path.clone().into_os_string();
@@ -42,14 +39,14 @@ fn write_file(path: &PathBuf, bytes: &[u8]) -> PyResult<()> {
 /// A table of Arrow: `pyarrow.table`, `polars.DataFrame`, pandas and DuckDB take it.
 #[pyclass(name = "Table", module = "wakelab", frozen)]
 pub(crate) struct PyTable {
-    name: &'static str,
-    tables: Vec<Vec<Column>>,
+    pub(crate) name: &'static str,
+    pub(crate) tables: Vec<Vec<Column>>,
 }
 
 #[pymethods]
 impl PyTable {
     #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_stream__<'py>(
+    pub(crate) fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,

@@ -8,6 +8,8 @@ mod experiments;
 mod objects;
 mod options;
 mod progress;
+mod score;
+mod sweep;
 
 use pyo3::exceptions::{PyRuntimeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -50,6 +52,10 @@ mod _native {
     use experiments::{PyExperiments, experiments_native};
     #[pymodule_export]
     use objects::{PyMachine, PyPolicy, PyRecording, PyWorkload};
+    #[pymodule_export]
+    use score::{PyScore, PyScorer, score_native};
+    #[pymodule_export]
+    use sweep::{PySweep, PySweepWorker};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -75,6 +75,34 @@ impl PyMachine {
         wakelab_ask::with_costs(&self.0, &costs).map(PyMachine).map_err(exception)
     }
 
+    /// Returns the figures that have a range: for each its name, its unit, the low end, the figure itself and the high
+    /// end as texts, and the rule of the range.
+    fn uncertain(&self) -> Vec<(String, &'static str, String, String, String, &'static str)> {
+        let one = |figure: wakelab_machine::Uncertain| {
+            let [low, value, high] = figure.range_words(&self.0);
+            (figure.to_string(), figure.unit(), low, value, high, figure.rule().name())
+        };
+        self.0.uncertain().into_iter().map(one).collect()
+    }
+
+    /// Returns this machine with figures at places in their ranges, from 0 (the low end) to 1; 0.5: the figure itself.
+    fn drawn(&self, places: std::collections::BTreeMap<String, f64>) -> PyResult<PyMachine> {
+        let known = self.0.uncertain();
+        let mut drawn = Vec::new();
+        for (name, place) in &places {
+            let Some(figure) = known.iter().find(|figure| figure.to_string() == *name) else {
+                let names: Vec<String> = known.iter().map(ToString::to_string).collect();
+                return Err(refused(format!("figure '{name}'; expected one of {}", names.join(", "))));
+            };
+            if !(0.0..=1.0).contains(place) {
+                return Err(refused(format!("{name}={place}; expected a place from 0 to 1")));
+            }
+            drawn.push((figure.clone(), (place * f64::from(u16::MAX)).round() as u16));
+        }
+        let pairs = drawn.iter().map(|(figure, place)| (figure, *place));
+        Ok(PyMachine(Arc::new(self.0.drawn(pairs))))
+    }
+
     /// Returns the text of a machine file.
     fn to_toml(&self) -> PyResult<String> {
         self.0.to_toml().map_err(refused)
@@ -122,6 +150,30 @@ impl PyPolicy {
         let spec = wakelab_ask::policy(&name, &note).map_err(exception)?;
         crate::warn(py, &notes.into_inner().unwrap_or_default())?;
         Ok(PyPolicy { name, spec })
+    }
+
+    /// Returns the policy that decides the same, with the usual value on all axes that this one does not use.
+    fn canonical(&self) -> PyPolicy {
+        let spec = self.spec.canonical();
+        PyPolicy { name: spec.to_string(), spec }
+    }
+
+    /// Returns each axis with the policy's value.
+    fn choices(&self) -> PyResult<Vec<(&'static str, String)>> {
+        let stored = serde_json::to_value(&self.spec).map_err(refused)?;
+        let value = |axis: &wakelab_policy::Axis| Some((axis.name, stored[axis.name].as_str()?.to_owned()));
+        Ok(PolicySpec::axes().iter().filter_map(value).collect())
+    }
+
+    /// Returns where another policy has made another choice: the axis or tunable, this policy's choice, the other's.
+    fn differences(&self, other: &PyPolicy) -> Vec<(&'static str, String, String)> {
+        self.spec.differences(&other.spec)
+    }
+
+    /// Returns this policy with another's choice on an axis, or its tunable.
+    fn with_choice_of(&self, other: &PyPolicy, name: &str) -> PyResult<PyPolicy> {
+        let spec = self.spec.clone().with_choice_of(&other.spec, name).map_err(refused)?;
+        Ok(PyPolicy { name: spec.to_string(), spec })
     }
 
     /// Returns the names of all policies, and those of kernels.

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use wakelab_ask::{Ask, Import, Source};
 use wakelab_lab::{Kernel, consecutive_seeds};
-use wakelab_machine::Term;
+use wakelab_machine::{CostChange, Term};
 use wakelab_sim::{HostProfile, LIMIT_EVENTS};
 use wakelab_trace::WhatIf;
 
@@ -92,18 +92,32 @@ impl<'py> Options<'py> {
 
     /// The input with its options. Those of a [`PyRecording`] are its own.
     pub(crate) fn ask(&mut self, input: &Bound<'py, PyAny>) -> PyResult<Ask> {
-        let (what_if, cost) = (self.what_if()?, self.parsed("cost")?);
-        if let Ok(recording) = input.cast::<PyRecording>() {
-            let recording = recording.get();
-            let source = Some(Source::Recording(recording.path().to_owned()));
-            return Ok(Ask { source, import: recording.import().clone(), what_if, cost });
-        }
-        let import = self.import()?;
-        let source = match input.cast::<PyWorkload>() {
-            Ok(workload) => Source::Given(workload.get().0.clone()),
-            Err(_) => Source::Any(text(input)?),
+        let mut asks = self.asks_of(std::slice::from_ref(input))?;
+        Ok(asks.remove(0))
+    }
+
+    /// Several inputs, with the same options.
+    pub(crate) fn asks(&mut self, inputs: &Bound<'py, PyAny>) -> PyResult<Vec<Ask>> {
+        self.asks_of(&several(inputs, |input| Ok(input.clone()))?)
+    }
+
+    fn asks_of(&mut self, inputs: &[Bound<'py, PyAny>]) -> PyResult<Vec<Ask>> {
+        let (what_if, cost) = (self.what_if()?, self.parsed::<CostChange>("cost")?);
+        // A recording has its options, so that further ones are refused, unless there are other inputs.
+        let has_own = inputs.iter().all(|input| input.cast::<PyRecording>().is_ok());
+        let import = if has_own { Import::default() } else { self.import()? };
+        let ask = |input: &Bound<'py, PyAny>| {
+            let (source, import) = match (input.cast::<PyRecording>(), input.cast::<PyWorkload>()) {
+                (Ok(recording), _) => {
+                    let recording = recording.get();
+                    (Source::Recording(recording.path().to_owned()), recording.import().clone())
+                }
+                (_, Ok(workload)) => (Source::Given(workload.get().0.clone()), import.clone()),
+                _ => (Source::Any(text(input)?), import.clone()),
+            };
+            Ok(Ask { source: Some(source), import, what_if: what_if.clone(), cost: cost.clone() })
         };
-        Ok(Ask { source: Some(source), import, what_if, cost })
+        inputs.iter().map(ask).collect()
     }
 
     pub(crate) fn kernel(&mut self) -> PyResult<Kernel> {

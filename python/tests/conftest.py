@@ -22,8 +22,8 @@ def command():
     if program is None:
         pytest.fail("WAKELAB names no command; `cargo xtask test --only python` sets it")
 
-    def run(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run([program, *arguments], cwd=ROOT, capture_output=True, text=True)
+    def run(*arguments: str, code: int = 0, folder: Path = ROOT) -> str:
+        done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 

@@ -14,6 +14,7 @@ mod error;
 mod experiments;
 mod input;
 mod map;
+mod score;
 mod suggest;
 mod sweep;
 mod why;
@@ -29,9 +30,10 @@ pub use input::{
     workload, workload_meant, workloads,
 };
 pub use map::{MapAsk, Mapped, map};
+pub use score::{CaseMetric, CaseScore, MetricScore, ScoreAsk, Scored, Scorer, Weighted};
 pub use suggest::did_you_mean;
 pub use sweep::{
-    Found, Job, Journal, Row, Scenarios, Sweep, SweepCase, SweepPlan, SweepSummary, Tally, read_row,
-    run_sweep, write_row,
+    Found, Job, Journal, Row, Scenarios, Sweep, SweepCase, SweepPlan, SweepQueue, SweepSummary, Tally,
+    read_row, run_sweep, write_row,
 };
 pub use why::{Explained, WhyAsk, why};

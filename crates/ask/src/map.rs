@@ -13,7 +13,7 @@ use crate::input::{MachineChoice, Note, machine, machine_of, policies};
 use crate::suggest::did_you_mean;
 
 /// The machine on which the program runs. It is part of a map only if it is named.
-const HOST: &str = "host";
+pub(crate) const HOST: &str = "host";
 
 /// What to map; the fields are options of the command.
 pub struct MapAsk<'a> {

@@ -25,9 +25,11 @@ mod progress;
 mod record;
 mod round_trip;
 mod run;
+mod score;
 mod sensitivity;
 mod shell;
 mod sweep;
+mod tune;
 mod verify;
 mod view;
 mod why;
@@ -81,6 +83,10 @@ enum Command {
     Map(map::MapArgs),
     /// Run many cases, machines, workloads, policies and seeds, into a table
     Sweep(sweep::SweepArgs),
+    /// Print one number for a policy: how much better than a baseline it is, over inputs, machines and metrics
+    Score(score::ScoreArgs),
+    /// Look for the best axes and tunables of a policy; needs the Python package
+    Tune(tune::TuneArgs),
     /// Run a command on this machine alternately under the kernel's own scheduler and policies, and compare them
     Ab(ab::AbArgs),
     /// Replay a log of scx_wakelab through the native policy and check that every decision matches
@@ -117,6 +123,8 @@ fn main() -> ExitCode {
         Command::Experiments(args) => experiments::run(&args),
         Command::Map(args) => map::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Score(args) => score::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Ab(args) => ab::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Machines(args) => machines::run(&args),

@@ -73,7 +73,7 @@ impl Comparison<'_> {
     ///
     /// # Errors
     /// A metric that the comparison does not have, or that is neither better nor worse.
-    pub(crate) fn named(&self, name: &str) -> Result<&MetricResult, ReportError> {
+    pub fn named(&self, name: &str) -> Result<&MetricResult, ReportError> {
         let wanted = name;
         let has = |name: &str| self.metrics.iter().find(|metric| metric.name == name);
         let percentile = PERCENTILES.into_iter().find(|(short, _)| *short == wanted);

@@ -88,7 +88,7 @@ pub fn mean(values: &[f64]) -> f64 {
 }
 
 /// Half the width of the 95 % interval of the mean; `None` for fewer than two values.
-fn half_interval(values: &[f64]) -> Option<f64> {
+pub fn half_interval(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
     }

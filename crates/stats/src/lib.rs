@@ -8,7 +8,7 @@ mod percentile;
 mod rank;
 mod spread;
 
-pub use gain::{Gain, mean, paired_gain, paired_move, round_percent};
+pub use gain::{Gain, half_interval, mean, paired_gain, paired_move, round_percent};
 pub use metric::{Direction, Unit};
 pub use percentile::percentile;
 pub use rank::spearman;

@@ -14,6 +14,7 @@ mod instructions;
 mod lists;
 mod page_figures;
 mod parity;
+mod python;
 mod setup;
 mod style;
 mod style_c;
@@ -57,6 +58,10 @@ enum Chore {
     Lists(lists::ListsArgs),
     /// Write the output of commands that README.md and docs/ show, or check that it is fresh.
     Docs(docs::DocsArgs),
+    /// Run the notebooks in docs/notebooks and write their outputs into them, or check that those are fresh.
+    Notebooks(python::NotebooksArgs),
+    /// Build docs/ with its notebooks as a site: target/site.
+    Site,
     /// Run all published experiments in full, and write docs/results/experiments.md.
     Experiments(experiments::ExperimentsArgs),
     /// Compare the instructions of a simulated event with the committed figures, or write them.
@@ -80,6 +85,8 @@ fn main() -> ExitCode {
         Chore::Style => style::run(),
         Chore::Lists(args) => lists::run(&args),
         Chore::Docs(args) => docs::run(&args),
+        Chore::Notebooks(args) => python::notebooks(&args),
+        Chore::Site => python::site(),
         Chore::Experiments(args) => experiments::run(&args),
         Chore::Instructions(args) => instructions::run(&args),
         Chore::PageFigures(args) => page_figures::run(&args),

@@ -15,7 +15,7 @@ use clap::Args;
 use crate::clang::bpf_clang;
 use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
 use crate::setup::{BROWSERS, run_setup};
-use crate::{docs, experiments, instructions, style, vm_kernel};
+use crate::{docs, experiments, instructions, python, style, vm_kernel};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -40,7 +40,7 @@ struct Stage {
 }
 
 /// Minutes of all stages on 2 cores with nothing cached, and with everything cached.
-const TOTAL_MIN: (u32, u32) = (59, 31);
+const TOTAL_MIN: (u32, u32) = (69, 36);
 
 /// What stages hand to each other.
 #[derive(Default)]
@@ -64,6 +64,12 @@ const STAGES: &[Stage] = &[
         budget_min: (2, 1),
         what: "output in README.md and docs/ is what the commands print",
         run: check_docs,
+    },
+    Stage {
+        name: "python",
+        budget_min: (10, 5),
+        what: "the package for Python beside the command, on processes, Ray and Dask",
+        run: python,
     },
     Stage {
         name: "experiments",
@@ -269,6 +275,10 @@ fn determinism(_: &mut Shared) -> Result<()> {
         println!("determinism: {} bytes of JSON, four times the same: {}", first.len(), what.join(" "));
     }
     Ok(())
+}
+
+fn python(_: &mut Shared) -> Result<()> {
+    python::test()
 }
 
 fn experiments(_: &mut Shared) -> Result<()> {

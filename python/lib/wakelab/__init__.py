@@ -13,6 +13,8 @@ from ._native import (
     Map,
     Policy,
     Recording,
+    Score,
+    Sweep,
     Table,
     Why,
     Workload,
@@ -23,8 +25,13 @@ from ._native import (
     experiments,
     map,
     run,
+    score,
     why,
 )
+from ._sensitivity import Sensitivity, sensitivity
+from ._sweep import sweep
+from ._tune import tune
+from ._tuned import Tuned
 
 __all__ = [
     "Check",
@@ -34,7 +41,11 @@ __all__ = [
     "Map",
     "Policy",
     "Recording",
+    "Score",
+    "Sensitivity",
+    "Sweep",
     "Table",
+    "Tuned",
     "Why",
     "Workload",
     "__version__",
@@ -44,5 +55,9 @@ __all__ = [
     "experiments",
     "map",
     "run",
+    "score",
+    "sensitivity",
+    "sweep",
+    "tune",
     "why",
 ]

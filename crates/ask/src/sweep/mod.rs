@@ -14,6 +14,7 @@
 mod design;
 mod journal;
 mod plan;
+mod queue;
 mod run;
 mod summary;
 mod table;
@@ -28,6 +29,7 @@ use wakelab_stats::{Direction, Gain, paired_gain};
 use crate::error::AskError;
 pub use journal::Journal;
 pub use plan::{SweepCase, SweepPlan};
+pub use queue::SweepQueue;
 pub use run::{Tally, run_sweep};
 pub use summary::{Found, SweepSummary};
 

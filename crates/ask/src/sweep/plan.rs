@@ -46,7 +46,7 @@ use wakelab_workload::Workload;
 use super::design::{Axis, Design, Range, points};
 use crate::error::{AskError, bad_input};
 use crate::input::{Ask, Source, change, input, machine, policy, with_costs, workload};
-use crate::map::check_metric;
+use crate::map::{HOST, check_metric};
 
 /// The parameter that says how many tasks there are for each CPU.
 const LOAD: &str = "load";
@@ -158,13 +158,26 @@ impl SweepPlan {
         SweepPlan::with(text, file, BTreeMap::new(), BTreeMap::new())
     }
 
+    /// Turns the JSON of a sweep, with the keys of its file, into the text of its file.
+    ///
+    /// # Errors
+    /// What is no JSON, or has no form in a file, such as null.
+    pub fn text_of_json(json: &str) -> Result<String, AskError> {
+        let value: serde_json::Value = serde_json::from_str(json)?;
+        toml::to_string(&value).map_err(bad_input)
+    }
+
     /// Returns everything that another process needs to run parts of this sweep.
     ///
     /// # Errors
     /// None that is known.
     pub fn pack(&self) -> Result<String, AskError> {
-        let is_file = |name: &&String| !wakelab_machine::presets().iter().any(|(known, _)| known == name);
-        let machines = self.machines.iter().filter(|(name, _)| is_file(name) && !name.contains('@'));
+        // `host` is another machine there, and files are not there. What follows a name is a shape or a factor.
+        let is_known = |name: &str| {
+            let base = name.split(['@', '*']).next().unwrap_or(name);
+            base != HOST && wakelab_machine::presets().iter().any(|(known, _)| *known == base)
+        };
+        let machines = self.machines.iter().filter(|(name, _)| !is_known(name));
         let machines = machines.map(|(name, machine)| (name.clone(), Arc::clone(machine))).collect();
         let packed = Packed { text: self.text.clone(), machines, recordings: self.recordings.clone() };
         Ok(serde_json::to_string(&packed)?)

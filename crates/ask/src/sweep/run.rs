@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs a sweep on the threads of a runner. Each thread takes the next run that is needed. The last run of a case's
-//! round adds the next round, before all other cases, so that few cases are open at once.
+//! Runs a sweep on the threads of a runner. Each thread takes the next run that is needed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 
 use wakelab_lab::Runner;
 
-use super::{Job, Journal, Row, Scenarios, Sweep};
+use super::{Job, Journal, Row, Scenarios, Sweep, SweepQueue};
 use crate::error::AskError;
 
 /// How far a sweep is.
@@ -22,13 +21,10 @@ pub struct Tally {
 struct State<'a> {
     sweep: &'a mut Sweep,
     journal: Option<&'a mut Journal>,
-    queue: VecDeque<Job>,
+    queue: SweepQueue,
     under_way: usize,
     /// Scenarios of the cases that have runs under way, with how many.
     open: BTreeMap<usize, (Arc<Scenarios>, usize)>,
-    /// How many runs of its round each open case lacks.
-    lacks: BTreeMap<usize, usize>,
-    known: usize,
     error: Option<AskError>,
 }
 
@@ -42,20 +38,10 @@ pub fn run_sweep(
     runner: &Runner<'_>,
     tell: &(dyn Fn(Tally) + Sync),
 ) -> Result<(), AskError> {
-    let mut queue = VecDeque::new();
-    let mut lacks = BTreeMap::new();
-    for case in 0..sweep.plan.cases.len() {
-        let missing = sweep.missing(case);
-        if !missing.is_empty() {
-            lacks.insert(case, missing.len());
-        }
-        queue.extend(missing);
-    }
-    let known = sweep.len() + queue.len();
-    tell(Tally { runs_done: sweep.len(), runs_known: known });
+    let queue = SweepQueue::new(sweep);
+    tell(Tally { runs_done: sweep.len(), runs_known: queue.known() });
     let (plan, columns) = (sweep.plan.clone(), sweep.columns.clone());
-    let state =
-        State { sweep, journal, queue, under_way: 0, open: BTreeMap::new(), lacks, known, error: None };
+    let state = State { sweep, journal, queue, under_way: 0, open: BTreeMap::new(), error: None };
     let (state, changed) = (Mutex::new(state), Condvar::new());
     let scenarios = |case: usize| plan.scenarios_or_error(case);
     let work = |_thread: usize| {
@@ -83,7 +69,7 @@ fn next(
         if held.error.is_some() {
             return None;
         }
-        if let Some(job) = held.queue.pop_front() {
+        if let Some(job) = held.queue.take() {
             held.under_way += 1;
             // Making a workload takes less time than most runs, and other threads may then share it.
             let open = held.open.entry(job.case).or_insert_with(|| (Arc::new(scenarios(job.case)), 0));
@@ -106,19 +92,11 @@ fn done(state: &mut State<'_>, row: Row, tell: &(dyn Fn(Tally) + Sync)) {
         state.error = Some(error);
         return;
     }
-    state.sweep.put(row);
-    let lacks = state.lacks.get_mut(&case).expect("a run belongs to an open round");
-    *lacks -= 1;
-    if *lacks == 0 {
-        let more = state.sweep.missing(case);
-        state.known += more.len();
-        *lacks = more.len();
-        more.into_iter().rev().for_each(|job| state.queue.push_front(job));
-    }
+    state.queue.done(state.sweep, row);
     let open = state.open.get_mut(&case).expect("a run keeps its case open");
     open.1 -= 1;
-    if open.1 == 0 && state.queue.front().is_none_or(|job| job.case != case) {
+    if open.1 == 0 && state.queue.next_case() != Some(case) {
         state.open.remove(&case);
     }
-    tell(Tally { runs_done: state.sweep.len(), runs_known: state.known });
+    tell(Tally { runs_done: state.sweep.len(), runs_known: state.queue.known() });
 }
