@@ -233,7 +233,7 @@ pub(crate) fn compare_native(
         question.check()?;
         let recording = question.recording.as_ref().filter(|_| check);
         let replayed = wakelab_ask::replayed(&ask, recording, false, kernel, &question.seeds, runner, note)?;
-        Compared::run(question, replayed, draws, runner)
+        Compared::run(question, replayed, (draws, None), runner)
     })
     .map(PyComparison)
 }
@@ -249,7 +249,7 @@ pub(crate) fn again(
     detached(py, threads, |runner, _| {
         let (question, replayed) = wakelab_ask::again(&path)?;
         question.check()?;
-        Compared::run(question, replayed, None, runner)
+        Compared::run(question, replayed, (None, None), runner)
     })
     .map(PyComparison)
 }

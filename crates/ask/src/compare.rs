@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use wakelab_lab::{
     DrawSet, Drawn, Draws, Kernel, Runner, Timeline, draw, observe_replays, observe_timeline,
-    replay_on_itself,
+    replay_on_itself, run_until_steady,
 };
 use wakelab_report::{Check, Comparison, ReplayErrors, metric_values};
 use wakelab_sim::{HostProfile, Outcome, Scenario};
@@ -36,22 +36,31 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Runs every scenario with every seed; `draws`: and as often on machines whose figures are drawn from their
-    /// ranges.
+    /// Runs every scenario with every seed; `draws`: and as often with figures drawn from their ranges; `steady`: with
+    /// longer runs, until rates are known to that many percent.
     ///
     /// # Errors
     /// A run that fails, or draws of a machine without a range.
     pub fn run(
-        question: Question,
+        mut question: Question,
         replayed: Option<Replayed>,
-        draws: Option<usize>,
+        (draws, steady): (Option<usize>, Option<f64>),
         runner: &Runner<'_>,
     ) -> Result<Compared, AskError> {
-        let outcomes =
-            runner.run_all_explained(&question.scenarios, &question.seeds, 0).map_err(|failure| {
+        let run = |scenarios: &[Scenario]| -> Result<Vec<Vec<Outcome>>, AskError> {
+            Ok(runner.run_all_explained(scenarios, &question.seeds, 0).map_err(|failure| {
                 let name = format!("policy {}", question.policy_names[failure.scenario]);
                 failure.named(name)
-            })?;
+            })?)
+        };
+        let outcomes = match steady {
+            None => run(&question.scenarios)?,
+            Some(percent) => {
+                let (scenarios, outcomes) = run_until_steady(question.scenarios.clone(), percent, run)?;
+                question.scenarios = scenarios;
+                outcomes
+            }
+        };
         let draws = draws.map(|number| Draws { number, seed: question.seeds[0] });
         let drawn = draws.map(|draws| Ok::<_, AskError>((draws, draws_of(&question, draws, runner)?)));
         Ok(Compared { drawn: drawn.transpose()?, question, outcomes, replayed })
@@ -117,7 +126,7 @@ fn draws_of(
     runner: &Runner<'_>,
 ) -> Result<Drawn<Vec<Option<f64>>>, AskError> {
     let scenarios = &question.scenarios;
-    let set = DrawSet { scenarios, seeds: vec![question.seeds.clone(); scenarios.len()] };
+    let set = DrawSet { scenarios, seeds: vec![question.seeds.clone(); scenarios.len()], fitted: Vec::new() };
     let keep = |_, scenario: usize, outcome: &Outcome| metric_values(&scenarios[scenario], outcome);
     let drawn = draw(std::slice::from_ref(&set), draws, runner, keep)?.remove(0);
     if drawn.figures.is_empty() {

@@ -201,9 +201,9 @@ pub(crate) struct WithoutArg {
 /// Draws of the machine's figures.
 #[derive(Args)]
 pub(crate) struct UncertaintyArg {
-    /// Repeat all runs on DRAWS machines whose figures are drawn from their ranges, all at once, and say in which range
-    /// gains are, in how many draws their signs hold, and which figures decide; a sign that holds in less than 80 % is
-    /// undecided. DRAWS is a power of two; more draws tell more figures apart [default DRAWS: 64]
+    /// Repeat all runs on DRAWS draws of the figures of machine and workload from their ranges, all at once, and say in
+    /// which range gains are, in how many draws their signs hold, and which figures decide; a sign that holds in less
+    /// than 80 % is undecided. DRAWS is a power of two; more draws tell more figures apart [default DRAWS: 64]
     #[arg(
         long,
         value_name = "DRAWS",

@@ -56,6 +56,17 @@ pub(crate) struct CompareArgs {
     seeds: SeedsArgs,
     #[command(flatten)]
     uncertainty: UncertaintyArg,
+    /// Make the runs longer, twice as long each time, until each has a steady part whose rate is known to ±PERCENT, or
+    /// until they are 32 times as long; a smaller PERCENT takes longer (docs/guide/steady.md) [default PERCENT: 2]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = positive_percent
+    )]
+    steady: Option<f64>,
     #[command(flatten)]
     without: WithoutArg,
     #[command(flatten)]
@@ -98,7 +109,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         |option, path: &Option<PathBuf>| path.as_deref().map(|path| output(args, option, path)).transpose();
     let (perfetto, report) = (create("--perfetto", &args.perfetto)?, create("--report", &args.report)?);
     let parquet = create("--parquet", &args.parquet)?;
-    let answer = Compared::run(question, replayed, args.uncertainty.uncertainty, &runner)?;
+    let more = (args.uncertainty.uncertainty, args.steady);
+    let answer = Compared::run(question, replayed, more, &runner)?;
     let compared = answer.comparison()?;
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
     let first = (&answer.question.scenarios[..], answer.question.seeds[0]);
@@ -112,6 +124,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     show(&compared, &answer.question, args.all, &args.format)?;
     anyhow::ensure!(broken.is_empty(), "{}", broken.join("\n"));
     Ok(())
+}
+
+/// Parses a percentage above 0.
+fn positive_percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| format!("'{text}'; expected a number of percent"))?;
+    (percent > 0.0 && percent <= 100.0)
+        .then_some(percent)
+        .ok_or_else(|| format!("{text} %; expected more than 0 and at most 100"))
 }
 
 /// Prepares to write a file beside the result.

@@ -83,8 +83,7 @@ fn other_commands_have_pages_too() {
     let drawn = ["compare", "pingpong:pairs=8,loops=10", "--uncertainty=8", "--report", shown];
     wakelab(&[&drawn[..], &["--seeds", "2"], &MACHINE, &policies].concat());
     let page = fs::read_to_string(&path).expect("it was written");
-    for part in ["If the machine's figures are others", "8 draws of the", "Which figures decide: linux-6.12"]
-    {
+    for part in ["If the model's figures are others", "8 draws of the", "Which figures decide: linux-6.12"] {
         assert!(page.contains(part), "no {part}");
     }
     // The table of the slices is Parquet: its magic number.

@@ -119,7 +119,11 @@ pub fn draw_experiments<T: Send>(
         .collect();
     let sets: Vec<DrawSet<'_>> = of_set
         .iter()
-        .map(|(_, case, own)| DrawSet { scenarios: &case.scenarios, seeds: seeds_of(case, own).into() })
+        .map(|(plan, case, own)| DrawSet {
+            scenarios: &case.scenarios,
+            seeds: seeds_of(case, own).into(),
+            fitted: plan.experiment.fitted.iter().map(|fitted| fitted.param.clone()).collect(),
+        })
         .collect();
     let keep = |set: usize, _, outcome: &Outcome| keep(of_set[set].0, of_set[set].1, outcome);
     let mut drawn = draw(&sets, draws, runner, keep)?.into_iter();

@@ -26,6 +26,7 @@ mod runner;
 mod scenario;
 mod sensitivity;
 mod shuffle;
+mod steady;
 mod timeline;
 mod uncertainty;
 mod why;
@@ -46,6 +47,7 @@ pub use round_trip::{RoundTrip, Trip, TripDifference, TripFacts, round_trip, rou
 pub use runner::{Progress, RunFailure, Runner, Silent};
 pub use scenario::{Kernel, consecutive_seeds, scenarios};
 pub use sensitivity::{FigureOutcomes, SensitivityOutcomes, SensitivityPlan, sense};
+pub use steady::{run_until_steady, steady_part};
 pub use timeline::{Slice, Timeline, Wake, Waker, observe_timeline};
 pub use uncertainty::{DrawSet, Drawn, DrawnFigure, Draws, draw};
 pub use why::{Axes, Axis, Mix, WhyOutcomes, why};

@@ -43,7 +43,7 @@ pub use sensitivity::Estimate;
 pub use show::CostRow;
 pub use term::Term;
 pub use topology::{Cpu, Distance, Distances, MAX_CPUS, Topology};
-pub use uncertain::{RangeRule, Uncertain};
+pub use uncertain::{RangeRule, Uncertain, between};
 pub use what_if::CostChange;
 
 /// A machine as the simulator sees it.

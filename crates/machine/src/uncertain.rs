@@ -9,6 +9,9 @@
 //!    machine of that kind, under another load. Class medians of line transfers differ by that much between machines of
 //!    one maker and generation (44 to 48 ns in a socket, 118 to 141 ns between sockets).
 //!
+//! Each part of a table is a separate figure: that a line from the next core is slow says little about one from another
+//! socket.
+//!
 //! Sizes, the tick's period and definitions are exact unless they are estimates. As in sensitivity, it is the loss that
 //! is scaled of `smt_speed`, the excess of `write_traffic_percent`, and the exit latency of idle states. An estimate of
 //! `smt_speed` stops where all threads of a core together do no more than one.
@@ -59,7 +62,7 @@ impl RangeRule {
     }
 }
 
-/// A figure, or parts of a table, with its range. [`Machine::uncertain`] finds them.
+/// A figure, or a part of a table, with its range. [`Machine::uncertain`] finds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncertain {
     key: &'static str,
@@ -134,20 +137,15 @@ impl Machine {
             }
             let marked =
                 |name: &str| !is_estimate && source.split([';', '(']).any(|said| is_marked(said, name));
-            let mut rest = Vec::new();
             for (name, place) in parts {
+                let of_rule = |rule| self.of_rule(cost, Some(name), vec![place], rule);
                 if let Some(&range) = self.ranges.get(&format!("{}.{name}", cost.key)) {
                     found.push(self.of_range(cost, Some(name), vec![place], range));
-                } else if marked(name) {
-                    found.push(self.of_rule(cost, Some(name), vec![place], RangeRule::Estimate));
-                } else {
-                    rest.push(place);
+                } else if is_estimate || marked(name) {
+                    found.push(of_rule(RangeRule::Estimate));
+                } else if is_measured(cost, source) {
+                    found.push(of_rule(RangeRule::Source));
                 }
-            }
-            if is_estimate {
-                found.push(self.of_rule(cost, None, rest, RangeRule::Estimate));
-            } else if is_measured(cost, source) {
-                found.push(self.of_rule(cost, None, rest, RangeRule::Source));
             }
         }
         found.retain(|uncertain| {
@@ -305,8 +303,8 @@ fn with_numbers(figure: Figure, values: &[u64]) -> Figure {
     }
 }
 
-/// The value at a position: straight from `low` to `own`, and from there to `high`, rounded to the nearest.
-fn between(low: u64, own: u64, high: u64, position: u16) -> u64 {
+/// Returns the value at a position: straight from `low` to `own`, and from there to `high`, rounded to the nearest.
+pub fn between(low: u64, own: u64, high: u64, position: u16) -> u64 {
     let (low, own, high) = (i128::from(low), i128::from(own), i128::from(high));
     let part = |from: i128, to: i128, along: i128, of: i128| {
         from + ((to - from) * along * 2 + of).div_euclid(of * 2)
@@ -346,10 +344,10 @@ mod tests {
         let words = |name: &str| named(&all, name).range_words(&machine).map(|word| word.to_owned());
         assert_eq!(words("wakeup_ns"), ["250", "500", "1000"]);
         assert_eq!(named(&all, "wakeup_ns").rule(), RangeRule::Estimate);
-        // 36.7 and 52.8 ns of 44; the part that is an estimate is drawn apart.
-        assert_eq!(named(&all, "line_transfer_ps").places, [1, 3, 5]);
-        assert_eq!(named(&all, "line_transfer_ps").rule(), RangeRule::Source);
-        assert_eq!(numbers(&named(&all, "line_transfer_ps").low)[3], 36_667);
+        // 36.7 and 52.8 ns of 44.
+        assert_eq!(named(&all, "line_transfer_ps.llc").rule(), RangeRule::Source);
+        assert_eq!(words("line_transfer_ps.llc"), ["36667", "44000", "52800"]);
+        assert_eq!(words("line_transfer_ps.numa1"), ["98333", "118000", "141600"]);
         assert_eq!(words("line_transfer_ps.cpu"), ["650", "1300", "2600"]);
         // A loss of 420 of 1024, times 1.2 and divided by it.
         assert_eq!(words("smt_speed"), ["1024, 520", "1024, 604", "1024, 674"]);
@@ -363,7 +361,6 @@ mod tests {
         let words = |name: &str| named(&all, name).range_words(&machine);
         assert_eq!(words("wakeup_ns"), ["450", "500", "2000"]);
         assert_eq!(words("line_transfer_ps.llc"), ["40000", "44000", "90000"]);
-        assert_eq!(named(&all, "line_transfer_ps").places, [1, 5]);
         assert_eq!(words("smt_speed"), ["1024, 512", "1024, 604", "1024, 604"]);
         // Half the speed of two threads that do 1.25 of one would be less than one.
         let other = Machine::preset("epyc-7742-2s").unwrap();

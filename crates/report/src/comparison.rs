@@ -24,7 +24,7 @@ pub struct Comparison<'a> {
     pub metrics: Vec<MetricResult>,
     /// How far replays are from the recording, if that was measured.
     pub(crate) replay_errors: Option<ReplayErrors>,
-    /// How gains spread if the machine's figures are others, if that was asked for.
+    /// How gains spread if the model's figures are others, if that was asked for.
     pub(crate) uncertainty: Option<Uncertainty>,
 }
 
@@ -70,13 +70,13 @@ pub struct MetricOfPolicy {
     /// Gain over the first policy; empty for the first itself.
     #[serde(flatten)]
     pub gain: Gain,
-    /// How the gain spreads if the machine's figures are others, if that was asked for.
+    /// How the gain spreads if the model's figures are others, if that was asked for.
     #[serde(rename = "uncertainty", skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
 }
 
 impl MetricOfPolicy {
-    /// Whether the gain contradicts itself if the machine's figures are others.
+    /// Whether the gain contradicts itself if the model's figures are others.
     pub(crate) fn is_undecided(&self) -> bool {
         self.gain.gain_percent.is_some() && self.spread.as_ref().is_some_and(|spread| spread.undecided)
     }

@@ -26,7 +26,7 @@ pub struct CaseRuns<'a> {
     pub case: &'a Case,
     /// One run for each seed, before and after.
     pub outcomes: [Vec<Outcome>; 2],
-    /// What [`row_values`] returns of runs on draws of the machine's figures, if there were any.
+    /// What [`row_values`] returns of runs on draws of the model's figures, if there were any.
     pub drawn: Option<Drawn<Vec<Option<f64>>>>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct RowResult<'a> {
     /// Combined published standard deviation; 0 if none was published.
     pub(crate) noise_percent: f64,
     pub(crate) sign: Sign,
-    /// How the gain spreads over draws of the machine's figures, if there were any.
+    /// How the gain spreads over draws of the model's figures, if there were any.
     pub(crate) spread: Option<Spread>,
     /// The figures that decide the gain.
     pub(crate) deciding: Vec<DecidingFigure>,

@@ -63,7 +63,7 @@ struct RowDocument<'a> {
     robust: bool,
 }
 
-/// How the gain of a row spreads over draws of the machine's figures, and which of them decide it.
+/// How the gain of a row spreads over draws of the model's figures, and which of them decide it.
 #[derive(Debug, Serialize)]
 struct UncertaintyDocument<'a> {
     #[serde(flatten)]

@@ -18,7 +18,7 @@ sign: right, WRONG, either (the published change is within its noise), - (nothin
 ";
 
 pub(crate) const DRAW_NOTES: &str = "\
-90 % of draws: the range of the gain with the machine's figures drawn from their ranges, all at once; sign holds: in how many draws.
+90 % of draws: the range of the gain with the model's figures drawn from their ranges, all at once; sign holds: in how many draws.
 undecided: the sign of the gain holds in less than 80 % of the draws (docs/guide/uncertainty.md).
 ";
 
@@ -42,7 +42,7 @@ impl Experiments<'_> {
 }
 
 impl ExperimentResult<'_> {
-    /// Whether the machine's figures were drawn.
+    /// Whether the model's figures were drawn.
     pub(crate) fn has_draws(&self) -> bool {
         self.rows.iter().any(|row| row.spread.is_some())
     }

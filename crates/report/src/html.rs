@@ -94,7 +94,7 @@ impl Comparison<'_> {
         )
     }
 
-    /// How gains spread over draws of the machine's figures, and which figures decide; nothing if that was not asked
+    /// How gains spread over draws of the model's figures, and which figures decide; nothing if that was not asked
     /// for.
     fn uncertainty_html(&self, columns: &[usize]) -> String {
         let Some(uncertainty) = self.uncertainty.as_ref().filter(|_| columns.len() > 1) else {
@@ -102,7 +102,7 @@ impl Comparison<'_> {
         };
         let about = uncertainty.about();
         let mut out = format!(
-            "<h2>If the machine's figures are others</h2>\n<p class=\"faint\">{}</p>\n",
+            "<h2>If the model's figures are others</h2>\n<p class=\"faint\">{}</p>\n",
             escaped(&about)
         );
         out += &grid_html(&self.uncertainty_grid(&self.rows(false), columns));

@@ -5,6 +5,7 @@
 //! while tasks wait. The other metrics are neutral, because they only explain those: more migrations or a higher
 //! utilisation can come with a gain or with a loss.
 
+use wakelab_lab::steady_part;
 use wakelab_machine::Distance;
 use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, TimeUse};
 use wakelab_stats::{Direction, Unit};
@@ -40,6 +41,7 @@ pub(crate) fn metrics(measure: Measure, service: bool) -> Vec<Metric> {
             })
         }
     }];
+    all.extend(rates(measure));
     // p99 is the result where the workload is judged by it.
     let judged: Vec<(u32, &'static str)> = PERCENTILES
         .into_iter()
@@ -118,6 +120,50 @@ fn neutral() -> Vec<Metric> {
     all
 }
 
+/// What the steady part of a run says, and what a unit of work takes in wake-ups and preemptions.
+fn rates(measure: Measure) -> Vec<Metric> {
+    let first = match measure {
+        Measure::Rate => {
+            metric("whole_rate_per_s", "rate of the whole run", Unit::PerS, Direction::Higher, whole_rate)
+        }
+        Measure::Makespan | Measure::WakeupLatency => {
+            metric("steady_rate_per_s", "steady rate", Unit::PerS, Direction::Higher, steady_rate)
+        }
+    };
+    let neutral = |name, label, unit, value: fn(&Outcome) -> Option<f64>| {
+        metric(name, label, unit, Direction::Neutral, value)
+    };
+    vec![
+        first,
+        neutral("steady_part_percent", "steady part", Unit::Percent, |outcome| {
+            let nr_spans = outcome.progress.units.len();
+            let kept = steady_part(outcome).map_or(0, |found| found.end - found.start);
+            percent(kept as u64, nr_spans as u64)
+        }),
+        neutral("steady_interval_percent", "steady interval", Unit::Percent, |outcome| {
+            steady_part(outcome).map(|found| found.half_percent)
+        }),
+        neutral("wakeups_per_unit", "wake-ups a unit", Unit::Count, |outcome| {
+            ratio_of_units(outcome, outcome.measured_wakeups)
+        }),
+        neutral("preemptions_per_unit", "preemptions a unit", Unit::Count, |outcome| {
+            ratio_of_units(outcome, outcome.measured_preemptions)
+        }),
+    ]
+}
+
+/// Returns the units a second in the steady part.
+pub(crate) fn steady_rate(outcome: &Outcome) -> Option<f64> {
+    let progress = &outcome.progress;
+    steady_part(outcome).map(|found| found.mean * 1e9 / progress.span_ns as f64 / progress.unit as f64)
+}
+
+/// Returns how often something happened for each unit of work, both in the measured part.
+fn ratio_of_units(outcome: &Outcome, count: u64) -> Option<f64> {
+    let done: u64 = outcome.progress.units.iter().sum();
+    (done > 0).then(|| count as f64 * outcome.progress.unit as f64 / done as f64)
+}
+
 fn metric(
     name: &str,
     label: &str,
@@ -182,7 +228,12 @@ pub(crate) fn makespan(outcome: &Outcome) -> Option<f64> {
     (outcome.ending == Ending::Completed).then_some(outcome.makespan_ns as f64)
 }
 
+/// Returns the units a second in the steady part; of the whole run if no part of it is steady.
 pub(crate) fn rate(outcome: &Outcome) -> Option<f64> {
+    steady_rate(outcome).or_else(|| whole_rate(outcome))
+}
+
+fn whole_rate(outcome: &Outcome) -> Option<f64> {
     if outcome.ending != Ending::Completed || outcome.makespan_ns == 0 {
         return None;
     }

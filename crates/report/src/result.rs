@@ -84,8 +84,14 @@ const MEASURES: [Measure; 3] = [Measure::Makespan, Measure::Rate, Measure::Wakeu
 /// Returns the names of all metrics as in JSON, whatever the workload is judged by.
 pub fn metric_names() -> Vec<String> {
     let judged = MEASURES.into_iter().map(|measure| metrics(measure, false).remove(0));
-    let others = metrics(Measure::Makespan, false).into_iter().skip(1);
-    judged.chain(others).map(|metric| metric.name).collect()
+    let others = MEASURES.into_iter().flat_map(|measure| metrics(measure, false).into_iter().skip(1));
+    let mut names: Vec<String> = Vec::new();
+    for metric in judged.chain(others) {
+        if !names.contains(&metric.name) {
+            names.push(metric.name);
+        }
+    }
+    names
 }
 
 pub(crate) fn completed(outcomes: &[Outcome]) -> bool {

@@ -10,7 +10,7 @@
 //! - *Errors*: absolute differences of predicted and published gain in percentage points, over all scored rows.
 //! - *Guesses*: the same gain for each row. The best of all constants by mean absolute error is the median of the
 //!   published gains; "no change" is 0, and has no sign.
-//! - *Model*: of the scored rows whose machine's figures were drawn from their ranges, the share whose published gain
+//! - *Model*: of the scored rows whose model's figures were drawn from their ranges, the share whose published gain
 //!   is inside the range of 90 % of the draws, the share that is undecided, and of the decided ones beyond their noise
 //!   the share of signs that are right.
 //!
@@ -28,11 +28,11 @@ pub(crate) struct Pair {
     pub(crate) predicted: f64,
     /// The prediction's interval lies on one side of 0.
     pub(crate) certain: bool,
-    /// What draws of the machine's figures say, if there were any.
+    /// What draws of the model's figures say, if there were any.
     pub(crate) model: Option<Model>,
 }
 
-/// What draws of the machine's figures say about a row.
+/// What draws of the model's figures say about a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Model {
     /// The sign does not hold.
@@ -84,7 +84,7 @@ pub(crate) struct Score {
     pub(crate) model: Option<ModelScore>,
 }
 
-/// The score of ranges over draws of the machine's figures.
+/// The score of ranges over draws of the model's figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct ModelScore {
     /// Scored rows with draws.

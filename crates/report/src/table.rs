@@ -353,11 +353,18 @@ fn is_shown(metric: &MetricResult) -> bool {
     }
 }
 
-/// Whether a short page has a row: a result, the latencies at p50 and p99, those of the service if there is one, and
+/// Whether a short page has a row: a result, the steady rate, wake-ups and preemptions a unit (a gain that a storm of
+/// preemptions buys is none), the latencies at p50 and p99, those of the service if there is one, and
 /// what is marked, or moved beyond its interval and by more than a tenth.
 fn is_moved(metric: &MetricResult, has_service: bool) -> bool {
     const OF_SERVICE: [&str; 3] = ["service_cpu_ns", "judged_latency_p50_ns", "judged_latency_p99_ns"];
-    const OF_ALL: [&str; 2] = ["wakeup_latency_p50_ns", "wakeup_latency_p99_ns"];
+    const OF_ALL: [&str; 5] = [
+        "steady_rate_per_s",
+        "wakeups_per_unit",
+        "preemptions_per_unit",
+        "wakeup_latency_p50_ns",
+        "wakeup_latency_p99_ns",
+    ];
     let is_far = |gain: &Gain| {
         gain.marked
             || exceeds_spread(gain) && gain.gain_percent.is_some_and(|percent| percent.abs() > MOVED_PERCENT)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An interval for the model itself, beside the spread of the seeds: how gains spread if the machine's figures are
+//! An interval for the model itself, beside the spread of the seeds: how gains spread if the model's figures are
 //! drawn from their ranges, all at once, and which figures decide the result.
 //!
 //! The rules are those of [`wakelab_stats::Spread`]: a gain whose sign does not hold in 80 % of the draws is undecided,
@@ -100,7 +100,7 @@ impl<'a> Comparison<'a> {
         let Some(uncertainty) = self.uncertainty.as_ref().filter(|_| columns.len() > 1) else {
             return String::new();
         };
-        let mut out = paint(style, BOLD, style.wrap("If the machine's figures are others").trim_end());
+        let mut out = paint(style, BOLD, style.wrap("If the model's figures are others").trim_end());
         out.push('\n');
         out.push_str(&style.wrap(&uncertainty.about()));
         out.push('\n');
@@ -218,5 +218,5 @@ pub(crate) fn spread_words(spread: &Spread) -> String {
     let held = spread
         .sign_held_percent
         .map_or_else(String::new, |held| format!("its sign holds in {held:.0} % of "));
-    format!("{held}{} draws of the machine's figures, and {range}", spread.draws)
+    format!("{held}{} draws of the model's figures, and {range}", spread.draws)
 }

@@ -7,10 +7,11 @@
 //! 3. if there are any: what moved furthest with them, of counts, of CPU time, and of placement decisions. That is no
 //!    proof of a cause;
 //! 4. where the judged tasks waited longer or less long in all: the cause that has at least half of the change;
-//! 5. what to do next, where the answer is not certain.
+//! 5. whether the result is one of the steady part, if start-up or tail change it;
+//! 6. what to do next, where the answer is not certain.
 //!
 //! A result is *undecided* if it exceeds 1 % and the spread of the seeds, but not the error of replays; or if its sign
-//! does not hold when the machine's figures are drawn from their ranges, where that was asked for (uncertainty.rs). It
+//! does not hold when the model's figures are drawn from their ranges, where that was asked for (uncertainty.rs). It
 //! shows *no difference* if it does not exceed 1 % and the spread of the seeds.
 //!
 //! It fails where two changes cancel out: an unmarked row says nothing about its parts.
@@ -32,6 +33,8 @@ const COUNT_FACTOR_MIN: f64 = 1.1;
 const COUNT_MIN: f64 = 10.0;
 /// Shares of CPU time, and of placement decisions, that change by fewer percent points than this are not told.
 const POINTS_MIN: [f64; 2] = [0.1, 2.0];
+/// What is not told beside the result: the makespan of all tasks, and rates, which have another sentence.
+const NOT_BESIDE: [&str; 3] = ["makespan_ns", "whole_rate_per_s", "steady_rate_per_s"];
 /// The most names of a service that are told.
 const NAMES_MAX: usize = 2;
 
@@ -45,7 +48,7 @@ pub enum Decided {
     Worse,
     /// The result does not differ by more than 1 % and the spread of the seeds.
     NoDifference,
-    /// It does, but not by more than replays are off, or not if the machine's figures are others.
+    /// It does, but not by more than replays are off, or not if the model's figures are others.
     Undecided,
     /// All runs are the same.
     Identical,
@@ -81,6 +84,7 @@ impl Comparison<'_> {
         let decided = self.decide(result, policy);
         let mut sentences = vec![self.result_sentence(result, policy, decided)];
         sentences.extend(spread_sentence(&result.policies[policy]));
+        sentences.extend(self.steady_sentence(policy));
         let moved = moved(others, policy);
         if !moved.is_empty() {
             let words = moved.iter().map(|metric| {
@@ -131,7 +135,7 @@ impl Comparison<'_> {
             Decided::Undecided if after.is_undecided() => {
                 let spread = after.spread.as_ref().map_or_else(String::new, spread_words);
                 format!(
-                    "{what}: undecided. It is {words} with the machine's figures as they are, but {spread}."
+                    "{what}: undecided. It is {words} with the model's figures as they are, but {spread}."
                 )
             }
             Decided::Better | Decided::Worse => {
@@ -156,6 +160,45 @@ impl Comparison<'_> {
             }
             Decided::Identical | Decided::Unknown => format!("{what}: no result to compare."),
         }
+    }
+
+    /// What the steady part says, if that is something else than the whole run, or if a run has none.
+    fn steady_sentence(&self, policy: usize) -> Option<String> {
+        if self.is_of_service() || !self.is_complete() {
+            return None;
+        }
+        let named = |name: &str| self.metrics.iter().find(|metric| metric.name == name);
+        let part = named("steady_part_percent")?;
+        let shares =
+            || [0, policy].into_iter().flat_map(|policy| part.policies[policy].values.iter().flatten());
+        let (nr, without) = (shares().count(), shares().filter(|share| **share == 0.0).count());
+        if without > 0 {
+            return Some(format!(
+                "No part of {without} of {nr} runs is steady: start-up and tail are in the result."
+            ));
+        }
+        let (steady, whole) = match named("steady_rate_per_s") {
+            Some(steady) => (steady, self.metrics.first()?),
+            None => (self.metrics.first()?, named("whole_rate_per_s")?),
+        };
+        let [of_steady, of_whole] = [steady, whole].map(|metric| &metric.policies[policy].gain);
+        let apart = of_steady.gain_percent? - of_whole.gain_percent?;
+        let noise: f64 = [of_steady, of_whole].into_iter().filter_map(half_interval).sum();
+        let words = |gain| gain_sentence(gain, Direction::Higher);
+        let share = mean(&shares().copied().collect::<Vec<f64>>());
+        (apart.abs() > noise.max(1.0)).then(|| {
+            if steady.name == "steady_rate_per_s" {
+                format!(
+                    "In the steady part, {share:.0} % of the run, the rate is {}: the rest is start-up and tail.",
+                    words(of_steady)
+                )
+            } else {
+                format!(
+                    "That is the steady part, {share:.0} % of the run; over the whole run it is {}.",
+                    words(of_whole)
+                )
+            }
+        })
     }
 
     /// Why all runs are the same, as far as the counts tell.
@@ -225,7 +268,7 @@ fn moved(metrics: &[MetricResult], policy: usize) -> Vec<&MetricResult> {
     let mut marked: Vec<&MetricResult> = metrics
         .iter()
         .filter(|metric| metric.direction != Direction::Neutral && metric.policies[policy].gain.marked)
-        .filter(|metric| metric.name != "makespan_ns")
+        .filter(|metric| !NOT_BESIDE.contains(&metric.name.as_str()))
         .collect();
     marked.sort_by(|a, b| far(b).total_cmp(&far(a)));
     let kind = |metric: &MetricResult| metric.label.rsplit_once(' ').map_or("", |(kind, _)| kind).to_owned();
@@ -277,7 +320,7 @@ pub(crate) fn exceeds_spread(gain: &Gain) -> bool {
     gain.gain_percent.is_some_and(|percent| percent.abs() > half.max(1.0))
 }
 
-/// Returns how a gain spreads if the machine's figures are others; nothing if that was not asked for, if there is no
+/// Returns how a gain spreads if the model's figures are others; nothing if that was not asked for, if there is no
 /// gain, or if the first sentence says it.
 fn spread_sentence(result: &MetricOfPolicy) -> Option<String> {
     let has_gain = result.gain.gain_percent.is_some() && !result.is_undecided();

@@ -6,6 +6,7 @@ use wakelab_policy::{AffineReason, Reason};
 use crate::engine::Engine;
 use crate::error::SimError;
 use crate::ids::{NONE, UNITS};
+use crate::ledger::progress::Series;
 use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
 use crate::time_use::{TimeKind, TimeUse};
@@ -54,6 +55,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     fn outcome(mut self, ending: Ending, seed: u64) -> Outcome {
         let now_ns = self.hardware.now_ns;
+        let progress = std::mem::replace(&mut self.ledger.tally.progress, Series::new(&[]));
         let tally = &self.ledger.tally;
         let named = |count: &u64, name: &str| (*count > 0).then(|| (name.to_owned(), *count));
         let reasons = tally.reasons.iter().zip(Reason::ALL);
@@ -67,6 +69,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             elapsed_ns: now_ns,
             makespan_ns: end_ns.saturating_sub(tally.begin_ns.unwrap_or(0)),
             units,
+            progress: progress.until(end_ns),
+            measured_wakeups: tally.counts.wakeups - tally.counts_before.wakeups,
+            measured_preemptions: tally.counts.preemptions - tally.counts_before.preemptions,
             wakeup_latency: tally.wakeup_latency.histogram(),
             judged_latency: tally.judged_latency.histogram(),
             queue_delay: tally.queue_delay.histogram(),

@@ -33,7 +33,7 @@ pub use error::SimError;
 use observer::Unobserved;
 pub use observer::{Activity, Observer, WaitSums};
 pub use outcome::{
-    Counts, Ending, GroupTime, Histogram, NameOutcome, Outcome, Reads, SearchTime, SearchTimes,
+    Counts, Ending, GroupTime, Histogram, NameOutcome, Outcome, Progress, Reads, SearchTime, SearchTimes,
 };
 pub use scenario::{HostProfile, LIMIT_EVENTS, Scenario};
 pub use time_use::{TimeKind, TimeUse};

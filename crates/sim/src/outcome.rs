@@ -134,6 +134,18 @@ pub struct SearchTimes {
     pub rest: SearchTime,
 }
 
+/// Work done over time: what was done in each of some equal spans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The length of a span.
+    pub span_ns: u64,
+    /// The number that stands for one unit: 1 where programs count, a million where the nanoseconds of work are counted
+    /// because programs count nothing.
+    pub unit: u64,
+    /// What was done in each span.
+    pub units: Vec<u64>,
+}
+
 /// The result of one run. The default is a run that completed at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
@@ -147,6 +159,15 @@ pub struct Outcome {
     pub makespan_ns: u64,
     /// Units counted in the measured part.
     pub units: u64,
+    /// Units over time, in the measured part.
+    #[serde(skip)]
+    pub progress: Progress,
+    /// The number of wake-ups of blocked tasks in the measured part.
+    #[serde(skip)]
+    pub measured_wakeups: u64,
+    /// The number of preemptions in the measured part.
+    #[serde(skip)]
+    pub measured_preemptions: u64,
     /// Times from the start of a wake-up to the switch-in of the wakee.
     pub wakeup_latency: Histogram,
     /// The same times, only of the tasks by which the workload is judged, in the measured part.

@@ -48,6 +48,9 @@ pub struct Description {
     pub text: String,
     /// The parameters, in the file's order.
     pub params: Vec<Param>,
+    /// The parameters that make a run twice as long if they are doubled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lengthen: Vec<String>,
 }
 
 /// One parameter of a workload.
@@ -61,6 +64,41 @@ pub struct Param {
     pub help: String,
     /// The values that the parameter may have.
     pub allowed: Allowed,
+    /// How far the value may be off; `None`: not at all, because it says what is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<ValueRange>,
+}
+
+/// How far a value may be off that stands for something real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueRange {
+    /// From half to twice the value, because it is an estimate, or was measured on a machine of another kind.
+    Estimate,
+    /// From 1/1.2 to 1.2 times the value, because it was measured or published.
+    Source,
+}
+
+impl ValueRange {
+    /// The rule in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueRange::Estimate => "estimate",
+            ValueRange::Source => "source",
+        }
+    }
+
+    /// Returns both ends of the range of a value.
+    pub fn around(self, value: u64) -> [u64; 2] {
+        let rounded = |numerator: u64, denominator: u64| {
+            let scaled = u128::from(value) * u128::from(numerator) + u128::from(denominator / 2);
+            u64::try_from(scaled / u128::from(denominator)).unwrap_or(u64::MAX)
+        };
+        match self {
+            ValueRange::Estimate => [rounded(1, 2), rounded(2, 1)],
+            ValueRange::Source => [rounded(5, 6), rounded(6, 5)],
+        }
+    }
 }
 
 /// The values that a parameter may have.
@@ -178,10 +216,17 @@ impl WorkloadFile {
         let tasks = top.each_table("tasks", |fields| reader.task(fields))?;
         let end_after_ns = top.optional("end-after-ns").map(|node| reader.expr(node)).transpose()?;
         let measure = reader.choice(top.required("measure")?, &MEASURES)?;
+        let lengthen = top.optional("lengthen").map(|node| reader.lengthen(node, &params)).transpose()?;
+        let lengthen = lengthen.unwrap_or_default();
         top.finish()?;
         reader.unique_params(&params)?;
-        let description =
-            Description { name, summary, text, params: params.into_iter().map(|(_, p)| p).collect() };
+        let description = Description {
+            name,
+            summary,
+            text,
+            params: params.into_iter().map(|(_, p)| p).collect(),
+            lengthen,
+        };
         drop(tree);
         Ok(WorkloadFile {
             source,
@@ -384,7 +429,7 @@ impl Reader<'_> {
             }
             return Ok((
                 at.span().start,
-                Param { name, default: text, help, allowed: Allowed::Choices(choices) },
+                Param { name, default: text, help, allowed: Allowed::Choices(choices), range: None },
             ));
         }
         let min = fields.optional("min").map(|node| self.unsigned(node)).transpose()?.unwrap_or(0);
@@ -395,7 +440,22 @@ impl Reader<'_> {
             return Err(self.source.error(default.span().start, message));
         }
         let allowed = Allowed::Range { min, max };
-        Ok((at.span().start, Param { name, default: value.to_string(), help, allowed }))
+        let range = fields.optional("range").map(|node| self.choice(node, &RANGES)).transpose()?;
+        Ok((at.span().start, Param { name, default: value.to_string(), help, allowed, range }))
+    }
+
+    /// Reads names of parameters that are numbers.
+    fn lengthen(&self, node: &Node<'_>, params: &[(usize, Param)]) -> Result<Vec<String>> {
+        let number = |node: &Node<'_>| {
+            let name = self.text(node)?;
+            let is_it = |param: &Param| param.name == name && matches!(param.allowed, Allowed::Range { .. });
+            if params.iter().any(|(_, param)| is_it(param)) {
+                return Ok(name);
+            }
+            let message = format!("expected a parameter that is a number, found '{name}'");
+            Err(self.source.error(node.span().start, message))
+        };
+        self.strings(node)?.iter().map(number).collect()
     }
 
     fn unique_params(&self, params: &[(usize, Param)]) -> Result<()> {
@@ -502,6 +562,8 @@ impl Reader<'_> {
 
 const MEASURES: [(&str, Measure); 3] =
     [("makespan", Measure::Makespan), ("rate", Measure::Rate), ("wakeup-latency", Measure::WakeupLatency)];
+
+const RANGES: [(&str, ValueRange); 2] = [("estimate", ValueRange::Estimate), ("source", ValueRange::Source)];
 
 fn kind(value: &DeValue<'_>) -> &'static str {
     match value {

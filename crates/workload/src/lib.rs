@@ -19,7 +19,7 @@ mod steps;
 
 pub use check::CheckError;
 pub use error::WorkloadError;
-pub use file::{Allowed, Description, Param, WorkloadFile};
+pub use file::{Allowed, Description, Param, ValueRange, WorkloadFile};
 pub use limits::{
     GROUPS_MAX, HELD_LOCKS_MAX, LOOP_DEPTH_MAX, MEMORY_BYTES_MAX, OPS_MAX, SHARES_MIN, SLICES_NS, TASKS_MAX,
     TIME_NS_MAX, WEIGHT_MAX,
@@ -28,4 +28,4 @@ pub use program::{
     Barrier, BarrierIndex, Channel, ChannelIndex, DEFAULT_FOOTPRINT_BYTES, End, GateIndex, Group, GroupIndex,
     Home, Lock, LockIndex, Measure, Op, Quota, SignalIndex, Source, Task, TaskIndex, Workload,
 };
-pub use spec::{describe, presets};
+pub use spec::{Setting, describe, presets, settings, with_settings};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 
 use crate::error::{WorkloadError, list};
-use crate::file::{Description, WorkloadFile};
+use crate::file::{Description, Param, WorkloadFile};
 use crate::limits::FILE_BYTES_MAX;
 use crate::program::Workload;
 
@@ -23,6 +23,44 @@ pub fn presets() -> impl Iterator<Item = &'static str> {
 /// Fails if there is no such preset or file, or the file is wrong.
 pub fn describe(name: &str) -> Result<Description, WorkloadError> {
     Ok(open(name, name)?.description().clone())
+}
+
+/// A parameter of a spec, with its value there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The parameter.
+    pub param: Param,
+    /// The value in the spec, or the default.
+    pub value: String,
+}
+
+/// Returns all parameters of the workload that a spec names, and which of them make a run longer.
+///
+/// # Errors
+/// Fails if there is no such preset or file, or the file is wrong.
+pub fn settings(spec: &str) -> Result<(Vec<Setting>, Vec<String>), WorkloadError> {
+    let (name, settings) = split(spec);
+    let given: Vec<(&str, &str)> =
+        settings.unwrap_or_default().split(',').filter_map(|setting| setting.split_once('=')).collect();
+    let Description { params, lengthen, .. } = describe(name)?;
+    let value = |param: Param| {
+        let found = given.iter().rev().find(|(key, _)| key.trim() == param.name);
+        Setting { value: found.map_or(param.default.clone(), |(_, value)| value.trim().to_owned()), param }
+    };
+    Ok((params.into_iter().map(value).collect(), lengthen))
+}
+
+/// Returns the spec with these parameters replaced: `hackbench:groups=2` with `loops` 40 is
+/// `hackbench:groups=2,loops=40`.
+pub fn with_settings(spec: &str, values: &[(String, String)]) -> String {
+    let (name, settings) = split(spec);
+    let is_kept = |setting: &&str| {
+        let key = setting.split('=').next().unwrap_or_default().trim();
+        !key.is_empty() && values.iter().all(|(name, _)| name != key)
+    };
+    let kept = settings.unwrap_or_default().split(',').filter(is_kept).map(str::to_owned);
+    let all: Vec<String> = kept.chain(values.iter().map(|(name, value)| format!("{name}={value}"))).collect();
+    if all.is_empty() { name.to_owned() } else { format!("{name}:{}", all.join(",")) }
 }
 
 impl Workload {
@@ -83,4 +121,23 @@ fn read_text(file: &str) -> Result<String, WorkloadError> {
         return Err(fault(io::Error::new(ErrorKind::InvalidData, message)));
     }
     String::from_utf8(bytes).map_err(|error| fault(io::Error::new(ErrorKind::InvalidData, error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_replace_each_other() {
+        let loops = |value: &str| [("loops".to_owned(), value.to_owned())];
+        assert_eq!(with_settings("hackbench", &loops("40")), "hackbench:loops=40");
+        assert_eq!(with_settings("hackbench:loops=2,groups=3", &loops("40")), "hackbench:groups=3,loops=40");
+        assert_eq!(with_settings("a:b/x.toml:loops=2", &loops("4")), "a:b/x.toml:loops=4");
+        assert_eq!(with_settings("hackbench", &[]), "hackbench");
+        let (found, lengthen) = settings("hackbench:groups=3").unwrap();
+        let value =
+            |name: &str| found.iter().find(|found| found.param.name == name).map(|found| &found.value[..]);
+        assert_eq!([value("groups"), value("loops"), value("none")], [Some("3"), Some("100"), None]);
+        assert_eq!(lengthen, ["loops"]);
+    }
 }

@@ -381,7 +381,7 @@ fn wrong_files_name_line_and_column() {
         ("x".to_owned(), "t.toml:4:2: key with no value, expected `=`"),
         (
             "x = 1".to_owned(),
-            "t.toml:4:1: unknown key 'x' in the file; there are name, summary, text, params, let, channels, signals, gates, locks, barriers, groups, tasks, end-after-ns and measure",
+            "t.toml:4:1: unknown key 'x' in the file; there are name, summary, text, params, let, channels, signals, gates, locks, barriers, groups, tasks, end-after-ns, measure and lengthen",
         ),
         ("tasks = 3".to_owned(), "t.toml:4:9: expected an array of tables, found an integer"),
         ("[[tasks]]\nname = \"a\"".to_owned(), "t.toml:4:1: tasks lacks the key 'program'"),

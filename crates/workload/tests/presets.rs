@@ -26,6 +26,7 @@ fn hackbench_of_one_group_written_out() {
             Op::LoopBegin { times: Some(6) },
             Op::Recv { channel, work_ns: 0 },
             received,
+            Op::Count { units: 1 },
             Op::LoopEnd,
         ]
     };

@@ -108,6 +108,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 Next::Continue => std::mem::forget(next),
                 Next::Run(segment) => {
                     std::mem::forget(next);
+                    if self.ledger.tally.progress.counts_work() && segment.kind == TimeKind::Work {
+                        self.ledger.tally.progress.add_work(here.now_ns, task, segment.units / UNITS);
+                    }
                     self.kernel.threads[task as usize].left = segment;
                     return self.start_segment(cpu, task, segment);
                 }
@@ -118,7 +121,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 Next::Wake(wakees) => return self.wake_all(cpu, wakees),
                 Next::Count { units } => {
                     std::mem::forget(next);
-                    self.ledger.tally.units += units;
+                    self.ledger.tally.count(here.now_ns, units);
                 }
                 other => {
                     if !self.carry_out(here, other) {

@@ -5,6 +5,7 @@ pub(crate) mod by_name;
 pub(crate) mod checker;
 pub(crate) mod delays;
 pub(crate) mod idle_runnable;
+pub(crate) mod progress;
 pub(crate) mod search;
 pub(crate) mod tally;
 

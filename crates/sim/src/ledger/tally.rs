@@ -9,6 +9,7 @@ use wakelab_workload::{Measure, Task};
 
 use crate::ledger::by_name::ByName;
 use crate::ledger::delays::Delays;
+use crate::ledger::progress::Series;
 use crate::ledger::search::SearchTally;
 use crate::observer::WaitSums;
 use crate::outcome::{Counts, Reads};
@@ -19,6 +20,7 @@ pub(crate) struct Tally {
     pub(crate) migrations: Reads,
     pub(crate) searches: SearchTally,
     pub(crate) units: u64,
+    pub(crate) progress: Series,
     pub(crate) select_reads: Reads,
     pub(crate) select_misses: Reads,
     pub(crate) enqueue_reads: Reads,
@@ -32,6 +34,8 @@ pub(crate) struct Tally {
     pub(crate) queue_delay: Delays,
     pub(crate) by_name: ByName,
     pub(crate) begin_ns: Option<u64>,
+    /// What was counted before the measured part.
+    pub(crate) counts_before: Counts,
     /// When the measured part ended, and the number of units then.
     pub(crate) end: Option<(u64, u64)>,
     /// Judged tasks that have not ended.
@@ -56,6 +60,7 @@ impl Tally {
             migrations: [0; Distance::COUNT],
             searches: SearchTally::default(),
             units: 0,
+            progress: Series::new(tasks),
             select_reads: [0; Distance::COUNT],
             select_misses: [0; Distance::COUNT],
             enqueue_reads: [0; Distance::COUNT],
@@ -69,6 +74,7 @@ impl Tally {
             queue_delay: Delays::new(),
             by_name: ByName::new(tasks),
             begin_ns: None,
+            counts_before: Counts::default(),
             end: None,
             judged_left: tasks.iter().filter(|task| task.judged).count() as u64,
             judged_end: None,
@@ -138,6 +144,8 @@ impl Tally {
         if self.begin_ns.is_none() {
             self.begin_ns = Some(now_ns);
             self.units = 0;
+            self.progress.restart(now_ns);
+            self.counts_before = self.counts;
             self.judged_latency = Delays::new();
             self.by_name.restart();
         }
@@ -155,6 +163,13 @@ impl Tally {
     pub(crate) fn end_of(&self, measure: Measure) -> Option<(u64, u64)> {
         let of_judged = self.judged_end.filter(|_| measure == Measure::Makespan && self.judged_left == 0);
         self.end.or(of_judged)
+    }
+
+    /// Units are done.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, now_ns: u64, units: u64) {
+        self.units += units;
+        self.progress.add(now_ns, units);
     }
 
     /// The measured part ends, unless it ends again later.
