@@ -51,6 +51,8 @@ class Place(Protocol):
     workers: int
     #: Whether chunks run in this process.
     is_here: bool
+    #: What a task costs the place's own scheduler, in seconds, on a cluster of hundreds of machines.
+    task_s: float
     #: joblib's backend.
     backend: Union[str, ParallelBackendBase]
 
@@ -63,6 +65,7 @@ class Place(Protocol):
 class Processes:
     """Processes of this machine."""
 
+    task_s = 0.0
     backend: Union[str, ParallelBackendBase] = "loky"
 
     def __init__(self, workers: Optional[int]) -> None:
@@ -124,6 +127,8 @@ class Ray:
     """A cluster of Ray: that of an address, the one this process is connected to, or a new one on this machine."""
 
     is_here = False
+    # Its release benchmark many_tasks, on 2,500 CPUs, ends 440 to 600 tasks a second.
+    task_s = 1 / 440
 
     def __init__(self, address: Optional[str], workers: Optional[int]) -> None:
         import ray
@@ -164,6 +169,8 @@ class Dask:
     """A cluster of Dask: that of an address, of a cluster or client object, or a new one on this machine."""
 
     is_here = False
+    # Its documentation names up to a millisecond.
+    task_s = 1 / 1000
 
     def __init__(self, address: Any, workers: Optional[int]) -> None:
         from distributed import Client

@@ -16,8 +16,8 @@ from typing import Any, Optional, Union
 from ._native import Sweep
 from ._progress import Progress
 
-#: The part of one CPU that handing out chunks may take.
-DRIVER_SHARE = 0.05
+#: The part of the time that a scheduler may need for all chunks: this process, or that of the cluster.
+SCHEDULER_SHARE = 0.05
 #: Bounds of the length of a chunk.
 CHUNK_S_MIN, CHUNK_S_MAX = 0.5, 120.0
 #: A chunk ends early if it has taken this number of times its length.
@@ -45,8 +45,8 @@ def sweep(
     to that Parquet file, and an interrupted sweep goes on from the journal beside it.
 
     `backend` is `processes` (the default), `ray` or `dask`; `address` is that of a cluster; `workers` is the number of
-    chunks that run at once. `chunk_s` is how long a chunk lasts, in seconds: by default as long as is needed so that
-    handing chunks out takes less than 5 % of a CPU. `progress`: whether to show it on stderr; by default on a terminal.
+    processes, or of CPUs of a new cluster; an existing cluster uses all it has. `chunk_s` is how long a chunk lasts, in seconds: by default as long as is needed so that
+    handing chunks out takes less than 5 % of the time, here and in the cluster's scheduler. `progress`: whether to show it on stderr; by default on a terminal.
     """
     from . import _places
 
@@ -135,7 +135,8 @@ def _run(plan: Sweep, place: Any, chunk_s: Optional[float], progress: Progress) 
 
 
 class _Pace:
-    """How long chunks are: long enough that handing them out takes a small part of one CPU."""
+    """How long chunks are: long enough that all of them keep this process and the cluster's scheduler busy for a small
+    part of the time only."""
 
     def __init__(self, place: Any, chunk_s: Optional[float]) -> None:
         self._place, self._fixed_s = place, chunk_s
@@ -148,7 +149,8 @@ class _Pace:
         if self._fixed_s is not None:
             return self._fixed_s
         # If chunks run in this process, its time is that of the runs.
-        if self._place.is_here or self._chunks == 0:
+        if self._place.is_here:
             return CHUNK_S_MIN
-        own_s = (time.process_time() - self._begin_s) / self._chunks
-        return min(max(own_s * self._place.workers / DRIVER_SHARE, CHUNK_S_MIN), CHUNK_S_MAX)
+        own_s = (time.process_time() - self._begin_s) / self._chunks if self._chunks else 0.0
+        chunk_s = max(own_s, self._place.task_s) * self._place.workers / SCHEDULER_SHARE
+        return min(max(chunk_s, CHUNK_S_MIN), CHUNK_S_MAX)
