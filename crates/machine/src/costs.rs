@@ -238,6 +238,10 @@ costs! {
         switch_thread_ns: Number = 0, "ns", TIME, Some(Term::Switches);
         /// A context switch that changes the address space.
         switch_process_ns: Number = 0, "ns", TIME, Some(Term::Switches);
+        /// What a task that waits for a message, a signal or a timer pays beside the switch, before it leaves its CPU:
+        /// the call that finds nothing, and the look for another task. While it pays, it looks again, and does not
+        /// sleep if what it waits for has come.
+        sleep_ns: Number = 0, "ns", TIME, Some(Term::Switches);
         /// How long a task that wakes another goes on before it gives way to it: the rest of its system call, in a
         /// kernel that cannot be preempted there.
         preempt_delay_ns: Number = 0, "ns", TIME, None;

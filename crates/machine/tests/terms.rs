@@ -33,6 +33,7 @@ fn machine() -> Machine {
         let core = cpu as u32 / 2;
         (at.core, at.llc, at.node, at.capacity) = (core, core, core, 1024 - 512 * core);
     }
+    machine.costs.sleep_ns = 1;
     machine.check().unwrap();
     machine
 }
@@ -50,7 +51,7 @@ fn each_term_takes_its_own_figures_away_and_leaves_a_machine() {
             Term::ReadHits => &["reads_may_hit"],
             Term::Writes => &["charge_writes"],
             Term::Balancing => &["balance_ns", "push_ns"],
-            Term::Switches => &["switch_process_ns", "switch_thread_ns"],
+            Term::Switches => &["sleep_ns", "switch_process_ns", "switch_thread_ns"],
             Term::CacheRefill => &["core_cache_bytes", "llc_cache_bytes", "llc_hit_ps"],
             Term::Atomics => &["atomic_ps", "charge_atomics"],
             Term::RunqueueLocks => &["runqueue_lock_ns"],

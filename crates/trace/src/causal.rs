@@ -25,7 +25,10 @@ mod missing;
 mod overheads;
 mod recorder;
 mod running;
+mod sleeping;
 mod waking;
+
+pub(crate) use sleeping::SinceRead;
 
 use rustc_hash::FxHashMap;
 use wakelab_workload::{Source, TaskIndex};
@@ -274,6 +277,7 @@ impl Model {
                 self.decide_ids(&event.current, prev.tid);
                 self.note_running(event.cpu, &prev, None);
                 self.note_process(&event.current);
+                self.learn_sleep(event);
                 self.switch_out(event.cpu, &prev, why, &next);
                 self.run(event.cpu, &next, &SwitchIn::Seen);
             }
@@ -305,6 +309,9 @@ impl Model {
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
             }
+        }
+        if !matches!(event.what, What::Switch { .. }) {
+            self.learn_sleep(event);
         }
         self.charge_recorder(event.cpu);
         self.cpu(event.cpu).last_ns = self.now_ns;

@@ -30,6 +30,9 @@
 //! Worked example: 500 wakers of idle CPUs log that they sent a message 10,100 ns after sched_waking, and 27 wakers on
 //! their own CPU 2,700 ns after: the interrupt costs 7,400 ns.
 //!
+//! What a sleep costs its task beside the switch (`sleep_ns`) shows in programs that read one message after the other:
+//! causal/sleeping.rs. Of several task names, the one with the most reads after sleeps counts.
+//!
 //! Interrupts that wake a task, and ticks, are learnt where their entries and exits are recorded.
 //!
 //! What the recording does not show, `wakelab record` may have measured (measured.rs): a recording on one CPU has no
@@ -71,6 +74,10 @@ pub struct Learnt {
     pub interrupts_ns: Vec<u64>,
     /// Ticks in a task's time that woke no task: from entry to exit.
     pub ticks_ns: Vec<u64>,
+    /// By task name: CPU time from one message that a task read to the next, where it did nothing else between.
+    pub reads: BTreeMap<String, Reads>,
+    /// From the scheduler's last account of a task that goes to sleep to the switch to another task.
+    pub leaving_ns: Vec<u64>,
     /// What `wakelab record` measured.
     pub measured: Measured,
 }
@@ -122,6 +129,30 @@ impl AfterWakes {
     }
 }
 
+/// CPU time of a task name's tasks from one message that they read to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// The task did not sleep between.
+    pub at_once_ns: Vec<u64>,
+    /// It slept once, and a switch between threads of a process, or from idle, was part of it; the same with a switch
+    /// between processes.
+    pub after_sleep_ns: [Vec<u64>; 2],
+}
+
+impl Reads {
+    /// What a sleep costs beside its switch, and the number of reads after a sleep.
+    fn sleep_ns(&self, costs: &Costs) -> Option<(usize, u64)> {
+        let switches_ns = [costs.switch_thread_ns, costs.switch_process_ns];
+        let less_switch = |(ns, switch_ns): (&Vec<u64>, u64)| {
+            ns.iter().map(|ns| ns.saturating_sub(switch_ns)).collect::<Vec<u64>>()
+        };
+        let after_sleep_ns: Vec<u64> =
+            self.after_sleep_ns.iter().zip(switches_ns).flat_map(less_switch).collect();
+        let more_ns = median(&after_sleep_ns)?.saturating_sub(median(&self.at_once_ns)?);
+        Some((after_sleep_ns.len(), more_ns))
+    }
+}
+
 /// Returns the median of enough samples.
 fn median(samples_ns: &[u64]) -> Option<u64> {
     quantile(samples_ns.iter().copied(), 50).filter(|_| samples_ns.len() >= FEWEST)
@@ -152,6 +183,11 @@ impl Learnt {
         learnt.idle_wakes.iter_mut().for_each(|wake| {
             wake.latency_ns = wake.latency_ns.saturating_sub(2 * event_cost_ns);
         });
+        // sched_stat_runtime; with sched_switch where the task slept.
+        learnt.leaving_ns = less(&self.leaving_ns, 1);
+        for reads in learnt.reads.values_mut() {
+            reads.after_sleep_ns = [0, 1].map(|kind| less(&reads.after_sleep_ns[kind], 2));
+        }
         for after in learnt.after_wakes.values_mut() {
             // An idle CPU queues the wakee itself, and logs sched_wakeup.
             (after.idle_ns, after.local_ns) = (less(&after.idle_ns, 1), less(&after.local_ns, 2));
@@ -170,6 +206,7 @@ impl Learnt {
         self.learn_preempt_delay(&mut machine, recording);
         self.learn_remote_preempt_delay(&mut machine, recording);
         self.learn_interrupts(&mut machine, recording);
+        self.learn_sleep(&mut machine, recording);
         let costs = &mut machine.costs;
         let flight_ns = costs.ipi_flight_ns[farthest(base)];
         let measured = self.measured_states(costs, flight_ns);
@@ -324,6 +361,27 @@ impl Learnt {
             self.interrupting_ns.len()
         );
         machine.sources.insert("remote_preempt_delay_ns".to_owned(), source);
+    }
+
+    /// Learns what a sleep costs its task beside the switch.
+    fn learn_sleep(&self, machine: &mut Machine, recording: &str) {
+        let costs = &mut machine.costs;
+        let by_name = self.reads.iter().filter_map(|(name, reads)| Some((reads.sleep_ns(costs)?, name)));
+        let leaving = || Some((median(&self.leaving_ns)?, self.leaving_ns.len()));
+        let (sleep_ns, source) = match by_name.max() {
+            Some(((count, more_ns), name)) => {
+                let what = format!(
+                    "{count} reads of {name} after a sleep took so much more than those without, less the switch"
+                );
+                (more_ns, what)
+            }
+            None => {
+                let Some((median_ns, count)) = leaving() else { return };
+                (median_ns, format!("median of {count} from the last account of a sleeper to the switch"))
+            }
+        };
+        costs.sleep_ns = sleep_ns;
+        machine.sources.insert("sleep_ns".to_owned(), format!("measured in {recording}: {source}"));
     }
 
     fn latencies_ns(&self, idled_ns: std::ops::Range<u64>) -> Vec<u64> {

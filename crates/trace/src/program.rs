@@ -8,7 +8,7 @@ use std::rc::Rc;
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, GroupIndex, Measure, Op, Task, TaskIndex, Workload};
 
 use crate::MAX_CPUS;
-use crate::causal::{Position, State, Wake};
+use crate::causal::{Position, SinceRead, State, Wake};
 use crate::event::{Place, TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
@@ -181,6 +181,8 @@ pub(crate) struct Tracked {
     pub(crate) woken_from: Option<(u32, u64)>,
     /// The task that made it, if a task did.
     pub(crate) woken_by: Option<TaskIndex>,
+    /// What it has done since it read a message, if nothing but work and sleep.
+    pub(crate) since_read: Option<SinceRead>,
     pub(crate) steps: Vec<Step>,
     /// The sleeps that ended from outside, in the order of time.
     pub(crate) slept: Vec<Slept>,
@@ -229,6 +231,7 @@ impl Tracked {
             woken_on: None,
             woken_from: None,
             woken_by: None,
+            since_read: None,
             steps: Vec::new(),
             slept: Vec::new(),
             wake_while_running: None,

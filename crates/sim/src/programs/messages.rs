@@ -23,13 +23,18 @@ impl Programs<'_> {
             let tail = self.sending_ns(channel, bytes, here.cpu);
             return Next::run(Segment::with_tail((TimeKind::Work, work_ns), tail));
         }
-        let channel = &mut self.channels[channel as usize];
-        if !channel.put(Message { bytes, cpu: here.cpu }) {
-            channel.wait_to_write(here.task, bytes, t.retries);
+        if !self.channels[channel as usize].put(Message { bytes, cpu: here.cpu }) {
+            if let Some(leaving) = self.leave(here.task) {
+                return leaving;
+            }
+            let t = &mut self.tasks[here.task as usize];
+            self.channels[channel as usize].wait_to_write(here.task, bytes, t.retries);
             t.retries = true;
             return Next::Wait;
         }
-        t.retries = false;
+        let t = &mut self.tasks[here.task as usize];
+        (t.retries, t.leaving) = (false, false);
+        let channel = &mut self.channels[channel as usize];
         let (sync, reader, writer) = (channel.sync(), channel.reader_to_wake(), channel.writer_to_wake());
         self.stop_polling(reader);
         self.done(here.task);
@@ -58,22 +63,26 @@ impl Programs<'_> {
     #[inline(always)]
     pub(super) fn receive(&mut self, here: Here, channel: u32, work_ns: u64) -> Next {
         let t = &mut self.tasks[here.task as usize];
-        let channel = &mut self.channels[channel as usize];
+        let queue = &mut self.channels[channel as usize];
         if t.stage != Stage::Begin {
-            channel.release(t.bytes);
-            let (sync, writer) = (channel.sync(), channel.writer_to_wake());
+            queue.release(t.bytes);
+            let (sync, writer) = (queue.sync(), queue.writer_to_wake());
             self.done(here.task);
             return Next::wake_two(writer, None, sync);
         }
-        let Some(message) = channel.take(here.cpu) else {
-            channel.wait_to_read(here.task, t.retries);
+        let Some(message) = queue.take(here.cpu) else {
+            if let Some(leaving) = self.leave(here.task) {
+                return leaving;
+            }
+            let t = &mut self.tasks[here.task as usize];
+            self.channels[channel as usize].wait_to_read(here.task, t.retries);
             t.retries = true;
             return Next::Wait;
         };
-        t.retries = false;
+        (t.retries, t.leaving) = (false, false);
         t.bytes = message.bytes;
         t.stage = Stage::Middle;
-        let recv_lines = channel.recv_lines();
+        let recv_lines = queue.recv_lines();
         let data_ns = self.data_ns(message, recv_lines, here.cpu);
         Next::run(Segment::with_tail((TimeKind::Work, work_ns), (TimeKind::Data, data_ns)))
     }

@@ -135,11 +135,29 @@ impl<'a> Programs<'a> {
     fn sleep(&mut self, task: u32, until_ns: Option<u64>) -> Next {
         match until_ns {
             Some(until_ns) if self.tasks[task as usize].stage == Stage::Begin => {
+                if let Some(leaving) = self.leave(task) {
+                    return leaving;
+                }
                 self.tasks[task as usize].stage = Stage::Middle;
                 Next::Sleep { until_ns }
             }
-            _ => self.done(task),
+            _ => {
+                self.tasks[task as usize].leaving = false;
+                self.done(task)
+            }
         }
+    }
+
+    /// The task found nothing and is about to wait. Returns what it must run before it looks again: nothing if it has
+    /// just done that, or if going to sleep costs nothing.
+    #[inline(always)]
+    fn leave(&mut self, task: u32) -> Option<Next> {
+        if self.costs.sleep_ns == 0 {
+            return None;
+        }
+        let t = &mut self.tasks[task as usize];
+        t.leaving = !t.leaving;
+        t.leaving.then(|| Next::run_ns(TimeKind::Switch, self.costs.sleep_ns))
     }
 
     /// The operation at which the task stands.

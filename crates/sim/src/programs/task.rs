@@ -35,6 +35,8 @@ pub(crate) struct Task<'a> {
     pub(crate) stage: Stage,
     /// Whether it waited in a list and was woken: if it finds nothing, it waits in front.
     pub(crate) retries: bool,
+    /// Whether it has paid for going to sleep (`sleep_ns`), and looks once more.
+    pub(crate) leaving: bool,
     /// Whether it waits in Join.
     pub(crate) joining: bool,
     /// Whether it has done the work of its exit.
@@ -63,6 +65,7 @@ impl<'a> Task<'a> {
             pc: 0,
             stage: Stage::Begin,
             retries: false,
+            leaving: false,
             joining: false,
             exiting: false,
             bytes: 0,

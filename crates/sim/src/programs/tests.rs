@@ -83,6 +83,31 @@ fn a_full_channel_blocks_its_writer_until_a_reader_made_room() {
     assert_eq!(step(&mut programs, 0, 0), Next::Continue, "the message fits now");
 }
 
+/// A reader that finds nothing pays 30 ns for going to sleep. What comes meanwhile it takes, without having slept.
+#[test]
+fn a_task_looks_again_before_it_sleeps() {
+    let mut lab = Lab::new(vec![vec![send(1)], vec![recv(1), recv(1), Op::Wait { signal: 0 }]]);
+    lab.costs.sleep_ns = 30;
+    lab.workload.signals = 1;
+    let copy = Segment::with_tail((TimeKind::Work, 0), (TimeKind::Data, 100));
+    for comes_meanwhile in [false, true] {
+        let mut programs = lab.programs();
+        assert_eq!(step(&mut programs, 1, 0), run(TimeKind::Switch, 30));
+        if !comes_meanwhile {
+            assert_eq!(step(&mut programs, 1, 30), Next::Wait);
+        }
+        assert_eq!(step(&mut programs, 0, 30), Next::Continue, "no work before the message");
+        let woken = if comes_meanwhile { Next::Continue } else { wakes(1, WAKE_SYNC) };
+        assert_eq!(step(&mut programs, 0, 30), woken);
+        assert_eq!(step(&mut programs, 1, 40), Next::Run(copy));
+        assert_eq!(step(&mut programs, 1, 140), Next::Continue);
+        for _ in 0..2 {
+            assert_eq!(step(&mut programs, 1, 140), run(TimeKind::Switch, 30), "each sleep costs");
+            assert_eq!(step(&mut programs, 1, 170), Next::Wait);
+        }
+    }
+}
+
 /// The worked example of lock.rs.
 #[test]
 fn a_lock_without_spinning_sleeps_in_the_kernel() {

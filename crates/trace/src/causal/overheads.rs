@@ -9,15 +9,16 @@
 //! - placing and queueing: from sched_waking to its sched_wakeup on the same CPU (for a fork, to sched_wakeup_new);
 //! - an interrupt that wakes a task, and a tick: from its entry to its exit. A replay has no other interrupts, so these
 //!   stay in the work of the task that they hit;
-//! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out. A replay
-//!   charges less, but the time is no work either: the task that waits can be woken in it.
+//! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out. Where a task
+//!   is preempted, a replay charges less, but the time is no work either.
 //!
 //! Of a measured time, at most [`MOST`] times the machine's cost is taken off, if that is known: a longer time holds
 //! something else, such as a host that took the CPU.
 //!
 //! Otherwise taken from the costs of the recorded machine: the switch, refilling caches, placing and queueing, sending
 //! interrupts to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit,
-//! and balancing before idling. It is not known what decisions and balancing read, so that stays in the work.
+//! going to sleep (less the measured look for another task), and balancing before idling. It is not known what
+//! decisions and balancing read, so that stays in the work.
 //!
 //! Offsets in a task's work never go back. Time that would move them back is not taken off, but counted
 //! (`overhead_clamped_ns`).
@@ -32,6 +33,11 @@ use crate::rescale::{Recorded, UNITS};
 
 /// How much longer than its cost a path of the kernel may take.
 const MOST: u64 = 8;
+
+/// Returns the most of a measured time that is taken off for a path of the kernel that costs `cost_ns`.
+fn most_ns(cost_ns: u64) -> u64 {
+    if cost_ns == 0 { u64::MAX } else { cost_ns.saturating_mul(MOST) }
+}
 
 /// A wake-up in progress on a CPU, until the first event there that is not about it.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +63,9 @@ impl Model {
     /// Takes off the work of `task` all that it did since `since_ns`, if that costs about `cost_ns`; 0: not known.
     fn charge_kernel_since(&mut self, task: TaskIndex, since_ns: u64, cost_ns: u64) {
         let now_ns = self.now_ns;
-        let most_ns = if cost_ns == 0 { u64::MAX } else { cost_ns.saturating_mul(MOST) };
         let task = self.task(task);
         let since_ns = since_ns.max(task.burst_since_ns);
-        task.kernel_units += now_ns.saturating_sub(since_ns).min(most_ns) * u64::from(task.speed);
+        task.kernel_units += now_ns.saturating_sub(since_ns).min(most_ns(cost_ns)) * u64::from(task.speed);
     }
 
     /// Sets the speeds of the core of `cpu`, which may have become busy or idle.
@@ -92,6 +97,15 @@ impl Model {
         self.recorded = Some(recorded);
     }
 
+    /// Whether a switch from `prev` to `task` changes the address space.
+    pub(super) fn changes_process(&self, prev: Option<TaskIndex>, task: TaskIndex) -> bool {
+        let process = |index: TaskIndex| {
+            let task = &self.tasks[index as usize];
+            task.process.unwrap_or(task.tid)
+        };
+        prev.is_some_and(|prev| process(prev) != process(task))
+    }
+
     /// Charges a switch on `cpu` from `prev` to `task`. `from` is the CPU where `task` ran last, if it left something
     /// of use in the caches there.
     pub(super) fn charge_switch(
@@ -102,17 +116,12 @@ impl Model {
         from: Option<u32>,
     ) {
         let footprint_bytes = self.footprint_bytes(task);
+        let changes_process = self.changes_process(prev, task);
+        self.note_switch_after_sleep(task, changes_process);
         let Some(recorded) = &mut self.recorded else { return };
         let refill_ns = recorded.refill_ns(task, cpu, from, footprint_bytes);
-        let process = |index: TaskIndex| {
-            let task = &self.tasks[index as usize];
-            task.process.unwrap_or(task.tid)
-        };
         let costs = &recorded.costs;
-        let switch_ns = match prev {
-            Some(prev) if process(prev) != process(task) => costs.switch_process_ns,
-            _ => costs.switch_thread_ns,
-        };
+        let switch_ns = if changes_process { costs.switch_process_ns } else { costs.switch_thread_ns };
         self.charge_kernel(task, switch_ns + refill_ns);
     }
 
@@ -254,7 +263,10 @@ impl Model {
         let Some(recorded) = &mut self.recorded else { return };
         recorded.use_caches(task, cpu, footprint_bytes);
         let costs = &recorded.costs;
-        let (balance_ns, exit_ns, handle_ns) = (costs.balance_ns, costs.exit_ns, costs.ipi_handle_ns);
+        let (exit_ns, handle_ns) = (costs.exit_ns, costs.ipi_handle_ns);
+        let balance_ns = if next.tid == 0 { costs.balance_ns } else { 0 };
+        let sleep_ns = if why == SwitchedOut::Blocked { costs.sleep_ns } else { 0 };
+        let most_ns = most_ns(costs.balance_ns.max(sleep_ns));
         let (period_ns, tick_ns) = (costs.tick_period_ns.max(1), costs.tick_ns);
         let now_ns = self.now_ns;
         let tracked = self.task(task);
@@ -265,11 +277,15 @@ impl Model {
         }
         let tracked = &self.tasks[task as usize];
         let burst_since_ns = tracked.burst_since_ns;
-        match tracked.accounted_ns {
-            Some(at_ns) if at_ns >= burst_since_ns => self.charge_kernel_since(task, at_ns, balance_ns),
-            _ if why != SwitchedOut::Runnable && next.tid == 0 => self.charge_kernel(task, balance_ns),
-            _ => {}
-        }
+        let kernel_units = match tracked.accounted_ns {
+            Some(at_ns) if at_ns >= burst_since_ns => {
+                let looked_ns = now_ns.saturating_sub(at_ns).min(most_ns);
+                (looked_ns * u64::from(tracked.speed)).max(sleep_ns * UNITS)
+            }
+            _ if why != SwitchedOut::Runnable => (sleep_ns + balance_ns) * UNITS,
+            _ => 0,
+        };
+        self.task(task).kernel_units += kernel_units;
         if why == SwitchedOut::Exited && !self.tasks[task as usize].exit_seen {
             self.charge_kernel(task, exit_ns);
         }

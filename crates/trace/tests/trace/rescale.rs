@@ -241,3 +241,15 @@ fn a_timer_was_due_before_its_core_was_awake() {
     assert_eq!(program(&script(100), machine()), slept(300 - 20 - 100));
     assert_eq!(program(&script(250), machine()), slept(300 - 5 - 100));
 }
+
+/// The look for another task is measured; going to sleep costs at least as much as a replay charges for it.
+#[test]
+fn a_sleep_costs_what_a_replay_charges() {
+    for (accounted_ns, next, work_ns) in [(980, 2, 900), (700, 2, 700), (980, 0, 900), (100, 2, 200)] {
+        let mut script = Script::default();
+        script.switch(0, 0, 0, "R", 1).runtime(0, accounted_ns, 1, 1, accounted_ns);
+        script.switch(0, 1_000, 1, "S", next);
+        let machine = costs(|costs| (costs.sleep_ns, costs.balance_ns) = (100, 20));
+        assert_eq!(program(&script, machine)[0], compute(work_ns), "{accounted_ns} {next}");
+    }
+}

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Messages over sockets: what crates/trace/src/messages.rs makes of their events.
 
+use std::collections::BTreeMap;
+
+use wakelab_machine::Machine;
+use wakelab_trace::Learnt;
 use wakelab_trace::flows::FlowKind;
+use wakelab_trace::learnt::Reads;
 use wakelab_workload::Op;
 
 use crate::executor::execute;
@@ -48,6 +53,44 @@ impl Script {
         );
         self.event(cpu, time_ns, task, event, &fields)
     }
+}
+
+/// The worked example of causal/sleeping.rs: t2 reads two messages each time that it is woken.
+#[test]
+fn reads_with_and_without_a_sleep_tell_what_it_costs() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 3);
+    for round in 0..21 {
+        let begin_ns = round * 20_000 + 1_000;
+        script.send(0, begin_ns, 1, CLIENT, 100, Some(2)).send(0, begin_ns + 10, 1, CLIENT, 100, None);
+        script.switch(1, begin_ns + 20, 3, "R", 2).receive(1, begin_ns + 3_020, 2, SERVER, 100);
+        script.receive(1, begin_ns + 5_820, 2, SERVER, 100);
+        script.runtime(1, begin_ns + 7_720, 2, 2, 7_700).switch(1, begin_ns + 9_320, 2, "S", 3);
+    }
+    let learnt = script.read().learnt;
+    assert_eq!(learnt.leaving_ns, [1_600; 21]);
+    let reads = Reads { at_once_ns: vec![2_800; 21], after_sleep_ns: [vec![], vec![6_500; 20]] };
+    assert_eq!(learnt.reads, BTreeMap::from([("t2".to_owned(), reads)]));
+    let mut base = Machine::preset("smp-2").expect("a preset");
+    (base.costs.switch_thread_ns, base.costs.switch_process_ns) = (400, 1_000);
+    assert_eq!(learnt.machine(&base, "r").costs.sleep_ns, 2_700);
+    let without_recorder = learnt.without_recorder(100).machine(&base, "r");
+    assert_eq!(without_recorder.costs.sleep_ns, 2_500, "the account and the switch are two events more");
+    assert!(without_recorder.sources["sleep_ns"].contains("20 reads of t2 after a sleep"));
+    let leaving = Learnt { reads: BTreeMap::new(), ..learnt };
+    assert_eq!(leaving.machine(&base, "r").costs.sleep_ns, 1_600, "the look for another task alone");
+}
+
+/// What a task does between two reads that is no sleep makes them say nothing.
+#[test]
+fn only_reads_with_nothing_else_between_them_count() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
+    script.receive(1, 100, 2, SERVER, 9).send(1, 200, 2, SERVER, 9, None).receive(1, 300, 2, SERVER, 9);
+    script.waking(1, 400, 2, 4).receive(1, 500, 2, SERVER, 9);
+    script.switch(1, 600, 2, "R", 3).switch(1, 700, 3, "S", 2).receive(1, 800, 2, SERVER, 9);
+    script.receive(1, 900, 2, SERVER, 0).receive(1, 1_000, 2, SERVER, 9);
+    assert_eq!(script.read().learnt.reads, BTreeMap::new());
 }
 
 /// A client (t1, CPU 0) and a server (t2, CPU 1): a question at 10 of each round of 100, which ends 2 later, an answer
