@@ -64,6 +64,7 @@ pub(crate) const INBOX: Channel = Channel {
     capacity_bytes: 1,
     overhead_bytes: 0,
     wake_room_bytes: 0,
+    wakes_all_writers: false,
     elastic: false,
     sync: false,
     loopback: false,

@@ -230,6 +230,9 @@ pub struct Channel {
     /// is free. Without this, every message read from a full channel would wake a writer.
     #[serde(default)]
     pub wake_room_bytes: u64,
+    /// Whether room wakes all writers that wait, as a unix socket's does, and not only the first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wakes_all_writers: bool,
     /// Whether the channel takes one message more than it holds, for the first writer that waits, when otherwise
     /// nothing could ever happen again. A recording tells how much a socket held, not how much it could hold.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

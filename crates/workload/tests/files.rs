@@ -37,6 +37,7 @@ each = ["i in 1..n + 1"]
 capacity-bytes = "100 * i"
 overhead-bytes = 7
 wake-room-bytes = 50
+wakes-all-writers = true
 send-lines = 3
 recv-lines = 6
 sync = false
@@ -92,6 +93,7 @@ fn every_key_once() {
         wake_room_bytes: 50,
         sync: false,
         loopback: false,
+        wakes_all_writers: true,
         send_lines: 3,
         recv_lines: 6,
     };

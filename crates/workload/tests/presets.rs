@@ -61,6 +61,7 @@ fn hackbench_of_one_group_written_out() {
         elastic: false,
         sync: true,
         loopback: false,
+        wakes_all_writers: true,
         send_lines: 3,
         recv_lines: 6,
     };
@@ -169,6 +170,7 @@ fn hackbench_modes() {
             loopback: false,
             send_lines: 1,
             recv_lines: 2,
+            ..Channel::default()
         }
     );
 }

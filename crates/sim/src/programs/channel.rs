@@ -6,8 +6,8 @@
 //! waiting tasks keep the order in which they came.
 //!
 //! Putting a message in wakes one waiting reader. Freeing room wakes one waiting writer, and so does a woken writer
-//! that leaves enough room. So no reader sleeps beside a message that no task will take, and no writer beside room of
-//! `wake_room_bytes`.
+//! that leaves enough room; where the channel wakes all writers, freeing room wakes all. So no reader sleeps beside a
+//! message that no task will take, and no writer beside room of `wake_room_bytes`.
 
 use std::collections::VecDeque;
 
@@ -147,6 +147,17 @@ impl Channel {
         }
         self.writers.pop_front().map(|writer| writer.task)
     }
+
+    /// Whether writers still wait, after one was woken because room became free, that are woken with it.
+    #[inline(always)]
+    pub(crate) fn wakes_other_writers(&self) -> bool {
+        self.spec.wakes_all_writers && !self.writers.is_empty()
+    }
+
+    /// Those writers.
+    pub(crate) fn other_writers(&mut self) -> impl Iterator<Item = u32> {
+        self.writers.drain(..).map(|writer| writer.task)
+    }
 }
 
 #[cfg(test)]
@@ -201,5 +212,24 @@ mod tests {
         assert_eq!(pipe.writer_to_wake(), Some(7), "80 free");
         assert_eq!(pipe.writer_to_wake(), Some(8), "80 free until 7 runs: 60 fits");
         assert_eq!(pipe.writer_to_wake(), None);
+    }
+
+    #[test]
+    fn a_socket_wakes_all_its_writers_at_once() {
+        let spec =
+            Spec { capacity_bytes: 100, wake_room_bytes: 50, wakes_all_writers: true, ..Spec::default() };
+        let mut socket = Channel::new(spec);
+        assert!(socket.put(bytes(60)) && socket.put(bytes(40)));
+        for task in [7, 8, 9] {
+            socket.wait_to_write(task, 60, false);
+        }
+        socket.release(40);
+        assert_eq!(socket.writer_to_wake(), None, "40 free");
+        socket.release(60);
+        assert_eq!(socket.writer_to_wake(), Some(7));
+        assert!(socket.wakes_other_writers());
+        let others: Vec<u32> = socket.other_writers().collect();
+        assert_eq!(others, [8, 9], "though only one of them fits");
+        assert!(!socket.wakes_other_writers());
     }
 }

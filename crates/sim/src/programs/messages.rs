@@ -9,7 +9,7 @@ use wakelab_workload::Op;
 use crate::hardware::segment::Segment;
 use crate::programs::Programs;
 use crate::programs::channel::{Channel, Message};
-use crate::programs::next::{Here, Next, Wakees};
+use crate::programs::next::{Here, Next, Wakee, Wakees};
 use crate::programs::task::Stage;
 use crate::time_use::TimeKind;
 
@@ -67,6 +67,12 @@ impl Programs<'_> {
         if t.stage != Stage::Begin {
             queue.release(t.bytes);
             let (sync, writer) = (queue.sync(), queue.writer_to_wake());
+            if writer.is_some() && queue.wakes_other_writers() {
+                let all = writer.into_iter().chain(queue.other_writers());
+                let wakees = all.map(|task| Wakee::new(task, sync)).collect();
+                self.done(here.task);
+                return Next::Wake(wakees);
+            }
             self.done(here.task);
             return Next::wake_two(writer, None, sync);
         }
