@@ -112,7 +112,8 @@ pub fn question(
 ) -> Result<Question> {
     let policies = policies(policy_names, note)?;
     let (workload, recording) = input(ask)?;
-    let machine = |choice: &MachineChoice| machine_of(choice, recording.as_ref(), without);
+    let told = recording.as_ref().map(|recording| (recording, ask.import.recorded_on.as_ref()));
+    let machine = |choice: &MachineChoice| machine_of(choice, told, without);
     let machines = machines.iter().map(machine).collect::<Result<Vec<_>>>()?;
     note_unused(policy_names, &machines, note);
     let is_one = machines.len() == 1 && policies.len() == 1;
@@ -241,10 +242,11 @@ fn leave_out(machine: &Arc<Machine>, without: &[Term]) -> Arc<Machine> {
     without.iter().fold(Arc::clone(machine), |machine, &term| Arc::new(machine.without(term)))
 }
 
-/// `--machine` of a command that may read a recording: `recorded` is the machine that made it, as far as it tells.
+/// `--machine` of a command that may read a recording, which comes with the choice of `--recorded-on`: `recorded` is
+/// that machine, or the one that made the recording, as far as it tells.
 pub fn machine_of(
     choice: &MachineChoice,
-    recording: Option<&Recording>,
+    recording: Option<(&Recording, Option<&MachineChoice>)>,
     without: &[Term],
 ) -> Result<Arc<Machine>> {
     let name = match choice {
@@ -252,8 +254,13 @@ pub fn machine_of(
         MachineChoice::Given(machine) => return Ok(leave_out(machine, without)),
     };
     let (base, times) = Machine::split_times(name).map_err(bad_input)?;
-    let Some(recording) = recording.filter(|_| base == RECORDED) else { return machine(name, without) };
-    let own = wakelab_lab::recorded_machine(recording).map_err(bad_input)?;
+    let Some((recording, told)) = recording.filter(|_| base == RECORDED) else {
+        return machine(name, without);
+    };
+    let own = match told {
+        Some(choice) => Arc::unwrap_or_clone(named(choice)?),
+        None => wakelab_lab::recorded_machine(recording).map_err(bad_input)?,
+    };
     let machine = times.map_or(Ok(own.clone()), |times| own.times(times)).map_err(bad_input)?;
     Ok(leave_out(&Arc::new(machine), without))
 }

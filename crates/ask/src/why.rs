@@ -5,15 +5,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wakelab_lab::{Axes, Axis, Kernel, LabError, Runner, WhyOutcomes, scenarios};
+use wakelab_lab::{Axes, Axis, Kernel, LabError, Runner, Timeline, WhyOutcomes, scenarios};
 use wakelab_machine::{CostChange, Machine};
 use wakelab_policy::PolicySpec;
-use wakelab_report::{Comparison, ReplayErrors, SlowWaits, Why};
+use wakelab_report::{Check, Comparison, SlowWaits, Why};
 use wakelab_sim::{Outcome, Scenario};
 use wakelab_trace::{Changed, Recording, WhatIf};
 use wakelab_workload::Workload;
 
-use crate::compare::{explained, replayed};
+use crate::compare::{Replayed, explained, replayed, timelines};
 use crate::error::{AskError, bad_input};
 use crate::input::{Ask, MachineChoice, Note, change, input, machine_of, note_unused, policies, with_costs};
 
@@ -78,7 +78,7 @@ pub struct Explained {
     outcomes: [Vec<Outcome>; 2],
     names: [String; 2],
     metric: Option<String>,
-    errors: Option<ReplayErrors>,
+    replayed: Option<Replayed>,
     /// Both sides with the first seed and their longest waits, if they were asked for.
     pub slowest: Vec<Outcome>,
     /// The recording, if the input is one.
@@ -101,8 +101,7 @@ pub fn why(ask: &WhyAsk<'_>, runner: &Runner<'_>, note: Note<'_>) -> Result<Expl
     let slowest = slowest(&runs.sides, ask.seeds[0], ask.slowest)?;
     let changed = sides.workloads.borrow().values().map(|(_, changed)| changed.clone()).collect();
     let (names, metric) = (sides.names(ask.policies), ask.metric.clone());
-    let errors = replayed.map(|replayed| replayed.errors);
-    let explained = Explained { runs, outcomes, names, metric, errors, slowest, recording, changed };
+    let explained = Explained { runs, outcomes, names, metric, replayed, slowest, recording, changed };
     explained.why()?;
     Ok(explained)
 }
@@ -114,10 +113,23 @@ impl Explained {
     /// A metric that does not exist.
     pub fn why(&self) -> Result<Why<'_>> {
         let mut comparison = Comparison::new(&self.runs.sides, &self.names, &self.outcomes)?;
-        if let Some(errors) = &self.errors {
-            comparison = comparison.with_replay_errors(errors.clone());
+        if let Some(replayed) = &self.replayed {
+            comparison = comparison.with_replay_errors(replayed.errors.clone());
         }
         Why::new(&self.runs, comparison, self.metric.as_deref()).map_err(bad_input)
+    }
+
+    /// The recording beside its replay.
+    pub fn check(&self) -> Option<&Check> {
+        self.replayed.as_ref()?.check.as_ref()
+    }
+
+    /// Runs both sides once more with the first seed, and returns what each run did.
+    ///
+    /// # Errors
+    /// A run that fails.
+    pub fn timelines(&self, runner: &Runner<'_>) -> Result<Vec<Timeline>> {
+        timelines(&self.runs.sides, self.outcomes[0][0].seed, runner)
     }
 
     /// The JSON of docs/schema/why.schema.json.
@@ -157,7 +169,8 @@ fn sides(asked: &WhyAsk<'_>, note: Note<'_>) -> Result<(Sides, Vec<Axis>, Option
     }
     let policies = policies(asked.policies, note)?;
     let (workload, recording) = input(asked.ask)?;
-    let machine = |choice: &MachineChoice| machine_of(choice, recording.as_ref(), &[]);
+    let told = recording.as_ref().map(|recording| (recording, asked.ask.import.recorded_on.as_ref()));
+    let machine = |choice: &MachineChoice| machine_of(choice, told, &[]);
     let machines = asked.machines.iter().map(machine).collect::<Result<Vec<_>>>()?;
     note_unused(asked.policies, &machines, note);
     let both = |at: usize| at.min(1);

@@ -59,7 +59,7 @@ pub(crate) struct ImportArgs {
     pub(crate) recorded_on: Option<String>,
     /// Judge the recording by the tasks named COMM (or PREFIX*), or by those in a control group (its path, which begins
     /// with /). Repeatable, or separated by commas [default: what `wakelab record` noted, or all tasks but kernel
-    /// threads, the recorder, and names with less than 0.1 % of the CPU time]
+    /// threads, the recorder, and names with less than 1 % of the CPU time]
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "COMM", value_delimiter = ',')]
     pub(crate) of: Vec<String>,
     /// Treat external wake-ups of tasks named COMM (or PREFIX*) as open loop: they arrive at their recorded times.

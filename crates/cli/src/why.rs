@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab why`: two sides of a comparison, axis by axis.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use clap::Args;
 use wakelab_ask::WhyAsk;
 use wakelab_machine::printable;
-use wakelab_report::slowest_text;
+use wakelab_report::{PageParts, slowest_text};
 
 use crate::args::{Format, FormatArg, InputArgs, KernelArgs, NoCheckArg, SeedsArgs, SlowestArg};
+use crate::output::OutputFile;
 use crate::progress::Bar;
 use crate::{input, print};
 
@@ -40,6 +43,10 @@ pub(crate) struct WhyArgs {
     seeds: SeedsArgs,
     #[command(flatten)]
     check: NoCheckArg,
+    /// Write the result to FILE as one HTML page, with the axes, curves of latencies and a timeline of both sides with
+    /// the first seed; it needs no network (docs/guide/timelines.md)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -56,7 +63,18 @@ pub(crate) fn run(args: &WhyArgs) -> Result<()> {
         kernel: input::kernel(&args.kernel),
         seeds: input::seeds(&args.seeds),
     };
-    let explained = wakelab_ask::why(&ask, &Bar::new().runner(&args.seeds.threads), &print::note)?;
+    let inputs: Vec<&Path> =
+        args.machine.iter().flat_map(|machine| input::files(&args.input, machine)).collect();
+    let report =
+        args.report.as_deref().map(|path| OutputFile::create("--report", path, &inputs)).transpose()?;
+    let bar = Bar::new();
+    let runner = bar.runner(&args.seeds.threads);
+    let explained = wakelab_ask::why(&ask, &runner, &print::note)?;
+    if let Some(file) = report {
+        let (timelines, command) = (explained.timelines(&runner)?, print::command_line());
+        let parts = PageParts { timelines: &timelines, check: explained.check(), command: &command };
+        file.write(explained.why()?.html(&parts).as_bytes())?;
+    }
     match args.format.format {
         Format::Json => print::text(&explained.json()?),
         Format::Text => {

@@ -203,7 +203,7 @@ fn ablation_agrees_with_single_runs() {
             "--seed",
             seed,
         ];
-        json(&[&arguments[..], more].concat())["metrics"][0]["policies"][0]["values"][0]["value"].clone()
+        json(&[&arguments[..], more].concat())["metrics"][0]["policies"][0]["values"][0].clone()
     };
     assert_eq!(case["with_all"]["values"], serde_json::json!([makespan("1", &[]), makespan("2", &[])]));
     let without = ["--without", "idle-exit"];

@@ -4,69 +4,114 @@
 // A run has its slices in typed arrays, sorted by CPU and then by time. `rows.cpus` and `rows.tasks` are two orders of
 // them: a row is `order[first[row]]` up to `order[first[row + 1]]`, and inside a row slices never overlap.
 
-/** Codes of what made a task runnable; larger ones are tasks, twice their number, and 1 more for a parent. */
-const WAKERS = ["", "an idle CPU", "a timer", "a device", "an interrupt"];
-const FIRST_WAKER_TASK = WAKERS.length;
+/** How the wait before a slice began, as html_data.rs counts it. */
+const WAKERS = ["", "", "an idle CPU", "a timer", "a device", "an interrupt"];
+const GAVE_WAY = 0;
+const WOKEN = 2;
+const BY_TASK = 6;
+const BY_NAMED_TASK = 8;
 /** Steps of the work axis: between two of them the service's rate counts as constant. */
 const WORK_STEPS = 1 << 14;
 
 async function inflate(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let index = 0; index < letters.length; index++) bytes[index] = letters.charCodeAt(index);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Returns a function that fills an array with the next numbers: 7 bits a byte, the highest bit says that more follow. */
-function numbersOf(bytes) {
+/** Returns the numbers from 0 on. */
+function countedUp(size) {
+  const numbers = new Uint32Array(size);
+  for (let index = 0; index < size; index++) numbers[index] = index;
+  return numbers;
+}
+
+/**
+ * Returns a function that fills an array of zeros with the next column: the lowest 7 bits of all numbers, the next ones of
+ * those that have more, and so on; the highest bit of a byte says that there are more.
+ */
+function columnsOf(bytes) {
   let at = 0;
   return (array) => {
-    for (let index = 0; index < array.length; index++) {
-      let byte = bytes[at++];
-      let number = byte & 0x7f;
-      for (let scale = 128; byte & 0x80; scale *= 128) {
-        byte = bytes[at++];
-        number += (byte & 0x7f) * scale;
+    const which = countedUp(array.length);
+    for (let count = which.length, scale = 1; count > 0; scale *= 128) {
+      let more = 0;
+      for (let place = 0; place < count; place++) {
+        const byte = bytes[at++];
+        array[which[place]] += (byte & 0x7f) * scale;
+        if (byte & 0x80) which[more++] = which[place];
       }
-      array[index] = number;
+      count = more;
     }
     return array;
   };
 }
 
-/** Unpacks a run. Times are in units of `meta.unit_ns` until here, and in nanoseconds from here on. */
-async function unpack(meta, text, tasks) {
-  const next = numbersOf(await inflate(text));
+/** Fills an array with values that are told as ranks among those that their keys had before, the last first, from 1. */
+function recall(next, keys, values) {
+  const ranks = next(new Uint32Array(keys.length));
+  const fresh = next(new Uint32Array(ranks.reduce((count, rank) => count + (rank === 0), 0)));
+  const known = new Map();
+  let used = 0;
+  for (let index = 0; index < keys.length; index++) {
+    let list = known.get(keys[index]);
+    if (!list) known.set(keys[index], (list = []));
+    if (ranks[index] === 0) {
+      list.push((values[index] = fresh[used++]));
+      continue;
+    }
+    let place = list.length - ranks[index];
+    const value = (values[index] = list[place]);
+    for (; place < list.length - 1; place++) list[place] = list[place + 1];
+    list[place] = value;
+  }
+  return values;
+}
+
+/** Unpacks a run; html_data.rs says how it was packed. Times are in nanoseconds from here on. */
+async function unpack(meta, text, tasks, states) {
+  const next = columnsOf(await inflate(text));
   const size = meta.slices;
+  const unit = meta.unit_ns;
   const perCpu = next(new Uint32Array(meta.cpus));
   const gap = next(new Float64Array(size));
   const end = next(new Float64Array(size));
-  const run = {
-    ...meta,
-    cpu: new Uint16Array(size),
-    begin: new Float64Array(size),
-    end,
-    task: next(new Uint32Array(size)),
-    wait: next(new Float64Array(size)),
-    waker: next(new Uint32Array(size)),
-    from: next(new Uint16Array(size)),
-    reason: next(new Uint8Array(size)),
-    left: next(new Uint8Array(size)),
-  };
+  const state = next(new Uint16Array(size));
+  const begin = new Float64Array(size);
+  const cpu = new Uint16Array(size);
   const first = new Uint32Array(meta.cpus + 1);
-  for (let cpu = 0, index = 0; cpu < meta.cpus; cpu++) {
+  for (let row = 0, index = 0; row < meta.cpus; row++) {
     let now = 0;
-    for (const last = index + perCpu[cpu]; index < last; index++) {
+    for (const last = index + perCpu[row]; index < last; index++) {
       now += gap[index];
-      run.begin[index] = now * meta.unit_ns;
+      begin[index] = now * unit;
       now += end[index];
-      end[index] = now * meta.unit_ns;
-      run.wait[index] *= meta.unit_ns;
-      run.cpu[index] = cpu;
+      end[index] = now * unit;
+      cpu[index] = row;
     }
-    first[cpu + 1] = index;
+    first[row + 1] = index;
   }
-  const order = Uint32Array.from({ length: size }, (_, index) => index);
-  run.rows = { cpus: { order, first }, tasks: byTask(run, tasks) };
+  const task = recall(next, cpu, new Uint32Array(size));
+  const run = { ...meta, states, state, cpu, begin, end, task, wait: new Float64Array(size), from: new Uint16Array(size) };
+  run.rows = { cpus: { order: countedUp(size), first }, tasks: byTask(run, tasks) };
+  const began = Uint8Array.from(states, ([began]) => began);
+  const since = (from) => run.rows.cpus.order.filter((index) => began[state[index]] >= from);
+  const told = since(GAVE_WAY + 1);
+  const waits = next(new Float64Array(told.length));
+  for (let place = 0; place < told.length; place++) run.wait[told[place]] = waits[place] * unit;
+  const { order } = run.rows.tasks;
+  for (let place = 0; place < size; place++) {
+    const index = order[place];
+    if (began[state[index]] === GAVE_WAY) run.wait[index] = begin[index] - end[order[place - 1]];
+  }
+  const woken = since(WOKEN);
+  const from = recall(next, woken.map((index) => task[index]), new Uint16Array(woken.length));
+  for (let place = 0; place < woken.length; place++) run.from[woken[place]] = from[place];
+  const named = since(BY_NAMED_TASK);
+  const wakers = next(new Uint32Array(named.length));
+  run.named = new Map(Array.from(named, (index, place) => [index, wakers[place]]));
   run.x = { wait: new Float64Array(size), begin: new Float64Array(size), end: new Float64Array(size), max: 1 };
   return run;
 }
@@ -76,8 +121,15 @@ function byTask(run, tasks) {
   const first = new Uint32Array(tasks.length + 1);
   for (const task of run.task) first[task + 1]++;
   for (let task = 0; task < tasks.length; task++) first[task + 1] += first[task];
-  const order = Uint32Array.from(run.task.keys());
-  order.sort((a, b) => run.task[a] - run.task[b] || run.begin[a] - run.begin[b]);
+  const order = new Uint32Array(run.slices);
+  const place = first.slice();
+  for (let index = 0; index < run.slices; index++) order[place[run.task[index]]++] = index;
+  for (let task = 0; task < tasks.length; task++) {
+    const row = order.subarray(first[task], first[task + 1]);
+    // Slices on one CPU are sorted.
+    const isSorted = row.every((index, at) => at === 0 || run.begin[row[at - 1]] <= run.begin[index]);
+    if (!isSorted) row.sort((a, b) => run.begin[a] - run.begin[b]);
+  }
   return { order, first };
 }
 
@@ -155,12 +207,33 @@ function longestWaits(run, tasks, count) {
   return worst.filter((index) => run.wait[index] > 0);
 }
 
+/** Returns the task that woke a slice's task; -1 if none did. If it is not named, it is the one that ran there then. */
+function wakerTask(run, slice) {
+  const began = run.states[run.state[slice]][0];
+  if (began < BY_TASK) return -1;
+  if (began >= BY_NAMED_TASK) return run.named.get(slice);
+  const { first } = run.rows.cpus;
+  const time = run.begin[slice] - run.wait[slice];
+  let low = first[run.from[slice]];
+  let high = first[run.from[slice] + 1];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (run.begin[middle] > time) high = middle;
+    else low = middle + 1;
+  }
+  return run.task[low - 1];
+}
+
+/** Whether something woke the slice's task, instead of that it gave way or began. */
+function isWoken(run, slice) {
+  return run.states[run.state[slice]][0] >= WOKEN;
+}
+
 /** Returns what made a slice's task runnable, in words; empty if the task only gave way before. */
 function wakerOf(run, slice, tasks) {
-  const code = run.waker[slice];
-  if (code < FIRST_WAKER_TASK) return WAKERS[code];
-  const task = (code - FIRST_WAKER_TASK) >> 1;
-  return nameOf(task, tasks) + ((code - FIRST_WAKER_TASK) & 1 ? " (its parent)" : "");
+  const began = run.states[run.state[slice]][0];
+  if (began < BY_TASK) return WAKERS[began];
+  return nameOf(wakerTask(run, slice), tasks) + ((began - BY_TASK) & 1 ? " (its parent)" : "");
 }
 
 function nameOf(task, tasks) {

@@ -248,18 +248,18 @@ class Panel {
       const right = Math.min(this.leftOf(run.x.end[slice]), GUTTER + this.plotWidth());
       const middle = this.middleOf(slice);
       if (right > left) context.strokeRect(left, middle - rowHeight / 2, Math.max(right - left, 1), rowHeight);
-      if (run.waker[slice] && ++arrows <= ARROWS_MAX) this.drawArrow(context, slice, left, middle);
+      if (isWoken(run, slice) && ++arrows <= ARROWS_MAX) this.drawArrow(context, slice, left, middle);
     }
   }
 
   /** Draws the way from the waker, when the wake-up began, to the begin of the slice. */
   drawArrow(context, slice, left, middle) {
     const { run, view } = this;
-    const code = run.waker[slice];
     let from = this.middleOf(slice, run.from[slice]);
     if (view.isTasks) {
-      if (code < FIRST_WAKER_TASK) return;
-      from = (view.lineOf((code - FIRST_WAKER_TASK) >> 1) - this.top + 0.5) * this.rowHeight();
+      const task = wakerTask(run, slice);
+      if (task < 0) return;
+      from = (view.lineOf(task) - this.top + 0.5) * this.rowHeight();
     }
     const start = Math.max(this.leftOf(run.x.wait[slice]), GUTTER);
     context.save();

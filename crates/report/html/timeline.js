@@ -35,14 +35,14 @@ function tasksThatRan(runs, tasks) {
 }
 
 /** Returns what the tip says about a slice. */
-function describe(run, slice, view, reasons) {
+function describe(run, slice, view) {
   const wait = run.wait[slice];
   const waker = wakerOf(run, slice, view.tasks);
-  const reason = reasons[run.reason[slice]];
+  const [, reason, left] = run.states[run.state[slice]];
   const lines = [
     `${nameOf(run.task[slice], view.tasks)} on CPU ${run.cpu[slice]}`,
     `ran ${timeText(run.end[slice] - run.begin[slice])} from ${timeText(run.begin[slice])} on; then ` +
-      ["it gave way", "it waited", "it ended", "the run ended"][run.left[slice]],
+      ["it gave way", "it waited", "it ended", "the run ended"][left],
     waker ? `woken by ${waker} on CPU ${run.from[slice]}, ${timeText(wait)} before` : `runnable for ${timeText(wait)} before`,
   ];
   if (reason) lines.push(`CPU chosen because: ${reason}`);
@@ -215,7 +215,7 @@ class Timeline {
     const tip = byId(`${panel.canvas.id}-tip`);
     tip.hidden = slice < 0;
     if (slice < 0) return;
-    tip.textContent = describe(panel.run, slice, this.view, this.data.reasons);
+    tip.textContent = describe(panel.run, slice, this.view);
     tip.style.left = `${Math.min(left + 14, Math.max(panel.canvas.clientWidth - tip.offsetWidth, 0))}px`;
     tip.style.top = `${down + 16}px`;
   }
@@ -248,7 +248,7 @@ class Timeline {
     panel.scroll(Math.round(panel.middleOf(slice) / panel.rowHeight() - panel.rowsThatFit() / 2));
     this.draw();
     const status = byId("status");
-    status.textContent = describe(run, slice, view, this.data.reasons);
+    status.textContent = describe(run, slice, view);
     panel.canvas.focus({ preventScroll: true });
     panel.canvas.scrollIntoView({ block: "nearest" });
   }
@@ -272,7 +272,7 @@ class Timeline {
 async function open() {
   const data = JSON.parse(byId("runs").textContent);
   const tasks = data.tasks.map(([, judged]) => ({ judged: judged === 1 }));
-  const runs = await Promise.all(data.runs.map((meta, index) => unpack(meta, byId(`slices-${index}`).textContent, tasks)));
+  const runs = await Promise.all(data.runs.map((meta, index) => unpack(meta, byId(`slices-${index}`).textContent, tasks, data.states)));
   const timeline = new Timeline(data, runs);
   timeline.drawNow();
   // For tests and measurements.

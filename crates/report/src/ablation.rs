@@ -8,13 +8,12 @@
 
 use serde::Serialize;
 use wakelab_lab::AblationCase;
-use wakelab_machine::{Machine, printable};
+use wakelab_machine::printable;
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Scenario};
-use wakelab_workload::Workload;
 
 use crate::comparison::MetricOfPolicy;
-use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, ResultDocument, SCHEMA_VERSION};
 use crate::error::ReportError;
 use crate::grid::{Cell, Grid};
 use crate::result::{ResultMetric, check_seeds};
@@ -129,36 +128,40 @@ impl<'a> Ablation<'a> {
 
     /// Returns the document for programs: docs/schema/ablation.schema.json.
     pub fn document(&self) -> AblationDocument<'_> {
+        // All cases have one policy, one host and one limit.
+        let Scenario { policy, host, limit_ns, .. } = self.cases[0].scenario;
         AblationDocument {
             schema_version: SCHEMA_VERSION,
             kind: "ablation",
             interval: INTERVAL,
             confidence_percent: CONFIDENCE_PERCENT,
+            name: self.policy,
+            policy,
+            host: *host,
+            limit_ns: *limit_ns,
             seeds: &self.seeds,
             terms: self.terms.iter().map(|&(name, description)| TermDocument { name, description }).collect(),
-            cases: self.cases.iter().map(|case| case.document(self.policy, &self.terms)).collect(),
+            cases: self.cases.iter().map(|case| case.document(&self.seeds, &self.terms)).collect(),
         }
     }
 }
 
 impl Case<'_> {
-    fn document<'b>(&'b self, name: &'b str, terms: &[(&'b str, &'b str)]) -> CaseDocument<'b> {
-        let Scenario { machine, workload, policy, host, limit_ns, limit_events: _ } = self.scenario;
+    fn document<'b>(&'b self, seeds: &[u64], terms: &[(&'b str, &'b str)]) -> CaseDocument<'b> {
+        let machine = &self.scenario.machine;
+        let result = |found| ResultDocument::new(seeds, found);
         CaseDocument {
-            name,
-            machine,
-            workload,
-            policy,
-            host: *host,
-            limit_ns: *limit_ns,
+            workload: &self.scenario.workload.name,
+            machine: &machine.name,
+            cpus: machine.topology.nr_cpus(),
             metric: &self.result.name,
             unit: self.result.unit,
             direction: self.result.direction,
-            with_all: &self.with_all,
+            with_all: result(&self.with_all),
             without: terms
                 .iter()
                 .zip(&self.without)
-                .map(|(&(term, _), result)| WithoutDocument { term, result })
+                .map(|(&(term, _), found)| WithoutDocument { term, result: result(found) })
                 .collect(),
         }
     }
@@ -171,6 +174,10 @@ pub struct AblationDocument<'a> {
     kind: &'static str,
     interval: &'static str,
     confidence_percent: u32,
+    name: &'a str,
+    policy: &'a PolicySpec,
+    host: HostProfile,
+    limit_ns: u64,
     seeds: &'a [u64],
     terms: Vec<TermDocument<'a>>,
     cases: Vec<CaseDocument<'a>>,
@@ -184,16 +191,13 @@ struct TermDocument<'a> {
 
 #[derive(Debug, Serialize)]
 struct CaseDocument<'a> {
-    name: &'a str,
-    machine: &'a Machine,
-    workload: &'a Workload,
-    policy: &'a PolicySpec,
-    host: HostProfile,
-    limit_ns: u64,
+    workload: &'a str,
+    machine: &'a str,
+    cpus: usize,
     metric: &'a str,
     unit: Unit,
     direction: Direction,
-    with_all: &'a MetricOfPolicy,
+    with_all: ResultDocument,
     without: Vec<WithoutDocument<'a>>,
 }
 
@@ -201,5 +205,5 @@ struct CaseDocument<'a> {
 struct WithoutDocument<'a> {
     term: &'a str,
     #[serde(flatten)]
-    result: &'a MetricOfPolicy,
+    result: ResultDocument,
 }

@@ -278,11 +278,13 @@ impl Check {
         }
     }
 
-    /// What the check comes to, in a few sentences. Warnings come first.
+    /// What the check comes to, in a few sentences: when the service was done, and how many figures are right. Warnings
+    /// come first.
     pub fn verdict(&self) -> String {
         let judged = || self.metrics.iter().filter(|metric| metric.within.is_some());
         let good = judged().filter(|metric| metric.within == Some(true)).count();
         let mut text: String = self.warnings.iter().map(|warning| format!("{warning}. ")).collect();
+        text.extend(self.done());
         text.push_str(&format!("{good} of {} figures are within their tolerances", judged().count()));
         let off = |metric: &&CheckedMetric| {
             let ratio =
@@ -296,6 +298,16 @@ impl Check {
         }
         text.push('.');
         text
+    }
+
+    /// When the service was done in the replay and in the recording; `None` if one of them has no service.
+    fn done(&self) -> Option<String> {
+        let done = self.metrics.iter().find(|metric| metric.name == "done_ns")?;
+        let (recorded, replayed) = (done.recorded?, done.replayed?);
+        let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+        let error = error(done).text;
+        let [recorded, replayed] = [recorded, replayed].map(ms);
+        Some(format!("the service is done after {replayed}, recorded: {recorded} ({error}). "))
     }
 
     /// Returns the check for people. Ends in a newline.

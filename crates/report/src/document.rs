@@ -90,11 +90,32 @@ pub(crate) struct ValuesDocument<'a> {
     uncertainty: Option<Spread>,
 }
 
+/// A metric of runs whose policy and machine stand above it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ResultDocument {
+    values: Vec<SeedValue>,
+    #[serde(serialize_with = "number")]
+    mean: Option<f64>,
+    #[serde(flatten)]
+    gain: Gain,
+}
+
+impl ResultDocument {
+    /// Names the seed of each value; both have the same order.
+    pub(crate) fn new(seeds: &[u64], found: &MetricOfPolicy) -> ResultDocument {
+        ResultDocument { values: seed_values(seeds, &found.values), mean: found.mean, gain: found.gain }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct SeedValue {
     seed: u64,
     #[serde(serialize_with = "number")]
     value: Option<f64>,
+}
+
+fn seed_values(seeds: &[u64], values: &[Option<f64>]) -> Vec<SeedValue> {
+    seeds.iter().zip(values).map(|(&seed, &value)| SeedValue { seed, value }).collect()
 }
 
 /// A cause of waiting, or all of it.
@@ -307,11 +328,10 @@ impl Comparison<'_> {
     pub(crate) fn labelled(&self, found: &[MetricOfPolicy]) -> Vec<ValuesDocument<'_>> {
         let mut all = Vec::new();
         for ((policy, scenario), found) in self.policies.iter().zip(self.scenarios).zip(found) {
-            let values = self.seeds.iter().zip(&found.values);
             all.push(ValuesDocument {
                 policy: &policy.name,
                 machine: &scenario.machine.name,
-                values: values.map(|(&seed, &value)| SeedValue { seed, value }).collect(),
+                values: seed_values(&self.seeds, &found.values),
                 mean: found.mean,
                 gain: found.gain,
                 uncertainty: found.spread.clone(),

@@ -44,14 +44,22 @@ pub struct PageParts<'a> {
 impl Comparison<'_> {
     /// Returns the comparison as a page.
     pub fn html(&self, parts: &PageParts<'_>) -> String {
+        let only = self
+            .only_result()
+            .map(|result| format!("<section class=\"verdict\">\n<p>{}</p>\n</section>\n", escaped(&result)));
+        let verdicts = self.verdicts();
+        let verdicts = verdicts.iter().map(|verdict| self.verdict_html(verdict));
+        self.page(&only.into_iter().chain(verdicts).collect::<String>(), parts)
+    }
+
+    /// Returns a page that begins with `answer`.
+    pub(crate) fn page(&self, answer: &str, parts: &PageParts<'_>) -> String {
         let mut page = String::new();
         let plain = Style::default();
         for warning in self.endings() {
             page += &format!("<p class=\"verdict worse\">{}</p>\n", escaped(&warning));
         }
-        for verdict in self.verdicts() {
-            page += &self.verdict_html(&verdict);
-        }
+        page += answer;
         let columns = self.columns_shown();
         // One column cannot move.
         let alone = columns.len() == 1;
@@ -79,7 +87,7 @@ impl Comparison<'_> {
         html_page::page(&self.title(), &page, parts.command, &scripts(self, parts.timelines))
     }
 
-    fn verdict_html(&self, verdict: &Verdict) -> String {
+    pub(crate) fn verdict_html(&self, verdict: &Verdict) -> String {
         let class = match verdict.decided {
             Decided::Better => " better",
             Decided::Worse => " worse",

@@ -8,13 +8,12 @@
 
 use serde::Serialize;
 use wakelab_lab::SensitivityOutcomes;
-use wakelab_machine::{Machine, printable};
+use wakelab_machine::printable;
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{HostProfile, Outcome, Scenario};
-use wakelab_workload::Workload;
 
 use crate::comparison::MetricOfPolicy;
-use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, ResultDocument, SCHEMA_VERSION};
 use crate::error::ReportError;
 use crate::gain_text::gain_words;
 use crate::grid::{Cell, Grid, Row};
@@ -35,7 +34,7 @@ pub struct Sensitivity<'a> {
     figures: Vec<Figure<'a>>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct Figure<'a> {
     figure: &'a str,
     source: &'a str,
@@ -44,7 +43,7 @@ struct Figure<'a> {
 }
 
 /// One figure changed in one direction.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct Side {
     /// The result of each policy; its gain is over the same policy on the machine itself.
     policies: Vec<MetricOfPolicy>,
@@ -186,7 +185,10 @@ impl<'a> Sensitivity<'a> {
             kind: "sensitivity",
             interval: INTERVAL,
             confidence_percent: CONFIDENCE_PERCENT,
-            scenario: Shared { machine: &first.machine, workload: &first.workload, limit_ns: first.limit_ns },
+            workload: &first.workload.name,
+            machine: &first.machine.name,
+            cpus: first.machine.topology.nr_cpus(),
+            limit_ns: first.limit_ns,
             seeds: &self.seeds,
             metric: &self.result.name,
             unit: self.result.unit,
@@ -196,11 +198,29 @@ impl<'a> Sensitivity<'a> {
                     name,
                     policy: &scenario.policy,
                     host: scenario.host,
-                    base,
+                    base: ResultDocument::new(&self.seeds, base),
                 })
                 .collect(),
-            figures: &self.figures,
+            figures: self.figures.iter().map(|figure| self.figure_document(figure)).collect(),
         }
+    }
+
+    fn figure_document<'b>(&'b self, figure: &'b Figure<'_>) -> FigureDocument<'b> {
+        let of = |side: &Side| SideDocument {
+            policies: self
+                .names
+                .iter()
+                .zip(&side.policies)
+                .map(|(name, found)| OfPolicy {
+                    policy: name,
+                    result: ResultDocument::new(&self.seeds, found),
+                })
+                .collect(),
+            gain: side.gain,
+            moved: side.moved,
+        };
+        let Figure { figure: name, source, halved, doubled } = figure;
+        FigureDocument { figure: name, source, halved: of(halved), doubled: of(doubled) }
     }
 }
 
@@ -226,20 +246,16 @@ pub struct SensitivityDocument<'a> {
     kind: &'static str,
     interval: &'static str,
     confidence_percent: u32,
-    scenario: Shared<'a>,
+    workload: &'a str,
+    machine: &'a str,
+    cpus: usize,
+    limit_ns: u64,
     seeds: &'a [u64],
     metric: &'a str,
     unit: Unit,
     direction: Direction,
     policies: Vec<PolicyDocument<'a>>,
-    figures: &'a [Figure<'a>],
-}
-
-#[derive(Debug, Serialize)]
-struct Shared<'a> {
-    machine: &'a Machine,
-    workload: &'a Workload,
-    limit_ns: u64,
+    figures: Vec<FigureDocument<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -247,5 +263,27 @@ struct PolicyDocument<'a> {
     name: &'a str,
     policy: &'a PolicySpec,
     host: HostProfile,
-    base: &'a MetricOfPolicy,
+    base: ResultDocument,
+}
+
+#[derive(Debug, Serialize)]
+struct FigureDocument<'a> {
+    figure: &'a str,
+    source: &'a str,
+    halved: SideDocument<'a>,
+    doubled: SideDocument<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct SideDocument<'a> {
+    policies: Vec<OfPolicy<'a>>,
+    gain: Option<Gain>,
+    moved: Option<Gain>,
+}
+
+#[derive(Debug, Serialize)]
+struct OfPolicy<'a> {
+    policy: &'a str,
+    #[serde(flatten)]
+    result: ResultDocument,
 }

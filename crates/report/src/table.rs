@@ -111,7 +111,7 @@ impl Comparison<'_> {
         if is_alone { String::new() } else { reading_key(style, self.seeds.len(), "seed", &self.metrics) }
     }
 
-    /// Returns the verdict on each policy but the first, a paragraph each.
+    /// Returns the verdict on each policy but the first, a paragraph each; the result if there is one column.
     fn verdict_text(&self, style: &Style) -> String {
         let baseline = self.column_name(0);
         let baseline = printable(&baseline);
@@ -120,7 +120,8 @@ impl Comparison<'_> {
             let sentences = verdict.sentences.iter().map(|sentence| style.wrap(&format!("  {sentence}")));
             head + &sentences.collect::<String>()
         };
-        self.verdicts().into_iter().map(paragraph).collect()
+        let only = self.only_result().map(|result| style.wrap(&format!("{baseline}: {result}")));
+        only.into_iter().chain(self.verdicts().into_iter().map(paragraph)).collect()
     }
 
     /// Returns the table of metrics, with the error of replays where that was measured.

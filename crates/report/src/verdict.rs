@@ -106,7 +106,7 @@ impl Comparison<'_> {
         Verdict { policy: name, decided, sentences }
     }
 
-    fn decide(&self, result: &MetricResult, policy: usize) -> Decided {
+    pub(crate) fn decide(&self, result: &MetricResult, policy: usize) -> Decided {
         let gain = &result.policies[policy].gain;
         match (gain.gain_percent, gain.ci_percent) {
             (Some(_), _) if result.policies[policy].is_undecided() && self.is_complete() => {
@@ -120,14 +120,42 @@ impl Comparison<'_> {
         }
     }
 
+    /// Returns the result of a comparison of one column: its mean, the range over seeds, and how far replays are off.
+    /// `None` if there are several columns, or no result.
+    pub(crate) fn only_result(&self) -> Option<String> {
+        let result = self.metrics.first()?;
+        let [only] = &result.policies[..] else { return None };
+        let (divisor, unit, decimals) = scale(result);
+        let values: Vec<f64> = only.values.iter().flatten().map(|value| value / divisor).collect();
+        let (least, most) =
+            (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
+        let mut text =
+            format!("{}: {} {unit}", self.what(result), value_text(result, only)).trim_end().to_owned();
+        if values.len() > 1 {
+            text += &format!(" ({least:.decimals$} to {most:.decimals$} over {} seeds)", values.len());
+        }
+        let errors = self.replay_errors.as_ref().filter(|errors| errors.percent(&result.name).is_some());
+        if let Some(errors) = errors {
+            text +=
+                &format!("; replays of this recording are off by {} in it", errors.cell(&result.name).text);
+        }
+        Some(text + ".")
+    }
+
+    /// Returns what is judged, with the service's name.
+    fn what(&self, result: &MetricResult) -> String {
+        match self.service() {
+            Some(service) => format!("{} (service: {service})", result.label),
+            None => result.label.clone(),
+        }
+    }
+
     fn result_sentence(&self, result: &MetricResult, policy: usize, decided: Decided) -> String {
         let [before, after] = [0, policy].map(|policy| &result.policies[policy]);
         let (_, unit, _) = scale(result);
         let value = |found| format!("{} {unit}", value_text(result, found)).trim_end().to_owned();
-        let what = match self.service() {
-            Some(service) => format!("{} (service: {service})", result.label),
-            None => result.label.clone(),
-        };
+        let values = format!("{} instead of {}", value(after), value(before));
+        let what = self.what(result);
         let words = gain_sentence(&after.gain, result.direction);
         let signed = gain_words(&after.gain, result.direction);
         let seeds = self.seeds.len();
@@ -135,28 +163,25 @@ impl Comparison<'_> {
             Decided::Undecided if after.is_undecided() => {
                 let spread = after.spread.as_ref().map_or_else(String::new, spread_words);
                 format!(
-                    "{what}: undecided. It is {words} with the model's figures as they are, but {spread}."
+                    "{what}: undecided: {words} with the model's figures as they are, {values}, but {spread}."
                 )
             }
-            Decided::Better | Decided::Worse => {
-                format!("{what}: {words}, {} instead of {}.", value(after), value(before))
-            }
+            Decided::Better | Decided::Worse => format!("{what}: {words}, {values}."),
             Decided::Undecided => {
                 let error = self.replay_errors.as_ref().map(|errors| errors.cell(&result.name).text);
                 let error = error.unwrap_or_default();
                 format!(
-                    "{what}: {words}, which is not more than replays of this recording are off ({error}): undecided."
+                    "{what}: undecided: {words}, {values}, which is not more than replays of this recording are off \
+                     ({error})."
                 )
             }
             Decided::NoDifference => {
-                format!("{what}: no difference beyond 1 % and the spread of {seeds} seeds ({signed}).")
+                format!(
+                    "{what}: no difference beyond 1 % and the spread of {seeds} seeds ({signed}), {values}."
+                )
             }
             Decided::Identical | Decided::Unknown if after.gain.gain_percent.is_some() => {
-                format!(
-                    "{what}: {words}, {} instead of {}, without an interval.",
-                    value(after),
-                    value(before)
-                )
+                format!("{what}: {words}, {values}, without an interval.")
             }
             Decided::Identical | Decided::Unknown => format!("{what}: no result to compare."),
         }

@@ -12,21 +12,31 @@ use wakelab_sim::Outcome;
 use wakelab_stats::{Direction, Gain, Unit, mean, paired_gain};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult, over_the_first};
-use crate::document::{CONFIDENCE_PERCENT, CompareDocument, INTERVAL, SCHEMA_VERSION, ValuesDocument};
+use crate::document::{
+    CONFIDENCE_PERCENT, CompareDocument, INTERVAL, ResultDocument, SCHEMA_VERSION, ValuesDocument,
+};
 use crate::error::ReportError;
 use crate::gain_text::{gain_sentence, gain_words};
 use crate::grid::{Cell, Grid, Row};
+use crate::html::PageParts;
+use crate::html_page::grid_html;
 use crate::limit::RESULT;
 use crate::metric::metrics;
 use crate::slowest::SlowWaits;
 use crate::style::Style;
 use crate::table::{points_cell, scale, value_text};
+use crate::verdict::Verdict;
 
 /// The axes that are named together have at least this share of the change, and are this many at most.
 const NAMED_MIN_PERCENT: f64 = 80.0;
 const NAMED_MAX: usize = 3;
 /// A smaller difference between 100 % and what axes do alone is not told.
 const TOGETHER_MIN_PERCENT: f64 = 10.0;
+
+/// How to read the table of axes.
+const AXES_KEY: &str = "alone: the first side with this axis of the second; without it: the second side with this axis \
+    of the first; (gain) of both over the first side; share: the axis's mean part of the change over all orders of \
+    adding axes";
 
 /// A comparison of two sides, axis by axis.
 pub struct Why<'a> {
@@ -210,24 +220,41 @@ impl<'a> Why<'a> {
         }
     }
 
+    /// Returns the sentences of the verdict, and those on waiting.
+    fn all_sentences(&self) -> Vec<String> {
+        let on_waiting = [self.comparison.waiting_sentence(1), self.comparison.blocked_sentence(1)];
+        self.sentences().into_iter().chain(on_waiting.into_iter().flatten()).collect()
+    }
+
+    /// Returns the comparison of both sides as a page, with what each axis does.
+    pub fn html(&self, parts: &PageParts<'_>) -> String {
+        let verdict = Verdict {
+            policy: self.comparison.column_name(1),
+            decided: self.comparison.decide(&self.metric, 1),
+            sentences: self.all_sentences(),
+        };
+        let mut answer = self.comparison.verdict_html(&verdict);
+        if !self.comparison.repeats_first(1) {
+            let axes = Grid { title: "", ..self.axis_grid() };
+            answer += &format!("<h2>Axis by axis</h2>\n{}", grid_html(&axes));
+            answer += &format!("<p class=\"faint\">{AXES_KEY}</p>\n");
+        }
+        self.comparison.page(&answer, parts)
+    }
+
     /// Returns the verdict and the tables, ending in a newline.
     pub fn text(&self, style: &Style) -> String {
         let mut out = style.wrap(&self.comparison.title());
         let [first, second] = [0, 1].map(|column| self.comparison.column_name(column));
         out.push_str(&style.wrap(&format!("{} against {}:", printable(&second), printable(&first))));
-        let on_waiting =
-            [self.comparison.waiting_sentence(1), self.comparison.blocked_sentence(1)].into_iter().flatten();
-        for sentence in self.sentences().into_iter().chain(on_waiting) {
+        for sentence in self.all_sentences() {
             out.push_str(&style.wrap(&format!("  {sentence}")));
         }
         if self.comparison.repeats_first(1) {
             return out;
         }
         out.push('\n');
-        out.push_str(&style.wrap(
-            "alone: the first side with this axis of the second; without it: the second side with this axis of the first; \
-             (gain) of both over the first side; share: the axis's mean part of the change over all orders of adding axes",
-        ));
+        out.push_str(&style.wrap(AXES_KEY));
         let compared = &self.comparison;
         let waits = [compared.waiting_grid(), compared.behind_grid(), compared.blocked_grid()];
         for grid in [self.axis_grid()].into_iter().chain(waits).chain([compared.waiting_of_grid()]) {
@@ -281,8 +308,8 @@ impl<'a> Why<'a> {
             from: &row.axis.from,
             to: &row.axis.to,
             identical: !row.is_live,
-            alone: &row.alone,
-            without: &row.without,
+            alone: ResultDocument::new(&self.comparison.seeds, &row.alone),
+            without: ResultDocument::new(&self.comparison.seeds, &row.without),
             share_percent: row.share.gain_percent,
             share_ci_percent: row.share.ci_percent,
         };
@@ -333,8 +360,8 @@ struct AxisDocument<'a> {
     from: &'a str,
     to: &'a str,
     identical: bool,
-    alone: &'a MetricOfPolicy,
-    without: &'a MetricOfPolicy,
+    alone: ResultDocument,
+    without: ResultDocument,
     share_percent: Option<f64>,
     share_ci_percent: Option<[f64; 2]>,
 }

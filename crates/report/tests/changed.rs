@@ -3,7 +3,7 @@
 
 mod common;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use wakelab_lab::{
     AblationCase, FigureOutcomes, RoundTrip, SensitivityOutcomes, Trip, TripDifference, TripFacts,
 };
@@ -63,7 +63,15 @@ fn ablation_of_two_machines() {
     assert_eq!(first[1]["gain_percent"], 1.0);
     assert_eq!(first[1]["marked"], false, "2 % and 0 % are no clear gain");
     let second = &document["cases"][1]["without"][0];
-    assert_eq!((&second["gain_percent"], &second["values"][1]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&second["gain_percent"], &second["values"][1]),
+        (&Value::Null, &json!({ "seed": 2, "value": null }))
+    );
+    assert_eq!(
+        (&document["cases"][1]["machine"], &document["cases"][1]["cpus"]),
+        (&"xeon-2s22c2t".into(), &88.into())
+    );
+    assert_eq!(document["cases"][0]["with_all"]["values"][0], json!({ "seed": 1, "value": 100_000 }));
 }
 
 #[test]
@@ -132,6 +140,9 @@ fn sensitivity_of_a_gain() {
     assert_eq!(select["figure"], "select_ns");
     assert_eq!(select["doubled"]["gain"]["gain_percent"], -20.0);
     assert_eq!(select["doubled"]["moved"]["gain_percent"], -30.0);
+    let second = &select["doubled"]["policies"][1];
+    assert_eq!(second["policy"], "smt-balance");
+    assert_eq!(second["values"], json!([{ "seed": 1, "value": 120_000 }, { "seed": 2, "value": 120_000 }]));
     assert_eq!(document["figures"][1]["doubled"]["moved"]["gain_percent"], 0.0);
 }
 

@@ -532,7 +532,8 @@ fn verdicts_by_hand() {
     assert_eq!(decided, Decided::Undecided);
     assert_eq!(
         sentences[0],
-        "makespan: 12.0 % ±5.0 better, which is not more than replays of this recording are off (±25.0%): undecided."
+        "makespan: undecided: 12.0 % ±5.0 better, 88.0 us instead of 100.0 us, which is not more than replays of this \
+         recording are off (±25.0%)."
     );
     assert!(sentences.last().unwrap().contains("`wakelab check`"), "{sentences:?}");
 
@@ -540,7 +541,12 @@ fn verdicts_by_hand() {
         |a: u64, b: u64| [vec![outcome(1, 100_000), outcome(2, 100_000)], vec![outcome(1, a), outcome(2, b)]];
     let (decided, sentences) = of(&two(99_500, 99_500));
     assert_eq!(decided, Decided::NoDifference);
-    assert_eq!(sentences, ["makespan: no difference beyond 1 % and the spread of 2 seeds (+0.5%)."]);
+    assert_eq!(
+        sentences,
+        [
+            "makespan: no difference beyond 1 % and the spread of 2 seeds (+0.5%), 99.50 us instead of 100.0 us."
+        ]
+    );
     let (decided, sentences) = of(&two(80_000, 110_000));
     assert_eq!((decided, sentences.len()), (Decided::NoDifference, 2), "{sentences:?}");
     assert_eq!(sentences[1], "More --seeds narrow the interval.");

@@ -160,7 +160,7 @@ fn a_sign_that_does_not_hold_is_undecided() {
     assert_eq!(verdict.decided, Decided::Undecided);
     let sentence = &verdict.sentences[0];
     assert!(
-        sentence.starts_with("rate: undecided. It is 11.1 % better with the model's figures as they are"),
+        sentence.starts_with("rate: undecided: 11.1 % better with the model's figures as they are"),
         "{sentence}"
     );
     assert!(

@@ -67,7 +67,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             seed,
             ending,
             elapsed_ns: now_ns,
-            makespan_ns: end_ns.saturating_sub(tally.begin_ns.unwrap_or(0)),
+            makespan_ns: end_ns.saturating_sub(tally.begin_of(self.workload.measure)),
             units,
             progress: progress.until(end_ns),
             measured_wakeups: tally.counts.wakeups - tally.counts_before.wakeups,
@@ -91,7 +91,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             time: self.time_use(),
             counts: tally.counts,
             groups: self.group_times(),
-            by_name: tally.by_name.outcome(&task_cpu_time_ns),
+            by_name: tally.by_name.outcome(&task_cpu_time_ns, tally.judged_begin_ns.unwrap_or(0)),
             task_cpu_time_ns,
             waits: None,
         }

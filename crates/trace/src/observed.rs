@@ -27,7 +27,8 @@ pub struct Observed {
     pub tasks: u64,
     /// Their CPU time together.
     pub cpu_ns: u64,
-    /// When the last of them left its CPU for the last time, since the recording began.
+    /// When the last of them left its CPU for the last time, since the recording began; of the service, since the first
+    /// of its tasks ran.
     pub done_ns: u64,
     /// Wake-ups that ended a wait.
     pub wakeups: u64,
@@ -134,7 +135,7 @@ impl Recording {
 
 /// Tasks of a name with less than this part of the CPU time of all are not the service of a recording that does not
 /// name it.
-pub(crate) const SMALL_PER_MILLE: u128 = 1;
+pub(crate) const SMALL_PER_MILLE: u128 = 10;
 
 /// Programs that record.
 pub(crate) const RECORDERS: [&str; 5] =

@@ -352,6 +352,11 @@ impl Tracked {
         burst.from_ns + scaled(burst.until_ns - burst.from_ns, done, burst.until_units - burst.from_units)
     }
 
+    /// When it ran first.
+    pub(crate) fn begun_ns(&self) -> Option<u64> {
+        self.bursts.first().map(|burst| burst.from_ns)
+    }
+
     /// Takes what was seen of it, with its name.
     pub(crate) fn watched(&mut self) -> (&str, Observed) {
         let observed = std::mem::take(&mut self.watched.observed);

@@ -9,7 +9,8 @@
 //! ```
 //! The command is `wakelab ...`, or `cargo test ...` with environment variables before it; for tests, the block has
 //! what they print. `slow output of` marks a command that takes minutes: `--check` leaves its block alone.
-//! `first 20 lines of` leaves out the rest of a long output. [`FILES`] are whole files that a command writes.
+//! `first 20 lines of` leaves out the rest of a long output. [`FILES`] are whole files that a command writes, and
+//! [`PICTURE`] is a picture of one of them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{cargo, root, target_folder, text};
+use crate::picture::{self, PICTURE};
 
 const MARK: &str = "<!-- ";
 const END: &str = "<!-- end of output -->";
@@ -41,12 +43,13 @@ pub(crate) fn run(args: &DocsArgs) -> Result<()> {
     };
     let pages: Vec<PathBuf> = pages()?.into_iter().filter(|path| asked(path)).collect();
     let files: Vec<&str> = FILES.into_iter().filter(|command| asked(Path::new(name_of(command)))).collect();
-    if args.check { check(&pages, &files) } else { write(&pages, &files) }
+    let picture = asked(Path::new(PICTURE));
+    if args.check { check(&pages, &files, picture) } else { write(&pages, &files, picture) }
 }
 
 /// Fails if a block of a fast command is stale.
 pub(crate) fn check_all() -> Result<()> {
-    check(&pages()?, &FILES)
+    check(&pages()?, &FILES, true)
 }
 
 /// Returns the name of the file that a command writes.
@@ -69,6 +72,17 @@ fn file(command: &str) -> Result<(PathBuf, Vec<u8>, Vec<u8>)> {
     Ok((path.clone(), std::fs::read(path).unwrap_or_default(), now))
 }
 
+/// Returns where the picture is, what it has, and the page that it should show.
+fn picture_and_page() -> Result<(PathBuf, Vec<u8>, Vec<u8>)> {
+    let folder = root().join("docs/guide");
+    let path = folder.join(PICTURE);
+    Ok((
+        path.clone(),
+        std::fs::read(path).unwrap_or_default(),
+        std::fs::read(folder.join(name_of(FILES[0])))?,
+    ))
+}
+
 /// Returns README.md and the Markdown pages of docs/.
 fn pages() -> Result<Vec<PathBuf>> {
     let mut pages = vec![root().join("README.md")];
@@ -84,13 +98,18 @@ fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-fn write(pages: &[PathBuf], files: &[&str]) -> Result<()> {
+fn write(pages: &[PathBuf], files: &[&str], picture: bool) -> Result<()> {
     for command in files {
         let (path, before, after) = file(command)?;
         if after != before {
             std::fs::write(&path, after)?;
             println!("docs: {} has changed", path.display());
         }
+    }
+    let (path, before, page) = picture_and_page()?;
+    if picture && !picture::is_of(&before, &page) {
+        std::fs::write(&path, picture::take(&page, &target_folder()?.join("docs"))?)?;
+        println!("docs: {} has changed", path.display());
     }
     for path in pages {
         let before = std::fs::read_to_string(path)?;
@@ -104,7 +123,7 @@ fn write(pages: &[PathBuf], files: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn check(pages: &[PathBuf], files: &[&str]) -> Result<()> {
+fn check(pages: &[PathBuf], files: &[&str], picture: bool) -> Result<()> {
     let (mut fresh, mut slow, mut stale) = (0, 0, 0);
     for command in files {
         let (path, before, after) = file(command)?;
@@ -115,6 +134,13 @@ fn check(pages: &[PathBuf], files: &[&str]) -> Result<()> {
             let same = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
             eprintln!("docs: {}: stale from byte {same} on; '{command}' writes it", path.display());
         }
+    }
+    let (path, before, page) = picture_and_page()?;
+    if picture && picture::is_of(&before, &page) {
+        fresh += 1;
+    } else if picture {
+        stale += 1;
+        eprintln!("docs: {}: stale, because it shows another {}", path.display(), name_of(FILES[0]));
     }
     for path in pages {
         let name = path.strip_prefix(root()).unwrap_or(path).display();

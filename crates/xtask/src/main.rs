@@ -14,6 +14,7 @@ mod instructions;
 mod lists;
 mod page_figures;
 mod parity;
+mod picture;
 mod python;
 mod setup;
 mod style;

@@ -102,8 +102,8 @@ impl ByName {
         self.names.iter().map(|name| (name.name.clone(), name.run_delay.count(), name.run_delay.sum_ns()))
     }
 
-    /// Returns the sums; `cpu_time_ns` is that of each task.
-    pub(crate) fn outcome(&self, cpu_time_ns: &[u64]) -> Vec<NameOutcome> {
+    /// Returns the sums; `cpu_time_ns` is that of each task, and the first judged task began at `begin_ns`.
+    pub(crate) fn outcome(&self, cpu_time_ns: &[u64], begin_ns: u64) -> Vec<NameOutcome> {
         let mut all: Vec<NameOutcome> = self
             .names
             .iter()
@@ -111,7 +111,7 @@ impl ByName {
                 name: name.name.clone(),
                 tasks: name.tasks,
                 cpu_time_ns: 0,
-                done_ns: (name.left == 0).then_some(name.done_ns),
+                done_ns: (name.left == 0).then_some(name.done_ns.saturating_sub(begin_ns)),
                 wakeup_latency: name.wakeup_latency.histogram(),
                 run_delay: name.run_delay.histogram(),
             })

@@ -36,6 +36,8 @@ pub(crate) struct Tally {
     pub(crate) begin_ns: Option<u64>,
     /// What was counted before the measured part.
     pub(crate) counts_before: Counts,
+    /// When the first judged task ran first.
+    pub(crate) judged_begin_ns: Option<u64>,
     /// When the measured part ended, and the number of units then.
     pub(crate) end: Option<(u64, u64)>,
     /// Judged tasks that have not ended.
@@ -75,6 +77,7 @@ impl Tally {
             by_name: ByName::new(tasks),
             begin_ns: None,
             counts_before: Counts::default(),
+            judged_begin_ns: None,
             end: None,
             judged_left: tasks.iter().filter(|task| task.judged).count() as u64,
             judged_end: None,
@@ -117,13 +120,14 @@ impl Tally {
         add(&mut self.balance_misses, misses);
     }
 
-    pub(crate) fn switch_in(&mut self, task: u32, waited_ns: u64, woken: bool, judged: bool) {
+    pub(crate) fn switch_in(&mut self, task: u32, now_ns: u64, waited_ns: u64, woken: bool, judged: bool) {
         self.counts.switches_in += 1;
         if woken { &mut self.wakeup_latency } else { &mut self.queue_delay }.record(waited_ns);
         if woken && judged {
             self.judged_latency.record(waited_ns);
         }
         if judged {
+            self.judged_begin_ns.get_or_insert(now_ns);
             self.by_name.switch_in(task, waited_ns, woken);
         }
     }
@@ -156,6 +160,13 @@ impl Tally {
         self.by_name.gone(task, now_ns);
         self.judged_left -= 1;
         self.judged_end = Some((now_ns, self.units));
+    }
+
+    /// When the measured part began. Without a mark, what judged tasks need begins when the first of them runs, because
+    /// a recording may begin before the service does.
+    pub(crate) fn begin_of(&self, measure: Measure) -> u64 {
+        let of_judged = self.judged_begin_ns.filter(|_| measure == Measure::Makespan && self.end.is_none());
+        self.begin_ns.or(of_judged).unwrap_or(0)
     }
 
     /// When the measured part ended, and the number of units then; `None` if it goes on to the end. Without a mark the

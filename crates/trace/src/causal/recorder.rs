@@ -105,13 +105,18 @@ impl Model {
         }
     }
 
-    /// Takes what was seen of all other tasks.
+    /// Takes what was seen of all other tasks. The service is done after a time since the first of its tasks ran.
     pub(super) fn observations(&mut self) -> Observations {
         let mut observed = Observations::default();
+        let judged = self.tasks.iter().filter(|task| task.judged && !task.is_recorder);
+        let begun_ns = judged.filter_map(Tracked::begun_ns).min().unwrap_or(0);
         for task in self.tasks.iter_mut().filter(|task| !task.is_recorder) {
             let judged = task.judged;
             let (comm, of) = task.watched();
             observed.add(comm, &of, judged);
+        }
+        for of in observed.judged.values_mut() {
+            of.done_ns = of.done_ns.saturating_sub(begun_ns);
         }
         observed.sorted()
     }
