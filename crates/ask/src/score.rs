@@ -183,8 +183,9 @@ impl Scorer {
         let mut cases = Vec::new();
         for own in ask.inputs {
             let (workload, recording) = input(own)?;
+            let told = recording.as_ref().map(|recording| (recording, own.import.recorded_on.as_ref()));
             for choice in ask.machines {
-                let machine = with_costs(&machine_of(choice, recording.as_ref(), &[])?, &own.cost)?;
+                let machine = with_costs(&machine_of(choice, told, &[])?, &own.cost)?;
                 let mut workload = Arc::clone(&workload);
                 change(&own.what_if, &mut workload, &machine, recording.is_some())?;
                 let specs = std::slice::from_ref(&baseline);
