@@ -43,7 +43,7 @@ pub(crate) fn take(page: &[u8], folder: &Path) -> Result<Vec<u8>> {
     output(
         Command::new(browser)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-            .args(["--virtual-time-budget=20000", "--window-size=1168,806", &profile, &screenshot])
+            .args(["--virtual-time-budget=20000", "--window-size=1168,826", &profile, &screenshot])
             .arg(format!("file://{}", copy.display())),
     )?;
     let taken = std::fs::read(&picture).with_context(|| format!("{} was not written", picture.display()))?;
