@@ -28,7 +28,8 @@ fn wakelab(arguments: &[&str]) -> String {
 /// When the tasks of these names ran first, when they were done, and when the last event was, in milliseconds.
 fn times_ms(events: &str, names: &[&str]) -> [f64; 3] {
     let pid = |event: &str, side: &str| -> Option<u64> {
-        event.split_once(&format!(" {side}_pid="))?.1.split(' ').next()?.parse().ok()
+        let key = if side.is_empty() { " pid=".to_owned() } else { format!(" {side}_pid=") };
+        event.split_once(&key)?.1.split(' ').next()?.parse().ok()
     };
     let of_service = |event: &str| {
         let is = |name: &&str| event.contains(&format!("sched_switch: prev_comm={name} "));
@@ -45,7 +46,9 @@ fn times_ms(events: &str, names: &[&str]) -> [f64; 3] {
         if is("next") {
             begin_ms.get_or_insert(end_ms);
         }
-        if is("prev") {
+        // A run ends with the exit of its last task, which is not switched out any more.
+        let exits = event.starts_with("sched_process_exit: ") && is("");
+        if is("prev") || exits {
             done_ms = end_ms;
         }
     }

@@ -143,6 +143,6 @@ fn a_recording_is_like_itself() {
         assert_ne!(metric["within"], false, "{metric}");
     }
     // The fixture's README: 765 waits; 755 of them are not perf's or the kernel's, and one is the end of a shell's wait
-    // for hackbench, which has too little CPU time to be the service.
-    assert_eq!(document["metrics"][2]["recorded"], 754);
+    // for hackbench. That shell and tokio-rt-worker, which waits once, have too little CPU time to be the service.
+    assert_eq!(document["metrics"][2]["recorded"], 753);
 }

@@ -544,7 +544,7 @@ fn verdicts_by_hand() {
     assert_eq!(
         sentences,
         [
-            "makespan: no difference beyond 1 % and the spread of 2 seeds (+0.5%), 99.50 us instead of 100.0 us."
+            "makespan: no difference beyond 1 % and the spread of 2 seeds (+0.5%), 99.5 us instead of 100.0 us."
         ]
     );
     let (decided, sentences) = of(&two(80_000, 110_000));
