@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The first sentence answers the question: how long the service takes, not how long the recording is.
 //!
-//! In a recording of a running service, the last event is that of a `sleep`, a kernel thread or a timer, on each machine
-//! and under each policy. What is true here is read from the events of the same runs (`wakelab run --events`): the
-//! service takes from its first switch-in until its last switch-out.
+//! In a recording of a running service, the last event is that of a `sleep`, a kernel thread or a timer, on each
+//! machine and under each policy. What is true here is read from the events of the same runs (`wakelab run --events`):
+//! the service takes from its first switch-in until its last switch-out.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -136,8 +136,8 @@ fn check(folder: &Path, recording: &str, names: &[&str], sides: &[[&str; 2]]) ->
     sentences
 }
 
-/// 1 and 2: a second of recording on 2 CPUs, most of it sleep. On its own machine the first sentence has the time of the
-/// service; on twice as many CPUs it is done much earlier, though the recording ends when it did.
+/// 1 and 2: a second of recording on 2 CPUs, most of it sleep. On its own machine the first sentence has the time of
+/// the service; on twice as many CPUs it is done much earlier, though the recording ends when it did.
 #[test]
 fn a_machine_twice_as_big_helps() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -6,8 +6,8 @@
 //! 1. the number of slices of each CPU;
 //! 2. for each slice, the gap since the slice before it on its CPU, and the time it takes;
 //! 3. its state: an index into a table of how its wait began, why this CPU was chosen, and how the slice ends;
-//! 4. its task, as a rank: 0 is a task that the CPU runs for the first time, 1 the task that it ran last, 2 the one that
-//!    it ran last before that other one; then the tasks of rank 0;
+//! 4. its task, as a rank: 0 is a task that the CPU runs for the first time, 1 the task that it ran last, 2 the one
+//!    that it ran last before that other one; then the tasks of rank 0;
 //! 5. the wait before it, unless it gave way before: then it waited since its task's last slice;
 //! 6. where it was woken, if it was: the CPU, as a rank among those where its task was woken; then those of rank 0;
 //! 7. its waker, if that is not the task that ran there then.
@@ -235,7 +235,8 @@ fn ranks(pairs: impl Iterator<Item = (u32, u64)>) -> [Vec<u64>; 2] {
     [ranks, new]
 }
 
-/// Returns how a wake-up is told, `there` being the task that ran on the waker's CPU, and the waker if it must be named.
+/// Returns how a wake-up is told, `there` being the task that ran on the waker's CPU, and the waker if it must be
+/// named.
 fn began(by: Waker, there: Option<u32>) -> (Began, Option<u32>) {
     match by {
         Waker::Idle => (Began::ByIdle, None),
@@ -258,8 +259,8 @@ fn end_code(left: Option<Left>) -> u8 {
     }
 }
 
-/// Appends a column: the lowest 7 bits of all numbers, the next ones of those that have more, and so on. The highest bit
-/// of a byte says that there are more.
+/// Appends a column: the lowest 7 bits of all numbers, the next ones of those that have more, and so on. The highest
+/// bit of a byte says that there are more.
 fn push(bytes: &mut Vec<u8>, column: &[u64]) {
     let mut numbers = column.to_vec();
     while !numbers.is_empty() {
