@@ -33,7 +33,7 @@ fn times_ms(events: &str, names: &[&str]) -> [f64; 3] {
     };
     let of_service = |event: &str| {
         let is = |name: &&str| event.contains(&format!("sched_switch: prev_comm={name} "));
-        names.iter().any(|name| is(name)).then(|| pid(event, "prev")).flatten()
+        names.iter().any(is).then(|| pid(event, "prev")).flatten()
     };
     // A task may have had another name before.
     let pids: BTreeSet<u64> = events.lines().filter_map(of_service).collect();
