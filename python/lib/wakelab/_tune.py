@@ -177,10 +177,10 @@ def _judged(
     good = [pair for pair in finalists if pair[1].worse_in == 0 and (pair[1].ci or (0.0, 0.0))[0] > 100]
     pruned = sum(trial.state.name == "PRUNED" for trial in study.trials)
     tuned = Tuned(policy, len(study.trials), pruned, finalists)
+    tuned.front = [trial.user_attrs["policy"] for trial in study.best_trials if "policy" in trial.user_attrs]
     if not good:
         return tuned
     tuned.winner, tuned.score = max(good, key=lambda pair: pair[1].score)
-    tuned.front = [trial.user_attrs["policy"] for trial in study.best_trials if "policy" in trial.user_attrs]
     best = Policy(tuned.winner)
     for name, before, after in own.differences(best):
         without = best.with_choice_of(own, name)
