@@ -85,7 +85,7 @@ struct UncertainParam {
 fn of_workload(workload: &Workload, fitted: &[String]) -> Vec<UncertainParam> {
     let spec = &workload.name;
     let Ok((settings, _)) = settings(spec) else { return Vec::new() };
-    if Workload::parse_spec(spec).ok().as_ref() != Some(workload) {
+    if !workload.is_as_named() {
         return Vec::new();
     }
     let uncertain = |setting: Setting| {

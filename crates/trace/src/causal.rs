@@ -308,10 +308,8 @@ impl Model {
                     What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
+                self.learn_sleep(event);
             }
-        }
-        if !matches!(event.what, What::Switch { .. }) {
-            self.learn_sleep(event);
         }
         self.charge_recorder(event.cpu);
         self.cpu(event.cpu).last_ns = self.now_ns;

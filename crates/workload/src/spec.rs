@@ -64,6 +64,11 @@ pub fn with_settings(spec: &str, values: &[(String, String)]) -> String {
 }
 
 impl Workload {
+    /// Whether it is what its name says as a spec: neither a recording, nor changed after it was read.
+    pub fn is_as_named(&self) -> bool {
+        Workload::parse_spec(&self.name).is_ok_and(|named| named == *self)
+    }
+
     /// Returns the workload that a spec names: `hackbench`, `hackbench:groups=16,ipc=pipe`, `dir/mine.toml:tasks=3`.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ impl Programs<'_> {
             return Next::Wait;
         }
         let t = &mut self.tasks[here.task as usize];
-        (t.retries, t.leaving) = (false, false);
+        t.retries = false;
         let channel = &mut self.channels[channel as usize];
         let (sync, reader, writer) = (channel.sync(), channel.reader_to_wake(), channel.writer_to_wake());
         self.stop_polling(reader);
@@ -85,7 +85,7 @@ impl Programs<'_> {
             t.retries = true;
             return Next::Wait;
         };
-        (t.retries, t.leaving) = (false, false);
+        t.retries = false;
         t.bytes = message.bytes;
         t.stage = Stage::Middle;
         let recv_lines = queue.recv_lines();

@@ -141,10 +141,7 @@ impl<'a> Programs<'a> {
                 self.tasks[task as usize].stage = Stage::Middle;
                 Next::Sleep { until_ns }
             }
-            _ => {
-                self.tasks[task as usize].leaving = false;
-                self.done(task)
-            }
+            _ => self.done(task),
         }
     }
 
@@ -194,7 +191,7 @@ impl<'a> Programs<'a> {
     fn done(&mut self, task: u32) -> Next {
         let t = &mut self.tasks[task as usize];
         t.pc += 1;
-        t.stage = Stage::Begin;
+        (t.stage, t.leaving) = (Stage::Begin, false);
         Next::Continue
     }
 

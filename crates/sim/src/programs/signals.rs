@@ -24,10 +24,7 @@ impl Programs<'_> {
 
     pub(super) fn wait_for_signal(&mut self, task: u32, signal: u32) -> Next {
         match self.signals[signal as usize] {
-            Signal::Raised => {
-                self.tasks[task as usize].leaving = false;
-                self.done(task)
-            }
+            Signal::Raised => self.done(task),
             Signal::Unset => {
                 if let Some(leaving) = self.leave(task) {
                     return leaving;

@@ -53,11 +53,7 @@ impl Model {
                 });
                 let Some(since) = since else { return };
                 let took_ns = task.cpu_ns - since.cpu_ns;
-                let name = &self.tasks[index as usize].name;
-                if !self.learnt.reads.contains_key(name) {
-                    self.learnt.reads.insert(name.clone(), Default::default());
-                }
-                let Some(reads) = self.learnt.reads.get_mut(name) else { return };
+                let reads = self.learnt.reads.entry(task.name.clone()).or_default();
                 match since.sleeps {
                     0 => reads.at_once_ns.push(took_ns),
                     1 => reads.after_sleep_ns[usize::from(since.from_other_process)].push(took_ns),
