@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import wakelab
-
+import wakelab._places
 
 
 def overhead(sweep: str) -> float:
@@ -44,42 +44,54 @@ def cpu_s(who: int, run: Callable[[str], None]) -> float:
     return end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
 
 
-def chunk_cost_s(places: "Places", backend: str, sweep: str) -> float:
+def chunk_cost_s(backend: str, sweep: str) -> float:
     """The CPU time that a chunk costs this process: a sweep with a chunk for each run."""
     runs = 0
 
     def every_run_alone(folder: str) -> None:
         nonlocal runs
-        address = places.dask[2] if backend == "dask" else None
-        runs = len(wakelab.sweep(sweep, f"{folder}/a.parquet", backend=backend, address=address, chunk_s=1e-9))
+        runs = len(cluster.sweep(sweep, f"{folder}/a.parquet", chunk_s=1e-9))
 
-    return cpu_s(resource.RUSAGE_SELF, every_run_alone) / runs
+    with Cluster(backend, 2) as cluster:
+        return cpu_s(resource.RUSAGE_SELF, every_run_alone) / runs
 
 
-class Places:
-    """Clusters of one worker and of two."""
+class Cluster:
+    """A cluster of one backend on this machine, alone: no other one takes time beside it."""
 
-    def __init__(self) -> None:
-        from distributed import LocalCluster
+    def __init__(self, backend: str, workers: int) -> None:
+        self.backend = backend
+        if backend == "dask":
+            self.address = wakelab._places.new_dask(workers)
+        else:
+            import ray
 
-        self.dask = {
-            workers: LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-            for workers in (1, 2)
-        }
-
-    def run(self, backend: str, workers: int, sweep: str) -> tuple[float, bytes]:
-        """Returns how long a sweep takes on workers that have started, and its result."""
-        import ray
-
-        if backend == "ray":
-            ray.shutdown()
             ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-        place = {"backend": backend, "address": self.dask[workers] if backend == "dask" else None}
-        wakelab.sweep(workload="pingpong:pairs=1,loops=10", machine="smp-2", policy="linux-6.12", seeds=8, **place)
-        with tempfile.TemporaryDirectory() as folder:
-            begin = time.monotonic()
-            wakelab.sweep(sweep, f"{folder}/a.parquet", **place)
-            return time.monotonic() - begin, Path(folder, "a.parquet").read_bytes()
+            self.address = None
+
+    def __enter__(self) -> "Cluster":
+        # Workers start at the first chunk.
+        self.sweep(None, workload="pingpong:pairs=1,loops=10", machine="smp-2", policy="linux-6.12", seeds=8)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.backend == "dask":
+            self.address.shutdown()
+        else:
+            import ray
+
+            ray.shutdown()
+
+    def sweep(self, *spec: Any, **keys: Any) -> Any:
+        return wakelab.sweep(*spec, backend=self.backend, address=self.address, **keys)
+
+
+def run(backend: str, workers: int, sweep: str) -> tuple[float, bytes]:
+    """Returns how long a sweep takes on workers that have started, and its result."""
+    with Cluster(backend, workers) as cluster, tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        cluster.sweep(sweep, f"{folder}/a.parquet")
+        return time.monotonic() - begin, Path(folder, "a.parquet").read_bytes()
 
 
 def main() -> None:
@@ -88,12 +100,12 @@ def main() -> None:
     overheads = [overhead(sweep) for _ in range(rounds)]
     every = ", ".join(f"{one:+.1f}" for one in overheads)
     print(f"Python's CPU time over the command's: {statistics.median(overheads):+.1f} % ({every})", flush=True)
-    places, results = Places(), set()
+    results = set()
     kinds = [(backend, workers) for backend in ("ray", "dask") for workers in (1, 2)]
     took: dict[tuple[str, int], list[float]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
         for kind in kinds:
-            seconds, result = places.run(*kind, sweep)
+            seconds, result = run(*kind, sweep)
             took[kind].append(seconds)
             results.add(result)
     for backend in ("ray", "dask"):
@@ -101,7 +113,7 @@ def main() -> None:
         ratios = [first / second for first, second in zip(one, two)]
         print(f"{backend}: {statistics.median(one):.1f} s with one worker, {statistics.median(two):.1f} s with two: "
               f"x{statistics.median(ratios):.2f} ({', '.join(f'{ratio:.2f}' for ratio in ratios)})", flush=True)  # fmt: skip
-        cost_s = chunk_cost_s(places, backend, sweep)
+        cost_s = chunk_cost_s(backend, sweep)
         print(f"  a chunk costs this process {1e3 * cost_s:.2f} ms")
     print(f"results: {'identical' if len(results) == 1 else 'they differ'}")
 

@@ -125,26 +125,35 @@ fn said(dom: &str, name: &str) -> f64 {
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("expected {name}, found {body}"))
 }
 
+/// Opens a page in a browser, and returns what the browser made of it, without complaints; `None` without a browser.
+fn opened(page: &Path, folder: &Path) -> Option<String> {
+    let profile = format!("--user-data-dir={}", folder.join("profile").display());
+    let dom = BROWSERS.iter().find_map(|browser| {
+        let output = Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
+            .args(["--virtual-time-budget=20000", "--window-size=1400,1000", &profile])
+            .arg(format!("file://{}#check", page.display()))
+            .output();
+        output.ok()
+    });
+    let Some(dom) = dom else {
+        eprintln!("skipped: Chromium is not installed");
+        return None;
+    };
+    let log = String::from_utf8_lossy(&dom.stderr);
+    assert!(!log.contains("CONSOLE"), "{log}");
+    let dom = String::from_utf8_lossy(&dom.stdout).into_owned();
+    assert!(!dom.contains("data-error"), "{}", dom.split("id=\"status\"").nth(1).unwrap_or_default());
+    Some(dom)
+}
+
 /// The timeline has the slices that the ftrace text of the same runs has, draws them, and lists the longest waits.
 #[test]
 fn a_browser_draws_every_slice() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("page.html");
     page(&path);
-    let dom = BROWSERS.iter().find_map(|browser| {
-        let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
-        let output = Command::new(browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
-            .args(["--virtual-time-budget=20000", "--window-size=1400,1000", &profile])
-            .arg(format!("file://{}#check", path.display()))
-            .output();
-        output.ok()
-    });
-    let Some(dom) = dom else { return eprintln!("skipped: Chromium is not installed") };
-    let log = String::from_utf8_lossy(&dom.stderr);
-    assert!(!log.contains("CONSOLE"), "{log}");
-    let dom = String::from_utf8_lossy(&dom.stdout);
-    assert!(!dom.contains("data-error"), "{}", dom.split("id=\"status\"").nth(1).unwrap_or_default());
+    let Some(dom) = opened(&path, folder.path()) else { return };
     let expected = POLICIES.map(|policy| slices(policy, folder.path()));
     let sum = |of: fn(&(u64, u64)) -> u64| expected.iter().map(of).sum::<u64>() as f64;
     assert_eq!(said(&dom, "slices"), sum(|run| run.0));
@@ -154,5 +163,59 @@ fn a_browser_draws_every_slice() {
     for list in ["upper-worst", "lower-worst"] {
         let items = dom.split(&format!("id=\"{list}\"")).nth(1).and_then(|rest| rest.split("</ol>").next());
         assert_eq!(items.expect("a list").matches("<li>").count(), 10, "{list}");
+    }
+}
+
+/// Presses keys on the upper timeline, and compares its pictures; then follows the first of the longest waits.
+const PRESS_KEYS: &str = r##"<script>
+(async () => {
+  const wait = () => new Promise((done) => setTimeout(done, 200));
+  const said = document.body.dataset;
+  while (!said.openMs) await wait();
+  const canvas = document.getElementById("upper");
+  const picture = async (key) => {
+    if (key) canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    await wait();
+    return canvas.toDataURL();
+  };
+  const whole = await picture();
+  const zoomed = await picture("+");
+  const panned = await picture("ArrowRight");
+  const back = await picture("ArrowLeft");
+  const again = await picture("0");
+  said.keys = [zoomed !== whole, panned !== zoomed, back === zoomed, again === whole].join();
+  document.querySelector("#upper-worst button").click();
+  const marked = await picture();
+  const status = document.getElementById("status").textContent;
+  const unmarked = await picture("Escape");
+  said.wait = [marked !== whole, unmarked !== marked, /woken by .* before/.test(status)].join();
+  said.focus = document.activeElement.id;
+})();
+</script>"##;
+
+/// A browser without a window draws hardly any frame by itself.
+const FRAMES_BY_TIMER: &str =
+    "<script>window.requestAnimationFrame = (draw) => setTimeout(draw, 16);</script>";
+
+/// All of the timeline can be used by keyboard: zoom, pan, everything, the waits, and unmarking.
+#[test]
+fn a_browser_obeys_keys() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("page.html");
+    let page = page(&path).replace("</head>", &format!("{FRAMES_BY_TIMER}</head>"));
+    let page = page.replace("</body>", &format!("{PRESS_KEYS}</body>"));
+    assert!(
+        page.contains(FRAMES_BY_TIMER) && page.contains(PRESS_KEYS),
+        "expected the ends of head and body"
+    );
+    fs::write(&path, page).expect("a temporary file");
+    let Some(dom) = opened(&path, folder.path()) else { return };
+    for part in ["data-keys=\"true,true,true,true\"", "data-wait=\"true,true,true\"", "data-focus=\"upper\""]
+    {
+        assert!(
+            dom.contains(part),
+            "{part}: {}",
+            dom.split("<body").nth(1).unwrap_or_default().get(..400).unwrap_or("")
+        );
     }
 }

@@ -101,20 +101,22 @@ pub(crate) struct ResultDocument {
 }
 
 impl ResultDocument {
-    /// Names the seed of each value; both have the same order.
+    /// Returns what was found with these seeds, in their order.
     pub(crate) fn new(seeds: &[u64], found: &MetricOfPolicy) -> ResultDocument {
         ResultDocument { values: seed_values(seeds, &found.values), mean: found.mean, gain: found.gain }
     }
 }
 
+/// A value, and the seed that it belongs to.
 #[derive(Debug, Serialize)]
-struct SeedValue {
+pub(crate) struct SeedValue {
     seed: u64,
     #[serde(serialize_with = "number")]
     value: Option<f64>,
 }
 
-fn seed_values(seeds: &[u64], values: &[Option<f64>]) -> Vec<SeedValue> {
+/// Names the seed of each value; both have the same order.
+pub(crate) fn seed_values(seeds: &[u64], values: &[Option<f64>]) -> Vec<SeedValue> {
     seeds.iter().zip(values).map(|(&seed, &value)| SeedValue { seed, value }).collect()
 }
 

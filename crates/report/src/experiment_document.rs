@@ -8,7 +8,7 @@ use serde::Serialize;
 use wakelab_experiment::{Case, Fitted, Measure};
 use wakelab_sim::HostProfile;
 
-use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION, SeedValue, seed_values};
 use crate::experiment::{ControlResult, Experiments, RowResult, Sign, Simulated};
 use crate::score::Score;
 use crate::uncertainty::DecidingFigure;
@@ -53,7 +53,7 @@ struct RowDocument<'a> {
     before_published_stdev_percent: Option<f64>,
     after_published_stdev_percent: Option<f64>,
     #[serde(flatten)]
-    simulated: SimulatedDocument<'a>,
+    simulated: SimulatedDocument,
     published_gain_percent: Option<f64>,
     published_noise_percent: f64,
     sign: Sign,
@@ -81,7 +81,7 @@ struct ControlDocument<'a> {
     measure: &'a Measure,
     unit: &'a str,
     #[serde(flatten)]
-    simulated: SimulatedDocument<'a>,
+    simulated: SimulatedDocument,
     expect: &'static str,
     because: &'a str,
     holds: bool,
@@ -96,26 +96,24 @@ struct ScenarioDocument<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct SimulatedDocument<'a> {
+struct SimulatedDocument {
     #[serde(serialize_with = "crate::document::number")]
     before: Option<f64>,
     #[serde(serialize_with = "crate::document::number")]
     after: Option<f64>,
-    #[serde(serialize_with = "crate::document::numbers")]
-    before_values: &'a [Option<f64>],
-    #[serde(serialize_with = "crate::document::numbers")]
-    after_values: &'a [Option<f64>],
+    before_values: Vec<SeedValue>,
+    after_values: Vec<SeedValue>,
     gain_percent: Option<f64>,
     ci_percent: Option<[f64; 2]>,
 }
 
-impl<'a> SimulatedDocument<'a> {
-    fn new(simulated: &'a Simulated) -> SimulatedDocument<'a> {
+impl SimulatedDocument {
+    fn new(seeds: &[u64], simulated: &Simulated) -> SimulatedDocument {
         SimulatedDocument {
             before: simulated.means[0],
             after: simulated.means[1],
-            before_values: &simulated.values[0],
-            after_values: &simulated.values[1],
+            before_values: seed_values(seeds, &simulated.values[0]),
+            after_values: seed_values(seeds, &simulated.values[1]),
             gain_percent: simulated.gain.gain_percent,
             ci_percent: simulated.gain.ci_percent,
         }
@@ -130,7 +128,7 @@ impl<'a> ScenarioDocument<'a> {
 }
 
 impl<'a> RowDocument<'a> {
-    fn new(experiment: &'a str, result: &'a RowResult<'a>) -> RowDocument<'a> {
+    fn new(experiment: &'a str, seeds: &[u64], result: &'a RowResult<'a>) -> RowDocument<'a> {
         let row = result.row;
         RowDocument {
             id: &row.id,
@@ -144,7 +142,7 @@ impl<'a> RowDocument<'a> {
             after_published: row.after,
             before_published_stdev_percent: row.before_stdev_percent,
             after_published_stdev_percent: row.after_stdev_percent,
-            simulated: SimulatedDocument::new(&result.simulated),
+            simulated: SimulatedDocument::new(seeds, &result.simulated),
             published_gain_percent: result.published_gain_percent,
             published_noise_percent: result.noise_percent,
             sign: result.sign,
@@ -159,7 +157,7 @@ impl<'a> RowDocument<'a> {
 }
 
 impl<'a> ControlDocument<'a> {
-    fn new(experiment: &'a str, result: &'a ControlResult<'a>) -> ControlDocument<'a> {
+    fn new(experiment: &'a str, seeds: &[u64], result: &'a ControlResult<'a>) -> ControlDocument<'a> {
         let control = result.control;
         ControlDocument {
             id: &control.id,
@@ -168,7 +166,7 @@ impl<'a> ControlDocument<'a> {
             scenario: ScenarioDocument::new(result.runs.case),
             measure: &control.measure,
             unit: control.measure.unit(),
-            simulated: SimulatedDocument::new(&result.simulated),
+            simulated: SimulatedDocument::new(seeds, &result.simulated),
             expect: control.expect.name(),
             because: &control.because,
             holds: result.holds,
@@ -198,9 +196,9 @@ impl Experiments<'_> {
         let mut rows = Vec::new();
         let mut controls = Vec::new();
         for result in &self.results {
-            let name = &result.runs.experiment.name;
-            rows.extend(result.rows.iter().map(|row| RowDocument::new(name, row)));
-            controls.extend(result.controls.iter().map(|control| ControlDocument::new(name, control)));
+            let (name, seeds) = (&result.runs.experiment.name, &result.runs.seeds);
+            rows.extend(result.rows.iter().map(|row| RowDocument::new(name, seeds, row)));
+            controls.extend(result.controls.iter().map(|control| ControlDocument::new(name, seeds, control)));
         }
         ExperimentsDocument {
             schema_version: SCHEMA_VERSION,

@@ -11,7 +11,7 @@ use wakelab_sim::Outcome;
 use wakelab_workload::Measure;
 
 use crate::comparison::MetricOfPolicy;
-use crate::document::{CONFIDENCE_PERCENT, INTERVAL, SCHEMA_VERSION};
+use crate::document::{CONFIDENCE_PERCENT, INTERVAL, ResultDocument, SCHEMA_VERSION};
 use crate::error::ReportError;
 use crate::gain_text::points_words;
 use crate::grid::{Cell, Grid};
@@ -46,9 +46,11 @@ pub struct SignMap {
 }
 
 /// One machine, load and policy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct MapCell {
+    /// Index into the machines.
     machine: usize,
+    /// Index into the loads.
     load: usize,
     /// Index into the policies; never the baseline.
     policy: usize,
@@ -297,7 +299,23 @@ impl SignMap {
             machines: machines.iter().map(|(name, cpus)| MachineDocument { name, cpus: *cpus }).collect(),
             loads,
             policies,
-            cells: &self.cells,
+            cells: self.cells.iter().map(|cell| self.cell_document(cell)).collect(),
+        }
+    }
+
+    fn cell_document<'a>(&'a self, cell: &'a MapCell) -> CellDocument<'a> {
+        let MapAxes { machines, loads, policies, .. } = &self.axes;
+        CellDocument {
+            machine: &machines[cell.machine].0,
+            load: &loads[cell.load],
+            policy: &policies[cell.policy],
+            baseline: &policies[cell.baseline],
+            workload: &cell.workload,
+            metric: &cell.metric,
+            unit: cell.unit,
+            direction: cell.direction,
+            before: ResultDocument::new(&self.seeds, &cell.before),
+            after: ResultDocument::new(&self.seeds, &cell.after),
         }
     }
 }
@@ -314,7 +332,22 @@ pub struct SignMapDocument<'a> {
     machines: Vec<MachineDocument<'a>>,
     loads: &'a [String],
     policies: &'a [String],
-    cells: &'a [MapCell],
+    cells: Vec<CellDocument<'a>>,
+}
+
+/// A cell with the names of its row, its column and its policies.
+#[derive(Debug, Serialize)]
+struct CellDocument<'a> {
+    machine: &'a str,
+    load: &'a str,
+    policy: &'a str,
+    baseline: &'a str,
+    workload: &'a str,
+    metric: &'a str,
+    unit: Unit,
+    direction: Direction,
+    before: ResultDocument,
+    after: ResultDocument,
 }
 
 #[derive(Debug, Serialize)]

@@ -146,7 +146,8 @@ fn values_gains_and_signs_by_hand() {
     assert_eq!(find(&json["rows"], "hand/makespan")["published_noise_percent"], 1.0);
     // 200,000 units in 19, 21 and 18 s: 10.526, 9.524 and 11.111 thousand a second; published it loses.
     let row = find(&json["rows"], "hand/rate");
-    assert!((row["before_values"][0].as_f64().unwrap() - 200.0 / 19.0).abs() < 1e-9);
+    assert_eq!(row["before_values"][0]["seed"], 1);
+    assert!((row["before_values"][0]["value"].as_f64().unwrap() - 200.0 / 19.0).abs() < 1e-9);
     assert!((row["after"].as_f64().unwrap() - 200.0 / 18.0).abs() < 1e-9);
     assert_eq!((&row["published_gain_percent"], &row["sign"]), (&(-10.0).into(), &"wrong".into()));
     // 999 of 1000 values are 1 us; the published change of 33 % is within its noise of 40 %.

@@ -80,7 +80,11 @@ fn the_json_keeps_its_schema() {
     let cells = cells();
     let map = SignMap::new(axes(), &cells).unwrap();
     let json = serde_json::to_value(map.document()).unwrap();
-    assert_eq!(json["cells"][0]["after"]["gain_percent"], 10.0);
+    let cell = &json["cells"][0];
+    let names = ["machine", "load", "policy", "baseline"].map(|key| cell[key].as_str().unwrap());
+    assert_eq!(names, ["small", "1", "a<b", "base"]);
+    assert_eq!(cell["after"]["gain_percent"], 10.0);
+    assert_eq!(cell["after"]["values"][1], serde_json::json!({ "seed": 2, "value": 900 }));
     validate(include_str!("../../../docs/schema/sign-map.schema.json"), &json);
 }
 
@@ -158,7 +162,7 @@ fn one_policy_over_the_best_of_the_others() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let json = serde_json::to_value(map.document()).unwrap();
-    assert_eq!((&json["cells"][0]["baseline"], &json["cells"][1]["baseline"]), (&1.into(), &0.into()));
+    assert_eq!((&json["cells"][0]["baseline"], &json["cells"][1]["baseline"]), (&"b".into(), &"a".into()));
     validate(include_str!("../../../docs/schema/sign-map.schema.json"), &json);
 }
 

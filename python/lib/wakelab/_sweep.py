@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, Optional, Union
 
@@ -112,8 +113,13 @@ def _run(plan: Sweep, place: Any, chunk_s: Optional[float], progress: Progress) 
         load = place.share(packed)
 
         def chunks() -> Iterator[Any]:
-            while (chunk := plan._chunk(pace.chunk_s(), place.workers)) is not None:
-                yield delayed(run_chunk)(key, load, chunk[0], OVERRUN * pace.chunk_s())
+            while True:
+                with pace.own_time():
+                    chunk_s = pace.chunk_s()
+                    chunk = plan._chunk(chunk_s, place.workers)
+                if chunk is None:
+                    return
+                yield delayed(run_chunk)(key, load, chunk[0], OVERRUN * chunk_s)
 
         parallel = Parallel(
             n_jobs=place.workers,
@@ -124,7 +130,8 @@ def _run(plan: Sweep, place: Any, chunk_s: Optional[float], progress: Progress) 
         )
         try:
             for chunk, rows, run_ns in parallel(chunks()):
-                new += plan._done(chunk, rows, run_ns)
+                with pace.own_time():
+                    new += plan._done(chunk, rows, run_ns)
                 pace.chunk_done()
                 progress.show(*plan._tally())
         except Exception:
@@ -140,7 +147,15 @@ class _Pace:
 
     def __init__(self, place: Any, chunk_s: Optional[float]) -> None:
         self._place, self._fixed_s = place, chunk_s
-        self._begin_s, self._chunks = time.process_time(), 0
+        self._own_s, self._chunks = 0.0, 0
+
+    @contextmanager
+    def own_time(self) -> Iterator[None]:
+        """Counts the time inside as spent on a chunk. What else this process does, such as to wait, grows with time and
+        not with chunks, so that longer chunks would not save it."""
+        begin_s = time.thread_time()
+        yield
+        self._own_s += time.thread_time() - begin_s
 
     def chunk_done(self) -> None:
         self._chunks += 1
@@ -151,6 +166,6 @@ class _Pace:
         # If chunks run in this process, its time is that of the runs.
         if self._place.is_here:
             return CHUNK_S_MIN
-        own_s = (time.process_time() - self._begin_s) / self._chunks if self._chunks else 0.0
+        own_s = self._own_s / self._chunks if self._chunks else 0.0
         chunk_s = max(own_s, self._place.task_s) * self._place.workers / SCHEDULER_SHARE
         return min(max(chunk_s, CHUNK_S_MIN), CHUNK_S_MAX)
