@@ -5,7 +5,8 @@
  * That rule alone makes an allocation max-min fair: what a group cannot use, because it has few
  * tasks or its tasks may run on few CPUs, goes to the next group behind, and no equations need to
  * be solved. groups_exact_lag.h keeps lags, groups_exact_sums.h the v's and their order. The axes
- * `queue` and `push` have no effect: a slice is a tick, and the order is that of v.
+ * `queue` and `push` have no effect: a slice is a tick, and the order is that of v. A host without
+ * groups has nothing to divide: there `queue` and `push` decide, at no additional cost.
  *   pick	A CPU picks, of its running task and all tasks that wait there, the one furthest
  *		behind; or one that is overdue (wait.h).
  *   preempt	A task that wakes preempts if it is behind the running task by more than a quarter

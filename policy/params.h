@@ -164,7 +164,7 @@ enum wl_groups_axis {
 	WL_GROUPS_QUEUES,
 	/*
 	 * groups_exact.h: wakelab's own: always run the group that is furthest behind its
-	 * entitlement. Overrides the axes `queue` and `push`.
+	 * entitlement. Where there are groups, it replaces what `queue` and `push` say.
 	 */
 	WL_GROUPS_EXACT,
 };
@@ -221,8 +221,7 @@ enum wl_push_axis {
 
 /*
  * A policy: one choice on each axis, and its tunables. Plain data; the Rust side fills it from
- * names and TOML. The comment of an axis says "with" if only some values of another axis use it,
- * and "not with" if some values of another override it.
+ * names and TOML. The comment of an axis says "with" if only some values of another axis use it.
  */
 struct wl_params {
 	u32 idle;	 /* enum wl_idle_axis */
@@ -233,9 +232,9 @@ struct wl_params {
 	u32 factor;	 /* with affine=flips: enum wl_factor */
 	u32 cluster;	 /* enum wl_cluster_axis */
 	u32 groups;	 /* enum wl_groups_axis */
-	u32 queue;	 /* not with groups=exact: enum wl_queue_axis */
+	u32 queue;	 /* enum wl_queue_axis */
 	u32 capacity;	 /* enum wl_capacity_axis */
-	u32 push;	 /* not with groups=exact: enum wl_push_axis */
+	u32 push;	 /* enum wl_push_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		/* the time in which each runnable task of a CPU runs once */
 	u64 min_granularity_ns; /* the shortest slice; with queue=fair.. the length of every slice */

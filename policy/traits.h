@@ -6,7 +6,7 @@
  * Each function takes only parameters. A host in BPF has them as read-only data, so the verifier
  * removes the code for answers that it does not get. wl_traits() returns all answers at once.
  *
- * Example: wakelab (idle=nearest, affine=wide, queue=fair) claims idle CPUs, keeps blocks, must be
+ * Example: wakelab without groups (idle=nearest, affine=wide, queue=fair) claims idle CPUs, keeps blocks, must be
  * told which task wakes another, and lets a task that preempts go straight to its CPU if it may run
  * there.
  */
@@ -84,9 +84,15 @@ WL_INLINE u32 wl_trait_reads_waker(const struct wl_params *params)
 
 /* ------------------------------------------------------------------ queue and groups */
 
+/* Do groups decide what runs on a CPU, and not the axis `queue`? */
+WL_INLINE u32 wl_params_groups_decide(const struct wl_params *params)
+{
+	return params->groups == WL_GROUPS_EXACT && params->nr_groups;
+}
+
 WL_INLINE u32 wl_trait_straight(const struct wl_params *params)
 {
-	if (params->groups == WL_GROUPS_EXACT)
+	if (wl_params_groups_decide(params))
 		return WL_STRAIGHT_NEVER;
 	if (params->groups == WL_GROUPS_QUEUES || params->queue < WL_QUEUE_FAIR)
 		return WL_STRAIGHT_FIRST;
@@ -95,18 +101,18 @@ WL_INLINE u32 wl_trait_straight(const struct wl_params *params)
 
 WL_INLINE u32 wl_trait_enqueue_stops(const struct wl_params *params)
 {
-	return params->queue >= WL_QUEUE_FAIR && params->groups != WL_GROUPS_EXACT;
+	return params->queue >= WL_QUEUE_FAIR && !wl_params_groups_decide(params);
 }
 
 WL_INLINE u32 wl_trait_delays(const struct wl_params *params)
 {
-	return params->queue >= WL_QUEUE_FAIR_2024 && params->groups != WL_GROUPS_EXACT;
+	return params->queue >= WL_QUEUE_FAIR_2024 && !wl_params_groups_decide(params);
 }
 
 WL_INLINE u32 wl_trait_own_slices(const struct wl_params *params)
 {
 	return params->queue >= WL_QUEUE_FAIR && params->queue != WL_QUEUE_FAIR_2023 &&
-	       params->groups != WL_GROUPS_EXACT;
+	       !wl_params_groups_decide(params);
 }
 
 WL_INLINE u32 wl_trait_load_has_groups(const struct wl_params *params)

@@ -96,6 +96,7 @@ while read -r what scheduler a b c; do
     time) pairs time "$scheduler" "$a" "$b" hackbench_ns; continue ;;
     latency) pairs latency "$scheduler" "$a" "$b" schbench_p99; continue ;;
     search) flags="--bench search" ;;
+    shares) flags="--cgroups 1000" ;;    # the groups come while the scheduler runs
     *) flags= ;;
     esac
     if ! up "$scheduler" $flags; then

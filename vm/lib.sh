@@ -18,6 +18,7 @@ busybox --install -s /bin
 mount -t cgroup2 -o favordynmods cgroup2 /sys/fs/cgroup
 echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
 
+present=/sys/fs/cgroup/present     # while there is a cgroup, the scheduler has room for cgroups from its start on
 cpus=$(nproc)
 state=/sys/kernel/sched_ext/state
 ops=/sys/kernel/sched_ext/root/ops

@@ -79,10 +79,11 @@ run_affinity() {
 echo "@@ ready $cpus $(uname -r)"
 dmesg -c > /dev/null
 told=
-while read -r line; do
-    spec=$line
+mkdir $present
+# A line of /policies is a policy, and perhaps more arguments.
+while read -r spec; do
     echo "@@ policy $spec"
-    if load "$spec"; then
+    if load $spec; then
         if [ -z "$told" ]; then
             sed -n 's/^topology: /@@ topology /p' /tmp/loader.log
             sed 's/^/loader: /' /tmp/loader.log
@@ -95,7 +96,7 @@ while read -r line; do
         unload
     fi
     # The scheduler that logs is another object: its stacks are deeper, and the verifier may refuse it alone.
-    if load "$spec" --log /tmp/log; then
+    if load $spec --log /tmp/log; then
         unload
     fi
     rm -f /tmp/log

@@ -4,7 +4,7 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, partial, waits, stats, stall, forbidden, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
+# kill, partial, waits, stats, first-cgroup, stall, forbidden, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
 . /bounds               # within_ms, at_least, reloads, moments, fair_ms
@@ -75,7 +75,7 @@ real_times() {
     real_time 1 "$cpus" && real_time $((cpus - 1)) 2
 }
 
-# Not with groups=exact, which owes CPU time for longer: who was served more than others, elsewhere or before, waits for up to a second.
+# Not with exact groups, which owe CPU time for longer: who was served more than others, elsewhere or before, waits for up to a second.
 # And not with linux-4.15, with which one of four on three CPUs waited for 131 ms in two runs of sixteen.
 run_real_time() {
     begin real-time
@@ -177,10 +177,10 @@ waits() {
     [ -z "$wrong" ] && [ "$(cat $state)" = enabled ]
 }
 
-# Under queues of both kinds. `wakelab` has the queue of linux-6.12.
+# Under exact groups, and under queues of both kinds.
 run_waits() {
     begin waits
-    for waits_policy in wakelab linux-4.15; do
+    for waits_policy in wakelab linux-6.12 linux-4.15; do
         if ! start_loader --policy "$waits_policy"; then
             failed "$waits_policy: $why"
             return
@@ -222,6 +222,32 @@ run_stats() {
         note "$(grep '/b ' /tmp/loader.log | sed -n 3p)"
         passed
     fi
+}
+
+# While there is no cgroup, the policy knows of none; with the first one the loader starts again, and then weights count.
+run_first_cgroup() {
+    begin first-cgroup
+    rmdir $present
+    if ! start_loader --policy "$policy"; then
+        failed "$why"
+    elif ! has_room 0; then
+        failed "expected no room for cgroups: $(grep '^groups:' /tmp/loader.log)"
+    elif mkdir $present && ! await 120 has_room 1000; then
+        failed "no room for cgroups after the first one"
+    elif ! wakelab-guest shares --group a:100:4 --group b:300:4 --ms 1000 --settle-ms 500 --within 2 > /tmp/work.out 2>&1; then
+        failed "$(tr '\n' ';' < /tmp/work.out)"
+    elif stop_loader; then
+        note "$(cat /tmp/work.out)"
+        passed
+    else
+        failed "$why"
+    fi
+    mkdir -p $present
+}
+
+# has_room N: the loader schedules, with room for N cgroups.
+has_room() {
+    tail -n 1 /tmp/loader.log | grep -q '^scheduling by' && grep '^groups:' /tmp/loader.log | tail -n 1 | grep -q "^groups: $1,"
 }
 
 # Work in the background, until its end is asked for. Each piece says on a line that it was done and right.
@@ -405,11 +431,11 @@ forbidden() {
     echo "$why" | awk '{ exit !($1 * 100 > $9 * '"$1"' && $3 * 100 < $9 * '"$2"') }'
 }
 
-# Exact groups are within a tenth. Where numbers of tasks are balanced, as in Linux, a CPU may keep 2 tasks and others 3, and the 2 get
+# wakelab is within a tenth. Where numbers of tasks are balanced, as in Linux, a CPU may keep 2 tasks and others 3, and the 2 get
 # 50 percent of a CPU each, which also counts how they got there; a CPU that is left out would give its own task 100.
 run_forbidden() {
     begin forbidden
-    for rule in "$policy 90 110" 'wakelab 60 160'; do
+    for rule in "$policy 90 110" 'linux-6.12 60 160'; do
         set -- $rule
         if ! start_loader --policy "$1"; then
             failed "$1: $why"
@@ -470,6 +496,7 @@ is_gone() {
 
 echo "@@ ready $cpus $(uname -r)"
 dmesg -c > /dev/null
+mkdir $present
 # What the same guest shows without us: emulated CPUs take turns, so that no scheduler's waits are as short as on a real machine.
 wanted pinned && note "the kernel's own scheduler: $(wakelab-guest pinned --ms 1000 2> /dev/null)"
 wanted affinity && note "the kernel's own scheduler: $(wakelab-guest affinity --ms 1000 2> /dev/null)"
@@ -488,7 +515,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill partial waits stats stall forbidden fair; do
+for step in real-time reload kill partial waits stats first-cgroup stall forbidden fair; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

@@ -82,7 +82,7 @@ impl Logged {
         if nr_cpus > MAX_CPUS {
             return Err(Error::CpuCount { nr_cpus, max_cpus: MAX_CPUS });
         }
-        let params = spec.params_with_groups(nr_cpus, tick_ns, nr_groups)?;
+        let params = spec.params_on(tables, tick_ns, nr_groups)?;
         // SAFETY: the call only computes.
         let size = unsafe { wl_logged_size(nr_cpus as u32, params.nr_groups, nr_tasks as u32) } as usize;
         let layout = Layout::from_size_align(size, 64).expect("an instance is a few megabytes");

@@ -2,8 +2,8 @@
 //! Names and descriptions from C names and their comments.
 //!
 //! A comment may begin with what does not follow from the name, in the forms `FILE.h: text`, `"word": text` and
-//! `FILE.h, "word": text`; the comment of an axis' field also with `"word" with AXIS=VALUE, VALUE: text` and `not
-//! with`, and that of a kind of event with `takes FIELD, FIELD; answers STRUCT: text`.
+//! `FILE.h, "word": text`; the comment of an axis' field also with `"word" with AXIS=VALUE, VALUE: text`,
+//! and that of a kind of event with `takes FIELD, FIELD; answers STRUCT: text`.
 
 use crate::model::{Enum, Value};
 
@@ -16,8 +16,6 @@ pub struct Comment {
     pub word: Option<String>,
     /// Another axis, and its values with which this axis is used; it is ignored with all others.
     pub with: Option<(String, Vec<String>)>,
-    /// Another axis, and its values that override this axis.
-    pub without: Option<(String, Vec<String>)>,
     /// The arguments that a kind of event takes.
     pub takes: Vec<String>,
     /// The struct that answers it.
@@ -41,13 +39,11 @@ impl Comment {
             comment.word = Some(word.to_owned());
             rest = behind.trim_start();
         }
-        for (prefix, found) in [("with ", &mut comment.with), ("not with ", &mut comment.without)] {
-            if let Some((with, behind)) = rest.strip_prefix(prefix).and_then(|rest| rest.split_once(':'))
-                && let Some((axis, values)) = with.split_once('=')
-            {
-                *found = Some((axis.to_owned(), values.split(", ").map(str::to_owned).collect()));
-                rest = behind;
-            }
+        if let Some((with, behind)) = rest.strip_prefix("with ").and_then(|rest| rest.split_once(':'))
+            && let Some((axis, values)) = with.split_once('=')
+        {
+            comment.with = Some((axis.to_owned(), values.split(", ").map(str::to_owned).collect()));
+            rest = behind;
         }
         if let Some((takes, behind)) = rest.strip_prefix("takes ").and_then(|rest| rest.split_once(':')) {
             let (takes, answers) =

@@ -9,9 +9,7 @@ use std::fmt;
 
 use anyhow::{Context, Result};
 use wakelab_machine::Distance;
-use wakelab_policy::{
-    Cover, Decision, EventKind, Params, Policy, PolicySpec, Reason, Tables, WL_POLICY_FIELDS,
-};
+use wakelab_policy::{Cover, Decision, EventKind, Policy, PolicySpec, Reason, Tables, WL_POLICY_FIELDS};
 use zerocopy::IntoBytes;
 
 use crate::events::{STATE, differences, for_bpf};
@@ -93,7 +91,7 @@ pub(crate) fn install(
     tick_ns: u64,
     nr_groups: u32,
 ) -> Result<()> {
-    let params = Params { nr_groups, ..spec.params(tables.nr_cpus(), tick_ns)? };
+    let params = spec.params_on(tables, tick_ns, nr_groups as usize)?;
     kernel.clear();
     tables.write_image(&params, MAX_CPUS as usize, kernel.policy_bytes())?;
     kernel.init()

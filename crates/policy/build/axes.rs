@@ -52,12 +52,11 @@ pub(crate) fn write(writer: &mut Writer<'_>, headers: &Headers, policy: &Path) -
 /// Returns an axis as a value of Rust's `Axis`.
 fn entry(writer: &Writer<'_>, axis: &Axis, policy: &Path) -> Result<String, Error> {
     let found = writer.find_enum(&axis.c_enum)?;
-    let values_of = |with: &Option<(String, Vec<String>)>| {
-        with.as_ref().map_or("None".to_owned(), |(other, values)| format!("Some(({other:?}, &{values:?}))"))
-    };
-    let (with, without) = (values_of(&axis.comment.with), values_of(&axis.comment.without));
+    let with = axis.comment.with.as_ref();
+    let with =
+        with.map_or("None".to_owned(), |(other, values)| format!("Some(({other:?}, &{values:?}))"));
     let mut out = format!(
-        "    Axis {{ name: {:?}, description: {:?}, with: {with}, without: {without}, values: &[\n",
+        "    Axis {{ name: {:?}, description: {:?}, with: {with}, values: &[\n",
         axis.word, found.doc
     );
     for value in found.choices() {

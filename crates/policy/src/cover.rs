@@ -6,8 +6,7 @@
 //! greedily: a policy takes the first uncovered value or pair, and then on each other axis the value that covers most.
 //!
 //! Axes that only matter with certain values of another axis are one axis here, with the combinations that differ: a
-//! form of `scan` with another idle search would decide as any other form does. A value that overrides another axis
-//! ([`PolicySpec::overrides`]) is combined with only one value of that axis.
+//! form of `scan` with another idle search would decide as any other form does.
 
 use std::collections::BTreeSet;
 

@@ -154,8 +154,15 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     },
     NamedPolicy {
         name: "wakelab",
-        description: "Our best: the exact idle search, wake_wide, EEVDF, capacities, active balancing",
-        spec: PolicySpec { idle: Idle::Nearest, queue: Queue::Fair, capacity: Capacity::Aware, ..BASE },
+        description: "Our best: the exact idle search, wake_wide, EEVDF, exact task groups, clusters, capacities, active balancing",
+        spec: PolicySpec {
+            idle: Idle::Nearest,
+            cluster: Cluster::Spread,
+            groups: Groups::Exact,
+            queue: Queue::Fair,
+            capacity: Capacity::Aware,
+            ..BASE
+        },
         approximations: &[],
     },
 ];

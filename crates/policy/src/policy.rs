@@ -55,7 +55,7 @@ impl Policy {
         tick_ns: u64,
         nr_groups: usize,
     ) -> Result<Policy, Error> {
-        let params = spec.params_with_groups(tables.nr_cpus(), tick_ns, nr_groups)?;
+        let params = spec.params_on(&tables, tick_ns, nr_groups)?;
         // SAFETY: the call only computes.
         let size =
             unsafe { ffi::wl_native_instance_size(tables.nr_cpus() as u32, params.nr_groups) } as usize;

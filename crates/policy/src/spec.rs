@@ -8,11 +8,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use wakelab_machine::Distance;
 
 use crate::aliases::{self, ALIASES, Alias};
 use crate::mirror::AXES;
 use crate::named::{NAMED, NamedPolicy};
-use crate::{Error, Groups, MAX_GROUPS, Params, PolicySpec, Queue};
+use crate::{Cluster, Error, Groups, MAX_GROUPS, Params, PolicySpec, Queue, Tables};
 
 /// One value of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,6 @@ pub struct Axis {
     pub description: &'static str,
     /// Another axis, and its values that use this axis; no other value does. `None`: this axis is always used.
     pub with: Option<(&'static str, &'static [&'static str])>,
-    /// Another axis, and its values that override this axis.
-    pub without: Option<(&'static str, &'static [&'static str])>,
     /// The possible values.
     pub values: &'static [AxisValue],
 }
@@ -168,13 +167,8 @@ impl PolicySpec {
 
     /// Returns the other axis, and its value, because of which the policy does not use `axis`.
     pub fn overrides(&self, axis: &Axis) -> Option<(&'static str, &'static str)> {
-        let chosen = |name: &str| self.choices().into_iter().find(|(its, _)| *its == name);
-        let ignored =
-            axis.with.and_then(|(other, values)| chosen(other).filter(|(_, value)| !values.contains(value)));
-        ignored.or_else(|| {
-            let (other, values) = axis.without?;
-            chosen(other).filter(|(_, value)| values.contains(value))
-        })
+        let (other, values) = axis.with?;
+        self.choices().into_iter().find(|(its, value)| *its == other && !values.contains(value))
     }
 
     /// Returns the policy that decides the same, but has the values of linux-4.15 on all axes that it does not use.
@@ -211,20 +205,19 @@ impl PolicySpec {
         TUNABLES.iter().map(|tunable| (tunable.name, tunable.description))
     }
 
-    /// Like [`PolicySpec::params`], for a host with records of task groups in slots below `nr_groups`.
+    /// Like [`PolicySpec::params`], for a host with this machine, and with records of task groups in slots below
+    /// `nr_groups`. A machine without clusters gets `cluster=off`, which decides the same there, and costs nothing.
     ///
     /// # Errors
     /// Also if `nr_groups` exceeds [`MAX_GROUPS`].
-    pub fn params_with_groups(
-        &self,
-        nr_cpus: usize,
-        tick_ns: u64,
-        nr_groups: usize,
-    ) -> Result<Params, Error> {
+    pub fn params_on(&self, tables: &Tables, tick_ns: u64, nr_groups: usize) -> Result<Params, Error> {
         if nr_groups > MAX_GROUPS {
             return Err(Error::GroupCount { nr_groups, max_groups: MAX_GROUPS });
         }
-        Ok(Params { nr_groups: nr_groups as u32, ..self.params(nr_cpus, tick_ns)? })
+        let params = self.params(tables.nr_cpus(), tick_ns)?;
+        let has_clusters = tables.levels.iter().any(|level| level.kind == Distance::Cluster);
+        let cluster = if has_clusters { params.cluster } else { Cluster::Off as u32 };
+        Ok(Params { nr_groups: nr_groups as u32, cluster, ..params })
     }
 
     /// Returns the policy for a host that ejects a scheduler under which a task waits for too long: with a bound on

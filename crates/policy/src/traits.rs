@@ -22,7 +22,8 @@ impl Params {
 }
 
 impl PolicySpec {
-    /// Returns the traits that do not depend on the machine: all but `times_scans` ([`crate::Tables::times_scans`]).
+    /// Returns the traits, on a host without task groups, that do not depend on the machine: all but `times_scans`
+    /// ([`crate::Tables::times_scans`]).
     pub fn traits(&self) -> Traits {
         self.axes_as_params().traits()
     }
@@ -41,9 +42,14 @@ mod tests {
 
     #[test]
     fn groups_that_decide_leave_the_queue_no_say() {
-        let straight = |text: &str| text.parse::<PolicySpec>().unwrap().traits().straight;
-        assert_eq!(straight("linux-4.15"), 1);
-        assert_eq!(straight("linux-6.12"), 2);
-        assert_eq!(straight("linux-6.12+groups=exact"), 0);
+        let traits = |text: &str, nr_groups| {
+            let axes = text.parse::<PolicySpec>().unwrap().axes_as_params();
+            let traits = Params { nr_groups, ..axes }.traits();
+            (traits.straight, traits.enqueue_stops)
+        };
+        assert_eq!(traits("linux-4.15", 2), (1, 0));
+        assert_eq!(traits("linux-6.12", 2), (2, 1));
+        assert_eq!(traits("linux-6.12+groups=exact", 2), (0, 0));
+        assert_eq!(traits("linux-6.12+groups=exact", 0), (2, 1), "a host without groups");
     }
 }

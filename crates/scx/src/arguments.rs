@@ -11,8 +11,8 @@ use wakelab_policy::PolicySpec;
 
 const EXAMPLES: &str = "\
 Examples:
-  scx_wakelab                                   the policy linux-4.15, until Ctrl-C
-  scx_wakelab --policy wakelab --stats 5        another policy; prints what it decides every five seconds
+  scx_wakelab                                   the policy wakelab, until Ctrl-C
+  scx_wakelab --policy linux-6.12 --stats 5     another policy; prints what it decides every five seconds
   scx_wakelab --policy linux-6.12 --idle nearest --groups exact
                                                 a policy with two axes overridden
   scx_wakelab --machine rack.toml --verbose     the machine from a file, where /sys hides clusters or caches
@@ -24,7 +24,7 @@ Examples:
 #[command(name = "scx_wakelab", version, disable_version_flag = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Policy: a named one, optionally with axes overridden, like `linux-4.15+idle=smt-balance`.
-    #[arg(long, value_name = "SPEC", default_value = "linux-4.15")]
+    #[arg(long, value_name = "SPEC", default_value = "wakelab")]
     policy: PolicySpec,
     #[command(flatten)]
     choices: Choices,
@@ -38,9 +38,10 @@ pub(crate) struct Arguments {
     /// Take the topology from the tree below this directory, which has the layout of /sys.
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     pub(crate) sysfs: PathBuf,
-    /// Greatest number of cgroups to distinguish; the others count in their parents. 0 ignores cgroups.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..4096))]
-    pub(crate) cgroups: u32,
+    /// Greatest number of cgroups to distinguish; the others count in their parents. 0 ignores cgroups. By default 1000
+    /// where there are cgroups with a CPU controller, and 0, which costs less, until there are.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..4096))]
+    pub(crate) cgroups: Option<u32>,
     /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.
     #[arg(long)]
     pub(crate) partial: bool,
@@ -198,11 +199,11 @@ mod tests {
 
     #[test]
     fn every_axis_has_a_flag_that_overrides_the_policy() {
-        assert_eq!(spec(&[]), "linux-4.15");
+        assert_eq!(spec(&[]), "wakelab");
         for axis in PolicySpec::axes() {
             for value in axis.values {
                 let flag = format!("--{}", axis.name);
-                let same: PolicySpec = format!("linux-4.15+{}={}", axis.name, value.name).parse().unwrap();
+                let same: PolicySpec = format!("wakelab+{}={}", axis.name, value.name).parse().unwrap();
                 assert_eq!(spec(&[&flag, value.name]), same.to_string());
             }
         }
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_slice_is_an_eighth_of_a_turn() {
-        assert_eq!(spec(&["--slice-us", "500"]), "linux-4.15+latency-ns=4000000+min-granularity-ns=500000");
+        assert_eq!(spec(&["--slice-us", "500"]), "wakelab+latency-ns=4000000+min-granularity-ns=500000");
     }
 
     #[test]

@@ -192,6 +192,18 @@ impl Entitlement {
     }
 }
 
+/// Whether there is a cgroup with a CPU controller below the root, as far as cgroup v2 says.
+pub(crate) fn has_cgroups() -> bool {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    cgroup_root(&mounts).is_some_and(|root| has_weights(&root))
+}
+
+/// Whether a child of this cgroup has a weight, which means that it has a CPU controller.
+fn has_weights(root: &Path) -> bool {
+    let children = fs::read_dir(root).into_iter().flatten().flatten();
+    children.into_iter().any(|child| child.path().join("cpu.weight").exists())
+}
+
 /// Returns where cgroup v2 is mounted, according to /proc/mounts.
 fn cgroup_root(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
@@ -307,6 +319,9 @@ mod tests {
         let root = std::env::temp_dir().join(format!("wakelab-cgroups-{}", std::process::id()));
         fs::create_dir_all(root.join("a/b")).unwrap();
         fs::write(root.join("a/b/cpu.stat"), "usage_usec 2500\nuser_usec 2000\n").unwrap();
+        assert!(!has_weights(&root));
+        fs::write(root.join("a/cpu.weight"), "100\n").unwrap();
+        assert!(has_weights(&root));
         let id = fs::metadata(root.join("a/b")).unwrap().ino();
         assert_eq!(paths(&root)[&id], "/a/b");
         assert_eq!(usage_us(&root, "/a/b"), Some(2500));

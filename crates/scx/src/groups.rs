@@ -12,19 +12,27 @@ use super::{OpenSkel, Skel, types};
 use crate::entitlement::Group;
 
 /// Makes room for `groups` cgroups and the root. Returns the number of the policy's slots, including the root's; 0 if
-/// cgroups are ignored, because `groups` is 0 or because this kernel does not report them to sched_ext.
-pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, nr_cpus: usize) -> Result<u32> {
+/// cgroups are ignored, because `groups` is 0 or because this kernel does not report them to sched_ext. `awaited`: those
+/// that come are counted even if `groups` is 0.
+pub(crate) fn reserve(
+    skel: &mut OpenSkel<'_>,
+    groups: u32,
+    awaited: bool,
+    nr_cpus: usize,
+) -> Result<u32> {
     let told = compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false);
     if groups > 0 && !told {
         eprintln!("scx_wakelab: this kernel has no CONFIG_EXT_GROUP_SCHED: all tasks are outside any cgroup");
     }
     if groups == 0 || !told {
         let ops = skel.struct_ops.wakelab_ops_mut();
-        ops.cgroup_init = std::ptr::null_mut();
+        if !awaited || !told {
+            ops.cgroup_init = std::ptr::null_mut();
+            skel.progs.wakelab_cgroup_init.set_autoload(false);
+        }
         ops.cgroup_exit = std::ptr::null_mut();
         ops.cgroup_move = std::ptr::null_mut();
         ops.cgroup_set_weight = std::ptr::null_mut();
-        skel.progs.wakelab_cgroup_init.set_autoload(false);
         skel.progs.wakelab_cgroup_exit.set_autoload(false);
         skel.progs.wakelab_cgroup_move.set_autoload(false);
         skel.progs.wakelab_cgroup_set_weight.set_autoload(false);
@@ -47,11 +55,17 @@ pub(crate) fn room(nr_groups: u32, nr_cpus: usize) -> String {
     format!("groups: {}, {}.{} MB", slots.saturating_sub(1), bytes / 1_000_000, bytes / 100_000 % 10)
 }
 
-/// Reports that there were more cgroups than slots, again whenever their number exceeds `said`.
-pub(crate) fn warn_without_slot(counts: &types::group_counts, groups: u32, said: &mut u64) {
+/// Returns how many cgroups found no slot.
+pub(crate) fn without_slot(counts: &types::group_counts) -> u64 {
     // SAFETY: a live reference to memory that the kernel also writes; an aligned word is read at once.
     #[allow(unsafe_code)]
-    let without_slot = unsafe { std::ptr::read_volatile(&counts.without_slot) };
+    unsafe {
+        std::ptr::read_volatile(&counts.without_slot)
+    }
+}
+
+/// Reports that there were more cgroups than slots, if that was not `said` before.
+pub(crate) fn warn_without_slot(without_slot: u64, groups: u32, said: &mut u64) {
     if without_slot > 0 && *said == 0 {
         eprintln!(
             "scx_wakelab: more than {groups} cgroups: the others count in their parents; --cgroups makes more room"

@@ -79,13 +79,37 @@ fn run(args: &Arguments) -> Result<()> {
         Some(_) => logged::scheduler::attach_and_wait,
         None => plain::scheduler::attach_and_wait,
     };
-    // A CPU went online or offline: the kernel detached the scheduler, and the topology has changed.
-    let (mut start, mut server) = (0, None);
-    while attach_and_wait(args, &spec, &stop, start, &mut server)? == Ending::Restart {
-        eprintln!("scx_wakelab: the machine's CPUs changed: starting again");
-        start += 1;
+    let mut starts = Starts { count: 0, cgroups: cgroups(args), server: None };
+    loop {
+        match attach_and_wait(args, &spec, &stop, &mut starts)? {
+            Ending::Stopped => return Ok(()),
+            Ending::CpusChanged => eprintln!("scx_wakelab: the machine's CPUs changed: starting again"),
+            Ending::FirstCgroup => {
+                eprintln!("scx_wakelab: the first cgroup has come: starting again, with room for cgroups");
+                starts.cgroups = MANY_CGROUPS;
+            }
+        }
+        starts.count += 1;
     }
-    Ok(())
+}
+
+/// What remains from one start to the next.
+pub(crate) struct Starts {
+    /// The number of starts before this one.
+    pub(crate) count: usize,
+    /// The greatest number of cgroups to distinguish.
+    pub(crate) cgroups: u32,
+    /// The statistics' server, once the scheduler was attached.
+    pub(crate) server: Option<server::Server>,
+}
+
+/// Room for cgroups where nothing else is said.
+const MANY_CGROUPS: u32 = 1000;
+
+/// Returns how many cgroups to distinguish at the first start.
+fn cgroups(args: &Arguments) -> u32 {
+    let found = || if entitlement::has_cgroups() { MANY_CGROUPS } else { 0 };
+    args.cgroups.unwrap_or_else(found)
 }
 
 /// Why the scheduler is no longer attached.
@@ -93,8 +117,10 @@ fn run(args: &Arguments) -> Result<()> {
 pub(crate) enum Ending {
     /// A signal, or another program detached it.
     Stopped,
-    /// The kernel asks to start again, because CPUs went online or offline.
-    Restart,
+    /// CPUs went online or offline: the kernel detached the scheduler.
+    CpusChanged,
+    /// The first cgroup was created, and there is no room for any.
+    FirstCgroup,
 }
 
 /// Returns the named policies and enough others to have every value of every axis.

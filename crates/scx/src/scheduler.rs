@@ -23,7 +23,7 @@ use crate::entitlement::Entitlement;
 use crate::metrics::{Metrics, SCHEMA_VERSION};
 use crate::print::say;
 use crate::server::Server;
-use crate::{Ending, machine, priority, server, verifier};
+use crate::{Ending, Starts, machine, priority, server, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -36,9 +36,8 @@ const DETAIL_STATS: u32 = 2;
 /// WL_CPU_BUSY (policy/policy.h); higher states are busy too.
 const CPU_BUSY: u32 = 2;
 
-/// Schedules until a signal, until stdout has no reader any more, or until the kernel detaches the scheduler. `start`
-/// counts how many times the kernel asked to start again. Once attached, statistics are served; `server` outlives a new
-/// start.
+/// Schedules until a signal, until stdout has no reader any more, until the kernel detaches the scheduler, or until the
+/// first cgroup comes. Once attached, statistics are served.
 ///
 /// # Errors
 ///
@@ -47,8 +46,7 @@ pub(crate) fn attach_and_wait(
     args: &Arguments,
     spec: &PolicySpec,
     stop: &AtomicBool,
-    start: usize,
-    server: &mut Option<Server>,
+    starts: &mut Starts,
 ) -> Result<Ending> {
     let topology = machine::detect(&args.sysfs, args.machine.as_deref())?;
     let tables = Tables::build(&topology, spec)?;
@@ -58,27 +56,29 @@ pub(crate) fn attach_and_wait(
     }
     let mut object = MaybeUninit::uninit();
     let bounded = spec.clone().behind_watchdog();
-    let mut skel = prepare(&mut object, args, &bounded, &tables)?;
+    let mut skel = prepare(&mut object, args, &bounded, &tables, starts.cgroups)?;
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
     let link = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops))?;
     if args.verbose {
         say(verifier::summary(skel.object())?)?;
     }
     say(format_args!("scheduling by {spec}"))?;
-    if spec.traits().delays != 0 {
+    let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+    let nr_groups = bss.policy.params.nr_groups as usize;
+    if spec.params_on(&tables, TICK_NS, nr_groups)?.traits().delays != 0 {
         eprintln!(
             "scx_wakelab: a task that sleeps leaves its queue at once, whatever queue={} says, because the queues of sched_ext hold runnable tasks only",
             spec.queue.name()
         );
     }
-    let log = Log::begin(&skel, args, &bounded, &topology, start)?;
+    let log = Log::begin(&skel, args, &bounded, &topology, starts.count)?;
 
     // Not earlier: if another scheduler keeps this one out, its socket must stay.
-    if server.is_none() {
-        *server = server::launch();
+    if starts.server.is_none() {
+        starts.server = server::launch();
     }
     let mut observer = Observer::new(args, spec, tables.nr_cpus());
-    wait(&skel, args, stop, server.as_ref(), &log, &mut observer)?;
+    let first_cgroup = wait(&skel, args, stop, starts, &log, &mut observer)?;
     drop(link);
     if args.bench == Some(Bench::Search) {
         say(observer.stats(&skel)?.search())?;
@@ -87,7 +87,11 @@ pub(crate) fn attach_and_wait(
     report_end(&skel, args, &tables)?;
     let ended =
         uei_report!(&skel, uei).context("the kernel detached the scheduler and uses its own again")?;
-    Ok(if ended.should_restart() { Ending::Restart } else { Ending::Stopped })
+    Ok(match () {
+        () if ended.should_restart() => Ending::CpusChanged,
+        () if first_cgroup => Ending::FirstCgroup,
+        () => Ending::Stopped,
+    })
 }
 
 /// Opens the BPF side and writes the policy, the topology and the options into it; the kernel has not seen it yet.
@@ -96,6 +100,7 @@ fn prepare<'a>(
     args: &Arguments,
     spec: &PolicySpec,
     tables: &Tables,
+    cgroups: u32,
 ) -> Result<OpenSkel<'a>> {
     let builder = SkelBuilder::default();
     let options = LibbpfOpts::default().into_bpf_open_opts();
@@ -105,7 +110,7 @@ fn prepare<'a>(
     if args.partial {
         ops.flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
     }
-    let nr_groups = groups::reserve(&mut skel, args.cgroups, tables.nr_cpus())?;
+    let nr_groups = groups::reserve(&mut skel, cgroups, args.cgroups.is_none(), tables.nr_cpus())?;
     if args.verbose {
         say(groups::room(nr_groups, tables.nr_cpus()))?;
     }
@@ -124,16 +129,17 @@ fn prepare<'a>(
     Ok(skel)
 }
 
-/// Serves, logs and prints statistics until the scheduler should end, or has ended.
+/// Serves, logs and prints statistics until the scheduler should end, or has ended. Returns whether it should start
+/// again because the first cgroup has come.
 fn wait(
     skel: &Skel<'_>,
     args: &Arguments,
     stop: &AtomicBool,
-    server: Option<&Server>,
+    starts: &Starts,
     log: &Log,
     observer: &mut Observer,
-) -> Result<()> {
-    let channels = server.map(Server::channels);
+) -> Result<bool> {
+    let channels = starts.server.as_ref().map(Server::channels);
     let every = args.stats.filter(|&seconds| seconds > 0).map(Duration::from_secs);
     let mut last = Instant::now();
     let mut printed = observer.metrics(skel)?;
@@ -151,7 +157,11 @@ fn wait(
         log.drain()?;
         observer.sample_if_due(skel)?;
         let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
-        groups::warn_without_slot(&bss.group_counts, args.cgroups, &mut without_slot);
+        let left_out = groups::without_slot(&bss.group_counts);
+        if args.cgroups.is_none() && starts.cgroups == 0 && left_out > 0 {
+            return Ok(true);
+        }
+        groups::warn_without_slot(left_out, starts.cgroups, &mut without_slot);
         if every.is_some_and(|every| last.elapsed() >= every) {
             last = Instant::now();
             let now = observer.metrics(skel)?;
@@ -161,7 +171,7 @@ fn wait(
             printed = now;
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Reports what the policy's accounts still hold once the scheduler is detached.
@@ -238,7 +248,7 @@ impl Observer {
 
 /// Writes the parameters and the tables to the head of the BPF side's `policy`; only possible before it is loaded.
 fn install(skel: &mut OpenSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_groups: u32) -> Result<()> {
-    let params = spec.params_with_groups(tables.nr_cpus(), TICK_NS, nr_groups as usize)?;
+    let params = spec.params_on(tables, TICK_NS, nr_groups as usize)?;
     let bss = skel.maps.bss_data.as_deref_mut().context("the skeleton has no .bss")?;
     let policy: *mut types::wl_policy = &mut bss.policy;
     // SAFETY: a live, exclusive reference; every bit pattern is a valid value of its fields, which are all integers.

@@ -62,9 +62,12 @@ const KINDS: &[Kind] = &[
         accel: Accel::Icount { shift: 0 },
         smp: "4,sockets=2,cores=1,threads=2",
         kernel_arguments: TICKS_APART,
-        policy: "wakelab+groups=exact",
+        policy: "wakelab",
         bounds: "within_ms=100\nat_least=90\n",
-        steps: &["pinned", "affinity", "forks", "cgroups", "real-time", "partial", "waits", "stats", "stall"],
+        steps: &[
+            "pinned", "affinity", "forks", "cgroups", "real-time", "partial", "waits", "stats", "first-cgroup",
+            "stall",
+        ],
     },
     Kind {
         what: "races",
@@ -83,7 +86,7 @@ const KINDS: &[Kind] = &[
         accel: Accel::Icount { shift: 0 },
         smp: "8,sockets=2,cores=4,threads=1",
         kernel_arguments: TICKS_APART,
-        policy: "wakelab+groups=exact",
+        policy: "wakelab",
         bounds: "",
         steps: &["forbidden"],
     },
@@ -94,7 +97,7 @@ const KINDS: &[Kind] = &[
         // off on any host.
         smp: "8,sockets=1,cores=8,threads=1",
         kernel_arguments: TICKS_APART,
-        policy: "wakelab+groups=exact",
+        policy: "wakelab",
         bounds: "",
         steps: &["fair"],
     },

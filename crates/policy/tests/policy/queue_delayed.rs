@@ -143,8 +143,8 @@ fn a_sleeper_within_its_share_or_alone_leaves_at_once() {
 }
 
 #[test]
-fn earlier_kernels_and_exact_groups_delay_nothing() {
-    for queue in ["fair", "fair-2023", "fair-2025+groups=exact"] {
+fn earlier_kernels_delay_nothing() {
+    for queue in ["fair", "fair-2023"] {
         let mut host = host(queue);
         let mut a = host.running(1024, 0);
         host.queued(1024, 0);

@@ -138,7 +138,7 @@ fn slices_have_limits_and_some_kernels_have_none() {
     let mut host = host("fair-2024");
     let slices = [1, 250_000, 4_000_000_000, 0].map(|ns| asks(&mut host, ns).entity.own_slice_ns);
     assert_eq!(slices, [100_000, 250_000, 100_000_000, 0]);
-    for queue in ["fair-2023", "cfs-2018", "fair-2024+groups=exact"] {
+    for queue in ["fair-2023", "cfs-2018"] {
         let mut host = self::host(queue);
         assert_eq!(asks(&mut host, MS).entity.own_slice_ns, 0, "{queue}");
     }

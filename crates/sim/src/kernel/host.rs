@@ -3,7 +3,7 @@
 
 use wakelab_policy::{
     Decision, Dispatch, Enqueue, EnqueueWhy, Move, Policy, Reads, Seen, SelectIn, Sleep, Tables, Task, Tick,
-    Timer,
+    Timer, Traits,
 };
 
 use crate::error::SimError;
@@ -42,6 +42,11 @@ impl<'a> Host<'a> {
         policy.set_read_prices(&hit_ps, &miss_ps);
         let prices = Prices::new(&machine.costs, &policy);
         Ok(Host { policy, prices })
+    }
+
+    /// What the policy's host must know of it.
+    pub(crate) fn traits(&self) -> Traits {
+        self.policy.params().traits()
     }
 
     /// Asks where a task should run, and pays for the answer; also returns what each part of the search costs.

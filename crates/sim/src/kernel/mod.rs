@@ -70,11 +70,13 @@ impl<'a> Kernel<'a> {
             |group, period_ns| Random::new(seed, Purpose::QuotaPhase, group).between(0, period_ns - 1);
         let limits = scenario.host.limits_groups();
         let bandwidth = limits.then(|| Bandwidth::new(&workload.groups, nr_cpus, phase_ns)).flatten();
+        let host = Host::new(scenario)?;
+        let traits = host.traits();
         Ok(Kernel {
             profile: scenario.host,
-            claims: scenario.host.claims(scenario.policy.traits()),
-            delays: scenario.host.queues_sleepers() && scenario.policy.traits().delays != 0,
-            host: Host::new(scenario)?,
+            claims: scenario.host.claims(traits),
+            delays: scenario.host.queues_sleepers() && traits.delays != 0,
+            host,
             cpus: (0..nr_cpus).map(|cpu| Cpu::new(tick_phase_ns(cpu))).collect(),
             runqueues: (0..nr_cpus).map(|_| RunQueue::default()).collect(),
             threads: workload.tasks.iter().map(|spec| Thread::new(spec, nr_cpus)).collect(),
