@@ -291,6 +291,8 @@ WL_INLINE void wl_block_init(struct wl_policy *p, u32 cpu)
 	struct wl_block *b = wl_block_at(p, block);
 	struct wl_cpu *llc = wl_cpu_of(p, first);
 
+	if (!wl_entry(p->topo.capacity, cpu))
+		return;
 	b->number = block - wl_entry(p->topo.block_of, first);
 	b->present |= 1ULL << (slot & 63);
 	b->cores |= 1ULL << ((slot & ~(slots - 1)) & 63);

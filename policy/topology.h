@@ -17,6 +17,9 @@
  * cpus[] of level 2 is 0 1 4 5 2 3 6 7: inside a domain CPUs are in numeric order, the order of a
  * scan.
  *
+ * If the CPUs' numbers have gaps, because CPUs are offline, a number without a CPU is a domain of its
+ * own at each level, so that no loop over a domain with CPUs meets it.
+ *
  * The tables are computed once for both hosts, in Rust (crates/policy, Tables::build), and
  * installed here.
  */
@@ -64,14 +67,15 @@ struct wl_level {
 };
 
 struct wl_topo {
-	u32 nr_cpus;
+	u32 nr_cpus;   /* one more than the highest number */
 	u32 nr_levels; /* including level 0 */
 	u32 llc_level; /* the highest level whose CPUs share the LLC; 0 if every CPU has its own */
 	u32 smt_level; /* 1 if level 1 is SMT, else 0 */
 	u32 unequal;   /* 1: capacities differ, and the policy looks at them */
 	u32 slots;     /* bits that a core has in the bitmaps of its block: 1, 2, 4 .. 64 */
 	u16 cluster_of[WL_MAX_CPUS]; /* even where the policy drops CLS; 0xffff: no cluster */
-	u16 capacity[WL_MAX_CPUS];   /* of the fastest, or if the policy ignores them: 1024 */
+	/* of the fastest, or if the policy ignores them: 1024; of a number without a CPU: 0 */
+	u16 capacity[WL_MAX_CPUS];
 	u16 llc_first[WL_MAX_CPUS];  /* CPU -> the first CPU of its LLC */
 	u16 block_of[WL_MAX_CPUS];   /* CPU -> its block (idle_nearest.h); of an LLC, consecutive */
 	u16 slot_of[WL_MAX_CPUS];    /* CPU -> its bit in the bitmaps of its block */

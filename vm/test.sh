@@ -4,7 +4,7 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, partial, waits, stats, first-cgroup, stall, forbidden, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
+# kill, gap, partial, waits, stats, first-cgroup, stall, forbidden, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
 
 . /lib.sh
 . /bounds               # within_ms, at_least, reloads, moments, fair_ms
@@ -352,6 +352,35 @@ run_hotplug() {
     fi
 }
 
+# CPU 1 is offline, so that the CPUs' numbers have a gap. A task that slept there meanwhile, and may run nowhere else, goes on elsewhere.
+run_gap() {
+    begin gap
+    second=/sys/devices/system/cpu/cpu1/online
+    if ! start_loader --policy "$policy"; then
+        failed "$why"
+        return
+    fi
+    on_cpus 2 sh -c 'sleep 6; exec wakelab-guest spin --threads 1 --ms 50' > /tmp/slept.out 2>&1 &
+    slept=$!
+    sleep 2     # perl takes a while, and then it must sleep there
+    echo 0 > $second
+    if ! await 120 is_attached $((cpus - 1)); then
+        failed "not attached on $((cpus - 1)) CPUs"
+    elif ! timeout 120 wakelab-guest spin --threads $((2 * cpus)) --ms 1000 > /tmp/work.out 2>&1; then
+        failed "$(tr '\n' ';' < /tmp/work.out)"
+    elif ! wait $slept; then
+        failed "what slept on CPU 1: $(cat /tmp/slept.out)"
+    elif ! timeout 120 wakelab-guest forks --rate 500 --ms 500 --at-least 0 > /tmp/work.out 2>&1; then
+        failed "$(tr '\n' ';' < /tmp/work.out)"
+    elif stop_loader; then
+        note "$(grep '^topology:' /tmp/loader.log | tail -n 1)"
+        passed
+    else
+        failed "$why"
+    fi
+    echo 1 > $second
+}
+
 # The loader's last words are that it schedules, and on how many CPUs.
 is_attached() {
     tail -n 1 /tmp/loader.log | grep -q '^scheduling by' && grep '^topology:' /tmp/loader.log | tail -n 1 | grep -qE ": $1 CPUs?,"
@@ -515,7 +544,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill partial waits stats first-cgroup stall forbidden fair; do
+for step in real-time reload kill gap partial waits stats first-cgroup stall forbidden fair; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

@@ -2,7 +2,8 @@
 //! Reads the topology of a running machine from sysfs, as Linux's scheduler sees it.
 //!
 //! These files are read, below the root (normally `/sys`):
-//! - `devices/system/cpu/online`: the CPUs. Their numbers must have no gaps, because recordings name CPUs by number;
+//! - `devices/system/cpu/online`: the CPUs. If their numbers have gaps, they are numbered anew, in the same order. A
+//!   [`Machine`] must not have gaps, because recordings name CPUs by number;
 //! - `devices/system/cpu/cpuN/topology/core_cpus_list` (before Linux 5.3 `thread_siblings_list`): the core;
 //! - `.../topology/cluster_cpus_list`: the cluster; where the kernel reports none, cores that share a second-level
 //!   cache;
@@ -24,9 +25,30 @@ use crate::parts::Parts;
 use crate::presets::{HOST, host_costs};
 use crate::{Machine, MachineError, Topology, cpulist, file};
 
+/// The CPUs of a machine that are online.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnlineCpus {
+    /// Their topology; the CPUs are numbered from 0 without gaps.
+    pub topology: Topology,
+    /// The kernel's number of each, ascending.
+    pub numbers: Vec<u32>,
+}
+
+impl OnlineCpus {
+    /// Reads them from the sysfs at `root`.
+    ///
+    /// # Errors
+    /// If a file is missing for which there is no substitute, or files contradict each other.
+    pub fn read(root: &Path) -> Result<OnlineCpus, MachineError> {
+        let mut sysfs = Sysfs::open(root)?;
+        Ok(OnlineCpus { topology: sysfs.topology()?, numbers: sysfs.online })
+    }
+}
+
 /// Reads the machine whose sysfs is at `root`.
 pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
-    let mut sysfs = Sysfs { root: root.join("devices/system"), guesses: Vec::new() };
+    let mut sysfs = Sysfs::open(root)?;
+    sysfs.refuse_gaps()?;
     let topology = sysfs.topology()?;
     let (costs_file, text) = host_costs();
     let costs = file::read_costs(text, &topology, costs_file)?;
@@ -42,13 +64,51 @@ pub(crate) fn read_host(root: &Path) -> Result<Machine, MachineError> {
 
 struct Sysfs {
     root: PathBuf,
+    /// The kernel's numbers of the CPUs, ascending. Everywhere else below, a CPU is an index of this list.
+    online: Vec<u32>,
     /// What was missing, and what replaces it.
     guesses: Vec<&'static str>,
 }
 
 impl Sysfs {
+    fn open(root: &Path) -> Result<Sysfs, MachineError> {
+        let mut sysfs =
+            Sysfs { root: root.join("devices/system"), online: Vec::new(), guesses: Vec::new() };
+        let path = sysfs.online_path();
+        let Some(text) = read(&path)? else {
+            return Err(sysfs.fault(&path, "no such file", "sysfs, with a list of CPUs there"));
+        };
+        sysfs.online = sysfs.list(&path, &text)?;
+        if sysfs.online.is_empty() {
+            return Err(sysfs.fault(&path, "no CPU is online", "at least one"));
+        }
+        Ok(sysfs)
+    }
+
+    fn online_path(&self) -> PathBuf {
+        self.root.join("cpu/online")
+    }
+
+    /// Fails if a CPU with a lower number than one that is online is offline.
+    fn refuse_gaps(&self) -> Result<(), MachineError> {
+        let Some((expected, _)) = (0..).zip(&self.online).find(|(expected, cpu)| expected != *cpu) else {
+            return Ok(());
+        };
+        Err(self.fault(
+            &self.online_path(),
+            format!("CPU {expected} is offline, and {} is online", cpulist::format(&self.online)),
+            "CPU numbers without gaps: bring it online, or describe the machine in a file",
+        ))
+    }
+
+    /// Returns the indices of the CPUs of a kernel's list that are online. Some lists have offline CPUs.
+    fn indices(&self, list: &[u32]) -> Vec<u32> {
+        let index = |cpu: &u32| self.online.binary_search(cpu).ok().map(|index| index as u32);
+        list.iter().filter_map(index).collect()
+    }
+
     fn topology(&mut self) -> Result<Topology, MachineError> {
-        let nr_cpus = self.nr_cpus()?;
+        let nr_cpus = self.online.len() as u32;
         let (node_of, node_distance) = self.nodes(nr_cpus)?;
         let all: Vec<u32> = (0..nr_cpus).collect();
 
@@ -77,26 +137,6 @@ impl Sysfs {
         Ok(topology)
     }
 
-    fn nr_cpus(&self) -> Result<u32, MachineError> {
-        let path = self.root.join("cpu/online");
-        let text = match read(&path)? {
-            Some(text) => text,
-            None => return Err(self.fault(&path, "no such file", "sysfs, with a list of CPUs there")),
-        };
-        let online = self.list(&path, &text)?;
-        if let Some((expected, _)) = (0..).zip(&online).find(|(expected, cpu)| expected != *cpu) {
-            return Err(self.fault(
-                &path,
-                format!("CPU {expected} is offline, and {} is online", cpulist::format(&online)),
-                "CPU numbers without gaps: bring it online, or describe the machine in a file",
-            ));
-        }
-        if online.is_empty() {
-            return Err(self.fault(&path, "no CPU is online", "at least one"));
-        }
-        Ok(online.len() as u32)
-    }
-
     /// Returns the node of each CPU, and the distances between nodes that have CPUs.
     fn nodes(&mut self, nr_cpus: u32) -> Result<(Vec<u32>, Vec<Vec<u32>>), MachineError> {
         let single = (vec![0; nr_cpus as usize], vec![vec![LOCAL_DISTANCE]]);
@@ -112,16 +152,14 @@ impl Sysfs {
             let path = folder.join("cpulist");
             let cpus = self.list(&path, &read(&path)?.unwrap_or_default())?;
             let mut has_cpus = false;
-            for cpu in cpus {
-                if let Some(node) = node_of.get_mut(cpu as usize) {
-                    has_cpus = true;
-                    if node.replace(rows.len() as u32).is_some() {
-                        return Err(self.fault(
-                            &path,
-                            format!("CPU {cpu} is in two nodes"),
-                            "each CPU in one node",
-                        ));
-                    }
+            for cpu in self.indices(&cpus) {
+                has_cpus = true;
+                if node_of[cpu as usize].replace(rows.len() as u32).is_some() {
+                    return Err(self.fault(
+                        &path,
+                        format!("CPU {} is in two nodes", self.number_of(cpu)),
+                        "each CPU in one node",
+                    ));
                 }
             }
             if !has_cpus {
@@ -146,7 +184,7 @@ impl Sysfs {
                     let path = self.root.join("node");
                     return Err(self.fault(
                         &path,
-                        format!("CPU {cpu} is in no node"),
+                        format!("CPU {} is in no node", self.number_of(cpu as u32)),
                         "each CPU in one node",
                     ));
                 }
@@ -195,7 +233,7 @@ impl Sysfs {
                 None => return Ok(None),
             }
         }
-        self.partition_from(nr_cpus, "cache", &files).map(Some)
+        self.partition_from("cache", &files).map(Some)
     }
 
     /// Returns for each CPU the first CPU of its part, from the first of `files` that all CPUs have; `None` if there is
@@ -204,7 +242,7 @@ impl Sysfs {
         for file in files {
             let paths: Vec<PathBuf> = (0..nr_cpus).map(|cpu| self.cpu(cpu, file)).collect();
             if paths.iter().all(|path| path.exists()) {
-                return self.partition_from(nr_cpus, what, &paths).map(Some);
+                return self.partition_from(what, &paths).map(Some);
             }
         }
         Ok(None)
@@ -212,21 +250,19 @@ impl Sysfs {
 
     /// Returns for each CPU the first CPU of its list. The lists must agree: each contains its own CPU, and all CPUs of
     /// a list have the same list.
-    fn partition_from(&self, nr_cpus: u32, what: &str, paths: &[PathBuf]) -> Result<Vec<u32>, MachineError> {
+    fn partition_from(&self, what: &str, paths: &[PathBuf]) -> Result<Vec<u32>, MachineError> {
         let mut lists = Vec::new();
         for (cpu, path) in paths.iter().enumerate() {
-            let mut list = self.list(path, &read(path)?.unwrap_or_default())?;
-            // Some caches still list offline CPUs beyond the last one online.
-            list.retain(|&other| other < nr_cpus);
-            if !list.contains(&(cpu as u32)) {
-                let found = format!("`{}`", cpulist::format(&list));
+            let list = self.list(path, &read(path)?.unwrap_or_default())?;
+            let of = self.indices(&list);
+            if !of.contains(&(cpu as u32)) {
                 return Err(self.fault(
                     path,
-                    found,
-                    format!("the CPUs of CPU {cpu}'s {what}, itself included"),
+                    format!("`{}`", cpulist::format(&list)),
+                    format!("the CPUs of CPU {}'s {what}, itself included", self.number_of(cpu as u32)),
                 ));
             }
-            lists.push(list);
+            lists.push(of);
         }
         for (cpu, list) in lists.iter().enumerate() {
             let first = list[0] as usize;
@@ -234,9 +270,10 @@ impl Sysfs {
                 return Err(self.fault(
                     &paths[cpu],
                     format!(
-                        "`{}`, but CPU {first} says `{}`",
-                        cpulist::format(list),
-                        cpulist::format(&lists[first])
+                        "`{}`, but CPU {} says `{}`",
+                        self.numbers_of(list),
+                        self.number_of(first as u32),
+                        self.numbers_of(&lists[first])
                     ),
                     format!("one list for all CPUs of a {what}"),
                 ));
@@ -245,8 +282,17 @@ impl Sysfs {
         Ok(lists.iter().map(|list| list[0]).collect())
     }
 
+    /// The kernel's number of a CPU.
+    fn number_of(&self, cpu: u32) -> u32 {
+        self.online[cpu as usize]
+    }
+
+    fn numbers_of(&self, list: &[u32]) -> String {
+        cpulist::format(&list.iter().map(|&cpu| self.number_of(cpu)).collect::<Vec<_>>())
+    }
+
     fn cpu(&self, cpu: u32, file: &str) -> PathBuf {
-        self.root.join(format!("cpu/cpu{cpu}/{file}"))
+        self.root.join(format!("cpu/cpu{}/{file}", self.number_of(cpu)))
     }
 
     fn number(&self, cpu: u32, file: &str) -> Result<Option<u32>, MachineError> {

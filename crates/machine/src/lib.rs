@@ -36,6 +36,7 @@ pub use core_cache::CoreCache;
 pub use costs::{Bandwidth, Costs, IdleState};
 pub use cpulist::format as cpu_list;
 pub use error::MachineError;
+pub use host::OnlineCpus;
 pub use nearest::nearest;
 pub use presets::presets;
 pub use printable::{printable, printable_lines};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use wakelab_machine::{Distance, Machine};
+use wakelab_machine::{Distance, Machine, OnlineCpus};
 
 /// Returns a folder that looks like /sys, from pairs of a path below devices/system and a text.
 fn sysfs(files: &[(String, String)]) -> TempDir {
@@ -90,6 +90,29 @@ fn clusters_and_a_node_without_cpus() {
             && machine.description.ends_with("; costs are estimates")
     );
     assert!(machine.sources.values().all(|source| source.starts_with("estimate: ")));
+}
+
+/// CPUs 1, 4 and 6 are offline. Some of the kernel's lists still have them.
+#[test]
+fn cpus_that_are_online_are_numbered_without_gaps() {
+    let mut files = with_clusters();
+    files[0] = file("cpu/online", "0,2-3,5,7");
+    let online = OnlineCpus::read(sysfs(&files).path()).unwrap();
+    assert_eq!(online.numbers, [0, 2, 3, 5, 7]);
+    let cpus = &online.topology.cpus;
+    assert_eq!(cpus.iter().map(|cpu| (cpu.llc, cpu.node)).collect::<Vec<_>>(), [
+        (0, 0),
+        (0, 0),
+        (0, 0),
+        (1, 1),
+        (1, 1)
+    ]);
+    assert_eq!(cpus[1].cluster, cpus[2].cluster);
+    assert_ne!(cpus[0].cluster, cpus[1].cluster);
+    assert_eq!(online.topology.node_distance, [[10, 40], [40, 10]]);
+    let whole = sysfs(&with_clusters());
+    let (online, machine) = (OnlineCpus::read(whole.path()).unwrap(), read(&whole));
+    assert_eq!((online.topology, online.numbers), (machine.topology, (0..8).collect()));
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl PolicySpec {
         if nr_groups > MAX_GROUPS {
             return Err(Error::GroupCount { nr_groups, max_groups: MAX_GROUPS });
         }
-        let params = self.params(tables.nr_cpus(), tick_ns)?;
+        let params = self.params(tables.nr_present(), tick_ns)?;
         let has_clusters = tables.levels.iter().any(|level| level.kind == Distance::Cluster);
         let cluster = if has_clusters { params.cluster } else { Cluster::Off as u32 };
         Ok(Params { nr_groups: nr_groups as u32, cluster, ..params })

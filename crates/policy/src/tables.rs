@@ -20,6 +20,8 @@ const NO_CLUSTER: u16 = 0xffff;
 
 /// Capacity of the fastest CPU.
 const FULL_CAPACITY: u16 = 1024;
+/// Capacity of a number that no CPU has.
+const NO_CPU: u16 = 0;
 
 /// Nodes farther apart than this do not take part in wake-affine or fork placement (Linux's RECLAIM_DISTANCE).
 const WAKE_AFFINE_DISTANCE_MAX: u32 = 30;
@@ -161,9 +163,70 @@ impl Tables {
         })
     }
 
-    /// Number of CPUs.
+    /// Number of CPUs; if their numbers have gaps, one more than the highest number.
     pub fn nr_cpus(&self) -> usize {
         self.cluster_of.len()
+    }
+
+    /// Number of CPUs that there are, whatever numbers they have.
+    pub fn nr_present(&self) -> usize {
+        self.capacity.iter().filter(|&&capacity| capacity != NO_CPU).count()
+    }
+
+    /// Returns the same machine for a host whose CPUs have these numbers, ascending. A number between them that no CPU
+    /// has is a domain of its own at each level, in no domain with a CPU, and has capacity 0.
+    ///
+    /// # Errors
+    /// A number exceeds those of policies' CPUs.
+    ///
+    /// # Panics
+    /// If `numbers` has not one number for each CPU, or does not ascend.
+    pub fn numbered(&self, numbers: &[u32]) -> Result<Tables, Error> {
+        assert_eq!(numbers.len(), self.nr_cpus(), "a number for each CPU");
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        let nr_cpus = numbers.last().map_or(0, |&last| last as usize + 1);
+        if nr_cpus > MAX_CPUS {
+            return Err(Error::CpuCount { nr_cpus, max_cpus: MAX_CPUS });
+        }
+        let numbers: Vec<u16> = numbers.iter().map(|&number| number as u16).collect();
+        let gaps: Vec<u16> =
+            (0..nr_cpus as u16).filter(|number| numbers.binary_search(number).is_err()).collect();
+        let spread = |of_cpu: &[u16], of_gap: &dyn Fn(usize) -> u16| {
+            let mut all = vec![0; nr_cpus];
+            numbers.iter().zip(of_cpu).for_each(|(&number, &value)| all[number as usize] = value);
+            gaps.iter().enumerate().for_each(|(gap, &number)| all[number as usize] = of_gap(gap));
+            all
+        };
+        let (mut levels, mut counter_base) = (Vec::new(), 0);
+        for (index, level) in self.levels.iter().enumerate() {
+            let mut level = level.numbered(&numbers, &gaps, &spread);
+            if index > 0 {
+                let below: &Level = &levels[index - 1];
+                let alone = below.first.len() - gaps.len();
+                level.child.extend((0..gaps.len()).map(|gap| (alone + gap) as u16));
+                level.nr_child.extend(gaps.iter().map(|_| 1));
+            }
+            if level.has_counters {
+                level.counter_base = counter_base;
+                counter_base += level.first.len() as u32;
+            }
+            levels.push(level);
+        }
+        let blocks = self.blocks.as_ref().map(|blocks| {
+            let free = blocks.block_of.iter().max().map_or(0, |last| last + 1);
+            Blocks {
+                slots: blocks.slots,
+                block_of: spread(&blocks.block_of, &|gap| free + gap as u16),
+                slot_of: spread(&blocks.slot_of, &|_| 0),
+            }
+        });
+        Ok(Tables {
+            levels,
+            blocks,
+            cluster_of: spread(&self.cluster_of, &|_| NO_CLUSTER),
+            capacity: spread(&self.capacity, &|_| NO_CPU),
+            ..*self
+        })
     }
 
     /// Returns the distance between two CPUs, as the policy counts its reads.
@@ -217,7 +280,9 @@ impl Tables {
         topo.u32("nr_levels", self.levels.len() as u32);
         topo.u32("llc_level", self.llc_level as u32);
         topo.u32("smt_level", self.smt_level as u32);
-        topo.u32("unequal", u32::from(self.capacity.iter().any(|&capacity| capacity != self.capacity[0])));
+        let mut capacities = self.capacity.iter().filter(|&&capacity| capacity != NO_CPU);
+        let first = capacities.next();
+        topo.u32("unequal", u32::from(capacities.any(|capacity| Some(capacity) != first)));
         topo.u32("slots", blocks.slots);
         topo.u16s("cluster_of", &self.cluster_of);
         topo.u16s("capacity", &self.capacity);
@@ -234,6 +299,24 @@ impl Tables {
 }
 
 impl Level {
+    /// The level with other numbers of its CPUs; each of the `gaps` is a domain of its own, after all others. The groups
+    /// of those are not set yet.
+    fn numbered(
+        &self,
+        numbers: &[u16],
+        gaps: &[u16],
+        spread: &dyn Fn(&[u16], &dyn Fn(usize) -> u16) -> Vec<u16>,
+    ) -> Level {
+        let (cpus, domains) = (self.cpus.len(), self.first.len());
+        let mut made = self.clone();
+        made.dom_of = spread(&self.dom_of, &|gap| (domains + gap) as u16);
+        made.pos = spread(&self.pos, &|gap| (cpus + gap) as u16);
+        made.cpus = self.cpus.iter().map(|&cpu| numbers[cpu as usize]).chain(gaps.iter().copied()).collect();
+        made.first.extend((cpus..cpus + gaps.len()).map(|at| at as u16));
+        made.weight.extend(gaps.iter().map(|_| 1));
+        made
+    }
+
     fn write(&self, to: &mut Image<'_>) {
         to.u32("kind", self.kind as u32);
         to.u32("nr_doms", self.first.len() as u32);

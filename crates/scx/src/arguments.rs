@@ -9,6 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser};
 use wakelab_policy::PolicySpec;
 
+use crate::MOST_CGROUPS;
+
 const EXAMPLES: &str = "\
 Examples:
   scx_wakelab                                   the policy wakelab, until Ctrl-C
@@ -39,8 +41,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     pub(crate) sysfs: PathBuf,
     /// Greatest number of cgroups to distinguish; the others count in their parents. 0 ignores cgroups. By default 1000
-    /// where there are cgroups with a CPU controller, and 0, which costs less, until there are.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..4096))]
+    /// where there are cgroups with a CPU controller, and twice as many each time that there are more; and 0, which costs
+    /// less, while there are none.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_CGROUPS)))]
     pub(crate) cgroups: Option<u32>,
     /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.
     #[arg(long)]

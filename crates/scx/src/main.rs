@@ -13,6 +13,7 @@
 mod arguments;
 mod bpf_skel;
 mod entitlement;
+mod kernels;
 mod logged;
 mod logged_skel;
 mod machine;
@@ -63,6 +64,7 @@ fn run(args: &Arguments) -> Result<()> {
         "--break makes the scheduler lose tasks, to test the kernel's watchdog: set WAKELAB_ALLOW_BREAK to allow it"
     );
     check_kernel()?;
+    warn_of_kernel();
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
         // libbpf warns at every attach because this program attaches the scheduler's map itself.
         if !text.contains("skeleton link is uninitialized") {
@@ -84,9 +86,12 @@ fn run(args: &Arguments) -> Result<()> {
         match attach_and_wait(args, &spec, &stop, &mut starts)? {
             Ending::Stopped => return Ok(()),
             Ending::CpusChanged => eprintln!("scx_wakelab: the machine's CPUs changed: starting again"),
-            Ending::FirstCgroup => {
-                eprintln!("scx_wakelab: the first cgroup has come: starting again, with room for cgroups");
-                starts.cgroups = MANY_CGROUPS;
+            Ending::MoreCgroups => {
+                starts.cgroups = more_cgroups(starts.cgroups);
+                eprintln!(
+                    "scx_wakelab: more cgroups than expected: starting again, with room for {}",
+                    starts.cgroups
+                );
             }
         }
         starts.count += 1;
@@ -103,13 +108,19 @@ pub(crate) struct Starts {
     pub(crate) server: Option<server::Server>,
 }
 
-/// Room for cgroups where nothing else is said.
-const MANY_CGROUPS: u32 = 1000;
+/// Room for cgroups where there are some, and the most that there can be.
+const SOME_CGROUPS: u32 = 1000;
+const MOST_CGROUPS: u32 = 4095;
 
 /// Returns how many cgroups to distinguish at the first start.
 fn cgroups(args: &Arguments) -> u32 {
-    let found = || if entitlement::has_cgroups() { MANY_CGROUPS } else { 0 };
+    let found = || if entitlement::has_cgroups() { SOME_CGROUPS } else { 0 };
     args.cgroups.unwrap_or_else(found)
+}
+
+/// Returns how many cgroups to distinguish after there were more than `now`.
+fn more_cgroups(now: u32) -> u32 {
+    (2 * now).clamp(SOME_CGROUPS, MOST_CGROUPS)
 }
 
 /// Why the scheduler is no longer attached.
@@ -119,8 +130,8 @@ pub(crate) enum Ending {
     Stopped,
     /// CPUs went online or offline: the kernel detached the scheduler.
     CpusChanged,
-    /// The first cgroup was created, and there is no room for any.
-    FirstCgroup,
+    /// There are more cgroups than there is room for.
+    MoreCgroups,
 }
 
 /// Returns the named policies and enough others to have every value of every axis.
@@ -139,9 +150,22 @@ fn check_kernel() -> Result<()> {
     Ok(())
 }
 
+/// Says which known mistakes this kernel has.
+fn warn_of_kernel() {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    for mistake in kernels::mistakes(release.trim()) {
+        eprintln!("scx_wakelab: {mistake}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_for_cgroups_grows_to_a_limit() {
+        assert_eq!([0, 1000, 2000, 4000, 4095].map(more_cgroups), [1000, 2000, 4000, 4095, 4095]);
+    }
 
     #[test]
     fn the_list_parses_back() {

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use scx_utils::compat;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report};
+use wakelab_machine::OnlineCpus;
 use wakelab_policy::{PolicySpec, Tables};
 
 use super::log::Log;
@@ -23,21 +24,18 @@ use crate::entitlement::Entitlement;
 use crate::metrics::{Metrics, SCHEMA_VERSION};
 use crate::print::say;
 use crate::server::Server;
-use crate::{Ending, Starts, machine, priority, server, verifier};
+use crate::{Ending, MOST_CGROUPS, Starts, machine, priority, server, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
-/// The tick that the policy assumes if the kernel does not report its own (CONFIG_HZ): that of Debian and Ubuntu.
-const TICK_NS: u64 = 4_000_000;
-
 /// DETAIL_STATS (bpf/state.bpf.h): the level of detail that --stats needs.
 const DETAIL_STATS: u32 = 2;
 
 /// WL_CPU_BUSY (policy/policy.h); higher states are busy too.
 const CPU_BUSY: u32 = 2;
 
-/// Schedules until a signal, until stdout has no reader any more, until the kernel detaches the scheduler, or until the
-/// first cgroup comes. Once attached, statistics are served.
+/// Schedules until a signal, until stdout has no reader any more, until the kernel detaches the scheduler, or until there
+/// are more cgroups than there is room for. Once attached, statistics are served.
 ///
 /// # Errors
 ///
@@ -48,15 +46,24 @@ pub(crate) fn attach_and_wait(
     stop: &AtomicBool,
     starts: &mut Starts,
 ) -> Result<Ending> {
-    let topology = machine::detect(&args.sysfs, args.machine.as_deref())?;
-    let tables = Tables::build(&topology, spec)?;
+    let mut object = MaybeUninit::uninit();
+    // This comes first, because it notes how many CPUs have come and gone: the kernel refuses to attach if one comes or
+    // goes after that.
+    let mut skel = open(&mut object)?;
+    let OnlineCpus { topology, numbers } = machine::detect(&args.sysfs, args.machine.as_deref())?;
+    let tables = Tables::build(&topology, spec)?.numbered(&numbers)?;
+    ensure!(
+        args.log.is_none() || tables.nr_cpus() == numbers.len(),
+        "--log: a CPU is offline that has a lower number than others; a log needs numbers without gaps"
+    );
     say(format_args!("topology: {}", machine::summary(&topology)))?;
     if args.verbose {
-        say(machine::levels(&tables).trim_end())?;
+        say(machine::levels(&tables, numbers.len()).trim_end())?;
     }
-    let mut object = MaybeUninit::uninit();
     let bounded = spec.clone().behind_watchdog();
-    let mut skel = prepare(&mut object, args, &bounded, &tables, starts.cgroups)?;
+    prepare(&mut skel, args, &bounded, &tables, starts.cgroups)?;
+    let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
+    rodata.has_gaps = (tables.nr_cpus() != numbers.len()).into();
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
     let link = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops))?;
     if args.verbose {
@@ -65,7 +72,7 @@ pub(crate) fn attach_and_wait(
     say(format_args!("scheduling by {spec}"))?;
     let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
     let nr_groups = bss.policy.params.nr_groups as usize;
-    if spec.params_on(&tables, TICK_NS, nr_groups)?.traits().delays != 0 {
+    if spec.params_on(&tables, machine::tick_ns()?, nr_groups)?.traits().delays != 0 {
         eprintln!(
             "scx_wakelab: a task that sleeps leaves its queue at once, whatever queue={} says, because the queues of sched_ext hold runnable tasks only",
             spec.queue.name()
@@ -77,8 +84,8 @@ pub(crate) fn attach_and_wait(
     if starts.server.is_none() {
         starts.server = server::launch();
     }
-    let mut observer = Observer::new(args, spec, tables.nr_cpus());
-    let first_cgroup = wait(&skel, args, stop, starts, &log, &mut observer)?;
+    let mut observer = Observer::new(args, spec, tables.nr_cpus(), numbers.len());
+    let more_cgroups = wait(&skel, args, stop, starts, &log, &mut observer)?;
     drop(link);
     if args.bench == Some(Bench::Search) {
         say(observer.stats(&skel)?.search())?;
@@ -89,32 +96,38 @@ pub(crate) fn attach_and_wait(
         uei_report!(&skel, uei).context("the kernel detached the scheduler and uses its own again")?;
     Ok(match () {
         () if ended.should_restart() => Ending::CpusChanged,
-        () if first_cgroup => Ending::FirstCgroup,
+        () if more_cgroups => Ending::MoreCgroups,
         () => Ending::Stopped,
     })
 }
 
-/// Opens the BPF side and writes the policy, the topology and the options into it; the kernel has not seen it yet.
-fn prepare<'a>(
-    object: &'a mut MaybeUninit<OpenObject>,
+/// Opens the BPF side; the kernel has not seen it yet.
+fn open(object: &mut MaybeUninit<OpenObject>) -> Result<OpenSkel<'_>> {
+    let builder = SkelBuilder::default();
+    let options = LibbpfOpts::default().into_bpf_open_opts();
+    Ok(scx_ops_open!(builder, object, wakelab_ops, options)?)
+}
+
+/// Writes the policy, the topology and the options into the BPF side.
+fn prepare(
+    skel: &mut OpenSkel<'_>,
     args: &Arguments,
     spec: &PolicySpec,
     tables: &Tables,
     cgroups: u32,
-) -> Result<OpenSkel<'a>> {
-    let builder = SkelBuilder::default();
-    let options = LibbpfOpts::default().into_bpf_open_opts();
-    let mut skel = scx_ops_open!(builder, object, wakelab_ops, options)?;
+) -> Result<()> {
     let ops = skel.struct_ops.wakelab_ops_mut();
     ops.exit_dump_len = args.exit_dump_len;
+    // From 6.14 on. Without it, the kernel queues a task that cannot migrate itself, and tells nobody.
+    ops.flags |= compat::read_enum("scx_ops_flags", "SCX_OPS_ENQ_MIGRATION_DISABLED").unwrap_or(0);
     if args.partial {
         ops.flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
     }
-    let nr_groups = groups::reserve(&mut skel, cgroups, args.cgroups.is_none(), tables.nr_cpus())?;
+    let nr_groups = groups::reserve(skel, cgroups, args.cgroups.is_none(), tables.nr_cpus())?;
     if args.verbose {
         say(groups::room(nr_groups, tables.nr_cpus()))?;
     }
-    install(&mut skel, spec, tables, nr_groups)?;
+    install(skel, spec, tables, nr_groups)?;
     let params = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy.params;
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.policy_params = params;
@@ -123,14 +136,13 @@ fn prepare<'a>(
     rodata.is_partial = args.partial.into();
     rodata.bench_search = (args.bench == Some(Bench::Search)).into();
     if args.bench == Some(Bench::Empty) {
-        remove_hooks(&mut skel);
+        remove_hooks(skel);
     }
-    Log::prepare(&mut skel, args)?;
-    Ok(skel)
+    Log::prepare(skel, args)
 }
 
 /// Serves, logs and prints statistics until the scheduler should end, or has ended. Returns whether it should start
-/// again because the first cgroup has come.
+/// again with room for more cgroups.
 fn wait(
     skel: &Skel<'_>,
     args: &Arguments,
@@ -158,7 +170,7 @@ fn wait(
         observer.sample_if_due(skel)?;
         let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
         let left_out = groups::without_slot(&bss.group_counts);
-        if args.cgroups.is_none() && starts.cgroups == 0 && left_out > 0 {
+        if args.cgroups.is_none() && starts.cgroups < MOST_CGROUPS && left_out > 0 {
             return Ok(true);
         }
         groups::warn_without_slot(left_out, starts.cgroups, &mut without_slot);
@@ -193,15 +205,19 @@ fn report_end(skel: &Skel<'_>, args: &Arguments, tables: &Tables) -> Result<()> 
 /// Reads the counters and, with --stats, samples what each cgroup is entitled to.
 struct Observer {
     policy: String,
+    /// One more than the highest number of a CPU.
     nr_cpus: usize,
+    /// The number of CPUs.
+    online: u64,
     attached: Instant,
     entitlement: Option<Entitlement>,
 }
 
 impl Observer {
-    fn new(args: &Arguments, spec: &PolicySpec, nr_cpus: usize) -> Observer {
+    fn new(args: &Arguments, spec: &PolicySpec, nr_cpus: usize, online: usize) -> Observer {
         let entitlement = args.stats.map(|_| Entitlement::new(args.partial));
-        Observer { policy: spec.to_string(), nr_cpus, attached: Instant::now(), entitlement }
+        let (policy, online) = (spec.to_string(), online as u64);
+        Observer { policy, nr_cpus, online, attached: Instant::now(), entitlement }
     }
 
     fn stats(&self, skel: &Skel<'_>) -> Result<Stats> {
@@ -221,7 +237,7 @@ impl Observer {
             schema_version: SCHEMA_VERSION,
             kind: "stats".to_owned(),
             policy: self.policy.clone(),
-            cpus: self.nr_cpus as u64,
+            cpus: self.online,
             interval_ns: self.attached.elapsed().as_nanos() as u64,
             detailed: self.entitlement.is_some().into(),
             groups,
@@ -241,14 +257,14 @@ impl Observer {
         let Some(entitlement) = &mut self.entitlement else { return Ok(()) };
         let began = Instant::now();
         let (groups, root_tasks) = groups::look(skel, self.nr_cpus)?;
-        entitlement.add(groups, root_tasks, self.nr_cpus as u64, began);
+        entitlement.add(groups, root_tasks, self.online, began);
         Ok(())
     }
 }
 
 /// Writes the parameters and the tables to the head of the BPF side's `policy`; only possible before it is loaded.
 fn install(skel: &mut OpenSkel<'_>, spec: &PolicySpec, tables: &Tables, nr_groups: u32) -> Result<()> {
-    let params = spec.params_on(tables, TICK_NS, nr_groups as usize)?;
+    let params = spec.params_on(tables, machine::tick_ns()?, nr_groups as usize)?;
     let bss = skel.maps.bss_data.as_deref_mut().context("the skeleton has no .bss")?;
     let policy: *mut types::wl_policy = &mut bss.policy;
     // SAFETY: a live, exclusive reference; every bit pattern is a valid value of its fields, which are all integers.

@@ -65,8 +65,8 @@ const KINDS: &[Kind] = &[
         policy: "wakelab",
         bounds: "within_ms=100\nat_least=90\n",
         steps: &[
-            "pinned", "affinity", "forks", "cgroups", "real-time", "partial", "waits", "stats", "first-cgroup",
-            "stall",
+            "pinned", "affinity", "forks", "cgroups", "real-time", "gap", "partial", "waits", "stats",
+            "first-cgroup", "stall",
         ],
     },
     Kind {

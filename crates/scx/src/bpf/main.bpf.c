@@ -122,7 +122,8 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	if (wl_trait_reads_waker(&policy_params))
 		waker = task_ctx(bpf_get_current_task_btf());
 	in->this_cpu = this_cpu;
-	in->prev_cpu = prev_cpu;
+	/* A task that slept meanwhile may have been on a CPU that is gone. */
+	in->prev_cpu = !has_gaps || valid_cpu(prev_cpu) ? prev_cpu : this_cpu;
 	in->flags = 0;
 	if (wake_flags & SCX_WAKE_SYNC)
 		in->flags |= WL_WAKE_SYNC;
@@ -148,11 +149,23 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 /*
  * The slice of a running task has ended: it is queued again at once, and need not be reported as
- * stopped if the policy's enqueue does all that.
+ * stopped if the policy's enqueue does all that. Without a flag that 6.12 does not know, newer
+ * kernels queue a task that cannot migrate themselves.
  */
 static bool enqueue_says_stopped(struct task_struct *p)
 {
-	return wl_trait_enqueue_stops(&policy_params) && !p->scx.slice;
+	return wl_trait_enqueue_stops(&policy_params) && !p->scx.slice && !is_migration_disabled(p);
+}
+
+/*
+ * A task comes to a CPU whose record says that it runs already: it stopped, and the kernel called
+ * no enqueue (in bypass, and on a CPU that goes offline). When is not known, so the run is not
+ * charged: what has passed since was mostly waiting.
+ */
+static void stop_late(struct task_ctx *tctx, s32 cpu, u64 now_ns)
+{
+	tctx->task.run_start_ns = now_ns;
+	wl_stopping(&policy, &tctx->task, cpu, now_ns, 1);
 }
 
 static u32 enqueue_why(struct task_ctx *tctx, u64 enq_flags)
@@ -263,6 +276,8 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	if (!tctx)
 		return;
 	tctx->goes_on = 0;
+	if (wl_trait_enqueue_stops(&policy_params) && tctx->task.place == WL_PLACE_RUNNING)
+		stop_late(tctx, cpu, now_ns);
 	wl_running(&policy, &tctx->task, cpu, now_ns);
 	st->switches_in++;
 	if (tctx->last_cpu != cpu && tctx->last_cpu != WL_CPU_NONE)
@@ -435,8 +450,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init)
 {
 	s32 i, ret;
 
-	if (CONFIG_HZ)
-		policy.params.tick_ns = 1000000000ULL / CONFIG_HZ;
 	wl_init(&policy);
 	bpf_for(i, 0, policy.topo.nr_cpus)
 	{

@@ -54,11 +54,11 @@ const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 #endif
 #include "core.h"
 
-/* The kernel's tick. Weak, because not every kernel exports its configuration. */
-extern int CONFIG_HZ __kconfig __weak;
-
 /* The policy's state, the only instance. The loader fills in params and topo before it attaches. */
 struct wl_policy policy;
+
+/* Set by the loader: there are numbers of CPUs below nr_cpus that no CPU has (topology.h). */
+const volatile u32 has_gaps;
 
 /*
  * Set by the loader with --bench search: every other wake-up is placed by the kernel's default
@@ -146,7 +146,8 @@ static u64 end_switch(s32 cpu)
 
 static bool valid_cpu(s32 cpu)
 {
-	return cpu >= 0 && (u32)cpu < policy.topo.nr_cpus;
+	return cpu >= 0 && (u32)cpu < policy.topo.nr_cpus &&
+	       (!has_gaps || wl_entry(policy.topo.capacity, cpu));
 }
 
 /*
