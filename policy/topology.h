@@ -17,8 +17,8 @@
  * cpus[] of level 2 is 0 1 4 5 2 3 6 7: inside a domain CPUs are in numeric order, the order of a
  * scan.
  *
- * If the CPUs' numbers have gaps, because CPUs are offline, a number without a CPU is a domain of its
- * own at each level, so that no loop over a domain with CPUs meets it.
+ * If the CPUs' numbers have gaps, because CPUs are offline, a number without a CPU is a separate
+ * domain at each level, so that no loop over a domain with CPUs meets it.
  *
  * The tables are computed once for both hosts, in Rust (crates/policy, Tables::build), and
  * installed here.
@@ -76,9 +76,9 @@ struct wl_topo {
 	u16 cluster_of[WL_MAX_CPUS]; /* even where the policy drops CLS; 0xffff: no cluster */
 	/* of the fastest, or if the policy ignores them: 1024; of a number without a CPU: 0 */
 	u16 capacity[WL_MAX_CPUS];
-	u16 llc_first[WL_MAX_CPUS];  /* CPU -> the first CPU of its LLC */
-	u16 block_of[WL_MAX_CPUS];   /* CPU -> its block (idle_nearest.h); of an LLC, consecutive */
-	u16 slot_of[WL_MAX_CPUS];    /* CPU -> its bit in the bitmaps of its block */
+	u16 llc_first[WL_MAX_CPUS]; /* CPU -> the first CPU of its LLC */
+	u16 block_of[WL_MAX_CPUS];  /* CPU -> its block (idle_nearest.h); of an LLC, consecutive */
+	u16 slot_of[WL_MAX_CPUS];   /* CPU -> its bit in the bitmaps of its block */
 	struct wl_level level[WL_MAX_LEVELS];
 };
 

@@ -6,9 +6,9 @@
  * Each function takes only parameters. A host in BPF has them as read-only data, so the verifier
  * removes the code for answers that it does not get. wl_traits() returns all answers at once.
  *
- * Example: wakelab without groups (idle=nearest, affine=wide, queue=fair) claims idle CPUs, keeps blocks, must be
- * told which task wakes another, and lets a task that preempts go straight to its CPU if it may run
- * there.
+ * Example: wakelab without groups (idle=nearest, affine=wide, queue=fair) claims idle CPUs, keeps
+ * blocks, must be told which task wakes another, and lets a task that preempts go straight to its
+ * CPU if it may run there.
  */
 #ifndef WL_TRAITS_H
 #define WL_TRAITS_H

@@ -2,7 +2,7 @@
 //! Reads the topology of a running machine from sysfs, as Linux's scheduler sees it.
 //!
 //! These files are read, below the root (normally `/sys`):
-//! - `devices/system/cpu/online`: the CPUs. If their numbers have gaps, they are numbered anew, in the same order. A
+//! - `devices/system/cpu/online`: the CPUs. If their numbers have gaps, they get others, in the same order. A
 //!   [`Machine`] must not have gaps, because recordings name CPUs by number;
 //! - `devices/system/cpu/cpuN/topology/core_cpus_list` (before Linux 5.3 `thread_siblings_list`): the core;
 //! - `.../topology/cluster_cpus_list`: the cluster; where the kernel reports none, cores that share a second-level
@@ -72,8 +72,7 @@ struct Sysfs {
 
 impl Sysfs {
     fn open(root: &Path) -> Result<Sysfs, MachineError> {
-        let mut sysfs =
-            Sysfs { root: root.join("devices/system"), online: Vec::new(), guesses: Vec::new() };
+        let mut sysfs = Sysfs { root: root.join("devices/system"), online: Vec::new(), guesses: Vec::new() };
         let path = sysfs.online_path();
         let Some(text) = read(&path)? else {
             return Err(sysfs.fault(&path, "no such file", "sysfs, with a list of CPUs there"));

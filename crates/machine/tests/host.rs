@@ -100,13 +100,10 @@ fn cpus_that_are_online_are_numbered_without_gaps() {
     let online = OnlineCpus::read(sysfs(&files).path()).unwrap();
     assert_eq!(online.numbers, [0, 2, 3, 5, 7]);
     let cpus = &online.topology.cpus;
-    assert_eq!(cpus.iter().map(|cpu| (cpu.llc, cpu.node)).collect::<Vec<_>>(), [
-        (0, 0),
-        (0, 0),
-        (0, 0),
-        (1, 1),
-        (1, 1)
-    ]);
+    assert_eq!(
+        cpus.iter().map(|cpu| (cpu.llc, cpu.node)).collect::<Vec<_>>(),
+        [(0, 0), (0, 0), (0, 0), (1, 1), (1, 1)]
+    );
     assert_eq!(cpus[1].cluster, cpus[2].cluster);
     assert_ne!(cpus[0].cluster, cpus[1].cluster);
     assert_eq!(online.topology.node_distance, [[10, 40], [40, 10]]);

@@ -53,8 +53,7 @@ pub(crate) fn write(writer: &mut Writer<'_>, headers: &Headers, policy: &Path) -
 fn entry(writer: &Writer<'_>, axis: &Axis, policy: &Path) -> Result<String, Error> {
     let found = writer.find_enum(&axis.c_enum)?;
     let with = axis.comment.with.as_ref();
-    let with =
-        with.map_or("None".to_owned(), |(other, values)| format!("Some(({other:?}, &{values:?}))"));
+    let with = with.map_or("None".to_owned(), |(other, values)| format!("Some(({other:?}, &{values:?}))"));
     let mut out = format!(
         "    Axis {{ name: {:?}, description: {:?}, with: {with}, values: &[\n",
         axis.word, found.doc

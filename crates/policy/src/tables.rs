@@ -174,7 +174,7 @@ impl Tables {
     }
 
     /// Returns the same machine for a host whose CPUs have these numbers, ascending. A number between them that no CPU
-    /// has is a domain of its own at each level, in no domain with a CPU, and has capacity 0.
+    /// has is a separate domain at each level, in no domain with a CPU, and has capacity 0.
     ///
     /// # Errors
     /// A number exceeds those of policies' CPUs.
@@ -299,8 +299,8 @@ impl Tables {
 }
 
 impl Level {
-    /// The level with other numbers of its CPUs; each of the `gaps` is a domain of its own, after all others. The groups
-    /// of those are not set yet.
+    /// The level with other numbers of its CPUs; each of the `gaps` is a separate domain, after all others. Their
+    /// groups are not set yet.
     fn numbered(
         &self,
         numbers: &[u16],

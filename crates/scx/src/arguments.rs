@@ -40,9 +40,9 @@ pub(crate) struct Arguments {
     /// Take the topology from the tree below this directory, which has the layout of /sys.
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     pub(crate) sysfs: PathBuf,
-    /// Greatest number of cgroups to distinguish; the others count in their parents. 0 ignores cgroups. By default 1000
-    /// where there are cgroups with a CPU controller, and twice as many each time that there are more; and 0, which costs
-    /// less, while there are none.
+    /// Greatest number of cgroups to distinguish; the others count in their parents. 0 ignores cgroups. By default
+    /// 1000 where there are cgroups with a CPU controller, twice as many each time that there are more, and 0 while
+    /// there are none, which costs less.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..=i64::from(MOST_CGROUPS)))]
     pub(crate) cgroups: Option<u32>,
     /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.

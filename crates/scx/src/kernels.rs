@@ -71,12 +71,16 @@ mod tests {
     #[test]
     fn what_a_kernel_has_is_named() {
         let numbers = |release: &str| mistakes(release).len();
-        assert_eq!(["6.12.0", "6.12.9-1", "6.12.10", "6.12.77", "6.12.78", "6.12.114"].map(numbers), [
-            3, 3, 2, 2, 1, 0
-        ]);
+        assert_eq!(
+            ["6.12.0", "6.12.9-1", "6.12.10", "6.12.77", "6.12.78", "6.12.114"].map(numbers),
+            [3, 3, 2, 2, 1, 0]
+        );
         assert_eq!(["6.13.1", "6.14.0", "6.18.3", "7.0", "8.0"].map(numbers), [2, 1, 1, 0, 0]);
         let said = mistakes("6.12.5");
-        assert!(said[0].starts_with("Linux 6.12.5 has a mistake that 6.12.10 does not have: a CPU"), "{said:?}");
+        assert!(
+            said[0].starts_with("Linux 6.12.5 has a mistake that 6.12.10 does not have: a CPU"),
+            "{said:?}"
+        );
         assert!(mistakes("6.13.1")[0].contains("6.13.1 may have a mistake that 6.14.0 does not have"));
     }
 }

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use wakelab_machine::{Machine, OnlineCpus, Topology};
 use wakelab_policy::Tables;
 
-/// Returns the CPUs that are online, according to `sysfs`; their topology is that of a machine file or preset, if one is
-/// named, which must have as many.
+/// Returns the CPUs that are online, according to `sysfs`; their topology is that of a machine file or preset, if one
+/// is named, which must have as many.
 pub(crate) fn detect(sysfs: &Path, machine: Option<&str>) -> Result<OnlineCpus> {
     let mut online = OnlineCpus::read(sysfs).context("cannot read this machine's topology")?;
     let Some(name) = machine else { return Ok(online) };

@@ -34,8 +34,8 @@ const DETAIL_STATS: u32 = 2;
 /// WL_CPU_BUSY (policy/policy.h); higher states are busy too.
 const CPU_BUSY: u32 = 2;
 
-/// Schedules until a signal, until stdout has no reader any more, until the kernel detaches the scheduler, or until there
-/// are more cgroups than there is room for. Once attached, statistics are served.
+/// Schedules until a signal, until stdout has no reader any more, until the kernel detaches the scheduler, or until
+/// there are more cgroups than there is room for. Once attached, statistics are served.
 ///
 /// # Errors
 ///
