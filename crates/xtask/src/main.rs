@@ -24,6 +24,7 @@ mod style_rust;
 mod test;
 mod truth;
 mod truth_cases;
+mod truth_cgroup;
 mod truth_groups;
 mod vm;
 mod vm_ab;

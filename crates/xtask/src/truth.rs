@@ -15,6 +15,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::command::{self, Skipped};
+use crate::truth_cgroup::Groups;
 
 /// Arguments of `cargo xtask truth`.
 #[derive(Args)]
@@ -193,9 +194,11 @@ fn measure(
 }
 
 fn record(wakelab: &Path, script: &Path, path: &Path, cpus: &str) -> Result<()> {
+    let groups = Groups::new()?;
+    let [enter, arguments @ ..] = groups.inside();
     let verb = |verb: &str| {
-        let mut command = Command::new("sh");
-        command.arg(script).arg(verb).env("TRUTH_CPUS", cpus);
+        let mut command = Command::new(enter);
+        command.args(arguments).arg("sh").arg(script).arg(verb).env("TRUTH_CPUS", cpus);
         command
     };
     let names = command::text(&mut verb("names"))?;
@@ -206,7 +209,9 @@ fn record(wakelab: &Path, script: &Path, path: &Path, cpus: &str) -> Result<()> 
             .arg("-o")
             .arg(path)
             .args(names.split_whitespace().flat_map(|name| ["--of", name]))
-            .args(["--", "taskset", "-c", cpus, "sh"])
+            .arg("--")
+            .args(groups.inside())
+            .args(["taskset", "-c", cpus, "sh"])
             .arg(script)
             .arg("run")
             .env("TRUTH_CPUS", cpus),
@@ -336,7 +341,8 @@ fn page(programs: &[Program], args: &TruthArgs, nr_cpus: usize) -> Result<String
     let mut out = format!(
         "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->\n# How true replays are\n\n\
          Written by `cargo xtask truth{command} --repeats {}` on {}. The programs are in \
-         [truth/](../../truth/README.md); each was recorded {} times on all CPUs and on CPU 0 alone, in turn.\n\n\
+         [truth/](../../truth/README.md); each was recorded {} times on all CPUs and on CPU 0 alone, in turn, in \
+         one control group with the largest weight there is, because other programs used the machine, too.\n\n\
          Errors are in percent of what was recorded, medians over recordings; `x12` is 12 times as much. *Null* is the \
          difference between two recordings of the same kind: no prediction can be better.\n",
         args.repeats,

@@ -10,8 +10,7 @@
 //! wait for a CPU.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -21,6 +20,7 @@ use serde_json::Value;
 use crate::command::{self, Skipped};
 use crate::truth::{Files, built_wakelab, kernel_words, median, off_percent, value, wrapped};
 use crate::truth_cases::{CASES, Case, Program};
+use crate::truth_cgroup::{BASE, Groups};
 
 /// Arguments of `cargo xtask truth-groups`.
 #[derive(Args)]
@@ -89,80 +89,11 @@ impl Figure {
     }
 }
 
-/// The group of all that compete, below the root.
-const BASE: &str = "/wakelab-truth";
-/// Its `cpu.weight`, the largest one.
-const BASE_WEIGHT: u32 = 10_000;
 /// The bar for weights and nice values, and here for slices.
 const BAR_PERCENT: f64 = 5.0;
 /// Tasks of truth/groups/compete.py that do not compete: its first one, and the one that ends when the others begin.
 const PARENT: &str = "truth";
 const GATE: &str = "gate";
-
-/// The control groups of [`BASE`], which end with this.
-struct Groups {
-    /// [`BASE`] as a folder.
-    folder: PathBuf,
-    is_version_1: bool,
-    /// The folders made, parents first.
-    made: Vec<PathBuf>,
-}
-
-impl Groups {
-    /// Makes the group of all that compete.
-    fn new() -> Result<Groups> {
-        let [version_1, version_2] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(Path::new);
-        let is_version_1 = version_1.join("cpu.shares").exists();
-        let root = if is_version_1 { version_1 } else { version_2 };
-        let controllers = fs::read_to_string(version_2.join("cgroup.controllers")).unwrap_or_default();
-        if !is_version_1 && !controllers.split_whitespace().any(|name| name == "cpu") {
-            return Err(Skipped("there is no controller `cpu` in /sys/fs/cgroup".to_owned()).into());
-        }
-        let folder = root.join(&BASE[1..]);
-        let mut groups = Groups { folder: folder.clone(), is_version_1, made: Vec::new() };
-        groups.allow_below(root)?;
-        groups.make(&folder, BASE_WEIGHT).map_err(|error| Skipped(format!("{error:#} (root is needed)")))?;
-        Ok(groups)
-    }
-
-    /// Makes the groups of a case on one side.
-    fn make_all(&mut self, case: &Case, side: usize) -> Result<()> {
-        for (path, weights) in case.groups {
-            let folder = self.folder.join(&path[1..]);
-            self.make(&folder, weights[side])?;
-        }
-        Ok(())
-    }
-
-    fn make(&mut self, folder: &Path, weight: u32) -> Result<()> {
-        if !folder.exists() {
-            fs::create_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-            self.made.push(folder.to_owned());
-        }
-        let (file, value) = match self.is_version_1 {
-            true => ("cpu.shares", weight * 1024 / 100),
-            false => ("cpu.weight", weight),
-        };
-        let file = folder.join(file);
-        fs::write(&file, value.to_string()).with_context(|| format!("cannot write {}", file.display()))
-    }
-
-    /// Version 2: groups below `folder` get the controller.
-    fn allow_below(&self, folder: &Path) -> Result<()> {
-        if self.is_version_1 {
-            return Ok(());
-        }
-        fs::write(folder.join("cgroup.subtree_control"), "+cpu")
-            .with_context(|| format!("cannot give groups below {} the controller `cpu`", folder.display()))
-    }
-}
-
-impl Drop for Groups {
-    fn drop(&mut self) {
-        // They are empty, because all that competed has ended. What cannot be removed stays.
-        self.made.iter().rev().for_each(|folder| drop(fs::remove_dir(folder)));
-    }
-}
 
 /// A case with its recordings' and predictions' answers of `wakelab check`, by side and repeat.
 struct Measured {
@@ -229,15 +160,14 @@ fn measure(wakelab: &Path, case: &'static Case, folder: &Path, args: &TruthGroup
 
 fn record(wakelab: &Path, python: &str, case: &Case, side: usize, cpus: &str, path: &Path) -> Result<()> {
     let mut groups = Groups::new()?;
-    groups.allow_below(&groups.folder)?;
-    groups.make_all(case, side)?;
+    groups.make_below(case.groups.iter().map(|(path, weights)| (*path, weights[side])))?;
     let programs = case.programs.iter();
     let programs = programs.map(|one| {
         format!("{}:{}:{}:{}:{}", one.name, one.group, one.nice[side], one.slice_us[side], one.work)
     });
     let mut command = Command::new(wakelab);
     command.args(["record", "--no-measure", "-o"]).arg(path).args(["--", python]);
-    command.arg(command::root().join("truth/groups/compete.py")).arg(cpus).arg(&groups.folder);
+    command.arg(command::root().join("truth/groups/compete.py")).arg(cpus).arg(groups.folder());
     command::output(command.args(programs)).map(drop)
 }
 
