@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wakelab_lab::{Kernel, Runner, observe_replays, replay_on_itself};
 use wakelab_machine::Machine;
 use wakelab_report::Check;
-use wakelab_trace::{Changed, Options, Recording, WhatIf};
+use wakelab_trace::{Changed, Observations, Options, Recording, WhatIf};
 
 use crate::error::AskError;
 use crate::input::{
@@ -91,10 +91,12 @@ pub fn check(ask: &CheckAsk<'_>, runner: &Runner<'_>, note: Note<'_>) -> Result<
         }
     };
     let replays = observe_replays(&scenario, &ask.seeds, runner)?;
-    let check = match &truth {
-        None => Check::new(&recording, &replays, &machine.name, name),
-        Some(truth) => Check::against(&recording, truth, &replays, &machine.name, name),
+    let seen: Vec<Observations> = replays.iter().map(|replay| replay.seen.clone()).collect();
+    let mut check = match &truth {
+        None => Check::new(&recording, &seen, &machine.name, name),
+        Some(truth) => Check::against(&recording, truth, &seen, &machine.name, name),
     };
+    check.warn_of_unfinished(&replays, ask.kernel.limit_ns);
     let why = why.filter(|_| ask.policy.is_none());
     Ok(Checked { check, seeds: ask.seeds.clone(), recording, changed, why })
 }

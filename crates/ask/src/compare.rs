@@ -10,7 +10,7 @@ use wakelab_lab::{
 };
 use wakelab_report::{Check, Comparison, ReplayErrors, metric_values};
 use wakelab_sim::{HostProfile, Outcome, Scenario};
-use wakelab_trace::{Changed, Recording};
+use wakelab_trace::{Changed, Observations, Recording};
 
 use crate::error::{AskError, bad_input};
 use crate::input::{Ask, Note, Question, policy, recorded_policy, replayed_on_itself};
@@ -185,9 +185,11 @@ pub fn replayed(
     let kernel = Kernel { host: HostProfile::Mainline, ..kernel };
     let scenario = replay_on_itself(&recording, &machine, policy(&name, note)?, kernel);
     let replays = observe_replays(&scenario, seeds, runner)?;
-    let errors = ReplayErrors::new(&recording, &replays, &machine.name, &name);
-    let check = Some(Check::new(&recording, &replays, &machine.name, &name));
-    Ok(Some(Replayed { errors, check }))
+    let seen: Vec<Observations> = replays.iter().map(|replay| replay.seen.clone()).collect();
+    let errors = ReplayErrors::new(&recording, &seen, &machine.name, &name);
+    let mut check = Check::new(&recording, &seen, &machine.name, &name);
+    check.warn_of_unfinished(&replays, kernel.limit_ns);
+    Ok(Some(Replayed { errors, check: Some(check) }))
 }
 
 /// Reads the scenarios and seeds of an earlier result, and the replay errors that it measured.

@@ -201,3 +201,11 @@ fn larger_machines_help_more() {
     let sentences = check(folder.path(), "demo", &HACKBENCH, &sides);
     assert!(sentences.iter().all(|sentence| sentence.contains(" better")), "{sentences:?}");
 }
+
+/// A replay that did not complete comes first, because its figures are those of a part.
+#[test]
+fn a_check_warns_of_a_replay_that_did_not_complete() {
+    let text = wakelab(&["check", "demo", "--seeds", "1", "--limit-s", "0.01"]);
+    let warning = "under linux-6.12: WARNING: the replay with seed 1 did not end within 10 ms. ";
+    assert!(text.lines().next().is_some_and(|first| first.contains(warning)), "{text}");
+}

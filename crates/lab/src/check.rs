@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wakelab_machine::{Machine, MachineError};
 use wakelab_policy::PolicySpec;
-use wakelab_sim::Scenario;
+use wakelab_sim::{Ending, Scenario};
 use wakelab_trace::{Observations, Options, Recording, fold};
 
 use crate::error::LabError;
@@ -57,6 +57,17 @@ pub fn replay_on_itself(
     Scenario { machine, workload, policy, host, limit_ns, limit_events }
 }
 
+/// What a replay shows.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// Its seed.
+    pub seed: u64,
+    /// Its events, as those of a recording.
+    pub seen: Observations,
+    /// How it ended.
+    pub ending: Ending,
+}
+
 /// What the replays of `scenario` show, one for each seed.
 ///
 /// # Errors
@@ -65,28 +76,28 @@ pub fn observe_replays(
     scenario: &Scenario,
     seeds: &[u64],
     runner: &Runner<'_>,
-) -> Result<Vec<Observations>, LabError> {
+) -> Result<Vec<Replay>, LabError> {
     scenario.check().map_err(|error| LabError::Scenario { name: describe(scenario), error })?;
     let all = runner.in_parallel(seeds.len(), |job| observe(scenario, seeds[job]));
     all.into_iter().collect()
 }
 
 /// Runs a scenario on a second thread, and reads its events meanwhile.
-fn observe(scenario: &Scenario, seed: u64) -> Result<Observations, LabError> {
+fn observe(scenario: &Scenario, seed: u64) -> Result<Replay, LabError> {
     let name = describe(scenario);
     let (from, into) = io::pipe().map_err(LabError::Write)?;
     std::thread::scope(|scope| {
-        let run = scope.spawn(move || export_events(scenario, seed, into).map(drop));
+        let run = scope.spawn(move || export_events(scenario, seed, into).map(|(outcome, _)| outcome.ending));
         let read = wakelab_trace::read_from(from, &name, &name, &Options::default());
         let ran = run.join().expect("a run does not panic");
         // A reader that gives up breaks the pipe of the run, so its error comes first.
-        let recording: Recording = match (read, ran) {
+        let (recording, ending): (Recording, Ending) = match (read, ran) {
             (_, Err(error @ (LabError::Run { .. } | LabError::Scenario { .. }))) => return Err(error),
             (Err(error), _) => return Err(LabError::Import { name, message: error.to_string() }),
             (Ok(_), Err(error)) => return Err(error),
-            (Ok(recording), Ok(())) => recording,
+            (Ok(recording), Ok(ending)) => (recording, ending),
         };
-        Ok(recording.observed)
+        Ok(Replay { seed, seen: recording.observed, ending })
     })
 }
 

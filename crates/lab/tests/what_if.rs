@@ -49,7 +49,7 @@ fn replayed_ms(nr_cpus: u32, policy: &str, text: &str, what_if: &WhatIf) -> [f64
     let policy = policy.parse().expect("a policy");
     let of = scenarios(&Arc::new(machine), &Arc::new(workload), &[policy], KERNEL);
     let seen = observe_replays(&of[0], &[1], &Runner::new(None, &Silent)).expect("it runs");
-    ["t1", "t2"].map(|comm| seen[0].by_comm[comm].done_ns as f64 / 1e6)
+    ["t1", "t2"].map(|comm| seen[0].seen.by_comm[comm].done_ns as f64 / 1e6)
 }
 
 /// A header says that t1 may run on CPUs that neither an event nor the recorded machine has.

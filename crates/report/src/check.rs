@@ -5,6 +5,7 @@
 //! model differs. An error there is the least error of every what-if made from that recording.
 
 use serde::Serialize;
+use wakelab_lab::Replay;
 use wakelab_machine::printable;
 use wakelab_trace::observed::total;
 use wakelab_trace::{Observations, Observed, Recording};
@@ -12,6 +13,7 @@ use wakelab_trace::{Observations, Observed, Recording};
 use crate::document::SCHEMA_VERSION;
 use crate::grid::{Cell, Grid, Row};
 use crate::style::{BOLD, GAIN, LOSS, Style, paint};
+use crate::table::ending_words;
 
 /// The fewest events that make a count or a percentile worth judging.
 const FEWEST: u64 = 20;
@@ -276,6 +278,15 @@ impl Check {
             metrics: check(&|_| true),
             tasks,
         }
+    }
+
+    /// Warns of replays that did not complete. `limit_ns` is the end of their simulated time.
+    pub fn warn_of_unfinished(&mut self, replays: &[Replay], limit_ns: u64) {
+        let unfinished = |replay: &Replay| {
+            let what = ending_words(&replay.ending, limit_ns)?;
+            Some(format!("WARNING: the replay with seed {} {what}", replay.seed))
+        };
+        self.warnings.splice(0..0, replays.iter().filter_map(unfinished));
     }
 
     /// What the check comes to, in a few sentences: when the service was done, and how many figures are right. Warnings

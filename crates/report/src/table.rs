@@ -27,6 +27,15 @@ const MOVED_PERCENT: f64 = 10.0;
 /// One of the lists of shares of a policy.
 type SharesOf = for<'a> fn(&'a PolicyResult<'_>) -> &'a [(String, f64)];
 
+/// Says how a run with this limit ended, if it did not complete.
+pub(crate) fn ending_words(ending: &Ending, limit_ns: u64) -> Option<String> {
+    match ending {
+        Ending::Completed => None,
+        Ending::LimitReached => Some(format!("did not end within {}", duration(limit_ns))),
+        Ending::Deadlock { waiting } => Some(format!("ended in a deadlock, {waiting} tasks waiting")),
+    }
+}
+
 impl Comparison<'_> {
     /// Returns the verdicts and all tables as text, ending in a newline.
     pub fn text(&self, style: &Style) -> String {
@@ -194,12 +203,8 @@ impl Comparison<'_> {
         let mut warnings = Vec::new();
         for (policy, scenario) in self.policies.iter().zip(self.scenarios) {
             for outcome in policy.outcomes {
-                let what = match &outcome.ending {
-                    Ending::Completed => continue,
-                    Ending::LimitReached => format!("did not end within {}", duration(scenario.limit_ns)),
-                    Ending::Deadlock { waiting } => format!("ended in a deadlock, {waiting} tasks waiting"),
-                };
-                warnings.push(format!("{}, seed {}: {what}", policy.name, outcome.seed));
+                let what = ending_words(&outcome.ending, scenario.limit_ns);
+                warnings.extend(what.map(|what| format!("{}, seed {}: {what}", policy.name, outcome.seed)));
             }
         }
         if !warnings.is_empty() {
@@ -469,5 +474,8 @@ pub(crate) fn seeds(seeds: &[u64]) -> String {
 }
 
 fn duration(ns: u64) -> String {
-    if ns.is_multiple_of(1_000_000_000) { format!("{} s", ns / 1_000_000_000) } else { format!("{ns} ns") }
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let fits = units.into_iter().find(|(unit_ns, _)| ns.is_multiple_of(*unit_ns));
+    let (unit_ns, name) = fits.unwrap_or((1, "ns"));
+    format!("{} {name}", ns / unit_ns)
 }

@@ -238,7 +238,9 @@ fn add_requests(
     let lead_units = lead_units(asked, answers);
     let sent = &known.made[server as usize];
     let mut added = 0;
-    let mut woken = Position::default();
+    // A server may have forked its client: no question comes before the client runs.
+    let begun_ns = tasks[client as usize].begun_ns();
+    let mut woken = begun_ns.map_or(Position::default(), Position::after);
     let mut woken_units = 0;
     for answer in answers {
         let next = asked.partition_point(|question| question.at <= woken);

@@ -60,6 +60,33 @@ fn a_question_that_woke_nobody_is_asked() {
     execute(&recording.workload).expect("no task waits for ever");
 }
 
+/// A server (t2, CPU 1) forks its client (t1, CPU 0) at 5. The client does 1, which is no more than lies between its other
+/// questions and waits, and waits; its question woke nobody. It cannot have come before the client was born, so that the
+/// server does not wait for it before the fork.
+#[test]
+fn a_client_asks_nothing_before_its_birth() {
+    let rounds = 20;
+    let mut script = Script::default();
+    script.switch(1, 0, 0, "R", 2).fork(1, 5, 2, 1).wakeup_new(1, 5, 2, 1).switch(0, 5, 0, "R", 1);
+    script.switch(0, 6, 1, "S", 0);
+    for begin_ns in (1..=rounds).map(|round| round * 40) {
+        script.waking(1, begin_ns, 2, 1).switch(1, begin_ns, 2, "S", 0).switch(0, begin_ns, 0, "R", 1);
+        script.waking(0, begin_ns + 9, 1, 2).switch(0, begin_ns + 10, 1, "S", 0);
+        script.switch(1, begin_ns + 10, 0, "R", 2);
+    }
+    script.waking(1, rounds * 40 + 40, 2, 1).switch(0, rounds * 40 + 40, 0, "R", 1);
+    script.switch(0, rounds * 40 + 41, 1, "X", 0).switch(1, rounds * 40 + 41, 2, "X", 0);
+    let recording = script.read();
+    let flows = &recording.explained.flows;
+    assert_eq!((flows[&FlowKind::Request].pairs, flows[&FlowKind::Request].added), (1, 1), "{flows:?}");
+    let server = recording.workload.tasks.iter().find(|task| task.name == "t2").expect("the server");
+    let place = |fits: fn(&Op) -> bool| server.program.iter().position(fits);
+    let (fork, first_wait) =
+        (place(|op| matches!(op, Op::Fork { .. })), place(|op| matches!(op, Op::Wait { .. })));
+    assert!(fork.is_some() && fork < first_wait, "{:?}", server.program);
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
 /// A producer (t1) wakes a consumer (t2) ROUNDS times, each time with one item of 10 for which the consumer works for
 /// 8. Then it works on for 40 after the last wake-up, and the consumer works for 40 before it waits.
 fn fed(rounds: u64) -> Recording {
