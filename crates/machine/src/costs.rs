@@ -266,6 +266,9 @@ costs! {
             Some(Term::IdleExit);
         /// Work of the interrupt of a timer or device, without the wake-up that it makes.
         interrupt_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
+        /// How long such an interrupt goes on after it has woken a task, until its CPU looks for the next task: the rest
+        /// of it, and the way out.
+        interrupt_exit_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
     }
     "system calls" {
         /// The system call of a lock or barrier operation that must sleep or wake a task, without the wake-up.

@@ -197,7 +197,7 @@ pub(crate) struct SourcedCosts {
 
 /// Costs that files may lack, because recordings and machine files exist that were written before them. Nothing is
 /// charged for them then.
-const NEWER: [&str; 3] = ["preempt_delay_ns", "remote_preempt_delay_ns", "sleep_ns"];
+const NEWER: [&str; 4] = ["interrupt_exit_ns", "preempt_delay_ns", "remote_preempt_delay_ns", "sleep_ns"];
 
 /// The costs of a machine with this topology.
 pub(crate) fn read(file: Spanned<CostsFile>, topology: &Topology) -> Result<SourcedCosts, Located> {

@@ -33,7 +33,7 @@ fn machine() -> Machine {
         let core = cpu as u32 / 2;
         (at.core, at.llc, at.node, at.capacity) = (core, core, core, 1024 - 512 * core);
     }
-    machine.costs.sleep_ns = 1;
+    (machine.costs.sleep_ns, machine.costs.interrupt_exit_ns) = (1, 1);
     machine.check().unwrap();
     machine
 }
@@ -58,7 +58,7 @@ fn each_term_takes_its_own_figures_away_and_leaves_a_machine() {
             Term::Ipis => &["ipi_flight_ns", "ipi_handle_ns", "ipi_send_ns"],
             Term::IdleExit => &["idle_states"],
             Term::Ticks => &["tick_ns"],
-            Term::Interrupts => &["interrupt_ns"],
+            Term::Interrupts => &["interrupt_exit_ns", "interrupt_ns"],
             Term::Data => &["charge_data"],
             Term::Loopback => &["loopback_ns", "loopback_ps_per_byte"],
             Term::Futexes => &["futex_ns"],

@@ -223,6 +223,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Doing::IdleExit => Activity::IdleExit,
             Doing::Task | Doing::SelectExec | Doing::Push => of_task,
             Doing::Kernel if c.kind == TimeKind::Switch => of_task,
+            Doing::Kernel if c.kind == TimeKind::Interrupt => Activity::Interrupt,
             Doing::Kernel | Doing::Select | Doing::Wakeup | Doing::SendIpi => Activity::Path(curr),
             Doing::HandleIpi => Activity::Ipi,
             Doing::Balance => Activity::Schedule,
@@ -291,6 +292,12 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Some(&Todo::Wake(wakee, flags)) => {
                 k.todo.pop_front();
                 self.start_wakeup(cpu, wakee, flags);
+                return;
+            }
+            Some(Todo::LeaveInterrupt) => {
+                k.todo.pop_front();
+                let c = &mut self.hardware.cpus[cpu as usize];
+                c.set(Doing::Kernel, TimeKind::Interrupt, self.costs.interrupt_exit_ns * UNITS);
                 return;
             }
             None => {}

@@ -84,6 +84,11 @@ impl Recorded {
         self.costs.select_ns + self.costs.wakeup_ns
     }
 
+    /// Returns the cost of an interrupt of a timer or device that wakes a task, without what the decision reads.
+    pub(crate) fn waking_interrupt_ns(&self) -> u64 {
+        self.costs.interrupt_ns + self.wake_ns() + self.costs.interrupt_exit_ns
+    }
+
     /// Notes that `task` is switched in on `cpu` or leaves it. Returns how many bytes of its working set others have
     /// pushed out of the core's caches since it was there.
     pub(crate) fn use_caches(&mut self, task: TaskIndex, cpu: u32, footprint_bytes: u64) -> u64 {

@@ -29,6 +29,8 @@ pub(crate) enum Todo {
     Queue(Wakeup),
     /// Wake this task, with `WL_WAKE_*`.
     Wake(u32, u32),
+    /// Leave the interrupt that woke a task.
+    LeaveInterrupt,
 }
 
 /// One CPU as the kernel sees it.

@@ -76,6 +76,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let c = &mut self.kernel.cpus[cpu as usize];
         if let Some(task) = c.timers.pop_front() {
             c.todo.push_back(Todo::Wake(task, WAKE_IRQ));
+            if self.costs.interrupt_exit_ns > 0 {
+                c.todo.push_back(Todo::LeaveInterrupt);
+            }
         }
         self.run_pending(cpu);
     }

@@ -358,6 +358,28 @@ fn an_interrupted_task_gives_way_after_its_call() {
     }
 }
 
+/// A timer's interrupt takes 1,000 ns, wakes its task on the idle CPU, and goes on for 7,000 ns before that runs. A task
+/// that is interrupted pays for both.
+#[test]
+fn an_interrupt_goes_on_after_its_wake_up() {
+    for (exit_ns, idle_latency_ns) in [(0, 0), (7_000, 7_000)] {
+        for host in HOSTS {
+            let mut machine = machine(1, 1, 1);
+            (machine.costs.interrupt_ns, machine.costs.interrupt_exit_ns) = (1_000, exit_ns);
+            let sleeper = task(0, vec![sleep(MS), compute(MS)]);
+            let mut seen = Seen::default();
+            let outcome =
+                run_observed(&scenario(machine.clone(), vec![sleeper.clone()], host), 1, &mut seen).unwrap();
+            assert_eq!(seen.switched_in.0 - seen.woken_ns, idle_latency_ns, "{host:?}");
+            assert_eq!(outcome.elapsed_ns, 2 * MS + 1_000 + exit_ns, "{host:?}");
+            let busy = task(0, vec![compute(3 * MS)]);
+            let outcome =
+                run_observed(&scenario(machine, vec![sleeper, busy], host), 1, &mut Seen::default()).unwrap();
+            assert_eq!(outcome.elapsed_ns, 4 * MS + 1_000 + exit_ns, "{host:?}: a busy CPU pays, too");
+        }
+    }
+}
+
 /// A task that wakes another for which it has to give way first finishes its system call.
 #[test]
 fn a_waker_gives_way_after_its_call() {

@@ -237,7 +237,7 @@ impl Model {
             let Some(recorded) = &self.recorded else { return };
             let costs = &recorded.costs;
             let tick_ns = if ticks { costs.tick_ns } else { 0 };
-            let wakes_ns = u64::from(wakes) * (costs.interrupt_ns + recorded.wake_ns());
+            let wakes_ns = u64::from(wakes) * recorded.waking_interrupt_ns();
             if ticks || wakes > 0 {
                 self.charge_kernel_since(current, since_ns, tick_ns + wakes_ns);
             }
@@ -246,7 +246,7 @@ impl Model {
             && wakes
             && let Some(recorded) = &self.recorded
         {
-            let flagged_ns = recorded.costs.interrupt_ns + recorded.wake_ns();
+            let flagged_ns = recorded.waking_interrupt_ns();
             self.charge_kernel(current, flagged_ns);
         }
     }

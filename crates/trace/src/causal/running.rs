@@ -230,18 +230,22 @@ impl Model {
         self.update_speeds(cpu);
     }
 
-    /// Learns from the switch-in of a task that was woken from another CPU while `cpu` was idle.
+    /// Learns from the switch-in of a task that was woken while `cpu` was idle: from another CPU, or by an interrupt
+    /// on this one.
     fn learn_idle_exit(&mut self, cpu: u32, index: TaskIndex, since_ns: u64) {
         let idle_since_ns = self.cpu(cpu).idle_since_ns;
         let task = &self.tasks[index as usize];
         if let (OnCpu::Idle, Some((from, woken_ns))) = (self.cpus[cpu as usize].on, task.woken_from)
-            && from != cpu
             && task.state == State::Runnable
             && task.watched.woken_at() == Some(woken_ns)
             && idle_since_ns <= woken_ns
         {
             let latency_ns = since_ns.saturating_sub(woken_ns);
-            self.learnt.idle_wakes.push(IdleWake { idled_ns: woken_ns - idle_since_ns, latency_ns });
+            if from != cpu {
+                self.learnt.idle_wakes.push(IdleWake { idled_ns: woken_ns - idle_since_ns, latency_ns });
+            } else {
+                self.learnt.leaving_interrupt_ns.push(latency_ns);
+            }
         }
     }
 
