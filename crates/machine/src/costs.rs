@@ -266,8 +266,8 @@ costs! {
             Some(Term::IdleExit);
         /// Work of the interrupt of a timer or device, without the wake-up that it makes.
         interrupt_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
-        /// How long such an interrupt goes on after it has woken a task, until its CPU looks for the next task: the rest
-        /// of it, and the way out.
+        /// How long such an interrupt goes on after it has woken a task, until its CPU looks for the next task: the
+        /// rest of it, and the way out.
         interrupt_exit_ns: Number = 0, "ns", TIME, Some(Term::Interrupts);
     }
     "system calls" {

@@ -490,8 +490,9 @@ mod tests {
         assert_eq!((of(&[]), of(&[(5, 0), (3, 0)])), (vec![], vec![0, 0]));
     }
 
-    /// Placing and queueing take 600 ns, say. A wake-up by an interrupt takes 9,000 ns from the wake-up to the switch-in,
-    /// so the interrupt goes on for 8,400. Of 10,000 ns that a whole interrupt takes, 1,000 come before the wake-up.
+    /// Placing and queueing take 600 ns, say. A wake-up by an interrupt takes 9,000 ns from the wake-up to the
+    /// switch-in, so the interrupt goes on for 8,400. Of 10,000 ns that a whole interrupt takes, 1,000 come before
+    /// the wake-up.
     #[test]
     fn an_interrupt_goes_on_after_its_wake_up() {
         let base = Machine::preset("smp-2").unwrap();

@@ -358,8 +358,8 @@ fn an_interrupted_task_gives_way_after_its_call() {
     }
 }
 
-/// A timer's interrupt takes 1,000 ns, wakes its task on the idle CPU, and goes on for 7,000 ns before that runs. A task
-/// that is interrupted pays for both.
+/// A timer's interrupt takes 1,000 ns, wakes its task on the idle CPU, and goes on for 7,000 ns before that runs. A
+/// task that is interrupted pays for both.
 #[test]
 fn an_interrupt_goes_on_after_its_wake_up() {
     for (exit_ns, idle_latency_ns) in [(0, 0), (7_000, 7_000)] {

@@ -60,9 +60,9 @@ fn a_question_that_woke_nobody_is_asked() {
     execute(&recording.workload).expect("no task waits for ever");
 }
 
-/// A server (t2, CPU 1) forks its client (t1, CPU 0) at 5. The client does 1, which is no more than lies between its other
-/// questions and waits, and waits; its question woke nobody. It cannot have come before the client was born, so that the
-/// server does not wait for it before the fork.
+/// A server (t2, CPU 1) forks its client (t1, CPU 0) at 5. The client does 1, which is no more than lies between its
+/// other questions and waits, and waits; its question woke nobody. It cannot have come before the client was born, so
+/// that the server does not wait for it before the fork.
 #[test]
 fn a_client_asks_nothing_before_its_birth() {
     let rounds = 20;
