@@ -21,6 +21,7 @@
 #define WL_ACCOUNT_H
 
 #include "idle.h"
+#include "newly_idle.h"
 
 /* Before a CPU turns busy or idle: updates its utilization, if anything uses it. */
 WL_INLINE void wl_account_util(struct wl_policy *p, u32 cpu, u64 now_ns)
@@ -70,6 +71,7 @@ WL_INLINE void wl_account_idle(struct wl_policy *p, u32 cpu, u64 now_ns)
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 before = c->state;
 
+	wl_newly_idle_ends(p, cpu, now_ns);
 	if (before == WL_CPU_IDLE)
 		return;
 	c->idle_since_ns = now_ns;

@@ -177,11 +177,9 @@ enum wl_queue_axis {
 	 */
 	WL_QUEUE_CFS_2007,
 	/*
-	 * queue_buddies.h: Linux around 3.10: as cfs-2018, and a task whose wake-up preempts runs
-	 * next (buddies).
+	 * queue_cfs.h: Linux's fair scheduler from 2.6.32 to 6.5: weighted virtual time, and a task
+	 * whose wake-up preempts runs next (buddies).
 	 */
-	WL_QUEUE_CFS_2013,
-	/* queue_cfs.h: Linux's fair scheduler around 4.15, with weighted virtual time. */
 	WL_QUEUE_CFS_2018,
 	/* queue_fair.h: What wakelab uses: eligible tasks by virtual deadline (EEVDF). */
 	WL_QUEUE_FAIR,
@@ -206,6 +204,27 @@ enum wl_capacity_axis {
 	 * capacity.
 	 */
 	WL_CAPACITY_AWARE,
+};
+
+/* How CPUs are compared when one looks for work. */
+enum wl_balance_axis {
+	/* balance_load.h: wakelab's: groups by their load; an idle CPU is asked at each tick. */
+	WL_BALANCING_LOAD,
+	/*
+	 * balance_4_15.h: Linux 4.15 to 5.4: overloaded groups first, then by load; each level at
+	 * intervals.
+	 */
+	WL_BALANCING_4_15,
+	/*
+	 * balance_5_12.h: Linux 5.5 to 5.15: groups by spare capacity; numbers of tasks while there
+	 * is some, loads when there is none.
+	 */
+	WL_BALANCING_5_12,
+	/*
+	 * balance_5_12.h: Linux 5.16 and later: the same; a CPU that goes idle looks for work
+	 * whenever that costs less than the time it expects to idle.
+	 */
+	WL_BALANCING_6_12,
 };
 
 /* Whether a running task may be moved (active balancing). */
@@ -234,6 +253,7 @@ struct wl_params {
 	u32 groups;	 /* enum wl_groups_axis */
 	u32 queue;	 /* enum wl_queue_axis */
 	u32 capacity;	 /* enum wl_capacity_axis */
+	u32 balance;	 /* enum wl_balance_axis */
 	u32 push;	 /* enum wl_push_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		/* the time in which each runnable task of a CPU runs once */
@@ -245,7 +265,6 @@ struct wl_params {
 	u64 wait_max_ns;   /* a task that has waited for longer goes first: wait.h; 0: no bound */
 	u64 tick_ns;	   /* the host's tick; balancing intervals are multiples of it */
 	u32 nr_groups;	   /* slots of the host's group records, with the root's; 0: no groups */
-	u32 unused;
 };
 
 #endif /* WL_PARAMS_H */

@@ -2,7 +2,9 @@
 /*
  * push.h - push=on: after failed tries a running task moves too (Linux's active balancing).
  *
- * Pulling takes what waits. A task that runs alone on a CPU is worth moving if it is
+ * Pulling takes what waits. With balance=4.15 and later, balancing itself finds the tasks that run
+ * and should move (balance.h), and what follows is for tasks that do not fit their CPU only. A task
+ * that runs alone on a CPU is worth moving if it is
  *   packed	another thread of its core is busy, and there is a wholly idle core; or
  *   misfit	it does not fit its CPU (capacity.h), and a bigger CPU is idle; or
  *   crowded	the policy has the cluster level, and the task's cluster has at least 2 tasks more
@@ -31,7 +33,6 @@
 #include "capacity.h"
 
 #define WL_PUSH_INTERVAL_NS 1000000ULL /* per CPU of the LLC */
-#define WL_PUSH_PATIENCE    2	       /* beyond that of balancing */
 
 /* Is another thread of cpu's core busy? */
 WL_FN int wl_is_packed(struct wl_policy *p WL_ARG, u32 cpu)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_buddies.h - queue=cfs-2013: the next task to run is not always the first of the queue.
+ * queue_buddies.h - queue=cfs-2018: the next task to run is not always the first of the queue.
  *
  * As queue_cfs.h, but each CPU remembers two tasks of its queue, its buddies:
  *	next	the task whose wake-up preempted the running one
@@ -28,7 +28,7 @@
 
 WL_INLINE u32 wl_has_buddies(const struct wl_policy *p)
 {
-	return wl_axis(p, queue) == WL_QUEUE_CFS_2013;
+	return wl_axis(p, queue) == WL_QUEUE_CFS_2018;
 }
 
 /* The wake-up of t preempts the running task of c. */

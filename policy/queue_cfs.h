@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * queue_cfs.h - queue=cfs-2007, cfs-2013 and cfs-2018: the keys of a CPU's queue, slices and
- * wake-up preemption. The text describes cfs-2018; the other two differ as said below.
+ * queue_cfs.h - queue=cfs-2007 and cfs-2018: the keys of a CPU's queue, slices and wake-up
+ * preemption. The text describes cfs-2018; cfs-2007 differs as said below.
  *
  * A task's vtime grows by run time * 1024 / weight, and the task with the smallest key runs first.
  * The CPU keeps a floor of its queue, min_vtime, that never falls. The floor rises to the vtime of
@@ -15,12 +15,11 @@
  *		1024 / weight above it (ours, because it bounds what a stale floor can do)
  *   new task	It starts behind the others by one of its slices, in vtime (START_DEBIT)
  *
- * cfs-2013 (Linux 2.6.32 to 6.5) also has buddies: queue_buddies.h. Its keys, slices, credit and
- * preemption are those of cfs-2018, because they did not change between 3.10 and 4.15. In cfs-2007
- * (Linux 2.6.24) a sleeper's credit is the whole latency; the granularity that a waking task must
- * overcome is scaled by the weight of the running task, not by its own; and the defaults are
- * latency 20 ms, min_granularity 4 ms and wakeup_granularity 10 ms, scaled by 1 + log2(CPUs)
- * without a limit at 8 CPUs.
+ * cfs-2018 (Linux 2.6.32 to 6.5) also has buddies: queue_buddies.h. In cfs-2007 (Linux 2.6.24) a
+ * sleeper's credit is the whole latency; the granularity that a waking task must overcome is scaled
+ * by the weight of the running task, not by its own; and the defaults are latency 20 ms,
+ * min_granularity 4 ms and wakeup_granularity 10 ms, scaled by 1 + log2(CPUs) without a limit at 8
+ * CPUs.
  *
  * At the end of a slice the task with the smallest key runs next. If the host does not put the
  * running task back first (sched_ext), that task goes on, tick by tick, until a waiting task is

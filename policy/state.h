@@ -103,7 +103,7 @@ struct wl_queues_cpu {
 	u32 unused;
 };
 
-/* queue=cfs-2013, for each CPU: see queue_buddies.h. */
+/* queue=cfs-2018, for each CPU: see queue_buddies.h. */
 struct wl_buddies_cpu {
 	u64 next;	/* 1 + id of the task that preempted; 0: none */
 	u64 next_vtime; /* its vtime */
@@ -117,6 +117,31 @@ struct wl_wait_cpu {
 	u64 served_ns; /* when an overdue task was last switched in */
 	u64 found_ns;  /* since when the task waits that a walk has found */
 	u32 walk;      /* enum wl_wait_walk: how far the walk is */
+	u32 unused;
+};
+
+/* balance=4.15 and later, for each CPU: see balance_times.h. The CPU that balances reads it. */
+struct wl_times_cpu {
+	u64 last_ns[WL_MAX_LEVELS]; /* when each level was last balanced; 0: not started */
+	u64 looked_ns;		    /* when it was last looked which of them are due */
+	u64 next_ns;		    /* when a level is due next, if it is idle; 0: not known */
+	u32 doubled;		    /* bit l: the interval of level l is doubled */
+	u32 unused;
+};
+
+/* balance=4.15 and later: the CPU that balances for all idle ones. See balance_times.h. */
+struct wl_times {
+	u64 next_ns; /* when an idle CPU is kicked next */
+	u32 wanted;  /* 1 + an idle CPU that has something to pull; 0: none */
+	u32 unused[13];
+} WL_ALIGN_LINE;
+
+/* For each CPU: what tries to pull cost when it went idle. See newly_idle.h. */
+struct wl_newly_idle_cpu {
+	u64 since_ns; /* when the try in progress began; 0: none is */
+	u64 decay_ns; /* when cost_ns was last reduced */
+	u32 top;      /* the outermost level of that try */
+	u32 cost_ns[WL_MAX_LEVELS];
 	u32 unused;
 };
 
@@ -235,6 +260,9 @@ struct wl_cpu {
 	struct wl_tried tried;	 /* the last pull */
 	u32 taken_turns;	 /* taken.h: counts the looks at it while a higher class has it */
 	struct wl_buddies_cpu buddies;
+	struct wl_newly_idle_cpu newly_idle;
+
+	struct wl_times_cpu times WL_ALIGN_LINE;
 
 	/* the LLC's; valid in the record of the LLC's first CPU only */
 	struct wl_scan_llc scan_llc WL_ALIGN_LINE;
@@ -287,11 +315,13 @@ struct wl_group_cpu {
 
 /* ------------------------------------------------------------------ one call */
 
-/* balance.h: sums over a set of CPUs. */
+/* balance_stats.h: sums over a set of CPUs. */
 struct wl_group_stats {
 	u64 load;
 	u64 cpu_load;
+	u64 lone_load;
 	s32 cpu;      /* the CPU to take from: most load of those with something to take; or NONE */
+	s32 lone_cpu; /* the CPU with most load of those whose task runs alone; or NONE */
 	u32 nr;	      /* tasks */
 	u32 idle;     /* idle CPUs */
 	u32 weight;   /* CPUs; a taken one counts as many as it has tasks: none runs */
@@ -299,13 +329,16 @@ struct wl_group_stats {
 	u32 cpu_nr;
 	u32 cpu_queued;
 	u32 cpu_capacity;
+	u32 type; /* enum wl_group_type */
+	u32 unused;
 };
 
 /*
- * What one level found: the group in progress, the busiest so far, and the sums over all other
- * groups.
+ * What one level found: the own group, the group in progress, the busiest so far, and the sums over
+ * all groups but the own.
  */
 struct wl_level_stats {
+	struct wl_group_stats own;
 	struct wl_group_stats group;
 	struct wl_group_stats busiest;
 	u64 others_load;
@@ -316,6 +349,15 @@ struct wl_level_stats {
 	u32 overloaded; /* a CPU has two tasks */
 	u32 by_tasks;	/* the busiest has most tasks; else it has most load per CPU */
 	u32 avoid;	/* 1 + a CPU from which nothing should be taken; 0: none */
+	u32 to;	     /* the CPU for which something is looked for: as a rule the one that looks */
+	u32 percent; /* how much busier a group must be */
+	u32 prefers; /* tasks spread over the groups one by one (Linux: SD_PREFER_SIBLING) */
+	u32 level;
+	u32 max_tasks;	/* what should be pulled from the busiest: tasks.. */
+	u64 max_load;	/* ..and load; 0: nothing */
+	u32 may_push;	/* if nothing waits there, the task that runs may move */
+	u32 push_level; /* where a running task should move; 0: nowhere */
+	s32 push_cpu;	/* the CPU where it runs */
 };
 
 /* What one call needs and no stack has room for; only the CPU that makes the call touches it. */
@@ -333,6 +375,7 @@ struct wl_policy {
 	struct wl_topo topo;
 	/* 1: some CPU has, or lately had, two tasks: newly-idle balancing may find something. */
 	u32 overloaded WL_ALIGN_LINE;
+	struct wl_times times;
 	/* idle=nearest: a bit for each LLC that has, or lately had, an idle CPU. See block.h. */
 	u64 idle_llcs[WL_MASK_WORDS] WL_ALIGN_LINE;
 	/* groups: a bit for each group that has, or lately had, load */
@@ -357,6 +400,7 @@ enum wl_line {
 		WL_LINE_BLOCK + WL_MAX_CPUS, /* + first CPU of an LLC: what belongs to the LLC */
 	WL_LINE_IDLE_LLCS = WL_LINE_LLC + WL_MAX_CPUS,			    /* + LLC / 512 */
 	WL_LINE_OVERLOADED = WL_LINE_IDLE_LLCS + (WL_MAX_CPUS + 511) / 512, /* overloaded */
+	WL_LINE_TIMES,							    /* times */
 	WL_LINE_LOADED,							    /* + slot / 512 */
 	WL_NR_LINES =
 		WL_LINE_LOADED + WL_MAX_GROUPS / 512, /* + slot * CPUs + CPU: its wl_group_cpu */

@@ -279,12 +279,16 @@ WL_INLINE void wl_lines_step(struct wl_lines *l, u32 step)
 {
 	struct wl_seen *seen = &l->seen;
 	struct wl_seen_step *began = &seen->steps[seen->nr_steps];
+	u32 dist;
 
 	if (seen->nr_steps == WL_SEEN_STEPS)
 		return;
 	seen->nr_steps++;
 	began->step = step;
 	began->ps = seen->ps;
+	began->reads = 0;
+	for (dist = 0; dist < WL_NR_DIST; dist++)
+		began->reads += seen->hits.at[dist] + seen->misses.at[dist];
 }
 
 /* Before any event: every CPU looks idle. Notes which CPUs each domain has. */

@@ -13,10 +13,10 @@
 /* The greatest number of search steps that a call reports. */
 #define WL_SEEN_STEPS 8
 
-/* A step of an idle search that began, and what the reads before it cost. */
+/* A step of an idle search that began, the number of reads before it, and what they cost. */
 struct wl_seen_step {
 	u32 step; /* enum wl_step */
-	u32 unused;
+	u32 reads;
 	u64 ps;
 };
 

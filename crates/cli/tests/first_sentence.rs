@@ -171,7 +171,8 @@ fn a_large_machine_has_no_difference() {
 fn a_policy_is_judged_by_the_service_that_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let recording = record(folder.path(), 6);
-    let sides = ["linux-4.15", "linux-6.12"].map(|policy| ["recorded*2", policy]);
+    let sides =
+        ["linux-4.15+balance=load+push=off", "linux-6.12+balance=load"].map(|policy| ["recorded*2", policy]);
     let sentences = check(folder.path(), &recording, &SERVICE, &sides);
     assert!(sentences[0].contains(" worse"), "{sentences:?}");
 }

@@ -119,8 +119,8 @@ impl Race {
             ("scan_llc" | "nearest_llc" | "rotor", _) => Race::IdleWords,
             ("avg_idle_ns" | "avg_scan_ns" | "util" | "util_stamp_ns" | "idle_since_ns", _) => Race::Averages,
             (
-                "overloaded" | "balance_marked" | "next_balance_ns" | "balance_failed" | "newly_idle_left"
-                | "push" | "taken_turns" | "exact",
+                "overloaded" | "balance_marked" | "times" | "newly_idle" | "next_balance_ns"
+                | "balance_failed" | "newly_idle_left" | "push" | "taken_turns" | "exact",
                 _,
             ) => Race::Marks,
             _ => Race::Other,

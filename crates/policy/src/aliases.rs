@@ -47,11 +47,10 @@ pub(crate) static ALIASES: [Alias; 8] = [
     },
     Alias {
         name: "linux-5.10",
-        description: "Linux 5.10 (December 2020; Debian 11): linux-5.2 with capacities",
-        policy: "linux-5.2+capacity=aware",
+        description: "Linux 5.10 (December 2020; Debian 11): linux-5.2 with capacities and 5.12's balancing",
+        policy: "linux-5.2+capacity=aware+balance=5.12",
         differences: &[
             "The idle search still has separate steps for a core, a CPU and a sibling; 5.12 merged them.",
-            "Linux 5.5 rewrote load balancing to classify groups by utilization and numbers of tasks; balancing here is 4.15's.",
             "Since 5.6, a kernel thread bound to a CPU may put its wakee on its own CPU; here it may not.",
             "Since 5.7, tasks look for a CPU of sufficient capacity (select_idle_capacity), as here.",
         ],
@@ -78,8 +77,8 @@ pub(crate) static ALIASES: [Alias; 8] = [
     },
     Alias {
         name: "linux-6.1",
-        description: "Linux 6.1 (December 2022; Debian 12): linux-5.12, search limited by utilization, clusters",
-        policy: "linux-5.12+form=util+cluster=spread",
+        description: "Linux 6.1 (December 2022; Debian 12): linux-5.12, search limited by utilization, clusters, 6.12's balancing",
+        policy: "linux-5.12+form=util+cluster=spread+balance=6.12",
         differences: &[
             "The search is limited by the LLC's utilization since 6.0 (SIS_UTIL), and spreads over clusters since 5.16.",
             "The queue is CFS: EEVDF came in 6.6.",

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Policies with a name: what each kernel chose, and how the policy differs from that kernel. Oldest kernel first.
 
-use crate::{Affine, AffineForm, Capacity, Cluster, Groups, Idle, PolicySpec, Push, Queue, ScanForm};
+use crate::{
+    Affine, AffineForm, Balance, Capacity, Cluster, Groups, Idle, PolicySpec, Push, Queue, ScanForm,
+};
 
 /// A policy with a name.
 #[derive(Clone, Debug)]
@@ -22,6 +24,7 @@ const BASE: PolicySpec = PolicySpec {
     affine: Affine::Wide,
     affine_form: AffineForm::Linux4_15,
     queue: Queue::Cfs2018,
+    balance: Balance::Linux4_15,
     push: Push::On,
     ..PolicySpec::FIRST
 };
@@ -38,6 +41,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             affine: Affine::Always,
             affine_form: AffineForm::Linux3_10,
             queue: Queue::Cfs2007,
+            balance: Balance::Load,
             ..BASE
         },
         approximations: &[
@@ -47,7 +51,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "The walk for an idle CPU covers SMT and the LLC; the kernel's flags differed by architecture.",
             "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 2.6.24 compares loads with a margin.",
-            "Balancing is 4.15's; a running task is moved only off a shared core. Under sched_ext it is never moved.",
+            "Balancing is wakelab's, by load, with the intervals of 4.15; a running task is moved only off a shared core. Under sched_ext it is never moved.",
             "A sleeper's debit is bounded by latency, and the floor of a queue's vtime follows the running task as it is picked.",
             "The batch class and compat_yield are absent.",
         ],
@@ -59,16 +63,16 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             form: ScanForm::Linux3_10,
             affine: Affine::Always,
             affine_form: AffineForm::Linux3_10,
-            queue: Queue::Cfs2013,
             ..SINCE_2_6_38
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are the least or greatest of averages over ticks.",
             "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 3.10 compares runnable load with a margin.",
-            "Newly-idle balancing is stopped by short idle periods only, as in 3.10, but its levels and intervals are those of 4.15.",
-            "A running task is moved only off a shared core; the kernel has more reasons. Under sched_ext it is never moved.",
-            "Balancing intervals do not double while a level is balanced.",
+            "Balancing is 4.15's: newly-idle balancing also stops at what it costs, which 3.10 does not know.",
+            "Balancing takes the CPUs that are busy now for a group's utilization; the kernel's is an average over tens of milliseconds.",
+            "A group that pinned tasks keep unequal is not told apart (group_imbalanced).",
+            "The idle CPU that balances for all wakes those that should pull; the kernel's pulls for them. A running task is never moved under sched_ext.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
             "The skip buddy and the batch and idle classes are absent.",
             "Tasks are not grouped by session (autogroup).",
@@ -77,18 +81,18 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
     },
     NamedPolicy {
         name: "linux-4.15",
-        description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS",
-        spec: PolicySpec { affine: Affine::Always, push: Push::Off, ..SINCE_2_6_38 },
+        description: "Linux 4.15 (January 2018): limited scan of the LLC, wake-affine, CFS, active balancing",
+        spec: PolicySpec { affine: Affine::Always, ..SINCE_2_6_38 },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "wake_wide is absent: a waker of many tasks is treated like any other.",
             "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 4.15 compares runnable load with a margin.",
-            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
-            "Balancing moves queued tasks only; the migration thread that moves a running one is absent.",
-            "Balancing intervals do not double while a level is balanced.",
+            "Balancing takes the CPUs that are busy now for a group's utilization; the kernel's is an average over tens of milliseconds.",
+            "A group that pinned tasks keep unequal is not told apart (group_imbalanced).",
+            "The idle CPU that balances for all wakes those that should pull; the kernel's pulls for them. A running task is never moved under sched_ext.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
-            "Buddies (next, last, skip) and the batch and idle classes are absent.",
+            "The skip buddy and the batch and idle classes are absent.",
             "A new task starts one slice behind the queue's floor; its parent's vtime is ignored.",
         ],
     },
@@ -101,27 +105,31 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "A wakee stays on an idle previous CPU, as from 5.11 on; 5.2 compares loads then.",
             "CPU capacity is ignored: all CPUs count alike.",
             "Fork and exec go to the group with most idle CPUs, then least load; 5.2 compares runnable load with a margin.",
-            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved only off a shared core; the kernel has more reasons. Under sched_ext it is never moved.",
-            "Balancing intervals do not double while a level is balanced.",
+            "Balancing takes the CPUs that are busy now for a group's utilization; the kernel's is an average over tens of milliseconds.",
+            "A group that pinned tasks keep unequal is not told apart (group_imbalanced).",
+            "The idle CPU that balances for all wakes those that should pull; the kernel's pulls for them. A running task is never moved under sched_ext.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
-            "Buddies (next, last, skip) and the batch and idle classes are absent.",
+            "The skip buddy and the batch and idle classes are absent.",
             "A new task starts one slice behind the queue's floor; its parent's vtime is ignored.",
         ],
     },
     NamedPolicy {
         name: "linux-5.12",
         description: "Linux 5.12 (April 2021): one merged walk of the LLC, wake_wide, CFS, capacities, active balancing",
-        spec: PolicySpec { form: ScanForm::Merged, capacity: Capacity::Aware, ..SINCE_2_6_38 },
+        spec: PolicySpec {
+            form: ScanForm::Merged,
+            capacity: Capacity::Aware,
+            balance: Balance::Linux5_12,
+            ..SINCE_2_6_38
+        },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or NUMA's allowance.",
-            "Balancing is 4.15's, by load per capacity; 5.12 also classifies groups by utilization and numbers of tasks.",
-            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved only off a shared core or a CPU that it does not fit; the kernel has more reasons. Under sched_ext it is never moved.",
-            "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
+            "Balancing takes the CPUs that are busy now for a group's utilization, and the number of tasks for its runnable time; the kernel's are averages.",
+            "Groups are told apart as spare, full and overloaded; misfit is left to single tasks, and pinned tasks' and asymmetric packing's types are absent.",
+            "The idle CPU that balances for all wakes those that should pull; the kernel's pulls for them. A running task is never moved under sched_ext.",
             "The floor of a queue's vtime follows the running task as it is picked; the kernel also looks at the next one.",
-            "Buddies (next, last, skip) and the batch and idle classes are absent.",
+            "The skip buddy and the batch and idle classes are absent.",
             "A new task starts one slice behind the queue's floor; its parent's vtime is ignored.",
             "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
         ],
@@ -134,6 +142,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             cluster: Cluster::SpreadAndPack,
             queue: Queue::Fair,
             capacity: Capacity::Aware,
+            balance: Balance::Linux6_12,
             ..SINCE_2_6_38
         },
         approximations: &[
@@ -145,10 +154,10 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "The limit of a search is computed at ticks, at intervals of 1 ms per CPU of the LLC; the kernel computes it when it balances.",
             "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
             "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization or capacity.",
-            "Balancing is 4.15's, by load per capacity; 6.12 also classifies groups by utilization and numbers of tasks.",
-            "Newly-idle balancing ignores what it cost before: max_idle_balance_cost stays at its start value.",
-            "A running task is moved only off a shared core or a CPU that it does not fit; the kernel has more reasons. Under sched_ext it is never moved.",
-            "Balancing intervals do not double while a level is balanced, and are those of 4.15.",
+            "Balancing takes the CPUs that are busy now for a group's utilization, and the number of tasks for its runnable time; the kernel's are averages.",
+            "Groups are told apart as spare, full and overloaded; misfit is left to single tasks, and pinned tasks' and asymmetric packing's types are absent.",
+            "The idle CPU that balances for all wakes those that should pull; the kernel's pulls for them. A running task is never moved under sched_ext.",
+            "The first idle CPU of a group balances it; the kernel prefers one whose core is idle (6.6).",
             "Energy-aware placement is absent; with unequal capacities the kernel uses it where it knows energy costs.",
         ],
     },
@@ -161,6 +170,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             groups: Groups::Exact,
             queue: Queue::Fair,
             capacity: Capacity::Aware,
+            balance: Balance::Load,
             ..BASE
         },
         approximations: &[],

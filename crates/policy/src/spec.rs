@@ -349,12 +349,7 @@ impl Queue {
                 let capped = |ns: u64| (ns * factor).min(200_000_000);
                 [capped(20_000_000), capped(4_000_000), 10_000_000 * factor]
             }
-            Queue::Cfs2013
-            | Queue::Cfs2018
-            | Queue::Fair
-            | Queue::Fair2023
-            | Queue::Fair2024
-            | Queue::Fair2025 => {
+            Queue::Cfs2018 | Queue::Fair | Queue::Fair2023 | Queue::Fair2024 | Queue::Fair2025 => {
                 let slice_ns = if self == Queue::Fair2025 { 700_000 } else { 750_000 };
                 let factor = u64::from(1 + nr_cpus.min(8).ilog2());
                 [6_000_000, slice_ns, 1_000_000].map(|ns| ns * factor)

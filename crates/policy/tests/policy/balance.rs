@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! balance.h.
+//! balance.h and balance_load.h.
 
 use crate::host::{Host, MS, TICK_NS, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1, Smt};
@@ -8,7 +8,7 @@ use wakelab_policy::{BalanceWhy, DispatchDo, Task};
 /// The header's example: 2 LLCs of 4 CPUs; CPU 0 is about to go idle, a task runs on each of 1 to 3, and 4 to 7 have
 /// two each. Returns the queued tasks, by CPU.
 fn example() -> (Host, Vec<Task>) {
-    let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
+    let mut host = Host::new(policy("linux-4.15+balance=load", &machine(2, None, 4, 1)));
     host.occupy(&[0]);
     for cpu in 1..8 {
         host.running(1024, cpu);
@@ -85,7 +85,7 @@ fn nothing_is_pulled_while_the_own_queue_has_something() {
 
 #[test]
 fn without_a_second_task_anywhere_only_overloaded_is_read() {
-    let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
+    let mut host = Host::new(policy("linux-4.15+balance=load", &machine(2, None, 4, 1)));
     for cpu in 1..8 {
         host.running(1024, cpu);
     }
@@ -120,7 +120,7 @@ fn a_cpu_with_short_idle_periods_does_not_pull() {
 fn a_group_that_helps_itself_is_left_alone() {
     // CPU 4 has two tasks, but 5 to 7 are idle: no group has more tasks than CPUs, and CPU 0's group has no more idle
     // CPUs.
-    let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
+    let mut host = Host::new(policy("linux-4.15+balance=load", &machine(2, None, 4, 1)));
     host.running(1024, 4);
     host.queued(1024, 4);
     host.running(1024, 1);
@@ -132,7 +132,7 @@ fn a_group_that_helps_itself_is_left_alone() {
 #[test]
 fn inner_levels_come_first() {
     // CPU c and c + 4 share a core; nodes of 2 cores. CPU 0's sibling 4 has two tasks, node 1 five on its four CPUs.
-    let mut host = Host::new(policy("linux-4.15", &machine(2, None, 2, 2)));
+    let mut host = Host::new(policy("linux-4.15+balance=load", &machine(2, None, 2, 2)));
     host.occupy(&[0]);
     host.running(1024, 4);
     host.queued(1024, 4);
@@ -167,7 +167,7 @@ fn tasks_that_may_not_come_stay() {
 
 #[test]
 fn a_hot_task_stays_unless_pulls_keep_failing() {
-    let mut host = Host::new(policy("linux-4.15", &machine(1, None, 4, 1)));
+    let mut host = Host::new(policy("linux-4.15+balance=load", &machine(1, None, 4, 1)));
     host.now_ns = 10 * MS;
     // It ran until now, and waits behind another.
     let mut hot = host.running(1024, 1);
@@ -199,7 +199,7 @@ fn a_hot_task_stays_unless_pulls_keep_failing() {
 
 #[test]
 fn ticks_mark_levels_when_their_interval_has_passed() {
-    let mut host = Host::new(policy("linux-4.15", &machine(2, None, 4, 1)));
+    let mut host = Host::new(policy("linux-4.15+balance=load", &machine(2, None, 4, 1)));
     let mut task = host.running(1024, 0);
     let mut other = host.running(1024, 1);
     let mut due = Vec::new();
@@ -221,7 +221,7 @@ fn ticks_mark_levels_when_their_interval_has_passed() {
 #[test]
 fn a_busy_cpu_pulls_when_loads_differ_by_more_than_the_margin() {
     let pulled = |own_weight: u32| {
-        let mut host = Host::new(policy("linux-4.15", &machine(1, None, 4, 1)));
+        let mut host = Host::new(policy("linux-4.15+balance=load", &machine(1, None, 4, 1)));
         let mut task = host.running(own_weight, 0);
         host.running(1024, 1);
         host.queued(1024, 1);
@@ -239,7 +239,7 @@ fn a_busy_cpu_pulls_when_loads_differ_by_more_than_the_margin() {
 
 #[test]
 fn a_tick_kicks_an_idle_cpu_within_a_few_probes() {
-    let mut host = Host::new(policy("linux-4.15", &machine(4, None, 16, 1)));
+    let mut host = Host::new(policy("linux-4.15+balance=load", &machine(4, None, 16, 1)));
     let mut task = host.running(1024, 0);
     for cpu in 1..16 {
         host.running(1024, cpu);

@@ -6,7 +6,7 @@ use wakelab_policy::{BalanceWhy, DispatchDo, EnqueueWhy, Reason, Task, WAKE_EXEC
 
 use crate::host::{Host, MS, machine, policy, reads};
 
-const SPREAD: &str = "linux-4.15+push=on+cluster=spread";
+const SPREAD: &str = "linux-4.15+balance=load+cluster=spread";
 
 fn kicked(host: &mut Host, task: &mut Task) -> i32 {
     host.policy.tick(task.cpu as u32, Some(task), host.now_ns).kick_cpu
@@ -53,8 +53,8 @@ fn no_task_is_pushed_without_the_level_or_the_room() {
     assert_eq!(kick(SPREAD, None, &[2, 4]), -1, "1 less is not 2 less");
     assert_eq!(kick(SPREAD, Some(&[0, 1, 5]), &[]), 5, "the first that is allowed");
     assert_eq!(kick(SPREAD, Some(&[0, 1]), &[]), -1);
-    assert_eq!(kick("linux-4.15+push=on+cluster=off", None, &[]), -1);
-    assert_eq!(kick("linux-4.15+push=off+cluster=spread", None, &[]), -1);
+    assert_eq!(kick("linux-4.15+balance=load+cluster=off", None, &[]), -1);
+    assert_eq!(kick("linux-4.15+balance=load+push=off+cluster=spread", None, &[]), -1);
 }
 
 /// Two clusters of 4 CPUs; `tasks` are the numbers of tasks on the CPUs. The first task of each CPU runs.

@@ -6,7 +6,7 @@ use wakelab_policy::{BalanceWhy, Dispatch, DispatchDo, EnqueueWhy, Policy, Task}
 
 use crate::host::{Host, MS, machine, policy_with_groups};
 
-const POLICY: &str = "linux-4.15+groups=shares";
+const POLICY: &str = "linux-4.15+balance=load+groups=shares";
 
 fn host(nr_cpus: u32, nr_groups: u32) -> Host {
     let mut host = Host::new(policy_with_groups(POLICY, &machine(1, None, nr_cpus, 1), nr_groups as usize));

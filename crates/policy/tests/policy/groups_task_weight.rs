@@ -5,7 +5,7 @@ use wakelab_policy::{BalanceWhy, Dispatch, DispatchDo, EnqueueWhy, Task};
 
 use crate::host::{Host, MS, machine, policy_with_groups};
 
-const POLICY: &str = "linux-4.15+groups=task-weight";
+const POLICY: &str = "linux-4.15+balance=load+groups=task-weight";
 
 /// Queues a task of each of these groups on `cpu`, in this order.
 fn queue(host: &mut Host, cpu: u32, groups: &[u32]) -> Vec<Task> {

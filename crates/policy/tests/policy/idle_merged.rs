@@ -6,7 +6,7 @@ use wakelab_policy::{EnqueueWhy, Reason};
 
 use crate::host::{Host, MS, machine, policy, reads};
 
-const UTIL: &str = "linux-6.12+affine=off";
+const UTIL: &str = "linux-6.12+affine=off+balance=load";
 const MERGED: &str = "linux-4.15+form=merged+affine=off";
 
 /// Only 3, 6 and 7 are idle.

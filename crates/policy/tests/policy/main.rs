@@ -16,6 +16,9 @@
 // The files of this folder; `cargo xtask lists` writes these lines.
 mod account;
 mod balance;
+mod balance_4_15;
+mod balance_5_12;
+mod balance_times;
 mod capacity;
 mod cluster;
 mod events;
@@ -36,6 +39,7 @@ mod idle_two_choices;
 mod idle_walk;
 mod lines;
 mod model;
+mod newly_idle;
 mod placement;
 mod push;
 mod queue_buddies;

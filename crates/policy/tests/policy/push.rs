@@ -24,7 +24,7 @@ fn put_back(host: &mut Host, task: &mut Task) -> i32 {
 /// The header's example.
 #[test]
 fn the_fourth_try_pushes() {
-    let mut host = host("linux-6.12");
+    let mut host = host("linux-6.12+balance=load");
     let (mut a, mut b) = (host.running(1024, 0), host.running(1024, 2));
     for (tick_ms, pushes) in [(0, -1), (4, -1), (8, -1), (12, 0)] {
         host.now_ns = tick_ms * MS;
@@ -46,7 +46,7 @@ fn the_fourth_try_pushes() {
 #[test]
 fn a_promise_is_kept_only_if_it_still_makes_sense() {
     let promised = |change: &dyn Fn(&mut Host, &mut Task)| {
-        let mut host = host("linux-6.12");
+        let mut host = host("linux-6.12+balance=load");
         let (mut a, _b) = (host.running(1024, 0), host.running(1024, 2));
         for turn in 0..4 {
             host.now_ns = turn * 4 * MS;
@@ -73,17 +73,17 @@ fn a_promise_is_kept_only_if_it_still_makes_sense() {
 
 #[test]
 fn no_cpu_is_asked_without_need() {
-    let mut host = host("linux-6.12+push=off");
+    let mut host = host("linux-6.12+push=off+balance=load");
     let (mut a, _b) = (host.running(1024, 0), host.running(1024, 2));
     assert_eq!(kicked(&mut host, &mut a), -1, "push=off");
-    let mut host = self::host("linux-6.12");
+    let mut host = self::host("linux-6.12+balance=load");
     let mut a = host.running(1024, 0);
     assert_eq!(kicked(&mut host, &mut a), -1, "it has its core for itself");
     let _others = (host.running(1024, 2), host.running(1024, 1));
     host.now_ns = 10 * MS;
     assert_eq!(kicked(&mut host, &mut a), -1, "CPU 3 idles, but shares its core");
     // All cores are shared, and the task goes to the other node only if it is allowed there.
-    let mut host = Host::new(policy("linux-6.12", &machine(2, None, 1, 2)));
+    let mut host = Host::new(policy("linux-6.12+balance=load", &machine(2, None, 1, 2)));
     let (mut a, _b) = (host.running(1024, 0), host.running(1024, 2));
     assert_eq!(kicked(&mut host, &mut a), 1, "beyond the LLC");
     let (mut a, _b) = (host.running(1024, 0), host.running(1024, 2));
@@ -96,7 +96,7 @@ fn no_cpu_is_asked_without_need() {
 fn a_task_that_does_not_fit_moves_to_a_bigger_cpu() {
     let mut topology = machine(1, None, 4, 1);
     topology.cpus[..2].iter_mut().for_each(|cpu| cpu.capacity = 400);
-    let mut host = Host::new(policy("linux-6.12", &topology));
+    let mut host = Host::new(policy("linux-6.12+balance=load", &topology));
     let mut small = host.running(1024, 0);
     (small.util, small.util_slept) = (300 << 16, 300 << 16);
     assert_eq!(kicked(&mut host, &mut small), -1, "384000 < 409600: it fits");

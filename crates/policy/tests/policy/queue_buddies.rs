@@ -55,14 +55,6 @@ fn a_task_that_preempts_runs_before_one_a_little_further_behind() {
 }
 
 #[test]
-fn cfs_2018_has_no_buddies() {
-    let (mut host, [_, mut l, _], preempts) = example("linux-4.15", 1, 3);
-    assert!(preempts);
-    assert_eq!(host.policy.dispatch(0, host.now_ns).pick(), Pick::Eligible);
-    assert!(may_run(&mut host, &mut l));
-}
-
-#[test]
 fn a_task_preempted_among_many_runs_before_the_others() {
     let preempted = |others: usize| {
         let (mut host, [mut a, mut l, mut b], _) = example("linux-3.10", 7, 3);
@@ -84,7 +76,7 @@ fn a_task_preempted_among_many_runs_before_the_others() {
 
 #[test]
 fn a_buddy_that_is_gone_is_forgotten() {
-    let (mut host, [_, mut l, mut b], _) = example("linux-3.10", 1, 3);
+    let (mut host, [_, mut l, mut b], _) = example("linux-3.10+balance=load", 1, 3);
     assert!(!may_run(&mut host, &mut l));
     let mut dispatch = host.policy.dispatch(1, host.now_ns);
     dispatch.cpu = 0;

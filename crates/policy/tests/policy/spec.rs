@@ -21,7 +21,7 @@ fn refusals_say_what_is_possible() {
     assert_eq!(
         refusal("linux-4.15+colour=blue"),
         "unknown axis `colour` in `colour=blue`; expected one of: idle, form, rotor, affine, affine-form, factor, \
-         cluster, groups, queue, capacity, push, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns, shares-min-ns, shares-max-ns, wait-max-ns"
+         cluster, groups, queue, capacity, balance, push, latency-ns, min-granularity-ns, wakeup-granularity-ns, migration-cost-ns, shares-min-ns, shares-max-ns, wait-max-ns"
     );
     assert!(refusal("linux-4.15+idle").starts_with("`idle` is not an override; expected AXIS=VALUE"));
     assert!(refusal("linux-4.15+").starts_with("`` is not an override"));
@@ -84,7 +84,7 @@ fn a_kernel_by_its_version_is_its_nearest_policy_and_takes_overrides() {
         spec("linux-6.6+idle=nearest"),
         spec("linux-6.12+groups=queues+cluster=spread+queue=fair-2023+idle=nearest")
     );
-    assert_eq!(spec("linux-6.1+cluster=off"), spec("linux-5.12+form=util"));
+    assert_eq!(spec("linux-6.1+cluster=off"), spec("linux-5.12+form=util+balance=6.12"));
     assert_eq!(spec("linux-6.8").to_string(), "linux-6.12+groups=queues+queue=fair-2023");
 }
 
@@ -147,7 +147,8 @@ fn as_data_a_policy_is_its_axes() {
         json,
         serde_json::json!({
             "idle": "smt-balance", "form": "4.15", "rotor": "published", "affine": "always", "affine-form": "4.15",
-            "factor": "node", "cluster": "off", "groups": "load", "queue": "cfs-2018", "capacity": "ignored", "push": "off",
+            "factor": "node", "cluster": "off", "groups": "load", "queue": "cfs-2018", "capacity": "ignored", "balance": "4.15",
+            "push": "on",
             "tunables": { "latency-ns": 7_000_000 },
         })
     );
@@ -178,7 +179,7 @@ fn axes_that_another_overrides_are_told_and_do_not_make_another_policy() {
     // Where there are no groups, the queue decides.
     let exact = policy("linux-4.15+groups=exact").canonical();
     assert_ne!(policy("linux-4.15+groups=exact+queue=fair").canonical(), exact);
-    assert_eq!(PolicySpec::ignored("wakelab+queue=cfs-2013+affine=always", false), Vec::<String>::new());
+    assert_eq!(PolicySpec::ignored("wakelab+queue=cfs-2007+affine=always", false), Vec::<String>::new());
     assert_eq!(
         PolicySpec::ignored("wakelab+form=util", false),
         ["form=util has no effect with idle=nearest"]

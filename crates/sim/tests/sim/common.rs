@@ -88,11 +88,12 @@ pub(crate) fn workload(tasks: Vec<Task>) -> Workload {
     }
 }
 
+/// The policy has no idle CPU that is woken to balance, so that times can be computed by hand.
 pub(crate) fn scenario(machine: Machine, tasks: Vec<Task>, host: HostProfile) -> Scenario {
     Scenario {
         machine: machine.into(),
         workload: workload(tasks).into(),
-        policy: "linux-4.15".parse().unwrap(),
+        policy: "linux-4.15+balance=load+push=off".parse().unwrap(),
         host,
         limit_ns: 3600 * 1000 * MS,
         limit_events: wakelab_sim::LIMIT_EVENTS,

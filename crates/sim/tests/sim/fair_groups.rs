@@ -39,7 +39,7 @@ const THIRDS: [f64; 3] = [100.0 / 3.0; 3];
 /// because weights are those of the last event on each CPU.
 #[test]
 fn shares_give_three_groups_a_third_each() {
-    for policy in ["linux-2.6.24", "linux-4.15"] {
+    for policy in ["linux-2.6.24", "linux-4.15+balance=load"] {
         let with = |groups: &str| {
             let policy = format!("{policy}+groups={groups}");
             parts(&spin_groups("smp-8", &policy, "duration-ms=60000", 1))

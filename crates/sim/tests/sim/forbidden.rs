@@ -42,7 +42,12 @@ fn parts(policy: &str, host: HostProfile) -> (u64, u64) {
 /// Each of the 19 tasks on 7 CPUs is due 368 of 1000.
 #[test]
 fn every_task_gets_its_part_within_a_tenth() {
-    for policy in ["wakelab", "linux-6.12", "linux-6.12+queue=fair-2025", "wakelab+groups=exact"] {
+    for policy in [
+        "wakelab",
+        "linux-6.12+balance=load",
+        "linux-6.12+balance=load+queue=fair-2025",
+        "wakelab+groups=exact",
+    ] {
         for host in HOSTS {
             let (least, most) = parts(policy, host);
             assert!(least >= 332 && most <= 405, "{policy}, {host:?}: {least} to {most}");

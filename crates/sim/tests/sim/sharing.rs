@@ -164,7 +164,7 @@ fn a_running_task_leaves_a_shared_core_after_failed_tries() {
             task(1, vec![compute(50 * MS)]),
         ];
         let mut scenario = scenario(machine, tasks, host);
-        scenario.policy = "linux-6.12".parse().unwrap();
+        scenario.policy = "linux-6.12+balance=load".parse().unwrap();
         for seed in 1..6 {
             let mut log = Log::default();
             let outcome = run_observed(&scenario, seed, &mut log).unwrap();
