@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub use error::ExperimentError;
 pub use file::{Control, Expect, Experiment, Fitted, Row};
-pub use measure::{Measure, Percentile, SearchStep};
+pub use measure::{Efficiency, Measure, Percentile, SearchStep};
 pub use plan::{Case, Plan, Selection};
 pub use template::fill as fill_template;
 

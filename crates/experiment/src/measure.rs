@@ -33,6 +33,11 @@ pub enum Measure {
         /// The part of the search.
         step: SearchStep,
     },
+    /// How well idle searches of wake-ups do, in percent; more is better.
+    Efficiency {
+        /// What is counted.
+        part: Efficiency,
+    },
     /// Percentage of the machine's CPU time that the tasks of one name received. Nearer to the fair part is better; the
     /// gain is by how much the distance from it shrinks.
     CpuShare {
@@ -54,7 +59,7 @@ impl Measure {
             Measure::Makespan { .. } => "s",
             Measure::Rate { unit, .. } => unit,
             Measure::Latency { .. } | Measure::Decision {} | Measure::Search { .. } => "us",
-            Measure::CpuShare { .. } => "%",
+            Measure::CpuShare { .. } | Measure::Efficiency { .. } => "%",
         }
     }
 }
@@ -71,6 +76,21 @@ pub enum SearchStep {
     IdleCpu,
     /// The same step, but only in searches that looked for an idle core before.
     IdleCpuAfterCore,
+}
+
+/// What is counted of idle searches, as in the statistics of Linux's SIS patches. A search that takes target, prev or
+/// the recent CPU is fast, and counts as one CPU looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Efficiency {
+    /// Searches that found an idle CPU, of all CPUs looked at.
+    Search,
+    /// The same, only for searches of the LLC.
+    Domain,
+    /// Fast searches, of all searches.
+    Fast,
+    /// Searches that found an idle CPU, of all searches.
+    Success,
 }
 
 /// A percentile with up to three decimals.

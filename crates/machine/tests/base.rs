@@ -53,7 +53,7 @@ fn bases_that_do_not_fit() {
     let refused = |topology: &str, costs: &str| read(topology, costs).unwrap_err();
     let error = refused("cores_per_llc = 4", "base = \"pdp-11\"");
     assert!(
-        error.starts_with("m.toml:6: `base` is `pdp-11`; expected a preset: one of epyc-7742-2s, "),
+        error.starts_with("m.toml:6: `base` is `pdp-11`; expected a preset: one of epyc-7713-2s, "),
         "{error}"
     );
     assert!(!error.contains("host"), "its topology is that of this machine: {error}");

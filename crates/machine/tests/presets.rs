@@ -194,6 +194,24 @@ fn epyc_has_many_small_caches() {
 }
 
 #[test]
+fn machines_of_the_published_tables_have_their_shapes() {
+    for (name, nodes) in [("epyc-7713-2s", 2), ("epyc-7713-2s-nps2", 4), ("epyc-7713-2s-nps4", 8)] {
+        assert_eq!(sizes(name), (256, nodes, 2), "{name}");
+        let topology = Machine::preset(name).unwrap().topology;
+        assert_eq!(topology.llc_cpus(8), (8..16).chain(136..144).collect::<Vec<u32>>());
+        let per_socket = nodes / 2;
+        assert_eq!(topology.distance(0, 63), [Node, Numa1, Numa1][per_socket as usize / 2]);
+        assert_eq!(topology.distance(63, 64), [Numa1, Numa2, Numa2][per_socket as usize / 2]);
+    }
+    assert_eq!((sizes("kunpeng920-1n32c"), sizes("kunpeng920-2n64c")), ((32, 1, 1), (64, 2, 1)));
+    assert_eq!(sizes("xeon-1s56c2t"), (112, 1, 2));
+    assert_eq!(Machine::preset("xeon-1s56c2t").unwrap().topology.llc_cpus(0).len(), 112);
+    assert_eq!(sizes("xeon-4s24c2t"), (192, 4, 2));
+    let topology = Machine::preset("xeon-4s24c2t").unwrap().topology;
+    assert_eq!((topology.distance(0, 24), topology.distance(0, 95)), (Numa1, Numa1));
+}
+
+#[test]
 fn a_socket_of_epyc_delivers_what_stream_gets() {
     // All cores of a socket together: 189 and 378 GB/s, within 1 %.
     for (name, llcs, cores, stream) in
@@ -238,9 +256,10 @@ fn machines_are_found_by_name_and_by_path() {
     assert_eq!(Machine::load("smp-8").unwrap(), Machine::preset("smp-8").unwrap());
     assert_eq!(
         Machine::load("smp-9").unwrap_err().to_string(),
-        "unknown machine `smp-9`; expected one of epyc-7742-2s, epyc-9654-2s, kunpeng920-1n24c, \
-         kunpeng920-4n96c, power9-2s22c4t, smp-2, smp-8, snapdragon-865, xeon-2s22c2t, xeon-x5650-2s, host, or the path of a \
-         .toml file or of lstopo's .xml"
+        "unknown machine `smp-9`; expected one of epyc-7713-2s, epyc-7713-2s-nps2, \
+         epyc-7713-2s-nps4, epyc-7742-2s, epyc-9654-2s, kunpeng920-1n24c, kunpeng920-1n32c, kunpeng920-2n64c, \
+         kunpeng920-4n96c, power9-2s22c4t, smp-2, smp-8, snapdragon-865, xeon-1s56c2t, xeon-2s22c2t, xeon-4s24c2t, \
+         xeon-x5650-2s, host, or the path of a .toml file or of lstopo's .xml"
     );
 
     let folder = tempfile::tempdir().unwrap();

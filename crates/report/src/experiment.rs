@@ -7,8 +7,9 @@
 //! the simulated values.
 
 use serde::Serialize;
-use wakelab_experiment::{Case, Control, Expect, Experiment, Measure, Row, SearchStep};
+use wakelab_experiment::{Case, Control, Efficiency, Expect, Experiment, Measure, Row, SearchStep};
 use wakelab_lab::Drawn;
+use wakelab_policy::Reason;
 use wakelab_sim::Outcome;
 use wakelab_workload::Workload;
 
@@ -272,7 +273,7 @@ fn drawn_gains(measure: &Measure, drawn: &Drawn<Vec<Option<f64>>>, of_case: usiz
 /// Returns which way the judged value of a measure is better.
 pub(crate) fn direction(measure: &Measure) -> Direction {
     match measure {
-        Measure::Rate { .. } => Direction::Higher,
+        Measure::Rate { .. } | Measure::Efficiency { .. } => Direction::Higher,
         Measure::Makespan { .. }
         | Measure::Latency { .. }
         | Measure::Decision {}
@@ -293,6 +294,22 @@ fn published_gain(row: &Row) -> Option<f64> {
     let (Some(before), Some(after)) = (row.before, row.after) else { return row.gain_percent };
     let judged = |value| [Some(judged(&row.measure, value))];
     paired_gain(&judged(before), &judged(after), direction(&row.measure)).gain_percent
+}
+
+/// Returns how well idle searches did, in percent. A search of the LLC looks at what its steps read.
+fn efficiency(part: Efficiency, outcome: &Outcome) -> Option<f64> {
+    let times = &outcome.search_times;
+    let searches = times.whole.searches;
+    let in_llc = outcome.counts.searches.min(searches);
+    let fast = searches - in_llc;
+    let failed = outcome.reasons.get(Reason::NoneIdle.name()).copied().unwrap_or(0).min(in_llc);
+    let visits = times.idle_core.reads + times.idle_cpu.reads;
+    match part {
+        Efficiency::Search => metric::percent(searches - failed, fast + visits),
+        Efficiency::Domain => metric::percent(in_llc - failed, visits),
+        Efficiency::Fast => metric::percent(fast, searches),
+        Efficiency::Success => metric::percent(searches - failed, searches),
+    }
 }
 
 /// Returns the figure of a run in the measure's unit; `None` if it is not defined.
@@ -317,6 +334,7 @@ fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f6
             };
             metric::ratio(time.time_ns, time.searches).map(|ns| ns / 1e3)
         }
+        Measure::Efficiency { part } => efficiency(*part, outcome),
         Measure::CpuShare { task, .. } => {
             let of = |is_counted: &dyn Fn(&str) -> bool| -> u64 {
                 let tasks = workload.tasks.iter().zip(&outcome.task_cpu_time_ns);

@@ -86,7 +86,7 @@ fn outcome(seed: u64, makespan_s: u64, cpu_ns: [u64; 2], reason: &str) -> Outcom
             sum_ns: 0,
         },
         search_times: SearchTimes {
-            idle_cpu_after_core: SearchTime { searches: 10, time_ns: makespan_s * 1000 },
+            idle_cpu_after_core: SearchTime { searches: 10, time_ns: makespan_s * 1000, reads: 40 },
             ..SearchTimes::default()
         },
         reasons: [(reason.to_owned(), 10)].into(),

@@ -117,6 +117,8 @@ pub struct SearchTime {
     pub searches: u64,
     /// The time in all of them, at the speed of the CPUs on which they ran.
     pub time_ns: u64,
+    /// How many CPUs, counters or blocks they read.
+    pub reads: u64,
 }
 
 /// Time in the idle searches of wake-ups, by what was read in which step (search.rs).

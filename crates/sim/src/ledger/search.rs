@@ -21,6 +21,7 @@ pub(crate) struct SearchCost {
     decision_ps: u64,
     whole_ps: u64,
     step_ps: [u64; Step::COUNT],
+    step_reads: [u64; Step::COUNT],
     /// Bit s: step s ran. 0: the decision did not search.
     ran: u32,
 }
@@ -31,10 +32,12 @@ impl SearchCost {
     pub(crate) fn new(seen: &Seen, fixed_ps: u64, taken_ps: u64) -> SearchCost {
         let mut cost = SearchCost { decision_ps: fixed_ps + seen.ps + taken_ps, ..SearchCost::default() };
         let mut end_ps = seen.ps;
+        let mut end_reads = seen.hits.total() + seen.misses.total();
         for began in seen.steps().iter().rev() {
             cost.step_ps[began.step() as usize] += end_ps - began.ps;
+            cost.step_reads[began.step() as usize] += end_reads - u64::from(began.reads);
             cost.ran |= 1 << began.step() as u32;
-            end_ps = began.ps;
+            (end_ps, end_reads) = (began.ps, u64::from(began.reads));
         }
         cost.whole_ps = cost.decision_ps - end_ps;
         cost
@@ -57,16 +60,18 @@ pub(crate) struct SearchTally {
 struct Sum {
     searches: u64,
     ps: u64,
+    reads: u64,
 }
 
 impl Sum {
-    fn add(&mut self, ps: u64) {
+    fn add(&mut self, ps: u64, reads: u64) {
         self.searches += 1;
         self.ps += ps;
+        self.reads += reads;
     }
 
     fn sums(self) -> SearchTime {
-        SearchTime { searches: self.searches, time_ns: self.ps / PS_PER_NS }
+        SearchTime { searches: self.searches, time_ns: self.ps / PS_PER_NS, reads: self.reads }
     }
 }
 
@@ -82,13 +87,15 @@ impl SearchTally {
             Some(product) => product / decision_ps,
             None => (u128::from(elapsed_ps) * u128::from(ps) / u128::from(decision_ps)) as u64,
         };
-        self.whole.add(share(cost.whole_ps));
+        let reads = |step: usize| cost.step_reads[step];
+        self.whole.add(share(cost.whole_ps), (0..Step::COUNT).map(reads).sum());
         if cost.ran_step(Step::Core) && cost.ran_step(Step::Cpu) {
-            self.idle_cpu_after_core.add(share(cost.step_ps[Step::Cpu as usize]));
+            let cpu = Step::Cpu as usize;
+            self.idle_cpu_after_core.add(share(cost.step_ps[cpu]), reads(cpu));
         }
         for (step, sum) in self.steps.iter_mut().enumerate() {
             if cost.ran >> step & 1 != 0 {
-                sum.add(share(cost.step_ps[step]));
+                sum.add(share(cost.step_ps[step]), reads(step));
             }
         }
     }

@@ -29,8 +29,8 @@ fn wake_once(policy: &str, machine: Machine, others: &[u32]) -> Outcome {
     outcome(&scenario)
 }
 
-fn once(time_ns: u64) -> SearchTime {
-    SearchTime { searches: 1, time_ns }
+fn once(time_ns: u64, reads: u64) -> SearchTime {
+    SearchTime { searches: 1, time_ns, reads }
 }
 
 /// CPU 2 is busy: target, 40; has_idle_cores, of CPU 0 itself, 1; step 1 reads 2 and 3, then 0 and 1, 80 + 1 + 10, and
@@ -44,7 +44,7 @@ fn each_step_has_its_reads() {
     assert_eq!(run.reasons["idle-cpu"], 1);
     assert_eq!(
         [times.whole, times.rest, times.idle_core, times.idle_cpu, times.idle_cpu_after_core],
-        [once(352), once(1), once(91), once(80), once(80)]
+        [once(352, 8), once(1, 1), once(91, 4), once(80, 2), once(80, 2)]
     );
     assert_eq!(run.time.select_ns, 352);
 }
@@ -57,7 +57,7 @@ fn a_busy_sibling_makes_all_steps_longer() {
     let times = wake_once("linux-4.15+affine=off", machine, &[1, 2]).search_times;
     assert_eq!(
         [times.whole, times.rest, times.idle_core, times.idle_cpu],
-        [once(704), once(2), once(182), once(160)]
+        [once(704, 8), once(2, 1), once(182, 4), once(160, 2)]
     );
 }
 
@@ -65,7 +65,7 @@ fn a_busy_sibling_makes_all_steps_longer() {
 #[test]
 fn a_search_that_target_ends_has_no_steps() {
     let times = wake_once("linux-4.15+affine=off", priced(), &[]).search_times;
-    assert_eq!(times.whole, once(140));
+    assert_eq!(times.whole, once(140, 1));
     assert_eq!([times.rest, times.idle_core, times.idle_cpu], [SearchTime::default(); 3]);
 }
 
