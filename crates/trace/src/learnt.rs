@@ -42,6 +42,13 @@
 //! Worked example: a task is switched in 9,000 ns after an interrupt has woken it on an idle CPU. Placing and queueing
 //! take 600 ns: the interrupt goes on for 8,400 ns.
 //!
+//! A fork cannot have cost more than the CPU time that its parent took since it was switched in or forked before, and
+//! an exit no more than what the task took since it was switched in. The tenth percentiles of these bound what the base
+//! machine has, because programs that make threads one after the other do so for far less than a process costs.
+//!
+//! Worked example: a machine file has 35,000 ns for a fork. A program forks 8,000 threads, most of them 9,000 ns after
+//! the one before, a tenth of them 8,000 or less: a fork costs 8,000.
+//!
 //! What the recording does not show, `wakelab record` may have measured (measured.rs): a recording on one CPU has no
 //! wake-up of another one.
 //!
@@ -87,6 +94,10 @@ pub struct Learnt {
     pub reads: BTreeMap<String, Reads>,
     /// From the scheduler's last account of a task that goes to sleep to the switch to another task.
     pub leaving_ns: Vec<u64>,
+    /// The CPU time of parents before a fork, since they were switched in or forked before.
+    pub before_forks_ns: Vec<u64>,
+    /// The CPU time of tasks that exit, since they were switched in last.
+    pub before_exits_ns: Vec<u64>,
     /// What `wakelab record` measured.
     pub measured: Measured,
 }
@@ -217,6 +228,7 @@ impl Learnt {
         self.learn_remote_preempt_delay(&mut machine, recording);
         self.learn_interrupts(&mut machine, recording);
         self.learn_sleep(&mut machine, recording);
+        self.bound_forks(&mut machine, recording);
         let costs = &mut machine.costs;
         let flight_ns = costs.ipi_flight_ns[farthest(base)];
         let measured = self.measured_states(costs, flight_ns);
@@ -348,6 +360,23 @@ impl Learnt {
         if let Some(median_ns) = median(&self.ticks_ns) {
             costs.tick_ns = median_ns.min(costs.tick_period_ns - 1);
             source("tick_ns", &self.ticks_ns, "ticks");
+        }
+    }
+
+    /// Bounds what forks and exits cost.
+    fn bound_forks(&self, machine: &mut Machine, recording: &str) {
+        let Costs { fork_ns, exit_ns, .. } = &mut machine.costs;
+        let both = [
+            ("fork_ns", fork_ns, &self.before_forks_ns, "parents' CPU times before forks"),
+            ("exit_ns", exit_ns, &self.before_exits_ns, "last runs of tasks that exited"),
+        ];
+        for (key, cost_ns, samples_ns, what) in both {
+            let enough = samples_ns.len() >= FEWEST;
+            let bound_ns = quantile(samples_ns.iter().copied(), 10).filter(|ns| enough && ns < cost_ns);
+            let Some(bound_ns) = bound_ns else { continue };
+            *cost_ns = bound_ns;
+            let text = format!("bounded: tenth percentile of {} {what} in {recording}", samples_ns.len());
+            machine.sources.insert(key.to_owned(), text);
         }
     }
 
@@ -510,6 +539,20 @@ mod tests {
         assert_eq!(learnt.machine(&base, "r").costs.interrupt_ns, 1_000);
         learnt.interrupts_ns = vec![wake_ns; 20];
         assert_eq!(learnt.machine(&base, "r").costs.interrupt_ns, 0, "others were shorter than what is left");
+    }
+
+    #[test]
+    fn forks_cost_no_more_than_there_was() {
+        let base = Machine::preset("smp-2").unwrap();
+        let of = |before_forks_ns: Vec<u64>| {
+            let learnt = Learnt { before_forks_ns, before_exits_ns: vec![u64::MAX; 40], ..Learnt::default() };
+            learnt.machine(&base, "r").costs
+        };
+        assert!(base.costs.fork_ns > 8_000, "the example's machine");
+        let most = [vec![8_000; 5], vec![9_000; 35]].concat();
+        assert_eq!(of(most.clone()).fork_ns, 8_000);
+        assert_eq!(of(most).exit_ns, base.costs.exit_ns, "there was more than that");
+        assert_eq!(of(vec![8_000; FEWEST - 1]).fork_ns, base.costs.fork_ns, "too few");
     }
 
     #[test]

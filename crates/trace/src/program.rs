@@ -159,6 +159,8 @@ pub(crate) struct Tracked {
     pub(crate) burst_since_ns: u64,
     /// Its CPU time until then.
     pub(crate) burst_cpu_ns: u64,
+    /// Its CPU time until its last fork.
+    pub(crate) forked_cpu_ns: Option<u64>,
     /// The time of the scheduler's last account of it.
     pub(crate) accounted_ns: Option<u64>,
     /// The CPU where it had run, by its last sched_waking.
@@ -227,6 +229,7 @@ impl Tracked {
             speed: UNITS as u32,
             burst_since_ns: 0,
             burst_cpu_ns: 0,
+            forked_cpu_ns: None,
             accounted_ns: None,
             woken_on: None,
             woken_from: None,

@@ -3,7 +3,7 @@
 
 use wakelab_workload::{Op, TaskIndex};
 
-use super::{Cause, Ids, Model, State, Waker};
+use super::{Cause, Ids, Model, OnCpu, State, Waker};
 use crate::event::{Context, Event, TaskName};
 use crate::explained::Gap;
 use crate::program::{Step, Tracked};
@@ -11,6 +11,7 @@ use crate::program::{Step, Tracked};
 impl Model {
     pub(super) fn fork(&mut self, cpu: u32, of: &TaskName<'_>, child: &TaskName<'_>) {
         self.end_previous(child.tid);
+        self.learn_fork(cpu);
         self.charge_call(cpu, |recorded| recorded.costs.fork_ns);
         self.told.inherit(of.tid, child.tid);
         let by_recorder = self.is_recorder(of.tid);
@@ -30,6 +31,17 @@ impl Model {
         child.of_recorder = by_recorder;
         child.of_command |= of_command;
         (child.first_group, child.group) = (group, group);
+    }
+
+    /// Learns from a fork by the current task how long it can have taken at most.
+    fn learn_fork(&mut self, cpu: u32) {
+        let OnCpu::Task(index) = self.cpu(cpu).on else { return };
+        let now_ns = self.now_ns;
+        let task = self.task(index);
+        task.charge_until(now_ns);
+        let cpu_ns = task.cpu_ns;
+        let since_ns = task.forked_cpu_ns.replace(cpu_ns).unwrap_or(0).max(task.burst_cpu_ns);
+        self.learnt.before_forks_ns.push(cpu_ns.saturating_sub(since_ns));
     }
 
     /// Reads a cgroup_attach_task: of a whole process, or of one thread that is not its first.

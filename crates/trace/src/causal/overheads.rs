@@ -259,6 +259,13 @@ impl Model {
         why: SwitchedOut,
         next: &TaskName<'_>,
     ) {
+        if why == SwitchedOut::Exited {
+            let now_ns = self.now_ns;
+            let tracked = self.task(task);
+            tracked.charge_until(now_ns);
+            let last_ns = tracked.cpu_ns - tracked.burst_cpu_ns;
+            self.learnt.before_exits_ns.push(last_ns);
+        }
         let footprint_bytes = self.footprint_bytes(task);
         let Some(recorded) = &mut self.recorded else { return };
         recorded.use_caches(task, cpu, footprint_bytes);
