@@ -360,9 +360,9 @@ run_gap() {
         failed "$why"
         return
     fi
-    on_cpus 2 sh -c 'sleep 6; exec wakelab-guest spin --threads 1 --ms 50' > /tmp/slept.out 2>&1 &
+    taskset 2 sh -c 'sleep 6; exec wakelab-guest spin --threads 1 --ms 50' > /tmp/slept.out 2>&1 &
     slept=$!
-    sleep 2     # perl takes a while, and then it must sleep there
+    sleep 0.3
     echo 0 > $second
     if ! await 120 is_attached $((cpus - 1)); then
         failed "not attached on $((cpus - 1)) CPUs"

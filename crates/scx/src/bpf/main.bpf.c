@@ -123,7 +123,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 		waker = task_ctx(bpf_get_current_task_btf());
 	in->this_cpu = this_cpu;
 	/* A task that slept meanwhile may have been on a CPU that is gone. */
-	in->prev_cpu = !has_gaps || valid_cpu(prev_cpu) ? prev_cpu : this_cpu;
+	in->prev_cpu = is_gap(prev_cpu) ? this_cpu : prev_cpu;
 	in->flags = 0;
 	if (wake_flags & SCX_WAKE_SYNC)
 		in->flags |= WL_WAKE_SYNC;

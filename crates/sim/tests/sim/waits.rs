@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How long a runnable task waits (policy/wait.h): the cases in which weights alone let it wait for many seconds, and
-//! random mixes of weights and affinities.
+//! random mixes of weights, affinities and task groups.
 
 use std::env;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use wakelab_policy::{EnqueueWhy, PolicySpec};
 use wakelab_sim::{HostProfile, Observer, Scenario, run_observed};
-use wakelab_workload::Task;
+use wakelab_workload::{Group, Task};
 
 use crate::common::{HOSTS, MS, bound, compute, machine, scenario, sleep};
 
@@ -131,39 +131,62 @@ fn any_weight() -> impl Strategy<Value = u32> {
     prop_oneof![Just(IDLE), Just(NICE_19), Just(1024), Just(NICE_MINUS_20), IDLE..=NICE_MINUS_20]
 }
 
-/// A task of any weight that computes all the time, or sleeps in between, on some of 4 CPUs.
+/// A task of any weight that computes all the time, or sleeps in between, on some of 4 CPUs, in one of 3 groups or none.
 fn any_task() -> impl Strategy<Value = Task> {
     let program = (any::<bool>(), 1..20u64, 1..40u64);
-    (any_weight(), 1..16u32, program, 0..100u64).prop_map(
-        |(weight, mask, (sleeps, work_ms, sleep_ms), start)| {
+    let group = prop::option::of(0..3u32);
+    (any_weight(), 1..16u32, program, 0..100u64, group).prop_map(
+        |(weight, mask, (sleeps, work_ms, sleep_ms), start, group)| {
             let cpus: Vec<u32> = (0..4).filter(|cpu| mask >> cpu & 1 != 0).collect();
             let mut program = vec![compute(3_600_000 * MS)];
             if sleeps {
                 program = [compute(work_ms * MS), sleep(sleep_ms * MS)].repeat(200);
             }
-            Task { weight, start_ns: start * MS, ..bound(&cpus, program) }
+            Task { weight, group, start_ns: start * MS, ..bound(&cpus, program) }
         },
     )
+}
+
+/// The shares of 3 groups, of which the last may be in the first: of a `cpu.weight` of 1 to 10,000; or no groups.
+fn any_groups() -> impl Strategy<Value = Vec<Group>> {
+    let shares = prop_oneof![Just(10u32), Just(1024), Just(102_400), 10..=102_400u32];
+    let groups = (prop::collection::vec(shares, 3), prop::option::of(Just(0)));
+    let named = |(shares, outer): (Vec<u32>, Option<u32>)| {
+        let parent = |group: usize| outer.filter(|_| group == 2);
+        let group =
+            |(number, shares)| Group { name: "g".into(), parent: parent(number), shares, quota: None };
+        shares.into_iter().enumerate().map(group).collect()
+    };
+    prop_oneof![Just(Vec::new()), groups.prop_map(named)]
 }
 
 fn any_policy() -> impl Strategy<Value = PolicySpec> {
     let named: Vec<PolicySpec> = PolicySpec::named().iter().map(|named| named.spec.clone()).collect();
     let more = ["linux-6.12+queue=fair-2023", "linux-6.12+queue=fair-2024", "linux-6.12+queue=fair-2025"];
-    let exact = ["wakelab+groups=exact", "wakelab+groups=shares"];
-    let others = more.into_iter().chain(exact).map(|text| text.parse().unwrap());
+    let groups = ["wakelab+groups=shares", "wakelab+groups=load", "linux-6.12+queue=fair-2024+groups=queues"];
+    let others = more.into_iter().chain(groups).map(|text| text.parse().unwrap());
     prop::sample::select(named.into_iter().chain(others).collect::<Vec<_>>())
 }
 
-/// 64 mixes, or as many as the environment's MIXES says.
+/// 300 mixes, or as many as the environment's MIXES says.
 #[test]
 fn in_a_random_mix_no_task_waits_for_longer_than_two_seconds() {
-    let cases = env::var("MIXES").map_or(64, |mixes| mixes.parse().expect("a number of mixes"));
-    let mix = (prop::collection::vec(any_task(), 2..100), any_policy(), prop::sample::select(&HOSTS[..]));
+    let cases = env::var("MIXES").map_or(300, |mixes| mixes.parse().expect("a number of mixes"));
+    let tasks = prop::collection::vec(any_task(), 2..100);
+    let mix = (tasks, any_groups(), any_policy(), prop::sample::select(&HOSTS[..]));
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let result = TestRunner::new(config).run(&mix, |(tasks, policy, host)| {
-        let number = tasks.len();
-        let longest_ns = longest_wait_ns(&on(4, tasks, &bounded(&policy), host, 6_000 * MS), 1);
-        prop_assert!(longest_ns <= LONGEST_NS, "{number} tasks under {policy}, {host:?}: {longest_ns} ns");
+    let result = TestRunner::new(config).run(&mix, |(mut tasks, groups, policy, host)| {
+        let number = (tasks.len(), groups.len());
+        if groups.is_empty() {
+            tasks.iter_mut().for_each(|task| task.group = None);
+        }
+        let mut scenario = on(4, tasks, &bounded(&policy), host, 6_000 * MS);
+        scenario.workload_mut().groups = groups;
+        let longest_ns = longest_wait_ns(&scenario, 1);
+        prop_assert!(
+            longest_ns <= LONGEST_NS,
+            "{number:?} tasks and groups under {policy}, {host:?}: {longest_ns} ns"
+        );
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
