@@ -131,7 +131,7 @@ fn any_weight() -> impl Strategy<Value = u32> {
     prop_oneof![Just(IDLE), Just(NICE_19), Just(1024), Just(NICE_MINUS_20), IDLE..=NICE_MINUS_20]
 }
 
-/// A task of any weight that computes all the time, or sleeps in between, on some of 4 CPUs, in one of 3 groups or none.
+/// A task of any weight that computes all the time, or sleeps in between, on some of 4 CPUs, in a group or none.
 fn any_task() -> impl Strategy<Value = Task> {
     let program = (any::<bool>(), 1..20u64, 1..40u64);
     let group = prop::option::of(0..3u32);
