@@ -98,27 +98,28 @@ WL_INLINE void wl_find_compares(struct wl_policy *p, u32 cpu, struct wl_level_st
 WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		       struct wl_dispatch_out *out WL_ARG)
 {
-	u32 nr_levels = p->topo.nr_levels, looks, found = 0, i;
 	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
+	u32 i;
 
 	wl_not_taken(p, s->to);
 	wl_read_cpu(p, &out->reads, s->to, wl_distance(p, cpu, s->to));
 	wl_stats_clear(&s->own);
 	s->overloaded = wl_stats_add(p, &s->own, s->to, 0);
 	s->push_level = 0;
-	looks = s->own.nr			    ? WL_LOOKS_BUSY
-		: out->why == WL_BALANCE_NEWLY_IDLE ? WL_LOOKS_NEWLY
-						    : WL_LOOKS_IDLE;
-	wl_for (i, 1, nr_levels) {
+	s->found = 0;
+	s->looks = s->own.nr			       ? WL_LOOKS_BUSY
+		   : out->why == WL_BALANCE_NEWLY_IDLE ? WL_LOOKS_NEWLY
+						       : WL_LOOKS_IDLE;
+	wl_for (i, 1, p->topo.nr_levels) {
 		if (!(levels >> i))
 			break;
-		wl_find_begins(p, s, i, looks);
+		wl_find_begins(p, s, i, s->looks);
 		wl_sum_groups(p, cpu, i, &out->reads);
 		s->max_load = 0;
 		if (levels >> i & 1)
-			wl_find_compares(p, cpu, s, looks);
+			wl_find_compares(p, cpu, s, s->looks);
 		if (s->max_load && s->busiest.cpu >= 0) {
-			found = i;
+			s->found = i;
 			out->what = WL_DISPATCH_PULL;
 			out->cpu = s->busiest.cpu;
 			out->level = i;
@@ -138,11 +139,11 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 		wl_stats_widen(s);
 	}
 	/* A CPU may get its second task just now; then a mark or a kick will find it. */
-	if (!found && !s->overloaded && s->own.weight == p->topo.nr_cpus) {
+	if (!s->found && !s->overloaded && s->own.weight == p->topo.nr_cpus) {
 		wl_write_once(p->overloaded, 0);
 		wl_line_written(p, WL_LINE_OVERLOADED);
 	}
-	return found;
+	return s->found;
 }
 
 /*
@@ -178,11 +179,12 @@ WL_FN int wl_find_for_all(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 			  struct wl_dispatch_out *out WL_ARG)
 {
 	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
-	u64 next_ns = now_ns + WL_TIMES_MOST_NS, due_ns;
-	u32 nr_cpus = p->topo.nr_cpus, i, other, levels, level = 0;
+	u32 i, other, levels, level = 0;
+	u64 due_ns;
 
-	wl_for (i, 0, nr_cpus) {
-		other = wl_wrap(cpu + i, nr_cpus);
+	s->next_ns = now_ns + WL_TIMES_MOST_NS;
+	wl_for (i, 0, p->topo.nr_cpus) {
+		other = wl_wrap(cpu + i, p->topo.nr_cpus);
 		if (!wl_looks_idle(p, other))
 			continue;
 		if (now_ns >= wl_read_once(wl_cpu_of(p, other)->times.next_ns)) {
@@ -200,17 +202,17 @@ WL_FN int wl_find_for_all(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 				wl_find_pushes(p, s, out);
 			}
 			if (level || out->push_cpu >= 0) {
-				next_ns = now_ns;
+				s->next_ns = now_ns;
 				if (other != cpu)
 					level = 0;
 				break;
 			}
 		}
 		due_ns = wl_read_once(wl_cpu_of(p, other)->times.next_ns);
-		if (due_ns < next_ns)
-			next_ns = due_ns;
+		if (due_ns < s->next_ns)
+			s->next_ns = due_ns;
 	}
-	wl_write_once(p->times.next_ns, next_ns);
+	wl_write_once(p->times.next_ns, s->next_ns);
 	wl_line_written(p, WL_LINE_TIMES);
 	s->to = cpu;
 	return level;

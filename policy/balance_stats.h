@@ -172,6 +172,29 @@ WL_INLINE void wl_stats_close(struct wl_policy *p, struct wl_level_stats *s)
 	wl_stats_clear(&s->group);
 }
 
+/* The domain of s->to at `level`, its own group, and empty sums. */
+WL_INLINE void wl_sum_begins(struct wl_policy *p, struct wl_level_stats *s, u32 level)
+{
+	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
+	u32 dom = wl_entry(lv->dom_of, s->to), own = wl_entry(groups->dom_of, s->to);
+	u32 own_span = wl_entry(groups->weight, own);
+
+	s->domain[0] = wl_entry(lv->first, dom);
+	s->domain[1] = wl_entry(lv->weight, dom);
+	s->start = wl_entry(groups->first, own) + own_span - s->domain[0];
+	s->left = s->domain[1] - own_span;
+	s->own_group = own;
+	s->last_group = own;
+	s->dist = 0;
+	wl_stats_clear(&s->group);
+	wl_stats_clear(&s->busiest);
+	s->others_load = 0;
+	s->others_nr = 0;
+	s->others_idle = 0;
+	s->others_weight = 0;
+	s->others_capacity = 0;
+}
+
 /*
  * Reads all groups of the domain at `level` except the own one, in ring order from that one on, and
  * sums them up in the wl_level_stats of cpu, which reads. The own group is that of s->to.
@@ -180,33 +203,23 @@ WL_FN int wl_sum_groups(struct wl_policy *p WL_ARG, u32 cpu, u32 level,
 			struct wl_reads *reads WL_ARG)
 {
 	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
-	struct wl_level *lv = wl_level_of(p, level), *groups = wl_level_of(p, level - 1);
-	u32 dom = wl_entry(lv->dom_of, s->to), own = wl_entry(groups->dom_of, s->to);
-	u32 first = wl_entry(lv->first, dom), span = wl_entry(lv->weight, dom);
-	u32 own_span = wl_entry(groups->weight, own);
-	u32 start = wl_entry(groups->first, own) + own_span - first;
-	u32 nr = span - own_span, last = own, dist = 0, i, other, group;
+	u32 i, other, group;
 
-	wl_stats_clear(&s->group);
-	wl_stats_clear(&s->busiest);
-	s->others_load = 0;
-	s->others_nr = 0;
-	s->others_idle = 0;
-	s->others_weight = 0;
-	s->others_capacity = 0;
-	wl_for (i, 0, nr) {
-		other = wl_entry(groups->cpus, first + wl_wrap(start + i, span));
-		group = wl_entry(groups->dom_of, other);
-		if (group != last) {
-			if (last != own)
+	wl_sum_begins(p, s, level);
+	wl_for (i, 0, s->left) {
+		other = wl_entry(wl_level_of(p, level - 1)->cpus,
+				 s->domain[0] + wl_wrap(s->start + i, s->domain[1]));
+		group = wl_entry(wl_level_of(p, level - 1)->dom_of, other);
+		if (group != s->last_group) {
+			if (s->last_group != s->own_group)
 				wl_stats_close(p, s);
-			last = group;
-			dist = wl_distance(p, cpu, other);
+			s->last_group = group;
+			s->dist = wl_distance(p, cpu, other);
 		}
-		wl_read_cpu(p, reads, other, dist);
+		wl_read_cpu(p, reads, other, s->dist);
 		s->overloaded |= wl_stats_add(p, &s->group, other, s->avoid);
 	}
-	if (last != own)
+	if (s->last_group != s->own_group)
 		wl_stats_close(p, s);
 	return 0;
 }

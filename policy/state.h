@@ -358,6 +358,16 @@ struct wl_level_stats {
 	u32 may_push;	/* if nothing waits there, the task that runs may move */
 	u32 push_level; /* where a running task should move; 0: nowhere */
 	s32 push_cpu;	/* the CPU where it runs */
+	/* Where the sums are; here, because a stack of 512 bytes has no room for it. */
+	u32 looks;     /* enum wl_looks */
+	u32 domain[2]; /* the domain's place in the level's CPUs: its first one, their number */
+	u32 start;     /* the first CPU after the own group, in the domain */
+	u32 left;      /* CPUs outside the own group */
+	u32 own_group;
+	u32 last_group;
+	u32 dist;    /* from the CPU that reads to the group in progress */
+	u32 found;   /* the level at which something should be pulled, or 0 */
+	u64 next_ns; /* when the next of the CPUs looked at so far is due */
 };
 
 /* What one call needs and no stack has room for; only the CPU that makes the call touches it. */

@@ -200,8 +200,8 @@ fn machines_of_the_published_tables_have_their_shapes() {
         let topology = Machine::preset(name).unwrap().topology;
         assert_eq!(topology.llc_cpus(8), (8..16).chain(136..144).collect::<Vec<u32>>());
         let per_socket = nodes / 2;
-        assert_eq!(topology.distance(0, 63), [Node, Numa1, Numa1][per_socket as usize / 2]);
-        assert_eq!(topology.distance(63, 64), [Numa1, Numa2, Numa2][per_socket as usize / 2]);
+        assert_eq!(topology.distance(0, 63), [Node, Numa1, Numa1][per_socket / 2]);
+        assert_eq!(topology.distance(63, 64), [Numa1, Numa2, Numa2][per_socket / 2]);
     }
     assert_eq!((sizes("kunpeng920-1n32c"), sizes("kunpeng920-2n64c")), ((32, 1, 1), (64, 2, 1)));
     assert_eq!(sizes("xeon-1s56c2t"), (112, 1, 2));

@@ -298,15 +298,13 @@ impl Tables {
     }
 }
 
+/// Moves figures of CPUs to other numbers; the second function has the figure of each gap.
+type Spread<'a> = dyn Fn(&[u16], &dyn Fn(usize) -> u16) -> Vec<u16> + 'a;
+
 impl Level {
     /// The level with other numbers of its CPUs; each of the `gaps` is a separate domain, after all others. Their
     /// groups are not set yet.
-    fn numbered(
-        &self,
-        numbers: &[u16],
-        gaps: &[u16],
-        spread: &dyn Fn(&[u16], &dyn Fn(usize) -> u16) -> Vec<u16>,
-    ) -> Level {
+    fn numbered(&self, numbers: &[u16], gaps: &[u16], spread: &Spread<'_>) -> Level {
         let (cpus, domains) = (self.cpus.len(), self.first.len());
         let mut made = self.clone();
         made.dom_of = spread(&self.dom_of, &|gap| (domains + gap) as u16);

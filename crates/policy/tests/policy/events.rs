@@ -111,7 +111,7 @@ impl World {
             Event::Idle(cpu) => policy.idle(number(cpu), now_ns),
             Event::Enqueue(task, cpu, why) => {
                 let enqueue = policy.enqueue(&mut tasks[task], number(cpu), EnqueueWhy::ALL[why], now_ns);
-                answer = (enqueue.cpu as i32, enqueue.key);
+                answer = (enqueue.cpu, enqueue.key);
             }
             Event::Running(task, cpu) => policy.running(&mut tasks[task], number(cpu), now_ns),
             Event::Stopping(task, runnable) => policy.stopping(&mut tasks[task], 0, now_ns, runnable),
