@@ -54,8 +54,8 @@ WL_INLINE u32 wl_balance_patience(u32 kind)
 	return kind < WL_DIST_CLS ? 0 : kind <= WL_DIST_NODE ? 1 : 2;
 }
 
-/* Prepares s for summing up a level for a CPU in the state `looks`. */
-WL_INLINE void wl_find_begins(struct wl_policy *p, struct wl_level_stats *s, u32 level, u32 looks)
+/* Prepares s for summing up a level. */
+WL_INLINE void wl_find_begins(struct wl_policy *p, struct wl_level_stats *s, u32 level)
 {
 	struct wl_level *lv = wl_level_of(p, level);
 	u32 inner = wl_level_of(p, level - 1)->kind;
@@ -65,7 +65,7 @@ WL_INLINE void wl_find_begins(struct wl_policy *p, struct wl_level_stats *s, u32
 	/* Since 5.10 nodes need no larger difference. */
 	if (wl_axis(p, balance) >= WL_BALANCING_5_12 && s->percent > 117)
 		s->percent = 117;
-	s->by_tasks = wl_axis(p, balance) == WL_BALANCING_LOAD && looks != WL_LOOKS_BUSY &&
+	s->by_tasks = wl_axis(p, balance) == WL_BALANCING_LOAD && s->looks != WL_LOOKS_BUSY &&
 		      wl_is_cluster_split(p, level);
 	/* In 4.15 the LLCs of a node do not spread. */
 	s->prefers = level > 1 && inner <= WL_DIST_NODE &&
@@ -74,18 +74,18 @@ WL_INLINE void wl_find_begins(struct wl_policy *p, struct wl_level_stats *s, u32
 }
 
 /* What s->to should pull at the level that cpu has summed up. */
-WL_INLINE void wl_find_compares(struct wl_policy *p, u32 cpu, struct wl_level_stats *s, u32 looks)
+WL_INLINE void wl_find_compares(struct wl_policy *p, u32 cpu)
 {
 	switch (wl_axis(p, balance)) {
 	case WL_BALANCING_4_15:
-		wl_compare_4_15(p, cpu, looks);
+		wl_compare_4_15(p, cpu);
 		return;
 	case WL_BALANCING_5_12:
 	case WL_BALANCING_6_12:
-		wl_compare_5_12(p, cpu, looks);
+		wl_compare_5_12(p, cpu);
 		return;
 	default:
-		wl_compare_loads(p, cpu, s, looks != WL_LOOKS_BUSY);
+		wl_compare_loads(p, cpu);
 	}
 }
 
@@ -113,11 +113,11 @@ WL_FN int wl_find_pull(struct wl_policy *p WL_ARG, u32 cpu, u32 levels,
 	wl_for (i, 1, p->topo.nr_levels) {
 		if (!(levels >> i))
 			break;
-		wl_find_begins(p, s, i, s->looks);
+		wl_find_begins(p, s, i);
 		wl_sum_groups(p, cpu, i, &out->reads);
 		s->max_load = 0;
 		if (levels >> i & 1)
-			wl_find_compares(p, cpu, s, s->looks);
+			wl_find_compares(p, cpu);
 		if (s->max_load && s->busiest.cpu >= 0) {
 			s->found = i;
 			out->what = WL_DISPATCH_PULL;

@@ -61,8 +61,8 @@ WL_INLINE u64 wl_above_capacity(const struct wl_group_stats *busiest)
 		       : ~0ULL >> 16;
 }
 
-/* What s->to should pull at the level that cpu has summed up; looks: enum wl_looks. */
-WL_FN int wl_compare_4_15(struct wl_policy *p WL_ARG, u32 cpu, u32 looks)
+/* What s->to should pull at the level that cpu has summed up. */
+WL_FN int wl_compare_4_15(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
 	struct wl_group_stats *own = &s->own, *busiest = &s->busiest;
@@ -76,11 +76,11 @@ WL_FN int wl_compare_4_15(struct wl_policy *p WL_ARG, u32 cpu, u32 looks)
 	s->may_push = 1;
 	if (!busiest->nr)
 		return 0;
-	if (looks == WL_LOOKS_BUSY || !wl_group_has_room(own, s->percent) ||
+	if (s->looks == WL_LOOKS_BUSY || !wl_group_has_room(own, s->percent) ||
 	    busiest->type != WL_GROUP_OVERLOADED) {
 		if (here >= there || here >= mean)
 			return 0;
-		if (looks == WL_LOOKS_IDLE
+		if (s->looks == WL_LOOKS_IDLE
 			    ? busiest->type != WL_GROUP_OVERLOADED && own->idle <= busiest->idle + 1
 			    : 100 * there <= s->percent * here)
 			return 0;

@@ -51,7 +51,7 @@ WL_INLINE u32 wl_numa_may_differ(struct wl_policy *p, const struct wl_level_stat
 }
 
 /* The number of tasks that a group with room should pull. */
-WL_INLINE u32 wl_spare_tasks(struct wl_policy *p, const struct wl_level_stats *s, u32 looks)
+WL_INLINE u32 wl_spare_tasks(struct wl_policy *p, const struct wl_level_stats *s)
 {
 	const struct wl_group_stats *own = &s->own, *busiest = &s->busiest;
 	u32 mine, theirs, tasks;
@@ -59,7 +59,7 @@ WL_INLINE u32 wl_spare_tasks(struct wl_policy *p, const struct wl_level_stats *s
 	if (wl_group_is_taken(busiest))
 		return busiest->cpu_queued;
 	if (busiest->type == WL_GROUP_OVERLOADED && s->level > p->topo.llc_level)
-		return own->idle || looks == WL_LOOKS_BUSY ? own->idle : 1;
+		return own->idle || s->looks == WL_LOOKS_BUSY ? own->idle : 1;
 	if (busiest->weight == 1 || s->prefers) {
 		mine = own->nr;
 		theirs = busiest->nr;
@@ -90,8 +90,8 @@ WL_INLINE u64 wl_full_load(struct wl_policy *p, const struct wl_level_stats *s)
 	return above < lack ? above : lack;
 }
 
-/* What s->to should pull at the level that cpu has summed up; looks: enum wl_looks. */
-WL_FN int wl_compare_5_12(struct wl_policy *p WL_ARG, u32 cpu, u32 looks)
+/* What s->to should pull at the level that cpu has summed up. */
+WL_FN int wl_compare_5_12(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
 	struct wl_group_stats *own = &s->own, *busiest = &s->busiest;
@@ -104,14 +104,14 @@ WL_FN int wl_compare_5_12(struct wl_policy *p WL_ARG, u32 cpu, u32 looks)
 		return 0;
 	if (!(s->prefers && type == WL_GROUP_SPARE && busiest->nr > own->nr + 1) &&
 	    busiest->type != WL_GROUP_OVERLOADED &&
-	    (looks == WL_LOOKS_BUSY || (busiest->weight > 1 && own->idle <= busiest->idle + 1) ||
+	    (s->looks == WL_LOOKS_BUSY || (busiest->weight > 1 && own->idle <= busiest->idle + 1) ||
 	     busiest->nr == 1))
 		return 0;
 	if (type != WL_GROUP_SPARE) {
 		s->max_load = wl_full_load(p, s);
 		return 0;
 	}
-	s->max_tasks = wl_spare_tasks(p, s, looks);
+	s->max_tasks = wl_spare_tasks(p, s);
 	s->max_load = s->max_tasks ? WL_ANY_LOAD : 0;
 	s->may_push = 1;
 	return 0;

@@ -64,20 +64,23 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_level_s
 	return wl_groups_small_pull(p, cpu, own, own_mean, amount, task);
 }
 
-/* What cpu should pull at the level that it has summed up. */
-WL_INLINE void wl_compare_loads(struct wl_policy *p, u32 cpu, struct wl_level_stats *s, u32 idle)
+/* What s->to should pull at the level that cpu has summed up. */
+WL_FN int wl_compare_loads(struct wl_policy *p WL_ARG, u32 cpu)
 {
+	struct wl_level_stats *s = wl_level_stats_of(p, cpu);
+
 	s->max_tasks = WL_MOVE_TASKS_MAX;
 	s->max_load = 0;
 	s->may_push = 0;
 	if (!s->by_tasks) {
-		s->max_load = wl_imbalance(p, cpu, s, idle);
-		return;
+		s->max_load = wl_imbalance(p, cpu, s, s->looks != WL_LOOKS_BUSY);
+		return 0;
 	}
 	/* The number of tasks limits the pull, not their load. */
 	s->max_tasks = wl_cluster_excess(s->busiest.nr, s->own.nr);
 	if (s->busiest.cpu >= 0 && s->max_tasks)
 		s->max_load = s->busiest.cpu_load;
+	return 0;
 }
 
 #endif /* WL_BALANCE_LOAD_H */
