@@ -193,10 +193,7 @@ WL_FN int wl_find_for_all(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 			level = levels ? wl_find_pull(p, cpu, levels, out) : 0;
 			wl_times_looked(p, other, levels, level);
 			if (level && other != cpu) {
-				wl_write_once(wl_cpu_of(p, other)->balance_marked,
-					      wl_read_once(wl_cpu_of(p, other)->balance_marked) |
-						      1u << (level & 31));
-				wl_wrote_cpu(p, other);
+				wl_mark_levels(p, other, 1u << (level & 31));
 				wl_write_once(p->times.wanted, other + 1);
 			} else if (!level && levels) {
 				wl_find_pushes(p, s, out);
@@ -258,16 +255,13 @@ WL_FN int wl_balance_stand_in(struct wl_policy *p WL_ARG, const struct wl_task *
 WL_INLINE void wl_balance_hand_over(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
 {
 	struct wl_tried *tried = &wl_cpu_of(p, cpu)->tried;
-	u32 to = wl_get(tried->to), marks;
+	u32 to = wl_get(tried->to);
 
 	if (!to)
 		return;
 	tried->to = 0;
 	wl_read_cpu(p, &out->reads, to - 1, wl_distance(p, cpu, to - 1));
-	marks = wl_read_once(wl_cpu_of(p, to - 1)->balance_marked);
-	wl_write_once(wl_cpu_of(p, to - 1)->balance_marked,
-		      marks | 1u << (wl_get(tried->level) & 31));
-	wl_wrote_cpu(p, to - 1);
+	wl_mark_levels(p, to - 1, 1u << (wl_get(tried->level) & 31));
 }
 
 /* Looks for what cpu should pull because of its marks. Returns the level, or 0. */
@@ -437,11 +431,8 @@ WL_INLINE void wl_balance_mark_load(struct wl_policy *p, u32 cpu, u64 now_ns)
 		next_ns = wl_get(c->next_balance_ns[index & (WL_MAX_LEVELS - 1)]);
 		if (next_ns && now_ns < next_ns)
 			continue;
-		if (next_ns) {
-			wl_write_once(c->balance_marked,
-				      wl_get(c->balance_marked) | 1u << (i & 31));
-			wl_wrote_cpu(p, cpu);
-		}
+		if (next_ns)
+			wl_mark_levels(p, cpu, 1u << (i & 31));
 		c->next_balance_ns[index & (WL_MAX_LEVELS - 1)] = now_ns + interval_ns;
 	}
 }
@@ -456,11 +447,8 @@ WL_INLINE void wl_balance_mark(struct wl_policy *p, u32 cpu, u64 now_ns)
 		return;
 	}
 	due = wl_times_due(p, cpu, now_ns, 1);
-	if (!due)
-		return;
-	wl_write_once(wl_cpu_of(p, cpu)->balance_marked,
-		      wl_read_once(wl_cpu_of(p, cpu)->balance_marked) | due);
-	wl_wrote_cpu(p, cpu);
+	if (due)
+		wl_mark_levels(p, cpu, due);
 }
 
 /* Asks cpu to pull from `from`: at its next dispatch it balances at every level. */

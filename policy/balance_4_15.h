@@ -68,8 +68,8 @@ WL_FN int wl_compare_4_15(struct wl_policy *p WL_ARG, u32 cpu)
 	struct wl_group_stats *own = &s->own, *busiest = &s->busiest;
 	u64 here = wl_mean_1024(own->load, own->capacity);
 	u64 there = wl_mean_1024(busiest->load, busiest->capacity);
-	u64 mean = wl_mean_1024(own->load + s->others_load, own->capacity + s->others_capacity);
-	u64 task = wl_div(busiest->load, busiest->nr), above, lack, amount = 0;
+	u64 mean = wl_domain_mean_1024(s), most = there, amount;
+	u64 task = wl_div(busiest->load, busiest->nr);
 
 	s->max_tasks = WL_MOVE_TASKS_MAX;
 	s->max_load = 0;
@@ -85,16 +85,11 @@ WL_FN int wl_compare_4_15(struct wl_policy *p WL_ARG, u32 cpu)
 			    : 100 * there <= s->percent * here)
 			return 0;
 	}
-	if (there > mean && here < mean) {
-		above = there - mean;
-		if (busiest->type == WL_GROUP_OVERLOADED &&
-		    wl_group_type_of(p, own, s->percent) == WL_GROUP_OVERLOADED &&
-		    wl_above_capacity(busiest) < above)
-			above = wl_above_capacity(busiest);
-		above = above * busiest->capacity >> 20;
-		lack = (mean - here) * own->capacity >> 20;
-		amount = above < lack ? above : lack;
-	}
+	if (busiest->type == WL_GROUP_OVERLOADED &&
+	    wl_group_type_of(p, own, s->percent) == WL_GROUP_OVERLOADED &&
+	    mean + wl_above_capacity(busiest) < there)
+		most = mean + wl_above_capacity(busiest);
+	amount = wl_evening_load(s, here, most, mean);
 	if (amount < task && wl_is_worth_a_task(s, task))
 		amount = task;
 	s->max_load = amount;

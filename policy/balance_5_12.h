@@ -77,17 +77,14 @@ WL_INLINE u64 wl_full_load(struct wl_policy *p, const struct wl_level_stats *s)
 	const struct wl_group_stats *own = &s->own, *busiest = &s->busiest;
 	u64 here = wl_mean_1024(own->load, own->capacity);
 	u64 there = wl_mean_1024(busiest->load, busiest->capacity);
-	u64 mean = wl_mean_1024(own->load + s->others_load, own->capacity + s->others_capacity);
-	u64 above, lack;
+	u64 mean = wl_domain_mean_1024(s);
 
 	if (here >= there || here >= mean || there <= mean)
 		return 0;
 	if (wl_group_type_of(p, own, s->percent) == WL_GROUP_OVERLOADED &&
 	    100 * there <= s->percent * here)
 		return 0;
-	above = (there - mean) * busiest->capacity >> 20;
-	lack = (mean - here) * own->capacity >> 20;
-	return above < lack ? above : lack;
+	return wl_evening_load(s, here, there, mean);
 }
 
 /* What s->to should pull at the level that cpu has summed up. */

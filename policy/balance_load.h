@@ -42,11 +42,9 @@ WL_INLINE u64 wl_imbalance(struct wl_policy *p, u32 cpu, const struct wl_level_s
 	const struct wl_group_stats *own = &s->own, *busiest = &s->busiest;
 	u64 own_mean = wl_mean_1024(own->load, own->capacity);
 	u64 busiest_mean = wl_mean_1024(busiest->load, busiest->capacity);
-	u64 mean = wl_mean_1024(own->load + s->others_load, own->capacity + s->others_capacity);
-	u64 excess = busiest_mean > mean ? (busiest_mean - mean) * busiest->capacity >> 20 : 0;
-	u64 lack = mean > own_mean ? (mean - own_mean) * own->capacity >> 20 : 0;
-	u64 amount = excess < lack ? excess : lack,
-	    task = wl_div(busiest->cpu_load, busiest->cpu_nr);
+	u64 mean = wl_domain_mean_1024(s);
+	u64 amount = wl_evening_load(s, own_mean, busiest_mean, mean);
+	u64 task = wl_div(busiest->cpu_load, busiest->cpu_nr);
 	u32 forced = idle && own->nr < own->weight &&
 		     (busiest->nr > busiest->weight || busiest->cpu_capacity == WL_TAKEN_CAPACITY);
 

@@ -87,6 +87,24 @@ WL_INLINE u64 wl_mean_1024(u64 load, u32 capacity)
 	return wl_div(load << 20, capacity);
 }
 
+/* The average of the whole domain. */
+WL_INLINE u64 wl_domain_mean_1024(const struct wl_level_stats *s)
+{
+	return wl_mean_1024(s->own.load + s->others_load, s->own.capacity + s->others_capacity);
+}
+
+/*
+ * The smaller of two loads, by averages: what brings the own group (here) up to the domain's mean,
+ * and what brings the busiest one (there) down to it.
+ */
+WL_INLINE u64 wl_evening_load(const struct wl_level_stats *s, u64 here, u64 there, u64 mean)
+{
+	u64 excess = there > mean ? (there - mean) * s->busiest.capacity >> 20 : 0;
+	u64 lack = mean > here ? (mean - here) * s->own.capacity >> 20 : 0;
+
+	return excess < lack ? excess : lack;
+}
+
 /* ------------------------------------------------------------------ types */
 
 /* Has the group room for a task? */

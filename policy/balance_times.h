@@ -36,6 +36,14 @@
 /* A bit of balance_marked, where no level has one: the CPU balances for all idle ones. */
 #define WL_MARK_FOR_ALL 1u
 
+/* Marks levels, as bits, that a CPU should balance at its next dispatch. */
+WL_INLINE void wl_mark_levels(struct wl_policy *p, u32 cpu, u32 levels)
+{
+	wl_write_once(wl_cpu_of(p, cpu)->balance_marked,
+		      wl_read_once(wl_cpu_of(p, cpu)->balance_marked) | levels);
+	wl_wrote_cpu(p, cpu);
+}
+
 /* The interval of a level of cpu, with `span` CPUs. */
 WL_INLINE u64 wl_times_interval_ns(struct wl_policy *p, u32 cpu, u32 level, u32 span, u32 busy)
 {
@@ -179,9 +187,7 @@ WL_FN int wl_times_kick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns,
 	if (found < 0)
 		return found;
 	wl_read_cpu(p, reads, found, wl_distance(p, cpu, found));
-	wl_write_once(wl_cpu_of(p, found)->balance_marked,
-		      wl_read_once(wl_cpu_of(p, found)->balance_marked) | WL_MARK_FOR_ALL);
-	wl_wrote_cpu(p, found);
+	wl_mark_levels(p, found, WL_MARK_FOR_ALL);
 	return found;
 }
 
