@@ -89,7 +89,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         self.finish(ending, seed)
     }
 
-    /// Runs from boot to the end.
+    /// Runs from boot to the end. A function of its own, because it keeps more in registers without what follows it.
+    #[inline(never)]
     pub(crate) fn simulate(&mut self, limit_ns: u64) -> Result<Ending, SimError> {
         self.boot();
         let (stop_ns, stopped) = match self.workload.end {
@@ -116,8 +117,8 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
                 }
                 Some((time_ns, event)) => self.take_event(time_ns, event),
             }
-            if let Some(error) = self.error() {
-                return Err(error);
+            if self.failure.is_some() || self.ledger.checker.failure().is_some() {
+                return Err(self.error().expect("one of the two"));
             }
             self.events_left -= 1;
             if self.events_left == 0 {
@@ -158,6 +159,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         self.init_group(task);
     }
 
+    #[inline(always)]
     fn take_event(&mut self, time_ns: u64, event: Event) {
         if time_ns > self.hardware.now_ns {
             self.steps_since_ns = self.steps;

@@ -3,9 +3,10 @@
 //!
 //! A CPU has at most one end of a segment, one tick and, nearly always, one interrupt pending. So each CPU has a leaf
 //! in a tournament tree: the earliest of the three. An inner node is the lesser of its two children, and the root is
-//! the next event of all. Setting a leaf rewrites the log2(CPUs) nodes above it without a branch that depends on times;
-//! re-timing an SMT sibling does the same. Tasks' timers, of which there may be 100,000, are in a separate heap, and
-//! the policy's timer is one number, as is the next timer of bandwidth control. `next` compares them.
+//! the next event of all. Setting a leaf rewrites the nodes above it without a branch that depends on times; re-timing
+//! an SMT sibling does the same. The number of levels is a multiple of 3, so that there are four sizes of trees only.
+//! Tasks' timers, of which there may be 100,000, are in a separate heap, and the policy's timer is one number, as is
+//! the next timer of bandwidth control. The earliest of these is kept (`others`), and `next` compares it with the root.
 //!
 //! An entry is one number: 50 bits of time, 2 of class, 12 of CPU. Example with 4 CPUs: CPU 2's segment ends at 5 ns
 //! and CPU 0's at 7 ns, when an interrupt arrives at CPU 0 too. The leaves are (7, segment, 0), never, (5, segment, 2),
@@ -20,6 +21,11 @@ pub(crate) const TIME_NS_MAX: u64 = (1 << 50) - 2;
 
 const NUMBER_BITS: u32 = 12;
 const CLASS_BITS: u32 = 2;
+/// Nodes of the largest tree. An index below this number that is halved, or whose lowest bit changes, stays below it:
+/// the compiler sees that, and checks no index on the way to the root.
+const NODES: usize = 2 << NUMBER_BITS;
+/// A tree has a multiple of this number of levels below its root.
+const LEVELS: u32 = 3;
 const NEVER: u64 = u64::MAX;
 
 /// Classes, in the order in which simultaneous events happen. The policy's timer comes last, but for those of bandwidth
@@ -46,6 +52,25 @@ pub(crate) enum Event {
     QuotaTimer,
 }
 
+impl Event {
+    /// The event as one number: what it is, and of which CPU or task.
+    #[inline(always)]
+    fn code(self) -> u64 {
+        let (what, number) = match self {
+            Event::SegmentEnd(cpu) => (0, cpu),
+            Event::Ipi(cpu) => (1, cpu),
+            Event::Timer(task) => (2, task),
+            Event::Tick(cpu) => (3, cpu),
+            Event::PolicyTimer => (4, 0),
+            Event::QuotaTimer => (5, 0),
+        };
+        what << 32 | u64::from(number)
+    }
+}
+
+/// No event's code.
+const NOTHING: u64 = u64::MAX;
+
 /// A time beyond the last one means never, because no run gets there.
 fn key(time_ns: u64, class: u64, number: u32) -> u64 {
     (time_ns.min(TIME_NS_MAX + 1) << CLASS_BITS | class) << NUMBER_BITS | u64::from(number)
@@ -68,33 +93,40 @@ struct Pending {
 const NOTHING_PENDING: Pending = Pending { segment_end: NEVER, other: NEVER, ipi: NEVER, tick: NEVER };
 
 pub(crate) struct EventQueue {
+    /// The event that fired last, if it was not set again since; else `NOTHING`.
+    fired: u64,
+    /// The earliest of all timers.
+    others: u64,
     cpus: Vec<Pending>,
     /// Node 1 is the root, 2 i and 2 i + 1 are the children of i, and CPU c is leaf `leaves + c`.
-    tree: Vec<u64>,
+    tree: Box<[u64; NODES]>,
     leaves: usize,
+    /// Levels below the root.
+    levels: u32,
     /// Pending interrupts to a CPU that already has one: (CPU, entry), in no order.
     later_ipis: Vec<(u32, u64)>,
     timers: Timers,
     policy_timer: u64,
     quota_timer: u64,
-    /// The event that fired last, if it was not set again since.
-    fired: Option<Event>,
 }
 
 impl EventQueue {
     /// For at most 4,096 CPUs.
     pub(crate) fn new(nr_cpus: u32, nr_tasks: u32) -> EventQueue {
         assert!(nr_cpus <= 1 << NUMBER_BITS, "{nr_cpus} CPUs do not fit an entry");
-        let leaves = nr_cpus.next_power_of_two() as usize;
+        let levels = nr_cpus.next_power_of_two().ilog2().next_multiple_of(LEVELS).max(LEVELS);
+        let tree = vec![NEVER; NODES].into_boxed_slice();
         EventQueue {
+            fired: NOTHING,
+            others: NEVER,
             cpus: vec![NOTHING_PENDING; nr_cpus as usize],
-            tree: vec![NEVER; 2 * leaves],
-            leaves,
+            tree: tree.try_into().expect("as long as that"),
+            leaves: 1 << levels,
+            levels,
             later_ipis: Vec::new(),
             timers: Timers::new(nr_tasks),
             policy_timer: NEVER,
             quota_timer: NEVER,
-            fired: None,
         }
     }
 
@@ -129,24 +161,27 @@ impl EventQueue {
     pub(crate) fn set_timer(&mut self, task: u32, time_ns: u64) {
         self.is_set(Event::Timer(task));
         self.timers.set(task, time_ns.min(TIME_NS_MAX + 1));
+        self.find_others();
     }
 
     pub(crate) fn set_policy_timer(&mut self, time_ns: u64) {
         self.is_set(Event::PolicyTimer);
         self.policy_timer = key(time_ns, TICK, (1 << NUMBER_BITS) - 1);
+        self.find_others();
     }
 
     /// `None`: never.
     pub(crate) fn set_quota_timer(&mut self, time_ns: Option<u64>) {
         self.is_set(Event::QuotaTimer);
         self.quota_timer = time_ns.map_or(NEVER, |time_ns| key(time_ns, TICK, (1 << NUMBER_BITS) - 1));
+        self.find_others();
     }
 
     /// Any number of interrupts may be in flight to one CPU.
     pub(crate) fn push_ipi(&mut self, cpu: u32, time_ns: u64) {
-        if self.fired == Some(Event::Ipi(cpu)) {
-            self.remove(Event::Ipi(cpu));
-            self.fired = None;
+        if self.fired == Event::Ipi(cpu).code() {
+            self.remove(self.fired);
+            self.fired = NOTHING;
         }
         let new = key(time_ns, IPI, cpu);
         let first = &mut self.cpus[cpu as usize].ipi;
@@ -162,22 +197,36 @@ impl EventQueue {
     }
 
     /// The next event and its time, earliest first; `None` if there is none.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(u64, Event)> {
-        if let Some(event) = self.fired.take() {
-            self.remove(event);
+        if self.fired != NOTHING {
+            self.remove(self.fired);
         }
         let first = self.tree[1];
+        if first >= self.others {
+            return self.next_of_all();
+        }
+        let cpu = first as u32 & ((1 << NUMBER_BITS) - 1);
+        let event = match first >> NUMBER_BITS & ((1 << CLASS_BITS) - 1) {
+            SEGMENT_END => Event::SegmentEnd(cpu),
+            IPI => Event::Ipi(cpu),
+            _ => Event::Tick(cpu),
+        };
+        self.fired = event.code();
+        Some((time_ns(first), event))
+    }
+
+    /// The same if a timer is perhaps the next event. The policy's timer and the last CPU's tick may have the same key,
+    /// and the tick comes first.
+    #[inline(never)]
+    fn next_of_all(&mut self) -> Option<(u64, Event)> {
+        let first = self.tree[1];
         let timer = self.timers.first();
-        let timer_key = timer.map_or(NEVER, |(time_ns, _)| key(time_ns, TIMER, 0));
+        let timer_key = self.timer_key();
         let kernel_timer = self.policy_timer.min(self.quota_timer);
         let (key, event) = if first < timer_key && first <= kernel_timer {
             let cpu = first as u32 & ((1 << NUMBER_BITS) - 1);
-            let event = match first >> NUMBER_BITS & ((1 << CLASS_BITS) - 1) {
-                SEGMENT_END => Event::SegmentEnd(cpu),
-                IPI => Event::Ipi(cpu),
-                _ => Event::Tick(cpu),
-            };
-            (first, event)
+            (first, Event::Tick(cpu))
         } else if let Some((_, task)) = timer
             && timer_key < kernel_timer
         {
@@ -188,10 +237,20 @@ impl EventQueue {
             (self.quota_timer, Event::QuotaTimer)
         };
         if key == NEVER {
+            self.fired = NOTHING;
             return None;
         }
-        self.fired = Some(event);
+        self.fired = event.code();
         Some((time_ns(key), event))
+    }
+
+    fn timer_key(&self) -> u64 {
+        self.timers.first().map_or(NEVER, |(time_ns, _)| key(time_ns, TIMER, 0))
+    }
+
+    /// A timer changed.
+    fn find_others(&mut self) {
+        self.others = self.timer_key().min(self.policy_timer).min(self.quota_timer);
     }
 
     /// Whether nothing is pending except perhaps the policy's timer.
@@ -202,29 +261,33 @@ impl EventQueue {
     /// The event is set again: if it was the last to fire, it must not be removed.
     #[inline(always)]
     fn is_set(&mut self, event: Event) {
-        if self.fired == Some(event) {
-            self.fired = None;
+        if self.fired == event.code() {
+            self.fired = NOTHING;
         }
     }
 
-    /// An event fired and was not set again.
-    fn remove(&mut self, event: Event) {
-        match event {
-            Event::SegmentEnd(cpu) => {
-                self.cpus[cpu as usize].segment_end = NEVER;
-                self.play(cpu);
+    /// An event, by its code, fired and was not set again.
+    #[inline(never)]
+    fn remove(&mut self, code: u64) {
+        let number = code as u32;
+        if code == Event::SegmentEnd(number).code() {
+            self.cpus[number as usize].segment_end = NEVER;
+            self.play(number);
+        } else if code == Event::Ipi(number).code() {
+            self.cpus[number as usize].ipi = self.take_later_ipi(number);
+            self.play(number);
+        } else if code == Event::Tick(number).code() {
+            self.cpus[number as usize].tick = NEVER;
+            self.play(number);
+        } else {
+            if code == Event::Timer(number).code() {
+                self.timers.remove(number);
+            } else if code == Event::PolicyTimer.code() {
+                self.policy_timer = NEVER;
+            } else {
+                self.quota_timer = NEVER;
             }
-            Event::Ipi(cpu) => {
-                self.cpus[cpu as usize].ipi = self.take_later_ipi(cpu);
-                self.play(cpu);
-            }
-            Event::Tick(cpu) => {
-                self.cpus[cpu as usize].tick = NEVER;
-                self.play(cpu);
-            }
-            Event::Timer(task) => self.timers.remove(task),
-            Event::PolicyTimer => self.policy_timer = NEVER,
-            Event::QuotaTimer => self.quota_timer = NEVER,
+            self.find_others();
         }
     }
 
@@ -248,16 +311,25 @@ impl EventQueue {
     #[inline(always)]
     fn play_leaf(&mut self, cpu: u32) {
         let pending = &self.cpus[cpu as usize];
-        let mut winner = pending.segment_end.min(pending.other);
-        let tree = self.tree.as_mut_slice();
-        // The length is a power of two: a masked index needs no check.
-        let mask = tree.len() - 1;
-        let mut node = self.leaves + cpu as usize;
-        tree[node & mask] = winner;
-        while node > 1 {
-            winner = winner.min(tree[(node ^ 1) & mask]);
-            node >>= 1;
-            tree[node & mask] = winner;
+        let winner = pending.segment_end.min(pending.other);
+        let leaf = (self.leaves + cpu as usize) % NODES;
+        self.tree[leaf] = winner;
+        // No loop, because in a loop the compiler makes branches of these comparisons, which nobody can predict.
+        match self.levels {
+            ..=3 => self.climb::<3>(leaf, winner),
+            ..=6 => self.climb::<6>(leaf, winner),
+            ..=9 => self.climb::<9>(leaf, winner),
+            _ => self.climb::<12>(leaf, winner),
+        }
+    }
+
+    /// Rewrites the nodes above a leaf, which is `LEVELS` below the root.
+    #[inline(always)]
+    fn climb<const LEVELS: u32>(&mut self, mut node: usize, mut winner: u64) {
+        for _ in 0..LEVELS {
+            winner = winner.min(self.tree[node ^ 1]);
+            node /= 2;
+            self.tree[node] = winner;
         }
     }
 }
