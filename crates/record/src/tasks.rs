@@ -93,11 +93,15 @@ pub(crate) fn numbered(folder: &Path) -> Vec<u32> {
     numbers
 }
 
-/// Reads proc_pid_stat(5), where the name stands in brackets and may hold anything, and proc_pid_status(5).
+/// Reads proc_pid_stat(5), where the name stands in brackets and may hold anything, and proc_pid_status(5). Returns
+/// `None` for a task that has exited: it does nothing any more, and with version 1 of control groups it is in the root.
 fn task(process: u32, stat: &str, status: &str, cgroup: &str) -> Option<Task> {
     let (before, after) = stat.rsplit_once(") ")?;
     let comm = before.split_once('(')?.1;
     let words: Vec<&str> = after.split_whitespace().collect();
+    if matches!(words.first(), Some(&("Z" | "X"))) {
+        return None;
+    }
     // Fields 19, 40 and 41; `after` begins with field 3.
     let field = |number: usize| words.get(number - 3).copied();
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -249,6 +253,12 @@ mod tests {
         };
         assert_eq!(migration(), expected);
         assert_eq!(task(18, "18 (x", STATUS, "/"), None);
+    }
+
+    #[test]
+    fn an_exited_task_is_none() {
+        let zombie = STAT.replacen(") S ", ") Z ", 1);
+        assert_eq!(task(18, &zombie, STATUS, "/"), None);
     }
 
     #[test]

@@ -175,6 +175,8 @@ struct Cpu {
     idle_since_ns: u64,
     /// A wake-up in progress.
     waking: Option<overheads::Waking>,
+    /// The current event is a wake-up by this task in one system call with the last one, which began at this work.
+    in_call: Option<(TaskIndex, u64)>,
     /// The wake-ups that the interrupt in progress has made, and whether it is a tick.
     irq_wakes: u32,
     irq_ticks: bool,

@@ -152,9 +152,13 @@ impl Groups {
     }
 
     /// Returns the group in which a task of this id begins. `parents` is that of its parent; `None` means that the task
-    /// was there before the recording.
+    /// was there before the recording. With version 1, an exited task that nobody has waited for yet is in the root, so
+    /// a child that was seen there tells nothing.
     pub(crate) fn of_new(&mut self, tid: u32, parents: Option<Option<GroupIndex>>) -> Option<GroupIndex> {
+        let in_root = |path: &str| path == "/" || path.starts_with(SESSION);
+        let may_be_exited = |told: &ToldTask| parents.is_some() && self.is_version_1 && in_root(&told.path);
         let told = self.tasks.get(&tid).filter(|told| told.is_new || parents.is_none());
+        let told = told.filter(|told| !may_be_exited(told));
         match told.map(|told| told.path.clone()) {
             Some(path) => self.of_path(&path),
             None => parents.flatten(),
@@ -290,6 +294,19 @@ mod tests {
         assert_eq!(groups.of_new(7, Some(b)), b);
         assert_eq!((groups.moved_to(3, "/b "), groups.moved_to(4, "/b ")), (Some(b), None));
         assert_eq!(groups.moved_to(3, "/"), Some(None));
+    }
+
+    /// Task 8 was seen after its exit: version 1 shows it in the root, or in its session, and version 2 where it was.
+    #[test]
+    fn an_exited_child_does_not_tell_its_group() {
+        let seen = "# wakelab-task: pid=8 comm=x at=between cgroup=/ autogroup=12";
+        let lines = |group| ["# wakelab-autogroup: 1", "# wakelab-cgroup-hierarchy: 3", group, seen];
+        let mut first = groups(&lines("# wakelab-cgroup: /a cpu.shares=2"));
+        let a = first.of_path("/a");
+        assert_eq!((a, first.of_new(8, Some(a))), (Some(0), a));
+        let mut second = groups(&lines("# wakelab-cgroup: /a cpu.weight=2"));
+        let a = second.of_path("/a");
+        assert_eq!((a, second.of_new(8, Some(a))), (Some(0), Some(1)));
     }
 
     #[test]

@@ -50,9 +50,15 @@ pub(super) struct Waking {
     target: u32,
     /// That CPU idles.
     idles: bool,
-    /// The waker has queued the wakee.
-    queued: bool,
+    /// When the waker had queued the wakee.
+    queued_ns: Option<u64>,
+    /// The waker's work at the first wake-up of the system call, in 1/1024 ns; `None` for a fork.
+    call_units: Option<u64>,
 }
+
+/// The most time from the end of a wake-up to the next one of the same system call. Waking all that wait in one place
+/// goes from one to the next in 0.2 to 0.9 us, the recorder's part included (`poll()` of 160 tasks by `hackbench`).
+const SAME_CALL_NS: u64 = 2_500;
 
 impl Model {
     /// Takes `ns` off the work of `task`, by a cost of the machine.
@@ -125,13 +131,32 @@ impl Model {
         self.charge_kernel(task, switch_ns + refill_ns);
     }
 
-    /// Charges the placement of a task that `task` forks or wakes on `cpu`, and that ran on `target` last.
-    pub(super) fn charge_waking(&mut self, cpu: u32, task: TaskIndex, wakee_tid: u32, target: u32) {
+    /// Charges the placement of a task that `task` forks or wakes on `cpu`, and that ran on `target` last. `call_units`
+    /// is the waker's work at the first wake-up of its system call; `None` for a fork.
+    pub(super) fn charge_waking(
+        &mut self,
+        cpu: u32,
+        task: TaskIndex,
+        wakee_tid: u32,
+        target: u32,
+        call_units: Option<u64>,
+    ) {
         if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
             self.charge_kernel(task, wake_ns);
         }
         let (since_ns, idles) = (self.now_ns, self.idles(target));
-        self.cpu(cpu).waking = Some(Waking { task, wakee_tid, since_ns, target, idles, queued: false });
+        let waking = Waking { task, wakee_tid, since_ns, target, idles, queued_ns: None, call_units };
+        self.cpu(cpu).waking = Some(waking);
+    }
+
+    /// The work of `waker` at the first wake-up of the system call in which it makes this one on `cpu`. The waker holds
+    /// the lock of a wait queue while it wakes all that wait there, so none of them preempts it in between: all are
+    /// woken at one point of its work.
+    pub(super) fn call_units(&mut self, cpu: u32, waker: &Waker) -> u64 {
+        match self.cpu(cpu).in_call {
+            Some((task, units)) if task == waker.task => units,
+            _ => waker.work_units,
+        }
     }
 
     /// Whether a CPU idles; one without events so far does.
@@ -143,7 +168,9 @@ impl Model {
     /// Follows a wake-up on the CPU of this event, before anything else is made of the event. The waker's part ends at
     /// the first event that is not about the wake-up. If the wakee's CPU idled, the waker has sent an interrupt then.
     pub(super) fn follow_waking(&mut self, event: &Event<'_>) {
-        let Some(waking) = self.cpus.get(event.cpu as usize).and_then(|cpu| cpu.waking) else { return };
+        let Some(cpu) = self.cpus.get_mut(event.cpu as usize) else { return };
+        cpu.in_call = None;
+        let Some(waking) = cpu.waking else { return };
         match event.what {
             What::Migrate { task, to_cpu, .. } if task.tid == waking.wakee_tid => {
                 let idles = self.idles(to_cpu);
@@ -156,26 +183,32 @@ impl Model {
             }
             // Queueing brings the account of the queue's current task up to date.
             What::Runtime { task, .. } if task.tid != self.tasks[waking.task as usize].tid => return,
-            What::Runtime { .. } if !waking.queued && waking.target == event.cpu => return,
+            What::Runtime { .. } if waking.queued_ns.is_none() && waking.target == event.cpu => return,
             _ => {}
         }
         self.cpu(event.cpu).waking = None;
         if self.cpu(event.cpu).on != OnCpu::Task(waking.task) {
             return;
         }
+        let is_queued = waking.queued_ns.is_some();
+        if let (What::Waking { .. }, Some(queued_ns)) = (&event.what, waking.queued_ns)
+            && self.now_ns - queued_ns <= SAME_CALL_NS
+        {
+            self.cpu(event.cpu).in_call = waking.call_units.map(|units| (waking.task, units));
+        }
         let sends = waking.target != event.cpu && waking.idles;
         if let Some(recorded) = &self.recorded
             && sends
         {
             let (send_ns, wakeup_ns) = (recorded.costs.ipi_send_ns, recorded.costs.wakeup_ns);
-            let leaves_queueing = !waking.queued && recorded.is_in_another_llc(event.cpu, waking.target);
+            let leaves_queueing = !is_queued && recorded.is_in_another_llc(event.cpu, waking.target);
             self.charge_kernel(waking.task, send_ns);
             if leaves_queueing {
                 let task = self.task(waking.task);
                 task.kernel_units = task.kernel_units.saturating_sub(wakeup_ns * UNITS);
             }
         }
-        let is_local = waking.target == event.cpu && waking.queued;
+        let is_local = waking.target == event.cpu && is_queued;
         if (sends || is_local) && !matches!(event.context, Context::Interrupt(_)) {
             let took_ns = self.now_ns - waking.since_ns;
             self.learnt.after_wakes.entry(Next::of(&event.what)).or_default().add(sends, took_ns);
@@ -190,7 +223,7 @@ impl Model {
             && waking.wakee_tid == wakee_tid
             && current == OnCpu::Task(waking.task)
         {
-            self.cpu(event.cpu).waking = Some(Waking { target, idles, queued: true, ..waking });
+            self.cpu(event.cpu).waking = Some(Waking { target, idles, queued_ns: Some(self.now_ns), ..waking });
             if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
                 // The measured time replaces what was charged at the beginning.
                 let task = self.task(waking.task);

@@ -44,11 +44,12 @@ impl Model {
         }
         self.wakes += 1;
         let found = self.living(name);
-        let cause = self.cause(event.cpu, event.context, found);
+        let mut cause = self.cause(event.cpu, event.context, found);
         self.explained.soft_interrupt_wakes +=
             u64::from(event.context == Context::Soft && matches!(cause, Cause::Task(_)));
-        if let Cause::Task(waker) = cause {
-            self.charge_waking(event.cpu, waker.task, name.tid, last_cpu);
+        if let Cause::Task(waker) = &mut cause {
+            waker.work_units = self.call_units(event.cpu, waker);
+            self.charge_waking(event.cpu, waker.task, name.tid, last_cpu, Some(waker.work_units));
             self.messages.woke(waker.task, waker.position);
         }
         let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };
