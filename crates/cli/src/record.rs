@@ -65,9 +65,10 @@ pub(crate) struct RecordArgs {
     /// Do not measure what wake-ups cost on this machine, which takes half a second at the end
     #[arg(long)]
     no_measure: bool,
-    /// Buffer of each CPU in megabytes, a power of two; a larger one loses fewer events and takes more memory
-    #[arg(long, value_name = "MB", default_value = "8", value_parser = buffer_mb())]
-    buffer_mb: u32,
+    /// Buffer of each CPU in megabytes, a power of two; a larger one loses fewer events and takes more memory. By
+    /// default 64, or less where all CPUs' together would take more than 1 GB or a 32nd of the memory, but at least 8
+    #[arg(long, value_name = "MB", value_parser = buffer_mb())]
+    buffer_mb: Option<u32>,
     /// Process id of the recorder, for the copy of this program that becomes perf
     #[arg(long, value_name = "PID", hide = true)]
     parent: Option<i32>,

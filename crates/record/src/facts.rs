@@ -14,6 +14,15 @@ pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
+/// The machine's memory in megabytes; 0 if it is unknown.
+pub(crate) fn memory_mb() -> u64 {
+    let total_kb = |text: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    text("/proc/meminfo").as_deref().and_then(total_kb).unwrap_or(0) / 1024
+}
+
 /// The machine's CPUs, as a list.
 pub(crate) fn online() -> String {
     text("/sys/devices/system/cpu/online").unwrap_or_default()

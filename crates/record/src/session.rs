@@ -42,8 +42,8 @@ pub struct Plan {
     pub without: Vec<Group>,
     /// Whether to measure what wake-ups cost on this machine, at the end.
     pub measure: bool,
-    /// The size of perf's buffer for each CPU: a power of two.
-    pub buffer_mb: u32,
+    /// The size of perf's buffer for each CPU: a power of two; `None` for one that suits the machine.
+    pub buffer_mb: Option<u32>,
     /// Where perf's data go, in a file without a name.
     pub folder: PathBuf,
     /// perf, by its name or path.
@@ -117,8 +117,11 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
 
     let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"))));
 
-    let order =
-        Order { events: &selection.events, calls: &selection.calls, buffer_mb: plan.buffer_mb, data: &data };
+    let buffer_mb = plan.buffer_mb.unwrap_or_else(|| {
+        let nr_cpus = machine.as_ref().map_or(1, |(machine, _)| machine.topology.nr_cpus());
+        usual_buffer_mb(nr_cpus, facts::memory_mb())
+    });
+    let order = Order { events: &selection.events, calls: &selection.calls, buffer_mb, data: &data };
     let mut recorder = Recorder::start(&program, &order)?;
     let mut own: BTreeSet<u32> = threads(std::process::id()).into_iter().collect();
     own.extend(threads(recorder.pid()));
@@ -159,7 +162,7 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
         measured,
     };
     warnings.extend(header.patched_kernel());
-    let mut lines = how(plan, &selection, &ran, began_s);
+    let mut lines = how(plan, buffer_mb, &selection, &ran, began_s);
     let base_slice_ns = facts::base_slice_ns().or_else(|| tasks::usual_slice_ns(&before));
     lines.push_str(&facts::settings(base_slice_ns));
     // Those of the beginning count; some may have been made since.
@@ -204,8 +207,16 @@ fn measured(plan: &Plan, machine: Option<&Machine>, warnings: &mut Vec<String>) 
     })
 }
 
+/// Returns the size of each CPU's buffer if none was asked for: the largest power of two up to 64 MB with which all
+/// together take at most 1 GB and a 32nd of the memory, at least 8 MB. Two busy CPUs fill 64 MB in half a second if all
+/// their messages are recorded, 1.5 million events a second of 80 bytes.
+fn usual_buffer_mb(nr_cpus: usize, memory_mb: u64) -> u32 {
+    let each_mb = (memory_mb / 32).min(1024) / nr_cpus.max(1) as u64;
+    [64, 32, 16].into_iter().find(|mb| u64::from(*mb) <= each_mb).unwrap_or(8)
+}
+
 /// Returns the header's lines about how the recording was made.
-fn how(plan: &Plan, selection: &Selection, ran: &Ran, began_s: u64) -> String {
+fn how(plan: &Plan, buffer_mb: u32, selection: &Selection, ran: &Ran, began_s: u64) -> String {
     let ended = match (plan.command.is_empty(), ran.status) {
         (true, _) => "no command".to_owned(),
         (false, Some(status)) => status_words(status),
@@ -218,7 +229,7 @@ fn how(plan: &Plan, selection: &Selection, ran: &Ran, began_s: u64) -> String {
         ("events-of-calls", selection.calls.join(" ")),
         ("events-left-out", selection.left_out.join(" ")),
         ("events-not-in-kernel", selection.absent.join(" ")),
-        ("buffer-mb", plan.buffer_mb.to_string()),
+        ("buffer-mb", buffer_mb.to_string()),
     ]
     .into_iter()
     .filter(|(_, value)| !value.is_empty())
@@ -303,4 +314,15 @@ fn wait_for_end(pid: Pid) {
 /// The time on perf's clock.
 fn now_ns() -> Result<u64, RecordError> {
     clock::now_ns().map_err(system("read the clock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_suit_the_machine() {
+        let sizes = [(2, 24_000), (16, 64_000), (16, 16_000), (384, 1_500_000), (1, 0)];
+        assert_eq!(sizes.map(|(cpus, memory_mb)| usual_buffer_mb(cpus, memory_mb)), [64, 64, 16, 8, 8]);
+    }
 }

@@ -223,7 +223,8 @@ impl Model {
             && waking.wakee_tid == wakee_tid
             && current == OnCpu::Task(waking.task)
         {
-            self.cpu(event.cpu).waking = Some(Waking { target, idles, queued_ns: Some(self.now_ns), ..waking });
+            self.cpu(event.cpu).waking =
+                Some(Waking { target, idles, queued_ns: Some(self.now_ns), ..waking });
             if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
                 // The measured time replaces what was charged at the beginning.
                 let task = self.task(waking.task);
