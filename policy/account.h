@@ -59,6 +59,7 @@ WL_INLINE void wl_account_busy(struct wl_policy *p, u32 cpu, u64 now_ns)
 		average = wl_average(c->avg_idle_ns,
 				     now_ns > c->idle_since_ns ? now_ns - c->idle_since_ns : 0);
 		c->avg_idle_ns = average < cap ? average : cap;
+		wl_idle_woken(p, cpu, now_ns);
 	}
 	wl_account_util(p, cpu, now_ns);
 	wl_write_once(c->state, WL_CPU_BUSY);

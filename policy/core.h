@@ -258,6 +258,7 @@ WL_FN int wl_init(struct wl_policy *p WL_ARG)
 		struct wl_cpu *c = wl_cpu_of(p, i);
 
 		c->avg_idle_ns = 2 * p->params.migration_cost_ns;
+		c->scan_room_ns = c->avg_idle_ns;
 		c->newly_idle_left = wl_all_levels(p);
 		wl_queue_init(p, i);
 		wl_groups_init(p, i);

@@ -34,6 +34,7 @@ WL_INLINE int wl_search_by_form(struct wl_policy *p, struct wl_search *s, const 
 	case WL_SCAN_3_10:
 		return wl_search_groups(p, s, t, out);
 	case WL_SCAN_MERGED:
+	case WL_SCAN_AGED:
 	case WL_SCAN_UTIL:
 		return wl_search_merged(p, s, t, out);
 	default:
@@ -75,9 +76,7 @@ WL_INLINE u32 wl_idle_looks_at_recent(struct wl_policy *p)
 {
 	switch (wl_axis(p, idle)) {
 	case WL_IDLE_SCAN:
-		return wl_axis(p, scan_form) == WL_SCAN_5_2 ||
-		       wl_axis(p, scan_form) == WL_SCAN_MERGED ||
-		       wl_axis(p, scan_form) == WL_SCAN_UTIL;
+		return wl_axis(p, scan_form) >= WL_SCAN_5_2;
 	case WL_IDLE_NARROW:
 		return 1;
 	default:
@@ -115,6 +114,13 @@ WL_INLINE void wl_idle_init(struct wl_policy *p, u32 cpu)
 		wl_idle_scan_init(p, cpu);
 		break;
 	}
+}
+
+/* cpu's idle period is over, and its average has been updated. */
+WL_INLINE void wl_idle_woken(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	if (wl_axis(p, idle) == WL_IDLE_SCAN && wl_axis(p, scan_form) == WL_SCAN_AGED)
+		wl_scan_room_renew(p, cpu, now_ns);
 }
 
 /* cpu turned busy, and its state already says so. */

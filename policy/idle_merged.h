@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_merged.h - idle=scan, form=merged (Linux 5.12) and form=util (6.12): one walk through
- * target's LLC that looks for an idle core and for an idle CPU at once.
+ * idle_merged.h - idle=scan, form=merged (Linux 5.12), form=aged (5.15 to 5.19) and form=util
+ * (since 6.0): one walk through target's LLC that looks for an idle core and for an idle CPU at
+ * once.
  *
- * The walk visits allowed CPUs in order, wrapping. merged starts at target, util at the CPU behind
- * target. There are two kinds of walk:
+ * The walk visits allowed CPUs in order, wrapping. merged starts at target, the others at the CPU
+ * behind target. There are two kinds of walk:
  *   cores	On SMT machines, while has_idle_cores is set. Each visit is to a core that was not
  *		visited yet. The first allowed idle CPU seen anywhere is remembered. Until there is
  *		one, all threads of a core are read; from then on a core is left at its first busy
@@ -14,8 +15,12 @@
  *   CPUs	Otherwise. Each visit is to one CPU, which is taken if it is idle. The number of
  *		visits is limited:
  *			merged	by times (SIS_PROP), like form=5.2; the host times the walk
- *			util	by nr_idle_scan of target's LLC (SIS_UTIL). If prev shares the LLC,
- *				the threads of prev's core are visited first
+ *			aged	the same, but with scan_room instead of avg_idle / 512
+ *			util	by nr_idle_scan of target's LLC (SIS_UTIL)
+ *		With aged and util the threads of prev's core are visited first, if prev shares the
+ *		LLC.
+ * scan_room is half of avg_idle when a CPU's idle period ends. Each tick since then halves it, and
+ * a search that the host timed takes its time off it.
  * If nr_idle_scan is 0, util visits nothing, in either kind of walk. nr_idle_scan is, with x the
  * mean utilization of the LLC's CPUs (util.h) and span their number,
  *     span * (1024 - min(1024, x^2 * 117^2 / (10000 * 1024))) / 1024
@@ -28,7 +33,9 @@
  * is idle and remembered. Core {3, 7} is idle: CPU 3 is taken, after 4 reads and the flag's.
  * Without has_idle_cores: after prev's core come CPUs 2 and 3, if nr_idle_scan allows two visits.
  * Its value: if 4 of 8 CPUs have been busy for long, x = 512, 262144 * 13689 / 10240000 = 350, and
- * 8 * 674 / 1024 = 5 visits are allowed.
+ * 8 * 674 / 1024 = 5 visits are allowed. With form=aged: if avg_idle was 40 us when CPU 1 became
+ * busy, two ticks ago, scan_room is 20 / 4 = 5 us; at an avg_scan of 10 us, 8 * 5 = 40 is not above
+ * 4 * 10, so the limit is 4, and 3 visits are allowed.
  *
  * Cost: up to the whole LLC. It fails where load changes faster than its average, because the limit
  * lags behind.
@@ -122,12 +129,35 @@ WL_FN int wl_walk_cores(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 	return found;
 }
 
+/* form=aged: cpu's idle period is over. */
+WL_INLINE void wl_scan_room_renew(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	c->scan_room_ns = c->avg_idle_ns / 2;
+	c->scan_room_tick = wl_div(now_ns, p->params.tick_ns);
+}
+
+/* The number of CPUs that a search on `cpu` may visit with form=aged. */
+WL_INLINE u32 wl_visits_aged(struct wl_policy *p, u32 cpu, u32 span, u64 now_ns)
+{
+	struct wl_cpu *own = wl_cpu_of(p, cpu);
+	u64 tick = wl_div(now_ns, p->params.tick_ns), ticks = tick - own->scan_room_tick;
+
+	if (tick > own->scan_room_tick) {
+		own->scan_room_ns = ticks < 64 ? own->scan_room_ns >> (ticks & 63) : 0;
+		own->scan_room_tick = tick;
+	}
+	return wl_visits_for(span, own->scan_room_ns, wl_get(own->avg_scan_ns));
+}
+
 WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 			   const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {
 	struct wl_cpu *record = wl_llc_record(p, s->target);
-	u32 is_util = wl_axis(p, scan_form) == WL_SCAN_UTIL;
-	struct wl_walk w = wl_walk_from(p, s->target, is_util);
+	u32 form = wl_axis(p, scan_form), is_util = form == WL_SCAN_UTIL;
+	u32 is_late = form != WL_SCAN_MERGED;
+	struct wl_walk w = wl_walk_from(p, s->target, is_late);
 	u32 smt = p->topo.smt_level, cores = 0;
 	int cpu = wl_llc_first(p, s->target);
 
@@ -135,7 +165,7 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 		wl_read_llc(p, &out->reads, cpu, wl_reader_distance(p, &s->reader, cpu));
 	if (smt)
 		cores = wl_read_once(record->scan_llc.has_idle_cores);
-	if (is_util && smt && !cores && wl_shares_llc(p, s->prev, s->target)) {
+	if (is_late && smt && !cores && wl_shares_llc(p, s->prev, s->target)) {
 		out->reason = WL_REASON_IDLE_SIBLING;
 		s->candidate = wl_domain_first(p, 1, s->prev);
 		cpu = wl_take_in_domain(p, s, t, 1, out);
@@ -155,8 +185,12 @@ WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_AR
 		}
 		return wl_walk_cores(p, s, t, &w, out);
 	}
-	w.visits = is_util ? wl_read_once(record->scan_llc.nr_idle_scan)
-			   : wl_visits(p, s->this_cpu, w.span);
+	if (is_util)
+		w.visits = wl_read_once(record->scan_llc.nr_idle_scan);
+	else if (is_late)
+		w.visits = wl_visits_aged(p, s->this_cpu, w.span, s->now_ns);
+	else
+		w.visits = wl_visits(p, s->this_cpu, w.span);
 	cpu = wl_walk_cpus_near(p, s, t, &w, out);
 	if (is_util)
 		out->scan_timed = 0;

@@ -71,14 +71,21 @@ WL_INLINE void wl_walk_on(struct wl_policy *p, struct wl_walk *w, u32 target)
 	w->skips = 1;
 }
 
+/* The number of visits in an LLC of `span` CPUs for a CPU with this idle time and avg_scan. */
+WL_INLINE u32 wl_visits_for(u32 span, u64 idle_ns, u64 avg_scan_ns)
+{
+	u64 room = span * idle_ns, cost = avg_scan_ns + 1;
+	u64 limit = room > 4 * cost ? wl_div(room, cost) : 4;
+
+	return limit - 1 < span ? limit - 1 : span;
+}
+
 /* The number of CPUs that a search on `cpu` may visit in an LLC of `span` CPUs (SIS_PROP). */
 WL_INLINE u32 wl_visits(struct wl_policy *p, u32 cpu, u32 span)
 {
 	struct wl_cpu *own = wl_cpu_of(p, cpu);
-	u64 room = span * (wl_get(own->avg_idle_ns) / 512), cost = wl_get(own->avg_scan_ns) + 1;
-	u64 limit = room > 4 * cost ? wl_div(room, cost) : 4;
 
-	return limit - 1 < span ? limit - 1 : span;
+	return wl_visits_for(span, wl_get(own->avg_idle_ns) / 512, wl_get(own->avg_scan_ns));
 }
 
 /* One visit. Returns 1 if the CPU was idle and is now claimed. */

@@ -75,6 +75,11 @@ enum wl_scan_form {
 	 * scan times.
 	 */
 	WL_SCAN_MERGED,
+	/*
+	 * idle_merged.h: Linux 5.15 to 5.19: the same walk; the idle time of its limit is aged with
+	 * every tick and used up by searches.
+	 */
+	WL_SCAN_AGED,
 	/* idle_merged.h: Linux 6.12: the same walk, limited by the LLC's utilization (SIS_UTIL). */
 	WL_SCAN_UTIL,
 };

@@ -252,6 +252,8 @@ struct wl_cpu {
 	u64 idle_since_ns WL_ALIGN_LINE;    /* when it turned idle */
 	u64 avg_idle_ns;		    /* average length of its idle periods */
 	u64 avg_scan_ns;		    /* average time of the searches that the host timed */
+	u64 scan_room_ns;		    /* form=aged: idle time that its searches may use */
+	u64 scan_room_tick;		    /* the tick in which scan_room_ns was last right */
 	u64 next_balance_ns[WL_MAX_LEVELS]; /* per level, when it is due; 0: not started */
 	u16 balance_failed
 		[WL_MAX_LEVELS]; /* per level, periodic pulls since one of them moved a task */

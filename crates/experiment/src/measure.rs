@@ -79,7 +79,7 @@ pub enum SearchStep {
 }
 
 /// What is counted of idle searches, as in the statistics of Linux's SIS patches. A search that takes target, prev or
-/// the recent CPU is fast, and counts as one CPU looked at.
+/// the recent CPU is fast. The look at these three counts as one CPU looked at, in every search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Efficiency {

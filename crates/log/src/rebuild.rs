@@ -117,7 +117,11 @@ impl Race {
             | ("exact_llc", "clock")
             | ("queue" | "queues", _) => Race::Vtime,
             ("scan_llc" | "nearest_llc" | "rotor", _) => Race::IdleWords,
-            ("avg_idle_ns" | "avg_scan_ns" | "util" | "util_stamp_ns" | "idle_since_ns", _) => Race::Averages,
+            (
+                "avg_idle_ns" | "avg_scan_ns" | "scan_room_ns" | "scan_room_tick" | "util" | "util_stamp_ns"
+                | "idle_since_ns",
+                _,
+            ) => Race::Averages,
             (
                 "overloaded" | "balance_marked" | "times" | "newly_idle" | "next_balance_ns"
                 | "balance_failed" | "newly_idle_left" | "push" | "taken_turns" | "exact",

@@ -57,20 +57,19 @@ pub(crate) static ALIASES: [Alias; 8] = [
     },
     Alias {
         name: "linux-5.14",
-        description: "Linux 5.14 (August 2021): linux-5.12",
-        policy: "linux-5.12",
+        description: "Linux 5.14 (August 2021): linux-5.12, whose limit of a search is aged",
+        policy: "linux-5.12+form=aged",
         differences: &[
-            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 the kernel then also looks at target's idle siblings.",
+            "The walk starts at target; here behind it, as since 5.15.",
             "Core scheduling (5.14) is absent.",
             "RHEL 9's kernel has this version number, but many changes of later schedulers: it is not this policy.",
         ],
     },
     Alias {
         name: "linux-5.15",
-        description: "Linux 5.15 (October 2021; Ubuntu 22.04): linux-5.12",
-        policy: "linux-5.12",
+        description: "Linux 5.15 (October 2021; Ubuntu 22.04): linux-5.12, whose limit of a search is aged",
+        policy: "linux-5.12+form=aged",
         differences: &[
-            "The merged walk is that of 5.12, limited by times (SIS_PROP). Since 5.13 the kernel then also looks at target's idle siblings.",
             "Idle cgroups (cpu.idle, 5.15) are absent.",
             "The cluster level came one release later, in 5.16.",
         ],

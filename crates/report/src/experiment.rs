@@ -296,7 +296,8 @@ fn published_gain(row: &Row) -> Option<f64> {
     paired_gain(&judged(before), &judged(after), direction(&row.measure)).gain_percent
 }
 
-/// Returns how well idle searches did, in percent. A search of the LLC looks at what its steps read.
+/// Returns how well idle searches did, in percent. Target, prev and the recent CPU are one look together; a search of
+/// the LLC also looks at what its steps read.
 fn efficiency(part: Efficiency, outcome: &Outcome) -> Option<f64> {
     let times = &outcome.search_times;
     let searches = times.whole.searches;
@@ -305,8 +306,8 @@ fn efficiency(part: Efficiency, outcome: &Outcome) -> Option<f64> {
     let failed = outcome.reasons.get(Reason::NoneIdle.name()).copied().unwrap_or(0).min(in_llc);
     let visits = times.idle_core.reads + times.idle_cpu.reads;
     match part {
-        Efficiency::Search => metric::percent(searches - failed, fast + visits),
-        Efficiency::Domain => metric::percent(in_llc - failed, visits),
+        Efficiency::Search => metric::percent(searches - failed, searches + visits),
+        Efficiency::Domain => metric::percent(in_llc - failed, in_llc + visits),
         Efficiency::Fast => metric::percent(fast, searches),
         Efficiency::Success => metric::percent(searches - failed, searches),
     }

@@ -124,3 +124,40 @@ fn merged_is_limited_by_times() {
     assert_eq!((decision.reason(), decision.step_reads.total()), (Reason::NoneIdle, 3));
     assert_eq!(decision.scan_timed, 0, "the limit stopped it");
 }
+
+/// The header's example for form=aged: 20 us of idle time when CPU 1 became busy, and 5 us two ticks later.
+#[test]
+fn aged_halves_its_idle_time_with_every_tick_and_searches_use_it_up() {
+    let mut host = Host::new(policy("linux-4.15+form=aged+affine=off", &machine(1, None, 8, 1)));
+    // Periods of 40 us bring avg_idle down to 40 us.
+    let idles = |host: &mut Host, times| {
+        for _ in 0..times {
+            host.vacate(&[1]);
+            host.now_ns += 40_000;
+            host.occupy(&[1]);
+        }
+    };
+    idles(&mut host, 200);
+    assert_eq!(host.policy.cpu(1).scan_room_ns, 20_003, "half of 40,007, which no longer falls");
+    host.occupy(&[0, 2, 3, 4, 5, 6]);
+    let mut task = host.sleeper(1024, 1);
+    let decision = host.wake(&mut task, 1, 1);
+    assert_eq!((decision.cpu, decision.step_reads.total(), decision.scan_timed), (7, 6, 1), "2 to 7");
+    host.policy.set_idle_mask(7, true);
+    // The step has 6 of 7 reads, so 6 us of 7.
+    host.policy.scan_took(1, &decision, 7_000);
+    assert_eq!((host.policy.cpu(1).avg_scan_ns, host.policy.cpu(1).scan_room_ns), (750, 14_003));
+    host.policy.scan_took(1, &decision, 7 * (10_000 * 8 - 750 * 7) / 6 + 1);
+    assert_eq!((host.policy.cpu(1).avg_scan_ns, host.policy.cpu(1).scan_room_ns), (10_000, 0), "all used up");
+    // The next idle period renews it. Two ticks later: 8 * 5,000 is not above 4 * 10,001.
+    host.now_ns += MS - host.now_ns % MS;
+    idles(&mut host, 1);
+    host.now_ns += 2 * MS;
+    let decision = host.wake(&mut task, 1, 1);
+    assert_eq!((decision.reason(), decision.step_reads.total()), (Reason::NoneIdle, 3), "2, 3 and 4");
+    assert_eq!((decision.scan_timed, host.policy.cpu(1).scan_room_ns), (0, 5_000));
+    // Long after, nothing is left of it.
+    host.now_ns += 100 * MS;
+    host.wake(&mut task, 1, 1);
+    assert_eq!(host.policy.cpu(1).scan_room_ns, 0);
+}

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use wakelab_policy::{Decision, Dispatch};
+use wakelab_policy::{Decision, Dispatch, Reads};
 
 use crate::ids::NONE;
 use crate::ledger::search::SearchCost;
@@ -77,10 +77,14 @@ pub(crate) struct Cpu {
     /// mainline: wake-ups that other CPUs left to this one.
     pub(crate) wake_list: Vec<Wakeup>,
     pub(crate) decision: Decision,
+    /// What the decision read that was in no cache near.
+    pub(crate) select_misses: Reads,
     /// The cost of the decision, by part.
     pub(crate) search_cost: SearchCost,
     /// When the decision began.
     pub(crate) select_since_ns: u64,
+    /// When the wake-up's first decision began.
+    pub(crate) wakeup_since_ns: u64,
     pub(crate) dispatch: Dispatch,
     pub(crate) tick: TickAnswer,
 }
@@ -124,8 +128,10 @@ impl Cpu {
             timers: VecDeque::new(),
             wake_list: Vec::new(),
             decision: Decision::default(),
+            select_misses: Reads::default(),
             search_cost: SearchCost::default(),
             select_since_ns: 0,
+            wakeup_since_ns: 0,
             dispatch: Dispatch::default(),
             tick: TickAnswer { kick: NONE, balance: false, lines_ns: 0 },
         }

@@ -24,6 +24,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Asks the policy where the current task, whose old program is gone, should continue.
     pub(crate) fn start_exec(&mut self, cpu: u32, task: u32) {
         let (decision, cost, _) = self.select(cpu, task, WAKE_EXEC, NONE);
+        self.ledger.tally.decision(&decision, &cost.misses);
         self.kernel.cpus[cpu as usize].wakeup = self.accept_decision(task, WAKE_EXEC, &decision);
         let cost_ns = self.costs.select_ns + cost.transfers_ns + cost.updates_ns;
         self.hardware.cpus[cpu as usize].set(Doing::SelectExec, TimeKind::Select, cost_ns * UNITS);

@@ -5,14 +5,16 @@
 //!    reads.
 //! 2. The wake-up proper is a wake-up segment there. At its end the task is queued; what the policy read to decide on
 //!    preemption is paid for next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this
-//!    step itself when the interrupt arrives. An idle CPU that was chosen is claimed until then. With Linux's own
-//!    searches (profile.rs) it is claimed only until the search is over, or the task is in another LLC's wake list; so
-//!    a search that begins before the task is queued may choose that CPU too.
+//!    step itself when the interrupt arrives. An idle CPU that was chosen is claimed until then. Linux's own searches
+//!    (profile.rs) claim nothing: a CPU looks idle until a task is queued there, or in its wake list. Such a search
+//!    reads the CPU that it chooses last, so it counts what that CPU is when the select segment ends. If a task was
+//!    queued there in the meantime, the search goes on: the policy selects again, with the lines that it has read in
+//!    its cache. If none was, but one is on its way, both go there.
 //! 3. The CPU is notified if it is idle, or if its task must give way: by an interrupt if it is another CPU.
 //!
 //! A CPU that was notified and has not rescheduled yet is not notified again.
 
-use wakelab_policy::{Decision, EnqueueWhy, SelectIn, WAKE_FORK};
+use wakelab_policy::{Decision, EnqueueWhy, Reason, SelectIn, WAKE_FORK};
 
 use crate::engine::Engine;
 use crate::hardware::cpu::Doing;
@@ -66,13 +68,20 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.begin_wakeup(cpu);
             return;
         }
+        self.kernel.cpus[cpu as usize].wakeup_since_ns = now_ns;
+        self.start_select(cpu, wakee, flags, waker);
+    }
+
+    /// Begins the select segment of a wake-up, or begins it again.
+    fn start_select(&mut self, cpu: u32, wakee: u32, flags: u32, waker: u32) {
         let (decision, cost, search_cost) = self.select(cpu, wakee, flags, waker);
         let wakeup = self.accept_decision(wakee, flags, &decision);
         let k = &mut self.kernel.cpus[cpu as usize];
         k.wakeup = wakeup;
         k.decision = decision;
+        k.select_misses = cost.misses;
         k.search_cost = search_cost;
-        k.select_since_ns = now_ns;
+        k.select_since_ns = self.hardware.now_ns;
         let cost_ns = self.costs.select_ns + cost.transfers_ns + cost.updates_ns;
         self.hardware.cpus[cpu as usize].set(Doing::Select, TimeKind::Select, cost_ns * UNITS);
     }
@@ -128,7 +137,6 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 .expect("a task that runs does not wake itself");
             kernel.host.select(&input, wakee, Some(waker))
         };
-        self.ledger.tally.decision(&answer.0, &answer.1.misses);
         self.ledger.observer.decision(input.now_ns, this_cpu, wakee, &answer.0);
         answer
     }
@@ -143,14 +151,21 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             ));
             cpu = self.kernel.threads[wakee as usize].cpu;
         }
-        let claimed = decision.claimed != 0;
+        let claimed = decision.claimed != 0 && self.kernel.claims;
         if claimed {
-            self.kernel.cpus[cpu as usize].claims += 1;
-            self.ledger.checker.begin_claim(cpu);
-            self.ledger.idle_runnable.set_idle(cpu, false, self.hardware.now_ns);
-            self.ledger.observer.idle_bit(self.hardware.now_ns, cpu, false);
+            self.begin_claim(cpu);
+        } else if decision.claimed != 0 {
+            self.kernel.host.set_idle_mask(cpu, true);
         }
         Wakeup { wakee, flags, cpu, claimed }
+    }
+
+    /// The idle mask says that the idle CPU is taken.
+    fn begin_claim(&mut self, cpu: u32) {
+        self.kernel.cpus[cpu as usize].claims += 1;
+        self.ledger.checker.begin_claim(cpu);
+        self.ledger.idle_runnable.set_idle(cpu, false, self.hardware.now_ns);
+        self.ledger.observer.idle_bit(self.hardware.now_ns, cpu, false);
     }
 
     /// A claim ends when its wake-up has queued the task. If the task went elsewhere, the CPU is given back.
@@ -176,18 +191,23 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The end of a select segment.
     pub(crate) fn finish_select(&mut self, cpu: u32) {
-        let k = &mut self.kernel.cpus[cpu as usize];
-        let elapsed_ns = self.hardware.now_ns - k.select_since_ns;
-        if k.decision.scan_timed != 0 {
-            self.kernel.host.scan_took(cpu, &k.decision, elapsed_ns);
-        }
-        self.ledger.tally.searches.add(&k.search_cost, elapsed_ns);
+        let k = &self.kernel.cpus[cpu as usize];
         let wakeup = k.wakeup;
+        if self.was_taken(&wakeup, &k.decision) {
+            return self.start_select(cpu, wakeup.wakee, wakeup.flags, k.curr);
+        }
+        let now_ns = self.hardware.now_ns;
+        if k.decision.scan_timed != 0 {
+            self.kernel.host.scan_took(cpu, &k.decision, now_ns - k.select_since_ns);
+        }
+        self.ledger.tally.decision(&k.decision, &k.select_misses);
+        self.ledger.tally.searches.add(&k.search_cost, now_ns - k.wakeup_since_ns);
         let is_remote = || {
             let llc = |cpu: u32| self.hardware.cpus[cpu as usize].llc;
             llc(cpu) != llc(wakeup.cpu)
         };
         if self.kernel.profile.has_wake_list() && wakeup.flags & WAKE_FORK == 0 && is_remote() {
+            let wakeup = self.claim_for_list(wakeup);
             let list = &mut self.kernel.cpus[wakeup.cpu as usize].wake_list;
             list.push(wakeup);
             // If the list was not empty, an interrupt is already on its way.
@@ -196,12 +216,25 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             self.run_pending(cpu);
         } else {
-            if !self.kernel.claims {
-                self.end_claim(&wakeup);
-                self.kernel.cpus[cpu as usize].wakeup.claimed = false;
-            }
             self.begin_wakeup(cpu);
         }
+    }
+
+    /// Whether a wake-up without a claim chose a CPU for being idle that no longer is.
+    fn was_taken(&self, wakeup: &Wakeup, decision: &Decision) -> bool {
+        let may_search_on = !self.kernel.claims && wakeup.flags & WAKE_FORK == 0;
+        let chose_idle = decision.claimed != 0 && decision.reason() != Reason::OnlyAllowed;
+        may_search_on && chose_idle && !self.kernel.host.idle_mask(wakeup.cpu)
+    }
+
+    /// A CPU with a wake-up in its list does not look idle.
+    fn claim_for_list(&mut self, wakeup: Wakeup) -> Wakeup {
+        if wakeup.claimed || !self.kernel.host.idle_mask(wakeup.cpu) {
+            return wakeup;
+        }
+        self.kernel.host.set_idle_mask(wakeup.cpu, false);
+        self.begin_claim(wakeup.cpu);
+        Wakeup { claimed: true, ..wakeup }
     }
 
     /// Begins the wake-up proper, with the lock of the wakee's runqueue.

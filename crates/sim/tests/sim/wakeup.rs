@@ -252,8 +252,10 @@ fn newly_idle_balancing_is_charged() {
 /// Two tasks that both ran on CPU 0 last are woken at the same moment by two wakers: the first claims CPU 0, the second
 /// loses that claim and takes CPU 1. Neither waits for the other.
 #[test]
-fn two_wakers_do_not_meet_on_one_idle_cpu() {
-    for host in HOSTS {
+fn two_wakers_with_claims_do_not_meet_on_one_idle_cpu() {
+    for (host, policy) in
+        [(HostProfile::SchedExt, "linux-4.15"), (HostProfile::Mainline, "linux-4.15+idle=nearest")]
+    {
         let mut machine = machine(1, 4, 1);
         machine.costs.select_ns = 100;
         let waits = |signal, start_ns| {
@@ -262,24 +264,27 @@ fn two_wakers_do_not_meet_on_one_idle_cpu() {
         };
         let wakes = |cpu, signal| bound(&[cpu], vec![compute(10_000), Op::Signal { signal, sync: false }]);
         let tasks = vec![waits(0, 0), waits(1, 1_000), wakes(2, 0), wakes(3, 1)];
-        let run = outcome(&scenario(machine, tasks, host));
+        let run = outcome(&Scenario { policy: policy.parse().unwrap(), ..scenario(machine, tasks, host) });
         assert_eq!(run.wakeup_latency.sum_ns, 100 + 100, "{host:?}");
         assert!(run.counts.lost_claims > 0, "{host:?}");
         assert_eq!(run.elapsed_ns, 10_600, "{host:?}");
     }
 }
 
-/// As above, but the second waker comes 200 ns later, when the first one's search (100) is over and its wakee is not
-/// queued yet (300 more). A search that claims sends it to CPU 1: each wakee waits for 400. Linux's searches under
-/// mainline see CPU 0 idle until 10,400, and the second wakee, queued there at 10,600, waits until the first has ended
-/// at 10,900: 700 since 10,200.
+/// As above, but the first search (100) ends at 10,100, and its wakee is queued at 10,400 (300 more). A search that
+/// claims sends the second wakee to CPU 1: each waits for 400. Linux's searches under mainline see CPU 0 idle until
+/// 10,400. A second waker that begins at 10,050 or 10,200 queues its wakee there too, where it waits until the first
+/// has ended at 10,900: 850 since 10,050, or 700 since 10,200. One that begins at 10,350 would take CPU 0 as well, but
+/// its search ends at 10,450, so it goes on for another 100 and finds CPU 1: 500.
 #[test]
 fn linux_s_searches_do_not_claim() {
-    for (host, policy, latencies_ns, elapsed_ns) in [
-        (HostProfile::SchedExt, "linux-4.15", [400, 400], 11_100),
-        (HostProfile::Mainline, "linux-4.15+idle=nearest", [400, 400], 11_100),
-        (HostProfile::Mainline, "linux-4.15", [400, 700], 11_400),
-        (HostProfile::Mainline, "linux-4.15+idle=smt-balance", [400, 700], 11_400),
+    for (host, policy, second_ns, latencies_ns, elapsed_ns) in [
+        (HostProfile::SchedExt, "linux-4.15", 10_200, [400, 400], 11_100),
+        (HostProfile::Mainline, "linux-4.15+idle=nearest", 10_200, [400, 400], 11_100),
+        (HostProfile::Mainline, "linux-4.15", 10_050, [400, 850], 11_400),
+        (HostProfile::Mainline, "linux-4.15", 10_200, [400, 700], 11_400),
+        (HostProfile::Mainline, "linux-4.15+idle=smt-balance", 10_200, [400, 700], 11_400),
+        (HostProfile::Mainline, "linux-4.15", 10_350, [400, 500], 11_350),
     ] {
         let mut machine = machine(1, 4, 1);
         machine.costs.select_ns = 100;
@@ -290,9 +295,16 @@ fn linux_s_searches_do_not_claim() {
         };
         let wakes =
             |cpu, signal, work_ns| bound(&[cpu], vec![compute(work_ns), Op::Signal { signal, sync: false }]);
-        let tasks = vec![waits(0, 0), waits(1, 1_000), wakes(2, 0, 10_000), wakes(3, 1, 10_200)];
+        let tasks = vec![waits(0, 0), waits(1, 1_000), wakes(2, 0, 10_000), wakes(3, 1, second_ns)];
         let run = outcome(&Scenario { policy: policy.parse().unwrap(), ..scenario(machine, tasks, host) });
-        assert_eq!(run.wakeup_latency.sum_ns, latencies_ns.iter().sum::<u64>(), "{host:?} {policy}");
+        assert_eq!(
+            run.wakeup_latency.sum_ns,
+            latencies_ns.iter().sum::<u64>(),
+            "{host:?} {policy} {second_ns}"
+        );
+        // Under mainline, tasks bound to one CPU are placed too when they start.
+        let starts = if host == HostProfile::Mainline { 4 } else { 2 };
+        assert_eq!(run.counts.selects, starts + 2, "a search that goes on counts once");
         assert_eq!(run.elapsed_ns, elapsed_ns, "{host:?} {policy}");
     }
 }
