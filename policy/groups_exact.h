@@ -31,9 +31,15 @@
  * each CPU that the group runs on at a time, and of at least one tick: the group may have just
  * received that tick, or just missed it.
  *
- * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, and a pick compares all tasks that wait. It fails
- * for a queue of hundreds of tasks, because each is compared at each pick. A task whose group is
- * served in full elsewhere waits until it is overdue, because max-min fairness gives it nothing.
+ * Keys: the v's of groups move while their tasks wait, so a queue has the order of arrival, and all
+ * tasks are compared. But while all that wait on a CPU are tasks of one group, it has the order of
+ * their own v's, which stand still. Then the first task is the one furthest behind, and the second
+ * is the one that other CPUs may pull next: two comparisons are enough.
+ *
+ * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, and a pick compares two tasks, or all that wait if
+ * they are of several groups. It fails for a queue of hundreds of tasks of several groups, because
+ * each is compared at each pick. A task whose group is served in full elsewhere waits until it is
+ * overdue, because max-min fairness gives it nothing.
  */
 #ifndef WL_GROUPS_EXACT_H
 #define WL_GROUPS_EXACT_H
@@ -75,6 +81,28 @@ WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_ex
 	wl_write_once(c->exact.has_first, 1);
 }
 
+/* ------------------------------------------------------------------ the order of a queue */
+
+/*
+ * t, of this group, is about to be counted as waiting on cpu: notes whether all that wait are of
+ * one group.
+ */
+WL_INLINE void wl_exact_mixes(struct wl_cpu *c, u32 slot)
+{
+	u32 waits = wl_read_once(c->nr_queued);
+
+	if (!waits)
+		wl_write_once(c->exact.queued_slot, slot);
+	if (!waits || wl_read_once(c->exact.queued_slot) != slot)
+		wl_write_once(c->exact.is_mixed, !!waits);
+}
+
+/* The key of t in the queue of c, which knows of it. */
+WL_INLINE u64 wl_exact_queue_key(const struct wl_cpu *c, const struct wl_task *t)
+{
+	return wl_read_once(c->exact.is_mixed) ? t->entity.deadline : t->entity.vtime;
+}
+
 /* ------------------------------------------------------------------ events */
 
 WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
@@ -90,6 +118,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	if (t->place == WL_PLACE_NONE)
 		wl_exact_wake(p, t, cpu, in->now_ns, &out->reads);
 	wl_exact_advance(p, t->group, cpu, in->now_ns);
+	wl_exact_mixes(c, t->group);
 	wl_place(p, t, WL_PLACE_QUEUED, cpu);
 	t->slice_ns = p->params.tick_ns;
 	t->entity.deadline = in->now_ns;
@@ -97,7 +126,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_wrote_cpu(p, cpu);
 
 	out->cpu = cpu;
-	out->key = in->now_ns;
+	out->key = wl_exact_queue_key(c, t);
 	out->slice_ns = t->slice_ns;
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
@@ -130,6 +159,9 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
 	wl_write_once(c->queue.curr_start_ns, now_ns);
 	c->exact.idle_pulls = 0;
+	/* A task that went straight to the CPU was noted, and no choice has forgotten it. */
+	if (!wl_read_once(c->nr_queued))
+		wl_write_once(c->exact.has_first, 0);
 	wl_exact_picked(p, t, cpu, now_ns);
 }
 
@@ -163,6 +195,8 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 	wl_exact_charge(p, t, now_ns);
 	if (group != was)
 		t->flags |= WL_TASK_NEW;
+	if (group != was && t->place == WL_PLACE_QUEUED)
+		wl_write_once(c->exact.is_mixed, 1);
 	if (group != was && t->place != WL_PLACE_NONE) {
 		struct wl_reads reads = {};
 
@@ -309,8 +343,11 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		}
 	}
 	/* If nothing was found, what another CPU asked this one to pull from stays asked. */
-	if (found)
+	if (found) {
 		c->exact.pull_from = found;
+		/* No task may go straight to this CPU before it has pulled. */
+		wl_write_once(c->balance_marked, wl_all_levels(p));
+	}
 	return found || local;
 }
 
@@ -340,7 +377,8 @@ WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_rea
 	return found;
 }
 
-WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatch_out *out)
+WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
+				 struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running), i;
@@ -379,7 +417,10 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, struct wl_dispatc
 		c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
 	}
 	c->exact.has_first = 0;
-	c->wait.walk = WL_WALK_ASKED;
+	if (wl_read_once(c->exact.is_mixed) || wl_wait_excess_ns(p, cpu, now_ns) > 0)
+		c->wait.walk = WL_WALK_ASKED;
+	else
+		out->pick = WL_PICK_LAST_OF_TWO;
 	c->exact.has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
 	c->exact.best = wl_exact_curr(c);
 }
@@ -399,19 +440,23 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		pair.b = wl_exact_seen(&c->exact.best);
 		may = wl_exact_is_worth_a_pull(p, &pair, in->cpu);
 	}
-	if (may && wl_place_moved(p, t, from, in->cpu)) {
+	if (may) {
+		wl_exact_mixes(c, t->group);
+		may = wl_place_moved(p, t, from, in->cpu);
+	}
+	if (may) {
 		d->max_tasks = 0;
 		t->slice_ns = p->params.tick_ns;
 		out->move = 1;
 		out->slice_ns = t->slice_ns;
-		out->key = t->entity.deadline;
+		out->key = wl_exact_queue_key(c, t);
 	}
 	out->stop = !d->max_tasks;
 }
 
 /*
- * The host asks this about all tasks that wait, in their order, and takes the last one for which it
- * is 1.
+ * The host asks this about all tasks that wait, or about the first two, in their order, and takes
+ * the last one for which it is 1.
  */
 WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
@@ -422,6 +467,9 @@ WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32
 	u32 has_best = wl_get(c->exact.has_best);
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->exact.walk_reads);
+	/* Two CPUs that queued at the same time may each have found the queue empty. */
+	if (t->group != wl_read_once(c->exact.queued_slot))
+		wl_write_once(c->exact.is_mixed, 1);
 	wl_wait_look(p, cpu, now_ns);
 	wl_wait_note(p, cpu, t->waits_since_ns);
 	if (has_best == WL_EXACT_STARVES ||

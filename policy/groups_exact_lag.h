@@ -54,11 +54,12 @@ WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 
 }
 
 /*
- * How fast the v of a group with these shares grows on `cpus` CPUs, in the unit of a clock's rate.
+ * Does the v of a group with these shares grow more slowly on `cpus` CPUs than a clock of this
+ * rate? The growth is cpus * 2^20 / shares in the unit of a clock's rate.
  */
-WL_INLINE u64 wl_exact_rate(u32 cpus, u32 shares)
+WL_INLINE u32 wl_exact_is_slower(u32 cpus, u32 shares, u32 rate)
 {
-	return wl_div((u64)cpus << 20, shares);
+	return (u64)cpus << 20 < (u64)rate * shares;
 }
 
 /*
@@ -96,8 +97,9 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	 */
 	time_ns = now_ns - wl_atomic_xchg(&gl->exact_others.advanced_ns, now_ns);
 	running = wl_read_once(gl->exact.running);
-	gone = wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
-			     wl_get(g->shares));
+	gone = running ? wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
+				       wl_get(g->shares))
+		       : 0;
 	wl_atomic_add(&gl->exact.part, time_ns < 0 ? -gone : gone);
 	clock = wl_exact_clock(p, wl_get(g->parent), llc);
 	home = wl_group_cpu_at(p, slot, wl_get(g->exact.home));
@@ -108,13 +110,14 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	}
 	running += wl_get(gl->exact_others.running);
 	runnable = running + wl_read_once(gl->exact.waiting) + wl_get(gl->exact_others.waiting);
-	gl->exact_others.capped = wl_exact_rate(runnable, wl_get(g->shares)) < wl_get(clock->rate);
+	gl->exact_others.capped =
+		wl_exact_is_slower(runnable, wl_get(g->shares), wl_get(clock->rate));
 	waits = wl_read_once(gl->exact.waiting) || wl_get(gl->exact_others.waiting) || !running;
 	if (wl_get(g->exact.home) == llc)
 		wl_atomic_add(&gl->exact.part,
 			      wl_exact_hold(wl_exact_v(gl), clock, &gl->exact.mark,
-					    !waits && wl_exact_rate(running, wl_get(g->shares)) <
-							      wl_get(clock->rate),
+					    !waits && wl_exact_is_slower(running, wl_get(g->shares),
+									 wl_get(clock->rate)),
 					    !waits && spare));
 	wl_wrote_group(p, slot, llc);
 	return 0;
@@ -146,12 +149,14 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	u32 cpu = t->cpu, llc = wl_llc_first(p, cpu);
 	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_clock *clock = wl_exact_clock(p, t->group, llc);
-	u32 content = wl_exact_rate(1, t->weight) < wl_get(clock->rate);
-	u32 spare = wl_exact_is_spare(p, llc);
+	struct wl_clock *clock;
+	u32 content, spare;
 
 	if (t->place != WL_PLACE_RUNNING || !delta_ns)
 		return 0;
+	clock = wl_exact_clock(p, t->group, llc);
+	content = wl_exact_is_slower(1, t->weight, wl_get(clock->rate));
+	spare = wl_exact_is_spare(p, llc);
 	t->sum_exec_ns += delta_ns;
 	t->slice_used_ns += delta_ns;
 	t->run_start_ns = now_ns;

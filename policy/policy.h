@@ -247,6 +247,8 @@ enum wl_pick {
 	 * no to all: as ELIGIBLE.
 	 */
 	WL_PICK_LAST,
+	/* As LAST, but it is asked about the first two tasks that may run here, not about all. */
+	WL_PICK_LAST_OF_TWO,
 };
 
 enum wl_balance_why {

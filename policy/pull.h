@@ -31,7 +31,7 @@ WL_INLINE void wl_pull_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	u32 marks = wl_read_once(wl_cpu_of(p, cpu)->balance_marked);
 
 	if (wl_groups_decide(p)) {
-		wl_exact_dispatch(p, cpu, out);
+		wl_exact_dispatch(p, cpu, now_ns, out);
 		return;
 	}
 	wl_queue_dispatch(p, cpu, now_ns, out);

@@ -177,6 +177,8 @@ struct wl_exact_cpu {
 	struct wl_exact_key best; /* the first task that a walk over the queue has found */
 	u32 has_best;		  /* WL_EXACT_RUNS, .. */
 	u32 pull_from;		  /* 1 + the CPU from which the next dispatch pulls; 0: none */
+	u32 queued_slot;	  /* the group of all tasks that wait, unless is_mixed */
+	u32 is_mixed;		  /* 1: tasks of several groups wait, as far as is known */
 	u32 probe;		  /* counts the CPUs of the LLC that were probed */
 	u32 idle_pulls;		  /* tries to find work since a task ran */
 	struct wl_reads walk_reads

@@ -20,7 +20,6 @@
  * When a task may go to its CPU without wl_dispatch(), provided that no balancing is marked there.
  */
 enum wl_straight {
-	WL_STRAIGHT_NEVER,   /* wl_dispatch() compares CPUs at each choice */
 	WL_STRAIGHT_FIRST,   /* if it is alone in the queue, and nothing runs or it preempts */
 	WL_STRAIGHT_MAY_RUN, /* the same; or if it preempts, is first, and wl_may_run() agrees */
 };
@@ -92,9 +91,8 @@ WL_INLINE u32 wl_params_groups_decide(const struct wl_params *params)
 
 WL_INLINE u32 wl_trait_straight(const struct wl_params *params)
 {
-	if (wl_params_groups_decide(params))
-		return WL_STRAIGHT_NEVER;
-	if (params->groups == WL_GROUPS_QUEUES || params->queue < WL_QUEUE_FAIR)
+	if (wl_params_groups_decide(params) || params->groups == WL_GROUPS_QUEUES ||
+	    params->queue < WL_QUEUE_FAIR)
 		return WL_STRAIGHT_FIRST;
 	return WL_STRAIGHT_MAY_RUN;
 }

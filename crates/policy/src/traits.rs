@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn the_worked_example_of_traits_h() {
         let traits = "wakelab".parse::<PolicySpec>().unwrap().traits();
-        assert_eq!((traits.claims, traits.keeps_blocks, traits.reads_waker, traits.straight), (1, 1, 1, 2));
+        assert_eq!((traits.claims, traits.keeps_blocks, traits.reads_waker, traits.straight), (1, 1, 1, 1));
         assert_eq!((traits.times_scans, traits.keeps_counters, traits.enqueue_stops), (0, 0, 1));
     }
 
@@ -47,9 +47,9 @@ mod tests {
             let traits = Params { nr_groups, ..axes }.traits();
             (traits.straight, traits.enqueue_stops)
         };
-        assert_eq!(traits("linux-4.15", 2), (1, 0));
-        assert_eq!(traits("linux-6.12", 2), (2, 1));
+        assert_eq!(traits("linux-4.15", 2), (0, 0));
+        assert_eq!(traits("linux-6.12", 2), (1, 1));
         assert_eq!(traits("linux-6.12+groups=exact", 2), (0, 0));
-        assert_eq!(traits("linux-6.12+groups=exact", 0), (2, 1), "a host without groups");
+        assert_eq!(traits("linux-6.12+groups=exact", 0), (1, 1), "a host without groups");
     }
 }

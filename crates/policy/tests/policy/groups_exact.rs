@@ -66,7 +66,34 @@ fn a_tick_picks_whose_group_is_behind() {
     assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
 }
 
-/// The same, but the tick is CPU 1's: A, 2 ms behind B, is worth a pull, and moves.
+/// Tasks of one group wait in the order of their own v's, so two answers are enough, until a task of another group
+/// comes; and again when the queue has been empty.
+#[test]
+fn a_queue_of_one_group_has_the_order_of_its_tasks() {
+    let mut host = two_groups(1024, 1024);
+    let enqueue = |host: &mut Host, slot, vtime| {
+        let mut task = host.task(1024);
+        host.policy.task_group(&mut task, slot, 0);
+        task.flags = 0;
+        (task.entity.lag, task.entity.vtime) = (vtime as i64, 0);
+        (host.policy.enqueue(&mut task, 0, EnqueueWhy::Wakeup, 0).key, task)
+    };
+    let (second_key, mut second) = enqueue(&mut host, 1, MS);
+    let (first_key, mut first) = enqueue(&mut host, 1, 0);
+    assert_eq!((first_key + MS, first.entity.vtime), (second_key, first_key));
+    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::LastOfTwo);
+    assert_eq!(host.policy.may_run(&mut first, 0, 0).run, 1);
+    assert_eq!(host.policy.may_run(&mut second, 0, 0).run, 0);
+    host.switch_in(&mut first, 0);
+    let (key, mut other) = enqueue(&mut host, 2, 0);
+    assert_eq!((key, host.policy.dispatch(0, 0).pick()), (0, Pick::Last), "the order of arrival");
+    host.switch_in(&mut second, 0);
+    host.switch_in(&mut other, 0);
+    let (key, task) = enqueue(&mut host, 2, 0);
+    assert_eq!((key, host.policy.dispatch(0, 0).pick()), (task.entity.vtime, Pick::LastOfTwo));
+}
+
+/// A waits on CPU 0 behind B; the tick is CPU 1's, which runs B too: A, 2 ms behind B, is worth a pull, and moves.
 #[test]
 fn a_tick_pulls_from_where_a_group_behind_waits() {
     let mut host = two_groups(1024, 1024);

@@ -94,7 +94,7 @@ impl Cpu {
                 first = first.or(Some(at));
                 if pick == Pick::Head || self.policy.may_run(&mut self.tasks[task], 0, self.now_ns).run != 0 {
                     found = Some(at);
-                    if pick != Pick::Last {
+                    if matches!(pick, Pick::Head | Pick::Eligible) {
                         break;
                     }
                 }

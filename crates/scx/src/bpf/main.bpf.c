@@ -220,6 +220,14 @@ static bool yields_cpu(s32 cpu, struct scratch *sc)
 	return true;
 }
 
+/* Takes a task of the own queue by asking the policy about them. Returns 1 if there was one. */
+static __always_inline int take_picked(s32 cpu, u64 now_ns, u32 pick)
+{
+	if (pick == WL_PICK_LAST_OF_TWO)
+		return take_last_of_two(cpu, now_ns);
+	return pick == WL_PICK_LAST ? take_last(cpu, now_ns) : take_eligible(cpu, now_ns);
+}
+
 void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct scratch *sc = scratch_of(cpu);
@@ -241,8 +249,7 @@ void BPF_STRUCT_OPS(wakelab_dispatch, s32 cpu, struct task_struct *prev)
 	if (sc->dispatch.overdue && take_overdue(cpu, now_ns))
 		return;
 	if (sc->dispatch.pick != WL_PICK_HEAD) {
-		if (sc->dispatch.pick == WL_PICK_LAST ? take_last(cpu, now_ns)
-						      : take_eligible(cpu, now_ns))
+		if (take_picked(cpu, now_ns, sc->dispatch.pick))
 			return;
 		/*
 		 * No other task should run instead of prev if prev can go on: while it has slice

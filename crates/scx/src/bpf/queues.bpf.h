@@ -169,6 +169,37 @@ SEPARATE int take_last(s32 cpu, u64 now_ns)
 	return last ? take(cpu, last, 0, MAX_SCANNED) : 0;
 }
 
+/*
+ * As take_last(), of the first two tasks that may run here. The first of them needs no walk of its
+ * own.
+ */
+SEPARATE int take_last_of_two(s32 cpu, u64 now_ns)
+{
+	struct task_struct *p;
+	u32 scanned = 0, asked = 0, first = 0, taken = 0;
+
+	bpf_for_each(scx_dsq, p, cpu, 0)
+	{
+		if (scanned++ >= MAX_SCANNED || asked >= 2)
+			break;
+		__sink(scanned); /* else the verifier follows each count separately */
+		__sink(asked);
+		if (!can_run(p, cpu))
+			continue;
+		asked++;
+		if (!wants(p, cpu, now_ns, false))
+			continue;
+		if (asked == 1) {
+			first = 1;
+			continue;
+		}
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			taken = 1;
+		break;
+	}
+	return taken || (first && scx_bpf_dsq_move_to_local(cpu, 0));
+}
+
 /* As take_last(), of the tasks that have waited for too long. */
 SEPARATE int take_overdue(s32 cpu, u64 now_ns)
 {

@@ -250,7 +250,7 @@ static __always_inline bool goes_straight(struct task_struct *p, struct scratch 
 		return false;
 	if (p->nr_cpus_allowed == 1 && (p->flags & PF_KTHREAD) && in->why == WL_ENQ_WAKEUP)
 		return true;
-	if (straight == WL_STRAIGHT_NEVER || wl_read_once(c->balance_marked))
+	if (wl_read_once(c->balance_marked))
 		return false;
 	nr_queued = wl_read_once(c->nr_queued);
 	if (straight == WL_STRAIGHT_MAY_RUN && out->preempt)

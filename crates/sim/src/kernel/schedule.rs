@@ -223,7 +223,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Picks a task of the CPU's own queue: the first that may run here, and that the policy wants if it asked to be
-    /// consulted; or the last one that the policy wants. If it wants none: the previous task if that may continue,
+    /// consulted; or the last one that the policy wants, of all or of the first two. If it wants none: the previous task if that may continue,
     /// otherwise the first task that may run.
     fn pick_next_task(&mut self, cpu: u32) -> Picked {
         let may_empty = self.kernel.delays || self.kernel.bandwidth.is_some();
@@ -278,10 +278,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             if self.is_allowed(task, cpu) {
                 let record = &mut self.kernel.records[task as usize];
                 let wants = pick == Pick::Head || self.kernel.host.may_run(record, cpu, now_ns);
-                if wants && pick != Pick::Last {
+                if wants && matches!(pick, Pick::Head | Pick::Eligible) {
                     return Picked::Task(at, task);
                 }
                 last = if wants { Some((at, task)) } else { last };
+                if first.is_some() && pick == Pick::LastOfTwo {
+                    break;
+                }
                 first = first.or(Some((at, task)));
             }
             at += 1;
