@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident, $field:ident, $name:literal, $label:literal;)+) => {
         /// What CPU time goes to.
+        //
+        // Four bytes, because segments are copied as soon as they are made: a copy of whole words need not wait until
+        // single bytes have left the store buffer.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
         pub enum TimeKind {
             $($(#[doc = $doc])+ $kind,)+
         }

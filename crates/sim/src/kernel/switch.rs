@@ -47,9 +47,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let updates_ns = if self.kernel.cpus[cpu as usize].busy { 0 } else { self.set_busy(cpu) };
         self.set_curr(cpu, task);
         let t = &self.kernel.threads[task as usize];
-        let judged = self.workload.tasks[task as usize].judged;
         let waited_ns = now_ns - t.waits_since_ns;
-        self.ledger.tally.switch_in(task, now_ns, waited_ns, t.woken, judged);
+        self.ledger.tally.switch_in(task, now_ns, waited_ns, t.woken, t.judged);
         self.ledger.observer.waited(now_ns, cpu, task, waited_ns);
         let (ran, left) = (t.ran, t.cpu);
         if ran && left != cpu && self.kernel.cpus[left as usize].context == task {

@@ -40,6 +40,8 @@ pub(crate) struct Thread {
     pub(crate) woken: bool,
     /// Whether its CPU mask excludes CPUs.
     pub(crate) limited: bool,
+    /// As in its workload: whether it belongs to what is judged.
+    pub(crate) judged: bool,
     /// Whether it sleeps, or is being woken, and is still in the queue of `cpu`.
     pub(crate) delayed: bool,
     /// Whether it has run on `cpu`.
@@ -74,6 +76,7 @@ impl Thread {
             life: Life::Unborn,
             woken: false,
             limited: spec.allowed.as_ref().is_some_and(|allowed| allowed.len() < nr_cpus),
+            judged: spec.judged,
             delayed: false,
             ran: spec.last_cpu.is_some(),
             is_cold: false,

@@ -63,8 +63,8 @@ pub(crate) struct Checker {
     runnable: u64,
     /// The number of CPUs that idle with work queued.
     nr_stalled: u32,
-    /// The next CPU whose kick is checked.
-    sweep: usize,
+    /// Events so far: each checks the kick of one more CPU.
+    events: u64,
     /// Longest time that a kick may take.
     patience_ns: u64,
     failure: Option<(u64, String)>,
@@ -80,7 +80,7 @@ impl Checker {
             suspects: Vec::new(),
             runnable: 0,
             nr_stalled: 0,
-            sweep: 0,
+            events: 0,
             patience_ns,
             failure: None,
         }
@@ -124,9 +124,9 @@ impl Checker {
             self.fail(format!("time went back from {} to {now_ns} ns", self.now_ns));
         }
         self.now_ns = now_ns;
-        self.sweep = if self.sweep + 1 < self.cpus.len() { self.sweep + 1 } else { 0 };
+        self.events += 1;
         if self.nr_stalled > 0 {
-            self.check_patience(self.sweep);
+            self.check_patience((self.events % self.cpus.len() as u64) as usize);
         }
     }
 
