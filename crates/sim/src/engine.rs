@@ -170,7 +170,13 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Event::SegmentEnd(cpu) => {
                 let doing = self.hardware.settle_at_end(cpu, &mut self.ledger.checker);
                 self.finish_doing(cpu, doing);
-                self.go(cpu);
+                // Nearly always a segment with a length follows: go() in place.
+                let c = &self.hardware.cpus[cpu as usize];
+                if c.doing != Doing::Idle && c.remaining > 0 {
+                    self.arm(cpu);
+                } else {
+                    self.go(cpu);
+                }
             }
             Event::Ipi(cpu) => {
                 self.ledger.checker.kick_arrived(cpu);
@@ -249,14 +255,21 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             if c.remaining > 0 {
                 return self.arm(cpu);
             }
-            self.finish_doing(cpu, self.hardware.cpus[cpu as usize].doing);
+            self.finish_at_once(cpu, self.hardware.cpus[cpu as usize].doing);
             if !self.take_step() {
                 return;
             }
         }
     }
 
+    /// As [`Engine::finish_doing`], for a segment without length: a call of its own, because such segments are rare.
+    #[inline(never)]
+    fn finish_at_once(&mut self, cpu: u32, doing: Doing) {
+        self.finish_doing(cpu, doing);
+    }
+
     /// Applies the effect at the end of a segment, which sets what the CPU does next.
+    #[inline(always)]
     fn finish_doing(&mut self, cpu: u32, doing: Doing) {
         match doing {
             Doing::Idle => self.ledger.checker.fail(format!("CPU {cpu}: idling ended by itself")),

@@ -33,7 +33,7 @@ pub(crate) enum Todo {
     LeaveInterrupt,
 }
 
-/// One CPU as the kernel sees it.
+/// One CPU as the kernel sees it. The fields that every event touches come first, and those that few touch last.
 #[repr(C, align(64))]
 pub(crate) struct Cpu {
     /// The current task; `NONE` while the CPU idles, or between two tasks.
@@ -43,50 +43,51 @@ pub(crate) struct Cpu {
     /// Whether the policy knows the CPU as busy, that is, its context is not the idle task's.
     pub(crate) busy: bool,
     pub(crate) need_resched: bool,
-    /// With `need_resched`: when the current task has finished its system call and gives way.
-    pub(crate) resched_at_ns: u64,
-    /// The part of the current task's segment that comes after that, in 1/1024 ns.
-    pub(crate) held_back: u64,
     /// Whether it is inside schedule(), with the next task not chosen yet.
     pub(crate) scheduling: bool,
-    /// Whether interrupts may be pending: the next fields up to `released`, or `timers`.
+    /// Whether interrupts may be pending: the next fields up to `policy_timer_pending`, `timers` or `released`.
     pub(crate) interrupted: bool,
     pub(crate) ipi_pending: bool,
     pub(crate) tick_pending: bool,
     pub(crate) policy_timer_pending: bool,
-    /// CPUs on which groups are no longer throttled: a timer of bandwidth control fired here.
-    pub(crate) released: Vec<u32>,
-    /// Tasks of throttled groups that would run here.
-    pub(crate) parked: Vec<u32>,
     /// Whether it handles a timer's or device's interrupt, or wakes its task.
     pub(crate) in_interrupt: bool,
+    /// With `need_resched`: when the current task has finished its system call and gives way.
+    pub(crate) resched_at_ns: u64,
+    /// The part of the current task's segment that comes after that, in 1/1024 ns.
+    pub(crate) held_back: u64,
     /// The previous task, which this schedule() put back in its queue, or `NONE`.
     pub(crate) put_back: u32,
     /// The number of pulls in this schedule() or tick.
     pub(crate) pulls: u32,
     /// The number of claims by wake-ups that have not queued their task yet.
     pub(crate) claims: u32,
-    pub(crate) todo: VecDeque<Todo>,
-    pub(crate) wakeup: Wakeup,
     /// The cost of the next switch in addition to its fixed part.
     pub(crate) extra_switch_ns: u64,
+    /// When the decision began.
+    pub(crate) select_since_ns: u64,
+    /// When the wake-up's first decision began.
+    pub(crate) wakeup_since_ns: u64,
+
+    pub(crate) todo: VecDeque<Todo>,
+    pub(crate) wakeup: Wakeup,
     /// The offset of its ticks.
     pub(crate) tick_phase_ns: u64,
-    /// Tasks whose timer or device interrupts wait to be handled.
-    pub(crate) timers: VecDeque<u32>,
-    /// mainline: wake-ups that other CPUs left to this one.
-    pub(crate) wake_list: Vec<Wakeup>,
     pub(crate) decision: Decision,
     /// What the decision read that was in no cache near.
     pub(crate) select_misses: Reads,
     /// The cost of the decision, by part.
     pub(crate) search_cost: SearchCost,
-    /// When the decision began.
-    pub(crate) select_since_ns: u64,
-    /// When the wake-up's first decision began.
-    pub(crate) wakeup_since_ns: u64,
     pub(crate) dispatch: Dispatch,
+    /// Tasks whose timer or device interrupts wait to be handled.
+    pub(crate) timers: VecDeque<u32>,
+    /// mainline: wake-ups that other CPUs left to this one.
+    pub(crate) wake_list: Vec<Wakeup>,
     pub(crate) tick: TickAnswer,
+    /// CPUs on which groups are no longer throttled: a timer of bandwidth control fired here.
+    pub(crate) released: Vec<u32>,
+    /// Tasks of throttled groups that would run here.
+    pub(crate) parked: Vec<u32>,
 }
 
 /// What the end of a tick carries out.

@@ -47,6 +47,7 @@ pub(crate) struct Queued {
 }
 
 #[derive(Default)]
+#[repr(align(64))]
 pub(crate) struct RunQueue {
     queued: VecDeque<Queued>,
     /// The number of them that may run anywhere; the others have an affinity mask.

@@ -34,18 +34,35 @@ enum Place {
     Exited,
 }
 
-#[derive(Clone, Copy, Default)]
+/// Of one CPU: half a cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
 struct CpuBooks {
+    /// The time up to which its time is accounted.
+    accounted_ns: u64,
+    /// Since when it idles with work queued; `BUSY` if it does not.
+    stalled_since_ns: u64,
     queued: u32,
-    running: bool,
-    idle: bool,
     /// Kicks sent and not arrived.
     kicks: u32,
     /// Idle bits claimed for wake-ups that have not queued yet.
     claims: u32,
-    /// The time up to which its time is accounted.
-    accounted_ns: u64,
+    running: bool,
+    idle: bool,
     suspect: bool,
+}
+
+impl CpuBooks {
+    const IDLE: CpuBooks = CpuBooks {
+        accounted_ns: 0,
+        stalled_since_ns: BUSY,
+        queued: 0,
+        kicks: 0,
+        claims: 0,
+        running: false,
+        idle: true,
+        suspect: false,
+    };
 }
 
 /// It does not idle with work queued.
@@ -55,9 +72,6 @@ pub(crate) struct Checker {
     now_ns: u64,
     tasks: Vec<Place>,
     cpus: Vec<CpuBooks>,
-    /// Since when each CPU idles with work queued; `BUSY` if it does not. Separate from the books, because the sweep
-    /// touches another CPU's entry at every event.
-    stalled_since_ns: Vec<u64>,
     /// CPUs to check when the event is over.
     suspects: Vec<u32>,
     runnable: u64,
@@ -75,8 +89,7 @@ impl Checker {
         Checker {
             now_ns: 0,
             tasks: vec![Place::Away; nr_tasks],
-            cpus: vec![CpuBooks { idle: true, ..CpuBooks::default() }; nr_cpus],
-            stalled_since_ns: vec![BUSY; nr_cpus],
+            cpus: vec![CpuBooks::IDLE; nr_cpus],
             suspects: Vec::new(),
             runnable: 0,
             nr_stalled: 0,
@@ -131,7 +144,7 @@ impl Checker {
     }
 
     fn check_patience(&mut self, cpu: usize) {
-        let since_ns = self.stalled_since_ns[cpu];
+        let since_ns = self.cpus[cpu].stalled_since_ns;
         if self.now_ns.saturating_sub(since_ns) > self.patience_ns {
             self.fail(format!("CPU {cpu} idles since {since_ns} ns with work in its queue: a kick was lost"));
         }
@@ -292,7 +305,7 @@ impl Checker {
 
     fn suspect(&mut self, cpu: u32) {
         let books = &mut self.cpus[cpu as usize];
-        let matters = books.idle || self.stalled_since_ns[cpu as usize] != BUSY;
+        let matters = books.idle || books.stalled_since_ns != BUSY;
         if matters && !std::mem::replace(&mut books.suspect, true) {
             self.suspects.push(cpu);
         }
@@ -316,7 +329,7 @@ impl Checker {
         let books = &mut self.cpus[cpu as usize];
         books.suspect = false;
         let stalled = books.idle && books.queued > 0;
-        let since_ns = &mut self.stalled_since_ns[cpu as usize];
+        let since_ns = &mut books.stalled_since_ns;
         self.nr_stalled += u32::from(stalled);
         self.nr_stalled -= u32::from(*since_ns != BUSY);
         *since_ns = if stalled { self.now_ns.min(*since_ns) } else { BUSY };
