@@ -377,11 +377,26 @@ WL_FN int wl_exact_find_queue(struct wl_policy *p WL_ARG, u32 cpu, struct wl_rea
 	return found;
 }
 
+/* Adds what the last walk over the queue of c has read, for sums of several LLCs. */
+WL_INLINE void wl_exact_count_walk(struct wl_cpu *c, struct wl_reads *reads)
+{
+	u32 i;
+
+	wl_for (i, 0, WL_NR_DIST) {
+		u32 dist = i;
+
+		wl_hide(dist);
+		reads->at[dist & (WL_NR_DIST - 1)] +=
+			wl_get(c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)]);
+		c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
+	}
+}
+
 WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 				 struct wl_dispatch_out *out)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running), i;
+	u32 is_idle = !wl_read_once(c->nr_queued) && !wl_read_once(c->nr_running);
 	int found = (int)(wl_get(c->exact.pull_from) - 1); /* or WL_CPU_NONE */
 
 	out->cpu = cpu;
@@ -408,17 +423,13 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 		out->max_load = is_idle ? ~0ULL : WL_EXACT_PULL_LAG;
 		return;
 	}
-	wl_for (i, 0, WL_NR_DIST) {
-		u32 dist = i;
-
-		wl_hide(dist);
-		out->reads.at[dist & (WL_NR_DIST - 1)] +=
-			wl_get(c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)]);
-		c->exact.walk_reads.at[dist & (WL_NR_DIST - 1)] = 0;
-	}
+	if (wl_level_of(p, p->topo.llc_level)->nr_doms > 1)
+		wl_exact_count_walk(c, &out->reads);
 	c->exact.has_first = 0;
 	if (wl_read_once(c->exact.is_mixed) || wl_wait_excess_ns(p, cpu, now_ns) > 0)
 		c->wait.walk = WL_WALK_ASKED;
+	else if (wl_read_once(c->nr_queued) == 1 && !wl_read_once(c->nr_running))
+		out->pick = WL_PICK_HEAD; /* there is nothing to compare */
 	else
 		out->pick = WL_PICK_LAST_OF_TWO;
 	c->exact.has_best = wl_read_once(c->nr_running) ? WL_EXACT_RUNS : 0;
