@@ -75,9 +75,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts perf with all events off, as a real-time task if that is permitted. As a normal task it comes too late to
-    /// its buffers, whatever its nice value, if the programs that it records are in a group that weighs more: two thirds
-    /// of the events of `hackbench` in a group with a hundred times the shares of perf's session were lost.
+    /// Starts perf with all events off, as a real-time task if that is permitted. As a normal task it comes too late
+    /// to its buffers, whatever its nice value, if the programs that it records are in a group that weighs more:
+    /// two thirds of the events of `hackbench` in a group with a hundred times the shares of perf's session were
+    /// lost.
     pub(crate) fn start(program: &Program, order: &Order<'_>) -> Result<Recorder, RecordError> {
         if geteuid().is_root()
             && let Ok(recorder) = Recorder::begin(program, order, true)
@@ -216,8 +217,8 @@ fn spawn(program: &Program, command: &mut Command, messages: &File) -> Result<Ch
     })
 }
 
-/// Gives perf the highest weight of a normal task, for the case that it is one. As one of 40 tasks on 2 CPUs it came too
-/// late to its buffers: 900,000 of 6 million events of hackbench over sockets were lost.
+/// Gives perf the highest weight of a normal task, for the case that it is one. As one of 40 tasks on 2 CPUs it came
+/// too late to its buffers: 900,000 of 6 million events of hackbench over sockets were lost.
 fn favour(child: &Child) {
     const HIGHEST: i32 = -20;
     // Where that is forbidden, events may be lost, which is told.

@@ -114,13 +114,10 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let before = tasks(Path::new("/proc"));
     let mut groups = facts::cgroups();
     let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-
     let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"))));
 
-    let buffer_mb = plan.buffer_mb.unwrap_or_else(|| {
-        let nr_cpus = machine.as_ref().map_or(1, |(machine, _)| machine.topology.nr_cpus());
-        usual_buffer_mb(nr_cpus, facts::memory_mb())
-    });
+    let nr_cpus = machine.as_ref().map_or(1, |(machine, _)| machine.topology.nr_cpus());
+    let buffer_mb = plan.buffer_mb.unwrap_or_else(|| usual_buffer_mb(nr_cpus, facts::memory_mb()));
     let order = Order { events: &selection.events, calls: &selection.calls, buffer_mb, data: &data };
     let mut recorder = Recorder::start(&program, &order)?;
     let mut own: BTreeSet<u32> = threads(std::process::id()).into_iter().collect();
@@ -129,13 +126,9 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     own.extend(threads(recorder.pid()));
     own.extend(ran.waiter);
     let after = tasks(Path::new("/proc"));
-    let added = match cost::measure(&mut recorder) {
-        Ok(added) => Some(added),
-        Err(error) => {
-            warnings.push(format!("the cost of an event was not measured: {error}"));
-            None
-        }
-    };
+    let added = cost::measure(&mut recorder)
+        .map_err(|error| warnings.push(format!("the cost of an event was not measured: {error}")))
+        .ok();
     recorder.end()?;
     let measured = measured(plan, machine.as_ref().map(|(machine, _)| machine), &mut warnings);
 

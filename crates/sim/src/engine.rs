@@ -91,7 +91,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         self.finish(ending, seed)
     }
 
-    /// Runs from boot to the end. A function of its own, because it keeps more in registers without what follows it.
+    /// Runs from boot to the end. A separate function, because it keeps more in registers without what follows it.
     #[inline(never)]
     pub(crate) fn simulate(&mut self, limit_ns: u64) -> Result<Ending, SimError> {
         self.boot();
@@ -275,7 +275,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
     }
 
-    /// As [`Engine::finish_doing`], for a segment without length: a call of its own, because such segments are rare.
+    /// As [`Engine::finish_doing`], for a segment without length: a separate call, because such segments are rare.
     #[inline(never)]
     fn finish_at_once(&mut self, cpu: u32, doing: Doing) {
         self.finish_doing(cpu, doing);

@@ -66,8 +66,8 @@ fn a_tick_picks_whose_group_is_behind() {
     assert_eq!(host.policy.may_run(&mut b, 0, MS).run, 0);
 }
 
-/// Tasks of one group wait in the order of their own v's, so two answers are enough, until a task of another group
-/// comes; and again when the queue has been empty.
+/// Tasks of one group wait in the order of their v's, so two answers are enough, until a task of another group comes;
+/// and again when the queue has been empty.
 #[test]
 fn a_queue_of_one_group_has_the_order_of_its_tasks() {
     let mut host = two_groups(1024, 1024);

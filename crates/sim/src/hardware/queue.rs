@@ -253,8 +253,8 @@ impl EventQueue {
         self.others = self.timer_key().min(self.policy_timer).min(self.quota_timer);
     }
 
-    /// The CPU that has the first event of the half of the machine that does not have the next event: as good a guess as
-    /// any for the event after the next. If there is none, perhaps no CPU of the machine.
+    /// The CPU that has the first event of the half of the machine that does not have the next event: as good a guess
+    /// as any for the event after the next. If there is none, perhaps no CPU of the machine.
     #[inline(always)]
     pub(crate) fn runner_up(&self) -> usize {
         self.tree[2].max(self.tree[3]) as usize % (NODES / 2)
@@ -323,9 +323,9 @@ impl EventQueue {
         self.tree[leaf] = winner;
         // No loop, because in a loop the compiler makes branches of these comparisons, which nobody can predict.
         match self.levels {
-            ..=3 => self.climb::<3>(leaf, winner),
-            ..=6 => self.climb::<6>(leaf, winner),
-            ..=9 => self.climb::<9>(leaf, winner),
+            0..=3 => self.climb::<3>(leaf, winner),
+            4..=6 => self.climb::<6>(leaf, winner),
+            7..=9 => self.climb::<9>(leaf, winner),
             _ => self.climb::<12>(leaf, winner),
         }
     }

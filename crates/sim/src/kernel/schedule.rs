@@ -223,8 +223,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Picks a task of the CPU's own queue: the first that may run here, and that the policy wants if it asked to be
-    /// consulted; or the last one that the policy wants, of all or of the first two. If it wants none: the previous task if that may continue,
-    /// otherwise the first task that may run.
+    /// consulted; or the last one that the policy wants, of all or of the first two. If it wants none: the previous
+    /// task if that may continue, otherwise the first task that may run.
     fn pick_next_task(&mut self, cpu: u32) -> Picked {
         let may_empty = self.kernel.delays || self.kernel.bandwidth.is_some();
         let may_empty = may_empty && !self.kernel.runqueues[cpu as usize].is_empty();
