@@ -188,7 +188,7 @@ const PRESS_KEYS: &str = r##"<script>
   const marked = await picture();
   const status = document.getElementById("status").textContent;
   const unmarked = await picture("Escape");
-  said.wait = [marked !== whole, unmarked !== marked, /woken by .* before/.test(status)].join();
+  said.wait = [marked !== whole, unmarked !== marked, /(woken by .*|runnable for .*) before/.test(status)].join();
   said.focus = document.activeElement.id;
 })();
 </script>"##;
