@@ -142,13 +142,15 @@ WL_INLINE void wl_scan_room_renew(struct wl_policy *p, u32 cpu, u64 now_ns)
 WL_INLINE u32 wl_visits_aged(struct wl_policy *p, u32 cpu, u32 span, u64 now_ns)
 {
 	struct wl_cpu *own = wl_cpu_of(p, cpu);
-	u64 tick = wl_div(now_ns, p->params.tick_ns), ticks = tick - own->scan_room_tick;
+	u64 tick = wl_div(now_ns, p->params.tick_ns), since = wl_get(own->scan_room_tick);
+	u64 room_ns = wl_get(own->scan_room_ns), ticks = tick - since;
 
-	if (tick > own->scan_room_tick) {
-		own->scan_room_ns = ticks < 64 ? own->scan_room_ns >> (ticks & 63) : 0;
+	if (tick > since) {
+		room_ns = ticks < 64 ? room_ns >> (ticks & 63) : 0;
+		own->scan_room_ns = room_ns;
 		own->scan_room_tick = tick;
 	}
-	return wl_visits_for(span, own->scan_room_ns, wl_get(own->avg_scan_ns));
+	return wl_visits_for(span, room_ns, wl_get(own->avg_scan_ns));
 }
 
 WL_FN int wl_search_merged(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,

