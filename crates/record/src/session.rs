@@ -116,7 +116,8 @@ pub fn record(plan: &Plan, stop: &Stop) -> Result<Taken, RecordError> {
     let began_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let calls = (!selection.calls.is_empty()).then(|| Calls::new(descriptors(Path::new("/proc"))));
 
-    let nr_cpus = machine.as_ref().map_or(1, |(machine, _)| machine.topology.nr_cpus());
+    // A machine that cannot be described may have any number of CPUs.
+    let nr_cpus = machine.as_ref().map_or(usize::MAX, |(machine, _)| machine.topology.nr_cpus());
     let buffer_mb = plan.buffer_mb.unwrap_or_else(|| usual_buffer_mb(nr_cpus, facts::memory_mb()));
     let order = Order { events: &selection.events, calls: &selection.calls, buffer_mb, data: &data };
     let mut recorder = Recorder::start(&program, &order)?;
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn buffers_suit_the_machine() {
-        let sizes = [(2, 24_000), (16, 64_000), (16, 16_000), (384, 1_500_000), (1, 0)];
-        assert_eq!(sizes.map(|(cpus, memory_mb)| usual_buffer_mb(cpus, memory_mb)), [64, 64, 16, 8, 8]);
+        let sizes = [(2, 24_000), (16, 64_000), (16, 16_000), (384, 1_500_000), (1, 0), (usize::MAX, 24_000)];
+        assert_eq!(sizes.map(|(cpus, memory_mb)| usual_buffer_mb(cpus, memory_mb)), [64, 64, 16, 8, 8, 8]);
     }
 }

@@ -156,9 +156,8 @@ impl Groups {
     /// a child that was seen there tells nothing.
     pub(crate) fn of_new(&mut self, tid: u32, parents: Option<Option<GroupIndex>>) -> Option<GroupIndex> {
         let in_root = |path: &str| path == "/" || path.starts_with(SESSION);
-        let may_be_exited = |told: &ToldTask| parents.is_some() && self.is_version_1 && in_root(&told.path);
-        let told = self.tasks.get(&tid).filter(|told| told.is_new || parents.is_none());
-        let told = told.filter(|told| !may_be_exited(told));
+        let tells = |told: &ToldTask| told.is_new && !(self.is_version_1 && in_root(&told.path));
+        let told = self.tasks.get(&tid).filter(|told| parents.is_none() || tells(told));
         match told.map(|told| told.path.clone()) {
             Some(path) => self.of_path(&path),
             None => parents.flatten(),

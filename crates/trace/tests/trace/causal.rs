@@ -350,6 +350,26 @@ fn sched_wakeup_serves_where_sched_waking_is_not_recorded() {
     assert!(!recording.explained.wakers_known);
 }
 
+/// t1 wakes t2 and, 1 us after that is queued, t3: by one call, if a recorder made the recording. Without one the time
+/// between wake-ups tells nothing, and 3 us are another call anyway.
+#[test]
+fn what_one_call_wakes_is_woken_at_one_point_of_its_work() {
+    let program_of_t1 = |header: &str, gap_ns: u64| {
+        let mut script = Script::default();
+        script.line(header).switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2).switch(1, 10, 2, "S", 3);
+        script.switch(1, 20, 3, "S", 0).waking(0, 60, 1, 2).wakeup(0, 70, 1, 2);
+        script.waking(0, 70 + gap_ns, 1, 3).wakeup(0, 80 + gap_ns, 1, 3);
+        let recording = script.switch(0, 5_000, 1, "S", 0).read();
+        program(&recording, "t1").to_vec()
+    };
+    let recorder = "# wakelab-record: wakelab 0.1.0";
+    assert_eq!(program_of_t1(recorder, 1_000), [compute(60), signal(0), signal(1), compute(4_940)]);
+    let apart =
+        |gap_ns: u64| [compute(60), signal(0), compute(10 + gap_ns), signal(1), compute(4_930 - gap_ns)];
+    assert_eq!(program_of_t1(recorder, 3_000), apart(3_000));
+    assert_eq!(program_of_t1("# comment", 1_000), apart(1_000));
+}
+
 #[test]
 fn sched_wakeup_only_confirms_sched_waking() {
     let mut script = Script::default();

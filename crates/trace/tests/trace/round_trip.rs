@@ -124,13 +124,15 @@ fn with_all_costs_a_replay_takes_about_as_long() {
     all_presets(|name, machine| {
         for workload in WORKLOADS {
             let (truth, _, replay) = round_trip(&machine, workload);
-            // Measured: at most 1.0 %, pingpong 6.2 and hackbench 14.6 %, and three that are 17 to 21 % off since
-            // searches decide at their end (the cause was not examined): docs/guide/recordings.md.
+            // Measured: at most 1.0 %, pingpong 6.2 and hackbench 12.9 %, and four that are 14.6 to 21 % off. In two of
+            // these, of 17 and 18 %, tasks move to another node twice as often in the replay (6 and 3 times, 2 and 1):
+            // two wakers that choose one CPU depend on when a search ends, to less than its cost.
             let percent = match (workload.split(':').next(), name) {
                 (Some("schbench"), "snapdragon-865") => 25,
                 (Some("pingpong"), "kunpeng920-2n64c") => 20,
                 (Some("uperf"), "xeon-2s22c2t") => 20,
-                (Some("hackbench" | "pingpong"), _) => 16,
+                (Some("hackbench"), "power9-2s22c4t") => 16,
+                (Some("hackbench" | "pingpong"), _) => 14,
                 _ => 3,
             };
             let off_ns = replay.elapsed_ns.abs_diff(truth.elapsed_ns);

@@ -58,6 +58,12 @@ impl Script {
         self.event(cpu, time_ns, current, "sched:sched_waking", &fields)
     }
 
+    /// sched_wakeup on the waker's CPU.
+    pub(crate) fn wakeup(&mut self, cpu: u32, time_ns: u64, current: u32, wakee: u32) -> &mut Self {
+        let fields = format!("comm={} pid={wakee} prio=120 target_cpu=001", comm(wakee));
+        self.event(cpu, time_ns, current, "sched:sched_wakeup", &fields)
+    }
+
     /// sched_process_fork and sched_wakeup_new.
     pub(crate) fn fork(&mut self, cpu: u32, time_ns: u64, parent: u32, child: u32) -> &mut Self {
         let fields =
