@@ -267,7 +267,8 @@ WL_INLINE void wl_scan_average(struct wl_policy *p, u32 cpu, const struct wl_dec
 	}
 	elapsed_ns = wl_div(elapsed_ns * step, all);
 	c->avg_scan_ns = wl_average(c->avg_scan_ns, elapsed_ns);
-	c->scan_room_ns -= elapsed_ns < c->scan_room_ns ? elapsed_ns : c->scan_room_ns;
+	if (wl_axis(p, scan_form) == WL_SCAN_AGED)
+		c->scan_room_ns -= elapsed_ns < c->scan_room_ns ? elapsed_ns : c->scan_room_ns;
 }
 
 #endif /* WL_IDLE_SCAN_H */
