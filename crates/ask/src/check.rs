@@ -47,6 +47,8 @@ pub struct Checked {
     pub changed: Changed,
     /// Why this policy was chosen, if none was given.
     pub why: Option<String>,
+    /// What the replays ran, for their events.
+    pub scenario: wakelab_sim::Scenario,
 }
 
 impl Checked {
@@ -98,5 +100,5 @@ pub fn check(ask: &CheckAsk<'_>, runner: &Runner<'_>, note: Note<'_>) -> Result<
     };
     check.warn_of_unfinished(&replays, ask.kernel.limit_ns);
     let why = why.filter(|_| ask.policy.is_none());
-    Ok(Checked { check, seeds: ask.seeds.clone(), recording, changed, why })
+    Ok(Checked { check, seeds: ask.seeds.clone(), recording, changed, why, scenario })
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab check`: a recording beside its own replay, or a what-if beside a recording of what came true.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
 use wakelab_ask::{CheckAsk, MachineChoice};
+use wakelab_lab::export_events;
 
 use crate::args::{Format, FormatArg, KernelArgs, RecordingArgs, SeedsArgs, WhatIfArgs};
+use crate::output::OutputFile;
 use crate::progress::Bar;
 use crate::{input, print};
 
@@ -39,6 +41,9 @@ pub(crate) struct CheckArgs {
     kernel: KernelArgs,
     #[command(flatten)]
     seeds: SeedsArgs,
+    /// Write every event of the replay with the first seed to FILE, as ftrace text (docs/guide/recordings.md)
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
     #[command(flatten)]
     format: FormatArg,
 }
@@ -57,7 +62,16 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
         kernel: input::kernel(&args.kernel),
         seeds: input::seeds(&args.seeds),
     };
+    let inputs: Vec<&Path> =
+        [Some(args.recording.recording.as_path()), args.against.as_deref()].into_iter().flatten().collect();
+    let events =
+        args.events.as_deref().map(|path| OutputFile::create("--events", path, &inputs)).transpose()?;
     let checked = wakelab_ask::check(&ask, &Bar::new().runner(&args.seeds.threads), &print::note)?;
+    if let Some(mut file) = events {
+        let written = export_events(&checked.scenario, checked.seeds[0], file.writer()).map(drop);
+        file.check(written)?;
+        file.finish()?;
+    }
     match args.format.format {
         Format::Json => print::text(&checked.json()?),
         Format::Text => {

@@ -19,15 +19,18 @@
 //! child's beginning. So the order of positions is one possible order of execution. Signals stay raised, so what is
 //! possible in one order of execution is possible in all.
 
+mod calls;
 mod finish;
 mod lives;
 mod missing;
 mod overheads;
 mod recorder;
 mod running;
+mod sending;
 mod sleeping;
 mod waking;
 
+pub(crate) use sending::SinceSent;
 pub(crate) use sleeping::SinceRead;
 
 use rustc_hash::FxHashMap;
@@ -85,7 +88,7 @@ pub fn model(source: &mut dyn EventSource, name: &str, options: &Options) -> Res
 }
 
 /// A place in the recording. Events come in the order of their positions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Position {
     /// Since the recording began.
     pub(crate) time_ns: u64,
@@ -175,7 +178,7 @@ struct Cpu {
     idle_since_ns: u64,
     /// A wake-up in progress.
     waking: Option<overheads::Waking>,
-    /// The current event is a wake-up by this task in one system call with the last one, which began at this work.
+    /// The current event is a wake-up by this task, this time after the end of its last one.
     in_call: Option<(TaskIndex, u64)>,
     /// The wake-ups that the interrupt in progress has made, and whether it is a tick.
     irq_wakes: u32,
@@ -234,6 +237,7 @@ struct Model {
     learnt: Learnt,
     /// Wake-ups of tasks by tasks that ended a wait.
     wakeups: Vec<Wakeup>,
+    calls: calls::Calls,
     messages: Messages,
 }
 
@@ -280,6 +284,7 @@ impl Model {
                 self.note_running(event.cpu, &prev, None);
                 self.note_process(&event.current);
                 self.learn_sleep(event);
+                self.learn_send(event);
                 self.switch_out(event.cpu, &prev, why, &next);
                 self.run(event.cpu, &next, &SwitchIn::Seen);
             }
@@ -311,6 +316,7 @@ impl Model {
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
                 self.learn_sleep(event);
+                self.learn_send(event);
             }
         }
         self.charge_recorder(event.cpu);

@@ -11,8 +11,10 @@
 //! state's exit is 2,800 - 800 = 2,000 ns. A state with fewer than [`FEWEST`] wake-ups takes the next shallower one's
 //! figure, or the next deeper one's.
 //!
-//! Placing and queueing are learnt, too, where sched_wakeup is recorded beside sched_waking: the median from one to the
-//! other on the waker's CPU. An import takes that time off the waker's work, so a replay must charge it again.
+//! What a wake-up costs its waker shows in programs that send one message after the other: causal/sending.rs. Of several
+//! task names, the one with the most messages that woke a task counts. A recording without messages has what
+//! `wakelab record` measured, and what three events of the recorder cost. The least is the median from sched_waking to
+//! sched_wakeup on the waker's CPU. An import takes that time off the waker's work, so a replay must charge it again.
 //!
 //! So is the time that a task goes on after it has woken another one on its own CPU, and before it gives way to it: it
 //! finishes its system call, where the kernel cannot be preempted. From the wake-up to the switch pass the placement,
@@ -65,6 +67,9 @@ use crate::quantile::quantile;
 /// The fewest wake-ups that teach a figure.
 const FEWEST: usize = 20;
 
+/// A wake-up has three events: sched_waking, sched_stat_runtime and sched_wakeup.
+const EVENTS_OF_WAKE: u64 = 3;
+
 /// If others used more of the CPU that should have idled, medians say how busy it was.
 const BUSY_PERCENT: u32 = 25;
 
@@ -92,6 +97,8 @@ pub struct Learnt {
     pub ticks_ns: Vec<u64>,
     /// By task name: CPU time from one message that a task read to the next, where it did nothing else between.
     pub reads: BTreeMap<String, Reads>,
+    /// By task name: CPU time from one message that a task sent to the next, where it did nothing else between.
+    pub sends: BTreeMap<String, Sends>,
     /// From the scheduler's last account of a task that goes to sleep to the switch to another task.
     pub leaving_ns: Vec<u64>,
     /// The CPU time of parents before a fork, since they were switched in or forked before.
@@ -100,6 +107,8 @@ pub struct Learnt {
     pub before_exits_ns: Vec<u64>,
     /// What `wakelab record` measured.
     pub measured: Measured,
+    /// What each event of the recorder costs, which is in the other figures and not in those that were measured.
+    pub event_cost_ns: u64,
 }
 
 /// The kind of the event that follows a wake-up on the waker's CPU.
@@ -173,6 +182,23 @@ impl Reads {
     }
 }
 
+/// CPU time of a task name's tasks from one message that they sent to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sends {
+    /// The message woke nobody.
+    pub at_once_ns: Vec<u64>,
+    /// It woke a task on the sender's CPU.
+    pub after_wake_ns: Vec<u64>,
+}
+
+impl Sends {
+    /// What a wake-up costs, and the number of those that tell.
+    fn wake_ns(&self) -> Option<(usize, u64)> {
+        let more_ns = median(&self.after_wake_ns)?.saturating_sub(median(&self.at_once_ns)?);
+        Some((self.after_wake_ns.len(), more_ns))
+    }
+}
+
 /// Returns the median of enough samples.
 fn median(samples_ns: &[u64]) -> Option<u64> {
     quantile(samples_ns.iter().copied(), 50).filter(|_| samples_ns.len() >= FEWEST)
@@ -206,6 +232,10 @@ impl Learnt {
         });
         // sched_stat_runtime; with sched_switch where the task slept.
         learnt.leaving_ns = less(&self.leaving_ns, 1);
+        for sends in learnt.sends.values_mut() {
+            sends.after_wake_ns = less(&sends.after_wake_ns, EVENTS_OF_WAKE);
+        }
+        learnt.event_cost_ns = 0;
         for reads in learnt.reads.values_mut() {
             reads.after_sleep_ns = [0, 1].map(|kind| less(&reads.after_sleep_ns[kind], 2));
         }
@@ -271,14 +301,41 @@ impl Learnt {
     }
 
     fn learn_wakeup(&self, machine: &mut Machine, recording: &str) {
-        let median = quantile(self.queueing_ns.iter().copied(), 50);
-        let Some(median) = median.filter(|_| self.queueing_ns.len() >= FEWEST) else { return };
-        machine.costs.wakeup_ns = median.saturating_sub(machine.costs.select_ns);
-        let source = format!(
-            "measured: median of {} wake-ups in {recording} from sched_waking to sched_wakeup, less placing",
-            self.queueing_ns.len()
-        );
+        let count = self.queueing_ns.len();
+        let Some(queueing_ns) = median(&self.queueing_ns) else { return };
+        let from_sends = self.sends.iter().filter_map(|(name, sends)| Some((sends.wake_ns()?, name))).max();
+        let (wake_ns, source) = match (from_sends, self.measured_wake_ns()) {
+            (Some(((sends, wake_ns), name)), _) => (
+                wake_ns,
+                format!(
+                    "measured in {recording}: {sends} messages of {name} that woke a task took so much more than others, \
+                     less placing"
+                ),
+            ),
+            (None, Some(wake_ns)) => (
+                wake_ns,
+                format!("measured at the end of {recording}: a wake-up on the waker's CPU, less placing"),
+            ),
+            (None, None) => (0, String::new()),
+        };
+        let (wake_ns, source) = if wake_ns > queueing_ns {
+            (wake_ns, source)
+        } else {
+            (
+                queueing_ns,
+                format!(
+                    "measured: median of {count} wake-ups in {recording} from sched_waking to sched_wakeup, less placing"
+                ),
+            )
+        };
+        machine.costs.wakeup_ns = wake_ns.saturating_sub(machine.costs.select_ns);
         machine.sources.insert("wakeup_ns".to_owned(), source);
+    }
+
+    /// Returns what a wake-up on the waker's CPU costs, with the recorder's events.
+    fn measured_wake_ns(&self) -> Option<u64> {
+        let mut local = self.measured.wakes.iter().filter(|wake| wake.kind == WakeKind::Local);
+        Some(self.usual(local.next()?.waker_ns) + EVENTS_OF_WAKE * self.event_cost_ns)
     }
 
     /// Learns what an interrupt to an idle CPU costs its waker.
@@ -563,6 +620,30 @@ mod tests {
         let machine = Learnt { queueing_ns, preempting_ns, ..Learnt::default() }.machine(&base, "r");
         assert_eq!(machine.costs.wakeup_ns, 2_000);
         assert_eq!(machine.costs.preempt_delay_ns, 500, "the rest, with the learnt queueing taken off");
+    }
+
+    /// Of 1,200 ns from sched_waking to sched_wakeup. Messages of `t` tell more than what was measured.
+    #[test]
+    fn a_wake_up_costs_more_than_what_is_between_its_events() {
+        let base = Machine::preset("smp-2").unwrap();
+        let select_ns = base.costs.select_ns;
+        let sends = |after_wake_ns, count| Sends {
+            at_once_ns: vec![450; FEWEST],
+            after_wake_ns: vec![after_wake_ns; count],
+        };
+        let mut learnt = Learnt { queueing_ns: vec![1_200; FEWEST], event_cost_ns: 100, ..Learnt::default() };
+        assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 1_200 - select_ns);
+        learnt.measured.wakes = vec![wake(WakeKind::Local, 0, 1_000, 2_600)];
+        let machine = learnt.machine(&base, "r");
+        assert_eq!(machine.costs.wakeup_ns, 1_100 + 3 * 100 - select_ns, "the median, and three events");
+        assert!(machine.sources["wakeup_ns"].starts_with("measured at the end of r"));
+        learnt.sends =
+            BTreeMap::from([("t".to_owned(), sends(2_450, 30)), ("u".to_owned(), sends(9_450, 20))]);
+        assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 2_000 - select_ns);
+        let without = learnt.without_recorder(100);
+        assert_eq!(without.machine(&base, "r").costs.wakeup_ns, 1_700 - select_ns);
+        learnt.sends = BTreeMap::from([("t".to_owned(), sends(450, 30))]);
+        assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 1_200 - select_ns, "at least that");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, GroupIndex, Measure, Op, Task, TaskIndex, Workload};
 
 use crate::MAX_CPUS;
-use crate::causal::{Position, SinceRead, State, Wake};
+use crate::causal::{Position, SinceRead, SinceSent, State, Wake};
 use crate::event::{Place, TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
@@ -185,6 +185,8 @@ pub(crate) struct Tracked {
     pub(crate) woken_by: Option<TaskIndex>,
     /// What it has done since it read a message, if nothing but work and sleep.
     pub(crate) since_read: Option<SinceRead>,
+    /// What it has done since it sent a message, if nothing but work and a wake-up.
+    pub(crate) since_sent: Option<SinceSent>,
     pub(crate) steps: Vec<Step>,
     /// The sleeps that ended from outside, in the order of time.
     pub(crate) slept: Vec<Slept>,
@@ -235,6 +237,7 @@ impl Tracked {
             woken_from: None,
             woken_by: None,
             since_read: None,
+            since_sent: None,
             steps: Vec::new(),
             slept: Vec::new(),
             wake_while_running: None,
@@ -264,19 +267,21 @@ impl Tracked {
         }
     }
 
-    /// Returns the work done until `now_ns`, in 1/1024 ns. It never goes back, however large the kernel's part is.
+    /// Returns the work done until `now_ns`, in 1/1024 ns. It never goes back, however large the kernel's part is: more
+    /// than there was is taken off what follows.
     pub(crate) fn work_until(&mut self, now_ns: u64) -> u64 {
         self.charge_until(now_ns);
-        let least = self.work_units + self.kernel_units;
-        if self.cpu_units < least {
-            let excess = least - self.cpu_units;
-            // The excess is not taken off later work either.
-            let dropped = excess.min(self.kernel_units);
-            self.kernel_units -= dropped;
-            self.clamped_units += dropped;
-        }
         self.work_units = self.work_units.max(self.cpu_units.saturating_sub(self.kernel_units));
         self.work_units
+    }
+
+    /// Ends what is taken off for the kernel where the task leaves its CPU: more than it did is not taken off what it
+    /// does later.
+    fn drop_excess(&mut self) {
+        let least = self.work_units + self.kernel_units;
+        let excess = least.saturating_sub(self.cpu_units).min(self.kernel_units);
+        self.kernel_units -= excess;
+        self.clamped_units += excess;
     }
 
     /// Corrects its switch-in to `said_ns` and moves its steps since then. Returns whether the earlier time was a
@@ -320,6 +325,7 @@ impl Tracked {
 
     /// It leaves its CPU.
     pub(crate) fn end_burst(&mut self, at_ns: u64) {
+        self.drop_excess();
         let units = self.work_units;
         if let Some(burst) = self.bursts.last_mut().filter(|burst| burst.until_ns == u64::MAX) {
             (burst.until_ns, burst.until_units) = (at_ns.max(burst.from_ns), units);

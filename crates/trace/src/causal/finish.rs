@@ -45,9 +45,11 @@ impl Model {
         self.explained.overhead_clamped_ns = clamped_units / UNITS;
         if let Some(header) = &self.header {
             self.learnt.measured = header.measured.clone();
+            self.learnt.event_cost_ns = header.event_cost_ns.unwrap_or(0);
         }
         let service = self.mark_service(file, &options.of)?;
         let observed = self.observations();
+        self.settle_calls();
         let flows = if options.recorded_waits_only { Flows::default() } else { self.infer_flows() };
         let mut loops = Loops::new(options);
         let (mut once, recorded) =

@@ -21,7 +21,7 @@ impl Model {
             Cause::Outside(_) | Cause::Unknown => self.living(of).map(|index| self.waker(index)),
         };
         if let Some(parent) = parent {
-            self.charge_waking(cpu, parent.task, child.tid, cpu, None);
+            self.charge_waking(cpu, parent.task, child.tid, cpu, true);
         }
         let index = self.add_task(child, Some(State::Born { parent }), self.now_ns);
         let above = self.by_tid.get(&of.tid).map(|above| &self.tasks[*above as usize]);

@@ -6,7 +6,8 @@
 //! time.
 //!
 //! Measured, if the recording tells:
-//! - placing and queueing: from sched_waking to its sched_wakeup on the same CPU (for a fork, to sched_wakeup_new);
+//! - placing and queueing: from sched_waking to its sched_wakeup on the same CPU (for a fork, to sched_wakeup_new), or
+//!   the machine's cost of a wake-up, if that is more, but at most twice that time;
 //! - an interrupt that wakes a task, and a tick: from its entry to its exit. A replay has no other interrupts, so these
 //!   stay in the work of the task that they hit;
 //! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out. Where a task
@@ -20,11 +21,13 @@
 //! going to sleep (less the measured look for another task), and balancing before idling. It is not known what
 //! decisions and balancing read, so that stays in the work.
 //!
-//! Offsets in a task's work never go back. Time that would move them back is not taken off, but counted
-//! (`overhead_clamped_ns`).
+//! Offsets in a task's work never go back. What would move them back is taken off what follows until the task leaves its
+//! CPU: a read that has slept returns before as much time has passed as a switch costs, because a part of what a sleep
+//! costs comes later. What is left then is not taken off, but counted (`overhead_clamped_ns`).
 
 use wakelab_workload::{Op, TaskIndex};
 
+use super::calls::SAME_CALL_NS;
 use super::{Cause, Model, OnCpu, Waker};
 use crate::event::{Context, Event, SwitchedOut, TaskName, What};
 use crate::learnt::Next;
@@ -52,13 +55,9 @@ pub(super) struct Waking {
     idles: bool,
     /// When the waker had queued the wakee.
     queued_ns: Option<u64>,
-    /// The waker's work at the first wake-up of the system call, in 1/1024 ns; `None` for a fork.
-    call_units: Option<u64>,
+    /// The wakee is new.
+    forks: bool,
 }
-
-/// The most time from the end of a wake-up to the next one of the same system call. Waking all that wait in one place
-/// goes from one to the next in 0.2 to 2 us, the recorder's part included (`poll()` of 160 tasks by `hackbench`).
-const SAME_CALL_NS: u64 = 2_500;
 
 impl Model {
     /// Takes `ns` off the work of `task`, by a cost of the machine.
@@ -131,21 +130,20 @@ impl Model {
         self.charge_kernel(task, switch_ns + refill_ns);
     }
 
-    /// Charges the placement of a task that `task` forks or wakes on `cpu`, and that ran on `target` last. `call_units`
-    /// is the waker's work at the first wake-up of its system call; `None` for a fork.
+    /// Charges the placement of a task that `task` forks or wakes on `cpu`, and that ran on `target` last.
     pub(super) fn charge_waking(
         &mut self,
         cpu: u32,
         task: TaskIndex,
         wakee_tid: u32,
         target: u32,
-        call_units: Option<u64>,
+        forks: bool,
     ) {
         if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
             self.charge_kernel(task, wake_ns);
         }
         let (since_ns, idles) = (self.now_ns, self.idles(target));
-        let waking = Waking { task, wakee_tid, since_ns, target, idles, queued_ns: None, call_units };
+        let waking = Waking { task, wakee_tid, since_ns, target, idles, queued_ns: None, forks };
         self.cpu(cpu).waking = Some(waking);
     }
 
@@ -153,16 +151,6 @@ impl Model {
     /// little time as the machine's costs say, so that time does not tell calls apart.
     fn is_recorded(&self) -> bool {
         self.header.as_ref().is_some_and(|header| !header.made_by.is_empty())
-    }
-
-    /// The work of `waker` at the first wake-up of the system call in which it makes this one on `cpu`. The waker holds
-    /// the lock of a wait queue while it wakes all that wait there, so none of them preempts it in between: all are
-    /// woken at one point of its work.
-    pub(super) fn call_units(&mut self, cpu: u32, waker: &Waker) -> u64 {
-        match self.cpu(cpu).in_call {
-            Some((task, units)) if task == waker.task => units,
-            _ => waker.work_units,
-        }
     }
 
     /// Whether a CPU idles; one without events so far does.
@@ -198,10 +186,11 @@ impl Model {
         }
         let is_queued = waking.queued_ns.is_some();
         if let (What::Waking { .. }, Some(queued_ns)) = (&event.what, waking.queued_ns)
+            && !waking.forks
             && self.is_recorded()
             && self.now_ns - queued_ns <= SAME_CALL_NS
         {
-            self.cpu(event.cpu).in_call = waking.call_units.map(|units| (waking.task, units));
+            self.cpu(event.cpu).in_call = Some((waking.task, self.now_ns - queued_ns));
         }
         let sends = waking.target != event.cpu && waking.idles;
         if let Some(recorded) = &self.recorded
@@ -233,10 +222,16 @@ impl Model {
             self.cpu(event.cpu).waking =
                 Some(Waking { target, idles, queued_ns: Some(self.now_ns), ..waking });
             if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
-                // The measured time replaces what was charged at the beginning.
+                // The measured time replaces what was charged at the beginning. A wake-up goes on after its last event,
+                // but for no longer than it has taken until then.
+                let took_ns = self.now_ns - waking.since_ns;
                 let task = self.task(waking.task);
-                task.kernel_units = task.kernel_units.saturating_sub(wake_ns * UNITS);
+                let before_units = task.kernel_units.saturating_sub(wake_ns * UNITS);
+                task.kernel_units = before_units;
                 self.charge_kernel_since(waking.task, waking.since_ns, wake_ns);
+                let task = self.task(waking.task);
+                let least_units = before_units + wake_ns.min(2 * took_ns) * UNITS;
+                task.kernel_units = task.kernel_units.max(least_units);
             }
             return;
         }

@@ -44,12 +44,13 @@ impl Model {
         }
         self.wakes += 1;
         let found = self.living(name);
-        let mut cause = self.cause(event.cpu, event.context, found);
+        let cause = self.cause(event.cpu, event.context, found);
         self.explained.soft_interrupt_wakes +=
             u64::from(event.context == Context::Soft && matches!(cause, Cause::Task(_)));
-        if let Cause::Task(waker) = &mut cause {
-            waker.work_units = self.call_units(event.cpu, waker);
-            self.charge_waking(event.cpu, waker.task, name.tid, last_cpu, Some(waker.work_units));
+        if let Cause::Task(waker) = cause {
+            let gap_ns = self.cpu(event.cpu).in_call.filter(|call| call.0 == waker.task).map(|call| call.1);
+            self.calls.woke(waker.position, waker.task, waker.work_units, gap_ns);
+            self.charge_waking(event.cpu, waker.task, name.tid, last_cpu, false);
             self.messages.woke(waker.task, waker.position);
         }
         let time_ns = if let Cause::Outside(_) = cause { self.due_ns(event) } else { self.now_ns };

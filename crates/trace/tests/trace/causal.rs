@@ -350,8 +350,8 @@ fn sched_wakeup_serves_where_sched_waking_is_not_recorded() {
     assert!(!recording.explained.wakers_known);
 }
 
-/// t1 wakes t2 and, 1 us after that is queued, t3: by one call, if a recorder made the recording. Without one the time
-/// between wake-ups tells nothing, and 3 us are another call anyway.
+/// t1 wakes t2 and, 100 ns after that is queued, t3: by one call, if a recorder made the recording. Without one the time
+/// between wake-ups tells nothing, and 200 ns are another call anyway.
 #[test]
 fn what_one_call_wakes_is_woken_at_one_point_of_its_work() {
     let program_of_t1 = |header: &str, gap_ns: u64| {
@@ -363,11 +363,11 @@ fn what_one_call_wakes_is_woken_at_one_point_of_its_work() {
         program(&recording, "t1").to_vec()
     };
     let recorder = "# wakelab-record: wakelab 0.1.0";
-    assert_eq!(program_of_t1(recorder, 1_000), [compute(60), signal(0), signal(1), compute(4_940)]);
+    assert_eq!(program_of_t1(recorder, 100), [compute(60), signal(0), signal(1), compute(4_940)]);
     let apart =
         |gap_ns: u64| [compute(60), signal(0), compute(10 + gap_ns), signal(1), compute(4_930 - gap_ns)];
-    assert_eq!(program_of_t1(recorder, 3_000), apart(3_000));
-    assert_eq!(program_of_t1("# comment", 1_000), apart(1_000));
+    assert_eq!(program_of_t1(recorder, 200), apart(200));
+    assert_eq!(program_of_t1("# comment", 100), apart(100));
 }
 
 #[test]

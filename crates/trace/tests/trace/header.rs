@@ -73,13 +73,13 @@ fn how_it_was_made_is_told() {
 }
 
 /// t2 causes none of its first 10 ns, and after its wake-up one event: its own switch-in, so 4 ns are the recorder's.
-/// t3's events are its switch-in, a fork, and a wake-up of the recorder.
+/// t3's events are its switch-in, the two of a fork, and a wake-up of the recorder.
 #[test]
 fn what_events_cost_can_be_taken_off() {
     let options = Options { event_cost_ns: Some(4), ..Options::default() };
     let recording = read_text(&script().text, &options).expect("a recording");
     assert_eq!(program(&recording, "t2"), [compute(10 - 4), sleep(20), compute(65 - 4)]);
-    assert_eq!(program(&recording, "t3"), [compute(20 - 4), Op::Fork { task: 1 }, compute(20 - 2 * 4)]);
+    assert_eq!(program(&recording, "t3"), [compute(20 - 4), Op::Fork { task: 1 }, compute(20 - 3 * 4)]);
     let taken =
         "recording took 4 ns for each event, 48.0 % of the tasks' CPU time, which is taken off their work";
     assert!(recording.notes().iter().any(|note| note == taken));

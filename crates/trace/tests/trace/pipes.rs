@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Messages over pipes and eventfds: what crates/trace/src/messages.rs makes of the lines of `wakelab record --pipes`.
 
+use std::collections::BTreeMap;
+
+use wakelab_machine::Machine;
 use wakelab_trace::Recording;
 use wakelab_trace::flows::FlowKind;
+use wakelab_trace::learnt::Sends;
 use wakelab_workload::Op;
 
 use crate::executor::execute;
@@ -156,4 +160,28 @@ fn a_reader_of_an_eventfd_takes_all() {
     // It counts, and is never full.
     assert!(!recording.workload.channels[0].elastic);
     execute(&recording.workload).expect("no task waits for ever");
+}
+
+/// t1 writes a message each 450 ns; where it wakes t2 on its own CPU, the next one comes 1,380 after it. 650 of that are
+/// between the wake-up's events.
+#[test]
+fn messages_tell_what_a_wake_up_costs() {
+    let mut script = Script::writer_and_reader();
+    let mut time_ns = 0;
+    for _ in 0..21 {
+        script.write(0, time_ns, 1, 60).write(0, time_ns + 450, 1, 60).waking(0, time_ns + 600, 1, 2);
+        script.runtime(0, time_ns + 900, 1, 1, 1_000);
+        script.event(0, time_ns + 1_250, 1, "sched:sched_wakeup", "comm=t2 pid=2 prio=120 target_cpu=000");
+        time_ns += 450 + 1_380;
+    }
+    // An interrupt between two messages, and a wake-up on another CPU: neither counts.
+    script.write(0, time_ns, 1, 60).event(0, time_ns + 9, 1, "irq:irq_handler_entry", "irq=1 name=x");
+    script.write(0, time_ns + 20, 1, 60).waking(0, time_ns + 30, 1, 3);
+    script.event(0, time_ns + 40, 1, "sched:sched_wakeup", "comm=t3 pid=3 prio=120 target_cpu=001");
+    script.write(0, time_ns + 50, 1, 60);
+    let learnt = script.read().learnt;
+    let sends = Sends { at_once_ns: vec![450; 21], after_wake_ns: vec![1_380; 21] };
+    assert_eq!(learnt.sends, BTreeMap::from([("t1".to_owned(), sends)]));
+    let base = Machine::preset("smp-2").unwrap();
+    assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 930 - base.costs.select_ns);
 }
