@@ -4,7 +4,8 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, gap, partial, waits, stats, first-cgroup, stall, forbidden, fair. Bounds in time mean something in virtual time only; /bounds has what applies.
+# kill, gap, partial, waits, crowd, stats, first-cgroup, stall, forbidden, fair. Bounds in time mean something in virtual time only;
+# /bounds has what applies.
 
 . /lib.sh
 . /bounds               # within_ms, at_least, reloads, moments, fair_ms
@@ -158,12 +159,13 @@ beside() {
     light="$light $!"
 }
 
-# The three cases at the same time, each on a CPU. Sets $why.
+# The cases at the same time, each on a CPU; in the last one more tasks wait than a choice looks at first. Sets $why.
 waits() {
     light=
     beside 0 1 -20 as_nice 19
     beside 1 40 0 as_class 5 0
     beside 2 8 0 as_class 5 0
+    beside 3 100 0 as_class 5 0
     wrong=
     for pid in $light; do
         while ! is_gone "$pid"; do
@@ -172,7 +174,7 @@ waits() {
         done
         wait "$pid" || wrong=yes
     done
-    why=$(cat /tmp/light[012].out | tr '\n' ';')
+    why=$(cat /tmp/light[0123].out | tr '\n' ';')
     note "$why"
     [ -z "$wrong" ] && [ "$(cat $state)" = enabled ]
 }
@@ -190,6 +192,41 @@ run_waits() {
             return
         elif ! stop_loader; then
             failed "$waits_policy: $why"
+            return
+        fi
+    done
+    passed
+}
+
+# On one CPU, cgroups of 100 tasks, 8 and one receive a third each: the choice sees all that wait.
+crowd() {
+    on_cpus 1 wakelab-guest shares --group hundred:100:100 --group eight:100:8 --group one:100:1 --settle-ms 4000 --ms 8000 --within 2 \
+        > /tmp/work.out 2>&1 &
+    crowd=$!
+    while ! is_gone $crowd; do
+        sleep 1
+        echo "crowd: $(cat $state)"     # the other side takes silence for a hang
+    done
+    wait $crowd
+    code=$?
+    why=$(tr '\n' ';' < /tmp/work.out)
+    note "$why"
+    [ $code -eq 0 ]
+}
+
+# The rules that give each cgroup its part of a CPU whatever its number of tasks.
+run_crowd() {
+    begin crowd
+    for groups in exact queues; do
+        if ! start_loader --policy "linux-6.12+queue=fair-2024+groups=$groups"; then
+            failed "$groups: $why"
+            return
+        elif ! crowd; then
+            failed "$groups: $why"
+            stop_loader
+            return
+        elif ! stop_loader; then
+            failed "$groups: $why"
             return
         fi
     done
@@ -544,7 +581,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill gap partial waits stats first-cgroup stall forbidden fair; do
+for step in real-time reload kill gap partial waits crowd stats first-cgroup stall forbidden fair; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

@@ -73,6 +73,7 @@ const KINDS: &[Kind] = &[
             "gap",
             "partial",
             "waits",
+            "crowd",
             "stats",
             "first-cgroup",
             "stall",

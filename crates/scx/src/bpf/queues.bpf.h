@@ -15,10 +15,13 @@
 #define MAX_SCANNED 64
 
 /*
- * The number of tasks among which an overdue one is looked for: the last of the queue, because the
- * policy takes the first ones itself.
+ * The number of tasks among which the next one is chosen. The order of the queue may say nothing
+ * about it: across groups with groups=queues, and of an overdue task under any policy. So it is
+ * large, and an overdue task is looked for from the end of the queue on, because the other walks
+ * have seen its first tasks. A CPU with more has other troubles: with ticks of 4 ms, each of 1,024
+ * tasks would run once in four seconds.
  */
-#define MAX_SCANNED_OVERDUE 1024
+#define MAX_CHOICES 1024
 
 /* Moves what the policy allows from the queue that it named to the queue of cpu. */
 SEPARATE int pull(s32 cpu)
@@ -83,8 +86,8 @@ SEPARATE int pull_all(s32 cpu)
 
 /*
  * Does the policy want p, of cpu's own queue, to run at now_ns; with `overdue`: because it has
- * waited for too long? Inlined, because the verifier would
- * follow a function once for each path to its call.
+ * waited for too long? Inlined, because the verifier would follow a function once for each path to
+ * its call.
  */
 static __always_inline bool wants(struct task_struct *p, s32 cpu, u64 now_ns, bool overdue)
 {
@@ -114,7 +117,7 @@ SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 
 	bpf_for_each(scx_dsq, p, cpu, 0)
 	{
-		if (scanned++ >= MAX_SCANNED)
+		if (scanned++ >= MAX_CHOICES)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
 		if (!wants(p, cpu, now_ns, false))
@@ -127,15 +130,18 @@ SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 	return taken;
 }
 
-/* Moves a task of the own queue to the CPU. Returns 1 if it is still there. */
-SEPARATE int take(s32 cpu, s32 pid, u64 flags, u32 most)
+/*
+ * Moves a task of the own queue, which was found by a walk with these flags, to the CPU. Returns 1
+ * if it is still there.
+ */
+SEPARATE int take(s32 cpu, s32 pid, u64 flags)
 {
 	struct task_struct *p;
 	u32 scanned = 0, taken = 0;
 
 	bpf_for_each(scx_dsq, p, cpu, flags)
 	{
-		if (scanned++ >= most)
+		if (scanned++ >= MAX_CHOICES)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
 		if (p->pid != pid)
@@ -160,13 +166,13 @@ SEPARATE int take_last(s32 cpu, u64 now_ns)
 
 	bpf_for_each(scx_dsq, p, cpu, 0)
 	{
-		if (scanned++ >= MAX_SCANNED)
+		if (scanned++ >= MAX_CHOICES)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
 		if (wants(p, cpu, now_ns, false))
 			last = p->pid;
 	}
-	return last ? take(cpu, last, 0, MAX_SCANNED) : 0;
+	return last ? take(cpu, last, 0) : 0;
 }
 
 /*
@@ -180,7 +186,7 @@ SEPARATE int take_last_of_two(s32 cpu, u64 now_ns)
 
 	bpf_for_each(scx_dsq, p, cpu, 0)
 	{
-		if (scanned++ >= MAX_SCANNED || asked >= 2)
+		if (scanned++ >= MAX_CHOICES || asked >= 2)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
 		__sink(asked);
@@ -209,13 +215,13 @@ SEPARATE int take_overdue(s32 cpu, u64 now_ns)
 
 	bpf_for_each(scx_dsq, p, cpu, SCX_DSQ_ITER_REV)
 	{
-		if (scanned++ >= MAX_SCANNED_OVERDUE)
+		if (scanned++ >= MAX_CHOICES)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
 		if (wants(p, cpu, now_ns, true))
 			last = p->pid;
 	}
-	return last ? take(cpu, last, SCX_DSQ_ITER_REV, MAX_SCANNED_OVERDUE) : 0;
+	return last ? take(cpu, last, SCX_DSQ_ITER_REV) : 0;
 }
 
 /*
