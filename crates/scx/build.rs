@@ -14,11 +14,14 @@ fn main() -> Result<()> {
     let policy = Path::new(&here).join("../../policy");
     let policy = policy.canonicalize().with_context(|| format!("no {}", policy.display()))?;
     println!("cargo:rerun-if-changed={}", policy.display());
-    // The scheduler, and the one that logs: a separate program, so that scheduling without a log costs nothing more.
-    for (source, name) in [("src/bpf/main.bpf.c", "bpf"), ("src/bpf/logged.bpf.c", "logged")] {
+    // The scheduler; the one that logs, separate so that scheduling without a log costs nothing more; and those for our
+    // own policy.
+    for (source, name) in
+        [("main", "bpf"), ("logged", "logged"), ("own", "own"), ("own_groups", "own_groups")]
+    {
         scx_cargo::BpfBuilder::new()?
             .add_include_path(policy.to_str().context("the path of policy/ is not UTF-8")?)
-            .enable_skel(source, name)
+            .enable_skel(&format!("src/bpf/{source}.bpf.c"), name)
             .build()?;
     }
     Ok(())

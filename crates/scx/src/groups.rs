@@ -10,12 +10,13 @@ use scx_utils::compat;
 
 use super::{OpenSkel, Skel, types};
 use crate::entitlement::Group;
+use crate::kernel_tells_groups;
 
 /// Makes room for `groups` cgroups and the root. Returns the number of the policy's slots, including the root's; 0 if
 /// cgroups are ignored, because `groups` is 0 or because this kernel does not report them to sched_ext. `awaited`:
 /// those that come are counted even if `groups` is 0.
 pub(crate) fn reserve(skel: &mut OpenSkel<'_>, groups: u32, awaited: bool, nr_cpus: usize) -> Result<u32> {
-    let told = compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false);
+    let told = kernel_tells_groups();
     if groups > 0 && !told {
         eprintln!("scx_wakelab: this kernel has no CONFIG_EXT_GROUP_SCHED: all tasks are outside any cgroup");
     }

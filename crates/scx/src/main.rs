@@ -6,8 +6,8 @@
 //! returns to its own (docs/guide/scheduler.md). This program then only has to report why, and to exit with a code
 //! other than 0.
 
-// scheduler.rs and what it uses are compiled once for each of the two skeletons, because their types are alike but not
-// the same.
+// scheduler.rs and what it uses are compiled once for each of the skeletons, because their types are alike but not the
+// same.
 #![allow(clippy::duplicate_mod)]
 
 mod arguments;
@@ -18,6 +18,10 @@ mod logged;
 mod logged_skel;
 mod machine;
 mod metrics;
+mod own;
+mod own_groups;
+mod own_groups_skel;
+mod own_skel;
 mod plain;
 mod print;
 mod priority;
@@ -33,6 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use libbpf_rs::PrintLevel;
+use scx_utils::compat;
 use wakelab_policy::{Cover, PolicySpec};
 
 use crate::arguments::Arguments;
@@ -77,12 +82,14 @@ fn run(args: &Arguments) -> Result<()> {
         .context("cannot catch SIGINT")?;
 
     let spec = args.spec()?;
-    let attach_and_wait = match args.log {
-        Some(_) => logged::scheduler::attach_and_wait,
-        None => plain::scheduler::attach_and_wait,
-    };
     let mut starts = Starts { count: 0, cgroups: cgroups(args), server: None };
     loop {
+        let attach_and_wait = match () {
+            () if args.log.is_some() => logged::scheduler::attach_and_wait,
+            () if !is_own(&spec) => plain::scheduler::attach_and_wait,
+            () if starts.cgroups > 0 && kernel_tells_groups() => own_groups::scheduler::attach_and_wait,
+            () => own::scheduler::attach_and_wait,
+        };
         match attach_and_wait(args, &spec, &stop, &mut starts)? {
             Ending::Stopped => return Ok(()),
             Ending::CpusChanged => eprintln!("scx_wakelab: the machine's CPUs changed: starting again"),
@@ -106,6 +113,22 @@ pub(crate) struct Starts {
     pub(crate) cgroups: u32,
     /// The statistics' server, once the scheduler was attached.
     pub(crate) server: Option<server::Server>,
+}
+
+/// The policy that has separate programs.
+fn own_policy() -> PolicySpec {
+    "wakelab".parse().expect("a named policy")
+}
+
+/// Has this policy the axes of our own? Tunables are free.
+fn is_own(spec: &PolicySpec) -> bool {
+    let own = own_policy();
+    PolicySpec { tunables: own.tunables, ..spec.clone() } == own
+}
+
+/// Whether this kernel tells sched_ext of cgroups.
+pub(crate) fn kernel_tells_groups() -> bool {
+    compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false)
 }
 
 /// Room for cgroups where there are some, and the most that there can be.
@@ -165,6 +188,13 @@ mod tests {
     #[test]
     fn room_for_cgroups_grows_to_a_limit() {
         assert_eq!([0, 1000, 2000, 4000, 4095].map(more_cgroups), [1000, 2000, 4000, 4095, 4095]);
+    }
+
+    #[test]
+    fn our_own_policy_may_have_other_tunables_but_no_other_axes() {
+        let is_own = |text: &str| super::is_own(&text.parse().unwrap());
+        assert!(is_own("wakelab") && is_own("wakelab+wait-max-ns=0"));
+        assert!(!is_own("wakelab+push=off") && !is_own("linux-6.12"));
     }
 
     #[test]

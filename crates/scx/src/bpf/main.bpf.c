@@ -119,7 +119,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	if (!tctx || is_to_be_lost(p))
 		return prev_cpu;
-	if (wl_trait_reads_waker(&policy_params))
+	if (wl_trait_reads_waker(&axis_params))
 		waker = task_ctx(bpf_get_current_task_btf());
 	in->this_cpu = this_cpu;
 	/* A task that slept meanwhile may have been on a CPU that is gone. */
@@ -154,7 +154,7 @@ s32 BPF_STRUCT_OPS(wakelab_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
  */
 static bool enqueue_says_stopped(struct task_struct *p)
 {
-	return wl_trait_enqueue_stops(&policy_params) && !p->scx.slice && !is_migration_disabled(p);
+	return wl_trait_enqueue_stops(&axis_params) && !p->scx.slice && !is_migration_disabled(p);
 }
 
 /*
@@ -283,7 +283,7 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 	if (!tctx)
 		return;
 	tctx->goes_on = 0;
-	if (wl_trait_enqueue_stops(&policy_params) && tctx->task.place == WL_PLACE_RUNNING)
+	if (wl_trait_enqueue_stops(&axis_params) && tctx->task.place == WL_PLACE_RUNNING)
 		stop_late(tctx, cpu, now_ns);
 	wl_running(&policy, &tctx->task, cpu, now_ns);
 	st->switches_in++;

@@ -21,9 +21,13 @@
 
 /*
  * The axes are known when the program is loaded, so the verifier removes the code that their other
- * values need.
+ * values need; or already when it is compiled (own.bpf.c).
  */
+#ifdef WL_OWN
+#define wl_axis(p, name) ((void)(p), OWN_##name)
+#else
 #define wl_axis(p, name) ((void)(p), policy_params.name)
+#endif
 
 /*
  * How much is counted; the loader sets it. DETAIL_STATS, with --stats: everything in stats.bpf.h,
@@ -48,7 +52,19 @@ const u32 detail __attribute__((weak)) SEC(".rodata");
  */
 const struct wl_params policy_params __attribute__((weak)) SEC(".rodata");
 
+/* What wl_axis() reads, for the policy's traits. */
+#ifdef WL_OWN
+#include "own.bpf.h"
+#else
+#define axis_params policy_params
+#endif
+
 #include "host/groups.h"
+#if defined(WL_OWN) && !OWN_nr_groups
+/* There are no groups: the compiler removes the code that uses them. */
+#undef wl_group_at
+#undef wl_group_cpu_at
+#endif
 #ifdef WL_LOGS
 #include "notes.bpf.h"
 #endif
@@ -244,7 +260,7 @@ static __always_inline bool goes_straight(struct task_struct *p, struct scratch 
 	const struct wl_enqueue_in *in = &sc->enqueue_in;
 	const struct wl_enqueue_out *out = &sc->enqueue_out;
 	struct wl_cpu *c = wl_cpu_of(&policy, out->cpu);
-	u32 straight = wl_trait_straight(&policy_params), nr_queued;
+	u32 straight = wl_trait_straight(&axis_params), nr_queued;
 
 	if (in->why != WL_ENQ_WAKEUP && in->why != WL_ENQ_FORK)
 		return false;
