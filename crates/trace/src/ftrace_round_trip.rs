@@ -24,6 +24,7 @@ fn task(name: &str, weight: u32, allowed: Option<Vec<u32>>, footprint_bytes: u64
         footprint_bytes,
         judged: false,
         cut_off: false,
+        polls: false,
         group: None,
         program: Vec::new(),
     }

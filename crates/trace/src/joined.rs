@@ -163,6 +163,7 @@ mod tests {
             footprint_bytes: 0,
             judged: false,
             cut_off: false,
+            polls: false,
             group: None,
             program,
         }

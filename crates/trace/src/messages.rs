@@ -25,12 +25,13 @@
 //! more when nothing else could happen.
 //!
 //! Not modelled: which of several tasks reads a message from what they share, because each gets what it read in the
-//! recording; datagram sockets that send to several peers, unless the recording tells the receivers; a task that waits
-//! for the first of several sockets reads them in the recorded order.
+//! recording; datagram sockets that send to several peers, unless the recording tells the receivers. A task that waits for
+//! the first of several sockets takes messages as they come (pollers.rs).
 //!
 //! Cost: time and memory in proportion to the events.
 
 mod flow;
+mod pollers;
 mod votes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,8 @@ use crate::program::Tracked;
 use flow::{FlowIndex, Flows, Room, Wait};
 use votes::Votes;
 
+/// Most reads of a task that polls until it comes to the message that woke it.
+const READS_MAX: usize = 64;
 /// Most wake-ups of a task since its last call that are kept: a call makes fewer.
 const WAKES_MAX: usize = 16;
 
@@ -212,8 +215,12 @@ impl Messages {
         if self.received.is_empty() || self.sent.is_empty() {
             return Exact::default();
         }
+        let pollers = pollers::pollers(&self.received);
+        for &task in &pollers {
+            tasks[task as usize].polls = true;
+        }
         self.made.sort_unstable();
-        let flows = self.flows(wakeups);
+        let flows = self.flows(wakeups, pollers);
         let mut exact = Exact::default();
         let mut explained = BTreeSet::new();
         for kind in [FlowKind::Socket, FlowKind::Pipe] {
@@ -242,11 +249,12 @@ impl Messages {
     }
 
     /// Puts the calls into flows, with the waits that they ended.
-    fn flows(&self, wakeups: &[Wakeup]) -> Flows {
+    fn flows(&self, wakeups: &[Wakeup], pollers: BTreeSet<TaskIndex>) -> Flows {
         // A ready place may be earlier than the places of calls that ended before it.
         let calls = Calls {
             readers: by_task(self.received.iter().map(|received| received.at)),
             writers: by_task(self.sent.iter().map(|sent| sent.at)),
+            pollers,
         };
         let votes = self.votes(wakeups, &calls.readers);
         let mut flows = Flows::new(&self.received);
@@ -286,8 +294,8 @@ impl Messages {
         let (flow, by) = match via {
             Via::Sent(index) => {
                 let Some(flow) = to[index] else { return false };
-                let next = next_of(&calls.readers, wakeup.wakee, after);
-                if let Some(next) = next.filter(|&next| flows.of_received[next] == flow) {
+                let is_read = |&next: &usize| flows.of_received[next] == flow;
+                if let Some(next) = calls.reads(wakeup.wakee, after).find(is_read) {
                     let wait = Wait { wakeup: *wakeup, ended_by: index };
                     flows.all[flow].waits.entry(next).or_insert(wait);
                     return true;
@@ -365,9 +373,20 @@ fn last_of(places: &ByTask, task: TaskIndex, position: Position) -> Option<(Posi
 struct Calls {
     readers: ByTask,
     writers: ByTask,
+    /// The tasks that take messages as they come.
+    pollers: BTreeSet<TaskIndex>,
 }
 
 impl Calls {
+    /// What a task read next after `position`. One that polls may have read from others before it came to the message
+    /// that woke it.
+    fn reads(&self, task: TaskIndex, position: Position) -> impl Iterator<Item = usize> {
+        let reads = self.readers.get(&task).map_or(&[][..], Vec::as_slice);
+        let next = reads.partition_point(|&(at, _)| at <= position);
+        let most = if self.pollers.contains(&task) { READS_MAX } else { 1 };
+        reads[next..].iter().take(most).map(|&(_, index)| index)
+    }
+
     /// The call that began to write and in which a task was at `position`, unless it has read since then.
     fn in_write(&self, task: TaskIndex, position: Position) -> Option<usize> {
         let (began, writes) = last_of(&self.writers, task, position)?;

@@ -173,6 +173,8 @@ pub(crate) struct Tracked {
     pub(crate) of_command: bool,
     /// It belongs to the service, which the recording tells.
     pub(crate) judged: bool,
+    /// It reads from several channels as messages come.
+    pub(crate) polls: bool,
     /// The group in which it began.
     pub(crate) first_group: Option<GroupIndex>,
     /// The group in which it is.
@@ -223,6 +225,7 @@ impl Tracked {
             of_recorder: false,
             of_command: false,
             judged: false,
+            polls: false,
             first_group: None,
             group: None,
             exit_seen: false,
@@ -480,6 +483,7 @@ pub(crate) fn workload(
             footprint_bytes: known.map_or(DEFAULT_FOOTPRINT_BYTES, |known| known.footprint_bytes),
             judged: task.judged,
             cut_off: task.state != State::Exited && !task.exit_seen,
+            polls: task.polls,
             group: task.first_group,
             program: task.program(&new_index, open),
         });

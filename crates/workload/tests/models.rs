@@ -56,6 +56,7 @@ fn task(name: &str, process: u32, footprint_bytes: u64, program: &[Op]) -> Task 
         footprint_bytes,
         judged: false,
         cut_off: false,
+        polls: false,
         group: None,
         program: program.to_vec(),
     }
@@ -120,6 +121,7 @@ fn schbench_messages_as_first_written() {
     let worker = |m: u32| Task {
         judged: true,
         cut_off: false,
+        polls: false,
         group: None,
         parent: Some(1 + m),
         ..task(

@@ -77,13 +77,7 @@ impl Programs<'_> {
             return Next::wake_two(writer, None, sync);
         }
         let Some(message) = queue.take(here.cpu) else {
-            if let Some(leaving) = self.leave(here.task) {
-                return leaving;
-            }
-            let t = &mut self.tasks[here.task as usize];
-            self.channels[channel as usize].wait_to_read(here.task, t.retries);
-            t.retries = true;
-            return Next::Wait;
+            return self.wait_for_message(here.task, channel);
         };
         t.retries = false;
         t.bytes = message.bytes;
@@ -113,10 +107,32 @@ impl Programs<'_> {
         Next::Wait
     }
 
+    /// A task finds no message in `channel`.
+    fn wait_for_message(&mut self, task: u32, channel: u32) -> Next {
+        let polls = self.workload.tasks[task as usize].polls;
+        if polls && self.bring_forward(task) {
+            return Next::Continue;
+        }
+        if let Some(leaving) = self.leave(task) {
+            return leaving;
+        }
+        let t = &mut self.tasks[task as usize];
+        let in_front = std::mem::replace(&mut t.retries, true);
+        if polls {
+            self.wait_in_all(task, in_front);
+        } else {
+            self.channels[channel as usize].wait_to_read(task, in_front);
+        }
+        Next::Wait
+    }
+
     /// A reader that is woken in one channel and polls leaves the lists of the other channels.
     #[inline(always)]
     fn stop_polling(&mut self, reader: Option<u32>) {
         let Some(reader) = reader else { return };
+        if !self.tasks[reader as usize].waits_in.is_empty() {
+            return self.stop_waiting_in_all(reader);
+        }
         if let Some(&Op::Poll { first, count, .. }) = self.op(reader) {
             let polled = &mut self.channels[first as usize..(first + count) as usize];
             polled.iter_mut().for_each(|channel| channel.stop_reading(reader));

@@ -13,6 +13,7 @@ mod lock;
 mod loops;
 mod messages;
 pub(crate) mod next;
+mod polling;
 mod signals;
 mod stream;
 pub(crate) mod sync;
@@ -76,12 +77,11 @@ impl<'a> Programs<'a> {
     pub(crate) fn step(&mut self, here: Here) -> Next {
         let task = here.task;
         let t = &self.tasks[task as usize];
-        let program: &'a [Op] = t.program;
-        let Some(op) = program.get(t.pc as usize) else {
+        let Some(&op) = t.program.get(t.pc as usize) else {
             let is_cut_off = self.workload.tasks[task as usize].cut_off;
             return if is_cut_off { Next::Gone } else { self.exit(here) };
         };
-        match *op {
+        match op {
             Op::Compute { work_ns, spread_percent } => self.compute(task, work_ns, spread_percent),
             Op::Send { channel, bytes, work_ns } => self.send(here, channel, bytes, work_ns),
             Op::Recv { channel, work_ns } => self.receive(here, channel, work_ns),
@@ -89,7 +89,7 @@ impl<'a> Programs<'a> {
             Op::WhenReady { channel } => self.when_ready(task, channel),
             Op::Sleep { delay_ns, .. } => self.sleep(task, Some(here.now_ns + delay_ns)),
             Op::SleepUntil { time_ns, .. } => self.sleep(task, Some(time_ns).filter(|&t| t > here.now_ns)),
-            Op::Memory { .. } => self.stream(here, *op),
+            Op::Memory { .. } => self.stream(here, op),
             Op::Exec => self.exec(task),
             Op::Lock { lock } => self.lock(here, lock),
             Op::Unlock { lock } => self.unlock(here, lock),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A task's program, and the task's state in it.
 
+use std::borrow::Cow;
+
 use wakelab_workload::Op;
 
 use crate::ids::NONE;
@@ -30,7 +32,8 @@ pub(crate) enum Stage {
 /// One task. The fields that every operation touches come first.
 #[repr(C, align(64))]
 pub(crate) struct Task<'a> {
-    pub(crate) program: &'a [Op],
+    /// A task that polls has its own, in which parts change places (polling.rs).
+    pub(crate) program: Cow<'a, [Op]>,
     pub(crate) pc: u32,
     pub(crate) stage: Stage,
     /// Whether it waited in a list and was woken: if it finds nothing, it waits in front.
@@ -55,13 +58,15 @@ pub(crate) struct Task<'a> {
     /// The number of tasks that it forked and that have not exited.
     pub(crate) children: u32,
     pub(crate) outer_loops: Vec<Round>,
+    /// The channels where a task that polls waits for a message, if there are several.
+    pub(crate) waits_in: Vec<u32>,
 }
 
 impl<'a> Task<'a> {
     /// A task at the beginning of its program.
     pub(crate) fn new(program: &'a [Op], random: Random) -> Task<'a> {
         Task {
-            program,
+            program: Cow::Borrowed(program),
             pc: 0,
             stage: Stage::Begin,
             retries: false,
@@ -76,6 +81,7 @@ impl<'a> Task<'a> {
             home: NONE,
             children: 0,
             outer_loops: Vec::new(),
+            waits_in: Vec::new(),
         }
     }
 

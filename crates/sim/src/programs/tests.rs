@@ -262,3 +262,53 @@ fn sleeps_have_an_end() {
     assert_eq!(step(&mut programs, 0, 20), Next::Continue, "20 is over");
     assert_eq!(step(&mut programs, 0, 20), run(TimeKind::ForkExit, 10));
 }
+
+/// Steps a task until it waits or is gone, and returns its work in nanoseconds.
+fn work_until_it_waits(programs: &mut Programs<'_>, task: u32) -> Vec<u64> {
+    let mut work_ns = Vec::new();
+    loop {
+        match step(programs, task, 0) {
+            Next::Run(segment) if segment.kind == TimeKind::Work => work_ns.push(segment.units / UNITS),
+            Next::Wait | Next::Gone => return work_ns,
+            Next::Wake(_) | Next::Run(_) | Next::Continue | Next::Exit(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_task_that_polls_takes_messages_as_they_come() {
+    let parts = vec![recv(0), compute(3), recv(1), compute(5), recv(0), compute(7), compute(9)];
+    let sender = |channels: &[u32]| task(0, channels.iter().map(|&channel| send(channel)).collect());
+    for polls in [true, false] {
+        let reader = Task { polls, ..task(0, parts.clone()) };
+        let mut lab = Lab::with(vec![reader, sender(&[1]), sender(&[0, 0])]);
+        lab.costs.charge_data = false;
+        let mut programs = lab.programs();
+        assert_eq!(work_until_it_waits(&mut programs, 0), [0u64; 0]);
+        // A message in channel 1 alone.
+        assert_eq!(step(&mut programs, 1, 0), Next::Continue);
+        let woken = step(&mut programs, 1, 0) == wakes(0, WAKE_SYNC);
+        assert_eq!(woken, polls, "else it waits in channel 0 only");
+        assert_eq!(work_until_it_waits(&mut programs, 0), if polls { vec![5] } else { vec![] });
+        // Two in channel 0: the first wakes it, once.
+        assert!(matches!(work_until_it_waits(&mut programs, 2)[..], []));
+        let rest = if polls { vec![3, 7, 9] } else { vec![3, 5, 7, 9] };
+        assert_eq!(work_until_it_waits(&mut programs, 0), rest);
+    }
+}
+
+#[test]
+fn messages_of_one_channel_keep_their_order_and_nothing_passes_a_sleep() {
+    let sleep = Op::Sleep { delay_ns: 1, source: wakelab_workload::Source::Timer };
+    let program = vec![recv(0), compute(3), recv(0), compute(4), sleep, recv(1), compute(5)];
+    let reader = Task { polls: true, ..task(0, program) };
+    let mut lab = Lab::with(vec![reader, task(0, vec![send(1)]), task(0, vec![send(0)])]);
+    lab.costs.charge_data = false;
+    let mut programs = lab.programs();
+    assert_eq!(work_until_it_waits(&mut programs, 0), [0u64; 0]);
+    work_until_it_waits(&mut programs, 1);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [0u64; 0], "channel 1 is behind the sleep");
+    work_until_it_waits(&mut programs, 2);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [3]);
+}

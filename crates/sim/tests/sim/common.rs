@@ -41,6 +41,7 @@ pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
         footprint_bytes: 0,
         judged: false,
         cut_off: false,
+        polls: false,
         group: None,
         program,
     }

@@ -228,3 +228,39 @@ fn calls_that_fail_move_nothing() {
     assert!(recording.workload.channels.is_empty());
     assert!(!recording.explained.flows.contains_key(&FlowKind::Socket));
 }
+
+/// t1 has three clients, t2 to t4, which ask it again and again. It reads in another order each time: it polls. In the
+/// last round t3 wakes it, but it reads from t2 first; the wait was for t3's message all the same.
+#[test]
+fn a_server_that_reads_as_messages_come_polls() {
+    let recording = |orders: &[[u64; 3]]| {
+        let mut script = Script::default();
+        script.switch(0, 0, 0, "R", 1);
+        let mut time_ns = 0;
+        for order in orders.iter().cycle().take(24) {
+            for &client in order {
+                script.switch(1, time_ns + 1, 0, "R", 1 + client as u32);
+                script.send(1, time_ns + 2, 1 + client as u32, CLIENT + client, 60, None);
+                script.switch(1, time_ns + 4, 1 + client as u32, "S", 0).receive(
+                    0,
+                    time_ns + 10,
+                    1,
+                    SERVER + client,
+                    60,
+                );
+                time_ns += 20;
+            }
+        }
+        script.switch(0, time_ns + 1, 1, "S", 0).switch(1, time_ns + 2, 0, "R", 3);
+        script.send(1, time_ns + 3, 3, CLIENT + 2, 60, Some(1)).switch(1, time_ns + 5, 3, "S", 2);
+        script.send(1, time_ns + 6, 2, CLIENT + 1, 60, None).switch(0, time_ns + 8, 0, "R", 1);
+        script.receive(0, time_ns + 9, 1, SERVER + 1, 60).receive(0, time_ns + 10, 1, SERVER + 2, 60);
+        script.switch(0, time_ns + 12, 1, "S", 0).read()
+    };
+    let polls = |recording: &wakelab_trace::Recording| {
+        let tasks = recording.workload.tasks.iter().filter(|task| task.polls);
+        tasks.map(|task| task.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(polls(&recording(&[[1, 2, 3], [2, 1, 3]])), ["t1"]);
+    assert_eq!(polls(&recording(&[[1, 2, 3]])), [""; 0], "the next client is always the next one");
+}
