@@ -7,6 +7,7 @@
 //! | a task that may run on one CPU only | never reaches select | reaches select like any other |
 //! | an idle CPU that a search chose | is claimed until the task is queued | not claimed by Linux's own searches: another wake-up may choose it in the meantime |
 //! | wake-up to a CPU behind another LLC | the waker queues the task | the waker sends an interrupt, the target queues the task |
+//! | a task is woken while its CPU still leaves it | placed like any other | queued there by that CPU, which would idle next |
 //! | the running task's slice | the host's; ends at ticks only; dispatch is not called before | the policy's; its answer to a tick |
 //! | schedule() with the previous task runnable | dispatch first; the task is put back only if another one was found | the task is put back first, and may be picked again |
 //! | a lone task whose slice ended | continues with 20 ms, unseen by the policy | continues |

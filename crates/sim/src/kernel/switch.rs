@@ -140,7 +140,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let c = &mut self.hardware.cpus[cpu as usize];
         c.set(Doing::Kernel, TimeKind::Switch, cost_ns * UNITS);
         c.add_tail(TimeKind::Atomic, updates_ns * UNITS);
-        if self.kernel.runqueues[cpu as usize].is_empty() {
+        if !self.kernel.cpus[cpu as usize].wake_list.is_empty() {
+            self.claim_own_list(cpu);
+        } else if self.kernel.runqueues[cpu as usize].is_empty() {
             self.set_idle_bit(cpu, true);
         }
     }

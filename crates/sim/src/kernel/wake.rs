@@ -12,6 +12,9 @@
 //!    its cache. If none was, but one is on its way, both go there.
 //! 3. The CPU is notified if it is idle, or if its task must give way: by an interrupt if it is another CPU.
 //!
+//! A task that is woken while its CPU is still leaving it goes back there without a search (`leaving`). To a
+//! search, that CPU would not look idle yet, and the task would take the place of another one.
+//!
 //! A CPU that was notified and has not rescheduled yet is not notified again.
 
 use wakelab_policy::{Decision, EnqueueWhy, Reason, SelectIn, WAKE_FORK};
@@ -68,8 +71,22 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.begin_wakeup(cpu);
             return;
         }
+        if let Some(old) = self.leaving(wakee).filter(|&old| old != cpu) {
+            return self.leave_to(cpu, Wakeup { wakee, flags, cpu: old, claimed: false });
+        }
         self.kernel.cpus[cpu as usize].wakeup_since_ns = now_ns;
         self.start_select(cpu, wakee, flags, waker);
+    }
+
+    /// The CPU that is still inside schedule() to leave the task, if that CPU would be idle next: it queues the task
+    /// itself, as in try_to_wake_up() while `p->on_cpu` is set (ttwu_queue_wakelist() with WF_ON_CPU, since Linux 5.8).
+    /// Kernels before that spin until the CPU has left the task, and then find it idle.
+    fn leaving(&self, wakee: u32) -> Option<u32> {
+        let cpu = self.kernel.threads[wakee as usize].cpu;
+        let old = &self.kernel.cpus[cpu as usize];
+        let is_on_cpu = old.scheduling && old.context == wakee && old.curr == NONE;
+        let may_queue = self.kernel.profile.has_wake_list() && self.is_allowed(wakee, cpu);
+        (is_on_cpu && may_queue && self.kernel.runqueues[cpu as usize].is_empty()).then_some(cpu)
     }
 
     /// Begins the select segment of a wake-up, or begins it again.
@@ -208,15 +225,30 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         };
         if self.kernel.profile.has_wake_list() && wakeup.flags & WAKE_FORK == 0 && is_remote() {
             let wakeup = self.claim_for_list(wakeup);
-            let list = &mut self.kernel.cpus[wakeup.cpu as usize].wake_list;
-            list.push(wakeup);
-            // If the list was not empty, an interrupt is already on its way.
-            if list.len() == 1 {
-                self.send_ipi(Some(cpu), wakeup.cpu);
-            }
-            self.run_pending(cpu);
+            self.leave_to(cpu, wakeup);
         } else {
             self.begin_wakeup(cpu);
+        }
+    }
+
+    /// Leaves a wake-up to its CPU, which is interrupted.
+    fn leave_to(&mut self, cpu: u32, wakeup: Wakeup) {
+        let list = &mut self.kernel.cpus[wakeup.cpu as usize].wake_list;
+        list.push(wakeup);
+        // If the list was not empty, an interrupt is already on its way.
+        if list.len() == 1 {
+            self.send_ipi(Some(cpu), wakeup.cpu);
+        }
+        self.run_pending(cpu);
+    }
+
+    /// The CPU begins to idle with wake-ups in its list, for which it does not look idle.
+    pub(crate) fn claim_own_list(&mut self, cpu: u32) {
+        for at in 0..self.kernel.cpus[cpu as usize].wake_list.len() {
+            let wakeup = &mut self.kernel.cpus[cpu as usize].wake_list[at];
+            if !std::mem::replace(&mut wakeup.claimed, true) {
+                self.begin_claim(cpu);
+            }
         }
     }
 

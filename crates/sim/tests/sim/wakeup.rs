@@ -53,6 +53,7 @@ impl Observer for Seen {
     fn wake(&mut self, now_ns: u64, _cpu: u32, _waker: Option<u32>, wakee: u32, _flags: u32) {
         assert_eq!(wakee, 0);
         self.woken_ns = now_ns;
+        self.decision = None;
     }
     fn enqueue(&mut self, now_ns: u64, cpu: u32, task: u32, why: EnqueueWhy) {
         if task == 0 && why == EnqueueWhy::Wakeup {
@@ -347,6 +348,40 @@ fn the_wake_list_needs_one_interrupt() {
     // The target queues all three before it runs the first.
     assert_eq!(crate::common::values(&run.wakeup_latency), [190, 690, 1_190]);
     assert_eq!(run.elapsed_ns, 10_000 + 100 + 90 + 3 * 500);
+}
+
+/// The interrupts that start tasks take 7 ns. The wakee blocks at 10,000,007 ns, and its CPU balances for twice
+/// 5,000, because two tasks share CPU 3, of which none may move. Woken meanwhile, at 10,003,507, it goes back there
+/// under mainline, without a search, though CPU 2 idles: CPU 1 handles the interrupt in 7 ns when it has left the
+/// task, and queues it in 30. sched_ext asks the policy, to which CPU 1 looks busy, and so does mainline for a task
+/// that has left its CPU: 30 to queue it, 20 to send, 100 in flight, 7 to handle.
+#[test]
+fn a_task_goes_back_to_the_cpu_that_still_leaves_it() {
+    for (host, after_ns, switched_in) in [
+        (HostProfile::Mainline, 3_500, Some(10_000 + 7 + 30)),
+        (HostProfile::Mainline, 12_500, Some(12_500 + 30 + 20 + 100 + 7)),
+        (HostProfile::SchedExt, 3_500, None),
+    ] {
+        let mut machine = machine(1, 4, 1);
+        let costs = &mut machine.costs;
+        (costs.balance_ns, costs.wakeup_ns) = (5_000, 30);
+        (costs.ipi_send_ns, costs.ipi_handle_ns) = (20, 7);
+        costs.ipi_flight_ns = by_distance(100, 100);
+        let wakee = task(1, vec![compute(10 * MS), WAIT, compute(500)]);
+        let waker = bound(&[0], vec![compute(10 * MS + after_ns), SIGNAL]);
+        let shares = bound(&[3], vec![compute(100 * MS)]);
+        let mut seen = Seen::default();
+        let scenario = scenario(machine, vec![wakee, waker, shares.clone(), shares], host);
+        run_observed(&scenario, 1, &mut seen).unwrap();
+        let blocked_ns = 10 * MS + 7;
+        assert_eq!(seen.woken_ns, blocked_ns + after_ns, "{host:?}");
+        let searches = host == HostProfile::SchedExt || after_ns > 10_000;
+        assert_eq!(seen.decision.is_some(), searches, "{host:?} {after_ns}");
+        match switched_in {
+            Some(switched_in_ns) => assert_eq!(seen.switched_in, (blocked_ns + switched_in_ns, 1)),
+            None => assert_ne!(seen.switched_in.1, 1, "it looks busy"),
+        }
+    }
 }
 
 /// A task that another CPU's interrupt asks to give way goes on for a while, also over its next step.
