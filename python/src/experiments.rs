@@ -54,7 +54,10 @@ pub(crate) fn experiments_native(
     let (threads, draws) = (options.threads()?, options.draws()?);
     options.finish("experiments")?;
     detached(py, threads, |runner, _| {
-        wakelab_ask::experiments(&ExperimentsAsk { names: &names, quick, first_seed, seeds, draws }, runner)
+        wakelab_ask::experiments(
+            &ExperimentsAsk { names: &names, quick, first_seed, seeds, draws, recorded: None },
+            runner,
+        )
     })
     .map(PyExperiments)
 }

@@ -6,7 +6,7 @@ use wakelab_lab::{
     Draws, ExperimentDraws, ExperimentOutcomes, Runner, consecutive_seeds, draw_experiments,
     plan_experiments, run_experiments,
 };
-use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, row_values};
+use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Recorded, row_values};
 use wakelab_sim::Outcome;
 
 use crate::error::{AskError, bad_input};
@@ -24,6 +24,8 @@ pub struct ExperimentsAsk<'a> {
     pub seeds: Option<u32>,
     /// The number of `--uncertainty`.
     pub draws: Option<usize>,
+    /// The results of earlier runs; none: those that wakelab was built with.
+    pub recorded: Option<Recorded>,
 }
 
 /// Experiments with their runs.
@@ -34,6 +36,7 @@ pub struct Published {
     /// By experiment and case; none if nothing was drawn.
     drawn: Vec<ExperimentDraws<Vec<Option<f64>>>>,
     shortened: bool,
+    recorded: Recorded,
 }
 
 /// Runs experiments by their names.
@@ -51,6 +54,7 @@ pub fn experiments(ask: &ExperimentsAsk<'_>, runner: &Runner<'_>) -> Result<Publ
     let of_plan = |plan: &Plan| consecutive_seeds(ask.first_seed, ask.seeds.unwrap_or(plan.experiment.seeds));
     let seeds: Vec<Vec<u64>> = plans.iter().map(of_plan).collect();
     let outcomes = run_experiments(&plans, &seeds, runner)?;
+    let recorded = ask.recorded.clone().unwrap_or_else(Recorded::built_in);
     let drawn = match ask.draws {
         Some(number) => {
             let draws = Draws { number, seed: ask.first_seed };
@@ -60,7 +64,7 @@ pub fn experiments(ask: &ExperimentsAsk<'_>, runner: &Runner<'_>) -> Result<Publ
         }
         None => Vec::new(),
     };
-    Ok(Published { plans, seeds, outcomes, drawn, shortened: ask.quick })
+    Ok(Published { plans, seeds, outcomes, drawn, shortened: ask.quick, recorded })
 }
 
 impl Published {
@@ -89,7 +93,7 @@ impl Published {
                     .collect(),
             })
             .collect();
-        show(&Experiments::new(&runs))
+        show(&Experiments::new(&runs, self.recorded.clone()))
     }
 
     /// The JSON of docs/schema/experiments.schema.json.

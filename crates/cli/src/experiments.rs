@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `wakelab experiments`: runs published experiments and prints the published results beside the predicted ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use wakelab_ask::ExperimentsAsk;
 use wakelab_experiment::Experiment;
-use wakelab_report::{Experiments, list};
+use wakelab_report::{Experiments, Recorded, list};
 
 use crate::args::{SeedArg, ThreadsArg, UncertaintyArg};
 use crate::error::bad_input;
@@ -46,6 +46,11 @@ pub(crate) struct ExperimentsArgs {
     /// Write the results to FILE as one HTML page; it needs no network
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     report: Option<PathBuf>,
+    /// Results of earlier runs, as `cargo xtask experiments` keeps them: the model's error is learned from these
+    /// instead of those that wakelab was built with, and the rows that are run now are written to FILE in their
+    /// place
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "quick"])]
+    results: Option<PathBuf>,
     /// Format of the results
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
@@ -68,15 +73,31 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
         return show_list(args.format);
     }
     let report = args.report.as_ref().map(|path| OutputFile::create("--report", path, &[])).transpose()?;
+    let recorded = args.results.as_ref().map(|path| recorded(path)).transpose()?;
+    let results = args.results.as_ref().map(|path| OutputFile::create("--results", path, &[])).transpose()?;
     let ask = ExperimentsAsk {
         names: &args.names,
         quick: args.quick,
         first_seed: args.seed.seed,
         seeds: args.seeds,
         draws: args.uncertainty.uncertainty,
+        recorded,
     };
     let published = wakelab_ask::experiments(&ask, &Bar::new().runner(&args.threads))?;
-    published.with(|experiments| show(experiments, args, report))
+    published.with(|experiments| {
+        if let Some(file) = results {
+            file.write(experiments.recorded().text().as_bytes())?;
+        }
+        show(experiments, args, report)
+    })
+}
+
+/// Reads the results of earlier runs.
+fn recorded(path: &Path) -> Result<Recorded> {
+    let shown = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|error| bad_input(format!("--results {shown}: {error}")))?;
+    Recorded::parse(&shown, &text).map_err(bad_input)
 }
 
 fn show(experiments: &Experiments<'_>, args: &ExperimentsArgs, report: Option<OutputFile>) -> Result<()> {

@@ -23,6 +23,8 @@ pub struct Experiment {
     pub name: String,
     /// The file as the user named it, for errors.
     pub(crate) file: String,
+    /// The publication that the rows are from. The model's error for a row is learned from other publications.
+    pub publication: String,
     /// Title of one line.
     pub title: String,
     /// What was measured, and how it is modelled here.
@@ -153,6 +155,7 @@ impl Expect {
 #[serde(deny_unknown_fields)]
 struct ExperimentFile {
     title: String,
+    publication: Option<String>,
     text: String,
     #[serde(default)]
     mechanism: String,
@@ -323,6 +326,7 @@ impl Experiment {
         let mut experiment = Experiment {
             name: name.to_owned(),
             file: file.to_owned(),
+            publication: read.publication.unwrap_or_else(|| name.to_owned()),
             title: read.title,
             text: read.text.trim().to_owned(),
             mechanism: read.mechanism.trim().to_owned(),

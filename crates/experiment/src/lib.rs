@@ -20,6 +20,10 @@ pub use template::fill as fill_template;
 /// The files of `experiments/`: stem and text, sorted by name.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
+/// What rows with a published gain came to when they were last run, as `cargo xtask experiments` writes it;
+/// crates/report reads it.
+pub const RESULTS: &str = include_str!("../../../experiments/results.tsv");
+
 /// Returns the names of the experiments that come with wakelab.
 pub fn presets() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)

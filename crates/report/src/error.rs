@@ -55,6 +55,16 @@ pub enum ReportError {
         /// Number of blocks.
         blocks: usize,
     },
+    /// A file of recorded results is wrong.
+    #[error("{file}:{line}: {message}")]
+    Results {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
     /// No outcome has the metric.
     #[error("no metric is called '{name}'; expected one of {known}")]
     Metric {

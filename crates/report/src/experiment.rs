@@ -15,6 +15,7 @@ use wakelab_workload::Workload;
 
 use crate::metric;
 use crate::percentile::fine_percentile_ns;
+use crate::recorded::{Recorded, RecordedDraws, RecordedRow, widened};
 use crate::score::{Model, Pair, Score};
 use crate::uncertainty::{DecidingFigure, deciding_figures};
 use wakelab_stats::Direction;
@@ -49,6 +50,8 @@ pub struct ExperimentRuns<'a> {
 pub struct Experiments<'a> {
     pub(crate) results: Vec<ExperimentResult<'a>>,
     pub(crate) pooled: Score,
+    /// What all rows came to when they were last run: these runs, too, unless they were shortened.
+    pub(crate) recorded: Recorded,
 }
 
 #[derive(Debug)]
@@ -94,6 +97,8 @@ pub(crate) struct RowResult<'a> {
     pub(crate) sign: Sign,
     /// How the gain spreads over draws of the model's figures, if there were any.
     pub(crate) spread: Option<Spread>,
+    /// The range of 90 % of the draws, with the publication's noise and the model's error.
+    pub(crate) range_with_error: Option<[f64; 2]>,
     /// The figures that decide the gain.
     pub(crate) deciding: Vec<DecidingFigure>,
 }
@@ -107,11 +112,23 @@ pub(crate) struct ControlResult<'a> {
 }
 
 impl<'a> Experiments<'a> {
-    /// Measures all runs and scores them.
-    pub fn new(runs: &'a [ExperimentRuns<'a>]) -> Experiments<'a> {
-        let results: Vec<ExperimentResult<'a>> = runs.iter().map(ExperimentResult::new).collect();
+    /// Measures all runs and scores them. The model's error is learned from `recorded`, in which the rows of these
+    /// runs take the place of those known, unless they were shortened.
+    pub fn new(runs: &'a [ExperimentRuns<'a>], mut recorded: Recorded) -> Experiments<'a> {
+        let mut results: Vec<ExperimentResult<'a>> = runs.iter().map(ExperimentResult::new).collect();
+        for result in results.iter().filter(|result| !result.runs.shortened && !result.rows.is_empty()) {
+            recorded.replace(&result.runs.experiment.name, result.recorded());
+        }
+        for result in &mut results {
+            result.add_model_error(recorded.model_error(&result.runs.experiment.publication));
+        }
         let pairs: Vec<Pair> = results.iter().flat_map(|result| pairs(&result.rows)).collect();
-        Experiments { results, pooled: Score::new(&pairs) }
+        Experiments { results, pooled: Score::new(&pairs), recorded }
+    }
+
+    /// Returns what all rows came to when they were last run.
+    pub fn recorded(&self) -> &Recorded {
+        &self.recorded
     }
 
     /// Returns what is wrong, one line each: controls that do not hold, and robust rows whose sign is wrong.
@@ -170,6 +187,43 @@ impl<'a> ExperimentResult<'a> {
             score,
         }
     }
+
+    /// Returns the rows that count in the score.
+    fn recorded(&self) -> Vec<RecordedRow> {
+        let experiment = self.runs.experiment;
+        let of_row = |row: &RowResult<'_>| {
+            let pair = row.pair()?;
+            let draws = |spread: &Spread| {
+                let gain = row.simulated.gain.gain_percent?;
+                let (range, draws, undecided) = (spread.range_percent?, spread.draws, spread.undecided);
+                Some(RecordedDraws { gain, range, draws, undecided })
+            };
+            Some(RecordedRow {
+                publication: experiment.publication.clone(),
+                experiment: experiment.name.clone(),
+                id: row.row.id.clone(),
+                published: pair.published,
+                noise: pair.noise,
+                gain: pair.predicted,
+                certain: pair.certain,
+                drawn: row.spread.as_ref().and_then(draws),
+            })
+        };
+        self.rows.iter().filter(|row| row.row.score).filter_map(of_row).collect()
+    }
+
+    /// Widens the ranges of all rows by the model's error.
+    fn add_model_error(&mut self, error: Option<f64>) {
+        for row in &mut self.rows {
+            let range = row.spread.as_ref().and_then(|spread| spread.range_percent);
+            let gain = row.simulated.gain.gain_percent;
+            row.range_with_error = gain
+                .zip(range)
+                .zip(error)
+                .map(|((gain, range), error)| widened(gain, range, row.noise_percent, error));
+        }
+        self.score = Score::new(&pairs(&self.rows));
+    }
 }
 
 impl<'a> RowResult<'a> {
@@ -190,6 +244,7 @@ impl<'a> RowResult<'a> {
             noise_percent,
             sign: Sign::Unknown,
             spread: None,
+            range_with_error: None,
             deciding: Vec::new(),
         };
         if let Some(drawn) = &runs.drawn {
@@ -217,6 +272,10 @@ impl<'a> RowResult<'a> {
                 inside: spread.range_percent.is_some_and(|[low, high]| {
                     self.published_gain_percent.is_some_and(|published| (low..=high).contains(&published))
                 }),
+                inside_with_error: self
+                    .range_with_error
+                    .zip(self.published_gain_percent)
+                    .map(|([low, high], published)| (low..=high).contains(&published)),
             }),
         })
     }

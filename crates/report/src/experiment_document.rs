@@ -68,6 +68,7 @@ struct RowDocument<'a> {
 struct UncertaintyDocument<'a> {
     #[serde(flatten)]
     spread: &'a Spread,
+    range_with_error_percent: Option<[f64; 2]>,
     deciding: &'a [DecidingFigure],
 }
 
@@ -146,10 +147,11 @@ impl<'a> RowDocument<'a> {
             published_gain_percent: result.published_gain_percent,
             published_noise_percent: result.noise_percent,
             sign: result.sign,
-            uncertainty: result
-                .spread
-                .as_ref()
-                .map(|spread| UncertaintyDocument { spread, deciding: &result.deciding }),
+            uncertainty: result.spread.as_ref().map(|spread| UncertaintyDocument {
+                spread,
+                range_with_error_percent: result.range_with_error,
+                deciding: &result.deciding,
+            }),
             scored: row.score && result.published_gain_percent.is_some(),
             robust: row.robust,
         }

@@ -4,6 +4,7 @@
 use crate::experiment::{CaseRuns, ExperimentResult, Experiments, RowResult};
 use crate::experiment_text::{DRAW_NOTES, NOTES, score_text};
 use crate::mechanism::{change_grids, change_words};
+use crate::score::Score;
 use crate::style::Style;
 
 /// Maximum number of columns in the tables of what changed.
@@ -15,17 +16,23 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 
 Each design was published with measurements. Here they are beside what wakelab predicts: the values under the first policy
 (\"before\") may have been fitted by at most two parameters for all rows of an experiment together; the values under the second (\"after\")
-are predictions. Nothing but the policy differs between the two. [experiment-files.md](experiment-files.md) says how rows are measured and
-scored; `cargo xtask experiments` renews this page, `wakelab experiments NAME` runs one.
+are predictions. Nothing but the policy differs between the two. [experiment-files.md](../guide/experiment-files.md) says how rows are measured and
+scored; `cargo xtask experiments` renews this page, `cargo xtask experiments NAME` a section, `wakelab experiments NAME` runs one.
 ";
 
+const ALL: &str = "\
+This is the score of each row's last run, and how well ranges say how far the model may be off: those of 90 % of the draws of the
+model's figures, and those with the model's error, which is learned from the misses of all other publications
+([uncertainty.md](../guide/uncertainty.md)).
+";
 impl Experiments<'_> {
     /// Returns the page, ending in a newline.
     pub fn page(&self) -> String {
         let mut out = HEAD.to_owned();
         let of_draws = if self.pooled.model.is_some() { DRAW_NOTES } else { "" };
         out.push_str(&format!("\n```text\n{NOTES}{of_draws}```\n"));
-        out.push_str(&format!("\n## All experiments together\n\n```text\n{}```\n", score_text(&self.pooled)));
+        let all = Score::new(&self.recorded.pairs());
+        out.push_str(&format!("\n## All experiments together\n\n{ALL}\n```text\n{}```\n", score_text(&all)));
         let failures = self.failures();
         let nr_controls: usize = self.results.iter().map(|result| result.controls.len()).sum();
         let holding =

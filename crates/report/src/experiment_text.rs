@@ -7,7 +7,7 @@ use crate::grid::{Cell, Grid, Row};
 use crate::score::{Guess, ModelScore, Score};
 use crate::style::{GAIN, LOSS, Style, paint};
 use crate::table::{host_name, seeds};
-use crate::uncertainty::spread_cells;
+use crate::uncertainty::{range_words, spread_cells};
 use wakelab_machine::printable;
 use wakelab_stats::Gain;
 
@@ -19,6 +19,8 @@ sign: right, WRONG, either (the published change is within its noise), - (nothin
 
 pub(crate) const DRAW_NOTES: &str = "\
 90 % of draws: the range of the gain with the model's figures drawn from their ranges, all at once; sign holds: in how many draws.
+with model error: the range in which 90 % of published gains should lie: that of the draws, the publication's noise, and what
+the model lacks, learned from the misses of other publications.
 undecided: the sign of the gain holds in less than 80 % of the draws (docs/guide/uncertainty.md).
 ";
 
@@ -88,7 +90,7 @@ impl ExperimentResult<'_> {
 
 pub(crate) fn row_grid(rows: &[RowResult<'_>]) -> Grid {
     let has_draws = rows.iter().any(|row| row.spread.is_some());
-    let of_draws = if has_draws { &["90 % of\ndraws", "sign\nholds"][..] } else { &[] };
+    let of_draws = if has_draws { &["90 % of\ndraws", "sign\nholds", "with model\nerror"][..] } else { &[] };
     let heads = [
         "published\nbefore",
         "\nafter",
@@ -135,7 +137,8 @@ fn table_row(result: &RowResult<'_>, has_draws: bool) -> Row {
     ];
     if has_draws {
         let [_, range, held] = spread_cells(None, result.spread.as_ref());
-        cells.extend([range, held]);
+        let whole = result.range_with_error.map_or_else(|| "-".to_owned(), range_words);
+        cells.extend([range, held, plain(whole)]);
     }
     (format!("{} {}", row.id, row.measure.unit()), "", cells)
 }
@@ -197,9 +200,17 @@ pub(crate) fn score_text(score: &Score) -> String {
 
 /// Returns what draws of the machines' figures score, each with its bar.
 fn model_text(model: &ModelScore) -> String {
+    let with_error = match model.rows_with_error {
+        0 => String::new(),
+        rows => format!(
+            "    with the model's error, learned from other publications: {} of {rows} ({} %; bar 85 %)\n",
+            model.inside_with_error,
+            number(model.inside_with_error_percent, 0)
+        ),
+    };
     format!(
-        "  with the machines' figures drawn from their ranges:\n    \
-         published gain inside the range of 90 % of draws: {} of {} rows ({} %; bar 85 %)\n    \
+        "  with the model's figures drawn from their ranges:\n    \
+         published gain inside the range of 90 % of draws: {} of {} rows ({} %)\n{with_error}    \
          signs right of the decided: {} of {} rows beyond their noise ({} %; bar 90 %)\n    \
          undecided: {} of {} rows ({} %; bar at most 15 %)\n",
         model.inside_range,

@@ -11,7 +11,8 @@
 //! - *Guesses*: the same gain for each row. The best of all constants by mean absolute error is the median of the
 //!   published gains; "no change" is 0, and has no sign.
 //! - *Model*: of the scored rows whose model's figures were drawn from their ranges, the share whose published gain
-//!   is inside the range of 90 % of the draws, the share that is undecided, and of the decided ones beyond their noise
+//!   is inside the range of 90 % of the draws, and inside that range with the model's error; the share that is
+//!   undecided, and of the decided ones beyond their noise
 //!   the share of signs that are right.
 //!
 //! A row whose prediction is missing (its runs did not complete) counts as predicted with 0.
@@ -39,6 +40,8 @@ pub(crate) struct Model {
     pub(crate) undecided: bool,
     /// The published gain is inside the range of 90 % of the draws.
     pub(crate) inside: bool,
+    /// It is inside that range with its publication's noise and the model's error, if that is known.
+    pub(crate) inside_with_error: Option<bool>,
 }
 
 impl Pair {
@@ -92,6 +95,11 @@ pub(crate) struct ModelScore {
     /// Of these, the ones whose published gain is inside the range.
     pub(crate) inside_range: usize,
     pub(crate) inside_range_percent: Option<f64>,
+    /// Of `rows`, the ones whose model's error is known.
+    pub(crate) rows_with_error: usize,
+    /// Of these, the ones whose published gain is inside the range with that error.
+    pub(crate) inside_with_error: usize,
+    pub(crate) inside_with_error_percent: Option<f64>,
     /// Of `rows`, the ones that are undecided.
     pub(crate) undecided: usize,
     pub(crate) undecided_percent: Option<f64>,
@@ -107,6 +115,8 @@ impl ModelScore {
         let drawn: Vec<(Pair, Model)> = pairs.iter().filter_map(|pair| Some((*pair, pair.model?))).collect();
         let count = |is: fn(&Model) -> bool| drawn.iter().filter(|(_, model)| is(model)).count();
         let (inside_range, undecided) = (count(|model| model.inside), count(|model| model.undecided));
+        let rows_with_error = count(|model| model.inside_with_error.is_some());
+        let inside_with_error = count(|model| model.inside_with_error == Some(true));
         let decided: Vec<Pair> =
             drawn.iter().filter(|(_, model)| !model.undecided).map(|(pair, _)| *pair).collect();
         let (decided_beyond_noise, decided_signs_right) = signs(&decided);
@@ -114,6 +124,9 @@ impl ModelScore {
             rows: drawn.len(),
             inside_range,
             inside_range_percent: share(inside_range, drawn.len()),
+            rows_with_error,
+            inside_with_error,
+            inside_with_error_percent: share(inside_with_error, rows_with_error),
             undecided,
             undecided_percent: share(undecided, drawn.len()),
             decided_beyond_noise,
@@ -254,10 +267,13 @@ mod tests {
     }
 
     /// The same rows and draws of all but the last. 4 is inside its range, -2 is undecided, 1 is decided and within its
-    /// noise: of the decided only 4 is beyond its noise, and right.
+    /// noise: of the decided only 4 is beyond its noise, and right. With the model's error 1 is inside, too.
     #[test]
     fn the_model_by_hand() {
-        let with = |pair: Pair, undecided, inside| Pair { model: Some(Model { undecided, inside }), ..pair };
+        let with = |pair: Pair, undecided, inside| Pair {
+            model: Some(Model { undecided, inside, inside_with_error: Some(true) }),
+            ..pair
+        };
         let pairs = [
             with(pair(4.0, 1.0, 6.0), false, true),
             with(pair(-2.0, 1.0, 1.0), true, true),
@@ -268,6 +284,9 @@ mod tests {
             rows: 3,
             inside_range: 2,
             inside_range_percent: Some(66.666667),
+            rows_with_error: 3,
+            inside_with_error: 3,
+            inside_with_error_percent: Some(100.0),
             undecided: 1,
             undecided_percent: Some(33.333333),
             decided_beyond_noise: 1,

@@ -6,7 +6,7 @@ mod common;
 use serde_json::Value;
 use wakelab_experiment::{Experiment, Plan, Selection};
 use wakelab_lab::Drawn;
-use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Style, row_values};
+use wakelab_report::{CaseRuns, ExperimentRuns, Experiments, Recorded, Style, row_values};
 use wakelab_sim::{Ending, Histogram, Outcome, SearchTime, SearchTimes};
 
 use crate::common::validate;
@@ -124,7 +124,7 @@ fn values_gains_and_signs_by_hand() {
     let plan = plan();
     assert_eq!(plan.cases.len(), 1, "all rows and controls look at the same runs");
     let runs = [runs(&plan)];
-    let experiments = Experiments::new(&runs);
+    let experiments = Experiments::new(&runs, Recorded::default());
     let json = serde_json::to_value(experiments.document()).unwrap();
     let expect = |id: &str, what: [(&str, Value); 5]| {
         let row = find(&json["rows"], id);
@@ -221,12 +221,12 @@ fn controls_hold_or_not() {
     let plan = plan();
     let mut runs = [runs(&plan)];
     let holds = |runs: &[ExperimentRuns<'_>], id: &str| {
-        let json = serde_json::to_value(Experiments::new(runs).document()).unwrap();
+        let json = serde_json::to_value(Experiments::new(runs, Recorded::default()).document()).unwrap();
         find(&json["controls"], id)["holds"].as_bool().unwrap()
     };
     // Two seeds with gains of 5 and 15 % have an interval of 10 +- 63.5 %: no gain that is certain.
     assert!(!holds(&runs, "hand/control=same") && !holds(&runs, "hand/control=gain"));
-    let failures = Experiments::new(&runs).failures();
+    let failures = Experiments::new(&runs, Recorded::default()).failures();
     assert_eq!(failures.len(), 3, "{failures:?}");
     assert!(failures[0].starts_with("hand/rate: the sign is wrong"), "{failures:?}");
     assert!(failures[1].starts_with("hand/control=same: expected same, found +10.00 %"), "{failures:?}");
@@ -244,7 +244,7 @@ fn runs_that_did_not_end_are_wrong() {
     let plan = plan();
     let mut runs = [runs(&plan)];
     runs[0].cases[0].outcomes[1][1].ending = Ending::LimitReached;
-    let json = serde_json::to_value(Experiments::new(&runs).document()).unwrap();
+    let json = serde_json::to_value(Experiments::new(&runs, Recorded::default()).document()).unwrap();
     let row = find(&json["rows"], "hand/makespan");
     assert_eq!(
         (&row["after"], &row["gain_percent"], &row["sign"]),
@@ -256,7 +256,7 @@ fn runs_that_did_not_end_are_wrong() {
 fn the_json_keeps_its_schema() {
     let plan = plan();
     let runs = [runs(&plan)];
-    let json = serde_json::to_value(Experiments::new(&runs).document()).unwrap();
+    let json = serde_json::to_value(Experiments::new(&runs, Recorded::default()).document()).unwrap();
     validate(include_str!("../../../docs/schema/experiments.schema.json"), &json);
 }
 
@@ -264,7 +264,7 @@ fn the_json_keeps_its_schema() {
 fn text_and_page_show_what_there_is() {
     let plan = plan();
     let runs = [runs(&plan)];
-    let experiments = Experiments::new(&runs);
+    let experiments = Experiments::new(&runs, Recorded::default());
     let text = experiments.text(&Style::default());
     for part in [
         "hand: by hand\n  smp-8, host mainline, linux-4.15 -> linux-4.15+idle=smt-balance, 2 seeds from 1 to 2\n",
@@ -330,7 +330,7 @@ fn draws_decide_by_hand() {
         let mut runs = runs(&plan);
         runs.cases[0].drawn = Some(draws(&plan, gaining));
         let runs = [runs];
-        let experiments = Experiments::new(&runs);
+        let experiments = Experiments::new(&runs, Recorded::default());
         let json = serde_json::to_value(experiments.document()).unwrap();
         validate(include_str!("../../../docs/schema/experiments.schema.json"), &json);
         let row = find(&json["rows"], "hand/makespan");

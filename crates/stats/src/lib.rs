@@ -5,6 +5,7 @@
 
 mod gain;
 mod metric;
+mod model_error;
 mod percentile;
 mod rank;
 mod spread;
@@ -12,6 +13,7 @@ mod steady;
 
 pub use gain::{Gain, half_interval, mean, paired_gain, paired_move, round_percent};
 pub use metric::{Direction, Unit};
+pub use model_error::{model_error, outside, with_noise};
 pub use percentile::percentile;
 pub use rank::spearman;
 pub use spread::{Deciding, Spread, deciding};

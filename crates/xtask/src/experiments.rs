@@ -1,35 +1,117 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cargo xtask experiments`: runs all published experiments in full and writes docs/results/experiments.md.
+//! `cargo xtask experiments`: runs published experiments in full and writes docs/results/experiments.md, and what the
+//! rows came to into experiments/results.tsv. With names it renews their sections only; each says when it was run.
 
-use anyhow::{Context, Result};
+use std::fs;
+
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command::{cargo, output, root, run as run_command};
 
+/// The sections of experiments begin after this one.
+const ALL: &str = "\n## All experiments together\n";
+const SECTION: &str = "\n## ";
+/// Begins the line of a section that says when it was run.
+const RUN_ON: &str = "Run on ";
+
 #[derive(Args)]
 pub(crate) struct ExperimentsArgs {
+    /// Experiments whose sections are renewed (default: the whole page)
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
     /// Number of seeds (default: as each file says)
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
     /// Threads that run seeds side by side
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
+    /// Draws of the model's figures: only learns how far rows may be off, and leaves all sections as they are
+    #[arg(long, value_name = "DRAWS")]
+    uncertainty: Option<u32>,
 }
 
 pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
+    let results = root().join("experiments/results.tsv");
     let mut command = cargo();
     command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--", "experiments"]);
-    command.args(["--format", "markdown"]);
-    for (name, value) in [("--seeds", args.seeds), ("--threads", args.threads)] {
+    command.args(&args.names).args(["--format", "markdown", "--results"]).arg(&results);
+    let numbers = [("--seeds", args.seeds), ("--threads", args.threads), ("--uncertainty", args.uncertainty)];
+    for (name, value) in numbers {
         if let Some(value) = value {
-            command.args([name, &value.to_string()]);
+            command.arg(format!("{name}={value}"));
         }
     }
-    let page = String::from_utf8(output(&mut command)?).context("wakelab writes UTF-8")?;
+    let new = String::from_utf8(output(&mut command)?).context("wakelab writes UTF-8")?;
     let path = root().join("docs/results/experiments.md");
-    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
-    println!("experiments: wrote {}", path.display());
+    let old = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let page = if args.uncertainty.is_some() {
+        renewed(&old, &new, None)?
+    } else if args.names.is_empty() {
+        dated(&new, &when()?)
+    } else {
+        renewed(&old, &new, Some(&when()?))?
+    };
+    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("experiments: wrote {} and {}", path.display(), results.display());
     Ok(())
+}
+
+/// Returns the date and the commit of the present state.
+fn when() -> Result<String> {
+    let mut date = std::process::Command::new("date");
+    let mut commit = std::process::Command::new("git");
+    date.args(["--utc", "+%Y-%m-%d"]);
+    commit.args(["rev-parse", "--short", "HEAD"]).current_dir(root());
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).context("date and git write UTF-8");
+    Ok(format!("{} at {}", text(output(&mut date)?)?.trim(), text(output(&mut commit)?)?.trim()))
+}
+
+/// Splits a page into what stands before the sections of experiments, and these.
+fn sections(page: &str) -> Result<(&str, Vec<&str>)> {
+    let Some(all) = page.find(ALL) else { bail!("a page without the section of all experiments") };
+    let after = all + ALL.len();
+    let begin = page[after..].find(SECTION).map_or(page.len(), |at| after + at);
+    let mut found = Vec::new();
+    let mut rest = &page[begin..];
+    while !rest.is_empty() {
+        let end = rest[SECTION.len()..].find(SECTION).map_or(rest.len(), |at| at + SECTION.len());
+        found.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    Ok((&page[..begin], found))
+}
+
+/// Returns the title of a section.
+fn title(section: &str) -> &str {
+    section[SECTION.len()..].lines().next().unwrap_or_default()
+}
+
+/// Returns a section with a line below its title that says when it was run.
+fn dated_section(section: &str, when: &str) -> String {
+    let end = SECTION.len() + title(section).len();
+    format!("{}\n\n{RUN_ON}{when}.{}", &section[..end], &section[end..])
+}
+
+fn dated(page: &str, when: &str) -> String {
+    let (head, sections) = sections(page).expect("wakelab writes all sections");
+    sections.iter().fold(head.to_owned(), |out, section| out + &dated_section(section, when))
+}
+
+/// Returns the old page with the new page's head, and its sections in the place of those with the same titles. A
+/// section that is new stands at the end. Without a date only the head is new.
+fn renewed(old: &str, new: &str, when: Option<&str>) -> Result<String> {
+    let (head, new) = sections(new)?;
+    let (_, mut all) = sections(old)?;
+    let dated: Vec<String> =
+        when.map_or_else(Vec::new, |when| new.iter().map(|section| dated_section(section, when)).collect());
+    for section in &dated {
+        match all.iter_mut().find(|known| title(known) == title(section)) {
+            Some(known) => *known = section,
+            None => all.push(section),
+        }
+    }
+    Ok(format!("{head}{}", all.concat()))
 }
 
 /// The fast part: the negative controls and the rows whose sign is robust, with few seeds and short runs.
@@ -37,4 +119,30 @@ pub(crate) fn quick() -> Result<()> {
     let mut command = cargo();
     command.args(["run", "--release", "--quiet", "--package", "wakelab-cli", "--", "experiments"]);
     run_command(command.args(["--quick", "--seeds", "8"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(head: &str, sections: &[&str]) -> String {
+        format!("{head}\n{ALL}\nscore of {head}\n{}", sections.concat())
+    }
+
+    #[test]
+    fn a_section_takes_its_old_place() {
+        let old = page("old", &["\n## A\n\nRun on x.\n\na\n", "\n## B\n\nb\n"]);
+        let new = page("new", &["\n## B\n\nbetter\n", "\n## C\n\nc\n"]);
+        let expected = page(
+            "new",
+            &["\n## A\n\nRun on x.\n\na\n", "\n## B\n\nRun on y.\n\nbetter\n", "\n## C\n\nRun on y.\n\nc\n"],
+        );
+        assert_eq!(renewed(&old, &new, Some("y")).unwrap(), expected);
+        assert_eq!(renewed(&old, &new, None).unwrap(), old.replace("old", "new"));
+        assert_eq!(
+            dated(&page("new", &["\n## B\n\nb\n"]), "y"),
+            page("new", &["\n## B\n\nRun on y.\n\nb\n"])
+        );
+        assert!(renewed("nothing", &new, None).is_err());
+    }
 }
