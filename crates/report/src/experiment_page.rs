@@ -18,6 +18,7 @@ Each design was published with measurements. Here they are beside what wakelab p
 (\"before\") may have been fitted by at most two parameters for all rows of an experiment together; the values under the second (\"after\")
 are predictions. Nothing but the policy differs between the two. [experiment-files.md](../guide/experiment-files.md) says how rows are measured and
 scored; `cargo xtask experiments` renews this page, `cargo xtask experiments NAME` a section, `wakelab experiments NAME` runs one.
+A section says when it was run. One that does not is older than all that do.
 ";
 
 const ALL: &str = "\
@@ -37,7 +38,9 @@ impl Experiments<'_> {
         let nr_controls: usize = self.results.iter().map(|result| result.controls.len()).sum();
         let holding =
             self.results.iter().flat_map(|result| &result.controls).filter(|control| control.holds).count();
-        out.push_str(&format!("\nNegative controls: {holding} of {nr_controls} hold.\n"));
+        out.push_str(&format!(
+            "\nNegative controls of the sections renewed last: {holding} of {nr_controls} hold.\n"
+        ));
         if !failures.is_empty() {
             out.push_str(&format!("\n{}\n", list(failures.iter().map(String::as_str))));
         }
