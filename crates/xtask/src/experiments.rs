@@ -57,14 +57,11 @@ pub(crate) fn run(args: &ExperimentsArgs) -> Result<()> {
     Ok(())
 }
 
-/// Returns the date and the commit of the present state.
+/// Returns the date, in UTC.
 fn when() -> Result<String> {
     let mut date = std::process::Command::new("date");
-    let mut commit = std::process::Command::new("git");
-    date.args(["--utc", "+%Y-%m-%d"]);
-    commit.args(["rev-parse", "--short", "HEAD"]).current_dir(root());
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).context("date and git write UTF-8");
-    Ok(format!("{} at {}", text(output(&mut date)?)?.trim(), text(output(&mut commit)?)?.trim()))
+    let today = output(date.args(["--utc", "+%Y-%m-%d"]))?;
+    Ok(String::from_utf8(today).context("date writes UTF-8")?.trim().to_owned())
 }
 
 /// Splits a page into what stands before the sections of experiments, and these.
