@@ -149,7 +149,7 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 		wl_exact_wake(p, t, cpu, now_ns, &reads);
 	}
 	wl_exact_advance(p, t->group, cpu, now_ns);
-	wl_place(p, t, WL_PLACE_RUNNING, cpu);
+	wl_place_running(p, t, cpu);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	t->entity.lag =

@@ -158,6 +158,8 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
 		else if (wl_read_once(c->nr_queued) == 1)
 			out->pick = WL_PICK_HEAD;
+		else
+			wl_fair_chooses(p, cpu);
 		return;
 	}
 	/*

@@ -182,6 +182,20 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 
 /* ------------------------------------------------------------------ events */
 
+/*
+ * cpu, where nothing runs, is about to choose. With queue=fair nothing changes V before it has
+ * chosen but what other CPUs queue meanwhile, so V is computed once, and not for each task that is
+ * asked about.
+ */
+WL_INLINE void wl_fair_chooses(struct wl_policy *p, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	if (wl_axis(p, queue) == WL_QUEUE_FAIR)
+		c->choice_mean =
+			wl_fair_mean_from(p, cpu, &c->queue, wl_read_once(c->queue.min_vtime), 0);
+}
+
 /* Should t, queued on cpu, run there now? */
 WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
@@ -192,6 +206,8 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 	if (wl_read_once(c->nr_running))
 		return wl_fair_preempts(p, cpu, &c->queue, &t->entity,
 					wl_curr_vtime(&c->queue, now_ns), now_ns);
+	if (wl_axis(p, queue) == WL_QUEUE_FAIR)
+		return t->entity.vtime <= wl_get(c->choice_mean);
 	return t->entity.vtime <=
 	       wl_fair_mean_from(p, cpu, &c->queue, wl_read_once(c->queue.min_vtime), 0);
 }
@@ -257,7 +273,9 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 		return;
 	overdue = wl_wait_ends(p, t, cpu, now_ns);
 	wl_fair_charge(p, t, now_ns);
-	wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, now_ns);
+	if (t->place != WL_PLACE_QUEUED || t->cpu != (s32)cpu ||
+	    t->entity.hweight != wl_hweight(p, t, cpu))
+		wl_fair_place(p, t, WL_PLACE_QUEUED, cpu, now_ns);
 	if (overdue) {
 		wl_fair_forgive(p, q, &t->entity, wl_fair_mean_of(p, t, cpu, now_ns));
 		wl_queues_forgive(p, t->group, cpu, now_ns);
@@ -268,7 +286,7 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	wl_queues_start(p, t->group, cpu, now_ns);
 	wl_fair_starts(p, cpu, q, &t->entity, t->id, now_ns);
 	/* This comes last: a CPU that sees a task running must find the above. */
-	wl_place(p, t, WL_PLACE_RUNNING, cpu);
+	wl_place_running(p, t, cpu);
 	c->newly_idle_left = wl_all_levels(p);
 }
 

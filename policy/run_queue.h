@@ -120,6 +120,33 @@ WL_INLINE void wl_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 c
 	wl_recount(p, t, weight, was, now);
 }
 
+/*
+ * As wl_place(), of a task that is about to run, and nearly always waited on the same CPU: what is
+ * counted of its weight stays then.
+ */
+WL_INLINE void wl_place_running(struct wl_policy *p, struct wl_task *t, u32 cpu)
+{
+	union wl_where was, now = {.place = WL_PLACE_RUNNING, .cpu = cpu};
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 weight = t->weight;
+
+	was.both = wl_atomic_xchg((wl_pair *)&t->place, now.both);
+	if (was.place != WL_PLACE_QUEUED || was.cpu != now.cpu) {
+		wl_recount(p, t, weight, was, now);
+		return;
+	}
+	wl_atomic_add(&c->nr_queued, -1);
+	wl_atomic_add(&c->nr_running, 1);
+	wl_wrote_cpu(p, cpu);
+	wl_idle_dequeued(p, cpu);
+	wl_wrote_cpu(p, cpu);
+	if (wl_get(c->nr_queued) + wl_get(c->nr_running) > 1 && !wl_read_once(p->overloaded)) {
+		wl_write_once(p->overloaded, 1);
+		wl_line_written(p, WL_LINE_OVERLOADED);
+	}
+	wl_groups_recount(p, t->group, was.place, cpu, now.place, cpu);
+}
+
 /* Queues on `cpu` a task that is queued on `from`. Returns 0 if it no longer is. */
 WL_INLINE u32 wl_place_moved(struct wl_policy *p, struct wl_task *t, u32 from, u32 cpu)
 {

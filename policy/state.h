@@ -281,6 +281,7 @@ struct wl_cpu {
 	struct wl_push_cpu push;
 	struct wl_nearest_cpu nearest;
 	struct wl_slices_cpu slices;
+	u64 choice_mean; /* queue=fair: V when the CPU last chose while nothing ran */
 
 	struct wl_exact_cpu exact;
 	struct wl_exact_llc exact_llc; /* valid in the record of the LLC's first CPU only */

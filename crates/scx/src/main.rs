@@ -26,6 +26,8 @@ mod plain;
 mod print;
 mod priority;
 mod server;
+#[cfg(test)]
+mod stack;
 mod verifier;
 
 use std::os::unix::fs::MetadataExt;

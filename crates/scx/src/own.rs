@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loader of the BPF side that is for the policy `wakelab` alone, without cgroups: the same code as in plain.rs, for its skeleton.
+//! The loader of the BPF side for the policy `wakelab` alone, without cgroups: the same code as in plain.rs, for its
+//! skeleton.
 
 #[path = "groups.rs"]
 mod groups;

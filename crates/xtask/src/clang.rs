@@ -14,6 +14,9 @@ const CLANG_MIN: u32 = 18;
 /// Its names, the version that the tests were written with first.
 pub(crate) const CLANG: &[&str] = &["clang-19", "clang-18", "clang-20", "clang-21", "clang-22", "clang"];
 
+/// Those of a known version.
+pub(crate) const CLANG_VERSIONS: &[&str] = &["clang-18", "clang-19", "clang-20", "clang-21", "clang-22"];
+
 /// `$BPF_CLANG`, or the first that is installed. [`Skipped`] if there is none that is new enough.
 pub(crate) fn bpf_clang() -> Result<PathBuf> {
     let clang = match std::env::var_os("BPF_CLANG") {

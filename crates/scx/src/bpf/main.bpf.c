@@ -271,7 +271,7 @@ void BPF_STRUCT_OPS(wakelab_running, struct task_struct *p)
 {
 	struct task_ctx *tctx = task_ctx(p);
 	struct cpu_stats *st = cpu_stats();
-	s32 cpu = scx_bpf_task_cpu(p);
+	s32 cpu = own_cpu(p);
 	u64 now_ns = end_switch(cpu);
 
 	/*
@@ -303,7 +303,7 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 	tctx = task_ctx(p);
 	if (!tctx)
 		return;
-	cpu = scx_bpf_task_cpu(p);
+	cpu = own_cpu(p);
 	tctx->goes_on = runnable;
 	now_ns = bpf_ktime_get_ns();
 	scratch_of(cpu)->switch_ns = now_ns;

@@ -37,4 +37,7 @@ const struct wl_params axis_params SEC(".rodata") = {
 	.nr_groups = OWN_nr_groups,
 };
 
+/* Not among them, because only the loader knows it. */
+_Static_assert(sizeof(OWN_cluster) == sizeof(axis_params.cluster), "cluster is an axis");
+
 #endif /* SCX_WAKELAB_OWN_H */

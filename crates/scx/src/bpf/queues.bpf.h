@@ -230,8 +230,6 @@ SEPARATE int take_overdue(s32 cpu, u64 now_ns)
  */
 SEPARATE int rescue(s32 cpu)
 {
-	struct scratch *sc = scratch_of(cpu);
-	struct cpu_stats *st = cpu_stats();
 	struct task_struct *p;
 	u32 scanned = 0;
 
@@ -248,15 +246,16 @@ SEPARATE int rescue(s32 cpu)
 		tctx = task_ctx(p);
 		if (!tctx)
 			continue;
-		ask_enqueue(sc, tctx, scx_bpf_task_cpu(p), WL_ENQ_MOVED, bpf_get_smp_processor_id(),
+		ask_enqueue(scratch_of(cpu), tctx, scx_bpf_task_cpu(p), WL_ENQ_MOVED, cpu,
 			    bpf_ktime_get_ns());
-		to = sc->enqueue_out.cpu;
+		to = scratch_of(cpu)->enqueue_out.cpu;
 		if (!valid_cpu(to) || !can_run(p, to))
 			to = scx_bpf_task_cpu(p);
-		scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, sc->enqueue_out.slice_ns);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, sc->enqueue_out.key);
+		scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER,
+					   scratch_of(cpu)->enqueue_out.slice_ns);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, scratch_of(cpu)->enqueue_out.key);
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, to, 0)) {
-			st->rescued++;
+			cpu_stats()->rescued++;
 			scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
 		}
 	}

@@ -178,6 +178,12 @@ static bool valid_cpu(s32 cpu)
 	return cpu >= 0 && (u32)cpu < policy.topo.nr_cpus && !is_gap(cpu);
 }
 
+/* scx_bpf_task_cpu() of a task that is on its CPU, without the call. */
+static s32 own_cpu(struct task_struct *p)
+{
+	return p->thread_info.cpu;
+}
+
 /*
  * May cpu run p? The kernel narrows cpus_ptr of a migration-disabled task only when it is off its
  * CPU.
@@ -193,8 +199,8 @@ static bool can_run(struct task_struct *p, s32 cpu)
  * Runs the kernel's default search instead of the policy's. Returns 0 if it is the policy's turn,
  * or if a new task is placed, which is not a search for an idle CPU near another one.
  */
-static __always_inline u32 kernel_searches(struct task_struct *p, const struct wl_select_in *in,
-					   u64 wake_flags, struct wl_decision *d)
+static __noinline u32 kernel_searches(struct task_struct *p, const struct wl_select_in *in,
+				      u64 wake_flags, struct wl_decision *d)
 {
 	struct cpu_stats *st = cpu_stats();
 	u64 start_ns, begin_ns;
