@@ -208,6 +208,17 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
 	return 0;
 }
 
+/*
+ * As wl_may_run(), from what a host's queue has of a task: its key, the slice that came with it,
+ * and the task's weight. It saves the host the task's record. WL_RUN_ASK: only wl_may_run() knows.
+ */
+WL_INLINE u32 wl_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight)
+{
+	if (wl_order(p) != WL_ORDER_FAIR)
+		return WL_RUN_ASK;
+	return wl_fair_may_run_told(p, cpu, key, slice_ns, weight);
+}
+
 WL_FN int wl_overdue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 		     struct wl_run_out *out WL_ARG)
 {

@@ -234,6 +234,13 @@ enum wl_dispatch_do {
 	WL_DISPATCH_NOTHING, /* the own queue is empty and nothing is worth pulling */
 };
 
+/* What wl_may_run_told() says. */
+enum wl_run_told {
+	WL_RUN_NO,
+	WL_RUN_YES,
+	WL_RUN_ASK,
+};
+
 enum wl_pick {
 	WL_PICK_HEAD, /* the first task of the queue that may run here */
 	/*

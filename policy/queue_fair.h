@@ -212,6 +212,21 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
 	       wl_fair_mean_from(p, cpu, &c->queue, wl_read_once(c->queue.min_vtime), 0);
 }
 
+/*
+ * wl_fair_may_run(), from a key, which is the deadline, and a slice, which is the way there in run
+ * time. Without groups that is the way in vtime, too, at the weight at which vtime is run time.
+ */
+WL_INLINE u32 wl_fair_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+
+	/* A slice of 1 ns may stand for less. */
+	if (wl_axis(p, queue) != WL_QUEUE_FAIR || wl_axis(p, nr_groups) ||
+	    weight != WL_WEIGHT_NICE_0 || slice_ns <= 1 || wl_read_once(c->nr_running))
+		return WL_RUN_ASK;
+	return key - slice_ns <= wl_get(c->choice_mean) ? WL_RUN_YES : WL_RUN_NO;
+}
+
 /* Does t, which has arrived in a queue of cpu where it meets what runs, preempt that? */
 WL_FN u32 wl_fair_arrival_preempts(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
 				   u64 now_ns)

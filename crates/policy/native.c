@@ -96,6 +96,11 @@ int wl_native_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_n
 	return wl_may_run(p, t, cpu, now_ns, out);
 }
 
+int wl_native_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight)
+{
+	return wl_may_run_told(p, cpu, key, slice_ns, weight);
+}
+
 int wl_native_overdue(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
 		      struct wl_run_out *out)
 {

@@ -71,6 +71,13 @@ unsafe extern "C" {
         now_ns: u64,
         out: *mut Run,
     ) -> c_int;
+    pub(crate) fn wl_native_may_run_told(
+        p: *mut Instance,
+        cpu: u32,
+        key: u64,
+        slice_ns: u64,
+        weight: u32,
+    ) -> c_int;
     pub(crate) fn wl_native_overdue(
         p: *mut Instance,
         t: *mut Task,

@@ -242,6 +242,15 @@ impl Policy {
         out
     }
 
+    /// Asks [`Policy::may_run`] about a task of this key, slice and weight; `None`: these do not tell.
+    pub fn may_run_told(&mut self, cpu: u32, key: u64, slice_ns: u64, weight: u32) -> Option<bool> {
+        self.check(cpu);
+        // SAFETY: a live object.
+        let told = unsafe { ffi::wl_native_may_run_told(self.raw(), cpu, key, slice_ns, weight) };
+        // WL_RUN_NO, WL_RUN_YES
+        [false, true].into_iter().zip(0..).find(|(_, number)| *number == told).map(|(runs, _)| runs)
+    }
+
     /// Asks, with [`Dispatch::overdue`], whether this task, queued on `cpu`, has waited for too long, and for longer
     /// than those asked about before.
     pub fn overdue(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> Run {

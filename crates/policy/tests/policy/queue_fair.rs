@@ -198,7 +198,7 @@ proptest! {
     /// V is a mean, so some task is always eligible, whatever the weights and the order of arrival.
     #[test]
     fn a_task_is_eligible(
-        weights in prop::collection::vec(15u32..90_000, 2..12),
+        weights in prop::collection::vec(prop_oneof![Just(1024), 15u32..90_000], 2..12),
         runs in prop::collection::vec((0usize..12, 1u64..20_000_000), 1..40),
     ) {
         let mut host = host();
@@ -214,6 +214,14 @@ proptest! {
             }
             host.policy.enqueue(&mut tasks[pick], 0, EnqueueWhy::Wakeup, now_ns);
             prop_assert!(tasks.iter_mut().any(|task| may_run(&mut host, task)));
+            // What a host's queue tells is what the record says.
+            for task in &mut tasks {
+                let runs = may_run(&mut host, task);
+                let told =
+                    host.policy.may_run_told(0, task.entity.deadline, task.slice_ns, task.weight);
+                prop_assert!(told.is_none_or(|told| told == runs));
+                prop_assert!(told.is_some() || task.weight != 1024 || task.slice_ns <= 1);
+            }
         }
     }
 }

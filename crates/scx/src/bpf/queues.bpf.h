@@ -107,6 +107,23 @@ static __always_inline bool wants(struct task_struct *p, s32 cpu, u64 now_ns, bo
 }
 
 /*
+ * As wants(), for pick=ELIGIBLE: finding a task's record takes longer than all else here, and is
+ * needed only if the queue does not tell. A log has each question.
+ */
+static __always_inline bool wants_told(struct task_struct *p, s32 cpu, u64 now_ns)
+{
+	u32 told = WL_RUN_ASK;
+
+#ifndef WL_LOGS
+	told = wl_may_run_told(&policy, cpu, p->scx.dsq_vtime, p->scx.slice,
+			       task_weight(p->scx.weight));
+#endif
+	if (told == WL_RUN_ASK)
+		return wants(p, cpu, now_ns, false);
+	return told == WL_RUN_YES && can_run(p, cpu);
+}
+
+/*
  * Takes the first task of the own queue that the policy wants to run now. Returns 1 if there was
  * one.
  */
@@ -120,7 +137,7 @@ SEPARATE int take_eligible(s32 cpu, u64 now_ns)
 		if (scanned++ >= MAX_CHOICES)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
-		if (!wants(p, cpu, now_ns, false))
+		if (!wants_told(p, cpu, now_ns))
 			continue;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
 			taken = 1;
