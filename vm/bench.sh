@@ -3,7 +3,7 @@
 # The guest's init for `cargo xtask vm bench`: does each line of /plan, and reports what was measured (crates/xtask/src/vm_bench.rs).
 #
 # A line of /plan is `WHAT SPEC ARGUMENTS...`; SPEC is a policy, `eevdf` for the kernel's own scheduler, or `empty` for a sched_ext
-# scheduler without hooks. Reports are `@@ result WHAT SPEC VALUES...`:
+# scheduler without hooks; `POLICY@cgroup` is a policy with room for cgroups, and its work is in one. Reports are `@@ result WHAT SPEC VALUES...`:
 #   path SPEC LOOPS RUNS      RUNS hackbenches of LOOPS, LOOPS + 1, ... loops:  RUN NS MESSAGES SWITCHES
 #   wake SPEC ROUNDS RUNS     as many schbenches:                               RUN NS WAKEUPS
 #   time SPEC LOOPS RUNS      pairs of hackbenches, the first under eevdf:      RUN EEVDF_NS NS
@@ -14,6 +14,8 @@
 
 . /lib.sh
 
+group=/sys/fs/cgroup/work
+
 # up SPEC [FLAG...]: that scheduler schedules from now on; 1 and $why if it does not
 up() {
     spec=$1
@@ -21,12 +23,17 @@ up() {
     case $spec in
     eevdf) ;;
     empty) start_loader --bench empty ;;
+    *@cgroup)
+        start_loader --policy "${spec%@cgroup}" --cgroups 1000 || return 1
+        mkdir -p "$group" && echo $$ > "$group/cgroup.procs"
+        ;;
     *) start_loader --policy "$spec" "$@" ;;
     esac
 }
 
 # down: the kernel's own scheduler schedules again; 1 and $why if it did before
 down() {
+    echo $$ > /sys/fs/cgroup/cgroup.procs
     [ "$spec" = eevdf ] || stop_loader
 }
 
