@@ -51,6 +51,14 @@
 /* What a group weighs is less than this, so that every hweight fits 32 bits. */
 #define WL_GROUP_WEIGHT_MAX ((1u << (32 - WL_HWEIGHT_SHIFT)) - 1)
 
+/*
+ * i from a group up to the root. A host for which the verifier's work is small may define it by
+ * wl_for_few(), which needs no call.
+ */
+#ifndef wl_for_depth
+#define wl_for_depth(i) wl_for (i, 0, WL_GROUP_DEPTH)
+#endif
+
 WL_INLINE void wl_read_group(struct wl_policy *p, struct wl_reads *reads, u32 slot, u32 cpu,
 			     u32 dist)
 {
@@ -145,7 +153,7 @@ WL_FN int wl_group_add(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 load, 
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 at = slot, was, now, i;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
 
@@ -214,7 +222,7 @@ WL_FN u64 wl_group_hweight(struct wl_policy *p WL_ARG, const struct wl_task *t W
 	u64 sharing;
 	u32 at = t->group, weight, i;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
 
@@ -257,7 +265,7 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 	u32 first = wl_entry(wl_level_of(p, 0)->cpus, 0), dist = wl_distance(p, this_cpu, cpu);
 	u32 at = slot, i;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
 

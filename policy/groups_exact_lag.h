@@ -132,7 +132,7 @@ WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 no
 	u32 spare = wl_exact_is_spare(p, wl_llc_first(p, cpu));
 	u32 at = slot, i;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 
 		if (!at || !g)
@@ -182,7 +182,7 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 	u64 v = t->entity.vtime;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
 
@@ -226,7 +226,7 @@ WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 
 	t->entity.lag = t->entity.vtime - wl_get(wl_exact_clock(p, at, llc)->v);
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
 
@@ -257,7 +257,7 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	t->flags &= ~WL_TASK_NEW;
 	t->entity.vtime = wl_get(wl_exact_clock(p, at, llc)->v) +
 			  wl_exact_clamp(p, wl_exact_clock(p, at, llc), t->entity.lag, t->weight);
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc), *home;
 		u64 mark;

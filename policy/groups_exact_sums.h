@@ -108,7 +108,7 @@ WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 wait
 
 	wl_atomic_add(&wl_cpu_of(p, llc)->exact_llc.waiting, waiting);
 	wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
 
@@ -137,7 +137,7 @@ WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 {
 	u32 llc = wl_llc_first(p, cpu), at = slot, i;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
 
@@ -205,7 +205,7 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 
 	if (!slot)
 		return 0;
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 
 		if (!at || !g)

@@ -63,7 +63,7 @@ WL_FN int wl_load_tick(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 
 	if (own)
 		wl_load_notice(own);
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 
 		if (!at || !g)

@@ -101,7 +101,7 @@ WL_FN u64 wl_queues_hweight(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 	u64 hweight = own ? wl_read_once(own->queue.charged) : 0;
 	u32 at = slot, i;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *gc = wl_group_cpu_at(p, at, cpu);
 

@@ -283,7 +283,7 @@ WL_FN int wl_shares_shift(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 	u64 moved = t->weight, load, arrived;
 	u32 at = t->group, weight, i;
 
-	wl_for (i, 0, WL_GROUP_DEPTH) {
+	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 		struct wl_group_cpu *theirs = wl_group_cpu_at(p, at, from);
 		struct wl_group_cpu *ours = wl_group_cpu_at(p, at, cpu);

@@ -25,6 +25,8 @@
  */
 #ifdef WL_OWN
 #define wl_axis(p, name) ((void)(p), OWN_##name)
+/* The verifier has only one policy's code to follow here. */
+#define wl_for_depth(i) wl_for_few (i, WL_GROUP_DEPTH, WL_GROUP_DEPTH)
 #else
 #define wl_axis(p, name) ((void)(p), policy_params.name)
 #endif
