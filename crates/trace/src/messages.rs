@@ -25,8 +25,8 @@
 //! more when nothing else could happen.
 //!
 //! Not modelled: which of several tasks reads a message from what they share, because each gets what it read in the
-//! recording; datagram sockets that send to several peers, unless the recording tells the receivers. A task that waits for
-//! the first of several sockets takes messages as they come (pollers.rs).
+//! recording; datagram sockets that send to several peers, unless the recording tells the receivers. A task that waits
+//! for the first of several sockets takes messages as they come (pollers.rs).
 //!
 //! Cost: time and memory in proportion to the events.
 

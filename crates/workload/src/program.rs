@@ -129,10 +129,10 @@ pub struct Task {
     /// the program costs nothing, wakes no task and is no exit; the task just does nothing more.
     #[serde(default)]
     pub cut_off: bool,
-    /// Whether it takes messages from several channels as they come (`poll()`, `epoll_wait()`). Where it would wait in an
-    /// [`Op::Recv`], it first does the part of its program that begins with a later one, if there is a message for that
-    /// and none is asked for before; a part ends before the next [`Op::Recv`]. If there is none, it waits for the first
-    /// message to any of these channels.
+    /// Whether it takes messages from several channels as they come (`poll()`, `epoll_wait()`). Where it would wait in
+    /// an [`Op::Recv`], it first does the part of its program that begins with a later one, if there is a message for
+    /// that and none is asked for before; a part ends before the next [`Op::Recv`]. If there is none, it waits for the
+    /// first message to any of these channels.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polls: bool,
     /// The group in which the task begins; `None` means none.

@@ -3,8 +3,8 @@
 //!
 //! The program of such a task stands in one order: that of a recording. Where the task finds no message, it looks
 //! further on in its program for an `Op::Recv` with one. The part that begins there, and ends before the next
-//! `Op::Recv`, is put before what the task waits for. Of each channel only the first `Op::Recv` counts, so that messages
-//! of one channel keep their order. If there is no message at all, the task waits in all of these channels.
+//! `Op::Recv`, is put before what the task waits for. Of each channel only the first `Op::Recv` counts, so that
+//! messages of one channel keep their order. If there is no message at all, the task waits in all of these channels.
 //!
 //! Worked example: recv A, compute 3, send a, recv B, compute 5, send b, recv A. There is a message in B only, so the
 //! program becomes: recv B, compute 5, send b, recv A, compute 3, send a, recv A.
@@ -54,8 +54,8 @@ impl Programs<'_> {
         }
     }
 
-    /// Returns the part that begins with the first `Op::Recv` for which there is a message. `asked` gets the channels of
-    /// those before it, each once.
+    /// Returns the part that begins with the first `Op::Recv` for which there is a message. `asked` gets the channels
+    /// of those before it, each once.
     fn find_ready(&self, task: u32, asked: &mut Vec<u32>) -> Option<Range<usize>> {
         let t = &self.tasks[task as usize];
         let ops = t.program.iter().enumerate().skip(t.pc as usize).take(WINDOW);

@@ -3,15 +3,15 @@
 //!
 //! The waker holds the lock of a wait queue while it wakes all that wait there, so none of them preempts it in between.
 //! No event tells where a call ends. Two wake-ups may be of one call if nothing but the end of the first is between
-//! them, and if the second begins within [`SAME_CALL_NS`] after it. But a task that writes into one pipe after the other
-//! is nearly as fast. What tells the two apart is the fastest that a waker goes on from one wake-up to the next: inside
-//! one call that is the step to the next entry of a queue, and otherwise the end of one system call and the beginning
-//! of another. So a waker whose quickest gaps ([`QUICK_PERCENT`]) are longer than [`STEP_NS`] and one event of the
-//! recorder makes each wake-up by a call of its own.
+//! them, and if the second begins within [`SAME_CALL_NS`] after it. But a task that writes into one pipe after the
+//! other is nearly as fast. What tells the two apart is the fastest that a waker goes on from one wake-up to the next:
+//! inside one call that is the step to the next entry of a queue, and otherwise the end of one system call and the
+//! beginning of another. So a waker whose quickest gaps ([`QUICK_PERCENT`]) are longer than [`STEP_NS`] and one event
+//! of the recorder makes each wake-up by a separate call.
 //!
-//! Worked example, as measured with an event's cost of 200 ns: a task that wakes 80 others from `poll()` has gaps of 208
-//! to 955 ns, a tenth of them below 260: that is one call, because 260 is at most 150 + 200. A task that writes into 20
-//! pipes in turn has gaps of 414 to 780 ns, a tenth below 440: those are 20 calls.
+//! Worked example, as measured with an event's cost of 200 ns: a task that wakes 80 others from `poll()` has gaps of
+//! 208 to 955 ns, a tenth of them below 260: that is one call, because 260 is at most 150 + 200. A task that writes
+//! into 20 pipes in turn has gaps of 414 to 780 ns, a tenth below 440: those are 20 calls.
 //!
 //! It fails for a waker that does both: the quicker ones decide for all.
 

@@ -21,9 +21,9 @@
 //! going to sleep (less the measured look for another task), and balancing before idling. It is not known what
 //! decisions and balancing read, so that stays in the work.
 //!
-//! Offsets in a task's work never go back. What would move them back is taken off what follows until the task leaves its
-//! CPU: a read that has slept returns before as much time has passed as a switch costs, because a part of what a sleep
-//! costs comes later. What is left then is not taken off, but counted (`overhead_clamped_ns`).
+//! Offsets in a task's work never go back. What would move them back is taken off what follows until the task leaves
+//! its CPU: a read that has slept returns before as much time has passed as a switch costs, because a part of what a
+//! sleep costs comes later. What is left then is not taken off, but counted (`overhead_clamped_ns`).
 
 use wakelab_workload::{Op, TaskIndex};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Learns what a wake-up costs its waker, all of it (`wakeup_ns`).
 //!
-//! From sched_waking to sched_wakeup is only a part: a wake-up begins before the first and ends after the second. A task
-//! that sends one message after the other takes more CPU time from one to the next if the first wakes somebody. A
+//! From sched_waking to sched_wakeup is only a part: a wake-up begins before the first and ends after the second. A
+//! task that sends one message after the other takes more CPU time from one to the next if the first wakes somebody. A
 //! recording with messages shows both kinds, in one task. The difference of their medians is what a wake-up costs.
 //!
 //! Worked example: from one message to the next a task takes 450 ns of CPU time where nobody is woken, and 1,380 where

@@ -3,12 +3,12 @@
 //! from.
 //!
 //! No event shows the call that waits. But a task that asks one peer, and then another one, reads from the two in turn:
-//! what it read last tells what it reads next. Where that is so for less than [`SURE_PERCENT`] of what a task reads, from
-//! [`CHANNELS`] sockets, pipes or eventfds or more, the task polls.
+//! what it read last tells what it reads next. Where that is so for less than [`SURE_PERCENT`] of what a task reads,
+//! from [`CHANNELS`] sockets, pipes or eventfds or more, the task polls.
 //!
-//! Worked example. A reads from 1, 2, 3, 1, 2, 3, 1: after 1 always comes 2, after 2 comes 3, after 3 comes 1, so A does
-//! not poll. B reads from 1, 2, 3, 2, 1, 3, 1: after 1 come 2 and 3, after 2 come 3 and 1, after 3 come 2 and 1. The most
-//! frequent successors are 3 of 6 cases: B polls.
+//! Worked example. A reads from 1, 2, 3, 1, 2, 3, 1: after 1 always comes 2, after 2 comes 3, after 3 comes 1, so A
+//! does not poll. B reads from 1, 2, 3, 2, 1, 3, 1: after 1 come 2 and 3, after 2 come 3 and 1, after 3 come 2 and 1.
+//! The most frequent successors are 3 of 6 cases: B polls.
 //!
 //! It fails for a server with two connections, and for one whose clients never overtake each other; for the latter it
 //! makes no difference.

@@ -350,8 +350,8 @@ fn sched_wakeup_serves_where_sched_waking_is_not_recorded() {
     assert!(!recording.explained.wakers_known);
 }
 
-/// t1 wakes t2 and, 100 ns after that is queued, t3: by one call, if a recorder made the recording. Without one the time
-/// between wake-ups tells nothing, and 200 ns are another call anyway.
+/// t1 wakes t2 and, 100 ns after that is queued, t3: by one call, if a recorder made the recording. Without one the
+/// time between wake-ups tells nothing, and 200 ns are another call anyway.
 #[test]
 fn what_one_call_wakes_is_woken_at_one_point_of_its_work() {
     let program_of_t1 = |header: &str, gap_ns: u64| {

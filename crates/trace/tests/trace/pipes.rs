@@ -162,8 +162,8 @@ fn a_reader_of_an_eventfd_takes_all() {
     execute(&recording.workload).expect("no task waits for ever");
 }
 
-/// t1 writes a message each 450 ns; where it wakes t2 on its own CPU, the next one comes 1,380 after it. 650 of that are
-/// between the wake-up's events.
+/// t1 writes a message each 450 ns; where it wakes t2 on its own CPU, the next one comes 1,380 after it. 650 of that
+/// are between the wake-up's events.
 #[test]
 fn messages_tell_what_a_wake_up_costs() {
     let mut script = Script::writer_and_reader();

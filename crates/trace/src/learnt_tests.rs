@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What recordings teach of their machines (learnt.rs): hand-computed cases.
+
+use super::*;
+use crate::measured::MeasuredWake;
+
+fn wakes(of: &[(u64, u64)]) -> Learnt {
+    let wake = |&(idled_ns, latency_ns): &(u64, u64)| IdleWake { idled_ns, latency_ns };
+    Learnt { idle_wakes: of.iter().map(wake).collect(), ..Learnt::default() }
+}
+
+fn exits(machine: &Machine) -> Vec<u64> {
+    machine.costs.idle_states.iter().map(|state| state.exit_latency_ns).collect()
+}
+
+#[test]
+fn exits_are_medians_less_what_comes_before() {
+    let base = Machine::preset("smp-2").unwrap();
+    let costs = &base.costs;
+    let before_ns = costs.select_ns
+        + costs.wakeup_ns
+        + costs.ipi_send_ns
+        + costs.ipi_flight_ns[Distance::Llc.index()]
+        + costs.ipi_handle_ns;
+    assert_eq!(costs.idle_states.len(), 3, "the preset's states");
+    let deep_ns = costs.idle_states[2].after_ns;
+    let mut of = Vec::new();
+    for index in 0..21 {
+        of.push((0, before_ns + 1_000 + index * 100));
+        of.push((deep_ns, before_ns + 500));
+    }
+    // 1,000 + 10 x 100. The middle state has no samples, so it is like the first. No state wakes faster than a
+    // shallower one, so all have the mean: of 2,000, 2,000 and 500, with as many samples.
+    assert_eq!(exits(&wakes(&of).machine(&base, "r")), [1_500, 1_500, 1_500]);
+}
+
+#[test]
+fn exits_do_not_fall_with_depth() {
+    let of = |all: &[(u64, u64)]| {
+        rising(&all.iter().map(|&(ns, samples)| Exit { ns, samples }).collect::<Vec<_>>())
+    };
+    assert_eq!(of(&[(17, 1), (14, 2), (30, 9)]), [15, 15, 30]);
+    assert_eq!(of(&[(30, 1), (20, 1), (10, 1)]), [20, 20, 20]);
+    assert_eq!((of(&[]), of(&[(5, 0), (3, 0)])), (vec![], vec![0, 0]));
+}
+
+/// Placing and queueing take 600 ns, say. A wake-up by an interrupt takes 9,000 ns from the wake-up to the
+/// switch-in, so the interrupt goes on for 8,400. Of 10,000 ns that a whole interrupt takes, 1,000 come before
+/// the wake-up.
+#[test]
+fn an_interrupt_goes_on_after_its_wake_up() {
+    let base = Machine::preset("smp-2").unwrap();
+    let wake_ns = base.costs.select_ns + base.costs.wakeup_ns;
+    let leaving_interrupt_ns: Vec<u64> = (0..21).map(|index| wake_ns + 8_400 - 1_000 + index * 100).collect();
+    let mut learnt = Learnt { leaving_interrupt_ns, ..Learnt::default() };
+    let machine = learnt.machine(&base, "r");
+    assert_eq!(machine.costs.interrupt_exit_ns, 8_400);
+    assert_eq!(machine.costs.interrupt_ns, base.costs.interrupt_ns, "nothing tells how long it is before");
+    learnt.interrupts_ns = vec![1_000 + wake_ns + 8_400; 20];
+    assert_eq!(learnt.machine(&base, "r").costs.interrupt_ns, 1_000);
+    learnt.interrupts_ns = vec![wake_ns; 20];
+    assert_eq!(learnt.machine(&base, "r").costs.interrupt_ns, 0, "others were shorter than what is left");
+}
+
+#[test]
+fn forks_cost_no_more_than_there_was() {
+    let base = Machine::preset("smp-2").unwrap();
+    let of = |before_forks_ns: Vec<u64>| {
+        let learnt = Learnt { before_forks_ns, before_exits_ns: vec![u64::MAX; 40], ..Learnt::default() };
+        learnt.machine(&base, "r").costs
+    };
+    assert!(base.costs.fork_ns > 8_000, "the example's machine");
+    let most = [vec![8_000; 5], vec![9_000; 35]].concat();
+    assert_eq!(of(most.clone()).fork_ns, 8_000);
+    assert_eq!(of(most).exit_ns, base.costs.exit_ns, "there was more than that");
+    assert_eq!(of(vec![8_000; FEWEST - 1]).fork_ns, base.costs.fork_ns, "too few");
+}
+
+#[test]
+fn queueing_is_the_median_less_placing() {
+    let base = Machine::preset("smp-2").unwrap();
+    let queueing_ns: Vec<u64> = (0..21).map(|index| base.costs.select_ns + 1_000 + index * 100).collect();
+    let preempting_ns = vec![base.costs.select_ns + 2_500; 20];
+    let machine = Learnt { queueing_ns, preempting_ns, ..Learnt::default() }.machine(&base, "r");
+    assert_eq!(machine.costs.wakeup_ns, 2_000);
+    assert_eq!(machine.costs.preempt_delay_ns, 500, "the rest, with the learnt queueing taken off");
+}
+
+/// Of 1,200 ns from sched_waking to sched_wakeup. Messages of `t` tell more than what was measured.
+#[test]
+fn a_wake_up_costs_more_than_what_is_between_its_events() {
+    let base = Machine::preset("smp-2").unwrap();
+    let select_ns = base.costs.select_ns;
+    let sends = |after_wake_ns, count| Sends {
+        at_once_ns: vec![450; FEWEST],
+        after_wake_ns: vec![after_wake_ns; count],
+    };
+    let mut learnt = Learnt { queueing_ns: vec![1_200; FEWEST], event_cost_ns: 100, ..Learnt::default() };
+    assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 1_200 - select_ns);
+    learnt.measured.wakes = vec![wake(WakeKind::Local, 0, 1_000, 2_600)];
+    let machine = learnt.machine(&base, "r");
+    assert_eq!(machine.costs.wakeup_ns, 1_100 + 3 * 100 - select_ns, "the median, and three events");
+    assert!(machine.sources["wakeup_ns"].starts_with("measured at the end of r"));
+    learnt.sends = BTreeMap::from([("t".to_owned(), sends(2_450, 30)), ("u".to_owned(), sends(9_450, 20))]);
+    assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 2_000 - select_ns);
+    let without = learnt.without_recorder(100);
+    assert_eq!(without.machine(&base, "r").costs.wakeup_ns, 1_700 - select_ns);
+    learnt.sends = BTreeMap::from([("t".to_owned(), sends(450, 30))]);
+    assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 1_200 - select_ns, "at least that");
+}
+
+#[test]
+fn a_waker_goes_on_for_the_median_less_placing_and_queueing() {
+    let base = Machine::preset("smp-2").unwrap();
+    let before_ns = base.costs.select_ns + base.costs.wakeup_ns;
+    let preempting_ns: Vec<u64> = (0..21).map(|index| before_ns + 2_000 + index * 100).collect();
+    let machine = Learnt { preempting_ns, ..Learnt::default() }.machine(&base, "r");
+    assert_eq!(machine.costs.preempt_delay_ns, 3_000);
+    assert!(machine.sources["preempt_delay_ns"].starts_with("measured: median of 21 "));
+}
+
+#[test]
+fn a_task_that_another_cpu_interrupts_goes_on_for_the_median_less_the_interrupt() {
+    let base = Machine::preset("smp-2").unwrap();
+    let costs = &base.costs;
+    let interrupt_ns = costs.ipi_send_ns + costs.ipi_flight_ns[Distance::Llc.index()] + costs.ipi_handle_ns;
+    let before_ns = costs.select_ns + costs.wakeup_ns + interrupt_ns;
+    let with =
+        |samples: usize| Learnt { interrupting_ns: vec![before_ns + 5_000; samples], ..Learnt::default() };
+    let machine = with(FEWEST).machine(&base, "r");
+    assert_eq!(machine.costs.remote_preempt_delay_ns, 5_000);
+    assert!(machine.sources["remote_preempt_delay_ns"].starts_with("measured: median of 20 "));
+    assert_eq!(with(FEWEST - 1).machine(&base, "r"), base);
+    // Three events of the recorder lie between.
+    assert_eq!(with(1).without_recorder(100).interrupting_ns, [before_ns + 4_700]);
+}
+
+/// 8,000 ns less 1,000 after a wake-up; 100 wakers go on to send a message, and 20 have another event.
+#[test]
+fn the_interrupt_to_an_idle_cpu_delays_the_next_event() {
+    let base = Machine::preset("smp-2").unwrap();
+    let after = |idle_ns, idle: usize, local_ns, local: usize| AfterWakes {
+        idle_ns: vec![idle_ns; idle],
+        local_ns: vec![local_ns; local],
+    };
+    let after_wakes = BTreeMap::from([
+        (Next::Message, after(8_000, 100, 1_000, 20)),
+        (Next::Other, after(5_000, 20, 4_000, 100)),
+        (Next::Runtime, after(90_000, 900, 0, FEWEST - 1)),
+    ]);
+    let machine = Learnt { after_wakes, ..Learnt::default() }.machine(&base, "r");
+    assert_eq!(machine.costs.ipi_send_ns, 7_000);
+    assert_eq!(Learnt::default().machine(&base, "r"), base);
+}
+
+fn wake(kind: WakeKind, idle_ns: u64, waker_ns: u64, latency_ns: u64) -> MeasuredWake {
+    MeasuredWake {
+        kind,
+        idle_ns,
+        samples: 60,
+        waker_ns: [waker_ns, waker_ns + 100, waker_ns + 900],
+        latency_ns: [latency_ns, latency_ns + 500, latency_ns + 90_000],
+        cold_ns: [0; 3],
+    }
+}
+
+/// What a recording of one CPU knows of others.
+#[test]
+fn what_was_measured_stands_in_for_what_was_not_seen() {
+    let base = Machine::preset("smp-2").unwrap();
+    let wakes = vec![
+        wake(WakeKind::Local, 0, 1_000, 2_600),
+        wake(WakeKind::Idle, 10_000, 6_000, 20_000),
+        wake(WakeKind::Idle, 100_000, 9_000, 30_000),
+        wake(WakeKind::Idle, 1_000_000, 9_500, 25_000),
+    ];
+    let flight_ns = base.costs.ipi_flight_ns[Distance::Llc.index()] + base.costs.ipi_handle_ns;
+    for (busy_percent, more_ns) in [(Some(3), 500), (None, 500), (Some(90), 0)] {
+        let measured = Measured { wakes: wakes.clone(), busy_percent };
+        let machine = Learnt { measured, ..Learnt::default() }.machine(&base, "r");
+        assert_eq!(machine.costs.ipi_send_ns, 8_000, "the median of three, less the local one");
+        let states: Vec<(u64, u64)> =
+            machine.costs.idle_states.iter().map(|state| (state.after_ns, state.exit_latency_ns)).collect();
+        let exits = [20_000, 30_000, 30_000].map(|ns| ns + more_ns - 8_000 - flight_ns);
+        assert_eq!(states, [(0, exits[0]), (31_622, exits[1]), (316_227, exits[2])]);
+    }
+}
+
+#[test]
+fn interrupts_are_learnt_from_entry_to_exit() {
+    let base = Machine::preset("smp-2").unwrap();
+    let wake_ns = base.costs.select_ns + base.costs.wakeup_ns;
+    let learnt = Learnt {
+        interrupts_ns: vec![wake_ns + 3_000; FEWEST],
+        ticks_ns: vec![4_000; FEWEST],
+        ..Learnt::default()
+    };
+    let costs = learnt.machine(&base, "r").costs;
+    assert_eq!((costs.interrupt_ns, costs.tick_ns), (3_000, 4_000));
+}
+
+#[test]
+fn the_cost_of_events_is_taken_off() {
+    let after = AfterWakes { idle_ns: vec![9_000], local_ns: vec![3_000] };
+    let learnt = Learnt {
+        queueing_ns: vec![2_000],
+        idle_wakes: vec![IdleWake { idled_ns: 5, latency_ns: 1_000 }],
+        after_wakes: BTreeMap::from([(Next::Message, after)]),
+        ..Learnt::default()
+    };
+    let without = learnt.without_recorder(600);
+    assert_eq!((&without.queueing_ns[..], without.idle_wakes[0].latency_ns), (&[1_400][..], 0));
+    assert_eq!(
+        without.after_wakes[&Next::Message],
+        AfterWakes { idle_ns: vec![8_400], local_ns: vec![1_800] }
+    );
+}
+
+#[test]
+fn few_wake_ups_teach_nothing() {
+    let base = Machine::preset("smp-2").unwrap();
+    assert_eq!(wakes(&[(0, 9_000); FEWEST - 1]).machine(&base, "r"), base);
+}
