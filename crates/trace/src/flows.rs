@@ -65,6 +65,7 @@ pub(crate) const INBOX: Channel = Channel {
     overhead_bytes: 0,
     wake_room_bytes: 0,
     wakes_all_writers: false,
+    wakes_when_full: false,
     elastic: false,
     sync: false,
     loopback: false,

@@ -227,6 +227,7 @@ impl<'f> Expansion<'f> {
             overhead_bytes: self.within(&template.overhead_bytes, 0, TIME_NS_MAX, "overhead-bytes")?,
             wake_room_bytes: self.within(&template.wake_room_bytes, 0, TIME_NS_MAX, "wake-room-bytes")?,
             wakes_all_writers: self.at(template.wakes_all_writers.truth(&self.names))?,
+            wakes_when_full: false,
             elastic: false,
             sync: self.at(template.sync.truth(&self.names))?,
             loopback: self.at(template.loopback.truth(&self.names))?,

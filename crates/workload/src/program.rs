@@ -240,6 +240,10 @@ pub struct Channel {
     /// Whether room wakes all writers that wait, as a unix socket's does, and not only the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wakes_all_writers: bool,
+    /// Whether a reader wakes a writer only if the channel was full, that is, if less room was free than it takes to
+    /// wake a writer. The others that wait are woken by the writer before them, if it leaves room. So does a pipe.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wakes_when_full: bool,
     /// Whether the channel takes one message more than it holds, for the first writer that waits, when otherwise
     /// nothing could ever happen again. A recording tells how much a socket held, not how much it could hold.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -94,6 +94,7 @@ fn every_key_once() {
         sync: false,
         loopback: false,
         wakes_all_writers: true,
+        wakes_when_full: false,
         send_lines: 3,
         recv_lines: 6,
     };

@@ -62,6 +62,7 @@ fn hackbench_of_one_group_written_out() {
         sync: true,
         loopback: false,
         wakes_all_writers: true,
+        wakes_when_full: false,
         send_lines: 3,
         recv_lines: 6,
     };

@@ -6,7 +6,8 @@
 //! waiting tasks keep the order in which they came.
 //!
 //! Putting a message in wakes one waiting reader. Freeing room wakes one waiting writer, and so does a woken writer
-//! that leaves enough room; where the channel wakes all writers, freeing room wakes all. So no reader sleeps beside a
+//! that leaves enough room; where the channel wakes all writers, freeing room wakes all. A pipe's reader wakes a writer
+//! only if the pipe was full, as pipe_read() does. So no reader sleeps beside a
 //! message that no task will take, and no writer beside room of `wake_room_bytes`.
 
 use std::collections::VecDeque;
@@ -139,6 +140,13 @@ impl Channel {
         Some(writer.task)
     }
 
+    /// Whether room that becomes free now wakes a writer: it does not if a channel that wakes writers only when it was
+    /// full has woken one already, because that wakes the next one.
+    pub(crate) fn is_full_for_writers(&self) -> bool {
+        let is_full = |first: &Writer| self.free_bytes() < first.bytes.max(self.spec.wake_room_bytes);
+        !self.spec.wakes_when_full || self.writers.front().is_none_or(is_full)
+    }
+
     /// The writer to wake after room became free, or was left over.
     pub(crate) fn writer_to_wake(&mut self) -> Option<u32> {
         let first = self.writers.front()?;
@@ -212,6 +220,36 @@ mod tests {
         assert_eq!(pipe.writer_to_wake(), Some(7), "80 free");
         assert_eq!(pipe.writer_to_wake(), Some(8), "80 free until 7 runs: 60 fits");
         assert_eq!(pipe.writer_to_wake(), None);
+    }
+
+    /// Two pages of two messages. The first page that is read wakes the first writer, the second one nobody: the first
+    /// writer wakes the next one.
+    #[test]
+    fn a_reader_of_a_pipe_wakes_one_writer_when_the_pipe_was_full() {
+        for wakes_when_full in [true, false] {
+            let spec = Spec {
+                capacity_bytes: 4,
+                wake_room_bytes: 2,
+                wakes_when_full,
+                sync: true,
+                ..Spec::default()
+            };
+            let mut pipe = Channel::new(spec);
+            (0..4).for_each(|_| assert!(pipe.put(bytes(1))));
+            for task in [7, 8] {
+                pipe.wait_to_write(task, 1, false);
+            }
+            let mut read = || {
+                let message = pipe.take(0).expect("a message");
+                let was_full = pipe.is_full_for_writers();
+                pipe.release(message.bytes);
+                if was_full { pipe.writer_to_wake() } else { None }
+            };
+            assert_eq!([read(), read()], [None, Some(7)]);
+            assert_eq!(read(), (!wakes_when_full).then_some(8));
+            assert!(pipe.put(bytes(1)));
+            assert_eq!(pipe.writer_to_wake(), wakes_when_full.then_some(8), "task 7 wakes it");
+        }
     }
 
     #[test]

@@ -65,8 +65,10 @@ impl Programs<'_> {
         let t = &mut self.tasks[here.task as usize];
         let queue = &mut self.channels[channel as usize];
         if t.stage != Stage::Begin {
+            let was_full = queue.is_full_for_writers();
             queue.release(t.bytes);
-            let (sync, writer) = (queue.sync(), queue.writer_to_wake());
+            let sync = queue.sync();
+            let writer = if was_full { queue.writer_to_wake() } else { None };
             if writer.is_some() && queue.wakes_other_writers() {
                 let all = writer.into_iter().chain(queue.other_writers());
                 let wakees = all.map(|task| Wakee::new(task, sync)).collect();

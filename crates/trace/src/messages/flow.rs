@@ -364,6 +364,7 @@ impl Flow {
             overhead_bytes: 1,
             wake_room_bytes: wake_room,
             elastic: true,
+            wakes_when_full: matches!(self.queue, Queue::Channel(_)),
             ..self.unlimited()
         }
     }
