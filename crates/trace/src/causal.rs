@@ -290,7 +290,9 @@ impl Model {
             }
             _ => {
                 let ran_ns = match event.what {
-                    What::Runtime { task, ran_ns } => self.note_runtime(&task, ran_ns, &event.current),
+                    What::Runtime { task, ran_ns } => {
+                        self.note_runtime(event.cpu, &task, ran_ns, &event.current)
+                    }
                     _ => None,
                 };
                 self.note_current(event.cpu, &event.current, ran_ns);

@@ -54,14 +54,19 @@ impl Model {
     /// recorded. Returns the time if the task is the current one.
     pub(super) fn note_runtime(
         &mut self,
+        cpu: u32,
         name: &TaskName<'_>,
         ran_ns: u64,
         current: &Current<'_>,
     ) -> Option<u64> {
         let now_ns = self.now_ns;
+        let is_current = self.ids != Ids::Same || current.tid.is_none_or(|tid| tid == name.tid);
         if let Some(&index) = self.by_tid.get(&name.tid) {
             let task = self.task(index);
             match task.state {
+                // Another task is current there, which `note_current` will find. This one ran no longer than until the
+                // CPU's last event.
+                State::Running { cpu: on, .. } if on == cpu && !is_current => {}
                 State::Running { .. } => {
                     if task.correct_since(now_ns, now_ns.saturating_sub(ran_ns)) {
                         self.explained.switch_ins_inferred += 1;
