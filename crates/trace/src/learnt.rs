@@ -304,30 +304,25 @@ impl Learnt {
         let count = self.queueing_ns.len();
         let Some(queueing_ns) = median(&self.queueing_ns) else { return };
         let from_sends = self.sends.iter().filter_map(|(name, sends)| Some((sends.wake_ns()?, name))).max();
-        let (wake_ns, source) = match (from_sends, self.measured_wake_ns()) {
-            (Some(((sends, wake_ns), name)), _) => (
-                wake_ns,
-                format!(
-                    "measured in {recording}: {sends} messages of {name} that woke a task took so much more than others, \
-                     less placing"
-                ),
-            ),
-            (None, Some(wake_ns)) => (
-                wake_ns,
-                format!("measured at the end of {recording}: a wake-up on the waker's CPU, less placing"),
-            ),
-            (None, None) => (0, String::new()),
-        };
-        let (wake_ns, source) = if wake_ns > queueing_ns {
+        let told = from_sends.map(|((sends, wake_ns), name)| {
+            let source = format!(
+                "measured in {recording}: {sends} messages of {name} that woke a task took so much more than others, \
+                 less placing"
+            );
             (wake_ns, source)
-        } else {
-            (
-                queueing_ns,
-                format!(
-                    "measured: median of {count} wake-ups in {recording} from sched_waking to sched_wakeup, less placing"
-                ),
-            )
+        });
+        let measured = || {
+            let source =
+                format!("measured at the end of {recording}: a wake-up on the waker's CPU, less placing");
+            Some((self.measured_wake_ns()?, source))
         };
+        let told = told.or_else(measured).filter(|&(wake_ns, _)| wake_ns > queueing_ns);
+        let (wake_ns, source) = told.unwrap_or_else(|| {
+            let source = format!(
+                "measured: median of {count} wake-ups in {recording} from sched_waking to sched_wakeup, less placing"
+            );
+            (queueing_ns, source)
+        });
         machine.costs.wakeup_ns = wake_ns.saturating_sub(machine.costs.select_ns);
         machine.sources.insert("wakeup_ns".to_owned(), source);
     }

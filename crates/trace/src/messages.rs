@@ -355,11 +355,15 @@ fn by_task(places: impl Iterator<Item = At>) -> ByTask {
     by_task
 }
 
-/// The task's first place after `position`.
+/// The task's places after `position`.
+fn after(places: &ByTask, task: TaskIndex, position: Position) -> &[(Position, usize)] {
+    let places = places.get(&task).map_or(&[][..], Vec::as_slice);
+    &places[places.partition_point(|&(at, _)| at <= position)..]
+}
+
+/// The first of them.
 fn next_of(places: &ByTask, task: TaskIndex, position: Position) -> Option<usize> {
-    let places = places.get(&task)?;
-    let next = places.partition_point(|&(at, _)| at <= position);
-    places.get(next).map(|&(_, index)| index)
+    after(places, task, position).first().map(|&(_, index)| index)
 }
 
 /// The task's last place that is not after `position`.
@@ -381,10 +385,8 @@ impl Calls {
     /// What a task read next after `position`. One that polls may have read from others before it came to the message
     /// that woke it.
     fn reads(&self, task: TaskIndex, position: Position) -> impl Iterator<Item = usize> {
-        let reads = self.readers.get(&task).map_or(&[][..], Vec::as_slice);
-        let next = reads.partition_point(|&(at, _)| at <= position);
         let most = if self.pollers.contains(&task) { READS_MAX } else { 1 };
-        reads[next..].iter().take(most).map(|&(_, index)| index)
+        after(&self.readers, task, position).iter().take(most).map(|&(_, index)| index)
     }
 
     /// The call that began to write and in which a task was at `position`, unless it has read since then.

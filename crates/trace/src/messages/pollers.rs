@@ -29,24 +29,20 @@ const SURE_PERCENT: u64 = 80;
 /// Returns the tasks that poll.
 pub(super) fn pollers(received: &[Received]) -> BTreeSet<TaskIndex> {
     let mut last: BTreeMap<TaskIndex, Queue> = BTreeMap::new();
-    let mut next: BTreeMap<(TaskIndex, Queue), BTreeMap<Queue, u64>> = BTreeMap::new();
+    // By task and what it read last: what it read next, and how often.
+    let mut next: BTreeMap<TaskIndex, BTreeMap<Queue, BTreeMap<Queue, u64>>> = BTreeMap::new();
     for call in received.iter().filter(|call| call.bytes > 0) {
         if let Some(before) = last.insert(call.at.task, call.from) {
-            *next.entry((call.at.task, before)).or_default().entry(call.from).or_default() += 1;
+            let of_task = next.entry(call.at.task).or_default();
+            *of_task.entry(before).or_default().entry(call.from).or_default() += 1;
         }
     }
-    let tasks: BTreeSet<TaskIndex> = last.into_keys().collect();
-    let polls = |&task: &TaskIndex| {
-        let of_task = next.iter().filter(|((of, _), _)| *of == task);
-        let (mut channels, mut reads, mut usual) = (0, 0, 0);
-        for (_, successors) in of_task {
-            channels += 1;
-            reads += successors.values().sum::<u64>();
-            usual += successors.values().max().copied().unwrap_or(0);
-        }
-        channels >= CHANNELS && reads >= FEWEST && usual * 100 < reads * SURE_PERCENT
+    let polls = |of_task: &BTreeMap<Queue, BTreeMap<Queue, u64>>| {
+        let reads: u64 = of_task.values().flat_map(BTreeMap::values).sum();
+        let usual: u64 = of_task.values().filter_map(|successors| successors.values().max()).sum();
+        of_task.len() >= CHANNELS && reads >= FEWEST && usual * 100 < reads * SURE_PERCENT
     };
-    tasks.into_iter().filter(polls).collect()
+    next.into_iter().filter(|(_, of_task)| polls(of_task)).map(|(task, _)| task).collect()
 }
 
 #[cfg(test)]
