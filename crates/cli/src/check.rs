@@ -67,10 +67,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
     let events =
         args.events.as_deref().map(|path| OutputFile::create("--events", path, &inputs)).transpose()?;
     let checked = wakelab_ask::check(&ask, &Bar::new().runner(&args.seeds.threads), &print::note)?;
-    if let Some(mut file) = events {
-        let written = export_events(&checked.scenario, checked.seeds[0], file.writer()).map(drop);
-        file.check(written)?;
-        file.finish()?;
+    if let Some(file) = events {
+        file.export(|file| export_events(&checked.scenario, checked.seeds[0], file).map(drop))?;
     }
     match args.format.format {
         Format::Json => print::text(&checked.json()?),

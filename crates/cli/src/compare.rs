@@ -115,11 +115,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let broken = compared.broken(&args.fail_if).map_err(bad_input)?;
     let first = (&answer.question.scenarios[..], answer.question.seeds[0]);
     write_timelines(&compared, first, &runner, answer.check(), (report, parquet))?;
-    if let Some(mut file) = perfetto {
+    if let Some(file) = perfetto {
         let (names, seed) = (compared.column_names(), answer.question.seeds[0]);
-        let written = export_perfetto(&answer.question.scenarios, &names, seed, file.writer());
-        file.check(written)?;
-        file.finish()?;
+        file.export(|file| export_perfetto(&answer.question.scenarios, &names, seed, file).map(drop))?;
     }
     show(&compared, &answer.question, args.all, &args.format)?;
     anyhow::ensure!(broken.is_empty(), "{}", broken.join("\n"));
@@ -161,10 +159,8 @@ pub(crate) fn write_timelines(
         let parts = PageParts { timelines: &timelines, check, command: &command };
         file.write(compared.html(&parts).as_bytes())?;
     }
-    if let Some(mut file) = parquet {
-        let written = compared.write_slices(&timelines, file.writer());
-        file.check(written.map_err(LabError::Write))?;
-        file.finish()?;
+    if let Some(file) = parquet {
+        file.export(|file| compared.write_slices(&timelines, file).map(drop).map_err(LabError::Write))?;
     }
     Ok(())
 }

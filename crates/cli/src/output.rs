@@ -74,6 +74,13 @@ impl OutputFile {
         }
     }
 
+    /// Lets the lab write all of the file.
+    pub(crate) fn export(mut self, write: impl FnOnce(&mut File) -> Result<(), LabError>) -> Result<()> {
+        let written = write(self.writer());
+        self.check(written)?;
+        self.finish()
+    }
+
     /// Gives the file its name, replacing what was there.
     pub(crate) fn finish(self) -> Result<()> {
         let OutputFile { option, path, place } = self;

@@ -75,15 +75,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let (events, perfetto) = (create("--events", &args.events)?, create("--perfetto", &args.perfetto)?);
     let files = (create("--report", &args.report)?, create("--parquet", &args.parquet)?);
     // Each file is written by a separate run: the same seed gives the same run.
-    if let Some(mut file) = events {
-        let written = export_events(scenario, seed, file.writer()).map(drop);
-        file.check(written)?;
-        file.finish()?;
+    if let Some(file) = events {
+        file.export(|file| export_events(scenario, seed, file).map(drop))?;
     }
-    if let Some(mut file) = perfetto {
-        let written = export_perfetto(&question.scenarios, &question.policy_names, seed, file.writer());
-        file.check(written)?;
-        file.finish()?;
+    if let Some(file) = perfetto {
+        file.export(|file| {
+            export_perfetto(&question.scenarios, &question.policy_names, seed, file).map(drop)
+        })?;
     }
     let outcome = wakelab_sim::run_explained(scenario, seed, args.slowest.slowest.unwrap_or(0))
         .map_err(|error| LabError::Run { name: format!("policy {}", args.policy), seed, error })?;
