@@ -2,6 +2,7 @@
 //! `wakelab record`. Most of it needs root and perf; elsewhere these tests say that they are skipped.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -68,6 +69,29 @@ fn what_is_missing_is_told() {
     );
     assert_eq!(stderr(&output).lines().count(), 1);
     assert!(names(&folder).is_empty());
+}
+
+/// In a control group without real-time bandwidth, perf starts to write and then ends.
+#[test]
+fn a_perf_that_may_not_be_a_real_time_task_is_a_normal_one() {
+    let Some(folder) = folder() else { return };
+    let programs = tempfile::tempdir().expect("a temporary folder");
+    let perf = programs.path().join("perf");
+    let path = std::env::var("PATH").expect("PATH");
+    fs::write(
+        &perf,
+        "#!/bin/sh\n\
+         for argument; do case $argument in --realtime=*) refused=yes;; --output=*) out=${argument#*=};; esac; done\n\
+         [ -z \"$refused\" ] || { echo half > \"$out\"; exit 1; }\n\
+         PATH=${PATH#*:} exec perf \"$@\"\n",
+    )
+    .and_then(|()| fs::set_permissions(&perf, fs::Permissions::from_mode(0o755)))
+    .expect("a program");
+    let path = format!("{}:{path}", programs.path().display());
+    let file = folder.path().join("a.rec.gz");
+    let output = record(&file, &["--for", "0.01"]).env("PATH", path).output().expect("the command was built");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(names(&folder), ["a.rec.gz"]);
 }
 
 #[test]

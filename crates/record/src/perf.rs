@@ -89,6 +89,8 @@ impl Recorder {
     }
 
     fn begin(program: &Program, order: &Order<'_>, realtime: bool) -> Result<Recorder, RecordError> {
+        // perf renames a file that is not empty, and a perf that was refused real time has left its header.
+        order.data.set_len(0).map_err(system("empty the file of events"))?;
         let pipe = || std::io::pipe().map_err(system("make a pipe"));
         let ((commands_out, commands), (answers, answers_in)) = (pipe()?, pipe()?);
         let messages = tempfile::tempfile().map_err(system("make a temporary file"))?;
