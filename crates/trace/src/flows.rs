@@ -20,6 +20,14 @@
 //! the first page into an empty pipe, writes 15 more, and waits for room; then it writes one page for each that the
 //! reader takes.
 //!
+//! The client may have got an answer without a wait, too: the server preempted it as soon as it was asked, and the
+//! answer was there before the client went on. Then the client asks twice, and waits for nothing in between; yet the
+//! server, which slept between the two, has answered the first question. Two tasks that hand a byte to and fro on one
+//! CPU do nearly nothing else. So an answer is added as long before the server's sleep as the answers that are seen,
+//! and the client needs it as long before its next question as it usually does after an answer. Without them, the
+//! client asked again and again, and the server answered all at once: a replay of `perf bench sched pipe` had a tenth
+//! of the wake-ups.
+//!
 //! **A stream.** A consumer is woken by one or several producers again and again, interchangeably. When it blocks, it
 //! has consumed all that they made. Between a wake-up and the next block it consumed what its producers made meanwhile:
 //! their work, divided by the work that lies between two items; but no more items than its own work has room for, if
@@ -39,6 +47,8 @@
 //! Cost: time in proportion to wake-ups and added items, times at most [`PRODUCERS_MAX`] producers; 2 operations for
 //! each item, at most [`ITEMS_PER_WAKEUP`] times the wake-ups.
 
+mod requests;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +59,7 @@ use crate::causal::Position;
 use crate::program::{Step, Tracked};
 use crate::quantile::quantile;
 use crate::rescale::UNITS;
+use requests::Pair;
 
 /// The fewest wake-ups that show what a pair is.
 const FEWEST: usize = 8;
@@ -144,8 +155,11 @@ pub(crate) fn infer(
         if let Some(server) = server {
             kinds.insert((client, server), FlowKind::Request);
             kinds.insert((server, client), FlowKind::Response);
-            let added = add_requests(tasks, &known, client, server, signals);
-            flows.counts.entry(FlowKind::Request).or_default().added += added;
+            let pair = Pair { client, server };
+            let asked = requests::add_questions(tasks, &known, pair, signals);
+            flows.counts.entry(FlowKind::Request).or_default().added += asked;
+            let answered = requests::add_answers(tasks, &known, pair, signals);
+            flows.counts.entry(FlowKind::Response).or_default().added += answered;
         }
     }
     let mut channel_of = BTreeMap::new();
@@ -214,7 +228,7 @@ impl<'a> Known<'a> {
             let is_client = answers.len() >= FEWEST
                 && answers.len() * 5 >= waits * 4
                 && asked > 0
-                && asks_late(self.pair(client, server), answers);
+                && requests::asks_late(self.pair(client, server), answers);
             let back = self.servers[server as usize] == Some(client);
             if is_client && (!back || answers.len() > asked) {
                 self.servers[client as usize] = Some(server);
@@ -224,63 +238,6 @@ impl<'a> Known<'a> {
             }
         }
     }
-}
-
-/// Adds the questions of `client` that woke nobody. Returns their number.
-fn add_requests(
-    tasks: &mut [Tracked],
-    known: &Known<'_>,
-    client: TaskIndex,
-    server: TaskIndex,
-    signals: &mut u32,
-) -> u64 {
-    let asked = known.pair(client, server);
-    let answers = known.pair(server, client);
-    let lead_units = lead_units(asked, answers);
-    let sent = &known.made[server as usize];
-    let mut added = 0;
-    // A server may have forked its client: no question comes before the client runs.
-    let begun_ns = tasks[client as usize].begun_ns();
-    let mut woken = begun_ns.map_or(Position::default(), Position::after);
-    let mut woken_units = 0;
-    for answer in answers {
-        let next = asked.partition_point(|question| question.at <= woken);
-        let is_seen = asked.get(next).is_some_and(|question| question.at <= answer.blocked);
-        let units = whole(answer.wakee_units.saturating_sub(lead_units)).max(woken_units);
-        let asks = if units > woken_units { tasks[client as usize].position_of(units) } else { None };
-        let asks = asks.unwrap_or(Position::after(woken.time_ns)).max(woken);
-        if !is_seen && asks < answer.blocked {
-            let before = sent.partition_point(|other| other.at < answer.at);
-            let last = before.checked_sub(1).map_or(Position::default(), |index| sent[index].at);
-            let needs = asks.max(last);
-            let signal = *signals;
-            *signals += 1;
-            added += 1;
-            let question = Op::Signal { signal, sync: false };
-            tasks[client as usize].steps.push(Step { position: asks, at_units: units, op: question });
-            let at_units = tasks[server as usize].work_at(needs.time_ns);
-            let need = Step { position: needs, at_units, op: Op::Wait { signal } };
-            tasks[server as usize].steps.push(need);
-        }
-        (woken, woken_units) = (answer.at, answer.wakee_units);
-    }
-    added
-}
-
-/// Whether a client does less between a question that is seen and the wait for its answer than it usually does between
-/// two waits.
-fn asks_late(asked: &[&Wakeup], answers: &[&Wakeup]) -> bool {
-    let bursts = answers.windows(2).map(|pair| pair[1].wakee_units.saturating_sub(pair[0].wakee_units));
-    lead_units(asked, answers) < quantile(bursts, 50).unwrap_or(0)
-}
-
-/// How much work a client does between a question that is seen and the wait for its answer: the median.
-fn lead_units(asked: &[&Wakeup], answers: &[&Wakeup]) -> u64 {
-    let leads = asked.iter().filter_map(|question| {
-        let next = answers.partition_point(|answer| answer.blocked < question.at);
-        answers.get(next).map(|answer| answer.wakee_units.saturating_sub(question.waker_units))
-    });
-    quantile(leads, 50).unwrap_or(0)
 }
 
 /// Finds streams and adds their items.

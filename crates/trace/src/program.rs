@@ -364,6 +364,18 @@ impl Tracked {
         burst.from_ns + scaled(burst.until_ns - burst.from_ns, done, burst.until_units - burst.from_units)
     }
 
+    /// Whether it was on a CPU then.
+    pub(crate) fn runs_at(&self, time_ns: u64) -> bool {
+        let next = self.bursts.partition_point(|burst| burst.until_ns <= time_ns);
+        self.bursts.get(next).is_some_and(|burst| burst.from_ns <= time_ns)
+    }
+
+    /// When it was put on a CPU for the last time before `time_ns`; 0 if it was not.
+    pub(crate) fn last_begun_ns(&self, time_ns: u64) -> u64 {
+        let next = self.bursts.partition_point(|burst| burst.from_ns < time_ns);
+        next.checked_sub(1).map_or(0, |last| self.bursts[last].from_ns)
+    }
+
     /// When it ran first.
     pub(crate) fn begun_ns(&self) -> Option<u64> {
         self.bursts.first().map(|burst| burst.from_ns)
