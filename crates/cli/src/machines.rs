@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab machines`: the machines, one of them with its topology and costs, or how its estimates affect a result.
+//! `wakelab machines`: the machines, one of them with its topology and costs, how its estimates affect a result, or what
+//! is measured of it.
 
 use std::fmt::Write;
 
@@ -10,6 +11,7 @@ use wakelab_report::list;
 
 use crate::args::Format;
 use crate::error::bad_input;
+use crate::measure::{self, MeasureArgs};
 use crate::sensitivity::{self, SensitivityArgs};
 use crate::{input, print};
 
@@ -17,6 +19,8 @@ use crate::{input, print};
 #[command(after_help = "Examples:\n  \
     wakelab machines power9-2s22c4t\n  \
     wakelab machines host --format toml > mine.toml\n  \
+    wakelab machines host --measure --format toml > measured.toml\n  \
+    wakelab machines host --core-to-core lines.csv --wult datapoints.csv\n  \
     wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 --policy linux-4.15\n  \
     wakelab machines xeon-2s22c2t --sensitivity hackbench:groups=2 \\\n    \
         --policy linux-4.15 --policy linux-4.15+idle=smt-balance")]
@@ -25,18 +29,20 @@ pub(crate) struct MachinesArgs {
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Show how the result of WORKLOAD changes when each estimated figure of the machine is halved and doubled
-    #[arg(long, value_name = "WORKLOAD", requires = "name")]
+    #[arg(long, value_name = "WORKLOAD", requires = "name", conflicts_with = "measure")]
     sensitivity: Option<String>,
     /// Format of the result
     #[arg(long, value_enum, default_value_t = MachineFormat::Text)]
     format: MachineFormat,
+    #[command(flatten, next_help_heading = "Measured figures")]
+    measured: MeasureArgs,
     #[command(flatten, next_help_heading = "With --sensitivity")]
     of_sensitivity: SensitivityArgs,
 }
 
 /// The format of machines.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MachineFormat {
+pub(crate) enum MachineFormat {
     /// Tables for people
     Text,
     /// JSON, as docs/schema describes it
@@ -47,6 +53,9 @@ enum MachineFormat {
 
 /// Prints machines, one machine, or its sensitivity.
 pub(crate) fn run(args: &MachinesArgs) -> Result<()> {
+    if let (true, Some(name)) = (args.measured.is_asked(), &args.name) {
+        return measure::run(&args.measured, name, args.format);
+    }
     let format = match (args.format, &args.name, &args.sensitivity) {
         (MachineFormat::Text, ..) => Format::Text,
         (MachineFormat::Json, ..) => Format::Json,

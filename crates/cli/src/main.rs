@@ -18,6 +18,7 @@ mod fit;
 mod input;
 mod machines;
 mod map;
+mod measure;
 mod output;
 mod policies;
 mod print;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads `[costs]` of a machine file: each figure with its source. Figures that the file leaves out come from the
-//! preset that `base` names.
+//! Reads `[costs]` of a machine file: each figure with its source. Figures that the file leaves out come from `base`: a
+//! preset, `host` for a generic machine's costs, or the path of another machine file (base.rs).
 //!
 //! A figure may have a range, `range = [400, 900]`, in which it plausibly lies; a table has one for each part of which
 //! it is known, `range = { llc = [40_000, 90_000] }`. Ranges by other rules are in uncertain.rs.
@@ -17,12 +17,13 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
+use crate::base::{Base, Origin};
 use crate::check::limits_of;
-use crate::costs::{COSTS, Cost, Figure, Limits, Shape};
+use crate::costs::{COSTS, Cost, Figure, Shape};
 use crate::error::Located;
-use crate::{Bandwidth, Costs, Distance, IdleState, Machine, Topology, presets};
+use crate::{Bandwidth, Costs, Distance, IdleState, Topology};
 
-/// The key that names the preset which the other figures come from.
+/// The key that names the machine which the other figures come from.
 const BASE: &str = "base";
 
 /// `[costs]` as the file has it.
@@ -200,10 +201,14 @@ pub(crate) struct SourcedCosts {
 const NEWER: [&str; 4] = ["interrupt_exit_ns", "preempt_delay_ns", "remote_preempt_delay_ns", "sleep_ns"];
 
 /// The costs of a machine with this topology.
-pub(crate) fn read(file: Spanned<CostsFile>, topology: &Topology) -> Result<SourcedCosts, Located> {
+pub(crate) fn read(
+    file: Spanned<CostsFile>,
+    topology: &Topology,
+    origin: &Origin<'_>,
+) -> Result<SourcedCosts, Located> {
     let whole = file.span();
     let CostsFile { base, mut given } = file.into_inner();
-    let base = base.map(Base::open).transpose()?;
+    let base = base.map(|name| Base::open(name, topology, origin)).transpose()?;
     let present = topology.distances_present();
     let mut read = SourcedCosts {
         costs: Costs::free(1),
@@ -231,7 +236,7 @@ pub(crate) fn read(file: Spanned<CostsFile>, topology: &Topology) -> Result<Sour
                 return Err(Located::new(
                     whole,
                     format!("[costs] has no `{key}`"),
-                    "every cost, or `base = \"PRESET\"`, which the others come from",
+                    "every cost, or `base = \"MACHINE\"`, which the others come from",
                 ));
             }
         };
@@ -325,7 +330,7 @@ impl Given {
 }
 
 /// The parts of a table that a machine has, with their values; none if the figure is no table.
-fn parts_of(figure: &Figure, topology: &Topology) -> Vec<(String, u64)> {
+pub(crate) fn parts_of(figure: &Figure, topology: &Topology) -> Vec<(String, u64)> {
     match figure {
         Figure::ByDistance(table) => {
             let present = topology.distances_present();
@@ -342,74 +347,10 @@ fn parts_of(figure: &Figure, topology: &Topology) -> Vec<(String, u64)> {
 }
 
 /// The value of a figure without parts: of speeds the one with all threads of a core busy.
-fn plain_value(figure: &Figure, topology: &Topology) -> u64 {
+pub(crate) fn plain_value(figure: &Figure, topology: &Topology) -> u64 {
     match figure {
         Figure::Number(value) => *value,
         Figure::Speeds(speeds) => speeds.get(topology.max_threads() - 1).map_or(0, |&speed| speed.into()),
         _ => unreachable!("a table has parts"),
-    }
-}
-
-/// The preset that `base` names.
-struct Base {
-    machine: Machine,
-    present: Vec<Distance>,
-    span: Range<usize>,
-}
-
-impl Base {
-    fn open(name: Spanned<String>) -> Result<Base, Located> {
-        let span = name.span();
-        let name = name.into_inner();
-        match presets::built_in(&name) {
-            Some(Ok(machine)) => Ok(Base { present: machine.topology.distances_present(), machine, span }),
-            Some(Err(error)) => Err(Located::new(span, format!("`base`: {error}"), "a preset")),
-            None => {
-                let known = presets::names().filter(|name| *name != presets::HOST).collect::<Vec<_>>();
-                Err(Located::new(
-                    span,
-                    format!("`base` is `{name}`"),
-                    format!("a preset: one of {}", known.join(", ")),
-                ))
-            }
-        }
-    }
-
-    /// The base's figure, and a source that says where it is from.
-    fn figure(&self, cost: &Cost, present: &[Distance]) -> Result<(Figure, String, Range<usize>), Located> {
-        let Base { machine, span, .. } = self;
-        let unknown = present.iter().find(|distance| !self.present.contains(distance));
-        if let (Shape::ByDistance, Some(distance)) = (cost.shape, unknown) {
-            return Err(Located::new(
-                span.clone(),
-                format!("`{}` of {} has no value for `{}`", cost.key, machine.name, distance.name()),
-                format!("`{}` in this file, for each distance of this machine", cost.key),
-            ));
-        }
-        let there = machine.sources.get(cost.key).map_or("", String::as_str);
-        let source = format!("estimate: as on {}, from there: {there}", machine.name);
-        Ok(((cost.get)(&machine.costs), source, span.clone()))
-    }
-
-    /// The base's ranges of a figure, widened to what an estimate has.
-    fn ranges(&self, cost: &Cost) -> Vec<(String, [u64; 2])> {
-        let (machine, own) = (&self.machine, (cost.get)(&self.machine.costs));
-        let parts = parts_of(&own, &machine.topology);
-        let of = |name: String, value: u64| {
-            let [low, high] = *machine.ranges.get(&name)?;
-            let limits = limits_of(cost);
-            let wider = match cost.limits {
-                Limits::Speeds => [low, high],
-                _ => [
-                    low.min(value / 2).max(*limits.start()),
-                    high.max(value.saturating_mul(2)).min(*limits.end()),
-                ],
-            };
-            Some((name, wider))
-        };
-        if parts.is_empty() {
-            return of(cost.key.to_owned(), plain_value(&own, &machine.topology)).into_iter().collect();
-        }
-        parts.into_iter().filter_map(|(part, value)| of(format!("{}.{part}", cost.key), value)).collect()
     }
 }

@@ -5,7 +5,7 @@ use crate::MAX_CPUS;
 
 /// Reads a list of CPUs below [`MAX_CPUS`]. Returns it sorted, each CPU once. Spaces and line ends around parts do not
 /// matter, and an empty text is an empty list.
-pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
+pub fn parse(text: &str) -> Result<Vec<u32>, String> {
     // A table, not a list, because ranges may overlap, and a text may repeat a range thousands of times.
     let mut listed = [false; MAX_CPUS];
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

@@ -15,7 +15,7 @@
 //! node_distance = [[10, 21], [21, 10]]    # needed if there are several nodes
 //!
 //! [costs]                     # every key of `Costs`, each with a source; costs_file.rs reads them
-//! base = "smp-8"              # the preset that figures left out here come from; without it all are needed
+//! base = "smp-8"              # where figures left out here come from (base.rs); without it all are needed
 //! wakeup_ns = { value = 500, source = "estimate: .." }
 //! line_transfer_ps = { value = { cpu = 0, smt = 7_600, llc = 44_000, numa1 = 118_000 }, source = ".." }
 //! ```
@@ -36,6 +36,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use toml::Spanned;
 
+use crate::base::Origin;
 use crate::check::{LOCAL_DISTANCE, MAX_CAPACITY, check_costs, check_size, check_topology};
 use crate::costs_file::{self, CostsFile, SourcedCosts};
 use crate::counts::{Counts, Numbering};
@@ -123,7 +124,12 @@ impl<'de> Deserialize<'de> for Capacity {
 }
 
 /// Reads a whole machine file. `name` becomes the machine's name; messages name `file`.
-pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine, MachineError> {
+pub(crate) fn read_machine(
+    text: &str,
+    name: &str,
+    file: &str,
+    origin: &Origin<'_>,
+) -> Result<Machine, MachineError> {
     refuse_large(text, file)?;
     if text.trim().is_empty() {
         let found = Located::new(0..0, "the file is empty", "`description`, [topology] and [costs]");
@@ -132,7 +138,7 @@ pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine
     parse(text)
         .and_then(|parsed: MachineFile| {
             let (topology, places) = topology(parsed.topology)?;
-            let sourced = costs_file::read(parsed.costs, &topology)?;
+            let sourced = costs_file::read(parsed.costs, &topology, origin)?;
             check_costs(&topology, &sourced.costs).map_err(|f| located(f, &places, &sourced.spans))?;
             Ok(Machine {
                 name: name.to_owned(),
@@ -150,7 +156,7 @@ pub(crate) fn read_machine(text: &str, name: &str, file: &str) -> Result<Machine
 pub(crate) fn read_costs(text: &str, topology: &Topology, file: &str) -> Result<SourcedCosts, MachineError> {
     parse(text)
         .and_then(|parsed: CostsOnlyFile| {
-            let sourced = costs_file::read(parsed.costs, topology)?;
+            let sourced = costs_file::read(parsed.costs, topology, &Origin::default())?;
             check_costs(topology, &sourced.costs)
                 .map_err(|f| located(f, &Places::default(), &sourced.spans))?;
             Ok(sourced)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a machine is: CPUs, what they share, and what things cost.
 
+mod base;
 mod check;
 mod core_cache;
 mod costs;
@@ -30,11 +31,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use base::Origin;
 use serde::{Deserialize, Serialize};
 
 pub use core_cache::CoreCache;
 pub use costs::{Bandwidth, Costs, IdleState};
-pub use cpulist::format as cpu_list;
+pub use cpulist::{format as cpu_list, parse as parse_cpu_list};
 pub use error::MachineError;
 pub use host::OnlineCpus;
 pub use nearest::nearest;
@@ -97,7 +99,7 @@ impl Machine {
         {
             return Machine::from_hwloc(&text, name_or_path);
         }
-        Machine::from_toml(&text, name_or_path)
+        file::read_machine(&text, &stem(name_or_path), name_or_path, &Origin::file(path, None))
     }
 
     /// Returns the machine that [`presets`] lists under this name; `host` reads `/sys`.
@@ -153,9 +155,9 @@ impl Machine {
     }
 
     /// Reads the text of a machine file (format: machines/README.md). Messages name `file_name`, and its stem becomes
-    /// the machine's name.
+    /// the machine's name. The costs may have a preset as their base, but no file: [`Machine::load`] reads those.
     pub fn from_toml(text: &str, file_name: &str) -> Result<Machine, MachineError> {
-        file::read_machine(text, &stem(file_name), file_name)
+        file::read_machine(text, &stem(file_name), file_name, &Origin::default())
     }
 
     /// Reads the text of what `lstopo --of xml` writes (hwloc 1 and 2), with generic costs. `file_name` is used as in

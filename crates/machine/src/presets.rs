@@ -2,6 +2,7 @@
 //! The machines that wakelab knows by name: the files of `machines/`, built in. One of them, `host`, has costs only:
 //! its topology is that of the machine that wakelab runs on.
 
+use crate::base::Origin;
 use crate::file::read_machine;
 use crate::{Machine, MachineError};
 
@@ -34,7 +35,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// Returns the preset of this name; `None` for `host` and for unknown names.
 pub(crate) fn built_in(name: &str) -> Option<Result<Machine, MachineError>> {
     let (_, _, text) = FILES.iter().find(|(known, _, _)| *known == name && name != HOST)?;
-    Some(read_machine(text, name, &format!("machines/{name}.toml")))
+    Some(read_machine(text, name, &format!("machines/{name}.toml"), &Origin::default()))
 }
 
 /// File name and text of the costs of `host`.

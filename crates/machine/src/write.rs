@@ -20,8 +20,23 @@ impl Machine {
                 expected: "one with all of them: machine files have figures, not switches".into(),
             });
         }
-        let mut text =
-            format!("description = {}\n\n[topology]\ncpus = [\n", Value::from(self.description.as_str()));
+        let mut text = format!("description = {}\n\n", Value::from(self.description.as_str()));
+        text.push_str(&self.topology_toml());
+        text.push_str("\n[costs]\n");
+        for cost in COSTS {
+            let key = cost.key;
+            push_comment(&mut text, cost.description());
+            let value = toml_value((cost.get)(&self.costs))?;
+            let source = Value::from(self.sources.get(key).map_or("unknown", String::as_str));
+            let range = self.range_toml(key);
+            text.push_str(&format!("{key} = {{ value = {value}, source = {source}{range} }}\n"));
+        }
+        Ok(text)
+    }
+
+    /// Returns the part `[topology]` of a machine file, with one line for each CPU.
+    pub fn topology_toml(&self) -> String {
+        let mut text = String::from("[topology]\ncpus = [\n");
         for (number, cpu) in self.topology.cpus.iter().enumerate() {
             let cluster = cpu.cluster.map_or(String::new(), |id| format!("cluster = {id}, "));
             text.push_str(&format!(
@@ -33,16 +48,8 @@ impl Machine {
         for row in &self.topology.node_distance {
             text.push_str(&format!("    {row:?},\n"));
         }
-        text.push_str("]\n\n[costs]\n");
-        for cost in COSTS {
-            let key = cost.key;
-            push_comment(&mut text, cost.description());
-            let value = toml_value((cost.get)(&self.costs))?;
-            let source = Value::from(self.sources.get(key).map_or("unknown", String::as_str));
-            let range = self.range_toml(key);
-            text.push_str(&format!("{key} = {{ value = {value}, source = {source}{range} }}\n"));
-        }
-        Ok(text)
+        text.push_str("]\n");
+        text
     }
 
     /// The ranges of a figure as its line has them, after a comma; nothing if there are none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[costs] base = "PRESET"`: a machine file that states some figures and takes the others from a preset.
+//! `[costs] base = "MACHINE"`: a machine file that states some figures and takes the others from another machine.
 
 use wakelab_machine::Machine;
 
@@ -52,12 +52,12 @@ fn a_base_alone_is_enough_and_is_written_out_in_full() {
 fn bases_that_do_not_fit() {
     let refused = |topology: &str, costs: &str| read(topology, costs).unwrap_err();
     let error = refused("cores_per_llc = 4", "base = \"pdp-11\"");
-    assert!(
-        error.starts_with("m.toml:6: `base` is `pdp-11`; expected a preset: one of epyc-7713-2s, "),
-        "{error}"
+    assert!(error.starts_with("m.toml:6: `base` is `pdp-11`; expected one of epyc-7713-2s, "), "{error}");
+    assert!(error.ends_with(", host, or the path of a .toml file"), "{error}");
+    assert_eq!(
+        refused("cores_per_llc = 4", "base = \"other.toml\""),
+        "m.toml:6: `base` is the path `other.toml` in a text that is no file of its own; expected the name of a preset"
     );
-    assert!(!error.contains("host"), "its topology is that of this machine: {error}");
-    assert!(refused("cores_per_llc = 4", "base = \"host\"").starts_with("m.toml:6: `base` is `host`; "));
     assert_eq!(
         refused("llcs_per_node = 2\ncores_per_llc = 4", "base = \"smp-8\"").replace("m.toml:7", "m.toml:6"),
         "m.toml:6: `line_transfer_ps` of smp-8 has no value for `node`; expected `line_transfer_ps` in this file, for each \
@@ -103,4 +103,44 @@ fn ranges_are_kept_written_and_inherited() {
         free.uncertain().iter().all(|uncertain| uncertain.key() != "wakeup_ns"),
         "nothing is charged for it"
     );
+}
+
+#[test]
+fn the_base_host_is_a_generic_machine_of_any_shape() {
+    let shape = "llcs_per_node = 2\ncores_per_llc = 4\nthreads_per_core = 2\nnumbering = \"consecutive\"";
+    let machine = read(shape, "base = \"host\"").unwrap();
+    assert_eq!(machine.topology.nr_cpus(), 16);
+    assert!(
+        machine.sources["fork_ns"].starts_with("estimate: as on host, from there: estimate: as xeon-2s22c2t")
+    );
+    let conflict = "base = \"host\"\nswitch_thread_ns = { value = 5_000, source = \"measured\" }";
+    let error = read(shape, conflict).unwrap_err();
+    assert!(error.contains("switch_thread_ns") && error.contains("switch_process_ns"), "{error}");
+}
+
+#[test]
+fn files_as_bases() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, costs: &str| {
+        std::fs::write(folder.path().join(name), file("cores_per_llc = 4", costs)).unwrap();
+    };
+    write("one.toml", "base = \"smp-8\"\nwakeup_ns = { value = 777, source = \"here\" }");
+    write("two.toml", "base = \"one.toml\"\ntick_ns = { value = 888, source = \"there\" }");
+    let machine = Machine::load(&path("two.toml")).unwrap();
+    assert_eq!((machine.costs.wakeup_ns, machine.costs.tick_ns), (777, 888));
+    assert_eq!(machine.sources["wakeup_ns"], "estimate: as on one, from there: here");
+    // Each is the other's base, by other names of the same files.
+    write("three.toml", "base = \"./four.toml\"");
+    std::fs::create_dir(folder.path().join("four")).unwrap();
+    write("four.toml", "base = \"four/../three.toml\"");
+    let error = Machine::load(&path("three.toml")).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}:6: `base`: ", path("three.toml"))), "{error}");
+    assert!(error.contains("`base` leads back to "), "{error}");
+    write("self.toml", "base = \"self.toml\"");
+    let error = Machine::load(&path("self.toml")).unwrap_err().to_string();
+    assert!(error.ends_with("; expected a file that does not have this one as its base"), "{error}");
+    write("lost.toml", "base = \"nowhere.toml\"");
+    let error = Machine::load(&path("lost.toml")).unwrap_err().to_string();
+    assert!(error.contains("nowhere.toml: No such file") && error.ends_with("can be read"), "{error}");
 }

@@ -137,7 +137,7 @@ fn keys_unknown_missing_and_of_the_wrong_kind() {
     assert!(error.starts_with("m.toml:14: unknown cost `colour`; expected one of smt_speed, "), "{error}");
     assert_eq!(
         with("wakeup_ns = { value = 500, source = \"test\" }\n", ""),
-        "m.toml:11: [costs] has no `wakeup_ns`; expected every cost, or `base = \"PRESET\"`, which the others come from"
+        "m.toml:11: [costs] has no `wakeup_ns`; expected every cost, or `base = \"MACHINE\"`, which the others come from"
     );
     assert_eq!(
         with("wakeup_ns = { value = 500, source = \"test\" }", "wakeup_ns = { value = 500 }"),

@@ -4,10 +4,12 @@
 use serde::Serialize;
 use wakelab_experiment::Experiment;
 use wakelab_machine::Machine;
+use wakelab_measure::Figures;
 use wakelab_policy::{Alias, Axis, NamedPolicy, PolicySpec};
 use wakelab_workload::Description;
 
 use crate::document::SCHEMA_VERSION;
+use crate::measured::Measured;
 
 /// A document with its version and kind around it.
 #[derive(Debug, Serialize)]
@@ -53,6 +55,11 @@ pub struct OneMachine<'a> {
 /// Returns one machine as a scenario holds it.
 pub fn machine(machine: &Machine) -> Listing<OneMachine<'_>> {
     listing("machine", OneMachine { machine })
+}
+
+/// Returns what was measured of a machine, and the base of the rest.
+pub fn measured<'a>(machine: &'a str, base: &'a str, figures: &'a Figures) -> Listing<Measured<'a>> {
+    listing("measured", Measured { machine, base, figures })
 }
 
 /// Body of [`policies`].

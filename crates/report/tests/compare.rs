@@ -465,11 +465,21 @@ fn what_cannot_be_compared() {
     assert!(matches!(Comparison::new(&scenarios, &names(), &nothing), Err(ReportError::Empty)));
 }
 
+/// A matrix of core-to-core-latency of so many CPUs, all 40 ns apart.
+fn lines(cpus: usize) -> String {
+    let row = |row: usize| (0..cpus).map(|column| if column < row { "40" } else { "" }).collect::<Vec<_>>();
+    (0..cpus).map(|at| row(at).join(",") + "\n").collect()
+}
+
 #[test]
 fn listings_keep_their_schema() {
     let workloads: Vec<_> =
         wakelab_workload::presets().map(|name| wakelab_workload::describe(name).unwrap()).collect();
     let machine = Machine::preset("smp-8").unwrap();
+    let mut figures =
+        wakelab_measure::wult("WakeLatency,SilentTime,ReqCState\n1,2,C1\n1,2,C1\n1,2,C1\n", "datapoints.csv")
+            .unwrap();
+    figures.replace(wakelab_measure::core_to_core(&lines(8), "lines.csv", &machine.topology).unwrap());
     let documents = [
         serde_json::to_value(list::machines(presets())),
         serde_json::to_value(list::machine(&machine)),
@@ -479,6 +489,7 @@ fn listings_keep_their_schema() {
         serde_json::to_value(list::workloads(&workloads)),
         serde_json::to_value(list::workload(&workloads[0])),
         serde_json::to_value(list::experiments(&[Experiment::load("hackbench").unwrap()])),
+        serde_json::to_value(list::measured("smp-8", "host", &figures)),
     ];
     let documents = documents.map(Result::unwrap);
     for document in &documents {
