@@ -23,14 +23,6 @@ WL_INLINE u32 wl_groups_decide(const struct wl_policy *p)
 	return wl_axis(p, groups) == WL_GROUPS_EXACT && wl_axis(p, nr_groups);
 }
 
-/* A task of this group is now counted in another place, or on another CPU. */
-WL_INLINE void wl_groups_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_cpu, u32 now,
-				 u32 now_cpu)
-{
-	if (wl_groups_decide(p))
-		wl_exact_recount(p, slot, was, was_cpu, now, now_cpu);
-}
-
 /* Start values of what belongs to cpu. */
 WL_INLINE void wl_groups_init(struct wl_policy *p, u32 cpu)
 {

@@ -105,6 +105,18 @@ WL_INLINE u64 wl_exact_queue_key(const struct wl_cpu *c, const struct wl_task *t
 
 /* ------------------------------------------------------------------ events */
 
+/*
+ * Counts t at this place on cpu, and with its groups. advances: their v's are brought up to now_ns
+ * first.
+ */
+WL_INLINE void wl_exact_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu,
+			      u64 now_ns, u32 advances)
+{
+	union wl_where now = {.place = place, .cpu = cpu};
+
+	wl_exact_recount(p, t->group, wl_place(p, t, place, cpu), now, now_ns, advances);
+}
+
 WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
@@ -117,9 +129,8 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
 	if (t->place == WL_PLACE_NONE)
 		wl_exact_wake(p, t, cpu, in->now_ns, &out->reads);
-	wl_exact_advance(p, t->group, cpu, in->now_ns);
 	wl_exact_mixes(c, t->group);
-	wl_place(p, t, WL_PLACE_QUEUED, cpu);
+	wl_exact_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns, 1);
 	t->slice_ns = p->params.tick_ns;
 	t->entity.deadline = in->now_ns;
 	wl_exact_note(p, c, wl_exact_key_of(t), wl_llc_first(p, cpu));
@@ -138,6 +149,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 
 WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
 {
+	union wl_where now = {.place = WL_PLACE_RUNNING, .cpu = cpu};
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_reads reads; /* dropped, because the host missed the enqueue */
 
@@ -148,8 +160,7 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 		__builtin_memset(&reads, 0, sizeof(reads));
 		wl_exact_wake(p, t, cpu, now_ns, &reads);
 	}
-	wl_exact_advance(p, t->group, cpu, now_ns);
-	wl_place_running(p, t, cpu);
+	wl_exact_recount(p, t->group, wl_place_running(p, t, cpu), now, now_ns, 1);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	t->entity.lag =
@@ -162,27 +173,28 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	/* A task that went straight to the CPU was noted, and no choice has forgotten it. */
 	if (!wl_read_once(c->nr_queued))
 		wl_write_once(c->exact.has_first, 0);
-	wl_exact_picked(p, t, cpu, now_ns);
+	if (t->group || wl_read_once(c->nr_queued))
+		wl_exact_picked(p, t, cpu, now_ns);
 }
 
 WL_INLINE void wl_exact_stopping(struct wl_policy *p, struct wl_task *t, u64 now_ns, u32 runnable)
 {
+	u32 charged;
+
 	if (t->place != WL_PLACE_RUNNING)
 		return;
-	wl_exact_charge(p, t, now_ns);
-	wl_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu);
+	charged = wl_exact_charge_task(p, t, now_ns);
 	if (!runnable)
 		wl_exact_sleep(p, t, t->cpu);
+	wl_exact_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu, now_ns, charged);
 }
 
 WL_INLINE void wl_exact_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
-	u32 slept = t->place == WL_PLACE_NONE;
-
 	wl_exact_charge(p, t, now_ns);
-	wl_place(p, t, WL_PLACE_NONE, t->cpu);
-	if (!slept)
+	if (t->place != WL_PLACE_NONE)
 		wl_exact_sleep(p, t, t->cpu);
+	wl_exact_place(p, t, WL_PLACE_NONE, t->cpu, now_ns, 0);
 }
 
 /* The weight of t changed, or its group. */
@@ -198,15 +210,15 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 	if (group != was && t->place == WL_PLACE_QUEUED)
 		wl_write_once(c->exact.is_mixed, 1);
 	if (group != was && t->place != WL_PLACE_NONE) {
+		union wl_where here = {.place = t->place, .cpu = t->cpu};
+		union wl_where gone = {.place = WL_PLACE_NONE, .cpu = t->cpu};
 		struct wl_reads reads = {};
 
-		wl_exact_advance(p, was, t->cpu, now_ns);
-		wl_exact_recount(p, was, t->place, t->cpu, WL_PLACE_NONE, t->cpu);
 		wl_exact_sleep(p, t, t->cpu);
+		wl_exact_recount(p, was, here, gone, now_ns, 1);
 		t->group = group;
 		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
-		wl_exact_advance(p, group, t->cpu, now_ns);
-		wl_exact_recount(p, group, WL_PLACE_NONE, t->cpu, t->place, t->cpu);
+		wl_exact_recount(p, group, gone, here, now_ns, 1);
 		t->entity.lag = t->entity.vtime -
 				wl_get(wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v);
 		t->group = was;
@@ -456,6 +468,10 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		may = wl_place_moved(p, t, from, in->cpu);
 	}
 	if (may) {
+		union wl_where was = {.place = WL_PLACE_QUEUED, .cpu = from};
+		union wl_where now = {.place = WL_PLACE_QUEUED, .cpu = in->cpu};
+
+		wl_exact_recount(p, t->group, was, now, 0, 0);
 		d->max_tasks = 0;
 		t->slice_ns = p->params.tick_ns;
 		out->move = 1;

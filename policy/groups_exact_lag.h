@@ -62,11 +62,8 @@ WL_INLINE u32 wl_exact_is_slower(u32 cpus, u32 shares, u32 rate)
 	return (u64)cpus << 20 < (u64)rate * shares;
 }
 
-/*
- * Does no task wait anywhere, as far as this LLC knows? A separate function, to save its callers'
- * stack.
- */
-WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
+/* Does no task wait anywhere, as far as this LLC knows? */
+WL_INLINE u32 wl_exact_is_spare(struct wl_policy *p, u32 llc)
 {
 	struct wl_cpu *c = wl_cpu_of(p, llc);
 
@@ -74,22 +71,42 @@ WL_FN int wl_exact_is_spare(struct wl_policy *p WL_ARG, u32 llc)
 }
 
 /*
- * Brings the v of one group up to now_ns. spare: no task waits anywhere. A separate function,
- * because elsewhere its many paths would be too many for BPF's verifier.
+ * What an event of a task changes in its group and in each group above it. It is one word, because
+ * functions in BPF have few arguments.
  */
-WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
-				 u32 spare)
+union wl_exact_change {
+	struct {
+		u8 advances; /* 1: their v's are brought up to the time of the event */
+		u8 sleeps;   /* 1: the task went to sleep, and so may they */
+		s8 waiting;  /* what is added to the number of waiting tasks */
+		s8 running;
+	};
+	u32 all;
+};
+
+/* What a group is in an LLC. */
+struct wl_exact_here {
+	struct wl_group *g;
+	struct wl_group_cpu *gl;
+	struct wl_clock *clock; /* its parent's */
+	u32 slot;
+	u32 llc;
+};
+
+/*
+ * Brings the v of a group up to now_ns, for what its tasks received in the LLC. spare: no task
+ * waits anywhere.
+ */
+WL_INLINE void wl_exact_advance_group(struct wl_policy *p, const struct wl_exact_here *at,
+				      u64 now_ns, u32 spare)
 {
-	u32 llc = wl_llc_first(p, cpu);
-	struct wl_group *g = wl_group_at(p, slot);
-	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc), *home;
-	struct wl_clock *clock;
+	struct wl_group *g = at->g;
+	struct wl_group_cpu *gl = at->gl, *home;
+	struct wl_clock *clock = at->clock;
 	s64 time_ns;
 	u64 gone;
 	u32 running, runnable, waits;
 
-	if (!g || !gl)
-		return 0;
 	/*
 	 * CPUs read their clocks before they come here, and may arrive in another order. Because
 	 * the time is exchanged, what two of them add up to is the time that passed: a CPU that
@@ -97,54 +114,186 @@ WL_FN int wl_exact_advance_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, 
 	 */
 	time_ns = now_ns - wl_atomic_xchg(&gl->exact_others.advanced_ns, now_ns);
 	running = wl_read_once(gl->exact.running);
-	gone = running ? wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
-				       wl_get(g->shares))
-		       : 0;
-	wl_atomic_add(&gl->exact.part, time_ns < 0 ? -gone : gone);
-	clock = wl_exact_clock(p, wl_get(g->parent), llc);
-	home = wl_group_cpu_at(p, slot, wl_get(g->exact.home));
-	if (wl_get(g->exact.home) != llc && home && !wl_read_once(home->exact.waiting) &&
-	    !wl_read_once(home->exact.running)) {
-		g->exact.home = llc;
-		gl->exact.mark = wl_exact_v(gl) - wl_get(clock->v);
+	if (running && time_ns) {
+		gone = wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
+				     wl_get(g->shares));
+		wl_atomic_add(&gl->exact.part, time_ns < 0 ? -gone : gone);
+	}
+	if (wl_get(g->exact.home) != at->llc) {
+		home = wl_group_cpu_at(p, at->slot, wl_get(g->exact.home));
+		if (home && !wl_read_once(home->exact.waiting) &&
+		    !wl_read_once(home->exact.running)) {
+			g->exact.home = at->llc;
+			gl->exact.mark = wl_exact_v(gl) - wl_get(clock->v);
+		}
 	}
 	running += wl_get(gl->exact_others.running);
 	runnable = running + wl_read_once(gl->exact.waiting) + wl_get(gl->exact_others.waiting);
 	gl->exact_others.capped =
 		wl_exact_is_slower(runnable, wl_get(g->shares), wl_get(clock->rate));
-	waits = wl_read_once(gl->exact.waiting) || wl_get(gl->exact_others.waiting) || !running;
-	if (wl_get(g->exact.home) == llc)
-		wl_atomic_add(&gl->exact.part,
-			      wl_exact_hold(wl_exact_v(gl), clock, &gl->exact.mark,
-					    !waits && wl_exact_is_slower(running, wl_get(g->shares),
-									 wl_get(clock->rate)),
-					    !waits && spare));
-	wl_wrote_group(p, slot, llc);
-	return 0;
+	waits = runnable != running || !running;
+	if (wl_get(g->exact.home) == at->llc) {
+		u64 held = wl_exact_hold(wl_exact_v(gl), clock, &gl->exact.mark,
+					 !waits && wl_exact_is_slower(running, wl_get(g->shares),
+								      wl_get(clock->rate)),
+					 !waits && spare);
+
+		if (held)
+			wl_atomic_add(&gl->exact.part, held);
+	}
+	wl_wrote_group(p, at->slot, at->llc);
+}
+
+/* Adds to the numbers of waiting and running tasks of a group in the LLC. */
+WL_INLINE void wl_exact_count(struct wl_policy *p, const struct wl_exact_here *at,
+			      union wl_exact_change change)
+{
+	struct wl_group_cpu *gl = at->gl, *home;
+
+	/* Without the task whose place changes, is it new in the LLC? */
+	if (change.waiting + change.running >= 0 && wl_get(at->g->exact.home) != at->llc &&
+	    wl_read_once(gl->exact.waiting) == (change.waiting < 0) &&
+	    wl_read_once(gl->exact.running) == (change.running < 0)) {
+		home = wl_group_cpu_at(p, at->slot, wl_get(at->g->exact.home));
+		if (home && (s64)(wl_get(home->exact.clock.v) - wl_get(gl->exact.clock.v)) > 0)
+			gl->exact.clock = home->exact.clock;
+	}
+	if (change.waiting)
+		wl_atomic_add(&gl->exact.waiting, (u32)change.waiting);
+	if (change.running)
+		wl_atomic_add(&gl->exact.running, (u32)change.running);
+	wl_line_updated(p, wl_group_line(p, at->slot, at->llc));
+}
+
+/* If a group went to sleep with its last task, its distance from its parent's clock is kept. */
+WL_INLINE u32 wl_exact_group_sleeps(const struct wl_exact_here *at)
+{
+	struct wl_group_cpu *gl = at->gl;
+
+	if (wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running) +
+	    wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running))
+		return 0;
+	at->g->exact.home = at->llc;
+	gl->exact.mark = wl_exact_v(gl) - wl_get(at->clock->v);
+	return 1;
+}
+
+#define WL_EXACT_SPARE	0x80000000u /* of a slot: no task waits anywhere */
+#define WL_EXACT_ASLEEP 0x80000000u /* of a parent: its child sleeps */
+
+/*
+ * One group's part of wl_exact_pass(): returns the group's parent, or 0. A separate function,
+ * because elsewhere its many paths would be too many for BPF's verifier.
+ */
+WL_FN u32 wl_exact_pass_group(struct wl_policy *p WL_ARG, u32 slot_and_spare, u32 cpu, u64 now_ns,
+			      u32 all)
+{
+	union wl_exact_change change = {.all = all};
+	struct wl_exact_here at = {.slot = slot_and_spare & ~WL_EXACT_SPARE,
+				   .llc = wl_llc_first(p, cpu)};
+	u32 parent;
+
+	at.g = wl_group_at(p, at.slot);
+	at.gl = wl_group_cpu_at(p, at.slot, at.llc);
+	if (!at.g || !at.gl)
+		return 0;
+	parent = wl_get(at.g->parent);
+	at.clock = wl_exact_clock(p, parent, at.llc);
+	if (change.advances)
+		wl_exact_advance_group(p, &at, now_ns, slot_and_spare & WL_EXACT_SPARE);
+	if (change.waiting || change.running)
+		wl_exact_count(p, &at, change);
+	if (change.sleeps && wl_exact_group_sleeps(&at))
+		parent |= WL_EXACT_ASLEEP;
+	return parent;
 }
 
 /*
- * Brings the v of the groups from `slot` up to now_ns, for what their tasks received in cpu's LLC.
- * Called before every change in how many run there, and at ticks.
+ * An event at now_ns on cpu changes the groups from `slot` up, each once. Their v's grow with the
+ * number of tasks that run, so they are brought up to now_ns before that changes.
  */
-WL_FN int wl_exact_advance(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns)
+WL_FN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns, u32 all)
 {
-	u32 spare = wl_exact_is_spare(p, wl_llc_first(p, cpu));
-	u32 at = slot, i;
+	union wl_exact_change change = {.all = all};
+	u32 llc = wl_llc_first(p, cpu), at = slot, i, parent;
+	u32 spare = wl_exact_is_spare(p, llc) ? WL_EXACT_SPARE : 0;
+
+	if (change.waiting) {
+		wl_atomic_add(&wl_cpu_of(p, llc)->exact_llc.waiting, (u32)change.waiting);
+		wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
+	}
+	wl_for_depth (i) {
+		if (!at)
+			break;
+		parent = wl_exact_pass_group(p, at | spare, cpu, now_ns, change.all);
+		change.sleeps &= parent >> 31;
+		at = parent & ~WL_EXACT_ASLEEP;
+	}
+	return 0;
+}
+
+/* Brings the v's of the groups from `slot` up to now_ns. Also called at ticks. */
+WL_INLINE void wl_exact_advance(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns)
+{
+	if (slot)
+		wl_exact_pass(p, slot, cpu, now_ns, (union wl_exact_change){.advances = 1}.all);
+}
+
+/*
+ * A task of this group that waited on cpu now waits in another LLC. The LLC that it left counts
+ * this at once, and the rest when it reads the sums again.
+ */
+WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
+{
+	u32 llc = wl_llc_first(p, cpu), at = slot, i;
 
 	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
+		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
 
-		if (!at || !g)
+		if (!at || !g || !gl)
 			break;
-		wl_exact_advance_group(p, at, cpu, now_ns, spare);
+		gl->exact_others.waiting = wl_get(gl->exact_others.waiting) + 1;
+		wl_line_updated(p, wl_group_line(p, at, llc));
 		at = wl_get(g->parent);
 	}
 	return 0;
 }
 
-/* Charges a running task, and its groups, for the time since it was last charged. */
-WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+/* A task of this group was counted at `was`, and is now at `now`. */
+WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, union wl_where was,
+				union wl_where now, u64 now_ns, u32 advances)
+{
+	union wl_exact_change change = {.advances = advances};
+
+	if (was.place != WL_PLACE_NONE && now.place != WL_PLACE_NONE && was.cpu != now.cpu) {
+		/* It leaves one CPU and joins another. */
+		if (advances)
+			wl_exact_advance(p, slot, now.cpu, now_ns);
+		change.advances = 0;
+		wl_exact_pass(p, slot, was.cpu, now_ns,
+			      (union wl_exact_change){.waiting = -(was.place == WL_PLACE_QUEUED),
+						      .running = -(was.place == WL_PLACE_RUNNING)}
+				      .all);
+		change.waiting = now.place == WL_PLACE_QUEUED;
+		change.running = now.place == WL_PLACE_RUNNING;
+	} else {
+		change.waiting = (now.place == WL_PLACE_QUEUED) - (was.place == WL_PLACE_QUEUED);
+		change.running = (now.place == WL_PLACE_RUNNING) - (was.place == WL_PLACE_RUNNING);
+		change.sleeps = now.place == WL_PLACE_NONE && was.place != WL_PLACE_NONE;
+	}
+	if (slot || change.waiting)
+		wl_exact_pass(p, slot, now.cpu, now_ns, change.all);
+	if (was.place == WL_PLACE_QUEUED && now.place == WL_PLACE_QUEUED &&
+	    wl_llc_first(p, was.cpu) != wl_llc_first(p, now.cpu))
+		wl_exact_went(p, slot, was.cpu);
+}
+
+/*
+ * Charges a running task for the time since it was last charged. Returns 1 if its groups must still
+ * be brought up to now_ns.
+ */
+WL_FN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	u32 cpu = t->cpu, llc = wl_llc_first(p, cpu);
 	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
@@ -166,8 +315,14 @@ WL_FN int wl_exact_charge(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
 	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
 	wl_write_once(c->queue.curr_start_ns, now_ns);
 	wl_wrote_cpu(p, cpu);
-	wl_exact_advance(p, t->group, cpu, now_ns);
-	return 0;
+	return 1;
+}
+
+/* Charges a running task and its groups. */
+WL_INLINE void wl_exact_charge(struct wl_policy *p, struct wl_task *t, u64 now_ns)
+{
+	if (t->place == WL_PLACE_RUNNING && wl_exact_charge_task(p, t, now_ns))
+		wl_exact_advance(p, t->group, t->cpu, now_ns);
 }
 
 /* ------------------------------------------------------------------ clocks */
@@ -183,10 +338,10 @@ WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL
 	u64 v = t->entity.vtime;
 
 	wl_for_depth (i) {
-		struct wl_group *g = wl_group_at(p, at);
-		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
+		struct wl_group *g = at ? wl_group_at(p, at) : 0;
+		struct wl_group_cpu *gl = g ? wl_group_cpu_at(p, at, llc) : 0;
 
-		if (!at || !g || !gl)
+		if (!gl)
 			break;
 		if (wl_read_once(gl->exact.waiting))
 			wl_exact_move_clock(&gl->exact.clock, v, now_ns);
@@ -217,30 +372,11 @@ WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, 
 	return (s64)distance < -(s64)most ? -most : distance;
 }
 
-/*
- * t is no longer runnable: keeps its distance from its parent's clock, and that of the groups that
- * went to sleep with it.
- */
-WL_FN int wl_exact_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu)
+/* t is no longer runnable: its distance from its parent's clock is kept, as that of its groups. */
+WL_INLINE void wl_exact_sleep(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
-	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
-
-	t->entity.lag = t->entity.vtime - wl_get(wl_exact_clock(p, at, llc)->v);
-	wl_for_depth (i) {
-		struct wl_group *g = wl_group_at(p, at);
-		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
-
-		if (!at || !g || !gl)
-			break;
-		if (wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running) +
-		    wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running))
-			break;
-		g->exact.home = llc;
-		gl->exact.mark =
-			wl_exact_v(gl) - wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
-		at = wl_get(g->parent);
-	}
-	return 0;
+	t->entity.lag =
+		t->entity.vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
 }
 
 /*
@@ -251,20 +387,21 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			struct wl_reads *reads WL_ARG)
 {
 	u32 llc = wl_llc_first(p, cpu), at = t->group, slept, i;
+	struct wl_clock *clock = wl_exact_clock(p, at, llc);
 
 	if (t->flags & WL_TASK_NEW)
 		t->entity.lag = 0;
 	t->flags &= ~WL_TASK_NEW;
-	t->entity.vtime = wl_get(wl_exact_clock(p, at, llc)->v) +
-			  wl_exact_clamp(p, wl_exact_clock(p, at, llc), t->entity.lag, t->weight);
+	t->entity.vtime = wl_get(clock->v) + wl_exact_clamp(p, clock, t->entity.lag, t->weight);
 	wl_for_depth (i) {
-		struct wl_group *g = wl_group_at(p, at);
-		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc), *home;
+		struct wl_group_cpu *gl = at ? wl_group_cpu_at(p, at, llc) : 0, *home;
+		struct wl_group *g;
 		u64 mark;
 
-		if (!at || !g || !gl)
+		if (!gl || wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running))
 			break;
-		if (wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running))
+		g = wl_group_at(p, at);
+		if (!g)
 			break;
 		/*
 		 * If several CPUs wake the group at the same time, one of them does all of this;
@@ -277,16 +414,13 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 		wl_exact_sum_group(p, at, cpu, now_ns, reads);
 		slept = !(wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running));
 		if (slept) {
+			clock = wl_exact_clock(p, wl_get(g->parent), llc);
 			home = wl_group_cpu_at(p, at, wl_get(g->exact.home));
-			mark = wl_exact_clamp(p, wl_exact_clock(p, wl_get(g->parent), llc),
-					      home ? wl_get(home->exact.mark) : 0,
+			mark = wl_exact_clamp(p, clock, home ? wl_get(home->exact.mark) : 0,
 					      wl_get(g->shares));
-			wl_atomic_add(&gl->exact.part,
-				      wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v) + mark -
-					      wl_exact_v(gl));
+			wl_atomic_add(&gl->exact.part, wl_get(clock->v) + mark - wl_exact_v(gl));
 			g->exact.home = llc;
-			gl->exact.mark = wl_exact_v(gl) -
-					 wl_get(wl_exact_clock(p, wl_get(g->parent), llc)->v);
+			gl->exact.mark = wl_exact_v(gl) - wl_get(clock->v);
 			wl_wrote_group(p, at, llc);
 		}
 		wl_publish(g->exact.waking, 0);

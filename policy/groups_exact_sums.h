@@ -38,7 +38,7 @@
 /* CPU time as a distance between v's. */
 WL_INLINE u64 wl_exact_v_of(u64 time_ns, u32 shares)
 {
-	return wl_div(time_ns * WL_WEIGHT_NICE_0, shares);
+	return shares == WL_WEIGHT_NICE_0 ? time_ns : wl_div(time_ns * WL_WEIGHT_NICE_0, shares);
 }
 
 /* A distance between v's of something with these shares, as CPU time. Valid up to a day. */
@@ -56,9 +56,9 @@ WL_INLINE u64 wl_exact_v(const struct wl_group_cpu *gl)
 /* The clock of a group's children and tasks in an LLC. The LLC itself keeps the root's. */
 WL_INLINE struct wl_clock *wl_exact_clock(struct wl_policy *p, u32 slot, u32 llc)
 {
-	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc);
+	struct wl_group_cpu *gl = slot ? wl_group_cpu_at(p, slot, llc) : 0;
 
-	return slot && gl ? &gl->exact.clock : &wl_cpu_of(p, llc)->exact_llc.clock;
+	return gl ? &gl->exact.clock : &wl_cpu_of(p, llc)->exact_llc.clock;
 }
 
 /* Moves v to another v, by 1/2^shift of the way. */
@@ -96,74 +96,6 @@ WL_INLINE void wl_exact_init(struct wl_policy *p, u32 cpu)
 	c->exact_llc.clock.rate_v = WL_VTIME_START;
 }
 
-/* ------------------------------------------------------------------ counts */
-
-/*
- * Adds to the numbers of waiting and running tasks in cpu's LLC: the LLC's, and those of the groups
- * from `slot` up.
- */
-WL_FN int wl_exact_count(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 waiting, u32 running)
-{
-	u32 llc = wl_llc_first(p, cpu), at = slot, i;
-
-	wl_atomic_add(&wl_cpu_of(p, llc)->exact_llc.waiting, waiting);
-	wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
-	wl_for_depth (i) {
-		struct wl_group *g = wl_group_at(p, at);
-		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
-
-		if (!at || !g || !gl)
-			break;
-		if (!wl_read_once(gl->exact.waiting) && !wl_read_once(gl->exact.running)) {
-			struct wl_group_cpu *home = wl_group_cpu_at(p, at, wl_get(g->exact.home));
-
-			if (home &&
-			    (s64)(wl_get(home->exact.clock.v) - wl_get(gl->exact.clock.v)) > 0)
-				gl->exact.clock = home->exact.clock;
-		}
-		wl_atomic_add(&gl->exact.waiting, waiting);
-		wl_atomic_add(&gl->exact.running, running);
-		wl_line_updated(p, wl_group_line(p, at, llc));
-		at = wl_get(g->parent);
-	}
-	return 0;
-}
-
-/*
- * A task of this group that waited on cpu now waits in another LLC. The LLC that it left counts
- * this at once, and the rest when it reads the sums again.
- */
-WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
-{
-	u32 llc = wl_llc_first(p, cpu), at = slot, i;
-
-	wl_for_depth (i) {
-		struct wl_group *g = wl_group_at(p, at);
-		struct wl_group_cpu *gl = wl_group_cpu_at(p, at, llc);
-
-		if (!at || !g || !gl)
-			break;
-		gl->exact_others.waiting = wl_get(gl->exact_others.waiting) + 1;
-		wl_line_updated(p, wl_group_line(p, at, llc));
-		at = wl_get(g->parent);
-	}
-	return 0;
-}
-
-/* A task of this group is now counted in another place, or on another CPU. */
-WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, u32 was, u32 was_cpu, u32 now,
-				u32 now_cpu)
-{
-	if (was != WL_PLACE_NONE)
-		wl_exact_count(p, slot, was_cpu, -(u32)(was == WL_PLACE_QUEUED),
-			       -(u32)(was == WL_PLACE_RUNNING));
-	if (now != WL_PLACE_NONE)
-		wl_exact_count(p, slot, now_cpu, now == WL_PLACE_QUEUED, now == WL_PLACE_RUNNING);
-	if (was == WL_PLACE_QUEUED && now == WL_PLACE_QUEUED &&
-	    wl_llc_first(p, was_cpu) != wl_llc_first(p, now_cpu))
-		wl_exact_went(p, slot, was_cpu);
-}
-
 /* ------------------------------------------------------------------ sums */
 
 /* Reads what other LLCs have of a group, unless that was done within half a tick. */
@@ -197,14 +129,11 @@ WL_INLINE void wl_exact_sum_group(struct wl_policy *p, u32 slot, u32 cpu, u64 no
 	wl_wrote_group(p, slot, llc);
 }
 
-/* Reads the sums of a group and of all groups above it. */
-WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
-		       struct wl_reads *reads WL_ARG)
+WL_FN int wl_exact_sum_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
+			      struct wl_reads *reads WL_ARG)
 {
 	u32 at = slot, i;
 
-	if (!slot)
-		return 0;
 	wl_for_depth (i) {
 		struct wl_group *g = wl_group_at(p, at);
 
@@ -214,6 +143,14 @@ WL_FN int wl_exact_sum(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns
 		at = wl_get(g->parent);
 	}
 	return 0;
+}
+
+/* Reads the sums of a group and of all groups above it, if there are other LLCs. */
+WL_INLINE void wl_exact_sum(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns,
+			    struct wl_reads *reads)
+{
+	if (slot && wl_level_of(p, p->topo.llc_level)->nr_doms > 1)
+		wl_exact_sum_groups(p, slot, cpu, now_ns, reads);
 }
 
 /* ------------------------------------------------------------------ order */
@@ -237,15 +174,12 @@ WL_INLINE struct wl_exact_key wl_exact_seen(const struct wl_exact_key *key)
 				     .weight = wl_read_once(key->weight)};
 }
 
-/* How far b is ahead of a, as a distance between v's: above 0 if a should be served first. */
-WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_pair *pair WL_ARG, u32 llc)
+WL_FN s64 wl_exact_ahead_groups(struct wl_policy *p WL_ARG, struct wl_exact_pair *pair WL_ARG,
+				u32 llc)
 {
 	u32 a = pair->a.slot, b = pair->b.slot, a_capped = 0, b_capped = 0, i;
 	u64 favour;
 
-	/* Tasks of one group, the most frequent case. The loop takes a hundred BPF instructions. */
-	if (a == b)
-		return pair->b.v - pair->a.v;
 	wl_for (i, 0, 2 * WL_GROUP_DEPTH) {
 		struct wl_group *ga = wl_group_at(p, a), *gb = wl_group_at(p, b);
 		struct wl_group_cpu *la = wl_group_cpu_at(p, a, llc);
@@ -271,6 +205,15 @@ WL_FN s64 wl_exact_ahead(struct wl_policy *p WL_ARG, struct wl_exact_pair *pair 
 	favour = wl_mul_shift(WL_EXACT_FAVOUR_TICKS * p->params.tick_ns,
 			      wl_get(wl_exact_clock(p, a, llc)->rate), 10);
 	return pair->b.v - pair->a.v + (a_capped ? favour : 0) - (b_capped ? favour : 0);
+}
+
+/* How far b is ahead of a, as a distance between v's: above 0 if a should be served first. */
+WL_INLINE s64 wl_exact_ahead(struct wl_policy *p, struct wl_exact_pair *pair, u32 llc)
+{
+	/* Tasks of one group, the most frequent case. */
+	if (pair->a.slot == pair->b.slot)
+		return pair->b.v - pair->a.v;
+	return wl_exact_ahead_groups(p, pair, llc);
 }
 
 /* Is b ahead of a by more than time_ns of a's CPU time? */

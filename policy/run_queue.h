@@ -56,13 +56,25 @@ _Static_assert(__builtin_offsetof(struct wl_task, cpu) ==
 		       __builtin_offsetof(struct wl_task, place) + 4,
 	       "place and cpu are one word");
 
+/* Some CPU has two tasks: CPUs that go idle look for them. */
+WL_INLINE void wl_mark_overloaded(struct wl_policy *p)
+{
+	if (wl_read_once(p->overloaded))
+		return;
+	wl_write_once(p->overloaded, 1);
+	wl_line_written(p, WL_LINE_OVERLOADED);
+}
+
 /* Does a task at this place wait in a queue? */
 WL_INLINE u32 wl_is_queued(u32 place)
 {
 	return place == WL_PLACE_QUEUED || place == WL_PLACE_DELAYED;
 }
 
-/* Changes the counts of CPUs by the difference between two places of a task. */
+/*
+ * Changes the counts of CPUs by the difference between two places of a task. Those of groups=exact
+ * are not among them.
+ */
 WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, union wl_where was,
 			  union wl_where now)
 {
@@ -93,12 +105,8 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_idle_dequeued(p, was.cpu);
 	if (now.place != WL_PLACE_NONE)
 		wl_wrote_cpu(p, now.cpu);
-	if (now.place != WL_PLACE_NONE && wl_get(to->nr_queued) + wl_get(to->nr_running) > 1 &&
-	    !wl_read_once(p->overloaded)) {
-		wl_write_once(p->overloaded, 1);
-		wl_line_written(p, WL_LINE_OVERLOADED);
-	}
-	wl_groups_recount(p, t->group, was.place, was.cpu, now.place, now.cpu);
+	if (now.place != WL_PLACE_NONE && wl_get(to->nr_queued) + wl_get(to->nr_running) > 1)
+		wl_mark_overloaded(p);
 	if (moves)
 		t->recent_cpu = was.cpu;
 }
@@ -107,44 +115,37 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
  * Counts a task where it now is instead of where it was. cpu is its home even if it is not
  * runnable. In a kernel, a CPU that pulls the task and a CPU that runs or dequeues it may do this
  * at the same time. So place and CPU are exchanged as one word: each difference begins where the
- * one before it ended, and counts never drift.
+ * one before it ended, and counts never drift. Returns where it was.
  */
-WL_INLINE void wl_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu)
+WL_INLINE union wl_where wl_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu)
 {
 	union wl_where was, now = {.place = place, .cpu = cpu};
 	u32 weight = t->weight;
 
 	if (t->place == place && t->cpu == (s32)cpu)
-		return;
+		return now;
 	was.both = wl_atomic_xchg((wl_pair *)&t->place, now.both);
 	wl_recount(p, t, weight, was, now);
+	return was;
 }
 
 /*
- * As wl_place(), of a task that is about to run, and nearly always waited on the same CPU: what is
- * counted of its weight stays then.
+ * As wl_place(), of a task that is about to run, and nearly always waited on the same CPU: the
+ * compiler leaves little of the count then.
  */
-WL_INLINE void wl_place_running(struct wl_policy *p, struct wl_task *t, u32 cpu)
+WL_INLINE union wl_where wl_place_running(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
 	union wl_where was, now = {.place = WL_PLACE_RUNNING, .cpu = cpu};
-	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 weight = t->weight;
 
 	was.both = wl_atomic_xchg((wl_pair *)&t->place, now.both);
-	if (was.place != WL_PLACE_QUEUED || was.cpu != now.cpu) {
+	if (was.place == WL_PLACE_QUEUED && was.cpu == now.cpu) {
+		was = (union wl_where){.place = WL_PLACE_QUEUED, .cpu = cpu};
 		wl_recount(p, t, weight, was, now);
-		return;
+		return was;
 	}
-	wl_atomic_add(&c->nr_queued, -1);
-	wl_atomic_add(&c->nr_running, 1);
-	wl_wrote_cpu(p, cpu);
-	wl_idle_dequeued(p, cpu);
-	wl_wrote_cpu(p, cpu);
-	if (wl_get(c->nr_queued) + wl_get(c->nr_running) > 1 && !wl_read_once(p->overloaded)) {
-		wl_write_once(p->overloaded, 1);
-		wl_line_written(p, WL_LINE_OVERLOADED);
-	}
-	wl_groups_recount(p, t->group, was.place, cpu, now.place, cpu);
+	wl_recount(p, t, weight, was, now);
+	return was;
 }
 
 /* Queues on `cpu` a task that is queued on `from`. Returns 0 if it no longer is. */

@@ -72,10 +72,7 @@ WL_INLINE void wl_account_taken(struct wl_policy *p, u32 cpu, u64 now_ns, struct
 		wl_write_once(c->state, WL_CPU_TAKEN);
 		wl_wrote_cpu(p, cpu);
 	}
-	if (!wl_read_once(p->overloaded)) {
-		wl_write_once(p->overloaded, 1);
-		wl_line_written(p, WL_LINE_OVERLOADED);
-	}
+	wl_mark_overloaded(p);
 	wl_write_once(c->taken_turns, turn);
 	out->next_ns = now_ns + p->params.tick_ns;
 	out->kick_cpu = wl_balance_kick(p, cpu, turn, &out->reads);
