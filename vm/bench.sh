@@ -21,20 +21,23 @@ up() {
     spec=$1
     shift
     case $spec in
-    eevdf) ;;
-    empty) start_loader --bench empty ;;
-    *@cgroup)
-        start_loader --policy "${spec%@cgroup}" --cgroups 1000 || return 1
-        mkdir -p "$group" && echo $$ > "$group/cgroup.procs"
-        ;;
-    *) start_loader --policy "$spec" "$@" ;;
+    eevdf | eevdf@cgroup) ;;
+    empty) start_loader --bench empty || return 1 ;;
+    *@cgroup) start_loader --policy "${spec%@cgroup}" --cgroups 1000 || return 1 ;;
+    *) start_loader --policy "$spec" "$@" || return 1 ;;
+    esac
+    case $spec in
+    *@cgroup) mkdir -p "$group" && echo $$ > "$group/cgroup.procs" ;;
     esac
 }
 
 # down: the kernel's own scheduler schedules again; 1 and $why if it did before
 down() {
     echo $$ > /sys/fs/cgroup/cgroup.procs
-    [ "$spec" = eevdf ] || stop_loader
+    case $spec in
+    eevdf | eevdf@cgroup) ;;
+    *) stop_loader ;;
+    esac
 }
 
 switches() {

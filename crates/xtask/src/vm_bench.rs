@@ -56,7 +56,8 @@ enum Part {
 /// The kernel's own scheduler, and one of sched_ext without hooks, as vm/bench.sh names them.
 const KERNEL: &str = "eevdf";
 const EMPTY: &str = "empty";
-/// The default policy with its work in a cgroup, as vm/bench.sh names it.
+/// The kernel's own scheduler and the default policy with their work in a cgroup, as vm/bench.sh names them.
+const KERNEL_GROUPED: &str = "eevdf@cgroup";
 const GROUPED: &str = "wakelab@cgroup";
 const SMP_8: &str = "8,sockets=2,cores=2,threads=2";
 
@@ -115,7 +116,9 @@ impl Part {
         // The base is among the policies already.
         let groups = || changed("groups");
         match self {
-            Part::Path => [named(&[KERNEL, EMPTY]), placement(), named(&[GROUPED]), groups()].concat(),
+            Part::Path => {
+                [named(&[KERNEL, EMPTY]), placement(), named(&[KERNEL_GROUPED, GROUPED]), groups()].concat()
+            }
             Part::Burst => [named(&[KERNEL, EMPTY]), placement(), groups()].concat(),
             Part::Search => searches(),
             Part::Time => [named(&[EMPTY]), placement(), groups()].concat(),
@@ -302,6 +305,7 @@ fn series(
 fn title(spec: &str) -> String {
     match spec {
         KERNEL => "EEVDF, the kernel's own".into(),
+        KERNEL_GROUPED => "EEVDF, in a cgroup".into(),
         EMPTY => "sched_ext without hooks".into(),
         GROUPED => "`wakelab`, in a cgroup".into(),
         spec => format!("`{spec}`"),
