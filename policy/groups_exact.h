@@ -105,16 +105,13 @@ WL_INLINE u64 wl_exact_queue_key(const struct wl_cpu *c, const struct wl_task *t
 
 /* ------------------------------------------------------------------ events */
 
-/*
- * Counts t at this place on cpu, and with its groups. advances: their v's are brought up to now_ns
- * first.
- */
+/* Counts t at this place on cpu, also with its groups: wl_exact_recount(). */
 WL_INLINE void wl_exact_place(struct wl_policy *p, struct wl_task *t, u32 place, u32 cpu,
-			      u64 now_ns, u32 advances)
+			      u64 now_ns)
 {
 	union wl_where now = {.place = place, .cpu = cpu};
 
-	wl_exact_recount(p, t->group, wl_place(p, t, place, cpu), now, now_ns, advances);
+	wl_exact_recount(p, t->group, wl_place(p, t, place, cpu), now, now_ns);
 }
 
 WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
@@ -130,7 +127,7 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	if (t->place == WL_PLACE_NONE)
 		wl_exact_wake(p, t, cpu, in->now_ns, &out->reads);
 	wl_exact_mixes(c, t->group);
-	wl_exact_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns, 1);
+	wl_exact_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
 	t->slice_ns = p->params.tick_ns;
 	t->entity.deadline = in->now_ns;
 	wl_exact_note(p, c, wl_exact_key_of(t), wl_llc_first(p, cpu));
@@ -160,7 +157,7 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 		__builtin_memset(&reads, 0, sizeof(reads));
 		wl_exact_wake(p, t, cpu, now_ns, &reads);
 	}
-	wl_exact_recount(p, t->group, wl_place_running(p, t, cpu), now, now_ns, 1);
+	wl_exact_recount(p, t->group, wl_place_running(p, t, cpu), now, now_ns);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
 	t->entity.lag =
@@ -186,7 +183,8 @@ WL_INLINE void wl_exact_stopping(struct wl_policy *p, struct wl_task *t, u64 now
 	charged = wl_exact_charge_task(p, t, now_ns);
 	if (!runnable)
 		wl_exact_sleep(p, t, t->cpu);
-	wl_exact_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu, now_ns, charged);
+	wl_exact_place(p, t, runnable ? WL_PLACE_QUEUED : WL_PLACE_NONE, t->cpu,
+		       charged ? now_ns : 0);
 }
 
 WL_INLINE void wl_exact_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
@@ -194,7 +192,7 @@ WL_INLINE void wl_exact_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns
 	wl_exact_charge(p, t, now_ns);
 	if (t->place != WL_PLACE_NONE)
 		wl_exact_sleep(p, t, t->cpu);
-	wl_exact_place(p, t, WL_PLACE_NONE, t->cpu, now_ns, 0);
+	wl_exact_place(p, t, WL_PLACE_NONE, t->cpu, 0);
 }
 
 /* The weight of t changed, or its group. */
@@ -215,10 +213,10 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 		struct wl_reads reads = {};
 
 		wl_exact_sleep(p, t, t->cpu);
-		wl_exact_recount(p, was, here, gone, now_ns, 1);
+		wl_exact_recount(p, was, here, gone, now_ns);
 		t->group = group;
 		wl_exact_wake(p, t, t->cpu, now_ns, &reads);
-		wl_exact_recount(p, group, gone, here, now_ns, 1);
+		wl_exact_recount(p, group, gone, here, now_ns);
 		t->entity.lag = t->entity.vtime -
 				wl_get(wl_exact_clock(p, group, wl_llc_first(p, t->cpu))->v);
 		t->group = was;
@@ -471,7 +469,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		union wl_where was = {.place = WL_PLACE_QUEUED, .cpu = from};
 		union wl_where now = {.place = WL_PLACE_QUEUED, .cpu = in->cpu};
 
-		wl_exact_recount(p, t->group, was, now, 0, 0);
+		wl_exact_recount(p, t->group, was, now, 0);
 		d->max_tasks = 0;
 		t->slice_ns = p->params.tick_ns;
 		out->move = 1;
@@ -488,10 +486,9 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	struct wl_exact_key best = wl_exact_seen(&c->exact.best);
-	struct wl_exact_pair pair = {.a = wl_exact_key_of(t), .b = best};
 	u32 starves = wl_is_overdue(p, t, now_ns), llc = wl_llc_first(p, cpu);
 	u32 has_best = wl_get(c->exact.has_best);
+	struct wl_exact_pair pair;
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->exact.walk_reads);
 	/* Two CPUs that queued at the same time may each have found the queue empty. */
@@ -499,13 +496,15 @@ WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32
 		wl_write_once(c->exact.is_mixed, 1);
 	wl_wait_look(p, cpu, now_ns);
 	wl_wait_note(p, cpu, t->waits_since_ns);
+	pair.a = wl_exact_key_of(t);
+	pair.b = wl_exact_seen(&c->exact.best);
 	if (has_best == WL_EXACT_STARVES ||
 	    (has_best && !starves && wl_exact_ahead(p, &pair, llc) <= 0)) {
 		wl_exact_note(p, c, wl_exact_key_of(t), llc);
 		return 0;
 	}
 	if (has_best == WL_EXACT_WAITS)
-		wl_exact_note(p, c, best, llc);
+		wl_exact_note(p, c, wl_exact_seen(&c->exact.best), llc);
 	c->exact.has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
 	c->exact.best = wl_exact_key_of(t);
 	return 1;

@@ -260,33 +260,46 @@ WL_FN int wl_exact_went(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
 	return 0;
 }
 
-/* A task of this group was counted at `was`, and is now at `now`. */
-WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, union wl_where was,
-				union wl_where now, u64 now_ns, u32 advances)
+/*
+ * wl_exact_recount() of a task that leaves one CPU and joins another. A separate function, to save
+ * its callers' stack.
+ */
+WL_FN int wl_exact_moved(struct wl_policy *p WL_ARG, u32 slot, u64 was_both, u64 now_both,
+			 u64 now_ns)
 {
-	union wl_exact_change change = {.advances = advances};
+	union wl_where was = {.both = was_both}, now = {.both = now_both};
+	union wl_exact_change leaves = {.waiting = -(was.place == WL_PLACE_QUEUED),
+					.running = -(was.place == WL_PLACE_RUNNING)};
+	union wl_exact_change joins = {.waiting = now.place == WL_PLACE_QUEUED,
+				       .running = now.place == WL_PLACE_RUNNING};
 
-	if (was.place != WL_PLACE_NONE && now.place != WL_PLACE_NONE && was.cpu != now.cpu) {
-		/* It leaves one CPU and joins another. */
-		if (advances)
-			wl_exact_advance(p, slot, now.cpu, now_ns);
-		change.advances = 0;
-		wl_exact_pass(p, slot, was.cpu, now_ns,
-			      (union wl_exact_change){.waiting = -(was.place == WL_PLACE_QUEUED),
-						      .running = -(was.place == WL_PLACE_RUNNING)}
-				      .all);
-		change.waiting = now.place == WL_PLACE_QUEUED;
-		change.running = now.place == WL_PLACE_RUNNING;
-	} else {
-		change.waiting = (now.place == WL_PLACE_QUEUED) - (was.place == WL_PLACE_QUEUED);
-		change.running = (now.place == WL_PLACE_RUNNING) - (was.place == WL_PLACE_RUNNING);
-		change.sleeps = now.place == WL_PLACE_NONE && was.place != WL_PLACE_NONE;
-	}
-	if (slot || change.waiting)
-		wl_exact_pass(p, slot, now.cpu, now_ns, change.all);
+	if (now_ns)
+		wl_exact_advance(p, slot, now.cpu, now_ns);
+	wl_exact_pass(p, slot, was.cpu, now_ns, leaves.all);
+	wl_exact_pass(p, slot, now.cpu, now_ns, joins.all);
 	if (was.place == WL_PLACE_QUEUED && now.place == WL_PLACE_QUEUED &&
 	    wl_llc_first(p, was.cpu) != wl_llc_first(p, now.cpu))
 		wl_exact_went(p, slot, was.cpu);
+	return 0;
+}
+
+/*
+ * A task of this group was counted at `was`, and is now at `now`. Before that is counted, the v's
+ * of its groups are brought up to now_ns, if that is not 0.
+ */
+WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, union wl_where was,
+				union wl_where now, u64 now_ns)
+{
+	union wl_exact_change change = {
+		.advances = !!now_ns,
+		.sleeps = now.place == WL_PLACE_NONE && was.place != WL_PLACE_NONE,
+		.waiting = (now.place == WL_PLACE_QUEUED) - (was.place == WL_PLACE_QUEUED),
+		.running = (now.place == WL_PLACE_RUNNING) - (was.place == WL_PLACE_RUNNING)};
+
+	if (was.place != WL_PLACE_NONE && now.place != WL_PLACE_NONE && was.cpu != now.cpu)
+		wl_exact_moved(p, slot, was.both, now.both, now_ns);
+	else if (slot || change.waiting)
+		wl_exact_pass(p, slot, now.cpu, now_ns, change.all);
 }
 
 /*
@@ -380,13 +393,54 @@ WL_INLINE void wl_exact_sleep(struct wl_policy *p, struct wl_task *t, u32 cpu)
 }
 
 /*
+ * A task of this group becomes runnable on cpu. If the group slept, it gets the distance from its
+ * parent's clock that it had when it went to sleep. Returns its parent, or 0 if the groups above
+ * are awake. A separate function, to save its callers' stack.
+ */
+WL_FN u32 wl_exact_wake_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
+			      struct wl_reads *reads WL_ARG)
+{
+	u32 llc = wl_llc_first(p, cpu), slept;
+	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc), *home;
+	struct wl_group *g;
+	struct wl_clock *clock;
+	u64 mark;
+
+	if (!gl || wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running))
+		return 0;
+	g = wl_group_at(p, slot);
+	/*
+	 * If several CPUs wake the group at the same time, one of them does all of this; otherwise
+	 * each would add the time that it slept.
+	 */
+	if (!g || wl_atomic_xchg_u32(&g->exact.waking, 1))
+		return 0;
+	/* The sum must be new, to know whether the group slept. */
+	gl->exact_others.summed_ns = now_ns - p->params.tick_ns;
+	wl_exact_sum_group(p, slot, cpu, now_ns, reads);
+	slept = !(wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running));
+	if (slept) {
+		clock = wl_exact_clock(p, wl_get(g->parent), llc);
+		home = wl_group_cpu_at(p, slot, wl_get(g->exact.home));
+		mark = wl_exact_clamp(p, clock, home ? wl_get(home->exact.mark) : 0,
+				      wl_get(g->shares));
+		wl_atomic_add(&gl->exact.part, wl_get(clock->v) + mark - wl_exact_v(gl));
+		g->exact.home = llc;
+		gl->exact.mark = wl_exact_v(gl) - wl_get(clock->v);
+		wl_wrote_group(p, slot, llc);
+	}
+	wl_publish(g->exact.waking, 0);
+	return slept ? wl_get(g->parent) : 0;
+}
+
+/*
  * t becomes runnable on cpu: it and the groups that wake with it get the distances from the clocks
  * that they had when they went to sleep.
  */
 WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
 			struct wl_reads *reads WL_ARG)
 {
-	u32 llc = wl_llc_first(p, cpu), at = t->group, slept, i;
+	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
 	struct wl_clock *clock = wl_exact_clock(p, at, llc);
 
 	if (t->flags & WL_TASK_NEW)
@@ -394,39 +448,9 @@ WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	t->flags &= ~WL_TASK_NEW;
 	t->entity.vtime = wl_get(clock->v) + wl_exact_clamp(p, clock, t->entity.lag, t->weight);
 	wl_for_depth (i) {
-		struct wl_group_cpu *gl = at ? wl_group_cpu_at(p, at, llc) : 0, *home;
-		struct wl_group *g;
-		u64 mark;
-
-		if (!gl || wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running))
+		if (!at)
 			break;
-		g = wl_group_at(p, at);
-		if (!g)
-			break;
-		/*
-		 * If several CPUs wake the group at the same time, one of them does all of this;
-		 * otherwise each would add the time that it slept.
-		 */
-		if (wl_atomic_xchg_u32(&g->exact.waking, 1))
-			break;
-		/* The sum must be new, to know whether the group slept. */
-		gl->exact_others.summed_ns = now_ns - p->params.tick_ns;
-		wl_exact_sum_group(p, at, cpu, now_ns, reads);
-		slept = !(wl_get(gl->exact_others.waiting) + wl_get(gl->exact_others.running));
-		if (slept) {
-			clock = wl_exact_clock(p, wl_get(g->parent), llc);
-			home = wl_group_cpu_at(p, at, wl_get(g->exact.home));
-			mark = wl_exact_clamp(p, clock, home ? wl_get(home->exact.mark) : 0,
-					      wl_get(g->shares));
-			wl_atomic_add(&gl->exact.part, wl_get(clock->v) + mark - wl_exact_v(gl));
-			g->exact.home = llc;
-			gl->exact.mark = wl_exact_v(gl) - wl_get(clock->v);
-			wl_wrote_group(p, at, llc);
-		}
-		wl_publish(g->exact.waking, 0);
-		if (!slept)
-			break;
-		at = wl_get(g->parent);
+		at = wl_exact_wake_group(p, at, cpu, now_ns, reads);
 	}
 	return 0;
 }
