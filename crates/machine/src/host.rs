@@ -9,6 +9,8 @@
 //!   cache;
 //! - `.../cache/indexM/{level,type,shared_cpu_list}`: the last-level cache, which is the one of the highest level;
 //! - `.../cpu_capacity`: the capacity, where cores differ;
+//! - `devices/cpu_atom/cpus` and `.../acpi_cppc/highest_perf`: the same of Intel's hybrids, where Linux reports no
+//!   capacity;
 //! - `devices/system/node/nodeN/{cpulist,distance}`: the nodes. Those without CPUs are left out.
 //!
 //! What is missing is replaced as Linux does it (a core of one thread, the package as last-level cache, one node), and
@@ -126,14 +128,43 @@ impl Sysfs {
             }
         };
         let cluster = self.clusters(nr_cpus, &core, &llc)?;
-        let mut capacity = Vec::new();
-        for cpu in all {
-            capacity.push(self.number(cpu, "cpu_capacity")?.unwrap_or(MAX_CAPACITY));
-        }
+        let capacity = self.capacities(nr_cpus)?;
         let mut topology = Parts { core, cluster, llc, node: node_of, capacity }.into_topology(node_distance);
         check_topology(&topology).map_err(|fault| self.fault(&self.root, fault.what, fault.expected))?;
         topology.renumber();
         Ok(topology)
+    }
+
+    /// Returns the capacity of each CPU.
+    fn capacities(&self, nr_cpus: u32) -> Result<Vec<u32>, MachineError> {
+        let reported: Result<Vec<Option<u32>>, _> =
+            (0..nr_cpus).map(|cpu| self.number(cpu, "cpu_capacity")).collect();
+        let reported = reported?;
+        if reported.iter().all(Option::is_none)
+            && let Some(capacity) = self.hybrid(nr_cpus)?
+        {
+            return Ok(capacity);
+        }
+        Ok(reported.into_iter().map(|capacity| capacity.unwrap_or(MAX_CAPACITY)).collect())
+    }
+
+    /// Returns the capacities of a machine with two kinds of cores, if it is one of Intel's: each kind's highest
+    /// performance, as CPPC has it. Cores of a kind differ only in how far they may boost, which is no capacity.
+    fn hybrid(&self, nr_cpus: u32) -> Result<Option<Vec<u32>>, MachineError> {
+        let path = self.root.join("../cpu_atom/cpus");
+        let Some(text) = read(&path)? else { return Ok(None) };
+        let small = self.indices(&self.list(&path, &text)?);
+        let is_small = |cpu: u32| small.contains(&cpu);
+        let mut highest = [0; 2];
+        for cpu in 0..nr_cpus {
+            let Some(perf) = self.number(cpu, "acpi_cppc/highest_perf")? else { return Ok(None) };
+            let kind = &mut highest[usize::from(is_small(cpu))];
+            *kind = perf.max(*kind);
+        }
+        let most = highest[0].max(highest[1]).max(1);
+        let capacity =
+            |cpu| (highest[usize::from(is_small(cpu))] * MAX_CAPACITY / most).clamp(1, MAX_CAPACITY);
+        Ok(Some((0..nr_cpus).map(capacity).collect()))
     }
 
     /// Returns the node of each CPU, and the distances between nodes that have CPUs.

@@ -196,6 +196,27 @@ fn capacities() {
 }
 
 #[test]
+fn capacities_of_an_intel_hybrid() {
+    let capacity = |files: &[(String, String)]| -> Vec<u32> {
+        let topology = read(&sysfs(files)).topology;
+        topology.cpus.iter().map(|cpu| cpu.capacity).collect()
+    };
+    let mut files = with_clusters();
+    for n in 0..8 {
+        // One of the large cores boosts further than the others.
+        let perf = [64, 66, 64, 64, 40, 40, 40, 40][n];
+        files.push(file(format!("cpu/cpu{n}/acpi_cppc/highest_perf"), perf.to_string()));
+    }
+    // AMD's cores differ in CPPC, too, but not in capacity.
+    assert_eq!(capacity(&files), [1024; 8]);
+    files.push(file("../cpu_atom/cpus", "4-7"));
+    assert_eq!(capacity(&files), [1024, 1024, 1024, 1024, 620, 620, 620, 620]);
+    // What Linux reports comes first.
+    files.push(file("cpu/cpu0/cpu_capacity", "512"));
+    assert_eq!(capacity(&files)[..2], [512, 1024]);
+}
+
+#[test]
 fn missing_files_are_replaced_and_said() {
     let machine = read(&sysfs(&[file("cpu/online", "0-3")]));
     assert_eq!(machine.topology.nr_cpus(), 4);
