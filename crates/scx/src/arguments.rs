@@ -48,6 +48,10 @@ pub(crate) struct Arguments {
     /// Schedule only tasks of the class SCHED_EXT; Linux's own scheduler keeps all others.
     #[arg(long)]
     pub(crate) partial: bool,
+    /// Say how fast CPUs should run: as fast as they are utilized, or, with `off`, at full speed always. Only the
+    /// governor schedutil listens; with `auto` it is told if a CPU has it.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) perf: Perf,
     /// Print every SECONDS what was decided and why. 0 only counts, for --monitor.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub(crate) stats: Option<u64>,
@@ -95,6 +99,14 @@ pub(crate) struct Arguments {
     /// Print the version.
     #[arg(long, short = 'V', action = clap::ArgAction::Version)]
     version: (),
+}
+
+/// When the governor is told how fast CPUs should run.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Perf {
+    Auto,
+    On,
+    Off,
 }
 
 /// How statistics are printed.

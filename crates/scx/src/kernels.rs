@@ -1,33 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernels with known mistakes in sched_ext that this scheduler meets: what the loader says when it starts on one.
 //!
-//! Versions of the long-term series 6.12 are from its change logs, as Debian's package linux-source-6.12 lists them. In
-//! other series older than the fix, a kernel may have the mistake; distributions may also have fixed it in theirs.
+//! Versions of the long-term series 6.12 are from its change logs, as Debian's package linux-source-6.12 lists them; those
+//! of the stale dispatch are what a review of this scheduler found (the source of 6.12.117 has the fix). In other series
+//! older than the fix, a kernel may have the mistake; distributions may also have fixed it in theirs.
 
 /// A mistake of some kernels.
 struct Mistake {
     /// What happens, and what it means here.
     what: &'static str,
-    /// The first 6.12.N without it.
-    fixed_in_6_12: u32,
+    /// For series that got the fix: the first patch level without the mistake.
+    fixed_in_series: &'static [((u32, u32), u32)],
     /// The first version, major and minor, that never had it, if it is known.
     fixed_in: Option<(u32, u32)>,
 }
 
-const MISTAKES: [Mistake; 3] = [
+const MISTAKES: [Mistake; 4] = [
     Mistake {
         what: "a CPU that was woken and found nothing to run is not found idle again (fixed by commit a2a3374c47c4)",
-        fixed_in_6_12: 10,
+        fixed_in_series: &[((6, 12), 10)],
         fixed_in: Some((6, 14)),
     },
     Mistake {
         what: "attaching can hang with all CPUs busy, unless the loader may become a real-time task (CVE-2026-43392)",
-        fixed_in_6_12: 78,
+        fixed_in_series: &[((6, 12), 78)],
+        fixed_in: Some((7, 0)),
+    },
+    Mistake {
+        what: "a task whose wake-up is undone may later go to a CPU that was chosen before (fixed by commit 7e0ffb72de8a)",
+        fixed_in_series: &[((6, 12), 82), ((6, 18), 23)],
         fixed_in: Some((7, 0)),
     },
     Mistake {
         what: "taking a CPU offline can hang while tasks wait on it (\"Fix CPU hotplug hang when a dying CPU's tasks sit in the BPF scheduler\")",
-        fixed_in_6_12: 114,
+        fixed_in_series: &[((6, 12), 114)],
         fixed_in: None,
     },
 ];
@@ -36,14 +42,16 @@ const MISTAKES: [Mistake; 3] = [
 pub(crate) fn mistakes(release: &str) -> Vec<String> {
     let Some((version, patch)) = parse(release) else { return Vec::new() };
     let said = |mistake: &Mistake| {
-        let (verb, fixed) = match (version, mistake.fixed_in) {
-            ((6, 12), _) if patch < mistake.fixed_in_6_12 => ("has", (6, 12, mistake.fixed_in_6_12)),
-            ((6, 12), _) | (_, None) => return None,
-            (_, Some((major, minor))) if version < (major, minor) => ("may have", (major, minor, 0)),
+        let of_series = mistake.fixed_in_series.iter().find(|(series, _)| *series == version);
+        let (verb, (major, minor, least)) = match (of_series, mistake.fixed_in) {
+            (Some(&((major, minor), least)), _) if patch < least => ("has", (major, minor, least)),
+            (None, Some((major, minor))) if version < (major, minor) => ("may have", (major, minor, 0)),
             _ => return None,
         };
-        let fixed = format!("{}.{}.{}", fixed.0, fixed.1, fixed.2);
-        Some(format!("Linux {release} {verb} a mistake that {fixed} does not have: {}", mistake.what))
+        Some(format!(
+            "Linux {release} {verb} a mistake that {major}.{minor}.{least} does not have: {}",
+            mistake.what
+        ))
     };
     MISTAKES.iter().filter_map(said).collect()
 }
@@ -72,10 +80,14 @@ mod tests {
     fn what_a_kernel_has_is_named() {
         let numbers = |release: &str| mistakes(release).len();
         assert_eq!(
-            ["6.12.0", "6.12.9-1", "6.12.10", "6.12.77", "6.12.78", "6.12.114"].map(numbers),
-            [3, 3, 2, 2, 1, 0]
+            ["6.12.0", "6.12.9-1", "6.12.10", "6.12.77", "6.12.78", "6.12.82", "6.12.114"].map(numbers),
+            [4, 4, 3, 3, 2, 1, 0]
         );
-        assert_eq!(["6.13.1", "6.14.0", "6.18.3", "7.0", "8.0"].map(numbers), [2, 1, 1, 0, 0]);
+        assert_eq!(
+            ["6.13.1", "6.14.0", "6.18.3", "6.18.23", "6.19.11", "7.0", "8.0"].map(numbers),
+            [3, 2, 2, 1, 2, 0, 0]
+        );
+        assert!(mistakes("6.18.3")[1].starts_with("Linux 6.18.3 has a mistake that 6.18.23 does not have"));
         let said = mistakes("6.12.5");
         assert!(
             said[0].starts_with("Linux 6.12.5 has a mistake that 6.12.10 does not have: a CPU"),

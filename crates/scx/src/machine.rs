@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine to schedule: its CPUs from sysfs or from a machine file, its tick, and how it is shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -33,6 +33,15 @@ pub(crate) fn tick_ns() -> Result<u64> {
     let error = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut resolution) };
     ensure!(error == 0, "cannot read the kernel's tick: {}", std::io::Error::last_os_error());
     Ok(resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64)
+}
+
+/// Returns the names of the governors that choose the CPUs' frequencies.
+pub(crate) fn governors(sysfs: &Path) -> BTreeSet<String> {
+    let folders = std::fs::read_dir(sysfs.join("devices/system/cpu/cpufreq")).into_iter().flatten().flatten();
+    folders
+        .filter_map(|folder| std::fs::read_to_string(folder.path().join("scaling_governor")).ok())
+        .map(|name| name.trim().to_owned())
+        .collect()
 }
 
 /// Returns one line: `8 CPUs, 4 cores of 2, 2 LLCs of 4, 1 node`.

@@ -13,6 +13,7 @@
 mod arguments;
 mod bpf_skel;
 mod entitlement;
+mod kernel_has;
 mod kernels;
 mod logged;
 mod logged_skel;

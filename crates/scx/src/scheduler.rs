@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,12 +20,12 @@ use wakelab_policy::{PolicySpec, Tables};
 use super::log::Log;
 use super::stats::Stats;
 use super::{OpenSkel, Skel, SkelBuilder, groups, types};
-use crate::arguments::{Arguments, Bench};
+use crate::arguments::{Arguments, Bench, Perf};
 use crate::entitlement::Entitlement;
 use crate::metrics::{Metrics, SCHEMA_VERSION};
 use crate::print::say;
 use crate::server::Server;
-use crate::{Ending, MOST_CGROUPS, Starts, machine, priority, server, verifier};
+use crate::{Ending, MOST_CGROUPS, Starts, kernel_has, machine, priority, server, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -61,7 +62,7 @@ pub(crate) fn attach_and_wait(
         say(machine::levels(&tables, numbers.len()).trim_end())?;
     }
     let bounded = spec.clone().behind_watchdog();
-    prepare(&mut skel, args, &bounded, &tables, starts.cgroups)?;
+    prepare(&mut skel, args, &bounded, &tables, topology.nr_nodes(), starts.cgroups)?;
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.has_gaps = (tables.nr_cpus() != numbers.len()).into();
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
@@ -114,12 +115,15 @@ fn prepare(
     args: &Arguments,
     spec: &PolicySpec,
     tables: &Tables,
+    nodes: usize,
     cgroups: u32,
 ) -> Result<()> {
     let ops = skel.struct_ops.wakelab_ops_mut();
     ops.exit_dump_len = args.exit_dump_len;
-    // From 6.14 on. Without it, the kernel queues a task that cannot migrate itself, and tells nobody.
-    ops.flags |= compat::read_enum("scx_ops_flags", "SCX_OPS_ENQ_MIGRATION_DISABLED").unwrap_or(0);
+    ops.flags |= kernel_has::flags(nodes);
+    if !kernel_has::has_hook("cpu_release") {
+        ops.cpu_release = std::ptr::null_mut();
+    }
     if args.partial {
         ops.flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
     }
@@ -134,11 +138,21 @@ fn prepare(
     rodata.break_stall = args.break_by.is_some();
     rodata.detail = if args.stats.is_some() { DETAIL_STATS } else { tables.times_scans(spec).into() };
     rodata.is_partial = args.partial.into();
+    rodata.tells_perf = tells_perf(args.perf, &args.sysfs).into();
     rodata.bench_search = (args.bench == Some(Bench::Search)).into();
     if args.bench == Some(Bench::Empty) {
         remove_hooks(skel);
     }
     Log::prepare(skel, args)
+}
+
+/// Is the governor told how fast CPUs should run?
+fn tells_perf(perf: Perf, sysfs: &Path) -> bool {
+    match perf {
+        Perf::Auto => machine::governors(sysfs).contains("schedutil"),
+        Perf::On => true,
+        Perf::Off => false,
+    }
 }
 
 /// Serves, logs and prints statistics until the scheduler should end, or has ended. Returns whether it should start
@@ -196,6 +210,12 @@ fn report_end(skel: &Skel<'_>, args: &Arguments, tables: &Tables) -> Result<()> 
         tables.nr_cpus() as u32,
     )?);
     report_leftovers(&left, args.verbose)?;
+    let told = bss.scratch[..tables.nr_cpus()].iter().map(|cpu| (cpu.told, cpu.most_told));
+    if args.verbose && told.clone().any(|(times, _)| times > 0) {
+        let times: u64 = told.clone().map(|(times, _)| times).sum();
+        let most: Vec<String> = told.map(|(_, most)| most.to_string()).collect();
+        say(format_args!("performance: asked for {times} times, at most {} of 1024", most.join(" ")))?;
+    }
     if args.verbose && bss.timer_stats.firings > 1 {
         say(groups::monitor(&bss.timer_stats))?;
     }

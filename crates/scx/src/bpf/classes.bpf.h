@@ -42,7 +42,7 @@ static bool is_taken(s32 cpu)
 	bool taken = false;
 
 	bpf_rcu_read_lock();
-	curr = __COMPAT_scx_bpf_cpu_curr(cpu);
+	curr = cpu_curr(cpu);
 	if (curr)
 		taken = curr->prio < FIRST_FAIR_PRIO ||
 			(is_partial && curr->pid && curr->policy != POLICY_EXT);

@@ -39,6 +39,7 @@
 #include "groups.bpf.h"
 #include "timer.bpf.h"
 #include "taken.bpf.h"
+#include "perf.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -317,6 +318,7 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 {
 	struct scratch *sc = scratch_of(cpu);
+	u64 now_ns = bpf_ktime_get_ns();
 
 	/* The noted time is of an earlier switch, unless this is the switch from the idle task. */
 	sc->switch_ns = 0;
@@ -329,18 +331,24 @@ void BPF_STRUCT_OPS(wakelab_update_idle, s32 cpu, bool idle)
 		if (idle)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
-	if (idle)
-		wl_idle(&policy, cpu, bpf_ktime_get_ns());
-	else
-		wl_busy(&policy, cpu, bpf_ktime_get_ns());
+	if (idle) {
+		follow_util(cpu, sc, now_ns, true);
+		wl_idle(&policy, cpu, now_ns);
+	} else {
+		tell_perf(cpu, sc, now_ns, false);
+		wl_busy(&policy, cpu, now_ns);
+	}
 }
 
 void BPF_STRUCT_OPS(wakelab_tick, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct wl_tick_out *out = &scratch_of(cpu)->tick;
+	struct scratch *sc = scratch_of(cpu);
+	struct wl_tick_out *out = &sc->tick;
+	u64 now_ns = bpf_ktime_get_ns();
 
-	wl_tick(&policy, cpu, (struct wl_task *)task_ctx(p), bpf_ktime_get_ns(), out);
+	tell_perf(cpu, sc, now_ns, true);
+	wl_tick(&policy, cpu, (struct wl_task *)task_ctx(p), now_ns, out);
 	/*
 	 * The dispatch does the balancing that is due, but it would come only at the end of the
 	 * slice.

@@ -6,8 +6,7 @@
 #ifndef SCX_WAKELAB_STATE_H
 #define SCX_WAKELAB_STATE_H
 
-#include <scx/common.bpf.h>
-#include <scx/compat.bpf.h>
+#include "kernel.bpf.h"
 
 #define WL_HAVE_TYPES
 /* Weak: see base.h. */
@@ -120,6 +119,11 @@ struct scratch {
 	u32 preempted;
 	/* 1: dispatch left the CPU to a task of a higher class, and no switch has followed yet. */
 	u32 yielded;
+	/* perf.bpf.h: the CPU's utilization, and when it was right. */
+	u64 util_ns;
+	u32 util;
+	u32 most_told; /* the highest performance that was asked for */
+	u64 told;      /* how many times it was asked for one */
 } WL_ALIGN_LINE;
 
 struct scratch scratch[WL_MAX_CPUS];
