@@ -93,6 +93,7 @@ const NEEDS: &[Need] = &[
     },
     Need { package: "chromium", what_for: "pages of results", probe: Probe::Program(BROWSERS) },
     Need { package: "rt-tests", what_for: "hackbench in the guest", probe: Probe::Program(&["hackbench"]) },
+    Need { package: "stress-ng", what_for: "stress in the guest", probe: Probe::Program(&["stress-ng"]) },
     Need {
         package: "linux-source-6.12",
         what_for: "the test kernel",

@@ -392,7 +392,9 @@ fn vm(shared: &mut Shared) -> Result<()> {
         .stderr(output)
         .spawn()
         .context("cannot start vm smoke")?;
-    println!("vm: left out: fair, which takes minutes (cargo xtask vm test --only fair)");
+    println!(
+        "vm: left out: fair, fuzz, stress-loads and soak, which take minutes (cargo xtask vm test --only fair)"
+    );
     let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,stall,forbidden";
     let beside =
         run_command(&mut vm_command(&["ab"])?).and(run_command(&mut vm_command(&["test", "--only", steps])?));

@@ -20,7 +20,7 @@ pub(crate) struct TestArgs {
     /// a thread of this machine.
     #[arg(long, value_name = "SMP")]
     smp: Option<String>,
-    /// Only this guest's steps: virtual-time, races, two-llcs or fair-groups.
+    /// Only this guest's steps: virtual-time, races, two-llcs, fair-groups, stress or soak.
     #[arg(long, value_name = "GUEST")]
     guest: Option<String>,
     /// Only these steps.
@@ -35,6 +35,15 @@ pub(crate) struct TestArgs {
     /// Length of a measurement of the step `fair`, in the guest's time.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 4000)]
     fair_ms: u64,
+    /// Length of the step `fuzz`.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    fuzz_s: u64,
+    /// Loads and unloads of the step `stress-loads`.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    stress_loads: u64,
+    /// Length of the step `soak`, in the guest's time.
+    #[arg(long, value_name = "HOURS", default_value_t = 1)]
+    soak_h: u64,
     /// Give up after SECONDS of wall time.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
@@ -111,7 +120,37 @@ const KINDS: &[Kind] = &[
         bounds: "",
         steps: &["fair"],
     },
+    Kind {
+        what: "stress",
+        accel: Accel::Multi,
+        smp: "2",
+        policy: "wakelab",
+        kernel_arguments: "",
+        bounds: "",
+        steps: &["fuzz", "stress-loads"],
+    },
+    Kind {
+        what: "soak",
+        accel: Accel::Icount { shift: 0 },
+        smp: "2",
+        policy: "wakelab",
+        kernel_arguments: TICKS_APART,
+        bounds: "",
+        steps: &["soak"],
+    },
 ];
+
+/// The steps under stress-ng.
+const STRESSED: [&str; 2] = ["fuzz", "stress-loads"];
+
+/// What vm/test.sh sources: bounds and lengths.
+fn bounds(kind: &Kind, args: &TestArgs) -> String {
+    let TestArgs { fair_ms, fuzz_s, stress_loads, soak_h, .. } = args;
+    format!(
+        "{}fair_ms={fair_ms}\nfuzz_s={fuzz_s}\nstress_loads={stress_loads}\nsoak_h={soak_h}\n",
+        kind.bounds
+    )
+}
 
 /// `cargo xtask vm test`.
 pub(crate) fn run(args: &TestArgs) -> Result<()> {
@@ -128,6 +167,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     // perl is there for one system call that no program of the guest makes.
     let perl = command::find_program(&["perl"]).context("no perl (perl-base)")?;
     let programs = vec![build_loader()?, build_guest_work()?, perl];
+    let stress = command::find_program(&["stress-ng"]);
     println!("test: programs after {} s", start.elapsed().as_secs());
 
     let start = Instant::now();
@@ -138,6 +178,10 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
         if names.is_empty() || args.guest.as_ref().is_some_and(|guest| guest != kind.what) {
             continue;
         }
+        let mut programs = programs.clone();
+        if names.iter().any(|name| STRESSED.contains(name)) {
+            programs.push(stress.clone().context("no stress-ng (stress-ng)")?);
+        }
         let policy = args.policy.as_deref().unwrap_or(kind.policy);
         let accel =
             if args.icount && kind.accel == Accel::Multi { Accel::Icount { shift: 0 } } else { kind.accel };
@@ -147,12 +191,12 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
             accel,
             memory: "1G",
             kernel_arguments: kind.kernel_arguments,
-            programs: programs.clone(),
+            programs,
             init: "test.sh",
             files: vec![
                 ("steps", names.join("\n") + "\n"),
                 ("policy", format!("{policy}\n")),
-                ("bounds", format!("{}fair_ms={}\n", kind.bounds, args.fair_ms)),
+                ("bounds", bounds(kind, args)),
             ],
             limit: Duration::from_secs(args.limit),
         };
