@@ -307,7 +307,7 @@ impl Messages {
         let writes = match flows.all[flow].queue {
             Queue::Socket(_) if by.is_none() => None,
             // The event of a call comes at its end, so after the wait.
-            Queue::Socket(_) => next_of(&calls.writers, wakeup.wakee, after),
+            Queue::Socket(_) => calls.ends_write(wakeup.wakee, after),
             Queue::Channel(_) => calls.in_write(wakeup.wakee, wakeup.blocked),
         };
         let Some(writes) = writes.filter(|&writes| to[writes] == Some(flow)) else { return false };
@@ -387,6 +387,14 @@ impl Calls {
     fn reads(&self, task: TaskIndex, position: Position) -> impl Iterator<Item = usize> {
         let most = if self.pollers.contains(&task) { READS_MAX } else { 1 };
         after(&self.readers, task, position).iter().take(most).map(|&(_, index)| index)
+    }
+
+    /// The call that wrote and in which a task was at `position`, if it ends there: the task reads nothing before. One
+    /// that was woken by what its peer read, and then reads a question and answers it, did not wait in that answer.
+    fn ends_write(&self, task: TaskIndex, position: Position) -> Option<usize> {
+        let &(end, writes) = after(&self.writers, task, position).first()?;
+        let reads = after(&self.readers, task, position).first();
+        reads.is_none_or(|&(read, _)| read > end).then_some(writes)
     }
 
     /// The call that began to write and in which a task was at `position`, unless it has read since then.
