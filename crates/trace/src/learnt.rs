@@ -103,6 +103,8 @@ pub struct Learnt {
     pub leaving_ns: Vec<u64>,
     /// The CPU time of parents before a fork, since they were switched in or forked before.
     pub before_forks_ns: Vec<u64>,
+    /// CPU times of tasks from their switch-in to an exec.
+    pub before_execs_ns: Vec<u64>,
     /// The CPU time of tasks that exit, since they were switched in last.
     pub before_exits_ns: Vec<u64>,
     /// What `wakelab record` measured.
@@ -415,14 +417,15 @@ impl Learnt {
         }
     }
 
-    /// Bounds what forks and exits cost.
+    /// Bounds what forks, execs and exits cost.
     fn bound_forks(&self, machine: &mut Machine, recording: &str) {
-        let Costs { fork_ns, exit_ns, .. } = &mut machine.costs;
-        let both = [
+        let Costs { fork_ns, exec_ns, exit_ns, .. } = &mut machine.costs;
+        let all = [
             ("fork_ns", fork_ns, &self.before_forks_ns, "parents' CPU times before forks"),
+            ("exec_ns", exec_ns, &self.before_execs_ns, "runs of tasks before an exec"),
             ("exit_ns", exit_ns, &self.before_exits_ns, "last runs of tasks that exited"),
         ];
-        for (key, cost_ns, samples_ns, what) in both {
+        for (key, cost_ns, samples_ns, what) in all {
             let enough = samples_ns.len() >= FEWEST;
             let bound_ns = quantile(samples_ns.iter().copied(), 10).filter(|ns| enough && ns < cost_ns);
             let Some(bound_ns) = bound_ns else { continue };

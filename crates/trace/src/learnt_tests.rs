@@ -66,12 +66,19 @@ fn an_interrupt_goes_on_after_its_wake_up() {
 fn forks_cost_no_more_than_there_was() {
     let base = Machine::preset("smp-2").unwrap();
     let of = |before_forks_ns: Vec<u64>| {
-        let learnt = Learnt { before_forks_ns, before_exits_ns: vec![u64::MAX; 40], ..Learnt::default() };
+        let learnt = Learnt {
+            before_forks_ns,
+            before_execs_ns: vec![25_000; 40],
+            before_exits_ns: vec![u64::MAX; 40],
+            ..Learnt::default()
+        };
         learnt.machine(&base, "r").costs
     };
     assert!(base.costs.fork_ns > 8_000, "the example's machine");
     let most = [vec![8_000; 5], vec![9_000; 35]].concat();
     assert_eq!(of(most.clone()).fork_ns, 8_000);
+    assert!(base.costs.exec_ns > 25_000, "the example's machine");
+    assert_eq!(of(most.clone()).exec_ns, 25_000);
     assert_eq!(of(most).exit_ns, base.costs.exit_ns, "there was more than that");
     assert_eq!(of(vec![8_000; FEWEST - 1]).fork_ns, base.costs.fork_ns, "too few");
 }

@@ -44,6 +44,17 @@ impl Model {
         self.learnt.before_forks_ns.push(cpu_ns.saturating_sub(since_ns));
     }
 
+    /// Learns from an exec by the current task how long it can have taken at most since the task was switched in: the
+    /// parent that waits for it is woken on the way, and may preempt it.
+    fn learn_exec(&mut self, cpu: u32) {
+        let OnCpu::Task(index) = self.cpu(cpu).on else { return };
+        let now_ns = self.now_ns;
+        let task = self.task(index);
+        task.charge_until(now_ns);
+        let before_ns = task.cpu_ns.saturating_sub(task.burst_cpu_ns);
+        self.learnt.before_execs_ns.push(before_ns);
+    }
+
     /// Reads a cgroup_attach_task: of a whole process, or of one thread that is not its first.
     pub(super) fn moved(&mut self, tid: u32, hierarchy: i64, path: &str) {
         let Some(group) = self.groups.moved_to(hierarchy, path).filter(|_| self.ids != Ids::Foreign) else {
@@ -108,6 +119,7 @@ impl Model {
 
     /// Reads a sched_process_exec of the current task.
     pub(super) fn exec(&mut self, cpu: u32, tid: u32) {
+        self.learn_exec(cpu);
         self.charge_call(cpu, |recorded| recorded.costs.exec_ns);
         if let Cause::Task(waker) = self.cause(cpu, Context::Task, None)
             && self.tasks[waker.task as usize].tid == tid
