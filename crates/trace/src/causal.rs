@@ -308,6 +308,7 @@ impl Model {
                     What::Exec { tid } => self.exec(event.cpu, tid),
                     What::Exit => self.charge_exit(event.cpu),
                     What::Tick => self.ticks_seen = true,
+                    What::Yield => self.yields(event),
                     What::DataReady { .. }
                     | What::Sent { .. }
                     | What::Received { .. }

@@ -173,6 +173,7 @@ impl EventSource for Reader {
                 file.store.error(byte, &format!("{name} with {expected}"), "a record that has something else")
             })?,
             "irq_vectors" if name == "local_timer_entry" => What::Tick,
+            _ if lttng_name == "syscall_entry_sched_yield" => What::Yield,
             _ => What::Other,
         };
         if let What::Switch { next, .. } = what {

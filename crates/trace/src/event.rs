@@ -285,6 +285,8 @@ pub enum What<'a> {
         /// The number of bytes.
         bytes: u64,
     },
+    /// The current task gives up its CPU, but could go on (sched_yield).
+    Yield,
     /// The interrupt of the CPU's own timer begins (x86), so ticks were recorded.
     Tick,
     /// An event that says nothing about waiting. Its time and its current task still count.

@@ -282,6 +282,7 @@ fn event<'a>(order: &mut Order, lines: &Lines<'_>, head: &Head<'a>) -> Result<Ev
             fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?
         }
         "irq_vectors" if head.name == "local_timer_entry" => What::Tick,
+        "syscalls" if head.name == "sys_enter_sched_yield" => What::Yield,
         "cgroup" if head.name == "cgroup_attach_task" => fields::moved(head.fields)
             .ok_or_else(|| expected(lines, "cgroup_attach_task with dst_root= dst_path= pid="))?,
         _ => What::Other,

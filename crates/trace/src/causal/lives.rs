@@ -131,6 +131,14 @@ impl Model {
         }
     }
 
+    /// Reads a call of sched_yield by the current task.
+    pub(super) fn yields(&mut self, event: &Event<'_>) {
+        if let Cause::Task(Waker { task, work_units, position }) = self.cause(event.cpu, event.context, None)
+        {
+            self.task(task).steps.push(Step { position, at_units: work_units, op: Op::Yield });
+        }
+    }
+
     /// Returns the task of this id. One that has exited without a later fork of that id is a gap, and another one
     /// begins.
     pub(super) fn living(&mut self, name: &TaskName<'_>) -> Option<TaskIndex> {

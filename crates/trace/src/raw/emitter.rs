@@ -194,6 +194,7 @@ impl Emitter {
                 })?
             }
             "irq_vectors" if name == "local_timer_entry" => What::Tick,
+            "syscalls" if name == "sys_enter_sched_yield" => What::Yield,
             _ => What::Other,
         };
         let said = Said {
