@@ -15,8 +15,8 @@ pub enum Group {
     Irq,
     /// Messages over sockets, those that wake nobody included.
     Flow,
-    /// Calls of sched_yield, which look like preemptions otherwise; no reader uses them yet. While they are recorded,
-    /// every system call of the machine takes the kernel's slow path.
+    /// Calls of sched_yield, which look like preemptions otherwise. While they are recorded, every system call of the
+    /// machine takes the kernel's slow path.
     Yield,
     /// Messages over pipes and eventfds: calls that read, write, open, copy and close descriptors. They are turned into
     /// lines about messages alone, but all such calls of the machine are recorded, those on files and sockets included.

@@ -60,6 +60,17 @@ fn preemption_is_no_wait() {
     assert_eq!(recording.workload.tasks[1].start_ns, 0, "it waited for a CPU since the beginning");
 }
 
+/// t1 yields to t2 once, and once to nobody.
+#[test]
+fn a_yield_is_where_it_was_called() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).event(0, 10, 1, "syscalls:sys_enter_sched_yield", "");
+    script.switch(0, 11, 1, "R", 2).switch(0, 15, 2, "S", 1);
+    script.event(0, 35, 1, "syscalls:sys_enter_sched_yield", "").switch(0, 40, 1, "X", 0);
+    let recording = script.explained();
+    assert_eq!(program(&recording, "t1"), [compute(10), Op::Yield, compute(21), Op::Yield, compute(5)]);
+}
+
 #[test]
 fn a_wake_from_an_idle_cpu_is_a_sleep() {
     let mut script = Script::default();

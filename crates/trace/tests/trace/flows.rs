@@ -87,6 +87,45 @@ fn a_client_asks_nothing_before_its_birth() {
     execute(&recording.workload).expect("no task waits for ever");
 }
 
+/// A client (t1) and a server (t2) share a CPU. A round takes 20: the client asks after 9 and works for 10, the server
+/// answers after 8 and works for 10. In most rounds both sleep. In some the server wakes its client and does not sleep,
+/// because the client preempts it; the next question wakes nobody. In the last three the server preempts the client at
+/// 10, and answers before the client could wait.
+#[test]
+fn an_answer_before_its_client_could_wait_is_given() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1);
+    let mut begin_ns = 0;
+    let mut server_sleeps = true;
+    let rounds = [(10, "S", "S"), (8, "S", "R"), (2, "S", "S"), (3, "R", "S"), (1, "S", "S")];
+    for (times, client_state, server_state) in rounds {
+        for _ in 0..times {
+            if server_sleeps {
+                script.waking(0, begin_ns + 9, 1, 2);
+            }
+            script.switch(0, begin_ns + 10, 1, client_state, 2);
+            if client_state == "S" {
+                script.waking(0, begin_ns + 18, 2, 1);
+            }
+            script.switch(0, begin_ns + 20, 2, server_state, 1);
+            server_sleeps = server_state == "S";
+            begin_ns += 20;
+        }
+    }
+    script.switch(0, begin_ns + 1, 1, "X", 2).switch(0, begin_ns + 2, 2, "X", 0);
+    let recording = script.read();
+    let flows = &recording.explained.flows;
+    assert_eq!((flows[&FlowKind::Request].added, flows[&FlowKind::Response].added), (8, 3), "{flows:?}");
+    let tasks = &recording.workload.tasks;
+    let client = tasks.iter().find(|task| task.name == "t1").expect("the client");
+    let server = tasks.iter().find(|task| task.name == "t2").expect("the server");
+    // Of 24 rounds, the last but one is the last with an answer that was not seen. Each has one wait and one answer.
+    let count = |task: &Task, fits: fn(&Op) -> bool| task.program.iter().filter(|op| fits(op)).count();
+    assert_eq!(count(client, |op| matches!(op, Op::Wait { .. })), 24);
+    assert_eq!(count(server, |op| matches!(op, Op::Signal { .. })), 24);
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
 /// A producer (t1) wakes a consumer (t2) ROUNDS times, each time with one item of 10 for which the consumer works for
 /// 8. Then it works on for 40 after the last wake-up, and the consumer works for 40 before it waits.
 fn fed(rounds: u64) -> Recording {

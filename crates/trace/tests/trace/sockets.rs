@@ -200,6 +200,22 @@ fn a_wait_for_room_makes_a_limit() {
     assert!(!waits("t1") && !waits("t2"), "both waits are part of calls");
 }
 
+/// As above, but what woke t1 is a question, which it reads before it sends again.
+#[test]
+fn who_reads_before_it_writes_did_not_wait_for_room() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 2, "S", 0);
+    script.send(0, 10, 1, CLIENT, 5, Some(2)).switch(1, 12, 0, "R", 2);
+    script.send(0, 20, 1, CLIENT, 5, None).send(0, 30, 1, CLIENT, 5, None).switch(0, 40, 1, "S", 0);
+    script.receive(1, 50, 2, SERVER, 5).waking(1, 60, 2, 1).receive(1, 61, 2, SERVER, 5);
+    script.switch(0, 62, 0, "R", 1).receive(0, 65, 1, CLIENT, 9).send(0, 70, 1, CLIENT, 5, None);
+    script.receive(1, 80, 2, SERVER, 5).receive(1, 90, 2, SERVER, 5);
+    script.switch(0, 95, 1, "X", 0).switch(1, 95, 2, "X", 0);
+    let recording = script.read();
+    assert!(recording.workload.channels.iter().all(|channel| !channel.elastic), "no limit");
+    assert!(program(&recording, "t1").iter().any(|op| matches!(op, Op::Wait { .. })), "it was woken");
+}
+
 #[test]
 fn a_connection_that_was_handed_over_has_a_channel_for_each_reader() {
     // t2 reads the first message, t3 (on CPU 1 after it) the second.
