@@ -333,9 +333,9 @@ run_reload() {
 
 # The loader is killed while it loads, at moments spread over the time that one load takes, and once it schedules.
 # stress SECONDS: stress-ng changes affinities and scheduling classes of its tasks as fast as it can, forks and switches. Its end tells
-# whether its workers ended as they should. A real-time worker may have a CPU for the part of a second that the kernel leaves to others.
+# whether its workers ended as they should. Only one of them becomes a real-time task: more would leave nothing of two CPUs to the loader.
 stress() {
-    stress-ng --affinity 4 --affinity-rand --schedpolicy 4 --fork 2 --switch 2 --timeout "${1}s" --metrics-brief > /tmp/stress.out 2>&1
+    stress-ng --affinity 4 --affinity-rand --schedpolicy 1 --fork 2 --switch 2 --timeout "${1}s" --metrics-brief > /tmp/stress.out 2>&1
 }
 
 # What stress-ng says of each kind of worker: operations in seconds.
