@@ -349,3 +349,14 @@ mod tests {
         }
     }
 }
+
+/// The format of machines.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MachineFormat {
+    /// Tables for people
+    Text,
+    /// JSON, as docs/schema describes it
+    Json,
+    /// A machine file, to copy and change
+    Toml,
+}

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `wakelab machines`: the machines, one of them with its topology and costs, how its estimates affect a result, or what
-//! is measured of it.
+//! `wakelab machines`: the machines, one of them with its topology and costs, how its estimates affect a result, or
+//! what is measured of it.
 
 use std::fmt::Write;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use wakelab_machine::printable_lines;
 use wakelab_report::list;
 
-use crate::args::Format;
+use crate::args::{Format, MachineFormat};
 use crate::error::bad_input;
 use crate::measure::{self, MeasureArgs};
 use crate::sensitivity::{self, SensitivityArgs};
@@ -38,17 +38,6 @@ pub(crate) struct MachinesArgs {
     measured: MeasureArgs,
     #[command(flatten, next_help_heading = "With --sensitivity")]
     of_sensitivity: SensitivityArgs,
-}
-
-/// The format of machines.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MachineFormat {
-    /// Tables for people
-    Text,
-    /// JSON, as docs/schema describes it
-    Json,
-    /// A machine file, to copy and change
-    Toml,
 }
 
 /// Prints machines, one machine, or its sensitivity.

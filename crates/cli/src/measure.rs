@@ -10,8 +10,8 @@ use wakelab_machine::{Machine, cpu_list, presets};
 use wakelab_measure::{Figures, MeasureError, Progress, core_to_core, machine_file, measure, wult};
 use wakelab_report::{list, measured_text};
 
+use crate::args::MachineFormat;
 use crate::error::bad_input;
-use crate::machines::MachineFormat;
 use crate::progress::Bar;
 use crate::{input, print};
 

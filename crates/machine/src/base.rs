@@ -138,7 +138,7 @@ fn from_file(name: &str, origin: &Origin<'_>, span: &Range<usize>) -> Result<Mac
     let Some(from) = &origin.path else {
         return Err(Located::new(
             span.clone(),
-            format!("`base` is the path `{name}` in a text that is no file of its own"),
+            format!("`base` is the path `{name}` in a text that is not read from a file"),
             "the name of a preset",
         ));
     };

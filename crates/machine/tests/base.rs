@@ -56,7 +56,7 @@ fn bases_that_do_not_fit() {
     assert!(error.ends_with(", host, or the path of a .toml file"), "{error}");
     assert_eq!(
         refused("cores_per_llc = 4", "base = \"other.toml\""),
-        "m.toml:6: `base` is the path `other.toml` in a text that is no file of its own; expected the name of a preset"
+        "m.toml:6: `base` is the path `other.toml` in a text that is not read from a file; expected the name of a preset"
     );
     assert_eq!(
         refused("llcs_per_node = 2\ncores_per_llc = 4", "base = \"smp-8\"").replace("m.toml:7", "m.toml:6"),

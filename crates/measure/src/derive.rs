@@ -27,12 +27,52 @@ use crate::spread::Spread;
 /// The figures of these samples; others are the base's.
 pub(crate) fn figures(plan: &Plan, samples: Samples, sizes: Sizes, base: &Costs) -> Figures {
     let mut figures = Figures { missing: plan.missing.clone(), ..Figures::default() };
-    let spread = |quantity: &str| Spread::of(samples.values.get(quantity)?.clone());
-    let by_distance = |key: &str| -> Vec<(Distance, Spread)> {
-        Distance::ALL.into_iter().filter_map(|d| Some((d, spread(&format!("{key}.{}", d.name()))?))).collect()
-    };
-    let estimate = |value: u64| Spread::known(value / 2, value, 2 * value);
+    let samples = &samples;
+    sizes_of_caches(sizes, &mut figures);
+    let lines = lines(samples, &mut figures);
+    switches(samples, base, &mut figures);
+    loopback(samples, &mut figures);
+    let at_sender = estimate(base.ipi_send_ns).plus(estimate(base.ipi_handle_ns));
+    let flights = flights(samples, &lines, at_sender, &mut figures);
+    let flight = flights.iter().find(|(d, _)| Some(*d) == plan.idle_distance).map(|(_, flight)| *flight);
+    let hand_over = samples.spread("futex_handover_ns.cpu").zip(samples.spread("futex_ns"));
+    let path = hand_over.map(|(handover, call)| {
+        handover.less(call).plus(at_sender).plus(flight.unwrap_or(Spread::known(0, 0, 0)))
+    });
+    idle_states(plan, samples, path, &mut figures);
+    figures.speeds = (1..).map_while(|busy| samples.spread(&format!("smt_speed.{busy}"))).collect();
+    memory(samples, &mut figures);
+    for (quantity, how) in [
+        ("futex_handover_ns", "futex hand-over, one way, both CPUs idle otherwise"),
+        ("pipe_handover_ns", "pipe hand-over between threads, one way"),
+        ("process_handover_ns", "pipe hand-over to a process, one way"),
+        ("interrupt_round_trip_ns", "membarrier with a thread there, less that alone"),
+    ] {
+        for (distance, spread) in samples.by_distance(quantity) {
+            figures.beside(format!("{quantity}.{}", distance.name()), spread, how);
+        }
+    }
+    figures
+}
 
+impl Samples {
+    fn spread(&self, quantity: &str) -> Option<Spread> {
+        Spread::of(self.values.get(quantity)?.clone())
+    }
+
+    /// A table by distance, nearest first.
+    fn by_distance(&self, key: &str) -> Vec<(Distance, Spread)> {
+        let part = |d: Distance| Some((d, self.spread(&format!("{key}.{}", d.name()))?));
+        Distance::ALL.into_iter().filter_map(part).collect()
+    }
+}
+
+/// A figure of the base.
+fn estimate(value: u64) -> Spread {
+    Spread::known(value / 2, value, 2 * value)
+}
+
+fn sizes_of_caches(sizes: Sizes, figures: &mut Figures) {
     for (key, size) in [
         ("line_bytes", sizes.line_bytes),
         ("core_cache_bytes", sizes.core_bytes),
@@ -42,93 +82,75 @@ pub(crate) fn figures(plan: &Plan, samples: Samples, sizes: Sizes, base: &Costs)
             figures.number(key, Spread::known(size, size, size), "sysfs");
         }
     }
-    let lines = rising(by_distance("line_transfer_ps"));
+}
+
+/// Lines that go between CPUs, which are returned, and updates of the own.
+fn lines(samples: &Samples, figures: &mut Figures) -> Vec<(Distance, Spread)> {
+    let lines = rising(samples.by_distance("line_transfer_ps"));
     for (distance, line) in &lines {
-        figures.part(
-            "line_transfer_ps",
-            distance.name(),
-            *line,
-            "half of a round trip by compare-and-exchange, batches of 1,000 on pairs of CPUs",
-        );
+        let how = "half of a round trip by compare-and-exchange, batches of 1,000 on pairs of CPUs";
+        figures.part("line_transfer_ps", distance.name(), *line, how);
     }
-    if let Some(update) = spread("atomic_ps") {
+    if let Some(update) = samples.spread("atomic_ps") {
         figures.number("atomic_ps", update, "fetch-and-add on the CPU's own line, batches of 10,000");
     }
-    let call = spread("futex_ns");
-    if let Some(call) = call {
-        figures.number("futex_ns", call, "a futex call that finds nobody, batches of 1,000");
+    lines
+}
+
+fn loopback(samples: &Samples, figures: &mut Figures) {
+    let Some(short) = samples.spread("send_ns.1") else { return };
+    let how = "a send of 1 byte over loopback TCP to a receiver that does not wait";
+    figures.number("loopback_ns", short, how);
+    if let Some(long) = samples.spread(&format!("send_ns.{LONG_BYTES}")) {
+        let each = long.less(short).times(1000, LONG_BYTES - 1);
+        figures.number("loopback_ps_per_byte", each, "the same of 16 KiB, less that of 1 byte");
     }
-    let wakeup = spread("wake_call_ns").zip(call).map(|(wake, call)| wake.less(call));
-    let handover = spread("futex_handover_ns.cpu");
-    if let (Some(wakeup), Some(call), Some(handover)) = (wakeup, call, handover) {
-        let process = spread("process_handover_ns.cpu").zip(spread("pipe_handover_ns.cpu"));
-        switches(handover, wakeup, call, process, estimate(base.sleep_ns), &mut figures);
-    }
-    let short = spread("send_ns.1");
-    if let Some(short) = short {
-        figures.number(
-            "loopback_ns",
-            short,
-            "a send of 1 byte over loopback TCP to a receiver that does not wait",
-        );
-        if let Some(long) = spread(&format!("send_ns.{LONG_BYTES}")) {
-            let each = long.less(short).times(1000, LONG_BYTES - 1);
-            figures.number("loopback_ps_per_byte", each, "the same of 16 KiB, less that of 1 byte");
-        }
-    }
-    let at_sender = estimate(base.ipi_send_ns).plus(estimate(base.ipi_handle_ns));
-    let flights = by_distance("interrupt_round_trip_ns").into_iter().map(|(distance, trip)| {
+}
+
+/// Interrupts on their way, which are returned. `at_sender`: what the base has of sending and handling one.
+fn flights(
+    samples: &Samples,
+    lines: &[(Distance, Spread)],
+    at_sender: Spread,
+    figures: &mut Figures,
+) -> Vec<(Distance, Spread)> {
+    let flights = samples.by_distance("interrupt_round_trip_ns").into_iter().map(|(distance, trip)| {
         let back = lines.iter().find(|(d, _)| *d == distance).map(|(_, line)| line.times(1, 1000));
         (distance, trip.less(at_sender.plus(back.unwrap_or(Spread::known(0, 0, 0)))))
     });
     let flights = rising(flights.collect());
     for (distance, flight) in &flights {
-        let how = "membarrier with a thread there, less that alone, the base's ipi_send_ns and ipi_handle_ns, and a line";
+        let how = "membarrier with a thread there, less that alone, the base's ipi_send_ns and ipi_handle_ns, and \
+                   a line";
         figures.part("ipi_flight_ns", distance.name(), *flight, how);
     }
-    let flight = flights.iter().find(|(d, _)| Some(*d) == plan.idle_distance).map(|(_, flight)| *flight);
-    let path = handover.zip(call).map(|(handover, call)| {
-        handover.less(call).plus(at_sender).plus(flight.unwrap_or(Spread::known(0, 0, 0)))
-    });
-    idle_states(plan, &samples, path, &mut figures);
-    figures.speeds = (1..).map_while(|busy| spread(&format!("smt_speed.{busy}"))).collect();
+    flights
+}
+
+fn memory(samples: &Samples, figures: &mut Figures) {
     for limit in ["core", "cluster", "llc", "node", "machine"] {
-        if let Some(copied) = spread(&format!("bandwidth_mb_per_s.{limit}")) {
+        if let Some(copied) = samples.spread(&format!("bandwidth_mb_per_s.{limit}")) {
             let how = "copies of arrays larger than the caches, a thread a core, reads and writes";
             figures.part("bandwidth_mb_per_s", limit, copied.at_least(1), how);
         }
     }
     let mut most = 100;
-    for (distance, percent) in by_distance("remote_bandwidth_percent") {
+    for (distance, percent) in samples.by_distance("remote_bandwidth_percent") {
         let Spread { low, median, high, samples } = percent;
         let percent = Spread { low: low.min(most), median: median.min(most), high: high.min(most), samples };
         most = percent.median;
         let how = "copies in another node's memory beside those in the own";
         figures.part("remote_bandwidth_percent", distance.name(), percent, how);
     }
-    for (quantity, how) in [
-        ("futex_handover_ns", "futex hand-over, one way, both CPUs idle otherwise"),
-        ("pipe_handover_ns", "pipe hand-over between threads, one way"),
-        ("process_handover_ns", "pipe hand-over to a process, one way"),
-        ("interrupt_round_trip_ns", "membarrier with a thread there, less that alone"),
-    ] {
-        for (distance, spread) in by_distance(quantity) {
-            figures.beside(format!("{quantity}.{}", distance.name()), spread, how);
-        }
-    }
-    figures
 }
 
-/// Wake-ups and switches, from a hand-over on one CPU and its parts. `process`: a pipe's hand-over to a process, and to a
-/// thread.
-fn switches(
-    handover: Spread,
-    wakeup: Spread,
-    call: Spread,
-    process: Option<(Spread, Spread)>,
-    sleep: Spread,
-    figures: &mut Figures,
-) {
+/// System calls, wake-ups and switches, from a hand-over on one CPU and its parts.
+fn switches(samples: &Samples, base: &Costs, figures: &mut Figures) {
+    let Some(call) = samples.spread("futex_ns") else { return };
+    figures.number("futex_ns", call, "a futex call that finds nobody, batches of 1,000");
+    let parts = samples.spread("wake_call_ns").zip(samples.spread("futex_handover_ns.cpu"));
+    let Some((wake, handover)) = parts else { return };
+    let wakeup = wake.less(call);
     let known = call.plus(call).plus(wakeup);
     if known.median >= handover.median {
         figures.missing(format!(
@@ -140,12 +162,13 @@ fn switches(
     }
     let how = "a futex call that wakes a thread on its own CPU, 16 in a row, less futex_ns";
     figures.number("wakeup_ns", wakeup, how);
-    let switch = handover.less(known).less(sleep);
+    let switch = handover.less(known).less(estimate(base.sleep_ns));
     figures.number(
         "switch_thread_ns",
         switch,
         "a futex hand-over on one CPU, less two of futex_ns and wakeup_ns",
     );
+    let process = samples.spread("process_handover_ns.cpu").zip(samples.spread("pipe_handover_ns.cpu"));
     if let Some((process, thread)) = process {
         let switch = switch.plus(process.less(thread)).at_least(switch.median);
         let how =

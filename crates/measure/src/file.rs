@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The machine file: the topology, the base, and each measured figure with its source and its range. Quantities that are
-//! no figures are comments.
+//! The machine file: the topology, the base, and each measured figure with its source and its range. Quantities that
+//! are no figures are comments.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

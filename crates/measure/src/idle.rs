@@ -15,7 +15,7 @@ use crate::futexes::wait_while;
 use crate::pin;
 use crate::timing::ns;
 
-/// The governor's state that polls: no state of its own beside others, because the kernel leaves it soon.
+/// The governor's state that polls. It does not count beside others, because the kernel leaves it soon.
 const POLL: &str = "POLL";
 /// Sleeps before those that count, from which the governor learns.
 const FIRST: usize = 10;

@@ -42,7 +42,7 @@ const SYSFS: &str = "/sys";
 
 /// Is told how far the measurement has come.
 pub trait Progress {
-    /// It has so many steps of about equal time.
+    /// It has this number of steps of about equal time.
     fn begin(&self, steps: usize);
     /// A step is done.
     fn step_done(&self);

@@ -208,7 +208,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Several copies, each with arrays of its own, because the places of pages differ.
+    /// Several copies, each with new arrays, because the places of pages differ.
     fn copied(&self, cpus: &[u32], homes: &[u32], time: Duration) -> io::Result<Vec<u64>> {
         let bytes = throughput::array_bytes(self.caches_bytes, cpus.len(), time);
         (0..3).map(|_| throughput::copied_mb_per_s(cpus, homes, bytes, time / 3)).collect()

@@ -16,7 +16,7 @@ pub(crate) struct Sizes {
     pub(crate) line_bytes: Option<u64>,
 }
 
-/// The caches of a CPU whose core has so many threads. The last level is the LLC's; a core has its part of a level
+/// The caches of a CPU whose core has `threads` threads. The last level is the LLC's; a core has its part of a level
 /// before that, if cores share it.
 pub(crate) fn sizes(root: &Path, cpu: u32, threads: usize) -> Sizes {
     let mut levels: BTreeMap<u32, (u64, u64)> = BTreeMap::new();

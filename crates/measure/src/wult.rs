@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads wult's `datapoints.csv`: a row for each wake-up from an idle state by a timer's interrupt. `WakeLatency` is the
-//! time from the interrupt until the CPU executes again, `SilentTime` how long it slept before, both in microseconds,
-//! and `ReqCState` the state that the kernel asked for. Other columns are ignored.
+//! Reads wult's `datapoints.csv`: a row for each wake-up from an idle state by a timer's interrupt. `WakeLatency` is
+//! the time from the interrupt until the CPU executes again, `SilentTime` how long it slept before, both in
+//! microseconds, and `ReqCState` the state that the kernel asked for. Other columns are ignored.
 //!
-//! Where the kernel enters a state with interrupts on, the handler runs first, so that `IntrLatency`, if it is there, is
-//! the shorter of the two: the shorter one counts.
+//! Where the kernel enters a state with interrupts on, the handler runs first, so that `IntrLatency`, if it is there,
+//! is the shorter of the two: the shorter one counts.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const MOST_US: f64 = 1_000_000.0;
 /// A state of fewer datapoints is not one that the kernel chose on purpose.
 const LEAST: usize = 3;
 const COLUMNS: &str = "wult's columns WakeLatency, SilentTime and ReqCState";
-/// Polls, and is no state of its own beside others.
+/// Polls, and does not count beside other states.
 const POLL: &str = "POLL";
 
 /// The idle states of the text as figures.

@@ -465,7 +465,7 @@ fn what_cannot_be_compared() {
     assert!(matches!(Comparison::new(&scenarios, &names(), &nothing), Err(ReportError::Empty)));
 }
 
-/// A matrix of core-to-core-latency of so many CPUs, all 40 ns apart.
+/// A matrix of core-to-core-latency of `cpus` CPUs, all 40 ns apart.
 fn lines(cpus: usize) -> String {
     let row = |row: usize| (0..cpus).map(|column| if column < row { "40" } else { "" }).collect::<Vec<_>>();
     (0..cpus).map(|at| row(at).join(",") + "\n").collect()
