@@ -18,6 +18,9 @@ use crate::{
     Tick, Timer,
 };
 
+/// The length of a cache line.
+const LINE_BYTES: usize = 64;
+
 /// One instance of a policy on one machine, with the memory host's idle mask.
 ///
 /// Every method that takes a CPU panics if the machine does not have it.
@@ -26,6 +29,8 @@ pub struct Policy {
     state: NonNull<Instance>,
     /// What C has seen of the last call: a part of the instance.
     seen: NonNull<Seen>,
+    /// The block of memory in which the instance lies.
+    memory: NonNull<u8>,
     layout: Layout,
     params: Params,
     tables: Tables,
@@ -59,14 +64,19 @@ impl Policy {
         // SAFETY: the call only computes.
         let size =
             unsafe { ffi::wl_native_instance_size(tables.nr_cpus() as u32, params.nr_groups) } as usize;
-        let layout = Layout::from_size_align(size, 64).expect("an instance is a few megabytes");
+        // The instance begins at a cache line of this block. A block that is aligned to lines itself would be written
+        // as a whole to make it zero; an ordinary one of this size comes zeroed from the system, and only what is used
+        // of it is ever touched.
+        let layout = Layout::from_size_align(size + LINE_BYTES, 16).expect("an instance is a few megabytes");
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
-        let Some(state) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        // SAFETY: less than a line's length, by which the block is longer than the instance.
+        let state = unsafe { memory.add(memory.align_offset(LINE_BYTES)) };
         // SAFETY: the call only computes an address.
         let seen = unsafe { ffi::wl_native_seen(state.as_ptr().cast()) };
         let seen = NonNull::new(seen.cast_mut()).expect("a part of the instance");
-        let policy = Policy { state: state.cast(), seen, layout, params, tables };
+        let policy = Policy { state: state.cast(), seen, memory, layout, params, tables };
         // SAFETY: the memory is initialised (zero) and of this size, and there is no other reference to it.
         let bytes = unsafe { slice::from_raw_parts_mut(state.as_ptr(), size) };
         policy.tables.write_image(&params, MAX_CPUS, bytes)?;
@@ -176,12 +186,24 @@ impl Policy {
     /// # Panics
     /// If `this_cpu` does not exist. `prev_cpu` may be anything.
     pub fn select(&mut self, input: &SelectIn, wakee: &mut Task, waker: Option<&mut Task>) -> Decision {
+        let mut out = Decision::default();
+        self.select_to(input, wakee, waker, &mut out);
+        out
+    }
+
+    /// Like [`Policy::select`], with a place for the answer.
+    pub fn select_to(
+        &mut self,
+        input: &SelectIn,
+        wakee: &mut Task,
+        waker: Option<&mut Task>,
+        out: &mut Decision,
+    ) {
         self.check(input.this_cpu as u32);
         let waker = waker.map_or(null_mut(), |task| task as *mut Task);
-        let mut out = Decision::default();
+        *out = Decision::default();
         // SAFETY: all pointers are to live objects or null where C allows it.
-        unsafe { ffi::wl_native_select(self.raw(), input, wakee, waker, &mut out) };
-        out
+        unsafe { ffi::wl_native_select(self.raw(), input, wakee, waker, out) };
     }
 
     /// Reports how long the whole [`Policy::select`] on `cpu` took, for a decision with `scan_timed`.
@@ -205,22 +227,31 @@ impl Policy {
         why: EnqueueWhy,
         now_ns: u64,
     ) -> Enqueue {
-        self.check(cpu);
-        self.check(this_cpu);
-        let input = EnqueueIn { cpu, why: why as u32, this_cpu, unused: 0, now_ns };
         let mut out = Enqueue::default();
-        // SAFETY: live objects.
-        unsafe { ffi::wl_native_enqueue(self.raw(), task, &input, &mut out) };
+        self.enqueue_to(&EnqueueIn { cpu, why: why as u32, this_cpu, unused: 0, now_ns }, task, &mut out);
         out
+    }
+
+    /// Like [`Policy::enqueue_from`], with a place for the answer.
+    pub fn enqueue_to(&mut self, input: &EnqueueIn, task: &mut Task, out: &mut Enqueue) {
+        self.check(input.cpu);
+        self.check(input.this_cpu);
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_enqueue(self.raw(), task, input, out) };
     }
 
     /// Asks what `cpu` should do next. Call it again after each pull, until the answer is not a pull.
     pub fn dispatch(&mut self, cpu: u32, now_ns: u64) -> Dispatch {
-        self.check(cpu);
         let mut out = Dispatch::default();
-        // SAFETY: live objects.
-        unsafe { ffi::wl_native_dispatch(self.raw(), cpu, now_ns, &mut out) };
+        self.dispatch_to(cpu, now_ns, &mut out);
         out
+    }
+
+    /// Like [`Policy::dispatch`], with a place for the answer.
+    pub fn dispatch_to(&mut self, cpu: u32, now_ns: u64, out: &mut Dispatch) {
+        self.check(cpu);
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_dispatch(self.raw(), cpu, now_ns, out) };
     }
 
     /// Asks, during the pull `dispatch` to `cpu`, whether this task may be moved. It is queued on `dispatch.cpu`.
@@ -470,6 +501,6 @@ impl Policy {
 impl Drop for Policy {
     fn drop(&mut self) {
         // SAFETY: allocated in with_groups() with this layout, and not used after this.
-        unsafe { dealloc(self.state.as_ptr().cast(), self.layout) };
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }
