@@ -103,7 +103,7 @@ WL_INLINE void wl_recount(struct wl_policy *p, struct wl_task *t, u32 weight, un
 		wl_wrote_cpu(p, was.cpu);
 	if (wl_is_queued(was.place))
 		wl_idle_dequeued(p, was.cpu);
-	if (now.place != WL_PLACE_NONE)
+	if (now.place != WL_PLACE_NONE && (moves || was.place == WL_PLACE_NONE))
 		wl_wrote_cpu(p, now.cpu);
 	if (now.place != WL_PLACE_NONE && wl_get(to->nr_queued) + wl_get(to->nr_running) > 1)
 		wl_mark_overloaded(p);

@@ -187,6 +187,13 @@ WL_INLINE u32 wl_lines_farthest(struct wl_policy *p, const u64 *set, u64 used)
 	const u64 *domain;
 	u64 rest, outside;
 
+	/* Most often there is one holder: a waker, or the CPU whose line it is. */
+	if (used && !(used & (used - 1))) {
+		word = __builtin_ctzll(used);
+		rest = set[word * l->nr_lines];
+		if (rest && !(rest & (rest - 1)))
+			return wl_distance_of(p, l->cpu, word * 64 + __builtin_ctzll(rest));
+	}
 	for (; level < nr_levels; level++) {
 		domain = wl_lines_domain(p, level, l->cpu);
 		outside = 0;
@@ -213,6 +220,8 @@ static __attribute__((noinline)) u32 wl_lines_take_from(struct wl_policy *p, u32
 	u32 from;
 
 	l->row[line] &= ~l->bit;
+	if (!l->row[line])
+		used &= ~(1ULL << l->word);
 	from = wl_lines_farthest(p, set, used);
 	for (; used; used &= used - 1)
 		set[__builtin_ctzll(used) * l->nr_lines] = 0;

@@ -101,20 +101,20 @@ WL_INLINE u64 wl_words_core(struct wl_policy *p, const struct wl_search *s, u32 
 	return cpus;
 }
 
-/* Reads the lines of all these CPUs of a word, and counts that. */
+/* Reads the lines of all these CPUs of a word, of which there are `nr`, and counts that. */
 WL_INLINE void wl_words_read(struct wl_policy *p, const struct wl_search *s, u32 word, u64 cpus,
-			     struct wl_decision *out)
+			     u32 nr, struct wl_decision *out)
 {
 	struct wl_lines *l = wl_lines_of(p);
 	u64 near = s->reader.far ? 0 : cpus & wl_words_core(p, s, word), far = cpus & ~near;
 	u32 cpu;
 
-	for (; near; near &= near - 1) {
+	for (; near; near &= near - 1, nr--) {
 		cpu = word * 64 + __builtin_ctzll(near);
 		wl_words_count(l, out, cpu == s->reader.cpu ? WL_DIST_CPU : WL_DIST_SMT, 1,
 			       wl_words_read_run(l, cpu, 1));
 	}
-	wl_words_count(l, out, s->reader.far ? s->reader.far : WL_DIST_LLC, wl_popcount(far),
+	wl_words_count(l, out, s->reader.far ? s->reader.far : WL_DIST_LLC, nr,
 		       wl_words_read_word(l, word, far));
 }
 
@@ -152,8 +152,9 @@ WL_INLINE int wl_words_visit(struct wl_policy *p, const struct wl_search *s, u32
 		nr = wl_popcount(cpus);
 		found = word * 64 + __builtin_ctzll(free);
 	}
-	out->lost_claims += wl_popcount(idle);
-	wl_words_read(p, s, word, cpus, out);
+	if (idle)
+		out->lost_claims += wl_popcount(idle);
+	wl_words_read(p, s, word, cpus, nr, out);
 	*left -= nr;
 	return found;
 }
