@@ -42,7 +42,11 @@ impl CoreCache {
             let (other, used_bytes) = self.sets[at - 1];
             at -= 1;
             if other == owner {
-                self.sets.remove(at);
+                // The sets used since come before it; nearly always there is one.
+                for later in at + 1..self.sets.len() {
+                    self.sets.swap(later - 1, later);
+                }
+                self.sets.pop();
                 break;
             }
             others_bytes += used_bytes;

@@ -228,6 +228,7 @@ impl Distances {
     ///
     /// # Panics
     /// If either CPU does not exist.
+    #[inline]
     pub fn between(&self, a: u32, b: u32) -> Distance {
         let (x, y) = (self.places[a as usize], self.places[b as usize]);
         let differs = |part: u32| (x ^ y) >> (16 * part) & 0xffff != 0;

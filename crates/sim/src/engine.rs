@@ -285,7 +285,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     #[inline(always)]
     fn finish_doing(&mut self, cpu: u32, doing: Doing) {
         match doing {
-            Doing::Idle => self.ledger.checker.fail(format!("CPU {cpu}: idling ended by itself")),
+            Doing::Idle => self.ledger.checker.fail(move || format!("CPU {cpu}: idling ended by itself")),
             Doing::IdleExit | Doing::Kernel => self.run_pending(cpu),
             Doing::Task => self.finish_segment(cpu),
             Doing::Select => self.finish_select(cpu),

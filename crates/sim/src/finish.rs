@@ -26,7 +26,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if self.ledger.observer.watches_activity()
             && let Some(what) = self.ledger.observer.check(&self.ledger.tally.wait_sums())
         {
-            self.ledger.checker.fail(what);
+            self.ledger.checker.fail(|| what);
         }
         if let Some(error) = self.error() {
             return Err(error);
@@ -46,9 +46,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             let runs = self.kernel.cpus[thread.cpu as usize].curr == number as u32;
             if !runs && record.sum_exec_ns != thread.cpu_time_ns {
                 let (policy_ns, host_ns) = (record.sum_exec_ns, thread.cpu_time_ns);
-                self.ledger.checker.fail(format!(
-                    "the policy charged task {number} {policy_ns} ns, it received {host_ns} ns"
-                ));
+                self.ledger.checker.fail(|| {
+                    format!("the policy charged task {number} {policy_ns} ns, it received {host_ns} ns")
+                });
             }
         }
     }

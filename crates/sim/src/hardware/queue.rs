@@ -66,6 +66,21 @@ impl Event {
         };
         what << 32 | u64::from(number)
     }
+
+    /// The event of this code; `None` for `NOTHING`.
+    #[inline(always)]
+    fn of(code: u64) -> Option<Event> {
+        let number = code as u32;
+        match code >> 32 {
+            0 => Some(Event::SegmentEnd(number)),
+            1 => Some(Event::Ipi(number)),
+            2 => Some(Event::Timer(number)),
+            3 => Some(Event::Tick(number)),
+            4 => Some(Event::PolicyTimer),
+            5 => Some(Event::QuotaTimer),
+            _ => None,
+        }
+    }
 }
 
 /// No event's code.
@@ -78,6 +93,13 @@ fn key(time_ns: u64, class: u64, number: u32) -> u64 {
 
 fn time_ns(key: u64) -> u64 {
     key >> (CLASS_BITS + NUMBER_BITS)
+}
+
+/// The time and the code of a CPU's entry: codes of its events begin with their class.
+#[inline(always)]
+fn at(key: u64) -> (u64, u64) {
+    let (class, number) = (key >> NUMBER_BITS & ((1 << CLASS_BITS) - 1), key & ((1 << NUMBER_BITS) - 1));
+    (time_ns(key), class << 32 | number)
 }
 
 /// The pending events of one CPU, or `NEVER`.
@@ -203,30 +225,21 @@ impl EventQueue {
             self.remove(self.fired);
         }
         let first = self.tree[1];
-        if first >= self.others {
-            return self.next_of_all();
-        }
-        let cpu = first as u32 & ((1 << NUMBER_BITS) - 1);
-        let event = match first >> NUMBER_BITS & ((1 << CLASS_BITS) - 1) {
-            SEGMENT_END => Event::SegmentEnd(cpu),
-            IPI => Event::Ipi(cpu),
-            _ => Event::Tick(cpu),
-        };
-        self.fired = event.code();
-        Some((time_ns(first), event))
+        let (time_ns, code) = if first < self.others { at(first) } else { self.next_of_all() };
+        self.fired = code;
+        Event::of(code).map(|event| (time_ns, event))
     }
 
-    /// The same if a timer is perhaps the next event. The policy's timer and the last CPU's tick may have the same key,
-    /// and the tick comes first.
+    /// The time and the code of the next event, if that is perhaps a timer. The policy's timer and the last CPU's tick
+    /// may have the same key, and the tick comes first.
     #[inline(never)]
-    fn next_of_all(&mut self) -> Option<(u64, Event)> {
+    fn next_of_all(&self) -> (u64, u64) {
         let first = self.tree[1];
         let timer = self.timers.first();
         let timer_key = self.timer_key();
         let kernel_timer = self.policy_timer.min(self.quota_timer);
         let (key, event) = if first < timer_key && first <= kernel_timer {
-            let cpu = first as u32 & ((1 << NUMBER_BITS) - 1);
-            (first, Event::Tick(cpu))
+            return at(first);
         } else if let Some((_, task)) = timer
             && timer_key < kernel_timer
         {
@@ -236,12 +249,7 @@ impl EventQueue {
         } else {
             (self.quota_timer, Event::QuotaTimer)
         };
-        if key == NEVER {
-            self.fired = NOTHING;
-            return None;
-        }
-        self.fired = event.code();
-        Some((time_ns(key), event))
+        (time_ns(key), if key == NEVER { NOTHING } else { event.code() })
     }
 
     fn timer_key(&self) -> u64 {

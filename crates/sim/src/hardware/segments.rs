@@ -94,16 +94,26 @@ impl Hardware<'_> {
     /// Starts the segment that was set, and sets its end. Inlined: with the queue, this is a fifth of a run.
     #[inline(always)]
     pub(crate) fn arm(&mut self, cpu: u32, checker: &mut Checker) {
-        let c = &self.cpus[cpu as usize];
-        let executes = c.doing != Doing::IdleExit;
-        // Otherwise the speed is already right: a sibling that starts or stops updates it.
-        if c.executing != executes {
-            self.set_executing(cpu, executes, checker);
-            self.cpus[cpu as usize].speed = if executes { self.speed(cpu) } else { UNITS as u32 };
-        }
         let c = &mut self.cpus[cpu as usize];
+        // Otherwise the speed is already right: a sibling that starts or stops updates it.
+        if c.executing == (c.doing == Doing::IdleExit) || c.kind == TimeKind::Memory || c.streams {
+            return self.arm_other(cpu, checker);
+        }
         c.since_ns = self.now_ns;
-        let (is_stream, remaining, speed) = (c.kind == TimeKind::Memory, c.remaining, c.speed);
+        let end_ns = self.now_ns + duration_ns(c.remaining, c.speed);
+        self.queue.set_segment_end(cpu, end_ns);
+    }
+
+    /// The same if the CPU starts or stops to execute or to stream.
+    #[inline(never)]
+    fn arm_other(&mut self, cpu: u32, checker: &mut Checker) {
+        let executes = self.cpus[cpu as usize].doing != Doing::IdleExit;
+        self.set_executing(cpu, executes, checker);
+        let speed = if executes { self.speed(cpu) } else { UNITS as u32 };
+        let c = &mut self.cpus[cpu as usize];
+        c.speed = speed;
+        c.since_ns = self.now_ns;
+        let (is_stream, remaining) = (c.kind == TimeKind::Memory, c.remaining);
         if is_stream || c.streams {
             self.arm_stream(cpu, checker);
         }

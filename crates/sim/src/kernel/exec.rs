@@ -23,10 +23,12 @@ use crate::time_use::TimeKind;
 impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Asks the policy where the current task, whose old program is gone, should continue.
     pub(crate) fn start_exec(&mut self, cpu: u32, task: u32) {
-        let (decision, cost, _) = self.select(cpu, task, WAKE_EXEC, NONE);
-        self.ledger.tally.decision(&decision, &cost.misses);
-        self.kernel.cpus[cpu as usize].wakeup = self.accept_decision(task, WAKE_EXEC, &decision);
-        let cost_ns = self.costs.select_ns + cost.transfers_ns + cost.updates_ns;
+        let answer_ns = self.select(cpu, task, WAKE_EXEC, NONE);
+        let decision = &self.kernel.cpus[cpu as usize].decision;
+        self.ledger.tally.decision(decision, self.kernel.host.misses());
+        let (chosen, claims) = (decision.cpu, decision.claimed != 0);
+        self.kernel.cpus[cpu as usize].wakeup = self.accept_decision(task, WAKE_EXEC, chosen, claims);
+        let cost_ns = self.costs.select_ns + answer_ns;
         self.hardware.cpus[cpu as usize].set(Doing::SelectExec, TimeKind::Select, cost_ns * UNITS);
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy's host: asks the policy, and returns each answer together with what it cost to find.
+//! The policy's host: asks the policy, and returns each answer together with what it cost to find. Answers to the
+//! questions of every wake-up and switch are written where they stay, because they are as large as a cache line or two.
 
 use wakelab_policy::{
-    Decision, Dispatch, Enqueue, EnqueueWhy, Move, Policy, Reads, Seen, SelectIn, Sleep, Tables, Task, Tick,
+    Decision, Dispatch, Enqueue, EnqueueIn, Move, Policy, Reads, Seen, SelectIn, Sleep, Tables, Task, Tick,
     Timer, Traits,
 };
 
@@ -49,24 +50,34 @@ impl<'a> Host<'a> {
         self.policy.params().traits()
     }
 
-    /// Asks where a task should run, and pays for the answer; also returns what each part of the search costs.
+    /// Asks where a task should run, and pays for the answer. Returns the nanoseconds of its reads, of the waits of its
+    /// writes, and of its updates.
     pub(crate) fn select(
         &mut self,
         input: &SelectIn,
         wakee: &mut Task,
         waker: Option<&mut Task>,
-    ) -> (Decision, Cost, SearchCost) {
-        let decision = self.policy.select(input, wakee, waker);
+        decision: &mut Decision,
+    ) -> u64 {
+        self.policy.select_to(input, wakee, waker, decision);
         let seen = self.policy.seen();
-        let search_cost = self.prices.search_cost(seen);
-        let cost = Self::updating(&mut self.prices, seen, input.this_cpu as u32, input.now_ns);
-        (decision, cost, search_cost)
+        let updates_ns = self.prices.updates_ns(seen, input.this_cpu as u32, input.now_ns);
+        self.prices.transfers_ns(seen) + updates_ns
     }
 
-    /// Like [`Host::select`], at no cost. Returns the reads that missed.
-    pub(crate) fn select_for_free(&mut self, input: &SelectIn, wakee: &mut Task) -> (Decision, Reads) {
-        let decision = self.policy.select(input, wakee, None);
-        (decision, self.policy.seen().misses)
+    /// What each part of the last [`Host::select`] costs.
+    pub(crate) fn search_cost(&self) -> SearchCost {
+        self.prices.search_cost(self.policy.seen())
+    }
+
+    /// The reads of the last call that missed.
+    pub(crate) fn misses(&self) -> &Reads {
+        &self.policy.seen().misses
+    }
+
+    /// Like [`Host::select`], at no cost.
+    pub(crate) fn select_for_free(&mut self, input: &SelectIn, wakee: &mut Task) -> Decision {
+        self.policy.select(input, wakee, None)
     }
 
     /// Reports that the whole [`Host::select`] on `cpu` took this long.
@@ -74,23 +85,17 @@ impl<'a> Host<'a> {
         self.policy.scan_took(cpu, decision, elapsed_ns);
     }
 
-    /// On `this_cpu`, the task joins the queue of `cpu`.
-    pub(crate) fn enqueue(
-        &mut self,
-        this_cpu: u32,
-        task: &mut Task,
-        cpu: u32,
-        why: EnqueueWhy,
-        now_ns: u64,
-    ) -> (Enqueue, Cost) {
-        let answer = self.policy.enqueue_from(this_cpu, task, cpu, why, now_ns);
-        (answer, self.reading())
+    /// A task joins a queue. Returns the nanoseconds of the policy's reads and of the waits of its writes.
+    pub(crate) fn enqueue(&mut self, input: &EnqueueIn, task: &mut Task, answer: &mut Enqueue) -> u64 {
+        self.policy.enqueue_to(input, task, answer);
+        self.prices.transfers_ns(self.policy.seen())
     }
 
-    /// Asks what `cpu` runs next: its own queue's tasks, or others to pull first.
-    pub(crate) fn dispatch(&mut self, cpu: u32, now_ns: u64) -> (Dispatch, Cost) {
-        let answer = self.policy.dispatch(cpu, now_ns);
-        (answer, self.reading())
+    /// Asks what `cpu` runs next: its own queue's tasks, or others to pull first. Returns nanoseconds as
+    /// [`Host::enqueue`] does.
+    pub(crate) fn dispatch(&mut self, cpu: u32, now_ns: u64, answer: &mut Dispatch) -> u64 {
+        self.policy.dispatch_to(cpu, now_ns, answer);
+        self.prices.transfers_ns(self.policy.seen())
     }
 
     /// Asks whether a task may be pulled to `cpu`. Also returns the nanoseconds that the policy's writes waited.

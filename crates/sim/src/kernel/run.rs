@@ -10,7 +10,7 @@ use crate::ids::{NONE, UNITS};
 use crate::kernel::cpu::Todo;
 use crate::kernel::thread::Life;
 use crate::observer::Observer;
-use crate::programs::next::{Here, Next, SpinEnd, Wakees};
+use crate::programs::next::{Here, Next, SpinEnd, Wakee, Wakees};
 use crate::time_use::TimeKind;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
@@ -81,23 +81,28 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Handles the end of the current task's segment.
+    #[inline(always)]
     pub(crate) fn finish_segment(&mut self, cpu: u32) {
-        let curr = self.kernel.cpus[cpu as usize].curr;
-        let thread = &mut self.kernel.threads[curr as usize];
-        if self.hardware.cpus[cpu as usize].kind == TimeKind::CacheRefill {
+        let k = &mut self.kernel.cpus[cpu as usize];
+        let thread = &mut self.kernel.threads[k.curr as usize];
+        let was_refill = self.hardware.cpus[cpu as usize].kind == TimeKind::CacheRefill;
+        if was_refill {
             thread.refill = 0;
         } else {
-            thread.left.units = std::mem::take(&mut self.kernel.cpus[cpu as usize].held_back);
+            thread.left.units = std::mem::take(&mut k.held_back);
         }
-        if self.kernel.cpus[cpu as usize].need_resched {
+        if k.need_resched {
             self.run_pending(cpu);
-        } else {
+        } else if was_refill || thread.left.units > 0 {
             self.resume(cpu);
+        } else {
+            let curr = k.curr;
+            self.advance(cpu, curr);
         }
     }
 
     /// Executes operations until one takes time, waits, or wakes another task.
-    #[inline(always)]
+    #[inline(never)]
     fn advance(&mut self, cpu: u32, task: u32) {
         self.last_task = task;
         let here = Here { cpu, task, now_ns: self.hardware.now_ns };
@@ -133,6 +138,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Carries out a step of a kind that is rare. Returns whether the task continues at once.
+    #[inline(never)]
     fn carry_out(&mut self, here: Here, next: Next) -> bool {
         let Here { cpu, task, now_ns } = here;
         match next {
@@ -207,6 +213,12 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     #[inline(always)]
     fn wake_all(&mut self, cpu: u32, wakees: Wakees) {
         let todo = &mut self.kernel.cpus[cpu as usize].todo;
+        // What run_pending() would begin with.
+        if let &[Wakee { task, flags }] = wakees.as_slice()
+            && todo.is_empty()
+        {
+            return self.start_wakeup(cpu, task, flags);
+        }
         for wakee in wakees.as_slice() {
             todo.push_back(Todo::Wake(wakee.task, wakee.flags));
         }

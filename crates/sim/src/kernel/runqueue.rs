@@ -88,7 +88,9 @@ impl RunQueue {
 
     /// Takes out the task at this position; `limited`: it has an affinity mask.
     pub(crate) fn remove(&mut self, at: usize, limited: bool) {
-        if self.queued.remove(at).is_some() {
+        // Nearly always the first.
+        let removed = if at == 0 { self.queued.pop_front() } else { self.queued.remove(at) };
+        if removed.is_some() {
             self.unlimited -= u32::from(!limited);
         }
     }

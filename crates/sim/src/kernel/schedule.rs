@@ -52,6 +52,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// The current task waits for something, or has exited; the CPU needs another one.
+    #[inline(never)]
     pub(crate) fn block(&mut self, cpu: u32, life: Life) {
         if self.kernel.delays && life == Life::Blocked && self.sleep_queued(cpu) {
             return self.pick_after_block(cpu);
@@ -124,11 +125,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// Asks the policy what to run; `doing` says for what purpose.
     pub(crate) fn ask_dispatch(&mut self, cpu: u32, doing: Doing) {
-        let (answer, cost) = self.kernel.host.dispatch(cpu, self.hardware.now_ns);
-        self.ledger.tally.dispatch(&answer, &cost.misses);
+        let answer = &mut self.kernel.cpus[cpu as usize].dispatch;
+        let transfers_ns = self.kernel.host.dispatch(cpu, self.hardware.now_ns, answer);
+        self.ledger.tally.dispatch(answer, self.kernel.host.misses());
         let fixed_ns = if answer.why() == BalanceWhy::None { 0 } else { self.costs.balance_ns };
-        let cost_ns = fixed_ns + cost.transfers_ns;
-        self.kernel.cpus[cpu as usize].dispatch = answer;
+        let cost_ns = fixed_ns + transfers_ns;
         self.hardware.cpus[cpu as usize].set(doing, TimeKind::Balance, cost_ns * UNITS);
     }
 
@@ -146,7 +147,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 c.add_tail(TimeKind::RunqueueLock, wait);
                 return;
             }
-            self.ledger.checker.fail(format!("the policy pulls for ever on CPU {cpu}"));
+            self.ledger.checker.fail(move || format!("the policy pulls for ever on CPU {cpu}"));
         }
         self.push(cpu);
         if doing == Doing::Balance {
@@ -176,7 +177,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let from = dispatch.cpu as u32;
         if from as usize >= self.kernel.cpus.len() || from == cpu {
             let named = dispatch.cpu;
-            self.ledger.checker.fail(format!("the policy pulls from CPU {named} to CPU {cpu}"));
+            self.ledger.checker.fail(move || format!("the policy pulls from CPU {named} to CPU {cpu}"));
             return (0, 0);
         }
         let wait = self.lock_runqueue(cpu, from);

@@ -17,15 +17,13 @@
 //!
 //! A CPU that was notified and has not rescheduled yet is not notified again.
 
-use wakelab_policy::{Decision, EnqueueWhy, Reason, SelectIn, WAKE_FORK};
+use wakelab_policy::{Decision, Enqueue, EnqueueIn, EnqueueWhy, Reason, SelectIn, WAKE_FORK};
 
 use crate::engine::Engine;
 use crate::hardware::cpu::Doing;
 use crate::ids::{NONE, UNITS};
 use crate::kernel::cpu::{Todo, Wakeup};
-use crate::kernel::host::Cost;
 use crate::kernel::thread::Life;
-use crate::ledger::search::SearchCost;
 use crate::observer::Observer;
 use crate::time_use::TimeKind;
 
@@ -42,10 +40,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             None => {
                 let input = self.select_input(this_cpu, task, WAKE_FORK);
                 let record = &mut self.kernel.records[task as usize];
-                let (decision, misses) = self.kernel.host.select_for_free(&input, record);
-                self.ledger.tally.decision(&decision, &misses);
+                // Not the CPU's own: that may be in the middle of another decision.
+                let decision = self.kernel.host.select_for_free(&input, record);
+                self.ledger.tally.decision(&decision, self.kernel.host.misses());
                 self.ledger.observer.decision(now_ns, this_cpu, task, &decision);
-                self.accept_decision(task, WAKE_FORK, &decision)
+                self.accept_decision(task, WAKE_FORK, decision.cpu, decision.claimed != 0)
             }
         };
         self.enqueue(None, task, wakeup.cpu, EnqueueWhy::Fork);
@@ -53,6 +52,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     }
 
     /// Wakes `wakee` from `cpu`, whose current task, if any, is the waker.
+    #[inline(never)]
     pub(crate) fn start_wakeup(&mut self, cpu: u32, wakee: u32, flags: u32) {
         let is_fork = flags & WAKE_FORK != 0;
         let now_ns = self.hardware.now_ns;
@@ -91,15 +91,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// Begins the select segment of a wake-up, or begins it again.
     fn start_select(&mut self, cpu: u32, wakee: u32, flags: u32, waker: u32) {
-        let (decision, cost, search_cost) = self.select(cpu, wakee, flags, waker);
-        let wakeup = self.accept_decision(wakee, flags, &decision);
+        let answer_ns = self.select(cpu, wakee, flags, waker);
         let k = &mut self.kernel.cpus[cpu as usize];
-        k.wakeup = wakeup;
-        k.decision = decision;
-        k.select_misses = cost.misses;
-        k.search_cost = search_cost;
+        k.select_misses = *self.kernel.host.misses();
+        k.search_cost = self.kernel.host.search_cost();
         k.select_since_ns = self.hardware.now_ns;
-        let cost_ns = self.costs.select_ns + cost.transfers_ns + cost.updates_ns;
+        let (chosen, claims) = (k.decision.cpu, k.decision.claimed != 0);
+        self.kernel.cpus[cpu as usize].wakeup = self.accept_decision(wakee, flags, chosen, claims);
+        let cost_ns = self.costs.select_ns + answer_ns;
         self.hardware.cpus[cpu as usize].set(Doing::Select, TimeKind::Select, cost_ns * UNITS);
     }
 
@@ -135,43 +134,38 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// Asks the policy where the wakee should run.
-    pub(crate) fn select(
-        &mut self,
-        this_cpu: u32,
-        wakee: u32,
-        flags: u32,
-        waker: u32,
-    ) -> (Decision, Cost, SearchCost) {
+    /// Asks the policy where the wakee should run: the CPU's `decision`. Returns the nanoseconds that the answer takes.
+    pub(crate) fn select(&mut self, this_cpu: u32, wakee: u32, flags: u32, waker: u32) -> u64 {
         let input = self.select_input(this_cpu, wakee, flags);
         let kernel = &mut self.kernel;
-        let answer = if waker == NONE {
-            kernel.host.select(&input, &mut kernel.records[wakee as usize], None)
+        let decision = &mut kernel.cpus[this_cpu as usize].decision;
+        let answer_ns = if waker == NONE {
+            kernel.host.select(&input, &mut kernel.records[wakee as usize], None, decision)
         } else {
             let [wakee, waker] = kernel
                 .records
                 .get_disjoint_mut([wakee as usize, waker as usize])
                 .expect("a task that runs does not wake itself");
-            kernel.host.select(&input, wakee, Some(waker))
+            kernel.host.select(&input, wakee, Some(waker), decision)
         };
-        self.ledger.observer.decision(input.now_ns, this_cpu, wakee, &answer.0);
-        answer
+        self.ledger.observer.decision(input.now_ns, this_cpu, wakee, decision);
+        answer_ns
     }
 
-    /// Turns a decision into a wake-up, and notes its claim. A CPU that the task may not use fails the run.
-    pub(crate) fn accept_decision(&mut self, wakee: u32, flags: u32, decision: &Decision) -> Wakeup {
-        let mut cpu = decision.cpu as u32;
+    /// Turns a decision for the CPU `chosen` into a wake-up, and notes whether it claims that CPU. A CPU that the task
+    /// may not use fails the run.
+    pub(crate) fn accept_decision(&mut self, wakee: u32, flags: u32, chosen: i32, claims: bool) -> Wakeup {
+        let mut cpu = chosen as u32;
         if cpu as usize >= self.kernel.cpus.len() || !self.is_allowed(wakee, cpu) {
-            self.ledger.checker.fail(format!(
-                "the policy placed task {wakee} on CPU {}, where it is not allowed",
-                decision.cpu
-            ));
+            let what =
+                move || format!("the policy placed task {wakee} on CPU {chosen}, where it is not allowed");
+            self.ledger.checker.fail(what);
             cpu = self.kernel.threads[wakee as usize].cpu;
         }
-        let claimed = decision.claimed != 0 && self.kernel.claims;
+        let claimed = claims && self.kernel.claims;
         if claimed {
             self.begin_claim(cpu);
-        } else if decision.claimed != 0 {
+        } else if claims {
             self.kernel.host.set_idle_mask(cpu, true);
         }
         Wakeup { wakee, flags, cpu, claimed }
@@ -310,13 +304,17 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     ) -> (u32, u64) {
         let now_ns = self.hardware.now_ns;
         let record = &mut self.kernel.records[task as usize];
-        let (answer, cost) = self.kernel.host.enqueue(sender.unwrap_or(cpu), record, cpu, why, now_ns);
+        let this_cpu = sender.unwrap_or(cpu);
+        let input = EnqueueIn { cpu, why: why as u32, this_cpu, unused: 0, now_ns };
+        let mut answer = Enqueue::default();
+        let transfers_ns = self.kernel.host.enqueue(&input, record, &mut answer);
         let mut target = answer.cpu as u32;
         if target as usize >= self.kernel.cpus.len() {
-            self.ledger.checker.fail(format!("the policy queued task {task} on CPU {}", answer.cpu));
+            let named = answer.cpu;
+            self.ledger.checker.fail(move || format!("the policy queued task {task} on CPU {named}"));
             target = cpu;
         }
-        self.ledger.tally.enqueue(&answer.reads, &cost.misses);
+        self.ledger.tally.enqueue(&answer.reads, self.kernel.host.misses());
         let t = &mut self.kernel.threads[task as usize];
         t.slice_ns = answer.slice_ns;
         self.kernel.runqueues[target as usize].insert(answer.key, task, t.limited);
@@ -330,7 +328,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.ledger.observer.enqueue(now_ns, target, task, why);
         let preempts = self.preempts(target, task, answer.preempt());
         self.resched_curr(sender, target, preempts);
-        (target, cost.transfers_ns)
+        (target, transfers_ns)
     }
 
     /// Makes `target` reschedule if it idles, or if its task must give way.

@@ -125,16 +125,20 @@ impl Checker {
         self.failure.as_ref()
     }
 
+    /// Something is wrong. `what` says it in words, from copies of what it names: a value whose address is taken would
+    /// go through memory on the way that finds nothing wrong, too.
     #[cold]
-    pub(crate) fn fail(&mut self, what: String) {
-        self.failure.get_or_insert((self.now_ns, what));
+    #[inline(never)]
+    pub(crate) fn fail(&mut self, what: impl FnOnce() -> String) {
+        self.failure.get_or_insert_with(|| (self.now_ns, what()));
     }
 
     /// The clock is now at `now_ns`; checks the patience of one more CPU.
     #[inline]
     pub(crate) fn clock(&mut self, now_ns: u64) {
         if now_ns < self.now_ns {
-            self.fail(format!("time went back from {} to {now_ns} ns", self.now_ns));
+            let before_ns = self.now_ns;
+            self.fail(move || format!("time went back from {before_ns} to {now_ns} ns"));
         }
         self.now_ns = now_ns;
         self.events += 1;
@@ -146,7 +150,9 @@ impl Checker {
     fn check_patience(&mut self, cpu: usize) {
         let since_ns = self.cpus[cpu].stalled_since_ns;
         if self.now_ns.saturating_sub(since_ns) > self.patience_ns {
-            self.fail(format!("CPU {cpu} idles since {since_ns} ns with work in its queue: a kick was lost"));
+            self.fail(move || {
+                format!("CPU {cpu} idles since {since_ns} ns with work in its queue: a kick was lost")
+            });
         }
     }
 
@@ -155,7 +161,7 @@ impl Checker {
         let books = &mut self.cpus[cpu as usize];
         let expected = std::mem::replace(&mut books.accounted_ns, to_ns);
         if expected != from_ns || to_ns != self.now_ns {
-            self.fail(format!(
+            self.fail(move || format!(
                 "CPU {cpu}: time accounted from {from_ns} to {to_ns} ns, it was accounted to {expected} ns"
             ));
         }
@@ -176,7 +182,7 @@ impl Checker {
         match self.tasks[task as usize] {
             Place::OnItsWay => {}
             Place::Running(from) => self.cpus[from as usize].running = false,
-            other => self.fail(format!("task {task} is queued on CPU {cpu}, but it was {other:?}")),
+            other => self.fail(move || format!("task {task} is queued on CPU {cpu}, but it was {other:?}")),
         }
         self.tasks[task as usize] = Place::Queued(cpu);
         self.cpus[cpu as usize].queued += 1;
@@ -196,12 +202,12 @@ impl Checker {
     pub(crate) fn run(&mut self, task: u32, cpu: u32, allowed: bool) {
         self.move_task(task, Place::Queued(cpu), Place::Running(cpu));
         if !allowed {
-            self.fail(format!("task {task} runs on CPU {cpu}, where it is not allowed"));
+            self.fail(move || format!("task {task} runs on CPU {cpu}, where it is not allowed"));
         }
         let books = &mut self.cpus[cpu as usize];
         books.queued = books.queued.saturating_sub(1);
         if std::mem::replace(&mut books.running, true) {
-            self.fail(format!("task {task} runs on CPU {cpu} beside another task"));
+            self.fail(move || format!("task {task} runs on CPU {cpu} beside another task"));
         }
     }
 
@@ -222,7 +228,7 @@ impl Checker {
                 self.cpus[cpu as usize].queued -= 1;
                 self.suspect(cpu);
             }
-            other => self.fail(format!("task {task} is parked, but it was {other:?}")),
+            other => self.fail(move || format!("task {task} is parked, but it was {other:?}")),
         }
     }
 
@@ -239,7 +245,9 @@ impl Checker {
             self.move_task(task, Place::Delayed(cpu), Place::Away);
         } else if self.tasks[task as usize] != Place::OnItsWay {
             let place = self.tasks[task as usize];
-            self.fail(format!("task {task} is woken in the queue of CPU {cpu}, but it was {place:?}"));
+            self.fail(move || {
+                format!("task {task} is woken in the queue of CPU {cpu}, but it was {place:?}")
+            });
         }
     }
 
@@ -248,7 +256,7 @@ impl Checker {
         let books = &mut self.cpus[cpu as usize];
         books.idle = idle;
         if idle && books.running {
-            self.fail(format!("CPU {cpu} idles while a task runs there"));
+            self.fail(move || format!("CPU {cpu} idles while a task runs there"));
         }
         self.suspect(cpu);
     }
@@ -262,7 +270,7 @@ impl Checker {
     pub(crate) fn kick_arrived(&mut self, cpu: u32) {
         match self.cpus[cpu as usize].kicks.checked_sub(1) {
             Some(kicks) => self.cpus[cpu as usize].kicks = kicks,
-            None => self.fail(format!("CPU {cpu} got a kick that was not sent")),
+            None => self.fail(move || format!("CPU {cpu} got a kick that was not sent")),
         }
         self.suspect(cpu);
     }
@@ -281,25 +289,30 @@ impl Checker {
     /// Where the policy counts the task: 0 nowhere, 1 in the queue of `cpu`, 2 running on `cpu`, 3 asleep in its queue
     /// (enum wl_task_place).
     pub(crate) fn policy_counts(&mut self, task: u32, place: u32, cpu: i32) {
-        let counted = match place {
-            0 => Place::Away,
-            1 => Place::Queued(cpu as u32),
-            3 => Place::Delayed(cpu as u32),
-            _ => Place::Running(cpu as u32),
+        let cpu = cpu as u32;
+        let agrees = match self.tasks[task as usize] {
+            Place::Away | Place::Exited => place == 0,
+            Place::OnItsWay => false,
+            Place::Queued(at) => place == 1 && at == cpu,
+            Place::Running(at) => place == 2 && at == cpu,
+            Place::Delayed(at) => place == 3 && at == cpu,
         };
-        let place = match self.tasks[task as usize] {
-            Place::Exited => Place::Away,
-            other => other,
-        };
-        if counted != place {
-            self.fail(format!("the policy counts task {task} as {counted:?}, it is {place:?}"));
+        if !agrees {
+            let counted = match place {
+                0 => Place::Away,
+                1 => Place::Queued(cpu),
+                3 => Place::Delayed(cpu),
+                _ => Place::Running(cpu),
+            };
+            let place = self.tasks[task as usize];
+            self.fail(move || format!("the policy counts task {task} as {counted:?}, it is {place:?}"));
         }
     }
 
     fn move_task(&mut self, task: u32, from: Place, to: Place) {
         let place = std::mem::replace(&mut self.tasks[task as usize], to);
         if place != from {
-            self.fail(format!("task {task} goes from {from:?} to {to:?}, but it was {place:?}"));
+            self.fail(move || format!("task {task} goes from {from:?} to {to:?}, but it was {place:?}"));
         }
     }
 
@@ -336,9 +349,11 @@ impl Checker {
         let alone = books.idle && books.kicks == 0;
         if alone && stalled {
             let queued = books.queued;
-            self.fail(format!("CPU {cpu} idles with {queued} tasks in its queue, and no kick is on its way"));
+            self.fail(move || {
+                format!("CPU {cpu} idles with {queued} tasks in its queue, and no kick is on its way")
+            });
         } else if alone && books.claims == 0 && !idle_bit(cpu) {
-            self.fail(format!("CPU {cpu} idles, but its idle bit is not set: a claim leaked"));
+            self.fail(move || format!("CPU {cpu} idles, but its idle bit is not set: a claim leaked"));
         }
     }
 
@@ -350,13 +365,14 @@ impl Checker {
             self.check_patience(cpu);
             let accounted_ns = self.cpus[cpu].accounted_ns;
             if accounted_ns != end_ns {
-                self.fail(format!(
-                    "CPU {cpu}: time accounted to {accounted_ns} ns, the run ended at {end_ns} ns"
-                ));
+                self.fail(move || {
+                    format!("CPU {cpu}: time accounted to {accounted_ns} ns, the run ended at {end_ns} ns")
+                });
             }
         }
         if finished && self.runnable > 0 {
-            self.fail(format!("the run is over and {} tasks are still runnable", self.runnable));
+            let runnable = self.runnable;
+            self.fail(move || format!("the run is over and {runnable} tasks are still runnable"));
         }
     }
 }

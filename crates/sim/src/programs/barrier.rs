@@ -48,7 +48,7 @@ impl Programs<'_> {
             }
             Stage::Wake => {
                 let wakees = b.released.drain(..).map(|task| Wakee::new(task, false)).collect();
-                self.done(here.task);
+                self.pass(here.task);
                 Next::wake(wakees)
             }
             Stage::End | Stage::Taken | Stage::Asleep => self.done(here.task),

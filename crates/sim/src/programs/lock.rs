@@ -109,7 +109,7 @@ impl Programs<'_> {
             Stage::Released => self.enter_futex(here.task, Stage::Wake),
             _ => {
                 let sleeper = self.locks[lock as usize].sleepers.pop_front();
-                self.done(here.task);
+                self.pass(here.task);
                 Next::wake(sleeper.into_iter().map(|task| Wakee::new(task, false)).collect())
             }
         }

@@ -37,7 +37,7 @@ impl Programs<'_> {
         let channel = &mut self.channels[channel as usize];
         let (sync, reader, writer) = (channel.sync(), channel.reader_to_wake(), channel.writer_to_wake());
         self.stop_polling(reader);
-        self.done(here.task);
+        self.pass(here.task);
         Next::wake_two(reader, writer, sync)
     }
 
@@ -72,10 +72,10 @@ impl Programs<'_> {
             if writer.is_some() && queue.wakes_other_writers() {
                 let all = writer.into_iter().chain(queue.other_writers());
                 let wakees = all.map(|task| Wakee::new(task, sync)).collect();
-                self.done(here.task);
+                self.pass(here.task);
                 return Next::Wake(wakees);
             }
-            self.done(here.task);
+            self.pass(here.task);
             return Next::wake_two(writer, None, sync);
         }
         let Some(message) = queue.take(here.cpu) else {

@@ -71,20 +71,36 @@ impl<'a> Programs<'a> {
         }
     }
 
-    /// Executes the operation at the task's program counter, or one stage of it. It is inlined into its only caller,
-    /// together with the operations on messages, so that its result never goes through memory.
+    /// Executes the operation at the task's program counter, or one stage of it. What tasks do most is inlined into the
+    /// only caller, together with the operations on messages, so that its result never goes through memory. The rest is
+    /// not, because what it needs would then be prepared at each step.
     #[inline(always)]
     pub(crate) fn step(&mut self, here: Here) -> Next {
         let task = here.task;
         let t = &self.tasks[task as usize];
-        let Some(&op) = t.program.get(t.pc as usize) else {
+        // In place: an operation is five words, of which most arms need one or two.
+        match t.program.get(t.pc as usize) {
+            Some(&Op::Compute { work_ns, spread_percent }) => self.compute(task, work_ns, spread_percent),
+            Some(&Op::Send { channel, bytes, work_ns }) => self.send(here, channel, bytes, work_ns),
+            Some(&Op::Recv { channel, work_ns }) => self.receive(here, channel, work_ns),
+            Some(&Op::LoopEnd) => self.end_loop(task),
+            Some(&Op::Count { units }) => self.done_with(task, Next::Count { units }),
+            _ => self.step_rarer(here),
+        }
+    }
+
+    /// The same for all other operations, and after the last one.
+    #[inline(never)]
+    fn step_rarer(&mut self, here: Here) -> Next {
+        let task = here.task;
+        let Some(&op) = self.op(task) else {
             let is_cut_off = self.workload.tasks[task as usize].cut_off;
             return if is_cut_off { Next::Gone } else { self.exit(here) };
         };
         match op {
-            Op::Compute { work_ns, spread_percent } => self.compute(task, work_ns, spread_percent),
-            Op::Send { channel, bytes, work_ns } => self.send(here, channel, bytes, work_ns),
-            Op::Recv { channel, work_ns } => self.receive(here, channel, work_ns),
+            Op::Compute { .. } | Op::Send { .. } | Op::Recv { .. } | Op::LoopEnd | Op::Count { .. } => {
+                unreachable!("step() executes these")
+            }
             Op::Poll { first, count, work_ns } => self.poll(task, first..first + count, work_ns),
             Op::WhenReady { channel } => self.when_ready(task, channel),
             Op::Sleep { delay_ns, .. } => self.sleep(task, Some(here.now_ns + delay_ns)),
@@ -102,14 +118,12 @@ impl<'a> Programs<'a> {
             Op::WaitGate { gate } => self.wait_at_gate(task, gate),
             Op::LoopBegin { times } => self.begin_loop(task, times),
             Op::LoopShared { barrier, times } => self.loop_shared(here, barrier, times),
-            Op::LoopEnd => self.end_loop(task),
             Op::Yield => {
                 self.tasks[task as usize].pc += 1;
                 Next::Yield
             }
             Op::MarkBegin => self.done_with(task, Next::MarkBegin),
             Op::MarkEnd => self.done_with(task, Next::MarkEnd),
-            Op::Count { units } => self.done_with(task, Next::Count { units }),
             Op::SetShares { group, shares } => self.done_with(task, Next::SetShares { group, shares }),
             Op::MoveTo { group } => self.done_with(task, Next::MoveTo { group }),
             Op::BeginExit => self.begin_exit(task),
@@ -190,16 +204,22 @@ impl<'a> Programs<'a> {
     /// The operation is done.
     #[inline(always)]
     fn done(&mut self, task: u32) -> Next {
+        self.pass(task);
+        Next::Continue
+    }
+
+    /// The task stands at the next operation.
+    #[inline(always)]
+    fn pass(&mut self, task: u32) {
         let t = &mut self.tasks[task as usize];
         t.pc += 1;
         (t.stage, t.leaving) = (Stage::Begin, false);
-        Next::Continue
     }
 
     /// The operation is done, and the task does `next`.
     #[inline(always)]
     fn done_with(&mut self, task: u32, next: Next) -> Next {
-        self.done(task);
+        self.pass(task);
         next
     }
 }

@@ -17,7 +17,7 @@ impl Programs<'_> {
             if let Signal::Awaited(waiter) = before {
                 wakees.push(Wakee::new(waiter, sync));
             }
-            self.done(task);
+            self.pass(task);
         }
         Next::wake(wakees)
     }
@@ -43,7 +43,7 @@ impl Programs<'_> {
         let gate = &mut self.gates[gate as usize];
         gate.open = true;
         let waiting = std::mem::take(&mut gate.waiting);
-        self.done(task);
+        self.pass(task);
         Next::wake(waiting.into_iter().map(|task| Wakee::new(task, false)).collect())
     }
 
