@@ -16,26 +16,26 @@ struct Flag {
 const FLAGS: [Flag; 3] = [
     // From 6.14 on. Without it, the kernel queues a task that cannot migrate itself, and tells nobody.
     Flag { name: "SCX_OPS_ENQ_MIGRATION_DISABLED", of_nodes: false },
-    // From 6.15 on: wake-ups go to a CPU of another cache by a list, and not by the lock of its run queue, as in Linux's own
-    // scheduler; and a task that is still being switched out is not asked about, but queued where it was.
+    // From 6.15 on: wake-ups go to a CPU of another cache by a list, and not by the lock of its run queue, as in
+    // Linux's own scheduler; and a task that is still being switched out is not asked about, but queued where it was.
     Flag { name: "SCX_OPS_ALLOW_QUEUED_WAKEUP", of_nodes: false },
     // From 6.15 on: the mask of idle CPUs, which each claim writes, is one for each node and not one for the machine.
     Flag { name: "SCX_OPS_BUILTIN_IDLE_PER_NODE", of_nodes: true },
 ];
 
-/// Returns the flags that this kernel has, on a machine of so many nodes; `value` is the kernel's value of a flag.
+/// Returns the flags that this kernel has, on a machine of N nodes; `value` is the kernel's value of a flag.
 fn flags_of(nodes: usize, value: impl Fn(&str) -> Option<u64>) -> u64 {
     let wanted = FLAGS.iter().filter(|flag| nodes > 1 || !flag.of_nodes);
     wanted.filter_map(|flag| value(flag.name)).fold(0, |all, flag| all | flag)
 }
 
-/// Returns the flags of `sched_ext_ops` that this kernel has and that are of use on a machine of so many nodes.
+/// Returns the flags of `sched_ext_ops` that this kernel has and that are of use on a machine of N nodes.
 pub(crate) fn flags(nodes: usize) -> u64 {
     flags_of(nodes, |name| compat::read_enum("scx_ops_flags", name).ok())
 }
 
-/// Has this kernel a hook? If that cannot be read, the load will say so. `cpu_release` is deprecated since 6.19; where it
-/// has gone, a task that a real-time task displaces waits until the timer of taken.bpf.h, a tick later at most.
+/// Has this kernel a hook? If that cannot be read, the load will say so. `cpu_release` is deprecated since 6.19; where
+/// it has gone, a task that a real-time task displaces waits until the timer of taken.bpf.h, a tick later at most.
 pub(crate) fn has_hook(name: &str) -> bool {
     compat::struct_has_field("sched_ext_ops", name).unwrap_or(true)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernels with known mistakes in sched_ext that this scheduler meets: what the loader says when it starts on one.
 //!
-//! Versions of the long-term series 6.12 are from its change logs, as Debian's package linux-source-6.12 lists them; those
-//! of the stale dispatch are what a review of this scheduler found (the source of 6.12.117 has the fix). In other series
-//! older than the fix, a kernel may have the mistake; distributions may also have fixed it in theirs.
+//! Versions of the long-term series 6.12 are from its change logs, as Debian's package linux-source-6.12 lists them;
+//! those of the stale dispatch are what a review of this scheduler found (the source of 6.12.117 has the fix). In other
+//! series older than the fix, a kernel may have the mistake; distributions may also have fixed it in theirs.
 
 /// A mistake of some kernels.
 struct Mistake {

@@ -38,6 +38,9 @@
 //! until 150 while the consumer works for 80, where 16 is usual, and blocks. So it made items at 120, 130, 140 and 150,
 //! and the consumer takes them after 16, 32, 48 and 64 of its work, or when they were made if that was later.
 //!
+//! **A barrier.** Three tasks or more wait for each other, again and again, and the last one wakes the others
+//! (flows/barriers.rs).
+//!
 //! **Anything else** (locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
 //!
 //! No deadlock: questions and items stand where their task was running, or was just woken; each is made, in the
@@ -47,13 +50,14 @@
 //! Cost: time in proportion to wake-ups and added items, times at most [`PRODUCERS_MAX`] producers; 2 operations for
 //! each item, at most [`ITEMS_PER_WAKEUP`] times the wake-ups.
 
+mod barriers;
 mod requests;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use wakelab_workload::{Channel, Op, TaskIndex};
+use wakelab_workload::{Barrier, Channel, Op, TaskIndex};
 
 use crate::causal::Position;
 use crate::program::{Step, Tracked};
@@ -125,6 +129,8 @@ pub enum FlowKind {
     Response,
     /// A producer feeds a consumer.
     Stream,
+    /// Tasks wait for each other; `pairs` counts the barriers, and `added` arrivals without a wait.
+    Barrier,
     /// One signal for each recorded wait.
     Signal,
 }
@@ -136,18 +142,20 @@ pub type FlowCounts = BTreeMap<FlowKind, FlowCount>;
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     pub(crate) channels: Vec<Channel>,
+    pub(crate) barriers: Vec<Barrier>,
     pub(crate) counts: FlowCounts,
 }
 
-/// Adds to `flows` and to `tasks` the dependencies that `wakeups`, in the order of the recording, imply. `signals` is
-/// the number of signals, and rises.
+/// Adds to `flows` and to `tasks` the dependencies that `wakeups`, in the order of the recording, imply, and takes those
+/// of barriers out. `signals` is the number of signals, and rises.
 pub(crate) fn infer(
     flows: &mut Flows,
     tasks: &mut [Tracked],
-    wakeups: &[Wakeup],
+    wakeups: &mut Vec<Wakeup>,
     signals: &mut u32,
     end: Position,
 ) {
+    barriers::take_barriers(flows, tasks, wakeups);
     let known = Known::new(tasks.len(), wakeups);
     let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();
     for (client, &server) in known.servers.iter().enumerate() {

@@ -76,12 +76,20 @@ pub(crate) fn joined(
     last_first.sort_by_key(|&task| std::cmp::Reverse((recorded[task as usize].ended_ns, task)));
     let Some((&last, others)) = last_first.split_first() else { return Ok(once) };
 
-    let mut all =
-        Workload { tasks: Vec::new(), channels: Vec::new(), signals: 0, gates: runs - 1, ..once.clone() };
+    let mut all = Workload {
+        tasks: Vec::new(),
+        channels: Vec::new(),
+        barriers: Vec::new(),
+        signals: 0,
+        gates: runs - 1,
+        ..once.clone()
+    };
     for run in 0..runs {
         let channel = run * once.channels.len() as u32;
-        let first = Numbers { task: run * nr_tasks, signal: all.signals, channel };
+        let barrier = run * once.barriers.len() as u32;
+        let first = Numbers { task: run * nr_tasks, signal: all.signals, channel, barrier };
         all.channels.extend(&once.channels);
+        all.barriers.extend(&once.barriers);
         let begins_ns = u64::from(run) * duration_ns;
         for (task, of) in once.tasks.iter().zip(recorded) {
             all.tasks.push(task_of_run(task, of.open, run, begins_ns, &first));
@@ -106,6 +114,7 @@ struct Numbers {
     task: TaskIndex,
     signal: u32,
     channel: u32,
+    barrier: u32,
 }
 
 /// Returns `task` for run `run`, which begins at `begins_ns` by the recording's clock.
@@ -129,6 +138,7 @@ fn task_of_run(task: &Task, open: bool, run: u32, begins_ns: u64, first: &Number
         Op::Wait { signal } => Op::Wait { signal: first.signal + signal },
         Op::Send { channel, bytes, work_ns } => Op::Send { channel: first.channel + channel, bytes, work_ns },
         Op::Recv { channel, work_ns } => Op::Recv { channel: first.channel + channel, work_ns },
+        Op::Barrier { barrier } => Op::Barrier { barrier: first.barrier + barrier },
         Op::SleepUntil { time_ns, source } => Op::SleepUntil { time_ns: begins_ns + time_ns, source },
         op => op,
     }));

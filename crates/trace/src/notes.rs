@@ -148,7 +148,9 @@ fn flows(explained: &Explained) -> Vec<String> {
     let line = |(kind, flow): (&FlowKind, &FlowCount)| {
         let (pair, item) = match kind {
             FlowKind::Socket | FlowKind::Pipe => ("pair of sender and receiver", "message"),
-            FlowKind::Request | FlowKind::Response => ("pair of client and server", "question"),
+            FlowKind::Request => ("pair of client and server", "question"),
+            FlowKind::Response => ("pair of client and server", "answer"),
+            FlowKind::Barrier => ("barrier", "arrival"),
             FlowKind::Stream | FlowKind::Signal => ("pair of producer and consumer", "item"),
         };
         let from = match kind {
@@ -156,7 +158,7 @@ fn flows(explained: &Explained) -> Vec<String> {
             FlowKind::Pipe => "pipes",
             _ => "inferred",
         };
-        let (first, rest) = pair.split_at(4);
+        let (first, rest) = pair.split_at(pair.find(' ').unwrap_or(pair.len()));
         let plural = if flow.pairs == 1 { "" } else { "s" };
         format!(
             "{}: {} {first}{plural}{rest} with {}, and {} that woke nobody",
@@ -166,7 +168,8 @@ fn flows(explained: &Explained) -> Vec<String> {
             count(flow.added, item),
         )
     };
-    explained.flows.iter().filter(|(_, flow)| flow.added > 0).map(line).collect()
+    let says = |(kind, flow): &(&FlowKind, &FlowCount)| flow.added > 0 || **kind == FlowKind::Barrier;
+    explained.flows.iter().filter(says).map(line).collect()
 }
 
 /// CPU time that the scheduler's account contradicts.

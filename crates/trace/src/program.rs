@@ -370,6 +370,13 @@ impl Tracked {
         self.bursts.get(next).is_some_and(|burst| burst.from_ns <= time_ns)
     }
 
+    /// Whether it had run for the first time then, and had not yet run for the last time.
+    pub(crate) fn lives_at(&self, time_ns: u64) -> bool {
+        let (first, last) = (self.bursts.first(), self.bursts.last());
+        first.is_some_and(|burst| burst.from_ns <= time_ns)
+            && last.is_some_and(|burst| time_ns < burst.until_ns)
+    }
+
     /// When it was put on a CPU for the last time before `time_ns`; 0 if it was not.
     pub(crate) fn last_begun_ns(&self, time_ns: u64) -> u64 {
         let next = self.bursts.partition_point(|burst| burst.from_ns < time_ns);

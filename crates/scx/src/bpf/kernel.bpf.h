@@ -7,8 +7,8 @@
  * it is loaded (weak symbols, CO-RE), and the verifier removes what a kernel lacks. Names are those
  * of the newest kernel. scx's header (compat.bpf.h) maps them to older ones where it knows them; it
  * drops what its own schedulers no longer need, so what it has dropped or is about to drop is here.
- * The loader does the same for flags and hooks (kernel_has.rs), and its test compares the list there
- * with the names in these files.
+ * The loader does the same for flags and hooks (kernel_has.rs), and its test compares its list with
+ * the names in these files.
  *
  *	name				since	before
  *	scx_bpf_dsq_insert()		6.13	scx_bpf_dispatch(); from 6.19 on it returns a value

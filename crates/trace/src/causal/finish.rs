@@ -56,6 +56,7 @@ impl Model {
             workload(name, self.tasks, &self.told, nr_cpus, &mut loops, &mut self.explained);
         once.signals = self.signals;
         once.channels = flows.channels;
+        once.barriers = flows.barriers;
         self.explained.limited_groups = self.groups.limited;
         once.groups = self.groups.take();
         self.explained.flows = flows.counts;
@@ -92,8 +93,8 @@ impl Model {
         self.wakeups.sort_by_key(|wakeup| wakeup.at);
         let exact = std::mem::take(&mut self.messages).resolve(&mut self.tasks, &mut self.wakeups);
         let end = Position::after(self.now_ns);
-        let mut flows = Flows { channels: exact.channels, counts: exact.counts };
-        flows::infer(&mut flows, &mut self.tasks, &self.wakeups, &mut self.signals, end);
+        let mut flows = Flows { channels: exact.channels, counts: exact.counts, ..Flows::default() };
+        flows::infer(&mut flows, &mut self.tasks, &mut self.wakeups, &mut self.signals, end);
         flows
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
     let mut waiter: Vec<Option<TaskIndex>> = vec![None; workload.signals as usize];
     let mut opened_ns: Vec<Option<u64>> = vec![None; workload.gates as usize];
     let mut at_gate: Vec<Vec<TaskIndex>> = vec![Vec::new(); workload.gates as usize];
+    let mut at_barrier: Vec<Vec<(u64, TaskIndex)>> = vec![Vec::new(); workload.barriers.len()];
     let mut channels: Vec<(VecDeque<u64>, Option<TaskIndex>)> =
         vec![(VecDeque::new(), None); workload.channels.len()];
     // Tasks that can go on, by their clocks: the earliest executes one operation.
@@ -89,7 +90,19 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                     assert_eq!(begun, None, "task {task} is forked twice");
                     ready.insert((clock_ns, task));
                 }
-                Op::Exec | Op::BeginExit => {}
+                Op::Barrier { barrier } => {
+                    let arrived = &mut at_barrier[barrier as usize];
+                    arrived.push((clock_ns, index));
+                    if arrived.len() < workload.barriers[barrier as usize].parties as usize {
+                        continue;
+                    }
+                    for (_, task) in arrived.drain(..).filter(|&(_, task)| task != index) {
+                        next_op[task as usize] += 1;
+                        now_ns[task as usize] = Some(clock_ns);
+                        ready.insert((clock_ns, task));
+                    }
+                }
+                Op::Exec | Op::BeginExit | Op::Yield => {}
                 _ => panic!("not made of a recording: {op:?}"),
             }
             next_op[at] += 1;

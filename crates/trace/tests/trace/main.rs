@@ -2,6 +2,7 @@
 //! Tests of whole recordings, in one program: hand-made ones, refused ones, generated and mutated ones, and the
 //! fixtures.
 
+mod barriers;
 mod causal;
 mod damaged_bytes;
 mod executor;

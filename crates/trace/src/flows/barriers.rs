@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Barriers: tasks that wait for each other, again and again (OpenMP, MPI, phases of a computation).
+//!
+//! The last task that comes to a barrier waits for nobody, and wakes all the others at once. With recorded waits alone,
+//! it would wait for nobody in a replay either, where another one may be the last: it runs ahead, the others' waits
+//! vanish, and with them the barrier.
+//!
+//! A barrier shows itself by who wakes whom. A *release* is what one task wakes without sleeping in between, of those
+//! that slept before it began. Three tasks or more are a *team* if releases wake all of the others, if several of them
+//! release, and if most of the wake-ups among them belong to such releases. A pool of workers that one master wakes is
+//! no team. Each release of a team becomes a round of one barrier. A member that did not sleep (it spun, or it waited
+//! for a CPU) arrives at the release.
+//!
+//! Worked example: A, B and C work for 10, 20 and 30, A and B wait, and C wakes both. In the next phase they work for
+//! 20, 30 and 10, and B wakes both. Each gets two arrivals: A after 10 and 30, B after 20 and 50, C after 30 and 40.
+//!
+//! No deadlock: a member arrives where it began to wait, or at the release while it could run. In the recording's
+//! order, all arrivals of a round come before its release, and each member arrives once in each round. A round in which
+//! a member waits for something else keeps its signals.
+//!
+//! Cost: time in proportion to the wake-ups times the logarithm of their number, and to the team's size for each round.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use wakelab_workload::{Barrier, Op, TaskIndex};
+
+use super::{FEWEST, FlowKind, Flows, Wakeup};
+use crate::causal::Position;
+use crate::program::{Step, Tracked};
+
+/// The fewest members: what two tasks do in turn may be anything.
+const MEMBERS_MIN: usize = 3;
+
+/// What a task wakes without sleeping in between.
+struct Release<'a> {
+    waker: TaskIndex,
+    at: Position,
+    waker_units: u64,
+    ended: Vec<&'a Wakeup>,
+}
+
+impl Release<'_> {
+    fn tasks(&self) -> Vec<TaskIndex> {
+        let mut tasks: Vec<TaskIndex> = self.ended.iter().map(|wakeup| wakeup.wakee).collect();
+        tasks.push(self.waker);
+        tasks.sort_unstable();
+        tasks
+    }
+}
+
+/// Makes barriers of the teams in `wakeups`, which are in the order of the recording, and takes their wake-ups out.
+pub(super) fn take_barriers(flows: &mut Flows, tasks: &mut [Tracked], wakeups: &mut Vec<Wakeup>) {
+    let mut explained: BTreeSet<u32> = BTreeSet::new();
+    let releases = releases(wakeups);
+    let waits = Waits::new(tasks.len(), wakeups);
+    for team in teams(&releases) {
+        let rounds = rounds(&team, &releases, tasks, &waits);
+        let (full, woken) = rounds.iter().fold((0, 0), |(full, woken), round| {
+            (full + usize::from(round.ended.len() + 1 == team.len()), woken + round.ended.len())
+        });
+        let among =
+            wakeups.iter().filter(|wakeup| team.contains(&wakeup.waker) && team.contains(&wakeup.wakee));
+        if full < FEWEST || full * 2 < rounds.len() || woken * 2 < among.count() {
+            continue;
+        }
+        let op = Op::Barrier { barrier: flows.barriers.len() as u32 };
+        flows.barriers.push(Barrier { parties: team.len() as u32, spin_ns: 0 });
+        let count = flows.counts.entry(FlowKind::Barrier).or_default();
+        count.pairs += 1;
+        count.wakeups += woken as u64;
+        for round in rounds {
+            count.added += (team.len() - 1 - round.ended.len()) as u64;
+            for &member in &team {
+                let wait = round.ended.iter().find(|wakeup| wakeup.wakee == member);
+                let (position, at_units) = match wait {
+                    Some(wakeup) => (wakeup.blocked, wakeup.wakee_units),
+                    None if member == round.waker => (round.at, round.waker_units),
+                    None => (round.at, tasks[member as usize].work_at(round.at.time_ns)),
+                };
+                tasks[member as usize].steps.push(Step { position, at_units, op });
+            }
+            explained.extend(round.ended.iter().map(|wakeup| wakeup.signal));
+        }
+    }
+    if explained.is_empty() {
+        return;
+    }
+    for task in tasks.iter_mut() {
+        task.steps.retain(|step| match step.op {
+            Op::Signal { signal, .. } | Op::Wait { signal } => !explained.contains(&signal),
+            _ => true,
+        });
+    }
+    wakeups.retain(|wakeup| !explained.contains(&wakeup.signal));
+}
+
+/// Returns all releases, in order.
+fn releases(wakeups: &[Wakeup]) -> Vec<Release<'_>> {
+    let mut releases: Vec<Release<'_>> = Vec::new();
+    let mut open: BTreeMap<TaskIndex, usize> = BTreeMap::new();
+    for wakeup in wakeups {
+        // It has slept since its last release.
+        open.remove(&wakeup.wakee);
+        let same = open.get(&wakeup.waker).map(|&index| &mut releases[index]);
+        if let Some(release) = same.filter(|release| wakeup.blocked < release.at) {
+            release.ended.push(wakeup);
+            continue;
+        }
+        open.insert(wakeup.waker, releases.len());
+        let Wakeup { waker, at, waker_units, .. } = *wakeup;
+        releases.push(Release { waker, at, waker_units, ended: vec![wakeup] });
+    }
+    releases
+}
+
+/// Returns the members of each team, in order. No task is in two of them.
+fn teams(releases: &[Release<'_>]) -> Vec<Vec<TaskIndex>> {
+    let mut sets: BTreeMap<Vec<TaskIndex>, BTreeMap<TaskIndex, usize>> = BTreeMap::new();
+    for release in releases.iter().filter(|release| release.ended.len() + 1 >= MEMBERS_MIN) {
+        *sets.entry(release.tasks()).or_default().entry(release.waker).or_default() += 1;
+    }
+    let mut found: Vec<(usize, Vec<TaskIndex>)> = Vec::new();
+    for (members, wakers) in sets {
+        let times: usize = wakers.values().sum();
+        // A member's part is one in the size; a quarter of that is enough.
+        let several = wakers.values().filter(|&&of_waker| of_waker * 4 * members.len() >= times).count() >= 2;
+        if times >= FEWEST && several {
+            found.push((times * members.len(), members));
+        }
+    }
+    found.sort_by_key(|(arrivals, _)| Reverse(*arrivals));
+    let mut taken = BTreeSet::new();
+    found.retain(|(_, members)| {
+        let is_free = members.iter().all(|member| !taken.contains(member));
+        if is_free {
+            taken.extend(members.iter().copied());
+        }
+        is_free
+    });
+    found.into_iter().map(|(_, members)| members).collect()
+}
+
+/// Returns the releases of a team by which all its members can have arrived.
+fn rounds<'r, 'a>(
+    team: &[TaskIndex],
+    releases: &'r [Release<'a>],
+    tasks: &[Tracked],
+    waits: &Waits,
+) -> Vec<&'r Release<'a>> {
+    let of_team = |release: &&Release<'_>| {
+        team.binary_search(&release.waker).is_ok()
+            && release.ended.iter().all(|wakeup| team.binary_search(&wakeup.wakee).is_ok())
+    };
+    let can_arrive = |release: &&Release<'_>| {
+        let there = release.tasks();
+        team.iter().filter(|member| there.binary_search(member).is_err()).all(|&member| {
+            tasks[member as usize].lives_at(release.at.time_ns) && !waits.at(member, release.at)
+        })
+    };
+    releases.iter().filter(of_team).filter(can_arrive).collect()
+}
+
+/// When each task waited for another one: the begins and the ends, in order.
+struct Waits(Vec<Vec<(Position, Position)>>);
+
+impl Waits {
+    fn new(tasks: usize, wakeups: &[Wakeup]) -> Waits {
+        let mut waits = vec![Vec::new(); tasks];
+        for wakeup in wakeups {
+            waits[wakeup.wakee as usize].push((wakeup.blocked, wakeup.at));
+        }
+        Waits(waits)
+    }
+
+    /// Whether the task waited then.
+    fn at(&self, task: TaskIndex, at: Position) -> bool {
+        let waits = &self.0[task as usize];
+        let next = waits.partition_point(|&(_, woken)| woken <= at);
+        waits.get(next).is_some_and(|&(blocked, _)| blocked <= at)
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Barriers: the worked example of crates/trace/src/flows/barriers.rs, and what is none.
+
+use wakelab_trace::flows::FlowKind;
+use wakelab_workload::Op;
+
+use crate::executor::execute;
+use crate::script::{Script, compute, program};
+
+const BARRIER: Op = Op::Barrier { barrier: 0 };
+
+/// t1, t2 and t3 on CPUs 0, 1 and 2. In each phase of 30 they work for so long; the last one wakes those that sleep.
+fn phases(works_ns: &[[u64; 3]]) -> Script {
+    let mut script = Script::default();
+    for cpu in 0..3 {
+        script.switch(cpu, 0, 0, "R", cpu + 1);
+    }
+    let mut begin_ns = 0;
+    for works_ns in works_ns {
+        let mut in_order: Vec<(u64, u32)> = works_ns.iter().copied().zip(0..).collect();
+        in_order.sort_unstable();
+        let (sleepers, last) = (&in_order[..2], in_order[2].1);
+        for &(work_ns, cpu) in sleepers {
+            script.switch(cpu, begin_ns + work_ns, cpu + 1, "S", 0);
+        }
+        begin_ns += 30;
+        for &(_, cpu) in sleepers {
+            script.waking(last, begin_ns, last + 1, cpu + 1);
+        }
+        for &(_, cpu) in sleepers {
+            script.switch(cpu, begin_ns, 0, "R", cpu + 1);
+        }
+    }
+    for cpu in 0..3 {
+        script.switch(cpu, begin_ns + 5, cpu + 1, "X", 0);
+    }
+    script
+}
+
+#[test]
+fn tasks_that_wait_for_each_other_have_a_barrier() {
+    let works_ns = [[10, 20, 30], [20, 30, 10]].repeat(5);
+    let recording = phases(&works_ns).explained();
+    let flow = recording.explained.flows[&FlowKind::Barrier];
+    assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 20, 0));
+    assert_eq!(recording.workload.barriers.len(), 1);
+    assert_eq!(recording.workload.barriers[0].parties, 3);
+    let of = |works_ns: [u64; 2]| {
+        let phases = works_ns.map(|work_ns| [compute(work_ns), BARRIER]).concat().repeat(5);
+        [phases, vec![compute(5)]].concat()
+    };
+    assert_eq!(program(&recording, "t1"), of([10, 20]));
+    assert_eq!(program(&recording, "t2"), of([20, 30]));
+    assert_eq!(program(&recording, "t3"), of([30, 10]));
+    // If t1 is slower by 1,000 in the first phase, all are.
+    let mut workload = recording.workload.clone();
+    assert_eq!(execute(&workload), Ok(vec![305; 3]));
+    workload.tasks[0].program[0] = compute(1_010);
+    assert_eq!(execute(&workload), Ok(vec![305 + 980; 3]));
+}
+
+/// t3 always is the last: it may as well be the master of two workers.
+#[test]
+fn a_master_that_wakes_its_workers_waits_for_nobody() {
+    let recording = phases(&[[10, 20, 30]; 10]).explained();
+    assert!(!recording.explained.flows.contains_key(&FlowKind::Barrier));
+    assert!(recording.workload.barriers.is_empty());
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
+/// In the last phase t1 spins until t2 and t3 have come: it arrives when it is over.
+#[test]
+fn who_spins_arrives_at_the_release() {
+    let mut works_ns = [[10, 20, 30], [20, 30, 10]].repeat(5);
+    works_ns.push([10, 20, 30]);
+    let text = phases(&works_ns).text;
+    // Without t1's sleep in the last phase, and the wake-up that ended it.
+    let lines: Vec<&str> = text.lines().collect();
+    let last_of = |part: &str| lines.iter().rposition(|line| line.contains(part)).expect("such a line");
+    let sleep = last_of("prev_comm=t1 prev_pid=1 prev_prio=120 prev_state=S");
+    let out = [sleep, last_of("sched_waking: comm=t1 pid=1"), last_of("next_comm=t1 next_pid=1")];
+    let mut script = Script::default();
+    for (_, line) in lines.iter().enumerate().filter(|(index, _)| !out.contains(index)) {
+        script.line(line);
+    }
+    let recording = script.explained();
+    let flow = recording.explained.flows[&FlowKind::Barrier];
+    assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 21, 1));
+    let t1 = program(&recording, "t1");
+    assert_eq!(t1[t1.len() - 3..], [compute(30), BARRIER, compute(5)]);
+    execute(&recording.workload).expect("no task waits for ever");
+}
