@@ -26,6 +26,7 @@ use crate::ledger::tally::Tally;
 use crate::observer::{Activity, Observer};
 use crate::outcome::{Ending, Outcome};
 use crate::programs::Programs;
+use crate::programs::deadlock::{LOOK_NS, Lives};
 use crate::scenario::Scenario;
 use crate::time_use::TimeKind;
 
@@ -49,6 +50,8 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     events_left: u64,
     steps: u64,
     steps_since_ns: u64,
+    /// When a CPU that goes idle looks for tasks that wait for each other.
+    look_ns: u64,
 }
 
 impl<'a, O: Observer + ?Sized> Engine<'a, O> {
@@ -82,6 +85,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             events_left: scenario.limit_events.saturating_add(1),
             steps: 0,
             steps_since_ns: 0,
+            look_ns: if workload.channels.iter().any(|channel| channel.elastic) { 0 } else { u64::MAX },
         })
     }
 
@@ -344,6 +348,26 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             self.resume(cpu);
         } else {
             self.hardware.cpus[cpu as usize].set(Doing::Idle, TimeKind::Idle, 0);
+            if self.hardware.now_ns >= self.look_ns {
+                self.look_for_deadlock();
+            }
+        }
+    }
+
+    /// Lets a writer go on that would wait for ever, if there is one.
+    #[cold]
+    fn look_for_deadlock(&mut self) {
+        let now_ns = self.hardware.now_ns;
+        self.look_ns = now_ns + LOOK_NS;
+        let threads = &self.kernel.threads;
+        let writer = self.programs.relent_stuck(|task| match threads[task as usize].life {
+            Life::Unborn => Lives::Unborn,
+            Life::Blocked => Lives::Blocked,
+            Life::Runnable => Lives::Runnable,
+            Life::Exited => Lives::Gone,
+        });
+        if let Some(writer) = writer {
+            self.hardware.queue.set_timer(writer, now_ns);
         }
     }
 

@@ -9,10 +9,11 @@
 //! `wakelab record` writes a line where a call begins to write and where one has read, and both name the channel.
 //!
 //! What one task reads from a socket, a pipe or an eventfd becomes a channel. Each call that sent puts one message in,
-//! when the data was ready. A call that received takes the messages that its bytes complete. A wait that one of these
-//! messages ended becomes part of the receive. A wait for room (the reader, or another writer, woke the sender) becomes
-//! part of the send: the channel holds as many messages as were there when senders began to wait, and its writers are
-//! woken at the free room at which they were woken there. flow.rs has the rules, also for streams of bytes.
+//! when the data was ready; several, if its reader waited for the rest meanwhile. A call that received takes the
+//! messages that its bytes complete. A wait that one of these messages ended becomes part of the receive. A wait for
+//! room (the reader, or another writer, woke the sender) becomes part of the send: the channel holds as many messages
+//! as were there when senders began to wait, and its writers are woken at the free room at which they were woken there.
+//! flow.rs has the rules, also for streams of bytes.
 //!
 //! Worked example. A sends 100 bytes three times; the first wakes B, which waited, and B receives 100 and then 200:
 //! ```text
@@ -22,7 +23,7 @@
 //! No deadlock: a channel has one reader, and each message is sent, in the recording, before it is taken; so what one
 //! order of execution can do, all can (crates/trace/src/flows.rs), if there is room. A limit could stop another order
 //! for ever: a writer may fill the room that the reader needs from another one. So a full channel takes one message
-//! more when nothing else could happen.
+//! more when its writer would wait for ever (crates/sim/src/programs/deadlock.rs).
 //!
 //! Not modelled: which of several tasks reads a message from what they share, because each gets what it read in the
 //! recording; datagram sockets that send to several peers, unless the recording tells the receivers. A task that waits

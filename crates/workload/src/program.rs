@@ -244,8 +244,8 @@ pub struct Channel {
     /// wake a writer. The others that wait are woken by the writer before them, if it leaves room. So does a pipe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wakes_when_full: bool,
-    /// Whether the channel takes one message more than it holds, for the first writer that waits, when otherwise
-    /// nothing could ever happen again. A recording tells how much a socket held, not how much it could hold.
+    /// Whether the channel takes one message more than it holds, for the first writer that waits, when that
+    /// would wait for ever otherwise. A recording tells how much a socket held, not how much it could hold.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elastic: bool,
     /// Whether wake-ups by the channel are `sync`, as those of pipes and sockets are.

@@ -130,6 +130,11 @@ impl Channel {
         self.readers.pop_front()
     }
 
+    /// The first writer that waits, if the channel is elastic.
+    pub(crate) fn elastic_writer(&self) -> Option<u32> {
+        self.writers.front().filter(|_| self.spec.elastic).map(|writer| writer.task)
+    }
+
     /// Makes room for the first writer that waits, if the channel is elastic, and returns that writer.
     pub(crate) fn relent(&mut self) -> Option<u32> {
         if !self.spec.elastic {

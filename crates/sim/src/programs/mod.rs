@@ -8,6 +8,7 @@
 
 mod barrier;
 pub(crate) mod channel;
+pub(crate) mod deadlock;
 mod life;
 mod lock;
 mod loops;
@@ -44,6 +45,8 @@ pub(crate) struct Programs<'a> {
     gates: Vec<Gate>,
     locks: Vec<Lock>,
     barriers: Vec<Barrier>,
+    /// Made when it is asked for first.
+    actors: Option<Box<deadlock::Actors>>,
 }
 
 impl<'a> Programs<'a> {
@@ -68,6 +71,7 @@ impl<'a> Programs<'a> {
             gates: vec![Gate::default(); workload.gates as usize],
             locks: workload.locks.iter().map(|&spec| Lock::new(spec)).collect(),
             barriers: workload.barriers.iter().map(|&spec| Barrier::new(spec)).collect(),
+            actors: None,
         }
     }
 

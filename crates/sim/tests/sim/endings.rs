@@ -32,6 +32,43 @@ fn an_elastic_channel_takes_one_message_more_than_it_holds() {
     }
 }
 
+/// The same, while a fourth task sleeps for half a second, which can wake neither. It runs once more after 2 ms; its CPU
+/// idles then, and finds that the others wait for each other.
+#[test]
+fn an_elastic_channel_does_not_stop_tasks_while_others_sleep() {
+    for host in HOSTS {
+        let fills = task(0, vec![send(0); 10]);
+        let writes = task(1, vec![compute(30), send(0), send(1)]);
+        let reads = task(2, [vec![recv(1)], vec![recv(0); 11]].concat());
+        let sleeps = task(3, vec![sleep(2 * MS), compute(10), sleep(500 * MS)]);
+        let mut scenario = scenario(machine(1, 4, 1), vec![fills, writes, reads, sleeps], host);
+        let workload = scenario.workload_mut();
+        workload.channels[0].elastic = true;
+        for task in &mut workload.tasks {
+            task.judged = true;
+        }
+        workload.tasks[3].judged = false;
+        let run = outcome(&scenario);
+        assert_eq!(run.ending, Ending::Completed, "{host:?}");
+        assert_eq!(run.by_name[0].done_ns, Some(2 * MS + 10), "{host:?}");
+    }
+}
+
+/// A reader that sleeps will make room: its writer waits as long.
+#[test]
+fn an_elastic_channel_holds_no_more_while_its_reader_sleeps() {
+    for host in HOSTS {
+        let writes = task(0, vec![send(0); 11]);
+        let reads = task(1, [vec![sleep(2 * MS), compute(10), sleep(2 * MS)], vec![recv(0); 11]].concat());
+        let mut scenario = scenario(machine(1, 2, 1), vec![writes, reads], host);
+        let workload = scenario.workload_mut();
+        workload.channels[0].elastic = true;
+        workload.tasks[0].judged = true;
+        workload.tasks[1].judged = false;
+        assert_eq!(outcome(&scenario).by_name[0].done_ns, Some(4 * MS + 10), "{host:?}");
+    }
+}
+
 #[test]
 fn the_limit_stops_a_run() {
     for host in HOSTS {

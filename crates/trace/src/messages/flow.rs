@@ -230,13 +230,18 @@ impl Flow {
             (all.received[received].at.position, sum_bytes)
         });
         let read: Vec<(Position, u64)> = read.collect();
-        let mut written_bytes = 0;
+        let mut written_bytes: u64 = 0;
         for &index in &self.sent {
             let first = messages.len();
             self.parts(&all.sent[index], self.room.get(&index), (written_bytes, &read), &mut messages);
             written_bytes = u64::saturating_add(written_bytes, all.sent[index].bytes.unwrap_or(0));
+            let waits = ended.get(&index).map_or(&[][..], Vec::as_slice);
+            if let Queue::Socket(_) = self.queue {
+                let before_bytes = written_bytes - all.sent[index].bytes.unwrap_or(0);
+                divide_at_waits(&mut messages, waits, before_bytes, &read);
+            }
             let parts = &mut messages[first..];
-            for wakeup in ended.get(&index).into_iter().flatten() {
+            for wakeup in waits {
                 let next = parts.partition_point(|part| part.at.position <= wakeup.at);
                 let part = &mut parts[next.saturating_sub(1)];
                 part.found_empty = true;
@@ -281,8 +286,7 @@ impl Flow {
         let mut done_bytes = 0;
         for room in rooms {
             // The pipe was full.
-            let calls = read.partition_point(|&(end, _)| end <= room.wakeup.blocked);
-            let read_bytes = calls.checked_sub(1).map_or(0, |last| read[last].1);
+            let read_bytes = read_until(read, room.wakeup.blocked);
             let until_bytes =
                 read_bytes.saturating_add(capacity_bytes).saturating_sub(written_bytes).min(bytes);
             if until_bytes > done_bytes {
@@ -391,6 +395,39 @@ impl Flow {
         };
         Some((holds.max(1), of_page))
     }
+}
+
+/// Divides the last message, which one call sent to a socket, where its reader had read all that was there, and waited
+/// for the rest of it. `waits`: those that this call ended, in order; `written_bytes`: what calls before it wrote;
+/// `read`: the bytes that were read up to the end of each call.
+fn divide_at_waits(
+    messages: &mut Vec<Message>,
+    waits: &[&Wakeup],
+    written_bytes: u64,
+    read: &[(Position, u64)],
+) {
+    let mut done_bytes = 0;
+    for wakeup in waits {
+        let Some(&Message { at, bytes: Some(left_bytes), .. }) = messages.last() else { return };
+        let until_bytes = read_until(read, wakeup.blocked).saturating_sub(written_bytes);
+        let part_bytes = until_bytes.saturating_sub(done_bytes);
+        if part_bytes == 0 || part_bytes >= left_bytes {
+            continue;
+        }
+        done_bytes += part_bytes;
+        messages.last_mut().expect("it was there").bytes = Some(part_bytes);
+        messages.push(Message {
+            at: At { position: wakeup.at, units: wakeup.waker_units, ..at },
+            bytes: Some(left_bytes - part_bytes),
+            found_empty: true,
+        });
+    }
+}
+
+/// The bytes that were read by calls that had ended then.
+fn read_until(read: &[(Position, u64)], at: Position) -> u64 {
+    let calls = read.partition_point(|&(end, _)| end <= at);
+    calls.checked_sub(1).map_or(0, |last| read[last].1)
 }
 
 impl Taking {

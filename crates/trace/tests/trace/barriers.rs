@@ -9,7 +9,7 @@ use crate::script::{Script, compute, program};
 
 const BARRIER: Op = Op::Barrier { barrier: 0 };
 
-/// t1, t2 and t3 on CPUs 0, 1 and 2. In each phase of 30 they work for so long; the last one wakes those that sleep.
+/// t1, t2 and t3 on CPUs 0, 1 and 2. In each phase of 30 they work for WORKS_NS; the last one wakes those that sleep.
 fn phases(works_ns: &[[u64; 3]]) -> Script {
     let mut script = Script::default();
     for cpu in 0..3 {

@@ -200,6 +200,30 @@ fn a_wait_for_room_makes_a_limit() {
     assert!(!waits("t1") && !waits("t2"), "both waits are part of calls");
 }
 
+/// t1 sends 300 bytes in one call. t2 wakes with the first, reads 100 and then waits, twice more, for what is left.
+#[test]
+fn a_call_whose_reader_waits_for_the_rest_is_several_messages() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 2, "S", 0);
+    // A message to nobody shows that the recording has the ends of calls.
+    script.socket(0, 1, 1, "sock:sock_send_length", 0xc0, 5);
+    for round in 0..3 {
+        let begin_ns = 10 + round * 20;
+        script.event(0, begin_ns, 1, "sock:sk_data_ready", "family=1 protocol=0 func=unix_stream_sendmsg");
+        script.waking(0, begin_ns, 1, 2).switch(1, begin_ns + 1, 0, "R", 2);
+        script.receive(1, begin_ns + 5, 2, SERVER, 100).switch(1, begin_ns + 9, 2, "S", 0);
+    }
+    script.socket(0, 60, 1, "sock:sock_send_length", CLIENT, 300);
+    script.switch(0, 70, 1, "X", 0);
+    let recording = script.read();
+    let flow = recording.explained.flows[&FlowKind::Socket];
+    assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 3, 0));
+    let t1 = program(&recording, "t1");
+    let sends = t1.iter().filter(|op| matches!(op, Op::Send { .. })).count();
+    assert_eq!((sends, &t1[0], &t1[2]), (3, &compute(10), &compute(20)), "{t1:?}");
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
 /// As above, but what woke t1 is a question, which it reads before it sends again.
 #[test]
 fn who_reads_before_it_writes_did_not_wait_for_room() {
