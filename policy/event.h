@@ -178,25 +178,33 @@ WL_INLINE int wl_apply_to_task(struct wl_policy *p, const struct wl_event *e, st
 WL_INLINE int wl_apply(struct wl_policy *p, const struct wl_event *e, struct wl_task *t,
 		       struct wl_task *waker, union wl_answer *answer)
 {
-	struct wl_select_in select = {.this_cpu = e->this_cpu,
-				      .prev_cpu = e->prev_cpu,
-				      .flags = e->flags,
-				      .now_ns = e->now_ns};
-	struct wl_enqueue_in enqueue = {
-		.cpu = e->cpu, .why = e->flags, .this_cpu = e->this_cpu, .now_ns = e->now_ns};
-	struct wl_move_in move = {.cpu = e->cpu, .now_ns = e->now_ns};
+	/* One at a time, because BPF's stack is small. */
+	union {
+		struct wl_select_in select;
+		struct wl_enqueue_in enqueue;
+		struct wl_move_in move;
+	} in;
 
 	wl_apply_to_cpu(p, e, t, answer);
 	if (!t)
 		return 0;
 	switch (e->kind) {
 	case WL_EVENT_SELECT:
-		return wl_select(p, &select, t, waker, &answer->decision);
+		in.select = (struct wl_select_in){.this_cpu = e->this_cpu,
+						  .prev_cpu = e->prev_cpu,
+						  .flags = e->flags,
+						  .now_ns = e->now_ns};
+		return wl_select(p, &in.select, t, waker, &answer->decision);
 	case WL_EVENT_ENQUEUE:
-		return wl_enqueue(p, t, &enqueue, &answer->enqueue);
+		in.enqueue = (struct wl_enqueue_in){.cpu = e->cpu,
+						    .why = e->flags,
+						    .this_cpu = e->this_cpu,
+						    .now_ns = e->now_ns};
+		return wl_enqueue(p, t, &in.enqueue, &answer->enqueue);
 	case WL_EVENT_MAY_MOVE:
+		in.move = (struct wl_move_in){.cpu = e->cpu, .now_ns = e->now_ns};
 		answer->moved.after = answer->moved.before;
-		return wl_may_move(p, t, &move, &answer->moved.after, &answer->moved.out);
+		return wl_may_move(p, t, &in.move, &answer->moved.after, &answer->moved.out);
 	case WL_EVENT_MAY_RUN:
 		return wl_may_run(p, t, e->cpu, e->now_ns, &answer->run);
 	case WL_EVENT_OVERDUE:
