@@ -146,8 +146,8 @@ pub(crate) struct Flows {
     pub(crate) counts: FlowCounts,
 }
 
-/// Adds to `flows` and to `tasks` the dependencies that `wakeups`, in the order of the recording, imply, and takes those
-/// of barriers out. `signals` is the number of signals, and rises.
+/// Adds to `flows` and to `tasks` the dependencies that `wakeups`, in the order of the recording, imply, and takes
+/// those of barriers out. `signals` is the number of signals, and rises.
 pub(crate) fn infer(
     flows: &mut Flows,
     tasks: &mut [Tracked],

@@ -32,8 +32,8 @@ fn an_elastic_channel_takes_one_message_more_than_it_holds() {
     }
 }
 
-/// The same, while a fourth task sleeps for half a second, which can wake neither. It runs once more after 2 ms; its CPU
-/// idles then, and finds that the others wait for each other.
+/// The same, while a fourth task sleeps for half a second, which can wake neither. It runs once more after 2 ms; its
+/// CPU idles then, and finds that the others wait for each other.
 #[test]
 fn an_elastic_channel_does_not_stop_tasks_while_others_sleep() {
     for host in HOSTS {
