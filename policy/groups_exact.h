@@ -252,7 +252,7 @@ WL_FN int wl_exact_probe(struct wl_policy *p WL_ARG, u32 cpu, u32 other, u64 now
 		return 0;
 	pair.a = wl_exact_seen(&o->exact.first);
 	pair.b = wl_exact_seen(&c->exact.best);
-	wl_exact_sum_groups(p, pair.a.slot, cpu, now_ns, reads);
+	wl_exact_sum(p, pair.a.slot, cpu, now_ns, reads);
 	return wl_exact_is_worth_a_pull(p, &pair, cpu);
 }
 
@@ -313,12 +313,12 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_pair pair;
-	u32 i, other, probe, resched = 0;
+	u32 i, other, probe, found = 0, local = 0;
 
 	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu)
 		return 0;
 	/* This comes first, because what a group is held to depends on its newest sums. */
-	wl_exact_sum_groups(p, t->group, cpu, now_ns, reads);
+	wl_exact_sum(p, t->group, cpu, now_ns, reads);
 	wl_exact_charge(p, t, now_ns);
 	t->slice_ns = p->params.tick_ns;
 	wl_exact_follow_clocks(p, cpu, reads);
@@ -326,11 +326,11 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 	if (wl_read_once(c->nr_queued)) {
 		pair.a = wl_exact_seen(&c->exact.first);
 		pair.b = wl_exact_key_of(t);
-		wl_exact_sum_groups(p, pair.a.slot, cpu, now_ns, reads);
+		wl_exact_sum(p, pair.a.slot, cpu, now_ns, reads);
 		/* If several wait, which of them is first changes while they wait. */
-		resched = !wl_get(c->exact.has_first) || wl_read_once(c->nr_queued) > 1 ||
-			  wl_exact_ahead(p, &pair, wl_llc_first(p, cpu)) > 0;
-		if (resched && wl_get(c->exact.has_first))
+		local = !wl_get(c->exact.has_first) || wl_read_once(c->nr_queued) > 1 ||
+			wl_exact_ahead(p, &pair, wl_llc_first(p, cpu)) > 0;
+		if (local && wl_get(c->exact.has_first))
 			c->exact.best = wl_exact_seen(&c->exact.first);
 	}
 	wl_for (i, 0, WL_EXACT_PROBES + 1) {
@@ -347,16 +347,18 @@ WL_FN int wl_exact_tick(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u3
 			c->exact.probe_far = probe;
 			other = wl_exact_next(p, cpu, p->topo.nr_levels - 1, probe);
 		}
-		/* If nothing is found, what another CPU asked this one to pull from stays asked. */
 		if (wl_exact_probe(p, cpu, other, now_ns, reads)) {
-			c->exact.pull_from = other + 1;
-			/* No task may go straight to this CPU before it has pulled. */
-			wl_write_once(c->balance_marked, wl_all_levels(p));
-			resched = 1;
+			found = other + 1;
 			break;
 		}
 	}
-	return resched;
+	/* If nothing was found, what another CPU asked this one to pull from stays asked. */
+	if (found) {
+		c->exact.pull_from = found;
+		/* No task may go straight to this CPU before it has pulled. */
+		wl_write_once(c->balance_marked, wl_all_levels(p));
+	}
+	return found || local;
 }
 
 /* ------------------------------------------------------------------ dispatch and pulls */
