@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use wakelab_machine::{Machine, cpu_list, presets};
+use wakelab_machine::{Machine, MachineError, cpu_list, presets};
 use wakelab_measure::{Figures, MeasureError, Progress, core_to_core, machine_file, measure, wult};
 use wakelab_report::{list, measured_text};
 
@@ -113,8 +113,9 @@ fn with_base(machine: &Machine, base: &str) -> Result<Machine> {
 }
 
 fn text(path: &Path) -> Result<String> {
-    let fault = |reason| MeasureError::Read { file: path.display().to_string(), reason };
-    std::fs::read_to_string(path).map_err(|reason| bad_input(fault(reason)))
+    std::fs::read_to_string(path).map_err(|error| {
+        bad_input(MachineError::Read { file: path.display().to_string(), reason: error.to_string() })
+    })
 }
 
 /// The CPUs of a machine, and of this one the processor's name.

@@ -11,9 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use wakelab_machine::{Distance, Topology};
+use wakelab_machine::{Distance, MachineError, Topology};
 
-use crate::error::MeasureError;
 use crate::figures::Figures;
 use crate::spread::Spread;
 
@@ -24,9 +23,9 @@ const MOST_NS: f64 = 100_000.0;
 ///
 /// # Errors
 /// Rows or cells that are not such a matrix of this machine.
-pub fn core_to_core(text: &str, file: &str, topology: &Topology) -> Result<Figures, MeasureError> {
+pub fn core_to_core(text: &str, file: &str, topology: &Topology) -> Result<Figures, MachineError> {
     let nr_cpus = topology.nr_cpus();
-    let fault = |line: usize, what: String, expected: String| MeasureError::File {
+    let fault = |line: usize, what: String, expected: String| MachineError::File {
         file: file.to_owned(),
         line,
         what,

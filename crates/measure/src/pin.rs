@@ -29,6 +29,27 @@ pub(crate) fn on<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> io::Resu
     })
 }
 
+/// Where threads wait for each other before they begin.
+struct Start {
+    barrier: Barrier,
+    failed: AtomicBool,
+}
+
+impl Start {
+    fn new(threads: usize) -> Start {
+        Start { barrier: Barrier::new(threads), failed: AtomicBool::new(false) }
+    }
+
+    /// Waits for the others. Returns what this thread has prepared; `None` if another one could not.
+    fn wait<P>(&self, prepared: io::Result<P>) -> io::Result<Option<P>> {
+        if prepared.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        self.barrier.wait();
+        prepared.map(|prepared| (!self.failed.load(Ordering::Acquire)).then_some(prepared))
+    }
+}
+
 /// Runs two threads, each bound to its CPU, and returns what the first returns. They begin together, and neither does
 /// if one cannot be bound.
 pub(crate) fn pair<T: Send>(
@@ -36,24 +57,10 @@ pub(crate) fn pair<T: Send>(
     first: impl FnOnce() -> T + Send,
     second: impl FnOnce() + Send,
 ) -> io::Result<T> {
-    let (barrier, failed) = (Barrier::new(2), AtomicBool::new(false));
-    let begin = |cpu: u32| {
-        let bound = to(cpu);
-        if bound.is_err() {
-            failed.store(true, Ordering::Release);
-        }
-        barrier.wait();
-        bound.map(|()| !failed.load(Ordering::Acquire))
-    };
+    let start = Start::new(2);
     thread::scope(|scope| {
-        let of_b = scope.spawn(|| {
-            begin(b).map(|go| {
-                if go {
-                    second()
-                }
-            })
-        });
-        let of_a = scope.spawn(|| begin(a).map(|go| go.then(first)));
+        let of_b = scope.spawn(|| start.wait(to(b)).map(|go| go.map(|()| second())));
+        let of_a = scope.spawn(|| start.wait(to(a)).map(|go| go.map(|()| first())));
         of_b.join().expect("measurements do not panic")?;
         let result = of_a.join().expect("measurements do not panic")?;
         result.ok_or_else(|| io::Error::other("the other thread could not be bound"))
@@ -67,15 +74,8 @@ pub(crate) fn all<P, T: Send>(
     prepare: impl Fn(usize) -> io::Result<P> + Sync,
     work: impl Fn(P) -> T + Sync,
 ) -> io::Result<Vec<T>> {
-    let (barrier, failed) = (Barrier::new(cpus.len()), AtomicBool::new(false));
-    let one = |at: usize, cpu: u32| {
-        let prepared = to(cpu).and_then(|()| prepare(at));
-        if prepared.is_err() {
-            failed.store(true, Ordering::Release);
-        }
-        barrier.wait();
-        prepared.map(|prepared| (!failed.load(Ordering::Acquire)).then(|| work(prepared)))
-    };
+    let start = Start::new(cpus.len());
+    let one = |at: usize, cpu: u32| start.wait(to(cpu).and_then(|()| prepare(at))).map(|go| go.map(&work));
     thread::scope(|scope| {
         let one = &one;
         let threads: Vec<_> =

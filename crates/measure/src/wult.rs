@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::MeasureError;
+use wakelab_machine::MachineError;
+
 use crate::figures::{Figures, IdleFigure};
 use crate::spread::Spread;
 
@@ -24,8 +25,8 @@ const POLL: &str = "POLL";
 ///
 /// # Errors
 /// A table without wult's columns, rows of another length, and cells that are no such times.
-pub fn wult(text: &str, file: &str) -> Result<Figures, MeasureError> {
-    let fault = |line: usize, what: String, expected: String| MeasureError::File {
+pub fn wult(text: &str, file: &str) -> Result<Figures, MachineError> {
+    let fault = |line: usize, what: String, expected: String| MachineError::File {
         file: file.to_owned(),
         line,
         what,
