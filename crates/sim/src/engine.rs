@@ -26,7 +26,7 @@ use crate::ledger::tally::Tally;
 use crate::observer::{Activity, Observer};
 use crate::outcome::{Ending, Outcome};
 use crate::programs::Programs;
-use crate::programs::deadlock::{LOOK_NS, Lives};
+use crate::programs::deadlock::LOOK_NS;
 use crate::scenario::Scenario;
 use crate::time_use::TimeKind;
 
@@ -360,12 +360,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         let now_ns = self.hardware.now_ns;
         self.look_ns = now_ns + LOOK_NS;
         let threads = &self.kernel.threads;
-        let writer = self.programs.relent_stuck(|task| match threads[task as usize].life {
-            Life::Unborn => Lives::Unborn,
-            Life::Blocked => Lives::Blocked,
-            Life::Runnable => Lives::Runnable,
-            Life::Exited => Lives::Gone,
-        });
+        let writer = self.programs.relent_stuck(|task| threads[task as usize].life);
         if let Some(writer) = writer {
             self.hardware.queue.set_timer(writer, now_ns);
         }

@@ -19,23 +19,11 @@
 
 use wakelab_workload::{Op, Workload};
 
+use crate::kernel::thread::Life;
 use crate::programs::Programs;
 
 /// How long two looks for stuck tasks are apart, at least, in nanoseconds of the run.
 pub(crate) const LOOK_NS: u64 = 1_000_000;
-
-/// Whether a task still exists, and waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lives {
-    /// It will begin when its parent forks it.
-    Unborn,
-    /// It waits.
-    Blocked,
-    /// It runs, or could.
-    Runnable,
-    /// It has ended.
-    Gone,
-}
 
 /// Who does what, by channel, signal and barrier.
 pub(super) struct Actors {
@@ -72,14 +60,14 @@ impl Actors {
 }
 
 impl Programs<'_> {
-    /// Makes room in the first elastic channel where a writer waits that is stuck, and returns that writer. `lives`
+    /// Makes room in the first elastic channel where a writer waits that is stuck, and returns that writer. `life_of`
     /// tells of each task.
-    pub(crate) fn relent_stuck(&mut self, lives: impl Fn(u32) -> Lives) -> Option<u32> {
+    pub(crate) fn relent_stuck(&mut self, life_of: impl Fn(u32) -> Life) -> Option<u32> {
         if !self.channels.iter().any(|channel| channel.elastic_writer().is_some()) {
             return None;
         }
         let actors = self.actors.take().unwrap_or_else(|| Box::new(Actors::new(self.workload)));
-        let stuck = self.stuck(&actors, lives);
+        let stuck = self.stuck(&actors, life_of);
         self.actors = Some(actors);
         let is_stuck = |task: u32| stuck[task as usize];
         let full = self.channels.iter_mut().find(|channel| channel.elastic_writer().is_some_and(is_stuck));
@@ -87,21 +75,21 @@ impl Programs<'_> {
     }
 
     /// Returns for each task whether it is stuck.
-    fn stuck(&self, actors: &Actors, lives: impl Fn(u32) -> Lives) -> Vec<bool> {
+    fn stuck(&self, actors: &Actors, life_of: impl Fn(u32) -> Life) -> Vec<bool> {
         let count = self.tasks.len() as u32;
         let mut stuck: Vec<bool> = (0..count)
-            .map(|task| match lives(task) {
-                Lives::Unborn => true,
-                Lives::Blocked => self.wakers(actors, task).is_some(),
-                Lives::Runnable | Lives::Gone => false,
+            .map(|task| match life_of(task) {
+                Life::Unborn => true,
+                Life::Blocked => self.wakers(actors, task).is_some(),
+                Life::Runnable | Life::Exited => false,
             })
             .collect();
-        let may_act = |stuck: &[bool], task: u32| !stuck[task as usize] && lives(task) != Lives::Gone;
+        let may_act = |stuck: &[bool], task: u32| !stuck[task as usize] && life_of(task) != Life::Exited;
         loop {
             let freed: Vec<u32> = (0..count)
                 .filter(|&task| stuck[task as usize])
-                .filter(|&task| match lives(task) {
-                    Lives::Unborn => {
+                .filter(|&task| match life_of(task) {
+                    Life::Unborn => {
                         self.workload.tasks[task as usize].parent.is_none_or(|parent| may_act(&stuck, parent))
                     }
                     _ => self
