@@ -28,7 +28,7 @@ use crate::event::{EventSource, Item, Place, SwitchedOut, What};
 use crate::raw::emitter::{Found, Said, Seen};
 use crate::raw::merge::Merge;
 use crate::raw::store::Store;
-use crate::what::{Fields, Key, state_of_bits, what};
+use crate::what::{Fields, Key, by_name_alone, state_of_bits, what};
 use metadata::Metadata;
 use packets::{Packets, metadata_text};
 
@@ -118,6 +118,9 @@ fn id(number: i64) -> Option<u32> {
 
 /// Returns the kernel's subsystem and name of an event, as other recorders have them.
 fn kernel_name(name: &str) -> (&'static str, &str) {
+    if name == "syscall_entry_sched_yield" {
+        return ("syscalls", "sys_enter_sched_yield");
+    }
     const SUBSYSTEMS: [(&str, &str, &str); 6] = [
         ("sched_", "", "sched"),
         ("irq_softirq_", "irq_", "irq"),
@@ -172,9 +175,7 @@ impl EventSource for Reader {
             "sched" => what(name, &mut Record(file)).map_err(|expected| {
                 file.store.error(byte, &format!("{name} with {expected}"), "a record that has something else")
             })?,
-            "irq_vectors" if name == "local_timer_entry" => What::Tick,
-            _ if lttng_name == "syscall_entry_sched_yield" => What::Yield,
-            _ => What::Other,
+            _ => by_name_alone(subsystem, name),
         };
         if let What::Switch { next, .. } = what {
             self.running.insert(cpu, next.tid);

@@ -194,6 +194,17 @@ pub(crate) fn infer(
     }
 }
 
+/// Takes signals out of the programs, and their wake-ups out of `wakeups`, because something else stands for them now.
+pub(crate) fn drop_explained(tasks: &mut [Tracked], wakeups: &mut Vec<Wakeup>, explained: &BTreeSet<u32>) {
+    for task in tasks {
+        task.steps.retain(|step| match step.op {
+            Op::Signal { signal, .. } | Op::Wait { signal } => !explained.contains(&signal),
+            _ => true,
+        });
+    }
+    wakeups.retain(|wakeup| !explained.contains(&wakeup.signal));
+}
+
 /// Wake-ups by wakee, waker and pair.
 struct Known<'a> {
     /// By wakee, in order.

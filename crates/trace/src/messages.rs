@@ -38,10 +38,10 @@ mod votes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
-use wakelab_workload::{Channel, Op, TaskIndex};
+use wakelab_workload::{Channel, TaskIndex};
 
 use crate::causal::Position;
-use crate::flows::{FlowCount, FlowCounts, FlowKind, Wakeup};
+use crate::flows::{FlowCount, FlowCounts, FlowKind, Wakeup, drop_explained};
 use crate::program::Tracked;
 use flow::{FlowIndex, Flows, Room, Wait};
 use votes::Votes;
@@ -239,13 +239,7 @@ impl Messages {
                 exact.counts.insert(kind, count);
             }
         }
-        for task in tasks.iter_mut() {
-            task.steps.retain(|step| match step.op {
-                Op::Signal { signal, .. } | Op::Wait { signal } => !explained.contains(&signal),
-                _ => true,
-            });
-        }
-        wakeups.retain(|wakeup| !explained.contains(&wakeup.signal));
+        drop_explained(tasks, wakeups, &explained);
         exact
     }
 

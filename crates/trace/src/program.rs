@@ -270,6 +270,12 @@ impl Tracked {
         }
     }
 
+    /// Returns the CPU time from its switch-in until `now_ns`.
+    pub(crate) fn ran_until(&mut self, now_ns: u64) -> u64 {
+        self.charge_until(now_ns);
+        self.cpu_ns.saturating_sub(self.burst_cpu_ns)
+    }
+
     /// Returns the work done until `now_ns`, in 1/1024 ns. It never goes back, however large the kernel's part is: more
     /// than there was is taken off what follows.
     pub(crate) fn work_until(&mut self, now_ns: u64) -> u64 {
@@ -372,9 +378,8 @@ impl Tracked {
 
     /// Whether it had run for the first time then, and had not yet run for the last time.
     pub(crate) fn lives_at(&self, time_ns: u64) -> bool {
-        let (first, last) = (self.bursts.first(), self.bursts.last());
-        first.is_some_and(|burst| burst.from_ns <= time_ns)
-            && last.is_some_and(|burst| time_ns < burst.until_ns)
+        self.begun_ns().is_some_and(|begun_ns| begun_ns <= time_ns)
+            && self.bursts.last().is_some_and(|last| time_ns < last.until_ns)
     }
 
     /// When it was put on a CPU for the last time before `time_ns`; 0 if it was not.

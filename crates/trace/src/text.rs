@@ -11,12 +11,13 @@
 use memchr::memchr_iter;
 
 use crate::error::excerpt;
-use crate::event::{Current, Event, EventSource, Item, Told, What};
+use crate::event::{Current, Event, EventSource, Item, Told};
 use crate::header::HeaderLine;
 use crate::lines::Lines;
 use crate::order::{Happened, NOT_TOO_LATE, Order, bad_cpu};
 use crate::program::UNKNOWN_COMM;
 use crate::scan::{Scan, number};
+use crate::what::by_name_alone;
 use crate::{MAX_CPUS, TraceError, fields};
 
 /// The longest name of a task in Linux (TASK_COMM_LEN without the NUL). Our own exports have longer ones.
@@ -281,11 +282,9 @@ fn event<'a>(order: &mut Order, lines: &Lines<'_>, head: &Head<'a>) -> Result<Ev
         "sched" | "sock" | "wakelab" | "" => {
             fields::parse(head.name, head.fields).map_err(|what| expected(lines, &what))?
         }
-        "irq_vectors" if head.name == "local_timer_entry" => What::Tick,
-        "syscalls" if head.name == "sys_enter_sched_yield" => What::Yield,
         "cgroup" if head.name == "cgroup_attach_task" => fields::moved(head.fields)
             .ok_or_else(|| expected(lines, "cgroup_attach_task with dst_root= dst_path= pid="))?,
-        _ => What::Other,
+        subsystem => by_name_alone(subsystem, head.name),
     };
     let Head { current, flags, subsystem, name, fields, .. } = *head;
     order.event(lines.file(), Happened { place, time_ns, cpu, current, flags, subsystem, name, fields, what })

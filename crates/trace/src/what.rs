@@ -89,6 +89,16 @@ pub(crate) fn what<'a>(name: &str, fields: &mut impl Fields<'a>) -> Result<What<
     }
 }
 
+/// Returns what an event of a subsystem that [`what`] does not read says without its fields.
+#[inline]
+pub(crate) fn by_name_alone(subsystem: &str, name: &str) -> What<'static> {
+    match (subsystem, name) {
+        ("irq_vectors", "local_timer_entry") => What::Tick,
+        ("syscalls", "sys_enter_sched_yield") => What::Yield,
+        _ => What::Other,
+    }
+}
+
 fn id<'a>(fields: &mut impl Fields<'a>, key: Key, expected: Expected) -> Result<u32, Expected> {
     fields.number(key).and_then(|id| u32::try_from(id).ok()).ok_or(expected)
 }

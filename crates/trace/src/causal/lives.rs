@@ -49,9 +49,7 @@ impl Model {
     fn learn_exec(&mut self, cpu: u32) {
         let OnCpu::Task(index) = self.cpu(cpu).on else { return };
         let now_ns = self.now_ns;
-        let task = self.task(index);
-        task.charge_until(now_ns);
-        let before_ns = task.cpu_ns.saturating_sub(task.burst_cpu_ns);
+        let before_ns = self.task(index).ran_until(now_ns);
         self.learnt.before_execs_ns.push(before_ns);
     }
 

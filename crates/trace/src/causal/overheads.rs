@@ -297,9 +297,7 @@ impl Model {
     ) {
         if why == SwitchedOut::Exited {
             let now_ns = self.now_ns;
-            let tracked = self.task(task);
-            tracked.charge_until(now_ns);
-            let last_ns = tracked.cpu_ns - tracked.burst_cpu_ns;
+            let last_ns = self.task(task).ran_until(now_ns);
             self.learnt.before_exits_ns.push(last_ns);
         }
         let footprint_bytes = self.footprint_bytes(task);

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakelab_workload::{Barrier, Op, TaskIndex};
 
-use super::{FEWEST, FlowKind, Flows, Wakeup};
+use super::{FEWEST, FlowKind, Flows, Wakeup, drop_explained};
 use crate::causal::Position;
 use crate::program::{Step, Tracked};
 
@@ -83,16 +83,9 @@ pub(super) fn take_barriers(flows: &mut Flows, tasks: &mut [Tracked], wakeups: &
             explained.extend(round.ended.iter().map(|wakeup| wakeup.signal));
         }
     }
-    if explained.is_empty() {
-        return;
+    if !explained.is_empty() {
+        drop_explained(tasks, wakeups, &explained);
     }
-    for task in tasks.iter_mut() {
-        task.steps.retain(|step| match step.op {
-            Op::Signal { signal, .. } | Op::Wait { signal } => !explained.contains(&signal),
-            _ => true,
-        });
-    }
-    wakeups.retain(|wakeup| !explained.contains(&wakeup.signal));
 }
 
 /// Returns all releases, in order.

@@ -39,14 +39,8 @@ pub(super) fn add_questions(tasks: &mut [Tracked], known: &Known<'_>, of: Pair, 
             let before = sent.partition_point(|other| other.at < answer.at);
             let last = before.checked_sub(1).map_or(Position::default(), |index| sent[index].at);
             let needs = asks.max(last);
-            let signal = *signals;
-            *signals += 1;
+            depend(tasks, (client, asks, units), (server, needs), signals);
             added += 1;
-            let question = Op::Signal { signal, sync: false };
-            tasks[client as usize].steps.push(Step { position: asks, at_units: units, op: question });
-            let at_units = tasks[server as usize].work_at(needs.time_ns);
-            let need = Step { position: needs, at_units, op: Op::Wait { signal } };
-            tasks[server as usize].steps.push(need);
         }
         (woken, woken_units) = (answer.at, answer.wakee_units);
     }
@@ -89,16 +83,26 @@ pub(super) fn add_answers(tasks: &mut [Tracked], known: &Known<'_>, of: Pair, si
         if needs >= next.at {
             continue;
         }
-        let signal = *signals;
-        *signals += 1;
+        depend(tasks, (server, made, answer_units), (client, needs), signals);
         added += 1;
-        let answer = Op::Signal { signal, sync: false };
-        tasks[server as usize].steps.push(Step { position: made, at_units: answer_units, op: answer });
-        let at_units = tasks[client as usize].work_at(needs.time_ns);
-        let need = Step { position: needs, at_units, op: Op::Wait { signal } };
-        tasks[client as usize].steps.push(need);
     }
     added
+}
+
+/// Adds a signal that a task raises at a position, with its work then, and another one needs at its own.
+fn depend(
+    tasks: &mut [Tracked],
+    (raiser, raised, at_units): (TaskIndex, Position, u64),
+    (waiter, needed): (TaskIndex, Position),
+    signals: &mut u32,
+) {
+    let signal = *signals;
+    *signals += 1;
+    let op = Op::Signal { signal, sync: false };
+    tasks[raiser as usize].steps.push(Step { position: raised, at_units, op });
+    let waiter = &mut tasks[waiter as usize];
+    let at_units = waiter.work_at(needed.time_ns);
+    waiter.steps.push(Step { position: needed, at_units, op: Op::Wait { signal } });
 }
 
 /// Whether a client does less between a question that is seen and the wait for its answer than it usually does between
@@ -106,7 +110,7 @@ pub(super) fn add_answers(tasks: &mut [Tracked], known: &Known<'_>, of: Pair, si
 pub(super) fn asks_late(asked: &[&Wakeup], answers: &[&Wakeup]) -> bool {
     let bursts = answers.windows(2).map(|pair| pair[1].wakee_units.saturating_sub(pair[0].wakee_units));
     let lead_units = lead_units(asked, answers);
-    lead_units == 0 || lead_units < quantile(bursts, 50).unwrap_or(0)
+    lead_units == 0 || lead_units < median(bursts)
 }
 
 /// How much work a client does between a question that is seen and the wait for its answer: the median. Of several

@@ -230,16 +230,15 @@ impl Flow {
             (all.received[received].at.position, sum_bytes)
         });
         let read: Vec<(Position, u64)> = read.collect();
-        let mut written_bytes: u64 = 0;
+        let mut written_bytes = 0;
         for &index in &self.sent {
             let first = messages.len();
             self.parts(&all.sent[index], self.room.get(&index), (written_bytes, &read), &mut messages);
-            written_bytes = u64::saturating_add(written_bytes, all.sent[index].bytes.unwrap_or(0));
             let waits = ended.get(&index).map_or(&[][..], Vec::as_slice);
             if let Queue::Socket(_) = self.queue {
-                let before_bytes = written_bytes - all.sent[index].bytes.unwrap_or(0);
-                divide_at_waits(&mut messages, waits, before_bytes, &read);
+                divide_at_waits(&mut messages, waits, written_bytes, &read);
             }
+            written_bytes = u64::saturating_add(written_bytes, all.sent[index].bytes.unwrap_or(0));
             let parts = &mut messages[first..];
             for wakeup in waits {
                 let next = parts.partition_point(|part| part.at.position <= wakeup.at);

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::event::{Current, Event, Place, TaskName, What};
 use crate::order::{Happened, NOT_TOO_LATE, Order, bad_cpu};
 use crate::raw::layout::{Layout, Record};
-use crate::what::what;
+use crate::what::{by_name_alone, what};
 use crate::{MAX_CPUS, TraceError};
 
 /// Names of the soft interrupts, by their number, as the kernel's text has them.
@@ -193,9 +193,7 @@ impl Emitter {
                     self.seen.error(found.byte, &format!("{name} with {expected}"), length)
                 })?
             }
-            "irq_vectors" if name == "local_timer_entry" => What::Tick,
-            "syscalls" if name == "sys_enter_sched_yield" => What::Yield,
-            _ => What::Other,
+            _ => by_name_alone(subsystem, name),
         };
         let said = Said {
             tid,
