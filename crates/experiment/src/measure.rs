@@ -20,6 +20,10 @@ pub enum Measure {
         /// Number of the workload's units in one unit of the publication, e.g. 1,000,000 bytes.
         #[serde(default = "one")]
         per_unit: u64,
+        /// The part of the units, in percent, in which the rate is taken, instead of the steady part: `[10, 50]` is
+        /// from the moment when a tenth of them was done to that when half was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_percent: Option<Within>,
     },
     /// A percentile of the wake-up latencies of the judged tasks, in microseconds; less is better.
     Latency {
@@ -93,6 +97,37 @@ pub enum Efficiency {
     Success,
 }
 
+/// A part of all units, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "[u8; 2]", into = "[u8; 2]")]
+pub struct Within([u8; 2]);
+
+impl Within {
+    /// Returns where it begins and ends.
+    pub fn percent(self) -> [u8; 2] {
+        self.0
+    }
+}
+
+impl TryFrom<[u8; 2]> for Within {
+    type Error = String;
+
+    fn try_from([from, to]: [u8; 2]) -> Result<Within, String> {
+        if from >= to || to > 100 {
+            return Err(format!(
+                "within_percent = [{from}, {to}]; expected one that ends later, at most at 100"
+            ));
+        }
+        Ok(Within([from, to]))
+    }
+}
+
+impl From<Within> for [u8; 2] {
+    fn from(within: Within) -> [u8; 2] {
+        within.0
+    }
+}
+
 /// A percentile with up to three decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
@@ -128,6 +163,15 @@ impl From<Percentile> for f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_ends_later_than_it_begins() {
+        assert_eq!(Within::try_from([10, 50]).unwrap().percent(), [10, 50]);
+        assert_eq!(Within::try_from([0, 100]).unwrap().percent(), [0, 100]);
+        for bad in [[10, 10], [50, 10], [10, 101]] {
+            assert!(Within::try_from(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn percentiles_have_three_decimals() {

@@ -5,6 +5,10 @@
 //! set, so that they can be paired: the policies of a draw run on one machine. On machines of different ranges a figure
 //! has the same position in each. What is kept of an outcome is up to the caller, because there are many.
 //!
+//! Each draw has its own seeds, the same for all scenarios of its set: n seeds of the first draw are followed by those
+//! that are greater by n, and so on. So chance is another in each draw, and that of their mean shrinks with their
+//! number.
+//!
 //! A workload that is a file's has figures, too: the parameters of which the file says how far they may be off. A
 //! recording has none, nor has a workload that was changed after it was read.
 
@@ -240,7 +244,9 @@ pub fn draw<T: Send>(
         assert_eq!(of.seeds.len(), of.scenarios.len(), "a list of seeds for each scenario");
         for draw in 0..draws.number {
             for (scenario, seeds) in of.seeds.iter().enumerate() {
-                jobs.extend(seeds.iter().map(|&seed| Job { set, draw, scenario, seed }));
+                let offset = (draw * seeds.len()) as u64;
+                let own = seeds.iter().map(|seed| seed.wrapping_add(offset));
+                jobs.extend(own.map(|seed| Job { set, draw, scenario, seed }));
             }
         }
     }

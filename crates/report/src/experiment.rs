@@ -19,7 +19,7 @@ use crate::recorded::{Recorded, RecordedDraws, RecordedRow, widened};
 use crate::score::{Model, Pair, Score};
 use crate::uncertainty::{DecidingFigure, deciding_figures};
 use wakelab_stats::Direction;
-use wakelab_stats::{Gain, Spread, mean, paired_gain, round_percent};
+use wakelab_stats::{DrawGain, Gain, Spread, draw_gain, mean, paired_gain, round_percent};
 
 /// A case and its runs.
 #[derive(Clone, Debug)]
@@ -196,7 +196,7 @@ impl<'a> ExperimentResult<'a> {
             let draws = |spread: &Spread| {
                 let gain = row.simulated.gain.gain_percent?;
                 let (range, draws, undecided) = (spread.range_percent?, spread.draws, spread.undecided);
-                Some(RecordedDraws { gain, range, draws, undecided })
+                Some(RecordedDraws { gain, range, draws, chance: spread.chance_percent, undecided })
             };
             Some(RecordedRow {
                 publication: experiment.publication.clone(),
@@ -269,6 +269,7 @@ impl<'a> RowResult<'a> {
             certain: self.simulated.gain.ci_percent.is_some_and(|[low, high]| low > 0.0 || high < 0.0),
             model: self.spread.as_ref().map(|spread| Model {
                 undecided: spread.undecided,
+                by_chance: spread.is_mostly_chance(),
                 inside: spread.range_percent.is_some_and(|[low, high]| {
                     self.published_gain_percent.is_some_and(|published| (low..=high).contains(&published))
                 }),
@@ -319,12 +320,12 @@ pub fn row_values(experiment: &Experiment, case: &Case, outcome: &Outcome) -> Ve
 }
 
 /// Returns the gain of a row in each draw.
-fn drawn_gains(measure: &Measure, drawn: &Drawn<Vec<Option<f64>>>, of_case: usize) -> Vec<Option<f64>> {
+fn drawn_gains(measure: &Measure, drawn: &Drawn<Vec<Option<f64>>>, of_case: usize) -> Vec<DrawGain> {
     let gain = |kept: &Vec<Vec<Vec<Option<f64>>>>| {
         let side = |side: usize| -> Vec<Option<f64>> {
             kept[side].iter().map(|run| run[of_case].map(|value| judged(measure, value))).collect()
         };
-        paired_gain(&side(0), &side(1), direction(measure)).gain_percent
+        draw_gain(&side(0), &side(1), direction(measure))
     };
     drawn.kept.iter().map(gain).collect()
 }
@@ -376,7 +377,13 @@ fn efficiency(part: Efficiency, outcome: &Outcome) -> Option<f64> {
 fn value(measure: &Measure, workload: &Workload, outcome: &Outcome) -> Option<f64> {
     match measure {
         Measure::Makespan { times } => metric::makespan(outcome).map(|ns| ns * *times as f64 / 1e9),
-        Measure::Rate { per_unit, .. } => metric::rate(outcome).map(|rate| rate / *per_unit as f64),
+        Measure::Rate { per_unit, within_percent, .. } => {
+            let rate = match within_percent {
+                Some(within) => metric::rate_within(outcome, within.percent()),
+                None => metric::rate(outcome),
+            };
+            rate.map(|rate| rate / *per_unit as f64)
+        }
         Measure::Latency { percentile } => {
             fine_percentile_ns(&outcome.judged_latency, percentile.milli_percent()).map(|ns| ns as f64 / 1e3)
         }

@@ -18,7 +18,8 @@ sign: right, WRONG, either (the published change is within its noise), - (nothin
 ";
 
 pub(crate) const DRAW_NOTES: &str = "\
-90 % of draws: the range of the gain with the model's figures drawn from their ranges, all at once; sign holds: in how many draws.
+90 % of draws: the range of the gain with the model's figures drawn from their ranges, all at once; chance: how much of its
+variance is of the seeds; sign holds: in how many draws without that.
 with model error: the range in which 90 % of published gains should lie: that of the draws, the publication's noise, and what
 the model lacks, learned from the misses of other publications.
 undecided: the sign of the gain holds in less than 80 % of the draws (docs/guide/uncertainty.md).
@@ -90,7 +91,8 @@ impl ExperimentResult<'_> {
 
 pub(crate) fn row_grid(rows: &[RowResult<'_>]) -> Grid {
     let has_draws = rows.iter().any(|row| row.spread.is_some());
-    let of_draws = if has_draws { &["90 % of\ndraws", "sign\nholds", "with model\nerror"][..] } else { &[] };
+    let of_draws =
+        if has_draws { &["90 % of\ndraws", "\nchance", "sign\nholds", "with model\nerror"][..] } else { &[] };
     let heads = [
         "published\nbefore",
         "\nafter",
@@ -136,9 +138,9 @@ fn table_row(result: &RowResult<'_>, has_draws: bool) -> Row {
         Cell { text: sign, color },
     ];
     if has_draws {
-        let [_, range, held] = spread_cells(None, result.spread.as_ref());
+        let [_, range, chance, held] = spread_cells(None, result.spread.as_ref());
         let whole = result.range_with_error.map_or_else(|| "-".to_owned(), range_words);
-        cells.extend([range, held, plain(whole)]);
+        cells.extend([range, chance, held, plain(whole)]);
     }
     (format!("{} {}", row.id, row.measure.unit()), "", cells)
 }
@@ -212,7 +214,8 @@ fn model_text(model: &ModelScore) -> String {
         "  with the model's figures drawn from their ranges:\n    \
          published gain inside the range of 90 % of draws: {} of {} rows ({} %)\n{with_error}    \
          signs right of the decided: {} of {} rows beyond their noise ({} %; bar 90 %)\n    \
-         undecided: {} of {} rows ({} %; bar at most 15 %)\n",
+         undecided: {} of {} rows ({} %; bar at most 15 %)\n    \
+         of these beyond their noise: {} of {} ({} %); more than half chance of the seeds: {}\n",
         model.inside_range,
         model.rows,
         number(model.inside_range_percent, 0),
@@ -222,6 +225,10 @@ fn model_text(model: &ModelScore) -> String {
         model.undecided,
         model.rows,
         number(model.undecided_percent, 0),
+        model.undecided_beyond_noise,
+        model.undecided_beyond_noise + model.decided_beyond_noise,
+        number(model.undecided_beyond_noise_percent, 0),
+        model.undecided_by_chance,
     )
 }
 

@@ -233,6 +233,27 @@ pub(crate) fn rate(outcome: &Outcome) -> Option<f64> {
     steady_rate(outcome).or_else(|| whole_rate(outcome))
 }
 
+/// Returns the units a second between the moments when these parts of all units were done, in percent.
+pub(crate) fn rate_within(outcome: &Outcome, [from, to]: [u8; 2]) -> Option<f64> {
+    let progress = &outcome.progress;
+    let all: u64 = progress.units.iter().sum();
+    let done = |percent: u8| all as f64 * f64::from(percent) / 100.0;
+    // Within a span, progress is taken for even.
+    let spans_until = |percent: u8| {
+        let mut left = done(percent);
+        for (span, &units) in progress.units.iter().enumerate() {
+            if left <= units as f64 {
+                return span as f64 + if units > 0 { left / units as f64 } else { 0.0 };
+            }
+            left -= units as f64;
+        }
+        progress.units.len() as f64
+    };
+    let spans = spans_until(to) - spans_until(from);
+    let is_known = outcome.ending == Ending::Completed && all > 0 && spans > 0.0;
+    is_known.then(|| (done(to) - done(from)) * 1e9 / (spans * progress.span_ns as f64 * progress.unit as f64))
+}
+
 fn whole_rate(outcome: &Outcome) -> Option<f64> {
     if outcome.ending != Ending::Completed || outcome.makespan_ns == 0 {
         return None;
@@ -256,4 +277,23 @@ pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
 
 fn scheduler_ns(time: &TimeUse) -> u64 {
     time.switch_ns + time.wakeup_ns + time.select_ns + time.balance_ns + time.ipi_ns + time.tick_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use wakelab_sim::Progress;
+
+    use super::*;
+
+    /// 100 units in 7 ms, 20 a ms in the middle. A fifth was done after 2 ms, four fifths after 5: 60 units in 3 ms. A
+    /// tenth was done after 1 ms, half after 3.5.
+    #[test]
+    fn the_rate_of_a_part_by_hand() {
+        let progress = Progress { span_ns: 1_000_000, unit: 1, units: vec![10, 10, 20, 20, 20, 10, 10] };
+        let run = Outcome { progress, ..Outcome::default() };
+        assert_eq!(rate_within(&run, [20, 80]), Some(20_000.0));
+        assert_eq!(rate_within(&run, [10, 50]), Some(16_000.0));
+        assert_eq!(rate_within(&Outcome::default(), [10, 50]), None, "nothing was done");
+        assert_eq!(rate_within(&Outcome { ending: Ending::LimitReached, ..run }, [10, 50]), None);
+    }
 }

@@ -12,10 +12,9 @@ use wakelab_stats::{model_error, outside, round_percent, with_noise};
 use crate::error::ReportError;
 use crate::score::{Model, Pair};
 
-/// The columns; the last five are empty if nothing was drawn.
-const HEAD: &str =
-    "publication\texperiment\trow\tpublished\tnoise\tgain\tcertain\tdrawn_gain\tlow\thigh\tdraws\tundecided";
-const COLUMNS: usize = 12;
+/// The columns; the last six are empty if nothing was drawn.
+const HEAD: &str = "publication\texperiment\trow\tpublished\tnoise\tgain\tcertain\tdrawn_gain\tlow\thigh\tdraws\tchance\tundecided";
+const COLUMNS: usize = 13;
 
 /// A row of a publication that was run. Gains and noise are in percent.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +39,8 @@ pub(crate) struct RecordedDraws {
     /// The range of 90 % of the draws.
     pub(crate) range: [f64; 2],
     pub(crate) draws: usize,
+    /// How much of the spread is of the seeds, in percent, if that is known.
+    pub(crate) chance: Option<f64>,
     pub(crate) undecided: bool,
 }
 
@@ -90,11 +91,12 @@ impl Recorded {
         let mut out = format!("{HEAD}\n");
         for row in &self.rows {
             let drawn = row.drawn.as_ref().map_or_else(
-                || "\t\t\t\t".to_owned(),
+                || "\t\t\t\t\t".to_owned(),
                 |drawn| {
                     let [low, high] = drawn.range;
                     let (gain, draws, undecided) = (drawn.gain, drawn.draws, drawn.undecided);
-                    format!("{gain:.2}\t{low:.2}\t{high:.2}\t{draws}\t{undecided}")
+                    let chance = drawn.chance.map_or_else(String::new, |share| format!("{share:.0}"));
+                    format!("{gain:.2}\t{low:.2}\t{high:.2}\t{draws}\t{chance}\t{undecided}")
                 },
             );
             let RecordedRow { publication, experiment, id, published, noise, gain, certain, .. } = row;
@@ -135,6 +137,7 @@ impl Recorded {
                 let is_inside = |[low, high]: [f64; 2]| (low..=high).contains(&published);
                 Model {
                     undecided: drawn.undecided,
+                    by_chance: drawn.chance.is_some_and(|share| share > 50.0),
                     inside: is_inside(drawn.range),
                     inside_with_error: whole.map(is_inside),
                 }
@@ -165,6 +168,7 @@ fn row(line: &str) -> Option<RecordedRow> {
         low,
         high,
         draws,
+        chance,
         undecided,
     ] = cells;
     let number = |cell: &str| cell.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -174,6 +178,7 @@ fn row(line: &str) -> Option<RecordedRow> {
             gain: number(drawn_gain)?,
             range: [number(low)?, number(high)?],
             draws: draws.parse().ok()?,
+            chance: if chance.is_empty() { None } else { Some(number(chance)?) },
             undecided: undecided.parse().ok()?,
         }),
     };
@@ -204,7 +209,7 @@ mod tests {
             noise: 0.0,
             gain: 1.0,
             certain: true,
-            drawn: Some(RecordedDraws { gain: 0.0, range, draws: 64, undecided: false }),
+            drawn: Some(RecordedDraws { gain: 0.0, range, draws: 64, chance: Some(25.0), undecided: false }),
         }
     }
 
@@ -212,11 +217,13 @@ mod tests {
     fn what_is_written_can_be_read() {
         let mut rows: Vec<RecordedRow> = vec![recorded("a", 1, 2.0), recorded("b", 1, -3.0)];
         rows[1].drawn = None;
+        rows.push(recorded("c", 1, 4.0));
+        rows[2].drawn.as_mut().unwrap().chance = None;
         let all = Recorded { rows };
         assert_eq!(Recorded::parse("x.tsv", &all.text()).unwrap(), all);
         assert_eq!(Recorded::parse("x.tsv", "").unwrap(), Recorded::default());
         let error = Recorded::parse("x.tsv", &format!("{}b\tb\n", all.text())).unwrap_err();
-        assert_eq!(error.to_string(), "x.tsv:4: expected a row with its figures");
+        assert_eq!(error.to_string(), "x.tsv:5: expected a row with its figures");
         assert!(Recorded::parse("x.tsv", "publication\n").is_err());
         Recorded::built_in();
     }

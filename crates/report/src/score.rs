@@ -38,6 +38,8 @@ pub(crate) struct Pair {
 pub(crate) struct Model {
     /// The sign does not hold.
     pub(crate) undecided: bool,
+    /// More than half of the spread of the draws is chance of the seeds.
+    pub(crate) by_chance: bool,
     /// The published gain is inside the range of 90 % of the draws.
     pub(crate) inside: bool,
     /// It is inside that range with its publication's noise and the model's error, if that is known.
@@ -103,6 +105,12 @@ pub(crate) struct ModelScore {
     /// Of `rows`, the ones that are undecided.
     pub(crate) undecided: usize,
     pub(crate) undecided_percent: Option<f64>,
+    /// Undecided rows beyond their noise.
+    pub(crate) undecided_beyond_noise: usize,
+    /// `undecided_beyond_noise` in percent of all rows beyond their noise.
+    pub(crate) undecided_beyond_noise_percent: Option<f64>,
+    /// Undecided rows of whose spread more than half is chance of the seeds.
+    pub(crate) undecided_by_chance: usize,
     /// Decided rows beyond their noise.
     pub(crate) decided_beyond_noise: usize,
     /// Of these, the ones predicted with the published sign.
@@ -120,6 +128,8 @@ impl ModelScore {
         let decided: Vec<Pair> =
             drawn.iter().filter(|(_, model)| !model.undecided).map(|(pair, _)| *pair).collect();
         let (decided_beyond_noise, decided_signs_right) = signs(&decided);
+        let beyond = drawn.iter().filter(|(pair, _)| pair.exceeds_noise()).count();
+        let undecided_beyond_noise = beyond - decided_beyond_noise;
         (!drawn.is_empty()).then(|| ModelScore {
             rows: drawn.len(),
             inside_range,
@@ -129,6 +139,9 @@ impl ModelScore {
             inside_with_error_percent: share(inside_with_error, rows_with_error),
             undecided,
             undecided_percent: share(undecided, drawn.len()),
+            undecided_beyond_noise,
+            undecided_beyond_noise_percent: share(undecided_beyond_noise, beyond),
+            undecided_by_chance: count(|model| model.undecided && model.by_chance),
             decided_beyond_noise,
             decided_signs_right,
             decided_signs_percent: share(decided_signs_right, decided_beyond_noise),
@@ -267,11 +280,12 @@ mod tests {
     }
 
     /// The same rows and draws of all but the last. 4 is inside its range, -2 is undecided, 1 is decided and within its
-    /// noise: of the decided only 4 is beyond its noise, and right. With the model's error 1 is inside, too.
+    /// noise: of the decided only 4 is beyond its noise, and right, so that of two beyond their noise one is undecided.
+    /// With the model's error 1 is inside, too.
     #[test]
     fn the_model_by_hand() {
         let with = |pair: Pair, undecided, inside| Pair {
-            model: Some(Model { undecided, inside, inside_with_error: Some(true) }),
+            model: Some(Model { undecided, by_chance: true, inside, inside_with_error: Some(true) }),
             ..pair
         };
         let pairs = [
@@ -289,6 +303,9 @@ mod tests {
             inside_with_error_percent: Some(100.0),
             undecided: 1,
             undecided_percent: Some(33.333333),
+            undecided_beyond_noise: 1,
+            undecided_beyond_noise_percent: Some(50.0),
+            undecided_by_chance: 1,
             decided_beyond_noise: 1,
             decided_signs_right: 1,
             decided_signs_percent: Some(100.0),

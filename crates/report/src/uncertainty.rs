@@ -9,7 +9,7 @@ use serde::Serialize;
 use wakelab_lab::{Drawn, DrawnFigure, Draws};
 use wakelab_machine::printable;
 use wakelab_sim::{Outcome, Scenario};
-use wakelab_stats::{Deciding, Direction, Spread, deciding, paired_gain};
+use wakelab_stats::{Deciding, Direction, DrawGain, Spread, deciding, draw_gain};
 
 use crate::comparison::{Comparison, MetricOfPolicy, MetricResult};
 use crate::grid::{Cell, Grid};
@@ -57,9 +57,10 @@ pub fn metric_values(scenario: &Scenario, outcome: &Outcome) -> Vec<Option<f64>>
 }
 
 /// The figures that decide, with their names.
-pub(crate) fn deciding_figures<T>(drawn: &Drawn<T>, gains: &[Option<f64>]) -> Vec<DecidingFigure> {
+pub(crate) fn deciding_figures<T>(drawn: &Drawn<T>, gains: &[DrawGain]) -> Vec<DecidingFigure> {
     let named = |how: Deciding| DecidingFigure { figure: drawn.figures[how.figure].figure.clone(), how };
-    deciding(&drawn.positions, gains, MIDDLE).into_iter().map(named).collect()
+    let gains: Vec<Option<f64>> = gains.iter().map(|draw| draw.gain_percent).collect();
+    deciding(&drawn.positions, &gains, MIDDLE).into_iter().map(named).collect()
 }
 
 impl<'a> Comparison<'a> {
@@ -71,9 +72,9 @@ impl<'a> Comparison<'a> {
             for (column, policy) in metric.policies.iter_mut().enumerate().skip(1) {
                 let gain = |kept: &Vec<Vec<Vec<Option<f64>>>>| {
                     let values = |column: usize| kept[column].iter().map(|run| run[row]).collect::<Vec<_>>();
-                    paired_gain(&values(0), &values(column), metric.direction).gain_percent
+                    draw_gain(&values(0), &values(column), metric.direction)
                 };
-                let gains: Vec<Option<f64>> = drawn.kept.iter().map(gain).collect();
+                let gains: Vec<DrawGain> = drawn.kept.iter().map(gain).collect();
                 let spread = Spread::new(policy.gain.gain_percent, &gains);
                 policy.gain.marked &= spread.sign_holds();
                 policy.spread = Some(spread);
@@ -115,12 +116,17 @@ impl<'a> Comparison<'a> {
         out
     }
 
-    /// A row for each metric that has a direction, three columns for each policy.
+    /// A row for each metric that has a direction, four columns for each policy.
     pub(crate) fn uncertainty_grid(&self, rows: &[MetricResult], columns: &[usize]) -> Grid {
         let compared = || columns.iter().copied().filter(|&column| column > 0);
         let one = |column: usize| {
             let name = head(&self.column_name(column));
-            [format!("{name}\ngain %"), "90 % of draws".to_owned(), "sign holds".to_owned()]
+            [
+                format!("{name}\ngain %"),
+                "90 % of draws".to_owned(),
+                "chance".to_owned(),
+                "sign holds".to_owned(),
+            ]
         };
         let heads = compared().flat_map(one).collect();
         let cells = |policy: &MetricOfPolicy| spread_cells(policy.gain.gain_percent, policy.spread.as_ref());
@@ -173,14 +179,16 @@ impl Uncertainty {
     }
 }
 
-/// Returns the gain, or that it is undecided, its range, and how often its sign holds.
-pub(crate) fn spread_cells(gain: Option<f64>, spread: Option<&Spread>) -> [Cell; 3] {
+/// Returns the gain, or that it is undecided, its range, how much of that is chance, and how often its sign holds.
+pub(crate) fn spread_cells(gain: Option<f64>, spread: Option<&Spread>) -> [Cell; 4] {
     let plain = |text: Option<String>| Cell { text: text.unwrap_or_else(|| "-".to_owned()), color: None };
     let undecided = spread.is_some_and(|spread| spread.undecided);
     let gain = gain.map(|gain| if undecided { "undecided".to_owned() } else { format!("{gain:+.2}") });
     let range = spread.and_then(|spread| spread.range_percent).map(range_words);
-    let held = spread.and_then(|spread| spread.sign_held_percent).map(|held| format!("{held:.0} %"));
-    [gain, range, held].map(plain)
+    let percent = |share: f64| format!("{share:.0} %");
+    let chance = spread.and_then(|spread| spread.chance_percent).map(percent);
+    let held = spread.and_then(|spread| spread.sign_held_percent).map(percent);
+    [gain, range, chance, held].map(plain)
 }
 
 pub(crate) fn range_words([low, high]: [f64; 2]) -> String {

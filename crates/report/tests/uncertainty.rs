@@ -171,7 +171,7 @@ fn a_sign_that_does_not_hold_is_undecided() {
     let row = text.lines().find(|line| line.starts_with("rate ")).expect("a row");
     assert!(row.contains("(undecided)") && !row.contains('*'), "{row}");
     let cells = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.lines().any(|line| cells(line) == "rate undecided -5.0 to +10.0 75 %"), "{text}");
+    assert!(text.lines().any(|line| cells(line) == "rate undecided -5.0 to +10.0 0 % 75 %"), "{text}");
     assert!(
         text.contains("tick_ns (from 50000 to 200000 ns, by estimate): gain +2.5 % where it is low, +10.0 % where it is high"),
         "{text}"

@@ -11,7 +11,7 @@ mod rank;
 mod spread;
 mod steady;
 
-pub use gain::{Gain, half_interval, mean, paired_gain, paired_move, round_percent};
+pub use gain::{DrawGain, Gain, draw_gain, half_interval, mean, paired_gain, paired_move, round_percent};
 pub use metric::{Direction, Unit};
 pub use model_error::{model_error, outside, with_noise};
 pub use percentile::percentile;

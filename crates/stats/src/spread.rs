@@ -3,10 +3,18 @@
 //!
 //! - *Range*: the 5th and the 95th percentile of the draws' gains, interpolated between neighbours: of n sorted gains
 //!   the p-th percentile stands at place (n - 1) * p / 100.
-//! - *Sign*: the share of draws whose gain has the sign of the gain with the figures as they are. A draw without a gain
-//!   does not hold it. A gain of nothing has no sign.
-//! - *Undecided*: the sign holds in less than 80 % of the draws, and less than 80 % of the draws are within 1 %, which
-//!   is taken for no difference.
+//! - *Chance*: a draw's gain is a mean over seeds, and has a standard error. The mean of the squares of these errors,
+//!   divided by the variance of the gains over the draws, is the share of the spread that other seeds would change; the
+//!   rest is of the figures.
+//! - *Without chance*: each gain moves towards the mean of all, by the root of the rest's share, so that what is left
+//!   spreads as much as the figures make it spread (Louis, "Estimating a Population of Parameter Values Using Bayes
+//!   and Empirical Bayes Methods", Journal of the American Statistical Association 79, 1984). Draws have different
+//!   seeds, so the mean's own error is the root of the mean square of the errors, divided by that of the number of
+//!   draws.
+//! - *Sign*: the share of draws whose gain without chance has the sign of the gain with the figures as they are, and
+//!   exceeds 1.96 of the mean's errors. A draw without a gain does not hold it. A gain of nothing has no sign.
+//! - *Undecided*: the sign holds in less than 80 % of the draws, and less than 80 % of the draws are within 1 % with
+//!   these errors, which is taken for no difference.
 //! - *What decides*: for each figure, the rank correlation of its position with the gain. Its square is the share of
 //!   the spread that the figure explains alone. With n draws of k figures, chance gives the largest of k correlations
 //!   more than r in one case of twenty, where atanh(r) * sqrt(n - 3) is the (1 - 0.05/2k) quantile of the normal
@@ -15,13 +23,15 @@
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::gain::{mean, round_percent};
+use crate::gain::{DrawGain, mean, round_percent};
 use crate::rank::spearman;
 
 /// A sign must hold in this share of the draws.
 const HELD_MIN_PERCENT: f64 = 80.0;
 /// A gain within plus and minus this is no difference.
 const NOTHING_PERCENT: f64 = 1.0;
+/// The mean of all draws lies within this many of its errors in 95 of 100 cases.
+const ERRORS: f64 = 1.96;
 /// The ends of the range, in percent of the draws.
 const RANGE: [f64; 2] = [5.0, 95.0];
 /// The chance that a figure which decides nothing is said to decide.
@@ -34,6 +44,8 @@ pub struct Spread {
     pub draws: usize,
     /// The range of 90 % of the draws' gains; `None` if no draw has a gain.
     pub range_percent: Option<[f64; 2]>,
+    /// How much of the spread is of the seeds, in percent; `None` if draws have one seed each.
+    pub chance_percent: Option<f64>,
     /// In how many percent of the draws the sign holds; `None` if it has none.
     pub sign_held_percent: Option<f64>,
     /// The draws contradict each other.
@@ -56,25 +68,68 @@ pub struct Deciding {
 
 impl Spread {
     /// The spread of `gains`, one for each draw, around `gain`, the one with the figures as they are.
-    pub fn new(gain: Option<f64>, gains: &[Option<f64>]) -> Spread {
-        let mut sorted: Vec<f64> = gains.iter().copied().flatten().collect();
+    pub fn new(gain: Option<f64>, gains: &[DrawGain]) -> Spread {
+        let mut sorted: Vec<f64> = gains.iter().filter_map(|draw| draw.gain_percent).collect();
         sorted.sort_by(f64::total_cmp);
+        let chance = Chance::of(&sorted, gains);
         let share = |count: usize| 100.0 * count as f64 / gains.len().max(1) as f64;
-        let sign = gain.filter(|gain| *gain != 0.0);
-        let held = sign.map(|sign| share(sorted.iter().filter(|gain| **gain * sign > 0.0).count()));
-        let nothing = share(sorted.iter().filter(|gain| gain.abs() <= NOTHING_PERCENT).count());
+        let sign = gain.filter(|gain| *gain != 0.0).map(f64::signum);
+        let without: Vec<f64> = sorted.iter().map(|gain| chance.without(*gain)).collect();
+        let held =
+            sign.map(|sign| share(without.iter().filter(|gain| **gain * sign > chance.of_mean).count()));
+        let nothing = without.iter().filter(|gain| gain.abs() + chance.of_mean <= NOTHING_PERCENT).count();
         Spread {
             draws: gains.len(),
             range_percent: (!sorted.is_empty())
                 .then(|| RANGE.map(|percent| round_percent(quantile(&sorted, percent)))),
+            chance_percent: chance.share.map(|share| round_percent(100.0 * share)),
             sign_held_percent: held.map(round_percent),
-            undecided: nothing < HELD_MIN_PERCENT && held.unwrap_or(0.0) < HELD_MIN_PERCENT,
+            undecided: share(nothing) < HELD_MIN_PERCENT && held.unwrap_or(0.0) < HELD_MIN_PERCENT,
         }
+    }
+
+    /// Whether more than half of the spread is chance of the seeds.
+    pub fn is_mostly_chance(&self) -> bool {
+        self.chance_percent.is_some_and(|chance| chance > 50.0)
     }
 
     /// Whether the sign holds in enough draws to count.
     pub fn sign_holds(&self) -> bool {
         self.sign_held_percent.is_some_and(|held| held >= HELD_MIN_PERCENT)
+    }
+}
+
+/// What the seeds do to the gains of draws.
+struct Chance {
+    /// The mean of all gains.
+    mean: f64,
+    /// Share of the variance, from 0 to 1; `None` if it is not known.
+    share: Option<f64>,
+    /// How far chance may have moved the mean.
+    of_mean: f64,
+}
+
+impl Chance {
+    fn of(gains: &[f64], draws: &[DrawGain]) -> Chance {
+        let number = gains.len() as f64;
+        let center = mean(gains);
+        let errors: Option<Vec<f64>> =
+            draws.iter().filter(|draw| draw.gain_percent.is_some()).map(|draw| draw.error_percent).collect();
+        let Some(errors) = errors.filter(|errors| errors.len() > 1) else {
+            return Chance { mean: center, share: None, of_mean: 0.0 };
+        };
+        let noise = errors.iter().map(|error| error * error).sum::<f64>() / number;
+        let spread = gains.iter().map(|gain| (gain - center) * (gain - center)).sum::<f64>() / (number - 1.0);
+        let share = if spread > 0.0 { (noise / spread).min(1.0) } else { 0.0 };
+        Chance { mean: center, share: Some(share), of_mean: ERRORS * (noise / number).sqrt() }
+    }
+
+    /// Returns a gain with the spread that the figures alone would give it.
+    fn without(&self, gain: f64) -> f64 {
+        match self.share {
+            Some(share) if share > 0.0 => self.mean + (gain - self.mean) * (1.0 - share).sqrt(),
+            _ => gain,
+        }
     }
 }
 
@@ -131,14 +186,24 @@ mod tests {
         gains.iter().copied().map(Some).collect()
     }
 
+    /// Draws with one seed each.
+    fn of_one_seed(gains: &[f64]) -> Vec<DrawGain> {
+        some(gains).into_iter().map(|gain_percent| DrawGain { gain_percent, error_percent: None }).collect()
+    }
+
+    fn with_error(error: f64, gains: &[f64]) -> Vec<DrawGain> {
+        of_one_seed(gains).into_iter().map(|draw| DrawGain { error_percent: Some(error), ..draw }).collect()
+    }
+
     /// Gains 0, 1, .. 20: the 5th percentile stands at place 1, the 95th at 19. 20 of 21 are above 0, 95.2 %.
     #[test]
     fn twenty_one_draws_by_hand() {
-        let gains = some(&(0..=20).map(f64::from).collect::<Vec<_>>());
+        let gains = of_one_seed(&(0..=20).map(f64::from).collect::<Vec<_>>());
         let spread = Spread::new(Some(7.0), &gains);
         let expected = Spread {
             draws: 21,
             range_percent: Some([1.0, 19.0]),
+            chance_percent: None,
             sign_held_percent: Some(95.238095),
             undecided: false,
         };
@@ -153,23 +218,54 @@ mod tests {
     /// 1.9, 9. The sign of +1 holds in one of three.
     #[test]
     fn three_draws_contradict_each_other() {
-        let spread = Spread::new(Some(1.0), &some(&[10.0, -4.0, 0.0]));
+        let spread = Spread::new(Some(1.0), &of_one_seed(&[10.0, -4.0, 0.0]));
         assert_eq!(spread.range_percent, Some([-3.6, 9.0]));
         assert_eq!((spread.sign_held_percent, spread.undecided), (Some(33.333333), true));
     }
 
     #[test]
     fn eighty_percent_are_enough() {
-        let five = |other: f64| Spread::new(Some(5.0), &some(&[5.0, 6.0, 7.0, 8.0, other]));
+        let five = |other: f64| Spread::new(Some(5.0), &of_one_seed(&[5.0, 6.0, 7.0, 8.0, other]));
         assert!(!five(-3.0).undecided, "4 of 5");
-        assert!(Spread::new(Some(5.0), &some(&[5.0, 6.0, 7.0, -1.5, -3.0])).undecided, "3 of 5");
+        assert!(Spread::new(Some(5.0), &of_one_seed(&[5.0, 6.0, 7.0, -1.5, -3.0])).undecided, "3 of 5");
         // What is nothing in 4 of 5 draws is no difference, whatever its sign.
-        let nothing = Spread::new(Some(0.2), &some(&[0.5, -0.5, 1.0, -1.0, 3.0]));
+        let nothing = Spread::new(Some(0.2), &of_one_seed(&[0.5, -0.5, 1.0, -1.0, 3.0]));
         assert!(!nothing.undecided && !nothing.sign_holds());
-        assert_eq!(Spread::new(Some(0.0), &some(&[0.0, 0.0])).sign_held_percent, None);
-        let missing = Spread::new(Some(5.0), &[Some(5.0), None]);
+        assert_eq!(Spread::new(Some(0.0), &of_one_seed(&[0.0, 0.0])).sign_held_percent, None);
+        let mut one = of_one_seed(&[5.0]);
+        one.push(DrawGain::default());
+        let missing = Spread::new(Some(5.0), &one);
         assert_eq!((missing.sign_held_percent, missing.undecided), (Some(50.0), true));
-        assert_eq!(Spread::new(Some(5.0), &[None]).range_percent, None);
+        assert_eq!(Spread::new(Some(5.0), &[DrawGain::default()]).range_percent, None);
+    }
+
+    /// Gains -1, 1, 3, 5 and 7 with errors of 2: mean 3, variance 10, of which 4 is chance. The rest has a root of
+    /// sqrt(0.6) = 0.7746, so -1 is -0.098 without chance, and 1 is 1.451. Four exceed nothing, but the mean's own
+    /// error is 2 / sqrt(5), of which 1.96 are 1.753: three hold the sign, which is undecided. With errors of 1, a
+    /// tenth is chance: -0.795 and 1.103, and 1.96 errors are 0.877, so four of five hold it.
+    #[test]
+    fn chance_by_hand() {
+        let gains = [-1.0, 1.0, 3.0, 5.0, 7.0];
+        let spread = Spread::new(Some(3.0), &with_error(2.0, &gains));
+        assert_eq!((spread.chance_percent, spread.sign_held_percent), (Some(40.0), Some(60.0)));
+        assert!(spread.undecided && !spread.is_mostly_chance());
+        let better = Spread::new(Some(3.0), &with_error(1.0, &gains));
+        assert_eq!((better.chance_percent, better.sign_held_percent), (Some(10.0), Some(80.0)));
+        assert!(!better.undecided);
+        assert_eq!(spread.range_percent, better.range_percent, "the range has chance in it");
+    }
+
+    /// If all of the spread is chance, the mean decides. Of eight draws of 2 +- 2.5 the variance is 7.14. Errors of
+    /// 3 explain more, and 1.96 of the mean's are 2.08; with errors of 2.7 they are 1.87, so the sign holds, although
+    /// half of the draws have the other one.
+    #[test]
+    fn a_spread_of_chance_alone() {
+        let gains = [4.5, -0.5].repeat(4);
+        let of = |error: f64| Spread::new(Some(2.0), &with_error(error, &gains));
+        assert_eq!((of(3.0).chance_percent, of(3.0).undecided), (Some(100.0), true));
+        assert_eq!((of(2.7).sign_held_percent, of(2.7).undecided), (Some(100.0), false));
+        let nothing = Spread::new(Some(0.1), &with_error(0.8, &[0.9, -0.9, 0.5, -0.5].repeat(2)));
+        assert!(!nothing.undecided, "all are 0 +- 0.55");
     }
 
     /// A model of two figures: the gain is three times the first's side, the second does nothing. Of 8 draws the first
