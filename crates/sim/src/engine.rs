@@ -5,8 +5,6 @@
 //! the *kernel* (kernel/) wakes, schedules and takes interrupts, and asks the policy; the *ledger* (ledger/) counts and
 //! checks. The kernel's paths are methods of the engine, because they act on all four.
 
-use std::hint::black_box;
-
 use wakelab_machine::{Costs, Distances};
 use wakelab_policy::TASK_NEW;
 use wakelab_workload::{End, Workload};
@@ -172,7 +170,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
         self.hardware.now_ns = time_ns;
         self.ledger.checker.clock(time_ns);
-        self.fetch(self.hardware.queue.runner_up());
         match event {
             Event::SegmentEnd(cpu) => {
                 let doing = self.hardware.settle_at_end(cpu, &mut self.ledger.checker);
@@ -210,16 +207,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         }
         let host = &self.kernel.host;
         self.ledger.checker.event_over(|cpu| host.idle_mask(cpu));
-    }
-
-    /// Reads from the records of a CPU, so that they are in the caches when its event comes: of many CPUs' records few
-    /// are. This event's work goes on while the reads wait for memory.
-    #[inline(always)]
-    fn fetch(&self, cpu: usize) {
-        if let (Some(c), Some(k)) = (self.hardware.cpus.get(cpu), self.kernel.cpus.get(cpu)) {
-            black_box(c.since_ns);
-            black_box(k.curr);
-        }
     }
 
     /// Accounts the CPU's time up to now.

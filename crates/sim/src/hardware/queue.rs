@@ -261,13 +261,6 @@ impl EventQueue {
         self.others = self.timer_key().min(self.policy_timer).min(self.quota_timer);
     }
 
-    /// The CPU that has the first event of the half of the machine that does not have the next event: as good a guess
-    /// as any for the event after the next. If there is none, perhaps no CPU of the machine.
-    #[inline(always)]
-    pub(crate) fn runner_up(&self) -> usize {
-        self.tree[2].max(self.tree[3]) as usize % (NODES / 2)
-    }
-
     /// Whether nothing is pending except perhaps the policy's timer.
     pub(crate) fn has_policy_timer_at_most(&self) -> bool {
         self.tree[1] == NEVER && self.timers.first().is_none() && self.quota_timer == NEVER

@@ -38,9 +38,8 @@ impl Programs<'_> {
 
     /// The work of an exit, for a task that does more after it.
     pub(super) fn begin_exit(&mut self, task: u32) -> Next {
-        let t = &mut self.tasks[task as usize];
-        t.pc += 1;
-        t.exiting = true;
+        self.advance(task);
+        self.tasks[task as usize].exiting = true;
         Next::run_ns(TimeKind::ForkExit, self.costs.exit_ns)
     }
 

@@ -34,16 +34,17 @@ impl Programs<'_> {
     pub(super) fn skip_loop(&mut self, task: u32) -> Next {
         let t = &mut self.tasks[task as usize];
         let mut depth = 1;
-        t.pc += 1;
+        let mut pc = t.pc + 1;
         while depth > 0 {
-            match t.program.get(t.pc as usize) {
+            match t.program.get(pc as usize) {
                 Some(Op::LoopBegin { .. } | Op::LoopShared { .. } | Op::WhenReady { .. }) => depth += 1,
                 Some(Op::LoopEnd) => depth -= 1,
                 Some(_) => {}
                 None => break,
             }
-            t.pc += 1;
+            pc += 1;
         }
+        t.stand_at(&self.quick, pc);
         Next::Continue
     }
 
@@ -53,13 +54,15 @@ impl Programs<'_> {
         let t = &mut self.tasks[task as usize];
         match t.innermost.as_mut() {
             Some(Round { body, rounds: Some(SHARED) }) => {
-                t.pc = *body;
+                let body = *body;
+                t.stand_at(&self.quick, body);
                 t.leave();
                 Next::Continue
             }
             Some(Round { body, rounds }) if *rounds != Some(0) => {
                 *rounds = rounds.map(|rounds| rounds - 1);
-                t.pc = *body;
+                let body = *body;
+                t.stand_at(&self.quick, body);
                 Next::Continue
             }
             _ => {

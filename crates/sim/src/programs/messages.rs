@@ -131,7 +131,7 @@ impl Programs<'_> {
     /// A reader that is woken in one channel and polls leaves the lists of the other channels.
     #[inline(always)]
     fn stop_polling(&mut self, reader: Option<u32>) {
-        let Some(reader) = reader else { return };
+        let Some(reader) = reader.filter(|_| self.polls) else { return };
         if !self.tasks[reader as usize].waits_in.is_empty() {
             return self.stop_waiting_in_all(reader);
         }

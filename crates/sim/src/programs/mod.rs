@@ -15,6 +15,7 @@ mod loops;
 mod messages;
 pub(crate) mod next;
 mod polling;
+mod quick;
 mod signals;
 mod stream;
 pub(crate) mod sync;
@@ -25,8 +26,10 @@ mod tests;
 use wakelab_machine::{Costs, Distances};
 use wakelab_workload::{Op, Workload};
 
+use crate::ids::NONE;
 use crate::programs::channel::Channel;
 use crate::programs::next::{Here, Next};
+use crate::programs::quick::Quick;
 use crate::programs::sync::{Barrier, Gate, Lock, Signal};
 use crate::programs::task::{Stage, Task};
 use crate::rng::{Purpose, Stream as Random};
@@ -40,6 +43,10 @@ pub(crate) struct Programs<'a> {
     /// The node of each CPU; empty on a machine whose memory has no limits.
     nodes: Vec<u32>,
     tasks: Vec<Task<'a>>,
+    /// The programs with loops, one after the other.
+    quick: Vec<Quick>,
+    /// Whether some task may wait in several channels at once.
+    polls: bool,
     channels: Vec<Channel>,
     signals: Vec<Signal>,
     gates: Vec<Gate>,
@@ -58,14 +65,15 @@ impl<'a> Programs<'a> {
         nodes: Vec<u32>,
         seed: u64,
     ) -> Programs<'a> {
-        let random = |number| Random::new(seed, Purpose::Compute, number as u32);
-        let tasks = programs(workload).enumerate();
+        let (tasks, quick) = tasks(workload, seed);
         Programs {
             workload,
             costs,
             distances,
             nodes,
-            tasks: tasks.map(|(number, program)| Task::new(program, random(number))).collect(),
+            tasks,
+            quick,
+            polls: workload.tasks.iter().any(|task| task.polls) || polls_by_operation(workload),
             channels: workload.channels.iter().map(|&spec| Channel::new(spec)).collect(),
             signals: vec![Signal::Unset; workload.signals as usize],
             gates: vec![Gate::default(); workload.gates as usize],
@@ -81,15 +89,22 @@ impl<'a> Programs<'a> {
     #[inline(always)]
     pub(crate) fn step(&mut self, here: Here) -> Next {
         let task = here.task;
-        let t = &self.tasks[task as usize];
-        // In place: an operation is five words, of which most arms need one or two.
-        match t.program.get(t.pc as usize) {
-            Some(&Op::Compute { work_ns, spread_percent }) => self.compute(task, work_ns, spread_percent),
-            Some(&Op::Send { channel, bytes, work_ns }) => self.send(here, channel, bytes, work_ns),
-            Some(&Op::Recv { channel, work_ns }) => self.receive(here, channel, work_ns),
-            Some(&Op::LoopEnd) => self.end_loop(task),
-            Some(&Op::Count { units }) => self.done_with(task, Next::Count { units }),
-            _ => self.step_rarer(here),
+        match self.tasks[task as usize].now {
+            Quick::Work { work_ns } => {
+                self.advance(task);
+                Next::run_ns(TimeKind::Work, work_ns.into())
+            }
+            Quick::Spread { low_ns, count } => {
+                let t = &mut self.tasks[task as usize];
+                let work_ns = t.random.from(low_ns.into(), count.into());
+                self.advance(task);
+                Next::run_ns(TimeKind::Work, work_ns)
+            }
+            Quick::Send { channel, bytes, work_ns } => self.send(here, channel, bytes, work_ns.into()),
+            Quick::Recv { channel, work_ns } => self.receive(here, channel, work_ns.into()),
+            Quick::LoopEnd => self.end_loop(task),
+            Quick::Count { units } => self.done_with(task, Next::Count { units: units.into() }),
+            Quick::Other => self.step_rarer(here),
         }
     }
 
@@ -102,9 +117,11 @@ impl<'a> Programs<'a> {
             return if is_cut_off { Next::Gone } else { self.exit(here) };
         };
         match op {
-            Op::Compute { .. } | Op::Send { .. } | Op::Recv { .. } | Op::LoopEnd | Op::Count { .. } => {
-                unreachable!("step() executes these")
-            }
+            Op::Compute { work_ns, spread_percent } => self.compute(task, work_ns, spread_percent),
+            Op::Send { channel, bytes, work_ns } => self.send(here, channel, bytes, work_ns),
+            Op::Recv { channel, work_ns } => self.receive(here, channel, work_ns),
+            Op::LoopEnd => self.end_loop(task),
+            Op::Count { units } => self.done_with(task, Next::Count { units }),
             Op::Poll { first, count, work_ns } => self.poll(task, first..first + count, work_ns),
             Op::WhenReady { channel } => self.when_ready(task, channel),
             Op::Sleep { delay_ns, .. } => self.sleep(task, Some(here.now_ns + delay_ns)),
@@ -123,7 +140,7 @@ impl<'a> Programs<'a> {
             Op::LoopBegin { times } => self.begin_loop(task, times),
             Op::LoopShared { barrier, times } => self.loop_shared(here, barrier, times),
             Op::Yield => {
-                self.tasks[task as usize].pc += 1;
+                self.advance(task);
                 Next::Yield
             }
             Op::MarkBegin => self.done_with(task, Next::MarkBegin),
@@ -135,18 +152,14 @@ impl<'a> Programs<'a> {
         }
     }
 
-    #[inline(always)]
+    /// Work that is too long for [`Quick`].
     fn compute(&mut self, task: u32, work_ns: u64, spread_percent: u32) -> Next {
-        let t = &mut self.tasks[task as usize];
-        t.pc += 1;
+        self.advance(task);
         if spread_percent == 0 {
             return Next::run_ns(TimeKind::Work, work_ns);
         }
-        let part = |percent: u32| {
-            let percent = u64::from(percent);
-            work_ns / 100 * percent + work_ns % 100 * percent / 100
-        };
-        let work_ns = t.random.between(part(100 - spread_percent), part(100 + spread_percent));
+        let (low_ns, high_ns) = quick::spread(work_ns, spread_percent);
+        let work_ns = self.tasks[task as usize].random.between(low_ns, high_ns);
         Next::run_ns(TimeKind::Work, work_ns)
     }
 
@@ -215,9 +228,16 @@ impl<'a> Programs<'a> {
     /// The task stands at the next operation.
     #[inline(always)]
     fn pass(&mut self, task: u32) {
+        self.advance(task);
         let t = &mut self.tasks[task as usize];
-        t.pc += 1;
         (t.stage, t.leaving) = (Stage::Begin, false);
+    }
+
+    /// The same, with its stage as it is.
+    #[inline(always)]
+    fn advance(&mut self, task: u32) {
+        let t = &mut self.tasks[task as usize];
+        t.stand_at(&self.quick, t.pc + 1);
     }
 
     /// The operation is done, and the task does `next`.
@@ -226,6 +246,34 @@ impl<'a> Programs<'a> {
         self.pass(task);
         next
     }
+}
+
+/// Every task at the beginning of its program, and the programs with loops in their dense form.
+fn tasks(workload: &Workload, seed: u64) -> (Vec<Task<'_>>, Vec<Quick>) {
+    let (mut tasks, mut quick) = (Vec::new(), Vec::new());
+    // The program of the last task, and where it begins among the dense ones.
+    let (mut last, mut begin): (&[Op], u32) = (&[], NONE);
+    for (number, (spec, program)) in (0..).zip(workload.tasks.iter().zip(programs(workload))) {
+        if !std::ptr::eq(program, last) {
+            begin = NONE;
+            if quick::repeats(program) {
+                begin = quick.len() as u32;
+                Quick::append(&mut quick, program);
+            }
+            last = program;
+        }
+        let begin = if spec.polls { NONE } else { begin };
+        let mut task = Task::new(program, begin, Random::new(seed, Purpose::Compute, number));
+        task.stand_at(&quick, 0);
+        tasks.push(task);
+    }
+    (tasks, quick)
+}
+
+/// Whether a program has an operation that waits in several channels.
+fn polls_by_operation(workload: &Workload) -> bool {
+    let is_poll = |op: &Op| matches!(op, Op::Poll { .. });
+    workload.tasks.iter().any(|task| task.program.iter().any(is_poll))
 }
 
 /// The tasks' programs. Neighbours with equal programs, such as the senders of one group of hackbench, share the first

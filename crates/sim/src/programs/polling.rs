@@ -32,6 +32,7 @@ impl Programs<'_> {
         let Some(part) = self.find_ready(task, &mut Vec::new()) else { return false };
         let t = &mut self.tasks[task as usize];
         t.program.to_mut()[t.pc as usize..part.end].rotate_right(part.len());
+        t.stand_at(&self.quick, t.pc);
         (t.retries, t.leaving) = (false, false);
         true
     }

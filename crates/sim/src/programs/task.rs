@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use wakelab_workload::Op;
 
 use crate::ids::NONE;
+use crate::programs::quick::Quick;
 use crate::rng::Stream as Random;
 
 /// The progress of the operation at the program counter.
@@ -29,28 +30,32 @@ pub(crate) enum Stage {
     Wake,
 }
 
-/// One task. The fields that every operation touches come first.
+/// One task. The fields that every operation touches come first, and fill a cache line.
 #[repr(C, align(64))]
 pub(crate) struct Task<'a> {
-    /// A task that polls has its own, in which parts change places (polling.rs).
-    pub(crate) program: Cow<'a, [Op]>,
+    /// The operation at `pc`.
+    pub(super) now: Quick,
+    pub(crate) random: Random,
     pub(crate) pc: u32,
+    /// Where its program begins among the dense ones, or `NONE`.
+    begin: u32,
+    /// The bytes of the message that it copies.
+    pub(crate) bytes: u32,
     pub(crate) stage: Stage,
     /// Whether it waited in a list and was woken: if it finds nothing, it waits in front.
     pub(crate) retries: bool,
     /// Whether it has paid for going to sleep (`sleep_ns`), and looks once more.
     pub(crate) leaving: bool,
+    /// The innermost loop that it is in; `outer_loops` has those around it.
+    pub(crate) innermost: Option<Round>,
+    /// A task that polls has its own, in which parts change places (polling.rs).
+    pub(crate) program: Cow<'a, [Op]>,
     /// Whether it waits in Join.
     pub(crate) joining: bool,
     /// Whether it has done the work of its exit.
     pub(crate) exiting: bool,
-    /// The bytes of the message that it copies.
-    pub(crate) bytes: u32,
     /// The CPU that executes its spin now, or `NONE`.
     pub(crate) spins_on: u32,
-    /// The innermost loop that it is in; `outer_loops` has those around it.
-    pub(crate) innermost: Option<Round>,
-    pub(crate) random: Random,
     /// The round of the barrier in which it arrived.
     pub(crate) round: u32,
     /// The node of the memory that it touched first, or `NONE`.
@@ -63,9 +68,11 @@ pub(crate) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// A task at the beginning of its program.
-    pub(crate) fn new(program: &'a [Op], random: Random) -> Task<'a> {
+    /// A task of this program, which begins at `begin` among the dense ones. It must be told where it stands.
+    pub(super) fn new(program: &'a [Op], begin: u32, random: Random) -> Task<'a> {
         Task {
+            now: Quick::Other,
+            begin,
             program: Cow::Borrowed(program),
             pc: 0,
             stage: Stage::Begin,
@@ -83,6 +90,16 @@ impl<'a> Task<'a> {
             outer_loops: Vec::new(),
             waits_in: Vec::new(),
         }
+    }
+
+    /// The task stands at this operation of its program.
+    #[inline(always)]
+    pub(super) fn stand_at(&mut self, quick: &[Quick], pc: u32) {
+        self.pc = pc;
+        self.now = match self.begin {
+            NONE => Quick::of(self.program.get(pc as usize)),
+            begin => quick[(begin + pc) as usize],
+        };
     }
 
     /// Enters a loop.
