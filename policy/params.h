@@ -232,6 +232,14 @@ enum wl_balance_axis {
 	WL_BALANCING_6_12,
 };
 
+/* Where a new or exec'ing task goes. */
+enum wl_fork_axis {
+	/* placement.h: Level by level into the group with most idle CPUs. */
+	WL_FORK_IDLEST,
+	/* placement.h: Its parent's CPU, busy or idle; balancing may move it from there. */
+	WL_FORK_PARENT,
+};
+
 /* Whether a running task may be moved (active balancing). */
 enum wl_push_axis {
 	/* No: balancing moves queued tasks only. */
@@ -260,6 +268,7 @@ struct wl_params {
 	u32 capacity;	 /* enum wl_capacity_axis */
 	u32 balance;	 /* enum wl_balance_axis */
 	u32 push;	 /* enum wl_push_axis */
+	u32 fork;	 /* enum wl_fork_axis */
 	/* tunables: the kernel's sysctls of these names, scaled by 1 + log2(min(CPUs, 8)) */
 	u64 latency_ns;		/* the time in which each runnable task of a CPU runs once */
 	u64 min_granularity_ns; /* the shortest slice; with queue=fair.. the length of every slice */

@@ -18,6 +18,11 @@
  * claimed. If CPU 6 were idle too, both sides would have 2 idle CPUs, and LLC 0 would win because
  * it has less load (2048 against 3072).
  *
+ * With fork=parent the task stays on prev, where its parent runs, or itself if it execs. A kernel
+ * of a virtual machine may do that, because a virtual CPU that idles costs its waker tens of
+ * microseconds. In the example the new task waits on CPU 0 behind its parent, until balancing moves
+ * it. It fails where children run for long: idle CPUs wait for the next balancing.
+ *
  * Cost: every allowed CPU below the widest domain is read, and read again at each level. It fails
  * when many forks run at once, because all of them see the same idle group. Loads are those of this
  * moment, not averages.
@@ -132,7 +137,18 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 	return best;
 }
 
-/* Fork and exec. s->prev is allowed. */
+/* fork=parent. s->prev is allowed. */
+WL_FN int wl_place_beside(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
+			  struct wl_decision *out WL_ARG)
+{
+	out->cpu = s->prev;
+	out->reason = WL_REASON_FORK_LOCAL;
+	wl_read_cpu(p, &out->reads, s->prev, wl_distance(p, s->this_cpu, s->prev));
+	out->claimed = wl_take_idle(p, s->prev, out);
+	return 0;
+}
+
+/* fork=idlest. s->prev is allowed. */
 WL_FN int wl_place_new(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG,
 		       const struct wl_task *t WL_ARG, struct wl_decision *out WL_ARG)
 {

@@ -38,6 +38,7 @@ mod tests {
                 p.capacity,
                 p.balance,
                 p.push,
+                p.fork,
             ]
         }};
     }

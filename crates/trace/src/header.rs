@@ -52,8 +52,8 @@ pub const BASE_SLICE: &str = "sched-base-slice-ns";
 /// Options on a kernel's command line that change where wakees go.
 const PATCHES: [Patch; 1] = [Patch {
     option: "sched_vcpu_pack",
-    what: "leaves wakees on their previous CPU, be it busy or idle",
-    axes: "+affine=off+idle=none",
+    what: "leaves wakees on their previous CPU and new tasks on their parent's, be they busy or idle",
+    axes: "+affine=off+idle=none+fork=parent",
 }];
 
 /// A kernel that is not mainline.
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn a_patched_kernel_is_named() {
         assert!(header().patched_kernel().expect("a patch").contains("sched_vcpu_pack=15"));
-        assert_eq!(header().patched_axes(), "+affine=off+idle=none");
+        assert_eq!(header().patched_axes(), "+affine=off+idle=none+fork=parent");
         for options in ["quiet", "sched_vcpu_pack=0", "x=sched_vcpu_pack=1"] {
             let header = Header { boot_options: options.to_owned(), ..Header::default() };
             assert_eq!((header.patched_kernel(), header.patched_axes()), (None, ""), "{options}");

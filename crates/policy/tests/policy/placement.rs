@@ -35,6 +35,23 @@ fn the_group_with_most_idle_cpus_wins() {
     assert_eq!((decision.cpu, decision.lost_claims), (5, 1), "7 is claimed, and 5 and 6 have less than 4");
 }
 
+/// As in the header; an exec stays where the task itself runs.
+#[test]
+fn with_fork_parent_a_new_task_stays() {
+    let mut host = Host::new(policy("linux-4.15+fork=parent", &machine(2, None, 4, 1)));
+    for cpu in [0, 1, 4, 5, 6] {
+        host.running(1024, cpu);
+    }
+    let mut child = host.task(1024);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason(), decision.claimed), (0, Reason::ForkLocal, 0));
+    assert_eq!((decision.reads, decision.searched), (reads(&[(Cpu, 1)]), 0));
+    assert_eq!(host.select(&mut child, None, 4, 4, WAKE_EXEC).cpu, 4);
+    host.vacate(&[0]);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.claimed), (0, 1), "an idle CPU is claimed");
+}
+
 #[test]
 fn equal_idleness_goes_to_less_load_and_then_to_the_own_group() {
     let mut host = example();

@@ -20,6 +20,7 @@
 #define OWN_capacity	WL_CAPACITY_AWARE
 #define OWN_balance	WL_BALANCING_LOAD
 #define OWN_push	WL_PUSH_ON
+#define OWN_fork	WL_FORK_IDLEST
 
 /* Not static, so that the loader's test can read it. */
 const struct wl_params axis_params SEC(".rodata") = {
@@ -34,6 +35,7 @@ const struct wl_params axis_params SEC(".rodata") = {
 	.capacity = OWN_capacity,
 	.balance = OWN_balance,
 	.push = OWN_push,
+	.fork = OWN_fork,
 	.nr_groups = OWN_nr_groups,
 };
 

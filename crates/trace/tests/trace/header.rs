@@ -64,7 +64,7 @@ fn how_it_was_made_is_told() {
         [
             "recorded by wakelab 0.1.0, perf version 6.1.187 on Linux 6.18.44: t3 -x",
             "the recorded kernel is not mainline: with the boot option sched_vcpu_pack=15 it leaves wakees on their \
-             previous CPU, be it busy or idle",
+             previous CPU and new tasks on their parent's, be they busy or idle",
             "the recorder's own tasks, with 0.000 ms of CPU time, are left out",
             "recording took 4 ns for each event, 48.0 % of the tasks' CPU time, which is work here, because the recording has it, \
              too",
