@@ -138,6 +138,11 @@ impl Cpu {
         }
     }
 
+    /// It carries out what it was told: it reschedules. When another task is told to, that is due at once.
+    pub(crate) fn reschedules(&mut self) {
+        (self.need_resched, self.resched_at_ns) = (false, 0);
+    }
+
     /// Whether the idle task is its context, and no other task is being chosen.
     pub(crate) fn is_idle(&self) -> bool {
         !self.busy && !self.scheduling

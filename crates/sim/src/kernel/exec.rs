@@ -60,7 +60,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let transfers_ns = self.enqueue(Some(cpu), task, wakeup.cpu, EnqueueWhy::Moved);
         self.end_claim(&wakeup);
         let c = &mut self.kernel.cpus[cpu as usize];
-        c.need_resched = false;
+        c.reschedules();
         c.put_back = task;
         c.extra_switch_ns += transfers_ns;
         if let Some(Todo::Send(_)) = c.todo.front() {

@@ -52,7 +52,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// The part of a segment until the current task gives way. Holds back the rest, if it is plain work.
     fn rest_of_call(&mut self, cpu: u32, task: u32, left: Segment) -> Segment {
         let k = &mut self.kernel.cpus[cpu as usize];
-        let units = k.resched_at_ns.saturating_sub(self.hardware.now_ns) * UNITS;
+        let units = k.resched_at_ns.saturating_sub(self.hardware.now_ns).saturating_mul(UNITS);
         if left.kind != TimeKind::Work || left.tail > 0 || left.units <= units {
             return left;
         }

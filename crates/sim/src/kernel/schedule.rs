@@ -32,7 +32,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// The CPU was told to reschedule; its task, if it has one, is runnable.
     pub(crate) fn schedule(&mut self, cpu: u32) {
         let c = &mut self.kernel.cpus[cpu as usize];
-        c.need_resched = false;
+        c.reschedules();
         c.put_back = NONE;
         if c.curr != NONE {
             if self.kernel.profile.owns_slices() {
@@ -74,7 +74,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     fn pick_after_block(&mut self, cpu: u32) {
         let c = &mut self.kernel.cpus[cpu as usize];
-        c.need_resched = false;
+        c.reschedules();
         c.put_back = NONE;
         self.start_pick(cpu);
     }

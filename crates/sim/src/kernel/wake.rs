@@ -346,9 +346,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return;
         }
         if sender == Some(target) {
-            // A task that wakes another first finishes its system call, unless the kernel can be preempted.
+            // A task that wakes another first finishes its system call, unless the kernel can be preempted. An exit
+            // has no end but the task's.
             let delay_ns = if c.busy && !c.in_interrupt { self.costs.preempt_delay_ns } else { 0 };
-            c.resched_at_ns = self.hardware.now_ns + delay_ns;
+            c.resched_at_ns = match delay_ns {
+                0 => self.hardware.now_ns,
+                _ if self.programs.is_exiting(c.curr) => u64::MAX,
+                _ => self.hardware.now_ns + delay_ns,
+            };
             return;
         }
         c.resched_at_ns = 0;

@@ -43,6 +43,11 @@ impl Programs<'_> {
         Next::run_ns(TimeKind::ForkExit, self.costs.exit_ns)
     }
 
+    /// Whether the task has begun to exit.
+    pub(crate) fn is_exiting(&self, task: u32) -> bool {
+        self.tasks[task as usize].exiting
+    }
+
     pub(super) fn exit(&mut self, here: Here) -> Next {
         let t = &mut self.tasks[here.task as usize];
         match t.stage {

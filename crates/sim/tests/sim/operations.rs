@@ -130,6 +130,23 @@ fn an_exit_that_has_begun_costs_nothing_more() {
     }
 }
 
+/// On one CPU an exit of 100 and 5 wakes another task after 100. Where the kernel can be preempted, the wakee comes
+/// first; elsewhere the task finishes its exit, although that takes longer than the end of a system call, 2.
+#[test]
+fn an_exit_that_has_begun_is_not_preempted_by_its_wakee() {
+    for host in HOSTS {
+        for (delay_ns, preemptions) in [(0, 1), (2, 0)] {
+            let mut machine = machine(1, 1, 1);
+            (machine.costs.exit_ns, machine.costs.preempt_delay_ns) = (100, delay_ns);
+            let raise = Op::Signal { signal: 0, sync: false };
+            let raiser = task(0, vec![compute(2 * MS), Op::BeginExit, raise, compute(5)]);
+            let waiter = task(0, vec![Op::Wait { signal: 0 }, compute(1000)]);
+            let run = outcome(&scenario(machine, vec![waiter, raiser], host));
+            assert_eq!(run.counts.preemptions, preemptions, "{host:?} {delay_ns}");
+        }
+    }
+}
+
 /// The parent joins two children; grandchildren are not its own. A second join is over at once.
 #[test]
 fn join_waits_for_all_children() {
