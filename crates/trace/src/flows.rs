@@ -82,6 +82,7 @@ pub(crate) const INBOX: Channel = Channel {
     wakes_all_writers: false,
     wakes_when_full: false,
     elastic: false,
+    answered_in: None,
     sync: false,
     loopback: false,
     send_lines: 0,

@@ -25,6 +25,7 @@ fn task(name: &str, weight: u32, allowed: Option<Vec<u32>>, footprint_bytes: u64
         judged: false,
         cut_off: false,
         polls: false,
+        after_sleep_ns: 0,
         group: None,
         program: Vec::new(),
     }

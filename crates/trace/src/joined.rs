@@ -20,7 +20,7 @@
 //! its gate, where the first run has only the start. Each task that ends later than the one that ended last in the
 //! recording causes a wake-up.
 
-use wakelab_workload::{Op, Source, TASKS_MAX, TIME_NS_MAX, Task, TaskIndex, Workload};
+use wakelab_workload::{Channel, Op, Source, TASKS_MAX, TIME_NS_MAX, Task, TaskIndex, Workload};
 
 /// Facts about a recorded task that its workload does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,12 @@ pub(crate) fn joined(
         let channel = run * once.channels.len() as u32;
         let barrier = run * once.barriers.len() as u32;
         let first = Numbers { task: run * nr_tasks, signal: all.signals, channel, barrier };
-        all.channels.extend(&once.channels);
+        all.channels.extend(
+            once.channels.iter().map(|of| Channel {
+                answered_in: of.answered_in.map(|answer| first.channel + answer),
+                ..*of
+            }),
+        );
         all.barriers.extend(&once.barriers);
         let begins_ns = u64::from(run) * duration_ns;
         for (task, of) in once.tasks.iter().zip(recorded) {
@@ -174,6 +179,7 @@ mod tests {
             judged: false,
             cut_off: false,
             polls: false,
+            after_sleep_ns: 0,
             group: None,
             program,
         }

@@ -31,7 +31,9 @@
 //!
 //! Cost: time and memory in proportion to the events.
 
+mod answers;
 mod flow;
+pub(crate) mod loops;
 mod pollers;
 mod votes;
 
@@ -129,7 +131,12 @@ pub(crate) struct Messages {
 pub(crate) struct Exact {
     pub(crate) channels: Vec<Channel>,
     pub(crate) counts: FlowCounts,
+    /// Where tasks that poll began to wait for messages.
+    pub(crate) polled: Polled,
 }
+
+/// Places of waits, by task.
+pub(crate) type Polled = BTreeMap<TaskIndex, BTreeSet<Position>>;
 
 impl Messages {
     /// Data is ready for a socket, in the sender's context.
@@ -221,13 +228,17 @@ impl Messages {
             tasks[task as usize].polls = true;
         }
         self.made.sort_unstable();
-        let flows = self.flows(wakeups, pollers);
+        let flows = self.flows(wakeups, pollers.clone());
+        let answers = answers::answers(&self, &flows, &pollers, tasks);
+        let mut first_channel: BTreeMap<FlowIndex, u32> = BTreeMap::new();
         let mut exact = Exact::default();
         let mut explained = BTreeSet::new();
         for kind in [FlowKind::Socket, FlowKind::Pipe] {
             let mut pairs = BTreeSet::new();
             let mut count = FlowCount::default();
-            for flow in flows.all.iter().filter(|flow| flow.kind() == kind && !flow.sent.is_empty()) {
+            let of_kind = flows.all.iter().enumerate().filter(|(_, flow)| flow.kind() == kind);
+            for (index, flow) in of_kind.filter(|(_, flow)| !flow.sent.is_empty()) {
+                first_channel.insert(index, exact.channels.len() as u32);
                 let added = flow.add_to(tasks, &self, &mut exact.channels, &mut pairs);
                 let waits = added.waited.len() as u64;
                 count.added += added.messages.saturating_sub(waits);
@@ -237,6 +248,18 @@ impl Messages {
             count.pairs = pairs.len() as u64;
             if count.pairs > 0 {
                 exact.counts.insert(kind, count);
+            }
+        }
+        for (question, answer) in answers {
+            // A socket has one reader, so one channel.
+            let (question, answer) = (first_channel.get(&question), first_channel.get(&answer));
+            if let (Some(&question), Some(&answer)) = (question, answer) {
+                exact.channels[question as usize].answered_in = Some(answer);
+            }
+        }
+        for wakeup in wakeups.iter().filter(|wakeup| explained.contains(&wakeup.signal)) {
+            if pollers.contains(&wakeup.wakee) {
+                exact.polled.entry(wakeup.wakee).or_default().insert(wakeup.blocked);
             }
         }
         drop_explained(tasks, wakeups, &explained);

@@ -175,6 +175,8 @@ pub(crate) struct Tracked {
     pub(crate) judged: bool,
     /// It reads from several channels as messages come.
     pub(crate) polls: bool,
+    /// What its event loop does after each sleep (messages/loops.rs).
+    pub(crate) after_sleep_ns: u64,
     /// The group in which it began.
     pub(crate) first_group: Option<GroupIndex>,
     /// The group in which it is.
@@ -226,6 +228,7 @@ impl Tracked {
             of_command: false,
             judged: false,
             polls: false,
+            after_sleep_ns: 0,
             first_group: None,
             group: None,
             exit_seen: false,
@@ -508,6 +511,7 @@ pub(crate) fn workload(
             judged: task.judged,
             cut_off: task.state != State::Exited && !task.exit_seen,
             polls: task.polls,
+            after_sleep_ns: task.after_sleep_ns,
             group: task.first_group,
             program: task.program(&new_index, open),
         });

@@ -88,7 +88,11 @@ impl Workload {
     pub fn check(&self) -> Result<(), CheckError> {
         self.check_counts()?;
         for (index, channel) in self.channels.iter().enumerate() {
-            check_channel(channel).map_err(|message| CheckError::Channel { channel: index, message })?;
+            let answered =
+                channel.answered_in.map_or(Ok(()), |at| check_index("channel", at, self.channels.len()));
+            answered
+                .and_then(|()| check_channel(channel))
+                .map_err(|message| CheckError::Channel { channel: index, message })?;
         }
         for (index, lock) in self.locks.iter().enumerate() {
             let Lock { spin_ns, .. } = *lock;

@@ -229,6 +229,7 @@ impl<'f> Expansion<'f> {
             wakes_all_writers: self.at(template.wakes_all_writers.truth(&self.names))?,
             wakes_when_full: false,
             elastic: false,
+            answered_in: None,
             sync: self.at(template.sync.truth(&self.names))?,
             loopback: self.at(template.loopback.truth(&self.names))?,
             send_lines: self.within(&template.send_lines, 0, u64::from(LINES_MAX), "send-lines")? as u32,

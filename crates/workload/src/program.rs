@@ -135,6 +135,10 @@ pub struct Task {
     /// first message to any of these channels.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polls: bool,
+    /// Work before the first message that a task which polls takes after a sleep, whatever number of messages it finds
+    /// then: its event loop's own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after_sleep_ns: u64,
     /// The group in which the task begins; `None` means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupIndex>,
@@ -159,6 +163,7 @@ impl Task {
             judged: false,
             cut_off: false,
             polls: false,
+            after_sleep_ns: 0,
             group: None,
             program,
         }
@@ -225,6 +230,10 @@ pub enum Home {
     Node(u32),
 }
 
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
+}
+
 /// A pipe or a socket: bounded, first in, first out. Readers and writers wait in the order in which they came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
@@ -248,6 +257,10 @@ pub struct Channel {
     /// would wait for ever otherwise. A recording tells how much a socket held, not how much it could hold.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elastic: bool,
+    /// The channel in which its reader, a task that polls, answers a message before it waits again. Then a reader that
+    /// finds no further message first sends the answers that it owes, even if its program takes more messages first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_in: Option<ChannelIndex>,
     /// Whether wake-ups by the channel are `sync`, as those of pipes and sockets are.
     pub sync: bool,
     /// Whether this is a socket over the loopback device. Then the protocol's work for both ends is done in the

@@ -90,6 +90,7 @@ fn every_key_once() {
         capacity_bytes,
         overhead_bytes: 7,
         elastic: false,
+        answered_in: None,
         wake_room_bytes: 50,
         sync: false,
         loopback: false,

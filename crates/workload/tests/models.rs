@@ -57,6 +57,7 @@ fn task(name: &str, process: u32, footprint_bytes: u64, program: &[Op]) -> Task 
         judged: false,
         cut_off: false,
         polls: false,
+        after_sleep_ns: 0,
         group: None,
         program: program.to_vec(),
     }
@@ -122,6 +123,7 @@ fn schbench_messages_as_first_written() {
         judged: true,
         cut_off: false,
         polls: false,
+        after_sleep_ns: 0,
         group: None,
         parent: Some(1 + m),
         ..task(

@@ -59,6 +59,7 @@ fn hackbench_of_one_group_written_out() {
         overhead_bytes: 668,
         wake_room_bytes: 159_744,
         elastic: false,
+        answered_in: None,
         sync: true,
         loopback: false,
         wakes_all_writers: true,
@@ -80,6 +81,7 @@ fn hackbench_of_one_group_written_out() {
                 overhead_bytes: 0,
                 wake_room_bytes: 4096,
                 elastic: false,
+                answered_in: None,
                 sync: true,
                 loopback: false,
                 ..Channel::default()
@@ -167,6 +169,7 @@ fn hackbench_modes() {
             overhead_bytes: 0,
             wake_room_bytes: 4000,
             elastic: false,
+            answered_in: None,
             sync: true,
             loopback: false,
             send_lines: 1,

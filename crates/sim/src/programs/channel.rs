@@ -37,6 +37,7 @@ pub(crate) struct Channel {
     last_cpu: u32,
     readers: VecDeque<u32>,
     writers: VecDeque<Writer>,
+    answers: Option<u32>,
 }
 
 impl Channel {
@@ -48,7 +49,22 @@ impl Channel {
             last_cpu: NONE,
             readers: VecDeque::new(),
             writers: VecDeque::new(),
+            answers: None,
         }
+    }
+
+    /// The channel in which its reader answers before it waits again.
+    pub(crate) fn answered_in(&self) -> Option<u32> {
+        self.spec.answered_in
+    }
+
+    /// The channel whose messages are answered here.
+    pub(crate) fn answers(&self) -> Option<u32> {
+        self.answers
+    }
+
+    pub(crate) fn set_answers(&mut self, question: u32) {
+        self.answers = Some(question);
     }
 
     pub(crate) fn sync(&self) -> bool {

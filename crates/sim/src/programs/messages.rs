@@ -34,6 +34,9 @@ impl Programs<'_> {
         }
         let t = &mut self.tasks[here.task as usize];
         t.retries = false;
+        if !t.owes.is_empty() {
+            t.owes.retain(|&(_, answer)| answer != channel);
+        }
         let channel = &mut self.channels[channel as usize];
         let (sync, reader, writer) = (channel.sync(), channel.reader_to_wake(), channel.writer_to_wake());
         self.stop_polling(reader);
@@ -78,13 +81,28 @@ impl Programs<'_> {
             self.pass(here.task);
             return Next::wake_two(writer, None, sync);
         }
+        if t.in_rounds
+            && let Some(next) = self.follow_round(here.task, channel)
+        {
+            return next;
+        }
+        let t = &mut self.tasks[here.task as usize];
+        let queue = &mut self.channels[channel as usize];
         let Some(message) = queue.take(here.cpu) else {
             return self.wait_for_message(here.task, channel);
         };
         t.retries = false;
+        if t.in_rounds
+            && let Some(answer) = queue.answered_in()
+        {
+            t.owes.push((channel, answer));
+        }
         t.bytes = message.bytes;
         t.stage = Stage::Middle;
         let recv_lines = queue.recv_lines();
+        let slept = std::mem::take(&mut t.slept);
+        let loop_ns = if slept { self.workload.tasks[here.task as usize].after_sleep_ns } else { 0 };
+        let work_ns = work_ns + loop_ns;
         let data_ns = self.data_ns(message, recv_lines, here.cpu);
         Next::run(Segment::with_tail((TimeKind::Work, work_ns), (TimeKind::Data, data_ns)))
     }
@@ -110,7 +128,7 @@ impl Programs<'_> {
     }
 
     /// A task finds no message in `channel`.
-    fn wait_for_message(&mut self, task: u32, channel: u32) -> Next {
+    pub(super) fn wait_for_message(&mut self, task: u32, channel: u32) -> Next {
         let polls = self.workload.tasks[task as usize].polls;
         if polls && self.bring_forward(task) {
             return Next::Continue;
@@ -120,6 +138,7 @@ impl Programs<'_> {
         }
         let t = &mut self.tasks[task as usize];
         let in_front = std::mem::replace(&mut t.retries, true);
+        t.slept = t.in_rounds;
         if polls {
             self.wait_in_all(task, in_front);
         } else {

@@ -16,6 +16,7 @@ mod messages;
 pub(crate) mod next;
 mod polling;
 mod quick;
+mod rounds;
 mod signals;
 mod stream;
 pub(crate) mod sync;
@@ -66,7 +67,7 @@ impl<'a> Programs<'a> {
         seed: u64,
     ) -> Programs<'a> {
         let (tasks, quick) = tasks(workload, seed);
-        Programs {
+        let mut programs = Programs {
             workload,
             costs,
             distances,
@@ -80,7 +81,9 @@ impl<'a> Programs<'a> {
             locks: workload.locks.iter().map(|&spec| Lock::new(spec)).collect(),
             barriers: workload.barriers.iter().map(|&spec| Barrier::new(spec)).collect(),
             actors: None,
-        }
+        };
+        programs.find_rounds();
+        programs
     }
 
     /// Executes the operation at the task's program counter, or one stage of it. What tasks do most is inlined into the

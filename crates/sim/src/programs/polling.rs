@@ -9,10 +9,10 @@
 //! Worked example: recv A, compute 3, send a, recv B, compute 5, send b, recv A. There is a message in B only, so the
 //! program becomes: recv B, compute 5, send b, recv A, compute 3, send a, recv A.
 //!
+//! Tasks that answer what they take before they wait again do this in rounds: rounds.rs.
+//!
 //! Nothing but work, messages and signals changes places: the search ends at whatever else the task does (sleeps,
-//! forks, locks, ..) and after [`WINDOW`] operations. It fails for a task that takes all messages that are there, and
-//! then answers them one after the other: the answers stand in the last part, and come late if another part comes
-//! first.
+//! forks, locks, ..) and after [`WINDOW`] operations.
 //!
 //! Cost: a search over at most [`WINDOW`] operations where the task would wait.
 
@@ -23,18 +23,23 @@ use wakelab_workload::Op;
 use crate::programs::Programs;
 
 /// How many operations a task looks ahead.
-const WINDOW: usize = 1_024;
+pub(super) const WINDOW: usize = 1_024;
 
 impl Programs<'_> {
     /// The task stands at an `Op::Recv` without a message. Puts the part of its program before that for which there is
     /// one. Returns whether there is such a part.
     pub(super) fn bring_forward(&mut self, task: u32) -> bool {
         let Some(part) = self.find_ready(task, &mut Vec::new()) else { return false };
+        self.put_first(task, &part);
+        true
+    }
+
+    /// Puts a part of the task's program before what it stands at.
+    pub(super) fn put_first(&mut self, task: u32, part: &Range<usize>) {
         let t = &mut self.tasks[task as usize];
         t.program.to_mut()[t.pc as usize..part.end].rotate_right(part.len());
         t.stand_at(&self.quick, t.pc);
         (t.retries, t.leaving) = (false, false);
-        true
     }
 
     /// The task, which found no message, waits in all channels from which it may take one next.
@@ -78,7 +83,7 @@ impl Programs<'_> {
 }
 
 /// Whether an operation may change places with others.
-fn moves(op: &Op) -> bool {
+pub(super) fn moves(op: &Op) -> bool {
     matches!(
         op,
         Op::Compute { .. } | Op::Send { .. } | Op::Recv { .. } | Op::Signal { .. } | Op::Count { .. }

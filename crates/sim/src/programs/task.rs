@@ -46,6 +46,10 @@ pub(crate) struct Task<'a> {
     pub(crate) retries: bool,
     /// Whether it has paid for going to sleep (`sleep_ns`), and looks once more.
     pub(crate) leaving: bool,
+    /// Whether it polls, and answers what it took before it waits (rounds.rs).
+    pub(crate) in_rounds: bool,
+    /// Whether it has slept since it took a message; of a task that works in rounds.
+    pub(crate) slept: bool,
     /// The innermost loop that it is in; `outer_loops` has those around it.
     pub(crate) innermost: Option<Round>,
     /// A task that polls has its own, in which parts change places (polling.rs).
@@ -65,6 +69,10 @@ pub(crate) struct Task<'a> {
     pub(crate) outer_loops: Vec<Round>,
     /// The channels where a task that polls waits for a message, if there are several.
     pub(crate) waits_in: Vec<u32>,
+    /// The channels of which it takes a message in its present round.
+    pub(crate) round_of: Vec<u32>,
+    /// The channels of messages that it has not answered, each with the answer's channel.
+    pub(crate) owes: Vec<(u32, u32)>,
 }
 
 impl<'a> Task<'a> {
@@ -78,6 +86,8 @@ impl<'a> Task<'a> {
             stage: Stage::Begin,
             retries: false,
             leaving: false,
+            in_rounds: false,
+            slept: false,
             joining: false,
             exiting: false,
             bytes: 0,
@@ -89,6 +99,8 @@ impl<'a> Task<'a> {
             children: 0,
             outer_loops: Vec::new(),
             waits_in: Vec::new(),
+            round_of: Vec::new(),
+            owes: Vec::new(),
         }
     }
 

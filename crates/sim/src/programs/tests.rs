@@ -312,3 +312,72 @@ fn messages_of_one_channel_keep_their_order_and_nothing_passes_a_sleep() {
     work_until_it_waits(&mut programs, 2);
     assert_eq!(work_until_it_waits(&mut programs, 0), [3]);
 }
+
+/// An event loop with two connections: 0 is answered in 2, and 1 in 3. Its program takes both messages first.
+fn event_loop(after_sleep_ns: u64, program: Vec<Op>) -> Lab {
+    let reader = Task { polls: true, after_sleep_ns, ..task(0, program) };
+    let sender = |channels: &[u32]| task(0, channels.iter().map(|&channel| send(channel)).collect());
+    let mut lab = Lab::with(vec![reader, sender(&[0, 0]), sender(&[1])]);
+    lab.costs.charge_data = false;
+    lab.workload.channels = vec![lab.workload.channels[0]; 4];
+    for question in [0, 1] {
+        lab.workload.channels[question].answered_in = Some(question as u32 + 2);
+    }
+    lab
+}
+
+/// The example of rounds.rs. With a message in 0 alone, the work before its answer, 4, comes before what 1 needs, 6.
+#[test]
+fn an_event_loop_answers_what_it_has_taken_before_it_waits() {
+    let program = || vec![recv(0), recv(1), compute(4), send(2), compute(6), send(3), compute(9)];
+    let lab = event_loop(0, program());
+    let mut programs = lab.programs();
+    assert_eq!(work_until_it_waits(&mut programs, 0), [0u64; 0]);
+    step(&mut programs, 1, 0);
+    step(&mut programs, 1, 0);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [4]);
+    work_until_it_waits(&mut programs, 2);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [6, 9]);
+
+    let lab = event_loop(0, program());
+    let mut programs = lab.programs();
+    work_until_it_waits(&mut programs, 1);
+    work_until_it_waits(&mut programs, 2);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [4, 6, 9], "both are there");
+}
+
+/// A message in 1 alone: the part that it begins ends before the answer to 0, whose question has not come.
+#[test]
+fn no_answer_comes_before_its_question() {
+    let lab = event_loop(0, vec![recv(0), recv(1), compute(4), send(2), compute(6), send(3)]);
+    let mut programs = lab.programs();
+    work_until_it_waits(&mut programs, 2);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [4, 6], "6 is the work before send 3");
+    assert!(!programs.channels[2].is_ready() && programs.channels[3].is_ready());
+}
+
+/// A question of two messages is answered after the second.
+#[test]
+fn an_answer_waits_for_all_of_its_question() {
+    let lab = event_loop(0, vec![recv(0), compute(1), recv(0), compute(2), send(2), recv(1), send(3)]);
+    let mut programs = lab.programs();
+    step(&mut programs, 1, 0);
+    step(&mut programs, 1, 0);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [1]);
+    assert!(!programs.channels[2].is_ready());
+    work_until_it_waits(&mut programs, 1);
+    assert_eq!(work_until_it_waits(&mut programs, 0), [2]);
+    assert!(programs.channels[2].is_ready());
+}
+
+/// The loop's own work, 100, comes with the first message after each sleep.
+#[test]
+fn an_event_loop_works_after_each_sleep() {
+    let lab = event_loop(100, vec![recv(0), send(2), recv(0), recv(1), send(2), send(3)]);
+    let mut programs = lab.programs();
+    work_until_it_waits(&mut programs, 0);
+    work_until_it_waits(&mut programs, 1);
+    work_until_it_waits(&mut programs, 2);
+    let loop_ns: u64 = work_until_it_waits(&mut programs, 0).iter().sum();
+    assert_eq!(loop_ns, 100, "once for three messages");
+}

@@ -42,6 +42,7 @@ pub(crate) fn task(cpu: u32, program: Vec<Op>) -> Task {
         judged: false,
         cut_off: false,
         polls: false,
+        after_sleep_ns: 0,
         group: None,
         program,
     }

@@ -94,11 +94,11 @@ impl Flows {
 pub(super) struct Flow {
     pub(super) queue: Queue,
     /// The task that read first.
-    reader: TaskIndex,
+    pub(super) reader: TaskIndex,
     /// Indices of the calls that sent.
     pub(super) sent: Vec<usize>,
     /// Indices of the calls that received, in order.
-    received: Vec<usize>,
+    pub(super) received: Vec<usize>,
     /// Waits, by the call that received afterwards.
     pub(super) waits: BTreeMap<usize, Wait>,
     /// Waits for room, by the call that sent.

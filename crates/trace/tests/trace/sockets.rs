@@ -304,3 +304,47 @@ fn a_server_that_reads_as_messages_come_polls() {
     assert_eq!(polls(&recording(&[[1, 2, 3], [2, 1, 3]])), ["t1"]);
     assert_eq!(polls(&recording(&[[1, 2, 3]])), [""; 0], "the next client is always the next one");
 }
+
+/// t1 sleeps until one of its clients, t2 to t4, asks, takes the messages of all, and then answers them: each question
+/// has its answer's channel. If it sleeps before it answers, it may have asked others, and no answer is one.
+#[test]
+fn an_event_loop_answers_what_it_took() {
+    let recording = |sleeps: bool| {
+        let mut script = Script::default();
+        script.switch(0, 0, 0, "R", 1).switch(0, 1, 1, "S", 0);
+        let mut time_ns = 10;
+        for order in [[1, 2, 3], [2, 1, 3], [3, 1, 2]].iter().cycle().take(24) {
+            for (at, &client) in order.iter().enumerate() {
+                let (at_ns, tid) = (time_ns + 5 * at as u64, 1 + client as u32);
+                let wakee = (at == 0).then_some(1);
+                script.switch(1, at_ns, 0, "R", tid).send(1, at_ns + 1, tid, CLIENT + client, 60, wakee);
+                script.switch(1, at_ns + 4, tid, "S", 0);
+            }
+            script.switch(0, time_ns + 20, 0, "R", 1);
+            for (at, &client) in order.iter().enumerate() {
+                script.receive(0, time_ns + 21 + at as u64, 1, SERVER + client, 60);
+            }
+            if sleeps {
+                script.switch(0, time_ns + 25, 1, "S", 0).waking(1, time_ns + 26, 0, 1);
+                script.switch(0, time_ns + 27, 0, "R", 1);
+            }
+            for (at, &client) in order.iter().enumerate() {
+                let wakee = Some(1 + client as u32);
+                script.send(0, time_ns + 30 + 4 * at as u64, 1, SERVER + client, 60, wakee);
+            }
+            script.switch(0, time_ns + 45, 1, "S", 0);
+            for (at, &client) in order.iter().enumerate() {
+                let (at_ns, tid) = (time_ns + 50 + 5 * at as u64, 1 + client as u32);
+                script.switch(1, at_ns, 0, "R", tid).receive(1, at_ns + 1, tid, CLIENT + client, 60);
+                script.switch(1, at_ns + 4, tid, "S", 0);
+            }
+            time_ns += 80;
+        }
+        script.read()
+    };
+    let answered = |recording: &wakelab_trace::Recording| {
+        recording.workload.channels.iter().filter(|channel| channel.answered_in.is_some()).count()
+    };
+    assert_eq!(answered(&recording(false)), 3);
+    assert_eq!(answered(&recording(true)), 0);
+}
