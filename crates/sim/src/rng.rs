@@ -26,16 +26,16 @@ impl Stream {
         Stream(Xoshiro256PlusPlus::seed_from_u64(key))
     }
 
-    /// Uniform among `count` numbers from `low` on; as [`Stream::between`].
+    /// Uniform among `count` numbers from `low` on, at most 2^64, by multiplication (Lemire); the bias is below
+    /// count / 2^64.
     #[inline(always)]
-    pub(crate) fn from(&mut self, low: u64, count: u64) -> u64 {
-        low + ((u128::from(self.0.next_u64()) * u128::from(count)) >> 64) as u64
+    pub(crate) fn from(&mut self, low: u64, count: u128) -> u64 {
+        low + ((u128::from(self.0.next_u64()) * count) >> 64) as u64
     }
 
-    /// Uniform in `low..=high`, by multiplication (Lemire); the bias is below (high - low) / 2^64.
+    /// Uniform in `low..=high`.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
-        let span = u128::from(high - low) + 1;
-        low + ((u128::from(self.0.next_u64()) * span) >> 64) as u64
+        self.from(low, u128::from(high - low) + 1)
     }
 }
 
