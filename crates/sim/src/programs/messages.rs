@@ -138,7 +138,7 @@ impl Programs<'_> {
         }
         let t = &mut self.tasks[task as usize];
         let in_front = std::mem::replace(&mut t.retries, true);
-        t.slept = t.in_rounds;
+        t.slept = polls;
         if polls {
             self.wait_in_all(task, in_front);
         } else {

@@ -48,7 +48,7 @@ pub(crate) struct Task<'a> {
     pub(crate) leaving: bool,
     /// Whether it polls, and answers what it took before it waits (rounds.rs).
     pub(crate) in_rounds: bool,
-    /// Whether it has slept since it took a message; of a task that works in rounds.
+    /// Whether it has slept since it took a message; of a task that polls.
     pub(crate) slept: bool,
     /// The innermost loop that it is in; `outer_loops` has those around it.
     pub(crate) innermost: Option<Round>,

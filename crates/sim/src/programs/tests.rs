@@ -380,4 +380,12 @@ fn an_event_loop_works_after_each_sleep() {
     work_until_it_waits(&mut programs, 2);
     let loop_ns: u64 = work_until_it_waits(&mut programs, 0).iter().sum();
     assert_eq!(loop_ns, 100, "once for three messages");
+
+    // A task that polls has a loop whether or not it answers.
+    let mut lab = event_loop(100, vec![recv(0), recv(1)]);
+    lab.workload.channels.iter_mut().for_each(|channel| channel.answered_in = None);
+    let mut programs = lab.programs();
+    work_until_it_waits(&mut programs, 0);
+    work_until_it_waits(&mut programs, 2);
+    assert_eq!(work_until_it_waits(&mut programs, 0).iter().sum::<u64>(), 100);
 }
