@@ -321,6 +321,12 @@ WL_FN int wl_sleep(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now
 	return 0;
 }
 
+WL_FN int wl_yield(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns)
+{
+	wl_queue_yield(p, t, cpu, now_ns);
+	return 0;
+}
+
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	wl_util_task(p, t, now_ns);

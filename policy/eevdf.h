@@ -391,6 +391,28 @@ WL_INLINE void wl_fair_starts(struct wl_policy *p, u32 cpu, struct wl_run_queue 
 	wl_write_once(q->last, id + 1);
 }
 
+/*
+ * What runs in q, whose V is mean, gives up its CPU, after it has been charged. Until Linux 6.17
+ * its deadline moves; from then on it forfeits the rest of its slice, if it is eligible.
+ */
+WL_FN int wl_fair_forfeit(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
+			  struct wl_entity *e WL_ARG, u64 mean)
+{
+	u64 before = e->vtime;
+
+	if (wl_axis(p, queue) != WL_QUEUE_FAIR_2023 && wl_axis(p, queue) != WL_QUEUE_FAIR_2024) {
+		if (e->vtime > mean)
+			return 0;
+		e->vtime = e->deadline;
+		wl_atomic_add(&q->vtime_sum, (e->vtime - before) * e->hweight);
+		wl_write_once(q->curr_vtime, e->vtime);
+	}
+	e->deadline += wl_fair_slice(p, e);
+	wl_write_once(q->deadline, e->deadline);
+	wl_write_once(q->curr_renewed, 1);
+	return 0;
+}
+
 /* An entity in S whose task was overdue (wait.h) loses what it has received beyond V. */
 WL_FN int wl_fair_forgive(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
 			  struct wl_entity *e WL_ARG, u64 mean)

@@ -74,6 +74,8 @@ enum wl_event_kind {
 	WL_EVENT_SLEEP,
 	/* takes task, weight: A task asks for a slice. */
 	WL_EVENT_SLICE,
+	/* takes task, cpu: A task gives up its CPU. */
+	WL_EVENT_YIELD,
 	WL_NR_EVENT,
 };
 
@@ -151,6 +153,8 @@ WL_INLINE int wl_apply_to_task(struct wl_policy *p, const struct wl_event *e, st
 		return wl_running(p, t, e->cpu, e->now_ns);
 	case WL_EVENT_STOPPING:
 		return wl_stopping(p, t, e->cpu, e->now_ns, e->flags);
+	case WL_EVENT_YIELD:
+		return wl_yield(p, t, e->cpu, e->now_ns);
 	case WL_EVENT_QUIESCENT:
 		return wl_quiescent(p, t, e->now_ns);
 	case WL_EVENT_TASK_INIT:

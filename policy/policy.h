@@ -420,6 +420,11 @@ WL_FN_ONCE int wl_running(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, 
  */
 WL_FN_ONCE int wl_stopping(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
 			   u64 now_ns, u32 runnable);
+/*
+ * t, which runs on cpu, gives up the CPU (sched_yield) and is about to be put back. A host may
+ * leave this out: then a yield is the end of a slice.
+ */
+WL_FN int wl_yield(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns);
 WL_FN int wl_quiescent(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns);
 WL_FN int wl_task_init(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 id, u32 weight,
 		       u32 flags);

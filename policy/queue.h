@@ -66,6 +66,13 @@ WL_INLINE void wl_queue_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns
 		wl_queue_stopping(p, t, now_ns, 0);
 }
 
+/* t, which runs on cpu, gives up the CPU. */
+WL_INLINE void wl_queue_yield(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	if (wl_order(p) == WL_ORDER_FAIR)
+		wl_fair_yield(p, t, cpu, now_ns);
+}
+
 /* t is no longer runnable, or leaves its queue to be queued again. */
 WL_INLINE void wl_queue_leave(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {

@@ -21,6 +21,8 @@
  *		V itself (PLACE_LAG). On an empty CPU lag is 0
  *   deadline	A task that wakes has a whole slice to its deadline, a new task half a slice, and a
  *		task that is moved keeps what it had left
+ *   yield	A task that yields, is eligible and leaves others waiting forfeits the rest of its
+ *		slice: its vtime becomes its deadline, and its deadline a slice later
  * That is `fair`, which a host that sees only the task in question can carry out. The kernels
  * differ in this (fair-2023: Linux 6.6 to 6.11; fair-2024 and fair-2025 too: queue_delayed.h):
  *   preempt	An arriving task preempts only if it would run next: a third task with an earlier
@@ -30,6 +32,9 @@
  *		slice at once, and the CPU reschedules if others waited before. Of two equal
  *		deadlines the arriving task's comes first
  *   parity	A task that is picked again right after itself is not protected again
+ *   yield	fair-2023 and fair-2024: the deadline of a task that yields is a slice later,
+ *		whatever its vtime is. The forfeit is that of Linux 6.18.y and 6.19; 6.17 has the
+ *		former rule, and fair-2025 the newer one
  *   fair-2023	A task beyond V that has got another slice is not stopped by a tick before that
  *		slice is over; and a task that is moved gets a whole slice
  * A task may ask for another slice, but not with fair-2023: slices.h.
@@ -331,6 +336,22 @@ WL_INLINE void wl_fair_stopping(struct wl_policy *p, struct wl_task *t, u64 now_
 	wl_fair_charge(p, t, now_ns);
 	wl_queues_stop(p, t);
 	wl_place(p, t, WL_PLACE_QUEUED, t->cpu);
+}
+
+/*
+ * t, which runs on cpu, gives up the CPU to others that wait there. One that has not run since it
+ * was charged has nothing to give up, so that an event told twice is told once.
+ */
+WL_INLINE void wl_fair_yield(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_run_queue *q = wl_queue_of(p, t->group, cpu);
+
+	if (t->place != WL_PLACE_RUNNING || t->cpu != (s32)cpu || now_ns <= t->run_start_ns ||
+	    !wl_read_once(wl_cpu_of(p, cpu)->nr_queued))
+		return;
+	wl_fair_charge(p, t, now_ns);
+	wl_fair_forfeit(p, q, &t->entity, wl_fair_mean_from(p, cpu, q, t->entity.vtime, 1));
+	wl_wrote_cpu(p, cpu);
 }
 
 /* Returns 1 if the running task should give way. */

@@ -214,6 +214,12 @@ int wl_native_sleep(struct wl_policy *p, struct wl_task *t, u64 now_ns, struct w
 	return wl_sleep(p, t, now_ns, out);
 }
 
+int wl_native_yield(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	wl_lines_on(p, cpu);
+	return wl_yield(p, t, cpu, now_ns);
+}
+
 int wl_native_quiescent(struct wl_policy *p, struct wl_task *t, u64 now_ns)
 {
 	wl_lines_on(p, t->cpu);

@@ -376,6 +376,13 @@ impl Model {
         if !self.cpus[cpu as usize].busy {
             return;
         }
+        if let Some(task) = self.cpus[cpu as usize].running
+            && self.random.chance(10)
+        {
+            self.native.yields(task, cpu, self.now_ns);
+            self.schedule(cpu);
+            return;
+        }
         let running = self.cpus[cpu as usize].running.filter(|_| self.random.chance(95));
         let answer = self.native.tick(cpu, running, self.now_ns);
         if (answer.resched != 0 || answer.balance_due != 0) && self.random.chance(80) {

@@ -179,6 +179,10 @@ impl Native {
         self.tell(Event::new(EventKind::Sleep, cpu, now_ns), Some(task)).get()
     }
 
+    pub(crate) fn yields(&mut self, task: u32, cpu: u32, now_ns: u64) {
+        self.tell(on(EventKind::Yield, cpu, now_ns), Some(task));
+    }
+
     pub(crate) fn quiescent(&mut self, task: u32, now_ns: u64) {
         self.tell(Event::new(EventKind::Quiescent, 0, now_ns), Some(task));
     }

@@ -110,7 +110,7 @@ pub(crate) static ALIASES: [Alias; 8] = [
         policy: "linux-6.12+groups=queues+queue=fair-2025",
         differences: &[
             "The queue is fair-2025, so what is said below of sleepers, wakees and tasks that are picked again is not true of it.",
-            "sched_yield() takes the rest of the task's slice from it since 6.18; here it only lets others go first.",
+            "A task that yields forfeits the rest of its slice, as since 6.18; in 6.17 its deadline moves by a slice.",
             "Placing and balancing are those of linux-6.12: what changed there since is not modelled.",
         ],
     },

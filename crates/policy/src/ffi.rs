@@ -111,6 +111,7 @@ unsafe extern "C" {
         runnable: u32,
     ) -> c_int;
     pub(crate) fn wl_native_sleep(p: *mut Instance, t: *mut Task, now_ns: u64, out: *mut Sleep) -> c_int;
+    pub(crate) fn wl_native_yield(p: *mut Instance, t: *mut Task, cpu: u32, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_quiescent(p: *mut Instance, t: *mut Task, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_task_init(
         p: *mut Instance,

@@ -424,6 +424,12 @@ impl Policy {
         out
     }
 
+    /// Reports that the task, which runs on this CPU, gives the CPU up (sched_yield) and is about to be put back.
+    pub fn yields(&mut self, task: &mut Task, cpu: u32, now_ns: u64) {
+        // SAFETY: live objects.
+        unsafe { ffi::wl_native_yield(self.raw(), task, cpu, now_ns) };
+    }
+
     /// Reports that the task is no longer runnable, or leaves its queue to be queued again.
     pub fn quiescent(&mut self, task: &mut Task, now_ns: u64) {
         // SAFETY: live objects.

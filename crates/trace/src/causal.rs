@@ -24,6 +24,7 @@ mod finish;
 mod lives;
 mod missing;
 mod overheads;
+mod picked;
 mod recorder;
 mod running;
 mod sending;
@@ -176,6 +177,8 @@ struct Cpu {
     prev: Option<TaskIndex>,
     /// When it went idle last.
     idle_since_ns: u64,
+    /// A waker has told it since then that a task waits.
+    notified: bool,
     /// A wake-up in progress.
     waking: Option<overheads::Waking>,
     /// The current event is a wake-up by this task, this time after the end of its last one.
@@ -239,6 +242,8 @@ struct Model {
     wakeups: Vec<Wakeup>,
     calls: calls::Calls,
     messages: Messages,
+    /// How long idle CPUs take from picking a task to the switch.
+    picked: picked::Picked,
 }
 
 impl Model {

@@ -9,7 +9,9 @@
 //! Worked example: a machine file has placing and queueing 600 ns, flight 200 ns, and idle states from 0 and from
 //! 20,000 ns of idleness on. Wake-ups of CPUs that had been idle for 5,000 ns take 1,800, 2,800 and 9,000 ns: the first
 //! state's exit is 2,800 - 800 = 2,000 ns. A state with fewer than [`FEWEST`] wake-ups takes the next shallower one's
-//! figure, or the next deeper one's.
+//! figure, or the next deeper one's. Where `wakelab record` has measured the states, its figures are scaled instead: if
+//! it measured 1,000 and 4,000 ns for the first two, the second state's exit is 8,000 ns. So are the figures of states
+//! with few of all wake-ups ([`UNUSUAL`]).
 //!
 //! What a wake-up costs its waker shows in programs that send one message after the other: causal/sending.rs. Of
 //! several task names, the one with the most messages that woke a task counts. A recording without messages has what
@@ -62,6 +64,7 @@ use wakelab_machine::{Costs, Distance, IdleState, Machine};
 
 use crate::event::What;
 use crate::measured::{Measured, WakeKind};
+use crate::program::scaled;
 use crate::quantile::quantile;
 
 /// The fewest wake-ups that teach a figure.
@@ -69,6 +72,10 @@ const FEWEST: usize = 20;
 
 /// A wake-up has three events: sched_waking, sched_stat_runtime and sched_wakeup.
 const EVENTS_OF_WAKE: u64 = 3;
+
+/// Where the states were measured, a state with less than one in UNUSUAL of the wake-ups is not learnt from them: such
+/// wake-ups come in unusual moments, in which all takes longer.
+const UNUSUAL: usize = 10;
 
 /// If others used more of the CPU that should have idled, medians say how busy it was.
 const BUSY_PERCENT: u32 = 25;
@@ -254,8 +261,8 @@ impl Learnt {
     /// Returns `base` with the figures that the recording tells, and their sources. `recording` is its name.
     pub fn machine(&self, base: &Machine, recording: &str) -> Machine {
         let mut machine = base.clone();
-        self.learn_wakeup(&mut machine, recording);
         self.learn_send(&mut machine, recording);
+        self.learn_wakeup(&mut machine, recording);
         self.learn_preempt_delay(&mut machine, recording);
         self.learn_remote_preempt_delay(&mut machine, recording);
         self.learn_interrupts(&mut machine, recording);
@@ -278,17 +285,25 @@ impl Learnt {
             .map(|state| {
                 let next = begins.get(state + 1).copied().unwrap_or(u64::MAX);
                 let seen = self.latencies_ns(begins[state]..next);
-                median(&seen).map(|ns| Exit { ns: ns.saturating_sub(before_ns), samples: seen.len() as u64 })
+                let is_usual = seen.len() >= self.idle_wakes.len() / UNUSUAL;
+                let median_ns = median(&seen).filter(|_| is_usual || !was_measured)?;
+                Some(Exit { ns: median_ns.saturating_sub(before_ns), samples: seen.len() as u64 })
             })
             .collect();
-        let Some(first) = exits.iter().flatten().next().copied() else { return machine };
+        let told = |state: usize| exits[state].map(|exit| (exit, costs.idle_states[state].exit_latency_ns));
+        let Some(first) = (0..exits.len()).find_map(told) else { return machine };
         let mut shallower = first;
         let mut all = Vec::with_capacity(exits.len());
-        for (state, exit) in costs.idle_states.iter().zip(exits) {
-            let otherwise =
-                if was_measured { Exit { ns: state.exit_latency_ns, samples: 1 } } else { shallower };
-            shallower = exit.unwrap_or(otherwise);
-            all.push(shallower);
+        for (state, told_state) in costs.idle_states.iter().enumerate() {
+            let measured_ns = told_state.exit_latency_ns;
+            shallower = told(state).unwrap_or(shallower);
+            let (exit, of_ns) = shallower;
+            let untold = || match (was_measured, of_ns) {
+                (false, _) => exit,
+                (true, 0) => Exit { ns: measured_ns, samples: 1 },
+                (true, of_ns) => Exit { ns: scaled(exit.ns, measured_ns, of_ns), samples: 1 },
+            };
+            all.push(exits[state].unwrap_or_else(untold));
         }
         for (state, exit_ns) in costs.idle_states.iter_mut().zip(rising(&all)) {
             state.exit_latency_ns = exit_ns;
@@ -325,8 +340,30 @@ impl Learnt {
             );
             (queueing_ns, source)
         });
+        let (wake_ns, source) = match self.most_of_wake(machine) {
+            Some((most_ns, what)) if most_ns < wake_ns => (
+                most_ns,
+                format!("bounded in {recording}: {what} from sched_waking to the waker's next event"),
+            ),
+            _ => (wake_ns, source),
+        };
         machine.costs.wakeup_ns = wake_ns.saturating_sub(machine.costs.select_ns);
         machine.sources.insert("wakeup_ns".to_owned(), source);
+    }
+
+    /// Returns the most that a wake-up can cost its waker, and what tells it: the time until its next event. Where the
+    /// wakee's CPU idled, an interrupt is in that time.
+    fn most_of_wake(&self, machine: &Machine) -> Option<(u64, String)> {
+        let after = &self.after_wakes;
+        let of_local = |after: &AfterWakes| Some((median(&after.local_ns)?, after.local_ns.len()));
+        if let Some((most_ns, count)) = after.values().filter_map(of_local).min() {
+            return Some((most_ns, format!("median of {count} wake-ups on the waker's CPU")));
+        }
+        let idle_ns = || after.values().flat_map(|after| after.idle_ns.iter().copied());
+        let count = idle_ns().count();
+        let with_send_ns = quantile(idle_ns(), 25).filter(|_| count >= FEWEST)?;
+        let most_ns = with_send_ns.saturating_sub(machine.costs.ipi_send_ns);
+        Some((most_ns, format!("lower quartile of {count} wake-ups of idle CPUs, less the interrupt,")))
     }
 
     /// Returns what a wake-up on the waker's CPU costs, with the recorder's events.

@@ -34,6 +34,54 @@ fn exits_are_medians_less_what_comes_before() {
     assert_eq!(exits(&wakes(&of).machine(&base, "r")), [1_500, 1_500, 1_500]);
 }
 
+/// Two states were measured, 1,000 and 4,000 ns. Of 230 wake-ups 210 are of the first state, and take 2,000 ns to leave
+/// it; 20 are of the second one, which is too few to be usual: it is taken to be as much slower as the first.
+#[test]
+fn states_of_few_wake_ups_are_scaled_as_measured() {
+    let base = Machine::preset("smp-2").unwrap();
+    let flight_ns = base.costs.ipi_flight_ns[Distance::Llc.index()] + base.costs.ipi_handle_ns;
+    let before_ns = base.costs.select_ns + base.costs.wakeup_ns + flight_ns;
+    let mut learnt = wakes(&[(0, before_ns + 2_000); 210]);
+    learnt.idle_wakes.extend(wakes(&[(1_000_000, before_ns + 90_000); FEWEST]).idle_wakes);
+    let idle = |idle_ns, latency_ns| MeasuredWake {
+        latency_ns: [latency_ns + flight_ns; 3],
+        waker_ns: [0; 3],
+        ..wake(WakeKind::Idle, idle_ns, 0, 0)
+    };
+    let local = MeasuredWake { waker_ns: [0; 3], ..wake(WakeKind::Local, 0, 0, 0) };
+    learnt.measured.wakes = vec![local, idle(10_000, 1_000), idle(1_000_000, 4_000)];
+    assert_eq!(exits(&learnt.machine(&base, "r")), [2_000, 8_000]);
+    learnt.idle_wakes.truncate(230 - 1 - 20);
+    learnt.idle_wakes.extend(wakes(&[(1_000_000, before_ns + 9_000); 40]).idle_wakes);
+    assert_eq!(exits(&learnt.machine(&base, "r")), [2_000, 9_000], "40 of 249 are usual");
+}
+
+/// Of 5,000 ns from sched_waking to sched_wakeup, though wakers have their next event after 3,000: such wake-ups were
+/// others. Where no waker of a task on the same CPU tells, wakers of idle CPUs do, which have their next event after
+/// 9,000: the interrupt, 7,000, is in that.
+#[test]
+fn a_wake_up_ends_before_the_wakers_next_event() {
+    let base = Machine::preset("smp-2").unwrap();
+    let select_ns = base.costs.select_ns;
+    let with = |local: usize| {
+        let after = AfterWakes { idle_ns: vec![9_000; 30], local_ns: vec![3_000; local] };
+        let mut learnt = Learnt {
+            queueing_ns: vec![5_000; FEWEST],
+            after_wakes: BTreeMap::from([(Next::Runtime, after)]),
+            ..Learnt::default()
+        };
+        learnt.measured.wakes = vec![
+            MeasuredWake { waker_ns: [500; 3], ..wake(WakeKind::Local, 0, 0, 0) },
+            MeasuredWake { waker_ns: [7_500; 3], ..wake(WakeKind::Idle, 10_000, 0, 20_000) },
+        ];
+        learnt.machine(&base, "r")
+    };
+    assert_eq!(with(FEWEST).costs.wakeup_ns, 3_000 - select_ns);
+    let machine = with(FEWEST - 1);
+    assert_eq!((machine.costs.ipi_send_ns, machine.costs.wakeup_ns), (7_000, 2_000 - select_ns));
+    assert!(machine.sources["wakeup_ns"].starts_with("bounded in r: lower quartile of 30 "));
+}
+
 #[test]
 fn exits_do_not_fall_with_depth() {
     let of = |all: &[(u64, u64)]| {

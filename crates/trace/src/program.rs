@@ -115,7 +115,7 @@ struct Burst {
 }
 
 /// Returns `value` x `part` / `whole`, and `value` if `whole` is 0.
-fn scaled(value: u64, part: u64, whole: u64) -> u64 {
+pub(crate) fn scaled(value: u64, part: u64, whole: u64) -> u64 {
     match whole {
         0 => value,
         whole => (u128::from(value) * u128::from(part) / u128::from(whole)) as u64,
@@ -197,6 +197,8 @@ pub(crate) struct Tracked {
     /// The last wake-up since it was switched in.
     pub(crate) wake_while_running: Option<Wake>,
     pub(crate) unsure: Option<Unsure>,
+    /// When it was switched in on an idle CPU, if the switch was seen and no account has come since.
+    pub(crate) picked_by_idle: Option<u64>,
     /// It has run since this time by the scheduler's account, though it was not seen on a CPU.
     pub(crate) ran_from_ns: Option<u64>,
     /// When it left a CPU or became runnable last; it cannot have been switched in before.
@@ -248,6 +250,7 @@ impl Tracked {
             slept: Vec::new(),
             wake_while_running: None,
             unsure: None,
+            picked_by_idle: None,
             ran_from_ns: None,
             ready_ns: 0,
             parent: None,
@@ -296,12 +299,19 @@ impl Tracked {
         self.clamped_units += excess;
     }
 
-    /// Corrects its switch-in to `said_ns` and moves its steps since then. Returns whether the earlier time was a
-    /// guess.
-    pub(crate) fn correct_since(&mut self, now_ns: u64, said_ns: u64) -> bool {
+    /// Corrects its switch-in to the time at which it was picked, or `gap_ns` later if its CPU was idle, but not to a
+    /// time after the event that showed it running. Moves its steps since then. Returns whether the earlier time was
+    /// a guess.
+    pub(crate) fn correct_since(&mut self, now_ns: u64, picked_ns: u64, gap_ns: u64) -> bool {
         let State::Running { .. } = self.state else { return false };
         let Some(unsure) = self.unsure.take() else { return false };
         self.charge_until(now_ns);
+        let was_idle = unsure.gap_at.is_some();
+        let said_ns = if was_idle {
+            (picked_ns + gap_ns).min(unsure.position.time_ns).max(picked_ns)
+        } else {
+            picked_ns
+        };
         let (from_ns, to_ns) = (unsure.guessed_ns, said_ns.max(unsure.earliest_ns));
         let (more_ns, less_ns) = (from_ns.saturating_sub(to_ns), to_ns.saturating_sub(from_ns));
         let speed = u64::from(self.speed);
@@ -318,7 +328,7 @@ impl Tracked {
         if let Some(burst) = self.bursts.last_mut() {
             burst.from_ns = to_ns;
         }
-        unsure.gap_at.is_some()
+        was_idle
     }
 
     /// Sets its name and priority, which may change (exec, nice); the last ones count.

@@ -429,12 +429,18 @@ fn baselines(out: &mut String, programs: &[Program], nr_cpus: usize) {
         let all = programs.iter().flat_map(|program| [of(program, 0), of(program, 1)]);
         percent(median(all.flatten().map(f64::abs).collect())).trim_start_matches('+').to_owned()
     };
+    let mut wrong = [Vec::new(), Vec::new()];
     for (figure, label) in FIGURES {
-        let directions: Vec<bool> = programs
-            .iter()
-            .flat_map(|program| [0, 1].map(|side| program.direction(side, figure)))
-            .flatten()
-            .collect();
+        let mut directions = Vec::new();
+        for program in programs {
+            for (side, wrong) in wrong.iter_mut().enumerate() {
+                let Some(right) = program.direction(side, figure) else { continue };
+                directions.push(right);
+                if !right {
+                    wrong.push(format!("{} of {}", label, program.name));
+                }
+            }
+        }
         let law = if figure == DONE {
             both(&|program, side| program.law_percent(side, nr_cpus))
         } else {
@@ -448,6 +454,11 @@ fn baselines(out: &mut String, programs: &[Program], nr_cpus: usize) {
             directions.iter().filter(|&&right| right).count(),
             directions.len(),
         );
+    }
+    for (wrong, from_to) in wrong.iter().zip([format!("{nr_cpus} CPUs to 1"), format!("1 CPU to {nr_cpus}")])
+    {
+        let all = if wrong.is_empty() { "none".to_owned() } else { wrong.join(", ") };
+        let _ = write!(out, "\nTo the wrong side, from {from_to}: {all}.\n");
     }
 }
 

@@ -23,6 +23,7 @@ enum Event {
     Stopping(usize, bool),
     Sleep(usize),
     Quiescent(usize),
+    Yield(usize, u32),
     Weight(usize, u32),
     Slice(usize, u32),
     Affinity(usize, u64),
@@ -47,6 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (task.clone(), any::<bool>()).prop_map(|(task, runnable)| Event::Stopping(task, runnable)),
         2 => task.clone().prop_map(Event::Sleep),
         2 => task.clone().prop_map(Event::Quiescent),
+        2 => (task.clone(), cpu.clone()).prop_map(|(task, cpu)| Event::Yield(task, cpu)),
         1 => (task.clone(), 0u32..100_000).prop_map(|(task, weight)| Event::Weight(task, weight)),
         1 => (task.clone(), 0u32..120_000_000).prop_map(|(task, ns)| Event::Slice(task, ns)),
         2 => (task.clone(), any::<u64>()).prop_map(|(task, mask)| Event::Affinity(task, mask)),
@@ -119,6 +121,7 @@ impl World {
                 policy.sleep(&mut tasks[task], now_ns);
             }
             Event::Quiescent(task) => policy.quiescent(&mut tasks[task], now_ns),
+            Event::Yield(task, cpu) => policy.yields(&mut tasks[task], number(cpu), now_ns),
             Event::Weight(task, weight) => policy.task_weight(&mut tasks[task], weight, now_ns),
             Event::Slice(task, slice_ns) => policy.task_slice(&mut tasks[task], slice_ns),
             Event::Affinity(task, mask) => {

@@ -57,6 +57,38 @@ fn the_earliest_eligible_deadline_runs() {
     assert_eq!((dispatch.pick(), dispatch.keep_slice_ns), (Pick::Eligible, 0), "no task runs");
 }
 
+/// A has run for 1 ms, and is beyond V beside B, which is at 0, but not beside C, which is at 2.
+#[test]
+fn a_task_that_yields_forfeits_its_slice() {
+    for (queue, after_ms) in [("fair", [1, 3]), ("fair-2023", [1, 6]), ("fair-2024", [1, 6])] {
+        let mut host = Host::new(policy(&format!("linux-6.12+queue={queue}"), &machine(2, None, 4, 1)));
+        let mut a = host.running(1024, 0);
+        let _b = host.queued(1024, 0);
+        host.now_ns = MS;
+        host.policy.yields(&mut a, 0, host.now_ns);
+        let at = [a.entity.vtime, a.entity.deadline].map(|vtime| (vtime - START) / MS);
+        assert_eq!(at, after_ms, "{queue}: A is beyond V");
+    }
+    for (queue, after_ms) in [("fair", [3, 6]), ("fair-2023", [1, 6]), ("fair-2024", [1, 6])] {
+        let mut host = Host::new(policy(&format!("linux-6.12+queue={queue}"), &machine(2, None, 4, 1)));
+        let mut c = host.running(1024, 0);
+        host.now_ns = 2 * MS;
+        put_back(&mut host, &mut c, 0);
+        let mut a = host.task(1024);
+        a.entity.lag = MS as i64;
+        wake(&mut host, &mut a, 0);
+        assert_eq!(a.entity.vtime, START, "V is 1, and A's lag the same");
+        host.policy.running(&mut a, 0, host.now_ns);
+        host.now_ns += MS;
+        for _ in 0..2 {
+            host.policy.yields(&mut a, 0, host.now_ns);
+            let at = [a.entity.vtime, a.entity.deadline].map(|vtime| (vtime - START) / MS);
+            assert_eq!(at, after_ms, "{queue}: A is at 1, V is 1.5, and the event is told twice");
+        }
+        assert_eq!(may_run(&mut host, &mut c), queue == "fair", "V is 2.5, or 1.5 still; C is at 2");
+    }
+}
+
 #[test]
 fn lag_lasts_through_sleep_and_is_limited() {
     let mut host = host();

@@ -167,6 +167,12 @@ impl<'a> Host<'a> {
         (answer, self.writes_ns())
     }
 
+    /// The task, which runs, gives up its CPU. Returns the nanoseconds that the writes waited.
+    pub(crate) fn yields(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> u64 {
+        self.policy.yields(task, cpu, now_ns);
+        self.writes_ns()
+    }
+
     /// The task is no longer runnable. Returns the nanoseconds that the writes waited.
     pub(crate) fn quiescent(&mut self, task: &mut Task, now_ns: u64) -> u64 {
         self.policy.quiescent(task, now_ns);

@@ -49,11 +49,13 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
-    /// The part of a segment until the current task gives way. Holds back the rest, if it is plain work.
+    /// The part of a segment until the current task gives way. Holds back the rest, if it is plain work, or a fork or
+    /// an exec.
     fn rest_of_call(&mut self, cpu: u32, task: u32, left: Segment) -> Segment {
         let k = &mut self.kernel.cpus[cpu as usize];
         let units = k.resched_at_ns.saturating_sub(self.hardware.now_ns).saturating_mul(UNITS);
-        if left.kind != TimeKind::Work || left.tail > 0 || left.units <= units {
+        let is_split = matches!(left.kind, TimeKind::Work | TimeKind::ForkExit);
+        if !is_split || left.tail > 0 || left.units <= units {
             return left;
         }
         k.held_back = left.units - units;
@@ -137,6 +139,18 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
     }
 
+    /// The current task gives up its CPU.
+    fn yields(&mut self, cpu: u32, task: u32) {
+        if self.kernel.profile.tells_yields() {
+            let record = &mut self.kernel.records[task as usize];
+            let writes_ns = self.kernel.host.yields(record, cpu, self.hardware.now_ns);
+            self.kernel.cpus[cpu as usize].extra_switch_ns += writes_ns;
+        }
+        self.kernel.threads[task as usize].slice_ns = 0;
+        self.kernel.cpus[cpu as usize].need_resched = true;
+        self.run_pending(cpu);
+    }
+
     /// Carries out a step of a kind that is rare. Returns whether the task continues at once.
     #[inline(never)]
     fn carry_out(&mut self, here: Here, next: Next) -> bool {
@@ -160,9 +174,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             }
             Next::EndSpins(ends) => ends.into_iter().for_each(|end| self.end_spin(end)),
             Next::Yield => {
-                self.kernel.threads[task as usize].slice_ns = 0;
-                self.kernel.cpus[cpu as usize].need_resched = true;
-                self.run_pending(cpu);
+                self.yields(cpu, task);
                 return false;
             }
             Next::Exec => {

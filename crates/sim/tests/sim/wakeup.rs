@@ -427,6 +427,21 @@ fn an_interrupt_goes_on_after_its_wake_up() {
     }
 }
 
+/// A waker that execs after its call, for 50 us, has given way before that.
+#[test]
+fn a_waker_gives_way_before_it_execs() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        (machine.costs.preempt_delay_ns, machine.costs.exec_ns) = (7_000, 50_000);
+        let wakee = task(0, vec![WAIT, compute(MS)]);
+        let waker = task(0, vec![compute(20 * MS), SIGNAL, Op::Exec, compute(MS)]);
+        let mut seen = Seen::default();
+        let outcome = run_observed(&scenario(machine, vec![wakee, waker], host), 1, &mut seen).unwrap();
+        assert_eq!((seen.woken_ns, seen.switched_in), (20 * MS, (20 * MS + 7_000, 0)), "{host:?}");
+        assert_eq!(outcome.elapsed_ns, 22 * MS + 50_000, "{host:?}");
+    }
+}
+
 /// A task that wakes another for which it has to give way first finishes its system call.
 #[test]
 fn a_waker_gives_way_after_its_call() {

@@ -10,8 +10,9 @@
 //!   the machine's cost of a wake-up, if that is more, but at most twice that time;
 //! - an interrupt that wakes a task, and a tick: from its entry to its exit. A replay has no other interrupts, so these
 //!   stay in the work of the task that they hit;
-//! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out. Where a task
-//!   is preempted, a replay charges less, but the time is no work either.
+//! - looking for another task: from the scheduler's last account (sched_stat_runtime) to the switch-out of a task that
+//!   goes to sleep. Where it is preempted, yields or has exited, a replay charges nothing for that, so that it stays in
+//!   its work.
 //!
 //! Of a measured time, at most [`MOST`] times the machine's cost is taken off, if that is known: a longer time holds
 //! something else, such as a host that took the CPU.
@@ -153,10 +154,15 @@ impl Model {
         self.header.as_ref().is_some_and(|header| !header.made_by.is_empty())
     }
 
-    /// Whether a CPU idles; one without events so far does.
+    /// Whether a CPU idles, and knows of no task; one without events so far does. Its switch to a task that was woken
+    /// for it may not have been recorded, so that it does not idle any more.
     fn idles(&self, cpu: u32) -> bool {
         let cpu = self.cpus.get(cpu as usize);
-        cpu.is_none_or(|cpu| cpu.on == OnCpu::Idle || (cpu.on == OnCpu::Unknown && cpu.last_ns == 0))
+        cpu.is_none_or(|cpu| match cpu.on {
+            OnCpu::Idle => !cpu.notified,
+            OnCpu::Unknown => cpu.last_ns == 0,
+            OnCpu::Task(_) => false,
+        })
     }
 
     /// Follows a wake-up on the CPU of this event, before anything else is made of the event. The waker's part ends at
@@ -193,6 +199,9 @@ impl Model {
             self.cpu(event.cpu).in_call = Some((waking.task, self.now_ns - queued_ns));
         }
         let sends = waking.target != event.cpu && waking.idles;
+        if sends {
+            self.cpu(waking.target).notified = true;
+        }
         if let Some(recorded) = &self.recorded
             && sends
         {
@@ -319,7 +328,7 @@ impl Model {
         let tracked = &self.tasks[task as usize];
         let burst_since_ns = tracked.burst_since_ns;
         let kernel_units = match tracked.accounted_ns {
-            Some(at_ns) if at_ns >= burst_since_ns => {
+            Some(at_ns) if at_ns >= burst_since_ns && why == SwitchedOut::Blocked => {
                 let looked_ns = now_ns.saturating_sub(at_ns).min(most_ns);
                 (looked_ns * u64::from(tracked.speed)).max(sleep_ns * UNITS)
             }

@@ -62,19 +62,23 @@ impl Model {
         let now_ns = self.now_ns;
         let is_current = self.ids != Ids::Same || current.tid.is_none_or(|tid| tid == name.tid);
         if let Some(&index) = self.by_tid.get(&name.tid) {
+            let gap_ns = self.picked.gap_ns();
             let task = self.task(index);
+            let picked_ns = now_ns.saturating_sub(ran_ns);
             match task.state {
                 // Another task is current there, which `note_current` will find. This one ran no longer than until the
                 // CPU's last event.
                 State::Running { cpu: on, .. } if on == cpu && !is_current => {}
                 State::Running { .. } => {
-                    if task.correct_since(now_ns, now_ns.saturating_sub(ran_ns)) {
+                    if let Some(burst_since_ns) = task.picked_by_idle.take() {
+                        self.picked.add(burst_since_ns.saturating_sub(picked_ns));
+                    } else if task.correct_since(now_ns, picked_ns, gap_ns) {
                         self.explained.switch_ins_inferred += 1;
                     }
                 }
                 // It runs already, though no other event has told it yet.
                 _ => {
-                    task.ran_from_ns.get_or_insert(now_ns.saturating_sub(ran_ns));
+                    task.ran_from_ns.get_or_insert(picked_ns);
                 }
             }
             self.note_account(index, ran_ns);
@@ -152,6 +156,14 @@ impl Model {
         }
     }
 
+    /// A task that turns up on a CPU has left the one on which it was seen last.
+    fn leave_other_cpu(&mut self, index: TaskIndex) {
+        if let State::Running { cpu: other, .. } = self.tasks[index as usize].state {
+            self.vacate(other);
+            self.cpu(other).left_at = Some(self.place);
+        }
+    }
+
     /// Puts `name` on `cpu`, which is vacant. A task without earlier events was there before the recording; if it is
     /// switched in now, it has waited for a CPU since the recording began.
     pub(super) fn run(&mut self, cpu: u32, name: &TaskName<'_>, how: &SwitchIn) {
@@ -161,20 +173,19 @@ impl Model {
         }
         let known = self.living(name);
         let index = known.unwrap_or_else(|| self.add_task(name, None, 0));
-        if let State::Running { cpu: other, .. } = self.tasks[index as usize].state {
-            self.vacate(other);
-            self.cpu(other).left_at = Some(self.place);
-        }
-
+        self.leave_other_cpu(index);
         let (now_ns, position, place) = (self.now_ns, self.position(), self.place);
         let cpu_free_ns = self.cpu(cpu).last_ns;
+        let (gap_ns, leaves_idle) = (self.picked.gap_ns(), self.cpu(cpu).on == OnCpu::Idle);
         let task = self.task(index);
+        task.picked_by_idle = (leaves_idle && *how == SwitchIn::Seen).then_some(now_ns);
         let earliest_ns = cpu_free_ns.max(task.ready_ns);
         let ran_from_ns = task.ran_from_ns.take();
         let (since_ns, unsure, inferred) = match *how {
             SwitchIn::Seen => (now_ns, None, false),
             SwitchIn::Unseen { was_idle, ran_ns } => {
-                let said_ns = ran_ns.map(|ran_ns| now_ns.saturating_sub(ran_ns)).or(ran_from_ns);
+                let picked_ns = ran_ns.map(|ran_ns| now_ns.saturating_sub(ran_ns)).or(ran_from_ns);
+                let said_ns = picked_ns.map(|ns| if was_idle { (ns + gap_ns).min(now_ns) } else { ns });
                 // An idle CPU switches at once to a task that was woken for it.
                 let guessed_ns = if was_idle && task.state == State::Runnable { earliest_ns } else { now_ns };
                 let gap_at = was_idle.then_some(place);
@@ -231,6 +242,7 @@ impl Model {
         let entry = self.cpu(cpu);
         entry.on = OnCpu::Idle;
         entry.idle_since_ns = now_ns;
+        entry.notified = false;
         entry.prev = None;
         self.update_speeds(cpu);
     }

@@ -260,6 +260,23 @@ fn a_switch_in_that_was_not_recorded_follows_from_the_run_time() {
     assert_eq!(recording.explained.switch_ins_inferred, 1);
 }
 
+/// As before, but CPU 0 has shown that the switch comes 5 after the account's beginning: 20 times t1 is switched in at
+/// 10, and is accounted 25 at 30. So t2 was switched in at 43, and works for 7 until it wakes t3.
+#[test]
+fn a_switch_in_on_an_idle_cpu_comes_after_the_beginning_of_the_account() {
+    let mut script = Script::default();
+    script.switch(1, 0, 0, "R", 2).switch(1, 10, 2, "S", 0);
+    script.switch(0, 20, 0, "R", 1).runtime(0, 30, 1, 1, 15).switch(0, 30, 1, "S", 0);
+    for time_ns in (100..2000).step_by(100) {
+        script.waking(1, time_ns, 0, 1).switch(0, time_ns + 10, 0, "R", 1);
+        script.runtime(0, time_ns + 30, 1, 1, 25).switch(0, time_ns + 30, 1, "S", 0);
+    }
+    script.waking(1, 2000, 0, 1).switch(0, 2000, 0, "R", 1);
+    script.waking(0, 2030, 1, 2).waking(1, 2050, 2, 3).runtime(1, 2060, 2, 2, 22).switch(1, 2065, 2, "S", 0);
+    let recording = script.read();
+    assert_eq!(program(&recording, "t2"), [compute(10), wait(0), compute(7), signal(1), compute(15)]);
+}
+
 #[test]
 fn a_switch_in_of_which_nothing_is_known_is_a_gap() {
     let mut script = Script::default();
