@@ -90,6 +90,7 @@ fn ranges_are_kept_written_and_inherited() {
         machine.ranges.iter().map(|(name, range)| (name.as_str(), *range)).collect();
     let expected = [
         ("idle_states.0", [500, 2_500]),
+        ("loopback_ns", [400, 3_400]),
         ("tick_period_ns", [500_000, 4_000_000]),
         ("wakeup_ns", [600, 900]),
     ];
