@@ -214,9 +214,14 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
  */
 WL_INLINE u32 wl_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight)
 {
-	if (wl_order(p) != WL_ORDER_FAIR)
+	switch (wl_order(p)) {
+	case WL_ORDER_EXACT:
+		return wl_exact_may_run_told(p, cpu, key, weight);
+	case WL_ORDER_FAIR:
+		return wl_fair_may_run_told(p, cpu, key, slice_ns, weight);
+	default:
 		return WL_RUN_ASK;
-	return wl_fair_may_run_told(p, cpu, key, slice_ns, weight);
+	}
 }
 
 WL_FN int wl_overdue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,

@@ -85,6 +85,12 @@ WL_INLINE u32 wl_load_is_task_weight(const struct wl_policy *p)
 	return wl_axis(p, groups) == WL_GROUPS_TASK_WEIGHT || wl_axis(p, groups) == WL_GROUPS_EXACT;
 }
 
+/* Does anything depend on what groups weigh on CPUs? With exact: on what they received. */
+WL_INLINE u32 wl_groups_weigh(const struct wl_policy *p)
+{
+	return wl_axis(p, groups) != WL_GROUPS_EXACT;
+}
+
 /* Is each group a queue on each CPU? groups_queues.h */
 WL_INLINE u32 wl_nests(const struct wl_policy *p)
 {
@@ -191,6 +197,8 @@ WL_INLINE void wl_weigh(struct wl_policy *p, u32 slot, u32 weight, u32 cpu, u32 
 
 	if (!slot || wl_load_is_task_weight(p))
 		wl_atomic_add(&c->load, load);
+	if (!wl_groups_weigh(p))
+		return;
 	if (slot)
 		wl_group_add(p, slot, cpu, load, nr);
 	else if (p->params.nr_groups)
@@ -257,7 +265,7 @@ WL_INLINE u32 wl_hweight(struct wl_policy *p, const struct wl_task *t, u32 cpu)
 
 /*
  * Counts what joining cpu reads of a task's groups: a record per level, and `loaded` where a group
- * has no load.
+ * has no load. cpu: whose records that are.
  */
 WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this_cpu,
 			 struct wl_reads *reads WL_ARG)
@@ -272,7 +280,7 @@ WL_FN int wl_read_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u32 this
 		if (!at || !g || !gc)
 			break;
 		wl_read_group(p, reads, at, cpu, dist);
-		if (!wl_read_once(gc->counted)) {
+		if (wl_groups_weigh(p) && !wl_read_once(gc->counted)) {
 			u32 to = wl_distance(p, this_cpu, first);
 
 			wl_read_at(p, reads, to);

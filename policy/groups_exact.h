@@ -10,7 +10,9 @@
  *   pick	A CPU picks, of its running task and all tasks that wait there, the one furthest
  *		behind; or one that is overdue (wait.h).
  *   preempt	A task that wakes preempts if it is behind the running task by more than a quarter
- *		of a tick of its CPU time.
+ *		of a tick of its CPU time; however recently that one began to run. If it were spared
+ *		at first, a task that sleeps for less than that beside one that computes would wait
+ *		for a tick each time.
  *   pull	A tick probes WL_EXACT_PROBES CPUs of the LLC, each in turn, and one CPU of the
  *		whole machine, each in turn. If the first task that waits there is behind all tasks
  *		of this CPU by more than WL_EXACT_PULL_TICKS ticks of its CPU time (the hysteresis),
@@ -31,10 +33,10 @@
  * each CPU that the group runs on at a time, and of at least one tick: the group may have just
  * received that tick, or just missed it.
  *
- * Keys: the v's of groups move while their tasks wait, so a queue has the order of arrival, and all
- * tasks are compared. But while all that wait on a CPU are tasks of one group, it has the order of
- * their own v's, which stand still. Then the first task is the one furthest behind, and the second
- * is the one that other CPUs may pull next: two comparisons are enough.
+ * Keys: a queue has the order of its tasks' own v's, which stand still while they wait. Those of
+ * their groups move, so all tasks are compared. But while all that wait on a CPU are tasks of one
+ * group, the first task is the one furthest behind, and the second is the one that other CPUs may
+ * pull next: two comparisons are enough. Two sums over the tasks that wait tell which is the case.
  *
  * Cost: a tick reads WL_EXACT_PROBES + 1 CPUs, and a pick compares two tasks, or all that wait if
  * they are of several groups. It fails for a queue of hundreds of tasks of several groups, because
@@ -53,6 +55,31 @@
 #define WL_EXACT_IDLE_PULLS  4 /* tries of a CPU that is about to go idle */
 
 /* ------------------------------------------------------------------ which task is first */
+
+/*
+ * Do tasks of several groups wait on c? n tasks of one group have n times its slot and n times the
+ * square of that, so that n times the sum of the squares is the square of the sum. Of several
+ * groups it is more: by the squares of all differences, which for up to 22 tasks is less than 2^32.
+ * Where more of them are by chance taken for one group, the order of the tasks' v's must do.
+ */
+WL_INLINE u32 wl_exact_is_mixed(const struct wl_cpu *c)
+{
+	u64 slots = wl_read_once(c->exact.slots);
+	u32 sum = slots, squares = slots >> 32;
+
+	return wl_read_once(c->nr_queued) * squares != sum * sum;
+}
+
+#define WL_EXACT_MIXED ~0u
+
+/* The group of all tasks that wait on c, or WL_EXACT_MIXED. */
+WL_INLINE u32 wl_exact_queued_slot(const struct wl_cpu *c)
+{
+	u64 slots = wl_read_once(c->exact.slots);
+	u32 sum = slots, squares = slots >> 32, slot = sum ? squares / sum : 0;
+
+	return wl_read_once(c->nr_queued) * slot == sum ? slot : WL_EXACT_MIXED;
+}
 
 /* What a walk over the queue has found so far: wl_cpu.has_best. */
 #define WL_EXACT_RUNS	 1 /* the running task */
@@ -81,28 +108,6 @@ WL_INLINE void wl_exact_note(struct wl_policy *p, struct wl_cpu *c, struct wl_ex
 	wl_write_once(c->exact.has_first, 1);
 }
 
-/* ------------------------------------------------------------------ the order of a queue */
-
-/*
- * t, of this group, is about to be counted as waiting on cpu: notes whether all that wait are of
- * one group.
- */
-WL_INLINE void wl_exact_mixes(struct wl_cpu *c, u32 slot)
-{
-	u32 waits = wl_read_once(c->nr_queued);
-
-	if (!waits)
-		wl_write_once(c->exact.queued_slot, slot);
-	if (!waits || wl_read_once(c->exact.queued_slot) != slot)
-		wl_write_once(c->exact.is_mixed, !!waits);
-}
-
-/* The key of t in the queue of c, which knows of it. */
-WL_INLINE u64 wl_exact_queue_key(const struct wl_cpu *c, const struct wl_task *t)
-{
-	return wl_read_once(c->exact.is_mixed) ? t->entity.deadline : t->entity.vtime;
-}
-
 /* ------------------------------------------------------------------ events */
 
 /* Counts t at this place on cpu, also with its groups: wl_exact_recount(). */
@@ -126,15 +131,13 @@ WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 	wl_read_queues(p, t, cpu, in->this_cpu, &out->reads);
 	if (t->place == WL_PLACE_NONE)
 		wl_exact_wake(p, t, cpu, in->now_ns, &out->reads);
-	wl_exact_mixes(c, t->group);
 	wl_exact_place(p, t, WL_PLACE_QUEUED, cpu, in->now_ns);
 	t->slice_ns = p->params.tick_ns;
-	t->entity.deadline = in->now_ns;
 	wl_exact_note(p, c, wl_exact_key_of(t), wl_llc_first(p, cpu));
 	wl_wrote_cpu(p, cpu);
 
 	out->cpu = cpu;
-	out->key = wl_exact_queue_key(c, t);
+	out->key = t->entity.vtime;
 	out->slice_ns = t->slice_ns;
 	if (in->why == WL_ENQ_SLICE_END || !wl_read_once(c->nr_running))
 		return;
@@ -205,8 +208,6 @@ WL_INLINE void wl_exact_weight(struct wl_policy *p, struct wl_task *t, u32 weigh
 	wl_exact_charge(p, t, now_ns);
 	if (group != was)
 		t->flags |= WL_TASK_NEW;
-	if (group != was && t->place == WL_PLACE_QUEUED)
-		wl_write_once(c->exact.is_mixed, 1);
 	if (group != was && t->place != WL_PLACE_NONE) {
 		union wl_where here = {.place = t->place, .cpu = t->cpu};
 		union wl_where gone = {.place = WL_PLACE_NONE, .cpu = t->cpu};
@@ -436,7 +437,7 @@ WL_INLINE void wl_exact_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	if (wl_level_of(p, p->topo.llc_level)->nr_doms > 1)
 		wl_exact_count_walk(c, &out->reads);
 	c->exact.has_first = 0;
-	if (wl_read_once(c->exact.is_mixed) || wl_wait_excess_ns(p, cpu, now_ns) > 0)
+	if (wl_wait_excess_ns(p, cpu, now_ns) > 0 || wl_exact_is_mixed(c))
 		c->wait.walk = WL_WALK_ASKED;
 	else if (wl_read_once(c->nr_queued) == 1 && !wl_read_once(c->nr_running))
 		out->pick = WL_PICK_HEAD; /* there is nothing to compare */
@@ -461,11 +462,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		pair.b = wl_exact_seen(&c->exact.best);
 		may = wl_exact_is_worth_a_pull(p, &pair, in->cpu);
 	}
-	if (may) {
-		wl_exact_mixes(c, t->group);
-		may = wl_place_moved(p, t, from, in->cpu);
-	}
-	if (may) {
+	if (may && wl_place_moved(p, t, from, in->cpu)) {
 		union wl_where was = {.place = WL_PLACE_QUEUED, .cpu = from};
 		union wl_where now = {.place = WL_PLACE_QUEUED, .cpu = in->cpu};
 
@@ -474,9 +471,28 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		t->slice_ns = p->params.tick_ns;
 		out->move = 1;
 		out->slice_ns = t->slice_ns;
-		out->key = wl_exact_queue_key(c, t);
+		out->key = t->entity.vtime;
 	}
 	out->stop = !d->max_tasks;
+}
+
+/* The host's walk over the queue of c is at a task of this key: is it the first so far? */
+WL_INLINE u32 wl_exact_walk(struct wl_policy *p, struct wl_cpu *c, struct wl_exact_key key,
+			    u32 starves, u32 llc)
+{
+	u32 has_best = wl_get(c->exact.has_best);
+	struct wl_exact_pair pair = {.a = key, .b = wl_exact_seen(&c->exact.best)};
+
+	if (has_best == WL_EXACT_STARVES ||
+	    (has_best && !starves && wl_exact_ahead(p, &pair, llc) <= 0)) {
+		wl_exact_note(p, c, key, llc);
+		return 0;
+	}
+	if (has_best == WL_EXACT_WAITS)
+		wl_exact_note(p, c, wl_exact_seen(&c->exact.best), llc);
+	c->exact.has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
+	c->exact.best = key;
+	return 1;
 }
 
 /*
@@ -486,28 +502,28 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
-	u32 starves = wl_is_overdue(p, t, now_ns), llc = wl_llc_first(p, cpu);
-	u32 has_best = wl_get(c->exact.has_best);
-	struct wl_exact_pair pair;
 
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->exact.walk_reads);
-	/* Two CPUs that queued at the same time may each have found the queue empty. */
-	if (t->group != wl_read_once(c->exact.queued_slot))
-		wl_write_once(c->exact.is_mixed, 1);
 	wl_wait_look(p, cpu, now_ns);
 	wl_wait_note(p, cpu, t->waits_since_ns);
-	pair.a = wl_exact_key_of(t);
-	pair.b = wl_exact_seen(&c->exact.best);
-	if (has_best == WL_EXACT_STARVES ||
-	    (has_best && !starves && wl_exact_ahead(p, &pair, llc) <= 0)) {
-		wl_exact_note(p, c, wl_exact_key_of(t), llc);
-		return 0;
-	}
-	if (has_best == WL_EXACT_WAITS)
-		wl_exact_note(p, c, wl_exact_seen(&c->exact.best), llc);
-	c->exact.has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
-	c->exact.best = wl_exact_key_of(t);
-	return 1;
+	return wl_exact_walk(p, c, wl_exact_key_of(t), wl_is_overdue(p, t, now_ns),
+			     wl_llc_first(p, cpu));
+}
+
+/*
+ * As wl_exact_may_run(), from a key, which is the task's v, and a weight. While all that wait are
+ * of one group, the sums tell which that is, and dispatch knows that none is overdue.
+ */
+WL_INLINE u32 wl_exact_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u32 weight)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_exact_key task = {.v = key, .slot = wl_exact_queued_slot(c), .weight = weight};
+
+	/* Between LLCs the group's sums are read, too. */
+	if (task.slot == WL_EXACT_MIXED || wl_get(c->wait.walk) == WL_WALK_ASKED ||
+	    wl_level_of(p, p->topo.llc_level)->nr_doms > 1)
+		return WL_RUN_ASK;
+	return wl_exact_walk(p, c, task, 0, wl_llc_first(p, cpu)) ? WL_RUN_YES : WL_RUN_NO;
 }
 
 #endif /* WL_GROUPS_EXACT_H */

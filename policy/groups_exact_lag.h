@@ -209,6 +209,19 @@ WL_FN u32 wl_exact_pass_group(struct wl_policy *p WL_ARG, u32 slot_and_spare, u3
 }
 
 /*
+ * Adds a task of this group to wl_exact_cpu.slots, or takes it off (waiting: -1). In the lower half
+ * is the sum of slots, and above it that of their squares. A separate function, to save its
+ * caller's stack.
+ */
+WL_FN int wl_exact_count_slot(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, s32 waiting)
+{
+	u64 slots = (u64)slot * slot << 32 | slot;
+
+	wl_atomic_add(&wl_cpu_of(p, cpu)->exact.slots, waiting < 0 ? -slots : slots);
+	return 0;
+}
+
+/*
  * An event at now_ns on cpu changes the groups from `slot` up, each once. Their v's grow with the
  * number of tasks that run, so they are brought up to now_ns before that changes.
  */
@@ -219,6 +232,8 @@ WL_FN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_n
 	u32 spare = wl_exact_is_spare(p, llc) ? WL_EXACT_SPARE : 0;
 
 	if (change.waiting) {
+		if (slot)
+			wl_exact_count_slot(p, slot, cpu, change.waiting);
 		wl_atomic_add(&wl_cpu_of(p, llc)->exact_llc.waiting, (u32)change.waiting);
 		wl_line_updated(p, WL_LINE_LLC + (llc & (WL_MAX_CPUS - 1)));
 	}

@@ -192,7 +192,8 @@ WL_INLINE void wl_read_queues(struct wl_policy *p, const struct wl_task *t, u32 
 	if (t->cpu >= 0 && t->cpu != (s32)cpu)
 		wl_read_cpu(p, reads, t->cpu, wl_distance(p, this_cpu, t->cpu));
 	if (t->group && !counted_here)
-		wl_read_groups(p, t->group, cpu, this_cpu, reads);
+		wl_read_groups(p, t->group, wl_groups_weigh(p) ? cpu : wl_llc_first(p, cpu),
+			       this_cpu, reads);
 	if (wl_read_once(c->nr_queued) + wl_read_once(c->nr_running) > counted_here)
 		wl_read_overloaded(p, this_cpu, reads);
 }

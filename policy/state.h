@@ -177,13 +177,12 @@ struct wl_exact_cpu {
 	struct wl_exact_key best; /* the first task that a walk over the queue has found */
 	u32 has_best;		  /* WL_EXACT_RUNS, .. */
 	u32 pull_from;		  /* 1 + the CPU from which the next dispatch pulls; 0: none */
-	u32 queued_slot;	  /* the group of all tasks that wait, unless is_mixed */
-	u32 is_mixed;		  /* 1: tasks of several groups wait, as far as is known */
-	u32 probe;		  /* counts the CPUs of the LLC that were probed */
-	u32 idle_pulls;		  /* tries to find work since a task ran */
+	u64 slots;		  /* sums over the tasks that wait: wl_exact_count_slot() */
 	struct wl_reads walk_reads
 		WL_ALIGN_LINE; /* reads of a walk, which the next dispatch counts */
 	u32 probe_far;	       /* counts the CPUs of the whole machine that were probed */
+	u32 probe;	       /* counts the CPUs of the LLC that were probed */
+	u32 idle_pulls;	       /* tries to find work since a task ran */
 } WL_ALIGN_LINE;
 
 /* groups=exact, for each LLC. */

@@ -331,11 +331,11 @@ run_reload() {
     fi
 }
 
-# The loader is killed while it loads, at moments spread over the time that one load takes, and once it schedules.
-# stress SECONDS: stress-ng changes affinities and scheduling classes of its tasks as fast as it can, forks and switches. Its end tells
+# stress SECONDS &: stress-ng changes affinities and scheduling classes of its tasks as fast as it can, forks and switches. Its end tells
 # whether its workers ended as they should. Only one of them becomes a real-time task: more would leave nothing of two CPUs to the loader.
+# In the shell's place, because a shell in the background ignores SIGINT and would not pass on any signal: then $! is stress-ng.
 stress() {
-    stress-ng --affinity 4 --affinity-rand --schedpolicy 1 --fork 2 --switch 2 --timeout "${1}s" --metrics-brief > /tmp/stress.out 2>&1
+    exec stress-ng --affinity 4 --affinity-rand --schedpolicy 1 --fork 2 --switch 2 --timeout "${1}s" --metrics-brief > /tmp/stress.out 2>&1
 }
 
 # What stress-ng says of each kind of worker: operations in seconds.
@@ -384,9 +384,14 @@ run_stress_loads() {
             right=no
         fi
     done
-    kill -INT $stress
+    kill -TERM $stress
     wait $stress
-    if [ $right = yes ]; then
+    code=$?
+    if [ $right != yes ]; then
+        return
+    elif [ "$code" -ne 0 ]; then
+        failed "stress-ng: exit code $code: $(tail -n 20 /tmp/stress.out | tr '\n' ';')"
+    else
         note "$loads loads; $(stressed)"
         passed
     fi
@@ -420,6 +425,7 @@ run_soak() {
     fi
 }
 
+# The loader is killed while it loads, at moments spread over the time that one load takes, and once it schedules.
 run_kill() {
     begin kill
     begin_load

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, MapFlags};
 use scx_utils::compat;
+use wakelab_policy::Groups;
 
 use super::{OpenSkel, Skel, types};
 use crate::entitlement::Group;
@@ -79,29 +80,36 @@ fn record<T: Copy>(records: &impl MapCore, index: u32) -> Result<T> {
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// Returns the groups with runnable tasks, and the number of runnable tasks outside any. Slots without load are not
-/// read.
+/// Returns the groups with runnable tasks, and the number of runnable tasks outside any. Only records that count
+/// tasks are read: with groups=exact those of each LLC's first CPU, otherwise those of slots with load.
 pub(crate) fn look(skel: &Skel<'_>, nr_cpus: usize) -> Result<(Vec<Group>, u64)> {
     let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+    let is_exact = bss.policy.params.groups == Groups::Exact as u32;
     let slots = skel.maps.group_slots.keys().filter_map(|key| {
         let slot = skel.maps.group_slots.lookup(&key, MapFlags::ANY).ok()??;
         Some((u32::from_ne_bytes(slot.try_into().ok()?), u64::from_ne_bytes(key.try_into().ok()?)))
     });
+    let counting: Vec<u32> = (0..nr_cpus as u32)
+        .filter(|&cpu| !is_exact || u32::from(bss.policy.topo.llc_first[cpu as usize]) == cpu)
+        .collect();
     let mut groups: Vec<Group> = Vec::new();
-    // By group: the number of CPUs on which it counts as one of its parent's children.
+    // By group: how much its children add to what is counted in it.
     let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
     for (slot, id) in slots.collect::<BTreeMap<u32, u64>>() {
-        if bss.policy.loaded[slot as usize / 64] >> (slot % 64) & 1 == 0 {
+        if !is_exact && bss.policy.loaded[slot as usize / 64] >> (slot % 64) & 1 == 0 {
             continue;
         }
         let group: types::wl_group = record(&skel.maps.wl_groups, slot)?;
         let mut tasks = 0;
-        for cpu in 0..nr_cpus as u32 {
+        for &cpu in &counting {
             let here: types::wl_group_cpu = record(&skel.maps.wl_group_cpus, slot * nr_cpus as u32 + cpu)?;
-            tasks += u64::from(here.nr);
-            *counted.entry(group.parent).or_default() += u64::from(here.counted > 0);
+            let (own, in_parent) = counts(&here, is_exact);
+            tasks += own;
+            *counted.entry(group.parent).or_default() += in_parent;
         }
-        groups.push(Group { slot, parent: group.parent, shares: group.shares, tasks, id });
+        if tasks > 0 {
+            groups.push(Group { slot, parent: group.parent, shares: group.shares, tasks, id });
+        }
     }
     for group in &mut groups {
         group.tasks = group.tasks.saturating_sub(counted.get(&group.slot).copied().unwrap_or(0));
@@ -110,6 +118,16 @@ pub(crate) fn look(skel: &Skel<'_>, nr_cpus: usize) -> Result<(Vec<Group>, u64)>
     let all: u64 = cpus.iter().map(|cpu| u64::from(cpu.nr_queued) + u64::from(cpu.nr_running)).sum();
     let grouped: u64 = groups.iter().map(|group| group.tasks).sum();
     Ok((groups, all.saturating_sub(grouped)))
+}
+
+/// Returns what a record counts in its group, and what in the group's parent: with groups=exact all tasks in it and
+/// below, twice; otherwise its tasks and its children that have load, and itself as one child.
+fn counts(here: &types::wl_group_cpu, is_exact: bool) -> (u64, u64) {
+    if is_exact {
+        let tasks = here.exact.waiting.wrapping_add(here.exact.running) as i32;
+        return (tasks.max(0) as u64, tasks.max(0) as u64);
+    }
+    (here.nr.into(), (here.counted > 0).into())
 }
 
 /// Returns what still counts in the slots up to `highest` although every task has left, which is a mistake of ours.
@@ -138,4 +156,17 @@ pub(crate) fn leftovers(records: &impl MapCore, highest: u32, nr_cpus: u32) -> R
 pub(crate) fn monitor(stats: &types::timer_stats) -> String {
     let mean_ns = stats.total_ns.checked_div(stats.firings).unwrap_or(0);
     format!("timer: {} firings, mean {mean_ns} ns, longest {} ns", stats.firings, stats.longest_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_counts_tasks_as_its_rule_does() {
+        let mut here = types::wl_group_cpu { nr: 3, counted: 1024, ..Default::default() };
+        (here.exact.waiting, here.exact.running) = (4, 1);
+        assert_eq!(counts(&here, true), (5, 5), "all tasks, also in the parent");
+        assert_eq!(counts(&here, false), (3, 1), "tasks and children, and one child of the parent");
+    }
 }

@@ -329,8 +329,11 @@ fn leftovers(policy: &types::wl_policy, tables: &Tables) -> Vec<String> {
     let mut found = Vec::new();
     for (number, cpu) in policy.cpu[..tables.nr_cpus()].iter().enumerate() {
         let (queued, running, load) = (cpu.nr_queued as i32, cpu.nr_running as i32, cpu.load as i64);
-        if (queued, running, load) != (0, 0, 0) {
-            found.push(format!("CPU {number} still counts {queued} queued, {running} running, load {load}"));
+        let slots = cpu.exact.slots as i64;
+        if (queued, running, load, slots) != (0, 0, 0, 0) {
+            found.push(format!(
+                "CPU {number} still counts {queued} queued, {running} running, load {load}, slots {slots}"
+            ));
         }
     }
     for level in tables.levels.iter().filter(|level| level.has_counters) {
@@ -370,11 +373,13 @@ mod tests {
         assert_eq!(leftovers(&policy, &tables), Vec::<String>::new());
         policy.cpu[3].nr_queued = u32::MAX;
         policy.cpu[4].load = 1024;
+        policy.cpu[5].exact.slots = 2;
         policy.cpu[1].state = 0;
         let found = leftovers(&policy, &tables);
-        assert_eq!(found[0], "CPU 3 still counts -1 queued, 0 running, load 0");
-        assert_eq!(found[1], "CPU 4 still counts 0 queued, 0 running, load 1024");
-        assert_eq!(found[2], "smt [1, 45] counts 1 busy CPUs, not 0");
-        assert_eq!(found.len(), 3);
+        assert_eq!(found[0], "CPU 3 still counts -1 queued, 0 running, load 0, slots 0");
+        assert_eq!(found[1], "CPU 4 still counts 0 queued, 0 running, load 1024, slots 0");
+        assert_eq!(found[2], "CPU 5 still counts 0 queued, 0 running, load 0, slots 2");
+        assert_eq!(found[3], "smt [1, 45] counts 1 busy CPUs, not 0");
+        assert_eq!(found.len(), 4);
     }
 }

@@ -67,7 +67,7 @@ fn a_tick_picks_whose_group_is_behind() {
 }
 
 /// Tasks of one group wait in the order of their v's, so two answers are enough, until a task of another group comes;
-/// and again when the queue has been empty.
+/// and again when none of another group is left.
 #[test]
 fn a_queue_of_one_group_has_the_order_of_its_tasks() {
     let mut host = two_groups(1024, 1024);
@@ -86,11 +86,66 @@ fn a_queue_of_one_group_has_the_order_of_its_tasks() {
     assert_eq!(host.policy.may_run(&mut second, 0, 0).run, 0);
     host.switch_in(&mut first, 0);
     let (key, mut other) = enqueue(&mut host, 2, 0);
-    assert_eq!((key, host.policy.dispatch(0, 0).pick()), (0, Pick::Last), "the order of arrival");
+    assert_eq!((key, host.policy.dispatch(0, 0).pick()), (other.entity.vtime, Pick::Last));
+    host.policy.quiescent(&mut other, 0);
+    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::LastOfTwo, "one that waits, and the running one");
+    let (_, third) = enqueue(&mut host, 1, 0);
+    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::LastOfTwo);
+    assert_eq!(host.policy.cpu(0).exact.slots, 2 << 32 | 2, "{} and {} are of group 1", second.id, third.id);
+    host.policy.quiescent(&mut first, 0);
     host.switch_in(&mut second, 0);
-    host.switch_in(&mut other, 0);
-    let (key, task) = enqueue(&mut host, 2, 0);
-    assert_eq!((key, host.policy.dispatch(0, 0).pick()), (task.entity.vtime, Pick::LastOfTwo));
+    assert_eq!(host.policy.dispatch(0, 0).pick(), Pick::LastOfTwo);
+}
+
+/// Two tasks of slots 1 and 3 have the sum of two of slot 2, and another sum of squares.
+#[test]
+fn sums_tell_groups_apart() {
+    for (a, b, pick) in
+        [(1, 3, Pick::Last), (2, 2, Pick::LastOfTwo), (0, 0, Pick::LastOfTwo), (0, 3, Pick::Last)]
+    {
+        let mut host = Host::new(policy_with_groups("linux-4.15+groups=exact", &machine(1, None, 2, 1), 3));
+        for slot in 1..=3 {
+            host.policy.group_init(slot, 0, 1024);
+        }
+        let _tasks = [queued(&mut host, a, 0), queued(&mut host, b, 0)];
+        assert_eq!(host.policy.dispatch(0, 0).pick(), pick, "groups {a} and {b}");
+    }
+}
+
+/// What a host's queue has of a task of the only group that waits is enough for the answer, and leaves the same behind.
+#[test]
+fn a_queue_of_one_group_tells_what_its_records_say() {
+    let mut host = two_groups(1024, 1024);
+    let mut runs = running(&mut host, 1, 0);
+    let mut tasks = [queued(&mut host, 1, 0), queued(&mut host, 1, 0)];
+    tasks[1].entity.vtime += MS;
+    for runs_on in [true, false] {
+        if !runs_on {
+            host.policy.quiescent(&mut runs, MS);
+        }
+        assert_eq!(host.policy.dispatch(0, MS).pick(), Pick::LastOfTwo);
+        let asked = tasks.each_mut().map(|task| host.policy.may_run(task, 0, MS).run == 1);
+        let first = host.policy.cpu(0).exact.first;
+        host.policy.dispatch(0, MS);
+        let told =
+            tasks.each_ref().map(|task| host.policy.may_run_told(0, task.entity.vtime, MS, task.weight));
+        assert_eq!(told, asked.map(Some));
+        let now = host.policy.cpu(0).exact.first;
+        assert_eq!((now.v, now.slot, now.weight), (first.v, first.slot, first.weight));
+    }
+    let _other = queued(&mut host, 2, 0);
+    assert_eq!(host.policy.may_run_told(0, tasks[0].entity.vtime, MS, 1024), None, "of which group is it?");
+}
+
+/// A wakes 4 ms behind B, which began 10 us ago, and preempts it. Otherwise a task that sleeps for a moment beside one
+/// that computes would wait for a tick each time.
+#[test]
+fn a_task_that_has_just_begun_to_run_is_preempted() {
+    let mut host = two_groups(1024, 1024);
+    let _b = running(&mut host, 0, 0);
+    let mut a = host.task(1024);
+    a.entity.lag = -(4 * MS as i64);
+    assert_eq!(host.policy.enqueue(&mut a, 0, EnqueueWhy::Wakeup, 10_000).preempt, 1);
 }
 
 /// A waits on CPU 0 behind B; the tick is CPU 1's, which runs B too: A, 2 ms behind B, is worth a pull, and moves.

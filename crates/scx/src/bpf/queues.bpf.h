@@ -115,12 +115,32 @@ static __always_inline bool wants_told(struct task_struct *p, s32 cpu, u64 now_n
 	u32 told = WL_RUN_ASK;
 
 #ifndef WL_LOGS
-	told = wl_may_run_told(&policy, cpu, p->scx.dsq_vtime, p->scx.slice,
-			       task_weight(p->scx.weight));
+	/* Else the pick is never ELIGIBLE, and its code would only need stack. */
+	if (!wl_groups_decide(&policy))
+		told = wl_may_run_told(&policy, cpu, p->scx.dsq_vtime, p->scx.slice,
+				       task_weight(p->scx.weight));
 #endif
 	if (told == WL_RUN_ASK)
 		return wants(p, cpu, now_ns, false);
 	return told == WL_RUN_YES && can_run(p, cpu);
+}
+
+/* The answer for pick=LAST_OF_TWO, which has more paths than the verifier should follow twice. */
+SEPARATE int told_of_two(s32 cpu, u64 key, u64 slice_ns, u32 weight)
+{
+#ifdef WL_LOGS
+	return WL_RUN_ASK;
+#else
+	return wl_may_run_told(&policy, cpu, key, slice_ns, weight);
+#endif
+}
+
+/* As wants_told(), for pick=LAST_OF_TWO, of a task that may run here. */
+static __always_inline bool wants_of_two(struct task_struct *p, s32 cpu, u64 now_ns)
+{
+	u32 told = told_of_two(cpu, p->scx.dsq_vtime, p->scx.slice, task_weight(p->scx.weight));
+
+	return told == WL_RUN_ASK ? wants(p, cpu, now_ns, false) : told == WL_RUN_YES;
 }
 
 /*
@@ -203,20 +223,20 @@ SEPARATE int take_last_of_two(s32 cpu, u64 now_ns)
 
 	bpf_for_each(scx_dsq, p, cpu, 0)
 	{
-		if (scanned++ >= MAX_CHOICES || asked >= 2)
+		bool runs;
+
+		if (scanned++ >= MAX_CHOICES)
 			break;
 		__sink(scanned); /* else the verifier follows each count separately */
 		__sink(asked);
 		if (!can_run(p, cpu))
 			continue;
-		asked++;
-		if (!wants(p, cpu, now_ns, false))
-			continue;
-		if (asked == 1) {
-			first = 1;
+		runs = wants_of_two(p, cpu, now_ns);
+		if (!asked++) {
+			first = runs;
 			continue;
 		}
-		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+		if (runs && scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			taken = 1;
 		break;
 	}

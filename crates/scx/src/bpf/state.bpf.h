@@ -184,7 +184,7 @@ static bool valid_cpu(s32 cpu)
 	return cpu >= 0 && (u32)cpu < policy.topo.nr_cpus && !is_gap(cpu);
 }
 
-/* scx_bpf_task_cpu() of a task that is on its CPU, without the call. */
+/* scx_bpf_task_cpu() without the call. */
 static s32 own_cpu(struct task_struct *p)
 {
 	return p->thread_info.cpu;
@@ -196,7 +196,7 @@ static s32 own_cpu(struct task_struct *p)
  */
 static bool can_run(struct task_struct *p, s32 cpu)
 {
-	if (scx_bpf_task_cpu(p) == cpu)
+	if (own_cpu(p) == cpu)
 		return true;
 	return !is_migration_disabled(p) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
