@@ -33,8 +33,8 @@
 
 mod answers;
 mod flow;
-pub(crate) mod loops;
 mod pollers;
+pub(crate) mod turns;
 mod votes;
 
 use std::collections::{BTreeMap, BTreeSet};

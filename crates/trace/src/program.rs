@@ -175,7 +175,7 @@ pub(crate) struct Tracked {
     pub(crate) judged: bool,
     /// It reads from several channels as messages come.
     pub(crate) polls: bool,
-    /// What its event loop does after each sleep (messages/loops.rs).
+    /// What its event loop does after each sleep (messages/turns.rs).
     pub(crate) after_sleep_ns: u64,
     /// The group in which it began.
     pub(crate) first_group: Option<GroupIndex>,
@@ -299,19 +299,13 @@ impl Tracked {
         self.clamped_units += excess;
     }
 
-    /// Corrects its switch-in to the time at which it was picked, or `gap_ns` later if its CPU was idle, but not to a
-    /// time after the event that showed it running. Moves its steps since then. Returns whether the earlier time was
-    /// a guess.
+    /// Corrects its switch-in to the time at which it was picked and `gap_ns` later, but not to a time after the event
+    /// that showed it running. Moves its steps since then. Returns whether the earlier time was a guess.
     pub(crate) fn correct_since(&mut self, now_ns: u64, picked_ns: u64, gap_ns: u64) -> bool {
         let State::Running { .. } = self.state else { return false };
         let Some(unsure) = self.unsure.take() else { return false };
         self.charge_until(now_ns);
-        let was_idle = unsure.gap_at.is_some();
-        let said_ns = if was_idle {
-            (picked_ns + gap_ns).min(unsure.position.time_ns).max(picked_ns)
-        } else {
-            picked_ns
-        };
+        let said_ns = (picked_ns + gap_ns).min(unsure.position.time_ns).max(picked_ns);
         let (from_ns, to_ns) = (unsure.guessed_ns, said_ns.max(unsure.earliest_ns));
         let (more_ns, less_ns) = (from_ns.saturating_sub(to_ns), to_ns.saturating_sub(from_ns));
         let speed = u64::from(self.speed);
@@ -328,7 +322,7 @@ impl Tracked {
         if let Some(burst) = self.bursts.last_mut() {
             burst.from_ns = to_ns;
         }
-        was_idle
+        unsure.gap_at.is_some()
     }
 
     /// Sets its name and priority, which may change (exec, nice); the last ones count.

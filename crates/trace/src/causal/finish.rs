@@ -9,7 +9,7 @@ use super::{Ids, Model, Position, State};
 use crate::flows::{self, Flows};
 use crate::joined::joined;
 use crate::loops::Loops;
-use crate::messages::loops;
+use crate::messages::turns;
 use crate::program::workload;
 use crate::rescale::UNITS;
 use crate::{Options, Recording, TraceError};
@@ -96,7 +96,7 @@ impl Model {
         let end = Position::after(self.now_ns);
         let mut flows = Flows { channels: exact.channels, counts: exact.counts, ..Flows::default() };
         flows::infer(&mut flows, &mut self.tasks, &mut self.wakeups, &mut self.signals, end);
-        loops::take_off(&mut self.tasks, &exact.polled);
+        turns::take_off(&mut self.tasks, &exact.polled);
         flows
     }
 }

@@ -62,7 +62,8 @@ impl Model {
         let now_ns = self.now_ns;
         let is_current = self.ids != Ids::Same || current.tid.is_none_or(|tid| tid == name.tid);
         if let Some(&index) = self.by_tid.get(&name.tid) {
-            let gap_ns = self.picked.gap_ns();
+            let unsure = self.tasks[index as usize].unsure;
+            let gap_ns = self.gap_ns(unsure.is_some_and(|unsure| unsure.gap_at.is_some()));
             let task = self.task(index);
             let picked_ns = now_ns.saturating_sub(ran_ns);
             match task.state {
@@ -156,6 +157,11 @@ impl Model {
         }
     }
 
+    /// Returns how long after it was picked a task is switched in, if its CPU was idle and the switch was not seen.
+    fn gap_ns(&self, was_idle: bool) -> u64 {
+        if was_idle { self.picked.gap_ns() } else { 0 }
+    }
+
     /// A task that turns up on a CPU has left the one on which it was seen last.
     fn leave_other_cpu(&mut self, index: TaskIndex) {
         if let State::Running { cpu: other, .. } = self.tasks[index as usize].state {
@@ -176,7 +182,8 @@ impl Model {
         self.leave_other_cpu(index);
         let (now_ns, position, place) = (self.now_ns, self.position(), self.place);
         let cpu_free_ns = self.cpu(cpu).last_ns;
-        let (gap_ns, leaves_idle) = (self.picked.gap_ns(), self.cpu(cpu).on == OnCpu::Idle);
+        let gap_ns = self.gap_ns(matches!(how, SwitchIn::Unseen { was_idle: true, .. }));
+        let leaves_idle = self.cpu(cpu).on == OnCpu::Idle;
         let task = self.task(index);
         task.picked_by_idle = (leaves_idle && *how == SwitchIn::Seen).then_some(now_ns);
         let earliest_ns = cpu_free_ns.max(task.ready_ns);
@@ -185,7 +192,7 @@ impl Model {
             SwitchIn::Seen => (now_ns, None, false),
             SwitchIn::Unseen { was_idle, ran_ns } => {
                 let picked_ns = ran_ns.map(|ran_ns| now_ns.saturating_sub(ran_ns)).or(ran_from_ns);
-                let said_ns = picked_ns.map(|ns| if was_idle { (ns + gap_ns).min(now_ns) } else { ns });
+                let said_ns = picked_ns.map(|ns| (ns + gap_ns).min(now_ns));
                 // An idle CPU switches at once to a task that was woken for it.
                 let guessed_ns = if was_idle && task.state == State::Runnable { earliest_ns } else { now_ns };
                 let gap_at = was_idle.then_some(place);
