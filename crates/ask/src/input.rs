@@ -259,6 +259,9 @@ pub fn machine_of(
     };
     let own = match told {
         Some(choice) => Arc::unwrap_or_clone(named(choice)?),
+        None if recording.event_cost_ns.is_some() => {
+            wakelab_lab::machine_without_recorder(recording).map_err(bad_input)?
+        }
         None => wakelab_lab::recorded_machine(recording).map_err(bad_input)?,
     };
     let machine = times.map_or(Ok(own.clone()), |times| own.times(times)).map_err(bad_input)?;
@@ -290,7 +293,7 @@ pub fn workload_meant(spec: &str) -> String {
 /// `--recording`, `--workload`, or INPUT.
 pub fn input(ask: &Ask) -> Result<(Arc<Workload>, Option<Recording>)> {
     let input = match &ask.source {
-        Some(Source::Recording(path)) => return read_without_recorder(path, &ask.import),
+        Some(Source::Recording(path)) => return read_for_replays(path, &ask.import),
         Some(Source::Workload(spec)) => return only_workload(spec, ask),
         Some(Source::Given(workload)) => return given(workload, ask),
         Some(Source::Any(input)) => input,
@@ -305,7 +308,7 @@ pub fn input(ask: &Ask) -> Result<(Arc<Workload>, Option<Recording>)> {
         return only_workload(input, ask);
     }
     if is_file || is_folder || input == STDIN || (input == DEMO_NAME && !is_workload(input)) {
-        return read_without_recorder(path, &ask.import);
+        return read_for_replays(path, &ask.import);
     }
     only_workload(input, ask).map_err(|error| {
         if is_workload(input) {
@@ -333,17 +336,23 @@ fn refuse_for_recordings(name: &str, ask: &Ask) -> Result<()> {
     }
 }
 
-/// Reads a recording for replays on any machine, without what recording cost its tasks. That stands at the end of a
-/// recording, so the lines are read twice; a pipe's cannot be, and it keeps the cost. The built-in one has no header.
-fn read_without_recorder(path: &Path, args: &Import) -> Result<(Arc<Workload>, Option<Recording>)> {
+/// Reads a recording for replays on any machine: as made by `--recorded-on`, or by the machine that the recording itself
+/// tells, and without what recording cost. The recording is read twice for that. A pipe cannot be; its CPU time counts
+/// as work.
+fn read_for_replays(path: &Path, args: &Import) -> Result<(Arc<Workload>, Option<Recording>)> {
     let options = options(args)?;
-    let header = if path.exists() && can_be_read_again(path) {
-        wakelab_trace::read_header(path).map_err(bad_input)?
+    let recording = if can_be_read_again(path) {
+        let first = read_as(path, &Options { repeat: None, ..options.clone() })?;
+        let recorded_on = match options.recorded_on {
+            Some(machine) => machine,
+            None => wakelab_lab::machine_without_recorder(&first).map_err(bad_input)?,
+        };
+        let has_cost = first.header.as_ref().is_some_and(|header| header.event_cost_ns.is_some());
+        let event_cost_ns = has_cost.then_some(first.learnt.event_cost_ns);
+        read_as(path, &Options { event_cost_ns, recorded_on: Some(recorded_on), ..options })?
     } else {
-        None
+        read_as(path, &options)?
     };
-    let event_cost_ns = header.and_then(|header| header.event_cost_ns);
-    let recording = read_as(path, &Options { event_cost_ns, ..options })?;
     Ok((Arc::new(recording.workload.clone()), Some(recording)))
 }
 
@@ -474,8 +483,7 @@ pub fn replayed_on_itself(ask: &Ask, recording: &Recording) -> Result<Option<(Re
     };
     let again = path.filter(|path| can_be_read_again(path));
     // What is compared with the recording has a recorder, too.
-    let has_recorder = recording.event_cost_ns.is_none();
-    let is_the_same = ask.import.recorded_on.is_some() && recording.runs == 1 && has_recorder;
+    let is_the_same = recording.event_cost_ns.is_none() && recording.runs == 1;
     let recording = match again {
         Some(path) if !is_the_same => {
             let recorded_on = Some((*machine).clone());

@@ -31,10 +31,9 @@ pub(crate) struct FitArgs {
 /// Prints the machine file.
 pub(crate) fn run(args: &FitArgs) -> Result<()> {
     let (recording, machine) = input::recorded(&args.recording, args.machine.as_deref())?;
-    let event_cost_ns = recording.header.as_ref().and_then(|header| header.event_cost_ns);
-    let learnt = match event_cost_ns.filter(|_| !args.with_recorder) {
-        Some(cost_ns) => recording.learnt.without_recorder(cost_ns),
-        None => recording.learnt.clone(),
+    let learnt = match args.with_recorder {
+        true => recording.learnt.clone(),
+        false => recording.learnt.without_recorder(recording.learnt.event_cost_ns),
     };
     let machine = learnt.machine(&machine, &recording.workload.name);
     print::text(&machine.to_toml().map_err(bad_input)?)

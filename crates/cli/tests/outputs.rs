@@ -146,7 +146,9 @@ fn a_full_stdout_is_a_failure_and_a_full_stderr_no_panic() {
 #[test]
 fn the_demo_and_standard_input_are_recordings() {
     let replay = |input: &str, stdin: Stdio| {
-        let arguments = ["run", input, "--machine", "smp-2", "--policy", "linux-4.15"];
+        // What a pipe tells of its machine comes too late to convert its CPU time.
+        let arguments =
+            ["run", input, "--recorded-on", "smp-2", "--machine", "smp-2", "--policy", "linux-4.15"];
         let output = wakelab().args(arguments).stdin(stdin).output().expect("the command was built");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("tables are UTF-8")

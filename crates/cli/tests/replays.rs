@@ -179,6 +179,29 @@ fn a_comparison_has_the_error_of_a_replay() {
     assert_eq!(replay_errors(&compare(&["--no-check"])), (Value::Null, Vec::new()));
 }
 
+/// One replay, two commands: work is converted by the machine that the recording tells, if none is named.
+#[test]
+fn a_run_on_the_recorded_machine_is_the_replay_of_check() {
+    let run = ["run", "demo", "--machine", "recorded", "--policy", "linux-6.12", "--format", "json"];
+    let run: Value = serde_json::from_str(&wakelab(&run)).expect("JSON");
+    let check: Value =
+        serde_json::from_str(&wakelab(&["check", "demo", "--seeds", "1", "--format", "json"])).expect("JSON");
+    let metrics = check["metrics"].as_array().expect("a list");
+    let replayed = |name: &str| {
+        let metric = metrics.iter().find(|metric| metric["name"] == name).expect("the metric");
+        metric["replayed"].as_f64().expect("a number")
+    };
+    let found = run["metrics"].as_array().expect("a list");
+    let value = |name: &str| {
+        let metric = found.iter().find(|metric| metric["name"] == name).expect("the metric");
+        metric["policies"][0]["mean"].as_f64().expect("a number")
+    };
+    for (of_run, of_check) in [("done_ns", "done_ns"), ("judged_latency_p50_ns", "wakeup_latency_p50_ns")] {
+        let (run, check) = (value(of_run), replayed(of_check));
+        assert!((run - check).abs() <= 0.01 * check, "{of_run}: {run} and {check}");
+    }
+}
+
 /// A pipe is read once: one run of it has an error, several have none, and a note says why.
 #[test]
 fn a_pipe_has_the_error_of_one_run() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wakelab_machine::{Machine, MachineError};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{Ending, Scenario};
-use wakelab_trace::{Observations, Options, Recording, fold};
+use wakelab_trace::{Learnt, Observations, Options, Recording, fold};
 
 use crate::error::LabError;
 use crate::export::export_events;
@@ -16,11 +16,25 @@ use crate::runner::Runner;
 use crate::scenario::{Kernel, describe};
 
 /// The machine that made a recording, as far as the recording tells: the machine in the header of `wakelab record`, or
-/// CPUs of one LLC with the costs of the preset `smp-8`. The exits from idle are those that the recording shows.
+/// CPUs of one LLC with the costs of the preset `smp-8`. The exits from idle are those that the recording shows. The
+/// costs of the kernel's paths contain what recording them cost.
 ///
 /// # Errors
 /// A header with a machine that cannot be read, or with fewer CPUs than the events have.
 pub fn recorded_machine(recording: &Recording) -> Result<Machine, MachineError> {
+    machine_that_made(recording, &recording.learnt)
+}
+
+/// The same without what recording cost, if the recording says what that was.
+///
+/// # Errors
+/// Those of [`recorded_machine`].
+pub fn machine_without_recorder(recording: &Recording) -> Result<Machine, MachineError> {
+    let learnt = &recording.learnt;
+    machine_that_made(recording, &learnt.without_recorder(learnt.event_cost_ns))
+}
+
+fn machine_that_made(recording: &Recording, learnt: &Learnt) -> Result<Machine, MachineError> {
     let name = &recording.workload.name;
     let told = recording.header.as_ref().map(|header| header.machine(name)).transpose()?.flatten();
     if let Some(base) = told {
@@ -30,7 +44,7 @@ pub fn recorded_machine(recording: &Recording) -> Result<Machine, MachineError> 
                 expected: format!("{} or more, as in the events", recording.nr_cpus),
             });
         }
-        return Ok(recording.learnt.machine(&base, name));
+        return Ok(learnt.machine(&base, name));
     }
     let text = format!(
         "description = \"what the recording tells of its machine\"\n\
@@ -39,7 +53,7 @@ pub fn recorded_machine(recording: &Recording) -> Result<Machine, MachineError> 
         recording.nr_cpus
     );
     let base = Machine::from_toml(&text, "recorded").expect("a machine of one LLC is valid");
-    Ok(recording.learnt.machine(&base, name))
+    Ok(learnt.machine(&base, name))
 }
 
 /// The replay of a recording on the machine that made it. Its tasks may name CPUs that no event has, and that this

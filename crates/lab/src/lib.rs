@@ -34,7 +34,7 @@ mod why;
 pub use ablation::{AblationCase, AblationPlan, ablate};
 pub use bench::{BENCH_COSTS_OF, BENCH_GROWTH_CPUS, BenchPlan, BenchResult, bench, bench_runs};
 pub use breakdown::{CostsByPart, Part, PartCosts, costs_by_part, has_parts};
-pub use check::{Replay, observe_replays, recorded_machine, replay_on_itself};
+pub use check::{Replay, machine_without_recorder, observe_replays, recorded_machine, replay_on_itself};
 pub use demo::{DEMO_NAME, demo_recording};
 pub use error::LabError;
 pub use experiments::{

@@ -19,6 +19,7 @@
 //! child's beginning. So the order of positions is one possible order of execution. Signals stay raised, so what is
 //! possible in one order of execution is possible in all.
 
+mod between;
 mod calls;
 mod finish;
 mod lives;
@@ -27,16 +28,14 @@ mod overheads;
 mod picked;
 mod recorder;
 mod running;
-mod sending;
-mod sleeping;
 mod waking;
 
-pub(crate) use sending::SinceSent;
-pub(crate) use sleeping::SinceRead;
+pub(crate) use between::Since;
 
 use rustc_hash::FxHashMap;
 use wakelab_workload::{Source, TaskIndex};
 
+use crate::between::{Between, Mark};
 use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
 use crate::flows::Wakeup;
@@ -168,11 +167,16 @@ enum SwitchIn {
     Unseen { was_idle: bool, ran_ns: Option<u64> },
 }
 
+/// The events of a CPU whose times are kept: an interrupt with its timers has fewer.
+const RECENT: usize = 12;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     on: OnCpu,
     /// The time of the last event there.
     last_ns: u64,
+    /// The times of the last events there, the latest one first.
+    recent_ns: [u64; RECENT],
     /// The task that was switched out for the current one.
     prev: Option<TaskIndex>,
     /// When it went idle last.
@@ -238,6 +242,8 @@ struct Model {
     first_gap: Option<(Gap, Place)>,
     explained: Explained,
     learnt: Learnt,
+    /// What tasks do from one message event to the next.
+    between: FxHashMap<(TaskIndex, Mark, Mark), Between>,
     /// Wake-ups of tasks by tasks that ended a wait.
     wakeups: Vec<Wakeup>,
     calls: calls::Calls,
@@ -288,8 +294,7 @@ impl Model {
                 self.decide_ids(&event.current, prev.tid);
                 self.note_running(event.cpu, &prev, None);
                 self.note_process(&event.current);
-                self.learn_sleep(event);
-                self.learn_send(event);
+                self.learn_between(event);
                 self.switch_out(event.cpu, &prev, why, &next);
                 self.run(event.cpu, &next, &SwitchIn::Seen);
             }
@@ -323,12 +328,11 @@ impl Model {
                     What::Migrate { task, from_cpu, to_cpu } => self.migrate(&task, from_cpu, to_cpu),
                     What::Switch { .. } | What::Runtime { .. } | What::Other => {}
                 }
-                self.learn_sleep(event);
-                self.learn_send(event);
+                self.learn_between(event);
             }
         }
         self.charge_recorder(event.cpu);
-        self.cpu(event.cpu).last_ns = self.now_ns;
+        self.note_event(event.cpu);
     }
 
     fn message_event(&mut self, event: &Event<'_>) {

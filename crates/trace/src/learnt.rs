@@ -13,8 +13,7 @@
 //! it measured 1,000 and 4,000 ns for the first two, the second state's exit is 8,000 ns. So are the figures of states
 //! with few of all wake-ups ([`UNUSUAL`]).
 //!
-//! What a wake-up costs its waker shows in programs that send one message after the other: causal/sending.rs. Of
-//! several task names, the one with the most messages that woke a task counts. A recording without messages has what
+//! What a wake-up costs its waker shows between messages: between.rs. A recording without messages has what
 //! `wakelab record` measured, and what three events of the recorder cost. The least is the median from sched_waking to
 //! sched_wakeup on the waker's CPU. An import takes that time off the waker's work, so a replay must charge it again.
 //!
@@ -34,8 +33,8 @@
 //! Worked example: 500 wakers of idle CPUs log that they sent a message 10,100 ns after sched_waking, and 27 wakers on
 //! their own CPU 2,700 ns after: the interrupt costs 7,400 ns.
 //!
-//! What a sleep costs its task beside the switch (`sleep_ns`) shows in programs that read one message after the other:
-//! causal/sleeping.rs. Of several task names, the one with the most reads after sleeps counts.
+//! What a switch costs, and a sleep beside the switch (`sleep_ns`), shows there, too. What a CPU does before it idles
+//! (`balance_ns`) shows in how tasks leave their CPU.
 //!
 //! Interrupts that wake a task, and ticks, are learnt where their entries and exits are recorded.
 //!
@@ -62,19 +61,17 @@ use std::collections::BTreeMap;
 
 use wakelab_machine::{Costs, Distance, IdleState, Machine};
 
+use crate::between::{self, FEWEST, Pairs, usual_mean};
 use crate::event::What;
 use crate::measured::{Measured, WakeKind};
 use crate::program::scaled;
 use crate::quantile::quantile;
 
-/// The fewest wake-ups that teach a figure.
-const FEWEST: usize = 20;
-
 /// A wake-up has three events: sched_waking, sched_stat_runtime and sched_wakeup.
 const EVENTS_OF_WAKE: u64 = 3;
 
 /// Where the states were measured, a state with less than one in UNUSUAL of the wake-ups is not learnt from them: such
-/// wake-ups come in unusual moments, in which all takes longer.
+/// wake-ups come in unusual moments, in which all takes longer. So do sleeps that leave a CPU idle which seldom is.
 const UNUSUAL: usize = 10;
 
 /// If others used more of the CPU that should have idled, medians say how busy it was.
@@ -102,12 +99,10 @@ pub struct Learnt {
     pub interrupts_ns: Vec<u64>,
     /// Ticks in a task's time that woke no task: from entry to exit.
     pub ticks_ns: Vec<u64>,
-    /// By task name: CPU time from one message that a task read to the next, where it did nothing else between.
-    pub reads: BTreeMap<String, Reads>,
-    /// By task name: CPU time from one message that a task sent to the next, where it did nothing else between.
-    pub sends: BTreeMap<String, Sends>,
-    /// From the scheduler's last account of a task that goes to sleep to the switch to another task.
-    pub leaving_ns: Vec<u64>,
+    /// What tasks did from one message event to the next.
+    pub between: Pairs,
+    /// From the scheduler's last account of a task that goes to sleep to the switch to another task, and to idle.
+    pub leaving_ns: [Vec<u64>; 2],
     /// The CPU time of parents before a fork, since they were switched in or forked before.
     pub before_forks_ns: Vec<u64>,
     /// CPU times of tasks from their switch-in to an exec.
@@ -161,50 +156,9 @@ impl AfterWakes {
         if sends { self.idle_ns.push(took_ns) } else { self.local_ns.push(took_ns) }
     }
 
-    /// The difference of the medians.
+    /// The difference of the usual means.
     fn more_ns(&self) -> Option<u64> {
-        Some(median(&self.idle_ns)?.saturating_sub(median(&self.local_ns)?))
-    }
-}
-
-/// CPU time of a task name's tasks from one message that they read to the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reads {
-    /// The task did not sleep between.
-    pub at_once_ns: Vec<u64>,
-    /// It slept once, and a switch between threads of a process, or from idle, was part of it; the same with a switch
-    /// between processes.
-    pub after_sleep_ns: [Vec<u64>; 2],
-}
-
-impl Reads {
-    /// What a sleep costs beside its switch, and the number of reads after a sleep.
-    fn sleep_ns(&self, costs: &Costs) -> Option<(usize, u64)> {
-        let switches_ns = [costs.switch_thread_ns, costs.switch_process_ns];
-        let less_switch = |(ns, switch_ns): (&Vec<u64>, u64)| {
-            ns.iter().map(|ns| ns.saturating_sub(switch_ns)).collect::<Vec<u64>>()
-        };
-        let after_sleep_ns: Vec<u64> =
-            self.after_sleep_ns.iter().zip(switches_ns).flat_map(less_switch).collect();
-        let more_ns = median(&after_sleep_ns)?.saturating_sub(median(&self.at_once_ns)?);
-        Some((after_sleep_ns.len(), more_ns))
-    }
-}
-
-/// CPU time of a task name's tasks from one message that they sent to the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sends {
-    /// The message woke nobody.
-    pub at_once_ns: Vec<u64>,
-    /// It woke a task on the sender's CPU.
-    pub after_wake_ns: Vec<u64>,
-}
-
-impl Sends {
-    /// What a wake-up costs, and the number of those that tell.
-    fn wake_ns(&self) -> Option<(usize, u64)> {
-        let more_ns = median(&self.after_wake_ns)?.saturating_sub(median(&self.at_once_ns)?);
-        Some((self.after_wake_ns.len(), more_ns))
+        Some(usual_mean(&self.idle_ns)?.saturating_sub(usual_mean(&self.local_ns)?))
     }
 }
 
@@ -240,17 +194,13 @@ impl Learnt {
             wake.latency_ns = wake.latency_ns.saturating_sub(2 * event_cost_ns);
         });
         // sched_stat_runtime; with sched_switch where the task slept.
-        learnt.leaving_ns = less(&self.leaving_ns, 1);
-        for sends in learnt.sends.values_mut() {
-            sends.after_wake_ns = less(&sends.after_wake_ns, EVENTS_OF_WAKE);
-        }
+        learnt.leaving_ns = [0, 1].map(|next| less(&self.leaving_ns[next], 1));
+        learnt.between.values_mut().for_each(|between| between.without_recorder(event_cost_ns));
         learnt.event_cost_ns = 0;
-        for reads in learnt.reads.values_mut() {
-            reads.after_sleep_ns = [0, 1].map(|kind| less(&reads.after_sleep_ns[kind], 2));
-        }
         for after in learnt.after_wakes.values_mut() {
             // An idle CPU queues the wakee itself, and logs sched_wakeup.
-            (after.idle_ns, after.local_ns) = (less(&after.idle_ns, 1), less(&after.local_ns, 2));
+            (after.idle_ns, after.local_ns) =
+                (less(&after.idle_ns, 1), less(&after.local_ns, EVENTS_OF_WAKE));
         }
         // The entry, the wake-up's two events or those of a timer inside.
         learnt.interrupts_ns = less(&self.interrupts_ns, 3);
@@ -266,6 +216,7 @@ impl Learnt {
         self.learn_preempt_delay(&mut machine, recording);
         self.learn_remote_preempt_delay(&mut machine, recording);
         self.learn_interrupts(&mut machine, recording);
+        self.learn_switch(&mut machine, recording);
         self.learn_sleep(&mut machine, recording);
         self.bound_forks(&mut machine, recording);
         let costs = &mut machine.costs;
@@ -320,11 +271,9 @@ impl Learnt {
     fn learn_wakeup(&self, machine: &mut Machine, recording: &str) {
         let count = self.queueing_ns.len();
         let Some(queueing_ns) = median(&self.queueing_ns) else { return };
-        let from_sends = self.sends.iter().filter_map(|(name, sends)| Some((sends.wake_ns()?, name))).max();
-        let told = from_sends.map(|((sends, wake_ns), name)| {
+        let told = between::wake_ns(&self.between).map(|(count, wake_ns)| {
             let source = format!(
-                "measured in {recording}: {sends} messages of {name} that woke a task took so much more than others, \
-                 less placing"
+                "measured in {recording}: {count} messages that woke a task took so much more than others, less placing"
             );
             (wake_ns, source)
         });
@@ -355,7 +304,7 @@ impl Learnt {
     /// wakee's CPU idled, an interrupt is in that time.
     fn most_of_wake(&self, machine: &Machine) -> Option<(u64, String)> {
         let after = &self.after_wakes;
-        let of_local = |after: &AfterWakes| Some((median(&after.local_ns)?, after.local_ns.len()));
+        let of_local = |after: &AfterWakes| Some((usual_mean(&after.local_ns)?, after.local_ns.len()));
         if let Some((most_ns, count)) = after.values().filter_map(of_local).min() {
             return Some((most_ns, format!("median of {count} wake-ups on the waker's CPU")));
         }
@@ -500,18 +449,51 @@ impl Learnt {
         machine.sources.insert("remote_preempt_delay_ns".to_owned(), source);
     }
 
+    /// Learns what a switch costs. Where only one kind of switch was seen, the other one keeps its difference.
+    fn learn_switch(&self, machine: &mut Machine, recording: &str) {
+        let costs = &mut machine.costs;
+        let apart_ns = costs.switch_process_ns.saturating_sub(costs.switch_thread_ns);
+        let [thread, process] = [0, 1].map(|kind| between::switch_ns(&self.between, kind));
+        let (count, (thread_ns, process_ns)) = match (thread, process) {
+            (Some((threads, thread_ns)), Some((processes, process_ns))) => {
+                (threads + processes, (thread_ns, process_ns))
+            }
+            (Some((count, ns)), None) => (count, (ns, ns + apart_ns)),
+            (None, Some((count, ns))) => (count, (ns.saturating_sub(apart_ns), ns)),
+            (None, None) => return,
+        };
+        (costs.switch_thread_ns, costs.switch_process_ns) = (thread_ns, process_ns);
+        let source = format!(
+            "measured in {recording}: {count} messages after a preemption took so much more than others"
+        );
+        for key in ["switch_thread_ns", "switch_process_ns"] {
+            machine.sources.insert(key.to_owned(), source.clone());
+        }
+    }
+
     /// Learns what a sleep costs its task beside the switch.
     fn learn_sleep(&self, machine: &mut Machine, recording: &str) {
         let costs = &mut machine.costs;
-        let by_name = self.reads.iter().filter_map(|(name, reads)| Some((reads.sleep_ns(costs)?, name)));
-        let leaving = || Some((median(&self.leaving_ns)?, self.leaving_ns.len()));
-        let (sleep_ns, source) = match by_name.max() {
-            Some(((count, more_ns), name)) => {
-                let what = format!(
-                    "{count} reads of {name} after a sleep took so much more than those without, less the switch"
-                );
-                (more_ns, what)
-            }
+        let [to_task_ns, to_idle_ns] = &self.leaving_ns;
+        let is_usual = to_idle_ns.len() >= to_task_ns.len() / UNUSUAL;
+        if let (Some(task_ns), Some(idle_ns), true) =
+            (usual_mean(to_task_ns), usual_mean(to_idle_ns), is_usual)
+        {
+            costs.balance_ns = idle_ns.saturating_sub(task_ns);
+            let source = format!(
+                "measured in {recording}: {} tasks that went to sleep were switched out so much later if their CPU went \
+                 idle",
+                to_idle_ns.len()
+            );
+            machine.sources.insert("balance_ns".to_owned(), source);
+        }
+        let leaving = || Some((median(to_task_ns)?, to_task_ns.len()));
+        let switches_ns = [costs.switch_thread_ns, costs.switch_process_ns];
+        let (sleep_ns, source) = match between::sleep_ns(&self.between, switches_ns) {
+            Some((count, more_ns)) => (
+                more_ns,
+                format!("{count} messages after a sleep took so much more than others, less the switch"),
+            ),
             None => {
                 let Some((median_ns, count)) = leaving() else { return };
                 (median_ns, format!("median of {count} from the last account of a sleeper to the switch"))

@@ -2,6 +2,7 @@
 //! What recordings teach of their machines (learnt.rs): hand-computed cases.
 
 use super::*;
+use crate::between::{Between, Mark};
 use crate::measured::MeasuredWake;
 
 fn wakes(of: &[(u64, u64)]) -> Learnt {
@@ -146,9 +147,13 @@ fn queueing_is_the_median_less_placing() {
 fn a_wake_up_costs_more_than_what_is_between_its_events() {
     let base = Machine::preset("smp-2").unwrap();
     let select_ns = base.costs.select_ns;
-    let sends = |after_wake_ns, count| Sends {
-        at_once_ns: vec![450; FEWEST],
-        after_wake_ns: vec![after_wake_ns; count],
+    let sends = |after_wake_ns, count| {
+        let between = Between {
+            at_once_ns: vec![450; FEWEST],
+            after_wake_ns: vec![after_wake_ns; count],
+            ..Between::default()
+        };
+        Pairs::from([(("t".to_owned(), Mark::Sent, Mark::Sent), between)])
     };
     let mut learnt = Learnt { queueing_ns: vec![1_200; FEWEST], event_cost_ns: 100, ..Learnt::default() };
     assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 1_200 - select_ns);
@@ -156,11 +161,11 @@ fn a_wake_up_costs_more_than_what_is_between_its_events() {
     let machine = learnt.machine(&base, "r");
     assert_eq!(machine.costs.wakeup_ns, 1_100 + 3 * 100 - select_ns, "the median, and three events");
     assert!(machine.sources["wakeup_ns"].starts_with("measured at the end of r"));
-    learnt.sends = BTreeMap::from([("t".to_owned(), sends(2_450, 30)), ("u".to_owned(), sends(9_450, 20))]);
+    learnt.between = sends(2_450, 30);
     assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 2_000 - select_ns);
     let without = learnt.without_recorder(100);
     assert_eq!(without.machine(&base, "r").costs.wakeup_ns, 1_700 - select_ns);
-    learnt.sends = BTreeMap::from([("t".to_owned(), sends(450, 30))]);
+    learnt.between = sends(450, 30);
     assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 1_200 - select_ns, "at least that");
 }
 
@@ -267,7 +272,7 @@ fn the_cost_of_events_is_taken_off() {
     assert_eq!((&without.queueing_ns[..], without.idle_wakes[0].latency_ns), (&[1_400][..], 0));
     assert_eq!(
         without.after_wakes[&Next::Message],
-        AfterWakes { idle_ns: vec![8_400], local_ns: vec![1_800] }
+        AfterWakes { idle_ns: vec![8_400], local_ns: vec![1_200] }
     );
 }
 

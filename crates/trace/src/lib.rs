@@ -8,6 +8,7 @@
 //!
 //! docs/guide/recordings.md says how to make a recording and by which rules it is read.
 
+pub mod between;
 pub mod causal;
 mod ctf;
 pub mod error;

@@ -86,7 +86,8 @@ fn made(header: &Header, recording: &Recording) -> Vec<String> {
             recording.recorder_ns as f64 / 1e6
         ));
     }
-    if let Some(cost_ns) = header.event_cost_ns {
+    if header.event_cost_ns.is_some() {
+        let cost_ns = recording.learnt.event_cost_ns;
         let all_ns = u128::from(cost_ns) * u128::from(recording.events);
         notes.push(format!(
             "recording took {cost_ns} ns for each event, {} of the tasks' CPU time, which {}",

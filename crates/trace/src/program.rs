@@ -8,7 +8,7 @@ use std::rc::Rc;
 use wakelab_workload::{DEFAULT_FOOTPRINT_BYTES, End, GroupIndex, Measure, Op, Task, TaskIndex, Workload};
 
 use crate::MAX_CPUS;
-use crate::causal::{Position, SinceRead, SinceSent, State, Wake};
+use crate::causal::{Position, Since, State, Wake};
 use crate::event::{Place, TaskName, Told};
 use crate::explained::Explained;
 use crate::joined::Recorded;
@@ -187,10 +187,8 @@ pub(crate) struct Tracked {
     pub(crate) woken_from: Option<(u32, u64)>,
     /// The task that made it, if a task did.
     pub(crate) woken_by: Option<TaskIndex>,
-    /// What it has done since it read a message, if nothing but work and sleep.
-    pub(crate) since_read: Option<SinceRead>,
-    /// What it has done since it sent a message, if nothing but work and a wake-up.
-    pub(crate) since_sent: Option<SinceSent>,
+    /// What it has done since its last message event, if no more than between.rs asks for.
+    pub(crate) since_message: Option<Since>,
     pub(crate) steps: Vec<Step>,
     /// The sleeps that ended from outside, in the order of time.
     pub(crate) slept: Vec<Slept>,
@@ -244,8 +242,7 @@ impl Tracked {
             woken_on: None,
             woken_from: None,
             woken_by: None,
-            since_read: None,
-            since_sent: None,
+            since_message: None,
             steps: Vec::new(),
             slept: Vec::new(),
             wake_while_running: None,

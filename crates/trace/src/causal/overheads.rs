@@ -18,9 +18,9 @@
 //! something else, such as a host that took the CPU.
 //!
 //! Otherwise taken from the costs of the recorded machine: the switch, refilling caches, placing and queueing, sending
-//! interrupts to idle CPUs and handling those that preempt, interrupts known by flags alone, ticks, fork, exec, exit,
-//! going to sleep (less the measured look for another task), and balancing before idling. It is not known what
-//! decisions and balancing read, so that stays in the work.
+//! interrupts to idle CPUs that queue their tasks themselves, handling interrupts that preempt, interrupts known by
+//! flags alone, ticks, fork, exec, exit, going to sleep (less the measured look for another task), and balancing before
+//! idling. It is not known what decisions and balancing read, so that stays in the work.
 //!
 //! Offsets in a task's work never go back. What would move them back is taken off what follows until the task leaves
 //! its CPU: a read that has slept returns before as much time has passed as a switch costs, because a part of what a
@@ -66,12 +66,18 @@ impl Model {
         self.task(task).kernel_units += ns * UNITS;
     }
 
-    /// Takes off the work of `task` all that it did since `since_ns`, if that costs about `cost_ns`; 0: not known.
-    fn charge_kernel_since(&mut self, task: TaskIndex, since_ns: u64, cost_ns: u64) {
-        let now_ns = self.now_ns;
+    /// Takes off the work of `task`, which runs on `cpu`, all that it did since `since_ns`, if that costs about
+    /// `cost_ns`; 0: not known. What events cost there is taken off already.
+    fn charge_kernel_since(&mut self, cpu: u32, task: TaskIndex, since_ns: u64, cost_ns: u64) {
+        let since_ns = since_ns.max(self.tasks[task as usize].burst_since_ns);
+        let took_ns = self.took_ns(cpu, since_ns).min(most_ns(cost_ns));
         let task = self.task(task);
-        let since_ns = since_ns.max(task.burst_since_ns);
-        task.kernel_units += now_ns.saturating_sub(since_ns).min(most_ns(cost_ns)) * u64::from(task.speed);
+        task.kernel_units += took_ns * u64::from(task.speed);
+    }
+
+    /// Returns the time on `cpu` since `since_ns`, less what is taken off for events there.
+    fn took_ns(&self, cpu: u32, since_ns: u64) -> u64 {
+        self.now_ns.saturating_sub(since_ns).saturating_sub(self.recorder_ns_since(cpu, since_ns))
     }
 
     /// Sets the speeds of the core of `cpu`, which may have become busy or idle.
@@ -123,7 +129,7 @@ impl Model {
     ) {
         let footprint_bytes = self.footprint_bytes(task);
         let changes_process = self.changes_process(prev, task);
-        self.note_switch_after_sleep(task, changes_process);
+        self.note_switch_back(task, changes_process);
         let Some(recorded) = &mut self.recorded else { return };
         let refill_ns = recorded.refill_ns(task, cpu, from, footprint_bytes);
         let costs = &recorded.costs;
@@ -202,11 +208,13 @@ impl Model {
         if sends {
             self.cpu(waking.target).notified = true;
         }
+        // A waker that queues its wakee sends the interrupt before it logs that, so the measured time contains it.
         if let Some(recorded) = &self.recorded
             && sends
+            && !is_queued
         {
             let (send_ns, wakeup_ns) = (recorded.costs.ipi_send_ns, recorded.costs.wakeup_ns);
-            let leaves_queueing = !is_queued && recorded.is_in_another_llc(event.cpu, waking.target);
+            let leaves_queueing = recorded.is_in_another_llc(event.cpu, waking.target);
             self.charge_kernel(waking.task, send_ns);
             if leaves_queueing {
                 let task = self.task(waking.task);
@@ -233,11 +241,11 @@ impl Model {
             if let Some(wake_ns) = self.recorded.as_ref().map(Recorded::wake_ns) {
                 // The measured time replaces what was charged at the beginning. A wake-up goes on after its last event,
                 // but for no longer than it has taken until then.
-                let took_ns = self.now_ns - waking.since_ns;
+                let took_ns = self.took_ns(event.cpu, waking.since_ns);
                 let task = self.task(waking.task);
                 let before_units = task.kernel_units.saturating_sub(wake_ns * UNITS);
                 task.kernel_units = before_units;
-                self.charge_kernel_since(waking.task, waking.since_ns, wake_ns);
+                self.charge_kernel_since(event.cpu, waking.task, waking.since_ns, wake_ns);
                 let task = self.task(waking.task);
                 let least_units = before_units + wake_ns.min(2 * took_ns) * UNITS;
                 task.kernel_units = task.kernel_units.max(least_units);
@@ -284,7 +292,7 @@ impl Model {
             let tick_ns = if ticks { costs.tick_ns } else { 0 };
             let wakes_ns = u64::from(wakes) * recorded.waking_interrupt_ns();
             if ticks || wakes > 0 {
-                self.charge_kernel_since(current, since_ns, tick_ns + wakes_ns);
+                self.charge_kernel_since(event.cpu, current, since_ns, tick_ns + wakes_ns);
             }
         } else if matches!(event.context, Context::Interrupt(_))
             && event.interrupt_since_ns.is_none()
@@ -316,7 +324,7 @@ impl Model {
         let (exit_ns, handle_ns) = (costs.exit_ns, costs.ipi_handle_ns);
         let balance_ns = if next.tid == 0 { costs.balance_ns } else { 0 };
         let sleep_ns = if why == SwitchedOut::Blocked { costs.sleep_ns } else { 0 };
-        let most_ns = most_ns(costs.balance_ns.max(sleep_ns));
+        let most_ns = most_ns(balance_ns.max(sleep_ns));
         let (period_ns, tick_ns) = (costs.tick_period_ns.max(1), costs.tick_ns);
         let now_ns = self.now_ns;
         let tracked = self.task(task);
@@ -329,8 +337,8 @@ impl Model {
         let burst_since_ns = tracked.burst_since_ns;
         let kernel_units = match tracked.accounted_ns {
             Some(at_ns) if at_ns >= burst_since_ns && why == SwitchedOut::Blocked => {
-                let looked_ns = now_ns.saturating_sub(at_ns).min(most_ns);
-                (looked_ns * u64::from(tracked.speed)).max(sleep_ns * UNITS)
+                let looked_ns = self.took_ns(cpu, at_ns).min(most_ns);
+                (looked_ns * u64::from(tracked.speed)).max((sleep_ns + balance_ns) * UNITS)
             }
             _ if why != SwitchedOut::Runnable => (sleep_ns + balance_ns) * UNITS,
             _ => 0,

@@ -105,6 +105,25 @@ impl Model {
         }
     }
 
+    /// Returns what was taken off for the events of `cpu` since `since_ns`, before the current one.
+    pub(super) fn recorder_ns_since(&self, cpu: u32, since_ns: u64) -> u64 {
+        if self.event_cost_ns == 0 {
+            return 0;
+        }
+        let recent = self.cpus.get(cpu as usize).map_or(&[][..], |cpu| &cpu.recent_ns);
+        let events = recent.iter().filter(|&&at_ns| at_ns >= since_ns).count() as u64;
+        events * self.event_cost_ns
+    }
+
+    /// Notes that an event of `cpu` is over.
+    pub(super) fn note_event(&mut self, cpu: u32) {
+        let now_ns = self.now_ns;
+        let entry = self.cpu(cpu);
+        entry.last_ns = now_ns;
+        entry.recent_ns.rotate_right(1);
+        entry.recent_ns[0] = now_ns;
+    }
+
     /// Takes what was seen of all other tasks. The service is done after a time since the first of its tasks ran.
     pub(super) fn observations(&mut self) -> Observations {
         let mut observed = Observations::default();

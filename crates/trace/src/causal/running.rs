@@ -285,7 +285,7 @@ impl Model {
     }
 
     /// Learns from the switch-in of a task for which another one, which ran on `cpu`, gives way: its waker, or a task
-    /// that a waker on another CPU has interrupted. That waker has paid for the interrupt.
+    /// that a waker on another CPU has interrupted. The measured time of that wake-up contains the interrupt.
     fn learn_preemption(&mut self, cpu: u32, index: TaskIndex) {
         let task = &self.tasks[index as usize];
         let (Some((from, woken_ns)), Some(prev)) = (task.woken_from, self.cpus[cpu as usize].prev) else {
@@ -302,10 +302,6 @@ impl Model {
         let waker = task.woken_by;
         if from != cpu {
             self.learnt.interrupting_ns.push(latency_ns);
-            if let (Some(waker), Some(recorded)) = (waker, &self.recorded) {
-                let send_ns = recorded.costs.ipi_send_ns;
-                self.charge_kernel(waker, send_ns);
-            }
         } else if waker == Some(prev) {
             self.learnt.preempting_ns.push(latency_ns);
         }

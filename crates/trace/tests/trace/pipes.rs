@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use wakelab_machine::Machine;
 use wakelab_trace::Recording;
+use wakelab_trace::between::{Between, Mark};
 use wakelab_trace::flows::FlowKind;
-use wakelab_trace::learnt::Sends;
 use wakelab_workload::Op;
 
 use crate::executor::execute;
@@ -180,8 +180,8 @@ fn messages_tell_what_a_wake_up_costs() {
     script.event(0, time_ns + 40, 1, "sched:sched_wakeup", "comm=t3 pid=3 prio=120 target_cpu=001");
     script.write(0, time_ns + 50, 1, 60);
     let learnt = script.read().learnt;
-    let sends = Sends { at_once_ns: vec![450; 21], after_wake_ns: vec![1_380; 21] };
-    assert_eq!(learnt.sends, BTreeMap::from([("t1".to_owned(), sends)]));
+    let sends = Between { at_once_ns: vec![450; 21], after_wake_ns: vec![1_380; 21], ..Between::default() };
+    assert_eq!(learnt.between, BTreeMap::from([(("t1".to_owned(), Mark::Sent, Mark::Sent), sends)]));
     let base = Machine::preset("smp-2").unwrap();
     assert_eq!(learnt.machine(&base, "r").costs.wakeup_ns, 930 - base.costs.select_ns);
 }

@@ -109,12 +109,20 @@ fn what_the_recording_measures_counts() {
         .switch(0, 1000, 1, "S", 0)
         .switch(neighbour, 1100, 2, "S", 0);
     let machine = costs(|costs| {
-        (costs.select_ns, costs.wakeup_ns, costs.interrupt_ns, costs.balance_ns) = (7000, 7000, 7000, 7000);
-        costs.ipi_send_ns = 15;
+        (costs.select_ns, costs.wakeup_ns, costs.interrupt_ns, costs.balance_ns) = (7000, 7000, 7000, 10);
+        costs.ipi_send_ns = 7000;
     });
-    // 60 for the wake-up until its second event and as much after it, 15 to interrupt the idle CPU, 50 in the interrupt
-    // that wakes t3, 20 since the scheduler's last account. A replay has no interrupt at 650, so that is the task's.
-    assert_eq!(program(&script, machine), [compute(500), signal(0), compute(500 - 2 * 60 - 15 - 50 - 20)]);
+    // 60 for the wake-up until its second event, which contain the interrupt to the idle CPU, and as much after it; 50
+    // in the interrupt that wakes t3, 20 since the scheduler's last account. A replay has no interrupt at 650, so that
+    // is the task's.
+    let work = |after_ns| [compute(500), signal(0), compute(after_ns)];
+    assert_eq!(program(&script, machine.clone()), work(500 - 2 * 60 - 50 - 20));
+    // An event costs 10, and is no part of what was measured: sched_waking is in the wake-up, two events in the interrupt,
+    // the account in the look for another task. One event comes before the wake-up, and eight after it.
+    let options = Options { recorded_on: Some(machine), event_cost_ns: Some(10), ..Options::default() };
+    let recording = read_text(&script.text, &options).expect("it is a recording");
+    let after_ns = 500 - 2 * (60 - 10) - (50 - 20) - (20 - 10) - 8 * 10;
+    assert_eq!(crate::script::program(&recording, "t1"), [compute(500 - 10), signal(0), compute(after_ns)]);
 }
 
 #[test]
@@ -242,10 +250,11 @@ fn a_timer_was_due_before_its_core_was_awake() {
     assert_eq!(program(&script(250), machine()), slept(300 - 5 - 100));
 }
 
-/// The look for another task is measured; going to sleep costs at least as much as a replay charges for it.
+/// The look for another task is measured; going to sleep costs at least as much as a replay charges for it, and for
+/// balancing before a CPU idles.
 #[test]
 fn a_sleep_costs_what_a_replay_charges() {
-    for (accounted_ns, next, work_ns) in [(980, 2, 900), (700, 2, 700), (980, 0, 900), (100, 2, 200)] {
+    for (accounted_ns, next, work_ns) in [(980, 2, 900), (700, 2, 700), (980, 0, 880), (100, 2, 200)] {
         let mut script = Script::default();
         script.switch(0, 0, 0, "R", 1).runtime(0, accounted_ns, 1, 1, accounted_ns);
         script.switch(0, 1_000, 1, "S", next);

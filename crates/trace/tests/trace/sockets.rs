@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use wakelab_machine::Machine;
 use wakelab_trace::Learnt;
+use wakelab_trace::between::{Between, Mark};
 use wakelab_trace::flows::FlowKind;
-use wakelab_trace::learnt::Reads;
 use wakelab_workload::Op;
 
 use crate::executor::execute;
@@ -55,7 +55,8 @@ impl Script {
     }
 }
 
-/// The worked example of causal/sleeping.rs: t2 reads two messages each time that it is woken.
+/// From one message to the next, t2 takes 2,800 ns of CPU time where it does not sleep, and 6,500 where it sleeps once.
+/// A switch costs 1,000: going to sleep costs 2,700.
 #[test]
 fn reads_with_and_without_a_sleep_tell_what_it_costs() {
     let mut script = Script::default();
@@ -68,16 +69,21 @@ fn reads_with_and_without_a_sleep_tell_what_it_costs() {
         script.runtime(1, begin_ns + 7_720, 2, 2, 7_700).switch(1, begin_ns + 9_320, 2, "S", 3);
     }
     let learnt = script.read().learnt;
-    assert_eq!(learnt.leaving_ns, [1_600; 21]);
-    let reads = Reads { at_once_ns: vec![2_800; 21], after_sleep_ns: [vec![], vec![6_500; 20]] };
-    assert_eq!(learnt.reads, BTreeMap::from([("t2".to_owned(), reads)]));
+    assert_eq!(learnt.leaving_ns, [vec![1_600; 21], vec![]]);
+    let reads = Between {
+        at_once_ns: vec![2_800; 21],
+        after_sleep_ns: [vec![], vec![6_500; 20]],
+        ..Between::default()
+    };
+    let key = ("t2".to_owned(), Mark::Received, Mark::Received);
+    assert_eq!(learnt.between[&key], reads);
     let mut base = Machine::preset("smp-2").expect("a preset");
     (base.costs.switch_thread_ns, base.costs.switch_process_ns) = (400, 1_000);
     assert_eq!(learnt.machine(&base, "r").costs.sleep_ns, 2_700);
     let without_recorder = learnt.without_recorder(100).machine(&base, "r");
     assert_eq!(without_recorder.costs.sleep_ns, 2_500, "the account and the switch are two events more");
-    assert!(without_recorder.sources["sleep_ns"].contains("20 reads of t2 after a sleep"));
-    let leaving = Learnt { reads: BTreeMap::new(), ..learnt };
+    assert!(without_recorder.sources["sleep_ns"].contains("20 messages after a sleep"));
+    let leaving = Learnt { between: BTreeMap::new(), ..learnt };
     assert_eq!(leaving.machine(&base, "r").costs.sleep_ns, 1_600, "the look for another task alone");
 }
 
@@ -90,7 +96,10 @@ fn only_reads_with_nothing_else_between_them_count() {
     script.waking(1, 400, 2, 4).receive(1, 500, 2, SERVER, 9);
     script.switch(1, 600, 2, "R", 3).switch(1, 700, 3, "S", 2).receive(1, 800, 2, SERVER, 9);
     script.receive(1, 900, 2, SERVER, 0).receive(1, 1_000, 2, SERVER, 9);
-    assert_eq!(script.read().learnt.reads, BTreeMap::new());
+    let between = script.read().learnt.between;
+    let key = ("t2".to_owned(), Mark::Received, Mark::Received);
+    let preempted = Between { after_preemption_ns: [vec![], vec![200]], ..Between::default() };
+    assert_eq!(between.get(&key), Some(&preempted), "{between:?}");
 }
 
 /// A client (t1, CPU 0) and a server (t2, CPU 1): a question at 10 of each round of 100, which ends 2 later, an answer
