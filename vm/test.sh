@@ -4,10 +4,11 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, gap, partial, waits, crowd, stats, first-cgroup, stall, forbidden, fair. Bounds in time mean something in virtual time only;
-# /bounds has what applies.
+# kill, gap, partial, waits, crowd, stats, first-cgroup, again, stall, forbidden, fair, and those of long.sh. Bounds in time mean
+# something in virtual time only; /bounds has what applies.
 
 . /lib.sh
+. /long.sh              # fuzz, stress-loads, soak
 . /bounds               # within_ms, at_least, reloads, moments, fair_ms, fuzz_s, stress_loads, soak_h
 policy=$(cat /policy)
 
@@ -275,11 +276,48 @@ run_first_cgroup() {
         failed "$(tr '\n' ';' < /tmp/work.out)"
     elif stop_loader; then
         note "$(cat /tmp/work.out)"
+        note "starts tried again: $(tries)"
         passed
     else
         failed "$why"
     fi
     mkdir -p $present
+}
+
+# A start that finds no memory for a task's record is tried again, and not for ever. The loader's own fault makes it fail: what the
+# kernel does so depends on when its worker is preempted.
+run_again() {
+    begin again
+    export WAKELAB_ALLOW_BREAK=1
+    if ! start_loader --policy "$policy" --break first-starts; then
+        failed "$why"
+    elif [ "$(tries)" -ne 2 ]; then
+        failed "expected two more tries, found $(tries)"
+        stop_loader
+    elif ! wakelab-guest spin --threads $((2 * cpus)) --ms 100 > /tmp/work.out 2>&1; then
+        failed "$(tr '\n' ';' < /tmp/work.out)"
+        stop_loader
+    elif ! stop_loader; then
+        failed "$why"
+    else
+        scx_wakelab --policy "$policy" --break starts > /tmp/loader.log 2>&1
+        code=$?
+        if [ $code -ne 1 ] || [ "$(tries)" -ne 5 ]; then
+            failed "expected exit code 1 after five more tries, found $code after $(tries)"
+        elif ! is_disabled || ! tail -n 1 /tmp/loader.log | grep -q 'init_task() failed (-12)'; then
+            failed "expected the loader to say why, and state disabled; state is $(cat $state)"
+        else
+            note "$(tail -n 1 /tmp/loader.log)"
+            passed
+        fi
+    fi
+    unset WAKELAB_ALLOW_BREAK
+    dmesg -c > /dev/null     # it tells of each failure
+}
+
+# How often the loader tried to start again.
+tries() {
+    grep -c 'trying again' /tmp/loader.log
 }
 
 # has_room N: the loader schedules, with room for N cgroups.
@@ -313,11 +351,13 @@ run_reload() {
     begin reload
     begin_load
     loads=0
+    again=0
     right=yes
     while [ $loads -lt $reloads ] && [ $right = yes ]; do
         if start_loader --policy "$policy" && sleep 0.2 && stop_loader; then
             loads=$((loads + 1))
-            note "$loads loads"      # emulation is slow: the other side takes silence for a hang
+            again=$((again + $(tries)))
+            note "$loads loads, $again tried again"      # emulation is slow: the other side takes silence for a hang
         else
             failed "after $loads loads of $reloads: $why"
             right=no
@@ -328,100 +368,6 @@ run_reload() {
     elif [ $right = yes ]; then
         note "$(grep '^verifier:' /tmp/loader.log)"
         passed
-    fi
-}
-
-# stress SECONDS &: stress-ng changes affinities and scheduling classes of its tasks as fast as it can, forks and switches. Its end tells
-# whether its workers ended as they should. Only one of them becomes a real-time task: more would leave nothing of two CPUs to the loader.
-# In the shell's place, because a shell in the background ignores SIGINT and would not pass on any signal: then $! is stress-ng.
-stress() {
-    exec stress-ng --affinity 4 --affinity-rand --schedpolicy 1 --fork 2 --switch 2 --timeout "${1}s" --metrics-brief > /tmp/stress.out 2>&1
-}
-
-# What stress-ng says of each kind of worker: operations in seconds.
-stressed() {
-    awk '$5 ~ /^[0-9]+$/ && $6 ~ /^[0-9.]+$/ { printf "%s %d operations; ", $4, $5 }' /tmp/stress.out
-}
-
-run_fuzz() {
-    begin fuzz
-    if ! start_loader --policy "$policy" --perf on; then
-        failed "$why"
-        return
-    fi
-    stress "$fuzz_s" &
-    stress=$!
-    while kill -0 $stress 2> /dev/null; do
-        sleep 5
-        note "$(tenths) tenths of a second up, $(cat $state)"    # as at reload
-    done
-    wait $stress
-    code=$?
-    if [ "$code" -ne 0 ]; then
-        failed "stress-ng: exit code $code: $(tail -n 20 /tmp/stress.out | tr '\n' ';')"
-        stop_loader
-    elif stop_loader; then
-        note "$fuzz_s s: $(stressed)"
-        note "$(grep '^performance:' /tmp/loader.log)"
-        passed
-    else
-        failed "$why"
-    fi
-}
-
-run_stress_loads() {
-    begin stress-loads
-    stress 86400 &
-    stress=$!
-    loads=0
-    right=yes
-    while [ $loads -lt "$stress_loads" ] && [ $right = yes ]; do
-        if start_loader --policy "$policy" && sleep 0.2 && stop_loader; then
-            loads=$((loads + 1))
-            note "$loads loads"    # as at reload
-        else
-            failed "after $loads loads of $stress_loads: $why"
-            right=no
-        fi
-    done
-    kill -TERM $stress
-    wait $stress
-    code=$?
-    if [ $right != yes ]; then
-        return
-    elif [ "$code" -ne 0 ]; then
-        failed "stress-ng: exit code $code: $(tail -n 20 /tmp/stress.out | tr '\n' ';')"
-    else
-        note "$loads loads; $(stressed)"
-        passed
-    fi
-}
-
-# Hours of a machine that has little to do: once a minute some work, whose results are checked.
-run_soak() {
-    begin soak
-    if ! start_loader --policy "$policy"; then
-        failed "$why"
-        return
-    fi
-    minutes=0
-    while [ $minutes -lt $((60 * soak_h)) ]; do
-        sleep 60
-        for piece in 'spin --threads 4 --ms 5' 'schbench --rounds 4 --workers 4' 'forks --rate 100 --ms 50 --at-least 0'; do
-            if ! wakelab-guest $piece > /tmp/work.out 2>&1; then
-                failed "after $minutes minutes, $piece: $(tr '\n' ';' < /tmp/work.out)"
-                stop_loader
-                return
-            fi
-        done
-        minutes=$((minutes + 1))
-        [ $((minutes % 10)) -ne 0 ] || note "$minutes minutes, $(cat $state)"    # as at reload
-    done
-    if stop_loader; then
-        note "$minutes minutes"
-        passed
-    else
-        failed "$why"
     fi
 }
 
@@ -675,7 +621,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill gap partial waits crowd stats first-cgroup stall forbidden fair fuzz stress-loads soak; do
+for step in real-time reload kill gap partial waits crowd stats first-cgroup again stall forbidden fair fuzz stress-loads soak; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

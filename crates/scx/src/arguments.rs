@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     /// List the named policies, and enough others to have every value of every axis.
     #[arg(long)]
     pub(crate) list_policies: bool,
-    /// Misbehave, to test the kernel's watchdog (bpf/break.bpf.h); refused unless WAKELAB_ALLOW_BREAK is also set.
+    /// Misbehave, to test what follows (bpf/break.bpf.h); refused unless WAKELAB_ALLOW_BREAK is also set.
     #[arg(long = "break", value_name = "HOW", hide = true)]
     pub(crate) break_by: Option<Break>,
     /// Print the version.
@@ -128,10 +128,21 @@ pub(crate) enum Bench {
 }
 
 /// Deliberate faults.
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Break {
     /// Tasks named `stall-victim` are never queued, so that the kernel's watchdog must eject the scheduler.
     Stall,
+    /// The first two tries to start find no memory for a task's record.
+    FirstStarts,
+    /// No try finds it.
+    Starts,
+}
+
+impl Break {
+    /// Does a start fail that was tried again this number of times before?
+    pub(crate) fn fails_start(self, tries: u32) -> bool {
+        self == Break::Starts || (self == Break::FirstStarts && tries < 2)
+    }
 }
 
 impl Arguments {

@@ -10,6 +10,7 @@
 // same.
 #![allow(clippy::duplicate_mod)]
 
+mod again;
 mod arguments;
 mod bpf_skel;
 mod entitlement;
@@ -36,6 +37,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -85,7 +88,7 @@ fn run(args: &Arguments) -> Result<()> {
         .context("cannot catch SIGINT")?;
 
     let spec = args.spec()?;
-    let mut starts = Starts { count: 0, cgroups: cgroups(args), server: None };
+    let mut starts = Starts { count: 0, tries: 0, cgroups: cgroups(args), server: None };
     loop {
         let attach_and_wait = match () {
             () if args.log.is_some() => logged::scheduler::attach_and_wait,
@@ -95,6 +98,12 @@ fn run(args: &Arguments) -> Result<()> {
         };
         match attach_and_wait(args, &spec, &stop, &mut starts)? {
             Ending::Stopped => return Ok(()),
+            // Nothing was scheduled, so it is no start.
+            Ending::NoRecord(pause) => {
+                thread::sleep(pause);
+                starts.tries += 1;
+                continue;
+            }
             Ending::CpusChanged => eprintln!("scx_wakelab: the machine's CPUs changed: starting again"),
             Ending::MoreCgroups => {
                 starts.cgroups = more_cgroups(starts.cgroups);
@@ -105,6 +114,7 @@ fn run(args: &Arguments) -> Result<()> {
             }
         }
         starts.count += 1;
+        starts.tries = 0;
     }
 }
 
@@ -112,6 +122,8 @@ fn run(args: &Arguments) -> Result<()> {
 pub(crate) struct Starts {
     /// The number of starts before this one.
     pub(crate) count: usize,
+    /// The number of times that this start was tried again.
+    pub(crate) tries: u32,
     /// The greatest number of cgroups to distinguish.
     pub(crate) cgroups: u32,
     /// The statistics' server, once the scheduler was attached.
@@ -158,6 +170,8 @@ pub(crate) enum Ending {
     CpusChanged,
     /// There are more cgroups than there is room for.
     MoreCgroups,
+    /// The kernel could not make a task's record, which it may do after a pause.
+    NoRecord(Duration),
 }
 
 /// Returns the named policies and enough others to have every value of every axis.

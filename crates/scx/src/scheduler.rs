@@ -20,12 +20,12 @@ use wakelab_policy::{PolicySpec, Tables};
 use super::log::Log;
 use super::stats::Stats;
 use super::{OpenSkel, Skel, SkelBuilder, groups, types};
-use crate::arguments::{Arguments, Bench, Perf};
+use crate::arguments::{Arguments, Bench, Break, Perf};
 use crate::entitlement::Entitlement;
 use crate::metrics::{Metrics, SCHEMA_VERSION};
 use crate::print::say;
 use crate::server::Server;
-use crate::{Ending, MOST_CGROUPS, Starts, kernel_has, machine, priority, server, verifier};
+use crate::{Ending, MOST_CGROUPS, Starts, again, kernel_has, machine, priority, server, verifier};
 
 /// WL_MAX_CPUS of a BPF build (policy/base.h).
 const MAX_CPUS: usize = 1024;
@@ -65,20 +65,22 @@ pub(crate) fn attach_and_wait(
     prepare(&mut skel, args, &bounded, &tables, topology.nr_nodes(), starts.cgroups)?;
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.has_gaps = (tables.nr_cpus() != numbers.len()).into();
+    rodata.break_start = args.break_by.is_some_and(|how| how.fails_start(starts.tries));
     let mut skel = scx_ops_load!(skel, wakelab_ops, uei)?;
-    let link = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops))?;
+    let attached = priority::as_real_time(|| scx_ops_attach!(skel, wakelab_ops));
+    // Whether attaching itself fails then depends on the kernel; it has told the reason in any case.
+    let data = skel.maps.data_data.as_deref().context("the skeleton has no .data")?;
+    let message = again::text(&data.uei.msg);
+    if let Some(pause) = again::pause(&message, starts.tries) {
+        again::say(&message, starts.tries + 1);
+        return Ok(Ending::NoRecord(pause));
+    }
+    let link = attached?;
     if args.verbose {
         say(verifier::summary(skel.object())?)?;
     }
     say(format_args!("scheduling by {spec}"))?;
-    let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
-    let nr_groups = bss.policy.params.nr_groups as usize;
-    if spec.params_on(&tables, machine::tick_ns()?, nr_groups)?.traits().delays != 0 {
-        eprintln!(
-            "scx_wakelab: a task that sleeps leaves its queue at once, whatever queue={} says, because the queues of sched_ext hold runnable tasks only",
-            spec.queue.name()
-        );
-    }
+    warn_of_delays(&skel, spec, &tables)?;
     let log = Log::begin(&skel, args, &bounded, &topology, starts.count)?;
 
     // Not earlier: if another scheduler keeps this one out, its socket must stay.
@@ -100,6 +102,19 @@ pub(crate) fn attach_and_wait(
         () if more_cgroups => Ending::MoreCgroups,
         () => Ending::Stopped,
     })
+}
+
+/// Says that a queue of tasks that sleep is none here.
+fn warn_of_delays(skel: &Skel<'_>, spec: &PolicySpec, tables: &Tables) -> Result<()> {
+    let bss = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?;
+    let nr_groups = bss.policy.params.nr_groups as usize;
+    if spec.params_on(tables, machine::tick_ns()?, nr_groups)?.traits().delays != 0 {
+        eprintln!(
+            "scx_wakelab: a task that sleeps leaves its queue at once, whatever queue={} says, because the queues of sched_ext hold runnable tasks only",
+            spec.queue.name()
+        );
+    }
+    Ok(())
 }
 
 /// Opens the BPF side; the kernel has not seen it yet.
@@ -135,7 +150,7 @@ fn prepare(
     let params = skel.maps.bss_data.as_deref().context("the skeleton has no .bss")?.policy.params;
     let rodata = skel.maps.rodata_data.as_deref_mut().context("the skeleton has no .rodata")?;
     rodata.policy_params = params;
-    rodata.break_stall = args.break_by.is_some();
+    rodata.break_stall = args.break_by == Some(Break::Stall);
     rodata.detail = if args.stats.is_some() { DETAIL_STATS } else { tables.times_scans(spec).into() };
     rodata.is_partial = args.partial.into();
     rodata.tells_perf = tells_perf(args.perf, &args.sysfs).into();

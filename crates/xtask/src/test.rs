@@ -395,7 +395,7 @@ fn vm(shared: &mut Shared) -> Result<()> {
     println!(
         "vm: left out: fair, fuzz, stress-loads and soak, which take minutes (cargo xtask vm test --only fair)"
     );
-    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,stall,forbidden";
+    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,again,stall,forbidden";
     let beside =
         run_command(&mut vm_command(&["ab"])?).and(run_command(&mut vm_command(&["test", "--only", steps])?));
     let smoked = smoke.wait().context("vm smoke")?;

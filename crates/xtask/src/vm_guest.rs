@@ -40,6 +40,9 @@ const SILENCE_ON_THE_WALL: Duration = Duration::from_secs(900);
 /// Time in which a guest that is asked what its tasks do prints it: some hundred lines, on a busy machine.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
+/// Scripts of vm/ that guests' inits source.
+const SHARED_SCRIPTS: [&str; 2] = ["lib.sh", "long.sh"];
+
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds a program of this workspace without shared libraries, and returns its path. Settings are the same for all
@@ -111,7 +114,7 @@ pub(crate) struct Guest<'a> {
     /// Programs of the host that the guest needs besides busybox and hackbench: they come to /bin, with the shared
     /// libraries that they name.
     pub(crate) programs: Vec<PathBuf>,
-    /// The guest's init, a shell script of vm/; vm/lib.sh is beside it as /lib.sh.
+    /// The guest's init, a shell script of vm/; [`SHARED_SCRIPTS`] are beside it, as /lib.sh and so on.
     pub(crate) init: &'a str,
     /// Small files: name from the guest's root, and content.
     pub(crate) files: Vec<(&'a str, String)>,
@@ -208,7 +211,9 @@ impl Guest<'_> {
         std::os::unix::fs::symlink("busybox", root.join("bin/sh"))?;
         let scripts = command::root().join("vm");
         copy(&scripts.join(self.init), "init")?;
-        copy(&scripts.join("lib.sh"), "lib.sh")?;
+        for shared in SHARED_SCRIPTS {
+            copy(&scripts.join(shared), shared)?;
+        }
         for (name, content) in &self.files {
             fs::write(root.join(name), content)?;
         }

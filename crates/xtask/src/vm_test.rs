@@ -85,6 +85,7 @@ const KINDS: &[Kind] = &[
             "crowd",
             "stats",
             "first-cgroup",
+            "again",
             "stall",
         ],
     },

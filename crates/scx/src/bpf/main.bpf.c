@@ -425,7 +425,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
 	u32 flags = 0;
 
 	tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!tctx)
+	/* again.rs knows when there is none although there is memory. */
+	if (!tctx || break_start)
 		return -ENOMEM;
 	if (p->flags & PF_KTHREAD)
 		flags |= WL_TASK_KTHREAD;
