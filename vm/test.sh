@@ -4,7 +4,7 @@
 # console (lib.sh). Work is done by wakelab-guest, which checks the result of each of its tasks.
 #
 # Steps under one load of the scheduler: pinned, affinity, forks, cgroups, real-time, hotplug. Steps that load for themselves: reload,
-# kill, gap, partial, waits, crowd, stats, first-cgroup, again, stall, forbidden, fair, and those of long.sh. Bounds in time mean
+# kill, gap, partial, waits, crowd, stats, first-cgroup, again, yield, stall, forbidden, fair, and those of long.sh. Bounds in time mean
 # something in virtual time only; /bounds has what applies.
 
 . /lib.sh
@@ -282,6 +282,25 @@ run_first_cgroup() {
         failed "$why"
     fi
     mkdir -p $present
+}
+
+# Of three tasks on one CPU the first yields after each piece of work. A yield that only ended the slice would often leave the yielder
+# the next one, up to its third of the CPU; it forfeits its slice instead, where groups do not decide.
+run_yield() {
+    begin yield
+    yielding='wakelab-guest spin --threads 3 --cpu 1 --ms 1000 --yielding 1'
+    note "the kernel's own scheduler: $($yielding)"
+    if ! start_loader --policy "$policy" --cgroups 0; then
+        failed "$why"
+    elif ! $yielding --yielding-at-most 5 > /tmp/work.out 2>&1; then
+        failed "$(tr '\n' ';' < /tmp/work.out)"
+        stop_loader
+    elif ! stop_loader; then
+        failed "$why"
+    else
+        note "$policy: $(cat /tmp/work.out)"
+        passed
+    fi
 }
 
 # A start that finds no memory for a task's record is tried again, and not for ever. The loader's own fault makes it fail: what the
@@ -621,7 +640,7 @@ if grep -qxE 'pinned|affinity|forks|cgroups|hotplug' /steps && load "$policy"; t
     unload
     check_log
 fi
-for step in real-time reload kill gap partial waits crowd stats first-cgroup again stall forbidden fair fuzz stress-loads soak; do
+for step in real-time reload kill gap partial waits crowd stats first-cgroup again yield stall forbidden fair fuzz stress-loads soak; do
     if wanted $step; then
         "run_$(echo $step | tr - _)"
         check_log

@@ -3,8 +3,8 @@
 //!
 //! The kernel frees the task records of a scheduler that was stopped in a worker. While that worker is at a record it
 //! holds the CPU's `bpf_task_storage_busy`; if it is preempted there, no record can be made on that CPU
-//! (kernel/bpf/bpf_task_storage.c), and a start on it fails. The next moment it would succeed. The same code is returned
-//! when memory is short, so the number of tries is limited.
+//! (kernel/bpf/bpf_task_storage.c), and a start on it fails. The next moment it would succeed. The same code is
+//! returned when memory is short, so the number of tries is limited.
 
 use std::time::Duration;
 

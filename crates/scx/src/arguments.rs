@@ -93,6 +93,9 @@ pub(crate) struct Arguments {
     /// List the named policies, and enough others to have every value of every axis.
     #[arg(long)]
     pub(crate) list_policies: bool,
+    /// Print the manual page of section 8 in roff, for packages.
+    #[arg(long, hide = true)]
+    pub(crate) man: bool,
     /// Misbehave, to test what follows (bpf/break.bpf.h); refused unless WAKELAB_ALLOW_BREAK is also set.
     #[arg(long = "break", value_name = "HOW", hide = true)]
     pub(crate) break_by: Option<Break>,

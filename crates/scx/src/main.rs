@@ -41,7 +41,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use libbpf_rs::PrintLevel;
 use scx_utils::compat;
 use wakelab_policy::{Cover, PolicySpec};
@@ -63,6 +63,11 @@ fn run(args: &Arguments) -> Result<()> {
     if args.list_policies {
         let names: Vec<String> = listed_policies().iter().map(PolicySpec::to_string).collect();
         return print::say(names.join("\n")).map(drop);
+    }
+    if args.man {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(Arguments::command()).section("8").render(&mut page)?;
+        return print::say(String::from_utf8(page)?.trim_end()).map(drop);
     }
     if args.help_stats {
         return server::describe();

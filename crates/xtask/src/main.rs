@@ -12,6 +12,7 @@ mod guide_tests;
 mod import_circles;
 mod instructions;
 mod lists;
+mod package;
 mod page_figures;
 mod parity;
 mod picture;
@@ -70,6 +71,8 @@ enum Chore {
     Instructions(instructions::InstructionsArgs),
     /// Measure what a page of a result costs: time, size, opening and panning in Chromium (docs/guide/timelines.md).
     PageFigures(page_figures::PageFiguresArgs),
+    /// Make a Debian package, and a source archive with a PKGBUILD for Arch: target/package.
+    Package(package::PackageArgs),
     /// Prove that the native and the BPF build of the policy decide alike, and time searches in the kernel.
     Parity(parity::ParityArgs),
     /// Measure how true replays are, on recordings that it makes, and write docs/results/truth.md (root, perf).
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Chore::Site => python::site(),
         Chore::Experiments(args) => experiments::run(&args),
         Chore::Instructions(args) => instructions::run(&args),
+        Chore::Package(args) => package::run(&args),
         Chore::PageFigures(args) => page_figures::run(&args),
         Chore::Parity(args) => parity::run(args),
         Chore::Truth(args) => truth::run(&args),

@@ -75,6 +75,7 @@ const NEEDS: &[Need] = &[
     Need { package: "bc", what_for: "the kernel build", probe: Probe::Program(&["bc"]) },
     Need { package: "xz-utils", what_for: "the kernel build", probe: Probe::Program(&["xz"]) },
     Need { package: "cpio", what_for: "the guest's initramfs", probe: Probe::Program(&["cpio"]) },
+    Need { package: "dpkg-dev", what_for: "the Debian package", probe: Probe::Program(&["dpkg-shlibdeps"]) },
     Need { package: "pahole", what_for: "the kernel's BTF", probe: Probe::Program(&["pahole"]) },
     Need {
         package: "qemu-system-x86",

@@ -15,7 +15,7 @@ use clap::Args;
 use crate::clang::{CLANG_VERSIONS, bpf_clang};
 use crate::command::{self, Skipped, cache, cargo, find_program, root, run as run_command};
 use crate::setup::{BROWSERS, run_setup};
-use crate::{docs, experiments, instructions, python, style, vm_kernel};
+use crate::{docs, experiments, instructions, package, python, style, vm_kernel};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -40,7 +40,7 @@ struct Stage {
 }
 
 /// Minutes of all stages on 2 cores with nothing cached, and with everything cached.
-const TOTAL_MIN: (u32, u32) = (69, 36);
+const TOTAL_MIN: (u32, u32) = (71, 37);
 
 /// What stages hand to each other.
 #[derive(Default)]
@@ -99,6 +99,12 @@ const STAGES: &[Stage] = &[
     },
     Stage { name: "parity", budget_min: (4, 3), what: "native = BPF, in this kernel", run: parity },
     Stage { name: "deny", budget_min: (3, 1), what: "licences and sources of dependencies", run: deny },
+    Stage {
+        name: "package",
+        budget_min: (2, 1),
+        what: "the Debian package and Arch's: installed, run, removed",
+        run: package,
+    },
     Stage { name: "vm", budget_min: (15, 11), what: "the scheduler on a 6.12 kernel", run: vm },
 ];
 
@@ -375,6 +381,10 @@ fn deny(_: &mut Shared) -> Result<()> {
     run_command(Command::new(program).current_dir(root()).args(["check", "bans", "licenses", "sources"]))
 }
 
+fn package(_: &mut Shared) -> Result<()> {
+    package::test()
+}
+
 fn vm(shared: &mut Shared) -> Result<()> {
     if let Some(mut build) = shared.kernel_build.take() {
         println!("vm: waiting for the kernel build");
@@ -395,9 +405,12 @@ fn vm(shared: &mut Shared) -> Result<()> {
     println!(
         "vm: left out: fair, fuzz, stress-loads and soak, which take minutes (cargo xtask vm test --only fair)"
     );
-    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,again,stall,forbidden";
-    let beside =
-        run_command(&mut vm_command(&["ab"])?).and(run_command(&mut vm_command(&["test", "--only", steps])?));
+    let steps = "pinned,affinity,forks,cgroups,real-time,partial,waits,stats,again,yield,stall,forbidden";
+    // What is packed is what is tested, where a package can be made.
+    let packed: &[&str] = if package::can_make() { &["--package"] } else { &[] };
+    let ab = [&["ab"], packed].concat();
+    let test = [&["test", "--only", steps], packed].concat();
+    let beside = run_command(&mut vm_command(&ab)?).and(run_command(&mut vm_command(&test)?));
     let smoked = smoke.wait().context("vm smoke")?;
     print!("{}", std::fs::read_to_string(&log)?);
     let races = run_command(&mut vm_command(&["test", "--guest", "races"])?);

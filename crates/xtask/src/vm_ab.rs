@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::command;
+use crate::package;
 use crate::vm_guest::{Accel, Guest, Tally, build_loader, build_wakelab};
 
 /// Arguments of `cargo xtask vm ab`.
@@ -21,6 +22,9 @@ pub(crate) struct AbArgs {
     /// Run in real time, with one thread of this machine per CPU; else in virtual time, a nanosecond per instruction.
     #[arg(long)]
     real_time: bool,
+    /// Use both programs of the Debian package (cargo xtask package) instead of builds for tests.
+    #[arg(long)]
+    package: bool,
     /// Give up after SECONDS of wall time.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
@@ -35,7 +39,12 @@ const STEPS: [&str; 5] = ["refused", "table", "ejected", "failing", "interrupted
 
 /// `cargo xtask vm ab`.
 pub(crate) fn run(args: &AbArgs) -> Result<()> {
-    let programs = vec![build_loader()?, stripped_wakelab()?];
+    let programs = if args.package {
+        let folder = package::programs()?;
+        vec![folder.join("scx_wakelab"), folder.join("wakelab")]
+    } else {
+        vec![build_loader()?, stripped_wakelab()?]
+    };
     let quoted = |argument: &String| format!("'{}'", argument.replace('\'', r"'\''"));
     let arguments = args.arguments.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let guest = Guest {

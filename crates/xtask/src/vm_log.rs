@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::command;
-use crate::vm_guest::{Accel, Guest, Tally, build_loader, build_wakelab};
+use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader, build_wakelab};
 
 /// Arguments of `cargo xtask vm log`.
 #[derive(Args)]
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<()> {
         accel: if args.multi { Accel::Multi } else { Accel::Icount { shift: 0 } },
         memory: "2G",
         kernel_arguments: "",
-        programs: vec![loader],
+        programs: vec![loader, build_guest_work()?],
         init: "log.sh",
         files: vec![("policies", policies.join("\n") + "\n")],
         limit: Duration::from_secs(args.limit),

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::command;
+use crate::package;
 use crate::vm_guest::{Accel, Guest, Tally, build_guest_work, build_loader};
 
 /// Arguments of `cargo xtask vm test`.
@@ -44,6 +45,9 @@ pub(crate) struct TestArgs {
     /// Length of the step `soak`, in the guest's time.
     #[arg(long, value_name = "HOURS", default_value_t = 1)]
     soak_h: u64,
+    /// Use the loader of the Debian package (cargo xtask package).
+    #[arg(long)]
+    package: bool,
     /// Give up after SECONDS of wall time.
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     limit: u64,
@@ -86,6 +90,7 @@ const KINDS: &[Kind] = &[
             "stats",
             "first-cgroup",
             "again",
+            "yield",
             "stall",
         ],
     },
@@ -167,7 +172,8 @@ pub(crate) fn run(args: &TestArgs) -> Result<()> {
     let start = Instant::now();
     // perl is there for one system call that no program of the guest makes.
     let perl = command::find_program(&["perl"]).context("no perl (perl-base)")?;
-    let programs = vec![build_loader()?, build_guest_work()?, perl];
+    let loader = if args.package { package::programs()?.join("scx_wakelab") } else { build_loader()? };
+    let programs = vec![loader, build_guest_work()?, perl];
     let stress = command::find_program(&["stress-ng"]);
     println!("test: programs after {} s", start.elapsed().as_secs());
 

@@ -273,6 +273,9 @@ SEPARATE int log_affinity(const struct wl_task *t WL_ARG, u64 now_ns)
 #define wl_stopping(p, t, cpu, now_ns, runnable)                                                   \
 	logged_event(WL_EVENT_STOPPING, (t), now_ns, LOG_PAIR(cpu, runnable), 0,                   \
 		     wl_stopping((p), (t), (cpu), log_now, (runnable)))
+#define wl_yield(p, t, cpu, now_ns)                                                                \
+	logged_event(WL_EVENT_YIELD, (t), now_ns, LOG_PAIR(cpu, 0), 0,                             \
+		     wl_yield((p), (t), (cpu), log_now))
 #define wl_quiescent(p, t, now_ns)                                                                 \
 	logged_event(WL_EVENT_QUIESCENT, (t), now_ns, 0, 0, wl_quiescent((p), (t), log_now))
 #define wl_task_weight(p, t, weight, now_ns)                                                       \

@@ -312,6 +312,23 @@ void BPF_STRUCT_OPS(wakelab_stopping, struct task_struct *p, bool runnable)
 }
 
 /*
+ * sched_yield(): `from` runs, and its slice ends. A task is named in `to` only by KVM, which wants
+ * that one to run instead; it is told no, as without this hook.
+ */
+bool BPF_STRUCT_OPS(wakelab_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct task_ctx *tctx;
+
+	if (to)
+		return false;
+	tctx = task_ctx(from);
+	if (tctx)
+		wl_yield(&policy, &tctx->task, own_cpu(from), bpf_ktime_get_ns());
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+/*
  * Busy means that the current task is not the idle task: tasks of other classes count, and only
  * this hook sees them.
  */
@@ -491,8 +508,8 @@ void BPF_STRUCT_OPS(wakelab_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(wakelab_ops, .select_cpu = (void *)wakelab_select_cpu,
 	       .enqueue = (void *)wakelab_enqueue, .dispatch = (void *)wakelab_dispatch,
 	       .running = (void *)wakelab_running, .stopping = (void *)wakelab_stopping,
-	       .update_idle = (void *)wakelab_update_idle, .tick = (void *)wakelab_tick,
-	       .cpu_release = (void *)wakelab_cpu_release,
+	       .yield = (void *)wakelab_yield, .update_idle = (void *)wakelab_update_idle,
+	       .tick = (void *)wakelab_tick, .cpu_release = (void *)wakelab_cpu_release,
 	       .set_cpumask = (void *)wakelab_set_cpumask, .set_weight = (void *)wakelab_set_weight,
 	       .enable = (void *)wakelab_enable, .disable = (void *)wakelab_disable,
 	       .init_task = (void *)wakelab_init_task, .exit_task = (void *)wakelab_exit_task,

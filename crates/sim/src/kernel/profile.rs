@@ -10,7 +10,6 @@
 //! | a task is woken while its CPU still leaves it | placed like any other | queued there by that CPU, which would idle next |
 //! | the running task's slice | the host's; ends at ticks only; dispatch is not called before | the policy's; its answer to a tick |
 //! | schedule() with the previous task runnable | dispatch first; the task is put back only if another one was found | the task is put back first, and may be picked again |
-//! | a task yields | its slice ends | its slice ends, and the policy is told |
 //! | a lone task whose slice ended | continues with 20 ms, unseen by the policy | continues |
 //! | preempt | the running task's slice is zeroed, the CPU kicked | the CPU is told to reschedule |
 //! | a task that sleeps while the policy wants it to stay queued | leaves its queue | stays queued until it wakes or would run |
@@ -84,11 +83,6 @@ impl HostProfile {
 
     /// Whether groups have quotas: bandwidth control is part of the fair class.
     pub(crate) fn limits_groups(self) -> bool {
-        self == HostProfile::Mainline
-    }
-
-    /// Whether the policy is told that a task yields.
-    pub(crate) fn tells_yields(self) -> bool {
         self == HostProfile::Mainline
     }
 

@@ -141,11 +141,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The current task gives up its CPU.
     fn yields(&mut self, cpu: u32, task: u32) {
-        if self.kernel.profile.tells_yields() {
-            let record = &mut self.kernel.records[task as usize];
-            let writes_ns = self.kernel.host.yields(record, cpu, self.hardware.now_ns);
-            self.kernel.cpus[cpu as usize].extra_switch_ns += writes_ns;
-        }
+        let record = &mut self.kernel.records[task as usize];
+        let writes_ns = self.kernel.host.yields(record, cpu, self.hardware.now_ns);
+        self.kernel.cpus[cpu as usize].extra_switch_ns += writes_ns;
         self.kernel.threads[task as usize].slice_ns = 0;
         self.kernel.cpus[cpu as usize].need_resched = true;
         self.run_pending(cpu);
