@@ -24,6 +24,8 @@ run_fuzz() {
     while kill -0 $stress 2> /dev/null; do
         sleep 5
         note "$(tenths) tenths of a second up, $(cat $state)"    # as at reload
+        # Once it is ejected, the rest would test the kernel's own.
+        [ "$(cat $state)" = enabled ] || kill -TERM $stress
     done
     wait $stress
     code=$?
