@@ -409,6 +409,6 @@ fn oltp_is_bursts_reads_and_a_commit() {
     let kworkers = &found.tasks[21..];
     let starts: Vec<_> = kworkers.iter().map(|task| (task.allowed.clone().unwrap(), task.start_ns)).collect();
     assert_eq!(starts, [(vec![0], 0), (vec![1], 40_000_000), (vec![2], 80_000_000)]);
-    let of_uperf = expand("uperf:threads=1,kworkers=3").tasks;
+    let of_uperf = expand("uperf:threads=1,kworkers=3,kworker-ms=120").tasks;
     assert_eq!((of_uperf.len(), &of_uperf[2].program), (5, &kworkers[0].program));
 }
