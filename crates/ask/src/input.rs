@@ -336,9 +336,9 @@ fn refuse_for_recordings(name: &str, ask: &Ask) -> Result<()> {
     }
 }
 
-/// Reads a recording for replays on any machine: as made by `--recorded-on`, or by the machine that the recording itself
-/// tells, and without what recording cost. The recording is read twice for that. A pipe cannot be; its CPU time counts
-/// as work.
+/// Reads a recording for replays on any machine: as made by `--recorded-on`, or by the machine that the recording
+/// itself tells, and without what recording cost. The recording is read twice for that. A pipe cannot be; its CPU time
+/// counts as work.
 fn read_for_replays(path: &Path, args: &Import) -> Result<(Arc<Workload>, Option<Recording>)> {
     let options = options(args)?;
     let recording = if can_be_read_again(path) {

@@ -54,8 +54,8 @@ pub(crate) struct RecordingArgs {
 #[derive(Args)]
 pub(crate) struct ImportArgs {
     /// Machine the recording was made on; converts CPU time to work that does not depend on the machine, and subtracts
-    /// the kernel's own time [default: what the recording tells of its machine, as `wakelab fit` prints it; from a pipe,
-    /// CPU time counts as work]
+    /// the kernel's own time [default: what the recording tells of its machine, as `wakelab fit` prints it; from a
+    /// pipe, CPU time counts as work]
     #[arg(long, help_heading = FOR_RECORDINGS, value_name = "MACHINE")]
     pub(crate) recorded_on: Option<String>,
     /// Judge the recording by the tasks named COMM (or PREFIX*), or by those in a control group (its path, which begins

@@ -11,8 +11,8 @@
 //! happened.
 //!
 //! Worked example: a program takes 450 ns from one message that it sends to the next, and 1,380 in 30 pairs where it
-//! wakes a task; and 2,000 ns from a message that it reads to one that it sends, and 3,330 in 10 pairs with a wake-up. A
-//! wake-up costs (30 * 930 + 10 * 1,330) / 40 = 1,030 ns.
+//! wakes a task; and 2,000 ns from a message that it reads to one that it sends, and 3,330 in 10 pairs with a wake-up.
+//! A wake-up costs (30 * 930 + 10 * 1,330) / 40 = 1,030 ns.
 //!
 //! Only short pairs count ([`SHORT_NS`]): in a long one something is more likely to happen the longer it takes, so the
 //! two kinds differ in the program's own work.
@@ -44,7 +44,7 @@ pub enum Mark {
 /// between threads of a process, or from idle, and those between processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Between {
-    /// Nothing.
+    /// Those between which nothing happened.
     pub at_once_ns: Vec<u64>,
     /// The task woke another one on its own CPU.
     pub after_wake_ns: Vec<u64>,
@@ -86,8 +86,8 @@ pub(crate) fn wake_ns(pairs: &Pairs) -> Option<(usize, u64)> {
     more_ns(pairs, |between| between.after_wake_ns.clone())
 }
 
-/// Returns what a sleep costs beside its switch, and the number of pairs that tell. `switches_ns`: what the two kinds of
-/// switch cost.
+/// Returns what a sleep costs beside its switch, and the number of pairs that tell. `switches_ns`: what the two kinds
+/// of switch cost.
 pub(crate) fn sleep_ns(pairs: &Pairs, switches_ns: [u64; 2]) -> Option<(usize, u64)> {
     more_ns(pairs, |between| {
         let kinds = between.after_sleep_ns.iter().zip(switches_ns);

@@ -117,8 +117,8 @@ fn what_the_recording_measures_counts() {
     // is the task's.
     let work = |after_ns| [compute(500), signal(0), compute(after_ns)];
     assert_eq!(program(&script, machine.clone()), work(500 - 2 * 60 - 50 - 20));
-    // An event costs 10, and is no part of what was measured: sched_waking is in the wake-up, two events in the interrupt,
-    // the account in the look for another task. One event comes before the wake-up, and eight after it.
+    // An event costs 10, and is no part of what was measured: sched_waking is in the wake-up, two events in the
+    // interrupt, the account in the look for another task. One event comes before the wake-up, and eight after it.
     let options = Options { recorded_on: Some(machine), event_cost_ns: Some(10), ..Options::default() };
     let recording = read_text(&script.text, &options).expect("it is a recording");
     let after_ns = 500 - 2 * (60 - 10) - (50 - 20) - (20 - 10) - 8 * 10;
