@@ -341,19 +341,21 @@ fn refuse_for_recordings(name: &str, ask: &Ask) -> Result<()> {
 /// counts as work.
 fn read_for_replays(path: &Path, args: &Import) -> Result<(Arc<Workload>, Option<Recording>)> {
     let options = options(args)?;
-    let recording = if can_be_read_again(path) {
-        let first = read_as(path, &Options { repeat: None, ..options.clone() })?;
-        let recorded_on = match options.recorded_on {
-            Some(machine) => machine,
-            None => wakelab_lab::machine_without_recorder(&first).map_err(bad_input)?,
-        };
-        let has_cost = first.header.as_ref().is_some_and(|header| header.event_cost_ns.is_some());
-        let event_cost_ns = has_cost.then_some(first.learnt.event_cost_ns);
-        read_as(path, &Options { event_cost_ns, recorded_on: Some(recorded_on), ..options })?
-    } else {
-        read_as(path, &options)?
-    };
+    let options = if can_be_read_again(path) { told(path, options)? } else { options };
+    let recording = read_as(path, &options)?;
     Ok((Arc::new(recording.workload.clone()), Some(recording)))
+}
+
+/// Adds to the options what a first reading tells: the machine, and what an event cost.
+fn told(path: &Path, options: Options) -> Result<Options> {
+    let recording = read_as(path, &Options { repeat: None, ..options.clone() })?;
+    let recorded_on = match options.recorded_on {
+        Some(machine) => machine,
+        None => wakelab_lab::machine_without_recorder(&recording).map_err(bad_input)?,
+    };
+    let has_cost = recording.header.as_ref().is_some_and(|header| header.event_cost_ns.is_some());
+    let event_cost_ns = has_cost.then_some(recording.learnt.event_cost_ns);
+    Ok(Options { event_cost_ns, recorded_on: Some(recorded_on), ..options })
 }
 
 /// A machine that is not `recorded`.
