@@ -442,7 +442,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
 	u32 flags = 0;
 
 	tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	/* again.rs knows when there is none although there is memory. The fault fails no fork of the test's own shell. */
+	/*
+	 * again.rs knows when there is none although there is memory. The fault fails no fork,
+	 * because the shell of the test forks, too.
+	 */
 	if (!tctx || (break_start && !args->fork))
 		return -ENOMEM;
 	if (p->flags & PF_KTHREAD)
