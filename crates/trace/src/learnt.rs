@@ -28,7 +28,7 @@
 //!
 //! What a waker pays for the interrupt to an idle CPU (`ipi_send_ns`) shows in its next event: from sched_waking to
 //! that, a task takes longer if the wakee's CPU idled than if it queued the wakee on its own CPU. The difference of the
-//! medians counts, for events of one kind, because what the waker does between differs by kind.
+//! means counts, for events of one kind, because what the waker does between differs by kind.
 //!
 //! Worked example: 500 wakers of idle CPUs log that they sent a message 10,100 ns after sched_waking, and 27 wakers on
 //! their own CPU 2,700 ns after: the interrupt costs 7,400 ns.
@@ -306,7 +306,7 @@ impl Learnt {
         let after = &self.after_wakes;
         let of_local = |after: &AfterWakes| Some((usual_mean(&after.local_ns)?, after.local_ns.len()));
         if let Some((most_ns, count)) = after.values().filter_map(of_local).min() {
-            return Some((most_ns, format!("median of {count} wake-ups on the waker's CPU")));
+            return Some((most_ns, format!("mean of {count} wake-ups on the waker's CPU")));
         }
         let idle_ns = || after.values().flat_map(|after| after.idle_ns.iter().copied());
         let count = idle_ns().count();
