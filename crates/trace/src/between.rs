@@ -24,6 +24,12 @@ use std::collections::BTreeMap;
 /// The fewest samples that teach a figure.
 pub(crate) const FEWEST: usize = 20;
 
+/// A wake-up has three events: sched_waking, sched_stat_runtime and sched_wakeup.
+pub(crate) const EVENTS_OF_WAKE: u64 = 3;
+
+/// A switch has two: sched_stat_runtime and sched_switch.
+const EVENTS_OF_SWITCH: u64 = 2;
+
 /// The longest usual time from one message to the next that tells what the kernel costs.
 const SHORT_NS: u64 = 6_000;
 
@@ -68,15 +74,15 @@ impl Between {
         }
     }
 
-    /// Takes off what the recorder's events cost: three of a wake-up, and two of a sleep or a preemption.
+    /// Takes off what the recorder's events cost: those of a wake-up, and those of a sleep's or a preemption's switch.
     pub(crate) fn without_recorder(&mut self, event_cost_ns: u64) {
         let less = |samples_ns: &mut Vec<u64>, events: u64| {
             samples_ns.iter_mut().for_each(|ns| *ns = ns.saturating_sub(events * event_cost_ns));
         };
-        less(&mut self.after_wake_ns, 3);
+        less(&mut self.after_wake_ns, EVENTS_OF_WAKE);
         for kind in [0, 1] {
-            less(&mut self.after_sleep_ns[kind], 2);
-            less(&mut self.after_preemption_ns[kind], 2);
+            less(&mut self.after_sleep_ns[kind], EVENTS_OF_SWITCH);
+            less(&mut self.after_preemption_ns[kind], EVENTS_OF_SWITCH);
         }
     }
 }

@@ -175,7 +175,7 @@ struct Cpu {
     on: OnCpu,
     /// The time of the last event there.
     last_ns: u64,
-    /// The times of the last events there, the latest one first.
+    /// The times of the last events there, the latest one first; only if their cost is taken off.
     recent_ns: [u64; RECENT],
     /// The task that was switched out for the current one.
     prev: Option<TaskIndex>,
@@ -332,7 +332,7 @@ impl Model {
             }
         }
         self.charge_recorder(event.cpu);
-        self.note_event(event.cpu);
+        self.cpu(event.cpu).last_ns = self.now_ns;
     }
 
     fn message_event(&mut self, event: &Event<'_>) {

@@ -61,14 +61,11 @@ use std::collections::BTreeMap;
 
 use wakelab_machine::{Costs, Distance, IdleState, Machine};
 
-use crate::between::{self, FEWEST, Pairs, usual_mean};
+use crate::between::{self, EVENTS_OF_WAKE, FEWEST, Pairs, usual_mean};
 use crate::event::What;
 use crate::measured::{Measured, WakeKind};
 use crate::program::scaled;
 use crate::quantile::quantile;
-
-/// A wake-up has three events: sched_waking, sched_stat_runtime and sched_wakeup.
-const EVENTS_OF_WAKE: u64 = 3;
 
 /// Where the states were measured, a state with less than one in UNUSUAL of the wake-ups is not learnt from them: such
 /// wake-ups come in unusual moments, in which all takes longer. So do sleeps that leave a CPU idle which seldom is.

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::command::{self, Skipped, cargo, find_program, root};
+use crate::setup::is_root;
 use crate::vm_guest::build_loader;
 
 /// Arguments of `cargo xtask package`.
@@ -269,7 +270,7 @@ fn check(made: &Made) -> Result<()> {
 
 /// Runs dpkg below a scratch folder. Its scripts are not in a chroot, because there is no shell in it.
 fn dpkg(scratch: &Path, action: &[&str], what: &str) -> Result<String> {
-    let is_root = command::text(Command::new("id").arg("-u"))? == "0";
+    let is_root = is_root();
     let mut dpkg = Command::new(if is_root { "dpkg" } else { "fakeroot" });
     if !is_root {
         if find_program(&["fakeroot"]).is_none() {

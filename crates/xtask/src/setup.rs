@@ -145,6 +145,6 @@ pub(crate) fn run(args: &SetupArgs) -> Result<()> {
     run_setup(args.check)
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

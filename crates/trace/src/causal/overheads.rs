@@ -325,6 +325,7 @@ impl Model {
         let balance_ns = if next.tid == 0 { costs.balance_ns } else { 0 };
         let sleep_ns = if why == SwitchedOut::Blocked { costs.sleep_ns } else { 0 };
         let most_ns = most_ns(balance_ns.max(sleep_ns));
+        let leaving_units = (sleep_ns + balance_ns) * UNITS;
         let (period_ns, tick_ns) = (costs.tick_period_ns.max(1), costs.tick_ns);
         let now_ns = self.now_ns;
         let tracked = self.task(task);
@@ -338,9 +339,9 @@ impl Model {
         let kernel_units = match tracked.accounted_ns {
             Some(at_ns) if at_ns >= burst_since_ns && why == SwitchedOut::Blocked => {
                 let looked_ns = self.took_ns(cpu, at_ns).min(most_ns);
-                (looked_ns * u64::from(tracked.speed)).max((sleep_ns + balance_ns) * UNITS)
+                (looked_ns * u64::from(tracked.speed)).max(leaving_units)
             }
-            _ if why != SwitchedOut::Runnable => (sleep_ns + balance_ns) * UNITS,
+            _ if why != SwitchedOut::Runnable => leaving_units,
             _ => 0,
         };
         self.task(task).kernel_units += kernel_units;

@@ -95,12 +95,18 @@ impl Model {
         task.is_recorder
     }
 
-    /// Takes the cost of the current event off the work of the task that runs on `cpu`.
+    /// Takes the cost of the current event off the work of the task that runs on `cpu`, and notes its time. To be
+    /// called at the end of each event.
     pub(super) fn charge_recorder(&mut self, cpu: u32) {
-        if let OnCpu::Task(index) = self.cpu(cpu).on
-            && self.event_cost_ns > 0
-        {
-            let cost_ns = self.event_cost_ns;
+        let cost_ns = self.event_cost_ns;
+        if cost_ns == 0 {
+            return;
+        }
+        let now_ns = self.now_ns;
+        let entry = self.cpu(cpu);
+        entry.recent_ns.rotate_right(1);
+        entry.recent_ns[0] = now_ns;
+        if let OnCpu::Task(index) = entry.on {
             self.charge_kernel(index, cost_ns);
         }
     }
@@ -113,15 +119,6 @@ impl Model {
         let recent = self.cpus.get(cpu as usize).map_or(&[][..], |cpu| &cpu.recent_ns);
         let events = recent.iter().filter(|&&at_ns| at_ns >= since_ns).count() as u64;
         events * self.event_cost_ns
-    }
-
-    /// Notes that an event of `cpu` is over.
-    pub(super) fn note_event(&mut self, cpu: u32) {
-        let now_ns = self.now_ns;
-        let entry = self.cpu(cpu);
-        entry.last_ns = now_ns;
-        entry.recent_ns.rotate_right(1);
-        entry.recent_ns[0] = now_ns;
     }
 
     /// Takes what was seen of all other tasks. The service is done after a time since the first of its tasks ran.

@@ -299,10 +299,9 @@ impl Model {
         {
             return;
         }
-        let waker = task.woken_by;
         if from != cpu {
             self.learnt.interrupting_ns.push(latency_ns);
-        } else if waker == Some(prev) {
+        } else if task.woken_by == Some(prev) {
             self.learnt.preempting_ns.push(latency_ns);
         }
     }
