@@ -236,7 +236,10 @@ enum wl_balance_axis {
 enum wl_fork_axis {
 	/* placement.h: Level by level into the group with most idle CPUs. */
 	WL_FORK_IDLEST,
-	/* placement.h: Its parent's CPU, busy or idle; balancing may move it from there. */
+	/*
+	 * placement.h: Its parent's CPU if nothing but the parent runs there, else the idlest;
+	 * balancing may move it from there.
+	 */
 	WL_FORK_PARENT,
 };
 

@@ -58,10 +58,14 @@ pub(crate) struct RecordArgs {
     /// run slower
     #[arg(long)]
     pipes: bool,
-    /// Leave out calls of sched_yield, which slow all system calls down. Replays do not use them yet: a yield counts as
-    /// a preemption
+    /// Leave out calls of sched_yield. A yield counts as a preemption then. Calls of sched_yield or futex slow all
+    /// system calls down while they are recorded
     #[arg(long)]
     no_yield: bool,
+    /// Leave out calls of futex. Who holds which mutex is not known then: each wait for one in the recording happens in
+    /// its replays, and no other
+    #[arg(long)]
+    no_futex: bool,
     /// Do not measure what wake-ups cost on this machine, which takes half a second at the end
     #[arg(long)]
     no_measure: bool,
@@ -115,6 +119,7 @@ fn plan(args: &RecordArgs) -> Result<Plan> {
         (args.no_irq, Group::Irq),
         (args.no_flow, Group::Flow),
         (args.no_yield, Group::Yield),
+        (args.no_futex, Group::Futex),
         (!args.pipes, Group::Pipe),
     ];
     let this = std::env::current_exe().context("cannot find this program")?;

@@ -18,6 +18,9 @@ pub enum Group {
     /// Calls of sched_yield, which look like preemptions otherwise. While they are recorded, every system call of the
     /// machine takes the kernel's slow path.
     Yield,
+    /// Calls of futex, which tell who holds a mutex that two tasks want. They slow system calls down as those of
+    /// [`Group::Yield`] do.
+    Futex,
     /// Messages over pipes and eventfds: calls that read, write, open, copy and close descriptors. They are turned into
     /// lines about messages alone, but all such calls of the machine are recorded, those on files and sockets included.
     Pipe,
@@ -27,7 +30,7 @@ pub enum Group {
 const NEEDED: [&str; 2] = ["sched:sched_switch", "sched:sched_waking"];
 
 /// All events, with their groups.
-const EVENTS: [(Group, &str); 25] = [
+const EVENTS: [(Group, &str); 26] = [
     (Group::Sched, "sched:sched_switch"),
     (Group::Sched, "sched:sched_waking"),
     (Group::Sched, "sched:sched_wakeup"),
@@ -53,6 +56,7 @@ const EVENTS: [(Group, &str); 25] = [
     (Group::Flow, "sock:sock_recv_length"),
     (Group::Flow, "sock:sock_send_length"),
     (Group::Yield, "syscalls:sys_enter_sched_yield"),
+    (Group::Futex, "syscalls:sys_enter_futex"),
 ];
 
 /// The events of a recording.
@@ -118,12 +122,13 @@ mod tests {
         add("sock/sk_data_ready");
         let all = select(&[]).expect("what is needed");
         assert_eq!(all.events, ["sched:sched_switch", "sched:sched_waking", "sock:sk_data_ready"]);
-        assert_eq!((all.absent.len(), all.left_out.len()), (22, 0));
+        assert_eq!((all.absent.len(), all.left_out.len()), (23, 0));
         add("syscalls/sys_enter_close");
         assert_eq!(select(&[]).expect("what is needed").calls, ["syscalls:sys_enter_close"]);
-        let less = select(&[Group::Flow, Group::Yield, Group::Sched, Group::Pipe]).expect("what is needed");
+        let less = select(&[Group::Flow, Group::Yield, Group::Futex, Group::Sched, Group::Pipe])
+            .expect("what is needed");
         assert!(less.calls.is_empty());
         assert_eq!(less.events, ["sched:sched_switch", "sched:sched_waking"]);
-        assert_eq!((less.absent.len(), less.left_out.len()), (19, 4));
+        assert_eq!((less.absent.len(), less.left_out.len()), (19, 5));
     }
 }

@@ -38,7 +38,7 @@ use wakelab_workload::{Source, TaskIndex};
 use crate::between::{Between, Mark};
 use crate::event::{Context, Event, EventSource, Item, Place, TaskName, What};
 use crate::explained::{Explained, Gap, GapCount};
-use crate::flows::Wakeup;
+use crate::flows::{Called, Wakeup};
 use crate::groups::Groups;
 use crate::header::Header;
 use crate::learnt::Learnt;
@@ -100,6 +100,16 @@ impl Position {
     /// The place after all events of a time.
     pub(crate) fn after(time_ns: u64) -> Position {
         Position { time_ns, event: u64::MAX }
+    }
+
+    /// The place right after this one.
+    pub(crate) fn next(self) -> Position {
+        Position { event: self.event.saturating_add(1), ..self }
+    }
+
+    /// The place right before this one.
+    pub(crate) fn previous(self) -> Position {
+        Position { event: self.event.saturating_sub(1), ..self }
     }
 }
 
@@ -248,6 +258,8 @@ struct Model {
     wakeups: Vec<Wakeup>,
     calls: calls::Calls,
     messages: Messages,
+    /// Calls of futex(2).
+    futexes: Vec<Called>,
     /// How long idle CPUs take from picking a task to the switch.
     picked: picked::Picked,
 }
@@ -319,6 +331,9 @@ impl Model {
                     What::Exit => self.charge_exit(event.cpu),
                     What::Tick => self.ticks_seen = true,
                     What::Yield => self.yields(event),
+                    What::Futex { address, is_private, call } => {
+                        self.calls_futex(event, address, is_private, call)
+                    }
                     What::DataReady { .. }
                     | What::Sent { .. }
                     | What::Received { .. }

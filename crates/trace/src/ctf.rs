@@ -28,7 +28,7 @@ use crate::event::{EventSource, Item, Place, SwitchedOut, What};
 use crate::raw::emitter::{Found, Said, Seen};
 use crate::raw::merge::Merge;
 use crate::raw::store::Store;
-use crate::what::{Fields, Key, by_name_alone, state_of_bits, what};
+use crate::what::{Fields, Key, of_other, state_of_bits, what};
 use metadata::Metadata;
 use packets::{Packets, metadata_text};
 
@@ -118,8 +118,10 @@ fn id(number: i64) -> Option<u32> {
 
 /// Returns the kernel's subsystem and name of an event, as other recorders have them.
 fn kernel_name(name: &str) -> (&'static str, &str) {
-    if name == "syscall_entry_sched_yield" {
-        return ("syscalls", "sys_enter_sched_yield");
+    match name {
+        "syscall_entry_sched_yield" => return ("syscalls", "sys_enter_sched_yield"),
+        "syscall_entry_futex" => return ("syscalls", "sys_enter_futex"),
+        _ => {}
     }
     const SUBSYSTEMS: [(&str, &str, &str); 6] = [
         ("sched_", "", "sched"),
@@ -175,7 +177,7 @@ impl EventSource for Reader {
             "sched" => what(name, &mut Record(file)).map_err(|expected| {
                 file.store.error(byte, &format!("{name} with {expected}"), "a record that has something else")
             })?,
-            _ => by_name_alone(subsystem, name),
+            _ => of_other(subsystem, name, &mut Record(file)),
         };
         if let What::Switch { next, .. } = what {
             self.running.insert(cpu, next.tid);

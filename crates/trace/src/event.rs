@@ -176,6 +176,18 @@ pub enum SwitchedOut {
     Exited,
 }
 
+/// What a task wants of a futex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FutexCall {
+    /// To sleep until the holder of a mutex wakes it: the value is 2, "held, and others may wait", in the mutexes of
+    /// glibc, of Rust's library and of Go (U. Drepper, Futexes Are Tricky, 2011, mutex 2).
+    WaitForMutex,
+    /// To sleep for another reason.
+    Wait,
+    /// To wake tasks.
+    Wake,
+}
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'a> {
@@ -287,6 +299,15 @@ pub enum What<'a> {
     },
     /// The current task gives up its CPU, but could go on (sched_yield).
     Yield,
+    /// The current task calls the kernel about a futex.
+    Futex {
+        /// Its address in the memory of the process, or of all processes that share it.
+        address: u64,
+        /// The address is that of one process.
+        is_private: bool,
+        /// What it wants.
+        call: FutexCall,
+    },
     /// The interrupt of the CPU's own timer begins (x86), so ticks were recorded.
     Tick,
     /// An event that says nothing about waiting. Its time and its current task still count.

@@ -9,7 +9,7 @@
 use crate::event::{SwitchedOut, TaskName, What};
 use crate::scan::Scan;
 use crate::text::MAX_COMM_BYTES;
-use crate::what::{Expected, Fields, Key, state_of_bits, what};
+use crate::what::{self, Expected, Fields, Key, state_of_bits, what};
 
 /// Parses the fields of the event `name`, without its subsystem. The error says what was expected.
 ///
@@ -37,6 +37,11 @@ pub(crate) fn moved(fields: &str) -> Option<What<'_>> {
     let (path, rest) = rest.rsplit_once(" pid=")?;
     let (tid, _) = rest.split_once(" comm=")?;
     Some(What::Moved { tid: tid.parse().ok()?, hierarchy: hierarchy.parse().ok()?, path })
+}
+
+/// Reads an event of another subsystem.
+pub(crate) fn of_other<'a>(subsystem: &str, name: &str, fields: &'a str) -> What<'a> {
+    what::of_other(subsystem, name, &mut Keyed { scan: Scan::new(fields), at_begin: true })
 }
 
 /// Reads the kernel's own notation.

@@ -4,7 +4,7 @@
 //! Scheduler events show a wait only where it happened. Of the messages of a service, most find their receiver awake
 //! and leave no trace. A model of the recorded waits alone lets a receiver run ahead of its senders: it answers what
 //! was not asked, bursts merge, and wake-ups vanish. So what the recorded waits say of each pair of tasks is applied to
-//! the moments without a wait, too. Three kinds of pairs are told apart.
+//! the moments without a wait, too. The following kinds of pairs are told apart.
 //!
 //! **Request and response.** Nearly all waits of a client are ended by one server. Then each of these waits is for an
 //! answer, and the client asked before it: where no wake-up of the server shows the question, it is added just before
@@ -41,7 +41,9 @@
 //! **A barrier.** Three tasks or more wait for each other, again and again, and the last one wakes the others
 //! (flows/barriers.rs).
 //!
-//! **Anything else** (locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
+//! **A mutex**, where the recording has the calls of futex(2) (flows/locks.rs).
+//!
+//! **Anything else** (other locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
 //!
 //! No deadlock: questions and items stand where their task was running, or was just woken; each is made, in the
 //! recording's order, before it is needed; and each channel has one consumer. So the recorded order remains possible,
@@ -51,13 +53,16 @@
 //! each item, at most [`ITEMS_PER_WAKEUP`] times the wake-ups.
 
 mod barriers;
+mod locks;
 mod requests;
+
+pub(crate) use locks::Called;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use wakelab_workload::{Barrier, Channel, Op, TaskIndex};
+use wakelab_workload::{Barrier, Channel, Lock, Op, TaskIndex};
 
 use crate::causal::Position;
 use crate::program::{Step, Tracked};
@@ -132,6 +137,8 @@ pub enum FlowKind {
     Stream,
     /// Tasks wait for each other; `pairs` counts the barriers, and `added` arrivals without a wait.
     Barrier,
+    /// Tasks share a mutex; `pairs` counts the mutexes, and `added` holds of tasks that found it free.
+    Mutex,
     /// One signal for each recorded wait.
     Signal,
 }
@@ -144,18 +151,21 @@ pub type FlowCounts = BTreeMap<FlowKind, FlowCount>;
 pub(crate) struct Flows {
     pub(crate) channels: Vec<Channel>,
     pub(crate) barriers: Vec<Barrier>,
+    pub(crate) locks: Vec<Lock>,
     pub(crate) counts: FlowCounts,
 }
 
-/// Adds to `flows` and to `tasks` the dependencies that `wakeups`, in the order of the recording, imply, and takes
-/// those of barriers out. `signals` is the number of signals, and rises.
+/// Adds to `flows` and to `tasks` the dependencies that `wakeups` and `calls` of futexes, in the order of the
+/// recording, imply, and takes those of mutexes and barriers out. `signals` is the number of signals, and rises.
 pub(crate) fn infer(
     flows: &mut Flows,
     tasks: &mut [Tracked],
     wakeups: &mut Vec<Wakeup>,
+    calls: &[Called],
     signals: &mut u32,
     end: Position,
 ) {
+    locks::take_locks(flows, tasks, wakeups, calls);
     barriers::take_barriers(flows, tasks, wakeups);
     let known = Known::new(tasks.len(), wakeups);
     let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();

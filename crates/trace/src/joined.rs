@@ -80,6 +80,7 @@ pub(crate) fn joined(
         tasks: Vec::new(),
         channels: Vec::new(),
         barriers: Vec::new(),
+        locks: Vec::new(),
         signals: 0,
         gates: runs - 1,
         ..once.clone()
@@ -87,7 +88,8 @@ pub(crate) fn joined(
     for run in 0..runs {
         let channel = run * once.channels.len() as u32;
         let barrier = run * once.barriers.len() as u32;
-        let first = Numbers { task: run * nr_tasks, signal: all.signals, channel, barrier };
+        let lock = run * once.locks.len() as u32;
+        let first = Numbers { task: run * nr_tasks, signal: all.signals, channel, barrier, lock };
         all.channels.extend(
             once.channels.iter().map(|of| Channel {
                 answered_in: of.answered_in.map(|answer| first.channel + answer),
@@ -95,6 +97,7 @@ pub(crate) fn joined(
             }),
         );
         all.barriers.extend(&once.barriers);
+        all.locks.extend(&once.locks);
         let begins_ns = u64::from(run) * duration_ns;
         for (task, of) in once.tasks.iter().zip(recorded) {
             all.tasks.push(task_of_run(task, of.open, run, begins_ns, &first));
@@ -120,6 +123,7 @@ struct Numbers {
     signal: u32,
     channel: u32,
     barrier: u32,
+    lock: u32,
 }
 
 /// Returns `task` for run `run`, which begins at `begins_ns` by the recording's clock.
@@ -144,6 +148,8 @@ fn task_of_run(task: &Task, open: bool, run: u32, begins_ns: u64, first: &Number
         Op::Send { channel, bytes, work_ns } => Op::Send { channel: first.channel + channel, bytes, work_ns },
         Op::Recv { channel, work_ns } => Op::Recv { channel: first.channel + channel, work_ns },
         Op::Barrier { barrier } => Op::Barrier { barrier: first.barrier + barrier },
+        Op::Lock { lock } => Op::Lock { lock: first.lock + lock },
+        Op::Unlock { lock } => Op::Unlock { lock: first.lock + lock },
         Op::SleepUntil { time_ns, source } => Op::SleepUntil { time_ns: begins_ns + time_ns, source },
         op => op,
     }));

@@ -152,15 +152,21 @@ fn flows(explained: &Explained) -> Vec<String> {
             FlowKind::Request => ("pair of client and server", "question"),
             FlowKind::Response => ("pair of client and server", "answer"),
             FlowKind::Barrier => ("barrier", "arrival"),
+            FlowKind::Mutex => ("mutex", "hold"),
             FlowKind::Stream | FlowKind::Signal => ("pair of producer and consumer", "item"),
         };
         let from = match kind {
             FlowKind::Socket => "sockets",
             FlowKind::Pipe => "pipes",
+            FlowKind::Mutex => "futexes",
             _ => "inferred",
         };
         let (first, rest) = pair.split_at(pair.find(' ').unwrap_or(pair.len()));
-        let plural = if flow.pairs == 1 { "" } else { "s" };
+        let plural = match kind {
+            _ if flow.pairs == 1 => "",
+            FlowKind::Mutex => "es",
+            _ => "s",
+        };
         format!(
             "{}: {} {first}{plural}{rest} with {}, and {} that woke nobody",
             from,
@@ -169,7 +175,9 @@ fn flows(explained: &Explained) -> Vec<String> {
             count(flow.added, item),
         )
     };
-    let says = |(kind, flow): &(&FlowKind, &FlowCount)| flow.added > 0 || **kind == FlowKind::Barrier;
+    let says = |(kind, flow): &(&FlowKind, &FlowCount)| {
+        flow.added > 0 || matches!(kind, FlowKind::Barrier | FlowKind::Mutex)
+    };
     explained.flows.iter().filter(says).map(line).collect()
 }
 

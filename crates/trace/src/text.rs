@@ -17,7 +17,6 @@ use crate::lines::Lines;
 use crate::order::{Happened, NOT_TOO_LATE, Order, bad_cpu};
 use crate::program::UNKNOWN_COMM;
 use crate::scan::{Scan, number};
-use crate::what::by_name_alone;
 use crate::{MAX_CPUS, TraceError, fields};
 
 /// The longest name of a task in Linux (TASK_COMM_LEN without the NUL). Our own exports have longer ones.
@@ -284,7 +283,7 @@ fn event<'a>(order: &mut Order, lines: &Lines<'_>, head: &Head<'a>) -> Result<Ev
         }
         "cgroup" if head.name == "cgroup_attach_task" => fields::moved(head.fields)
             .ok_or_else(|| expected(lines, "cgroup_attach_task with dst_root= dst_path= pid="))?,
-        subsystem => by_name_alone(subsystem, head.name),
+        subsystem => fields::of_other(subsystem, head.name, head.fields),
     };
     let Head { current, flags, subsystem, name, fields, .. } = *head;
     order.event(lines.file(), Happened { place, time_ns, cpu, current, flags, subsystem, name, fields, what })

@@ -2,7 +2,7 @@
 //! What each of the kernel's events says about scheduling. This is the same in every format; how a format finds the
 //! fields of an event is its own matter ([`Fields`]).
 
-use crate::event::{SwitchedOut, TaskName, What};
+use crate::event::{FutexCall, SwitchedOut, TaskName, What};
 
 /// A description of what was expected.
 pub(crate) type Expected = &'static str;
@@ -89,14 +89,38 @@ pub(crate) fn what<'a>(name: &str, fields: &mut impl Fields<'a>) -> Result<What<
     }
 }
 
-/// Returns what an event of a subsystem that [`what`] does not read says without its fields.
+/// Returns what an event of a subsystem that [`what`] does not read says. One that cannot be read says nothing, because
+/// recorders print system calls differently.
 #[inline]
-pub(crate) fn by_name_alone(subsystem: &str, name: &str) -> What<'static> {
+pub(crate) fn of_other<'a>(subsystem: &str, name: &str, fields: &mut impl Fields<'a>) -> What<'a> {
     match (subsystem, name) {
         ("irq_vectors", "local_timer_entry") => What::Tick,
         ("syscalls", "sys_enter_sched_yield") => What::Yield,
+        ("syscalls", "sys_enter_futex") => futex(fields).unwrap_or(What::Other),
         _ => What::Other,
     }
+}
+
+/// A call of futex(2): `uaddr: 0x55e6705642a0, op: 0x00000080, val: 0x00000002, utime: ...` in base 16.
+fn futex<'a>(fields: &mut impl Fields<'a>) -> Option<What<'a>> {
+    // include/uapi/linux/futex.h
+    const PRIVATE: u64 = 128;
+    const CLOCK_REALTIME: u64 = 256;
+    const HELD_WITH_WAITERS: u64 = 2;
+    let address = fields.address_after(Key { name: "uaddr", text: " uaddr: " })?;
+    let op = fields.address_after(Key { name: "op", text: ", op: " })?;
+    let value = fields.address_after(Key { name: "val", text: ", val: " })?;
+    let call = match op & !(PRIVATE | CLOCK_REALTIME) {
+        // FUTEX_WAIT
+        0 if value == HELD_WITH_WAITERS => FutexCall::WaitForMutex,
+        // FUTEX_WAIT, FUTEX_LOCK_PI, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2
+        0 | 6 | 9 | 11 | 13 => FutexCall::Wait,
+        // FUTEX_WAKE, FUTEX_REQUEUE, FUTEX_CMP_REQUEUE, FUTEX_WAKE_OP, FUTEX_UNLOCK_PI, FUTEX_WAKE_BITSET,
+        // FUTEX_CMP_REQUEUE_PI
+        1 | 3 | 4 | 5 | 7 | 10 | 12 => FutexCall::Wake,
+        _ => return None,
+    };
+    Some(What::Futex { address, is_private: op & PRIVATE != 0, call })
 }
 
 fn id<'a>(fields: &mut impl Fields<'a>, key: Key, expected: Expected) -> Result<u32, Expected> {

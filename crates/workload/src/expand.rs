@@ -239,7 +239,7 @@ impl<'f> Expansion<'f> {
 
     fn lock(&self, template: &LockTemplate) -> Result<Lock> {
         let handoff = self.at(template.handoff.truth(&self.names))?;
-        Ok(Lock { spin_ns: self.spin(&template.spin_ns)?, handoff })
+        Ok(Lock { spin_ns: self.spin(&template.spin_ns)?, handoff, recorded: false })
     }
 
     fn barrier(&self, template: &BarrierTemplate) -> Result<Barrier> {

@@ -186,6 +186,10 @@ pub struct Lock {
     /// Whether unlocking gives the lock to the first sleeper. If not, the lock is free then, and the first sleeper is
     /// woken and tries again; another task may take the lock in between.
     pub handoff: bool,
+    /// Whether it is a mutex of a recording: its tasks' work contains what taking it and giving it back cost, and
+    /// unlocking wakes a sleeper only if a task has found the lock taken, or slept for it, since it was taken.
+    #[serde(default)]
+    pub recorded: bool,
 }
 
 /// A barrier: `parties` tasks wait here for each other, again and again.

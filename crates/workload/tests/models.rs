@@ -214,7 +214,7 @@ fn lock_server_with_fewer_servers_than_clients() {
         task("log-writer", 5, 65_536, &[&groups_begin[..], &write[..], &groups_end[..]].concat());
     let expected = [client(0, 0), client(1, 1), client(2, 0), server(3, 0), server(4, 1), log_writer];
     assert_eq!(found.tasks, expected);
-    assert_eq!(found.locks, [Lock { spin_ns: 9, handoff: true }]);
+    assert_eq!(found.locks, [Lock { spin_ns: 9, handoff: true, ..Lock::default() }]);
     let (socket, semaphore) = (Channel { sync: true, ..futex(212_992) }, futex(212_992));
     assert_eq!(found.channels, [socket, socket, socket, socket, semaphore, semaphore]);
 }

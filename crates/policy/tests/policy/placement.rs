@@ -50,6 +50,9 @@ fn with_fork_parent_a_new_task_stays() {
     host.vacate(&[0]);
     let decision = fork(&mut host, &mut child, 0);
     assert_eq!((decision.cpu, decision.claimed), (0, 1), "an idle CPU is claimed");
+    let _waits = host.queued(1024, 0);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason()), (2, Reason::ForkLocal), "another task waits there");
 }
 
 #[test]

@@ -31,11 +31,11 @@ impl Programs<'_> {
             }
             Stage::Middle => self.arrive(here.task, barrier),
             Stage::Released if b.released.is_empty() => self.done(here.task),
-            Stage::Released => self.enter_futex(here.task, Stage::Wake),
+            Stage::Released => self.call_futex(here.task, Stage::Wake),
             Stage::Spin => {
                 leave(&mut b.spinners, here.task);
                 if !b.is_over(t.round) {
-                    return self.enter_futex(here.task, Stage::End);
+                    return self.call_futex(here.task, Stage::End);
                 }
                 t.stage = Stage::Taken;
                 let cost_ns = b.line.read_ns(here.cpu, self.costs, self.distances);
@@ -62,7 +62,7 @@ impl Programs<'_> {
         b.arrived += 1;
         if b.arrived < b.spec.parties {
             if b.spec.spin_ns == 0 {
-                return self.enter_futex(task, Stage::End);
+                return self.call_futex(task, Stage::End);
             }
             b.spinners.push_back(task);
             let spin_ns = b.spec.spin_ns;

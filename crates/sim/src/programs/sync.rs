@@ -14,6 +14,8 @@ pub(crate) struct Lock {
     pub(crate) line: Line,
     /// The task that has it, or `NONE`.
     pub(crate) owner: u32,
+    /// A task has found it taken, or slept for it, since it was taken.
+    pub(crate) marked: bool,
     /// Tasks that spin, in the order in which they began; some may be preempted.
     pub(crate) spinners: VecDeque<u32>,
     /// Tasks that sleep, in the order in which they will be woken.
@@ -22,11 +24,24 @@ pub(crate) struct Lock {
 
 impl Lock {
     pub(crate) fn new(spec: LockSpec) -> Lock {
-        Lock { spec, line: Line::new(), owner: NONE, spinners: VecDeque::new(), sleepers: VecDeque::new() }
+        Lock {
+            spec,
+            line: Line::new(),
+            owner: NONE,
+            marked: false,
+            spinners: VecDeque::new(),
+            sleepers: VecDeque::new(),
+        }
     }
 
     pub(crate) fn is_free(&self) -> bool {
         self.owner == NONE
+    }
+
+    /// Whether its unlocking, which has just happened, wakes a sleeper.
+    pub(crate) fn wakes(&mut self) -> bool {
+        let marked = std::mem::take(&mut self.marked);
+        (marked || !self.spec.recorded) && !self.sleepers.is_empty()
     }
 }
 

@@ -27,7 +27,10 @@ impl Lab {
 
     fn with(tasks: Vec<Task>) -> Lab {
         let mut workload = workload(tasks);
-        workload.locks = vec![Lock { spin_ns: 0, handoff: false }, Lock { spin_ns: 700, handoff: false }];
+        workload.locks = vec![
+            Lock { spin_ns: 0, handoff: false, ..Lock::default() },
+            Lock { spin_ns: 700, handoff: false, ..Lock::default() },
+        ];
         workload.barriers = vec![Barrier { parties: 2, spin_ns: 900 }];
         workload.channels[1] = Channel { capacity_bytes: 1, sync: true, ..Channel::default() };
         let mut costs = Costs::free(1);

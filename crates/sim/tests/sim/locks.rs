@@ -63,10 +63,46 @@ fn a_sleeper_is_woken() {
         [(false, 11_215 + 50 + 5, 5 + 105 + 105 + 105 + 5), (true, 11_110 + 50 + 105, 5 + 105 + 105 + 105)]
     {
         let tasks = vec![bound(&[0], critical(10_000)), bound(&[1], later(2_000, critical(50)))];
-        let lock = Lock { spin_ns: 0, handoff };
+        let lock = Lock { spin_ns: 0, handoff, ..Lock::default() };
         let run = outcome(&with_lock(priced(2), tasks, HostProfile::SchedExt, lock));
         assert_eq!((run.elapsed_ns, run.time.atomic_ns), (elapsed_ns, atomic_ns), "handoff {handoff}");
         assert_eq!((run.time.futex_ns, run.time.spin_ns, run.counts.wakeups), (2_000, 0, 1));
+    }
+}
+
+/// The same, but the work of A and B has what the lock costs: A gives it back at 10,000, and B has it at once.
+#[test]
+fn a_lock_of_a_recording_costs_nothing_but_the_sleep() {
+    for (sleep_ns, elapsed_ns) in [(0, 10_050), (300, 10_050), (9_000, 11_050)] {
+        let tasks = vec![bound(&[0], critical(10_000)), bound(&[1], later(2_000, critical(50)))];
+        let lock = Lock { recorded: true, ..Lock::default() };
+        let mut machine = priced(2);
+        machine.costs.sleep_ns = sleep_ns;
+        let run = outcome(&with_lock(machine, tasks, HostProfile::SchedExt, lock));
+        assert_eq!((run.elapsed_ns, run.time.atomic_ns, run.time.futex_ns), (elapsed_ns, 0, 0));
+        // It looks once more before it sleeps: at 11,000 the lock is free.
+        assert_eq!(run.counts.wakeups, u64::from(sleep_ns < 9_000));
+    }
+}
+
+/// B and C wait for a mutex of a recording. A gives it back at 1,000, wakes B, whose interrupt flies 500 ns, and
+/// takes it again until 1,200: nobody marked it since, so C is not woken. B takes and marks it at 1,500, and wakes C
+/// at 1,510. A lock of a workload wakes C at 1,200.
+#[test]
+fn a_mutex_wakes_no_second_sleeper_before_the_first_is_there() {
+    for host in HOSTS {
+        for (recorded, elapsed_ns) in [(true, 1_510 + 500 + 10), (false, 1_200 + 500 + 10)] {
+            let mut machine = machine(1, 3, 1);
+            machine.costs.ipi_flight_ns = [500; Distance::COUNT];
+            let a = [critical(1_000), critical(200)].concat();
+            let tasks = vec![
+                bound(&[0], a),
+                bound(&[1], later(1, critical(10))),
+                bound(&[2], later(2, critical(10))),
+            ];
+            let run = outcome(&with_lock(machine, tasks, host, Lock { recorded, ..Lock::default() }));
+            assert_eq!((run.elapsed_ns, run.counts.wakeups), (elapsed_ns, 2), "{host:?} {recorded}");
+        }
     }
 }
 
@@ -76,7 +112,7 @@ fn a_sleeper_is_woken() {
 fn a_spinner_takes_over_after_the_lines_transfer() {
     for host in HOSTS {
         let tasks = vec![bound(&[0], critical(10_000)), bound(&[1], later(2_000, critical(50)))];
-        let lock = Lock { spin_ns: ALWAYS, handoff: false };
+        let lock = Lock { spin_ns: ALWAYS, handoff: false, ..Lock::default() };
         let run = outcome(&with_lock(priced(2), tasks, host, lock));
         assert_eq!((run.elapsed_ns, run.time.spin_ns), (10_270, 10_110 - 2_105), "{host:?}");
         assert_eq!((run.time.atomic_ns, run.time.futex_ns), (5 + 105 + 105 + 105 + 5, 0), "{host:?}");
@@ -95,7 +131,8 @@ fn hand_off_against_barging() {
             let mut machine = machine(1, 2, 1);
             machine.costs.ipi_flight_ns = [500; Distance::COUNT];
             let tasks = vec![bound(&[0], critical(1_000).repeat(3)), bound(&[1], later(1, critical(10)))];
-            let run = outcome(&with_lock(machine, tasks, host, Lock { spin_ns: 0, handoff }));
+            let run =
+                outcome(&with_lock(machine, tasks, host, Lock { spin_ns: 0, handoff, ..Lock::default() }));
             assert_eq!((run.elapsed_ns, run.counts.wakeups), (elapsed_ns, wakeups), "{host:?} {handoff}");
         }
     }
@@ -110,7 +147,12 @@ fn spin_then_sleep() {
             let mut machine = machine(1, 2, 1);
             machine.costs.futex_ns = 50;
             let tasks = vec![bound(&[0], critical(held_ns)), bound(&[1], later(100, critical(10)))];
-            let run = outcome(&with_lock(machine, tasks, host, Lock { spin_ns: 300, handoff: false }));
+            let run = outcome(&with_lock(
+                machine,
+                tasks,
+                host,
+                Lock { spin_ns: 300, handoff: false, ..Lock::default() },
+            ));
             assert_eq!((run.elapsed_ns, run.time.spin_ns), (elapsed_ns, spin_ns), "{host:?}");
             assert_eq!((run.time.futex_ns, run.counts.wakeups), (futex_ns, u64::from(futex_ns > 0)));
         }
@@ -136,7 +178,7 @@ fn the_longest_spinner_is_first() {
     for host in HOSTS {
         let b = [later(200, critical(100)), vec![Op::MarkEnd]].concat();
         let tasks = vec![bound(&[0], critical(1_000)), bound(&[1], b), bound(&[2], later(100, critical(10)))];
-        let lock = Lock { spin_ns: ALWAYS, handoff: false };
+        let lock = Lock { spin_ns: ALWAYS, handoff: false, ..Lock::default() };
         let run = outcome(&with_lock(machine(1, 3, 1), tasks, host, lock));
         assert_eq!(run.makespan_ns, 1_110, "{host:?}");
         assert_eq!(run.time.spin_ns, 900 + 810, "{host:?}");
@@ -151,7 +193,7 @@ fn a_preempted_spinner_sees_what_came_meanwhile() {
         // The first in the queue of CPU 1, so that it sleeps from 0 on.
         let preempts = || bound(&[1], vec![sleep(20 * MS), compute(3 * MS)]);
         let tasks = vec![preempts(), bound(&[0], critical(22 * MS)), bound(&[1], later(MS, critical(MS)))];
-        let lock = Lock { spin_ns: ALWAYS, handoff: false };
+        let lock = Lock { spin_ns: ALWAYS, handoff: false, ..Lock::default() };
         let run = outcome(&with_lock(machine(1, 2, 1), tasks, host, lock));
         assert_eq!((run.elapsed_ns, run.time.spin_ns), (24 * MS, 19 * MS), "{host:?}");
 

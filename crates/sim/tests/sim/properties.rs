@@ -216,7 +216,11 @@ fn any_groups() -> impl Strategy<Value = Vec<Group>> {
 }
 
 fn any_lock() -> impl Strategy<Value = Lock> {
-    (any_spin(), any::<bool>()).prop_map(|(spin_ns, handoff)| Lock { spin_ns, handoff })
+    (any_spin(), any::<bool>(), any::<bool>()).prop_map(|(spin_ns, handoff, recorded)| Lock {
+        spin_ns,
+        handoff,
+        recorded,
+    })
 }
 
 fn any_scenario() -> impl Strategy<Value = Scenario> {

@@ -59,6 +59,7 @@ impl Model {
         once.signals = self.signals;
         once.channels = flows.channels;
         once.barriers = flows.barriers;
+        once.locks = flows.locks;
         self.explained.limited_groups = self.groups.limited;
         once.groups = self.groups.take();
         self.explained.flows = flows.counts;
@@ -96,7 +97,8 @@ impl Model {
         let exact = std::mem::take(&mut self.messages).resolve(&mut self.tasks, &mut self.wakeups);
         let end = Position::after(self.now_ns);
         let mut flows = Flows { channels: exact.channels, counts: exact.counts, ..Flows::default() };
-        flows::infer(&mut flows, &mut self.tasks, &mut self.wakeups, &mut self.signals, end);
+        let calls = std::mem::take(&mut self.futexes);
+        flows::infer(&mut flows, &mut self.tasks, &mut self.wakeups, &calls, &mut self.signals, end);
         turns::take_off(&mut self.tasks, &exact.polled);
         flows
     }

@@ -4,8 +4,9 @@
 use wakelab_workload::{Op, TaskIndex};
 
 use super::{Cause, Ids, Model, OnCpu, State, Waker};
-use crate::event::{Context, Event, TaskName};
+use crate::event::{Context, Event, FutexCall, TaskName};
 use crate::explained::Gap;
+use crate::flows::Called;
 use crate::program::{Step, Tracked};
 
 impl Model {
@@ -134,6 +135,16 @@ impl Model {
         if let Cause::Task(Waker { task, work_units, position }) = self.cause(event.cpu, event.context, None)
         {
             self.task(task).steps.push(Step { position, at_units: work_units, op: Op::Yield });
+        }
+    }
+
+    /// Reads a call of futex(2) by the current task.
+    pub(super) fn calls_futex(&mut self, event: &Event<'_>, address: u64, is_private: bool, call: FutexCall) {
+        if let Cause::Task(Waker { task, work_units: units, position }) =
+            self.cause(event.cpu, event.context, None)
+        {
+            let process = self.tasks[task as usize].process.filter(|_| is_private).unwrap_or(0);
+            self.futexes.push(Called { task, position, units, futex: (process, address), call });
         }
     }
 

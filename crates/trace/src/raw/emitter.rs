@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::event::{Current, Event, Place, TaskName, What};
 use crate::order::{Happened, NOT_TOO_LATE, Order, bad_cpu};
 use crate::raw::layout::{Layout, Record};
-use crate::what::{by_name_alone, what};
+use crate::what::{of_other, what};
 use crate::{MAX_CPUS, TraceError};
 
 /// Names of the soft interrupts, by their number, as the kernel's text has them.
@@ -193,7 +193,7 @@ impl Emitter {
                     self.seen.error(found.byte, &format!("{name} with {expected}"), length)
                 })?
             }
-            _ => by_name_alone(subsystem, name),
+            _ => of_other(subsystem, name, &mut Record { layout, data, is_big_endian }),
         };
         let said = Said {
             tid,

@@ -21,6 +21,7 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
     let mut opened_ns: Vec<Option<u64>> = vec![None; workload.gates as usize];
     let mut at_gate: Vec<Vec<TaskIndex>> = vec![Vec::new(); workload.gates as usize];
     let mut at_barrier: Vec<Vec<(u64, TaskIndex)>> = vec![Vec::new(); workload.barriers.len()];
+    let mut locks: Vec<Mutex> = workload.locks.iter().map(|_| Mutex::default()).collect();
     let mut channels: Vec<(VecDeque<u64>, Option<TaskIndex>)> =
         vec![(VecDeque::new(), None); workload.channels.len()];
     // Tasks that can go on, by their clocks: the earliest executes one operation.
@@ -102,6 +103,19 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
                         ready.insert((clock_ns, task));
                     }
                 }
+                Op::Lock { lock } => {
+                    let lock = &mut locks[lock as usize];
+                    if lock.owner.is_some() {
+                        lock.sleepers.push_back(index);
+                        continue;
+                    }
+                    lock.owner = Some(index);
+                }
+                Op::Unlock { lock } => {
+                    let lock = &mut locks[lock as usize];
+                    assert_eq!(lock.owner.take(), Some(index), "another one has the lock");
+                    ready.extend(lock.sleepers.pop_front().map(|sleeper| (clock_ns, sleeper)));
+                }
                 Op::Exec | Op::BeginExit | Op::Yield => {}
                 _ => panic!("not made of a recording: {op:?}"),
             }
@@ -115,6 +129,13 @@ pub(crate) fn execute(workload: &Workload) -> Result<Vec<u64>, Vec<TaskIndex>> {
     let stuck: Vec<TaskIndex> =
         (0..count).filter(|index| !ended(index)).map(|index| index as TaskIndex).collect();
     if stuck.is_empty() { Ok(now_ns.into_iter().flatten().collect()) } else { Err(stuck) }
+}
+
+/// A lock.
+#[derive(Default)]
+struct Mutex {
+    owner: Option<TaskIndex>,
+    sleepers: VecDeque<TaskIndex>,
 }
 
 /// CPU time of each task.

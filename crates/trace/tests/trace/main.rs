@@ -12,6 +12,7 @@ mod ftrace;
 mod header;
 mod loops;
 mod mutations;
+mod mutexes;
 mod names;
 mod notes;
 mod pipes;

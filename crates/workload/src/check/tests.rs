@@ -136,7 +136,7 @@ fn barriers_and_locks() {
     let error = with(vec![long], vec![once]).unwrap_err();
     assert!(error.starts_with("barrier 0: spins for 1125899906842625 ns"), "{error}");
     let mut spinlock = workload(vec![task(None, vec![Op::Lock { lock: 0 }, Op::Unlock { lock: 0 }])]);
-    spinlock.locks = vec![Lock { spin_ns: u64::MAX, handoff: true }];
+    spinlock.locks = vec![Lock { spin_ns: u64::MAX, handoff: true, ..Lock::default() }];
     assert_eq!(spinlock.check(), Ok(()));
     spinlock.locks[0].spin_ns -= 1;
     assert!(spinlock.check().unwrap_err().to_string().starts_with("lock 0: spins for 18446744073709551614"));

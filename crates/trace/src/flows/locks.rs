@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Mutexes, from calls of futex(2): who holds which one, from where to where.
+//!
+//! A mutex of three values (U. Drepper, Futexes Are Tricky, 2011; glibc, Rust, Go) asks the kernel only if two tasks want
+//! it at once. A task that finds it held marks it with 2 and sleeps; a task that gives back a marked one wakes a sleeper,
+//! which tries again and may find it taken once more. With one signal for each recorded wait, a replay has the waits of
+//! the recording, whoever holds what: on fewer CPUs, where a holder loses its CPU, waits are missing, and on more they
+//! are too many. So a mutex becomes a lock, and the recorded waits and their signals go.
+//!
+//! What is seen is the wait of a task that found the mutex held, and the wake-up by a task that gave it back marked.
+//! - A task holds it from its first wait to its next wake-up call: what it takes marked, it gives back marked.
+//! - A task that makes a wake-up call without having waited took the mutex at once, and another one came later. It took
+//!   it, as work goes, as long before as tasks that waited for it usually held it, counted from their last wait; but not
+//!   before its own last call and the end of its own last wait, not before another task gave it back, and not after the
+//!   first other one waited.
+//! - A task that neither waited nor woke leaves no trace. Where a task yields once in most of its holds, each of its
+//!   other yields is inside a hold, too, of the mutex that it held nearest to that. Where a task often takes a mutex after
+//!   the same work, it takes it at each multiple of that work, and holds it as long as where it waited for it.
+//!
+//! Worked example: A calls wake at 100 (of its work and of the time), B waits at 90, is woken, runs from 102, and calls
+//! wake at 110. B held the mutex from 90 to 110, which is 8 after its wait ended; so A took it at 92, but B waited at 90
+//! already: A took it at 90, just before.
+//!
+//! No deadlock. A hold ends before its task waits for another one, whatever the events say: a holder waits for locks
+//! alone. And the locks have an order: mutexes that tasks take in a circle, one inside another, keep their signals.
+//!
+//! It fails where a mutex is rarely contended in the recording: on one CPU that is only where a holder loses it, so that
+//! a recording of one CPU does not tell how tasks wait for each other on two. It fails for locks of other values (musl,
+//! Python's interpreter), and where waits end by a time limit.
+//!
+//! Cost: time in proportion to the calls times the logarithm of a task's steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+use wakelab_workload::{Lock, Op, TaskIndex};
+
+use super::{FEWEST, FlowKind, Flows, Wakeup, drop_explained};
+use crate::causal::Position;
+use crate::event::FutexCall;
+use crate::program::{Step, Tracked, scaled};
+use crate::quantile::quantile;
+
+/// Which of the distances between a task's holds of a mutex is that from one to the next: of those that are seen, some
+/// are a multiple of it.
+const QUICK_PERCENT: usize = 25;
+
+/// A call of futex(2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Called {
+    pub(crate) task: TaskIndex,
+    pub(crate) position: Position,
+    /// The task's work then, in 1/1024 ns.
+    pub(crate) units: u64,
+    pub(crate) futex: Futex,
+    pub(crate) call: FutexCall,
+}
+
+/// A process, or 0 if several share it, and an address.
+pub(crate) type Futex = (u32, u64);
+
+/// A point of a task's work.
+type Point = (Position, u64);
+
+/// A task has a mutex from one point of its work to another one.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    futex: Futex,
+    from: Point,
+    to: Point,
+    /// It waited for it, the last time at this point of its work.
+    waited_units: Option<u64>,
+}
+
+/// Makes locks of the mutexes in `calls`, and takes the wake-ups by their holders out of `wakeups`. Both are in the
+/// order of the recording.
+pub(super) fn take_locks(
+    flows: &mut Flows,
+    tasks: &mut [Tracked],
+    wakeups: &mut Vec<Wakeup>,
+    calls: &[Called],
+) {
+    let mut of_task: Vec<Vec<Called>> = vec![Vec::new(); tasks.len()];
+    for call in calls {
+        of_task[call.task as usize].push(*call);
+    }
+    let waits = waits_for_mutexes(&of_task, wakeups);
+    let mut mutexes = mutexes(&of_task, &waits);
+    while !mutexes.is_empty() {
+        let explained: BTreeSet<u32> =
+            waits.iter().filter(|(_, futex)| mutexes.contains(futex)).map(|(signal, _)| *signal).collect();
+        let mut holds: Vec<Vec<Hold>> = of_task.iter().map(|calls| seen_holds(calls, &mutexes)).collect();
+        let usual = usual_units(&holds);
+        begin_holds(&mut holds, tasks, &of_task, &explained, &usual);
+        for (task, holds) in tasks.iter().zip(&mut holds) {
+            if !add_yields(task, holds) {
+                add_regular(task, holds, &usual);
+            }
+            drop_overlapping(holds);
+            end_before_waits(task, &explained, holds);
+        }
+        let in_circles = in_circles(&holds);
+        if in_circles.is_empty() {
+            write(flows, tasks, &mutexes, &holds, explained.len());
+            drop_explained(tasks, wakeups, &explained);
+            return;
+        }
+        mutexes.retain(|futex| !in_circles.contains(futex));
+    }
+}
+
+/// Returns the last of a task's calls before a position.
+fn last_before(calls: &[Called], position: Position) -> Option<&Called> {
+    calls[..calls.partition_point(|call| call.position < position)].last()
+}
+
+/// Returns the waits that were for a mutex and were ended by a task that gave it back: the signal and the mutex.
+fn waits_for_mutexes(of_task: &[Vec<Called>], wakeups: &[Wakeup]) -> Vec<(u32, Futex)> {
+    let mut woken_at: FxHashMap<TaskIndex, Position> = FxHashMap::default();
+    let mut waits = Vec::new();
+    for wakeup in wakeups {
+        let woken_before = woken_at.insert(wakeup.wakee, wakeup.at);
+        let wait = last_before(&of_task[wakeup.wakee as usize], wakeup.blocked)
+            .filter(|call| call.call == FutexCall::WaitForMutex && Some(call.position) > woken_before);
+        let wake = last_before(&of_task[wakeup.waker as usize], wakeup.at)
+            .filter(|call| call.call == FutexCall::Wake);
+        if let (Some(wait), Some(wake)) = (wait, wake)
+            && wait.futex == wake.futex
+        {
+            waits.push((wakeup.signal, wait.futex));
+        }
+    }
+    waits
+}
+
+/// Returns the futexes that are mutexes: those for which tasks waited often enough, and which most of them gave back.
+fn mutexes(of_task: &[Vec<Called>], waits: &[(u32, Futex)]) -> BTreeSet<Futex> {
+    let mut waited: BTreeMap<Futex, usize> = BTreeMap::new();
+    for &(_, futex) in waits {
+        *waited.entry(futex).or_default() += 1;
+    }
+    waited.retain(|_, times| *times >= FEWEST);
+    let all: BTreeSet<Futex> = waited.into_keys().collect();
+    // Times taken after a wait, and times given back after that.
+    let mut counts: BTreeMap<Futex, (usize, usize)> = BTreeMap::new();
+    for calls in of_task {
+        let mut taken: BTreeSet<Futex> = BTreeSet::new();
+        for call in calls.iter().filter(|call| all.contains(&call.futex)) {
+            let (taken_times, given_times) = counts.entry(call.futex).or_default();
+            match call.call {
+                FutexCall::WaitForMutex => *taken_times += usize::from(taken.insert(call.futex)),
+                FutexCall::Wake => *given_times += usize::from(taken.remove(&call.futex)),
+                FutexCall::Wait => {}
+            }
+        }
+    }
+    counts.into_iter().filter(|(_, (taken, given))| given * 2 >= *taken).map(|(futex, _)| futex).collect()
+}
+
+/// Returns what the calls of one task tell. A hold that began without a wait has no length yet.
+fn seen_holds(calls: &[Called], mutexes: &BTreeSet<Futex>) -> Vec<Hold> {
+    let mut taken: BTreeMap<Futex, Hold> = BTreeMap::new();
+    let mut holds = Vec::new();
+    for call in calls.iter().filter(|call| mutexes.contains(&call.futex)) {
+        let point = (call.position, call.units);
+        let here = Hold { futex: call.futex, from: point, to: point, waited_units: None };
+        match call.call {
+            FutexCall::WaitForMutex => {
+                taken.entry(call.futex).or_insert(here).waited_units = Some(call.units);
+            }
+            FutexCall::Wake => {
+                holds.push(Hold { to: point, ..taken.remove(&call.futex).unwrap_or(here) });
+            }
+            FutexCall::Wait => {}
+        }
+    }
+    holds.extend(taken.into_values());
+    holds.sort_by_key(|hold| hold.from.0);
+    holds
+}
+
+/// Returns how long tasks that waited for a mutex usually held it, counted from their last wait, by mutex.
+fn usual_units(holds: &[Vec<Hold>]) -> BTreeMap<Futex, u64> {
+    let mut lengths: BTreeMap<Futex, Vec<u64>> = BTreeMap::new();
+    for hold in holds.iter().flatten() {
+        let Some(waited_units) = hold.waited_units else { continue };
+        lengths.entry(hold.futex).or_default().push(hold.to.1.saturating_sub(waited_units));
+    }
+    lengths.into_iter().filter_map(|(futex, all)| Some((futex, quantile(all.into_iter(), 50)?))).collect()
+}
+
+/// Finds where the holds began whose task did not wait.
+fn begin_holds(
+    holds: &mut [Vec<Hold>],
+    tasks: &[Tracked],
+    of_task: &[Vec<Called>],
+    explained: &BTreeSet<u32>,
+    usual: &BTreeMap<Futex, u64>,
+) {
+    let (mut given, mut wanted) = (Times::new(), Times::new());
+    for (task, holds) in (0..).zip(holds.iter()) {
+        for hold in holds {
+            given.entry(hold.futex).or_default().push((hold.to.0, task));
+            if hold.waited_units.is_some() {
+                wanted.entry(hold.futex).or_default().push((hold.from.0, task));
+            }
+        }
+    }
+    given.values_mut().chain(wanted.values_mut()).for_each(|list| list.sort_unstable());
+    for (index, holds) in (0..).zip(holds) {
+        let task = &tasks[index as usize];
+        let ends = waits_of(task, explained);
+        for hold in holds.iter_mut().filter(|hold| hold.waited_units.is_none()) {
+            let until = hold.to.0;
+            let called = last_before(&of_task[index as usize], until).map(|call| (call.position, call.units));
+            let awake = ends[..ends.partition_point(|&(position, _)| position < until)].last().copied();
+            let (mut after, mut earliest_units) = called.into_iter().chain(awake).max().unwrap_or_default();
+            if let Some(position) = by_others(&given, hold.futex, index, after, until).next_back() {
+                after = position;
+                earliest_units = earliest_units.max(task.work_at(position.time_ns));
+            }
+            let usual_units = usual.get(&hold.futex).copied().unwrap_or(u64::MAX);
+            let mut units = hold.to.1.saturating_sub(usual_units);
+            if let Some(position) = by_others(&wanted, hold.futex, index, after, until).next() {
+                units = units.min(task.work_at(position.time_ns));
+            }
+            let units = units.max(earliest_units).min(hold.to.1);
+            hold.from = (point_of(task, units, after, until), units);
+        }
+        holds.sort_by_key(|hold| hold.from.0);
+    }
+}
+
+/// What tasks did with each mutex, in order.
+type Times = BTreeMap<Futex, Vec<(Position, TaskIndex)>>;
+
+/// Returns when other tasks than `index` did that, between two positions.
+fn by_others(
+    times: &Times,
+    futex: Futex,
+    index: TaskIndex,
+    after: Position,
+    until: Position,
+) -> impl DoubleEndedIterator<Item = Position> {
+    let times = times.get(&futex).map_or(&[][..], Vec::as_slice);
+    let first = times.partition_point(|&(position, _)| position <= after);
+    let last = times.partition_point(|&(position, _)| position < until).max(first);
+    times[first..last].iter().filter(move |(_, other)| *other != index).map(|&(position, _)| position)
+}
+
+/// Returns the position of a point of a task's work, between two positions.
+fn point_of(task: &Tracked, units: u64, after: Position, until: Position) -> Position {
+    Position::after(task.time_of(units)).max(after.next()).min(until)
+}
+
+/// Returns where a task waits for something else than these mutexes, or sleeps, in order.
+fn waits_of(task: &Tracked, explained: &BTreeSet<u32>) -> Vec<Point> {
+    let mut waits: Vec<Point> = task
+        .steps
+        .iter()
+        .filter(|step| match step.op {
+            Op::Wait { signal } => !explained.contains(&signal),
+            Op::Recv { .. } | Op::Send { .. } | Op::Sleep { .. } | Op::SleepUntil { .. } => true,
+            _ => false,
+        })
+        .map(|step| (step.position, step.at_units))
+        .collect();
+    waits.sort_unstable();
+    waits
+}
+
+/// Adds holds around yields, if the task yields once in most of its holds. Returns whether it does.
+fn add_yields(task: &Tracked, holds: &mut Vec<Hold>) -> bool {
+    let mut yields: Vec<Point> = task
+        .steps
+        .iter()
+        .filter(|step| step.op == Op::Yield)
+        .map(|step| (step.position, step.at_units))
+        .collect();
+    yields.sort_unstable();
+    let within = |from: Position, to: Position| {
+        let first = yields.partition_point(|&(position, _)| position <= from);
+        first..yields.partition_point(|&(position, _)| position < to).max(first)
+    };
+    let with_one: Vec<(&Hold, Point)> = holds
+        .iter()
+        .filter_map(|hold| {
+            let inside = within(hold.from.0, hold.to.0);
+            (inside.len() == 1).then(|| (hold, yields[inside.start]))
+        })
+        .collect();
+    if with_one.len() < FEWEST || with_one.len() * 4 < holds.len() * 3 {
+        return false;
+    }
+    let half = |units: &dyn Fn(&Hold, Point) -> u64| {
+        quantile(with_one.iter().map(|&(hold, at)| units(hold, at)), 50).unwrap_or(0)
+    };
+    let before_units = half(&|hold, at| at.1.saturating_sub(hold.waited_units.unwrap_or(hold.from.1)));
+    let after_units = half(&|hold, at| hold.to.1.saturating_sub(at.1));
+    let mut added = Vec::new();
+    // Between two holds, the first half of the yields is inside holds of the earlier one's mutex.
+    for next in 0..=holds.len() {
+        let (before, after) = (next.checked_sub(1).map(|before| holds[before]), holds.get(next));
+        let latest = after.map_or((Position::after(u64::MAX), u64::MAX), |after| after.from);
+        let mut earliest = before.map_or(Point::default(), |before| before.to);
+        let all = match before {
+            Some(_) => within(earliest.0, latest.0),
+            None => 0..within(earliest.0, latest.0).end,
+        };
+        let middle = all.start + all.len().div_ceil(2);
+        for index in all {
+            let (at, units) = yields[index];
+            let of = if index < middle { before.as_ref().or(after) } else { after.or(before.as_ref()) };
+            let Some(&Hold { futex, .. }) = of else { continue };
+            let from_units = units.saturating_sub(before_units).max(earliest.1);
+            let end = yields.get(index + 1).map_or(latest, |&next| next.min(latest));
+            let to_units = (units + after_units).min(end.1).max(units);
+            let from = (point_of(task, from_units, earliest.0, at), from_units);
+            let to = (point_of(task, to_units, at, end.0), to_units);
+            added.push(Hold { futex, from, to, waited_units: None });
+            earliest = to;
+        }
+    }
+    holds.extend(added);
+    holds.sort_by_key(|hold| hold.from.0);
+    true
+}
+
+/// Adds holds of each mutex that the task takes again and again after the same work.
+fn add_regular(task: &Tracked, holds: &mut Vec<Hold>, usual: &BTreeMap<Futex, u64>) {
+    let futexes: BTreeSet<Futex> = holds.iter().map(|hold| hold.futex).collect();
+    let mut added = Vec::new();
+    for futex in futexes {
+        let of: Vec<&Hold> = holds.iter().filter(|hold| hold.futex == futex).collect();
+        let taken_units = |hold: &Hold| hold.waited_units.unwrap_or(hold.from.1);
+        let gaps = || of.windows(2).map(|pair| taken_units(pair[1]).saturating_sub(taken_units(pair[0])));
+        let Some(period_units) = quantile(gaps(), QUICK_PERCENT).filter(|&units| units > 0) else { continue };
+        let is_regular = |gap: &u64| gap.abs_diff(period_units) * 8 <= period_units;
+        if gaps().filter(is_regular).count() < FEWEST.max(of.len() / 8) {
+            continue;
+        }
+        let length_units = usual.get(&futex).map_or(0, |&units| units.min(period_units));
+        for pair in of.windows(2) {
+            let (begin, gap) =
+                (taken_units(pair[0]), taken_units(pair[1]).saturating_sub(taken_units(pair[0])));
+            let rounds = (gap + period_units / 2) / period_units;
+            let mut earliest = pair[0].to;
+            for round in 1..rounds {
+                let from_units = (begin + scaled(gap, round, rounds)).max(earliest.1);
+                let to_units = (from_units + length_units).min(pair[1].from.1);
+                if from_units >= to_units {
+                    continue;
+                }
+                let from = (point_of(task, from_units, earliest.0, pair[1].from.0), from_units);
+                let to = (point_of(task, to_units, from.0, pair[1].from.0), to_units);
+                added.push(Hold { futex, from, to, waited_units: None });
+                earliest = to;
+            }
+        }
+    }
+    holds.extend(added);
+    holds.sort_by_key(|hold| hold.from.0);
+}
+
+/// Drops holds of a mutex that the task holds already: what is inferred may lie where nothing else was known.
+fn drop_overlapping(holds: &mut Vec<Hold>) {
+    let mut free: BTreeMap<Futex, Position> = BTreeMap::new();
+    holds.retain(|hold| {
+        let free = free.entry(hold.futex).or_default();
+        let fits = hold.from.0 >= *free && hold.to.0 >= hold.from.0;
+        if fits {
+            *free = hold.to.0;
+        }
+        fits
+    });
+}
+
+/// Ends holds before the task waits for another one.
+fn end_before_waits(task: &Tracked, explained: &BTreeSet<u32>, holds: &mut [Hold]) {
+    let waits: Vec<Point> = waits_of(task, explained);
+    for hold in holds {
+        let next = waits.partition_point(|&(position, _)| position <= hold.from.0);
+        if let Some(&(position, units)) = waits.get(next).filter(|&&(position, _)| position < hold.to.0) {
+            hold.to = (position.previous(), units);
+        }
+    }
+}
+
+/// Returns the mutexes that tasks take in a circle, one inside another.
+fn in_circles(holds: &[Vec<Hold>]) -> BTreeSet<Futex> {
+    let mut inner: BTreeMap<Futex, BTreeSet<Futex>> = BTreeMap::new();
+    for holds in holds {
+        let mut open: Vec<&Hold> = Vec::new();
+        for hold in holds {
+            open.retain(|outer| outer.to.0 > hold.from.0);
+            for outer in open.iter().filter(|outer| outer.futex != hold.futex) {
+                inner.entry(outer.futex).or_default().insert(hold.futex);
+            }
+            open.push(hold);
+        }
+    }
+    // Those that are left when all without an inner one are taken away, again and again.
+    loop {
+        let left: BTreeSet<Futex> = inner.keys().copied().collect();
+        inner.values_mut().for_each(|of| of.retain(|futex| left.contains(futex)));
+        inner.retain(|_, of| !of.is_empty());
+        if inner.len() == left.len() {
+            return left;
+        }
+    }
+}
+
+/// Writes the locks into the programs.
+fn write(
+    flows: &mut Flows,
+    tasks: &mut [Tracked],
+    mutexes: &BTreeSet<Futex>,
+    holds: &[Vec<Hold>],
+    wakeups: usize,
+) {
+    let first = flows.locks.len() as u32;
+    let number: BTreeMap<Futex, u32> = mutexes.iter().copied().zip(first..).collect();
+    flows.locks.extend(mutexes.iter().map(|_| Lock { recorded: true, ..Lock::default() }));
+    let count = flows.counts.entry(FlowKind::Mutex).or_default();
+    count.pairs += mutexes.len() as u64;
+    count.wakeups += wakeups as u64;
+    for (task, holds) in tasks.iter_mut().zip(holds) {
+        for hold in holds {
+            let lock = number[&hold.futex];
+            count.added += u64::from(hold.waited_units.is_none());
+            let step = |(position, at_units), op| Step { position, at_units, op };
+            task.steps.push(step(hold.from, Op::Lock { lock }));
+            task.steps.push(step(hold.to, Op::Unlock { lock }));
+        }
+    }
+}

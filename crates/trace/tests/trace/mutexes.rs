@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Mutexes: the worked example of crates/trace/src/flows/locks.rs, and what is none.
+
+use wakelab_trace::Recording;
+use wakelab_trace::flows::{FlowCount, FlowKind};
+use wakelab_workload::Op;
+
+use crate::executor::execute;
+use crate::script::{Script, compute, program};
+
+const LOCK: Op = Op::Lock { lock: 0 };
+const UNLOCK: Op = Op::Unlock { lock: 0 };
+const ADDRESS: u64 = 0x1000;
+
+impl Script {
+    /// The current task waits for the mutex at `address`, or wakes one that does.
+    pub(crate) fn futex(
+        &mut self,
+        cpu: u32,
+        time_ns: u64,
+        current: u32,
+        address: u64,
+        waits: bool,
+    ) -> &mut Self {
+        let (op, value) = if waits { (0, 2) } else { (1, 1) };
+        let fields = format!("uaddr: {address:#x}, op: {op:#010x}, val: {value:#010x}, utime: 0x00000000");
+        self.event(cpu, time_ns, current, "syscalls:sys_enter_futex", &fields)
+    }
+}
+
+/// ROUNDS times in 130 ns: t1 on CPU 0 gives back the mutex at 100. t2 on CPU 1 waited for it since 90, runs from 102 on,
+/// and gives it back at 110; then it is woken, 10 before the next round, for something else.
+fn contended(rounds: u64, gives_back: bool) -> Recording {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
+    for round in 0..rounds {
+        let at = |time_ns: u64| 130 * round + time_ns;
+        script.futex(1, at(90), 2, ADDRESS, true).switch(1, at(90), 2, "S", 0);
+        script.futex(0, at(100), 1, ADDRESS, false).waking(0, at(100), 1, 2);
+        script.switch(1, at(102), 0, "R", 2);
+        if gives_back {
+            script.futex(1, at(110), 2, ADDRESS, false);
+        }
+    }
+    let end = 130 * rounds;
+    script.switch(0, end, 1, "X", 0).switch(1, end, 2, "X", 0);
+    script.explained()
+}
+
+#[test]
+fn a_holder_has_it_until_it_wakes_and_since_others_waited() {
+    let recording = contended(10, true);
+    let flow = recording.explained.flows[&FlowKind::Mutex];
+    assert_eq!(flow, FlowCount { pairs: 1, wakeups: 10, added: 10 });
+    assert!(recording.workload.locks.iter().all(|lock| lock.recorded) && recording.workload.locks.len() == 1);
+    // It took it 8 before it gave it back, which is after t2's wait: so just before that.
+    let first = [compute(90), LOCK, compute(10), UNLOCK];
+    let others = [compute(120), LOCK, compute(10), UNLOCK].repeat(9);
+    assert_eq!(program(&recording, "t1"), [&first[..], &others, &[compute(30)]].concat());
+    // t2 works for 8 with it.
+    let first = [compute(90), LOCK, compute(8), UNLOCK];
+    let others = [compute(110), LOCK, compute(8), UNLOCK].repeat(9);
+    assert_eq!(program(&recording, "t2"), [&first[..], &others, &[compute(20)]].concat());
+}
+
+/// A t1 that comes 1,000 later finds it free, and t2 waits for nobody.
+#[test]
+fn waits_vanish_if_the_holder_comes_later() {
+    let mut workload = contended(10, true).workload;
+    workload.tasks[0].program[0] = compute(5_000);
+    assert_eq!(execute(&workload), Ok(vec![5_000 + 10 + 9 * 130 + 30, 98 + 9 * 118 + 20]));
+}
+
+/// t2 waits again and again, and never gives anything back: it takes what t1 makes.
+#[test]
+fn what_is_never_given_back_is_no_mutex() {
+    let recording = contended(10, false);
+    assert!(!recording.explained.flows.contains_key(&FlowKind::Mutex));
+    assert!(recording.workload.locks.is_empty());
+}
+
+#[test]
+fn a_few_waits_show_no_mutex() {
+    assert!(contended(7, true).workload.locks.is_empty());
+}
+
+/// t1 and t2 take turns; each holds the mutex, and t1 yields before it gives it back. In the fifth round t1 yields twice
+/// more, and nobody waited for it then. t2 works for twice its usual time then, so that it takes the mutex once more.
+#[test]
+fn a_task_that_yields_in_its_holds_yields_in_others() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
+    let yields = |script: &mut Script, at: u64| {
+        script.event(0, at, 1, "syscalls:sys_enter_sched_yield", "");
+    };
+    let mut end = 0;
+    for round in 0..10 {
+        let at = |time_ns: u64| end + time_ns;
+        script.futex(1, at(10), 2, ADDRESS, true).switch(1, at(10), 2, "S", 0);
+        yields(&mut script, at(16));
+        script.futex(0, at(20), 1, ADDRESS, false).waking(0, at(20), 1, 2).switch(1, at(20), 0, "R", 2);
+        script.futex(1, at(30), 2, ADDRESS, false);
+        if round == 4 {
+            yields(&mut script, at(50));
+            yields(&mut script, at(70));
+            end += 50;
+        }
+        end += 50;
+    }
+    script.switch(0, end, 1, "X", 0).switch(1, end, 2, "X", 0);
+    let recording = script.explained();
+    let flow = recording.explained.flows[&FlowKind::Mutex];
+    assert_eq!(flow, FlowCount { pairs: 1, wakeups: 10, added: 13 });
+    let hold = [LOCK, compute(6), Op::Yield, compute(4), UNLOCK];
+    let t1 = program(&recording, "t1");
+    assert_eq!(t1[..6], [&[compute(10)][..], &hold].concat()[..]);
+    assert_eq!(t1.windows(5).filter(|ops| *ops == hold).count(), 12, "{t1:?}");
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
+/// The worked example's rounds without what the two do in every fourth one, where neither waited: their holds are found
+/// by the work between two others.
+#[test]
+fn what_is_done_again_and_again_is_done_in_between() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
+    for round in 0..20 {
+        let at = |time_ns: u64| 130 * round + time_ns;
+        if round % 4 == 3 {
+            continue;
+        }
+        script.futex(1, at(90), 2, ADDRESS, true).switch(1, at(90), 2, "S", 0);
+        script.futex(0, at(100), 1, ADDRESS, false).waking(0, at(100), 1, 2);
+        script.switch(1, at(100), 0, "R", 2).futex(1, at(110), 2, ADDRESS, false);
+    }
+    script.switch(0, 2_600, 1, "X", 0).switch(1, 2_600, 2, "X", 0);
+    let recording = script.explained();
+    let flow = recording.explained.flows[&FlowKind::Mutex];
+    assert_eq!(flow, FlowCount { pairs: 1, wakeups: 15, added: 15 + 2 * 4 });
+    let round = [compute(120), LOCK, compute(10), UNLOCK];
+    let holds = program(&recording, "t1").windows(4).filter(|ops| **ops == round).count();
+    assert_eq!(holds, 18, "{:?}", program(&recording, "t1"));
+}
+
+/// Two tasks that take two mutexes in opposite orders, one inside the other, would wait for each other.
+#[test]
+fn mutexes_in_a_circle_keep_their_signals() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
+    let mut at = 0;
+    for _ in 0..10 {
+        for (waits, holds) in [(1, 2), (2, 1)] {
+            for address in [ADDRESS, 2 * ADDRESS] {
+                let address = if waits == 1 { address } else { 3 * ADDRESS - address };
+                // It waits for one, and for the other one while it has that, and gives back both at the end.
+                script.futex(waits - 1, at + 10, waits, address, true);
+                script.switch(waits - 1, at + 10, waits, "S", 0);
+                script.futex(holds - 1, at + 20, holds, address, false);
+                script.waking(holds - 1, at + 20, holds, waits);
+                script.switch(waits - 1, at + 20, 0, "R", waits);
+                at += 20;
+            }
+            script.futex(waits - 1, at + 5, waits, ADDRESS, false);
+            script.futex(waits - 1, at + 6, waits, 2 * ADDRESS, false);
+            at += 10;
+        }
+    }
+    script.switch(0, at, 1, "X", 0).switch(1, at, 2, "X", 0);
+    let recording = script.explained();
+    assert!(recording.workload.locks.is_empty());
+    assert_eq!(recording.workload.signals, 40);
+    execute(&recording.workload).expect("no task waits for ever");
+}
