@@ -152,6 +152,7 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 	union wl_where now = {.place = WL_PLACE_RUNNING, .cpu = cpu};
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_reads reads; /* dropped, because the host missed the enqueue */
+	u64 clock;
 
 	if (t->place == WL_PLACE_RUNNING && t->cpu == (s32)cpu)
 		return;
@@ -160,11 +161,15 @@ WL_INLINE void wl_exact_running(struct wl_policy *p, struct wl_task *t, u32 cpu,
 		__builtin_memset(&reads, 0, sizeof(reads));
 		wl_exact_wake(p, t, cpu, now_ns, &reads);
 	}
+	clock = wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
+	/* It runs although it is ahead: groups_exact_lag.h, `overdue`. */
+	if (t->place == WL_PLACE_QUEUED && wl_is_overdue(p, t, now_ns) &&
+	    (s64)(t->entity.vtime - clock) > 0)
+		t->entity.vtime = clock;
 	wl_exact_recount(p, t->group, wl_place_running(p, t, cpu), now, now_ns);
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
-	t->entity.lag =
-		t->entity.vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
+	t->entity.lag = t->entity.vtime - clock;
 	wl_write_once(c->exact.curr_slot, t->group);
 	wl_write_once(c->queue.curr_weight, t->weight);
 	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
@@ -463,10 +468,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		may = wl_exact_is_worth_a_pull(p, &pair, in->cpu);
 	}
 	if (may && wl_place_moved(p, t, from, in->cpu)) {
-		union wl_where was = {.place = WL_PLACE_QUEUED, .cpu = from};
-		union wl_where now = {.place = WL_PLACE_QUEUED, .cpu = in->cpu};
-
-		wl_exact_recount(p, t->group, was, now, 0);
+		wl_exact_pulled(p, t->group, from, in->cpu);
 		d->max_tasks = 0;
 		t->slice_ns = p->params.tick_ns;
 		out->move = 1;

@@ -11,6 +11,15 @@
  *		others keep what it cannot use.
  *   asleep	The distance is kept, at most WL_EXACT_LAG_TICKS of its CPU time plus
  *		WL_EXACT_LAG_ROUNDS ticks of its parent's clock, and it wakes at that distance.
+ *   nearer	A clock is an average of those that were picked, so it goes forth and back: it moves
+ *		on a quarter of the way to an overdue task that is far ahead, and back to the tasks
+ *		behind. In both cases, something ahead of a clock that comes nearer from behind is
+ *		not pushed on: its v grows no more than if it ran all the time, until the clock has
+ *		reached it. And the v of something behind does not fall when the clock comes nearer
+ *		from ahead. Otherwise each swing of the clock would add to somebody's distance,
+ *		which would make the next swing wider
+ *   overdue	A task that runs because it has waited for too long (wait.h) is forgiven its lead:
+ *		its v is the clock's, which it does not move. The clocks of groups move
  * So a lag is neither lost nor gained by sleeping, or by running alone for a while. If a group is
  * in several LLCs, one of them, its home, does this. Counts of other LLCs are up to a tick old
  * there, except that a task that was pulled away is counted at once; otherwise its group would look
@@ -21,10 +30,20 @@
  * B has the other three CPUs. When two more tasks of A wake, A's distance is what it was, 0, and
  * not what A could not use; from then on both have 2 CPUs.
  *
+ * Bound: no task's v is below the smallest v at which any began, and none exceeds the largest by
+ * more than the time since then at 1024 / the smallest weight, whatever its tasks do: v's grow by
+ * CPU time received, and all else moves them towards a clock, which is between them, or no further
+ * than CPU time would have. Of groups on several LLCs this holds only as far as their sums are new.
+ *
+ * Example of a swing: A's v is 4 s beyond the clock, and A is picked because it is overdue. If the
+ * clock moved on by 1 s and A, as saturated, were held at 4 s, A would be at 5 s as soon as the
+ * others, which are behind, had moved the clock back: 1.25 times as far, once a second.
+ *
  * Cost: an event of a task writes a line per level, and needs no division beyond those of its
  * charge. It fails where the clock's rate changes faster than WL_EXACT_RATE_US: a group that has
  * about as many tasks as its shares are worth CPUs is then wrongly held, or not held, for up to
- * that time.
+ * that time. And a group that is saturated or asleep while the clock advances faster than it could
+ * run loses its lead, which is at most some ticks unless CPUs stood still.
  */
 #ifndef WL_GROUPS_EXACT_LAG_H
 #define WL_GROUPS_EXACT_LAG_H
@@ -33,16 +52,18 @@
 
 #define WL_EXACT_LAG_TICKS  8
 #define WL_EXACT_LAG_ROUNDS 64
+#define WL_EXACT_SLEEP_NS   (1ULL << 40) /* counts of a group's sleep, so that no v overflows */
 
 /* ------------------------------------------------------------------ charging */
 
 /*
  * Holds the v of a saturated task or group at `mark`, its distance from the clock so far. If the
  * group is `content`, it does not fall behind; if no task waits for its CPUs (`spare`), it does not
- * get ahead either. Returns the correction of v. If neither is the case, returns 0 and sets `mark`
- * to the distance.
+ * get ahead either. Returns the correction of v, by which it grew by `gained` since the last time.
+ * If neither is the case, returns 0 and sets `mark` to the distance.
  */
-WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 content, u32 spare)
+WL_INLINE u64 wl_exact_hold(u64 v, u64 gained, const struct wl_clock *clock, u64 *mark, u32 content,
+			    u32 spare)
 {
 	u64 distance = v - wl_read_once(clock->v), behind = wl_get(*mark) - distance;
 
@@ -50,6 +71,12 @@ WL_INLINE u64 wl_exact_hold(u64 v, const struct wl_clock *clock, u64 *mark, u32 
 		*mark = distance;
 		return 0;
 	}
+	/* Nothing is pushed by a clock that came nearer. */
+	if ((s64)wl_get(*mark) > 0 && (s64)behind > 0)
+		*mark = (s64)distance > 0 ? distance : 0;
+	else if (spare && (s64)wl_get(*mark) < 0 && (s64)(behind + gained) < 0)
+		*mark = (s64)(distance - gained) < 0 ? distance - gained : 0;
+	behind = wl_get(*mark) - distance;
 	return spare || (s64)behind > 0 ? behind : 0;
 }
 
@@ -104,7 +131,7 @@ WL_INLINE void wl_exact_advance_group(struct wl_policy *p, const struct wl_exact
 	struct wl_group_cpu *gl = at->gl, *home;
 	struct wl_clock *clock = at->clock;
 	s64 time_ns;
-	u64 gone;
+	u64 gained = 0;
 	u32 running, runnable, waits;
 
 	/*
@@ -115,9 +142,10 @@ WL_INLINE void wl_exact_advance_group(struct wl_policy *p, const struct wl_exact
 	time_ns = now_ns - wl_atomic_xchg(&gl->exact_others.advanced_ns, now_ns);
 	running = wl_read_once(gl->exact.running);
 	if (running && time_ns) {
-		gone = wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
-				     wl_get(g->shares));
-		wl_atomic_add(&gl->exact.part, time_ns < 0 ? -gone : gone);
+		gained = wl_exact_v_of((time_ns < 0 ? -(u64)time_ns : (u64)time_ns) * running,
+				       wl_get(g->shares));
+		gained = time_ns < 0 ? -gained : gained;
+		wl_atomic_add(&gl->exact.part, gained);
 	}
 	if (wl_get(g->exact.home) != at->llc) {
 		home = wl_group_cpu_at(p, at->slot, wl_get(g->exact.home));
@@ -133,7 +161,7 @@ WL_INLINE void wl_exact_advance_group(struct wl_policy *p, const struct wl_exact
 		wl_exact_is_slower(runnable, wl_get(g->shares), wl_get(clock->rate));
 	waits = runnable != running || !running;
 	if (wl_get(g->exact.home) == at->llc) {
-		u64 held = wl_exact_hold(wl_exact_v(gl), clock, &gl->exact.mark,
+		u64 held = wl_exact_hold(wl_exact_v(gl), gained, clock, &gl->exact.mark,
 					 !waits && wl_exact_is_slower(running, wl_get(g->shares),
 								      wl_get(clock->rate)),
 					 !waits && spare);
@@ -299,6 +327,18 @@ WL_FN int wl_exact_moved(struct wl_policy *p WL_ARG, u32 slot, u64 was_both, u64
 }
 
 /*
+ * A task of this group that waited on `from` was pulled to `to`, where it waits: the same as
+ * wl_exact_moved() without its frame, because a pull has less stack than other callers.
+ */
+WL_INLINE void wl_exact_pulled(struct wl_policy *p, u32 slot, u32 from, u32 to)
+{
+	wl_exact_pass(p, slot, from, 0, (union wl_exact_change){.waiting = -1}.all);
+	wl_exact_pass(p, slot, to, 0, (union wl_exact_change){.waiting = 1}.all);
+	if (wl_llc_first(p, from) != wl_llc_first(p, to))
+		wl_exact_went(p, slot, from);
+}
+
+/*
  * A task of this group was counted at `was`, and is now at `now`. Before that is counted, the v's
  * of its groups are brought up to now_ns, if that is not 0.
  */
@@ -324,7 +364,7 @@ WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, union wl_where wa
 WL_FN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	u32 cpu = t->cpu, llc = wl_llc_first(p, cpu);
-	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
+	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0, gained;
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_clock *clock;
 	u32 content, spare;
@@ -337,9 +377,10 @@ WL_FN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_
 	t->sum_exec_ns += delta_ns;
 	t->slice_used_ns += delta_ns;
 	t->run_start_ns = now_ns;
-	t->entity.vtime += wl_exact_v_of(delta_ns, t->weight);
-	t->entity.vtime +=
-		wl_exact_hold(t->entity.vtime, clock, (u64 *)&t->entity.lag, content, spare);
+	gained = wl_exact_v_of(delta_ns, t->weight);
+	t->entity.vtime += gained;
+	t->entity.vtime += wl_exact_hold(t->entity.vtime, gained, clock, (u64 *)&t->entity.lag,
+					 content, spare);
 	wl_write_once(c->queue.curr_vtime, t->entity.vtime);
 	wl_write_once(c->queue.curr_start_ns, now_ns);
 	wl_wrote_cpu(p, cpu);
@@ -400,6 +441,21 @@ WL_INLINE u64 wl_exact_clamp(struct wl_policy *p, const struct wl_clock *clock, 
 	return (s64)distance < -(s64)most ? -most : distance;
 }
 
+/*
+ * Returns the distance from the clock with which something wakes that slept with this distance and
+ * v_was. Its v would be `gained` more if it had run all the time. See `nearer` above.
+ */
+WL_INLINE u64 wl_exact_awake(const struct wl_clock *clock, u64 distance, u64 v_was, u64 gained)
+{
+	u64 least = v_was - wl_get(clock->v), most = least + gained;
+
+	if ((s64)distance > 0 && (s64)(distance - most) > 0)
+		return (s64)most > 0 ? most : 0;
+	if ((s64)distance < 0 && (s64)(distance - least) < 0)
+		return (s64)least < 0 ? least : 0;
+	return distance;
+}
+
 /* t is no longer runnable: its distance from its parent's clock is kept, as that of its groups. */
 WL_INLINE void wl_exact_sleep(struct wl_policy *p, struct wl_task *t, u32 cpu)
 {
@@ -419,7 +475,7 @@ WL_FN u32 wl_exact_wake_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64
 	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, llc), *home;
 	struct wl_group *g;
 	struct wl_clock *clock;
-	u64 mark;
+	u64 mark, slept_ns;
 
 	if (!gl || wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running))
 		return 0;
@@ -439,6 +495,11 @@ WL_FN u32 wl_exact_wake_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64
 		home = wl_group_cpu_at(p, slot, wl_get(g->exact.home));
 		mark = wl_exact_clamp(p, clock, home ? wl_get(home->exact.mark) : 0,
 				      wl_get(g->shares));
+		slept_ns = now_ns - wl_read_once(gl->exact_others.advanced_ns);
+		if (slept_ns > WL_EXACT_SLEEP_NS)
+			slept_ns = (s64)slept_ns < 0 ? 0 : WL_EXACT_SLEEP_NS;
+		mark = wl_exact_awake(clock, mark, wl_exact_v(gl),
+				      wl_exact_v_of(slept_ns, wl_get(g->shares)) * p->topo.nr_cpus);
 		wl_atomic_add(&gl->exact.part, wl_get(clock->v) + mark - wl_exact_v(gl));
 		g->exact.home = llc;
 		gl->exact.mark = wl_exact_v(gl) - wl_get(clock->v);
@@ -448,26 +509,49 @@ WL_FN u32 wl_exact_wake_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64
 	return slept ? wl_get(g->parent) : 0;
 }
 
-/*
- * t becomes runnable on cpu: it and the groups that wake with it get the distances from the clocks
- * that they had when they went to sleep.
- */
-WL_FN int wl_exact_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,
-			struct wl_reads *reads WL_ARG)
+/* t becomes runnable on cpu, and gets the distance from its clock with which it went to sleep. */
+WL_FN int wl_exact_wake_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
+			     u64 now_ns)
 {
-	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
-	struct wl_clock *clock = wl_exact_clock(p, at, llc);
+	u64 slept_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
+	struct wl_clock *clock = wl_exact_clock(p, t->group, wl_llc_first(p, cpu));
 
 	if (t->flags & WL_TASK_NEW)
 		t->entity.lag = 0;
 	t->flags &= ~WL_TASK_NEW;
-	t->entity.vtime = wl_get(clock->v) + wl_exact_clamp(p, clock, t->entity.lag, t->weight);
+	t->entity.vtime = wl_get(clock->v) +
+			  wl_exact_awake(clock, wl_exact_clamp(p, clock, t->entity.lag, t->weight),
+					 t->entity.vtime, wl_exact_v_of(slept_ns, t->weight));
+	/* No time counts twice, however often the task sleeps while it waits. */
+	t->run_start_ns = now_ns;
+	return 0;
+}
+
+/* A task of this group becomes runnable on cpu: so do the groups that slept. */
+WL_FN int wl_exact_wake_groups(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns,
+			       struct wl_reads *reads WL_ARG)
+{
+	u32 at = slot, i;
+
 	wl_for_depth (i) {
 		if (!at)
 			break;
 		at = wl_exact_wake_group(p, at, cpu, now_ns, reads);
 	}
 	return 0;
+}
+
+/*
+ * t becomes runnable on cpu: it and the groups that wake with it get the distances from the clocks
+ * that they had when they went to sleep. One function after the other, because a log's program has
+ * no stack for both frames at once.
+ */
+WL_INLINE void wl_exact_wake(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,
+			     struct wl_reads *reads)
+{
+	wl_exact_wake_task(p, t, cpu, now_ns);
+	if (t->group)
+		wl_exact_wake_groups(p, t->group, cpu, now_ns, reads);
 }
 
 #endif /* WL_GROUPS_EXACT_LAG_H */

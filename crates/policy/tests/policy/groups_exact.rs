@@ -75,7 +75,7 @@ fn a_queue_of_one_group_has_the_order_of_its_tasks() {
         let mut task = host.task(1024);
         host.policy.task_group(&mut task, slot, 0);
         task.flags = 0;
-        (task.entity.lag, task.entity.vtime) = (vtime as i64, 0);
+        (task.entity.lag, task.entity.vtime) = (vtime as i64, START + vtime);
         (host.policy.enqueue(&mut task, 0, EnqueueWhy::Wakeup, 0).key, task)
     };
     let (second_key, mut second) = enqueue(&mut host, 1, MS);

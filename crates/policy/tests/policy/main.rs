@@ -24,6 +24,7 @@ mod cluster;
 mod events;
 mod group;
 mod groups_exact;
+mod groups_exact_clock;
 mod groups_load;
 mod groups_queues;
 mod groups_shares;
