@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Mutexes, from calls of futex(2): who holds which one, from where to where.
 //!
-//! A mutex of three values (U. Drepper, Futexes Are Tricky, 2011; glibc, Rust, Go) asks the kernel only if two tasks want
-//! it at once. A task that finds it held marks it with 2 and sleeps; a task that gives back a marked one wakes a sleeper,
-//! which tries again and may find it taken once more. With one signal for each recorded wait, a replay has the waits of
-//! the recording, whoever holds what: on fewer CPUs, where a holder loses its CPU, waits are missing, and on more they
-//! are too many. So a mutex becomes a lock, and the recorded waits and their signals go.
+//! A mutex of three values (U. Drepper, Futexes Are Tricky, 2011; glibc, Rust, Go) asks the kernel only if two tasks
+//! want it at once. A task that finds it held marks it with 2 and sleeps; a task that gives back a marked one wakes a
+//! sleeper, which tries again and may find it taken once more. With one signal for each recorded wait, a replay has
+//! the waits of the recording, whatever task holds what: on fewer CPUs, where a holder loses its CPU, waits are
+//! missing, and on more they are too many. So a mutex becomes a lock, and the recorded waits and their signals go.
 //!
 //! What is seen is the wait of a task that found the mutex held, and the wake-up by a task that gave it back marked.
 //! - A task holds it from its first wait to its next wake-up call: what it takes marked, it gives back marked.
-//! - A task that makes a wake-up call without having waited took the mutex at once, and another one came later. It took
-//!   it, as work goes, as long before as tasks that waited for it usually held it, counted from their last wait; but not
-//!   before its own last call and the end of its own last wait, not before another task gave it back, and not after the
-//!   first other one waited.
+//! - A task that makes a wake-up call without having waited took the mutex at once, and another one came later. It
+//!   took it, as work goes, as long before as tasks that waited for it usually held it, counted from their last wait;
+//!   but not before its last call and the end of its last wait, not before another task gave it back, and not after
+//!   the first other one waited.
 //! - A task that neither waited nor woke leaves no trace. Where a task yields once in most of its holds, each of its
-//!   other yields is inside a hold, too, of the mutex that it held nearest to that. Where a task often takes a mutex after
-//!   the same work, it takes it at each multiple of that work, and holds it as long as where it waited for it.
+//!   other yields is inside a hold, too, of the mutex that it held nearest to that. Where a task often takes a mutex
+//!   after the same work, it takes it at each multiple of that work, and holds it as long as where it waited for it.
 //!
-//! Worked example: A calls wake at 100 (of its work and of the time), B waits at 90, is woken, runs from 102, and calls
-//! wake at 110. B held the mutex from 90 to 110, which is 8 after its wait ended; so A took it at 92, but B waited at 90
-//! already: A took it at 90, just before.
+//! Worked example: A calls wake at 100 (of its work and of the time), B waits at 90, is woken, runs from 102, and
+//! calls wake at 110. B held the mutex from 90 to 110, which is 8 after its wait ended; so A took it at 92, but B
+//! waited at 90 already: A took it at 90, just before.
 //!
 //! No deadlock. A hold ends before its task waits for another one, whatever the events say: a holder waits for locks
 //! alone. And the locks have an order: mutexes that tasks take in a circle, one inside another, keep their signals.
 //!
-//! It fails where a mutex is rarely contended in the recording: on one CPU that is only where a holder loses it, so that
-//! a recording of one CPU does not tell how tasks wait for each other on two. It fails for locks of other values (musl,
-//! Python's interpreter), and where waits end by a time limit.
+//! It fails where a mutex is rarely contended in the recording: on one CPU that is only where a holder loses it, so
+//! that a recording of one CPU does not tell how tasks wait for each other on two. It fails for locks of other values
+//! (musl, Python's interpreter), and where waits end by a time limit.
 //!
 //! Cost: time in proportion to the calls times the logarithm of a task's steps.
 

@@ -28,8 +28,8 @@ impl Script {
     }
 }
 
-/// ROUNDS times in 130 ns: t1 on CPU 0 gives back the mutex at 100. t2 on CPU 1 waited for it since 90, runs from 102 on,
-/// and gives it back at 110; then it is woken, 10 before the next round, for something else.
+/// ROUNDS times in 130 ns: t1 on CPU 0 gives back the mutex at 100. t2 on CPU 1 waited for it since 90, runs from 102
+/// on, and gives it back at 110, if it does.
 fn contended(rounds: u64, gives_back: bool) -> Recording {
     let mut script = Script::default();
     script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
@@ -84,8 +84,9 @@ fn a_few_waits_show_no_mutex() {
     assert!(contended(7, true).workload.locks.is_empty());
 }
 
-/// t1 and t2 take turns; each holds the mutex, and t1 yields before it gives it back. In the fifth round t1 yields twice
-/// more, and nobody waited for it then. t2 works for twice its usual time then, so that it takes the mutex once more.
+/// t1 and t2 take turns; each holds the mutex, and t1 yields before it gives it back. In the fifth round t1 yields
+/// twice more, and nobody waited for it then. t2 works for twice its usual time then, so that it takes the mutex once
+/// more.
 #[test]
 fn a_task_that_yields_in_its_holds_yields_in_others() {
     let mut script = Script::default();
