@@ -186,7 +186,7 @@ fn usual_units(holds: &[Vec<Hold>]) -> BTreeMap<Futex, u64> {
         let Some(waited_units) = hold.waited_units else { continue };
         lengths.entry(hold.futex).or_default().push(hold.to.1.saturating_sub(waited_units));
     }
-    lengths.into_iter().filter_map(|(futex, all)| Some((futex, quantile(all.into_iter(), 50)?))).collect()
+    lengths.into_iter().filter_map(|(futex, all)| Some((futex, quantile(all, 50)?))).collect()
 }
 
 /// Finds where the holds began whose task did not wait.
