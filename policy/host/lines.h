@@ -32,7 +32,8 @@
  * writer's domains as bitmaps of CPUs.
  *
  * The host also keeps a bit for each CPU that looks idle to the policy, for walk.h. What the policy
- * looks at is in the CPU's line, so the bit follows each write of that line.
+ * looks at is in the CPU's line, so the bit follows each write of that line. And it keeps the place
+ * of each CPU as one number, because an event asks for three distances: wl_lines_distance().
  *
  * This follows the simulated machine and decides nothing: the policy never sees it.
  */
@@ -45,6 +46,14 @@
 /* defined in access.h, which comes after this file */
 WL_FN int wl_distance_of(struct wl_policy *p WL_ARG, u32 a, u32 b);
 
+/* Where the parts of a CPU's place begin: its number, core, cluster and LLC. Bit 0 is not used. */
+#define WL_PLACE_CPU	 1
+#define WL_PLACE_CORE	 16
+#define WL_PLACE_CLUSTER 32
+#define WL_PLACE_LLC	 48
+#define WL_PLACE_FAR	 0xff
+_Static_assert(WL_MAX_CPUS <= 1 << (WL_PLACE_CORE - WL_PLACE_CPU), "a CPU's number fits");
+
 struct wl_lines {
 	struct wl_seen seen;
 	u64 price_ps[2][WL_NR_DIST]; /* of a hit and of a miss, by distance */
@@ -56,6 +65,9 @@ struct wl_lines {
 	u64 *used;    /* a word per line */
 	u64 *rows;    /* `words` rows */
 	u64 nr_lines; /* words in a row */
+	u64 *places;  /* for each CPU, where it is */
+	u8 near[64];  /* distances by the highest bit in which places differ, or WL_PLACE_FAR */
+	u16 *run_end; /* for each CPU, the first one after it that is not of its LLC */
 	u64 *idle;    /* a bit per CPU that looks idle */
 	u64 *domains; /* `words` words per domain: the CPUs in it, of all levels from the LLC's up */
 	u32 domains_at[WL_MAX_LEVELS]; /* the number of the first domain of each of these levels */
@@ -83,7 +95,9 @@ WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_grou
 	u64 group_cpus = groups + nr_groups * sizeof(struct wl_group);
 	u64 used = group_cpus + pairs * sizeof(struct wl_group_cpu);
 	u64 rows = used + lines * sizeof(u64);
-	u64 idle = rows + lines * words * sizeof(u64);
+	u64 places = rows + lines * words * sizeof(u64);
+	u64 run_end = places + nr_cpus * sizeof(u64);
+	u64 idle = run_end + words * 64 * sizeof(u16);
 	u64 domains = idle + words * sizeof(u64);
 
 	if (at) {
@@ -93,6 +107,8 @@ WL_INLINE u64 wl_instance_place(struct wl_instance *at, u64 nr_cpus, u64 nr_grou
 		at->lines.rows = (u64 *)((u8 *)at + rows);
 		at->lines.row = at->lines.rows;
 		at->lines.nr_lines = lines;
+		at->lines.places = (u64 *)((u8 *)at + places);
+		at->lines.run_end = (u16 *)((u8 *)at + run_end);
 		at->lines.idle = (u64 *)((u8 *)at + idle);
 		at->lines.domains = (u64 *)((u8 *)at + domains);
 		at->lines.words = words;
@@ -157,6 +173,21 @@ WL_INLINE const u64 *wl_lines_domain(struct wl_policy *p, u32 level, u32 cpu)
 	return &l->domains[dom * l->words];
 }
 
+static __attribute__((noinline)) u32 wl_lines_distance_far(struct wl_policy *p, u32 a, u32 b)
+{
+	return wl_distance_of(p, a, b);
+}
+
+/* As wl_distance_of(). Domains are nested, so the outermost one in which they differ decides. */
+WL_INLINE u32 wl_lines_distance(struct wl_policy *p, u32 a, u32 b)
+{
+	struct wl_lines *l = wl_lines_of(p);
+	u64 differ = l->places[a & (WL_MAX_CPUS - 1)] ^ l->places[b & (WL_MAX_CPUS - 1)];
+	u32 near = l->near[63 - __builtin_clzll(differ | 1)];
+
+	return near == WL_PLACE_FAR ? wl_lines_distance_far(p, a, b) : near;
+}
+
 /*
  * Returns the distance of the farthest holder inside the LLC of the CPU that executes, which is not
  * in the set itself; WL_DIST_CPU if there is none.
@@ -170,7 +201,7 @@ WL_INLINE u32 wl_lines_farthest_near(struct wl_policy *p, const u64 *set, u64 us
 	for (; used; used &= used - 1) {
 		word = __builtin_ctzll(used);
 		for (others = set[word * l->nr_lines]; others; others &= others - 1) {
-			dist = wl_distance_of(p, l->cpu, word * 64 + __builtin_ctzll(others));
+			dist = wl_lines_distance(p, l->cpu, word * 64 + __builtin_ctzll(others));
 			from = dist > from ? dist : from;
 			if (from == WL_DIST_LLC)
 				return from;
@@ -192,7 +223,7 @@ WL_INLINE u32 wl_lines_farthest(struct wl_policy *p, const u64 *set, u64 used)
 		word = __builtin_ctzll(used);
 		rest = set[word * l->nr_lines];
 		if (rest && !(rest & (rest - 1)))
-			return wl_distance_of(p, l->cpu, word * 64 + __builtin_ctzll(rest));
+			return wl_lines_distance(p, l->cpu, word * 64 + __builtin_ctzll(rest));
 	}
 	for (; level < nr_levels; level++) {
 		domain = wl_lines_domain(p, level, l->cpu);
@@ -307,6 +338,36 @@ WL_INLINE void wl_lines_step(struct wl_lines *l, u32 step)
 		began->reads += seen->hits.at[dist] + seen->misses.at[dist];
 }
 
+/* Notes where each CPU is. One that is in no cluster counts as in a cluster of only its core. */
+WL_INLINE void wl_lines_init_places(struct wl_policy *p)
+{
+	const struct wl_level *llc = &p->topo.level[p->topo.llc_level],
+			      *smt = &p->topo.level[p->topo.smt_level];
+	struct wl_lines *l = wl_lines_of(p);
+	u32 cpu = p->topo.nr_cpus, next, bit;
+	u64 core, cluster;
+
+	for (bit = 0; bit < 64; bit++)
+		l->near[bit] = bit < WL_PLACE_CPU	? WL_DIST_CPU
+			       : bit < WL_PLACE_CORE	? smt->kind
+			       : bit < WL_PLACE_CLUSTER ? WL_DIST_CLS
+			       : bit < WL_PLACE_LLC	? llc->kind
+							: WL_PLACE_FAR;
+	while (cpu-- > 0) {
+		next = cpu + 1;
+		l->run_end[cpu] = next < p->topo.nr_cpus && llc->dom_of[next] == llc->dom_of[cpu]
+					  ? l->run_end[next]
+					  : next;
+		core = smt->dom_of[cpu];
+		cluster = p->topo.cluster_of[cpu];
+		if (cluster >= WL_MAX_CPUS)
+			cluster = WL_MAX_CPUS + core;
+		l->places[cpu] = (u64)llc->dom_of[cpu] << WL_PLACE_LLC |
+				 cluster << WL_PLACE_CLUSTER | core << WL_PLACE_CORE |
+				 cpu << WL_PLACE_CPU;
+	}
+}
+
 /* Before any event: every CPU looks idle. Notes which CPUs each domain has. */
 WL_INLINE void wl_lines_init(struct wl_policy *p)
 {
@@ -321,8 +382,10 @@ WL_INLINE void wl_lines_init(struct wl_policy *p)
 	}
 	for (cpu = 0; cpu < nr_cpus; cpu++)
 		wl_lines_looks(p, cpu);
+	wl_lines_init_places(p);
 }
 
+#define wl_distance_at_once(p, a, b)  wl_lines_distance((p), (a), (b))
 #define wl_line_read(p, line, dist)   wl_lines_read(wl_lines_of(p), (line), (dist))
 #define wl_line_locked(p, line, dist) wl_lines_locked((p), (line), (dist))
 #define wl_line_written(p, line)      wl_lines_written((p), (line))

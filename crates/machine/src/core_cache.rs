@@ -14,7 +14,7 @@
 //! Cost: a walk over the sets used since. Only the sets that fill the caches are kept. The model leaves out which lines
 //! of a set are used, how ways collide, and what else goes through the caches (messages, the kernel).
 
-/// The working sets in a core's caches, the most recently used one last.
+/// The working sets in a core's caches, the most recently used one first.
 #[derive(Clone, Debug, Default)]
 pub struct CoreCache {
     sets: Vec<(u32, u64)>,
@@ -30,33 +30,33 @@ impl CoreCache {
             return 0;
         }
         // Most often a task leaves that was the last to come.
-        if let Some((last, used_bytes)) = self.sets.last_mut()
-            && *last == owner
+        if let Some((first, used_bytes)) = self.sets.first_mut()
+            && *first == owner
         {
             *used_bytes = bytes;
             return 0;
         }
         let mut others_bytes = 0u64;
-        let mut at = self.sets.len();
-        while at > 0 {
-            let (other, used_bytes) = self.sets[at - 1];
-            at -= 1;
+        // Each set that was used since the owner's moves by one place; nearly always there is one.
+        let mut moving = (owner, bytes);
+        let mut kept = self.sets.len();
+        for at in 0..self.sets.len() {
+            let (other, used_bytes) = std::mem::replace(&mut self.sets[at], moving);
+            moving = (other, used_bytes);
             if other == owner {
-                // The sets used since come before it; nearly always there is one.
-                for later in at + 1..self.sets.len() {
-                    self.sets.swap(later - 1, later);
-                }
-                self.sets.pop();
                 break;
             }
             others_bytes += used_bytes;
             if others_bytes >= capacity_bytes {
                 // Older sets are evicted.
-                self.sets.drain(..at);
+                kept = at + 1;
                 break;
             }
         }
-        self.sets.push((owner, bytes));
+        if moving.0 != owner || kept == 0 {
+            self.sets.truncate(kept);
+            self.sets.push(moving);
+        }
         (others_bytes + bytes).saturating_sub(capacity_bytes).min(bytes)
     }
 }

@@ -46,8 +46,8 @@ pub(crate) struct Engine<'a, O: Observer + ?Sized> {
     pub(crate) last_task: u32,
     limit_events: u64,
     events_left: u64,
+    /// Segments without length and operations since time went on.
     steps: u64,
-    steps_since_ns: u64,
     /// When a CPU that goes idle looks for tasks that wait for each other.
     look_ns: u64,
 }
@@ -82,7 +82,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             limit_events: scenario.limit_events,
             events_left: scenario.limit_events.saturating_add(1),
             steps: 0,
-            steps_since_ns: 0,
             look_ns: if workload.channels.iter().any(|channel| channel.elastic) { 0 } else { u64::MAX },
         })
     }
@@ -103,6 +102,10 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
         };
         loop {
             match self.hardware.queue.next() {
+                // Nearly always.
+                Some((time_ns, event @ Event::SegmentEnd(_))) if time_ns <= stop_ns => {
+                    self.take_event(time_ns, event);
+                }
                 Some((time_ns, _)) if time_ns > stop_ns => {
                     self.hardware.now_ns = stop_ns;
                     return Ok(stopped);
@@ -166,22 +169,32 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     #[inline(always)]
     fn take_event(&mut self, time_ns: u64, event: Event) {
         if time_ns > self.hardware.now_ns {
-            self.steps_since_ns = self.steps;
+            self.steps = 0;
         }
         self.hardware.now_ns = time_ns;
         self.ledger.checker.clock(time_ns);
-        match event {
-            Event::SegmentEnd(cpu) => {
-                let doing = self.hardware.settle_at_end(cpu, &mut self.ledger.checker);
-                self.finish_doing(cpu, doing);
-                // Nearly always a segment with a length follows: go() in place.
-                let c = &self.hardware.cpus[cpu as usize];
-                if c.doing != Doing::Idle && c.remaining > 0 {
-                    self.arm(cpu);
-                } else {
-                    self.go(cpu);
-                }
+        // Nine events of ten are the end of a segment.
+        if let Event::SegmentEnd(cpu) = event {
+            let doing = self.hardware.settle_at_end(cpu, &mut self.ledger.checker);
+            self.finish_doing(cpu, doing);
+            // Nearly always a segment with a length follows: go() in place.
+            let c = &self.hardware.cpus[cpu as usize];
+            if c.doing != Doing::Idle && c.remaining > 0 {
+                self.arm(cpu);
+            } else {
+                self.go(cpu);
             }
+        } else {
+            self.take_rarer_event(time_ns, event);
+        }
+        let host = &self.kernel.host;
+        self.ledger.checker.event_over(|cpu| host.idle_mask(cpu));
+    }
+
+    #[inline(never)]
+    fn take_rarer_event(&mut self, time_ns: u64, event: Event) {
+        match event {
+            Event::SegmentEnd(_) => unreachable!("take_event() takes these"),
             Event::Ipi(cpu) => {
                 self.ledger.checker.kick_arrived(cpu);
                 self.kernel.cpus[cpu as usize].ipi_pending = true;
@@ -205,8 +218,6 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Event::PolicyTimer => self.raise_policy_timer(),
             Event::QuotaTimer => self.raise_quota_timer(),
         }
-        let host = &self.kernel.host;
-        self.ledger.checker.event_over(|cpu| host.idle_mask(cpu));
     }
 
     /// Accounts the CPU's time up to now.
@@ -356,10 +367,10 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
     /// Counts a step. Returns false, and fails the run, if there were too many at one instant.
     pub(crate) fn take_step(&mut self) -> bool {
         self.steps += 1;
-        if self.steps - self.steps_since_ns <= STEPS_WITHOUT_TIME_MAX {
+        if self.steps <= STEPS_WITHOUT_TIME_MAX {
             return true;
         }
-        let steps = self.steps - self.steps_since_ns;
+        let steps = self.steps;
         let (at_ns, task) = (self.hardware.now_ns, self.last_task);
         self.failure.get_or_insert(SimError::NoProgress { steps, at_ns, task });
         false
