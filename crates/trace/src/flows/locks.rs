@@ -24,6 +24,10 @@
 //! No deadlock. A hold ends before its task waits for another one, whatever the events say: a holder waits for locks
 //! alone. And the locks have an order: mutexes that tasks take in a circle, one inside another, keep their signals.
 //!
+//! Where tasks wait for other things most of the time, their mutexes keep their signals, too. Python's threads wait for
+//! queues and for the interpreter's lock, which has a mutex inside: with that one as a lock, replays of truth/threads.sh
+//! on one CPU had 72 % too few wake-ups, and 21 % with signals.
+//!
 //! It fails where a mutex is rarely contended in the recording: on one CPU that is only where a holder loses it, so
 //! that a recording of one CPU does not tell how tasks wait for each other on two. It fails for locks of other values
 //! (musl, Python's interpreter), and where waits end by a time limit.
@@ -86,6 +90,7 @@ pub(super) fn take_locks(
     }
     let waits = waits_for_mutexes(&of_task, wakeups);
     let mut mutexes = mutexes(&of_task, &waits);
+    leave_lesser(&mut mutexes, &waits, wakeups, tasks.len());
     while !mutexes.is_empty() {
         let explained: BTreeSet<u32> =
             waits.iter().filter(|(_, futex)| mutexes.contains(futex)).map(|(signal, _)| *signal).collect();
@@ -155,6 +160,29 @@ fn mutexes(of_task: &[Vec<Called>], waits: &[(u32, Futex)]) -> BTreeSet<Futex> {
         }
     }
     counts.into_iter().filter(|(_, (taken, given))| given * 2 >= *taken).map(|(futex, _)| futex).collect()
+}
+
+/// Leaves out mutexes whose tasks wait for other things most of the time. Signals alone keep the order of those waits,
+/// and a lock among them would break it: of two waits in a row, one would vanish without the other.
+fn leave_lesser(mutexes: &mut BTreeSet<Futex>, waits: &[(u32, Futex)], wakeups: &[Wakeup], nr_tasks: usize) {
+    let of_signal: FxHashMap<u32, Futex> =
+        waits.iter().copied().filter(|(_, futex)| mutexes.contains(futex)).collect();
+    // By task: its waits for mutexes, and all of its waits.
+    let mut counts = vec![(0_u64, 0_u64); nr_tasks];
+    let mut waiters: BTreeMap<Futex, BTreeSet<TaskIndex>> = BTreeMap::new();
+    for wakeup in wakeups {
+        let (for_mutexes, all) = &mut counts[wakeup.wakee as usize];
+        *all += 1;
+        if let Some(&futex) = of_signal.get(&wakeup.signal) {
+            *for_mutexes += 1;
+            waiters.entry(futex).or_default().insert(wakeup.wakee);
+        }
+    }
+    mutexes.retain(|futex| {
+        let of_waiters = waiters.get(futex).into_iter().flatten().map(|&task| counts[task as usize]);
+        let (for_mutexes, all) = of_waiters.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        for_mutexes * 2 >= all
+    });
 }
 
 /// Returns what the calls of one task tell. A hold that began without a wait has no length yet.

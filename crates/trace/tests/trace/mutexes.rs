@@ -79,6 +79,25 @@ fn what_is_never_given_back_is_no_mutex() {
     assert!(recording.workload.locks.is_empty());
 }
 
+/// As above, but t2 is woken by t1 twice more in each round, for something else.
+#[test]
+fn a_mutex_among_other_waits_keeps_its_signals() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
+    for round in 0..10 {
+        let at = |time_ns: u64| 130 * round + time_ns;
+        for other in [30, 60] {
+            script.switch(1, at(other), 2, "S", 0).waking(0, at(other + 5), 1, 2);
+            script.switch(1, at(other + 6), 0, "R", 2);
+        }
+        script.futex(1, at(90), 2, ADDRESS, true).switch(1, at(90), 2, "S", 0);
+        script.futex(0, at(100), 1, ADDRESS, false).waking(0, at(100), 1, 2);
+        script.switch(1, at(102), 0, "R", 2).futex(1, at(110), 2, ADDRESS, false);
+    }
+    script.switch(0, 1_300, 1, "X", 0).switch(1, 1_300, 2, "X", 0);
+    assert!(script.explained().workload.locks.is_empty());
+}
+
 #[test]
 fn a_few_waits_show_no_mutex() {
     assert!(contended(7, true).workload.locks.is_empty());
