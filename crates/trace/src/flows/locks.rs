@@ -24,9 +24,9 @@
 //! No deadlock. A hold ends before its task waits for another one, whatever the events say: a holder waits for locks
 //! alone. And the locks have an order: mutexes that tasks take in a circle, one inside another, keep their signals.
 //!
-//! Where tasks wait for other things most of the time, their mutexes keep their signals, too. Python's threads wait for
-//! queues and for the interpreter's lock, which has a mutex inside: with that one as a lock, replays of truth/threads.sh
-//! on one CPU had 72 % too few wake-ups, and 21 % with signals.
+//! Where tasks wait for other things most of the time, their mutexes keep their signals, too. Python's threads wait
+//! for queues and for the interpreter's lock, which has a mutex inside: with that one as a lock, replays of
+//! truth/threads.sh on one CPU had 72 % too few wake-ups, and 21 % with signals.
 //!
 //! It fails where a mutex is rarely contended in the recording: on one CPU that is only where a holder loses it, so
 //! that a recording of one CPU does not tell how tasks wait for each other on two. It fails for locks of other values
