@@ -96,13 +96,14 @@ pub(super) fn take_locks(
             waits.iter().filter(|(_, futex)| mutexes.contains(futex)).map(|(signal, _)| *signal).collect();
         let mut holds: Vec<Vec<Hold>> = of_task.iter().map(|calls| seen_holds(calls, &mutexes)).collect();
         let usual = usual_units(&holds);
-        begin_holds(&mut holds, tasks, &of_task, &explained, &usual);
-        for (task, holds) in tasks.iter().zip(&mut holds) {
+        let other_waits: Vec<Vec<Point>> = tasks.iter().map(|task| waits_of(task, &explained)).collect();
+        begin_holds(&mut holds, tasks, &of_task, &other_waits, &usual);
+        for ((task, holds), waits) in tasks.iter().zip(&mut holds).zip(&other_waits) {
             if !add_yields(task, holds) {
                 add_regular(task, holds, &usual);
             }
             drop_overlapping(holds);
-            end_before_waits(task, &explained, holds);
+            end_before_waits(waits, holds);
         }
         let in_circles = in_circles(&holds);
         if in_circles.is_empty() {
@@ -222,7 +223,7 @@ fn begin_holds(
     holds: &mut [Vec<Hold>],
     tasks: &[Tracked],
     of_task: &[Vec<Called>],
-    explained: &BTreeSet<u32>,
+    other_waits: &[Vec<Point>],
     usual: &BTreeMap<Futex, u64>,
 ) {
     let (mut given, mut wanted) = (Times::new(), Times::new());
@@ -236,12 +237,11 @@ fn begin_holds(
     }
     given.values_mut().chain(wanted.values_mut()).for_each(|list| list.sort_unstable());
     for (index, holds) in (0..).zip(holds) {
-        let task = &tasks[index as usize];
-        let ends = waits_of(task, explained);
+        let (task, waits) = (&tasks[index as usize], &other_waits[index as usize]);
         for hold in holds.iter_mut().filter(|hold| hold.waited_units.is_none()) {
             let until = hold.to.0;
             let called = last_before(&of_task[index as usize], until).map(|call| (call.position, call.units));
-            let awake = ends[..ends.partition_point(|&(position, _)| position < until)].last().copied();
+            let awake = waits[..waits.partition_point(|&(position, _)| position < until)].last().copied();
             let (mut after, mut earliest_units) = called.into_iter().chain(awake).max().unwrap_or_default();
             if let Some(position) = by_others(&given, hold.futex, index, after, until).next_back() {
                 after = position;
@@ -404,8 +404,7 @@ fn drop_overlapping(holds: &mut Vec<Hold>) {
 }
 
 /// Ends holds before the task waits for another one.
-fn end_before_waits(task: &Tracked, explained: &BTreeSet<u32>, holds: &mut [Hold]) {
-    let waits: Vec<Point> = waits_of(task, explained);
+fn end_before_waits(waits: &[Point], holds: &mut [Hold]) {
     for hold in holds {
         let next = waits.partition_point(|&(position, _)| position <= hold.from.0);
         if let Some(&(position, units)) = waits.get(next).filter(|&&(position, _)| position < hold.to.0) {
