@@ -41,7 +41,7 @@
 //! **A barrier.** Three tasks or more wait for each other, again and again, and the last one wakes the others
 //! (flows/barriers.rs).
 //!
-//! **A mutex**, where the recording has the calls of futex(2) (flows/locks.rs).
+//! **A mutex**, where the recording has the calls of futex(2) (flows/locks.rs, flows/unseen.rs).
 //!
 //! **Anything else** (other locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
 //!
@@ -55,6 +55,7 @@
 mod barriers;
 mod locks;
 mod requests;
+mod unseen;
 
 pub(crate) use locks::Called;
 

@@ -139,6 +139,33 @@ pub(crate) struct Unsure {
     pub(crate) gap_at: Option<Place>,
 }
 
+/// By how much a task's work moves, because it was switched in earlier or later than was assumed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Correction {
+    /// The event that showed it running. What it did before stays.
+    pub(crate) since: Position,
+    /// Its work before the switch-in.
+    base_units: u64,
+    more_units: u64,
+    less_units: u64,
+    /// The time assumed was a guess.
+    pub(crate) was_guessed: bool,
+}
+
+impl Correction {
+    /// Returns the corrected work.
+    fn moved(&self, units: u64) -> u64 {
+        (units + self.more_units).saturating_sub(self.less_units).max(self.base_units)
+    }
+
+    /// Corrects the work that the task had done at a position.
+    pub(crate) fn apply(&self, position: Position, units: &mut u64) {
+        if position >= self.since {
+            *units = self.moved(*units);
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Tracked {
     pub(crate) tid: u32,
@@ -297,29 +324,36 @@ impl Tracked {
     }
 
     /// Corrects its switch-in to the time at which it was picked and `gap_ns` later, but not to a time after the event
-    /// that showed it running. Moves its steps since then. Returns whether the earlier time was a guess.
-    pub(crate) fn correct_since(&mut self, now_ns: u64, picked_ns: u64, gap_ns: u64) -> bool {
-        let State::Running { .. } = self.state else { return false };
-        let Some(unsure) = self.unsure.take() else { return false };
+    /// that showed it running. Moves its steps since then. Returns what else must move, if the switch-in was unsure.
+    pub(crate) fn correct_since(&mut self, now_ns: u64, picked_ns: u64, gap_ns: u64) -> Option<Correction> {
+        let State::Running { .. } = self.state else { return None };
+        let unsure = self.unsure.take()?;
         self.charge_until(now_ns);
         let said_ns = (picked_ns + gap_ns).min(unsure.position.time_ns).max(picked_ns);
         let (from_ns, to_ns) = (unsure.guessed_ns, said_ns.max(unsure.earliest_ns));
         let (more_ns, less_ns) = (from_ns.saturating_sub(to_ns), to_ns.saturating_sub(from_ns));
         let speed = u64::from(self.speed);
-        let moved = |units: u64| (units + more_ns * speed).saturating_sub(less_ns * speed);
-        for step in self.steps[unsure.first_step..].iter_mut().filter(|step| step.position >= unsure.position)
-        {
-            step.at_units = moved(step.at_units).max(unsure.base_units);
+        let correction = Correction {
+            since: unsure.position,
+            base_units: unsure.base_units,
+            more_units: more_ns * speed,
+            less_units: less_ns * speed,
+            was_guessed: unsure.gap_at.is_some(),
+        };
+        for step in &mut self.steps[unsure.first_step..] {
+            correction.apply(step.position, &mut step.at_units);
         }
-        self.work_units = moved(self.work_units).max(unsure.base_units);
-        self.cpu_units = moved(self.cpu_units).max(self.work_units);
+        self.work_units = correction.moved(self.work_units);
+        self.cpu_units = (self.cpu_units + correction.more_units)
+            .saturating_sub(correction.less_units)
+            .max(self.work_units);
         self.cpu_ns = (self.cpu_ns + more_ns).saturating_sub(less_ns).max(self.burst_cpu_ns);
         self.burst_since_ns = to_ns;
         self.watched.correct_switch_in(to_ns);
         if let Some(burst) = self.bursts.last_mut() {
             burst.from_ns = to_ns;
         }
-        unsure.gap_at.is_some()
+        Some(correction)
     }
 
     /// Sets its name and priority, which may change (exec, nice); the last ones count.
@@ -372,6 +406,12 @@ impl Tracked {
         };
         let done = units.saturating_sub(burst.from_units);
         burst.from_ns + scaled(burst.until_ns - burst.from_ns, done, burst.until_units - burst.from_units)
+    }
+
+    /// Returns where it left its CPU, in order, except the last time, with its work until then.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = (Position, u64)> {
+        let all = self.bursts.len().saturating_sub(1);
+        self.bursts[..all].iter().map(|burst| (Position::after(burst.until_ns), burst.until_units))
     }
 
     /// Whether it was on a CPU then.

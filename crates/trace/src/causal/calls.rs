@@ -78,20 +78,21 @@ impl Calls {
 }
 
 impl Model {
-    /// Moves the wake-ups of each system call to one point of the waker's work.
+    /// Moves the wake-ups of each system call to one point of the waker's work, and tells it to `wakeups`.
     pub(super) fn settle_calls(&mut self) {
         let event_cost_ns = self.header.as_ref().and_then(|header| header.event_cost_ns).unwrap_or(0);
         let moved = std::mem::take(&mut self.calls).moved_back(event_cost_ns);
-        if moved.is_empty() {
-            return;
+        let mut signalled = vec![None; self.signals as usize];
+        for step in self.tasks.iter_mut().flat_map(|task| &mut task.steps) {
+            if let Op::Signal { signal, .. } = step.op {
+                let back_units = moved.get(&step.position).copied().unwrap_or(0);
+                step.at_units = step.at_units.saturating_sub(back_units);
+                signalled[signal as usize] = Some(step.at_units);
+            }
         }
-        let back = |at| moved.get(&at).copied().unwrap_or(0);
-        let steps = self.tasks.iter_mut().flat_map(|task| &mut task.steps);
-        for step in steps.filter(|step| matches!(step.op, Op::Signal { .. })) {
-            step.at_units = step.at_units.saturating_sub(back(step.position));
-        }
+        // Steps have been corrected where a switch-in was not seen.
         for wakeup in &mut self.wakeups {
-            wakeup.waker_units = wakeup.waker_units.saturating_sub(back(wakeup.at));
+            wakeup.waker_units = signalled[wakeup.signal as usize].unwrap_or(wakeup.waker_units);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{Ids, Model, OnCpu, State, SwitchIn};
 use crate::event::{Current, SwitchedOut, TaskName};
 use crate::explained::{Explained, Gap};
 use crate::learnt::{CALL_NS_MAX, IdleWake, Learnt};
-use crate::program::Unsure;
+use crate::program::{Correction, Unsure};
 
 impl Model {
     /// Decides at the first switch whether the recorder's ids are right. If not, the wake-ups and forks before it were
@@ -73,8 +73,9 @@ impl Model {
                 State::Running { .. } => {
                     if let Some(burst_since_ns) = task.picked_by_idle.take() {
                         self.picked.add(burst_since_ns.saturating_sub(picked_ns));
-                    } else if task.correct_since(now_ns, picked_ns, gap_ns) {
-                        self.explained.switch_ins_inferred += 1;
+                    } else if let Some(correction) = task.correct_since(now_ns, picked_ns, gap_ns) {
+                        self.explained.switch_ins_inferred += u64::from(correction.was_guessed);
+                        self.correct(index, &correction);
                     }
                 }
                 // It runs already, though no other event has told it yet.
@@ -85,6 +86,14 @@ impl Model {
             self.note_account(index, ran_ns);
         }
         (current.tid == Some(name.tid)).then_some(ran_ns)
+    }
+
+    /// Corrects what is known of a task beside its steps: its calls of futex(2).
+    fn correct(&mut self, index: TaskIndex, correction: &Correction) {
+        let calls = self.futexes.iter_mut().rev().take_while(|call| call.position >= correction.since);
+        for call in calls.filter(|call| call.task == index) {
+            correction.apply(call.position, &mut call.units);
+        }
     }
 
     pub(super) fn note_process(&mut self, current: &Current<'_>) {

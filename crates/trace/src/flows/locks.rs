@@ -8,14 +8,14 @@
 //! missing, and on more they are too many. So a mutex becomes a lock, and the recorded waits and their signals go.
 //!
 //! What is seen is the wait of a task that found the mutex held, and the wake-up by a task that gave it back marked.
-//! - A task holds it from its first wait to its next wake-up call: what it takes marked, it gives back marked.
+//! - A task holds it from its first wait to its next wake-up call: what it takes marked, it gives back marked. A wait
+//!   in which it does not sleep is one that came too late: the mutex had been given back meanwhile, and nobody else
+//!   had it then.
 //! - A task that makes a wake-up call without having waited took the mutex at once, and another one came later. It
 //!   took it, as work goes, as long before as tasks that waited for it usually held it, counted from their last wait;
 //!   but not before its last call and the end of its last wait, not before another task gave it back, and not after
-//!   the first other one waited.
-//! - A task that neither waited nor woke leaves no trace. Where a task yields once in most of its holds, each of its
-//!   other yields is inside a hold, too, of the mutex that it held nearest to that. Where a task often takes a mutex
-//!   after the same work, it takes it at each multiple of that work, and holds it as long as where it waited for it.
+//!   the first other one that slept waited.
+//! - A task that neither waited nor woke leaves no trace; flows/unseen.rs infers its holds.
 //!
 //! Worked example: A calls wake at 100 (of its work and of the time), B waits at 90, is woken, runs from 102, and
 //! calls wake at 110. B held the mutex from 90 to 110, which is 8 after its wait ended; so A took it at 92, but B
@@ -28,26 +28,20 @@
 //! for queues and for the interpreter's lock, which has a mutex inside: with that one as a lock, replays of
 //! truth/threads.sh on one CPU had 72 % too few wake-ups, and 21 % with signals.
 //!
-//! It fails where a mutex is rarely contended in the recording: on one CPU that is only where a holder loses it, so
-//! that a recording of one CPU does not tell how tasks wait for each other on two. It fails for locks of other values
-//! (musl, Python's interpreter), and where waits end by a time limit.
+//! It fails for locks of other values (musl, Python's interpreter), and where waits end by a time limit.
 //!
 //! Cost: time in proportion to the calls times the logarithm of a task's steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wakelab_workload::{Lock, Op, TaskIndex};
 
-use super::{FEWEST, FlowKind, Flows, Wakeup, drop_explained};
+use super::{FEWEST, FlowKind, Flows, Wakeup, drop_explained, unseen};
 use crate::causal::Position;
 use crate::event::FutexCall;
-use crate::program::{Step, Tracked, scaled};
+use crate::program::{Step, Tracked};
 use crate::quantile::quantile;
-
-/// Which of the distances between a task's holds of a mutex is that from one to the next: of those that are seen, some
-/// are a multiple of it.
-const QUICK_PERCENT: usize = 25;
 
 /// A call of futex(2).
 #[derive(Clone, Copy, Debug)]
@@ -64,16 +58,25 @@ pub(crate) struct Called {
 pub(crate) type Futex = (u32, u64);
 
 /// A point of a task's work.
-type Point = (Position, u64);
+pub(super) type Point = (Position, u64);
 
 /// A task has a mutex from one point of its work to another one.
 #[derive(Clone, Copy, Debug)]
-struct Hold {
-    futex: Futex,
-    from: Point,
-    to: Point,
+pub(super) struct Hold {
+    pub(super) futex: Futex,
+    pub(super) from: Point,
+    pub(super) to: Point,
     /// It waited for it, the last time at this point of its work.
-    waited_units: Option<u64>,
+    pub(super) waited_units: Option<u64>,
+    /// It slept in a wait for it that began here: another task had it.
+    pub(super) slept: Option<Position>,
+}
+
+impl Hold {
+    /// Returns the task's work when it had the mutex, after its last wait.
+    pub(super) fn taken_units(&self) -> u64 {
+        self.waited_units.unwrap_or(self.from.1)
+    }
 }
 
 /// Makes locks of the mutexes in `calls`, and takes the wake-ups by their holders out of `wakeups`. Both are in the
@@ -88,20 +91,26 @@ pub(super) fn take_locks(
     for call in calls {
         of_task[call.task as usize].push(*call);
     }
+    let slept: FxHashSet<(TaskIndex, Position)> = wakeups
+        .iter()
+        .filter_map(|wakeup| {
+            Some((wakeup.wakee, last_before(&of_task[wakeup.wakee as usize], wakeup.blocked)?))
+        })
+        .map(|(task, call)| (task, call.position))
+        .collect();
     let waits = waits_for_mutexes(&of_task, wakeups);
     let mut mutexes = mutexes(&of_task, &waits);
     leave_lesser(&mut mutexes, &waits, wakeups, tasks.len());
     while !mutexes.is_empty() {
         let explained: BTreeSet<u32> =
             waits.iter().filter(|(_, futex)| mutexes.contains(futex)).map(|(signal, _)| *signal).collect();
-        let mut holds: Vec<Vec<Hold>> = of_task.iter().map(|calls| seen_holds(calls, &mutexes)).collect();
+        let mut holds: Vec<Vec<Hold>> =
+            of_task.iter().map(|calls| seen_holds(calls, &mutexes, &slept)).collect();
         let usual = usual_units(&holds);
         let other_waits: Vec<Vec<Point>> = tasks.iter().map(|task| waits_of(task, &explained)).collect();
         begin_holds(&mut holds, tasks, &of_task, &other_waits, &usual);
-        for ((task, holds), waits) in tasks.iter().zip(&mut holds).zip(&other_waits) {
-            if !add_yields(task, holds) {
-                add_regular(task, holds, &usual);
-            }
+        unseen::add(tasks, &of_task, &mut holds, &usual);
+        for (holds, waits) in holds.iter_mut().zip(&other_waits) {
             drop_overlapping(holds);
             end_before_waits(waits, holds);
         }
@@ -187,15 +196,23 @@ fn leave_lesser(mutexes: &mut BTreeSet<Futex>, waits: &[(u32, Futex)], wakeups: 
 }
 
 /// Returns what the calls of one task tell. A hold that began without a wait has no length yet.
-fn seen_holds(calls: &[Called], mutexes: &BTreeSet<Futex>) -> Vec<Hold> {
+fn seen_holds(
+    calls: &[Called],
+    mutexes: &BTreeSet<Futex>,
+    slept: &FxHashSet<(TaskIndex, Position)>,
+) -> Vec<Hold> {
     let mut taken: BTreeMap<Futex, Hold> = BTreeMap::new();
     let mut holds = Vec::new();
     for call in calls.iter().filter(|call| mutexes.contains(&call.futex)) {
         let point = (call.position, call.units);
-        let here = Hold { futex: call.futex, from: point, to: point, waited_units: None };
+        let here = Hold { futex: call.futex, from: point, to: point, waited_units: None, slept: None };
         match call.call {
             FutexCall::WaitForMutex => {
-                taken.entry(call.futex).or_insert(here).waited_units = Some(call.units);
+                let hold = taken.entry(call.futex).or_insert(here);
+                hold.waited_units = Some(call.units);
+                if slept.contains(&(call.task, call.position)) {
+                    hold.slept.get_or_insert(call.position);
+                }
             }
             FutexCall::Wake => {
                 holds.push(Hold { to: point, ..taken.remove(&call.futex).unwrap_or(here) });
@@ -230,8 +247,8 @@ fn begin_holds(
     for (task, holds) in (0..).zip(holds.iter()) {
         for hold in holds {
             given.entry(hold.futex).or_default().push((hold.to.0, task));
-            if hold.waited_units.is_some() {
-                wanted.entry(hold.futex).or_default().push((hold.from.0, task));
+            if let Some(position) = hold.slept {
+                wanted.entry(hold.futex).or_default().push((position, task));
             }
         }
     }
@@ -277,7 +294,7 @@ fn by_others(
 }
 
 /// Returns the position of a point of a task's work, between two positions.
-fn point_of(task: &Tracked, units: u64, after: Position, until: Position) -> Position {
+pub(super) fn point_of(task: &Tracked, units: u64, after: Position, until: Position) -> Position {
     Position::after(task.time_of(units)).max(after.next()).min(until)
 }
 
@@ -295,99 +312,6 @@ fn waits_of(task: &Tracked, explained: &BTreeSet<u32>) -> Vec<Point> {
         .collect();
     waits.sort_unstable();
     waits
-}
-
-/// Adds holds around yields, if the task yields once in most of its holds. Returns whether it does.
-fn add_yields(task: &Tracked, holds: &mut Vec<Hold>) -> bool {
-    let mut yields: Vec<Point> = task
-        .steps
-        .iter()
-        .filter(|step| step.op == Op::Yield)
-        .map(|step| (step.position, step.at_units))
-        .collect();
-    yields.sort_unstable();
-    let within = |from: Position, to: Position| {
-        let first = yields.partition_point(|&(position, _)| position <= from);
-        first..yields.partition_point(|&(position, _)| position < to).max(first)
-    };
-    let with_one: Vec<(&Hold, Point)> = holds
-        .iter()
-        .filter_map(|hold| {
-            let inside = within(hold.from.0, hold.to.0);
-            (inside.len() == 1).then(|| (hold, yields[inside.start]))
-        })
-        .collect();
-    if with_one.len() < FEWEST || with_one.len() * 4 < holds.len() * 3 {
-        return false;
-    }
-    let half = |units: &dyn Fn(&Hold, Point) -> u64| {
-        quantile(with_one.iter().map(|&(hold, at)| units(hold, at)), 50).unwrap_or(0)
-    };
-    let before_units = half(&|hold, at| at.1.saturating_sub(hold.waited_units.unwrap_or(hold.from.1)));
-    let after_units = half(&|hold, at| hold.to.1.saturating_sub(at.1));
-    let mut added = Vec::new();
-    // Between two holds, the first half of the yields is inside holds of the earlier one's mutex.
-    for next in 0..=holds.len() {
-        let (before, after) = (next.checked_sub(1).map(|before| holds[before]), holds.get(next));
-        let latest = after.map_or((Position::after(u64::MAX), u64::MAX), |after| after.from);
-        let mut earliest = before.map_or(Point::default(), |before| before.to);
-        let all = match before {
-            Some(_) => within(earliest.0, latest.0),
-            None => 0..within(earliest.0, latest.0).end,
-        };
-        let middle = all.start + all.len().div_ceil(2);
-        for index in all {
-            let (at, units) = yields[index];
-            let of = if index < middle { before.as_ref().or(after) } else { after.or(before.as_ref()) };
-            let Some(&Hold { futex, .. }) = of else { continue };
-            let from_units = units.saturating_sub(before_units).max(earliest.1);
-            let end = yields.get(index + 1).map_or(latest, |&next| next.min(latest));
-            let to_units = (units + after_units).min(end.1).max(units);
-            let from = (point_of(task, from_units, earliest.0, at), from_units);
-            let to = (point_of(task, to_units, at, end.0), to_units);
-            added.push(Hold { futex, from, to, waited_units: None });
-            earliest = to;
-        }
-    }
-    holds.extend(added);
-    holds.sort_by_key(|hold| hold.from.0);
-    true
-}
-
-/// Adds holds of each mutex that the task takes again and again after the same work.
-fn add_regular(task: &Tracked, holds: &mut Vec<Hold>, usual: &BTreeMap<Futex, u64>) {
-    let futexes: BTreeSet<Futex> = holds.iter().map(|hold| hold.futex).collect();
-    let mut added = Vec::new();
-    for futex in futexes {
-        let of: Vec<&Hold> = holds.iter().filter(|hold| hold.futex == futex).collect();
-        let taken_units = |hold: &Hold| hold.waited_units.unwrap_or(hold.from.1);
-        let gaps = || of.windows(2).map(|pair| taken_units(pair[1]).saturating_sub(taken_units(pair[0])));
-        let Some(period_units) = quantile(gaps(), QUICK_PERCENT).filter(|&units| units > 0) else { continue };
-        let is_regular = |gap: &u64| gap.abs_diff(period_units) * 8 <= period_units;
-        if gaps().filter(is_regular).count() < FEWEST.max(of.len() / 8) {
-            continue;
-        }
-        let length_units = usual.get(&futex).map_or(0, |&units| units.min(period_units));
-        for pair in of.windows(2) {
-            let (begin, gap) =
-                (taken_units(pair[0]), taken_units(pair[1]).saturating_sub(taken_units(pair[0])));
-            let rounds = (gap + period_units / 2) / period_units;
-            let mut earliest = pair[0].to;
-            for round in 1..rounds {
-                let from_units = (begin + scaled(gap, round, rounds)).max(earliest.1);
-                let to_units = (from_units + length_units).min(pair[1].from.1);
-                if from_units >= to_units {
-                    continue;
-                }
-                let from = (point_of(task, from_units, earliest.0, pair[1].from.0), from_units);
-                let to = (point_of(task, to_units, from.0, pair[1].from.0), to_units);
-                added.push(Hold { futex, from, to, waited_units: None });
-                earliest = to;
-            }
-        }
-    }
-    holds.extend(added);
-    holds.sort_by_key(|hold| hold.from.0);
 }
 
 /// Drops holds of a mutex that the task holds already: what is inferred may lie where nothing else was known.

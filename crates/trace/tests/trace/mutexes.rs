@@ -31,16 +31,24 @@ impl Script {
 /// ROUNDS times in 130 ns: t1 on CPU 0 gives back the mutex at 100. t2 on CPU 1 waited for it since 90, runs from 102
 /// on, and gives it back at 110, if it does.
 fn contended(rounds: u64, gives_back: bool) -> Recording {
+    contended_as_seen(rounds, gives_back, true)
+}
+
+/// The same, where the switch to t2 is seen, or told by an account of its run time.
+fn contended_as_seen(rounds: u64, gives_back: bool, switch_seen: bool) -> Recording {
     let mut script = Script::default();
     script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
     for round in 0..rounds {
         let at = |time_ns: u64| 130 * round + time_ns;
         script.futex(1, at(90), 2, ADDRESS, true).switch(1, at(90), 2, "S", 0);
         script.futex(0, at(100), 1, ADDRESS, false).waking(0, at(100), 1, 2);
-        script.switch(1, at(102), 0, "R", 2);
+        if switch_seen {
+            script.switch(1, at(102), 0, "R", 2);
+        }
         if gives_back {
             script.futex(1, at(110), 2, ADDRESS, false);
         }
+        script.runtime(1, at(112), 2, 2, 10);
     }
     let end = 130 * rounds;
     script.switch(0, end, 1, "X", 0).switch(1, end, 2, "X", 0);
@@ -61,6 +69,13 @@ fn a_holder_has_it_until_it_wakes_and_since_others_waited() {
     let first = [compute(90), LOCK, compute(8), UNLOCK];
     let others = [compute(110), LOCK, compute(8), UNLOCK].repeat(9);
     assert_eq!(program(&recording, "t2"), [&first[..], &others, &[compute(20)]].concat());
+}
+
+/// An idle CPU is taken to switch to a woken task at once, until an account of the task tells better.
+#[test]
+fn calls_move_with_the_switch_in_before_them() {
+    let [seen, told] = [true, false].map(|seen| contended_as_seen(10, true, seen).workload);
+    assert_eq!(told.tasks, seen.tasks);
 }
 
 /// A t1 that comes 1,000 later finds it free, and t2 waits for nobody.
@@ -160,6 +175,32 @@ fn what_is_done_again_and_again_is_done_in_between() {
     let round = [compute(120), LOCK, compute(10), UNLOCK];
     let holds = program(&recording, "t1").windows(4).filter(|ops| **ops == round).count();
     assert_eq!(holds, 18, "{:?}", program(&recording, "t1"));
+}
+
+/// On one CPU, t1 loses it four times in a round, once with the mutex. Only then t2 comes for it, waits, and holds it
+/// for 10. So t1 does a quarter of its work with the mutex, 10 at a time: it takes it every 40 of its 1,610 in a round.
+#[test]
+fn preemptions_tell_how_often_a_mutex_is_held() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1);
+    for round in 0..10 {
+        let at = |time_ns: u64| 2_000 * round + time_ns;
+        for slice in 0..3 {
+            script.switch(0, at(500 * slice + 400), 1, "R", 2).switch(0, at(500 * slice + 500), 2, "R", 1);
+        }
+        script.switch(0, at(1_900), 1, "R", 2);
+        script.futex(0, at(1_910), 2, ADDRESS, true).switch(0, at(1_910), 2, "S", 1);
+        script.futex(0, at(1_915), 1, ADDRESS, false).waking(0, at(1_915), 1, 2);
+        script.switch(0, at(1_920), 1, "R", 2);
+        script.futex(0, at(1_930), 2, ADDRESS, false).switch(0, at(2_000), 2, "R", 1);
+    }
+    script.switch(0, 20_000, 1, "X", 2).switch(0, 20_000, 2, "X", 0);
+    let recording = script.explained();
+    let flow = recording.explained.flows[&FlowKind::Mutex];
+    assert_eq!(flow, FlowCount { pairs: 1, wakeups: 10, added: 10 + 9 * 39 });
+    let t1 = program(&recording, "t1");
+    assert!(t1.windows(3).filter(|ops| **ops == [LOCK, compute(10), UNLOCK]).count() > 340, "{t1:?}");
+    execute(&recording.workload).expect("no task waits for ever");
 }
 
 /// Two tasks that take two mutexes in opposite orders, one inside the other, would wait for each other.
