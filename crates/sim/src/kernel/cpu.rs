@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use wakelab_policy::{Decision, Dispatch, Reads};
 
 use crate::ids::NONE;
+use crate::kernel::clock::READ_AGAIN;
 use crate::ledger::search::SearchCost;
 
 /// A wake-up in progress.
@@ -54,6 +55,8 @@ pub(crate) struct Cpu {
     pub(crate) in_interrupt: bool,
     /// With `need_resched`: when the current task has finished its system call and gives way.
     pub(crate) resched_at_ns: u64,
+    /// The runqueue's clock of the next schedule(), or `READ_AGAIN`.
+    pub(crate) clock_ns: u64,
     /// The part of the current task's segment that comes after that, in 1/1024 ns.
     pub(crate) held_back: u64,
     /// The previous task, which this schedule() put back in its queue, or `NONE`.
@@ -109,6 +112,7 @@ impl Cpu {
             context: NONE,
             busy: false,
             need_resched: false,
+            clock_ns: READ_AGAIN,
             resched_at_ns: 0,
             held_back: 0,
             scheduling: false,

@@ -25,7 +25,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// but the policy's record has changed.
     pub(crate) fn sleep_queued(&mut self, cpu: u32) -> bool {
         let task = self.kernel.cpus[cpu as usize].curr;
-        let now_ns = self.hardware.now_ns;
+        let now_ns = self.clock_ns(cpu);
         let (answer, writes_ns) = self.kernel.host.sleep(&mut self.kernel.records[task as usize], now_ns);
         let c = &mut self.kernel.cpus[cpu as usize];
         c.extra_switch_ns += writes_ns;

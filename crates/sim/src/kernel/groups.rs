@@ -48,6 +48,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Moves a running task to another group: the CPU time that it has received counts in the group that it leaves.
     pub(crate) fn move_to_group(&mut self, cpu: u32, task: u32, group: Option<GroupIndex>) {
         let now_ns = self.hardware.now_ns;
+        self.kernel.cpus[cpu as usize].read_clock(now_ns);
         self.charge_quota(cpu);
         let t = &mut self.kernel.threads[task as usize];
         let received_ns = t.cpu_time_ns + (now_ns - t.runs_since_ns);

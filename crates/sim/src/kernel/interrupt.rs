@@ -46,6 +46,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             self.ledger.observer.interrupt_exit(now_ns, cpu);
         }
         if std::mem::take(&mut k.ipi_pending) {
+            if !k.busy {
+                k.read_clock(now_ns);
+            }
             c.set(Doing::HandleIpi, TimeKind::Ipi, self.costs.ipi_handle_ns * UNITS);
         } else if let Some(&sleeper) = k.timers.front() {
             k.in_interrupt = true;
@@ -86,6 +89,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Begins the tick, and tells the policy. The policy's answer is carried out at the end.
     fn start_tick(&mut self, cpu: u32) {
         let now_ns = self.hardware.now_ns;
+        self.kernel.cpus[cpu as usize].read_clock(now_ns);
         let is_throttled = self.charge_quota(cpu);
         let k = &mut self.kernel.cpus[cpu as usize];
         k.need_resched |= is_throttled;

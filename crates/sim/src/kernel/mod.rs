@@ -6,6 +6,7 @@
 //! for every decision; nothing here places or balances.
 
 mod bandwidth;
+mod clock;
 pub(crate) mod cpu;
 mod delayed;
 mod exec;

@@ -18,6 +18,7 @@
 //! | a CPU is told to push its running task | no effect: a lone task is never put back | the task is put back, and queued where the policy says |
 //! | a task that waits for long | ejects the scheduler, so the policy bounds waiting (`wait-max-ns`) | waits; unless the policy sets a bound |
 //! | a group has a quota (cpu.max) | no effect | its tasks are parked when it is used up |
+//! | schedule() after a wake-up that made the CPU reschedule | charges tasks by the time of the switch | charges them by the time of the wake-up (clock.rs) |
 //! | balancing that a tick found due | in the next dispatch | in the tick |
 
 use wakelab_policy::Traits;
@@ -83,6 +84,11 @@ impl HostProfile {
 
     /// Whether groups have quotas: bandwidth control is part of the fair class.
     pub(crate) fn limits_groups(self) -> bool {
+        self == HostProfile::Mainline
+    }
+
+    /// Whether schedule() charges tasks by the clock of the wake-up that made the CPU reschedule.
+    pub(crate) fn skips_clock(self) -> bool {
         self == HostProfile::Mainline
     }
 

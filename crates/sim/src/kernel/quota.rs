@@ -37,11 +37,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     #[cold]
     #[inline(never)]
     fn charge_limited(&mut self, cpu: u32) -> bool {
+        let (now_ns, clock_ns) = (self.hardware.now_ns, self.clock_ns(cpu));
         let Some(bandwidth) = &mut self.kernel.bandwidth else { return false };
-        let now_ns = self.hardware.now_ns;
         let curr = self.kernel.cpus[cpu as usize].curr;
         let thread = &mut self.kernel.threads[curr as usize];
-        let ran_ns = now_ns - std::mem::replace(&mut thread.charged_ns, now_ns);
+        let ran_ns = clock_ns - std::mem::replace(&mut thread.charged_ns, clock_ns);
         let Some(group) = thread.group else { return false };
         let is_throttled = bandwidth.charge(group, cpu, ran_ns, now_ns);
         self.arm_quota_timer();

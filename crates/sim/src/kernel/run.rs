@@ -141,8 +141,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// The current task gives up its CPU.
     fn yields(&mut self, cpu: u32, task: u32) {
+        let now_ns = self.hardware.now_ns;
+        self.kernel.cpus[cpu as usize].read_clock(now_ns);
         let record = &mut self.kernel.records[task as usize];
-        let writes_ns = self.kernel.host.yields(record, cpu, self.hardware.now_ns);
+        let writes_ns = self.kernel.host.yields(record, cpu, now_ns);
         self.kernel.cpus[cpu as usize].extra_switch_ns += writes_ns;
         self.kernel.threads[task as usize].slice_ns = 0;
         self.kernel.cpus[cpu as usize].need_resched = true;

@@ -58,7 +58,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             return self.pick_after_block(cpu);
         }
         let task = self.stop_current(cpu, false);
-        let now_ns = self.hardware.now_ns;
+        let now_ns = self.clock_ns(cpu);
         let record = &mut self.kernel.records[task as usize];
         let writes_ns = self.kernel.host.quiescent(record, now_ns);
         if life == Life::Exited {
@@ -81,23 +81,23 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
 
     /// Takes the CPU from its current task, and charges the task. Returns that task.
     pub(crate) fn stop_current(&mut self, cpu: u32, runnable: bool) -> u32 {
-        let now_ns = self.hardware.now_ns;
+        let clock_ns = self.clock_ns(cpu);
         self.charge_quota(cpu);
         let c = &mut self.kernel.cpus[cpu as usize];
         let task = std::mem::replace(&mut c.curr, NONE);
         let record = &mut self.kernel.records[task as usize];
-        c.extra_switch_ns += self.kernel.host.stopping(record, cpu, now_ns, runnable);
+        c.extra_switch_ns += self.kernel.host.stopping(record, cpu, clock_ns, runnable);
         self.end_run(cpu, task);
         task
     }
 
     /// The task no longer runs on the CPU: adds up what it ran.
     pub(crate) fn end_run(&mut self, cpu: u32, task: u32) {
-        let now_ns = self.hardware.now_ns;
+        let clock_ns = self.clock_ns(cpu);
         let t = &mut self.kernel.threads[task as usize];
-        let ran_ns = now_ns - t.runs_since_ns;
+        let ran_ns = clock_ns - t.runs_since_ns;
         t.cpu_time_ns += ran_ns;
-        self.ledger.observer.stopped(now_ns, cpu, task, ran_ns);
+        self.ledger.observer.stopped(self.hardware.now_ns, cpu, task, ran_ns);
     }
 
     /// Puts the current task back into the queue.

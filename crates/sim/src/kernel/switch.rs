@@ -8,6 +8,7 @@ use wakelab_machine::Distance;
 use crate::engine::Engine;
 use crate::hardware::cpu::Doing;
 use crate::ids::{NONE, UNITS};
+use crate::kernel::clock::READ_AGAIN;
 use crate::observer::Observer;
 use crate::time_use::TimeKind;
 
@@ -23,14 +24,16 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Makes a task the current one.
     fn set_curr(&mut self, cpu: u32, task: u32) {
         let now_ns = self.hardware.now_ns;
-        let writes_ns = self.kernel.host.running(&mut self.kernel.records[task as usize], cpu, now_ns);
+        let clock_ns = self.clock_ns(cpu);
+        let writes_ns = self.kernel.host.running(&mut self.kernel.records[task as usize], cpu, clock_ns);
         self.ledger.checker.run(task, cpu, self.is_allowed(task, cpu));
         self.check_place(task);
         let t = &mut self.kernel.threads[task as usize];
-        t.runs_since_ns = now_ns;
-        t.charged_ns = now_ns;
+        t.runs_since_ns = clock_ns;
+        t.charged_ns = clock_ns;
         t.slice_since_ns = now_ns;
         let c = &mut self.kernel.cpus[cpu as usize];
+        c.clock_ns = READ_AGAIN;
         c.extra_switch_ns += writes_ns;
         c.curr = task;
     }
@@ -133,6 +136,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         let k = &mut self.kernel.cpus[cpu as usize];
         k.busy = false;
+        k.clock_ns = READ_AGAIN;
         k.scheduling = false;
         k.tick_pending = false;
         let extra_ns = std::mem::take(&mut k.extra_switch_ns);

@@ -328,6 +328,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.ledger.observer.enqueue(now_ns, target, task, why);
         let preempts = self.preempts(target, task, answer.preempt());
         self.resched_curr(sender, target, preempts);
+        self.skip_clock(target, why);
         (target, transfers_ns)
     }
 

@@ -456,6 +456,9 @@ fn a_waker_gives_way_after_its_call() {
             let outcome = run_observed(&scenario(machine, vec![wakee, waker], host), 1, &mut seen).unwrap();
             assert_eq!((seen.woken_ns, seen.switched_in), (20 * MS, (switched_in_ns, 0)), "{host:?}");
             assert_eq!(outcome.elapsed_ns, 71 * MS, "{host:?}: the rest of the work is done afterwards");
+            // Linux charges the wakee from its wake-up on.
+            let by_wakeup_ns = if host == HostProfile::Mainline { delay_ns } else { 0 };
+            assert_eq!(outcome.task_cpu_time_ns, [MS + by_wakeup_ns, 70 * MS - by_wakeup_ns], "{host:?}");
         }
     }
 }
