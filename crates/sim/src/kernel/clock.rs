@@ -19,11 +19,7 @@
 use wakelab_policy::EnqueueWhy;
 
 use crate::engine::Engine;
-use crate::kernel::cpu::Cpu;
 use crate::observer::Observer;
-
-/// No wake-up has read the clock for the next schedule().
-pub(crate) const READ_AGAIN: u64 = u64::MAX;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Returns the time until which schedule() charges the current task of a CPU, and from which it charges the next.
@@ -39,16 +35,6 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let is_arrival = why != EnqueueWhy::SliceEnd;
         if is_arrival && c.need_resched && self.kernel.profile.skips_clock() {
             c.clock_ns = self.hardware.now_ns;
-        }
-    }
-}
-
-impl Cpu {
-    /// The clock of the CPU's runqueue is read.
-    #[inline(always)]
-    pub(crate) fn read_clock(&mut self, now_ns: u64) {
-        if self.clock_ns != READ_AGAIN {
-            self.clock_ns = now_ns;
         }
     }
 }

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use wakelab_policy::{Decision, Dispatch, Reads};
 
 use crate::ids::NONE;
-use crate::kernel::clock::READ_AGAIN;
 use crate::ledger::search::SearchCost;
 
 /// A wake-up in progress.
@@ -33,6 +32,9 @@ pub(crate) enum Todo {
     /// Leave the interrupt that woke a task.
     LeaveInterrupt,
 }
+
+/// A runqueue's clock: no wake-up has read it for the next schedule() (clock.rs).
+pub(crate) const READ_AGAIN: u64 = u64::MAX;
 
 /// One CPU as the kernel sees it. The fields that every event touches come first, and those that few touch last.
 #[repr(C, align(64))]
@@ -139,6 +141,14 @@ impl Cpu {
             wakeup_since_ns: 0,
             dispatch: Dispatch::default(),
             tick: TickAnswer { kick: NONE, balance: false, lines_ns: 0 },
+        }
+    }
+
+    /// The clock of its runqueue is read.
+    #[inline(always)]
+    pub(crate) fn read_clock(&mut self, now_ns: u64) {
+        if self.clock_ns != READ_AGAIN {
+            self.clock_ns = now_ns;
         }
     }
 

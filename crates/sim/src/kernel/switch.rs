@@ -8,7 +8,7 @@ use wakelab_machine::Distance;
 use crate::engine::Engine;
 use crate::hardware::cpu::Doing;
 use crate::ids::{NONE, UNITS};
-use crate::kernel::clock::READ_AGAIN;
+use crate::kernel::cpu::READ_AGAIN;
 use crate::observer::Observer;
 use crate::time_use::TimeKind;
 
