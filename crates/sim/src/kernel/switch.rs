@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Context switches. A task is switched in when it is picked: from then on the CPU's time is charged to it, including
-//! the switch, as with sched_switch. A CPU that finds no task tells the policy that it idles, sets its idle bit, and
-//! then switches to its idle task.
+//! the switch, as with sched_switch; where clock.rs says so, from the wake-up on. A CPU that finds no task tells the
+//! policy that it idles, sets its idle bit, and then switches to its idle task.
 
 use wakelab_machine::Distance;
 

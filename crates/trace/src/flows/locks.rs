@@ -299,7 +299,7 @@ pub(super) fn point_of(task: &Tracked, units: u64, after: Position, until: Posit
 }
 
 /// Returns where a task waits for something else than these mutexes, or sleeps, in order.
-fn waits_of(task: &Tracked, explained: &BTreeSet<u32>) -> Vec<Point> {
+pub(super) fn waits_of(task: &Tracked, explained: &BTreeSet<u32>) -> Vec<Point> {
     let mut waits: Vec<Point> = task
         .steps
         .iter()

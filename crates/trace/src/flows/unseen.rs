@@ -32,9 +32,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use wakelab_workload::Op;
 
 use super::FEWEST;
-use super::locks::{Called, Futex, Hold, Point, point_of};
+use super::locks::{Called, Futex, Hold, Point, point_of, waits_of};
 use crate::causal::Position;
-use crate::program::{Step, Tracked, scaled};
+use crate::program::{Tracked, scaled};
 use crate::quantile::quantile;
 
 /// Which of the distances between a task's holds of a mutex is that from one to the next: of those that are seen, some
@@ -53,10 +53,8 @@ pub(super) fn add(
         if add_yields(task, holds) {
             continue;
         }
-        let futexes: BTreeSet<Futex> = holds.iter().map(|hold| hold.futex).collect();
         let mut added = Vec::new();
-        for futex in futexes {
-            let of: Vec<&Hold> = holds.iter().filter(|hold| hold.futex == futex).collect();
+        for (futex, of) in by_futex(holds) {
             let by_chance_units = by_chance.get(&(futex, task.name.as_str())).copied();
             let Some(period_units) = period_units(habit_units(&of), by_chance_units) else { continue };
             let length_units = usual.get(&futex).map_or(0, |&units| units.min(period_units));
@@ -65,6 +63,15 @@ pub(super) fn add(
         holds.extend(added);
         holds.sort_by_key(|hold| hold.from.0);
     }
+}
+
+/// Returns a task's holds of each mutex, in order.
+fn by_futex(holds: &[Hold]) -> BTreeMap<Futex, Vec<&Hold>> {
+    let mut all: BTreeMap<Futex, Vec<&Hold>> = BTreeMap::new();
+    for hold in holds {
+        all.entry(hold.futex).or_default().push(hold);
+    }
+    all
 }
 
 /// Returns the work from one hold to the next, of what habit and preemptions tell.
@@ -91,13 +98,11 @@ fn by_chance_units<'a>(
     // Preemptions in a hold, and all of them.
     let mut counts: BTreeMap<(Futex, &str), (usize, usize)> = BTreeMap::new();
     for ((task, calls), holds) in tasks.iter().zip(of_task).zip(holds) {
-        let futexes: BTreeSet<Futex> = holds.iter().map(|hold| hold.futex).collect();
-        if futexes.is_empty() {
+        if holds.is_empty() {
             continue;
         }
         let acts = acts_of(task, calls);
-        for futex in futexes {
-            let of: Vec<&Hold> = holds.iter().filter(|hold| hold.futex == futex).collect();
+        for (futex, of) in by_futex(holds) {
             let length_units = usual.get(&futex).copied().unwrap_or(0);
             let (held, all) = counts.entry((futex, &task.name)).or_default();
             for (at, units) in task.leaves() {
@@ -122,21 +127,16 @@ fn by_chance_units<'a>(
 
 /// Returns where a task let others run: its waits, sleeps, yields and calls of futex(2), in order.
 fn acts_of(task: &Tracked, calls: &[Called]) -> Vec<Point> {
-    let is_act = |step: &&Step| {
-        matches!(
-            step.op,
-            Op::Wait { .. }
-                | Op::Recv { .. }
-                | Op::Send { .. }
-                | Op::Sleep { .. }
-                | Op::SleepUntil { .. }
-                | Op::Yield
-        )
-    };
-    let steps = task.steps.iter().filter(is_act).map(|step| (step.position, step.at_units));
-    let mut acts: Vec<Point> = steps.chain(calls.iter().map(|call| (call.position, call.units))).collect();
+    let mut acts = waits_of(task, &BTreeSet::new());
+    acts.extend(yields_of(task));
+    acts.extend(calls.iter().map(|call| (call.position, call.units)));
     acts.sort_unstable();
     acts
+}
+
+/// Returns where a task yields.
+fn yields_of(task: &Tracked) -> impl Iterator<Item = Point> {
+    task.steps.iter().filter(|step| step.op == Op::Yield).map(|step| (step.position, step.at_units))
 }
 
 /// Puts holds between each two that were seen, a period apart.
@@ -163,12 +163,7 @@ fn fill(task: &Tracked, seen: &[&Hold], period_units: u64, length_units: u64, ad
 
 /// Adds holds around yields, if the task yields once in most of its holds. Returns whether it does.
 fn add_yields(task: &Tracked, holds: &mut Vec<Hold>) -> bool {
-    let mut yields: Vec<Point> = task
-        .steps
-        .iter()
-        .filter(|step| step.op == Op::Yield)
-        .map(|step| (step.position, step.at_units))
-        .collect();
+    let mut yields: Vec<Point> = yields_of(task).collect();
     yields.sort_unstable();
     let within = |from: Position, to: Position| {
         let first = yields.partition_point(|&(position, _)| position <= from);
