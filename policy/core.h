@@ -144,8 +144,8 @@ WL_FN_ONCE int wl_select(struct wl_policy *p WL_ARG, const struct wl_select_in *
 	if (is_new) {
 		out->affine_reason = WL_AFFINE_NOT_ASKED;
 		s = wl_search_for(in, this_cpu, prev, prev);
-		return wl_stays_with_parent(p, prev) ? wl_place_beside(p, &s, out)
-						     : wl_place_new(p, &s, wakee, out);
+		return wl_stays_with_parent(p, prev, in->flags) ? wl_place_beside(p, &s, out)
+								: wl_place_new(p, &s, wakee, out);
 	}
 	s = wl_search_for(in, this_cpu, prev, prev);
 	target = wl_affine_target(p, &s, wakee, waker, out);

@@ -22,7 +22,9 @@
  * whenever it is charged while others wait: at each tick and arrival, not only if it is beyond V.
  * An arrival that finds a delayed task to be the next makes it leave and chooses again, as the
  * stable releases of 6.18 do ("Fix wakeup_preempt_fair() vs delayed dequeue", 2026); with fair-2024
- * that task keeps the running one going.
+ * that task keeps the running one going. A new task does not preempt what runs, as in 6.19 and in
+ * those releases ("Reimplement NEXT_BUDDY to align with EEVDF goals", without its buddies, which
+ * are off, and without what "Revert force wakeup preemption" took back).
  *
  * Example: all weights 1024, slice 3 ms, vtimes in ms. A runs at 2 with deadline 3, and B waits at
  * 0 with deadline 3: V is 1. A waits for a message. It is beyond V, and stays queued at 3. B runs.

@@ -255,6 +255,12 @@ WL_FN u32 wl_fair_arrival_preempts(struct wl_policy *p WL_ARG, struct wl_task *t
 	       wl_fair_preempts(p, cpu, at.queue, &at.entity, vtime, now_ns);
 }
 
+/* May a task that arrives for this reason preempt what runs? */
+WL_INLINE u32 wl_fair_may_preempt(const struct wl_policy *p, u32 why)
+{
+	return why != WL_ENQ_FORK || wl_axis(p, queue) != WL_QUEUE_FAIR_2025;
+}
+
 WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 			       const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
@@ -279,7 +285,8 @@ WL_INLINE void wl_fair_enqueue(struct wl_policy *p, struct wl_task *t,
 	out->cpu = cpu;
 	out->key = t->entity.deadline;
 	out->slice_ns = t->slice_ns;
-	if (arrives && wl_read_once(c->nr_running) && !out->preempt)
+	if (arrives && wl_read_once(c->nr_running) && !out->preempt &&
+	    wl_fair_may_preempt(p, in->why))
 		out->preempt = wl_fair_arrival_preempts(p, t, cpu, in->now_ns);
 }
 

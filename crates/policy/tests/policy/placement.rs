@@ -53,6 +53,7 @@ fn with_fork_parent_a_new_task_stays() {
     let _waits = host.queued(1024, 0);
     let decision = fork(&mut host, &mut child, 0);
     assert_eq!((decision.cpu, decision.reason()), (2, Reason::ForkLocal), "another task waits there");
+    assert_eq!(host.select(&mut child, None, 0, 0, WAKE_EXEC).cpu, 0, "an exec stays beside others, too");
 }
 
 #[test]

@@ -98,18 +98,35 @@ fn a_wakee_that_does_not_come_first_preempts_nobody() {
     }
 }
 
-/// At 4 the first task, at 4 with deadline 5, goes to sleep behind the second. At 8.9 that is at 4.9 and V at 4.45,
-/// where the third begins, with deadline 9.45: the sleeper would be the next. From Linux 6.18 on it leaves, and the
-/// third preempts. Before, the second goes on to its end at 16, because no tick comes.
+/// Task 0 sleeps from 0 to 8.9. At 4 task 1, at 4 with deadline 5, goes to sleep behind task 2. At 8.9 that is at 4.9
+/// and V at 4.45, where task 0 is placed, with deadline 14.45: task 1 would be the next. From Linux 6.18 on it leaves,
+/// and task 0 preempts. Before, task 2 goes on to its end at 16, because no tick comes.
 #[test]
 fn a_sleeper_that_would_be_the_next_leaves_for_an_arrival() {
-    for (queue, arrives_ns) in [("fair-2024", 16 * MS), ("fair-2025", 89 * MS / 10)] {
+    for (queue, runs_ns) in [("fair-2024", 16 * MS + 340), ("fair-2025", 89 * MS / 10 + 340)] {
         let mut tasks = sleeper_and(100 * MS, 12 * MS);
-        tasks.push(Task { start_ns: 89 * MS / 10, ..bound(&[0], vec![compute(MS)]) });
+        tasks.insert(0, bound(&[0], vec![sleep(89 * MS / 10), compute(MS)]));
         let mut scenario = with_queue(1, tasks, HostProfile::Mainline, queue);
         scenario.machine_mut().costs.tick_period_ns = 100 * MS;
         let mut switches = Switches::default();
         run_observed(&scenario, 1, &mut switches).unwrap();
-        assert_eq!(switches.0[..3], [(0, 0, 0), (4 * MS, 0, 1), (arrives_ns, 0, 2)], "{queue}");
+        assert_eq!(switches.0[..4], [(0, 0, 0), (0, 0, 1), (4 * MS, 0, 2), (runs_ns, 0, 0)], "{queue}");
+    }
+}
+
+/// At 12 task 0, alone, has got its second slice, to 20, at the arrival of a new task, whose half a slice ends at 17. A
+/// new task may preempt; from Linux 6.19 on, and in 6.18's stable releases, it waits.
+#[test]
+fn a_new_task_preempts_nobody_since_2026() {
+    for (queue, begins_ns) in [("fair-2024", 12 * MS), ("fair-2025", 20 * MS)] {
+        let tasks = vec![
+            bound(&[0], vec![compute(20 * MS)]),
+            Task { start_ns: 12 * MS, ..bound(&[0], vec![compute(MS)]) },
+        ];
+        let mut scenario = with_queue(1, tasks, HostProfile::Mainline, queue);
+        scenario.machine_mut().costs.tick_period_ns = 100 * MS;
+        let mut switches = Switches::default();
+        run_observed(&scenario, 1, &mut switches).unwrap();
+        assert_eq!(switches.0[1], (begins_ns, 0, 1), "{queue}");
     }
 }
