@@ -41,7 +41,8 @@
 //! **A barrier.** Three tasks or more wait for each other, again and again, and the last one wakes the others
 //! (flows/barriers.rs).
 //!
-//! **A mutex**, where the recording has the calls of futex(2) (flows/locks.rs, flows/unseen.rs).
+//! **A mutex**, where the recording has the calls of futex(2) (flows/locks.rs, flows/retries.rs,
+//! flows/unseen.rs).
 //!
 //! **Anything else** (other locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
 //!
@@ -55,6 +56,7 @@
 mod barriers;
 mod locks;
 mod requests;
+mod retries;
 mod unseen;
 
 pub(crate) use locks::Called;
@@ -166,8 +168,12 @@ pub(crate) fn infer(
     signals: &mut u32,
     end: Position,
 ) {
-    locks::take_locks(flows, tasks, wakeups, calls);
-    barriers::take_barriers(flows, tasks, wakeups);
+    let mut of_task: Vec<Vec<Called>> = vec![Vec::new(); tasks.len()];
+    for call in calls {
+        of_task[call.task as usize].push(*call);
+    }
+    locks::take_locks(flows, tasks, wakeups, &of_task);
+    barriers::take_barriers(flows, tasks, wakeups, &of_task);
     let known = Known::new(tasks.len(), wakeups);
     let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();
     for (client, &server) in known.servers.iter().enumerate() {

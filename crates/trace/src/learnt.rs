@@ -194,10 +194,11 @@ impl Learnt {
         learnt.leaving_ns = [0, 1].map(|next| less(&self.leaving_ns[next], 1));
         learnt.between.values_mut().for_each(|between| between.without_recorder(event_cost_ns));
         learnt.event_cost_ns = 0;
-        for after in learnt.after_wakes.values_mut() {
+        for (next, after) in &mut learnt.after_wakes {
+            // A wake-up that is followed by its waker's account had none inside.
+            let inside = EVENTS_OF_WAKE - u64::from(*next == Next::Runtime);
             // An idle CPU queues the wakee itself, and logs sched_wakeup.
-            (after.idle_ns, after.local_ns) =
-                (less(&after.idle_ns, 1), less(&after.local_ns, EVENTS_OF_WAKE));
+            (after.idle_ns, after.local_ns) = (less(&after.idle_ns, 1), less(&after.local_ns, inside));
         }
         // The entry, the wake-up's two events or those of a timer inside.
         learnt.interrupts_ns = less(&self.interrupts_ns, 3);

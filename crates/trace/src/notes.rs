@@ -300,6 +300,14 @@ fn assumptions(explained: &Explained) -> Vec<String> {
             explained.overhead_clamped_ns as f64 / 1e6
         ),
     );
+    note(
+        explained.retries_ns > 0,
+        format!(
+            "{:.3} ms of work of tasks that were woken for a mutex and found it taken again is left out, because a replay \
+             has its own such wake-ups",
+            explained.retries_ns as f64 / 1e6
+        ),
+    );
     notes
 }
 

@@ -217,6 +217,8 @@ pub(crate) struct Tracked {
     /// What it has done since its last message event, if no more than between.rs asks for.
     pub(crate) since_message: Option<Since>,
     pub(crate) steps: Vec<Step>,
+    /// From where to where of its work it did what a replay does by itself, where it must; in any order.
+    pub(crate) left_out: Vec<(u64, u64)>,
     /// The sleeps that ended from outside, in the order of time.
     pub(crate) slept: Vec<Slept>,
     /// The last wake-up since it was switched in.
@@ -271,6 +273,7 @@ impl Tracked {
             woken_by: None,
             since_message: None,
             steps: Vec::new(),
+            left_out: Vec::new(),
             slept: Vec::new(),
             wake_while_running: None,
             unsure: None,
@@ -476,6 +479,21 @@ impl Tracked {
         (self.ran_on == RanOn::None || self.ran_on == RanOn::One(cpu)).then_some(cpu)
     }
 
+    /// Puts what is left out in order, each part once. Returns how much work it is, in 1/1024 ns.
+    fn order_left_out(&mut self) -> u64 {
+        self.left_out.sort_unstable();
+        let mut apart: Vec<(u64, u64)> = Vec::with_capacity(self.left_out.len());
+        for &(from, to) in &self.left_out {
+            let to = to.min(self.work_units);
+            let from = apart.last().map_or(from, |&(_, before)| from.max(before));
+            if from < to {
+                apart.push((from, to));
+            }
+        }
+        self.left_out = apart;
+        self.left_out.iter().map(|(from, to)| to - from).sum()
+    }
+
     /// Returns its steps in the order of the recording, with the work between them. `new_index` has the new number of
     /// each task; `open` is true if its sleeps end at recorded times.
     fn program(mut self, new_index: &[TaskIndex], open: bool) -> Vec<Op> {
@@ -484,8 +502,15 @@ impl Tracked {
         let _ = self.steps.pop_if(|last| last.op == Op::BeginExit);
         let mut program = Vec::with_capacity(2 * self.steps.len() + 1);
         let mut done_units = 0;
+        let mut left_out = std::mem::take(&mut self.left_out).into_iter().peekable();
+        let mut out_units = 0;
         // Parts of a nanosecond are dropped, because the simulator rounds each operation up.
         let mut compute_until = |program: &mut Vec<Op>, at_units: u64| {
+            while let Some((from, to)) = left_out.next_if(|&(_, to)| to <= at_units) {
+                out_units += to - from;
+            }
+            let inside_units = left_out.peek().map_or(0, |&(from, _)| at_units.saturating_sub(from));
+            let at_units = at_units - out_units - inside_units;
             let work_ns = at_units.saturating_sub(done_units) / UNITS;
             if work_ns > 0 {
                 program.push(Op::Compute { work_ns, spread_percent: 0 });
@@ -530,7 +555,9 @@ pub(crate) fn workload(
     }
     let mut tasks = Vec::with_capacity(tracked.len());
     let mut recorded = Vec::with_capacity(tracked.len());
-    for (_, task) in tracked {
+    let mut left_out_units = 0;
+    for (_, mut task) in tracked {
+        left_out_units += task.order_left_out();
         let bound_cpu = task.bound_cpu(nr_cpus);
         let open = loops.open(&task.name, &task.slept);
         recorded.push(Recorded { ended_ns: task.ready_ns, open });
@@ -557,6 +584,7 @@ pub(crate) fn workload(
             program: task.program(&new_index, open),
         });
     }
+    explained.retries_ns = left_out_units / UNITS;
     let workload = Workload {
         name: name.to_owned(),
         tasks,

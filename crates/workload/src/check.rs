@@ -161,7 +161,7 @@ impl Workload {
             }
         }
         for (index, (barrier, (tasks, _))) in self.barriers.iter().zip(comers).enumerate() {
-            let Barrier { parties, spin_ns } = *barrier;
+            let Barrier { parties, spin_ns, .. } = *barrier;
             let fail = |message: String| Err(CheckError::Barrier { barrier: index, message });
             if parties == 0 {
                 return fail("it has 0 parties; expected at least 1".to_owned());

@@ -239,12 +239,12 @@ impl<'f> Expansion<'f> {
 
     fn lock(&self, template: &LockTemplate) -> Result<Lock> {
         let handoff = self.at(template.handoff.truth(&self.names))?;
-        Ok(Lock { spin_ns: self.spin(&template.spin_ns)?, handoff, recorded: false })
+        Ok(Lock { spin_ns: self.spin(&template.spin_ns)?, handoff, recorded: false, retry_ns: 0 })
     }
 
     fn barrier(&self, template: &BarrierTemplate) -> Result<Barrier> {
         let parties = self.within(&template.parties, 1, TASKS_MAX, "parties")? as u32;
-        Ok(Barrier { parties, spin_ns: self.spin(&template.spin_ns)? })
+        Ok(Barrier { parties, spin_ns: self.spin(&template.spin_ns)?, recorded: false })
     }
 
     fn groups(&mut self) -> Result<Vec<Group>> {

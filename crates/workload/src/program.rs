@@ -190,6 +190,9 @@ pub struct Lock {
     /// unlocking wakes a sleeper only if a task has found the lock taken, or slept for it, since it was taken.
     #[serde(default)]
     pub recorded: bool,
+    /// What a task runs that was woken for such a mutex and finds it taken again, before it sleeps again.
+    #[serde(default)]
+    pub retry_ns: u64,
 }
 
 /// A barrier: `parties` tasks wait here for each other, again and again.
@@ -199,6 +202,9 @@ pub struct Barrier {
     pub parties: u32,
     /// How long a task spins before it sleeps. 0 means that it does not spin, `u64::MAX` that it never sleeps.
     pub spin_ns: u64,
+    /// The work of its tasks has the update of its line and its system calls, as in a recording.
+    #[serde(default)]
+    pub recorded: bool,
 }
 
 /// A task group: its tasks and child groups divide what it receives, by their weights and shares.

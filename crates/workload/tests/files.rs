@@ -268,7 +268,10 @@ program = [
             Lock { spin_ns: 14, handoff: true, ..Lock::default() },
             Lock { spin_ns: u64::MAX, handoff: false, ..Lock::default() },
         ],
-        barriers: vec![Barrier { parties: 2, spin_ns: 20 }, Barrier { parties: 1, spin_ns: u64::MAX }],
+        barriers: vec![
+            Barrier { parties: 2, spin_ns: 20, recorded: false },
+            Barrier { parties: 1, spin_ns: u64::MAX, recorded: false },
+        ],
         end: End::After { duration_ns: 5000 },
         ..Workload::empty("t", Measure::WakeupLatency)
     };
@@ -469,7 +472,7 @@ fn the_example_of_the_guide_expands() {
     let ring =
         WorkloadFile::parse("example", &blocks.concat()).unwrap().expand("example", &settings).unwrap();
     assert_eq!(ring.locks, [Lock::default()]);
-    assert_eq!(ring.barriers, [Barrier { parties: 3, spin_ns: 0 }]);
+    assert_eq!(ring.barriers, [Barrier { parties: 3, spin_ns: 0, recorded: false }]);
     assert_eq!(
         (ring.tasks.len(), ring.channels.len(), ring.end),
         (3, 3, End::After { duration_ns: 100_000_000 })

@@ -283,7 +283,7 @@ fn openmp_written_out() {
         thread(2, &[barrier()], 22_000, &[], &[]),
     ];
     assert_eq!(found.tasks, expected);
-    assert_eq!(found.barriers, [Barrier { parties: 3, spin_ns: 7_500_000 }]);
+    assert_eq!(found.barriers, [Barrier { parties: 3, spin_ns: 7_500_000, recorded: false }]);
     assert_eq!((found.measure, found.end), (Measure::Makespan, End::AllExited));
     assert_eq!(expand("openmp:threads=1,imbalance-percent=10").tasks[0].program[3], compute(100_000, 10));
 }
@@ -312,7 +312,7 @@ fn openmp_spins_as_libgomp_does() {
         ("spin-count=50,cpus=3", 50),
     ] {
         let found = expand(&format!("openmp:{settings}")).barriers;
-        assert_eq!(found, [Barrier { parties: 4, spin_ns: 25 * steps }], "{settings}");
+        assert_eq!(found, [Barrier { parties: 4, spin_ns: 25 * steps, recorded: false }], "{settings}");
     }
 }
 
@@ -334,7 +334,7 @@ fn stream_written_out() {
         Task { parent: (t > 0).then_some(0), allowed: Some(vec![t]), ..task("thread", 0, 32_768, &program) }
     };
     assert_eq!(found.tasks, [thread(0, &[Op::Fork { task: 1 }], &[Op::MarkBegin]), thread(1, &[], &[])]);
-    assert_eq!(found.barriers, [Barrier { parties: 2, spin_ns: 7_500_000 }]);
+    assert_eq!(found.barriers, [Barrier { parties: 2, spin_ns: 7_500_000, recorded: false }]);
     // Bytes per element, as STREAM counts them.
     for (kernel, bytes) in [("copy", 16), ("scale", 16), ("add", 24), ("triad", 24), ("all", 80)] {
         let found = expand(&format!("stream:threads=4,times=1,kernel={kernel}"));

@@ -8,6 +8,9 @@
 //! that was preempted or interrupted reads it, for the same price, when it runs again. If tasks sleep, the last one
 //! enters the kernel (`futex_ns`) once and wakes them one by one, in the order in which they went to sleep.
 //!
+//! A barrier of a recording (`recorded`) costs no update and no `futex_ns`, because its tasks' work has both; a task
+//! that sleeps there pays `sleep_ns`, and looks again after that.
+//!
 //! Worked example with two parties: `atomic_ps` 5,000, a transfer 100,000 ps, spinning without end. A on CPU 0 arrives
 //! at 0 and counts at 5. B on CPU 1 arrives at 1,000 and counts at 1,105. B continues at once; A continues at 1,205,
 //! after spinning for 1,200.
@@ -26,24 +29,36 @@ impl Programs<'_> {
         match t.stage {
             Stage::Begin => {
                 t.stage = Stage::Middle;
+                if b.spec.recorded {
+                    return Next::Continue;
+                }
                 let cost_ns = b.line.update_ns(here.cpu, here.now_ns, self.costs, self.distances);
                 Next::run_ns(TimeKind::Atomic, cost_ns)
             }
             Stage::Middle => self.arrive(here.task, barrier),
             Stage::Released if b.released.is_empty() => self.done(here.task),
-            Stage::Released => self.call_futex(here.task, Stage::Wake),
+            Stage::Released => {
+                let recorded = b.spec.recorded;
+                self.enter_futex(here.task, recorded, Stage::Wake)
+            }
             Stage::Spin => {
                 leave(&mut b.spinners, here.task);
                 if !b.is_over(t.round) {
-                    return self.call_futex(here.task, Stage::End);
+                    let recorded = b.spec.recorded;
+                    return self.enter_futex(here.task, recorded, Stage::End);
                 }
                 t.stage = Stage::Taken;
                 let cost_ns = b.line.read_ns(here.cpu, self.costs, self.distances);
                 Next::run_ns(TimeKind::Spin, cost_ns)
             }
             Stage::End if !b.is_over(t.round) => {
-                b.sleepers.push_back(here.task);
-                t.stage = Stage::Asleep;
+                if b.spec.recorded
+                    && let Some(leaving) = self.leave(here.task)
+                {
+                    return leaving;
+                }
+                self.barriers[barrier as usize].sleepers.push_back(here.task);
+                self.tasks[here.task as usize].stage = Stage::Asleep;
                 Next::Wait
             }
             Stage::Wake => {
@@ -62,7 +77,8 @@ impl Programs<'_> {
         b.arrived += 1;
         if b.arrived < b.spec.parties {
             if b.spec.spin_ns == 0 {
-                return self.call_futex(task, Stage::End);
+                let recorded = b.spec.recorded;
+                return self.enter_futex(task, recorded, Stage::End);
             }
             b.spinners.push_back(task);
             let spin_ns = b.spec.spin_ns;

@@ -19,7 +19,8 @@
 //! same moment, and each release checks the list.
 //!
 //! A lock of a recording (`recorded`) costs no update and no `futex_ns`, because its tasks' work has both; a task
-//! that sleeps there pays `sleep_ns`, as for a message. It is a mutex of three values (U. Drepper, Futexes Are
+//! that sleeps there pays `sleep_ns`, as for a message, and one that was woken in vain the way out of the kernel and
+//! back (`retry_ns`). It is a mutex of three values (U. Drepper, Futexes Are
 //! Tricky, 2011): a task that finds it taken marks it before it sleeps, and so does one that takes it after a sleep;
 //! only the unlocking of a marked one wakes a sleeper. So a task that takes it again before the sleeper it woke is
 //! there wakes no further one, and none is forgotten, because the woken one marks it.
@@ -56,7 +57,12 @@ impl Programs<'_> {
             Stage::Middle => {
                 let spin_ns = l.spec.spin_ns;
                 if spin_ns == 0 || t.retries {
-                    return self.enter_futex(here.task, lock, Stage::End);
+                    let (recorded, retry_ns) = (l.spec.recorded, l.spec.retry_ns);
+                    if t.retries && retry_ns > 0 {
+                        t.stage = Stage::End;
+                        return Next::run_ns(TimeKind::Futex, retry_ns);
+                    }
+                    return self.enter_futex(here.task, recorded, Stage::End);
                 }
                 l.spinners.push_back(here.task);
                 self.spin(here.task, spin_ns)
@@ -64,7 +70,8 @@ impl Programs<'_> {
             Stage::Spin => {
                 leave(&mut l.spinners, here.task);
                 if !l.is_free() {
-                    return self.enter_futex(here.task, lock, Stage::End);
+                    let recorded = l.spec.recorded;
+                    return self.enter_futex(here.task, recorded, Stage::End);
                 }
                 l.owner = here.task;
                 t.stage = Stage::Taken;
@@ -121,7 +128,10 @@ impl Programs<'_> {
                 }
             }
             Stage::Released if !self.locks[lock as usize].wakes() => self.done(here.task),
-            Stage::Released => self.enter_futex(here.task, lock, Stage::Wake),
+            Stage::Released => {
+                let recorded = self.locks[lock as usize].spec.recorded;
+                self.enter_futex(here.task, recorded, Stage::Wake)
+            }
             _ => {
                 let sleeper = self.locks[lock as usize].sleepers.pop_front();
                 self.pass(here.task);
@@ -169,18 +179,9 @@ impl Programs<'_> {
         Next::run_ns(TimeKind::Spin, spin_ns.min(TIME_NS_MAX))
     }
 
-    /// The system call before sleeping or waking; the stage `then` follows.
-    fn enter_futex(&mut self, task: u32, lock: u32, then: Stage) -> Next {
-        if self.locks[lock as usize].spec.recorded {
-            self.tasks[task as usize].stage = then;
-            return Next::Continue;
-        }
-        self.call_futex(task, then)
-    }
-
-    /// A system call on a futex; the stage `then` follows.
-    pub(super) fn call_futex(&mut self, task: u32, then: Stage) -> Next {
+    /// The system call before sleeping or waking, which a recorded task's work has already; the stage `then` follows.
+    pub(super) fn enter_futex(&mut self, task: u32, recorded: bool, then: Stage) -> Next {
         self.tasks[task as usize].stage = then;
-        Next::run_ns(TimeKind::Futex, self.costs.futex_ns)
+        if recorded { Next::Continue } else { Next::run_ns(TimeKind::Futex, self.costs.futex_ns) }
     }
 }

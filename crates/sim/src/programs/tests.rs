@@ -31,7 +31,7 @@ impl Lab {
             Lock { spin_ns: 0, handoff: false, ..Lock::default() },
             Lock { spin_ns: 700, handoff: false, ..Lock::default() },
         ];
-        workload.barriers = vec![Barrier { parties: 2, spin_ns: 900 }];
+        workload.barriers = vec![Barrier { parties: 2, spin_ns: 900, recorded: false }];
         workload.channels[1] = Channel { capacity_bytes: 1, sync: true, ..Channel::default() };
         let mut costs = Costs::free(1);
         costs.line_transfer_ps[Distance::Llc.index()] = 100_000;

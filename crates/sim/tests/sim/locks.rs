@@ -85,6 +85,22 @@ fn a_lock_of_a_recording_costs_nothing_but_the_sleep() {
     }
 }
 
+/// A gives a mutex back at 10,000, wakes B, whose interrupt flies 500 ns, and has it again until 11,000. B finds it
+/// taken at 10,500, and goes back to sleep by 10,500 + RETRY_NS, if that is before 11,000: then A wakes it once more.
+#[test]
+fn a_task_that_is_woken_in_vain_pays_the_way_back() {
+    for (retry_ns, elapsed_ns, wakeups) in [(0, 11_510, 2), (300, 11_510, 2), (700, 11_210, 1)] {
+        let mut machine = priced(2);
+        machine.costs.ipi_flight_ns = [500; Distance::COUNT];
+        let a = [critical(10_000), critical(1_000)].concat();
+        let tasks = vec![bound(&[0], a), bound(&[1], later(2_000, critical(10)))];
+        let lock = Lock { recorded: true, retry_ns, ..Lock::default() };
+        let run = outcome(&with_lock(machine, tasks, HostProfile::SchedExt, lock));
+        assert_eq!((run.elapsed_ns, run.counts.wakeups), (elapsed_ns, wakeups), "{retry_ns}");
+        assert_eq!(run.time.futex_ns, retry_ns);
+    }
+}
+
 /// B and C wait for a mutex of a recording. A gives it back at 1,000, wakes B, whose interrupt flies 500 ns, and
 /// takes it again until 1,200: nobody marked it since, so C is not woken. B takes and marks it at 1,500, and wakes C
 /// at 1,510. A lock of a workload wakes C at 1,200.
@@ -202,7 +218,7 @@ fn a_preempted_spinner_sees_what_came_meanwhile() {
             bound(&[0], later(22 * MS, vec![BARRIER])),
             bound(&[1], vec![compute(MS), BARRIER, compute(MS)]),
         ];
-        let barrier = Barrier { parties: 2, spin_ns: ALWAYS };
+        let barrier = Barrier { parties: 2, spin_ns: ALWAYS, recorded: false };
         let run = outcome(&with_barrier(machine(1, 2, 1), tasks, host, barrier));
         assert_eq!((run.elapsed_ns, run.time.spin_ns), (24 * MS, 19 * MS), "{host:?}");
     }
@@ -229,7 +245,7 @@ fn deadlocks_are_found() {
         assert_eq!((run.ending, run.elapsed_ns), (Ending::Deadlock { waiting: 2 }, 100), "{host:?}");
 
         let tasks = vec![bound(&[0], vec![BARRIER]), bound(&[1], later(70, vec![BARRIER, BARRIER]))];
-        let barrier = Barrier { parties: 2, spin_ns: 0 };
+        let barrier = Barrier { parties: 2, spin_ns: 0, recorded: false };
         let run = outcome(&with_barrier(machine(1, 2, 1), tasks, host, barrier));
         assert_eq!((run.ending, run.elapsed_ns), (Ending::Deadlock { waiting: 1 }, 70), "{host:?}");
     }
@@ -240,7 +256,7 @@ fn deadlocks_are_found() {
 fn a_barrier_of_two_that_spin() {
     for host in HOSTS {
         let tasks = vec![bound(&[0], vec![BARRIER]), bound(&[1], later(1_000, vec![BARRIER, Op::MarkEnd]))];
-        let barrier = Barrier { parties: 2, spin_ns: ALWAYS };
+        let barrier = Barrier { parties: 2, spin_ns: ALWAYS, recorded: false };
         let run = outcome(&with_barrier(priced(2), tasks, host, barrier));
         assert_eq!((run.makespan_ns, run.elapsed_ns), (1_105, 1_205), "{host:?}");
         assert_eq!((run.time.spin_ns, run.time.atomic_ns), (1_200, 5 + 105), "{host:?}");
@@ -252,7 +268,7 @@ fn a_barrier_of_two_that_spin() {
 fn arrivals_queue_for_the_line() {
     for host in HOSTS {
         let tasks = (0..3).map(|cpu| bound(&[cpu], vec![BARRIER])).collect();
-        let barrier = Barrier { parties: 3, spin_ns: ALWAYS };
+        let barrier = Barrier { parties: 3, spin_ns: ALWAYS, recorded: false };
         let run = outcome(&with_barrier(priced(3), tasks, host, barrier));
         assert_eq!((run.elapsed_ns, run.time.atomic_ns), (315, 5 + 110 + 215), "{host:?}");
         assert_eq!(run.time.spin_ns, (315 - 5) + (315 - 110), "{host:?}");
@@ -270,9 +286,30 @@ fn a_barrier_wakes_one_by_one() {
         let last = later(5_000, vec![BARRIER, Op::MarkEnd]);
         let tasks =
             vec![bound(&[0], vec![BARRIER]), bound(&[1], vec![BARRIER, compute(10)]), bound(&[2], last)];
-        let run = outcome(&with_barrier(machine, tasks, host, Barrier { parties: 3, spin_ns: 0 }));
+        let run =
+            outcome(&with_barrier(machine, tasks, host, Barrier { parties: 3, spin_ns: 0, recorded: false }));
         assert_eq!((run.makespan_ns, run.elapsed_ns), (6_200, 6_210), "{host:?}");
         assert_eq!((run.time.futex_ns, run.counts.wakeups), (3_000, 2), "{host:?}");
+    }
+}
+
+/// The work of three tasks has what their barrier costs: the last one comes at 5,000. The others sleep if they were
+/// ready to by then, and look once more before.
+#[test]
+fn a_barrier_of_a_recording_costs_nothing_but_the_sleep() {
+    for (sleep_ns, wakeups) in [(0, 2), (300, 2), (9_000, 0)] {
+        let mut machine = priced(3);
+        (machine.costs.futex_ns, machine.costs.sleep_ns) = (1_000, sleep_ns);
+        let comes = |at_ns| vec![compute(at_ns), BARRIER];
+        let tasks = vec![bound(&[0], comes(10)), bound(&[1], comes(10)), bound(&[2], comes(5_000))];
+        let barrier = Barrier { parties: 3, spin_ns: 0, recorded: true };
+        let run = outcome(&with_barrier(machine, tasks, HostProfile::SchedExt, barrier));
+        assert_eq!(
+            (run.time.atomic_ns, run.time.futex_ns, run.counts.wakeups),
+            (0, 0, wakeups),
+            "{sleep_ns}"
+        );
+        assert_eq!(run.elapsed_ns, 5_000.max(10 + sleep_ns), "{sleep_ns}");
     }
 }
 
@@ -286,7 +323,12 @@ fn a_barrier_can_be_used_again_at_once() {
                 (0..50).flat_map(|round| [compute(100 * (1 + (round + shift) % 3)), BARRIER]).collect()
             };
             let tasks = (0..3).map(|cpu| bound(&[cpu], program(u64::from(cpu)))).collect();
-            let run = outcome(&with_barrier(machine(1, 3, 1), tasks, host, Barrier { parties: 3, spin_ns }));
+            let run = outcome(&with_barrier(
+                machine(1, 3, 1),
+                tasks,
+                host,
+                Barrier { parties: 3, spin_ns, recorded: false },
+            ));
             assert_eq!((run.ending, run.elapsed_ns), (Ending::Completed, 50 * 300), "{host:?} {spin_ns}");
             // In each round one waits 200 ns, one 100 ns.
             let spun_ns = spin_ns.min(200) + spin_ns.min(100);

@@ -72,7 +72,7 @@ fn shared_rounds_are_taken_from_a_counter() {
         ] {
             let mut scenario = scenario(machine(1, 1, 1), vec![bound(&[0], program)], host);
             scenario.machine_mut().costs.atomic_ps = 5_000;
-            scenario.workload_mut().barriers = vec![Barrier { parties: 1, spin_ns: 0 }];
+            scenario.workload_mut().barriers = vec![Barrier { parties: 1, spin_ns: 0, recorded: false }];
             let found = outcome(&scenario);
             assert_eq!(found.elapsed_ns, elapsed_ns, "{host:?}");
             assert_eq!(found.time.work_ns + found.time.atomic_ns, elapsed_ns);

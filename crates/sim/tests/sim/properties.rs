@@ -188,7 +188,7 @@ fn add_meetings(tasks: &mut [Task], meetings: &[Meeting]) -> Vec<Barrier> {
         let mut members: Vec<usize> = members.iter().map(|index| index.index(tasks.len())).collect();
         members.sort_unstable();
         members.dedup();
-        barriers.push(Barrier { parties: members.len() as u32, spin_ns: *spin_ns });
+        barriers.push(Barrier { parties: members.len() as u32, spin_ns: *spin_ns, recorded: false });
         for (number, task) in members.into_iter().enumerate() {
             let work = Op::Compute { work_ns: work_ns * (number as u64 + 1), spread_percent: 0 };
             tasks[task].program.extend(rounds(*times, [work, Op::Barrier { barrier }]));
@@ -216,11 +216,8 @@ fn any_groups() -> impl Strategy<Value = Vec<Group>> {
 }
 
 fn any_lock() -> impl Strategy<Value = Lock> {
-    (any_spin(), any::<bool>(), any::<bool>()).prop_map(|(spin_ns, handoff, recorded)| Lock {
-        spin_ns,
-        handoff,
-        recorded,
-    })
+    (any_spin(), any::<bool>(), any::<bool>(), 0..900_u64)
+        .prop_map(|(spin_ns, handoff, recorded, retry_ns)| Lock { spin_ns, handoff, recorded, retry_ns })
 }
 
 fn any_scenario() -> impl Strategy<Value = Scenario> {

@@ -5,11 +5,13 @@
 //! it would wait for nobody in a replay either, where another one may be the last: it runs ahead, the others' waits
 //! vanish, and with them the barrier.
 //!
-//! A barrier shows itself by who wakes whom. A *release* is what one task wakes without sleeping in between, of those
-//! that slept before it began. Three tasks or more are a *team* if releases wake all of the others, if several of them
-//! release, and if most of the wake-ups among them belong to such releases. A pool of workers that one master wakes is
-//! no team. Each release of a team becomes a round of one barrier. A member that did not sleep (it spun, or it waited
-//! for a CPU) arrives at the release.
+//! A barrier shows itself by who wakes whom. A *release* is what one task wakes by one call of futex(2). Where no call
+//! is recorded, it is what one task wakes without sleeping in between, of those that slept before it began. (One call
+//! also wakes a member that went to sleep after its first wake-up.) Three tasks or more are a *team* if releases wake
+//! all of the others, if several of them release, and if most of the wake-ups among them belong to such releases. A
+//! pool of workers that one master wakes is no team. Each release of a team becomes a round of one barrier. A member
+//! arrives with its call of futex(2), or where it goes to sleep or begins to wake the others. One that did not sleep
+//! (it spun, or it waited for a CPU) arrives at the release.
 //!
 //! Worked example: A, B and C work for 10, 20 and 30, A and B wait, and C wakes both. In the next phase they work for
 //! 20, 30 and 10, and B wakes both. Each gets two arrivals: A after 10 and 30, B after 20 and 50, C after 30 and 40.
@@ -25,8 +27,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakelab_workload::{Barrier, Op, TaskIndex};
 
-use super::{FEWEST, FlowKind, Flows, Wakeup, drop_explained};
+use super::locks::{Point, last_before};
+use super::{Called, FEWEST, FlowKind, Flows, Wakeup, drop_explained};
 use crate::causal::Position;
+use crate::event::FutexCall;
 use crate::program::{Step, Tracked};
 
 /// The fewest members: what two tasks do in turn may be anything.
@@ -50,9 +54,14 @@ impl Release<'_> {
 }
 
 /// Makes barriers of the teams in `wakeups`, which are in the order of the recording, and takes their wake-ups out.
-pub(super) fn take_barriers(flows: &mut Flows, tasks: &mut [Tracked], wakeups: &mut Vec<Wakeup>) {
+pub(super) fn take_barriers(
+    flows: &mut Flows,
+    tasks: &mut [Tracked],
+    wakeups: &mut Vec<Wakeup>,
+    of_task: &[Vec<Called>],
+) {
     let mut explained: BTreeSet<u32> = BTreeSet::new();
-    let releases = releases(wakeups);
+    let releases = releases(wakeups, of_task);
     let waits = Waits::new(tasks.len(), wakeups);
     for team in teams(&releases) {
         let rounds = rounds(&team, &releases, tasks, &waits);
@@ -65,7 +74,7 @@ pub(super) fn take_barriers(flows: &mut Flows, tasks: &mut [Tracked], wakeups: &
             continue;
         }
         let op = Op::Barrier { barrier: flows.barriers.len() as u32 };
-        flows.barriers.push(Barrier { parties: team.len() as u32, spin_ns: 0 });
+        flows.barriers.push(Barrier { parties: team.len() as u32, spin_ns: 0, recorded: true });
         let count = flows.counts.entry(FlowKind::Barrier).or_default();
         count.pairs += 1;
         count.wakeups += woken as u64;
@@ -73,9 +82,12 @@ pub(super) fn take_barriers(flows: &mut Flows, tasks: &mut [Tracked], wakeups: &
             count.added += (team.len() - 1 - round.ended.len()) as u64;
             for &member in &team {
                 let wait = round.ended.iter().find(|wakeup| wakeup.wakee == member);
+                let calls = &of_task[member as usize];
                 let (position, at_units) = match wait {
-                    Some(wakeup) => (wakeup.blocked, wakeup.wakee_units),
-                    None if member == round.waker => (round.at, round.waker_units),
+                    Some(wakeup) => begin(calls, FutexCall::Wait, (wakeup.blocked, wakeup.wakee_units)),
+                    None if member == round.waker => {
+                        begin(calls, FutexCall::Wake, (round.at, round.waker_units))
+                    }
                     None => (round.at, tasks[member as usize].work_at(round.at.time_ns)),
                 };
                 tasks[member as usize].steps.push(Step { position, at_units, op });
@@ -88,19 +100,34 @@ pub(super) fn take_barriers(flows: &mut Flows, tasks: &mut [Tracked], wakeups: &
     }
 }
 
+/// Returns where a task entered the kernel for what it did at a point, or that point if no such call is recorded.
+fn begin(calls: &[Called], kind: FutexCall, at: Point) -> Point {
+    match last_before(calls, at.0) {
+        Some(call) if call.call == kind => (call.position, call.units),
+        _ => at,
+    }
+}
+
 /// Returns all releases, in order.
-fn releases(wakeups: &[Wakeup]) -> Vec<Release<'_>> {
+fn releases<'a>(wakeups: &'a [Wakeup], of_task: &[Vec<Called>]) -> Vec<Release<'a>> {
     let mut releases: Vec<Release<'_>> = Vec::new();
-    let mut open: BTreeMap<TaskIndex, usize> = BTreeMap::new();
+    // By waker: its last release, and the call that made it.
+    let mut open: BTreeMap<TaskIndex, (usize, Option<Position>)> = BTreeMap::new();
     for wakeup in wakeups {
         // It has slept since its last release.
         open.remove(&wakeup.wakee);
-        let same = open.get(&wakeup.waker).map(|&index| &mut releases[index]);
-        if let Some(release) = same.filter(|release| wakeup.blocked < release.at) {
-            release.ended.push(wakeup);
-            continue;
+        let call = last_before(&of_task[wakeup.waker as usize], wakeup.at)
+            .filter(|call| call.call == FutexCall::Wake)
+            .map(|call| call.position);
+        if let Some(&(index, of_call)) = open.get(&wakeup.waker) {
+            let release = &mut releases[index];
+            let is_same = if call.is_some() { call == of_call } else { wakeup.blocked < release.at };
+            if is_same {
+                release.ended.push(wakeup);
+                continue;
+            }
         }
-        open.insert(wakeup.waker, releases.len());
+        open.insert(wakeup.waker, (releases.len(), call));
         let Wakeup { waker, at, waker_units, .. } = *wakeup;
         releases.push(Release { waker, at, waker_units, ended: vec![wakeup] });
     }

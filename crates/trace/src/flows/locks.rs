@@ -28,6 +28,8 @@
 //! for queues and for the interpreter's lock, which has a mutex inside: with that one as a lock, replays of
 //! truth/threads.sh on one CPU had 72 % too few wake-ups, and 21 % with signals.
 //!
+//! What a task does from one wait to the next is not work with the mutex (flows/retries.rs).
+//!
 //! It fails for locks of other values (musl, Python's interpreter), and where waits end by a time limit.
 //!
 //! Cost: time in proportion to the calls times the logarithm of a task's steps.
@@ -37,11 +39,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakelab_workload::{Lock, Op, TaskIndex};
 
+use super::retries::Retries;
 use super::{FEWEST, FlowKind, Flows, Wakeup, drop_explained, unseen};
 use crate::causal::Position;
 use crate::event::FutexCall;
 use crate::program::{Step, Tracked};
 use crate::quantile::quantile;
+use crate::rescale::UNITS;
 
 /// A call of futex(2).
 #[derive(Clone, Copy, Debug)]
@@ -79,18 +83,14 @@ impl Hold {
     }
 }
 
-/// Makes locks of the mutexes in `calls`, and takes the wake-ups by their holders out of `wakeups`. Both are in the
-/// order of the recording.
+/// Makes locks of the mutexes in `of_task`, each task's calls, and takes the wake-ups by their holders out of
+/// `wakeups`. Both are in the order of the recording.
 pub(super) fn take_locks(
     flows: &mut Flows,
     tasks: &mut [Tracked],
     wakeups: &mut Vec<Wakeup>,
-    calls: &[Called],
+    of_task: &[Vec<Called>],
 ) {
-    let mut of_task: Vec<Vec<Called>> = vec![Vec::new(); tasks.len()];
-    for call in calls {
-        of_task[call.task as usize].push(*call);
-    }
     let slept: FxHashSet<(TaskIndex, Position)> = wakeups
         .iter()
         .filter_map(|wakeup| {
@@ -98,8 +98,8 @@ pub(super) fn take_locks(
         })
         .map(|(task, call)| (task, call.position))
         .collect();
-    let waits = waits_for_mutexes(&of_task, wakeups);
-    let mut mutexes = mutexes(&of_task, &waits);
+    let waits = waits_for_mutexes(of_task, wakeups);
+    let mut mutexes = mutexes(of_task, &waits);
     leave_lesser(&mut mutexes, &waits, wakeups, tasks.len());
     while !mutexes.is_empty() {
         let explained: BTreeSet<u32> =
@@ -108,15 +108,19 @@ pub(super) fn take_locks(
             of_task.iter().map(|calls| seen_holds(calls, &mutexes, &slept)).collect();
         let usual = usual_units(&holds);
         let other_waits: Vec<Vec<Point>> = tasks.iter().map(|task| waits_of(task, &explained)).collect();
-        begin_holds(&mut holds, tasks, &of_task, &other_waits, &usual);
-        unseen::add(tasks, &of_task, &mut holds, &usual);
+        begin_holds(&mut holds, tasks, of_task, &other_waits, &usual);
+        unseen::add(tasks, of_task, &mut holds, &usual);
         for (holds, waits) in holds.iter_mut().zip(&other_waits) {
             drop_overlapping(holds);
             end_before_waits(waits, holds);
         }
         let in_circles = in_circles(&holds);
         if in_circles.is_empty() {
-            write(flows, tasks, &mutexes, &holds, explained.len());
+            let retries = Retries::new(of_task, &mutexes);
+            for (task, in_vain) in tasks.iter_mut().zip(retries.of_task) {
+                task.left_out.extend(in_vain);
+            }
+            write(flows, tasks, &retries.usual_units, &holds, &mutexes, explained.len());
             drop_explained(tasks, wakeups, &explained);
             return;
         }
@@ -125,7 +129,7 @@ pub(super) fn take_locks(
 }
 
 /// Returns the last of a task's calls before a position.
-fn last_before(calls: &[Called], position: Position) -> Option<&Called> {
+pub(super) fn last_before(calls: &[Called], position: Position) -> Option<&Called> {
     calls[..calls.partition_point(|call| call.position < position)].last()
 }
 
@@ -365,13 +369,17 @@ fn in_circles(holds: &[Vec<Hold>]) -> BTreeSet<Futex> {
 fn write(
     flows: &mut Flows,
     tasks: &mut [Tracked],
-    mutexes: &BTreeSet<Futex>,
+    retries: &BTreeMap<Futex, u64>,
     holds: &[Vec<Hold>],
+    mutexes: &BTreeSet<Futex>,
     wakeups: usize,
 ) {
     let first = flows.locks.len() as u32;
     let number: BTreeMap<Futex, u32> = mutexes.iter().copied().zip(first..).collect();
-    flows.locks.extend(mutexes.iter().map(|_| Lock { recorded: true, ..Lock::default() }));
+    flows.locks.extend(mutexes.iter().map(|futex| {
+        let retry_ns = retries.get(futex).copied().unwrap_or(0) / UNITS;
+        Lock { recorded: true, retry_ns, ..Lock::default() }
+    }));
     let count = flows.counts.entry(FlowKind::Mutex).or_default();
     count.pairs += mutexes.len() as u64;
     count.wakeups += wakeups as u64;

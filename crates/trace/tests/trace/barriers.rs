@@ -90,3 +90,38 @@ fn who_spins_arrives_at_the_release() {
     assert_eq!(t1[t1.len() - 3..], [compute(30), BARRIER, compute(5)]);
     execute(&recording.workload).expect("no task waits for ever");
 }
+
+/// As in the worked example, with the calls of futex(2). t3, or t2, wakes one task at 30 and the other at 36; that one
+/// goes to sleep at 33 only, 2 after its call.
+#[test]
+fn one_call_is_one_release() {
+    let mut script = Script::default();
+    for cpu in 0..3 {
+        script.switch(cpu, 0, 0, "R", cpu + 1);
+    }
+    for phase in 0..10 {
+        let at = |time_ns: u64| 40 * phase + time_ns;
+        let (last, late) = if phase % 2 == 0 { (2, 1) } else { (1, 2) };
+        let wait = |script: &mut Script, cpu: u32, time_ns: u64| {
+            let fields = "uaddr: 0x1000, op: 0x00000080, val: 0x00000005, utime: 0x00000000";
+            script.event(cpu, time_ns, cpu + 1, "syscalls:sys_enter_futex", fields);
+            script.switch(cpu, time_ns + 2, cpu + 1, "S", 0);
+        };
+        wait(&mut script, 0, at(10));
+        script.futex(last, at(29), last + 1, 0x1000, false).waking(last, at(30), last + 1, 1);
+        script.switch(0, at(30), 0, "R", 1);
+        wait(&mut script, late, at(31));
+        script.waking(last, at(36), last + 1, late + 1).switch(late, at(40), 0, "R", late + 1);
+    }
+    for cpu in 0..3 {
+        script.switch(cpu, 405, cpu + 1, "X", 0);
+    }
+    let recording = script.explained();
+    let flow = recording.explained.flows[&FlowKind::Barrier];
+    assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 20, 0));
+    assert!(recording.workload.barriers[0].recorded);
+    let t2 = program(&recording, "t2");
+    let barriers = t2.iter().filter(|op| **op == BARRIER).count();
+    assert_eq!((barriers, &t2[..2]), (10, &[compute(31), BARRIER][..]), "it arrives at its call");
+    execute(&recording.workload).expect("no task waits for ever");
+}

@@ -71,6 +71,29 @@ fn a_holder_has_it_until_it_wakes_and_since_others_waited() {
     assert_eq!(program(&recording, "t2"), [&first[..], &others, &[compute(20)]].concat());
 }
 
+/// As above, but t1 has it again when t2 comes at 102: t2 waits again at 105, is woken at 108, runs from 109 on, and
+/// gives it back at 115. What it did from 102 to 105 is not its work with it.
+#[test]
+fn what_was_done_in_vain_is_left_out() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).switch(1, 0, 0, "R", 2);
+    for round in 0..10 {
+        let at = |time_ns: u64| 130 * round + time_ns;
+        script.futex(1, at(90), 2, ADDRESS, true).switch(1, at(90), 2, "S", 0);
+        script.futex(0, at(100), 1, ADDRESS, false).waking(0, at(100), 1, 2).switch(1, at(102), 0, "R", 2);
+        script.futex(1, at(105), 2, ADDRESS, true).switch(1, at(105), 2, "S", 0);
+        script.futex(0, at(108), 1, ADDRESS, false).waking(0, at(108), 1, 2).switch(1, at(109), 0, "R", 2);
+        script.futex(1, at(115), 2, ADDRESS, false);
+    }
+    script.switch(0, 1_300, 1, "X", 0).switch(1, 1_300, 2, "X", 0);
+    let workload = script.explained().workload;
+    assert_eq!((workload.locks.len(), workload.locks[0].retry_ns), (1, 3));
+    let t2 = workload.tasks.iter().find(|task| task.name == "t2").expect("t2");
+    let first = [compute(90), LOCK, compute(6), UNLOCK];
+    let others = [compute(105), LOCK, compute(6), UNLOCK].repeat(9);
+    assert_eq!(t2.program, [&first[..], &others, &[compute(15)]].concat());
+}
+
 /// An idle CPU is taken to switch to a woken task at once, until an account of the task tells better.
 #[test]
 fn calls_move_with_the_switch_in_before_them() {

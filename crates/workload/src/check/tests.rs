@@ -122,17 +122,17 @@ fn barriers_and_locks() {
         let found = Workload { barriers, ..workload(tasks) };
         found.check().map_err(|error| error.to_string())
     };
-    let two = Barrier { parties: 2, spin_ns: 0 };
+    let two = Barrier { parties: 2, spin_ns: 0, recorded: false };
     // A task that comes twice counts once. More tasks than parties are fine, and so are unused barriers.
     let (once, twice) = (task(None, vec![come(0)]), task(None, vec![come(0), come(0)]));
     assert_eq!(with(vec![two], vec![once.clone(), twice.clone(), once.clone()]), Ok(()));
     assert_eq!(with(vec![two, two], vec![once.clone(), twice.clone()]), Ok(()));
     let alone = "barrier 0: it has 2 parties; expected at most 1, the tasks that come to it".to_owned();
     assert_eq!(with(vec![two], vec![twice, task(None, vec![WORK])]), Err(alone));
-    let nobody = Barrier { parties: 0, spin_ns: 0 };
+    let nobody = Barrier { parties: 0, spin_ns: 0, recorded: false };
     let none = "barrier 0: it has 0 parties; expected at least 1".to_owned();
     assert_eq!(with(vec![nobody], vec![once.clone()]), Err(none));
-    let long = Barrier { parties: 1, spin_ns: TIME_NS_MAX + 1 };
+    let long = Barrier { parties: 1, spin_ns: TIME_NS_MAX + 1, recorded: false };
     let error = with(vec![long], vec![once]).unwrap_err();
     assert!(error.starts_with("barrier 0: spins for 1125899906842625 ns"), "{error}");
     let mut spinlock = workload(vec![task(None, vec![Op::Lock { lock: 0 }, Op::Unlock { lock: 0 }])]);
