@@ -15,8 +15,7 @@
  *   how much	By a group with room: half of the difference in tasks (spread, and single CPUs) or
  *		in idle CPUs; but from an overloaded group of another LLC as many tasks as CPUs idle.
  *		Between nodes, none if it is at most 2 and the node that would receive (6.12) or give
- *		(5.12) has few tasks: in 6.12 an eighth of its CPUs, or as many as it has LLCs; in
- *		5.12 less than a quarter. By a group without room: load, as in balance_4_15.h.
+ *		(5.12) has few tasks (numa.h). By a group without room: load, as in balance_4_15.h.
  * 6.12 differs in when a newly idle CPU looks: not only if its mean idle period is at least
  * migration_cost, but whenever that exceeds what looking costs (newly_idle.h).
  *
@@ -31,23 +30,16 @@
 #define WL_BALANCE_5_12_H
 
 #include "balance_load.h"
-
-#define WL_NUMA_ALLOWED 2 /* NUMA_IMBALANCE_MIN */
+#include "numa.h"
 
 /* May the nodes at the level that cpu has summed up differ by a pair of tasks? */
 WL_INLINE u32 wl_numa_may_differ(struct wl_policy *p, const struct wl_level_stats *s)
 {
-	struct wl_level *lv = wl_level_of(p, s->level), *llc = wl_level_of(p, p->topo.llc_level);
-	u32 span, per_llc, allowed;
-
-	if (lv->kind < WL_DIST_NUMA1)
+	if (!wl_joins_nodes(p, s->level))
 		return 0;
 	if (wl_axis(p, balance) == WL_BALANCING_5_12)
 		return s->busiest.nr < s->busiest.weight / 4;
-	per_llc = wl_entry(llc->weight, wl_entry(llc->dom_of, s->to));
-	span = s->own.weight;
-	allowed = span > per_llc ? wl_div(span, per_llc) : span / 8;
-	return s->own.nr < (allowed ? allowed : 1);
+	return s->own.nr < (u32)wl_numa_allowed(p, s->level, s->to);
 }
 
 /* The number of tasks that a group with room should pull. */
@@ -68,7 +60,7 @@ WL_INLINE u32 wl_spare_tasks(struct wl_policy *p, const struct wl_level_stats *s
 		theirs = own->idle;
 	}
 	tasks = theirs > mine ? (theirs - mine) / 2 : 0;
-	return tasks <= WL_NUMA_ALLOWED && wl_numa_may_differ(p, s) ? 0 : tasks;
+	return tasks <= WL_NUMA_DIFFERENCE && wl_numa_may_differ(p, s) ? 0 : tasks;
 }
 
 /* The load that a group without room should pull. */

@@ -18,6 +18,11 @@
  * claimed. If CPU 6 were idle too, both sides would have 2 idle CPUs, and LLC 0 would win because
  * it has less load (2048 against 3072).
  *
+ * With balance=5.12 and 6.12 a node with room keeps new tasks while it has few (numa.h). If only
+ * the parent runs in the example, its child stays in LLC 0 with 5.12, though LLC 1 has one idle CPU
+ * more. If one more task runs there, 2 tasks are no less than a quarter of 8 CPUs, and the child
+ * leaves for LLC 1.
+ *
  * With fork=parent a new task stays on prev, where its parent runs, unless another task waits
  * there, and a task that execs stays. A kernel of a virtual machine may do that, because a virtual
  * CPU that idles costs its waker tens of microseconds (measured on one that does: of 2,009 new
@@ -35,6 +40,7 @@
 #define WL_PLACEMENT_H
 
 #include "cluster.h"
+#include "numa.h"
 
 /* The sums over a group's allowed CPUs. */
 struct wl_idlest {
@@ -42,6 +48,7 @@ struct wl_idlest {
 	u32 group;
 	u32 allowed;
 	u32 idle;
+	u32 nr; /* tasks that run or wait */
 	s32 first_allowed;
 	u64 load; /* or utilization, if its siblings are clusters */
 };
@@ -59,6 +66,7 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 
 	g->allowed = 0;
 	g->idle = 0;
+	g->nr = 0;
 	g->load = 0;
 	g->first_allowed = WL_CPU_NONE;
 	wl_for (i, 0, span) {
@@ -70,8 +78,39 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 			g->first_allowed = cpu;
 		g->allowed++;
 		g->idle += wl_looks_idle(p, cpu);
+		g->nr += wl_read_once(wl_cpu_of(p, cpu)->nr_queued) +
+			 wl_read_once(wl_cpu_of(p, cpu)->nr_running);
 		g->load += by_util ? wl_util_cpu(p, cpu, s->now_ns)
 				   : wl_read_once(wl_cpu_of(p, cpu)->load);
+	}
+	return 0;
+}
+
+/*
+ * Makes the sums of the candidate's own group stand for what another group must exceed before a new
+ * task leaves: if a node keeps new tasks, it counts as idler than it is. This needs no stack while
+ * the other groups are summed up, where a log's programs have none left.
+ */
+WL_FN int wl_idlest_own(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG, u32 level,
+			struct wl_idlest *own WL_ARG)
+{
+	u32 more, few;
+
+	if (!wl_joins_nodes(p, level) || !own->idle)
+		return 0;
+	if (wl_axis(p, balance) == WL_BALANCING_5_12) {
+		few = wl_span(p, level, s->candidate) / 4;
+		more = p->topo.nr_cpus;
+	} else if (wl_axis(p, balance) == WL_BALANCING_6_12) {
+		few = wl_numa_allowed(p, level, s->candidate);
+		few = few < own->allowed ? few : own->allowed;
+		more = WL_NUMA_DIFFERENCE;
+	} else {
+		return 0;
+	}
+	if (own->nr < few) {
+		own->idle += more;
+		own->load = 0; /* as many idle CPUs are not enough, whatever the load */
 	}
 	return 0;
 }
@@ -89,6 +128,7 @@ WL_FN int wl_idlest_group(struct wl_policy *p WL_ARG, struct wl_search *s WL_ARG
 	struct wl_idlest best = {.level = level - 1, .group = here}, other = best;
 
 	wl_idlest_sum(p, s, t, &best, &out->reads);
+	wl_idlest_own(p, s, level, &best);
 	wl_for (i, 1, nr) {
 		other.group = child + wl_wrap(here - child + i, nr);
 		wl_idlest_sum(p, s, t, &other, &out->reads);

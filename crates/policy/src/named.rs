@@ -124,7 +124,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
         },
         approximations: &[
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
-            "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or NUMA's allowance.",
+            "Fork and exec go to the group with most idle CPUs, then least load, without utilization, margins or a task's preferred node.",
             "Balancing takes the CPUs that are busy now for a group's utilization, and the number of tasks for its runnable time; the kernel's are averages.",
             "Groups are told apart as spare, full and overloaded; misfit is left to single tasks, and pinned tasks' and asymmetric packing's types are absent.",
             "The idle CPU that balances for all wakes those that should pull; the kernel's pulls for them. A running task is never moved under sched_ext.",
@@ -153,7 +153,7 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "A task that is picked again is again protected until its deadline (RUN_TO_PARITY); the kernel protects it once per pick.",
             "The limit of a search is computed at ticks, at intervals of 1 ms per CPU of the LLC; the kernel computes it when it balances.",
             "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
-            "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization or capacity.",
+            "Fork and exec go to the group with most idle CPUs, then least load, without margins, utilization, capacity or a task's preferred node.",
             "Balancing takes the CPUs that are busy now for a group's utilization, and the number of tasks for its runnable time; the kernel's are averages.",
             "Groups are told apart as spare, full and overloaded; misfit is left to single tasks, and pinned tasks' and asymmetric packing's types are absent.",
             "The idle CPU that balances for all wakes those that should pull; the kernel's pulls for them. A running task is never moved under sched_ext.",

@@ -3,6 +3,7 @@
 
 use crate::host::{Host, machine, policy, reads};
 use wakelab_machine::Distance::{Cpu, Llc, Numa1};
+use wakelab_machine::Topology;
 use wakelab_policy::{AffineReason, Decision, Reason, Task, WAKE_EXEC, WAKE_FORK};
 
 fn fork(host: &mut Host, task: &mut Task, parent_cpu: u32) -> Decision {
@@ -33,6 +34,107 @@ fn the_group_with_most_idle_cpus_wins() {
     assert_eq!((decision.cpu, decision.reason()), (7, Reason::ForkIdlest));
     let decision = host.select(&mut child, None, 0, 0, WAKE_EXEC);
     assert_eq!((decision.cpu, decision.lost_claims), (5, 1), "7 is claimed, and 5 and 6 have less than 4");
+}
+
+/// As in the header: a quarter of 8 CPUs are 2 tasks.
+#[test]
+fn linux_5_12_keeps_new_tasks_in_a_node_with_few() {
+    let mut host = Host::new(policy("linux-5.12", &machine(2, None, 4, 1)));
+    let mut child = host.task(1024);
+    host.running(1024, 0);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason()), (1, Reason::ForkLocal));
+    host.vacate(&[1]);
+    host.running(1024, 2);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason()), (4, Reason::ForkIdlest));
+}
+
+/// The example of numa.h: a node of 16 CPUs with one LLC may have 2 tasks, the new one among them.
+#[test]
+fn linux_6_12_keeps_a_pair_of_tasks_in_a_node() {
+    let mut host = Host::new(policy("linux-6.12", &machine(2, None, 16, 1)));
+    let mut child = host.task(1024);
+    host.running(1024, 0);
+    let decision = fork(&mut host, &mut child, 0);
+    assert_eq!((decision.cpu, decision.reason()), (1, Reason::ForkLocal));
+    host.vacate(&[1]);
+    host.running(1024, 2);
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 16, "two run already");
+}
+
+#[test]
+fn linux_6_12_keeps_no_task_where_3_cpus_fewer_idle() {
+    let mut host = Host::new(policy("linux-6.12", &machine(2, None, 16, 1)));
+    let mut child = host.task(1024);
+    host.running(1024, 0);
+    host.occupy(&[2]);
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 1, "two fewer, and less load elsewhere, are not enough");
+    host.vacate(&[1]);
+    host.occupy(&[3]);
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 16);
+}
+
+/// 2 nodes of 16 CPUs in 4 LLCs each.
+fn nodes_of_llcs() -> Topology {
+    let mut machine = machine(2, None, 16, 1);
+    for (index, cpu) in (0..).zip(&mut machine.cpus) {
+        cpu.llc = index / 4;
+    }
+    machine
+}
+
+#[test]
+fn linux_6_12_keeps_a_task_for_each_llc_of_a_node() {
+    let mut host = Host::new(policy("linux-6.12", &nodes_of_llcs()));
+    let mut child = host.task(1024);
+    for cpu in [0, 4, 8, 17, 18] {
+        host.running(1024, cpu);
+    }
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 12, "3 run there, and 4 may");
+    host.vacate(&[12]);
+    host.running(1024, 1);
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 20);
+}
+
+#[test]
+fn linux_6_12_counts_the_cpus_of_a_node_that_a_new_task_may_run_on() {
+    let mut host = Host::new(policy("linux-6.12", &nodes_of_llcs()));
+    let mut child = host.task(1024);
+    host.policy.set_affinity(&mut child, Some(&[0, 1, 16, 17]));
+    host.running(1024, 0);
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 1, "1 runs there, and 2 may");
+    host.vacate(&[1]);
+    host.queued(1024, 0);
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 16);
+}
+
+/// Two pairs of near nodes of 16 CPUs: between the pairs 16 / 8 * 64 / 32 tasks may differ, inside one 2.
+#[test]
+fn linux_6_12_allows_more_where_nodes_are_far() {
+    let mut machine = machine(4, None, 16, 1);
+    for (a, row) in machine.node_distance.iter_mut().enumerate() {
+        for (b, distance) in row.iter_mut().enumerate() {
+            *distance = if a == b {
+                10
+            } else if a / 2 == b / 2 {
+                12
+            } else {
+                20
+            };
+        }
+    }
+    let mut host = Host::new(policy("linux-6.12", &machine));
+    let mut child = host.task(1024);
+    for cpu in [0, 1, 32] {
+        host.running(1024, cpu);
+    }
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 16, "2 of 4 in the pair of nodes, 2 of 2 in the node");
+    host.vacate(&[16]);
+    for cpu in [16, 17, 33] {
+        host.running(1024, cpu);
+    }
+    assert_eq!(fork(&mut host, &mut child, 0).cpu, 48);
 }
 
 /// As in the header; an exec stays where the task itself runs.
