@@ -20,7 +20,8 @@
 //! So is the time that a task goes on after it has woken another one on its own CPU, and before it gives way to it: it
 //! finishes its system call, where the kernel cannot be preempted. From the wake-up to the switch pass the placement,
 //! the queueing, and this time; its figure is the median of what is left. Only switches from the waker, still runnable,
-//! to the wakee count, and of these only those within [`CALL_NS_MAX`]: others were made by a tick.
+//! to the wakee count, and of these only those within [`CALL_NS_MAX`]: others were made by a tick. One that yields does
+//! not count either.
 //!
 //! A task of another CPU that gives way to a wakee is interrupted, and goes on for a while, too. Its figure is the
 //! median from the wake-up to the switch, less placing, queueing and the interrupt. A switch counts if it is from a

@@ -221,6 +221,8 @@ pub(crate) struct Tracked {
     pub(crate) left_out: Vec<(u64, u64)>,
     /// The sleeps that ended from outside, in the order of time.
     pub(crate) slept: Vec<Slept>,
+    /// It has called sched_yield since it was switched in.
+    pub(crate) yielded: bool,
     /// The last wake-up since it was switched in.
     pub(crate) wake_while_running: Option<Wake>,
     pub(crate) unsure: Option<Unsure>,
@@ -275,6 +277,7 @@ impl Tracked {
             steps: Vec::new(),
             left_out: Vec::new(),
             slept: Vec::new(),
+            yielded: false,
             wake_while_running: None,
             unsure: None,
             picked_by_idle: None,
@@ -369,6 +372,7 @@ impl Tracked {
 
     /// It is switched in.
     pub(crate) fn begin_burst(&mut self, at_ns: u64) {
+        self.yielded = false;
         let units = self.work_units;
         self.bursts.push(Burst { from_ns: at_ns, until_ns: u64::MAX, from_units: units, until_units: units });
     }

@@ -24,6 +24,7 @@ mod style_prose;
 mod style_rust;
 mod test;
 mod truth;
+mod truth_bare;
 mod truth_cases;
 mod truth_cgroup;
 mod truth_groups;

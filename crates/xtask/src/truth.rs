@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cargo xtask truth`: how true replays are. Records the programs of truth/ several times on all CPUs and on CPU 0
 //! alone, in turn; replays each recording as it was made, and as a prediction of the other; and prints the errors
-//! beside the differences between recordings of the same kind (the null error) and what simpler rules predict.
+//! beside the differences between recordings of the same kind (the null error) and what simpler rules predict. Each
+//! recording is replayed once more from its scheduler events alone (truth_bare.rs).
 //!
 //! Rules: *no change* predicts what was recorded. The *utilisation law* predicts, on one CPU, the CPU time of all tasks
 //! if that is more than what was recorded, and on N CPUs the CPU time divided by N plus the recorded idle time.
@@ -15,6 +16,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::command::{self, Skipped};
+use crate::truth_bare;
 use crate::truth_cgroup::Groups;
 
 /// Arguments of `cargo xtask truth`.
@@ -100,6 +102,8 @@ struct Recording {
     path: PathBuf,
     /// `wakelab check` of itself.
     itself: Value,
+    /// The same of its scheduler events.
+    bare: Value,
 }
 
 /// A program on all CPUs and on one.
@@ -181,7 +185,11 @@ fn measure(
                 record(wakelab, script, &path, cpus)?;
             }
             let itself = predict(wakelab, &path, cpus, &path)?;
-            on[side].push(Recording { path, itself });
+            let scheduler = folder.join(format!("{name}.{side}.{repeat}.bare.txt"));
+            truth_bare::strip(&path, &scheduler)?;
+            let bare = predict(wakelab, &scheduler, cpus, &scheduler)?;
+            std::fs::remove_file(&scheduler)?;
+            on[side].push(Recording { path, itself, bare });
         }
     }
     let mut predicted = [Vec::new(), Vec::new()];
@@ -267,6 +275,15 @@ impl Program {
     fn self_percent(&self, side: usize, figure: &str) -> Option<f64> {
         let of = |recording: &Recording| value(&recording.itself, figure, "error_percent");
         median(self.on[side].iter().filter_map(of).collect())
+    }
+
+    fn bare_percent(&self, side: usize, figure: &str) -> Option<f64> {
+        median(
+            self.on[side]
+                .iter()
+                .filter_map(|recording| value(&recording.bare, figure, "error_percent"))
+                .collect(),
+        )
     }
 
     fn predicted_percent(&self, side: usize, figure: &str) -> Option<f64> {
@@ -358,6 +375,16 @@ fn page(programs: &[Program], args: &TruthArgs, nr_cpus: usize) -> Result<String
     for (side, title) in [format!("{nr_cpus} CPUs to 1"), format!("1 CPU to {nr_cpus}")].iter().enumerate() {
         table(&mut out, &format!("Predicted: from {title}"), programs, |program, figure| {
             (program.predicted_percent(side, figure), program.null_percent(1 - side, figure))
+        });
+    }
+    out.push_str(
+        "\n## From the scheduler's events alone\n\nThe same recordings without messages, calls of futex(2), interrupts, \
+         and what `wakelab record` measured and noted: what `perf sched record` has. The policy is the default one, \
+         because the kernel is not known, and the service is what takes most of the CPU time.\n",
+    );
+    for (side, title) in [all.as_str(), "1 CPU"].iter().enumerate() {
+        table(&mut out, &format!("Scheduler's events alone, {title}"), programs, |program, figure| {
+            (program.bare_percent(side, figure), program.null_percent(side, figure))
         });
     }
     baselines(&mut out, programs, nr_cpus);
@@ -479,7 +506,12 @@ mod tests {
     /// On two CPUs 100 and 110, on one 200 and 190; predicted are 180 and 198 for one, and 90 for two.
     fn program() -> Program {
         let recordings = |done: [f64; 2]| {
-            done.map(|done| Recording { path: PathBuf::new(), itself: checked(done, done * 1.1) }).into()
+            let of = |done: f64| Recording {
+                path: PathBuf::new(),
+                itself: checked(done, done * 1.1),
+                bare: checked(done, done * 0.8),
+            };
+            done.map(of).into()
         };
         Program {
             name: "p".to_owned(),
@@ -497,6 +529,7 @@ mod tests {
         };
         near(program.null_percent(0, DONE), 10.0);
         near(program.self_percent(1, DONE), 10.0);
+        near(program.bare_percent(1, DONE), -20.0);
         // The median of -10 % and +4.21 %.
         near(program.predicted_percent(0, DONE), -2.89);
         near(program.no_change_percent(0, DONE), -46.15);

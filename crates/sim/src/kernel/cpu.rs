@@ -57,6 +57,8 @@ pub(crate) struct Cpu {
     pub(crate) in_interrupt: bool,
     /// With `need_resched`: when the current task has finished its system call and gives way.
     pub(crate) resched_at_ns: u64,
+    /// It does so at the end of its system call, in which it woke another task.
+    pub(crate) resched_after_call: bool,
     /// The runqueue's clock of the next schedule(), or `READ_AGAIN`.
     pub(crate) clock_ns: u64,
     /// The part of the current task's segment that comes after that, in 1/1024 ns.
@@ -116,6 +118,7 @@ impl Cpu {
             need_resched: false,
             clock_ns: READ_AGAIN,
             resched_at_ns: 0,
+            resched_after_call: false,
             held_back: 0,
             scheduling: false,
             interrupted: false,
@@ -154,7 +157,7 @@ impl Cpu {
 
     /// It carries out what it was told: it reschedules. When another task is told to, that is due at once.
     pub(crate) fn reschedules(&mut self) {
-        (self.need_resched, self.resched_at_ns) = (false, 0);
+        (self.need_resched, self.resched_at_ns, self.resched_after_call) = (false, 0, false);
     }
 
     /// Whether the idle task is its context, and no other task is being chosen.

@@ -29,6 +29,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let left = thread.left;
         if left.units > 0 {
             self.start_segment(cpu, curr, left);
+        } else if self.kernel.cpus[cpu as usize].resched_after_call && self.programs.has_left_call(curr) {
+            // A waker that is to give way does so at the end of its system call, if that is earlier than usual.
+            self.schedule(cpu);
         } else {
             self.advance(cpu, curr);
         }

@@ -353,7 +353,10 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             c.resched_at_ns = match delay_ns {
                 0 => self.hardware.now_ns,
                 _ if self.programs.is_exiting(c.curr) => u64::MAX,
-                _ => self.hardware.now_ns + delay_ns,
+                _ => {
+                    c.resched_after_call = true;
+                    self.hardware.now_ns + delay_ns
+                }
             };
             return;
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! fork, exec, join and exit.
 
+use wakelab_workload::Op;
+
 use crate::programs::Programs;
 use crate::programs::next::{Here, Next, Wakee, Wakees};
 use crate::programs::task::Stage;
@@ -46,6 +48,13 @@ impl Programs<'_> {
     /// Whether the task has begun to exit.
     pub(crate) fn is_exiting(&self, task: u32) -> bool {
         self.tasks[task as usize].exiting
+    }
+
+    /// Whether what the task does next begins outside the kernel: it takes a lock, or calls sched_yield.
+    #[cold]
+    pub(crate) fn has_left_call(&self, task: u32) -> bool {
+        let is_begun = self.tasks[task as usize].stage != Stage::Begin;
+        !is_begun && matches!(self.op(task), Some(Op::Lock { .. } | Op::Yield))
     }
 
     pub(super) fn exit(&mut self, here: Here) -> Next {

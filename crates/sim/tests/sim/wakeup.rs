@@ -5,7 +5,7 @@
 use wakelab_machine::{Distance, IdleState, Machine};
 use wakelab_policy::{Decision, EnqueueWhy};
 use wakelab_sim::{HostProfile, Observer, Outcome, Scenario, run_observed};
-use wakelab_workload::{Op, Task};
+use wakelab_workload::{Lock, Op, Task};
 
 use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, sleep, task};
 
@@ -460,5 +460,25 @@ fn a_waker_gives_way_after_its_call() {
             let by_wakeup_ns = if host == HostProfile::Mainline { delay_ns } else { 0 };
             assert_eq!(outcome.task_cpu_time_ns, [MS + by_wakeup_ns, 70 * MS - by_wakeup_ns], "{host:?}");
         }
+    }
+}
+
+/// The waker takes a mutex again 2,000 after it has woken a task for it: outside its system call, so it has given way
+/// before that, and the wakee has the mutex at once.
+#[test]
+fn a_waker_gives_way_before_it_takes_a_lock() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        machine.costs.preempt_delay_ns = 7_000;
+        let (lock, unlock) = (Op::Lock { lock: 0 }, Op::Unlock { lock: 0 });
+        let wakee = task(0, vec![sleep(MS), lock, compute(MS), unlock]);
+        let waker =
+            task(0, vec![lock, compute(20 * MS), unlock, compute(2_000), lock, compute(20 * MS), unlock]);
+        let mut scenario = scenario(machine, vec![wakee, waker], host);
+        scenario.workload_mut().locks = vec![Lock { recorded: true, ..Lock::default() }];
+        let mut seen = Seen::default();
+        let outcome = run_observed(&scenario, 1, &mut seen).unwrap();
+        assert_eq!((seen.woken_ns, seen.switched_in), (20 * MS, (20 * MS + 2_000, 0)), "{host:?}");
+        assert_eq!((outcome.counts.wakeups, outcome.elapsed_ns), (2, 41 * MS + 2_000), "{host:?}");
     }
 }

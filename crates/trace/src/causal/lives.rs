@@ -134,7 +134,9 @@ impl Model {
     pub(super) fn yields(&mut self, event: &Event<'_>) {
         if let Cause::Task(Waker { task, work_units, position }) = self.cause(event.cpu, event.context, None)
         {
-            self.task(task).steps.push(Step { position, at_units: work_units, op: Op::Yield });
+            let task = self.task(task);
+            task.yielded = true;
+            task.steps.push(Step { position, at_units: work_units, op: Op::Yield });
         }
     }
 

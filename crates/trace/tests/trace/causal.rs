@@ -60,6 +60,20 @@ fn preemption_is_no_wait() {
     assert_eq!(recording.workload.tasks[1].start_ns, 0, "it waited for a CPU since the beginning");
 }
 
+/// t1 wakes t2 on its CPU and gives way 5 later: because of the wake-up, or because it yields.
+#[test]
+fn who_yields_does_not_tell_when_wakers_give_way() {
+    for (yields, learnt) in [(false, &[5][..]), (true, &[])] {
+        let mut script = Script::default();
+        script.switch(0, 0, 0, "R", 2).switch(0, 5, 2, "S", 1).waking(0, 10, 1, 2);
+        if yields {
+            script.event(0, 12, 1, "syscalls:sys_enter_sched_yield", "");
+        }
+        script.switch(0, 15, 1, "R", 2).switch(0, 20, 2, "S", 1);
+        assert_eq!(script.read().learnt.preempting_ns, learnt, "yields: {yields}");
+    }
+}
+
 /// t1 yields to t2 once, and once to nobody.
 #[test]
 fn a_yield_is_where_it_was_called() {
