@@ -17,7 +17,7 @@
  *		clang cannot look inside when it compiles a call: for an argument that the function
  *		does not use, clang would pass whatever is in the register, and the verifier, which
  *		goes by the declaration, would reject the call
- *	#define WL_FN_ONCE, WL_FN_REST	what such a host may inline: policy.h
+ *	#define WL_FN_ONCE, WL_FN_REST, WL_FN_OWN	what such a host may inline: policy.h
  *	#define WL_ARG __arg_nonnull	a pointer argument that is never null (a declaration tag)
  * If all searches were inlined into one program, it would be too complex for the verifier.
  *

@@ -212,16 +212,27 @@ WL_FN int wl_may_run(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 c
  * As wl_may_run(), from what a host's queue has of a task: its key, the slice that came with it,
  * and the task's weight. It saves the host the task's record. WL_RUN_ASK: only wl_may_run() knows.
  */
-WL_INLINE u32 wl_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight)
+WL_INLINE u32 wl_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight,
+			      u64 now_ns)
 {
 	switch (wl_order(p)) {
 	case WL_ORDER_EXACT:
 		return wl_exact_may_run_told(p, cpu, key, weight);
 	case WL_ORDER_FAIR:
-		return wl_fair_may_run_told(p, cpu, key, slice_ns, weight);
+		return wl_fair_may_run_told(p, cpu, key, slice_ns, weight, now_ns);
 	default:
 		return WL_RUN_ASK;
 	}
+}
+
+/*
+ * A task arrived on cpu and preempts there: before the host asks wl_may_run_told() about it and
+ * those that wait before it, which of them the CPU would choose.
+ */
+WL_INLINE void wl_chooses(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	if (wl_order(p) == WL_ORDER_FAIR)
+		wl_fair_chooses(p, cpu, now_ns);
 }
 
 WL_FN int wl_overdue(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu, u64 now_ns,

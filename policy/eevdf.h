@@ -87,8 +87,8 @@ WL_INLINE u32 wl_fair_is_near(struct wl_policy *p, const struct wl_cpu *c, u64 o
  * V of a queue of cpu, computed from an anchor: the vtime of what runs (runs is 1), else the last
  * V.
  */
-WL_FN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu,
-			    const struct wl_run_queue *q WL_ARG, u64 anchor, u32 runs)
+WL_FN_OWN u64 wl_fair_mean_from(struct wl_policy *p WL_ARG, u32 cpu,
+				const struct wl_run_queue *q WL_ARG, u64 anchor, u32 runs)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u64 load = wl_read_once(q->charged), sum, off;
@@ -145,8 +145,8 @@ WL_INLINE void wl_fair_remove(struct wl_run_queue *q, const struct wl_entity *e)
 }
 
 /* Takes an entity out of S, and keeps its lag from V, the mean. */
-WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
-			struct wl_entity *e WL_ARG, u64 mean)
+WL_FN_OWN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
+			    struct wl_entity *e WL_ARG, u64 mean)
 {
 	u64 most = wl_fair_lag_max(&p->params, wl_slice_ns(p, e), e->hweight);
 	u64 lag = mean >= e->vtime ? mean - e->vtime : e->vtime - mean;
@@ -163,8 +163,8 @@ WL_FN int wl_fair_leave(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_AR
 #define WL_JOIN_MOVED 2u /* from another CPU, and not from sleep */
 
 /* Sets vtime and deadline of an entity that comes to a queue with this V. It is not in S yet. */
-WL_FN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
-		       struct wl_entity *e WL_ARG, u64 mean, u32 how)
+WL_FN_OWN int wl_fair_join(struct wl_policy *p WL_ARG, struct wl_run_queue *q WL_ARG,
+			   struct wl_entity *e WL_ARG, u64 mean, u32 how)
 {
 	u64 load = wl_read_once(q->charged), slice = wl_fair_slice(p, e);
 	u64 left = e->deadline - e->vtime, lag;
@@ -297,19 +297,27 @@ WL_INLINE u32 wl_fair_protected(const struct wl_run_queue *q, u64 vtime)
 	return !wl_read_once(q->curr_renewed) && vtime < wl_read_once(q->protected);
 }
 
+/*
+ * Does what runs in q, whose V is mean, give way at this vtime to something eligible with this
+ * deadline?
+ */
+WL_INLINE u32 wl_fair_gives_way_to(struct wl_policy *p, const struct wl_run_queue *q, u64 deadline,
+				   u64 vtime, u64 mean, u64 now_ns)
+{
+	if (vtime > mean)
+		return 1;
+	if (wl_fair_protected(q, vtime) && wl_read_once(q->shorter_ns) != now_ns + 1)
+		return 0;
+	return deadline < wl_read_once(q->deadline) + wl_fair_as_kernel(p);
+}
+
 /* Should e, in q of cpu, run there now, instead of what runs, whose vtime is vtime? */
 WL_INLINE u32 wl_fair_preempts(struct wl_policy *p, u32 cpu, const struct wl_run_queue *q,
 			       const struct wl_entity *e, u64 vtime, u64 now_ns)
 {
 	u64 mean = wl_fair_mean_from(p, cpu, q, vtime, 1);
 
-	if (e->vtime > mean)
-		return 0;
-	if (vtime > mean)
-		return 1;
-	if (wl_fair_protected(q, vtime) && wl_read_once(q->shorter_ns) != now_ns + 1)
-		return 0;
-	return e->deadline < wl_read_once(q->deadline) + wl_fair_as_kernel(p);
+	return e->vtime <= mean && wl_fair_gives_way_to(p, q, e->deadline, vtime, mean, now_ns);
 }
 
 /*

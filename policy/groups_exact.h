@@ -122,7 +122,7 @@ WL_INLINE void wl_exact_place(struct wl_policy *p, struct wl_task *t, u32 place,
 WL_INLINE void wl_exact_enqueue(struct wl_policy *p, struct wl_task *t,
 				const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
-	u32 cpu = wl_nearest_allowed(p, t, in->cpu);
+	u32 cpu = wl_allowed(p, t, in->cpu) ? in->cpu : (u32)wl_nearest_allowed(p, t, in->cpu);
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	struct wl_exact_pair pair;
 

@@ -241,7 +241,7 @@ WL_FN u32 wl_exact_pass_group(struct wl_policy *p WL_ARG, u32 slot_and_spare, u3
  * is the sum of slots, and above it that of their squares. A separate function, to save its
  * caller's stack.
  */
-WL_FN int wl_exact_count_slot(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, s32 waiting)
+WL_FN_OWN int wl_exact_count_slot(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, s32 waiting)
 {
 	u64 slots = (u64)slot * slot << 32 | slot;
 
@@ -253,7 +253,7 @@ WL_FN int wl_exact_count_slot(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, s32
  * An event at now_ns on cpu changes the groups from `slot` up, each once. Their v's grow with the
  * number of tasks that run, so they are brought up to now_ns before that changes.
  */
-WL_FN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns, u32 all)
+WL_FN_OWN int wl_exact_pass(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_ns, u32 all)
 {
 	union wl_exact_change change = {.all = all};
 	u32 llc = wl_llc_first(p, cpu), at = slot, i, parent;
@@ -361,7 +361,7 @@ WL_INLINE void wl_exact_recount(struct wl_policy *p, u32 slot, union wl_where wa
  * Charges a running task for the time since it was last charged. Returns 1 if its groups must still
  * be brought up to now_ns.
  */
-WL_FN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
+WL_FN_OWN int wl_exact_charge_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u64 now_ns)
 {
 	u32 cpu = t->cpu, llc = wl_llc_first(p, cpu);
 	u64 delta_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0, gained;
@@ -399,8 +399,8 @@ WL_INLINE void wl_exact_charge(struct wl_policy *p, struct wl_task *t, u64 now_n
 /*
  * t was picked on cpu while others waited: moves the clocks of its group and of all groups above.
  */
-WL_FN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
-			  u64 now_ns)
+WL_FN_OWN int wl_exact_picked(struct wl_policy *p WL_ARG, const struct wl_task *t WL_ARG, u32 cpu,
+			      u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 	u32 llc = wl_llc_first(p, cpu), at = t->group, i;
@@ -463,6 +463,14 @@ WL_INLINE void wl_exact_sleep(struct wl_policy *p, struct wl_task *t, u32 cpu)
 		t->entity.vtime - wl_get(wl_exact_clock(p, t->group, wl_llc_first(p, cpu))->v);
 }
 
+/* May a group sleep, as far as cpu's LLC knows? It does not while it has a task there. */
+WL_INLINE u32 wl_exact_may_sleep(struct wl_policy *p, u32 slot, u32 cpu)
+{
+	struct wl_group_cpu *gl = wl_group_cpu_at(p, slot, wl_llc_first(p, cpu));
+
+	return gl && !(wl_read_once(gl->exact.waiting) + wl_read_once(gl->exact.running));
+}
+
 /*
  * A task of this group becomes runnable on cpu. If the group slept, it gets the distance from its
  * parent's clock that it had when it went to sleep. Returns its parent, or 0 if the groups above
@@ -510,8 +518,8 @@ WL_FN u32 wl_exact_wake_group(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64
 }
 
 /* t becomes runnable on cpu, and gets the distance from its clock with which it went to sleep. */
-WL_FN int wl_exact_wake_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
-			     u64 now_ns)
+WL_FN_OWN int wl_exact_wake_task(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
+				 u64 now_ns)
 {
 	u64 slept_ns = now_ns > t->run_start_ns ? now_ns - t->run_start_ns : 0;
 	struct wl_clock *clock = wl_exact_clock(p, t->group, wl_llc_first(p, cpu));
@@ -550,7 +558,7 @@ WL_INLINE void wl_exact_wake(struct wl_policy *p, struct wl_task *t, u32 cpu, u6
 			     struct wl_reads *reads)
 {
 	wl_exact_wake_task(p, t, cpu, now_ns);
-	if (t->group)
+	if (t->group && wl_exact_may_sleep(p, t->group, cpu))
 		wl_exact_wake_groups(p, t->group, cpu, now_ns, reads);
 }
 

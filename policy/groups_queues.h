@@ -393,7 +393,7 @@ WL_INLINE void wl_queues_ask_within(struct wl_policy *p, const struct wl_task *t
 }
 
 /* The host will choose a task of cpu's own queue: how should it look? */
-WL_FN u32 wl_queues_pick(struct wl_policy *p WL_ARG, u32 cpu)
+WL_FN_OWN u32 wl_queues_pick(struct wl_policy *p WL_ARG, u32 cpu)
 {
 	u32 several = wl_nests(p) && wl_read_once(wl_cpu_of(p, cpu)->queue.nr) > 1;
 

@@ -205,6 +205,12 @@ enum wl_enqueue_why {
 	WL_ENQ_MOVED, /* its queue changed: affinity, hotplug, a policy that was just attached */
 };
 
+/*
+ * How many tasks that wait before one that preempts a host passes by in its queue, if it asks
+ * wl_may_run_told() which of them would run next.
+ */
+#define WL_MAX_BEFORE 8
+
 enum wl_preempt {
 	WL_PREEMPT_NO,	/* the running task goes on */
 	WL_PREEMPT_YES, /* the running task should give way */
@@ -329,8 +335,12 @@ struct wl_timer_out {
 /*
  * WL_FN_ONCE is an entry point of every switch or wake-up. A host may inline it, because a call
  * costs more than a tenth of it. WL_FN_REST is the part of wl_select() that runs if target is not
- * idle: BPF's stack has no room for both as functions.
+ * idle: BPF's stack has no room for both as functions. WL_FN_OWN is short, or has one caller: a
+ * host that has one policy may inline it.
  */
+#ifndef WL_FN_OWN
+#define WL_FN_OWN WL_FN
+#endif
 #ifndef WL_FN_ONCE
 #define WL_FN_ONCE WL_FN
 #endif

@@ -161,12 +161,13 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 	if (wl_order(p) == WL_ORDER_FAIR) {
 		out->pick = wl_queues_pick(p, cpu);
 		/* The vtime of a single task is V. */
+		if (!runs && wl_read_once(c->nr_queued) == 1) {
+			out->pick = WL_PICK_HEAD;
+			return;
+		}
 		if (runs)
 			out->keep_slice_ns = wl_fair_keep_ns(p, cpu, now_ns);
-		else if (wl_read_once(c->nr_queued) == 1)
-			out->pick = WL_PICK_HEAD;
-		else
-			wl_fair_chooses(p, cpu);
+		wl_fair_chooses(p, cpu, now_ns);
 		return;
 	}
 	/*

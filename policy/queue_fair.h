@@ -14,7 +14,9 @@
  *   parity	A running task that is eligible and has not reached its deadline is not preempted
  *		(RUN_TO_PARITY). Once it has got another slice, it gives way to an eligible task
  *		with an earlier deadline
- *   preempt	An eligible task that arrives preempts a running task that is beyond V
+ *   preempt	An eligible task that arrives preempts a running task that is beyond V, if the host
+ *		finds no eligible task with an earlier deadline before it (WL_PREEMPT_IF_FIRST); and
+ *		in any case one whose slice is over
  *   lag	When a task leaves a queue its lag, V - vtime, is kept, limited in both directions
  *		to two slices (or a tick, if that is more) * 1024 / weight. When it arrives, it is
  *		placed at that distance from V, inflated by (load + weight) / load because it moves
@@ -25,8 +27,8 @@
  *		slice: its vtime becomes its deadline, and its deadline a slice later
  * That is `fair`, which a host that sees only the task in question can carry out. The kernels
  * differ in this (fair-2023: Linux 6.6 to 6.11; fair-2024 and fair-2025 too: queue_delayed.h):
- *   preempt	An arriving task preempts only if it would run next: a third task with an earlier
- *		deadline, if eligible, keeps the running task going, though that is beyond V
+ *   preempt	An arriving task preempts only if it would run next, and else the running task goes
+ *		on, though it is beyond V. A host that cannot look takes either for a yes
  *   arrival	It charges the running task, after a task that slept in the queue has been placed
  *		(queue_delayed.h). If that has reached its deadline, it gets its next
  *		slice at once, and the CPU reschedules if others waited before. Of two equal
@@ -188,17 +190,16 @@ WL_INLINE void wl_fair_place(struct wl_policy *p, struct wl_task *t, u32 place, 
 /* ------------------------------------------------------------------ events */
 
 /*
- * cpu, where nothing runs, is about to choose. With queue=fair nothing changes V before it has
- * chosen but what other CPUs queue meanwhile, so V is computed once, and not for each task that is
- * asked about.
+ * A task of cpu is about to be chosen. With queue=fair nothing changes V before that but what other
+ * CPUs queue meanwhile, so V is computed once, and not for each task that is asked about.
  */
-WL_INLINE void wl_fair_chooses(struct wl_policy *p, u32 cpu)
+WL_INLINE void wl_fair_chooses(struct wl_policy *p, u32 cpu, u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
 
 	if (wl_axis(p, queue) == WL_QUEUE_FAIR)
-		c->choice_mean =
-			wl_fair_mean_from(p, cpu, &c->queue, wl_read_once(c->queue.min_vtime), 0);
+		wl_write_once(c->choice_mean,
+			      wl_fair_mean(p, cpu, &c->queue, wl_read_once(c->nr_running), now_ns));
 }
 
 /* Should t, queued on cpu, run there now? */
@@ -221,20 +222,28 @@ WL_INLINE u32 wl_fair_may_run(struct wl_policy *p, const struct wl_task *t, u32 
  * wl_fair_may_run(), from a key, which is the deadline, and a slice, which is the way there in run
  * time. Without groups that is the way in vtime, too, at the weight at which vtime is run time.
  */
-WL_INLINE u32 wl_fair_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight)
+WL_INLINE u32 wl_fair_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight,
+				   u64 now_ns)
 {
 	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u64 mean = wl_read_once(c->choice_mean), vtime;
 
 	/* A slice of 1 ns may stand for less. */
 	if (wl_axis(p, queue) != WL_QUEUE_FAIR || wl_axis(p, nr_groups) ||
-	    weight != WL_WEIGHT_NICE_0 || slice_ns <= 1 || wl_read_once(c->nr_running))
+	    weight != WL_WEIGHT_NICE_0 || slice_ns <= 1)
 		return WL_RUN_ASK;
-	return key - slice_ns <= wl_get(c->choice_mean) ? WL_RUN_YES : WL_RUN_NO;
+	if (key - slice_ns > mean)
+		return WL_RUN_NO;
+	if (!wl_read_once(c->nr_running))
+		return WL_RUN_YES;
+	vtime = wl_curr_vtime(&c->queue, now_ns);
+	return wl_fair_gives_way_to(p, &c->queue, key, vtime, mean, now_ns) ? WL_RUN_YES
+									    : WL_RUN_NO;
 }
 
 /* Does t, which has arrived in a queue of cpu where it meets what runs, preempt that? */
-WL_FN u32 wl_fair_arrival_preempts(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG, u32 cpu,
-				   u64 now_ns)
+WL_FN_OWN u32 wl_fair_arrival_preempts(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG,
+				       u32 cpu, u64 now_ns)
 {
 	struct wl_meeting at = wl_queues_meet(p, t, cpu);
 	u64 vtime = wl_curr_vtime(at.queue, now_ns);
@@ -251,8 +260,10 @@ WL_FN u32 wl_fair_arrival_preempts(struct wl_policy *p WL_ARG, struct wl_task *t
 							       : WL_PREEMPT_IF_FIRST;
 	}
 	/* Linux charges what runs here, and reschedules if its slice is over. */
-	return vtime >= wl_read_once(at.queue->deadline) ||
-	       wl_fair_preempts(p, cpu, at.queue, &at.entity, vtime, now_ns);
+	if (vtime >= wl_read_once(at.queue->deadline))
+		return WL_PREEMPT_YES;
+	return wl_fair_preempts(p, cpu, at.queue, &at.entity, vtime, now_ns) ? WL_PREEMPT_IF_FIRST
+									     : WL_PREEMPT_NO;
 }
 
 /* May a task that arrives for this reason preempt what runs? */

@@ -280,7 +280,7 @@ struct wl_cpu {
 	struct wl_push_cpu push;
 	struct wl_nearest_cpu nearest;
 	struct wl_slices_cpu slices;
-	u64 choice_mean; /* queue=fair: V when the CPU last chose while nothing ran */
+	u64 choice_mean; /* queue=fair: V when a task was last chosen for the CPU */
 
 	struct wl_exact_cpu exact;
 	struct wl_exact_llc exact_llc; /* valid in the record of the LLC's first CPU only */

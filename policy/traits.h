@@ -21,7 +21,7 @@
  */
 enum wl_straight {
 	WL_STRAIGHT_FIRST,   /* if it is alone in the queue, and nothing runs or it preempts */
-	WL_STRAIGHT_MAY_RUN, /* the same; or if it preempts, is first, and wl_may_run() agrees */
+	WL_STRAIGHT_MAY_RUN, /* the same; or if it preempts, and would run next */
 };
 
 struct wl_traits {

@@ -96,9 +96,22 @@ int wl_native_may_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_n
 	return wl_may_run(p, t, cpu, now_ns, out);
 }
 
-int wl_native_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight)
+int wl_native_may_run_told(struct wl_policy *p, u32 cpu, u64 key, u64 slice_ns, u32 weight,
+			   u64 now_ns)
 {
-	return wl_may_run_told(p, cpu, key, slice_ns, weight);
+	return wl_may_run_told(p, cpu, key, slice_ns, weight, now_ns);
+}
+
+/*
+ * A task arrived on cpu and preempts there: before wl_native_may_run_told() about those that wait.
+ * Returns 0 if others decide what cpu runs next: an overdue task, or a balancer.
+ */
+int wl_native_chooses(struct wl_policy *p, u32 cpu, u64 now_ns)
+{
+	if (wl_read_once(wl_cpu_of(p, cpu)->balance_marked) || wl_wait_is_due(p, cpu, now_ns))
+		return 0;
+	wl_chooses(p, cpu, now_ns);
+	return 1;
 }
 
 int wl_native_overdue(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 now_ns,

@@ -41,11 +41,12 @@ const STRUCTS: [&str; 21] = [
 ];
 
 /// Enumerations that Rust gets, apart from those of the axes.
-const ENUMS: [&str; 9] = [
+const ENUMS: [&str; 10] = [
     "wl_reason",
     "wl_affine_reason",
     "wl_enqueue_why",
     "wl_preempt",
+    "wl_straight",
     "wl_dispatch_do",
     "wl_pick",
     "wl_balance_why",
@@ -53,7 +54,7 @@ const ENUMS: [&str; 9] = [
     "wl_step",
 ];
 
-const CONSTANTS: [Constant; 17] = [
+const CONSTANTS: [Constant; 18] = [
     ("WL_MAX_CPUS", "MAX_CPUS", "usize"),
     ("WL_MAX_LEVELS", "MAX_LEVELS", "usize"),
     ("WL_MAX_THREADS", "MAX_THREADS", "usize"),
@@ -61,6 +62,7 @@ const CONSTANTS: [Constant; 17] = [
     ("WL_GROUP_DEPTH", "GROUP_DEPTH", "u32"),
     ("WL_WEIGHT_NICE_0", "WEIGHT_NICE_0", "u32"),
     ("WL_LOCAL_DISTANCE", "LOCAL_DISTANCE", "u32"),
+    ("WL_MAX_BEFORE", "MAX_BEFORE", "usize"),
     ("WL_TASK_NEW", "TASK_NEW", "u32"),
     ("WL_TASK_KTHREAD", "TASK_KTHREAD", "u32"),
     ("WL_WAKE_SYNC", "WAKE_SYNC", "u32"),

@@ -77,7 +77,9 @@ unsafe extern "C" {
         key: u64,
         slice_ns: u64,
         weight: u32,
+        now_ns: u64,
     ) -> c_int;
+    pub(crate) fn wl_native_chooses(p: *mut Instance, cpu: u32, now_ns: u64) -> c_int;
     pub(crate) fn wl_native_overdue(
         p: *mut Instance,
         t: *mut Task,

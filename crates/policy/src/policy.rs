@@ -273,11 +273,26 @@ impl Policy {
         out
     }
 
-    /// Asks [`Policy::may_run`] about a task of this key, slice and weight; `None`: these do not tell.
-    pub fn may_run_told(&mut self, cpu: u32, key: u64, slice_ns: u64, weight: u32) -> Option<bool> {
+    /// A task arrived on `cpu` and preempts there: before [`Policy::may_run_told`] about those that wait. Returns
+    /// whether these tell what `cpu` runs next; not if a task may be overdue, or if the CPU is to balance first.
+    pub fn chooses(&mut self, cpu: u32, now_ns: u64) -> bool {
         self.check(cpu);
         // SAFETY: a live object.
-        let told = unsafe { ffi::wl_native_may_run_told(self.raw(), cpu, key, slice_ns, weight) };
+        unsafe { ffi::wl_native_chooses(self.raw(), cpu, now_ns) != 0 }
+    }
+
+    /// Asks [`Policy::may_run`] about a task of this key, slice and weight; `None`: these do not tell.
+    pub fn may_run_told(
+        &mut self,
+        cpu: u32,
+        key: u64,
+        slice_ns: u64,
+        weight: u32,
+        now_ns: u64,
+    ) -> Option<bool> {
+        self.check(cpu);
+        // SAFETY: a live object.
+        let told = unsafe { ffi::wl_native_may_run_told(self.raw(), cpu, key, slice_ns, weight, now_ns) };
         // WL_RUN_NO, WL_RUN_YES
         [false, true].into_iter().zip(0..).find(|(_, number)| *number == told).map(|(runs, _)| runs)
     }

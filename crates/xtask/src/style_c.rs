@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::style_rust::FUNCTION_LINES_MAX;
 
 /// What begins a function that only its own translation unit can call.
-const PRIVATE: &[&str] = &["static ", "WL_INLINE ", "WL_FN "];
+const PRIVATE: &[&str] = &["static ", "WL_INLINE ", "WL_FN ", "WL_FN_OWN "];
 
 /// Appends every function of `file` that is too long, from its first line to its closing brace.
 pub(crate) fn check_functions(file: &str, text: &str, findings: &mut Vec<String>) {

@@ -128,13 +128,17 @@ fn a_queue_of_one_group_tells_what_its_records_say() {
         let first = host.policy.cpu(0).exact.first;
         host.policy.dispatch(0, MS);
         let told =
-            tasks.each_ref().map(|task| host.policy.may_run_told(0, task.entity.vtime, MS, task.weight));
+            tasks.each_ref().map(|task| host.policy.may_run_told(0, task.entity.vtime, MS, task.weight, 0));
         assert_eq!(told, asked.map(Some));
         let now = host.policy.cpu(0).exact.first;
         assert_eq!((now.v, now.slot, now.weight), (first.v, first.slot, first.weight));
     }
     let _other = queued(&mut host, 2, 0);
-    assert_eq!(host.policy.may_run_told(0, tasks[0].entity.vtime, MS, 1024), None, "of which group is it?");
+    assert_eq!(
+        host.policy.may_run_told(0, tasks[0].entity.vtime, MS, 1024, 0),
+        None,
+        "of which group is it?"
+    );
 }
 
 /// A wakes 4 ms behind B, which began 10 us ago, and preempts it. Otherwise a task that sleeps for a moment beside one

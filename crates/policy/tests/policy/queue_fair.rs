@@ -2,9 +2,12 @@
 //! queue_fair.h. Times are milliseconds of a machine of 8 CPUs: the slice is 3 ms, lag at most 6 ms.
 
 use proptest::prelude::*;
-use wakelab_policy::{EnqueueWhy, Pick, TASK_NEW, Task};
+use wakelab_policy::{EnqueueWhy, Pick, Preempt, TASK_NEW, Task};
 
 use crate::host::{Host, MS, START, machine, policy};
+
+/// The answer that a task preempts, if it would run next.
+const IF_FIRST: u32 = Preempt::IfFirst as u32;
 
 fn host() -> Host {
     Host::new(policy("linux-6.12+queue=fair", &machine(2, None, 4, 1)))
@@ -37,7 +40,7 @@ fn the_earliest_eligible_deadline_runs() {
     host.now_ns = MS;
     assert_eq!(wake(&mut host, &mut b, 0), (4 * MS, 0), "V is 1; A is at 1, not beyond it");
     host.now_ns = 2 * MS;
-    assert_eq!(wake(&mut host, &mut c, 0), (3 * MS, 1), "V is 1.5, A at 2");
+    assert_eq!(wake(&mut host, &mut c, 0), (3 * MS, IF_FIRST), "V is 1.5, A at 2");
     assert_eq!(c.entity.vtime, START + 3 * MS / 2);
     assert_eq!(put_back(&mut host, &mut a, 0), 3 * MS);
     assert_eq!([&mut a, &mut b, &mut c].map(|task| may_run(&mut host, task)), [false, true, true]);
@@ -143,7 +146,7 @@ fn a_move_keeps_lag_and_what_is_left_of_the_slice() {
     // CPU 0: A at 102, the other at 100, V = 101: lag 1, 3 left. CPU 5: its task at 2; inflated, 2 behind that.
     let queued = host.policy.enqueue(&mut moved, 5, EnqueueWhy::Moved, host.now_ns);
     assert_eq!((moved.entity.vtime, queued.key), (START, START + 3 * MS));
-    assert_eq!(queued.preempt, 1, "its lag is 1 ms, the running task's -1");
+    assert_eq!(queued.preempt, IF_FIRST, "its lag is 1 ms, the running task's -1");
     host.policy.stopping(&mut there, 5, host.now_ns, true);
     host.policy.enqueue(&mut there, 5, EnqueueWhy::SliceEnd, host.now_ns);
     host.policy.running(&mut moved, 5, host.now_ns);
@@ -176,7 +179,7 @@ fn a_running_task_that_got_another_slice_gives_way_to_an_earlier_deadline() {
     host.policy.quiescent(&mut wakee, host.now_ns);
     // One of weight 8192 has 0.75 + 0.375 = 1.125.
     let mut wakee = host.task(8192);
-    assert_eq!(wake(&mut host, &mut wakee, 0), (9 * MS / 8, 1));
+    assert_eq!(wake(&mut host, &mut wakee, 0), (9 * MS / 8, IF_FIRST));
 }
 
 #[test]
@@ -224,6 +227,29 @@ fn shares_follow_weights() {
     }
 }
 
+/// A has run for 2 ms of its slice, and then for all of it.
+#[test]
+fn a_slice_that_is_over_ends_in_any_case() {
+    for (after, preempt) in [(2 * MS, Preempt::IfFirst), (3 * MS, Preempt::Yes)] {
+        let mut host = host();
+        let _a = host.running(1024, 0);
+        host.queued(1024, 0);
+        host.now_ns = after;
+        let mut b = host.task(1024);
+        b.entity.lag = MS as i64;
+        assert_eq!(wake(&mut host, &mut b, 0).1, preempt as u32, "A is beyond V");
+    }
+}
+
+/// What a host's queue tells of a task that waits is what its record says.
+fn told_is_right(host: &mut Host, task: &mut Task) {
+    let runs = may_run(host, task);
+    let (key, slice_ns, weight) = (task.entity.deadline, task.slice_ns, task.weight);
+    let told = host.policy.may_run_told(0, key, slice_ns, weight, host.now_ns);
+    assert!(told.is_none_or(|told| told == runs));
+    assert!(told.is_some() || weight != 1024 || slice_ns <= 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -239,6 +265,11 @@ proptest! {
             let pick = pick % tasks.len();
             host.policy.running(&mut tasks[pick], 0, host.now_ns);
             host.now_ns += ran_ns;
+            for (at, task) in tasks.iter_mut().enumerate() {
+                if at != pick {
+                    told_is_right(&mut host, task);
+                }
+            }
             host.policy.stopping(&mut tasks[pick], 0, host.now_ns, true);
             let now_ns = host.now_ns;
             if ran_ns % 3 == 0 {
@@ -246,13 +277,8 @@ proptest! {
             }
             host.policy.enqueue(&mut tasks[pick], 0, EnqueueWhy::Wakeup, now_ns);
             prop_assert!(tasks.iter_mut().any(|task| may_run(&mut host, task)));
-            // What a host's queue tells is what the record says.
             for task in &mut tasks {
-                let runs = may_run(&mut host, task);
-                let told =
-                    host.policy.may_run_told(0, task.entity.deadline, task.slice_ns, task.weight);
-                prop_assert!(told.is_none_or(|told| told == runs));
-                prop_assert!(told.is_some() || task.weight != 1024 || task.slice_ns <= 1);
+                told_is_right(&mut host, task);
             }
         }
     }

@@ -3,9 +3,9 @@
  * main.bpf.c - the policy behind sched_ext's hooks.
  *
  * This file decides nothing. It owns what the contract (docs/design/contract.md) assigns to a host:
- * the queues, one vtime-ordered DSQ per CPU with the CPU's number as its id; the task records, in
- * task storage; and the idle mask, which is the kernel's built-in one. Each hook tells policy/ what
- * happened and carries out its answer.
+ * the queues, one vtime-ordered DSQ per CPU with the CPU's number as its id; the task records
+ * (task_ctx() in state.bpf.h); and the idle mask, which is the kernel's built-in one. Each hook
+ * tells policy/ what happened and carries out its answer.
  *
  * The path of a wake-up: select_cpu asks wl_select() for the CPU and, directly after, wl_enqueue()
  * for key and slice. It inserts the task into that CPU's DSQ, so that the kernel need not call
@@ -90,12 +90,13 @@ static AFTER_SEARCH void insert(struct task_struct *p, struct scratch *sc, struc
 	    wl_read_once(wl_cpu_of(&policy, out->cpu)->state) < WL_CPU_BUSY)
 		scx_bpf_test_and_clear_cpu_idle(out->cpu);
 
-	st->preempts += out->preempt != WL_PREEMPT_NO;
 	if (out->cpu == home && goes_straight(p, sc, tctx)) {
+		st->preempts += out->preempt != WL_PREEMPT_NO;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, out->slice_ns,
 				   enq_flags | (out->preempt ? SCX_ENQ_PREEMPT : 0));
 		return;
 	}
+	st->preempts += out->preempt != WL_PREEMPT_NO;
 	watch_if_taken(out->cpu);
 	scx_bpf_dsq_insert_vtime(p, out->cpu, out->slice_ns, out->key, enq_flags);
 	if (out->preempt) {
@@ -441,18 +442,21 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(wakelab_init_task, struct task_struct *p,
 	struct task_ctx *tctx;
 	u32 flags = 0;
 
-	tctx = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	tctx = make_task_ctx(p);
 	/*
 	 * again.rs knows when there is none although there is memory. The fault fails no fork,
 	 * because the shell of the test forks, too.
 	 */
-	if (!tctx || (break_start && !args->fork))
+	if (!tctx || (break_start && !args->fork)) {
+		free_task_ctx(p);
 		return -ENOMEM;
+	}
 	if (p->flags & PF_KTHREAD)
 		flags |= WL_TASK_KTHREAD;
 	if (args->fork)
 		flags |= WL_TASK_NEW;
 	tctx->last_cpu = WL_CPU_NONE;
+	tctx->goes_on = 0;
 	wl_task_init(&policy, &tctx->task, p->pid, WL_WEIGHT_NICE_0, flags);
 	copy_allowed(tctx, p->cpus_ptr);
 	if (policy.params.nr_groups && args->cgroup)
@@ -466,6 +470,7 @@ void BPF_STRUCT_OPS(wakelab_exit_task, struct task_struct *p, struct scx_exit_ta
 
 	if (tctx)
 		wl_task_exit(&policy, &tctx->task, bpf_ktime_get_ns());
+	free_task_ctx(p);
 }
 
 /* For the dump after an error: an error is where the policy's counts and the queues differ. */

@@ -118,7 +118,7 @@ static __always_inline bool wants_told(struct task_struct *p, s32 cpu, u64 now_n
 	/* Else the pick is never ELIGIBLE, and its code would only need stack. */
 	if (!wl_groups_decide(&policy))
 		told = wl_may_run_told(&policy, cpu, p->scx.dsq_vtime, p->scx.slice,
-				       task_weight(p->scx.weight));
+				       task_weight(p->scx.weight), now_ns);
 #endif
 	if (told == WL_RUN_ASK)
 		return wants(p, cpu, now_ns, false);
@@ -126,19 +126,20 @@ static __always_inline bool wants_told(struct task_struct *p, s32 cpu, u64 now_n
 }
 
 /* The answer for pick=LAST_OF_TWO, which has more paths than the verifier should follow twice. */
-SEPARATE int told_of_two(s32 cpu, u64 key, u64 slice_ns, u32 weight)
+SEPARATE int told_of_two(s32 cpu, u64 key, u64 slice_ns, u32 weight, u64 now_ns)
 {
 #ifdef WL_LOGS
 	return WL_RUN_ASK;
 #else
-	return wl_may_run_told(&policy, cpu, key, slice_ns, weight);
+	return wl_may_run_told(&policy, cpu, key, slice_ns, weight, now_ns);
 #endif
 }
 
 /* As wants_told(), for pick=LAST_OF_TWO, of a task that may run here. */
 static __always_inline bool wants_of_two(struct task_struct *p, s32 cpu, u64 now_ns)
 {
-	u32 told = told_of_two(cpu, p->scx.dsq_vtime, p->scx.slice, task_weight(p->scx.weight));
+	u32 told = told_of_two(cpu, p->scx.dsq_vtime, p->scx.slice, task_weight(p->scx.weight),
+			       now_ns);
 
 	return told == WL_RUN_ASK ? wants(p, cpu, now_ns, false) : told == WL_RUN_YES;
 }

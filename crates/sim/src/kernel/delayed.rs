@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tasks that sleep and are still in a queue, under a policy that wants it (policy/queue_delayed.h), and the answers
-//! "preempt if it would run next" and "if it would, once the sleepers before it have left".
+//! Tasks that sleep and are still in a queue, under a policy that wants it (policy/queue_delayed.h).
 //!
 //! Such a task is not runnable. It leaves when the policy chooses it to run (schedule.rs asks again then), or when it
 //! is woken: on its CPU, without a search, like ttwu_runnable() does. A wake-up takes time, in which the CPU may choose
 //! the task; the wake-up then queues it on the same CPU as it would any other.
-
-use wakelab_policy::Preempt;
 
 use crate::engine::Engine;
 use crate::ids::NONE;
@@ -70,28 +67,5 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             queue.remove(at, t.limited);
         }
         self.ledger.checker.leave(task, cpu, true);
-    }
-
-    /// Whether the running task of `cpu` gives way to a task that has just been queued there.
-    pub(crate) fn preempts(&mut self, cpu: u32, queued: u32, answer: Preempt) -> bool {
-        let looks = matches!(answer, Preempt::IfFirst | Preempt::IfFirstAwake);
-        if !looks || !self.kernel.profile.looks_before_preempting() {
-            return answer != Preempt::No;
-        }
-        let now_ns = self.hardware.now_ns;
-        let mut at = 0;
-        while let Some(task) = self.kernel.runqueues[cpu as usize].get(at) {
-            let is_allowed = self.is_allowed(task, cpu);
-            let record = &mut self.kernel.records[task as usize];
-            if !is_allowed || !self.kernel.host.may_run(record, cpu, now_ns) {
-                at += 1;
-            } else if answer == Preempt::IfFirstAwake && self.kernel.threads[task as usize].delayed {
-                self.dequeue_sleeper(cpu, at, task);
-                at = 0;
-            } else {
-                return task == queued;
-            }
-        }
-        false
     }
 }

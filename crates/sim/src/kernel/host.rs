@@ -115,6 +115,24 @@ impl<'a> Host<'a> {
         self.policy.may_run(task, cpu, now_ns).run != 0
     }
 
+    /// Whether the queue of `cpu` tells which of its tasks would be chosen: [`Policy::chooses`]. Costs nothing, like
+    /// [`Host::may_run`].
+    pub(crate) fn chooses(&mut self, cpu: u32, now_ns: u64) -> bool {
+        self.policy.chooses(cpu, now_ns)
+    }
+
+    /// As [`Host::may_run`], from what the queue has of the task; `None`: that does not tell.
+    pub(crate) fn may_run_told(
+        &mut self,
+        cpu: u32,
+        key: u64,
+        slice_ns: u64,
+        weight: u32,
+        now_ns: u64,
+    ) -> Option<bool> {
+        self.policy.may_run_told(cpu, key, slice_ns, weight, now_ns)
+    }
+
     /// Asks whether a queued task is the one that has waited longest on `cpu`, and for too long. Costs nothing, like
     /// [`Host::may_run`].
     pub(crate) fn overdue(&mut self, task: &mut Task, cpu: u32, now_ns: u64) -> bool {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel's state, and its paths: how tasks run (run.rs), wake-ups (wake.rs, exec.rs), schedule() (schedule.rs,
-//! switch.rs, delayed.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer (groups.rs),
-//! bandwidth control (quota.rs). The
-//! paths are methods of the engine, because they act on hardware, programs and ledger. They ask the policy (host.rs)
-//! for every decision; nothing here places or balances.
+//! switch.rs, delayed.rs, preempt.rs), interrupts and ticks (interrupt.rs), task groups and the policy's timer
+//! (groups.rs), bandwidth control (quota.rs). The paths are methods of the engine, because they act on hardware,
+//! programs and ledger. They ask the policy (host.rs) for every decision; nothing here places or balances.
 
 mod bandwidth;
 mod clock;
@@ -13,6 +12,7 @@ mod exec;
 mod groups;
 pub(crate) mod host;
 mod interrupt;
+mod preempt;
 mod prices;
 pub(crate) mod profile;
 mod quota;
@@ -29,7 +29,7 @@ use crate::error::SimError;
 use crate::kernel::bandwidth::Bandwidth;
 use crate::kernel::cpu::Cpu;
 use crate::kernel::host::Host;
-use crate::kernel::profile::Faults;
+use crate::kernel::profile::{Faults, Look};
 use crate::kernel::runqueue::RunQueue;
 use crate::kernel::thread::{Record, Thread};
 use crate::rng::{Purpose, Stream as Random};
@@ -42,6 +42,8 @@ pub(crate) struct Kernel<'a> {
     pub(crate) claims: bool,
     /// Whether a task that sleeps may stay in its queue.
     pub(crate) delays: bool,
+    /// What is looked at before a task preempts.
+    pub(crate) looks: Look,
     pub(crate) host: Host<'a>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) runqueues: Vec<RunQueue>,
@@ -77,6 +79,7 @@ impl<'a> Kernel<'a> {
             profile: scenario.host,
             claims: scenario.host.claims(traits),
             delays: scenario.host.queues_sleepers() && traits.delays != 0,
+            looks: scenario.host.looks(traits),
             host,
             cpus: (0..nr_cpus).map(|cpu| Cpu::new(tick_phase_ns(cpu))).collect(),
             runqueues: (0..nr_cpus).map(|_| RunQueue::default()).collect(),

@@ -13,7 +13,7 @@
 //! | a lone task whose slice ended | continues with 20 ms, unseen by the policy | continues |
 //! | preempt | the running task's slice is zeroed, the CPU kicked | the CPU is told to reschedule |
 //! | a task that sleeps while the policy wants it to stay queued | leaves its queue | stays queued until it wakes or would run |
-//! | preempt if first | the same as preempt | the host looks whether the task would run next |
+//! | preempt if first | the host looks in the queue whether the task would run next, if that tells; otherwise the same as preempt (preempt.rs) | the host looks whether the task would run next |
 //! | exec | never reaches select | the policy may move the task |
 //! | a CPU is told to push its running task | no effect: a lone task is never put back | the task is put back, and queued where the policy says |
 //! | a task that waits for long | ejects the scheduler, so the policy bounds waiting (`wait-max-ns`) | waits; unless the policy sets a bound |
@@ -21,7 +21,7 @@
 //! | schedule() after a wake-up that made the CPU reschedule | charges tasks by the time of the switch | charges them by the time of the wake-up (clock.rs) |
 //! | balancing that a tick found due | in the next dispatch | in the tick |
 
-use wakelab_policy::Traits;
+use wakelab_policy::{Straight, Traits};
 
 use crate::scenario::HostProfile;
 
@@ -72,9 +72,13 @@ impl HostProfile {
         self == HostProfile::Mainline
     }
 
-    /// Whether the queue can be searched for the next task while one is queued there, to decide on preemption.
-    pub(crate) fn looks_before_preempting(self) -> bool {
-        self == HostProfile::Mainline
+    /// How the host finds out, when a task is queued, whether it would run next.
+    pub(crate) fn looks(self, policy: Traits) -> Look {
+        match self {
+            HostProfile::Mainline => Look::AtRecords,
+            HostProfile::SchedExt if policy.straight == Straight::MayRun as u32 => Look::InQueue,
+            HostProfile::SchedExt => Look::Never,
+        }
     }
 
     /// Whether the host ejects a scheduler under which a task waits for long.
@@ -96,6 +100,17 @@ impl HostProfile {
     pub(crate) fn balances_in_tick(self) -> bool {
         self == HostProfile::Mainline
     }
+}
+
+/// What a host looks at to find out whether a task that was queued would run next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Nothing: it does not find out.
+    Never,
+    /// What the queue has of each task.
+    InQueue,
+    /// The policy's record of each task.
+    AtRecords,
 }
 
 /// Ways to break the kernel on purpose, so that tests can see the checker fail. Nothing is broken by default.

@@ -81,6 +81,11 @@ impl RunQueue {
         self.queued.get(at).map(|entry| entry.task)
     }
 
+    /// As [`RunQueue::get`], with the key.
+    pub(crate) fn entry(&self, at: usize) -> Option<Queued> {
+        self.queued.get(at).copied()
+    }
+
     /// The position of a task.
     pub(crate) fn position(&self, task: u32) -> Option<usize> {
         self.iter().position(|other| other == task)

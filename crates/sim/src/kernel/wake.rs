@@ -326,7 +326,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.ledger.checker.enqueue(task, target);
         self.check_place(task);
         self.ledger.observer.enqueue(now_ns, target, task, why);
-        let preempts = self.preempts(target, task, answer.preempt());
+        let preempts = self.preempts(target, task, answer.preempt(), cpu, why);
         self.resched_curr(sender, target, preempts);
         self.skip_clock(target, why);
         (target, transfers_ns)
