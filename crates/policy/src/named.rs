@@ -149,7 +149,6 @@ pub(crate) static NAMED: [NamedPolicy; 7] = [
             "Loads are the present sum of task weights; the kernel's are decayed averages over tens of milliseconds.",
             "A task that sleeps beyond its share leaves the queue at once; the kernel delays that until it is eligible.",
             "Slices that tasks ask for, and the batch and idle classes, are absent.",
-            "A wakee preempts if it is eligible and the running task is not, even if a third task would come first.",
             "A task that is picked again is again protected until its deadline (RUN_TO_PARITY); the kernel protects it once per pick.",
             "The limit of a search is computed at ticks, at intervals of 1 ms per CPU of the LLC; the kernel computes it when it balances.",
             "A CPU's utilization counts all of its busy time; the kernel's counts tasks of the fair class.",
