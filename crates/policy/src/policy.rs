@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One instance of the policy's C state, and its entry points.
 //!
-//! The instance has its own zeroed memory, of which a small machine touches little. All calls take `&mut self`, so the
+//! The instance has its own zeroed pages, of which a small machine touches few. All calls take `&mut self`, so the
 //! C code never runs twice at a time on one instance. It has no globals, so instances do not affect each other.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{NonNull, null_mut};
 use std::slice;
 
+use memmap2::MmapMut;
 use wakelab_machine::{Distance, Topology};
 
 use crate::ffi::{self, Instance};
@@ -29,9 +30,8 @@ pub struct Policy {
     state: NonNull<Instance>,
     /// What C has seen of the last call: a part of the instance.
     seen: NonNull<Seen>,
-    /// The block of memory in which the instance lies.
-    memory: NonNull<u8>,
-    layout: Layout,
+    /// The pages in which the instance lies.
+    _pages: MmapMut,
     params: Params,
     tables: Tables,
 }
@@ -64,19 +64,14 @@ impl Policy {
         // SAFETY: the call only computes.
         let size =
             unsafe { ffi::wl_native_instance_size(tables.nr_cpus() as u32, params.nr_groups) } as usize;
-        // The instance begins at a cache line of this block. A block that is aligned to lines itself would be written
-        // as a whole to make it zero; an ordinary one of this size comes zeroed from the system, and only what is used
-        // of it is ever touched.
-        let layout = Layout::from_size_align(size + LINE_BYTES, 16).expect("an instance is a few megabytes");
-        // SAFETY: the layout's size is not zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        // SAFETY: less than a line's length, by which the block is longer than the instance.
-        let state = unsafe { memory.add(memory.align_offset(LINE_BYTES)) };
+        // Fresh pages come zeroed from the system, and only those that are used are ever touched. An ordinary block is
+        // that of an earlier run, of which the allocator would write all 8 MB.
+        let Ok(mut pages) = MmapMut::map_anon(size) else { handle_alloc_error(layout(size)) };
+        let state = NonNull::from(&mut pages[..]).cast::<u8>();
         // SAFETY: the call only computes an address.
         let seen = unsafe { ffi::wl_native_seen(state.as_ptr().cast()) };
         let seen = NonNull::new(seen.cast_mut()).expect("a part of the instance");
-        let policy = Policy { state: state.cast(), seen, memory, layout, params, tables };
+        let policy = Policy { state: state.cast(), seen, _pages: pages, params, tables };
         // SAFETY: the memory is initialised (zero) and of this size, and there is no other reference to it.
         let bytes = unsafe { slice::from_raw_parts_mut(state.as_ptr(), size) };
         policy.tables.write_image(&params, MAX_CPUS, bytes)?;
@@ -519,9 +514,7 @@ impl Policy {
     }
 }
 
-impl Drop for Policy {
-    fn drop(&mut self) {
-        // SAFETY: allocated in with_groups() with this layout, and not used after this.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
-    }
+/// The layout of an instance of `size` bytes.
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, LINE_BYTES).expect("an instance is a few megabytes")
 }
