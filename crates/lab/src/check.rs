@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Replays of a recording, seen through the same eyes as the recording: each replay's events go through the reader of
+//! Replays of a recording, seen through the same eyes as the recording: each replay's events go through the model of
 //! recordings, so that every figure has one definition.
 
-use std::io;
 use std::sync::Arc;
 
 use wakelab_machine::{Machine, MachineError};
 use wakelab_policy::PolicySpec;
 use wakelab_sim::{Ending, Scenario};
-use wakelab_trace::{Learnt, Observations, Options, Recording, fold};
+use wakelab_trace::{Learnt, Observations, Recording, Watch, fold};
 
 use crate::error::LabError;
-use crate::export::export_events;
+use crate::export::observe_events;
 use crate::runner::Runner;
 use crate::scenario::{Kernel, describe};
 
@@ -85,7 +84,7 @@ pub struct Replay {
 /// What the replays of `scenario` show, one for each seed.
 ///
 /// # Errors
-/// A scenario that cannot be run, the first run that fails, or an export that cannot be read.
+/// A scenario that cannot be run, the first run that fails, or events that no recording can have.
 pub fn observe_replays(
     scenario: &Scenario,
     seeds: &[u64],
@@ -96,27 +95,18 @@ pub fn observe_replays(
     all.into_iter().collect()
 }
 
-/// Runs a scenario on a second thread, and reads its events meanwhile.
+/// Runs a scenario, and watches its events meanwhile.
 fn observe(scenario: &Scenario, seed: u64) -> Result<Replay, LabError> {
     let name = describe(scenario);
-    let (from, into) = io::pipe().map_err(LabError::Write)?;
-    std::thread::scope(|scope| {
-        let run = scope.spawn(move || export_events(scenario, seed, into).map(|(outcome, _)| outcome.ending));
-        let read = wakelab_trace::read_from(from, &name, &name, &Options::default());
-        let ran = run.join().expect("a run does not panic");
-        // A reader that gives up breaks the pipe of the run, so its error comes first.
-        let (recording, ending): (Recording, Ending) = match (read, ran) {
-            (_, Err(error @ (LabError::Run { .. } | LabError::Scenario { .. }))) => return Err(error),
-            (Err(error), _) => return Err(LabError::Import { name, message: error.to_string() }),
-            (Ok(_), Err(error)) => return Err(error),
-            (Ok(recording), Ok(ending)) => (recording, ending),
-        };
-        Ok(Replay { seed, seen: recording.observed, ending })
-    })
+    let (outcome, watch) = observe_events(scenario, seed, Watch::new(&scenario.workload, &name))?;
+    let seen = watch.observations().map_err(|error| LabError::Import { name, message: error.to_string() })?;
+    Ok(Replay { seed, seen, ending: outcome.ending })
 }
 
 #[cfg(test)]
 mod tests {
+    use wakelab_trace::Options;
+
     use super::*;
 
     const EVENTS: &str = "a 7/7 [002] 1.000000000: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=R ==> \

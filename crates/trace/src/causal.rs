@@ -215,8 +215,9 @@ enum Ids {
     Foreign,
 }
 
+/// What is known of a recording so far.
 #[derive(Default)]
-struct Model {
+pub(crate) struct Model {
     tasks: Vec<Tracked>,
     /// The latest task of each id. It is looked up several times for each event, and never iterated over.
     by_tid: FxHashMap<u32, TaskIndex>,
@@ -265,7 +266,8 @@ struct Model {
 }
 
 impl Model {
-    fn item(&mut self, item: &Item<'_>) {
+    /// Takes the next item.
+    pub(crate) fn item(&mut self, item: &Item<'_>) {
         match item {
             Item::Event(event) => self.event(event),
             Item::Lost { place, count } => {

@@ -68,15 +68,7 @@ impl<W: Write> FtraceText<W> {
     /// Writes one line.
     fn line(&mut self, at: At, event: &KernelEvent<'_>) -> io::Result<()> {
         let Some(name) = name(event) else { return Ok(()) };
-        let flags = match event {
-            _ if at.in_interrupt => IN_INTERRUPT,
-            KernelEvent::Begin
-            | KernelEvent::End
-            | KernelEvent::Fork { .. }
-            | KernelEvent::Exec { .. }
-            | KernelEvent::Exit { .. } => OUTSIDE_SCHEDULER,
-            _ => TASK,
-        };
+        let flags = flags(at, event);
         let (comm, pid, process) = match at.current {
             Some(task) => {
                 let Named { comm, process, .. } = &self.tasks[task as usize];
@@ -172,8 +164,21 @@ impl<W: Write> FtraceText<W> {
     }
 }
 
+/// Returns ftrace's letters for an event.
+pub(crate) fn flags(at: At, event: &KernelEvent<'_>) -> &'static str {
+    match event {
+        _ if at.in_interrupt => IN_INTERRUPT,
+        KernelEvent::Begin
+        | KernelEvent::End
+        | KernelEvent::Fork { .. }
+        | KernelEvent::Exec { .. }
+        | KernelEvent::Exit { .. } => OUTSIDE_SCHEDULER,
+        _ => TASK,
+    }
+}
+
 /// Returns the kernel's name of an event; `None` if it has none. An interrupt of an unknown kind shows in flags only.
-fn name(event: &KernelEvent<'_>) -> Option<&'static str> {
+pub(crate) fn name(event: &KernelEvent<'_>) -> Option<&'static str> {
     Some(match event {
         KernelEvent::Decision { .. } | KernelEvent::Interrupt { source: Source::Unknown, .. } => return None,
         KernelEvent::Begin | KernelEvent::End => "tracing_mark_write",

@@ -51,6 +51,7 @@ mod scan;
 mod text;
 mod trace_dat;
 mod unpack;
+mod watch;
 mod what;
 mod what_if;
 
@@ -74,6 +75,7 @@ pub use learnt::Learnt;
 pub use measured::{Measured, MeasuredWake, WakeKind};
 pub use observed::{Observations, Observed, Service};
 pub use perf_script::{PerfLine, time_ns as perf_line_time_ns};
+pub use watch::Watch;
 pub use what_if::{
     Changed, ChangedTasks, CpusChange, FasterChange, NiceChange, QuotaChange, SliceChange, WeightChange,
     WhatIf, WhatIfError,

@@ -12,11 +12,11 @@ use crate::loops::Loops;
 use crate::messages::turns;
 use crate::program::workload;
 use crate::rescale::UNITS;
-use crate::{Options, Recording, TraceError};
+use crate::{Observations, Options, Recording, TraceError};
 
 impl Model {
     /// Cuts bursts and drops waits where the recording ends.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         for index in 0..self.tasks.len() as TaskIndex {
             let now_ns = self.now_ns;
             match self.tasks[index as usize].state {
@@ -32,6 +32,12 @@ impl Model {
         self.explained.foreign_ids = self.ids == Ids::Foreign;
         // With both events, a sched_wakeup may confirm a sched_waking that counts already.
         self.explained.redundant_wakes = self.wakes.saturating_sub(self.useful_wakes);
+    }
+
+    /// What was seen, once the end has come, without what the tasks did.
+    pub(crate) fn seen(mut self, file: &str) -> Result<Observations, TraceError> {
+        self.mark_service(file, &[])?;
+        Ok(self.observations())
     }
 
     pub(super) fn recording(

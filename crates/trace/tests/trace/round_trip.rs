@@ -2,10 +2,10 @@
 //! A simulated run, exported, imported, and replayed on the same machine under the same policy. Only for such a
 //! recording is the truth known.
 
-use wakelab_lab::{export_events, export_perfetto};
+use wakelab_lab::{DEMO_NAME, demo_recording, export_events, export_perfetto, observe_events};
 use wakelab_machine::{Costs, Machine, presets};
 use wakelab_sim::{HostProfile, Outcome, Scenario};
-use wakelab_trace::{Options, Recording, read_from};
+use wakelab_trace::{Options, Recording, Watch, read_from};
 use wakelab_workload::Workload;
 
 fn scenario(machine: &Machine, workload: Workload) -> Scenario {
@@ -74,6 +74,28 @@ fn a_perfetto_file_tells_what_ftrace_text_tells() {
         assert_eq!(of_file.observed.by_comm, of_text.observed.by_comm, "{workload}");
         let explained = |recording: &Recording| recording.explained.clone();
         assert_eq!(explained(&of_file), explained(&of_text), "{workload}");
+    }
+}
+
+/// To watch a run is to export it and to read that: of models, and of the replay of a recording.
+#[test]
+fn a_watched_run_shows_what_its_export_shows() {
+    let machine = Machine::preset("xeon-2s22c2t").expect("a preset");
+    let mut workloads: Vec<Workload> =
+        WORKLOADS.iter().map(|spec| Workload::parse_spec(spec).expect("a workload")).collect();
+    workloads.push(
+        read_from(demo_recording(), DEMO_NAME, DEMO_NAME, &Options::default()).expect("it reads").workload,
+    );
+    for workload in workloads {
+        let scenario = scenario(&machine, workload);
+        let watch = Watch::new(&scenario.workload, "export");
+        let (outcome, watch) = observe_events(&scenario, 7, watch).expect("it runs");
+        let (exported, text) = export_events(&scenario, 7, Vec::new()).expect("it runs");
+        assert_eq!(outcome, exported);
+        let recording = read_from(&text[..], "export", "export", &Options::default()).expect("an export");
+        let seen = watch.observations().expect("a run with switches");
+        assert_eq!(seen, recording.observed, "{}", scenario.workload.name);
+        assert!(seen.by_comm.values().any(|of| of.wakeups > 0 || of.switches > 0));
     }
 }
 
