@@ -294,7 +294,8 @@ impl Model {
     }
 
     /// Learns from the switch-in of a task for which another one, which ran on `cpu`, gives way: its waker, or a task
-    /// that a waker on another CPU has interrupted. One that yields gives way by itself. The measured time of that wake-up contains the interrupt.
+    /// that a waker on another CPU has interrupted. One that yields gives way by itself. The measured time of that
+    /// wake-up contains the interrupt.
     fn learn_preemption(&mut self, cpu: u32, index: TaskIndex) {
         let task = &self.tasks[index as usize];
         let (Some((from, woken_ns)), Some(prev)) = (task.woken_from, self.cpus[cpu as usize].prev) else {

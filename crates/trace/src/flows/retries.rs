@@ -3,9 +3,10 @@
 //!
 //! It stands between two waits for the same mutex without a wake-up call. Which task has to retry, and how often,
 //! depends on the order in which tasks run, so a replay has other retries than the recording. If the recorded ones
-//! stayed in the work, they would be work with the mutex, because a task has it from its first wait on (flows/locks.rs):
-//! holds of 2 us became holds of 4 us, and a replay of truth/mutex.sh on two CPUs had 2.9 times as many wake-ups, and
-//! 1.9 times without. So they are left out of the work, and each retry of the replay costs what is usual for that mutex.
+//! stayed in the work, they would be work with the mutex, because a task has it from its first wait on
+//! (flows/locks.rs): holds of 2 us became holds of 4 us, and a replay of truth/mutex.sh on two CPUs had 2.9 times as
+//! many wake-ups, and 1.9 times without. So they are left out of the work, and each retry of the replay costs what is
+//! usual for that mutex.
 //!
 //! A retry takes the way out of the kernel, a look, and the way back. What takes longer than system calls do
 //! ([`CALL_NS_MAX`]) is something else, such as the time after a wait with a time limit, and stays in the work.
