@@ -8,7 +8,9 @@
  * `queue` and `push` have no effect: a slice is a tick, and the order is that of v. A host without
  * groups has nothing to divide: there `queue` and `push` decide, at no additional cost.
  *   pick	A CPU picks, of its running task and all tasks that wait there, the one furthest
- *		behind; or one that is overdue (wait.h).
+ *		behind; or of those that are overdue (wait.h) the one that has waited longest. By
+ *		their v's, a task that wakes again and again after it ran for microseconds would go
+ *		before all that are ahead of it, for ever.
  *   preempt	A task that wakes preempts if it is behind the running task by more than a quarter
  *		of a tick of its CPU time; however recently that one began to run. If it were spared
  *		at first, a task that sleeps for less than that beside one that computes would wait
@@ -468,6 +470,7 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 		may = wl_exact_is_worth_a_pull(p, &pair, in->cpu);
 	}
 	if (may && wl_place_moved(p, t, from, in->cpu)) {
+		wl_wait_joins(p, t, in->cpu);
 		wl_exact_pulled(p, t->group, from, in->cpu);
 		d->max_tasks = 0;
 		t->slice_ns = p->params.tick_ns;
@@ -478,19 +481,32 @@ WL_INLINE void wl_exact_move(struct wl_policy *p, struct wl_task *t, const struc
 	out->stop = !d->max_tasks;
 }
 
-/* The host's walk over the queue of c is at a task of this key: is it the first so far? */
+/* As wl_exact_walk(), of a task that is overdue: is it the one that has waited longest so far? */
+WL_INLINE u32 wl_exact_has_waited_longest(struct wl_cpu *c, u64 since_ns)
+{
+	if (wl_get(c->exact.has_best) == WL_EXACT_STARVES &&
+	    (s64)(wl_get(c->wait.found_ns) - since_ns) <= 0)
+		return 0;
+	c->wait.found_ns = since_ns;
+	return 1;
+}
+
+/*
+ * The host's walk over the queue of c is at a task of this key: is it the first so far? `starves`:
+ * it is overdue, and has waited longest.
+ */
 WL_INLINE u32 wl_exact_walk(struct wl_policy *p, struct wl_cpu *c, struct wl_exact_key key,
 			    u32 starves, u32 llc)
 {
 	u32 has_best = wl_get(c->exact.has_best);
 	struct wl_exact_pair pair = {.a = key, .b = wl_exact_seen(&c->exact.best)};
 
-	if (has_best == WL_EXACT_STARVES ||
-	    (has_best && !starves && wl_exact_ahead(p, &pair, llc) <= 0)) {
+	if (!starves &&
+	    (has_best == WL_EXACT_STARVES || (has_best && wl_exact_ahead(p, &pair, llc) <= 0))) {
 		wl_exact_note(p, c, key, llc);
 		return 0;
 	}
-	if (has_best == WL_EXACT_WAITS)
+	if (has_best >= WL_EXACT_WAITS)
 		wl_exact_note(p, c, wl_exact_seen(&c->exact.best), llc);
 	c->exact.has_best = starves ? WL_EXACT_STARVES : WL_EXACT_WAITS;
 	c->exact.best = key;
@@ -508,7 +524,9 @@ WL_INLINE u32 wl_exact_may_run(struct wl_policy *p, const struct wl_task *t, u32
 	wl_exact_sum(p, t->group, cpu, now_ns, &c->exact.walk_reads);
 	wl_wait_look(p, cpu, now_ns);
 	wl_wait_note(p, cpu, t->waits_since_ns);
-	return wl_exact_walk(p, c, wl_exact_key_of(t), wl_is_overdue(p, t, now_ns),
+	return wl_exact_walk(p, c, wl_exact_key_of(t),
+			     wl_is_overdue(p, t, now_ns) &&
+				     wl_exact_has_waited_longest(c, t->waits_since_ns),
 			     wl_llc_first(p, cpu));
 }
 

@@ -20,8 +20,8 @@
  *   turns	One overdue task runs in WL_WAIT_TURNS ticks, so that a crowd of light tasks does
  *		not take the CPU from the others. But a task that has waited for a quarter more than
  *		wait_max_ns is *late*: a tick ends the slice of the running task, and it goes at once
- * groups=exact compares all tasks if one may be overdue, and chooses an overdue one first; so it
- * needs no other walk, and has no turns.
+ * groups=exact compares all tasks if one may be overdue, and chooses of the overdue ones first the
+ * one that has waited longest; so it needs no other walk, and has no turns.
  *
  * Example: wait_max_ns is 1 s, a tick 4 ms. H (1024) and L (10) are bound to CPU 0, and L is put
  * back at 0 s after a tick, with a vtime 4 * 1024 / 10 = 410 ms beyond H's. H would run until its

@@ -360,3 +360,18 @@ fn an_overdue_task_is_forgiven_its_lead() {
         assert_eq!(host.policy.cpu(0).exact_llc.clock.v - START, v_ms * MS / 4);
     }
 }
+
+/// The first task has waited since 0 ms, 5 s ahead of the others, which have since 100 and 200 ms. At 1.5 s all are
+/// overdue, and the first one runs, though the second comes before it.
+#[test]
+fn of_overdue_tasks_the_one_that_has_waited_longest_runs() {
+    let mut host = host();
+    let mut tasks = [0, 100, 200].map(|ms| {
+        host.now_ns = ms * MS;
+        host.queued(1024, 0)
+    });
+    tasks[0].entity.vtime += 5 * SECOND;
+    host.policy.dispatch(0, 1500 * MS);
+    let runs = [1, 0, 2].map(|task: usize| host.policy.may_run(&mut tasks[task], 0, 1500 * MS).run);
+    assert_eq!(runs, [1, 1, 0]);
+}
