@@ -184,6 +184,8 @@ pub enum FutexCall {
     WaitForMutex,
     /// To sleep for another reason.
     Wait,
+    /// The same, until some time at the latest.
+    WaitUntil,
     /// To wake tasks.
     Wake,
 }

@@ -44,6 +44,8 @@
 //! **A mutex**, where the recording has the calls of futex(2) (flows/locks.rs, flows/retries.rs,
 //! flows/unseen.rs).
 //!
+//! **An interpreter's lock**, which its threads have while they run, too (flows/interpreter.rs).
+//!
 //! **Anything else** (other locks, children that exit, few wake-ups) keeps one signal for each recorded wait.
 //!
 //! No deadlock: questions and items stand where their task was running, or was just woken; each is made, in the
@@ -54,6 +56,7 @@
 //! each item, at most [`ITEMS_PER_WAKEUP`] times the wake-ups.
 
 mod barriers;
+mod interpreter;
 mod locks;
 mod requests;
 mod retries;
@@ -173,6 +176,7 @@ pub(crate) fn infer(
         of_task[call.task as usize].push(*call);
     }
     locks::take_locks(flows, tasks, wakeups, &of_task);
+    let interpreters = interpreter::take_wakeups(tasks, wakeups, &of_task);
     barriers::take_barriers(flows, tasks, wakeups, &of_task);
     let known = Known::new(tasks.len(), wakeups);
     let mut kinds: BTreeMap<(TaskIndex, TaskIndex), FlowKind> = BTreeMap::new();
@@ -204,6 +208,7 @@ pub(crate) fn infer(
     for task in tasks.iter_mut() {
         use_channels(task, &channel_of);
     }
+    interpreter::write(flows, tasks, &interpreters);
     for (pair, wakeups) in &known.pairs {
         let kind = kinds.get(pair).copied().unwrap_or(FlowKind::Signal);
         let count = flows.counts.entry(kind).or_default();

@@ -386,6 +386,11 @@ impl Tracked {
         }
     }
 
+    /// Returns when it was on a CPU, in order: from and until.
+    pub(crate) fn on_cpu(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.bursts.iter().map(|burst| (burst.from_ns, burst.until_ns))
+    }
+
     /// Returns its work at a time, as if it had been done evenly in each burst; whole nanoseconds inside a burst.
     pub(crate) fn work_at(&self, time_ns: u64) -> u64 {
         let next = self.bursts.partition_point(|burst| burst.from_ns <= time_ns);

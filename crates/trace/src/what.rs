@@ -114,7 +114,10 @@ fn futex<'a>(fields: &mut impl Fields<'a>) -> Option<What<'a>> {
         // FUTEX_WAIT
         0 if value == HELD_WITH_WAITERS => FutexCall::WaitForMutex,
         // FUTEX_WAIT, FUTEX_LOCK_PI, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2
-        0 | 6 | 9 | 11 | 13 => FutexCall::Wait,
+        0 | 6 | 9 | 11 | 13 => {
+            let until = fields.address_after(Key { name: "utime", text: ", utime: " });
+            if until.is_some_and(|until| until != 0) { FutexCall::WaitUntil } else { FutexCall::Wait }
+        }
         // FUTEX_WAKE, FUTEX_REQUEUE, FUTEX_CMP_REQUEUE, FUTEX_WAKE_OP, FUTEX_UNLOCK_PI, FUTEX_WAKE_BITSET,
         // FUTEX_CMP_REQUEUE_PI
         1 | 3 | 4 | 5 | 7 | 10 | 12 => FutexCall::Wake,

@@ -25,12 +25,12 @@
 //! alone. And the locks have an order: mutexes that tasks take in a circle, one inside another, keep their signals.
 //!
 //! Where tasks wait for other things most of the time, their mutexes keep their signals, too. Python's threads wait
-//! for queues and for the interpreter's lock, which has a mutex inside: with that one as a lock, replays of
-//! truth/threads.sh on one CPU had 72 % too few wake-ups, and 21 % with signals.
+//! for queues and for the interpreter's lock (flows/interpreter.rs), which has a mutex inside: with that one as a lock,
+//! replays of truth/threads.sh on one CPU had 72 % too few wake-ups, and 21 % with signals.
 //!
 //! What a task does from one wait to the next is not work with the mutex (flows/retries.rs).
 //!
-//! It fails for locks of other values (musl, Python's interpreter), and where waits end by a time limit.
+//! It fails for locks of other values (musl), and where waits end by a time limit.
 //!
 //! Cost: time in proportion to the calls times the logarithm of a task's steps.
 
@@ -169,7 +169,7 @@ fn mutexes(of_task: &[Vec<Called>], waits: &[(u32, Futex)]) -> BTreeSet<Futex> {
             match call.call {
                 FutexCall::WaitForMutex => *taken_times += usize::from(taken.insert(call.futex)),
                 FutexCall::Wake => *given_times += usize::from(taken.remove(&call.futex)),
-                FutexCall::Wait => {}
+                FutexCall::Wait | FutexCall::WaitUntil => {}
             }
         }
     }
@@ -221,7 +221,7 @@ fn seen_holds(
             FutexCall::Wake => {
                 holds.push(Hold { to: point, ..taken.remove(&call.futex).unwrap_or(here) });
             }
-            FutexCall::Wait => {}
+            FutexCall::Wait | FutexCall::WaitUntil => {}
         }
     }
     holds.extend(taken.into_values());

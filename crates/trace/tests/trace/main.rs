@@ -10,6 +10,7 @@ mod fixtures;
 mod flows;
 mod ftrace;
 mod header;
+mod interpreter;
 mod loops;
 mod mutations;
 mod mutexes;
