@@ -8,8 +8,8 @@
 //! signal for each recorded wait, truth/threads.sh on one CPU had a third of its wake-ups too few.
 //!
 //! It is seen by threads of one process that sleep at the same address with a time limit and that wake one another
-//! there: [`TEAM_MIN`] tasks or more do either. They hardly run at the same time. What sleeps without a limit, or in one
-//! task only, is something else. A thread has the lock
+//! there: [`TEAM_MIN`] tasks or more do either. They hardly run at the same time. What sleeps without a limit, or in
+//! one task only, is something else. A thread has the lock
 //!
 //! - from its call to sleep there, or from the end of another wait,
 //! - to its call to wake there, or to its next wait, whatever comes first.
@@ -38,8 +38,8 @@ use crate::program::{Step, Tracked};
 
 /// The fewest tasks that wait at the address, and that wake.
 const TEAM_MIN: usize = 3;
-/// Of their time on CPUs, one part in so many may be spent at the same time.
-const OVERLAP_MOST: u64 = 4;
+/// Of their time on CPUs, at most one part in OVERLAP_LEAST may be spent at the same time.
+const OVERLAP_LEAST: u64 = 4;
 
 /// Who waits at an address until a time at the latest, who wakes whom there, and the signals of these wake-ups.
 #[derive(Default)]
@@ -150,7 +150,7 @@ fn takes_turns(tasks: &[Tracked], team: &BTreeSet<TaskIndex>) -> bool {
         at_once_ns += until_ns.min(until).saturating_sub(from);
         until_ns = until_ns.max(until);
     }
-    at_once_ns * OVERLAP_MOST <= busy_ns
+    at_once_ns * OVERLAP_LEAST <= busy_ns
 }
 
 /// What a thread does that tells of the lock.
