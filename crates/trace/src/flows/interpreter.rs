@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakelab_workload::{Lock, Op, TaskIndex};
 
-use super::locks::{Futex, Point, last_before};
+use super::locks::{Futex, Point, points_of, waits_by};
 use super::{Called, FEWEST, FlowKind, Flows, INBOX, Wakeup, drop_explained};
 use crate::event::FutexCall;
 use crate::program::{Step, Tracked};
@@ -64,19 +64,11 @@ pub(super) fn take_wakeups(
     of_task: &[Vec<Called>],
 ) -> Vec<Interpreter> {
     let mut seen: BTreeMap<Futex, Seen> = BTreeMap::new();
-    for wakeup in wakeups.iter() {
-        let wait = last_before(&of_task[wakeup.wakee as usize], wakeup.blocked)
-            .filter(|call| call.call == FutexCall::WaitUntil);
-        let wake = last_before(&of_task[wakeup.waker as usize], wakeup.at)
-            .filter(|call| call.call == FutexCall::Wake);
-        if let (Some(wait), Some(wake)) = (wait, wake)
-            && wait.futex == wake.futex
-        {
-            let seen = seen.entry(wait.futex).or_default();
-            seen.waiters.insert(wakeup.wakee);
-            seen.wakers.insert(wakeup.waker);
-            seen.signals.push(wakeup.signal);
-        }
+    for (wakeup, futex) in waits_by(of_task, wakeups, FutexCall::WaitUntil) {
+        let seen = seen.entry(futex).or_default();
+        seen.waiters.insert(wakeup.wakee);
+        seen.wakers.insert(wakeup.waker);
+        seen.signals.push(wakeup.signal);
     }
     seen.retain(|_, seen| seen.waiters.len() >= TEAM_MIN && seen.wakers.len() >= TEAM_MIN);
     // A condition variable has two addresses, in turn. Addresses that processes share stand alone.
@@ -115,17 +107,12 @@ pub(super) fn write(flows: &mut Flows, tasks: &mut [Tracked], interpreters: &[In
         let mut nr_holds = 0;
         for (&task, calls) in &interpreter.team {
             let task = &mut tasks[task as usize];
-            let waits: Vec<Point> = task
-                .steps
-                .iter()
-                .filter(|step| match step.op {
-                    Op::Wait { .. } | Op::Recv { .. } | Op::Sleep { .. } | Op::SleepUntil { .. } => true,
-                    // An inbox is never full.
-                    Op::Send { channel, .. } => flows.channels[channel as usize] != INBOX,
-                    _ => false,
-                })
-                .map(|step| (step.position, step.at_units))
-                .collect();
+            let waits = points_of(task, |op| match op {
+                Op::Wait { .. } | Op::Recv { .. } | Op::Sleep { .. } | Op::SleepUntil { .. } => true,
+                // An inbox is never full.
+                Op::Send { channel, .. } => flows.channels[channel as usize] != INBOX,
+                _ => false,
+            });
             for (from, to) in holds(calls, &waits) {
                 let step = |(position, at_units), op| Step { position, at_units, op };
                 task.steps.push(step(from, Op::Lock { lock }));

@@ -98,7 +98,10 @@ pub(super) fn take_locks(
         })
         .map(|(task, call)| (task, call.position))
         .collect();
-    let waits = waits_for_mutexes(of_task, wakeups);
+    let waits: Vec<(u32, Futex)> = waits_by(of_task, wakeups, FutexCall::WaitForMutex)
+        .into_iter()
+        .map(|(wakeup, futex)| (wakeup.signal, futex))
+        .collect();
     let mut mutexes = mutexes(of_task, &waits);
     leave_lesser(&mut mutexes, &waits, wakeups, tasks.len());
     while !mutexes.is_empty() {
@@ -133,20 +136,24 @@ pub(super) fn last_before(calls: &[Called], position: Position) -> Option<&Calle
     calls[..calls.partition_point(|call| call.position < position)].last()
 }
 
-/// Returns the waits that were for a mutex and were ended by a task that gave it back: the signal and the mutex.
-fn waits_for_mutexes(of_task: &[Vec<Called>], wakeups: &[Wakeup]) -> Vec<(u32, Futex)> {
+/// Returns the waits that began with a call of this kind and were ended by a call to wake at the same futex, in order.
+pub(super) fn waits_by<'a>(
+    of_task: &[Vec<Called>],
+    wakeups: &'a [Wakeup],
+    kind: FutexCall,
+) -> Vec<(&'a Wakeup, Futex)> {
     let mut woken_at: FxHashMap<TaskIndex, Position> = FxHashMap::default();
     let mut waits = Vec::new();
     for wakeup in wakeups {
         let woken_before = woken_at.insert(wakeup.wakee, wakeup.at);
         let wait = last_before(&of_task[wakeup.wakee as usize], wakeup.blocked)
-            .filter(|call| call.call == FutexCall::WaitForMutex && Some(call.position) > woken_before);
+            .filter(|call| call.call == kind && Some(call.position) > woken_before);
         let wake = last_before(&of_task[wakeup.waker as usize], wakeup.at)
             .filter(|call| call.call == FutexCall::Wake);
         if let (Some(wait), Some(wake)) = (wait, wake)
             && wait.futex == wake.futex
         {
-            waits.push((wakeup.signal, wait.futex));
+            waits.push((wakeup, wait.futex));
         }
     }
     waits
@@ -304,18 +311,19 @@ pub(super) fn point_of(task: &Tracked, units: u64, after: Position, until: Posit
 
 /// Returns where a task waits for something else than these mutexes, or sleeps, in order.
 pub(super) fn waits_of(task: &Tracked, explained: &BTreeSet<u32>) -> Vec<Point> {
-    let mut waits: Vec<Point> = task
-        .steps
-        .iter()
-        .filter(|step| match step.op {
-            Op::Wait { signal } => !explained.contains(&signal),
-            Op::Recv { .. } | Op::Send { .. } | Op::Sleep { .. } | Op::SleepUntil { .. } => true,
-            _ => false,
-        })
-        .map(|step| (step.position, step.at_units))
-        .collect();
-    waits.sort_unstable();
-    waits
+    points_of(task, |op| match op {
+        Op::Wait { signal } => !explained.contains(&signal),
+        Op::Recv { .. } | Op::Send { .. } | Op::Sleep { .. } | Op::SleepUntil { .. } => true,
+        _ => false,
+    })
+}
+
+/// Returns where a task does something of this kind, in order.
+pub(super) fn points_of(task: &Tracked, is: impl Fn(Op) -> bool) -> Vec<Point> {
+    let steps = task.steps.iter().filter(|step| is(step.op));
+    let mut points: Vec<Point> = steps.map(|step| (step.position, step.at_units)).collect();
+    points.sort_unstable();
+    points
 }
 
 /// Drops holds of a mutex that the task holds already: what is inferred may lie where nothing else was known.

@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wakelab_workload::Op;
 
 use super::FEWEST;
-use super::locks::{Called, Futex, Hold, Point, point_of, waits_of};
+use super::locks::{Called, Futex, Hold, Point, point_of, points_of, waits_of};
 use crate::causal::Position;
 use crate::program::{Tracked, scaled};
 use crate::quantile::quantile;
@@ -134,9 +134,9 @@ fn acts_of(task: &Tracked, calls: &[Called]) -> Vec<Point> {
     acts
 }
 
-/// Returns where a task yields.
-fn yields_of(task: &Tracked) -> impl Iterator<Item = Point> {
-    task.steps.iter().filter(|step| step.op == Op::Yield).map(|step| (step.position, step.at_units))
+/// Returns where a task yields, in order.
+fn yields_of(task: &Tracked) -> Vec<Point> {
+    points_of(task, |op| op == Op::Yield)
 }
 
 /// Puts holds between each two that were seen, a period apart.
@@ -163,8 +163,7 @@ fn fill(task: &Tracked, seen: &[&Hold], period_units: u64, length_units: u64, ad
 
 /// Adds holds around yields, if the task yields once in most of its holds. Returns whether it does.
 fn add_yields(task: &Tracked, holds: &mut Vec<Hold>) -> bool {
-    let mut yields: Vec<Point> = yields_of(task).collect();
-    yields.sort_unstable();
+    let yields = yields_of(task);
     let within = |from: Position, to: Position| {
         let first = yields.partition_point(|&(position, _)| position <= from);
         first..yields.partition_point(|&(position, _)| position < to).max(first)
