@@ -239,6 +239,27 @@ WL_INLINE void wl_fair_reweigh_curr(struct wl_policy *p, struct wl_run_queue *q,
 			      e->vtime + wl_fair_rescale(protected - vtime, was, hweight));
 }
 
+/* ------------------------------------------------------------------ what stays without a task */
+
+/*
+ * What e stands for wakes in q of cpu, where something runs (1) or nothing. If V, as of the last
+ * charge, has passed e, that is placed at the V of the others with a whole slice: then returns 1.
+ */
+WL_INLINE u32 wl_fair_lift(struct wl_policy *p, u32 cpu, struct wl_run_queue *q,
+			   struct wl_entity *e, u32 runs)
+{
+	u64 charged_ns = wl_read_once(q->curr_start_ns), arrived_ns = wl_read_once(q->arrived_ns);
+	u64 at_ns = arrived_ns > charged_ns ? arrived_ns : charged_ns;
+
+	if (e->vtime >= wl_fair_mean(p, cpu, q, runs, at_ns))
+		return 0;
+	wl_fair_remove(q, e);
+	e->vtime = wl_fair_mean(p, cpu, q, runs, at_ns);
+	e->deadline = e->vtime + wl_fair_slice(p, e);
+	wl_fair_add(q, e);
+	return 1;
+}
+
 /* ------------------------------------------------------------------ what runs */
 
 /* The next slice of what runs may have begun when something arrived. */

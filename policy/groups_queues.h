@@ -24,6 +24,11 @@
  *		them, what is protected in the other still is: a task in its group's queue, though
  *		the group was not; a group, if another task of it follows
  *	lag	A group whose last task leaves a CPU keeps its lag there until its next task
+ *	delay	With fair-2024 and later, a group beyond V whose last task goes to sleep stays in
+ *		the CPU's queue and counts in V, as a task does (queue_delayed.h), so that its debt
+ *		shrinks while others run. If it would be picked, it leaves, without lag. If a task
+ *		of it comes before that, the group goes on from its vtime and deadline, or, if V has
+ *		passed it, from the V of the others with a whole slice
  * The queue must be fair-2023 or later; with others groups=queues is as groups=load, but for tasks
  * that share by what is there.
  *
@@ -36,8 +41,9 @@
  * several groups asks about all that wait there. Levels between the root and a task's group have no
  * queue: groups of different parents compete in the CPU's queue by what they have of it. It fails
  * where one parent's groups come and go faster than they run: the parent has no lag. And a group
- * beyond its share does not stay in the CPU's queue when its last task sleeps (DELAY_DEQUEUE of
- * groups): it takes its debt along.
+ * takes its debt along where its last task does not sleep but moves to another CPU, and where hosts
+ * do not ask about sleep (sched_ext): in Linux it stays there, too. And once a group has left, the
+ * choice is not made again, though V has changed.
  */
 #ifndef WL_GROUPS_QUEUES_H
 #define WL_GROUPS_QUEUES_H
@@ -50,6 +56,13 @@ enum wl_queues_walk {
 	WL_QUEUES_WITHIN, /* the first of the group best_slot that may run */
 	WL_QUEUES_LOOKS,  /* the best of all; none was found so far */
 	WL_QUEUES_FOUND,  /* best_slot and best_deadline are those of the best so far */
+};
+
+/* Is a group in a CPU's queue? */
+enum wl_queues_stands {
+	WL_STANDS_NOT,
+	WL_STANDS,
+	WL_STANDS_DELAYED, /* it has no task there */
 };
 
 /* A group's record on cpu, if it has a queue there. */
@@ -175,6 +188,123 @@ WL_FN int wl_queues_exit(struct wl_policy *p WL_ARG, u32 slot, u32 cpu, u64 now_
 	return 0;
 }
 
+/* ------------------------------------------------------------------ groups that stay */
+
+/*
+ * t, which runs and has been charged, goes to sleep, and leaves its queue. If it is the last of its
+ * group on its CPU and the group is beyond V, the group stays in the CPU's queue.
+ */
+WL_INLINE void wl_queues_delay(struct wl_policy *p, const struct wl_task *t, u64 now_ns)
+{
+	struct wl_group_cpu *gc = wl_queues_group(p, t->group, t->cpu);
+	struct wl_cpu *c = wl_cpu_of(p, t->cpu);
+
+	if (!gc || wl_read_once(gc->queue.nr) > 1 || wl_read_once(c->queue.nr) <= 1 ||
+	    wl_get(gc->entity.vtime) <= wl_queues_mean(p, t->cpu, now_ns))
+		return;
+	wl_fair_forget(p, &c->queue, wl_queues_id(t->group));
+	gc->stands = WL_STANDS_DELAYED;
+	gc->delayed_load = t->weight;
+	gc->next_delayed = wl_read_once(c->queues.delayed);
+	wl_write_once(c->queues.delayed, t->group);
+}
+
+/* This group, which stays on cpu, no longer does so. */
+WL_FN int wl_queues_unlink(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
+{
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 at = wl_read_once(c->queues.delayed), i;
+	struct wl_group_cpu *gone = wl_queues_group(p, slot, cpu), *before = 0;
+
+	wl_for (i, 0, p->params.nr_groups) {
+		struct wl_group_cpu *gc = wl_queues_group(p, at, cpu);
+
+		if (!gc || at == slot)
+			break;
+		before = gc;
+		at = gc->next_delayed;
+	}
+	if (!gone)
+		return 0;
+	if (before)
+		before->next_delayed = gone->next_delayed;
+	else
+		wl_write_once(c->queues.delayed, gone->next_delayed);
+	wl_group_add(p, slot, cpu, 0 - (u64)gone->delayed_load, 0);
+	return 0;
+}
+
+/*
+ * A task comes to this group. If it stays on cpu, it stands for that task now. If V, as of the last
+ * charge of what runs there, has passed it, it is placed at V with a whole slice.
+ */
+WL_FN int wl_queues_return(struct wl_policy *p WL_ARG, u32 slot, u32 cpu)
+{
+	struct wl_group_cpu *gc = wl_queues_group(p, slot, cpu);
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_entity e;
+
+	if (!gc || gc->stands != WL_STANDS_DELAYED)
+		return 0;
+	wl_queues_unlink(p, slot, cpu);
+	gc->stands = WL_STANDS;
+	e = wl_queues_entity(gc);
+	if (wl_fair_lift(p, cpu, &c->queue, &e, wl_read_once(c->nr_running)))
+		gc->entity = e;
+	return 0;
+}
+
+/* Of the groups that stay on cpu, which would be picked if V is mean? 0: none. */
+WL_FN u32 wl_queues_first(struct wl_policy *p WL_ARG, u32 cpu, u64 mean)
+{
+	u32 at = wl_read_once(wl_cpu_of(p, cpu)->queues.delayed), first = 0, i;
+	u64 deadline = WL_VTIME_NEVER;
+
+	wl_for (i, 0, p->params.nr_groups) {
+		struct wl_group_cpu *gc = wl_queues_group(p, at, cpu);
+
+		if (!gc)
+			break;
+		if (wl_get(gc->entity.vtime) <= mean && wl_get(gc->entity.deadline) < deadline) {
+			first = at;
+			deadline = wl_get(gc->entity.deadline);
+		}
+		at = gc->next_delayed;
+	}
+	return first;
+}
+
+/*
+ * What has this vtime and deadline in the queue of cpu, where nothing runs, will run; with
+ * WL_VTIME_NEVER nothing will. Groups that stay there and would have been picked before leave,
+ * without lag.
+ */
+WL_FN int wl_queues_drop(struct wl_policy *p WL_ARG, u32 cpu, u64 vtime, u64 deadline, u64 now_ns)
+{
+	struct wl_run_queue *root = &wl_cpu_of(p, cpu)->queue;
+	u32 i;
+
+	wl_for (i, 0, p->params.nr_groups) {
+		u64 mean = wl_queues_mean(p, cpu, now_ns);
+		u32 slot = wl_queues_first(p, cpu, mean);
+		struct wl_group_cpu *gc = slot ? wl_queues_group(p, slot, cpu) : 0;
+		struct wl_entity e;
+
+		if (!gc || (vtime <= mean && deadline <= wl_get(gc->entity.deadline)))
+			break;
+		e = wl_queues_entity(gc);
+		wl_fair_remove(root, &e);
+		wl_write_once(root->min_vtime, mean);
+		wl_atomic_add(&root->nr, -1);
+		gc->entity.lag = 0;
+		gc->stands = WL_STANDS_NOT;
+		wl_queues_unlink(p, slot, cpu);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ counts */
+
 /* A task of this group is now counted in a queue of cpu, and in its S. */
 WL_INLINE void wl_queues_joined(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns)
 {
@@ -187,7 +317,8 @@ WL_INLINE void wl_queues_joined(struct wl_policy *p, u32 slot, u32 cpu, u64 now_
 	if (!gc)
 		return;
 	hweight = wl_queues_hweight(p, slot, cpu);
-	if (wl_atomic_xchg_u32(&gc->stands, 1))
+	wl_queues_return(p, slot, cpu);
+	if (wl_atomic_xchg_u32(&gc->stands, WL_STANDS))
 		wl_queues_weigh(p, slot, cpu, hweight, now_ns);
 	else
 		wl_queues_enter(p, slot, cpu, hweight, now_ns);
@@ -205,7 +336,10 @@ WL_INLINE void wl_queues_left(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns
 		return;
 	if (wl_read_once(gc->queue.nr))
 		wl_queues_weigh(p, slot, cpu, wl_queues_hweight(p, slot, cpu), now_ns);
-	else if (wl_atomic_xchg_u32(&gc->stands, 0))
+	else if (wl_read_once(gc->stands) == WL_STANDS_DELAYED)
+		/* What the other groups of its parent weigh does not change. */
+		wl_group_add(p, slot, cpu, gc->delayed_load, 0);
+	else if (wl_atomic_xchg_u32(&gc->stands, WL_STANDS_NOT))
 		wl_queues_exit(p, slot, cpu, now_ns);
 }
 
@@ -393,14 +527,36 @@ WL_INLINE void wl_queues_ask_within(struct wl_policy *p, const struct wl_task *t
 }
 
 /* The host will choose a task of cpu's own queue: how should it look? */
-WL_FN_OWN u32 wl_queues_pick(struct wl_policy *p WL_ARG, u32 cpu)
+WL_FN_OWN u32 wl_queues_pick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 {
-	u32 several = wl_nests(p) && wl_read_once(wl_cpu_of(p, cpu)->queue.nr) > 1;
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	u32 several;
 
-	if (wl_nests(p))
-		wl_write_once(wl_cpu_of(p, cpu)->queues.has_best,
-			      several ? WL_QUEUES_LOOKS : WL_QUEUES_FIRST);
+	if (!wl_nests(p))
+		return WL_PICK_ELIGIBLE;
+	if (wl_read_once(c->queues.delayed) && !wl_read_once(c->nr_running) &&
+	    !wl_read_once(c->nr_queued))
+		wl_queues_drop(p, cpu, WL_VTIME_NEVER, WL_VTIME_NEVER, now_ns);
+	several = wl_read_once(c->queue.nr) > 1;
+	wl_write_once(c->queues.has_best, several ? WL_QUEUES_LOOKS : WL_QUEUES_FIRST);
 	return several ? WL_PICK_LAST : WL_PICK_ELIGIBLE;
+}
+
+/* t was picked on cpu, where nothing runs. */
+WL_INLINE void wl_queues_picked(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
+{
+	struct wl_group_cpu *gc = wl_queues_group(p, t->group, cpu);
+	const struct wl_run_queue *q = &wl_cpu_of(p, cpu)->queue;
+	u64 vtime = gc ? wl_get(gc->entity.vtime) : t->entity.vtime;
+	u64 deadline = gc ? wl_get(gc->entity.deadline) : t->entity.deadline;
+
+	if (!wl_nests(p) || !wl_read_once(wl_cpu_of(p, cpu)->queues.delayed))
+		return;
+	/* What is still protected is picked before all others. */
+	if (wl_read_once(q->last) == (gc ? wl_queues_id(t->group) : t->id) + 1 &&
+	    wl_fair_protected(q, vtime))
+		return;
+	wl_queues_drop(p, cpu, vtime, deadline, now_ns);
 }
 
 /* The task that was found has left instead of running: the choice begins again. */
@@ -408,6 +564,19 @@ WL_INLINE void wl_queues_again(struct wl_policy *p, u32 cpu)
 {
 	if (wl_nests(p) && wl_read_once(wl_cpu_of(p, cpu)->queues.has_best) == WL_QUEUES_FOUND)
 		wl_write_once(wl_cpu_of(p, cpu)->queues.has_best, WL_QUEUES_LOOKS);
+}
+
+/*
+ * Does this group come first by a tie? Its deadline may be that of the group that ran last: a task
+ * that wakes beside a lone group whose slice is over gets the same. Linux goes on with what ran
+ * only if its deadline is earlier.
+ */
+WL_INLINE u32 wl_queues_ties(const struct wl_cpu *c, u32 slot, u64 deadline)
+{
+	u32 curr = wl_read_once(c->queues.curr_slot);
+
+	return wl_read_once(c->queues.best_deadline) == deadline &&
+	       wl_read_once(c->queues.best_slot) == curr && slot != curr;
 }
 
 /* Is the walk's task, of this group and this deadline in the CPU's queue, the best so far? */
@@ -418,8 +587,10 @@ WL_INLINE u32 wl_queues_is_best(struct wl_cpu *c, u32 slot, u64 deadline)
 	if (walk == WL_QUEUES_FIRST || walk == WL_QUEUES_WITHIN)
 		return walk == WL_QUEUES_FIRST || best == slot;
 	/* Of a group's tasks the first that may run is the best. */
-	if (walk == WL_QUEUES_FOUND &&
-	    ((slot && best == slot) || wl_read_once(c->queues.best_deadline) <= deadline))
+	if (walk == WL_QUEUES_FOUND && slot && best == slot)
+		return 0;
+	if (walk == WL_QUEUES_FOUND && wl_read_once(c->queues.best_deadline) <= deadline &&
+	    !wl_queues_ties(c, slot, deadline))
 		return 0;
 	wl_write_once(c->queues.best_slot, slot);
 	wl_write_once(c->queues.best_deadline, deadline);

@@ -159,7 +159,7 @@ WL_INLINE void wl_queue_dispatch(struct wl_policy *p, u32 cpu, u64 now_ns,
 
 	out->pick = WL_PICK_ELIGIBLE;
 	if (wl_order(p) == WL_ORDER_FAIR) {
-		out->pick = wl_queues_pick(p, cpu);
+		out->pick = wl_queues_pick(p, cpu, now_ns);
 		/* The vtime of a single task is V. */
 		if (!runs && wl_read_once(c->nr_queued) == 1) {
 			out->pick = WL_PICK_HEAD;

@@ -73,6 +73,7 @@ WL_INLINE void wl_delayed_sleep(struct wl_policy *p, struct wl_task *t, u64 now_
 	wl_fair_charge(p, t, now_ns);
 	mean = wl_fair_mean_of(p, t, t->cpu, now_ns);
 	if (t->entity.vtime <= mean || !wl_queues_wait_beside(p, t->group, t->cpu)) {
+		wl_queues_delay(p, t, now_ns);
 		wl_fair_sleep(p, t, now_ns);
 		return;
 	}
@@ -83,29 +84,14 @@ WL_INLINE void wl_delayed_sleep(struct wl_policy *p, struct wl_task *t, u64 now_
 	out->key = t->entity.deadline;
 }
 
-/* V of the queue of t when what runs there was last charged. */
-WL_INLINE u64 wl_delayed_mean(struct wl_policy *p, const struct wl_task *t)
-{
-	struct wl_run_queue *q = wl_queue_of(p, t->group, t->cpu);
-	u64 charged_ns = wl_read_once(q->curr_start_ns);
-	u64 arrived_ns = wl_read_once(q->arrived_ns);
-
-	return wl_fair_mean_of(p, t, t->cpu, arrived_ns > charged_ns ? arrived_ns : charged_ns);
-}
-
 /* A delayed task wakes on its CPU. If V has passed it, it is placed at V, with a whole slice. */
 WL_FN int wl_delayed_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 {
 	struct wl_run_queue *q = wl_queue_of(p, t->group, t->cpu);
-	struct wl_entity *e = &t->entity;
 
-	if (e->vtime >= wl_delayed_mean(p, t))
-		return 0;
-	wl_fair_remove(q, e);
-	e->vtime = wl_delayed_mean(p, t);
-	e->deadline = e->vtime + wl_fair_slice(p, e);
-	wl_fair_add(q, e);
-	wl_wrote_cpu(p, t->cpu);
+	if (wl_fair_lift(p, t->cpu, q, &t->entity,
+			 wl_fair_runs(p, wl_cpu_of(p, t->cpu), q, t->group)))
+		wl_wrote_cpu(p, t->cpu);
 	return 0;
 }
 
@@ -113,6 +99,9 @@ WL_FN int wl_delayed_wake(struct wl_policy *p WL_ARG, struct wl_task *t WL_ARG)
 WL_INLINE void wl_delayed_enqueue(struct wl_policy *p, struct wl_task *t,
 				  const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
+	/* A group that stays there, too, needs V before what runs is charged for the arrival. */
+	if (wl_nests(p))
+		wl_queues_return(p, t->group, in->cpu);
 	if (t->place == WL_PLACE_DELAYED && t->cpu != (s32)in->cpu)
 		wl_delayed_leave(p, t, in->now_ns);
 	else if (t->place == WL_PLACE_DELAYED)

@@ -321,6 +321,7 @@ WL_INLINE void wl_fair_run(struct wl_policy *p, struct wl_task *t, u32 cpu, u64 
 	}
 	t->run_start_ns = now_ns;
 	t->slice_used_ns = 0;
+	wl_queues_picked(p, t, cpu, now_ns);
 	wl_queues_start(p, t->group, cpu, now_ns);
 	wl_fair_starts(p, cpu, q, &t->entity, t->id, now_ns);
 	/* This comes last: a CPU that sees a task running must find the above. */

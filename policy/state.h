@@ -100,7 +100,7 @@ struct wl_queues_cpu {
 	u32 best_slot;	   /* its group */
 	u32 has_best;	   /* enum wl_queues_walk */
 	u32 curr_slot;	   /* the group of the running task */
-	u32 unused;
+	u32 delayed;	   /* a group that stays in the queue without a task; 0: none does */
 };
 
 /* queue=cfs-2018, for each CPU: see queue_buddies.h. */
@@ -312,7 +312,9 @@ struct wl_group_cpu {
 	u32 usual_load;		   /* T that ticks agree on; 0: none yet */
 	struct wl_run_queue queue; /* groups=queues: the queue of the group's own tasks */
 	struct wl_entity entity;   /* groups=queues: what stands for them in the CPU's queue */
-	u32 stands;		   /* 1: it is there */
+	u32 stands;		   /* enum wl_queues_stands */
+	u32 next_delayed;	   /* the next group that stays on this CPU; 0: none */
+	u32 delayed_load;	   /* what a group that stays adds to load, as its last task did */
 	struct wl_exact_others exact_others; /* valid in the record of the LLC's first CPU only */
 	struct wl_exact_part exact;	     /* valid in the record of the LLC's first CPU only */
 } WL_ALIGN_LINE;

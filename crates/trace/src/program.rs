@@ -135,6 +135,8 @@ pub(crate) struct Unsure {
     pub(crate) position: Position,
     /// The index of its first step since then.
     pub(crate) first_step: usize,
+    /// That step is a sleep until the assumed time, because no wake-up was seen either.
+    pub(crate) slept: bool,
     /// The line of the gap, if its run time stays unknown.
     pub(crate) gap_at: Option<Place>,
 }
@@ -346,7 +348,13 @@ impl Tracked {
             less_units: less_ns * speed,
             was_guessed: unsure.gap_at.is_some(),
         };
-        for step in &mut self.steps[unsure.first_step..] {
+        let steps = &mut self.steps[unsure.first_step..];
+        if unsure.slept
+            && let Some(Step { op: Op::Sleep { delay_ns, .. }, .. }) = steps.first_mut()
+        {
+            *delay_ns = (*delay_ns + less_ns).saturating_sub(more_ns);
+        }
+        for step in steps {
             correction.apply(step.position, &mut step.at_units);
         }
         self.work_units = correction.moved(self.work_units);

@@ -168,6 +168,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn two_tasks() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0..2_usize).prop_map(Step::Wake),
+        4 => Just(Step::Sleep),
+        2 => Just(Step::Tick),
+    ]
+}
+
 /// The header's example: B receives half of the CPU, however many tasks A has.
 #[test]
 fn tasks_that_waited_before_others_came_share_as_those() {
@@ -207,19 +215,102 @@ proptest! {
             }
         }
     }
+
+    /// Two groups of one task each are served as two tasks outside any group would be, also while they stay in the
+    /// queue asleep.
+    #[test]
+    fn two_groups_of_a_task_are_as_two_tasks(
+        kernel in prop::sample::select(vec!["linux-6.8", "linux-6.12+queue=fair-2024+groups=queues", "linux-6.17"]),
+        steps in prop::collection::vec((two_tasks(), 0..3_000_000_u64), 1..200),
+    ) {
+        let (mut flat, mut nested) = (Cpu::new(kernel, &[0; 2]), Cpu::new(kernel, &[1, 2]));
+        for (number, &(step, pause_ns)) in steps.iter().enumerate() {
+            for cpu in [&mut flat, &mut nested] {
+                cpu.now_ns += pause_ns;
+                cpu.step(step);
+            }
+            prop_assert_eq!(flat.curr, nested.curr, "step {} of {:?}", number, &steps[..=number]);
+            for task in 0..2 {
+                let (one, group) = (&flat.tasks[task].entity, nested.policy.group_cpu(task as u32 + 1, 0).entity);
+                prop_assert_eq!(one.vtime, group.vtime, "step {} of {:?}", number, &steps[..=number]);
+            }
+            prop_assert_eq!(flat.policy.cpu(0).queue.charged, nested.policy.cpu(0).queue.charged);
+        }
+    }
+}
+
+/// Two groups of a task each, the first of which runs from 0 on.
+fn two_groups(text: &str) -> Cpu {
+    let mut cpu = Cpu::new(text, &[1, 2]);
+    cpu.wake(0);
+    cpu.wake(1);
+    cpu.schedule();
+    cpu
+}
+
+fn group(cpu: &Cpu, slot: u32) -> (u32, u64, i64) {
+    let record = cpu.policy.group_cpu(slot, 0);
+    (record.stands, record.entity.vtime - START, record.entity.lag)
 }
 
 #[test]
 fn a_group_leaves_and_returns_at_its_lag() {
-    let mut cpu = Cpu::new("linux-6.17", &[1, 2]);
-    cpu.wake(0);
-    cpu.wake(1);
-    cpu.schedule();
-    let group = |cpu: &Cpu, slot| cpu.policy.group_cpu(slot, 0);
-    assert_eq!((group(&cpu, 1).stands, group(&cpu, 2).stands, cpu.policy.cpu(0).queue.nr), (1, 1, 2));
-    assert_eq!(group(&cpu, 1).entity.vtime, START);
+    let mut cpu = two_groups("linux-6.8");
+    assert_eq!((group(&cpu, 1), group(&cpu, 2), cpu.policy.cpu(0).queue.nr), ((1, 0, 0), (1, 0, 0), 2));
     cpu.now_ns = MS;
     cpu.sleep();
-    assert_eq!((group(&cpu, 1).stands, cpu.policy.cpu(0).queue.nr), (0, 1));
-    assert_eq!(group(&cpu, 1).entity.lag, -(MS as i64) / 2, "V is 0.5 ms");
+    assert_eq!((group(&cpu, 1), cpu.policy.cpu(0).queue.nr), ((0, MS, -(MS as i64) / 2), 1), "V is 0.5 ms");
+}
+
+/// The first group is at 1 when its task sleeps, and V is 0.5: it stays, and still counts. The other one has run to 0.4
+/// when the task wakes: the group is where it was, still beyond V, and waits.
+#[test]
+fn a_group_beyond_its_share_stays_without_a_task() {
+    let mut cpu = two_groups("linux-6.17+min-granularity-ns=10000000");
+    cpu.now_ns = MS;
+    cpu.sleep();
+    assert_eq!((group(&cpu, 1), cpu.policy.cpu(0).queue.nr, cpu.curr), ((2, MS, 0), 2, Some(1)));
+    cpu.now_ns += 400_000;
+    assert!(!cpu.wake(0));
+    assert_eq!((group(&cpu, 1), cpu.policy.cpu(0).queue.nr), ((1, MS, 0), 2));
+}
+
+/// A tick charges the other group at 3, so that V, 2, has passed the first one. When the task wakes at 3.5 of the other
+/// group, its group is placed where that was at the tick, with a whole slice.
+#[test]
+fn a_group_that_v_has_passed_returns_at_v() {
+    let mut cpu = two_groups("linux-6.17+min-granularity-ns=10000000");
+    cpu.now_ns = MS;
+    cpu.sleep();
+    cpu.now_ns += 3 * MS;
+    assert_eq!(cpu.policy.tick(0, Some(&mut cpu.tasks[1]), cpu.now_ns).resched, 0);
+    cpu.now_ns += MS / 2;
+    cpu.wake(0);
+    let entity = cpu.policy.group_cpu(1, 0).entity;
+    assert_eq!((entity.vtime, entity.deadline), (START + 3 * MS, START + 13 * MS));
+}
+
+/// The first group is at 1 with deadline 10. When the other one's slice is over, at 10, its deadline is 20, V is 5.5,
+/// and the first group would be picked: it leaves, without lag, and the other goes on.
+#[test]
+fn a_group_that_would_be_picked_leaves() {
+    let mut cpu = two_groups("linux-6.17+min-granularity-ns=10000000");
+    cpu.now_ns = MS;
+    cpu.sleep();
+    cpu.now_ns += 10 * MS;
+    cpu.tick();
+    assert_eq!((group(&cpu, 1), cpu.policy.cpu(0).queue.nr, cpu.curr), ((0, MS, 0), 1, Some(1)));
+    assert_eq!(cpu.policy.cpu(0).queue.charged, u64::from(cpu.tasks[1].entity.hweight));
+}
+
+/// Both groups stay or leave; when the CPU idles, none is there.
+#[test]
+fn no_group_stays_on_an_idle_cpu() {
+    let mut cpu = two_groups("linux-6.17");
+    cpu.now_ns = MS;
+    cpu.sleep();
+    cpu.now_ns += MS / 4;
+    cpu.sleep();
+    assert_eq!((cpu.curr, cpu.policy.cpu(0).queue.nr, cpu.policy.cpu(0).queue.charged), (None, 0, 0));
+    assert_eq!((group(&cpu, 1).0, group(&cpu, 1).2), (0, 0));
 }

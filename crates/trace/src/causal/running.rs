@@ -204,14 +204,14 @@ impl Model {
                 let said_ns = picked_ns.map(|ns| (ns + gap_ns).min(now_ns));
                 // An idle CPU switches at once to a task that was woken for it.
                 let guessed_ns = if was_idle && task.state == State::Runnable { earliest_ns } else { now_ns };
-                let gap_at = was_idle.then_some(place);
                 let unsure = Unsure {
                     earliest_ns,
                     guessed_ns,
                     base_units: task.work_units,
                     position,
                     first_step: task.steps.len(),
-                    gap_at,
+                    slept: false,
+                    gap_at: was_idle.then_some(place),
                 };
                 match said_ns {
                     Some(said_ns) => (said_ns.max(earliest_ns), None, was_idle),

@@ -133,6 +133,9 @@ impl Model {
         self.gap(Gap::SwitchInUnwoken);
         self.explained.waits += 1;
         self.explained.unexplained += 1;
+        if let Some(unsure) = &mut self.task(index).unsure {
+            unsure.slept = true;
+        }
         self.sleep(index, Source::Unknown, since_ns, position, until_ns);
     }
 

@@ -323,6 +323,20 @@ fn a_wait_whose_end_was_not_seen_is_unexplained() {
     );
 }
 
+/// An interrupt at 70 shows t1 for the first time after its sleep, and its account at 75 says that it has run for 15:
+/// it slept until 60.
+#[test]
+fn a_wait_whose_end_was_not_seen_ends_when_the_account_says() {
+    let mut script = Script::default();
+    script
+        .switch(0, 0, 0, "R", 1)
+        .switch(0, 20, 1, "S", 0)
+        .line("              t1     1/1     [000]  1860.000000070: irq_vectors:local_timer_entry: vector=236")
+        .runtime(0, 75, 1, 1, 15)
+        .switch(0, 80, 1, "S", 0);
+    assert_eq!(program(&script.read(), "t1"), [compute(20), sleep(40), compute(20)]);
+}
+
 #[test]
 fn a_missed_switch_ends_at_the_last_event_of_the_cpu() {
     // In the hackbench fixture, a thread of the VM's agent leaves no events, so it never seems to leave its CPU.
