@@ -208,6 +208,14 @@ WL_INLINE void wl_wrote_llc(struct wl_policy *p, u32 first_cpu)
 #define wl_counts_reads(p)    1
 #endif
 
+/*
+ * A host that never calls wl_sleep() may define wl_keeps_sleepers to 0 before core.h. Then no code
+ * looks for groups that stay in a queue without a task.
+ */
+#ifndef wl_keeps_sleepers
+#define wl_keeps_sleepers(p) 1
+#endif
+
 WL_INLINE void wl_read_at(struct wl_policy *p, struct wl_reads *reads, u32 dist)
 {
 	(void)p;

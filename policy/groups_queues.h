@@ -317,7 +317,8 @@ WL_INLINE void wl_queues_joined(struct wl_policy *p, u32 slot, u32 cpu, u64 now_
 	if (!gc)
 		return;
 	hweight = wl_queues_hweight(p, slot, cpu);
-	wl_queues_return(p, slot, cpu);
+	if (wl_keeps_sleepers(p))
+		wl_queues_return(p, slot, cpu);
 	if (wl_atomic_xchg_u32(&gc->stands, WL_STANDS))
 		wl_queues_weigh(p, slot, cpu, hweight, now_ns);
 	else
@@ -336,7 +337,7 @@ WL_INLINE void wl_queues_left(struct wl_policy *p, u32 slot, u32 cpu, u64 now_ns
 		return;
 	if (wl_read_once(gc->queue.nr))
 		wl_queues_weigh(p, slot, cpu, wl_queues_hweight(p, slot, cpu), now_ns);
-	else if (wl_read_once(gc->stands) == WL_STANDS_DELAYED)
+	else if (wl_keeps_sleepers(p) && wl_read_once(gc->stands) == WL_STANDS_DELAYED)
 		/* What the other groups of its parent weigh does not change. */
 		wl_group_add(p, slot, cpu, gc->delayed_load, 0);
 	else if (wl_atomic_xchg_u32(&gc->stands, WL_STANDS_NOT))
@@ -534,8 +535,8 @@ WL_FN_OWN u32 wl_queues_pick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 
 	if (!wl_nests(p))
 		return WL_PICK_ELIGIBLE;
-	if (wl_read_once(c->queues.delayed) && !wl_read_once(c->nr_running) &&
-	    !wl_read_once(c->nr_queued))
+	if (wl_keeps_sleepers(p) && wl_read_once(c->queues.delayed) &&
+	    !wl_read_once(c->nr_running) && !wl_read_once(c->nr_queued))
 		wl_queues_drop(p, cpu, WL_VTIME_NEVER, WL_VTIME_NEVER, now_ns);
 	several = wl_read_once(c->queue.nr) > 1;
 	wl_write_once(c->queues.has_best, several ? WL_QUEUES_LOOKS : WL_QUEUES_FIRST);
@@ -550,7 +551,8 @@ WL_INLINE void wl_queues_picked(struct wl_policy *p, const struct wl_task *t, u3
 	u64 vtime = gc ? wl_get(gc->entity.vtime) : t->entity.vtime;
 	u64 deadline = gc ? wl_get(gc->entity.deadline) : t->entity.deadline;
 
-	if (!wl_nests(p) || !wl_read_once(wl_cpu_of(p, cpu)->queues.delayed))
+	if (!wl_keeps_sleepers(p) || !wl_nests(p) ||
+	    !wl_read_once(wl_cpu_of(p, cpu)->queues.delayed))
 		return;
 	/* What is still protected is picked before all others. */
 	if (wl_read_once(q->last) == (gc ? wl_queues_id(t->group) : t->id) + 1 &&

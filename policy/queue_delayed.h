@@ -100,7 +100,7 @@ WL_INLINE void wl_delayed_enqueue(struct wl_policy *p, struct wl_task *t,
 				  const struct wl_enqueue_in *in, struct wl_enqueue_out *out)
 {
 	/* A group that stays there, too, needs V before what runs is charged for the arrival. */
-	if (wl_nests(p))
+	if (wl_keeps_sleepers(p) && wl_nests(p))
 		wl_queues_return(p, t->group, in->cpu);
 	if (t->place == WL_PLACE_DELAYED && t->cpu != (s32)in->cpu)
 		wl_delayed_leave(p, t, in->now_ns);

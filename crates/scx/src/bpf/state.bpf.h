@@ -41,6 +41,9 @@
 enum { DETAIL_NONE, DETAIL_READS, DETAIL_STATS };
 const u32 detail __attribute__((weak)) SEC(".rodata");
 
+/* A dispatch queue holds tasks that can run. */
+#define wl_keeps_sleepers(p) ((void)(p), 0)
+
 #ifdef WL_LOGS
 #include "reads.bpf.h"
 #else
