@@ -21,7 +21,13 @@
  * With balance=5.12 and 6.12 a node with room keeps new tasks while it has few (numa.h). If only
  * the parent runs in the example, its child stays in LLC 0 with 5.12, though LLC 1 has one idle CPU
  * more. If one more task runs there, 2 tasks are no less than a quarter of 8 CPUs, and the child
- * leaves for LLC 1.
+ * leaves for LLC 1. Two more rules of find_idlest_group() hold there, which are of Linux 5.5:
+ *   exec	A task that execs counts nowhere, because it would leave: if nothing else is on its
+ *		CPU, that CPU is idle, and it stays unless another group has more idle CPUs. If the
+ *		task on CPU 1 execs in the example, LLC 0 has 3 idle CPUs, 1 among them, to LLC 1's
+ *		1, and CPU 1 is as idle as 2 and 3: it stays.
+ *   tie	The own group, if it has an idle CPU and fewer tasks than CPUs, keeps the task
+ *		unless another one has more idle CPUs, whatever the loads.
  *
  * With fork=parent a new task stays on prev, where its parent runs, unless another task waits
  * there, and a task that execs stays. A kernel of a virtual machine may do that, because a virtual
@@ -40,6 +46,7 @@
 #define WL_PLACEMENT_H
 
 #include "cluster.h"
+#include "group.h"
 #include "numa.h"
 
 /* The sums over a group's allowed CPUs. */
@@ -52,6 +59,22 @@ struct wl_idlest {
 	s32 first_allowed;
 	u64 load; /* or utilization, if its siblings are clusters */
 };
+
+/* Is t on cpu, and counts nowhere while a CPU is looked for? task_running_on_cpu() */
+WL_INLINE u32 wl_counts_nowhere(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	return wl_axis(p, balance) >= WL_BALANCING_5_12 && t->place == WL_PLACE_RUNNING &&
+	       t->cpu == (s32)cpu;
+}
+
+/* The load of cpu, without t if that counts nowhere. */
+WL_INLINE u64 wl_load_without(struct wl_policy *p, const struct wl_task *t, u32 cpu)
+{
+	u64 load = wl_read_once(wl_cpu_of(p, cpu)->load);
+	u64 own = wl_counts_nowhere(p, t, cpu) ? t->entity.hweight >> WL_HWEIGHT_SHIFT : 0;
+
+	return own < load ? load - own : 0;
+}
 
 WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG,
 			const struct wl_task *t WL_ARG, struct wl_idlest *g WL_ARG,
@@ -80,37 +103,43 @@ WL_FN int wl_idlest_sum(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 		g->idle += wl_looks_idle(p, cpu);
 		g->nr += wl_read_once(wl_cpu_of(p, cpu)->nr_queued) +
 			 wl_read_once(wl_cpu_of(p, cpu)->nr_running);
-		g->load += by_util ? wl_util_cpu(p, cpu, s->now_ns)
-				   : wl_read_once(wl_cpu_of(p, cpu)->load);
+		g->load += by_util ? wl_util_cpu(p, cpu, s->now_ns) : wl_load_without(p, t, cpu);
+		if (wl_counts_nowhere(p, t, cpu)) {
+			g->idle += wl_runs_alone(p, cpu);
+			g->nr--;
+		}
 	}
 	return 0;
 }
 
 /*
  * Makes the sums of the candidate's own group stand for what another group must exceed before a new
- * task leaves: if a node keeps new tasks, it counts as idler than it is. This needs no stack while
- * the other groups are summed up, where a log's programs have none left.
+ * task leaves: if as many idle CPUs are not enough, the own group counts as without load, and if a
+ * node keeps new tasks, it counts as idler than it is. This needs no stack while the other groups
+ * are summed up, where a log's programs have none left.
  */
 WL_FN int wl_idlest_own(struct wl_policy *p WL_ARG, const struct wl_search *s WL_ARG, u32 level,
 			struct wl_idlest *own WL_ARG)
 {
 	u32 more, few;
 
-	if (!wl_joins_nodes(p, level) || !own->idle)
+	if (wl_axis(p, balance) < WL_BALANCING_5_12 || !own->idle)
+		return 0;
+	if (own->nr < own->allowed)
+		own->load = 0;
+	if (!wl_joins_nodes(p, level))
 		return 0;
 	if (wl_axis(p, balance) == WL_BALANCING_5_12) {
 		few = wl_span(p, level, s->candidate) / 4;
 		more = p->topo.nr_cpus;
-	} else if (wl_axis(p, balance) == WL_BALANCING_6_12) {
+	} else {
 		few = wl_numa_allowed(p, level, s->candidate);
 		few = few < own->allowed ? few : own->allowed;
 		more = WL_NUMA_DIFFERENCE;
-	} else {
-		return 0;
 	}
 	if (own->nr < few) {
 		own->idle += more;
-		own->load = 0; /* as many idle CPUs are not enough, whatever the load */
+		own->load = 0;
 	}
 	return 0;
 }
@@ -164,6 +193,10 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 		if (!wl_allowed(p, t, cpu))
 			continue;
 		wl_read_cpu(p, &out->reads, cpu, wl_distance(p, s->this_cpu, cpu));
+		if (wl_counts_nowhere(p, t, cpu) && wl_runs_alone(p, cpu)) {
+			best = cpu; /* it stays, and there is nothing to claim */
+			break;
+		}
 		if (wl_take_idle(p, cpu, out)) {
 			best = cpu;
 			out->claimed = 1;
@@ -172,7 +205,7 @@ WL_FN int wl_idlest_cpu(struct wl_policy *p WL_ARG, const struct wl_search *s WL
 		/* The claim on it was lost: another task is on its way there. */
 		if (wl_looks_idle(p, cpu))
 			continue;
-		load = wl_read_once(wl_cpu_of(p, cpu)->load);
+		load = wl_load_without(p, t, cpu);
 		if (load < best_load) {
 			best_load = load;
 			best = cpu;

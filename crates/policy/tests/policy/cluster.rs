@@ -130,6 +130,17 @@ fn of_equally_idle_clusters_the_one_that_was_busy_least_is_taken() {
     assert_eq!(ask(&mut host, &mut child), 2, "which was busy for 50 ms, and that is long ago");
 }
 
+#[test]
+fn since_linux_5_5_an_exec_stays_in_a_cluster_that_was_busy() {
+    let mut host = Host::new(policy("linux-5.12+cluster=spread", &machine(1, Some(3), 2, 1)));
+    let mut task = host.running(1024, 0);
+    host.occupy(&[1]);
+    host.now_ns = 50 * MS;
+    assert_eq!(host.select(&mut task, None, 0, 0, WAKE_EXEC).cpu, 2, "1 idle CPU and 2");
+    host.vacate(&[1, 2]);
+    assert_eq!(host.select(&mut task, None, 0, 0, WAKE_EXEC).cpu, 0);
+}
+
 /// 3 clusters of 2 CPUs; a task that last ran on `prev` wakes there; all CPUs but these are busy.
 fn packed(spec: &str, prev: u32, idle: &[u32]) -> (Host, Task) {
     let mut host = Host::new(policy(spec, &machine(1, Some(3), 2, 1)));

@@ -215,3 +215,102 @@ fn forks_do_not_cross_to_nodes_too_far_away() {
     let decision = fork(&mut host, &mut child, 0);
     assert_eq!((decision.cpu, decision.reason()), (0, Reason::ForkLocal));
 }
+
+/// On a new host, tasks of these weights run on these CPUs, and one on `cpu` execs.
+fn exec(spec: &str, topology: &Topology, others: &[(u32, u32)], cpu: u32) -> Decision {
+    let mut host = Host::new(policy(spec, topology));
+    for &(other, weight) in others {
+        host.running(weight, other);
+    }
+    let mut task = host.running(1024, cpu);
+    host.select(&mut task, None, cpu, cpu, WAKE_EXEC)
+}
+
+/// Without the task its CPU is as idle as the others.
+#[test]
+fn since_linux_5_5_an_exec_stays_on_an_otherwise_idle_cpu() {
+    for (spec, cpu) in [("linux-4.15", 2), ("linux-5.12", 1), ("linux-6.12", 1)] {
+        let decision = exec(spec, &machine(1, None, 4, 1), &[], 1);
+        assert_eq!((decision.cpu, decision.claimed), (cpu, u32::from(cpu != 1)), "{spec}");
+        assert_eq!(
+            decision.reason(),
+            if cpu == 1 { Reason::ForkLocal } else { Reason::ForkIdlest },
+            "{spec}"
+        );
+    }
+}
+
+/// The header's example: the task on CPU 1 execs. All 8 CPUs are read at the NUMA level, and then its own.
+#[test]
+fn since_linux_5_5_the_task_of_the_example_stays() {
+    let mut host = Host::new(policy("linux-5.12", &machine(2, None, 4, 1)));
+    for cpu in [0, 4, 5, 6] {
+        host.running(1024, cpu);
+    }
+    host.queued(1024, 4);
+    let mut task = host.running(1024, 1);
+    let decision = host.select(&mut task, None, 1, 1, WAKE_EXEC);
+    assert_eq!((decision.cpu, decision.claimed, decision.searched), (1, 0, 1));
+    assert_eq!(decision.reads, reads(&[(Cpu, 1), (Llc, 3), (Numa1, 4), (Cpu, 1)]));
+}
+
+/// A task of weight 335 waits on the CPU of the one that execs.
+#[test]
+fn since_linux_5_5_an_exec_leaves_those_that_wait_for_an_idle_cpu() {
+    for (spec, idle, cpu) in
+        [("linux-4.15", 3, 3), ("linux-5.12", 3, 3), ("linux-4.15", 4, 2), ("linux-5.12", 4, 1)]
+    {
+        let mut host = Host::new(policy(spec, &machine(1, None, 4, 1)));
+        for other in [0, 2, 3] {
+            if other != idle {
+                host.running(1024, other);
+            }
+        }
+        let mut task = host.running(1024, 1);
+        host.queued(335, 1);
+        let decision = host.select(&mut task, None, 1, 1, WAKE_EXEC);
+        assert_eq!(
+            (decision.cpu, decision.claimed),
+            (cpu, u32::from(idle < 4)),
+            "{spec}: 335 is less than 1024"
+        );
+    }
+}
+
+/// 2 nodes of 4 CPUs: 6.12 keeps one task in a node, and 5.12 two. The task itself is none of those that run there.
+#[test]
+fn since_linux_5_5_an_exec_leaves_for_a_group_with_more_idle_cpus() {
+    for (spec, cpu) in [("linux-5.12", 0), ("linux-6.12", 4)] {
+        let nodes = machine(2, None, 4, 1);
+        assert_eq!(exec(spec, &nodes, &[], 0).cpu, 0, "{spec}: 4 idle CPUs and 4");
+        assert_eq!(exec(spec, &nodes, &[(2, 1024)], 0).cpu, cpu, "{spec}: 3 and 4");
+        assert_eq!(exec(spec, &nodes, &[(2, 8192), (6, 1024)], 0).cpu, 0, "{spec}: 3 and 3");
+        assert_eq!(exec(spec, &nodes, &[(1, 1024), (2, 1024), (6, 1024)], 0).cpu, 4, "{spec}: 2 and 3");
+    }
+}
+
+/// CPU c and c + 4 share a core.
+#[test]
+fn since_linux_5_5_an_exec_leaves_a_busy_sibling_for_an_idle_core() {
+    let cores = machine(1, None, 4, 2);
+    assert_eq!(exec("linux-6.12", &cores, &[], 0).cpu, 0);
+    assert_eq!(exec("linux-6.12", &cores, &[(4, 1024)], 0).cpu, 1);
+    let one_on_each: Vec<_> = (1..5).map(|cpu| (cpu, 1024)).collect();
+    assert_eq!(exec("linux-6.12", &cores, &one_on_each, 0).cpu, 0);
+}
+
+/// 2 LLCs of 4 CPUs in one node, with 3 idle CPUs each.
+#[test]
+fn since_linux_5_5_the_own_group_keeps_a_new_task_though_it_has_more_load() {
+    let mut llcs = machine(1, None, 8, 1);
+    for (index, cpu) in (0..).zip(&mut llcs.cpus) {
+        cpu.llc = index / 4;
+    }
+    for (spec, cpu) in [("linux-4.15", 5), ("linux-5.12", 1), ("linux-6.12", 1)] {
+        let mut host = Host::new(policy(spec, &llcs));
+        host.running(4096, 0);
+        host.running(1024, 4);
+        let mut child = host.task(1024);
+        assert_eq!(fork(&mut host, &mut child, 0).cpu, cpu, "{spec}");
+    }
+}
