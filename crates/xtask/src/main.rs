@@ -35,6 +35,7 @@ mod vm_guest;
 mod vm_hang;
 mod vm_kernel;
 mod vm_log;
+mod vm_served;
 mod vm_smoke;
 mod vm_test;
 

@@ -20,6 +20,7 @@ use crate::clang::bpf_clang;
 use crate::command::{self, find_program};
 use crate::vm_hang;
 use crate::vm_kernel::{demand, kernel};
+use crate::vm_served::{LEAST_PERCENT, Served};
 
 /// What booting a guest takes: a package, and the program that shows that it is there.
 const GUEST_NEEDS: &[(&str, &str)] = &[
@@ -153,10 +154,15 @@ impl Guest<'_> {
             }
         });
         let (mut heard, mut used_then) = (Instant::now(), machine.cpu_time()?);
+        let mut served = Served::new(machine.qemu.id());
         loop {
+            served.look();
             match lines.recv_timeout(Duration::from_secs(1)) {
                 Ok(text) => {
                     (heard, used_then) = (Instant::now(), machine.cpu_time()?);
+                    if self.accel == Accel::Multi && text.starts_with("@@ failed ") {
+                        line(&format!("@@ served {}", served.least_percent()));
+                    }
                     if !text.is_empty() {
                         line(&text);
                     }
@@ -326,9 +332,16 @@ impl Drop for Machine {
     }
 }
 
+/// How a report ends if the kernel has ejected the scheduler (stop_loader in vm/lib.sh).
+const EJECTED: &str = "the scheduler was ejected";
+
 /// The steps of a guest's report: `@@ ok STEP TENTHS` and `@@ failed STEP TEXT` are counted, `@@ note TEXT` and
 /// `@@ section TEXT` printed, `@@ ready MACHINE` is the first and `@@ end` the last. Reports of other kinds are the
 /// caller's.
+///
+/// A step is *void* if the kernel ejected the scheduler while this machine gave the guest less than [`LEAST_PERCENT`]
+/// of the CPU time that it wanted (`@@ served PERCENT`, from [`Guest::run`]). So are those after it in the guest. A
+/// void step has neither passed nor failed, and is to be done again.
 pub(crate) struct Tally {
     /// The command's name, for what is printed.
     name: &'static str,
@@ -337,12 +350,15 @@ pub(crate) struct Tally {
     /// Names of steps that reported.
     seen: Vec<String>,
     ended: bool,
+    /// In percent, what the guest got of what it wanted; 100 if that is not known.
+    served: u32,
+    is_void: bool,
 }
 
 impl Tally {
     /// Returns a tally of nothing.
     pub(crate) fn new(name: &'static str) -> Tally {
-        Tally { name, passed: 0, failed: 0, seen: Vec::new(), ended: false }
+        Tally { name, passed: 0, failed: 0, seen: Vec::new(), ended: false, served: 100, is_void: false }
     }
 
     /// Counts a step, and prints it.
@@ -370,6 +386,15 @@ impl Tally {
             "ready" => println!("{}: the guest is up: {rest}", self.name),
             "section" => println!("{rest}"),
             "note" => println!("          {rest}"),
+            "served" => self.served = rest.parse().unwrap_or(100),
+            "ok" | "failed" if self.is_void => println!("  void    {rest}"),
+            "failed" if rest.ends_with(EJECTED) && self.served < LEAST_PERCENT => {
+                println!(
+                    "  void    {rest} (this machine gave the guest {} % of what it wanted)",
+                    self.served
+                );
+                self.is_void = true;
+            }
             "ok" => {
                 let (step, tenths) = rest.split_once(' ').unwrap_or((rest, "0"));
                 self.seen.push(step.to_owned());
@@ -390,6 +415,17 @@ impl Tally {
     /// Fails because of a report of an unknown kind.
     pub(crate) fn unknown(&mut self, line: &str) {
         self.step("console", Some(&format!("unknown report `{line}`")));
+    }
+
+    /// After a guest: returns those of its steps that are to be done again, because a step was void.
+    pub(crate) fn take_void<'a>(&mut self, steps: &[&'a str]) -> Vec<&'a str> {
+        if !std::mem::take(&mut self.is_void) {
+            return Vec::new();
+        }
+        self.ended = false;
+        self.served = 100;
+        let seen = std::mem::take(&mut self.seen);
+        steps.iter().copied().filter(|step| !seen.iter().any(|seen| seen == step)).collect()
     }
 
     /// Fails if the guest did not get to its end, or if one of its steps did not report.
@@ -432,6 +468,30 @@ mod tests {
         assert_eq!(tally.line("@@ end"), None);
         tally.guest_ended(Ok(()), &["load", "unload"]);
         assert!(tally.finish("").is_err(), "a step failed");
+    }
+
+    #[test]
+    fn a_step_of_a_guest_that_got_no_cpu_time_is_void() {
+        let mut tally = Tally::new("test");
+        let steps = ["reload", "fuzz", "stress-loads"];
+        for line in ["@@ ok reload 10", "@@ served 9", "@@ failed fuzz the scheduler was ejected"] {
+            tally.line(line);
+        }
+        tally.line("@@ failed kernel-log disabled");
+        tally.line("@@ ok stress-loads 10");
+        tally.line("@@ end");
+        assert_eq!(tally.take_void(&steps), ["fuzz", "stress-loads"]);
+        assert_eq!((tally.passed, tally.failed), (1, 0));
+        // The second time it is the scheduler's fault, and another failure is one whatever the guest got.
+        for line in ["@@ served 10", "@@ failed fuzz the scheduler was ejected"] {
+            tally.line(line);
+        }
+        for line in ["@@ served 1", "@@ failed stress-loads exit code 1", "@@ end"] {
+            tally.line(line);
+        }
+        assert!(tally.take_void(&steps[1..]).is_empty());
+        tally.guest_ended(Ok(()), &steps[1..]);
+        assert_eq!((tally.passed, tally.failed), (1, 2));
     }
 
     #[test]
