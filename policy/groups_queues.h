@@ -546,19 +546,20 @@ WL_FN_OWN u32 wl_queues_pick(struct wl_policy *p WL_ARG, u32 cpu, u64 now_ns)
 /* t was picked on cpu, where nothing runs. */
 WL_INLINE void wl_queues_picked(struct wl_policy *p, const struct wl_task *t, u32 cpu, u64 now_ns)
 {
-	struct wl_group_cpu *gc = wl_queues_group(p, t->group, cpu);
-	const struct wl_run_queue *q = &wl_cpu_of(p, cpu)->queue;
-	u64 vtime = gc ? wl_get(gc->entity.vtime) : t->entity.vtime;
-	u64 deadline = gc ? wl_get(gc->entity.deadline) : t->entity.deadline;
+	struct wl_cpu *c = wl_cpu_of(p, cpu);
+	struct wl_group_cpu *gc;
+	struct wl_entity up;
+	u64 id;
 
-	if (!wl_keeps_sleepers(p) || !wl_nests(p) ||
-	    !wl_read_once(wl_cpu_of(p, cpu)->queues.delayed))
+	if (!wl_keeps_sleepers(p) || !wl_nests(p) || !wl_read_once(c->queues.delayed))
 		return;
+	gc = wl_queues_group(p, t->group, cpu);
+	up = gc ? wl_queues_entity(gc) : t->entity;
+	id = gc ? wl_queues_id(t->group) : t->id;
 	/* What is still protected is picked before all others. */
-	if (wl_read_once(q->last) == (gc ? wl_queues_id(t->group) : t->id) + 1 &&
-	    wl_fair_protected(q, vtime))
+	if (wl_read_once(c->queue.last) == id + 1 && wl_fair_protected(&c->queue, up.vtime))
 		return;
-	wl_queues_drop(p, cpu, vtime, deadline, now_ns);
+	wl_queues_drop(p, cpu, up.vtime, up.deadline, now_ns);
 }
 
 /* The task that was found has left instead of running: the choice begins again. */

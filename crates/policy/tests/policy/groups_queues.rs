@@ -160,17 +160,10 @@ enum Step {
     Tick,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+/// A step of this number of tasks.
+fn step(tasks: usize) -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => (0..6_usize).prop_map(Step::Wake),
-        4 => Just(Step::Sleep),
-        2 => Just(Step::Tick),
-    ]
-}
-
-fn two_tasks() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        5 => (0..2_usize).prop_map(Step::Wake),
+        5 => (0..tasks).prop_map(Step::Wake),
         4 => Just(Step::Sleep),
         2 => Just(Step::Tick),
     ]
@@ -201,7 +194,7 @@ proptest! {
     #[test]
     fn a_single_group_changes_nothing(
         kernel in prop::sample::select(vec!["linux-6.8", "linux-6.12+queue=fair-2024+groups=queues", "linux-6.17"]),
-        steps in prop::collection::vec((step(), 0..3_000_000_u64), 1..200),
+        steps in prop::collection::vec((step(6), 0..3_000_000_u64), 1..200),
     ) {
         let (mut flat, mut nested) = (Cpu::new(kernel, &[0; 6]), Cpu::new(kernel, &[1; 6]));
         for (number, &(step, pause_ns)) in steps.iter().enumerate() {
@@ -221,7 +214,7 @@ proptest! {
     #[test]
     fn two_groups_of_a_task_are_as_two_tasks(
         kernel in prop::sample::select(vec!["linux-6.8", "linux-6.12+queue=fair-2024+groups=queues", "linux-6.17"]),
-        steps in prop::collection::vec((two_tasks(), 0..3_000_000_u64), 1..200),
+        steps in prop::collection::vec((step(2), 0..3_000_000_u64), 1..200),
     ) {
         let (mut flat, mut nested) = (Cpu::new(kernel, &[0; 2]), Cpu::new(kernel, &[1, 2]));
         for (number, &(step, pause_ns)) in steps.iter().enumerate() {
@@ -248,6 +241,15 @@ fn two_groups(text: &str) -> Cpu {
     cpu
 }
 
+/// The same at 1, when the task of the first group goes to sleep.
+fn first_asleep(text: &str) -> Cpu {
+    let mut cpu = two_groups(text);
+    cpu.now_ns = MS;
+    cpu.sleep();
+    cpu
+}
+
+/// What stands for a group: whether it is there, its vtime and its lag.
 fn group(cpu: &Cpu, slot: u32) -> (u32, u64, i64) {
     let record = cpu.policy.group_cpu(slot, 0);
     (record.stands, record.entity.vtime - START, record.entity.lag)
@@ -266,9 +268,7 @@ fn a_group_leaves_and_returns_at_its_lag() {
 /// when the task wakes: the group is where it was, still beyond V, and waits.
 #[test]
 fn a_group_beyond_its_share_stays_without_a_task() {
-    let mut cpu = two_groups("linux-6.17+min-granularity-ns=10000000");
-    cpu.now_ns = MS;
-    cpu.sleep();
+    let mut cpu = first_asleep("linux-6.17+min-granularity-ns=10000000");
     assert_eq!((group(&cpu, 1), cpu.policy.cpu(0).queue.nr, cpu.curr), ((2, MS, 0), 2, Some(1)));
     cpu.now_ns += 400_000;
     assert!(!cpu.wake(0));
@@ -279,9 +279,7 @@ fn a_group_beyond_its_share_stays_without_a_task() {
 /// group, its group is placed where that was at the tick, with a whole slice.
 #[test]
 fn a_group_that_v_has_passed_returns_at_v() {
-    let mut cpu = two_groups("linux-6.17+min-granularity-ns=10000000");
-    cpu.now_ns = MS;
-    cpu.sleep();
+    let mut cpu = first_asleep("linux-6.17+min-granularity-ns=10000000");
     cpu.now_ns += 3 * MS;
     assert_eq!(cpu.policy.tick(0, Some(&mut cpu.tasks[1]), cpu.now_ns).resched, 0);
     cpu.now_ns += MS / 2;
@@ -294,9 +292,7 @@ fn a_group_that_v_has_passed_returns_at_v() {
 /// and the first group would be picked: it leaves, without lag, and the other goes on.
 #[test]
 fn a_group_that_would_be_picked_leaves() {
-    let mut cpu = two_groups("linux-6.17+min-granularity-ns=10000000");
-    cpu.now_ns = MS;
-    cpu.sleep();
+    let mut cpu = first_asleep("linux-6.17+min-granularity-ns=10000000");
     cpu.now_ns += 10 * MS;
     cpu.tick();
     assert_eq!((group(&cpu, 1), cpu.policy.cpu(0).queue.nr, cpu.curr), ((0, MS, 0), 1, Some(1)));
@@ -306,9 +302,7 @@ fn a_group_that_would_be_picked_leaves() {
 /// Both groups stay or leave; when the CPU idles, none is there.
 #[test]
 fn no_group_stays_on_an_idle_cpu() {
-    let mut cpu = two_groups("linux-6.17");
-    cpu.now_ns = MS;
-    cpu.sleep();
+    let mut cpu = first_asleep("linux-6.17");
     cpu.now_ns += MS / 4;
     cpu.sleep();
     assert_eq!((cpu.curr, cpu.policy.cpu(0).queue.nr, cpu.policy.cpu(0).queue.charged), (None, 0, 0));
