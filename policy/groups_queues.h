@@ -316,9 +316,10 @@ WL_INLINE void wl_queues_joined(struct wl_policy *p, u32 slot, u32 cpu, u64 now_
 	wl_atomic_add(gc ? &gc->queue.nr : &wl_cpu_of(p, cpu)->queue.nr, 1);
 	if (!gc)
 		return;
-	hweight = wl_queues_hweight(p, slot, cpu);
+	/* Before it is weighed: what stays there counts as a task. */
 	if (wl_keeps_sleepers(p))
 		wl_queues_return(p, slot, cpu);
+	hweight = wl_queues_hweight(p, slot, cpu);
 	if (wl_atomic_xchg_u32(&gc->stands, WL_STANDS))
 		wl_queues_weigh(p, slot, cpu, hweight, now_ns);
 	else

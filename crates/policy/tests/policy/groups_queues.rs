@@ -299,6 +299,21 @@ fn a_group_that_would_be_picked_leaves() {
     assert_eq!(cpu.policy.cpu(0).queue.charged, u64::from(cpu.tasks[1].entity.hweight));
 }
 
+/// A task that is moved into the first group is all that it has: what the sleeping one left there is not counted, too.
+#[test]
+fn a_group_to_which_another_task_comes_weighs_what_that_does() {
+    let mut cpu = Cpu::new("linux-6.17+min-granularity-ns=10000000", &[1, 2, 0]);
+    (0..3).for_each(|task| drop(cpu.wake(task)));
+    cpu.schedule();
+    cpu.now_ns = MS;
+    cpu.sleep();
+    assert_eq!(group(&cpu, 1).0, 2);
+    let now_ns = cpu.now_ns;
+    cpu.policy.task_group(&mut cpu.tasks[2], 1, now_ns);
+    let hweight = |slot| cpu.policy.group_cpu(slot, 0).entity.hweight;
+    assert_eq!((group(&cpu, 1).0, hweight(1)), (1, hweight(2)));
+}
+
 /// Both groups stay or leave; when the CPU idles, none is there.
 #[test]
 fn no_group_stays_on_an_idle_cpu() {
