@@ -303,7 +303,9 @@ fn a_group_that_would_be_picked_leaves() {
 #[test]
 fn a_group_to_which_another_task_comes_weighs_what_that_does() {
     let mut cpu = Cpu::new("linux-6.17+min-granularity-ns=10000000", &[1, 2, 0]);
-    (0..3).for_each(|task| drop(cpu.wake(task)));
+    for task in 0..3 {
+        cpu.wake(task);
+    }
     cpu.schedule();
     cpu.now_ns = MS;
     cpu.sleep();
