@@ -226,6 +226,9 @@ costs! {
     "scheduler" {
         /// Work of one wake-up that does not depend on the policy: try_to_wake_up, locking, enqueueing.
         wakeup_ns: Number = 0, "ns", TIME, Some(Term::Wakeups);
+        /// The part of `wakeup_ns` that comes after the wakee is queued, and the current task charged; at most all of
+        /// it.
+        wakeup_exit_ns: Number = 0, "ns", TIME, Some(Term::Wakeups);
         /// Work of one placement decision that does not depend on what it reads.
         select_ns: Number = 0, "ns", TIME, Some(Term::Selects);
         /// Work of one balancing attempt that does not depend on what it reads.
@@ -238,10 +241,12 @@ costs! {
         switch_thread_ns: Number = 0, "ns", TIME, Some(Term::Switches);
         /// A context switch that changes the address space.
         switch_process_ns: Number = 0, "ns", TIME, Some(Term::Switches);
-        /// What a task that waits for a message, a signal or a timer pays beside the switch, before it leaves its CPU:
-        /// the call that finds nothing, and the look for another task. While it pays, it looks again, and does not
-        /// sleep if what it waits for has come.
+        /// What a task that waits for a message, a signal or a timer pays before schedule(): the call that finds
+        /// nothing. While it pays, it looks again, and does not sleep if what it waits for has come.
         sleep_ns: Number = 0, "ns", TIME, Some(Term::Switches);
+        /// From the scheduler's last account of a task that goes to sleep to the switch: the way off the queue, and the
+        /// look for another task. Under `mainline` it is charged to that one.
+        dequeue_ns: Number = 0, "ns", TIME, Some(Term::Switches);
         /// How long a task that wakes another goes on before it gives way to it: the rest of its system call, in a
         /// kernel that cannot be preempted there.
         preempt_delay_ns: Number = 0, "ns", TIME, None;

@@ -198,7 +198,14 @@ pub(crate) struct SourcedCosts {
 
 /// Costs that files may lack, because recordings and machine files exist that were written before them. Nothing is
 /// charged for them then.
-const NEWER: [&str; 4] = ["interrupt_exit_ns", "preempt_delay_ns", "remote_preempt_delay_ns", "sleep_ns"];
+const NEWER: [&str; 6] = [
+    "dequeue_ns",
+    "interrupt_exit_ns",
+    "preempt_delay_ns",
+    "remote_preempt_delay_ns",
+    "sleep_ns",
+    "wakeup_exit_ns",
+];
 
 /// The costs of a machine with this topology.
 pub(crate) fn read(

@@ -85,7 +85,7 @@ smp-8: 8 CPUs
 fn costs_are_listed_with_their_sources() {
     let rows = Machine::preset("xeon-2s22c2t").unwrap().cost_rows();
     let row = |key: &str| rows.iter().find(|row| row.key == key).unwrap();
-    assert_eq!(rows.len(), 35);
+    assert_eq!(rows.len(), 37);
     assert_eq!((row("smt_speed").value.as_str(), row("smt_speed").unit), ("1024, 604", "1/1024"));
     assert_eq!(
         (row("line_transfer_ps").value.as_str(), row("line_transfer_ps").unit),

@@ -33,7 +33,12 @@ fn machine() -> Machine {
         let core = cpu as u32 / 2;
         (at.core, at.llc, at.node, at.capacity) = (core, core, core, 1024 - 512 * core);
     }
-    (machine.costs.sleep_ns, machine.costs.interrupt_exit_ns) = (1, 1);
+    let costs = &mut machine.costs;
+    for cost_ns in
+        [&mut costs.sleep_ns, &mut costs.dequeue_ns, &mut costs.interrupt_exit_ns, &mut costs.wakeup_exit_ns]
+    {
+        *cost_ns = 1;
+    }
     machine.check().unwrap();
     machine
 }
@@ -45,13 +50,13 @@ fn each_term_takes_its_own_figures_away_and_leaves_a_machine() {
         let changed: &[&str] = match term {
             Term::Smt => &["smt_speed"],
             Term::Capacity => &["capacity"],
-            Term::Wakeups => &["wakeup_ns"],
+            Term::Wakeups => &["wakeup_exit_ns", "wakeup_ns"],
             Term::Selects => &["select_ns"],
             Term::Reads => &["charge_reads"],
             Term::ReadHits => &["reads_may_hit"],
             Term::Writes => &["charge_writes"],
             Term::Balancing => &["balance_ns", "push_ns"],
-            Term::Switches => &["sleep_ns", "switch_process_ns", "switch_thread_ns"],
+            Term::Switches => &["dequeue_ns", "sleep_ns", "switch_process_ns", "switch_thread_ns"],
             Term::CacheRefill => &["core_cache_bytes", "llc_cache_bytes", "llc_hit_ps"],
             Term::Atomics => &["atomic_ps", "charge_atomics"],
             Term::RunqueueLocks => &["runqueue_lock_ns"],

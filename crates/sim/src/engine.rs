@@ -249,7 +249,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Doing::Kernel if c.kind == TimeKind::Interrupt => Activity::Interrupt,
             Doing::Kernel | Doing::Select | Doing::Wakeup | Doing::SendIpi => Activity::Path(curr),
             Doing::HandleIpi => Activity::Ipi,
-            Doing::Balance => Activity::Schedule,
+            Doing::Dequeue | Doing::Balance => Activity::Schedule,
             Doing::Interrupt | Doing::Tick | Doing::PolicyTimer | Doing::QuotaTimer | Doing::TickBalance => {
                 Activity::Interrupt
             }
@@ -300,6 +300,7 @@ impl<'a, O: Observer + ?Sized> Engine<'a, O> {
             Doing::Tick => self.finish_tick(cpu),
             Doing::PolicyTimer => self.finish_policy_timer(cpu),
             Doing::QuotaTimer => self.finish_quota_interrupt(cpu),
+            Doing::Dequeue => self.start_pick(cpu),
             Doing::Balance | Doing::TickBalance => self.finish_balance(cpu),
         }
     }

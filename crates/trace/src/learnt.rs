@@ -16,6 +16,8 @@
 //! What a wake-up costs its waker shows between messages: between.rs. A recording without messages has what
 //! `wakelab record` measured, and what three events of the recorder cost. The least is the median from sched_waking to
 //! sched_wakeup on the waker's CPU. An import takes that time off the waker's work, so a replay must charge it again.
+//! The waker is charged inside that time, when the wakee is queued, and its account (sched_stat_runtime) tells when:
+//! what follows is the rest (`wakeup_exit_ns`).
 //!
 //! So is the time that a task goes on after it has woken another one on its own CPU, and before it gives way to it: it
 //! finishes its system call, where the kernel cannot be preempted. From the wake-up to the switch pass the placement,
@@ -34,8 +36,9 @@
 //! Worked example: 500 wakers of idle CPUs log that they sent a message 10,100 ns after sched_waking, and 27 wakers on
 //! their own CPU 2,700 ns after: the interrupt costs 7,400 ns.
 //!
-//! What a switch costs, and a sleep beside the switch (`sleep_ns`), shows there, too. What a CPU does before it idles
-//! (`balance_ns`) shows in how tasks leave their CPU.
+//! What a switch costs, and the call before a sleep (`sleep_ns`), shows there, too. What follows the scheduler's last
+//! account of a sleeper (`dequeue_ns`), and what a CPU does before it idles (`balance_ns`), shows in how tasks leave
+//! their CPU.
 //!
 //! Interrupts that wake a task, and ticks, are learnt where their entries and exits are recorded.
 //!
@@ -85,6 +88,8 @@ pub struct Learnt {
     pub idle_wakes: Vec<IdleWake>,
     /// Wake-ups that the waker's CPU carried out itself: from sched_waking to sched_wakeup.
     pub queueing_ns: Vec<u64>,
+    /// The same wake-ups: from sched_waking to the account of the waker, if it has one before sched_wakeup.
+    pub accounting_ns: Vec<u64>,
     /// Wake-ups on the waker's CPU after which it gave way to its wakee: from the wake-up to the switch.
     pub preempting_ns: Vec<u64>,
     /// Wake-ups by an interrupt of an idle CPU, which then ran the task: from the wake-up to the switch-in.
@@ -183,6 +188,7 @@ impl Learnt {
         let mut learnt = self.clone();
         // sched_waking; the other one's cost comes after the time that it names.
         learnt.queueing_ns = less(&self.queueing_ns, 1);
+        learnt.accounting_ns = less(&self.accounting_ns, 1);
         // sched_waking, sched_wakeup and sched_stat_runtime.
         learnt.preempting_ns = less(&self.preempting_ns, 3);
         learnt.interrupting_ns = less(&self.interrupting_ns, 3);
@@ -297,6 +303,14 @@ impl Learnt {
         };
         machine.costs.wakeup_ns = wake_ns.saturating_sub(machine.costs.select_ns);
         machine.sources.insert("wakeup_ns".to_owned(), source);
+        let Some(account_ns) = median(&self.accounting_ns) else { return };
+        machine.costs.wakeup_exit_ns = wake_ns.saturating_sub(account_ns).min(machine.costs.wakeup_ns);
+        let count = self.accounting_ns.len();
+        let source = format!(
+            "measured: median of {count} wake-ups in {recording} from sched_waking to the account of the current task; \
+             this is the rest"
+        );
+        machine.sources.insert("wakeup_exit_ns".to_owned(), source);
     }
 
     /// Returns the most that a wake-up can cost its waker, and what tells it: the time until its next event. Where the
@@ -470,7 +484,7 @@ impl Learnt {
         }
     }
 
-    /// Learns what a sleep costs its task beside the switch.
+    /// Learns what a sleep costs beside the switch, before the scheduler's account and after it.
     fn learn_sleep(&self, machine: &mut Machine, recording: &str) {
         let costs = &mut machine.costs;
         let [to_task_ns, to_idle_ns] = &self.leaving_ns;
@@ -486,20 +500,23 @@ impl Learnt {
             );
             machine.sources.insert("balance_ns".to_owned(), source);
         }
-        let leaving = || Some((median(to_task_ns)?, to_task_ns.len()));
-        let switches_ns = [costs.switch_thread_ns, costs.switch_process_ns];
-        let (sleep_ns, source) = match between::sleep_ns(&self.between, switches_ns) {
-            Some((count, more_ns)) => (
-                more_ns,
-                format!("{count} messages after a sleep took so much more than others, less the switch"),
-            ),
-            None => {
-                let Some((median_ns, count)) = leaving() else { return };
-                (median_ns, format!("median of {count} from the last account of a sleeper to the switch"))
-            }
+        let mut told = |key: &str, source: String| {
+            machine.sources.insert(key.to_owned(), format!("measured in {recording}: {source}"));
         };
-        costs.sleep_ns = sleep_ns;
-        machine.sources.insert("sleep_ns".to_owned(), format!("measured in {recording}: {source}"));
+        if let Some(median_ns) = median(to_task_ns) {
+            costs.dequeue_ns = median_ns;
+            let samples = to_task_ns.len();
+            told(
+                "dequeue_ns",
+                format!("median of {samples} from the last account of a sleeper to the switch"),
+            );
+        }
+        let switches_ns = [costs.switch_thread_ns, costs.switch_process_ns];
+        if let Some((count, more_ns)) = between::sleep_ns(&self.between, switches_ns) {
+            costs.sleep_ns = more_ns.saturating_sub(costs.dequeue_ns);
+            let more = "messages after a sleep took so much more than others, less the rest of it";
+            told("sleep_ns", format!("{count} {more}"));
+        }
     }
 
     fn latencies_ns(&self, idled_ns: std::ops::Range<u64>) -> Vec<u64> {

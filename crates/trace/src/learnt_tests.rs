@@ -142,6 +142,19 @@ fn queueing_is_the_median_less_placing() {
     assert_eq!(machine.costs.preempt_delay_ns, 500, "the rest, with the learnt queueing taken off");
 }
 
+/// Of 3,000 ns a waker is charged after 1,000. A figure of less than that time has no rest.
+#[test]
+fn the_rest_of_a_wake_up_follows_the_account() {
+    let base = Machine::preset("smp-2").unwrap();
+    let of = |wakeup_ns, accounts: usize| {
+        let queueing_ns = vec![wakeup_ns; FEWEST];
+        let learnt = Learnt { queueing_ns, accounting_ns: vec![1_000; accounts], ..Learnt::default() };
+        (learnt.machine(&base, "r").costs.wakeup_exit_ns, learnt.without_recorder(100).accounting_ns[0])
+    };
+    assert_eq!(of(3_000, FEWEST), (2_000, 900));
+    assert_eq!((of(900, FEWEST).0, of(3_000, FEWEST - 1).0), (0, 0));
+}
+
 /// Of 1,200 ns from sched_waking to sched_wakeup. Messages of `t` tell more than what was measured.
 #[test]
 fn a_wake_up_costs_more_than_what_is_between_its_events() {

@@ -38,6 +38,8 @@ pub(crate) enum Doing {
     PolicyTimer,
     /// Handles a timer of bandwidth control; then queues tasks that may run again.
     QuotaTimer,
+    /// Takes a task that sleeps off its queue; then looks for the next one.
+    Dequeue,
     /// Balances inside schedule(); then pulls and asks again, or picks a task.
     Balance,
     /// Balances inside a tick; then pulls and asks again, or is done.

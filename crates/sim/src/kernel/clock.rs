@@ -9,8 +9,11 @@
 //! because it queues the task itself since Linux 5.8. (Before, that way out was the task's, too, if its waker shared an
 //! LLC with the CPU; not here.)
 //!
+//! When a task goes to sleep, schedule() reads the clock and charges it. What follows, the way off the queue and the look
+//! for another task (`dequeue_ns`), is the next task's, unless that is pulled from another CPU.
+//!
 //! Worked example: A wakes B at 100, which shall preempt it. A's system call ends at 107; B is switched in then, and
-//! sleeps at 120. A is charged until 100, and B for 20.
+//! sleeps at 120. A is charged until 100, and B for 20. The wake-up's rest (`wakeup_exit_ns`) is in the 7, too.
 //!
 //! Two tasks that send each other messages on one CPU share it by these charges. With those of the switches, replays of
 //! truth/redis.sh took turns for each request, where the kernel often lets the client send all of its requests first,
@@ -19,6 +22,7 @@
 use wakelab_policy::EnqueueWhy;
 
 use crate::engine::Engine;
+use crate::kernel::cpu::READ_AGAIN;
 use crate::observer::Observer;
 
 impl<O: Observer + ?Sized> Engine<'_, O> {
@@ -26,6 +30,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn clock_ns(&self, cpu: u32) -> u64 {
         self.hardware.now_ns.min(self.kernel.cpus[cpu as usize].clock_ns)
+    }
+
+    /// The CPU's task was charged because it goes to sleep: the next one is charged from there.
+    pub(crate) fn keep_clock(&mut self, cpu: u32) {
+        let c = &mut self.kernel.cpus[cpu as usize];
+        if c.clock_ns == READ_AGAIN && self.kernel.profile.skips_clock() {
+            c.clock_ns = self.hardware.now_ns;
+        }
     }
 
     /// A task was queued on the CPU: if the CPU is to reschedule because of that, it does not read the clock again.

@@ -125,7 +125,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         if let Ok(target) = u32::try_from(answer.kick_cpu)
             && self.kernel.cpus[target as usize].is_idle()
         {
-            self.resched_curr(None, target, false);
+            self.resched_curr(None, target, false, 0);
         }
         if answer.next_ns > 0 {
             let next_ns = answer.next_ns.max(self.hardware.now_ns + 1);

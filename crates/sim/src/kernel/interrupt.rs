@@ -120,7 +120,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     pub(crate) fn finish_tick(&mut self, cpu: u32) {
         let TickAnswer { kick, balance, lines_ns } = self.kernel.cpus[cpu as usize].tick;
         if kick != NONE && self.kernel.cpus[kick as usize].is_idle() {
-            self.resched_curr(Some(cpu), kick, false);
+            self.resched_curr(Some(cpu), kick, false, 0);
         }
         if balance {
             self.kernel.cpus[cpu as usize].pulls = 0;

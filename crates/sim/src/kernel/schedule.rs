@@ -55,7 +55,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     #[inline(never)]
     pub(crate) fn block(&mut self, cpu: u32, life: Life) {
         if self.kernel.delays && life == Life::Blocked && self.sleep_queued(cpu) {
-            return self.pick_after_block(cpu);
+            return self.pick_after_block(cpu, self.costs.dequeue_ns);
         }
         let task = self.stop_current(cpu, false);
         let now_ns = self.clock_ns(cpu);
@@ -69,14 +69,21 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.check_place(task);
         self.kernel.cpus[cpu as usize].extra_switch_ns += writes_ns;
         self.leave_quota(cpu, task);
-        self.pick_after_block(cpu);
+        // An exit's costs contain it.
+        self.pick_after_block(cpu, if life == Life::Exited { 0 } else { self.costs.dequeue_ns });
     }
 
-    fn pick_after_block(&mut self, cpu: u32) {
+    /// Takes `dequeue_ns` for the way off the queue, then begins to look for the next task.
+    fn pick_after_block(&mut self, cpu: u32, dequeue_ns: u64) {
         let c = &mut self.kernel.cpus[cpu as usize];
         c.reschedules();
         c.put_back = NONE;
-        self.start_pick(cpu);
+        if dequeue_ns == 0 {
+            return self.start_pick(cpu);
+        }
+        c.scheduling = true;
+        self.keep_clock(cpu);
+        self.hardware.cpus[cpu as usize].set(Doing::Dequeue, TimeKind::Switch, dequeue_ns * UNITS);
     }
 
     /// Takes the CPU from its current task, and charges the task. Returns that task.
@@ -166,7 +173,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         }
         self.kernel.cpus[from as usize].extra_switch_ns += self.costs.push_ns;
         self.ledger.tally.counts.pushed += 1;
-        self.resched_curr(Some(cpu), from, true);
+        self.resched_curr(Some(cpu), from, true, 0);
     }
 
     /// Moves tasks from the queue that the policy named, and asks about each. Returns two costs: the work that waiting
@@ -211,7 +218,9 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 break;
             }
         }
-        self.kernel.cpus[cpu as usize].dispatch = dispatch;
+        let c = &mut self.kernel.cpus[cpu as usize];
+        c.dispatch = dispatch;
+        c.read_clock(now_ns);
         (wait, longest_ns)
     }
 

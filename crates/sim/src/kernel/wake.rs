@@ -3,8 +3,8 @@
 //!
 //! 1. The policy selects a CPU. This is a select segment on the waker's CPU, which takes as long as the decision's
 //!    reads.
-//! 2. The wake-up proper is a wake-up segment there. At its end the task is queued; what the policy read to decide on
-//!    preemption is paid for next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this
+//! 2. The wake-up proper is a wake-up segment there. At its end the task is queued; the rest of the wake-up
+//!    (`wakeup_exit_ns`), and what the policy read to decide on preemption, is paid for next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this
 //!    step itself when the interrupt arrives. An idle CPU that was chosen is claimed until then. Linux's own searches
 //!    (profile.rs) claim nothing: a CPU looks idle until a task is queued there, or in its wake list. Such a search
 //!    reads the CPU that it chooses last, so it counts what that CPU is when the select segment ends. If a task was
@@ -266,9 +266,15 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Begins the wake-up proper, with the lock of the wakee's runqueue.
     pub(crate) fn begin_wakeup(&mut self, cpu: u32) {
         let wait = self.lock_runqueue(cpu, self.kernel.cpus[cpu as usize].wakeup.cpu);
+        let before_ns = self.costs.wakeup_ns - self.leaves_wakeup_ns();
         let c = &mut self.hardware.cpus[cpu as usize];
-        c.set(Doing::Wakeup, TimeKind::Wakeup, self.costs.wakeup_ns * UNITS);
+        c.set(Doing::Wakeup, TimeKind::Wakeup, before_ns * UNITS);
         c.add_tail(TimeKind::RunqueueLock, wait);
+    }
+
+    /// The part of a wake-up that follows the queueing.
+    fn leaves_wakeup_ns(&self) -> u64 {
+        self.costs.wakeup_exit_ns.min(self.costs.wakeup_ns)
     }
 
     /// The end of a wake-up segment: the wakee joins the queue.
@@ -278,7 +284,8 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let why = if wakeup.flags & WAKE_FORK != 0 { EnqueueWhy::Fork } else { EnqueueWhy::Wakeup };
         let transfers_ns = self.enqueue(Some(cpu), wakeup.wakee, wakeup.cpu, why);
         self.end_claim(&wakeup);
-        self.hardware.cpus[cpu as usize].set(Doing::Kernel, TimeKind::Wakeup, transfers_ns * UNITS);
+        let cost_ns = transfers_ns + self.leaves_wakeup_ns();
+        self.hardware.cpus[cpu as usize].set(Doing::Kernel, TimeKind::Wakeup, cost_ns * UNITS);
     }
 
     /// Queues the task where the policy says, and notifies that CPU if necessary: from the CPU `sender`, or from no
@@ -327,13 +334,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.check_place(task);
         self.ledger.observer.enqueue(now_ns, target, task, why);
         let preempts = self.preempts(target, task, answer.preempt(), cpu, why);
-        self.resched_curr(sender, target, preempts);
+        let wakes = matches!(why, EnqueueWhy::Wakeup | EnqueueWhy::Fork);
+        self.resched_curr(sender, target, preempts, if wakes { self.leaves_wakeup_ns() } else { 0 });
         self.skip_clock(target, why);
         (target, transfers_ns)
     }
 
-    /// Makes `target` reschedule if it idles, or if its task must give way.
-    pub(crate) fn resched_curr(&mut self, sender: Option<u32>, target: u32, preempt: bool) {
+    /// Makes `target` reschedule if it idles, or if its task must give way. The sender goes on after `after_ns`.
+    pub(crate) fn resched_curr(&mut self, sender: Option<u32>, target: u32, preempt: bool, after_ns: u64) {
         let c = &mut self.kernel.cpus[target as usize];
         if c.scheduling || (c.busy && !preempt) {
             return;
@@ -355,7 +363,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 _ if self.programs.is_exiting(c.curr) => u64::MAX,
                 _ => {
                     c.resched_after_call = true;
-                    self.hardware.now_ns + delay_ns
+                    self.hardware.now_ns + after_ns + delay_ns
                 }
             };
             return;
@@ -366,7 +374,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
             && self.costs.remote_preempt_delay_ns > 0
         {
             let flight_ns = self.costs.ipi_flight_ns[self.distances.between(sender, target).index()];
-            let interrupt_ns = self.costs.ipi_send_ns + flight_ns + self.costs.ipi_handle_ns;
+            let interrupt_ns = after_ns + self.costs.ipi_send_ns + flight_ns + self.costs.ipi_handle_ns;
             c.resched_at_ns = self.hardware.now_ns + interrupt_ns + self.costs.remote_preempt_delay_ns;
         }
         self.send_ipi(sender, target);

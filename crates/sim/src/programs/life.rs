@@ -50,11 +50,24 @@ impl Programs<'_> {
         self.tasks[task as usize].exiting
     }
 
-    /// Whether what the task does next begins outside the kernel: it takes a lock, or calls sched_yield.
+    /// Whether what the task does next begins outside the kernel: it takes a lock, or it begins another call, to read,
+    /// to poll, to sleep or to yield. A wait for a signal may be a part of the call that woke a task.
     #[cold]
     pub(crate) fn has_left_call(&self, task: u32) -> bool {
         let is_begun = self.tasks[task as usize].stage != Stage::Begin;
-        !is_begun && matches!(self.op(task), Some(Op::Lock { .. } | Op::Yield))
+        !is_begun
+            && matches!(
+                self.op(task),
+                Some(
+                    Op::Lock { .. }
+                        | Op::Poll { .. }
+                        | Op::Recv { .. }
+                        | Op::Sleep { .. }
+                        | Op::SleepUntil { .. }
+                        | Op::Wait { .. }
+                        | Op::Yield
+                )
+            )
     }
 
     pub(super) fn exit(&mut self, here: Here) -> Next {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Operations: channels, signals, gates, fork and join, sleeps, loops, marks, spread.
 
+use wakelab_sim::HostProfile;
 use wakelab_workload::{Channel, End, Measure, Op, Source, Task};
 
 use crate::common::{HOSTS, MS, bound, child, compute, machine, outcome, recv, scenario, send, sleep, task};
@@ -316,5 +317,22 @@ fn judged_tasks_by_name() {
         assert_eq!((a.wakeup_latency.sum_ns, a.run_delay.count, b.run_delay.count), (30, 3, 1), "{host:?}");
         assert_eq!((a.cpu_time_ns, b.cpu_time_ns), (600, 7), "{host:?}");
         assert_eq!((a.done_ns, b.done_ns), (Some(1070), Some(7)), "{host:?}");
+    }
+}
+
+/// Task 0 computes 1 ms and sleeps for 9; task 1 has waited for 1 ms then, and computes 3. What lies between the account
+/// of the sleeper and the switch, 2,000 ns, is the next task's under Linux, and no task's under sched_ext.
+#[test]
+fn the_way_off_the_queue_is_charged_to_the_next_task() {
+    for host in HOSTS {
+        let mut machine = machine(1, 1, 1);
+        machine.costs.dequeue_ns = 2_000;
+        let sleeper = task(0, vec![compute(MS), sleep(9 * MS), compute(MS)]);
+        let next = task(0, vec![compute(3 * MS), sleep(20 * MS)]);
+        let outcome = outcome(&scenario(machine, vec![sleeper, next], host));
+        let charged_ns = if host == HostProfile::Mainline { 2_000 } else { 0 };
+        assert_eq!(outcome.task_cpu_time_ns, [2 * MS, 3 * MS + charged_ns], "{host:?}");
+        assert_eq!(outcome.time.switch_ns, 2 * 2_000, "{host:?}: an exit has none");
+        assert_eq!(outcome.elapsed_ns, 24 * MS + 2_000, "{host:?}");
     }
 }

@@ -7,7 +7,7 @@ use wakelab_policy::{Decision, EnqueueWhy};
 use wakelab_sim::{HostProfile, Observer, Outcome, Scenario, run_observed};
 use wakelab_workload::{Lock, Op, Task};
 
-use crate::common::{HOSTS, MS, bound, compute, machine, outcome, scenario, sleep, task};
+use crate::common::{HOSTS, MS, bound, compute, machine, outcome, recv, scenario, send, sleep, task};
 
 /// 2 LLCs x 2 cores: CPUs 0 and 1, 2 and 3. Every figure is another power of ten, so that a sum shows its parts.
 fn priced() -> Machine {
@@ -442,6 +442,23 @@ fn a_waker_gives_way_before_it_execs() {
     }
 }
 
+/// A waker that reads, sleeps or waits next has given way before that, because it does so in another call.
+#[test]
+fn a_waker_gives_way_before_it_waits() {
+    for host in HOSTS {
+        for next in [recv(0), sleep(MS), Op::Wait { signal: 1 }] {
+            let mut machine = machine(1, 1, 1);
+            (machine.costs.preempt_delay_ns, machine.costs.dequeue_ns) = (7_000, 500);
+            let answer = if next == recv(0) { send(0) } else { Op::Signal { signal: 1, sync: false } };
+            let wakee = task(0, vec![WAIT, compute(MS), answer]);
+            let waker = task(0, vec![compute(20 * MS), SIGNAL, next.clone(), compute(MS)]);
+            let mut scenario = scenario(machine, vec![wakee, waker], host);
+            scenario.workload_mut().signals = 2;
+            assert_eq!(outcome(&scenario).counts.preemptions, 1, "{host:?} {next:?}");
+        }
+    }
+}
+
 /// A task that wakes another for which it has to give way first finishes its system call.
 #[test]
 fn a_waker_gives_way_after_its_call() {
@@ -480,5 +497,25 @@ fn a_waker_gives_way_before_it_takes_a_lock() {
         let outcome = run_observed(&scenario, 1, &mut seen).unwrap();
         assert_eq!((seen.woken_ns, seen.switched_in), (20 * MS, (20 * MS + 2_000, 0)), "{host:?}");
         assert_eq!((outcome.counts.wakeups, outcome.elapsed_ns), (2, 41 * MS + 2_000), "{host:?}");
+    }
+}
+
+/// Of the wake-up's 1,000 ns the last 700 follow the queueing: the waker is charged until that, and gives way after all.
+#[test]
+fn a_wakee_is_queued_inside_the_wake_up() {
+    for (exit_ns, charged_until_ns) in [(0, 1_000), (700, 300), (5_000, 0)] {
+        let mut machine = machine(1, 1, 1);
+        (machine.costs.wakeup_ns, machine.costs.wakeup_exit_ns) = (1_000, exit_ns);
+        machine.costs.preempt_delay_ns = 50;
+        let wakee = task(0, vec![WAIT, compute(MS)]);
+        let waker = task(0, vec![compute(20 * MS), SIGNAL, compute(50 * MS)]);
+        let mut seen = Seen::default();
+        let scenario = scenario(machine, vec![wakee, waker], HostProfile::Mainline);
+        let outcome = run_observed(&scenario, 1, &mut seen).unwrap();
+        assert_eq!(seen.queued, (20 * MS + charged_until_ns, 0), "{exit_ns}");
+        assert_eq!(seen.switched_in, (20 * MS + 1_050, 0), "{exit_ns}");
+        let of_wakee_ns = MS + 1_050 - charged_until_ns;
+        assert_eq!(outcome.task_cpu_time_ns, [of_wakee_ns, 71 * MS + 1_000 - of_wakee_ns], "{exit_ns}");
+        assert_eq!((outcome.time.wakeup_ns, outcome.elapsed_ns), (1_000, 71 * MS + 1_000), "{exit_ns}");
     }
 }

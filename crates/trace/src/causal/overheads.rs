@@ -19,8 +19,8 @@
 //!
 //! Otherwise taken from the costs of the recorded machine: the switch, refilling caches, placing and queueing, sending
 //! interrupts to idle CPUs that queue their tasks themselves, handling interrupts that preempt, interrupts known by
-//! flags alone, ticks, fork, exec, exit, going to sleep (less the measured look for another task), and balancing before
-//! idling. It is not known what decisions and balancing read, so that stays in the work.
+//! flags alone, ticks, fork, exec, exit, the call before a sleep, and balancing before idling. It is not known what
+//! decisions and balancing read, so that stays in the work.
 //!
 //! Offsets in a task's work never go back. What would move them back is taken off what follows until the task leaves
 //! its CPU: a read that has slept returns before as much time has passed as a switch costs, because a part of what a
@@ -189,7 +189,12 @@ impl Model {
             }
             // Queueing brings the account of the queue's current task up to date.
             What::Runtime { task, .. } if task.tid != self.tasks[waking.task as usize].tid => return,
-            What::Runtime { .. } if waking.queued_ns.is_none() && waking.target == event.cpu => return,
+            What::Runtime { .. } if waking.queued_ns.is_none() && waking.target == event.cpu => {
+                if !waking.forks && !matches!(event.context, Context::Interrupt(_)) {
+                    self.learnt.accounting_ns.push(self.now_ns - waking.since_ns);
+                }
+                return;
+            }
             _ => {}
         }
         self.cpu(event.cpu).waking = None;
@@ -323,9 +328,10 @@ impl Model {
         let costs = &recorded.costs;
         let (exit_ns, handle_ns) = (costs.exit_ns, costs.ipi_handle_ns);
         let balance_ns = if next.tid == 0 { costs.balance_ns } else { 0 };
-        let sleep_ns = if why == SwitchedOut::Blocked { costs.sleep_ns } else { 0 };
-        let most_ns = most_ns(balance_ns.max(sleep_ns));
-        let leaving_units = (sleep_ns + balance_ns) * UNITS;
+        let is_blocked = why == SwitchedOut::Blocked;
+        let (sleep_ns, dequeue_ns) = if is_blocked { (costs.sleep_ns, costs.dequeue_ns) } else { (0, 0) };
+        let most_ns = most_ns(balance_ns.max(dequeue_ns));
+        let leaving_units = (dequeue_ns + balance_ns) * UNITS;
         let (period_ns, tick_ns) = (costs.tick_period_ns.max(1), costs.tick_ns);
         let now_ns = self.now_ns;
         let tracked = self.task(task);
@@ -337,14 +343,14 @@ impl Model {
         let tracked = &self.tasks[task as usize];
         let burst_since_ns = tracked.burst_since_ns;
         let kernel_units = match tracked.accounted_ns {
-            Some(at_ns) if at_ns >= burst_since_ns && why == SwitchedOut::Blocked => {
+            Some(at_ns) if at_ns >= burst_since_ns && is_blocked => {
                 let looked_ns = self.took_ns(cpu, at_ns).min(most_ns);
                 (looked_ns * u64::from(tracked.speed)).max(leaving_units)
             }
             _ if why != SwitchedOut::Runnable => leaving_units,
             _ => 0,
         };
-        self.task(task).kernel_units += kernel_units;
+        self.task(task).kernel_units += sleep_ns * UNITS + kernel_units;
         if why == SwitchedOut::Exited && !self.tasks[task as usize].exit_seen {
             self.charge_kernel(task, exit_ns);
         }

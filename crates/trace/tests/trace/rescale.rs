@@ -258,7 +258,22 @@ fn a_sleep_costs_what_a_replay_charges() {
         let mut script = Script::default();
         script.switch(0, 0, 0, "R", 1).runtime(0, accounted_ns, 1, 1, accounted_ns);
         script.switch(0, 1_000, 1, "S", next);
-        let machine = costs(|costs| (costs.sleep_ns, costs.balance_ns) = (100, 20));
-        assert_eq!(program(&script, machine)[0], compute(work_ns), "{accounted_ns} {next}");
+        for sleep_ns in [0, 50] {
+            let of = |costs: &mut Costs| {
+                (costs.sleep_ns, costs.dequeue_ns, costs.balance_ns) = (sleep_ns, 100, 20)
+            };
+            assert_eq!(program(&script, costs(of))[0], compute(work_ns - sleep_ns), "{accounted_ns} {next}");
+        }
     }
+}
+
+/// A waker is charged 400 ns after it begins to wake a task of its CPU. Another account is not its own, and one after the
+/// wake-up tells nothing.
+#[test]
+fn the_account_inside_a_wake_up_tells_when_the_wakee_is_queued() {
+    let mut script = Script::default();
+    script.switch(0, 0, 0, "R", 1).waking(0, 1_000, 1, 2).runtime(0, 1_300, 1, 3, 300);
+    script.runtime(0, 1_400, 1, 1, 1_400).wakeup(0, 1_900, 1, 2).runtime(0, 2_500, 1, 1, 1_100);
+    script.switch(0, 3_000, 1, "S", 2);
+    assert_eq!(script.read().learnt.accounting_ns, [400]);
 }
