@@ -9,8 +9,8 @@
 //! because it queues the task itself since Linux 5.8. (Before, that way out was the task's, too, if its waker shared an
 //! LLC with the CPU; not here.)
 //!
-//! When a task goes to sleep, schedule() reads the clock and charges it. What follows, the way off the queue and the look
-//! for another task (`dequeue_ns`), is the next task's, unless that is pulled from another CPU.
+//! When a task goes to sleep, schedule() reads the clock and charges it. What follows, the way off the queue and the
+//! look for another task (`dequeue_ns`), is the next task's, unless that is pulled from another CPU.
 //!
 //! Worked example: A wakes B at 100, which shall preempt it. A's system call ends at 107; B is switched in then, and
 //! sleeps at 120. A is charged until 100, and B for 20. The wake-up's rest (`wakeup_exit_ns`) is in the 7, too.

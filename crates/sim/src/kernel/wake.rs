@@ -4,12 +4,13 @@
 //! 1. The policy selects a CPU. This is a select segment on the waker's CPU, which takes as long as the decision's
 //!    reads.
 //! 2. The wake-up proper is a wake-up segment there. At its end the task is queued; the rest of the wake-up
-//!    (`wakeup_exit_ns`), and what the policy read to decide on preemption, is paid for next. Under `mainline`, a CPU behind another LLC is only sent an interrupt, and does this
-//!    step itself when the interrupt arrives. An idle CPU that was chosen is claimed until then. Linux's own searches
-//!    (profile.rs) claim nothing: a CPU looks idle until a task is queued there, or in its wake list. Such a search
-//!    reads the CPU that it chooses last, so it counts what that CPU is when the select segment ends. If a task was
-//!    queued there in the meantime, the search goes on: the policy selects again, with the lines that it has read in
-//!    its cache. If none was, but one is on its way, both go there.
+//!    (`wakeup_exit_ns`), and what the policy read to decide on preemption, is paid for next. Under `mainline`, a CPU
+//!    behind another LLC is only sent an interrupt, and does this step itself when the interrupt arrives. An idle CPU
+//!    that was chosen is claimed until then. Linux's own searches (profile.rs) claim nothing: a CPU looks idle until a
+//!    task is queued there, or in its wake list. Such a search reads the CPU that it chooses last, so it counts what
+//!    that CPU is when the select segment ends. If a task was queued there in the meantime, the search goes on: the
+//!    policy selects again, with the lines that it has read in its cache. If none was, but one is on its way, both go
+//!    there.
 //! 3. The CPU is notified if it is idle, or if its task must give way: by an interrupt if it is another CPU.
 //!
 //! A task that is woken while its CPU is still leaving it goes back there without a search (`leaving`). To a

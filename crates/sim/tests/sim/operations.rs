@@ -320,8 +320,8 @@ fn judged_tasks_by_name() {
     }
 }
 
-/// Task 0 computes 1 ms and sleeps for 9; task 1 has waited for 1 ms then, and computes 3. What lies between the account
-/// of the sleeper and the switch, 2,000 ns, is the next task's under Linux, and no task's under sched_ext.
+/// Task 0 computes 1 ms and sleeps for 9; task 1 has waited for 1 ms then, and computes 3. What lies between the
+/// account of the sleeper and the switch, 2,000 ns, is the next task's under Linux, and no task's under sched_ext.
 #[test]
 fn the_way_off_the_queue_is_charged_to_the_next_task() {
     for host in HOSTS {

@@ -500,7 +500,8 @@ fn a_waker_gives_way_before_it_takes_a_lock() {
     }
 }
 
-/// Of the wake-up's 1,000 ns the last 700 follow the queueing: the waker is charged until that, and gives way after all.
+/// Of the wake-up's 1,000 ns the last 700 follow the queueing: the waker is charged until that, and gives way after
+/// all of them.
 #[test]
 fn a_wakee_is_queued_inside_the_wake_up() {
     for (exit_ns, charged_until_ns) in [(0, 1_000), (700, 300), (5_000, 0)] {

@@ -267,8 +267,8 @@ fn a_sleep_costs_what_a_replay_charges() {
     }
 }
 
-/// A waker is charged 400 ns after it begins to wake a task of its CPU. Another account is not its own, and one after the
-/// wake-up tells nothing.
+/// A waker is charged 400 ns after it begins to wake a task of its CPU. Another account is not its own, and one after
+/// the wake-up tells nothing.
 #[test]
 fn the_account_inside_a_wake_up_tells_when_the_wakee_is_queued() {
     let mut script = Script::default();
