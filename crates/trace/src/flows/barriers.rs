@@ -8,10 +8,11 @@
 //! A barrier shows itself by who wakes whom. A *release* is what one task wakes by one call of futex(2). Where no call
 //! is recorded, it is what one task wakes without sleeping in between, of those that slept before it began. (One call
 //! also wakes a member that went to sleep after its first wake-up.) Three tasks or more are a *team* if releases wake
-//! all of the others, if several of them release, and if most of the wake-ups among them belong to such releases. A
-//! pool of workers that one master wakes is no team. Each release of a team becomes a round of one barrier. A member
-//! arrives with its call of futex(2), or where it goes to sleep or begins to wake the others. One that did not sleep
-//! (it spun, or it waited for a CPU) arrives at the release.
+//! all of the others, if several of them release, and if most of the wake-ups among them belong to releases. A pool of
+//! workers that one master wakes is no team. Each release of a team becomes a round of one barrier; a quarter of them
+//! or more must wake all the others, because in the rest some may have spun. A member arrives with its call of
+//! futex(2), or where it goes to sleep or begins to wake the others. One that did not sleep (it spun, or it waited for
+//! a CPU) arrives at the release.
 //!
 //! Worked example: A, B and C work for 10, 20 and 30, A and B wait, and C wakes both. In the next phase they work for
 //! 20, 30 and 10, and B wakes both. Each gets two arrivals: A after 10 and 30, B after 20 and 50, C after 30 and 40.
@@ -70,7 +71,7 @@ pub(super) fn take_barriers(
         });
         let among =
             wakeups.iter().filter(|wakeup| team.contains(&wakeup.waker) && team.contains(&wakeup.wakee));
-        if full < FEWEST || full * 2 < rounds.len() || woken * 2 < among.count() {
+        if full < FEWEST || full * 4 < rounds.len() || woken * 2 < among.count() {
             continue;
         }
         let op = Op::Barrier { barrier: flows.barriers.len() as u32 };

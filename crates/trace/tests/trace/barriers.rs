@@ -11,15 +11,20 @@ const BARRIER: Op = Op::Barrier { barrier: 0 };
 
 /// t1, t2 and t3 on CPUs 0, 1 and 2. In each phase of 30 they work for WORKS_NS; the last one wakes those that sleep.
 fn phases(works_ns: &[[u64; 3]]) -> Script {
+    phases_with_spins(works_ns, |_| false)
+}
+
+/// The same; in the phases that `spins` names, the first one spins until the last one comes.
+fn phases_with_spins(works_ns: &[[u64; 3]], spins: impl Fn(usize) -> bool) -> Script {
     let mut script = Script::default();
     for cpu in 0..3 {
         script.switch(cpu, 0, 0, "R", cpu + 1);
     }
     let mut begin_ns = 0;
-    for works_ns in works_ns {
+    for (phase, works_ns) in works_ns.iter().enumerate() {
         let mut in_order: Vec<(u64, u32)> = works_ns.iter().copied().zip(0..).collect();
         in_order.sort_unstable();
-        let (sleepers, last) = (&in_order[..2], in_order[2].1);
+        let (sleepers, last) = (&in_order[usize::from(spins(phase))..2], in_order[2].1);
         for &(work_ns, cpu) in sleepers {
             script.switch(cpu, begin_ns + work_ns, cpu + 1, "S", 0);
         }
@@ -88,6 +93,16 @@ fn who_spins_arrives_at_the_release() {
     assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 21, 1));
     let t1 = program(&recording, "t1");
     assert_eq!(t1[t1.len() - 3..], [compute(30), BARRIER, compute(5)]);
+    execute(&recording.workload).expect("no task waits for ever");
+}
+
+/// In two of three phases one task spins, so that all the others are woken in a third of them.
+#[test]
+fn a_team_may_spin_more_often_than_it_sleeps() {
+    let works_ns = [[10, 20, 30], [20, 30, 10]].repeat(15);
+    let recording = phases_with_spins(&works_ns, |phase| phase % 3 > 0).explained();
+    let flow = recording.explained.flows[&FlowKind::Barrier];
+    assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 10 * 2 + 20, 20));
     execute(&recording.workload).expect("no task waits for ever");
 }
 
