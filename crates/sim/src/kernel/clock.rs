@@ -10,7 +10,7 @@
 //! LLC with the CPU; not here.)
 //!
 //! When a task goes to sleep, schedule() reads the clock and charges it. What follows, the way off the queue and the
-//! look for another task (`dequeue_ns`), is the next task's, unless that is pulled from another CPU.
+//! look for another task (`dequeue_ns`), is the next task's, unless it comes from elsewhere.
 //!
 //! Worked example: A wakes B at 100, which shall preempt it. A's system call ends at 107; B is switched in then, and
 //! sleeps at 120. A is charged until 100, and B for 20. The wake-up's rest (`wakeup_exit_ns`) is in the 7, too.
@@ -32,10 +32,11 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.hardware.now_ns.min(self.kernel.cpus[cpu as usize].clock_ns)
     }
 
-    /// The CPU's task was charged because it goes to sleep: the next one is charged from there.
+    /// The CPU's task was charged because it goes to sleep: the next one of its queue is charged from there.
     pub(crate) fn keep_clock(&mut self, cpu: u32) {
         let c = &mut self.kernel.cpus[cpu as usize];
-        if c.clock_ns == READ_AGAIN && self.kernel.profile.skips_clock() {
+        let has_next = !self.kernel.runqueues[cpu as usize].is_empty();
+        if has_next && c.clock_ns == READ_AGAIN && self.kernel.profile.skips_clock() {
             c.clock_ns = self.hardware.now_ns;
         }
     }

@@ -218,9 +218,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
                 break;
             }
         }
-        let c = &mut self.kernel.cpus[cpu as usize];
-        c.dispatch = dispatch;
-        c.read_clock(now_ns);
+        self.kernel.cpus[cpu as usize].dispatch = dispatch;
         (wait, longest_ns)
     }
 
