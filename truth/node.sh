@@ -5,9 +5,9 @@
 
 names="node"
 port=5996
-check() { needs node; }
+check() { needs node taskset; }
 prepare() {
-    node -e "require('http').createServer((_, answer) => answer.end('x')).listen($port, '127.0.0.1')" &
+    taskset -c "$TRUTH_CPUS" node -e "require('http').createServer((_, answer) => answer.end('x')).listen($port, '127.0.0.1')" &
     echo $! > /tmp/wakelab-truth-node
     sleep 0.5
 }
