@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! wakeup_ns          = a call that wakes - a call that finds nobody (futex_ns)
-//! switch_thread_ns   = a hand-over on one CPU - two calls - wakeup_ns - the base's sleep_ns
+//! switch_thread_ns   = a hand-over on one CPU - two calls - wakeup_ns - the base's sleep_ns and dequeue_ns
 //! switch_process_ns  = switch_thread_ns + (a hand-over through a pipe to a process - to a thread)
 //! ipi_flight_ns      = a round trip of an interrupt - the base's ipi_send_ns and ipi_handle_ns - a line's way back
 //! exit of a state    = a wake-up from it - (a hand-over on one CPU - a call) - ipi_send_ns - ipi_flight_ns
@@ -162,7 +162,7 @@ fn switches(samples: &Samples, base: &Costs, figures: &mut Figures) {
     }
     let how = "a futex call that wakes a thread on its own CPU, 16 in a row, less futex_ns";
     figures.number("wakeup_ns", wakeup, how);
-    let switch = handover.less(known).less(estimate(base.sleep_ns));
+    let switch = handover.less(known).less(estimate(base.sleep_ns + base.dequeue_ns));
     figures.number(
         "switch_thread_ns",
         switch,
@@ -229,7 +229,7 @@ mod tests {
         let all: Vec<u32> = (0..88).collect();
         let plan = Plan::new(Path::new("/nonexistent"), &machine.topology, &all, 0);
         let mut base = machine.costs;
-        (base.sleep_ns, base.ipi_send_ns, base.ipi_handle_ns) = (0, 100, 200);
+        (base.sleep_ns, base.dequeue_ns, base.ipi_send_ns, base.ipi_handle_ns) = (0, 0, 100, 200);
         let mut samples = Samples::default();
         for (quantity, found) in values {
             samples.values.insert((*quantity).to_owned(), found.to_vec());

@@ -51,7 +51,8 @@ impl Programs<'_> {
     }
 
     /// Whether what the task does next begins outside the kernel: it takes a lock, or it begins another call, to read,
-    /// to poll, to sleep or to yield. A wait for a signal may be a part of the call that woke a task.
+    /// to poll, to wait, to sleep or to yield. A call that wakes a task and then waits itself (fsync) counts as two,
+    /// because a recording does not tell.
     #[cold]
     pub(crate) fn has_left_call(&self, task: u32) -> bool {
         let is_begun = self.tasks[task as usize].stage != Stage::Begin;
