@@ -185,6 +185,11 @@ fn uperf_pairs() {
     assert_eq!((found.measure, found.end), (Measure::Rate, duration_ms(3)));
     let processes = expand("uperf:threads=2,mode=process");
     assert_eq!(processes.tasks.iter().map(|task| task.process).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    // Three pairs divide eight CPUs: 0, 8 / 3 and 16 / 3.
+    let spread = expand("uperf:threads=3,spread-cpus=8").tasks;
+    let last: Vec<_> = spread.iter().map(|task| task.last_cpu).collect();
+    assert_eq!(last, [0, 2, 5, 0, 2, 5].map(Some));
+    assert_eq!(processes.tasks[0].last_cpu, None);
 }
 
 #[test]
