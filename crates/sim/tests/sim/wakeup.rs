@@ -451,7 +451,7 @@ fn a_waker_gives_way_before_it_waits() {
             (machine.costs.preempt_delay_ns, machine.costs.dequeue_ns) = (7_000, 500);
             let answer = if next == recv(0) { send(0) } else { Op::Signal { signal: 1, sync: false } };
             let wakee = task(0, vec![WAIT, compute(MS), answer]);
-            let waker = task(0, vec![compute(20 * MS), SIGNAL, next.clone(), compute(MS)]);
+            let waker = task(0, vec![compute(20 * MS), SIGNAL, next, compute(MS)]);
             let mut scenario = scenario(machine, vec![wakee, waker], host);
             scenario.workload_mut().signals = 2;
             assert_eq!(outcome(&scenario).counts.preemptions, 1, "{host:?} {next:?}");
