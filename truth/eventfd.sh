@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Two processes that give each other numbers through two eventfds.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/stress.inc"
 
-names="stress-ng*"
-check() { needs stress-ng; }
-run() { exec stress-ng --quiet --eventfd 1 --eventfd-ops 15000 > /dev/null; }
+run() { stress eventfd 15000; }
 
 "$1"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 names="node"
-port=5996
+port=5995
 check() { needs node taskset; }
 prepare() {
     taskset -c "$TRUTH_CPUS" node -e "require('http').createServer((_, answer) => answer.end('x')).listen($port, '127.0.0.1')" &

@@ -34,11 +34,8 @@ fn machine() -> Machine {
         (at.core, at.llc, at.node, at.capacity) = (core, core, core, 1024 - 512 * core);
     }
     let costs = &mut machine.costs;
-    for cost_ns in
-        [&mut costs.sleep_ns, &mut costs.dequeue_ns, &mut costs.interrupt_exit_ns, &mut costs.wakeup_exit_ns]
-    {
-        *cost_ns = 1;
-    }
+    (costs.sleep_ns, costs.dequeue_ns) = (1, 1);
+    (costs.interrupt_exit_ns, costs.wakeup_exit_ns) = (1, 1);
     machine.check().unwrap();
     machine
 }

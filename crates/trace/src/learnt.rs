@@ -487,22 +487,23 @@ impl Learnt {
     /// Learns what a sleep costs beside the switch, before the scheduler's account and after it.
     fn learn_sleep(&self, machine: &mut Machine, recording: &str) {
         let costs = &mut machine.costs;
+        let mut told = |key: &str, source: String| {
+            machine.sources.insert(key.to_owned(), format!("measured in {recording}: {source}"));
+        };
         let [to_task_ns, to_idle_ns] = &self.leaving_ns;
         let is_usual = to_idle_ns.len() >= to_task_ns.len() / UNUSUAL;
         if let (Some(task_ns), Some(idle_ns), true) =
             (usual_mean(to_task_ns), usual_mean(to_idle_ns), is_usual)
         {
             costs.balance_ns = idle_ns.saturating_sub(task_ns);
-            let source = format!(
-                "measured in {recording}: {} tasks that went to sleep were switched out so much later if their CPU went \
-                 idle",
-                to_idle_ns.len()
+            let samples = to_idle_ns.len();
+            told(
+                "balance_ns",
+                format!(
+                    "{samples} tasks that went to sleep were switched out so much later if their CPU went idle"
+                ),
             );
-            machine.sources.insert("balance_ns".to_owned(), source);
         }
-        let mut told = |key: &str, source: String| {
-            machine.sources.insert(key.to_owned(), format!("measured in {recording}: {source}"));
-        };
         if let Some(median_ns) = median(to_task_ns) {
             costs.dequeue_ns = median_ns;
             let samples = to_task_ns.len();

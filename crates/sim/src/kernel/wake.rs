@@ -267,14 +267,14 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
     /// Begins the wake-up proper, with the lock of the wakee's runqueue.
     pub(crate) fn begin_wakeup(&mut self, cpu: u32) {
         let wait = self.lock_runqueue(cpu, self.kernel.cpus[cpu as usize].wakeup.cpu);
-        let before_ns = self.costs.wakeup_ns - self.leaves_wakeup_ns();
+        let before_ns = self.costs.wakeup_ns - self.after_queueing_ns();
         let c = &mut self.hardware.cpus[cpu as usize];
         c.set(Doing::Wakeup, TimeKind::Wakeup, before_ns * UNITS);
         c.add_tail(TimeKind::RunqueueLock, wait);
     }
 
     /// The part of a wake-up that follows the queueing.
-    fn leaves_wakeup_ns(&self) -> u64 {
+    fn after_queueing_ns(&self) -> u64 {
         self.costs.wakeup_exit_ns.min(self.costs.wakeup_ns)
     }
 
@@ -285,7 +285,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         let why = if wakeup.flags & WAKE_FORK != 0 { EnqueueWhy::Fork } else { EnqueueWhy::Wakeup };
         let transfers_ns = self.enqueue(Some(cpu), wakeup.wakee, wakeup.cpu, why);
         self.end_claim(&wakeup);
-        let cost_ns = transfers_ns + self.leaves_wakeup_ns();
+        let cost_ns = transfers_ns + self.after_queueing_ns();
         self.hardware.cpus[cpu as usize].set(Doing::Kernel, TimeKind::Wakeup, cost_ns * UNITS);
     }
 
@@ -336,7 +336,7 @@ impl<O: Observer + ?Sized> Engine<'_, O> {
         self.ledger.observer.enqueue(now_ns, target, task, why);
         let preempts = self.preempts(target, task, answer.preempt(), cpu, why);
         let wakes = matches!(why, EnqueueWhy::Wakeup | EnqueueWhy::Fork);
-        self.resched_curr(sender, target, preempts, if wakes { self.leaves_wakeup_ns() } else { 0 });
+        self.resched_curr(sender, target, preempts, if wakes { self.after_queueing_ns() } else { 0 });
         self.skip_clock(target, why);
         (target, transfers_ns)
     }

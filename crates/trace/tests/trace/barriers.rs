@@ -78,17 +78,8 @@ fn a_master_that_wakes_its_workers_waits_for_nobody() {
 fn who_spins_arrives_at_the_release() {
     let mut works_ns = [[10, 20, 30], [20, 30, 10]].repeat(5);
     works_ns.push([10, 20, 30]);
-    let text = phases(&works_ns).text;
-    // Without t1's sleep in the last phase, and the wake-up that ended it.
-    let lines: Vec<&str> = text.lines().collect();
-    let last_of = |part: &str| lines.iter().rposition(|line| line.contains(part)).expect("such a line");
-    let sleep = last_of("prev_comm=t1 prev_pid=1 prev_prio=120 prev_state=S");
-    let out = [sleep, last_of("sched_waking: comm=t1 pid=1"), last_of("next_comm=t1 next_pid=1")];
-    let mut script = Script::default();
-    for (_, line) in lines.iter().enumerate().filter(|(index, _)| !out.contains(index)) {
-        script.line(line);
-    }
-    let recording = script.explained();
+    let last = works_ns.len() - 1;
+    let recording = phases_with_spins(&works_ns, |phase| phase == last).explained();
     let flow = recording.explained.flows[&FlowKind::Barrier];
     assert_eq!((flow.pairs, flow.wakeups, flow.added), (1, 21, 1));
     let t1 = program(&recording, "t1");
